@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <chrono>
 #include <exception>
 #include <map>
@@ -22,14 +21,12 @@
 #include "codegen/source/keys.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
-#include "llvm/Support/JSON.h"
 
 namespace minuet {
 namespace {
 
 // A writer takes milliseconds, or a second where it has very many kernels.
 constexpr auto kLockBound = std::chrono::seconds(10);
-constexpr std::size_t kMostNameBytes = 200;  // of a file, of the 255 that there may be
 
 /// What one bundle will hold, and what it held before.
 struct Shelf {
@@ -70,20 +67,6 @@ llvm::Error make_folder(const std::string& path) {
                     system_text(error));
 }
 
-/// A file for each request, called after its kernel: names of a recorded list may be anybody's, and the same.
-std::vector<std::string> trace_paths(const std::string& folder, const std::vector<KernelRequest>& requests) {
-  std::set<std::string> taken;
-  std::vector<std::string> paths;
-  for (const KernelRequest& request : requests) {
-    std::string name = request.source.display_name.substr(0, kMostNameBytes) + "-" + request.arch;
-    std::replace_if(
-        name.begin(), name.end(), [](char c) { return !llvm::isAlnum(c) && c != '-' && c != '.'; }, '_');
-    if (!taken.insert(name).second) name += "-" + request.key.substr(0, 12);
-    paths.push_back(folder + "/" + name + ".json");
-  }
-  return paths;
-}
-
 class Precompilation {
  public:
   Precompilation(KernelCache& cache, const PrecompileOptions& options) : cache_(cache), options_(options) {}
@@ -93,13 +76,12 @@ class Precompilation {
     MINUET_TRY(take(requests));
     MINUET_ASSIGN(compiler_, cache_.compiler_info({options_.cancel}));
     MINUET_TRY(check_archs());
-    if (is_traced()) MINUET_TRY(open_trace_folder());
     if (!options_.output.empty()) MINUET_TRY(open_shelves());
     std::vector<KernelRequest> missing;
     for (const KernelRequest& request : requests_) {
       if (const std::string needed = missing_arch(request.source, request.arch); !needed.empty()) {
         fail(request, {StatusCode::Unimplemented, "it needs " + needed});
-      } else if (is_traced() || !find(request)) {
+      } else if (!find(request)) {
         missing.push_back(request);
       }
     }
@@ -112,10 +94,8 @@ class Precompilation {
   }
 
  private:
-  bool is_traced() const { return !options_.time_traces.empty(); }
   llvm::Error take(const std::vector<KernelRequest>& requests);
   llvm::Error check_archs() const;
-  llvm::Error open_trace_folder() const;
   llvm::Error open_shelves();
   bool find(const KernelRequest& request);
   void make(const std::vector<KernelRequest>& missing);
@@ -170,18 +150,6 @@ llvm::Error Precompilation::check_archs() const {
   return llvm::Error::success();
 }
 
-llvm::Error Precompilation::open_trace_folder() const {
-  if (!options_.output.empty()) {
-    return make_error(StatusCode::InvalidArgument,
-                      "kernels that are compiled with a time trace are not kept: write bundles without");
-  }
-  if (!llvm::json::isUTF8(options_.time_traces)) {  // the helper is told of it in JSON
-    return make_error(StatusCode::InvalidArgument, "the folder '{0}' of time traces is not UTF-8",
-                      llvm::json::fixUTF8(options_.time_traces));
-  }
-  return make_folder(options_.time_traces);
-}
-
 llvm::Error Precompilation::open_shelves() {
   const Trace::Span span(cache_.trace(), "bundle", "read bundles");
   MINUET_TRY(make_folder(options_.output));
@@ -217,20 +185,13 @@ void Precompilation::make(const std::vector<KernelRequest>& missing) {
   if (missing.empty()) return;
   HelperPoolOptions options;
   options.jobs = options_.jobs;
-  options.pch = !is_traced();  // a trace is to show the whole compile
   options.cancel = options_.cancel;
-  const std::vector<std::string> traces =
-      is_traced() ? trace_paths(options_.time_traces, missing) : std::vector<std::string>();
   std::mutex mutex;
   const HelperPoolReport pool =
-      for_each_with_helper(missing, options, [&](std::size_t index, const CompileControl& given) {
+      for_each_with_helper(missing, options, [&](std::size_t index, const CompileControl& control) {
         const KernelRequest& request = missing[index];
-        CompileControl control = given;
-        if (is_traced()) control.time_trace = traces[index];
         BinaryOrigin origin = BinaryOrigin::Compiled;
-        llvm::Expected<KernelCache::BinaryPointer> binary =
-            is_traced() ? cache_.compile_apart(request, control)
-                        : cache_.get_exactly(request, control, origin);
+        llvm::Expected<KernelCache::BinaryPointer> binary = cache_.get_exactly(request, control, origin);
         const std::lock_guard<std::mutex> lock(mutex);
         if (!binary) {
           fail(request, take_status(binary.takeError()));

@@ -22,10 +22,9 @@ struct PrecompileStep {
 };
 
 struct PrecompileOptions {
-  std::string output;       // folder of the bundles; made where it is not there
-  std::string time_traces;  // folder of NVRTC's time traces, one a kernel; made where it is not there (R32)
-  ArchTuning tuning;        // that goes into the bundles, beside the kernels
-  int jobs = 0;             // helper programs; 0: as many as there are cores, and memory for
+  std::string output;  // folder of the bundles; made where it is not there
+  ArchTuning tuning;   // that goes into the bundles, beside the kernels
+  int jobs = 0;        // helper programs; 0: as many as there are cores, and memory for
   const CancelToken* cancel = nullptr;
   std::function<void(const PrecompileStep&)> step;  // never from two threads at once
 };
@@ -49,8 +48,8 @@ std::string bundle_path(const std::string& output, llvm::StringRef arch);
 
 /// Looks each kernel up in the bundle that is there and in the cache's folder, compiles the others in
 /// helper programs, keeps those in the folder too, and writes the bundles: with all kernels that are
-/// there, also after failures or a cancel. With time traces every kernel is compiled, and none is kept: there
-/// must be no output then. An error is one of the whole, before any work; what fails later is in the result.
+/// there, also after failures or a cancel. An error is one of the whole, before any work; what fails later is
+/// in the result.
 llvm::Expected<PrecompileResult> precompile(KernelCache& cache, const std::vector<KernelRequest>& requests,
                                             const PrecompileOptions& options);
 

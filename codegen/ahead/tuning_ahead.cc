@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "codegen/base/arch.h"
+#include "codegen/tuning/tuned_kernels.h"
 #include "llvm/Support/FormatVariadic.h"
 
 namespace minuet {
@@ -41,8 +42,8 @@ int number_of(llvm::StringRef compute_capability) {
   if (without.empty()) return tuning;
   const std::string nothing =
       llvm::formatv(
-          "no tuning results of this version and of toolkit {0} are for {1}: `minuet tune run` "
-          "measures, `minuet tune migrate` brings another version's",
+          "no tuning results of this version's kernels and of toolkit {0} are for {1}: `minuet tune run` "
+          "measures",
           toolkit, without)
           .str();
   if (tuning.empty()) return make_error(StatusCode::NotFound, "{0}", nothing);

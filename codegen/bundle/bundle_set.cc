@@ -109,31 +109,19 @@ void BundleSet::open_file(const BundlePlace& place, BundleList& opened) {
   }
 }
 
-std::string BundleSet::refusal(llvm::StringRef compiler_id, const std::vector<std::string>& host_ids) const {
-  switch (options_.policy) {
-    case BundlePolicy::Any:
-      return "";
-    case BundlePolicy::Exact:
-      if (host_ids.empty()) return "the policy is exact, and there is no compiler here to compare with";
-      if (llvm::is_contained(host_ids, compiler_id)) return "";
-      return ("the policy is exact, and it is of " + compiler_id + ", not of " + llvm::join(host_ids, " or "))
-          .str();
-    case BundlePolicy::SameMajor:
-      const int major = cuda_major(compiler_id);
-      if (major > 0 && major <= options_.cuda_major) return "";
-      return ("it is of " + compiler_id + ", and this host has CUDA ").str() +
-             std::to_string(options_.cuda_major);
-  }
-  return "";
+std::string BundleSet::refusal(llvm::StringRef compiler_id) const {
+  if (options_.policy == BundlePolicy::Any) return "";
+  const int major = cuda_major(compiler_id);
+  if (major > 0 && major <= options_.cuda_major) return "";
+  return ("it is of " + compiler_id + ", and this host has CUDA ").str() +
+         std::to_string(options_.cuda_major);
 }
 
 std::optional<Entry> BundleSet::find_in(const Bundle& bundle, const std::string& key,
-                                        llvm::StringRef name_expression,
-                                        const std::vector<std::string>& host_ids,
-                                        std::string& why_not) const {
+                                        llvm::StringRef name_expression, std::string& why_not) const {
   const std::optional<std::size_t> index = bundle.find(key);
   if (!index) return std::nullopt;
-  const std::string refused = refusal(bundle.item(*index).compiler_id, host_ids);
+  const std::string refused = refusal(bundle.item(*index).compiler_id);
   if (!refused.empty()) {
     why_not = bundle.path() + " has it for " + bundle.arch() + ", but " + refused;
     return std::nullopt;
@@ -157,9 +145,7 @@ std::optional<Entry> BundleSet::find_in(const Bundle& bundle, const std::string&
   return std::nullopt;
 }
 
-std::optional<Entry> BundleSet::find(const KernelRequest& request,
-                                     const std::vector<std::string>& compiler_ids,
-                                     std::string* why_not) const {
+std::optional<Entry> BundleSet::find(const KernelRequest& request, std::string* why_not) const {
   const BundleList bundles = this->bundles();
   std::string reason;
   int asked = 0;
@@ -169,8 +155,7 @@ std::optional<Entry> BundleSet::find(const KernelRequest& request,
       if (bundle->arch() != arch) continue;
       if (key.empty()) key = arch == request.arch ? request.key : key_of(request.source, arch);
       ++asked;
-      if (std::optional<Entry> entry =
-              find_in(*bundle, key, request.source.name_expression, compiler_ids, reason))
+      if (std::optional<Entry> entry = find_in(*bundle, key, request.source.name_expression, reason))
         return entry;
     }
   }

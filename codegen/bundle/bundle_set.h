@@ -18,7 +18,6 @@ namespace minuet {
 enum class BundlePolicy {
   SameMajor,  // of a compiler whose CUDA major is the host's or older
   Any,
-  Exact,  // of a compiler of the host's; where there is none, nobody's
 };
 
 /// A bundle, or a folder: every *.bundle in it, by name.
@@ -49,17 +48,14 @@ class BundleSet {
   llvm::Error add(const BundlePlace& place);
 
   /// The kernel from the best arch that runs on the request's (codegen/base/arch.h), of these from the first
-  /// bundle. `compiler_ids` are the host's, and matter to the policy Exact only. On a miss `why_not` gets the
-  /// reason in words.
-  std::optional<Entry> find(const KernelRequest& request, const std::vector<std::string>& compiler_ids = {},
-                            std::string* why_not = nullptr) const;
+  /// bundle. On a miss `why_not` gets the reason in words.
+  std::optional<Entry> find(const KernelRequest& request, std::string* why_not = nullptr) const;
 
   /// For a kernel that the driver refused (R28): not given again in this process.
   void reject(const std::string& request_key);
 
   using BundleList = std::vector<std::shared_ptr<const Bundle>>;
   BundleList bundles() const;
-  BundlePolicy policy() const { return options_.policy; }
 
  private:
   void open_place(const BundlePlace& place, BundleList& opened);
@@ -68,9 +64,9 @@ class BundleSet {
   void open_file(const BundlePlace& place, BundleList& opened);
   llvm::Expected<std::shared_ptr<const Bundle>> open_bundle(const BundlePlace& place) const;
   /// Empty where the policy takes a kernel of `compiler_id`, else why not.
-  std::string refusal(llvm::StringRef compiler_id, const std::vector<std::string>& host_ids) const;
+  std::string refusal(llvm::StringRef compiler_id) const;
   std::optional<Entry> find_in(const Bundle& bundle, const std::string& key, llvm::StringRef name_expression,
-                               const std::vector<std::string>& host_ids, std::string& why_not) const;
+                               std::string& why_not) const;
   void warn(const std::string& text) const;
 
   const BundleOptions options_;

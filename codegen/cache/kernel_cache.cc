@@ -54,8 +54,7 @@ llvm::Expected<BinaryList> KernelCache::get_or_compile_all(const std::vector<Ker
   options.cancel = cancel;
   std::mutex mutex;
   std::optional<StatusError> failure;
-  // Here, on several threads, each with its own helper process; without precompiled headers, which only
-  // bundle/precompile.cc asks for.
+  // Here, on several threads, each with its own helper process.
   const HelperPoolReport pool =
       for_each_with_helper(missing, options, [&](std::size_t index, const CompileControl& control) {
         llvm::Expected<BinaryPointer> binary = get_or_compile(missing[index], control);
@@ -134,9 +133,8 @@ void KernelCache::wait_for(const Flight& flight, const CancelToken* cancel) {
 Outcome KernelCache::find_or_build(const KernelRequest& request, const CompileControl& control) {
   const std::string who = "kernel " + request.source.display_name + " for " + request.arch;
   std::string nowhere;
-  llvm::Expected<std::optional<Entry>> entry = find_in_bundles(request, control, nowhere);
-  if (!entry) return take_status(annotate(entry.takeError(), who));
-  if (*entry) return found(std::move((*entry)->binary), BinaryOrigin::Bundle);
+  std::optional<Entry> entry = find_in_bundles(request, nowhere);
+  if (entry) return found(std::move(entry->binary), BinaryOrigin::Bundle);
   if (record_) {
     if (llvm::Error error = record_->append(request)) warn(take_status(std::move(error)).message());
   }
@@ -148,17 +146,10 @@ Outcome KernelCache::find_or_build(const KernelRequest& request, const CompileCo
 }
 
 /// `nowhere`: why not, for errors.
-llvm::Expected<std::optional<Entry>> KernelCache::find_in_bundles(const KernelRequest& request,
-                                                                  const CompileControl& control,
-                                                                  std::string& nowhere) {
+std::optional<Entry> KernelCache::find_in_bundles(const KernelRequest& request, std::string& nowhere) {
   const Trace::Span span(trace(), "bundle", request.source.display_name);
-  // Only the policy Exact asks which compiler there is, which costs.
-  std::vector<std::string> compilers;
-  if (bundles_->policy() == BundlePolicy::Exact) {
-    MINUET_ASSIGN(compilers, compilers_to_compare_with(control));
-  }
   std::string why;
-  std::optional<Entry> entry = bundles_->find(request, compilers, &why);
+  std::optional<Entry> entry = bundles_->find(request, &why);
   nowhere = why.empty() ? "in no bundle" : "in no bundle (" + why + ")";
   return entry;
 }
@@ -253,13 +244,6 @@ llvm::Expected<BinaryPointer> KernelCache::get_exactly(const KernelRequest& requ
   return to_expected(build_once(Order(request, control, compiler.id), origin));
 }
 
-llvm::Expected<BinaryPointer> KernelCache::compile_apart(const KernelRequest& request,
-                                                         const CompileControl& control) {
-  MINUET_TRY(check_arch(request, capability(request.arch)));
-  MINUET_ASSIGN(const NvrtcInfo compiler, compiler_info(control));
-  return to_expected(build(Order(request, control, compiler.id), /*keep=*/false, nullptr));
-}
-
 /// As get_or_compile; several devices may refuse the same binary at once.
 llvm::Expected<BinaryPointer> KernelCache::replace(const KernelRequest& request, const Binary& refused) {
   bundles_->reject(key_of(request.source, refused.arch));
@@ -305,15 +289,6 @@ llvm::Expected<std::string> KernelCache::compiler_id_or_none(const CompileContro
   StatusError why = take_status(info.takeError());
   if (why.code() == StatusCode::Unavailable) return "";
   return llvm::make_error<StatusError>(std::move(why));
-}
-
-/// For bundles that are to be of one of them: without JIT, those whose kernels the folder has, for no process
-/// is started to ask.
-llvm::Expected<std::vector<std::string>> KernelCache::compilers_to_compare_with(
-    const CompileControl& control) {
-  if (*options_.no_jit) return store_ ? store_->compilers() : std::vector<std::string>();
-  MINUET_ASSIGN(const std::string id, compiler_id_or_none(control));
-  return id.empty() ? std::vector<std::string>() : std::vector<std::string>{id};
 }
 
 /// `where`: "in no bundle"

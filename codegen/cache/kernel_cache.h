@@ -58,8 +58,6 @@ class KernelCache {
   /// memory have: from the disk, or compiled. `origin`: which; Memory where another thread had begun.
   llvm::Expected<BinaryPointer> get_exactly(const KernelRequest& request, const CompileControl& control,
                                             BinaryOrigin& origin);
-  /// Compiles, whatever there is, and keeps nothing: for a time trace.
-  llvm::Expected<BinaryPointer> compile_apart(const KernelRequest& request, const CompileControl& control);
   /// For a binary that the driver refused to load: compiled anew, and put in its place everywhere (R28).
   llvm::Expected<BinaryPointer> replace(const KernelRequest& request, const Binary& refused);
   /// The same for the one of `requests` that has the refused binary's name; Internal where none has.
@@ -115,15 +113,13 @@ class KernelCache {
   void land(const std::string& key, std::promise<Outcome>& promise, Keep keep, Work work);
   void wait_for(const Flight& flight, const CancelToken* cancel);
   Outcome find_or_build(const KernelRequest& request, const CompileControl& control);
-  llvm::Expected<std::optional<Entry>> find_in_bundles(const KernelRequest& request,
-                                                       const CompileControl& control, std::string& nowhere);
+  std::optional<Entry> find_in_bundles(const KernelRequest& request, std::string& nowhere);
   Outcome find_without_jit(const KernelRequest& request, const std::string& nowhere);
   Outcome build_once(const Order& order, BinaryOrigin& origin);
   std::optional<Entry> find_on_disk(const Order& order);
   Outcome build(const Order& order, bool keep, FileLock* lock);
   Outcome found(Binary binary, BinaryOrigin origin);
 
-  llvm::Expected<std::vector<std::string>> compilers_to_compare_with(const CompileControl& control);
   static StatusError no_jit_error(const KernelRequest& request, const std::string& where);
   /// That entries of this compiler are in the store, once.
   void note(const std::string& compiler_id);

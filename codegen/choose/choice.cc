@@ -8,7 +8,8 @@
 namespace minuet {
 i32 widest_vector(i32 element_bytes, i32 tile, const std::vector<Columns>& operands) {
   i32 bytes = kWidestAccess;
-  auto fits = [&](i32 elements) { return elements * element_bytes % bytes == 0; };
+  // In 64 bits: a file of tuning results may name more channels than any kernel has.
+  auto fits = [&](i64 elements) { return elements * element_bytes % bytes == 0; };
   auto all_fit = [&] {
     return fits(tile) && std::all_of(operands.begin(), operands.end(), [&](const Columns& operand) {
              return fits(operand.ld) && fits(operand.column);
@@ -31,7 +32,7 @@ RadixPassChoice choose_radix_pass(KeyType key, bool values) {
 
 }  // namespace
 
-MapChoice choose_map(KeyType key, i32 ndim, const std::vector<SearchChoice>& searches) {
+MapChoice choose_map(KeyType key, i32 ndim, const SearchChoice& search) {
   MapChoice choice;
   choice.key = key;
   choice.find_bounds.ndim = choice.make_layout.ndim = ndim;
@@ -54,29 +55,8 @@ MapChoice choose_map(KeyType key, i32 ndim, const std::vector<SearchChoice>& sea
   choice.search_cells = {key, ndim};
   choice.rank_masks = {key, ndim};
   choice.order_cells = {key, ndim};
-  for (const SearchChoice& search : searches) {
-    choice.find_query_borders.push_back({key, ndim, search.source_block, search.query_block, search.threads});
-    choice.search_kernel_map.push_back({key, ndim, search.source_block, search.query_block, search.threads});
-  }
-  return choice;
-}
-
-MapChoice choose_map(KeyType key, i32 ndim, const std::vector<SearchProblem>& searches,
-                     const TuningSnapshot* tuning) {
-  std::vector<SearchChoice> chosen;
-  std::vector<std::string> reasons;
-  for (const SearchProblem& problem : searches) {
-    SearchChoice search;
-    const auto* const tuned =
-        find_tuned(tuning, search_bucket(key, ndim, problem.volume, problem.rows), search);
-    chosen.push_back(search);
-    if (!tuned) continue;
-    reasons.push_back(llvm::formatv("search B {0}, C {1}, {2} threads{3}", search.source_block,
-                                    search.query_block, search.threads, tuned->reason())
-                          .str());
-  }
-  MapChoice choice = choose_map(key, ndim, chosen);
-  choice.reasons = std::move(reasons);
+  choice.find_query_borders = {key, ndim, search.source_block, search.query_block, search.threads};
+  choice.search_kernel_map = {key, ndim, search.source_block, search.query_block, search.threads};
   return choice;
 }
 
@@ -127,9 +107,12 @@ void add_sources(SourceList& list, const MapChoice& choice) {
 }
 
 EngineChoice choose_engine(i32 ndim, i64 volume, const TuningSnapshot* tuning) {
-  const std::vector<SearchProblem> searches{{volume, 0}};
-  return {ndim, choose_map(KeyType::U32, ndim, searches, tuning),
-          choose_map(KeyType::U64, ndim, searches, tuning)};
+  const auto map = [&](KeyType key) {
+    SearchChoice search;
+    find_tuned(tuning, search_bucket(key, ndim, volume, /*rows=*/0), search);
+    return choose_map(key, ndim, search);
+  };
+  return {ndim, map(KeyType::U32), map(KeyType::U64)};
 }
 
 }  // namespace minuet

@@ -34,98 +34,23 @@ using RadixPassChoice = BySortSize<RadixPassSpec>;
 /// Kernels that build coordinate sets and kernel maps, for one key width and dimension.
 struct MapChoice {
   KeyType key = KeyType::U32;
-  BeginCloudSpec begin_cloud;
-  FindBoundsSpec find_bounds;
-  MakeLayoutSpec make_layout;
-  PackSpec pack;
-  UnpackSpec unpack;
-  RadixHistogramSpec radix_histogram;
-  RadixBinsSpec radix_bins;
-  RadixPassChoice radix_pass_rows;  // carries the caller's rows
-  RadixPassChoice radix_pass_keys;
-  PrepareScansSpec prepare_scans;
-  ScanSpec scan_heads, scan_hits, scan_values, scan_bits;
-  UniqueSpec unique_rows, unique_keys;
-  DownsampleSpec downsample;
-  VoidFailedSpec void_failed;
-  ClearCellsSpec clear_cells;
-  IndexCellsSpec index_runs, index_cells, index_rows;
-  SearchCellsSpec search_cells;
-  CountPairsSpec count_pairs;
-  CompactPairsSpec compact_pairs;
-  MakeTablesSpec make_tables;
-  MakeMasksSpec make_masks;
-  PresetRowsSpec preset_rows;
-  TransposeRowsSpec transpose_rows;
-  RankMasksSpec rank_masks;
-  OrderRowsSpec order_rows;
-  OrderCellsSpec order_cells;
-  OrderBlocksSpec order_blocks;
-  RadixHistogramSpec rank_histogram;  // of masks' ranks, whatever the keys are
-  RadixPassChoice rank_pass;
-  std::vector<FindQueryBordersSpec> find_query_borders;  // one an entry of `searches`
-  std::vector<SearchKernelMapSpec> search_kernel_map;
-  std::vector<std::string> reasons;  // where something was tuned, one sentence a search
+#define MINUET_MAP_KERNEL(Spec, member) Spec member;
+#define MINUET_MAP_SORT_KERNEL(Spec, member) BySortSize<Spec> member;
+#include "codegen/choose/map_kernels.inc"
 };
 
 /// Each kernel of the Map step: visitor(spec, what `kernels` has under the same name). That is `choice`
-/// itself, or what is loaded of it, with as many searches.
+/// itself, or what is loaded of it.
 template <class Kernels, class Visitor>
 void visit_map_kernels(const MapChoice& choice, Kernels& kernels, const Visitor& visitor) {
-  visitor(choice.begin_cloud, kernels.begin_cloud);
-  visitor(choice.find_bounds, kernels.find_bounds);
-  visitor(choice.make_layout, kernels.make_layout);
-  visitor(choice.pack, kernels.pack);
-  visitor(choice.unpack, kernels.unpack);
-  visitor(choice.radix_histogram, kernels.radix_histogram);
-  visitor(choice.radix_bins, kernels.radix_bins);
-  visitor(choice.radix_pass_rows.small, kernels.radix_pass_rows.small);
-  visitor(choice.radix_pass_rows.large, kernels.radix_pass_rows.large);
-  visitor(choice.radix_pass_keys.small, kernels.radix_pass_keys.small);
-  visitor(choice.radix_pass_keys.large, kernels.radix_pass_keys.large);
-  visitor(choice.prepare_scans, kernels.prepare_scans);
-  visitor(choice.scan_heads, kernels.scan_heads);
-  visitor(choice.scan_hits, kernels.scan_hits);
-  visitor(choice.scan_values, kernels.scan_values);
-  visitor(choice.scan_bits, kernels.scan_bits);
-  visitor(choice.unique_rows, kernels.unique_rows);
-  visitor(choice.unique_keys, kernels.unique_keys);
-  visitor(choice.downsample, kernels.downsample);
-  visitor(choice.void_failed, kernels.void_failed);
-  visitor(choice.clear_cells, kernels.clear_cells);
-  visitor(choice.index_runs, kernels.index_runs);
-  visitor(choice.index_cells, kernels.index_cells);
-  visitor(choice.index_rows, kernels.index_rows);
-  visitor(choice.search_cells, kernels.search_cells);
-  visitor(choice.count_pairs, kernels.count_pairs);
-  visitor(choice.compact_pairs, kernels.compact_pairs);
-  visitor(choice.make_tables, kernels.make_tables);
-  visitor(choice.make_masks, kernels.make_masks);
-  visitor(choice.preset_rows, kernels.preset_rows);
-  visitor(choice.transpose_rows, kernels.transpose_rows);
-  visitor(choice.rank_masks, kernels.rank_masks);
-  visitor(choice.order_rows, kernels.order_rows);
-  visitor(choice.order_cells, kernels.order_cells);
-  visitor(choice.order_blocks, kernels.order_blocks);
-  visitor(choice.rank_histogram, kernels.rank_histogram);
-  visitor(choice.rank_pass.small, kernels.rank_pass.small);
-  visitor(choice.rank_pass.large, kernels.rank_pass.large);
-  for (std::size_t i = 0; i < choice.search_kernel_map.size(); ++i) {
-    visitor(choice.find_query_borders[i], kernels.find_query_borders[i]);
-    visitor(choice.search_kernel_map[i], kernels.search_kernel_map[i]);
-  }
+#define MINUET_MAP_KERNEL(Spec, member) visitor(choice.member, kernels.member);
+#define MINUET_MAP_SORT_KERNEL(Spec, member)          \
+  visitor(choice.member.small, kernels.member.small); \
+  visitor(choice.member.large, kernels.member.large);
+#include "codegen/choose/map_kernels.inc"
 }
 
-MapChoice choose_map(KeyType key, i32 ndim, const std::vector<SearchChoice>& searches);
-
-/// The kernel maps that one search is chosen for.
-struct SearchProblem {
-  i64 volume = 27;
-  i64 rows = 0;  // about how many the map's sources are; 0: not known
-};
-/// A search of its own for each of the problems, measured where `tuning` (which may be null) knows it.
-MapChoice choose_map(KeyType key, i32 ndim, const std::vector<SearchProblem>& searches,
-                     const TuningSnapshot* tuning);
+MapChoice choose_map(KeyType key, i32 ndim, const SearchChoice& search = {});
 
 /// The caller's included. More fill the GPU no better with a layer's eight GEMMs or so, and each costs four
 /// calls a layer: measured slower.
@@ -184,7 +109,8 @@ struct EngineChoice {
   MapChoice map32, map64;
 };
 
-/// Chooses one search for all maps of a program whose largest kernel has `volume` offsets.
+/// Chooses one search for all maps of a program whose largest kernel has `volume` offsets: a measured one
+/// where `tuning`, which may be null, has one.
 EngineChoice choose_engine(i32 ndim, i64 volume = 0, const TuningSnapshot* tuning = nullptr);
 
 }  // namespace minuet

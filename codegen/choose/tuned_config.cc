@@ -194,18 +194,4 @@ llvm::Error validate_config(const TuningBucket& bucket, const TuningConfig& conf
                                                : validate_tile<ScatterSpec>(bucket, tile);
 }
 
-std::optional<TuningEntry> migrate_entry(const TuningEntry& entry, const TuningEnvironment& environment) {
-  TuningEntry migrated{environment, entry.bucket, {}};
-  bool has_default = false;
-  for (TuningMeasurement measurement : entry.measurements) {
-    if (llvm::errorToBool(validate_config(entry.bucket, measurement.config))) continue;
-    has_default |= measurement.is_default;
-    measurement.migrated = true;
-    measurement.request_keys.clear();  // the kernels are others now
-    migrated.measurements.push_back(std::move(measurement));
-  }
-  if (!has_default) return std::nullopt;
-  return merge_entries(migrated, migrated);  // ranked anew
-}
-
 }  // namespace minuet

@@ -42,8 +42,4 @@ const TunedResult* find_tuned(const TuningSnapshot* tuning, const TuningBucket& 
 /// Whether today's code can make the kernels of `config` for every problem of the bucket.
 llvm::Error validate_config(const TuningBucket& bucket, const TuningConfig& config);
 
-/// What of an entry today's code can run, as an entry of `environment`, marked as migrated. Nothing where
-/// not even the default is left to compare with.
-std::optional<TuningEntry> migrate_entry(const TuningEntry& entry, const TuningEnvironment& environment);
-
 }  // namespace minuet

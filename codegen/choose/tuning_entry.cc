@@ -8,12 +8,11 @@
 namespace minuet {
 namespace {
 
-/// Fresh before migrated, so that no measurement of another environment beats a fresh default.
 void rank(std::vector<TuningMeasurement>& measurements) {
   std::sort(measurements.begin(), measurements.end(),
             [](const TuningMeasurement& a, const TuningMeasurement& b) {
-              return std::tuple(a.migrated, a.median_ns, !a.is_default, a.config) <
-                     std::tuple(b.migrated, b.median_ns, !b.is_default, b.config);
+              return std::tuple(a.median_ns, !a.is_default, a.config) <
+                     std::tuple(b.median_ns, !b.is_default, b.config);
             });
 }
 
@@ -21,7 +20,7 @@ void rank(std::vector<TuningMeasurement>& measurements) {
 /// comes first.
 const TuningMeasurement& better_of(const TuningMeasurement& a, const TuningMeasurement& b) {
   auto order = [](const TuningMeasurement& m) {
-    return std::tie(m.migrated, m.median_ns, m.least_ns, m.spread_ns, m.driver, m.request_keys);
+    return std::tie(m.median_ns, m.least_ns, m.spread_ns, m.driver, m.request_keys);
   };
   return order(b) < order(a) ? b : a;
 }
@@ -42,11 +41,11 @@ const TuningMeasurement& better_of(const TuningMeasurement& a, const TuningMeasu
   return united;
 }
 
-/// Null where there is none that was measured in the entry's environment.
+/// Null where there is none.
 const TuningMeasurement* default_of(const TuningEntry& entry) {
   const auto& all = entry.measurements;
-  const auto found = std::find_if(all.begin(), all.end(),
-                                  [](const TuningMeasurement& m) { return m.is_default && !m.migrated; });
+  const auto found =
+      std::find_if(all.begin(), all.end(), [](const TuningMeasurement& m) { return m.is_default; });
   return found == all.end() ? nullptr : &*found;
 }
 

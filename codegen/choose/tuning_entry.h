@@ -21,9 +21,8 @@ struct TuningMeasurement {
   i64 least_ns = 0;
   i64 spread_ns = 0;                      // between the quartiles
   bool is_default = false;                // what is chosen without tuning
-  bool migrated = false;                  // of another library version or toolkit: due to be measured again
   std::string driver;                     // that it was measured with
-  std::vector<std::string> request_keys;  // of its kernels; none where migrated
+  std::vector<std::string> request_keys;  // of its kernels
   bool operator==(const TuningMeasurement&) const = default;
 };
 
@@ -40,13 +39,12 @@ struct TuningEntry {
 TuningEntry make_entry(const TuningEnvironment& environment, const TuningBucket& bucket,
                        TuningMeasurement default_measurement, std::vector<TuningMeasurement> others);
 
-/// Union by configuration: a fresh measurement before a migrated one, then the least median. Commutative
-/// and associative. Both entries are of one environment and bucket.
+/// Union by configuration, of which the least median is kept. Commutative and associative. Both entries are
+/// of one environment and bucket.
 TuningEntry merge_entries(const TuningEntry& a, const TuningEntry& b);
 
 /// The same of two runs that measured other clouds: what the other one's took is told in units of the
-/// default's time there, which is taken to be the default's here. `mine` alone where the default is another,
-/// or one was not measured in this environment.
+/// default's time there, which is taken to be the default's here. `mine` alone where the default is another.
 TuningEntry merge_runs(const TuningEntry& mine, const TuningEntry& other);
 
 /// A JSON array, as files of the store and bundles (R20) have it: equal sets of entries give equal bytes, in

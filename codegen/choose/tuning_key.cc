@@ -4,7 +4,7 @@
 
 #include <iterator>
 
-#include "codegen/source/keys.h"
+#include "codegen/base/sha256.h"
 
 namespace minuet {
 namespace {
@@ -50,12 +50,6 @@ std::string environment_hash(const TuningEnvironment& environment) {
 
 std::string bucket_hash(const TuningBucket& bucket) {
   return hash_of(start_hash(operation_name(bucket.operation)), bucket);
-}
-
-TuningEnvironment as_of_this_build(TuningEnvironment environment) {
-  environment.library = MINUET_VERSION;
-  environment.kernels = all_headers_digest();
-  return environment;
 }
 
 const char* operation_name(Operation operation) { return kOperations[static_cast<int>(operation)]; }

@@ -15,7 +15,7 @@ namespace minuet {
 struct ConvolutionProblem;
 
 /// Part of every hash and every entry: another schema has other file names.
-inline constexpr int kTuningSchema = 1;
+inline constexpr int kTuningSchema = 2;
 
 /// What decides how fast a kernel is, beside the problem. The driver is recorded with a measurement and
 /// is no part of this: a new driver runs the same binaries.
@@ -24,8 +24,7 @@ struct TuningEnvironment {
   std::string compute_capability;  // "9.0"
   i64 multiprocessors = 0;
   i64 l2_bytes = 0;
-  std::string library;  // "0.1.0"
-  std::string kernels;  // digest of the embedded headers
+  std::string kernels;  // digest of what there is to choose among (codegen/tuning/tuned_kernels.h)
   std::string toolkit;  // major.minor of the compiler: "13.0"
   bool operator==(const TuningEnvironment&) const = default;
 
@@ -34,7 +33,7 @@ struct TuningEnvironment {
   static void visit(Self& self, Visitor&& visitor) {
     visitor("gpu", self.gpu), visitor("compute_capability", self.compute_capability),
         visitor("multiprocessors", self.multiprocessors), visitor("l2_bytes", self.l2_bytes),
-        visitor("library", self.library), visitor("kernels", self.kernels), visitor("toolkit", self.toolkit);
+        visitor("kernels", self.kernels), visitor("toolkit", self.toolkit);
   }
 };
 
@@ -43,9 +42,6 @@ std::string environment_hash(const TuningEnvironment& environment);
 
 /// "13.0" of the compiler's id "nvrtc 13.0 ...", empty where there is no compiler.
 std::string toolkit_of(llvm::StringRef compiler_id);
-
-/// The same GPU and toolkit with the version and the kernels of this build.
-TuningEnvironment as_of_this_build(TuningEnvironment environment);
 
 /// What is tuned.
 enum class Operation : i32 {

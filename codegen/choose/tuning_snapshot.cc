@@ -30,14 +30,13 @@ double milliseconds(i64 nanoseconds) { return static_cast<double>(nanoseconds) *
 }  // namespace
 
 std::string TunedResult::reason() const {
-  const char* const mark = best.migrated ? ", migrated" : "";
   if (best.is_default) {
-    return llvm::formatv(": the default, which measured fastest, {0:f3} ms ({1}{2})",
-                         real(milliseconds(best.median_ns)), layer, mark)
+    return llvm::formatv(": the default, which measured fastest, {0:f3} ms ({1})",
+                         real(milliseconds(best.median_ns)), layer)
         .str();
   }
-  return llvm::formatv(": tuned, {0:f3} ms against {1:f3} ms of the default ({2}{3})",
-                       real(milliseconds(best.median_ns)), real(milliseconds(default_ns)), layer, mark)
+  return llvm::formatv(": tuned, {0:f3} ms against {1:f3} ms of the default ({2})",
+                       real(milliseconds(best.median_ns)), real(milliseconds(default_ns)), layer)
       .str();
 }
 

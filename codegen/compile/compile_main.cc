@@ -11,7 +11,6 @@
 
 #include "codegen/compile/compiler.h"
 #include "codegen/compile/entry.h"
-#include "codegen/compile/pch_folder.h"
 #include "codegen/compile/protocol.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/raw_ostream.h"
@@ -29,22 +28,6 @@ constexpr char kHelp[] =
     "  --help         this text\n"
     "  --version      the version of the library that it belongs to\n";
 
-/// Does one job after the other in this process. Not thread-safe.
-class HelperProgram {
- public:
-  /// Until `input` ends. An error is a broken stream.
-  llvm::Error serve(int input, int output);
-
- private:
-  HelperAnswer do_job(const HelperJob& job);
-  static llvm::Expected<std::string> describe_nvrtc(const HelperJob& job);
-  llvm::Expected<std::string> make_entry(const HelperJob& job, PchUse& pch_use);
-  std::string pch_directory();
-
-  std::unique_ptr<PchFolder> pch_folder_;  // made for the first job that wants one
-  bool has_no_pch_folder_ = false;
-};
-
 /// Not getrusage: its figure starts with that of the process which spawned us.
 std::int64_t peak_bytes() {
   char text[4096];
@@ -57,7 +40,32 @@ std::int64_t peak_bytes() {
   return line.consumeInteger(10, kilobytes) ? 0 : kilobytes * 1024;
 }
 
-llvm::Error HelperProgram::serve(int input, int output) {
+llvm::Expected<std::string> make_entry(const HelperJob& job) {
+  MINUET_ASSIGN(const std::shared_ptr<Compiler> compiler, open_nvrtc(job.nvrtc));
+  MINUET_ASSIGN(const NvrtcInfo info, compiler->info());
+  const KernelRequest& request = job.request;
+  MINUET_ASSIGN(Binary binary, compiler->compile(request, {}));
+  return write_entry(
+      {request.key, build_key(request.key, info.id), request.source.name_expression, std::move(binary)});
+}
+
+llvm::Expected<std::string> describe_nvrtc(const HelperJob& job) {
+  MINUET_ASSIGN(const std::shared_ptr<Compiler> compiler, open_nvrtc(job.nvrtc, job.others));
+  MINUET_ASSIGN(const NvrtcInfo info, compiler->info());
+  if (llvm::json::isUTF8(info.path)) return encode_info(info);
+  return make_error(StatusCode::Unimplemented, "the path of libnvrtc is not UTF-8");
+}
+
+HelperAnswer do_job(const HelperJob& job) {
+  HelperAnswer answer;
+  llvm::Expected<std::string> result = job.identify ? describe_nvrtc(job) : make_entry(job);
+  if (!result) return failed_answer(result.takeError());
+  answer.result = std::move(*result);
+  return answer;
+}
+
+/// Does one job after the other until `input` ends. An error is a broken stream.
+llvm::Error serve(int input, int output) {
   FrameStream stream(input, output);
   while (true) {
     MINUET_ASSIGN(const std::optional<std::string> frame, stream.read());
@@ -68,48 +76,6 @@ llvm::Error HelperProgram::serve(int input, int output) {
     MINUET_TRY(stream.write(encode_answer(answer)));
     MINUET_TRY(stream.write(answer.result));
   }
-}
-
-HelperAnswer HelperProgram::do_job(const HelperJob& job) {
-  HelperAnswer answer;
-  llvm::Expected<std::string> result = job.identify ? describe_nvrtc(job) : make_entry(job, answer.pch_use);
-  if (!result) return failed_answer(result.takeError());
-  answer.result = std::move(*result);
-  return answer;
-}
-
-llvm::Expected<std::string> HelperProgram::make_entry(const HelperJob& job, PchUse& pch_use) {
-  MINUET_ASSIGN(const std::shared_ptr<Compiler> compiler, open_nvrtc(job.nvrtc));
-  MINUET_ASSIGN(const NvrtcInfo info, compiler->info());
-  CompileControl control;
-  control.time_trace = job.time_trace;
-  control.pch_use = &pch_use;
-  if (job.pch) control.pch_directory = pch_directory();
-  const KernelRequest& request = job.request;
-  MINUET_ASSIGN(Binary binary, compiler->compile(request, control));
-  return write_entry(
-      {request.key, build_key(request.key, info.id), request.source.name_expression, std::move(binary)});
-}
-
-llvm::Expected<std::string> HelperProgram::describe_nvrtc(const HelperJob& job) {
-  MINUET_ASSIGN(const std::shared_ptr<Compiler> compiler, open_nvrtc(job.nvrtc, job.others));
-  MINUET_ASSIGN(const NvrtcInfo info, compiler->info());
-  if (llvm::json::isUTF8(info.path)) return encode_info(info);
-  return make_error(StatusCode::Unimplemented, "the path of libnvrtc is not UTF-8");
-}
-
-std::string HelperProgram::pch_directory() {
-  if (!pch_folder_ && !has_no_pch_folder_) {
-    llvm::Expected<std::unique_ptr<PchFolder>> folder = PchFolder::create();
-    if (folder) {
-      pch_folder_ = std::move(*folder);
-    } else {
-      // Slower without, and no less right.
-      llvm::consumeError(folder.takeError());
-      has_no_pch_folder_ = true;
-    }
-  }
-  return pch_folder_ ? pch_folder_->path() : "";
 }
 
 // ---- the process ------------------------------------------------------------------------------------------
@@ -143,7 +109,7 @@ int run() {
   const int input = take_over(STDIN_FILENO, O_RDONLY);
   const int output = take_over(STDOUT_FILENO, O_WRONLY);
   if (input < 0 || output < 0) return 1;
-  return llvm::errorToBool(HelperProgram().serve(input, output)) ? 1 : 0;
+  return llvm::errorToBool(serve(input, output)) ? 1 : 0;
 }
 
 }  // namespace

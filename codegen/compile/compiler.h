@@ -29,20 +29,13 @@ struct Binary {
   std::string compiler_id;  // R2
 };
 
-/// What became of precompiled headers in a compile that was given a folder for them.
-enum class PchUse { None, Created, Used };
-
 class Helper;  // helper/helper_compiler.h
 
-/// What a compile does beside its work; but for a time trace it changes no byte of the result.
+/// What a compile does beside its work. It changes no byte of the result.
 struct CompileControl {
   const CancelToken* cancel = nullptr;  // where another process compiles: ends it, as Cancelled (R17)
   Helper* helper = nullptr;             // this thread's, for many compiles; null: one for this compile alone
-  bool pch = false;                     // that helper makes and uses precompiled headers (R30)
-  std::string time_trace = {};          // file for NVRTC's own trace of this compile; empty: none (R32)
   std::string* packed = nullptr;        // out, where it is asked for: the bytes of write_entry, or empty
-  std::string pch_directory = {};       // where this process compiles: of its own headers; empty: none
-  PchUse* pch_use = nullptr;            // there, too, out: never an error of the compile
 };
 
 struct NvrtcInfo {

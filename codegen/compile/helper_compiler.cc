@@ -8,24 +8,22 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstring>
-#include <deque>
 #include <exception>
-#include <map>
 #include <mutex>
+#include <numeric>
 #include <optional>
 #include <thread>
-#include <tuple>
 
 #include "codegen/base/own_image.h"
 #include "codegen/base/own_thread.h"
 #include "codegen/base/push_list.h"
 #include "codegen/compile/entry.h"
 #include "codegen/compile/identify_nvrtc.h"
-#include "codegen/compile/pch_folder.h"
 #include "codegen/source/keys.h"
 
 extern "C" char** environ;
@@ -37,81 +35,32 @@ namespace minuet {
 namespace {
 
 constexpr std::int64_t kHelperBytes = std::int64_t{512} << 20;
-/// Of a kernel with CUB: a precompiled header makes the first compile a quarter longer and takes more than
-/// half off each later one. Without CUB it saves nothing.
-constexpr std::size_t kLeastJobsForPch = 2;
 
-/// The requests that can share a precompiled header; without those, one.
-struct Group {
-  std::deque<std::size_t> waiting;
-  int helpers = 0;  // that took of it and are still there
-  bool is_cccl = false;
-};
-
-struct Turn {
-  std::size_t index = 0;
-  Group* group = nullptr;
-  bool pch = false;
-};
-
-/// Hands out requests: a helper keeps to its group, then takes one that nobody has, those with CUB first, for
-/// they take longest, then the largest; then it helps with the one that has most left. With `pch`, which only
-/// precompile.cc asks for, a group has many requests; without, one. Thread-safe.
+/// Hands out requests, those with CUB first, because they take longest. Thread-safe.
 class Queue {
  public:
-  Queue(const std::vector<KernelRequest>& requests, bool pch) {
-    for (std::size_t i = 0; i < requests.size(); ++i) {
-      Group& group =
-          groups_[pch ? requests[i].arch + "\n" + preamble_of(requests[i].source) : std::to_string(i)];
-      group.is_cccl = header_use(requests[i].source.text).cccl;
-      group.waiting.push_back(i);
-    }
+  explicit Queue(const std::vector<KernelRequest>& requests) : waiting_(requests.size()) {
+    std::iota(waiting_.begin(), waiting_.end(), std::size_t{0});
+    std::stable_partition(waiting_.begin(), waiting_.end(),
+                          [&](std::size_t i) { return header_use(requests[i].source.text).cccl; });
   }
 
-  /// `last`: what the helper had before.
-  std::optional<Turn> next_turn(const Turn& last) {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    Turn turn = last;
-    if (turn.group == nullptr || turn.group->waiting.empty()) {
-      if (turn.group != nullptr) --turn.group->helpers;
-      turn.group = choose();
-      if (turn.group == nullptr) return std::nullopt;
-      ++turn.group->helpers;
-      turn.pch = turn.group->is_cccl && turn.group->waiting.size() >= kLeastJobsForPch;
-    }
-    turn.index = turn.group->waiting.front();
-    turn.group->waiting.pop_front();
-    return turn;
+  std::optional<std::size_t> next() {
+    const std::size_t turn = next_++;
+    return turn < waiting_.size() ? std::optional(waiting_[turn]) : std::nullopt;
   }
 
-  /// Leaves what nobody has taken.
-  void stop() {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    for (auto& [key, group] : groups_) group.waiting.clear();
-  }
+  /// Leaves the requests that no thread has taken.
+  void stop() { next_ = waiting_.size(); }
 
  private:
-  Group* choose() {
-    const auto rank = [](const Group& group) {
-      const bool is_free = group.helpers == 0;
-      return std::tuple(is_free, is_free && group.is_cccl, group.waiting.size());
-    };
-    Group* best = nullptr;
-    for (auto& [key, group] : groups_) {
-      if (!group.waiting.empty() && (best == nullptr || rank(group) > rank(*best))) best = &group;
-    }
-    return best;
-  }
-
-  std::mutex mutex_;
-  std::map<std::string, Group> groups_;
+  std::vector<std::size_t> waiting_;
+  std::atomic<std::size_t> next_{0};
 };
 
 void add(HelperPoolReport& all, const HelperReport& one) {
   all.started += one.started;
   all.lost += one.lost;
-  all.pch_created += one.pch_created;
-  all.pch_used += one.pch_used;
   all.peak_bytes = std::max(all.peak_bytes, one.peak_bytes);
 }
 
@@ -128,19 +77,16 @@ HelperPoolReport for_each_with_helper(const std::vector<KernelRequest>& requests
                                       const HelperPoolOptions& options, HelperWork work) {
   Resources resources = available_resources();
   if (options.memory_budget > 0) resources.memory_bytes = options.memory_budget;
-  Queue queue(requests, options.pch);
+  Queue queue(requests);
   HelperPoolReport report;
   std::mutex mutex;  // of the report
   const auto hand_out = [&](Helper& helper) {
     CompileControl control;
     control.cancel = options.cancel;
     control.helper = &helper;
-    Turn turn;
-    while (const std::optional<Turn> next = queue.next_turn(turn)) {
-      if (next->group != turn.group) helper.end_if_large();
-      turn = *next;
-      control.pch = options.pch && turn.pch;
-      if (!work(turn.index, control)) return queue.stop();
+    while (const std::optional<std::size_t> index = queue.next()) {
+      helper.end_if_large();
+      if (!work(*index, control)) return queue.stop();
     }
   };
   const auto work_or_stop = [&]() noexcept {
@@ -168,19 +114,6 @@ HelperPoolReport for_each_with_helper(const std::vector<KernelRequest>& requests
   return report;
 }
 
-std::string preamble_of(const KernelSource& source) {
-  std::string preamble;
-  llvm::StringRef text = source.text;
-  while (!text.empty()) {
-    const auto [line, rest] = text.split('\n');
-    const llvm::StringRef words = line.trim();
-    if (!words.empty() && words.take_front(8) != "#include") break;
-    if (!words.empty()) preamble += words.str() + "\n";
-    text = rest;
-  }
-  return preamble;
-}
-
 // ---- one kernel, in its thread's helper ---------------------------------------------------------------
 
 namespace {
@@ -196,9 +129,8 @@ class HelperCompiler : public Compiler {
     if (with.helper == nullptr) with.helper = &of_its_own;
     MINUET_ASSIGN(const NvrtcInfo nvrtc, info(with));
     const std::string& name = request.source.display_name;
-    MINUET_ASSIGN(std::string bytes,
-                  with.helper->ask(program_, {request, nvrtc.path, control.pch, control.time_trace},
-                                   control.cancel, name + " for " + request.arch));
+    MINUET_ASSIGN(std::string bytes, with.helper->ask(program_, {request, nvrtc.path}, control.cancel,
+                                                      name + " for " + request.arch));
     MINUET_ASSIGN(Entry entry, read_entry(bytes));
     if (entry.request_key != request.key)
       return make_error(StatusCode::Internal, "the helper answered {0} with another kernel", name);
@@ -257,7 +189,6 @@ llvm::Expected<std::string> Helper::ask(const std::string& program, const Helper
     StatusError status = take_status(answer.takeError());
     // One that went away is given the time to say how; one that is cancelled or talks nonsense is killed.
     how = end(status.code() == StatusCode::Unavailable ? kGraceMs : 0);
-    if (job.pch) sweep_pch_folders();
     if (status.code() == StatusCode::Cancelled) {
       status.annotate(what);
       return llvm::make_error<StatusError>(std::move(status));
@@ -393,8 +324,6 @@ llvm::Error Helper::wait_ready(int file, short events, const CancelToken* cancel
 llvm::Expected<std::string> Helper::finish(HelperAnswer answer) {
   process_->peak_bytes = answer.peak_bytes;
   report_.peak_bytes = std::max(report_.peak_bytes, answer.peak_bytes);
-  report_.pch_created += answer.pch_use == PchUse::Created;
-  report_.pch_used += answer.pch_use == PchUse::Used;
   if (answer.code == StatusCode::Ok) return std::move(answer.result);
   return llvm::make_error<StatusError>(answer.code, std::move(answer.message), std::move(answer.detail));
 }

@@ -30,8 +30,6 @@ std::shared_ptr<Compiler> make_helper_compiler(std::string library = {}, std::st
 struct HelperReport {
   int started = 0;              // processes, with those that followed lost ones
   int lost = 0;                 // processes that ended before they answered
-  int pch_created = 0;          // compiles that made a precompiled header
-  int pch_used = 0;             // compiles that used one
   std::int64_t peak_bytes = 0;  // of the one process that took most
 };
 
@@ -88,7 +86,6 @@ class Helper {
 
 struct HelperPoolOptions {
   int jobs = 0;                         // most helpers at a time; 0: one a core
-  bool pch = false;                     // precompiled headers, where enough requests share them (R30)
   std::int64_t memory_budget = 0;       // bytes for all helpers; 0: what there is
   const CancelToken* cancel = nullptr;  // goes into each control
 };
@@ -106,14 +103,10 @@ int count_helpers(int asked, const Resources& resources, std::size_t jobs);
 using HelperWork = llvm::function_ref<bool(std::size_t index, const CompileControl& control)>;
 
 /// Calls `work` once for every request, in this process, from several threads at once, each with a helper of
-/// its own, and returns when each is done: those that can share a precompiled header one after the other by
-/// one thread. The caller's thread is one of them. What `work` throws ends its thread's turn: the others go
-/// on, and some requests may never be done.
+/// its own, and returns when each is done: those with CUB first, because they take longest. The caller's
+/// thread is one of them. What `work` throws ends its thread's turn: the others go on, and some requests may
+/// never be done.
 HelperPoolReport for_each_with_helper(const std::vector<KernelRequest>& requests,
                                       const HelperPoolOptions& options, HelperWork work);
-
-/// The includes that the source starts with: requests for one architecture with equal preambles share a
-/// precompiled header.
-std::string preamble_of(const KernelSource& source);
 
 }  // namespace minuet

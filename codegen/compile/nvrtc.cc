@@ -15,7 +15,6 @@
 #include "codegen/compile/compiler.h"
 #include "codegen/compile/diagnostics.h"
 #include "codegen/compile/nvrtc_library.h"
-#include "codegen/compile/time_trace.h"
 #include "codegen/source/embed/header_blob.h"
 #include "codegen/source/embedded_headers.h"
 #include "codegen/source/keys.h"
@@ -40,26 +39,19 @@ struct NvrtcApi {
   X(nvrtcGetProgramLogSize)       \
   X(nvrtcGetProgramLog)           \
   X(nvrtcGetLoweredName) X(nvrtcGetCUBINSize) X(nvrtcGetCUBIN) X(nvrtcGetPTXSize) X(nvrtcGetPTX)
-/// Null where the library is too old to have them: then no heap grows.
-#define MINUET_OPTIONAL_NVRTC_FUNCTIONS(X) \
-  X(nvrtcGetPCHCreateStatus) X(nvrtcGetPCHHeapSizeRequired) X(nvrtcGetPCHHeapSize) X(nvrtcSetPCHHeapSize)
 #define MINUET_DECLARE(name) decltype(&::name) name = nullptr;
   MINUET_NVRTC_FUNCTIONS(MINUET_DECLARE)
-  MINUET_OPTIONAL_NVRTC_FUNCTIONS(MINUET_DECLARE)
 #undef MINUET_DECLARE
 
   llvm::Error load(const NvrtcLibrary& library) {
-#define MINUET_FIND(name) name = reinterpret_cast<decltype(name)>(library.symbol(#name));
 #define MINUET_REQUIRE(name)                                                                          \
-  MINUET_FIND(name)                                                                                   \
+  name = reinterpret_cast<decltype(name)>(library.symbol(#name));                                     \
   if (name == nullptr) {                                                                              \
     return make_error(StatusCode::Unavailable, "{0} has no {1}: it is no libnvrtc, or a too old one", \
                       library.path, #name);                                                           \
   }
     MINUET_NVRTC_FUNCTIONS(MINUET_REQUIRE)
-    MINUET_OPTIONAL_NVRTC_FUNCTIONS(MINUET_FIND)
 #undef MINUET_REQUIRE
-#undef MINUET_FIND
     return llvm::Error::success();
   }
 };
@@ -70,24 +62,19 @@ class NvrtcProgram {
   explicit NvrtcProgram(const NvrtcApi& api) : api_(api) {}
   NvrtcProgram(const NvrtcProgram&) = delete;
   NvrtcProgram& operator=(const NvrtcProgram&) = delete;
-  ~NvrtcProgram() { destroy(); }
+  ~NvrtcProgram() {
+    if (program_ != nullptr) api_.nvrtcDestroyProgram(&program_);
+  }
 
-  /// The first call to make; once more, it begins anew.
+  /// The first call to make, once.
   nvrtcResult build(const KernelSource& source, const std::vector<Header>& headers,
                     const std::vector<std::string>& options);
-  /// After a compile with --pch: what became of it. Where NVRTC's heap for such headers was too small,
-  /// it is made larger for the next compile.
-  PchUse pch_use() const;
-
   std::string log() const { return read(api_.nvrtcGetProgramLogSize, api_.nvrtcGetProgramLog, true); }
   std::string cubin() const { return read(api_.nvrtcGetCUBINSize, api_.nvrtcGetCUBIN, false); }
   std::string ptx() const { return read(api_.nvrtcGetPTXSize, api_.nvrtcGetPTX, true); }
   std::string lowered_name(const KernelSource& source) const;
 
  private:
-  void destroy() {
-    if (program_ != nullptr) api_.nvrtcDestroyProgram(&program_);
-  }
   /// `terminated`: it ends in NULs, which are none of it.
   template <class SizeOf, class Get>
   std::string read(SizeOf size_of, Get get, bool terminated) const;
@@ -104,36 +91,12 @@ nvrtcResult NvrtcProgram::build(const KernelSource& source, const std::vector<He
     texts.push_back(header.text.data());
   }
   for (const std::string& option : options) flags.push_back(option.c_str());
-  destroy();
   nvrtcResult result = api_.nvrtcCreateProgram(&program_, source.text.c_str(), kProgramName,
                                                static_cast<int>(headers.size()), texts.data(), names.data());
   if (result == NVRTC_SUCCESS) result = api_.nvrtcAddNameExpression(program_, source.name_expression.c_str());
   if (result == NVRTC_SUCCESS)
     result = api_.nvrtcCompileProgram(program_, static_cast<int>(flags.size()), flags.data());
   return result;
-}
-
-PchUse NvrtcProgram::pch_use() const {
-  if (api_.nvrtcGetPCHCreateStatus == nullptr) return PchUse::None;
-  switch (api_.nvrtcGetPCHCreateStatus(program_)) {
-    case NVRTC_SUCCESS:
-      return PchUse::Created;
-    case NVRTC_ERROR_NO_PCH_CREATE_ATTEMPTED:
-      // No status says that one was used; the log does.
-      return llvm::StringRef(log()).contains("using precompiled header file") ? PchUse::Used : PchUse::None;
-    case NVRTC_ERROR_PCH_CREATE_HEAP_EXHAUSTED: {
-      std::size_t needed = 0, size = 0;
-      if (api_.nvrtcGetPCHHeapSizeRequired != nullptr && api_.nvrtcGetPCHHeapSize != nullptr &&
-          api_.nvrtcSetPCHHeapSize != nullptr &&
-          api_.nvrtcGetPCHHeapSizeRequired(program_, &needed) == NVRTC_SUCCESS &&
-          api_.nvrtcGetPCHHeapSize(&size) == NVRTC_SUCCESS && needed > size) {
-        api_.nvrtcSetPCHHeapSize(needed);
-      }
-      return PchUse::None;
-    }
-    default:
-      return PchUse::None;
-  }
 }
 
 std::string NvrtcProgram::lowered_name(const KernelSource& source) const {
@@ -161,9 +124,7 @@ std::string stable_log(llvm::StringRef log) {
   log.split(lines, '\n', -1, /*KeepEmpty=*/false);
   std::string kept;
   for (llvm::StringRef line : lines) {
-    if (!line.contains("Compile time = ") && !line.contains("precompiled header file")) {
-      kept += line.str() + "\n";
-    }
+    if (!line.contains("Compile time = ")) kept += line.str() + "\n";
   }
   return kept;
 }
@@ -203,57 +164,27 @@ class NvrtcCompiler : public Compiler {
 
   llvm::Expected<NvrtcInfo> info(const CompileControl&) override { return info_; }
 
-  llvm::Expected<Binary> compile(const KernelRequest& request, const CompileControl& control) override {
-    if (control.pch_use != nullptr) *control.pch_use = PchUse::None;
+  llvm::Expected<Binary> compile(const KernelRequest& request, const CompileControl&) override {
     MINUET_ASSIGN(const std::vector<Header> headers, headers_for(request.source.text));
-    std::unique_ptr<TimeTrace> trace;
-    if (!control.time_trace.empty()) {
-      MINUET_ASSIGN(trace, TimeTrace::create(control.time_trace));
-    }
-    // NVRTC has one heap for precompiled headers and one trace.
-    std::unique_lock<std::mutex> lock(extras_mutex_, std::defer_lock);
-    if (!control.pch_directory.empty() || trace) lock.lock();
-    const std::vector<std::string> options = options_of(request, trace.get());
+    const std::vector<std::string> options = options_of(request);
     const auto start = std::chrono::steady_clock::now();
     NvrtcProgram program(api_);
-    nvrtcResult result = NVRTC_ERROR_COMPILATION;
-    const bool by_pch = !control.pch_directory.empty() && control.pch_directory != failed_pch_directory_;
-    if (by_pch) result = program.build(request.source, headers, with_pch(options, control.pch_directory));
-    if (by_pch && result == NVRTC_SUCCESS) {
-      const PchUse use = program.pch_use();
-      if (control.pch_use != nullptr) *control.pch_use = use;
-    } else {
-      // NVRTC takes a folder that is full or not there for an error of the compile; it is none of ours, so
-      // every failure with it is followed by a compile without, and the folder is not tried again.
-      if (by_pch && trace) trace->reset();
-      result = program.build(request.source, headers, options);
-      if (by_pch && result == NVRTC_SUCCESS) failed_pch_directory_ = control.pch_directory;
-    }
+    const nvrtcResult result = program.build(request.source, headers, options);
     if (result != NVRTC_SUCCESS) return failure(program, result, request, options);
     const std::chrono::duration<double, std::milli> taken = std::chrono::steady_clock::now() - start;
-    if (trace) MINUET_TRY(trace->finish());
     return read_binary(program, request.source, request.arch, taken.count());
   }
 
  private:
   /// Every kernel's, the source's own, and what changes no byte of the result, for this compile alone.
-  std::vector<std::string> options_of(const KernelRequest& request, const TimeTrace* trace) const {
+  std::vector<std::string> options_of(const KernelRequest& request) const {
     std::vector<std::string> all = compile_options(request.arch);
     all.insert(all.end(), request.source.options.begin(), request.source.options.end());
     // Not as a number: NVRTC 13.0 takes one above 32 bits for no seed at all, and every compile differs (R4).
     all.push_back("--frandom-seed=rk-" + seed_of(request));
     // NVRTC's own cache would ask libcuda for its version; ours is in front of it anyway.
     if (takes_no_cache_) all.push_back("--no-cache");
-    if (trace != nullptr) all.push_back(trace->option());
     return all;
-  }
-
-  static std::vector<std::string> with_pch(std::vector<std::string> options, const std::string& directory) {
-    options.push_back("--pch");
-    options.push_back("--pch-dir=" + directory);
-    // Why another kernel's header did not fit would be in the log, which is kept with the binary.
-    options.push_back("--pch-verbose=false");
-    return options;
   }
 
   static std::string seed_of(const KernelRequest& request) { return request.key.substr(0, 16); }
@@ -305,8 +236,6 @@ class NvrtcCompiler : public Compiler {
   NvrtcApi api_;
   NvrtcInfo info_;
   bool takes_no_cache_ = false;
-  std::mutex extras_mutex_;
-  std::string failed_pch_directory_;  // guarded by extras_mutex_
 };
 
 }  // namespace

@@ -156,7 +156,7 @@ std::vector<std::string> texts_or_none(const Object& object, const char* name) {
   return texts;
 }
 
-constexpr char kProtocol[] = "3";  // changed when jobs or answers change
+constexpr char kProtocol[] = "4";  // changed when jobs or answers change
 
 /// In place of a request's key: another one where a request's may be, or where we speak otherwise.
 std::string version_key() {
@@ -219,14 +219,11 @@ llvm::Expected<std::string> encode_job(const HelperJob& job) {
   } else {
     MINUET_ASSIGN(object, to_json(job.request));
   }
-  for (const std::string* path : {&job.nvrtc, &job.time_trace}) {
-    if (!llvm::json::isUTF8(*path)) {
-      return make_error(StatusCode::InvalidArgument, "the path {0} is not UTF-8", llvm::json::fixUTF8(*path));
-    }
+  if (!llvm::json::isUTF8(job.nvrtc)) {
+    return make_error(StatusCode::InvalidArgument, "the path {0} is not UTF-8",
+                      llvm::json::fixUTF8(job.nvrtc));
   }
   object["nvrtc"] = job.nvrtc;
-  object["pch"] = job.pch;
-  object["time_trace"] = job.time_trace;
   return print_json(std::move(object));
 }
 
@@ -244,9 +241,6 @@ llvm::Expected<HelperJob> decode_job(llvm::StringRef frame) {
   MINUET_ASSIGN(RecordedRequest recorded, from_json(object));
   if (!recorded.is_same_version) return other_version();
   job.request = std::move(recorded.request);
-  job.time_trace = text_or_empty(object, "time_trace");
-  const auto pch = object.getBoolean("pch");
-  job.pch = pch && *pch;
   return job;
 }
 
@@ -255,16 +249,13 @@ std::string encode_answer(const HelperAnswer& answer) {
   return print_json(Object{{"code", static_cast<int>(answer.code)},
                            {"message", llvm::json::fixUTF8(answer.message)},
                            {"detail", llvm::json::fixUTF8(answer.detail)},
-                           {"pch", static_cast<int>(answer.pch_use)},
                            {"peak_bytes", answer.peak_bytes}});
 }
 
 llvm::Expected<HelperAnswer> decode_answer(llvm::StringRef frame, std::string result) {
   MINUET_ASSIGN(const Object object, parse(frame));
   const std::int64_t code = number_or(object, "code", -1);
-  const std::int64_t pch_use = number_or(object, "pch", 0);
-  if (code < 0 || code > static_cast<int>(StatusCode::Unavailable) || pch_use < 0 ||
-      pch_use > static_cast<int>(PchUse::Used)) {
+  if (code < 0 || code > static_cast<int>(StatusCode::Unavailable)) {
     return make_error(StatusCode::Internal, "the other process wrote an answer with no known status");
   }
   HelperAnswer answer;
@@ -272,7 +263,6 @@ llvm::Expected<HelperAnswer> decode_answer(llvm::StringRef frame, std::string re
   answer.message = text_or_empty(object, "message");
   answer.detail = text_or_empty(object, "detail");
   answer.result = std::move(result);
-  answer.pch_use = static_cast<PchUse>(pch_use);
   answer.peak_bytes = number_or(object, "peak_bytes", 0);
   return answer;
 }

@@ -53,9 +53,7 @@ llvm::Expected<std::vector<RecordedRequest>> read_requests(llvm::StringRef text,
 
 struct HelperJob {
   KernelRequest request;
-  std::string nvrtc;       // the library to open; empty: the helper looks for one as the library would
-  bool pch = false;        // with precompiled headers, in a folder that the helper makes for itself
-  std::string time_trace;  // as in CompileControl
+  std::string nvrtc = {};  // the library to open; empty: the helper looks for one as the library would
   bool identify = false;   // no request: only to tell which NVRTC there is
   std::vector<std::string> others = {};  // then, as for open_nvrtc
 };
@@ -64,7 +62,6 @@ struct HelperAnswer {
   StatusCode code = StatusCode::Ok;
   std::string message, detail;  // of an error
   std::string result;           // of a success: bytes of write_entry, or of encode_info
-  PchUse pch_use = PchUse::None;
   std::int64_t peak_bytes = 0;  // of memory, of the helper since its start
 };
 

@@ -25,19 +25,6 @@ std::string key_of(const KernelSource& source, llvm::StringRef arch) {
   return request_key(source, header_use(source.text).digest, compile_options(arch), arch);
 }
 
-namespace {
-
-bool changes_no_code(llvm::StringRef option) {
-  static constexpr const char* kNames[] = {"frandom-seed", "no-cache",    "pch",
-                                           "create-pch",   "use-pch",     "pch-dir",
-                                           "pch-messages", "pch-verbose", "fdevice-time-trace"};
-  llvm::StringRef name = option.split('=').first;
-  if (!name.consume_front("--") && !name.consume_front("-")) return false;
-  return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
-}
-
-}  // namespace
-
 std::string request_key(const KernelSource& source, llvm::StringRef header_digest,
                         const std::vector<std::string>& options, llvm::StringRef arch) {
   FieldHasher hasher;
@@ -49,9 +36,7 @@ std::string request_key(const KernelSource& source, llvm::StringRef header_diges
       .add("output", is_ptx(arch) ? "ptx" : "cubin")
       .add("expression", source.name_expression);
   for (const std::vector<std::string>* list : {&options, &source.options}) {
-    for (const std::string& option : *list) {
-      if (!changes_no_code(option)) hasher.add("option", option);
-    }
+    for (const std::string& option : *list) hasher.add("option", option);
   }
   return hasher.hex();
 }

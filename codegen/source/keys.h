@@ -32,8 +32,7 @@ std::string key_of(const KernelSource& source, llvm::StringRef arch);
 constexpr int kKeySchema = 1;
 
 /// RK: everything that decides what is compiled, and nothing of the machine it is compiled on.
-/// `options`: what every kernel has, in front of the source's own. Those that cannot change the code (the
-/// seed, NVRTC's own cache, PCH, traces) are left out.
+/// `options`: what every kernel has, in front of the source's own.
 std::string request_key(const KernelSource& source, llvm::StringRef header_digest,
                         const std::vector<std::string>& options, llvm::StringRef arch);
 

@@ -38,7 +38,6 @@ llvm::json::Object object_of(const Fields& fields) {
                                                                {"least", measurement.least_ns},
                                                                {"spread", measurement.spread_ns}}},
                             {"default", measurement.is_default},
-                            {"migrated", measurement.migrated},
                             {"driver", llvm::json::fixUTF8(measurement.driver)},
                             {"request_keys", llvm::json::Array(measurement.request_keys)}};
 }
@@ -123,7 +122,6 @@ llvm::Expected<TuningMeasurement> read_measurement(const llvm::json::Value& valu
   MINUET_TRY(read_field(*times, "least", measurement.least_ns));
   MINUET_TRY(read_field(*times, "spread", measurement.spread_ns));
   MINUET_TRY(read_field(*object, "default", measurement.is_default));
-  MINUET_TRY(read_field(*object, "migrated", measurement.migrated));
   MINUET_TRY(read_field(*object, "driver", measurement.driver));
   if (measurement.median_ns <= 0) return damaged_tuning_entry("a median is not positive");
   return measurement;

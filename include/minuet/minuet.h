@@ -86,9 +86,6 @@ MINUET_API const char* minuet_status_name(minuet_status status);
 
 /* major * 10000 + minor * 100 + patch of the library that is loaded. */
 MINUET_API uint32_t minuet_version(void);
-/* 1 where this build has the feature: "cuda", "cpu", "nvrtc", "network", "convolution", "bundle",
- * "precompile"; else 0. */
-MINUET_API int32_t minuet_has_feature(const char* name);
 
 /* ---- types ----------------------------------------------------------------------------------- */
 
@@ -136,10 +133,7 @@ enum {
 typedef int32_t minuet_bundle_policy;
 enum {
   MINUET_BUNDLE_SAME_MAJOR = 0, /* of CUDA 13 or older, whatever compiler is here, or none */
-  MINUET_BUNDLE_ANY = 1,
-  /* Of exactly the NVRTC that is here; under MINUET_JIT_OFF, where no process is started to ask it, of those
-   * whose kernels the cache folder has; none where it cannot be told. */
-  MINUET_BUNDLE_EXACT = 2
+  MINUET_BUNDLE_ANY = 1
 };
 
 /* What is left open comes from the environment, which is read here, once ("Environment" in
@@ -502,19 +496,16 @@ MINUET_API minuet_status minuet_plan_compile(minuet_plan* plan, const char* arch
  * cores. FAILED_PRECONDITION where there are none either; the CPU device needs a compile for "cpu". */
 MINUET_API minuet_status minuet_plan_load(minuet_plan* plan, minuet_device* device);
 
-/* Strings live as long as the plan. */
+/* Strings live as long as the plan. The results of every plan are bitwise repeatable on one device. */
 typedef struct minuet_plan_info {
   size_t struct_size;
   const char* name; /* of the network; "convolution" */
   minuet_dtype dtype;
   int32_t ndim, in_channels, out_channels;
-  int32_t levels, layers;       /* coordinate sets, convolutions */
-  int32_t output_level;         /* 0: outputs are in the caller's row order */
-  int32_t inputs, outputs;      /* tensors that run takes */
-  int32_t maps;                 /* kernel maps that prepare_maps takes; 0 where prepare builds them */
-  int32_t deterministic;        /* 1: results are bitwise repeatable on one device */
-  int32_t prepare_capture_safe; /* 0: prepare waits for counts, so no stream capture can hold it */
-  int32_t run_capture_safe;     /* 1: after one plain run for the prepared cloud, run may be captured */
+  int32_t levels, layers;  /* coordinate sets, ops */
+  int32_t output_level;    /* 0: outputs are in the caller's row order */
+  int32_t inputs, outputs; /* tensors that run takes */
+  int32_t maps;            /* kernel maps that prepare_maps takes; 0 where prepare builds them */
   int32_t missing_head; /* 1: a head is left out, for nothing says how wide it is: outputs are no classes */
   int32_t parameter_tensors; /* for minuet_plan_query_parameter */
   int64_t parameters;        /* numbers, scale and shift counted for a batch norm */
@@ -600,12 +591,9 @@ typedef struct minuet_precompile_options {
   void (*bundle)(const minuet_bundle_info* bundle, void* user);
   int32_t (*cancelled)(void* user); /* asked every 100 ms or so; 1 stops soon */
   void* user;
-  /* Gets NVRTC's time trace of every kernel, <name>-<arch>.json, for ui.perfetto.dev; made where it is not
-   * there; null: none. All are compiled then, and none is kept: output_directory must be null. */
-  const char* time_trace_directory;
 } minuet_precompile_options;
 #define MINUET_PRECOMPILE_OPTIONS_INIT \
-  { sizeof(minuet_precompile_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+  { sizeof(minuet_precompile_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 typedef struct minuet_precompile_result {
   size_t struct_size;
@@ -736,11 +724,11 @@ MINUET_API minuet_status minuet_execution_output_shape(minuet_execution* executi
  * [rows, out_channels], rows in the caller's order where output_level is 0, else ascending. A convolution
  * takes its input [rows of the map's input set, in_channels], where it has one its residual [output rows,
  * out_channels], and one output [rows of the map's output set, out_channels] (minuet_coordinates_rows).
- * Outputs are wholly written. Only enqueues: no wait, no allocation, no compile. May run again with other
- * tensors. After a failure the output is undefined. No output may share a byte with an input, another output
- * or the caller's workspace, and no input with that. Two column ranges of one wider matrix do not overlap.
- * Matrices of different row strides are accepted only if one ends before the other begins. Inputs may overlap
- * inputs. */
+ * Outputs are wholly written. Only enqueues: no wait, no allocation, no compile; after one plain run for what
+ * is prepared it may be captured. May run again with other tensors. After a failure the output is undefined.
+ * No output may share a byte with an input, another output or the caller's workspace, and no input with that.
+ * Two column ranges of one wider matrix do not overlap. Matrices of different row strides are accepted only
+ * if one ends before the other begins. Inputs may overlap inputs. */
 MINUET_API minuet_status minuet_execution_run(minuet_execution* execution, const minuet_tensor* inputs,
                                               int32_t input_count, const minuet_tensor* outputs,
                                               int32_t output_count, void* stream);

@@ -4,8 +4,8 @@
  *
  * Nothing is tuned, and no result is used, unless it is asked for: minuet_tune measures; after
  * minuet_context_load_tuning plans of that context are made by the results; minuet_plan_visit_tuning tells
- * what they changed. Results hold for one kind of device, version of the library, and toolkit; processes that
- * load the same results choose the same.
+ * what they changed. Results hold for one kind of device, toolkit, and set of kernels to choose among, which
+ * most versions of the library leave as it was; processes that load the same results choose the same.
  */
 #ifndef MINUET_TUNING_H_
 #define MINUET_TUNING_H_
@@ -127,10 +127,10 @@ MINUET_API minuet_status minuet_plan_visit_tuning(minuet_plan* plan, minuet_tune
 
 /* minuet_precompile, for GPUs that have been tuned: for every arch the kernels that its GPUs' results in the
  * directory (null: the cache folder) choose are compiled beside those of the default, and the results go into
- * the bundle, where minuet_context_load_tuning finds them. Results of this version and of the toolkit that
- * compiles; of the same layers they take the place of those that a bundle has, and there are none after a
- * failure or a cancel. options->archs are needed, for a recorded list too, beside whose kernels none are
- * compiled. NOT_FOUND where there are no results for any of them; for one alone a warning says so.
+ * the bundle, where minuet_context_load_tuning finds them. Results of this version's kernels and of the
+ * toolkit that compiles; of the same layers they take the place of those that a bundle has, and there are
+ * none after a failure or a cancel. options->archs are needed, for a recorded list too, beside whose kernels
+ * none are compiled. NOT_FOUND where there are no results for any of them; for one alone a warning says so.
  * A program that may compile nothing runs the default where a tuned kernel is in no bundle, with a warning.
  */
 MINUET_API minuet_status minuet_precompile_tuned(minuet_context* context,

@@ -163,8 +163,8 @@ llvm::Expected<CacheOptions> cache_options(const minuet_context_options& options
     return make_error(StatusCode::InvalidArgument, "jit is {0}: there are 0, 1 and 2", options.jit);
   }
   if (options.jit != MINUET_JIT_DEFAULT) cache.no_jit = options.jit == MINUET_JIT_OFF;
-  if (options.bundle_policy < MINUET_BUNDLE_SAME_MAJOR || options.bundle_policy > MINUET_BUNDLE_EXACT) {
-    return make_error(StatusCode::InvalidArgument, "bundle_policy is {0}: there are 0, 1 and 2",
+  if (options.bundle_policy < MINUET_BUNDLE_SAME_MAJOR || options.bundle_policy > MINUET_BUNDLE_ANY) {
+    return make_error(StatusCode::InvalidArgument, "bundle_policy is {0}: there are 0 and 1",
                       options.bundle_policy);
   }
   cache.policy = static_cast<BundlePolicy>(options.bundle_policy);
@@ -253,13 +253,6 @@ const char* minuet_status_name(minuet_status status) {
 
 uint32_t minuet_version(void) {
   return MINUET_VERSION_MAJOR * 10000 + MINUET_VERSION_MINOR * 100 + MINUET_VERSION_PATCH;
-}
-
-int32_t minuet_has_feature(const char* name) {
-  for (const char* feature : {"cuda", "cpu", "nvrtc", "network", "convolution", "bundle", "precompile"}) {
-    if (name && llvm::StringRef(name) == feature) return 1;
-  }
-  return 0;
 }
 
 minuet_status minuet_context_create(const minuet_context_options* options, minuet_context** context) {

@@ -71,11 +71,6 @@ llvm::Expected<std::vector<KernelRequest>> read_requests_of(KernelCache& cache,
     return make_error(StatusCode::InvalidArgument, "nothing to compile: give plans or requests_path");
   }
   if (results) {
-    if (given.time_trace_directory) {
-      return make_error(StatusCode::InvalidArgument,
-                        "time_trace_directory keeps nothing that tuning results could choose: use "
-                        "minuet_precompile");
-    }
     if (archs.empty()) {
       return make_error(StatusCode::InvalidArgument,
                         "no arch, and none says whose tuning results to take: name one such as sm_90a");
@@ -133,7 +128,6 @@ llvm::Expected<PrecompileResult> precompile_watched(KernelCache& cache,
   PrecompileOptions options;
   options.tuning = std::move(tuning);
   if (given.output_directory) options.output = given.output_directory;
-  if (given.time_trace_directory) options.time_traces = given.time_trace_directory;
   options.jobs = given.jobs;
   options.step = [&given](const PrecompileStep& step) { tell_step(given, step); };
   std::optional<PrecompileResult> result;

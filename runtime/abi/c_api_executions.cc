@@ -159,15 +159,16 @@ llvm::Error check_has_capacities(const Execution& execution) {
 
 llvm::Expected<minuet_layer_info> layer_info(Execution& execution, i32 number) {
   const ProgramLayer& layer = execution.plan().program.layers[number];
-  const WindowProblem& window = layer.window();
   const OperandShape shape = layer.problem.kind().shape(layer.problem);
   minuet_layer_info info{};
   info.name = layer.name.c_str();
-  std::copy(window.kernel_size.begin(), window.kernel_size.end(), info.kernel_size);
-  std::copy(window.stride.begin(), window.stride.end(), info.stride);
+  if (const WindowProblem* const window = layer.window()) {
+    std::copy(window->kernel_size.begin(), window->kernel_size.end(), info.kernel_size);
+    std::copy(window->stride.begin(), window->stride.end(), info.stride);
+  }
   info.in_channels = shape.in_channels;
   info.out_channels = shape.out_channels;
-  info.transposed = window.is_transposed();
+  info.transposed = layer.is_transposed();
   MINUET_ASSIGN(info.pairs, execution.layer_pairs(number));
   info.kernel = "";
   if (const Candidate* const selected = execution.selected(number)) {
@@ -227,7 +228,7 @@ void minuet_execution_destroy(minuet_execution* execution) {
 minuet_status minuet_execution_prepare(minuet_execution* execution, const int32_t* coordinates, int64_t count,
                                        void* stream) {
   return in_execution("minuet_execution_prepare", execution, [&](Execution& own) -> llvm::Error {
-    MINUET_TRY(own.forget(/*for_maps=*/false));
+    MINUET_TRY(own.invalidate(/*for_maps=*/false));
     if (count > 0) MINUET_TRY(check_pointer(coordinates, "coordinates"));
     MINUET_TRY(check_alignment(coordinates, sizeof(int32_t), "the coordinates"));
     const Trace::Span span(execution->open->trace(), "run", "prepare");
@@ -239,7 +240,7 @@ minuet_status minuet_execution_prepare(minuet_execution* execution, const int32_
 minuet_status minuet_execution_prepare_on_device(minuet_execution* execution, const int32_t* coordinates,
                                                  const int32_t* count, void* stream) {
   return in_execution("minuet_execution_prepare_on_device", execution, [&](Execution& own) -> llvm::Error {
-    MINUET_TRY(own.forget(/*for_maps=*/false));
+    MINUET_TRY(own.invalidate(/*for_maps=*/false));
     MINUET_TRY(check_pointer(coordinates, "coordinates"));
     MINUET_TRY(check_pointer(count, "count"));
     MINUET_TRY(check_alignment(coordinates, sizeof(int32_t), "the coordinates"));
@@ -295,7 +296,7 @@ minuet_status minuet_execution_suggest_capacities(minuet_execution* execution, d
 minuet_status minuet_execution_prepare_maps(minuet_execution* execution, minuet_kernel_map* const* maps,
                                             int32_t count, void* stream) {
   return in_execution("minuet_execution_prepare_maps", execution, [&](Execution& own) -> llvm::Error {
-    MINUET_TRY(own.forget(/*for_maps=*/true));
+    MINUET_TRY(own.invalidate(/*for_maps=*/true));
     if (count < 0)
       return make_error(StatusCode::InvalidArgument, "count is {0}; it must be 0 or more", count);
     if (count > 0) MINUET_TRY(check_pointer(maps, "maps"));
@@ -333,7 +334,7 @@ minuet_status minuet_executions_prepare_maps(minuet_execution* const* executions
     }
     MINUET_ASSIGN(const auto entered, enter(queue));
     for (Execution* const own : owns) MINUET_TRY(own->check_takes(/*maps=*/true));
-    for (Execution* const own : owns) MINUET_TRY(own->forget(/*for_maps=*/true));
+    for (Execution* const own : owns) MINUET_TRY(own->invalidate(/*for_maps=*/true));
     const NvtxRange range("prepare");
     const Trace::Span span(executions[0]->open->trace(), "run", "prepare");
     return Execution::prepare_together(owns, given, stream);

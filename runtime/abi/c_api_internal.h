@@ -78,8 +78,7 @@ static_assert(MINUET_MAPS_SORTED == 1 + static_cast<int>(MapMethod::Sorted) &&
 static_assert(MINUET_GRADIENT_INPUT == static_cast<int>(Gradient::Input) &&
               MINUET_GRADIENT_WEIGHT == static_cast<int>(Gradient::Weight));
 static_assert(MINUET_BUNDLE_SAME_MAJOR == static_cast<int>(BundlePolicy::SameMajor) &&
-              MINUET_BUNDLE_ANY == static_cast<int>(BundlePolicy::Any) &&
-              MINUET_BUNDLE_EXACT == static_cast<int>(BundlePolicy::Exact));
+              MINUET_BUNDLE_ANY == static_cast<int>(BundlePolicy::Any));
 static_assert(MINUET_CANCELLED == static_cast<int>(StatusCode::Cancelled) &&
               MINUET_INVALID_ARGUMENT == static_cast<int>(StatusCode::InvalidArgument) &&
               MINUET_NOT_FOUND == static_cast<int>(StatusCode::NotFound) &&
@@ -99,7 +98,8 @@ MINUET_ENDS_WITH(minuet_context_options, cpu_threads);
 MINUET_ENDS_WITH(minuet_kernel_counters, wait_ms);
 MINUET_ENDS_WITH(minuet_precompile_step, error);
 MINUET_ENDS_WITH(minuet_bundle_info, kernels);
-MINUET_ENDS_WITH(minuet_precompile_options, time_trace_directory);
+// NOLINTNEXTLINE(bugprone-sizeof-expression): the size of a pointer is meant
+MINUET_ENDS_WITH(minuet_precompile_options, user);
 MINUET_ENDS_WITH(minuet_precompile_result, seconds);
 // NOLINTNEXTLINE(bugprone-sizeof-expression): the size of a pointer is meant
 MINUET_ENDS_WITH(minuet_coordinates_options, queue);

@@ -343,9 +343,6 @@ minuet_status minuet_plan_query(minuet_plan* plan, minuet_plan_info* info) {
     answer.inputs = static_cast<int32_t>(program.inputs.size());
     answer.outputs = 1;
     answer.maps = program.takes_maps ? static_cast<int32_t>(program.maps.size()) : 0;
-    answer.deterministic = 1;         // no kernel uses atomics on floats
-    answer.prepare_capture_safe = 0;  // it reads counts back, or groups by those that the host has
-    answer.run_capture_safe = 1;
     answer.missing_head = program.is_head_missing ? 1 : 0;
     answer.parameter_tensors = static_cast<int32_t>(plan->parameters.size());
     answer.parameters = plan->residence->plan().parameter_count();

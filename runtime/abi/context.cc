@@ -3,6 +3,7 @@
 #include "codegen/base/own_image.h"
 #include "codegen/base/trace.h"
 #include "codegen/compile/helper_compiler.h"
+#include "codegen/tuning/tuned_kernels.h"
 
 namespace minuet {
 namespace {

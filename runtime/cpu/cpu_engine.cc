@@ -103,7 +103,7 @@ llvm::Error CpuEngine::find_layout(const LayoutRequest& request) {
   return llvm::Error::success();
 }
 
-llvm::Error CpuEngine::begin_maps(const MapLimits& limits, void* workspace) {
+llvm::Error CpuEngine::begin(const MapLimits& limits, void* workspace) {
   limits_ = limits;
   map_scratch_ = place_map_scratch(limits, workspace);
   return llvm::Error::success();
@@ -166,12 +166,6 @@ llvm::Error CpuEngine::unpack(const Coords& coords, const CloudLayout* layout, i
   return llvm::Error::success();
 }
 
-llvm::Error CpuEngine::make_tables(const MapView& map, i32 direct_offset, const GmasTables& tables) {
-  Timer timer(*this, &StageTimes::map);
-  make_tables_cpu(*pool_, map, direct_offset, tables);
-  return llvm::Error::success();
-}
-
 llvm::Error CpuEngine::compact_pairs(const MapView& map, i32* sources, i32* targets) {
   Timer timer(*this, &StageTimes::map);
   compact_pairs_cpu(*pool_, map, sources, targets);
@@ -185,26 +179,36 @@ llvm::Error CpuEngine::permute_rows(const PermuteRequest& request) {
 }
 
 llvm::Error CpuEngine::check(const OpRequest& request) const {
+  if (request.scratch == nullptr && scratch_words_ > 0) {
+    return make_error(StatusCode::Internal, "the call has no scratch");
+  }
+  if (request.map == nullptr) return llvm::Error::success();
   const MapView& map = *request.map;
   const i64 inputs = request.transposed ? map.queries : map.sources;
   const i64 outputs = request.transposed ? map.sources : map.queries;
-  if (request.input_rows != inputs || request.output_rows != outputs) {
-    return make_error(StatusCode::Internal, "the map leads {0} rows to {1}, and the call has {2} and {3}",
-                      inputs, outputs, request.input_rows, request.output_rows);
-  }
-  if (request.scratch == nullptr) return make_error(StatusCode::Internal, "the call has no scratch");
-  return llvm::Error::success();
+  if (request.input_rows == inputs && request.output_rows == outputs) return llvm::Error::success();
+  return make_error(StatusCode::Internal, "the map leads {0} rows to {1}, and the call has {2} and {3}",
+                    inputs, outputs, request.input_rows, request.output_rows);
+}
+
+template <class Work>
+llvm::Error CpuEngine::with_call(const OpRequest& request, const Work& work) {
+  const auto timed = [&](double StageTimes::*stage, llvm::function_ref<void()> timed_work) {
+    Timer timer(*this, stage);
+    timed_work();
+  };
+  return work(CpuCall{*pool_, kernels_, static_cast<float*>(request.scratch), scratch_words_, timed});
+}
+
+llvm::Error CpuEngine::prepare_op(const OpRequest& request) {
+  return with_call(request, [&](const CpuCall& call) { return ops_[request.op]->prepare(call, request); });
 }
 
 llvm::Error CpuEngine::run_op(const OpRequest& request) {
   MINUET_TRY(check(request));
   op_ = request.op;
-  const auto timed = [&](double StageTimes::*stage, llvm::function_ref<void()> work) {
-    Timer timer(*this, stage);
-    work();
-  };
-  llvm::Error ran = ops_[request.op]->run(
-      {*pool_, kernels_, static_cast<float*>(request.scratch), scratch_words_, timed}, request);
+  llvm::Error ran =
+      with_call(request, [&](const CpuCall& call) { return ops_[request.op]->run(call, request); });
   op_ = -1;
   return ran;
 }

@@ -12,7 +12,7 @@
 
 namespace minuet {
 
-class CpuEngine final : public Engine {
+class CpuEngine final : public Engine, private MapOperations {
  public:
   CpuEngine(std::shared_ptr<ThreadPool> pool, const VectorKernels& kernels, i32 ndim);
   ~CpuEngine() override;
@@ -22,9 +22,6 @@ class CpuEngine final : public Engine {
   i64 workspace_bytes() const override { return 0; }
   llvm::Error set_workspace(void*) override { return llvm::Error::success(); }
   i64 scratch_bytes() const override;
-  i64 map_workspace_bytes(const MapLimits& limits) const override {
-    return place_map_scratch(limits, nullptr).bytes;
-  }
 
   llvm::Error begin(void* /*stream*/) override { return llvm::Error::success(); }
   llvm::Error fill_words(void* target, u32 word, i64 words) override;
@@ -35,23 +32,9 @@ class CpuEngine final : public Engine {
   llvm::Error wait() override { return llvm::Error::success(); }
   llvm::Expected<void*> allocate_pinned(i64 bytes) override;
 
-  llvm::Error find_layout(const LayoutRequest& request) override;
-  llvm::Error begin_maps(const MapLimits& limits, void* workspace) override;
-  llvm::Error build_coords(const BuildCoordsRequest& request) override;
-  llvm::Error downsample(const DownsampleRequest& request) override;
-  llvm::Error search(const SearchRequest& request) override;
-  llvm::Error void_failed(const u32* status, i32* words, i64 counts) override;
-  llvm::Error count_pairs(const Coords& queries, const MapView& map) override;
-  llvm::Error make_masks(const Coords& queries, i32 volume, const NeighbourView& view, i32* counts) override;
-  i64 view_workspace_bytes(llvm::ArrayRef<ViewRequest> requests) const override;
-  llvm::Error make_views(llvm::ArrayRef<ViewRequest> requests, void* workspace) override;
-  llvm::Error unpack(const Coords& coords, const CloudLayout* layout, i32* coordinates) override;
-  llvm::Error make_tables(const MapView& map, i32 direct_offset, const GmasTables& tables) override;
-  llvm::Error compact_pairs(const MapView& map, i32* sources, i32* targets) override;
-
+  MapOperations& maps() override { return *this; }
   llvm::Error permute_rows(const PermuteRequest& request) override;
-  /// Ops of the CPU need nothing before a run.
-  llvm::Error prepare_op(const OpRequest&) override { return llvm::Error::success(); }
+  llvm::Error prepare_op(const OpRequest& request) override;
   llvm::Error run_op(const OpRequest& request) override;
 
   const EngineCounters& counters() const override { return counters_; }
@@ -61,11 +44,29 @@ class CpuEngine final : public Engine {
   llvm::Expected<PassTimes> pass_times() override;
 
  private:
+  llvm::Error find_layout(const LayoutRequest& request) override;
+  i64 workspace_bytes(const MapLimits& limits) const override {
+    return place_map_scratch(limits, nullptr).bytes;
+  }
+  llvm::Error begin(const MapLimits& limits, void* workspace) override;
+  llvm::Error build_coords(const BuildCoordsRequest& request) override;
+  llvm::Error downsample(const DownsampleRequest& request) override;
+  llvm::Error search(const SearchRequest& request) override;
+  llvm::Error count_pairs(const Coords& queries, const MapView& map) override;
+  llvm::Error make_masks(const Coords& queries, i32 volume, const NeighbourView& view, i32* counts) override;
+  i64 view_workspace_bytes(llvm::ArrayRef<ViewRequest> requests) const override;
+  llvm::Error make_views(llvm::ArrayRef<ViewRequest> requests, void* workspace) override;
+  llvm::Error unpack(const Coords& coords, const CloudLayout* layout, i32* coordinates) override;
+  llvm::Error void_failed(const u32* status, i32* words, i64 counts) override;
+  llvm::Error compact_pairs(const MapView& map, i32* sources, i32* targets) override;
+
   /// Adds the time until it goes out of scope to one stage, where profiling is on.
   class Timer;
 
   template <class Work>
   void with_key(KeyType key, const Work& work);
+  template <class Work>
+  llvm::Error with_call(const OpRequest& request, const Work& work);
   llvm::Error check(const OpRequest& request) const;
 
   std::shared_ptr<ThreadPool> pool_;

@@ -253,24 +253,6 @@ void count_pairs_cpu(ThreadPool& pool, const MapScratch& scratch, i64 query_coun
   });
 }
 
-void make_tables_cpu(ThreadPool& pool, const MapView& map, i32 direct_offset, const GmasTables& tables) {
-  for_chunks(pool, map.geometry.volume * map.sources, [&](i64 first, i64 end, i64) {
-    std::fill(tables.source_table + first, tables.source_table + end, -1);
-  });
-  const i64 chunks = cpu_chunks(map.queries);
-  pool.run(map.geometry.volume * chunks, [&](i64 task, i32) {
-    const i64 k = task / chunks, first = task % chunks * kCpuChunk;
-    const i64 start = k * map.queries;
-    for (i64 q = first; q < std::min(map.queries, first + kCpuChunk); ++q) {
-      const i32 source = map.rows[start + q];
-      const i32 row = tables.groups.row_base[k] + (map.positions[start + q] - map.positions[start]);
-      const bool is_buffered = source >= 0 && k != direct_offset;
-      tables.query_table[start + q] = is_buffered ? row : -1;
-      if (is_buffered) tables.source_table[k * map.sources + source] = row;
-    }
-  });
-}
-
 void compact_pairs_cpu(ThreadPool& pool, const MapView& map, i32* sources, i32* targets) {
   for_chunks(pool, map.geometry.volume * map.queries, [&](i64 first, i64 end, i64) {
     for (i64 i = first; i < end; ++i) {

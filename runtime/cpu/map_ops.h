@@ -3,8 +3,7 @@
 #pragma once
 
 #include "runtime/cpu/radix_sort.h"
-#include "runtime/engine/engine.h"
-#include "runtime/engine/ops/convolution.h"
+#include "runtime/engine/map_operations.h"
 
 namespace minuet {
 
@@ -30,7 +29,6 @@ void search_cpu(ThreadPool& pool, const SearchRequest& request);
 void count_pairs_cpu(ThreadPool& pool, const MapScratch& scratch, i64 query_count, const MapView& map);
 template <class Key>
 void unpack_cpu(ThreadPool& pool, const Coords& coords, const KeyLayout& layout, i32* coordinates);
-void make_tables_cpu(ThreadPool& pool, const MapView& map, i32 direct_offset, const GmasTables& tables);
 void compact_pairs_cpu(ThreadPool& pool, const MapView& map, i32* sources, i32* targets);
 
 #define MINUET_CPU_MAP_OPS(prefix, Key)                                                                  \

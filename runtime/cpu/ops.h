@@ -1,4 +1,4 @@
-// What runs ops on the CPU: an object for each op, made from the table in ops.cc.
+// What runs ops on the CPU: an object for each op, made from the table in families.cc.
 #pragma once
 
 #include <memory>
@@ -26,8 +26,18 @@ class CpuOp {
   virtual ~CpuOp() = default;
   /// fp32 words of scratch for each slot of the pool.
   virtual i64 scratch_words() const = 0;
+  /// What the op needs for a cloud before its first run there.
+  virtual llvm::Error prepare(const CpuCall&, const OpRequest&) { return llvm::Error::success(); }
   virtual llvm::Error run(const CpuCall& call, const OpRequest& request) = 0;
 };
+
+/// A line of the table of families (families.cc).
+struct CpuFamily {
+  const OpFamily& family;
+  llvm::Expected<std::unique_ptr<CpuOp>> (*make)(const OpChoice& choice,
+                                                 llvm::ArrayRef<const void*> parameters);
+};
+llvm::ArrayRef<CpuFamily> cpu_families();
 
 /// InvalidArgument where the device cannot run the choice with these parameters (Engine::add_op()).
 llvm::Expected<std::unique_ptr<CpuOp>> make_cpu_op(const OpChoice& choice,

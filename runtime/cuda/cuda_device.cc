@@ -1,7 +1,6 @@
 #include "runtime/cuda/cuda_device.h"
 
 #include "runtime/cuda/cuda_engine.h"
-#include "runtime/cuda/matmul_warm_up.h"
 #include "runtime/cuda/ops.h"
 
 namespace minuet {
@@ -161,36 +160,6 @@ llvm::Error CudaDevice::warm_up(llvm::ArrayRef<Candidate> candidates) {
     done.push_back(&candidate);
   }
   return llvm::Error::success();
-}
-
-llvm::Error CudaDevice::load_gemms(const GmasChoice& choice) {
-  const ConvolutionProblem& problem = choice.problem;
-  MINUET_ASSIGN(Matmuls * matmuls, this->matmuls());
-  const ContextScope scope(driver_, context_);
-  const MatmulShape shape = shape_of(choice);
-  const i32 volume = static_cast<i32>(kernel_volume(problem));
-  BatchMode batches = BatchMode::Strided;
-  if (volume > 1) {
-    i64 lookups = 0;
-    MINUET_ASSIGN(const bool pointers, matmuls->takes_pointers(shape, lookups));
-    if (pointers) batches = BatchMode::Pointers;
-  }
-  std::set<MatmulKey> keys;
-  add_group_keys(shape, volume, batches, keys);
-  if (problem.kind == ConvolutionKind::Submanifold) {
-    add_direct_keys(shape, problem.input.ld, problem.input.column, keys);
-  }
-  {
-    // Layers of one shape are loaded at once: the first takes what they share.
-    const std::lock_guard<std::mutex> lock(mutex_);
-    std::erase_if(keys, [&](const MatmulKey& key) { return !warm_.insert(key).second; });
-  }
-  if (keys.empty()) return llvm::Error::success();
-  llvm::Error error = warm_up_matmuls(*this, *matmuls, keys);
-  if (!error) return error;
-  const std::lock_guard<std::mutex> lock(mutex_);
-  for (const MatmulKey& key : keys) warm_.erase(key);
-  return error;
 }
 
 llvm::Expected<CUkernel> CudaDevice::find_kernel(const std::string& name, std::size_t params_bytes,

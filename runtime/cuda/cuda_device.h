@@ -3,7 +3,6 @@
 
 #include <memory>
 #include <mutex>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -41,8 +40,6 @@ class CudaDevice final : public Device, public std::enable_shared_from_this<Cuda
   llvm::Error load(const std::vector<std::shared_ptr<const Binary>>& binaries, const Reload& reload) override;
   bool needs_warm_up(llvm::ArrayRef<Candidate> candidates) const override;
   llvm::Error warm_up(llvm::ArrayRef<Candidate> candidates) override;
-  /// Loads the GEMMs of a convolution by gather-GEMM-scatter. Thread-safe; again is free.
-  llvm::Error load_gemms(const GmasChoice& choice);
   llvm::Expected<std::unique_ptr<Engine>> create_engine(const EngineChoice& choice,
                                                         std::shared_ptr<EngineShare> share) override;
   llvm::Expected<std::shared_ptr<EngineShare>> create_share() override;
@@ -83,10 +80,9 @@ class CudaDevice final : public Device, public std::enable_shared_from_this<Cuda
   DeviceInfo info_;
   i32 multiprocessors_ = 1;
   ModuleSet modules_;
-  std::mutex mutex_;  // of opening cuBLASLt, and of warm_
+  std::mutex mutex_;  // of opening cuBLASLt
   CUstream copies_ = nullptr;
   std::unique_ptr<Matmuls> matmuls_;
-  std::set<MatmulKey> warm_;  // what load_gemms made ready
 };
 
 }  // namespace minuet

@@ -1,4 +1,5 @@
-// The CUDA engine: runtime/engine/engine.h on a Launcher, a MapStep and the families of ops.cc.
+// The CUDA engine: runtime/engine/engine.h on a Launcher, a MapStep and the families of ops.cc. The device's
+// context is current between begin() and end().
 #pragma once
 
 #include <memory>
@@ -23,36 +24,23 @@ class CudaEngine final : public Engine {
   i64 workspace_bytes() const override;
   llvm::Error set_workspace(void* workspace) override;
   i64 scratch_bytes() const override;
-  i64 map_workspace_bytes(const MapLimits& limits) const override { return map_->workspace_bytes(limits); }
 
-  llvm::Error begin(void* stream) override;
-  llvm::Error end() override;
+  llvm::Error begin(void* stream) override { return launcher_->begin(static_cast<CUstream>(stream)); }
+  llvm::Error end() override { return launcher_->end(); }
   bool was_captured() const override { return launcher_->was_captured(); }
-  llvm::Error fill_words(void* target, u32 word, i64 words) override;
-  llvm::Error read_back(void* host, const void* source, i64 bytes) override;
+  llvm::Error fill_words(void* target, u32 word, i64 words) override {
+    return launcher_->fill(target, word, words);
+  }
+  llvm::Error read_back(void* host, const void* source, i64 bytes) override {
+    return launcher_->read_back(host, source, bytes);
+  }
   llvm::Expected<std::shared_ptr<LateWords>> fetch_late(const i32* source, i64 words) override;
   llvm::Error send(void* target, const void* host, i64 bytes) override;
-  llvm::Error wait_for_sends() override;
-  llvm::Error wait() override;
-  llvm::Expected<void*> allocate_pinned(i64 bytes) override;
+  llvm::Error wait_for_sends() override { return launcher_->wait_for_copy(); }
+  llvm::Error wait() override { return launcher_->wait(); }
+  llvm::Expected<void*> allocate_pinned(i64 bytes) override { return launcher_->allocate_pinned(bytes); }
 
-  llvm::Error find_layout(const LayoutRequest& request) override;
-  llvm::Error begin_maps(const MapLimits& limits, void* workspace) override;
-  llvm::Error build_coords(const BuildCoordsRequest& request) override;
-  llvm::Error downsample(const DownsampleRequest& request) override;
-  llvm::Error search(const SearchRequest& request) override;
-  bool has_cell_index() const override { return true; }
-  llvm::Error index_sets(const IndexSetsRequest& request) override;
-  llvm::Error search_index(llvm::ArrayRef<IndexedSearch> searches) override;
-  llvm::Error void_failed(const u32* status, i32* words, i64 counts) override;
-  llvm::Error count_pairs(const Coords& queries, const MapView& map) override;
-  llvm::Error make_masks(const Coords& queries, i32 volume, const NeighbourView& view, i32* counts) override;
-  i64 view_workspace_bytes(llvm::ArrayRef<ViewRequest> requests) const override;
-  llvm::Error make_views(llvm::ArrayRef<ViewRequest> requests, void* workspace) override;
-  llvm::Error unpack(const Coords& coords, const CloudLayout* layout, i32* coordinates) override;
-  llvm::Error make_tables(const MapView& map, i32 direct_offset, const GmasTables& tables) override;
-  llvm::Error compact_pairs(const MapView& map, i32* sources, i32* targets) override;
-
+  MapOperations& maps() override { return *map_; }
   llvm::Error permute_rows(const PermuteRequest& request) override;
   llvm::Error prepare_op(const OpRequest& request) override;
   llvm::Error send_prepared() override;
@@ -64,16 +52,14 @@ class CudaEngine final : public Engine {
   void time_as(Timed call) override { launcher_->profiler().time_as(call); }
   llvm::Expected<PassTimes> pass_times() override;
 
+ private:
+  CudaEngine(std::unique_ptr<Launcher> launcher, std::unique_ptr<MapStep> map, CudaEngineOptions options)
+      : launcher_(std::move(launcher)), map_(std::move(map)), permute_(*launcher_), options_(options) {}
   /// What runs an op, and the op's number there.
   struct Op {
     CudaOps* ops = nullptr;
     i32 number = 0;
   };
-  const Op& op(i32 number) const { return ops_[number]; }
-
- private:
-  CudaEngine(std::unique_ptr<Launcher> launcher, std::unique_ptr<MapStep> map, CudaEngineOptions options)
-      : launcher_(std::move(launcher)), map_(std::move(map)), permute_(*launcher_), options_(options) {}
   struct Family {
     const OpFamily* family = nullptr;
     std::unique_ptr<CudaOps> ops;

@@ -1,5 +1,7 @@
 #include "runtime/cuda/launcher.h"
 
+#include "llvm/ADT/ScopeExit.h"
+
 namespace minuet {
 namespace {
 
@@ -96,6 +98,14 @@ void Launcher::wait_for_all() const {
 }
 
 llvm::Error Launcher::begin(CUstream stream) {
+  const bool is_first = !current_;
+  if (is_first) current_.emplace(driver_, device_->context());
+  llvm::Error accepted = accept(stream);
+  if (accepted && is_first) current_.reset();  // no end() follows
+  return accepted;
+}
+
+llvm::Error Launcher::accept(CUstream stream) {
   // Also for the stream of the last call: it may be another one at the same address.
   CUcontext context = nullptr;
   CUgreenCtx green = nullptr;
@@ -125,6 +135,7 @@ llvm::Error Launcher::look_at_capture() {
 }
 
 llvm::Error Launcher::end() {
+  const auto leave = llvm::make_scope_exit([&] { current_.reset(); });
   alone_.reset();
   MINUET_TRY(mark(Stage::None));
   if (was_captured_) return llvm::Error::success();
@@ -207,6 +218,7 @@ llvm::Error Launcher::wait() {
 }
 
 llvm::Expected<void*> Launcher::allocate_pinned(i64 bytes) {
+  const ContextScope scope(driver_, device_->context());
   const CaptureScope alone(driver_);
   void* memory = nullptr;
   pinned_.reserve(pinned_.size() + 1);  // so that nothing is lost below

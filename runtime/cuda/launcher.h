@@ -60,8 +60,9 @@ class Launcher {
   Profiler& profiler() { return profiler_; }
 
   /// InvalidArgument where the stream belongs to another context than the device's primary one. Streams of
-  /// green contexts, which are parts of the primary one, are welcome. Until end(), on this thread, a capture
-  /// of another thread's forbids nothing: what a call does here is nothing to its graph.
+  /// green contexts, which are parts of the primary one, are welcome. Until end(), on this thread, the
+  /// device's context is current, and a capture of another thread's forbids nothing: what a call does here is
+  /// nothing to its graph. May be called again before end().
   llvm::Error begin(CUstream stream);
   /// The destructor waits for what was enqueued until here, unless it is being captured.
   llvm::Error end();
@@ -121,6 +122,7 @@ class Launcher {
         in_queue_(in_queue),
         profiler_(driver_) {}
   void wait_for_all() const;
+  llvm::Error accept(CUstream stream);
   llvm::Error accept_green(CUstream stream);
   llvm::Error look_at_capture();
   llvm::Error launch_raw(CUkernel kernel, const KernelNeeds& needs, i64 blocks, void** arguments);
@@ -135,9 +137,10 @@ class Launcher {
   bool copying_ = false;
   CUevent ended_ = nullptr;  // the last call's work, but in a queue, whose calls cost an event less
   bool enqueued_ = false;
-  bool idle_ = true;                   // no kernel since the last wait()
-  bool was_captured_ = false;          // the last call
-  std::optional<CaptureScope> alone_;  // until end()
+  bool idle_ = true;                     // no kernel since the last wait()
+  bool was_captured_ = false;            // the last call
+  std::optional<ContextScope> current_;  // both until end()
+  std::optional<CaptureScope> alone_;
   std::vector<void*> pinned_;
   EngineCounters counters_;
   Profiler profiler_;

@@ -18,8 +18,6 @@ UniqueParams into(const Coords& coords, u32* status) {
 llvm::Expected<MapKernels> MapKernels::create(CudaDevice& device, const MapChoice& choice) {
   MapKernels kernels;
   kernels.choice = choice;
-  kernels.find_query_borders.resize(choice.find_query_borders.size());
-  kernels.search_kernel_map.resize(choice.search_kernel_map.size());
   llvm::Error error = llvm::Error::success();
   visit_map_kernels(choice, kernels, [&](const auto& spec, auto& kernel) {
     if (error) return;
@@ -47,7 +45,7 @@ SortKernels MapKernels::rank_sort(i64 capacity) const {
 llvm::Expected<std::unique_ptr<MapStep>> MapStep::create(Launcher& launcher, const EngineChoice& choice) {
   MINUET_ASSIGN(MapKernels map32, MapKernels::create(launcher.device(), choice.map32));
   MINUET_ASSIGN(MapKernels map64, MapKernels::create(launcher.device(), choice.map64));
-  return std::unique_ptr<MapStep>(new MapStep(launcher, std::move(map32), std::move(map64)));
+  return std::unique_ptr<MapStep>(new MapStep(launcher, map32, map64));
 }
 
 i64 MapStep::workspace_bytes(const MapLimits& limits) const {
@@ -177,9 +175,6 @@ llvm::Error MapStep::scan(const Kernel<ScanParams>& kernel, const ScanSpec& spec
 }
 
 llvm::Error MapStep::search(const SearchRequest& request) {
-  if (request.search < 0 || request.search >= static_cast<i32>(map32_.search_kernel_map.size())) {
-    return make_error(StatusCode::Internal, "the engine has no search number {0}", request.search);
-  }
   if (request.sources.capacity > limits_.capacity || request.map->geometry.volume > limits_.max_volume) {
     return make_error(StatusCode::Internal, "the Map step was begun for {0} sources and {1} offsets",
                       limits_.capacity, limits_.max_volume);
@@ -192,7 +187,7 @@ llvm::Error MapStep::search(const SearchRequest& request) {
 /// Backward search: where each source block's queries end, and into how many query blocks they are cut.
 llvm::Error MapStep::find_pieces(const SearchRequest& request) {
   const MapKernels& kernels = this->kernels(limits_.key());
-  const FindQueryBordersSpec& spec = kernels.choice.find_query_borders[request.search];
+  const FindQueryBordersSpec& spec = kernels.choice.find_query_borders;
   const i32 volume = request.map->geometry.volume;
   const i64 borders = volume * source_blocks(request.sources.capacity, spec.source_block);
   FindQueryBordersParams params = {};
@@ -205,7 +200,7 @@ llvm::Error MapStep::find_pieces(const SearchRequest& request) {
   params.borders = work_.borders;
   params.pieces = work_.pieces;
   // A block's first thread only hands a border on to the next, so a block writes one less than it has.
-  MINUET_TRY(launcher_.launch(kernels.find_query_borders[request.search],
+  MINUET_TRY(launcher_.launch(kernels.find_query_borders,
                               stride_grid(borders, spec.threads - 1, launcher_.multiprocessors()), params));
   ScanParams scan_pieces = {};
   scan_pieces.input = work_.pieces;
@@ -219,7 +214,7 @@ llvm::Error MapStep::find_pieces(const SearchRequest& request) {
 
 llvm::Error MapStep::search_pieces(const SearchRequest& request) {
   const MapKernels& kernels = this->kernels(limits_.key());
-  const SearchKernelMapSpec& spec = kernels.choice.search_kernel_map[request.search];
+  const SearchKernelMapSpec& spec = kernels.choice.search_kernel_map;
   const i64 pieces = most_pieces(request.sources.capacity, request.queries.capacity,
                                  request.map->geometry.volume, spec.source_block, spec.query_block);
   SearchKernelMapParams params = {};
@@ -232,8 +227,8 @@ llvm::Error MapStep::search_pieces(const SearchRequest& request) {
   params.borders = work_.borders;
   params.piece_starts = work_.piece_starts;
   params.map = request.map->rows;
-  return launcher_.launch(kernels.search_kernel_map[request.search],
-                          stride_grid(pieces, 1, launcher_.multiprocessors()), params);
+  return launcher_.launch(kernels.search_kernel_map, stride_grid(pieces, 1, launcher_.multiprocessors()),
+                          params);
 }
 
 llvm::Error MapStep::void_failed(const u32* status, i32* words, i64 counts) {
@@ -261,24 +256,6 @@ llvm::Error MapStep::unpack(const Coords& coords, const CloudLayout* layout, i32
   if (coords.capacity <= 0) return llvm::Error::success();
   return launcher_.launch_stride(kernels(coords.key).unpack, coords.capacity,
                                  UnpackParams{coords.keys, coords.count, layout, coordinates});
-}
-
-llvm::Error MapStep::make_tables(const MapView& map, i32 direct_offset, const GmasTables& tables) {
-  MINUET_TRY(launcher_.mark(Stage::Map));
-  const i32 volume = map.geometry.volume;
-  MINUET_TRY(launcher_.fill(tables.source_table, ~0u, volume * map.sources));
-  if (map.queries <= 0) return llvm::Error::success();
-  MakeTablesParams params = {};
-  params.map = map.rows;
-  params.positions = map.positions;
-  params.row_base = tables.groups.row_base;
-  params.queries = map.queries;
-  params.sources = map.sources;
-  params.volume = volume;
-  params.direct_offset = direct_offset;
-  params.source_table = tables.source_table;
-  params.query_table = tables.query_table;
-  return launcher_.launch_stride(map32_.make_tables, volume * map.queries, params);
 }
 
 llvm::Error MapStep::compact_pairs(const MapView& map, i32* sources, i32* targets) {

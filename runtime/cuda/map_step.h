@@ -1,4 +1,4 @@
-// The Map step on the GPU (paper 5.1): coordinate sets, kernel maps, metadata tables.
+// The Map step on the GPU (paper 5.1): coordinate sets, kernel maps and their views.
 //
 // Every operation only enqueues. Counts stay in device memory, so grids are made for capacities; the
 // state of every sort and scan of one pass is made ready at its start, in one fill and one launch.
@@ -9,7 +9,7 @@
 #include "runtime/cuda/launcher.h"
 #include "runtime/cuda/map_workspace.h"
 #include "runtime/cuda/sort.h"
-#include "runtime/engine/ops/convolution.h"
+#include "runtime/engine/map_operations.h"
 
 namespace minuet {
 
@@ -19,31 +19,9 @@ constexpr i64 kLineBlocksPerMultiprocessor = 16;
 /// The kernels of one MapChoice, loaded.
 struct MapKernels {
   MapChoice choice;
-  Kernel<BeginCloudParams> begin_cloud;
-  Kernel<FindBoundsParams> find_bounds;
-  Kernel<MakeLayoutParams> make_layout;
-  Kernel<PackParams> pack;
-  Kernel<UnpackParams> unpack;
-  Kernel<RadixHistogramParams> radix_histogram;
-  Kernel<RadixBinsParams> radix_bins;
-  BySortSize<Kernel<RadixPassParams>> radix_pass_rows, radix_pass_keys;
-  Kernel<PrepareScansParams> prepare_scans;
-  Kernel<ScanParams> scan_heads, scan_hits, scan_values, scan_bits;
-  Kernel<UniqueParams> unique_rows, unique_keys;
-  Kernel<DownsampleParams> downsample;
-  Kernel<VoidFailedParams> void_failed;
-  Kernel<ClearCellsParams> clear_cells;
-  Kernel<IndexCellsParams> index_runs, index_cells, index_rows;
-  Kernel<SearchCellsParams> search_cells;
-  Kernel<CountPairsParams> count_pairs;
-  Kernel<CompactPairsParams> compact_pairs;
-  Kernel<MakeTablesParams> make_tables;
-  Kernel<MakeMasksParams> make_masks;
-  Kernel<ViewsParams> preset_rows, transpose_rows, rank_masks, order_rows, order_cells, order_blocks;
-  Kernel<RadixHistogramParams> rank_histogram;
-  BySortSize<Kernel<RadixPassParams>> rank_pass;
-  std::vector<Kernel<FindQueryBordersParams>> find_query_borders;
-  std::vector<Kernel<SearchKernelMapParams>> search_kernel_map;
+#define MINUET_MAP_KERNEL(Spec, member) Kernel<KernelRow<Spec>::Params> member;
+#define MINUET_MAP_SORT_KERNEL(Spec, member) BySortSize<Kernel<KernelRow<Spec>::Params>> member;
+#include "codegen/choose/map_kernels.inc"
 
   static llvm::Expected<MapKernels> create(CudaDevice& device, const MapChoice& choice);
   /// Of up to `capacity` keys, with the caller's rows or without.
@@ -52,26 +30,26 @@ struct MapKernels {
   SortKernels rank_sort(i64 capacity) const;
 };
 
-class MapStep {
+class MapStep final : public MapOperations {
  public:
   static llvm::Expected<std::unique_ptr<MapStep>> create(Launcher& launcher, const EngineChoice& choice);
 
-  i64 workspace_bytes(const MapLimits& limits) const;
-  llvm::Error begin(const MapLimits& limits, void* workspace);
-  llvm::Error find_layout(const LayoutRequest& request);
-  llvm::Error build_coords(const BuildCoordsRequest& request);
-  llvm::Error downsample(const DownsampleRequest& request);
-  llvm::Error search(const SearchRequest& request);
-  llvm::Error index_sets(const IndexSetsRequest& request);
-  llvm::Error search_index(llvm::ArrayRef<IndexedSearch> searches);
-  llvm::Error void_failed(const u32* status, i32* words, i64 counts);
-  llvm::Error count_pairs(const Coords& queries, const MapView& map);
-  llvm::Error make_masks(const Coords& queries, i32 volume, const NeighbourView& view, i32* counts);
-  i64 view_workspace_bytes(llvm::ArrayRef<ViewRequest> requests) const;
-  llvm::Error make_views(llvm::ArrayRef<ViewRequest> requests, char* workspace);
-  llvm::Error unpack(const Coords& coords, const CloudLayout* layout, i32* coordinates);
-  llvm::Error make_tables(const MapView& map, i32 direct_offset, const GmasTables& tables);
-  llvm::Error compact_pairs(const MapView& map, i32* sources, i32* targets);
+  llvm::Error find_layout(const LayoutRequest& request) override;
+  i64 workspace_bytes(const MapLimits& limits) const override;
+  llvm::Error begin(const MapLimits& limits, void* workspace) override;
+  llvm::Error build_coords(const BuildCoordsRequest& request) override;
+  llvm::Error downsample(const DownsampleRequest& request) override;
+  llvm::Error search(const SearchRequest& request) override;
+  bool has_cell_index() const override { return true; }
+  llvm::Error index_sets(const IndexSetsRequest& request) override;
+  llvm::Error search_index(llvm::ArrayRef<IndexedSearch> searches) override;
+  llvm::Error count_pairs(const Coords& queries, const MapView& map) override;
+  llvm::Error make_masks(const Coords& queries, i32 volume, const NeighbourView& view, i32* counts) override;
+  i64 view_workspace_bytes(llvm::ArrayRef<ViewRequest> requests) const override;
+  llvm::Error make_views(llvm::ArrayRef<ViewRequest> requests, void* workspace) override;
+  llvm::Error unpack(const Coords& coords, const CloudLayout* layout, i32* coordinates) override;
+  llvm::Error void_failed(const u32* status, i32* words, i64 counts) override;
+  llvm::Error compact_pairs(const MapView& map, i32* sources, i32* targets) override;
 
  private:
   /// Keys, with the caller's rows or without, in workspace half 0, to be sorted and made unique.
@@ -81,8 +59,8 @@ class MapStep {
     bool rows = false;
   };
 
-  MapStep(Launcher& launcher, MapKernels map32, MapKernels map64)
-      : launcher_(launcher), map32_(std::move(map32)), map64_(std::move(map64)) {}
+  MapStep(Launcher& launcher, const MapKernels& map32, const MapKernels& map64)
+      : launcher_(launcher), map32_(map32), map64_(map64) {}
   const MapKernels& kernels(KeyType key) const { return key == KeyType::U32 ? map32_ : map64_; }
   llvm::Error check_sort(i64 capacity) const;
   /// Sorts; `half` is where the result lies.

@@ -80,11 +80,11 @@ i64 MapStep::view_workspace_bytes(llvm::ArrayRef<ViewRequest> requests) const {
   return bytes;
 }
 
-llvm::Error MapStep::make_views(llvm::ArrayRef<ViewRequest> requests, char* workspace) {
+llvm::Error MapStep::make_views(llvm::ArrayRef<ViewRequest> requests, void* workspace) {
   MINUET_TRY(launcher_.mark(Stage::Map));
   for (std::size_t views = 0; !requests.empty(); requests = requests.drop_front(views)) {
     views = view_batch(requests);
-    MINUET_TRY(make_batch(requests.take_front(views), workspace));
+    MINUET_TRY(make_batch(requests.take_front(views), static_cast<char*>(workspace)));
   }
   return llvm::Error::success();
 }

@@ -23,10 +23,7 @@ MapWorkspace MapWorkspace::place(const MapChoice& choice, const MapLimits& limit
   }
   work.positions = parts.take<i32>(limits.capacity + 1);
 
-  i64 blocks = 0;
-  for (const SearchKernelMapSpec& spec : choice.search_kernel_map) {
-    blocks = std::max(blocks, source_blocks(limits.capacity, spec.source_block));
-  }
+  const i64 blocks = source_blocks(limits.capacity, choice.search_kernel_map.source_block);
   const i64 borders = limits.maps > 0 ? blocks * limits.max_volume : 0;
   work.borders = parts.take<i32>(borders);
   work.pieces = parts.take<i32>(borders);

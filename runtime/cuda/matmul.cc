@@ -1,5 +1,7 @@
 #include "runtime/cuda/matmul.h"
 
+#include "llvm/ADT/Hashing.h"
+
 namespace minuet {
 namespace {
 
@@ -24,6 +26,12 @@ constexpr cublasComputeType_t kComputes[] = {
     MINUET_DTYPES(MINUET_DTYPE_ROW)
 #undef MINUET_DTYPE_ROW
 };
+
+std::size_t hash_of(const MatmulKey& key) {
+  return llvm::hash_combine(key.shape.in_channels, key.shape.out_channels, key.shape.io, key.shape.algorithm,
+                            key.mode, key.height_bucket, key.batch_bucket, key.input_ld, key.weight_alignment,
+                            key.input_alignment, key.output_alignment);
+}
 
 }  // namespace
 
@@ -127,22 +135,28 @@ llvm::Error Matmuls::look_up(const MatmulProblem& problem, MatmulAlgorithm& resu
   return llvm::Error::success();
 }
 
-llvm::Expected<const MatmulAlgorithm*> Matmuls::find(const MatmulKey& key, i64& lookups) {
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    const auto entry = algorithms_.find(key);
-    if (entry != algorithms_.end()) return &entry->second;
-  }
+const MatmulEntry* Matmuls::find_in(const MatmulEntry* entry, const MatmulKey& key) {
+  while (entry != nullptr && entry->key != key) entry = entry->next;
+  return entry;
+}
+
+llvm::Expected<const MatmulEntry*> Matmuls::find(const MatmulKey& key, i64& lookups) {
+  std::atomic<const MatmulEntry*>& bucket = buckets_[hash_of(key) % buckets_.size()];
+  if (const MatmulEntry* const known = find_in(bucket.load(std::memory_order_acquire), key)) return known;
   // Outside the lock: two threads may look the same key up, and the first answer stays.
   MatmulAlgorithm algorithm;
   ++lookups;
   MINUET_TRY(look_up(representative(key), algorithm));
   const std::lock_guard<std::mutex> lock(mutex_);
-  return &algorithms_.emplace(key, algorithm).first->second;
+  const MatmulEntry* const first = bucket.load(std::memory_order_relaxed);
+  if (const MatmulEntry* const known = find_in(first, key)) return known;
+  const MatmulEntry* const added = &entries_.emplace_back(key, algorithm, first);
+  bucket.store(added, std::memory_order_release);
+  return added;
 }
 
 llvm::Expected<bool> Matmuls::takes_pointers(const MatmulShape& shape, i64& lookups) {
-  MINUET_ASSIGN(const MatmulAlgorithm* algorithm, find(pointers_probe(shape), lookups));
+  MINUET_ASSIGN(const MatmulEntry* algorithm, find(pointers_probe(shape), lookups));
   return algorithm->found;
 }
 

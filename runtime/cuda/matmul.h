@@ -3,11 +3,11 @@
 
 #include <cuda.h>
 
-#include <map>
+#include <array>
+#include <atomic>
+#include <deque>
 #include <memory>
 #include <mutex>
-#include <utility>
-#include <vector>
 
 #include "codegen/choose/ops/convolution.h"
 #include "runtime/cuda/cublaslt.h"
@@ -27,6 +27,16 @@ constexpr i64 kMatmulWorkspaceBytes = i64{8} << 20;
 struct MatmulAlgorithm {
   cublasLtMatmulAlgo_t algorithm = {};
   bool found = false;
+};
+
+/// The algorithm of a key. Nothing of it changes but is_warm.
+struct MatmulEntry : MatmulAlgorithm {
+  MatmulEntry(const MatmulKey& the_key, const MatmulAlgorithm& algorithm, const MatmulEntry* the_next)
+      : MatmulAlgorithm(algorithm), key(the_key), next(the_next) {}
+
+  const MatmulKey key;
+  mutable std::atomic<bool> is_warm{false};  // its kernel is loaded, or some thread is loading it
+  const MatmulEntry* const next;             // of the same bucket
 };
 
 /// The layouts of one problem. The GEMM is column-major for cuBLASLt: out^T = weight^T in^T.
@@ -53,8 +63,8 @@ class Matmuls {
   Matmuls& operator=(const Matmuls&) = delete;
 
   /// The algorithm for a key; valid as long as this. One look-up costs tens of microseconds, and
-  /// `lookups` counts it, the first time; the same key is found again under a lock.
-  llvm::Expected<const MatmulAlgorithm*> find(const MatmulKey& key, i64& lookups);
+  /// `lookups` counts it, the first time; the same key is found again without a lock.
+  llvm::Expected<const MatmulEntry*> find(const MatmulKey& key, i64& lookups);
   /// Whether there are batches by pointers for a shape.
   llvm::Expected<bool> takes_pointers(const MatmulShape& shape, i64& lookups);
   /// For exactly this problem; `result.found` says whether there is one.
@@ -65,30 +75,16 @@ class Matmuls {
 
  private:
   explicit Matmuls(const CublasLt& library) : library_(library) {}
+  static const MatmulEntry* find_in(const MatmulEntry* entry, const MatmulKey& key);
   cublasLtMatmulDescOpaque_t* operation(DType io) { return &operations_[static_cast<int>(io)]; }
   cublasStatus_t enqueue(const BoundMatmul& matmul, void* workspace, CUstream stream);
 
   const CublasLt& library_;
   cublasLtHandle_t handle_ = nullptr;
   mutable cublasLtMatmulDescOpaque_t operations_[kDTypeCount];  // cuBLASLt only reads them
-  std::mutex mutex_;                                            // of the map; entries never change
-  std::map<MatmulKey, MatmulAlgorithm> algorithms_;
-};
-
-/// A layer's own answers, so that a warm layer takes no lock. One thread at a time.
-class MatmulMemo {
- public:
-  llvm::Expected<const MatmulAlgorithm*> find(Matmuls& matmuls, const MatmulKey& key, i64& lookups) {
-    for (const auto& entry : entries_) {
-      if (entry.first == key) return entry.second;
-    }
-    MINUET_ASSIGN(const MatmulAlgorithm* algorithm, matmuls.find(key, lookups));
-    entries_.emplace_back(key, algorithm);
-    return algorithm;
-  }
-
- private:
-  std::vector<std::pair<MatmulKey, const MatmulAlgorithm*>> entries_;
+  std::mutex mutex_;                                            // of adding entries; finding takes no lock
+  std::deque<MatmulEntry> entries_;
+  std::array<std::atomic<const MatmulEntry*>, 256> buckets_ = {};  // by the hash of the key
 };
 
 }  // namespace minuet

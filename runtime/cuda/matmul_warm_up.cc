@@ -18,9 +18,10 @@ struct Operands {
   i64 weight = 0, input = 0, output = 0, pointers = 0, workspace = 0, bytes = 0;
   i64 output_member = 0;  // bytes
 
-  explicit Operands(const std::set<MatmulKey>& keys) {
+  explicit Operands(llvm::ArrayRef<const MatmulEntry*> entries) {
     i64 weights = 0, inputs = 0;
-    for (const MatmulKey& key : keys) {
+    for (const MatmulEntry* const entry : entries) {
+      const MatmulKey& key = entry->key;
       const i64 element = dtype_bytes(key.shape.io), in = key.shape.in_channels, out = key.shape.out_channels;
       weights = std::max(weights, kBatch * in * out * element);
       inputs = std::max(inputs, kBatch * kHeight * std::max(key.input_ld, in) * element);
@@ -39,21 +40,21 @@ struct Operands {
 /// The algorithm, and what else decides which kernel it is.
 using Choice = std::pair<std::array<char, sizeof(cublasLtMatmulAlgo_t)>, std::pair<BatchMode, DType>>;
 
-Choice choice_of(const MatmulKey& key, const MatmulAlgorithm& algorithm) {
+Choice choice_of(const MatmulEntry& entry) {
   Choice choice;
-  std::memcpy(choice.first.data(), &algorithm.algorithm, choice.first.size());
-  choice.second = {key.mode, key.shape.io};
+  std::memcpy(choice.first.data(), &entry.algorithm, choice.first.size());
+  choice.second = {entry.key.mode, entry.key.shape.io};
   return choice;
 }
 
-llvm::Error run_small(Matmuls& matmuls, const MatmulKey& key, const MatmulAlgorithm& algorithm,
-                      const Operands& at, char* memory, CUstream stream) {
+llvm::Error run_small(Matmuls& matmuls, const MatmulEntry& entry, const Operands& at, char* memory,
+                      CUstream stream) {
   BoundMatmul matmul;
-  matmul.problem = representative(key);
+  matmul.problem = representative(entry.key);
   matmul.problem.height = std::min(matmul.problem.height, kHeight);
   matmul.problem.batch = std::min(matmul.problem.batch, kBatch);
-  matmul.algorithm = algorithm.algorithm;
-  const bool pointers = key.mode == BatchMode::Pointers;
+  matmul.algorithm = entry.algorithm;
+  const bool pointers = entry.key.mode == BatchMode::Pointers;
   const auto operand = [&](i64 offset, i32 number) -> char* {
     return memory + (pointers ? at.pointers + number * kBatch * static_cast<i64>(sizeof(void*)) : offset);
   };
@@ -67,15 +68,12 @@ llvm::Error run_small(Matmuls& matmuls, const MatmulKey& key, const MatmulAlgori
   return llvm::Error::success();
 }
 
-}  // namespace
-
-llvm::Error warm_up_matmuls(CudaDevice& device, Matmuls& matmuls, const std::set<MatmulKey>& keys) {
-  const Operands at(keys);
+llvm::Error run_all(CudaDevice& device, Matmuls& matmuls, llvm::ArrayRef<const MatmulEntry*> entries) {
+  const Operands at(entries);
   MINUET_ASSIGN(void* const block, device.allocate(at.bytes));
   const auto release = llvm::make_scope_exit([&] { device.release(block); });
   char* const memory = static_cast<char*>(block);
   const Driver& driver = device.driver();
-  const ContextScope scope(driver, device.context());
   const CaptureScope alone(driver);
   std::vector<char> zeros(static_cast<std::size_t>(at.workspace));
   const i64 starts[] = {at.weight, at.input, at.output};
@@ -88,20 +86,36 @@ llvm::Error warm_up_matmuls(CudaDevice& device, Matmuls& matmuls, const std::set
   MINUET_TRY(device.upload(memory, zeros.data(), at.workspace));
   CUstream stream = nullptr;
   MINUET_TRY(check(driver, driver.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate"));
-  const auto run_all = [&]() -> llvm::Error {
-    std::set<Choice> seen;
-    i64 lookups = 0;
-    for (const MatmulKey& key : keys) {
-      MINUET_ASSIGN(const MatmulAlgorithm* algorithm, matmuls.find(key, lookups));
-      if (!algorithm->found || !seen.insert(choice_of(key, *algorithm)).second) continue;
-      MINUET_TRY(run_small(matmuls, key, *algorithm, at, memory, stream));
+  std::set<Choice> seen;
+  llvm::Error error = llvm::Error::success();
+  for (const MatmulEntry* const entry : entries) {
+    if (!error && seen.insert(choice_of(*entry)).second) {
+      error = run_small(matmuls, *entry, at, memory, stream);
     }
-    return llvm::Error::success();
-  };
-  llvm::Error error = run_all();
+  }
   error = llvm::joinErrors(std::move(error),
                            check(driver, driver.cuStreamSynchronize(stream), "warming up GEMMs"));
   static_cast<void>(driver.cuStreamDestroy(stream));
+  return error;
+}
+
+}  // namespace
+
+llvm::Error warm_up_matmuls(CudaDevice& device, Matmuls& matmuls, const std::set<MatmulKey>& keys) {
+  const ContextScope scope(device.driver(), device.context());
+  std::vector<const MatmulEntry*> entries;
+  i64 lookups = 0;
+  for (const MatmulKey& key : keys) {
+    MINUET_ASSIGN(const MatmulEntry* entry, matmuls.find(key, lookups));
+    if (entry->found) entries.push_back(entry);
+  }
+  // Layers of one shape are loaded at once: the first takes what they share.
+  llvm::erase_if(entries, [](const MatmulEntry* entry) { return entry->is_warm.exchange(true); });
+  if (entries.empty()) return llvm::Error::success();
+  llvm::Error error = run_all(device, matmuls, entries);
+  if (error) {
+    for (const MatmulEntry* const entry : entries) entry->is_warm = false;
+  }
   return error;
 }
 

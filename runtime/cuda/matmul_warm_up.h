@@ -8,7 +8,7 @@
 
 namespace minuet {
 
-/// Looks all keys up and runs each algorithm that was found, once and small. Waits.
+/// Looks all keys up and runs each algorithm that was found, once and small. Waits. Again is free.
 llvm::Error warm_up_matmuls(CudaDevice& device, Matmuls& matmuls, const std::set<MatmulKey>& keys);
 
 }  // namespace minuet

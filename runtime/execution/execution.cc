@@ -19,8 +19,8 @@ Execution::Execution(std::shared_ptr<const LoadedPlan> loaded, const ExecutionOp
       program_(loaded_->plan->program),
       compiled_(*loaded_->compiled),
       options_(options),
-      arena_(options.queue ? options.queue->memory() : std::shared_ptr<MemorySource>(loaded_->device),
-             options.workspace, options.workspace_bytes),
+      memory_(options.queue ? options.queue->memory() : std::shared_ptr<MemorySource>(loaded_->device),
+              {options.workspace, options.workspace_bytes, options.queue, !program_.takes_maps}),
       levels_(program_.levels.size()),
       maps_(program_.maps.size()),
       runners_(program_.layers.size()),
@@ -34,11 +34,12 @@ llvm::Expected<std::unique_ptr<Execution>> Execution::create_unplaced(
   MINUET_ASSIGN(execution->engine_,
                 execution->loaded_->device->create_engine(execution->compiled_.engine,
                                                           options.queue ? options.queue->share() : nullptr));
+  MINUET_TRY(execution->add_steps());
   MINUET_TRY(execution->add_layers());
   MINUET_TRY(execution->make_works());
+  execution->add_memory();
   if (execution->program_.takes_maps) return execution;
-  execution->cloud_.emplace(execution->program_, options.cloud, *execution->engine_, execution->view_needs(),
-                            execution->row_order());
+  execution->cloud_.emplace(execution->program_, options.cloud, *execution->engine_, *execution->views_);
   MINUET_TRY(execution->cloud_->check_count(options.max_points));
   for (const i64 rows : options.cloud.level_capacity) MINUET_TRY(execution->cloud_->check_count(rows));
   return execution;
@@ -52,14 +53,15 @@ llvm::Expected<std::unique_ptr<Execution>> Execution::create(std::shared_ptr<con
   MINUET_ASSIGN(void* overflow, made.engine_->allocate_pinned(made.layer_count() * kWordBytes));
   made.host_overflow_ = static_cast<u32*>(overflow);
   if (!made.cloud_) {
-    made.measure_fixed();
+    made.memory_.measure_capacity();
     return execution;
   }
   MINUET_TRY(made.cloud_->allocate_host());
   void* const stream = options.queue ? options.queue->stream() : nullptr;
   MINUET_TRY(made.call(stream, Timed::Nothing, [&]() -> llvm::Error {
     if (made.has_capacities()) return made.make_room();
-    return made.ensure_capacity(std::max<i64>(options.max_points, 1));
+    bool idle = false;
+    return made.ensure_capacity(std::max<i64>(options.max_points, 1), idle);
   }));
   return execution;
 }
@@ -88,8 +90,22 @@ llvm::Expected<i64> Execution::workspace_bound(std::shared_ptr<const LoadedPlan>
     MINUET_TRY(execution->bound_layer(i, rows, neighbours));
   }
   if (execution->cloud_) execution->cloud_->set_capacity(rows);
-  execution->measure_fixed();
-  return execution->needed_bytes();
+  execution->memory_.measure_capacity();
+  execution->memory_.measure_cloud();
+  return execution->memory_.arena_bytes();
+}
+
+llvm::Error Execution::add_steps() {
+  schedule_ = make_schedule(program_);
+  for (const Step& step : schedule_) {
+    if (step.kind == Step::Kind::RunOp || !step.is_run) continue;
+    return make_error(
+        StatusCode::Unimplemented,
+        "{0} {1} follows from a level that an op makes in each run: such levels may be outputs, "
+        "and nothing is derived from them yet",
+        step.kind == Step::Kind::MakeLevel ? "level" : "kernel map", step.number);
+  }
+  return llvm::Error::success();
 }
 
 llvm::Error Execution::add_layers() {
@@ -116,17 +132,16 @@ llvm::Error Execution::call(void* stream, Timed timed, llvm::function_ref<llvm::
   if (options_.queue) MINUET_TRY(options_.queue->check_stream(stream));
   engine_->time_as(timed);
   MINUET_TRY(engine_->begin(stream));
-  // Ends what was begun, after an exception too.
+  // end() must run even if work() throws, or the engine stays busy.
   auto end = llvm::make_scope_exit([&] { llvm::consumeError(engine_->end()); });
-  idle_ = false;
   llvm::Error error = work();
   end.release();
   error = llvm::joinErrors(std::move(error), engine_->end());
-  in_graph_ = in_graph_ || (prepared_ && engine_->was_captured());
+  if (is_prepared() && engine_->was_captured()) captured_.add();
   return error;
 }
 
-/// What a prepare makes is there once for all runs, and not at each replay.
+/// Only run() may be captured: work captured in prepare() would be repeated by every replay.
 llvm::Error Execution::refuse_capture() const {
   if (!engine_->was_captured()) return llvm::Error::success();
   return make_error(StatusCode::FailedPrecondition,
@@ -147,9 +162,9 @@ llvm::Error Execution::check_takes(bool maps) const {
   return llvm::Error::success();
 }
 
-llvm::Error Execution::forget(bool for_maps) {
+llvm::Error Execution::invalidate(bool for_maps) {
   MINUET_TRY(check_takes(for_maps));
-  prepared_ = false;
+  if (is_prepared()) prepared_ = Prepared::Outdated;
   return llvm::Error::success();
 }
 
@@ -159,23 +174,24 @@ llvm::Error Execution::prepare(const i32* coordinates, i64 count, void* stream) 
   MINUET_TRY(check_coordinates(coordinates, count));
   MINUET_TRY(call(stream, Timed::Prepare, [&]() -> llvm::Error {
     MINUET_TRY(refuse_capture());
-    MINUET_TRY(leave_captured());
-    MINUET_TRY(ensure_capacity(std::max<i64>(count, 1)));
+    MINUET_TRY(keep_captured());
+    bool idle = false;
+    MINUET_TRY(ensure_capacity(std::max<i64>(count, 1), idle));
     for (bool fits = false; !fits;) {
       MINUET_TRY(cloud_->build(coordinates, count));
-      idle_ = true;
+      idle = true;  // build() has waited
       take_cloud(count);
       MINUET_TRY(select_candidates());
       MINUET_TRY(add_work());
-      const i64 needed = needed_bytes();
-      fits = needed <= arena_.bytes();
-      if (!fits) MINUET_TRY(reserve_for_cloud(needed));
+      memory_.measure_cloud();
+      fits = memory_.fits();
+      if (!fits) MINUET_TRY(reserve(memory_.cloud_slack(), idle));  // a larger arena has lost the maps
     }
-    MINUET_TRY(place_cloud());
+    MINUET_TRY(place_cloud(idle));
     MINUET_TRY(prepare_layers());
     return views_->make_views();
   }));
-  prepared_ = true;
+  prepared_ = Prepared::Ready;
   return llvm::Error::success();
 }
 
@@ -227,12 +243,13 @@ StageTimes Execution::layer_times(i32 layer) const {
 }
 
 OpReport Execution::layer_report(i32 layer) const {
-  return prepared_ ? work_of(candidate_of(layer)).report(runner_of(layer)) : OpReport{};
+  return is_prepared() ? work_of(candidate_of(layer)).report(runner_of(layer)) : OpReport{};
 }
 
 llvm::Expected<i64> Execution::layer_pairs(i32 layer) {
-  if (!prepared_ || has_capacities()) return 0;
-  return pairs_of(program_.layers[layer].map);
+  if (!is_prepared() || has_capacities()) return 0;
+  const i32 map = program_.layers[layer].map;
+  return map < 0 ? 0 : pairs_of(map);
 }
 
 /// A capacity has room for more than most clouds have: a quarter more than the largest one, suggested by it.
@@ -285,7 +302,7 @@ llvm::Error Execution::prepare_layers() {
 }
 
 llvm::Error Execution::check_prepared() const {
-  if (prepared_) return llvm::Error::success();
+  if (is_prepared()) return llvm::Error::success();
   return cloud_ ? make_error(StatusCode::FailedPrecondition,
                              "no cloud is prepared: call prepare with its coordinates first")
                 : make_error(StatusCode::FailedPrecondition,
@@ -312,8 +329,8 @@ OpRequest Execution::request_of(i32 number) const {
   const ProgramLayer& layer = program_.layers[number];
   OpRequest request;
   request.op = ops_[number] + selected_[number];
-  request.map = &maps_[layer.map];
-  request.transposed = layer.window().is_transposed();
+  if (layer.map >= 0) request.map = &maps_[layer.map];
+  request.transposed = layer.is_transposed();
   request.input = address_of(layer.input);
   request.input_rows = rows_of(layer.input);
   request.input_ld = ld_of(layer.input);
@@ -334,6 +351,12 @@ OpRequest Execution::request_of(i32 number) const {
   request.overflow = overflow_ + number;
   request.overflow_mark = overflow_mark_;
   request.scratch = engine_scratch_;
+  const i32 input_level = program_.tensors[layer.input].level;
+  const i32 output_level = program_.tensors[layer.output].level;
+  if (program_.levels[output_level].made_by == number) {
+    request.input_set = &cloud_->coords(input_level);
+    request.made_set = &cloud_->coords(output_level);
+  }
   return request;
 }
 
@@ -364,8 +387,9 @@ llvm::Error Execution::run_layers(llvm::ArrayRef<Tensor> inputs, const Tensor& o
   const TensorSpec& spec = program_.tensors[program_.output];
   const bool in_place = is_in_place(program_.output);
   if (in_place) places_[spec.storage] = {static_cast<char*>(output.data), output.ld};
-  for (i32 i = 0; i < layer_count(); ++i) {
-    if (is_covered(i)) continue;
+  for (const Step& step : schedule_) {
+    const i32 i = step.number;
+    if (step.kind != Step::Kind::RunOp || is_covered(i)) continue;
     const Trace::Span span(trace_, "layer", program_.layers[i].name);
     const NvtxRange range(program_.layers[i].name.c_str());
     MINUET_TRY(with_request(i, [&](const OpRequest& request) { return engine_->run_op(request); }));

@@ -15,6 +15,7 @@
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "runtime/engine/tensor.h"
+#include "runtime/execution/execution_memory.h"
 #include "runtime/execution/op_work.h"
 #include "runtime/maps/cloud_maps.h"
 
@@ -38,9 +39,10 @@ class Execution {
   static llvm::Expected<i64> workspace_bound(std::shared_ptr<const LoadedPlan> loaded, i64 points,
                                              double neighbours);
 
-  /// Before a prepare's arguments are looked at: what was prepared is no more. FailedPrecondition, with
-  /// nothing forgotten, where the plan takes the other prepare.
-  llvm::Error forget(bool for_maps);
+  /// Invalidates the prepared state. Every prepare calls this before it checks its arguments, so a failed
+  /// prepare never leaves old maps in use. FailedPrecondition, with nothing invalidated, where the plan takes
+  /// the other prepare.
+  llvm::Error invalidate(bool for_maps);
   llvm::Error check_takes(bool maps) const;
   llvm::Error prepare(const i32* coordinates, i64 count, void* stream);
   /// Capacity mode; may be captured. `given_count`: on the device; null: there are `most`.
@@ -64,7 +66,7 @@ class Execution {
   const CloudMaps* cloud() const { return cloud_ ? &*cloud_ : nullptr; }
 
   const Plan& plan() const { return *loaded_->plan; }
-  bool is_prepared() const { return prepared_; }
+  bool is_prepared() const { return prepared_ == Prepared::Ready; }
   llvm::Error check_prepared() const;  // FailedPrecondition before the first prepare
   i64 output_rows() const { return levels_[program_.tensors[program_.output].level].caller_rows; }
   /// What is prepared; no rows before that.
@@ -89,7 +91,7 @@ class Execution {
   /// As query_times() found them, where the layer runs what it ran then; else zeros.
   StageTimes layer_times(i32 layer) const;
   /// What a layer runs; null before prepare.
-  const Candidate* selected(i32 layer) const { return prepared_ ? &candidate_of(layer) : nullptr; }
+  const Candidate* selected(i32 layer) const { return is_prepared() ? &candidate_of(layer) : nullptr; }
   /// Zeros before prepare.
   OpReport layer_report(i32 layer) const;
   /// The caller replays no graph that holds a run of this execution any more: their memory goes.
@@ -97,10 +99,10 @@ class Execution {
   const ExecutionOptions& options() const { return options_; }
   const std::shared_ptr<Queue>& queue() const { return options_.queue; }
   Engine& engine() { return *engine_; }
-  i64 workspace_bytes() const { return arena_.bytes(); }
+  i64 workspace_bytes() const { return memory_.arena().bytes(); }
   /// Allocations of the arena since the last reset.
-  i64 growths() const { return arena_.growths(); }
-  void reset_growths() { arena_.reset_growths(); }
+  i64 growths() const { return memory_.arena().growths(); }
+  void reset_growths() { memory_.reset_growths(); }
   /// Waits for the pairs of maps since the last reset; the engine counts all others.
   i64 map_waits() const { return map_waits_; }
   void reset_map_waits() { map_waits_ = 0; }
@@ -115,26 +117,20 @@ class Execution {
   Execution(std::shared_ptr<const LoadedPlan> loaded, const ExecutionOptions& options);
   static llvm::Expected<std::unique_ptr<Execution>> create_unplaced(std::shared_ptr<const LoadedPlan> loaded,
                                                                     const ExecutionOptions& options);
+  llvm::Error add_steps();
   llvm::Error add_layers();
   llvm::Error bound_layer(i32 layer, i64 rows, double neighbours);
   i64 layer_count() const { return static_cast<i64>(program_.layers.size()); }
   llvm::Error call(void* stream, Timed timed, llvm::function_ref<llvm::Error()> work);
 
-  llvm::Error ensure_capacity(i64 count);
-  /// The arena: the fixed part; what a run works in, and before it, in the same memory, what makes the maps
-  /// and their views; then what runs read of these. A queue has what runs and views take of the second.
-  i64 place_fixed(char* base);
-  i64 place_maps(char* base);
-  i64 place_work(char* base);
+  void add_memory();
+  void place_kept(Placement& parts);
   void place_storages(Placement& parts);
-  i64 place_tables(char* base);
-  void measure_fixed();
-  i64 needed_bytes();
-  llvm::Error place_cloud();
-  void place_parts();
-  llvm::Error reserve(i64 bytes, i64 slack = 0);
-  llvm::Error reserve_for_cloud(i64 needed);
-  llvm::Error place_anew();
+  // `idle`: whether the device has finished with the arena. It begins as false in each call.
+  llvm::Error ensure_capacity(i64 count, bool& idle);
+  llvm::Error reserve(i64 slack, bool& idle);
+  llvm::Error fill_arena();
+  llvm::Error place_cloud(bool idle);
   llvm::Error make_room();
   void take_capacities();
   void take_callers_rows();
@@ -147,8 +143,6 @@ class Execution {
   i64 rows_of(i32 tensor) const { return levels_[program_.tensors[tensor].level].rows; }
   i64 likely_rows(i32 tensor) const;
   i64 most_rows() const;
-  bool may_read(ViewForm form) const;  // some layer
-  RowOrder row_order() const;
   std::vector<ViewNeed> view_needs() const;
   llvm::Expected<const i32*> counts_of(i32 map);
   llvm::Expected<i64> pairs_of(i32 map);
@@ -171,7 +165,7 @@ class Execution {
     return {nullptr, at.count, at.rows, KeyType::U64, at.caller_row};
   }
   llvm::Error add_work();
-  llvm::Error leave_captured();
+  llvm::Error keep_captured();
   llvm::Error refuse_capture() const;
   llvm::Error begin_overflow();
   llvm::Error prepare_layers();
@@ -198,15 +192,9 @@ class Execution {
   const Program& program_;
   const CompiledPlan& compiled_;
   const ExecutionOptions options_;
-  Arena arena_;  // goes after the engine, which waits for what uses it, and so does what follows
-  std::shared_ptr<const DeviceMemory> queue_scratch_, queue_engine_;  // where the queue has what a run needs
-  /// What graphs read that hold runs for earlier clouds.
-  struct Captured {
-    DeviceMemory arena;
-    std::shared_ptr<const DeviceMemory> scratch, engine_scratch;  // the queue's, or null
-    std::vector<std::shared_ptr<const KernelMap>> maps;
-  };
-  std::vector<Captured> captured_;
+  // These are destroyed after the engine, which waits for what uses them.
+  ExecutionMemory memory_;
+  CapturedRuns captured_;
   std::unique_ptr<Engine> engine_;
   std::optional<CloudMaps> cloud_;  // builds the maps; none where they are the caller's
   std::optional<MapViews> views_;
@@ -215,15 +203,19 @@ class Execution {
     std::unique_ptr<OpWork> work;
   };
   std::vector<Work> works_;  // of the families that some candidate is of
-  std::vector<i32> ops_;     // the engine's number of each layer's first candidate
+  std::vector<Step> schedule_;
+  std::vector<i32> ops_;  // the engine's number of each layer's first candidate
   std::vector<i32> permute_inputs_;
   i32 permute_output_ = 0, permute_coordinates_ = 0;
 
   // What is prepared.
   Trace* trace_ = nullptr;
-  bool prepared_ = false;
-  bool has_cloud_state_ = false;  // capacity mode: some prepare was enqueued
-  bool in_graph_ = false;         // a run for it was captured
+  enum class Prepared : i32 {
+    Nothing,
+    Outdated,  // the last prepare failed; in capacity mode the words of an earlier cloud are still there
+    Ready,
+  };
+  Prepared prepared_ = Prepared::Nothing;
   std::vector<std::shared_ptr<const KernelMap>> given_;
   std::vector<Level> levels_;
   std::vector<MapView> maps_;
@@ -234,12 +226,7 @@ class Execution {
   std::vector<Place> places_;         // by storage
   std::vector<StageTimes> op_times_;  // by the engine's numbers
 
-  bool placed_ = false;
-  bool was_placed_ = false;    // ever
-  i64 least_arena_bytes_ = 0;  // what a graph has kept
   i64 map_waits_ = 0;
-  bool idle_ = false;  // this call has waited for what the arena was used for
-  i64 fixed_bytes_ = 0, maps_bytes_ = 0;
   u32 *overflow_ = nullptr, *host_overflow_ = nullptr;  // a word for each layer, and read back
   u32 overflow_mark_ = 0;  // of the last prepare, 1 of a cloud's; 0: the words hold anything
   void* engine_workspace_ = nullptr;

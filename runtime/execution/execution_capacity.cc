@@ -13,24 +13,24 @@ constexpr i64 kLeastRowsOnDevice = 1;  // of coordinates whose count the host do
 
 }  // namespace
 
-/// Capacity mode: all that any cloud will need is there from now on.
+/// Capacity mode: reserves all memory that any cloud will need.
 llvm::Error Execution::make_room() {
   const std::vector<i64>& rows = options_.cloud.level_capacity;
   cloud_->set_capacity(*std::max_element(rows.begin(), rows.end()));
   MINUET_TRY(cloud_->find_limits());
-  placed_ = false;
-  measure_fixed();
-  MINUET_TRY(reserve(fixed_bytes_ + maps_bytes_));
-  // Again once all lies where it will stay: which levels are the same is told by where their counts are.
+  memory_.measure_capacity();
+  bool idle = false;
+  MINUET_TRY(reserve(0, idle));
+  // Once more after the arena has grown: the addresses of counts tell which levels are the same.
   for (bool fits = false; !fits;) {
     take_capacities();
     MINUET_TRY(select_within_capacities());
     MINUET_TRY(add_work());
-    const i64 needed = needed_bytes();
-    fits = needed <= arena_.bytes();
-    if (!fits) MINUET_TRY(reserve(needed));
+    memory_.measure_cloud();
+    fits = memory_.fits();
+    if (!fits) MINUET_TRY(reserve(0, idle));
   }
-  return place_cloud();
+  return place_cloud(idle);
 }
 
 void Execution::take_capacities() {
@@ -75,11 +75,11 @@ llvm::Error Execution::prepare_within(const i32* coordinates, const i32* given_c
   MINUET_TRY(call(stream, Timed::Prepare, [&]() -> llvm::Error {
     MINUET_TRY(cloud_->enqueue(coordinates, given_count, given_count ? capacity : most));
     MINUET_TRY(add_work());
-    place_parts();  // as make_room() did
+    memory_.place_cloud(/*idle=*/false);  // where make_room() placed them
     MINUET_TRY(prepare_layers());
     return views_->make_views();
   }));
-  prepared_ = has_cloud_state_ = true;
+  prepared_ = Prepared::Ready;
   return llvm::Error::success();
 }
 
@@ -107,7 +107,9 @@ llvm::Error Execution::suggest_capacities(double factor, llvm::MutableArrayRef<i
 }
 
 llvm::Error Execution::read_cloud(void* stream, u32& status, llvm::MutableArrayRef<i32> counts) {
-  if (!has_cloud_state_) MINUET_TRY(check_prepared());  // a graph's replays go on after a refused prepare
+  // A graph's replays go on after a refused prepare, and the words are those of its last cloud.
+  const bool has_words = has_capacities() && prepared_ != Prepared::Nothing;
+  if (!has_words) MINUET_TRY(check_prepared());
   return call(stream, Timed::Nothing, [&] { return cloud_->read_state(status, counts); });
 }
 

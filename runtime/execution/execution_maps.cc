@@ -1,4 +1,4 @@
-// Executions of single convolutions: prepare for kernel maps of the caller's.
+// Executions of single ops: prepare for kernel maps of the caller.
 #include "runtime/execution/execution.h"
 
 namespace minuet {
@@ -11,7 +11,7 @@ llvm::Error Execution::prepare_maps(std::vector<std::shared_ptr<const KernelMap>
     MINUET_TRY(KernelMap::find_masks(given_, *engine_));
     return views_->make_views();
   }));
-  prepared_ = true;
+  prepared_ = Prepared::Ready;
   return llvm::Error::success();
 }
 
@@ -37,7 +37,7 @@ llvm::Error Execution::prepare_together(llvm::ArrayRef<Execution*> executions,
     const Timed timed = execution == &first ? Timed::MoreOfPrepare : Timed::Prepare;
     MINUET_TRY(execution->call(stream, timed, [&] { return execution->place_given(); }));
   }
-  for (Execution* const execution : executions) execution->prepared_ = true;
+  for (Execution* const execution : executions) execution->prepared_ = Prepared::Ready;
   return llvm::Error::success();
 }
 
@@ -47,7 +47,7 @@ llvm::Error Execution::take_given(std::vector<std::shared_ptr<const KernelMap>> 
     return make_error(StatusCode::InvalidArgument, "{0} kernel maps are given; the plan takes {1}",
                       maps.size(), maps_.size());
   }
-  MINUET_TRY(leave_captured());
+  MINUET_TRY(keep_captured());
   given_ = std::move(maps);
   MINUET_TRY(take_maps());
   MINUET_TRY(select_candidates());
@@ -58,8 +58,10 @@ llvm::Error Execution::take_given(std::vector<std::shared_ptr<const KernelMap>> 
 llvm::Error Execution::place_given() {
   // Its pinned tables are written again below.
   MINUET_TRY(engine_->wait_for_sends());
-  MINUET_TRY(reserve_for_cloud(needed_bytes()));
-  MINUET_TRY(place_cloud());
+  memory_.measure_cloud();
+  bool idle = false;
+  MINUET_TRY(reserve(memory_.cloud_slack(), idle));
+  MINUET_TRY(place_cloud(idle));
   return prepare_layers();
 }
 
@@ -84,7 +86,7 @@ llvm::Error Execution::take_maps() {
     }
     for (const ProgramLayer& layer : program_.layers) {
       if (layer.map != static_cast<i32>(i)) continue;
-      MINUET_TRY(map.check_serves(layer.window(), layer.problem.kind().name));
+      MINUET_TRY(map.check_serves(*layer.window(), layer.problem.kind().name));
     }
     levels_[spec.fine] = level_of(map.fine());
     levels_[spec.coarse] = level_of(map.coarse());
@@ -96,7 +98,7 @@ llvm::Error Execution::take_maps() {
 /// Ordered views lead to rows wherever these are, so they may name rows as the caller has them. Not where
 /// duplicates were kept, whose rows nothing leads to.
 void Execution::keep_callers_order() {
-  if (row_order() == RowOrder::AsTheyCome || candidate_of(0).form != ViewForm::Masked) return;
+  if (!views_->has_order() || candidate_of(0).form != ViewForm::Masked) return;
   for (Level& level : levels_) {
     if (level.rows != level.caller_rows) continue;
     level.caller_row = std::exchange(level.source_row, nullptr);

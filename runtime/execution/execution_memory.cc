@@ -1,168 +1,89 @@
-// Where an execution's memory lies: its arena, and what it has of its queue.
-#include <algorithm>
+#include "runtime/execution/execution_memory.h"
 
-#include "runtime/execution/execution.h"
+#include <algorithm>
 
 namespace minuet {
 
-i64 Execution::place_fixed(char* base) {
-  Placement parts(base);
-  for (const Work& work : works_) work.work->place_fixed(parts);
-  engine_workspace_ = parts.take<char>(engine_->workspace_bytes());
-  if (!options_.queue) engine_scratch_ = parts.take<char>(engine_->scratch_bytes());
-  if (cloud_) {
-    cloud_->place(parts);
-    overflow_ = cloud_->layer_words();
-  } else {
-    overflow_ = parts.take<u32>(layer_count());
+ExecutionMemory::ExecutionMemory(std::shared_ptr<MemorySource> source, MemoryOptions options)
+    : options_(std::move(options)), arena_(std::move(source), options_.workspace, options_.workspace_bytes) {}
+
+void ExecutionMemory::add(Lifetime lifetime, Owner owner, std::function<void(Placement&)> place) {
+  parts_.push_back({{0, lifetime, owner}, std::move(place)});
+}
+
+void ExecutionMemory::measure(Part& part) {
+  Placement pieces(nullptr);
+  part.place(pieces);
+  part.bytes = pieces.bytes();
+}
+
+void ExecutionMemory::plan() {
+  const std::vector<ArenaPart> parts(parts_.begin(), parts_.end());
+  plan_ = plan_arena(parts, kSharesMemory);
+}
+
+void ExecutionMemory::measure_capacity() {
+  for (Part& part : parts_) {
+    part.bytes = 0;
+    if (part.is_of_capacity()) measure(part);
   }
-  return parts.bytes();
+  plan();
 }
 
-i64 Execution::place_maps(char* base) {
-  Placement parts(base);
-  if (cloud_) cloud_->place_workspace(parts);
-  return parts.bytes();
-}
-
-i64 Execution::place_tables(char* base) {
-  Placement parts(base, idle_);
-  for (const Work& work : works_) work.work->place_tables(parts, cloud_ ? cloud_->identity() : nullptr);
-  views_->place_views(parts);
-  return parts.bytes();
-}
-
-/// The maps are placed and made, for views to be made of them.
-i64 Execution::place_work(char* base) {
-  // Other executions' work may be under way where the queue's is.
-  Placement parts(base, idle_ && !options_.queue);
-  parts.share(
-      [&](Placement& prepare) {
-        if (!options_.queue) prepare.skip(maps_bytes_);
-        for (const Work& work : works_) work.work->place_workspace(prepare);
-        views_->place_workspace(prepare);
-      },
-      [&](Placement& run) {
-        place_storages(run);
-        for (const Work& work : works_) work.work->place_buffers(run);
-      });
-  return parts.bytes();
-}
-
-/// Each on top of what lies below it. The caller's tensors, used in place, have no memory.
-void Execution::place_storages(Placement& parts) {
-  const i64 element = dtype_bytes(program_.dtype);
-  i64 bytes = 0;
-  for (const i32 number : program_.stack) {
-    const StorageSpec& storage = program_.storages[number];
-    const Level& level = levels_[storage.level];
-    i64 begin = kSharesMemory ? 0 : bytes;
-    for (const i32 below : storage.below) begin = std::max(begin, tops_[below]);
-    Placement part = parts.from(begin);
-    storages_[number] = program_.takes_maps && !level.source_row
-                            ? nullptr
-                            : part.take<char>(level.rows * storage.ld * element);
-    tops_[number] = begin + part.bytes();
-    bytes = std::max(bytes, tops_[number]);
+void ExecutionMemory::measure_cloud() {
+  for (Part& part : parts_) {
+    if (!part.is_of_capacity()) measure(part);
   }
-  parts.skip(bytes);
+  plan();
 }
 
-void Execution::measure_fixed() {
-  fixed_bytes_ = place_fixed(nullptr);
-  maps_bytes_ = place_maps(nullptr);
-}
-
-/// What the cloud, or the maps, need of the arena, which must hold it before it is placed.
-i64 Execution::needed_bytes() {
-  const i64 work = options_.queue ? maps_bytes_ : place_work(nullptr);
-  return fixed_bytes_ + work + place_tables(nullptr);
-}
-
-llvm::Error Execution::place_cloud() {
-  if (options_.queue) {
-    Queue& queue = *options_.queue;
-    queue_scratch_.reset();  // so that a larger one may take its place
-    MINUET_ASSIGN(queue_engine_, queue.engine_scratch(engine_->scratch_bytes()));
-    MINUET_ASSIGN(queue_scratch_, queue.scratch(place_work(nullptr)));
-    engine_scratch_ = queue_engine_->data();
+i64 ExecutionMemory::cloud_slack() const {
+  i64 kept = 0;
+  for (const Part& part : parts_) {
+    if (part.lifetime.first == Phase::Maps && part.lifetime.last == Phase::Run) kept += part.bytes;
   }
-  place_parts();
+  return slack_of(plan_.arena_bytes - kept);
+}
+
+llvm::Error ExecutionMemory::grow(Engine& engine, i64 slack, bool& idle) {
+  const bool was_used = state_ != State::New;
+  state_ = State::Displaced;
+  // A queue's block is idle in the order of its stream, which is enough unless the host fills it.
+  const bool must_wait = options_.queue ? options_.is_filled_by_host : was_used;
+  llvm::Error error = must_wait ? engine.wait() : llvm::Error::success();
+  idle = options_.is_filled_by_host || !options_.queue;
+  if (!error) error = arena_.reserve(std::max(plan_.arena_bytes, least_arena_bytes_), slack);
+  if (error) return error;
+  place(/*of_capacity=*/true, idle);
+  state_ = State::Placed;
   return llvm::Error::success();
 }
 
-/// What place_fixed() and place_maps() leave to the cloud.
-void Execution::place_parts() {
-  char* const work = arena_.data() + fixed_bytes_;
-  if (options_.queue) {
-    place_work(queue_scratch_->data());
-    place_tables(work + maps_bytes_);
-  } else {
-    place_tables(work + place_work(work));
+llvm::Error ExecutionMemory::take_queue_blocks(i64 engine_scratch_bytes) {
+  if (!options_.queue) return llvm::Error::success();
+  queue_scratch_.reset();  // so that a larger block may take its place
+  MINUET_ASSIGN(queue_engine_, options_.queue->engine_scratch(engine_scratch_bytes));
+  MINUET_ASSIGN(queue_scratch_, options_.queue->scratch(plan_.scratch_bytes));
+  return llvm::Error::success();
+}
+
+void ExecutionMemory::place_cloud(bool idle) { place(/*of_capacity=*/false, idle); }
+
+void ExecutionMemory::place(bool of_capacity, bool idle) {
+  for (std::size_t i = 0; i < parts_.size(); ++i) {
+    const Part& part = parts_[i];
+    if (part.is_of_capacity() != of_capacity) continue;
+    const bool is_own = part.owner == Owner::Arena;
+    // Work of other executions may be under way in the queue's block.
+    Placement pieces((is_own ? arena_.data() : queue_scratch_->data()) + plan_.offsets[i], idle && is_own);
+    part.place(pieces);
   }
 }
 
-/// Grows the arena where that is needed and places the fixed part anew. Work of an earlier call may
-/// still use the memory, so it is waited for first; but not where there was none, or where whoever gets it
-/// next is ordered behind it by the queue. A failure leaves nothing placed.
-llvm::Error Execution::reserve(i64 bytes, i64 slack) {
-  if (bytes <= arena_.bytes() && placed_) return llvm::Error::success();
-  placed_ = false;
-  llvm::Error error = llvm::Error::success();
-  // A network's arena is filled by a copy that no stream orders: what the pool gives must be idle.
-  if (options_.queue ? cloud_.has_value() : was_placed_) error = engine_->wait();
-  idle_ = cloud_ || !options_.queue;
-  if (!error) error = arena_.reserve(std::max(bytes, least_arena_bytes_), slack);
-  if (!error) error = place_anew();
-  placed_ = !error;
-  was_placed_ = true;
-  if (error && cloud_) cloud_->set_capacity(0);
-  return error;
-}
-
-/// With slack for the next cloud.
-llvm::Error Execution::reserve_for_cloud(i64 needed) {
-  return reserve(needed, slack_of(needed - fixed_bytes_));
-}
-
-llvm::Error Execution::place_anew() {
-  place_maps(arena_.data() + place_fixed(arena_.data()));
-  overflow_mark_ = 0;
-  MINUET_TRY(engine_->set_workspace(engine_workspace_));
-  return cloud_ ? cloud_->fill(*loaded_->device) : llvm::Error::success();
-}
-
-/// Room for `count` coordinates; a growing arena of ours gets some slack for the next, larger cloud.
-llvm::Error Execution::ensure_capacity(i64 count) {
-  const i64 capacity = cloud_->capacity();
-  if (count <= capacity && placed_) return llvm::Error::success();
-  const bool exact = capacity == 0 || options_.workspace;
-  if (count > capacity) {
-    cloud_->set_capacity(exact ? count : std::min(count + slack_of(count), cloud_->most_coordinates()));
-  }
-  placed_ = false;
-  measure_fixed();
-  return reserve(fixed_bytes_ + maps_bytes_);
-}
-
-/// A graph that holds a run goes on to read this memory: what is prepared next gets other.
-llvm::Error Execution::leave_captured() {
-  if (!in_graph_) return llvm::Error::success();
-  if (options_.workspace) {
-    return make_error(
-        StatusCode::FailedPrecondition,
-        "a graph holds runs for what is prepared in the caller's workspace: release the captures "
-        "once it is replayed no more");
-  }
+RunMemory ExecutionMemory::retire() {
   least_arena_bytes_ = arena_.bytes();
-  captured_.push_back({arena_.retire(), queue_scratch_, queue_engine_, std::move(given_)});
-  in_graph_ = placed_ = false;
-  return llvm::Error::success();
-}
-
-void Execution::release_captures() {
-  captured_.clear();
-  in_graph_ = false;
+  displace();
+  return {arena_.retire(), queue_scratch_, queue_engine_, {}};
 }
 
 }  // namespace minuet

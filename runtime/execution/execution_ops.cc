@@ -10,6 +10,7 @@ llvm::Error Execution::bound_layer(i32 number, i64 rows, double neighbours) {
     const auto is_of = [&](const Candidate& candidate) { return &candidate.choice.kind() == work.family; };
     if (llvm::any_of(compiled_.candidates[number], is_of)) work.work->bound(number, rows, neighbours);
   }
+  if (program_.layers[number].map < 0) return llvm::Error::success();
   MapUse use = map_use(number);
   use.view = {};
   use.view.geometry.volume = static_cast<i32>(program_.maps[use.map].volume());
@@ -20,8 +21,7 @@ llvm::Error Execution::bound_layer(i32 number, i64 rows, double neighbours) {
 }
 
 llvm::Error Execution::make_works() {
-  // On the CPU rows come as they come, and kernels read no masks.
-  views_.emplace(program_, *engine_, row_order(), may_read(ViewForm::Masked));
+  views_.emplace(program_, *engine_, view_needs(), compiled_.order.order, has_capacities());
   const OpWorkContext context{program_, compiled_, *loaded_->device,
                               *engine_, *views_,   options_.scratch_bytes};
   for (const std::vector<Candidate>& layer : compiled_.candidates) {
@@ -48,28 +48,13 @@ OpWork& Execution::work_of(const Candidate& candidate) const {
   return *llvm::find_if(works_, is_of)->work;  // make_works() has made one for every candidate
 }
 
-bool Execution::may_read(ViewForm form) const {
-  bool some = false;
-  for (std::size_t i = 0; i < program_.layers.size(); ++i) some = some || compiled_.has(form, i);
-  return some;
-}
-
-/// In capacity mode masked views must be ordered: kernels take the rows of an ordered view to lie as far
-/// apart as the capacity, and those of a plain table lie as far apart as the count, which the device alone
-/// knows.
-RowOrder Execution::row_order() const {
-  if (!may_read(ViewForm::Masked)) return RowOrder::AsTheyCome;
-  const bool must_order = has_capacities() && compiled_.order.order == RowOrder::AsTheyCome;
-  return must_order ? OrderChoice().order : compiled_.order.order;
-}
-
-/// Every view that some candidate of some layer reads.
+/// Every view that some candidate of some layer may read.
 std::vector<ViewNeed> Execution::view_needs() const {
   std::vector<ViewNeed> needs;
   for (std::size_t i = 0; i < program_.layers.size(); ++i) {
     const ProgramLayer& layer = program_.layers[i];
     for (const ViewForm form : {ViewForm::Pairs, ViewForm::Rows, ViewForm::Masked}) {
-      if (compiled_.has(form, i)) needs.push_back({layer.map, layer.window().is_transposed(), form});
+      if (compiled_.has(form, i)) needs.push_back({layer.map, layer.is_transposed(), form});
     }
   }
   return needs;
@@ -77,8 +62,9 @@ std::vector<ViewNeed> Execution::view_needs() const {
 
 MapUse Execution::map_use(i32 number) const {
   const ProgramLayer& layer = program_.layers[number];
+  if (layer.map < 0) return MapUse();
   const MapSpec& spec = program_.maps[layer.map];
-  MapUse use{layer.map, layer.window().is_transposed(), maps_[layer.map], coords_of(spec.fine),
+  MapUse use{layer.map, layer.is_transposed(), maps_[layer.map], coords_of(spec.fine),
              coords_of(spec.coarse)};
   if (!cloud_ && options_.queue) use.keeper = given_[layer.map].get();
   return use;
@@ -86,14 +72,14 @@ MapUse Execution::map_use(i32 number) const {
 
 /// The caller's map, as far as a candidate reads it in this form.
 llvm::Error Execution::take_map(i32 number, ViewForm form) {
-  if (cloud_) return llvm::Error::success();
   const ProgramLayer& layer = program_.layers[number];
+  if (cloud_ || layer.map < 0) return llvm::Error::success();
   const KernelMap& given = *given_[layer.map];
   if (form == ViewForm::Pairs) {
     MINUET_TRY(given.find_pairs());
     maps_[layer.map] = given.view();
   } else if (form != ViewForm::None) {
-    MINUET_ASSIGN(maps_[layer.map], given.view_of(layer.window().is_transposed(), form));
+    MINUET_ASSIGN(maps_[layer.map], given.view_of(layer.is_transposed(), form));
   }
   return llvm::Error::success();
 }

@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "llvm/ADT/ArrayRef.h"
 #include "runtime/engine/device.h"
 #include "runtime/maps/map_views.h"
 #include "runtime/plan/compiled_plan.h"
@@ -70,6 +71,16 @@ class OpWork {
                                    llvm::function_ref<llvm::Error(const OpRequest&)> enqueue) const = 0;
   virtual OpReport report(i32 /*layer*/) const { return {}; }
 };
+
+/// The work of a family whose kernels read a view of the map, and nothing else.
+std::unique_ptr<OpWork> make_view_work(const OpWorkContext& context);
+
+/// A line of the table of families (families.cc).
+struct WorkOfFamily {
+  const OpFamily& family;
+  std::unique_ptr<OpWork> (*make)(const OpWorkContext& context);
+};
+llvm::ArrayRef<WorkOfFamily> works_of_families();
 
 /// Internal where there is no work for the family.
 llvm::Expected<std::unique_ptr<OpWork>> make_op_work(const OpFamily& family, const OpWorkContext& context);

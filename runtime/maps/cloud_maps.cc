@@ -15,29 +15,12 @@ bool fills_cells(const Program& program, const MapSpec& spec) {
                              program.levels[spec.coarse].tensor_stride);
 }
 
-/// Whether every view of the map is an ordered one, which can be made from an index that tells the rows. A
-/// transposed view can only where the kernel's offsets are the places of a cell.
-bool may_look_up(const Program& program, i32 map, llvm::ArrayRef<ViewNeed> needs, RowOrder order) {
-  const bool fills = fills_cells(program, program.maps[map]);
-  return llvm::all_of(needs, [&](const ViewNeed& need) {
-    if (need.map != map) return true;
-    const bool is_ordered = need.form == ViewForm::Masked && order != RowOrder::AsTheyCome;
-    return is_ordered && (!need.transposed || fills);
-  });
-}
-
-/// Whether some op reads the map's table of rows itself.
-bool is_read_as_it_comes(i32 map, llvm::ArrayRef<ViewNeed> needs, RowOrder order) {
-  return llvm::any_of(needs, [&](const ViewNeed& need) {
-    return need.map == map &&
-           (need.form == ViewForm::Rows || (need.form == ViewForm::Masked && order == RowOrder::AsTheyCome));
-  });
-}
+bool is_made_in_run(const LevelSpec& level) { return level.made_by >= 0; }
 
 }  // namespace
 
 CloudMaps::CloudMaps(const Program& program, const CloudMapOptions& options, Engine& engine,
-                     llvm::ArrayRef<ViewNeed> needs, RowOrder order)
+                     const MapViews& views)
     : program_(program),
       options_(options),
       engine_(engine),
@@ -52,8 +35,8 @@ CloudMaps::CloudMaps(const Program& program, const CloudMapOptions& options, Eng
     report_words_ += map.geometry.volume;
     maps_.push_back(map);
     const i32 number = static_cast<i32>(looks_up_.size());
-    looks_up_.push_back(may_look_up(program, number, needs, order));
-    keeps_rows_.push_back(is_read_as_it_comes(number, needs, order));
+    looks_up_.push_back(views.may_look_up(number, fills_cells(program, spec)));
+    keeps_rows_.push_back(views.keeps_rows(number));
   }
   layout_needs(program, guard_, period_);
   indexes_ = may_index();
@@ -72,10 +55,20 @@ MapLimits CloudMaps::limits(i32 key_bits) const {
   return limits;
 }
 
-/// Without bounds nobody would see that a cloud of capacity mode does not fit.
+bool CloudMaps::keeps_keys(std::size_t level) const {
+  const i32 number = static_cast<i32>(level);
+  return program_.tensors[program_.output].level == number || is_made_in_run(program_.levels[level]) ||
+         llvm::any_of(program_.levels, [&](const LevelSpec& other) {
+           return is_made_in_run(other) && other.parent == number;
+         });
+}
+
+/// Not where an op makes a level: an index holds all levels. In capacity mode only with bounds, for without
+/// them a cloud that does not fit would go unnoticed.
 bool CloudMaps::may_index() const {
-  return (options_.has_bounds || !options_.has_capacities()) && options_.method == MapMethod::Indexed &&
-         engine_.has_cell_index() && levels_.size() <= kMostIndexedLevels;
+  return llvm::none_of(program_.levels, is_made_in_run) &&
+         (options_.has_bounds || !options_.has_capacities()) && options_.method == MapMethod::Indexed &&
+         engine_.maps().has_cell_index() && levels_.size() <= kMostIndexedLevels;
 }
 
 bool CloudMaps::is_dense(const KeyLayout& layout, i64 most) const {
@@ -124,7 +117,7 @@ void CloudMaps::place_workspace(Placement& parts) {
     most.indexed_sets = static_cast<i32>(levels_.size());
     most.index_words = most_index_words(capacity_);
   }
-  map_workspace_ = parts.take<char>(engine_.map_workspace_bytes(most));
+  map_workspace_ = parts.take<char>(engine_.maps().workspace_bytes(most));
   parts.share([&](Placement& sorted) { place_rows(sorted, /*looked_up=*/true, /*kept=*/false); },
               [&](Placement& indexed) {
                 if (!may_index()) return;
@@ -181,7 +174,7 @@ llvm::Error CloudMaps::find_layout(const i32* coordinates, const i32* given_coun
   std::copy_n(period_, kMaxDim, request.period);
   request.key_bits = key_bits_.bits() ? key_bits_.bits() : kMostKeyBits;
   request.cloud = state_;
-  return engine_.find_layout(request);
+  return engine_.maps().find_layout(request);
 }
 
 llvm::Expected<KeyLayout> CloudMaps::needed_layout(i64 count) const {
@@ -245,7 +238,7 @@ llvm::Error CloudMaps::enqueue(const i32* coordinates, const i32* given_count, i
   }
   MINUET_TRY(engine_.fill_words(report_, 0, cleared_words()));
   MINUET_TRY(find_layout(coordinates, given_count, most));
-  MINUET_TRY(engine_.begin_maps(limits, map_workspace_));
+  MINUET_TRY(engine_.maps().begin(limits, map_workspace_));
 
   BuildCoordsRequest build;
   build.coordinates = coordinates;
@@ -262,16 +255,17 @@ llvm::Error CloudMaps::enqueue(const i32* coordinates, const i32* given_count, i
   MINUET_TRY(indexes_ ? build_indexed(build) : build_sorted(build));
   if (options_.has_capacities()) {
     const i64 counts = 1 + static_cast<i64>(levels_.size());
-    MINUET_TRY(engine_.void_failed(state_.status, state_.points, counts));
+    MINUET_TRY(engine_.maps().void_failed(state_.status, state_.points, counts));
   }
   return indexes_ ? search_indexed() : search_sorted();
 }
 
 llvm::Error CloudMaps::build_sorted(const BuildCoordsRequest& build) {
-  MINUET_TRY(engine_.build_coords(build));
+  MINUET_TRY(engine_.maps().build_coords(build));
   for (std::size_t i = 1; i < levels_.size(); ++i) {
     const LevelSpec& spec = program_.levels[i];
-    MINUET_TRY(engine_.downsample(
+    if (is_made_in_run(spec)) continue;
+    MINUET_TRY(engine_.maps().downsample(
         {levels_[spec.parent], state_.layout, spec.tensor_stride, levels_[i], state_.status}));
   }
   return llvm::Error::success();
@@ -282,8 +276,8 @@ llvm::Error CloudMaps::search_sorted() {
     const MapSpec& spec = program_.maps[i];
     if (spec.is_identity()) continue;
     MapView& map = maps_[i];
-    MINUET_TRY(engine_.search({levels_[spec.fine], levels_[spec.coarse], state_.layout, 0, &map}));
-    MINUET_TRY(engine_.make_masks(levels_[spec.coarse], map.geometry.volume, map, map.counts));
+    MINUET_TRY(engine_.maps().search({levels_[spec.fine], levels_[spec.coarse], state_.layout, &map}));
+    MINUET_TRY(engine_.maps().make_masks(levels_[spec.coarse], map.geometry.volume, map, map.counts));
   }
   return llvm::Error::success();
 }
@@ -293,7 +287,7 @@ llvm::Error CloudMaps::build_indexed(const BuildCoordsRequest& build) {
   for (std::size_t i = 0; i < levels_.size(); ++i) {
     levels.push_back({program_.levels[i].tensor_stride, levels_[i]});
   }
-  return engine_.index_sets({build, state_.points, cells_, levels});
+  return engine_.maps().index_sets({build, state_.points, cells_, levels});
 }
 
 llvm::Error CloudMaps::search_indexed() {
@@ -302,7 +296,7 @@ llvm::Error CloudMaps::search_indexed() {
     const MapSpec& spec = program_.maps[i];
     if (!spec.is_identity()) searches.push_back({levels_[spec.coarse], &maps_[i]});
   }
-  return engine_.search_index(searches);
+  return engine_.maps().search_index(searches);
 }
 
 /// The one read-back. Waits.
@@ -331,7 +325,7 @@ llvm::Error CloudMaps::take_report(i64 count) {
 }
 
 llvm::Error CloudMaps::unpack(i32 level, i32* coordinates) const {
-  return engine_.unpack(levels_[level], state_.layout, coordinates);
+  return engine_.maps().unpack(levels_[level], state_.layout, coordinates);
 }
 
 }  // namespace minuet

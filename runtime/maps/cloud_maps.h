@@ -31,9 +31,8 @@ struct CloudMapOptions {
 
 class CloudMaps {
  public:
-  /// `needs`: the views that ops read, which decide what of each map is stored. `order`: of masked views.
-  CloudMaps(const Program& program, const CloudMapOptions& options, Engine& engine,
-            llvm::ArrayRef<ViewNeed> needs, RowOrder order);
+  /// `views` decide what of each map is stored.
+  CloudMaps(const Program& program, const CloudMapOptions& options, Engine& engine, const MapViews& views);
   llvm::Error allocate_host();
 
   /// OutOfRange for more coordinates than one cloud may have.
@@ -60,8 +59,13 @@ class CloudMaps {
   // Of the last build:
   MapMethod method() const { return indexes_built_ ? MapMethod::Indexed : MapMethod::Sorted; }
   KeyType key() const { return levels_[0].key; }
-  i64 rows(i32 level) const { return host_report_[kLevelsAt + level]; }
+  /// The most that there can be, where an op makes the level in each run.
+  i64 rows(i32 level) const {
+    const LevelSpec& spec = program_.levels[level];
+    return spec.made_by >= 0 ? rows(spec.parent) : host_report_[kLevelsAt + level];
+  }
   i32* count(i32 level) const { return levels_[level].count; }  // device
+  const Coords& coords(i32 level) const { return levels_[level]; }
   const MapView& map(i32 map) const { return maps_[map]; }
   const i32* pairs(i32 map) const { return host_report_ + report_offset_[map]; }
   /// Reads back and waits. `counts`: [1 + levels] as counts().
@@ -84,10 +88,9 @@ class CloudMaps {
  private:
   MapLimits limits(i32 key_bits) const;
   bool may_index() const;
-  /// Whether somebody asks for the level's coordinates once views are made.
-  bool keeps_keys(std::size_t level) const {
-    return program_.tensors[program_.output].level == static_cast<i32>(level);
-  }
+  /// Whether the level's coordinates are read after the views are made: by the caller, or by an op that makes
+  /// a level of them in a run.
+  bool keeps_keys(std::size_t level) const;
   void place_masks(Placement& parts, bool kept);
   /// Rows of the maps that an index looks up, or of the others: those that runs read, or those that only
   /// views are made of.

@@ -92,7 +92,7 @@ llvm::Expected<std::shared_ptr<CoordinateSet>> CoordinateSet::create(std::shared
   }
   MINUET_TRY(set->take_report(set->host_report_));
   MINUET_TRY(check_duplicates(set->rows_, count, options.keep_first_duplicate));
-  if (set->queue_ && (*engine)->has_cell_index()) {
+  if (set->queue_ && (*engine)->maps().has_cell_index()) {
     set->family_ = std::make_shared<SetFamily>();
     set->family_->words = level_index_words(set->layout_, set->cell_stride());
     set->level_ = 0;
@@ -139,7 +139,7 @@ llvm::Error CoordinateSet::find_layout(MapEngine& engine, const i32* coordinates
   std::copy_n(period_, kMaxDim, request.period);
   request.key_bits = key_bits;
   request.cloud = state_;
-  return engine->find_layout(request);
+  return engine->maps().find_layout(request);
 }
 
 llvm::Error CoordinateSet::build(MapEngine& engine, const i32* coordinates, i64 count, const Bounds* declared,
@@ -157,9 +157,9 @@ llvm::Error CoordinateSet::build(MapEngine& engine, const i32* coordinates, i64 
   request.source_row = source_row_;
   request.row_of = row_of_;
   request.status = state_.status;
-  MINUET_TRY(engine->build_coords(request));
+  MINUET_TRY(engine->maps().build_coords(request));
   // The coordinates in ascending order, for any later layout.
-  return engine->unpack(coords_, state_.layout, coordinates_);
+  return engine->maps().unpack(coords_, state_.layout, coordinates_);
 }
 
 llvm::Error CoordinateSet::read_report(MapEngine& engine) {
@@ -214,7 +214,7 @@ llvm::Error CoordinateSet::repack(MapEngine& engine, const CloudLayout* layout, 
     auto place = [&](Placement& parts) { words = parts.take<i32>(own.capacity * fields); };
     MINUET_ASSIGN(DeviceMemory unpacked, allocate_parts(memory_source(), place));
     used.push_back(std::move(unpacked));
-    MINUET_TRY(engine->unpack(own, state_.layout, words));
+    MINUET_TRY(engine->maps().unpack(own, state_.layout, words));
     coordinates = words;
   }
   BuildCoordsRequest request;
@@ -223,7 +223,7 @@ llvm::Error CoordinateSet::repack(MapEngine& engine, const CloudLayout* layout, 
   request.most = own.capacity;
   request.layout = layout;
   request.coords = target;
-  return engine->build_coords(request);
+  return engine->maps().build_coords(request);
 }
 
 llvm::Expected<std::shared_ptr<CoordinateSet>> CoordinateSet::downsample(const AxisArray& stride,
@@ -331,7 +331,7 @@ llvm::Error CoordinateSet::make_family(llvm::ArrayRef<std::shared_ptr<const Coor
   build.coords = own;
   build.status = reinterpret_cast<u32*>(counts);
   MINUET_TRY((*engine)->fill_words(counts, 0, kMostLateWords));
-  MINUET_TRY((*engine)->index_sets({build, own.count, index.cells, levels}));
+  MINUET_TRY((*engine)->maps().index_sets({build, own.count, index.cells, levels}));
   const i64 reported = 1 + static_cast<i64>(family.wanted.size());
   MINUET_ASSIGN(const std::shared_ptr<LateWords> late, (*engine)->fetch_late(counts, reported));
   family.memory = std::move(memory);
@@ -373,7 +373,7 @@ llvm::Expected<std::shared_ptr<CoordinateSet>> CoordinateSet::sort_coarser(
     MINUET_TRY(coarse->find_layout(*engine, nullptr, 0, &bounds_, coarse->key_bits_));
     MINUET_TRY(repack(*engine, coarse->state_.layout, fine, used));
   }
-  MINUET_TRY((*engine)->downsample(
+  MINUET_TRY((*engine)->maps().downsample(
       {fine, coarse->state_.layout, coarse->tensor_stride_, coarse->coords_, coarse->state_.status}));
   if (queue_) {
     MINUET_ASSIGN(coarse->late_, (*engine)->fetch_late(coarse->report_, kBoundsAt));
@@ -388,7 +388,7 @@ llvm::Error CoordinateSet::export_coordinates(i32* coordinates, void* stream) co
   MINUET_TRY(check_stream(stream));
   MINUET_ASSIGN(const MapEngines::Lease engine, engines_->take(queue_.get()));
   MINUET_TRY(engine->begin(stream));
-  if (!row_of_) return (*engine)->unpack(coords(), state_.layout, coordinates);
+  if (!row_of_) return (*engine)->maps().unpack(coords(), state_.layout, coordinates);
   const i32 fields = 1 + engines_->ndim();
   return (*engine)->permute_rows(
       {engine->permute_coordinates(), coordinates_, fields, row_of_, caller_rows_, coordinates, fields});

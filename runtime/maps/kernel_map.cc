@@ -156,7 +156,7 @@ llvm::Error KernelMap::find_masks(llvm::ArrayRef<std::shared_ptr<const KernelMap
     unfound.push_back(&pairs);
     searches[pairs.view.index.cells.grids].push_back({map->coarse().coords(), &pairs.view});
   }
-  for (const auto& [index, of_index] : searches) MINUET_TRY(engine.search_index(of_index));
+  for (const auto& [index, of_index] : searches) MINUET_TRY(engine.maps().search_index(of_index));
   for (Pairs* const pairs : unfound) pairs->has_masks = true;
   return llvm::Error::success();
 }
@@ -180,7 +180,7 @@ llvm::Error KernelMap::find(void* stream, bool positions) const {
       found.counts = parts.take<i32>(found.geometry.volume);
     };
     MINUET_ASSIGN(pairs_->positions, allocate_parts(source, place));
-    MINUET_TRY((*engine)->count_pairs(coarse().coords(), found));
+    MINUET_TRY((*engine)->maps().count_pairs(coarse().coords(), found));
   }
   MapView& view = pairs_->view;
   view.rows = found.rows;
@@ -202,7 +202,7 @@ llvm::Error KernelMap::search_index(MapEngine& engine, MapView& found, void* str
   MINUET_TRY(place_masks());
   found.masks = view().masks;
   MINUET_TRY(engine.begin_maps(limits(coarse().key_bits_, 0), stream));
-  MINUET_TRY(engine->search_index({IndexedSearch{coarse().coords(), &found}}));
+  MINUET_TRY(engine->maps().search_index({IndexedSearch{coarse().coords(), &found}}));
   pairs_->has_masks = true;
   return llvm::Error::success();
 }
@@ -246,12 +246,12 @@ llvm::Error KernelMap::search(MapEngine& engine, MapView& found, std::vector<Dev
     std::copy_n(period, kMaxDim, request.period);
     request.key_bits = key_bits;
     request.cloud = common;
-    MINUET_TRY(engine->find_layout(request));
+    MINUET_TRY(engine->maps().find_layout(request));
     layout = common.layout;
     MINUET_TRY(fine.repack(engine, layout, sources, used));
     MINUET_TRY(coarse.repack(engine, layout, queries, used));
   }
-  return engine->search({sources, queries, layout, 0, &found});
+  return engine->maps().search({sources, queries, layout, &found});
 }
 
 /// Waits.
@@ -343,7 +343,7 @@ llvm::Error KernelMap::export_pairs(i32* pairs, void* stream) const {
   {
     MINUET_ASSIGN(const MapEngines::Lease engine, input_->engines()->take(queue().get()));
     MINUET_TRY(engine->begin(stream));
-    MINUET_TRY((*engine)->compact_pairs(view(), sources, targets));
+    MINUET_TRY((*engine)->maps().compact_pairs(view(), sources, targets));
     MINUET_TRY((*engine)->wait());
   }
   auto fetch = [&](const i32* words, i64 count) -> llvm::Expected<std::vector<i32>> {

@@ -32,13 +32,13 @@ llvm::Error MapEngine::begin_making(void* stream) {
 
 llvm::Error MapEngine::begin_maps(const MapLimits& limits, void* stream) {
   MINUET_TRY(begin_making(stream));
-  const i64 bytes = engine_->map_workspace_bytes(limits);
+  const i64 bytes = engine_->maps().workspace_bytes(limits);
   if (bytes > workspace_.bytes()) {
     workspace_ = DeviceMemory();
     MINUET_ASSIGN(workspace_, allocate_grown(memory_, bytes, slack_of(bytes)));
   }
   in_use_ = true;
-  return engine_->begin_maps(limits, workspace_.data());
+  return engine_->maps().begin(limits, workspace_.data());
 }
 
 llvm::Error MapEngine::read_words(i32* host, const i32* source, i64 words) {
@@ -81,7 +81,7 @@ llvm::Expected<std::shared_ptr<MapEngines>> MapEngines::create(std::shared_ptr<D
     MINUET_TRY(
         device->load(binaries, [&](const Binary& refused) { return cache.replace(requests, refused); }));
   }
-  return std::shared_ptr<MapEngines>(new MapEngines(std::move(device), std::move(choice), permute));
+  return std::shared_ptr<MapEngines>(new MapEngines(std::move(device), choice, permute));
 }
 
 llvm::Expected<MapEngines::Lease> MapEngines::take(Queue* queue) {

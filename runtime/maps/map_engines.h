@@ -74,8 +74,8 @@ class MapEngines : public std::enable_shared_from_this<MapEngines> {
   i32 ndim() const { return choice_.ndim; }
 
  private:
-  MapEngines(std::shared_ptr<Device> device, EngineChoice choice, PermuteRowsSpec permute)
-      : device_(std::move(device)), choice_(std::move(choice)), permute_(permute) {}
+  MapEngines(std::shared_ptr<Device> device, const EngineChoice& choice, PermuteRowsSpec permute)
+      : device_(std::move(device)), choice_(choice), permute_(permute) {}
   llvm::Expected<std::unique_ptr<MapEngine>> create_engine(std::shared_ptr<MemorySource> memory,
                                                            std::shared_ptr<EngineShare> share) const;
   void give_back(MapEngine* engine);

@@ -1,6 +1,7 @@
 #include "runtime/maps/map_views.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace minuet {
 namespace {
@@ -15,15 +16,34 @@ bool is_identity(const MapView& map, const Coords& sources, const Coords& querie
 
 NeighbourView& neighbours(MapView& map, bool transposed) { return transposed ? map.transposed : map; }
 
+RowOrder order_for(llvm::ArrayRef<ViewNeed> needs, RowOrder preferred, bool has_capacities) {
+  const auto is_masked = [](const ViewNeed& need) { return need.form == ViewForm::Masked; };
+  if (llvm::none_of(needs, is_masked)) return RowOrder::AsTheyCome;
+  return has_capacities && preferred == RowOrder::AsTheyCome ? OrderChoice().order : preferred;
+}
+
 }  // namespace
 
-MapViews::MapViews(const Program& program, Engine& engine, RowOrder order, bool masks)
+MapViews::MapViews(const Program& program, Engine& engine, std::vector<ViewNeed> needs, RowOrder order,
+                   bool has_capacities)
     : program_(program),
       engine_(engine),
-      order_(order),
-      masks_(masks),
+      needs_(std::move(needs)),
+      order_(order_for(needs_, order, has_capacities)),
       maps_(program.maps.size()),
       offsets_(program.maps.size()) {}
+
+bool MapViews::may_look_up(i32 map, bool fills_cells) const {
+  return llvm::all_of(needs_, [&](const ViewNeed& need) {
+    return need.map != map || (is_ordered(need.form) && (!need.transposed || fills_cells));
+  });
+}
+
+bool MapViews::keeps_rows(i32 map) const {
+  return llvm::any_of(needs_, [&](const ViewNeed& need) {
+    return need.map == map && (need.form == ViewForm::Rows || has_plain_masks(need.form));
+  });
+}
 
 void MapViews::begin() {
   for (Map& map : maps_) map = Map();
@@ -139,7 +159,7 @@ void MapViews::place_views(Placement& parts) { place_unmade(parts, &MapViews::pl
 
 void MapViews::place_workspace(Placement& parts) {
   place_unmade(parts, &MapViews::place_view_workspace);
-  workspace_ = parts.take<char>(engine_.view_workspace_bytes(requests_));
+  workspace_ = parts.take<char>(engine_.maps().view_workspace_bytes(requests_));
   i64 most_offsets = 0;
   bool has_masks = false;
   visit_sides([&](i32, Side& side, bool, ViewForm form) {
@@ -151,7 +171,7 @@ void MapViews::place_workspace(Placement& parts) {
 
 llvm::Error MapViews::make_views() {
   if (requests_.empty()) return llvm::Error::success();
-  MINUET_TRY(engine_.make_views(requests_, workspace_));
+  MINUET_TRY(engine_.maps().make_views(requests_, workspace_));
   MINUET_TRY(make_plain_masks());
   note_made();
   return llvm::Error::success();
@@ -164,7 +184,7 @@ llvm::Error MapViews::make_plain_masks() {
     if (!request.transposed || !has_plain_masks(forms_[i])) continue;
     const i32 volume = request.map->geometry.volume;
     MINUET_TRY(engine_.fill_words(mask_counts_, 0, volume));
-    MINUET_TRY(engine_.make_masks(request.askers(), volume, request.view(), mask_counts_));
+    MINUET_TRY(engine_.maps().make_masks(request.askers(), volume, request.view(), mask_counts_));
   }
   return llvm::Error::success();
 }
@@ -191,8 +211,8 @@ llvm::Error MapViews::make_views(llvm::ArrayRef<MapViews*> views, Queue& queue) 
   }
   if (requests.empty()) return llvm::Error::success();
   Engine& engine = views.front()->engine_;
-  MINUET_ASSIGN(const auto workspace, queue.scratch(engine.view_workspace_bytes(requests)));
-  MINUET_TRY(engine.make_views(requests, workspace->data()));
+  MINUET_ASSIGN(const auto workspace, queue.scratch(engine.maps().view_workspace_bytes(requests)));
+  MINUET_TRY(engine.maps().make_views(requests, workspace->data()));
   for (MapViews* const own : views) own->note_made();
   return llvm::Error::success();
 }

@@ -1,5 +1,5 @@
-// The views that ops read of an execution's kernel maps: what is needed of each map, where it lies, and how
-// all views of a prepare are made together.
+// The views that ops read of an execution's kernel maps: what is needed of each map and so stored of it,
+// where it lies, and how all views of a prepare are made together.
 #pragma once
 
 #include <memory>
@@ -19,7 +19,7 @@ struct ViewNeed {
 
 /// A map of one prepare, and the rows of its two sides.
 struct MapUse {
-  i32 map = 0;
+  i32 map = -1;             // -1: the op reads none
   bool transposed = false;  // the direction in which the op reads it
   MapView view;
   Coords sources, queries;            // the finer side, the coarser one
@@ -28,8 +28,22 @@ struct MapUse {
 
 class MapViews {
  public:
-  /// `order`: of masked views. `masks`: kernels read masks also where rows come as they come.
-  MapViews(const Program& program, Engine& engine, RowOrder order, bool masks);
+  /// `needs`: every view that some op of the execution may read. `order`: what the plan prefers for masked
+  /// views. In capacity mode (`has_capacities`) they are ordered whatever it prefers: kernels take the rows
+  /// of an ordered view to lie as far apart as the capacity, and those of a plain table lie as far apart as
+  /// the count, which the device alone knows.
+  MapViews(const Program& program, Engine& engine, std::vector<ViewNeed> needs, RowOrder order,
+           bool has_capacities);
+
+  // ---- what the needs decide, for every cloud ------------------------------------------------
+  /// Whether masked views are ordered. AsTheyCome where no op reads any.
+  bool has_order() const { return order_ != RowOrder::AsTheyCome; }
+  /// Whether every view of the map is an ordered one that can be made from an index of cells, without a table
+  /// of the map's rows. `fills_cells`: the kernel's offsets are the places of a cell, which a transposed view
+  /// requires.
+  bool may_look_up(i32 map, bool fills_cells) const;
+  /// Whether runs read the map's own table of rows, or its masks.
+  bool keeps_rows(i32 map) const;
 
   // ---- a prepare, in this order --------------------------------------------------------------
   /// No view is needed yet.
@@ -72,10 +86,8 @@ class MapViews {
   void find_offsets(i32 map);
   void ask_for(i32 map, Side& side, bool transposed, ViewForm form);
   void note_made();
-  bool is_ordered(ViewForm form) const { return form == ViewForm::Masked && order_ != RowOrder::AsTheyCome; }
-  bool has_plain_masks(ViewForm form) const {
-    return form == ViewForm::Masked && order_ == RowOrder::AsTheyCome && masks_;
-  }
+  bool is_ordered(ViewForm form) const { return form == ViewForm::Masked && has_order(); }
+  bool has_plain_masks(ViewForm form) const { return form == ViewForm::Masked && !has_order(); }
   /// Memory that runs read of a view, and memory that it is made with.
   void place_view(Placement& parts, Side& side, bool transposed, ViewForm form) const;
   void place_view_workspace(Placement& parts, Side& side, bool transposed, ViewForm form) const;
@@ -85,8 +97,8 @@ class MapViews {
 
   const Program& program_;
   Engine& engine_;
+  const std::vector<ViewNeed> needs_;
   const RowOrder order_;
-  const bool masks_;
   std::vector<Map> maps_;
   std::vector<OffsetOrder> offsets_;   // of each map, once some prepare used it
   std::vector<ViewRequest> requests_;  // of the views that are unmade,

@@ -9,6 +9,7 @@
 #include "codegen/base/parallel.h"
 #include "codegen/base/trace.h"
 #include "runtime/engine/arena.h"
+#include "runtime/program/ops/convolution.h"
 #include "runtime/weights/rounding.h"
 #include "runtime/weights/weight_image.h"
 
@@ -66,30 +67,41 @@ llvm::Expected<BinaryList> PlanResidence::compile(llvm::StringRef arch, const Ca
 
 namespace {
 
-/// The first of the layers with the largest kernel; -1 where there is no layer.
-i64 find_largest(const Program& program) {
-  i64 largest = -1;
-  for (std::size_t i = 0; i < program.layers.size(); ++i) {
-    const auto volume = [&](std::size_t layer) { return kernel_volume(program.layers[layer].window()); };
-    if (largest < 0 || volume(i) > volume(static_cast<std::size_t>(largest))) largest = static_cast<i64>(i);
+/// The first of the convolutions with the largest kernel; null where there is none.
+const ProgramLayer* find_largest_convolution(const Program& program) {
+  const ProgramLayer* largest = nullptr;
+  for (const ProgramLayer& layer : program.layers) {
+    if (convolution_of(layer) == nullptr) continue;
+    if (!largest || kernel_volume(*layer.window()) > kernel_volume(*largest->window())) largest = &layer;
   }
   return largest;
 }
 
 }  // namespace
 
-const WindowProblem* largest_kernel(const Program& program) {
-  const i64 largest = find_largest(program);
-  return largest < 0 ? nullptr : &program.layers[static_cast<std::size_t>(largest)].window();
+i64 largest_volume(const Program& program) {
+  i64 volume = 0;
+  for (const MapSpec& map : program.maps) volume = std::max(volume, map.volume());
+  return volume;
+}
+
+const WindowProblem* largest_convolution(const Program& program) {
+  const ProgramLayer* const largest = find_largest_convolution(program);
+  return largest ? largest->window() : nullptr;
 }
 
 std::vector<TuningBucket> buckets_of_network(const Program& program) {
-  const WindowProblem* const largest = largest_kernel(program);
-  if (largest == nullptr) return {};
-  const i64 volume = kernel_volume(*largest);
-  return {grouping_bucket(largest->dtype, volume, 0), order_bucket(largest->dtype, volume, 0),
-          search_bucket(KeyType::U32, program.ndim, volume, 0),
-          search_bucket(KeyType::U64, program.ndim, volume, 0)};
+  std::vector<TuningBucket> buckets;
+  if (const WindowProblem* const largest = largest_convolution(program)) {
+    const i64 volume = kernel_volume(*largest);
+    buckets = {grouping_bucket(largest->dtype, volume, 0), order_bucket(largest->dtype, volume, 0)};
+  }
+  if (const i64 volume = largest_volume(program)) {
+    for (const KeyType key : {KeyType::U32, KeyType::U64}) {
+      buckets.push_back(search_bucket(key, program.ndim, volume, 0));
+    }
+  }
+  return buckets;
 }
 
 namespace {
@@ -127,17 +139,12 @@ llvm::Expected<std::shared_ptr<const CompiledPlan>> CompiledPlan::create(const P
     if (is_covered(compiled->candidates, i, /*always=*/true)) continue;
     compiled->candidates[i] = std::move(*candidates);
   }
-  const i64 largest = find_largest(program);
-  if (largest < 0) {
-    compiled->engine = choose_engine(program.ndim);
-  } else {
-    const WindowProblem& problem = program.layers[static_cast<std::size_t>(largest)].window();
-    compiled->engine = choose_engine(program.ndim, kernel_volume(problem), tuning);
-    std::vector<std::string>& reasons =
-        compiled->candidates[static_cast<std::size_t>(largest)].front().reasons;
-    compiled->grouping = choose_grouping(problem, tuning, 0, reasons);
+  compiled->engine = choose_engine(program.ndim, largest_volume(program), tuning);
+  if (const ProgramLayer* const largest = find_largest_convolution(program)) {
+    std::vector<std::string>& reasons = compiled->candidates[largest - program.layers.data()].front().reasons;
+    compiled->grouping = choose_grouping(*largest->window(), tuning, 0, reasons);
     // Views of the caller's maps are shared by executions of many plans.
-    if (!program.takes_maps) compiled->order = choose_order(problem, tuning, 0, reasons);
+    if (!program.takes_maps) compiled->order = choose_order(*largest->window(), tuning, 0, reasons);
   }
   const auto permute = [&](i32 tensor, bool in) {
     const i32 channels = program.tensors[tensor].channels;

@@ -24,8 +24,8 @@ struct CompiledPlan {
   std::vector<std::vector<Candidate>> candidates;
   std::vector<PermuteRowsSpec> permute_inputs;  // by input of the program
   PermuteRowsSpec permute_output, permute_coordinates;
-  GroupingChoice grouping;
-  OrderChoice order;  // of a network's maps
+  GroupingChoice grouping;  // of all convolutions by gather-GEMM-scatter
+  OrderChoice order;        // of a network's masked views
 
   /// Chooses by the plan's tuning.
   static llvm::Expected<std::shared_ptr<const CompiledPlan>> create(const Plan& plan, llvm::StringRef arch) {
@@ -41,9 +41,12 @@ struct CompiledPlan {
   std::vector<KernelRequest> requests() const;
 };
 
-/// The largest kernel, whose search and grouping serve all layers; null where there is none.
-const WindowProblem* largest_kernel(const Program& program);
-/// What may be tuned of a network as a whole; none where it has no kernel.
+/// Offsets of the largest kernel map, whose search serves all maps; 0 where there is no map.
+i64 largest_volume(const Program& program);
+/// The convolution with the largest kernel, whose grouping and order of rows serve all convolutions; null
+/// where there is none.
+const WindowProblem* largest_convolution(const Program& program);
+/// What may be tuned of a network as a whole; nothing where it has no map.
 std::vector<TuningBucket> buckets_of_network(const Program& program);
 
 /// Every kernel of a plan for `arch`, and those that GPUs of it choose by what was measured on them: some may

@@ -12,6 +12,35 @@ i64 MapSpec::volume() const {
 
 bool MapSpec::is_identity() const { return fine == coarse && kernel_size == AxisArray{1, 1, 1, 1}; }
 
+std::vector<Step> make_schedule(const Program& program) {
+  std::vector<Step> steps;
+  std::vector<bool> is_level_there(program.levels.size()), is_map_there(program.maps.size());
+  const auto make_what_is_possible = [&](bool is_run) {
+    for (std::size_t i = 0; i < program.levels.size(); ++i) {
+      const LevelSpec& level = program.levels[i];
+      const bool is_possible = level.made_by < 0 && (level.parent < 0 || is_level_there[level.parent]);
+      if (is_level_there[i] || !is_possible) continue;
+      is_level_there[i] = true;
+      steps.push_back({Step::Kind::MakeLevel, static_cast<i32>(i), is_run});
+    }
+    for (std::size_t i = 0; i < program.maps.size(); ++i) {
+      const MapSpec& map = program.maps[i];
+      if (is_map_there[i] || !is_level_there[map.fine] || !is_level_there[map.coarse]) continue;
+      is_map_there[i] = true;
+      steps.push_back({Step::Kind::MakeMap, static_cast<i32>(i), is_run});
+    }
+  };
+  make_what_is_possible(/*is_run=*/false);
+  for (std::size_t i = 0; i < program.layers.size(); ++i) {
+    const i32 number = static_cast<i32>(i), level = program.tensors[program.layers[i].output].level;
+    steps.push_back({Step::Kind::RunOp, number, true});
+    if (program.levels[level].made_by != number) continue;
+    is_level_there[level] = true;
+    make_what_is_possible(/*is_run=*/true);
+  }
+  return steps;
+}
+
 Program op_program(const OpProblem& problem) {
   const WindowProblem& window = *window_of(problem);
   const OperandShape shape = problem.kind().shape(problem);

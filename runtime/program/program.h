@@ -13,10 +13,12 @@
 
 namespace minuet {
 
-/// A coordinate set. Level 0 is the input's; a network's others are derived from their parent by a stride.
+/// A coordinate set. Level 0 is the input's. A network derives each other one from its parent by a stride, or
+/// an op makes it of its parent's coordinates and of features.
 struct LevelSpec {
   AxisArray tensor_stride{1, 1, 1, 1};  // 0 where the set is the caller's
   i32 parent = -1;
+  i32 made_by = -1;  // the layer that makes the set in each run; -1: prepare makes it, or the caller
 };
 
 /// A kernel map between two levels; the same level twice is a submanifold map.
@@ -64,16 +66,17 @@ struct ProgramLayer {
   std::string weight;      // names of its parameters
   std::string batch_norm;  // prefix, or empty
   double batch_norm_epsilon = 0;
-  bool is_affine = true;  // the batch norm has a weight and a bias
-  std::string bias;       // of the convolution, in front of the batch norm; or empty
-  i32 map = 0;
+  bool is_affine = true;      // the batch norm has a weight and a bias
+  std::string bias;           // of the convolution, in front of the batch norm; or empty
+  i32 map = 0;                // -1 where the op reads none
   i32 input = 0, output = 0;  // tensors
   i32 residual = -1;
   bool is_shortcut = false;  // the layer before it may compute it too (ConvolutionProblem::shortcut)
   OpProblem problem;
 
-  /// The kernel map that the op reads, as the op asks for it.
-  const WindowProblem& window() const { return *window_of(problem); }
+  /// What the op asks of its kernel map; null where it reads none.
+  const WindowProblem* window() const { return window_of(problem); }
+  bool is_transposed() const { return window() != nullptr && window()->is_transposed(); }
 };
 
 /// Typed operations over levels, maps and tensors, of no architecture and no cloud.
@@ -96,8 +99,21 @@ struct Program {
   i64 period[kMaxDim] = {1, 1, 1, 1};  // least common multiple of all levels' strides
 };
 
-/// A program of one op, whose sets and map come from outside. Inputs: the features, and the residual where
-/// the op has one.
+/// One thing that an execution does with a cloud.
+struct Step {
+  enum class Kind : i32 { MakeLevel, MakeMap, RunOp };
+  Kind kind = Kind::RunOp;
+  i32 number = 0;       // of the level, the map or the layer
+  bool is_run = false;  // it is part of each run, else of a prepare
+  bool operator==(const Step&) const = default;
+};
+
+/// Every step of the program. Prepare makes all levels and maps that no op has to make first; a run makes the
+/// others as soon as their level is there. A level that a layer makes is no step of its own.
+std::vector<Step> make_schedule(const Program& program);
+
+/// A program of one op over a kernel map, whose sets and map come from outside. Inputs: the features, and the
+/// residual where the op has one.
 Program op_program(const OpProblem& problem);
 
 /// Columns of a tensor in its storage.

@@ -206,7 +206,7 @@ llvm::Expected<BinaryList> NetworkMeter::compile(const TuningConfigs& round, con
 }
 
 llvm::Error NetworkMeter::prepare(Execution& execution, std::size_t cloud) {
-  MINUET_TRY(execution.forget(/*for_maps=*/false));
+  MINUET_TRY(execution.invalidate(/*for_maps=*/false));
   return execution.prepare(options_.clouds[cloud].coordinates, options_.clouds[cloud].count, nullptr);
 }
 

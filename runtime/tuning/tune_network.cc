@@ -156,7 +156,7 @@ class NetworkTuner {
   bool can_run_by(Dataflow dataflow) const {
     const auto& layers = plan_.program.layers;
     return std::all_of(layers.begin(), layers.end(), [&](const ProgramLayer& layer) {
-      return dataflow != Dataflow::Fused || kernel_volume(layer.window()) <= kMostFusedOffsets;
+      return dataflow != Dataflow::Fused || kernel_volume(*layer.window()) <= kMostFusedOffsets;
     });
   }
 
@@ -182,7 +182,7 @@ class NetworkTuner {
   bool is_cpu() const { return device_.info().arch.empty(); }
 
   llvm::Error tune_grouping() {
-    const WindowProblem* const largest = largest_kernel(plan_.program);
+    const WindowProblem* const largest = largest_convolution(plan_.program);
     if (is_cpu() || largest == nullptr || most_rows() == 0) return llvm::Error::success();
     std::vector<TuningTask> tasks;
     tasks.push_back(grouping_task(*largest, most_rows()));
@@ -190,19 +190,19 @@ class NetworkTuner {
   }
 
   llvm::Error tune_search() {
-    const WindowProblem* const largest = largest_kernel(plan_.program);
-    if (is_cpu() || largest == nullptr) return llvm::Error::success();
+    const i64 volume = largest_volume(plan_.program);
+    if (is_cpu() || volume == 0) return llvm::Error::success();
     std::vector<TuningTask> tasks;
     for (const KeyType key : {KeyType::U32, KeyType::U64}) {
       const i64 rows = most_rows(key);
-      if (rows > 0) tasks.push_back(search_task(key, plan_.program.ndim, kernel_volume(*largest), rows));
+      if (rows > 0) tasks.push_back(search_task(key, plan_.program.ndim, volume, rows));
     }
     if (tasks.empty()) return llvm::Error::success();
     return search("sorted maps", tasks, wanted_, MapMethod::Sorted);
   }
 
   llvm::Error tune_order() {
-    const WindowProblem* const largest = largest_kernel(plan_.program);
+    const WindowProblem* const largest = largest_convolution(plan_.program);
     const bool runs_fused = wanted_ == Dataflow::Fused || count_fused() > 0;
     if (is_cpu() || largest == nullptr || most_rows() == 0 || !runs_fused) return llvm::Error::success();
     std::vector<TuningTask> tasks;
@@ -374,7 +374,7 @@ class NetworkTuner {
     if (bucket.operation == Operation::Search) {
       const EngineChoice engine = choose_engine(plan_.program.ndim, bucket.volume, &snapshot);
       const MapChoice& map = bucket.key == KeyType::U32 ? engine.map32 : engine.map64;
-      return {key_of(emit(map.find_query_borders[0]), arch), key_of(emit(map.search_kernel_map[0]), arch)};
+      return {key_of(emit(map.find_query_borders), arch), key_of(emit(map.search_kernel_map), arch)};
     }
     for (const std::vector<LayerSize>& sizes : meter_.sizes()) {
       for (std::size_t i = 0; i < sizes.size(); ++i) {

@@ -4,8 +4,6 @@
 
 namespace minuet {
 
-namespace {
-
 std::vector<ParameterImage> gmas_images(const OpChoice& choice, DType type, llvm::StringRef) {
   const ConvolutionProblem& problem = choice.get<GmasChoice>().problem;
   const i64 numbers = kernel_volume(problem) * problem.in_channels * problem.out_channels;
@@ -14,7 +12,7 @@ std::vector<ParameterImage> gmas_images(const OpChoice& choice, DType type, llvm
           {0, ParameterPart::Shift, {}}};
 }
 
-/// The CPU reads weights as they come.
+// The CPU reads weights as they come.
 std::vector<ParameterImage> fused_images(const OpChoice& choice, DType type, llvm::StringRef arch) {
   const FusedChoice& fused = choice.get<FusedChoice>();
   const ConvolutionProblem& problem = fused.problem;
@@ -32,20 +30,8 @@ std::vector<ParameterImage> fused_images(const OpChoice& choice, DType type, llv
   return images;
 }
 
-/// One line for each family that has parameters.
-struct ImagesOfFamily {
-  const OpFamily& family;
-  std::vector<ParameterImage> (*images)(const OpChoice& choice, DType type, llvm::StringRef arch);
-};
-const ImagesOfFamily kFamilies[] = {
-    {GmasChoice::kKind, gmas_images},
-    {FusedChoice::kKind, fused_images},
-};
-
-}  // namespace
-
 std::vector<ParameterImage> parameter_images(const OpChoice& choice, DType type, llvm::StringRef arch) {
-  for (const ImagesOfFamily& known : kFamilies) {
+  for (const ImagesOfFamily& known : images_of_families()) {
     if (&known.family == &choice.kind()) return known.images(choice, type, arch);
   }
   return {};

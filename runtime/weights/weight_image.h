@@ -6,6 +6,7 @@
 
 #include "codegen/choose/ops/convolution.h"
 #include "kernels_templates/shared/fused_image.h"
+#include "llvm/ADT/ArrayRef.h"
 
 namespace minuet {
 
@@ -30,6 +31,16 @@ struct ParameterImage {
 
   bool operator==(const ParameterImage&) const = default;
 };
+
+std::vector<ParameterImage> gmas_images(const OpChoice& choice, DType type, llvm::StringRef arch);
+std::vector<ParameterImage> fused_images(const OpChoice& choice, DType type, llvm::StringRef arch);
+
+/// A line of the table of families that have parameters (families.cc).
+struct ImagesOfFamily {
+  const OpFamily& family;
+  std::vector<ParameterImage> (*images)(const OpChoice& choice, DType type, llvm::StringRef arch);
+};
+llvm::ArrayRef<ImagesOfFamily> images_of_families();
 
 /// What a choice reads, in the order in which its device op is given it. `type`: Device::weight_type().
 /// `arch`: "" for the CPU. A scale or a shift that the op does not have is in the list all the same.

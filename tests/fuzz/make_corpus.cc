@@ -64,26 +64,25 @@ void write_kernels(const Put& put) {
   put("manifest/whole-mark.bin", kMark + write_manifest(entry));
 }
 
-TuningMeasurement measurement(i64 median_ns, bool migrated = false) {
+TuningMeasurement measurement(i64 median_ns) {
   TuningMeasurement one;
   one.median_ns = median_ns;
   one.least_ns = median_ns - 10;
   one.spread_ns = 5;
-  one.migrated = migrated;
   one.driver = "580";
-  if (!migrated) one.request_keys = {"ab", "cd"};
+  one.request_keys = {"ab", "cd"};
   return one;
 }
 
 void put_tuning(const Put& put) {
-  const TuningEnvironment environment{"GPU", "9.0", 132, 1 << 20, "0.2.0", "digest", "13.0"};
+  const TuningEnvironment environment{"GPU", "9.0", 132, 1 << 20, "digest", "13.0"};
   const auto with = [](TuningMeasurement one, TuningConfig config) {
     one.config = std::move(config);
     return one;
   };
   const TuningEntry gather =
       make_entry(environment, gather_bucket(DType::F16, 64, 27, 1000), with(measurement(900), tile_config(8)),
-                 {with(measurement(700), tile_config(16)), with(measurement(100, true), tile_config(32))});
+                 {with(measurement(700), tile_config(16)), with(measurement(100), tile_config(32))});
   const TuningEntry search = make_entry(environment, search_bucket(KeyType::U64, 3, 27, 0),
                                         with(measurement(50), config_of(SearchChoice())), {});
   const TuningEntry grouping = make_entry(environment, grouping_bucket(DType::BF16, 8, 5),

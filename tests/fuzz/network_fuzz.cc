@@ -180,7 +180,7 @@ void check_layers(const Program& program) {
     const MapSpec& map = program.maps[layer.map];
     const TensorSpec& input = program.tensors[layer.input];
     const TensorSpec& output = program.tensors[layer.output];
-    const bool is_up = layer.window().is_transposed();
+    const bool is_up = layer.is_transposed();
     require(input.level == (is_up ? map.coarse : map.fine) &&
             output.level == (is_up ? map.fine : map.coarse));
     const OperandShape shape = layer.problem.kind().shape(layer.problem);

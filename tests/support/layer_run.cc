@@ -80,8 +80,8 @@ class LayerRun {
     choice_ = choose_gmas(problem_);
     EngineChoice engine_choice;
     engine_choice.ndim = test_.ndim;
-    engine_choice.map32 = choose_map(KeyType::U32, test_.ndim, {SearchChoice{}});
-    engine_choice.map64 = choose_map(KeyType::U64, test_.ndim, {SearchChoice{}});
+    engine_choice.map32 = choose_map(KeyType::U32, test_.ndim);
+    engine_choice.map64 = choose_map(KeyType::U64, test_.ndim);
     engine_ = take(device_.create_engine(engine_choice));
     add_layer();
     take(engine_->begin(nullptr));
@@ -128,7 +128,7 @@ class LayerRun {
     request.source_row = set.source_row.as<i32>();
     request.row_of = set.row_of.as<i32>();
     request.status = status.as<u32>();
-    take(engine_->build_coords(request));
+    take(engine_->maps().build_coords(request));
   }
 
   void build_maps() {
@@ -138,7 +138,7 @@ class LayerRun {
     limits.capacity = std::max(fine_->rows, queries().rows);
     limits.sets = 3, limits.maps = 1;
     limits.max_volume = static_cast<i32>(test_.volume());
-    take(engine_->begin_maps(limits, make(engine_->map_workspace_bytes(limits)).as()));
+    take(engine_->maps().begin(limits, make(engine_->maps().workspace_bytes(limits)).as()));
     TestBuffer& status = make(4);
     take(engine_->fill_words(status.as(), 0, 1));
     const bool transposed = test_.transposed();
@@ -159,8 +159,8 @@ class LayerRun {
     map_.counts = counts_->as<i32>();
     tables_.source_table = make(volume * map_.sources * 4).as<i32>();
     tables_.query_table = make(volume * map_.queries * 4).as<i32>();
-    take(engine_->search({fine_->coords(), queries().coords(), device_layout_, 0, &map_}));
-    take(engine_->count_pairs(queries().coords(), map_));
+    take(engine_->maps().search({fine_->coords(), queries().coords(), device_layout_, &map_}));
+    take(engine_->maps().count_pairs(queries().coords(), map_));
     check_views();
     take(engine_->wait());
     EXPECT_EQ(status.read_first<u32>(), 0u);
@@ -194,11 +194,11 @@ class LayerRun {
     map_.transposed = make_view(map_.sources);
     TestBuffer& counts = make(volume * 4);
     take(engine_->fill_words(counts.as(), 0, volume));
-    take(engine_->make_masks(queries().coords(), map_.geometry.volume, map_, counts.as<i32>()));
+    take(engine_->maps().make_masks(queries().coords(), map_.geometry.volume, map_, counts.as<i32>()));
     const OffsetOrder offsets = order_offsets(map_.geometry);
     const ViewRequest requests[] = {{&map_, fine_->coords(), queries().coords(), false, true, &offsets},
                                     {&map_, fine_->coords(), queries().coords(), true, false, &offsets}};
-    take(engine_->make_views(requests, make(engine_->view_workspace_bytes(requests)).as()));
+    take(engine_->maps().make_views(requests, make(engine_->maps().view_workspace_bytes(requests)).as()));
     take(engine_->wait());
     EXPECT_EQ(counts.read<i32>(), counts_->read<i32>());
     const std::vector<i32> rows = read_words(device_, map_.rows, volume * map_.queries);
@@ -218,7 +218,7 @@ class LayerRun {
     const i64 pairs = std::accumulate(counts.begin(), counts.end(), i64{0});
     TestBuffer& sources = make(pairs * 4);
     TestBuffer& targets = make(pairs * 4);
-    take(engine_->compact_pairs(map_, sources.as<i32>(), targets.as<i32>()));
+    take(engine_->maps().compact_pairs(map_, sources.as<i32>(), targets.as<i32>()));
     take(engine_->wait());
     collect_pairs(counts, sources.read<i32>(), targets.read<i32>());
     // The centre is where the offset is zero; it covers every row of a submanifold layer.
@@ -233,7 +233,6 @@ class LayerRun {
     tables_.groups.padding_ends = make(groups_.padding_ends).as<i32>();
     tables_.groups.padding_start = make(groups_.padding_start).as<i32>();
     tables_.groups.order = make(groups_.order).as<i32>();
-    take(engine_->make_tables(map_, direct, tables_));
   }
 
   void collect_pairs(const std::vector<i32>& counts, const std::vector<i32>& sources,
@@ -262,6 +261,7 @@ class LayerRun {
     request.op = convolution_;
     request.map = &map_;
     request.tables = &tables_;
+    request.fills_tables = true;
     request.groups = &groups_;
     request.transposed = test_.transposed();
     request.input = sorted.as();

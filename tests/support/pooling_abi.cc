@@ -14,10 +14,16 @@ Pooling::Pooling(Machine& machine, const minuet_pooling_options& options)
   check(minuet_plan_load(made, machine.device()));
 }
 
-std::vector<char> Pooling::run(const Map& map, const std::vector<float>& features, int64_t out_rows) const {
+Execution Pooling::execution(minuet_queue* queue) const {
+  minuet_execution_options options = MINUET_EXECUTION_OPTIONS_INIT;
+  options.queue = queue;
   minuet_execution* made = nullptr;
-  check(minuet_execution_create(plan_.get(), machine_.device(), nullptr, &made));
-  const Execution execution(made, {minuet_execution_destroy});
+  check(minuet_execution_create(plan_.get(), machine_.device(), &options, &made));
+  return {made, {minuet_execution_destroy}};
+}
+
+std::vector<char> Pooling::run(minuet_execution* execution, const std::vector<float>& features,
+                               int64_t out_rows) const {
   DType dtype = DType::F32;
   for (const DType known : all_dtypes()) {
     if (abi_dtype(known) == options_.dtype) dtype = known;
@@ -25,10 +31,15 @@ std::vector<char> Pooling::run(const Map& map, const std::vector<float>& feature
   const auto in_rows = static_cast<int64_t>(features.size()) / options_.channels;
   const Buffer input(machine_, encode(dtype, features));
   const Buffer output(machine_, out_rows * options_.channels * dtype_bytes(dtype));
-  check(prepare_map(execution.get(), map.map.get()));
-  check(run_tensors(execution.get(), {tensor(input, in_rows, options_.channels, dtype)},
+  check(run_tensors(execution, {tensor(input, in_rows, options_.channels, dtype)},
                     tensor(output, out_rows, options_.channels, dtype)));
   return output.read<char>();
+}
+
+std::vector<char> Pooling::run(const Map& map, const std::vector<float>& features, int64_t out_rows) const {
+  const Execution execution = this->execution();
+  check(prepare_map(execution.get(), map.map.get()));
+  return run(execution.get(), features, out_rows);
 }
 
 }  // namespace minuet::abi

@@ -13,7 +13,11 @@ class Pooling {
   Pooling(Machine& machine, const minuet_pooling_options& options);
   /// What create answered; the object is of no use where it is not MINUET_OK.
   minuet_status status() const { return status_; }
-  /// The output as stored, [out_rows, channels]; buffers are poisoned first.
+  Execution execution(minuet_queue* queue = nullptr) const;
+  /// The output as stored, [out_rows, channels], for what is prepared; buffers are poisoned first.
+  std::vector<char> run(minuet_execution* execution, const std::vector<float>& features,
+                        int64_t out_rows) const;
+  /// The same of an execution of its own.
   std::vector<char> run(const Map& map, const std::vector<float>& features, int64_t out_rows) const;
 
  private:

@@ -15,7 +15,7 @@ constexpr Command kCommands[] = {
     {"bench", "Measure networks over many clouds, or over your own", add_bench, bench_command},
     {"precompile", "Compile networks' kernels, with no GPU", add_precompile, precompile_command},
     {"cache", "Look into the kernel cache, or into a bundle", add_cache_actions, run_action},
-    {"tune", "Measure what is fastest; look at, merge and migrate the results", add_tune_actions, run_action},
+    {"tune", "Measure what is fastest; look at the results", add_tune_actions, run_action},
     {"weights", "Convert weights that other engines stored", add_weights_command, weights_command},
 };
 

@@ -63,6 +63,14 @@ class GmasOp final : public ConvolutionOp {
   using ConvolutionOp::ConvolutionOp;
   i64 scratch_words() const override { return convolve_scratch_words(problem_); }
 
+  llvm::Error prepare(const CpuCall& call, const OpRequest& given) override {
+    const auto& request = static_cast<const GmasRequest&>(given);
+    if (request.fills_tables) {
+      call.timed(&StageTimes::map, [&] { make_tables_cpu(call.pool, request); });
+    }
+    return llvm::Error::success();
+  }
+
   llvm::Error run(const CpuCall& call, const OpRequest& given) override {
     const auto& request = static_cast<const GmasRequest&>(given);
     if (request.transposed && request.groups->direct_offset >= 0) {

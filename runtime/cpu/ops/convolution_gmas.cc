@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "runtime/cpu/radix_sort.h"
+
 namespace minuet {
 namespace {
 
@@ -40,6 +42,25 @@ i64 convolve_scratch_words(const ConvolutionProblem& problem) {
   const i64 gathered = kRowsPerTask * problem.in_channels;
   const i64 summed = (kRowsPerTask + 1) * problem.out_channels;
   return (std::max({widened, gathered, summed}) + 63) / 64 * 64;
+}
+
+void make_tables_cpu(ThreadPool& pool, const GmasRequest& request) {
+  const MapView& map = *request.map;
+  const GmasTables& tables = *request.tables;
+  const i64 chunks = cpu_chunks(map.queries);
+  pool.run(map.geometry.volume,
+           [&](i64 k, i32) { std::fill_n(tables.source_table + k * map.sources, map.sources, -1); });
+  pool.run(map.geometry.volume * chunks, [&](i64 task, i32) {
+    const i64 k = task / chunks, first = task % chunks * kCpuChunk;
+    const i64 start = k * map.queries;
+    for (i64 q = first; q < std::min(map.queries, first + kCpuChunk); ++q) {
+      const i32 source = map.rows[start + q];
+      const i32 row = tables.groups.row_base[k] + (map.positions[start + q] - map.positions[start]);
+      const bool is_buffered = source >= 0 && k != request.groups->direct_offset;
+      tables.query_table[start + q] = is_buffered ? row : -1;
+      if (is_buffered) tables.source_table[k * map.sources + source] = row;
+    }
+  });
 }
 
 void gather_cpu(const CpuConvolution& call, const GmasRequest& request, std::size_t number) {

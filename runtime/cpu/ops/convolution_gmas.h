@@ -27,6 +27,8 @@ struct GemmTask {
   i64 rows = 0;
 };
 
+/// Fills the tables of the request's map.
+void make_tables_cpu(ThreadPool& pool, const GmasRequest& request);
 /// These three compute the slice with number `slice`, and are called for one slice after the other.
 /// `request`: that of the call.
 void gather_cpu(const CpuConvolution& call, const GmasRequest& request, std::size_t slice);

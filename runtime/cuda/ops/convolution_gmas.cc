@@ -16,8 +16,9 @@ i64 row_bytes(i32 channels, DType type) { return i64{channels} * dtype_bytes(typ
 llvm::Error GmasStep::prepare(i32 op, const OpRequest& given) {
   const auto& request = static_cast<const GmasRequest&>(given);
   Layer& layer = layers_[op];
-  MINUET_TRY(launcher_.mark(Stage::Other));
   layer.prepared = false;
+  if (request.fills_tables) MINUET_TRY(fill_tables(request));
+  MINUET_TRY(launcher_.mark(Stage::Other));
   layer.matmuls.clear();
   layer.slice_matmuls.clear();
   if (llvm::Error error = bind_slices(layer, request)) {
@@ -26,6 +27,26 @@ llvm::Error GmasStep::prepare(i32 op, const OpRequest& given) {
   }
   layer.prepared = true;
   return llvm::Error::success();
+}
+
+llvm::Error GmasStep::fill_tables(const GmasRequest& request) {
+  const MapView& map = *request.map;
+  const GmasTables& tables = *request.tables;
+  const i32 volume = map.geometry.volume;
+  MINUET_TRY(launcher_.mark(Stage::Map));
+  MINUET_TRY(launcher_.fill(tables.source_table, ~0u, volume * map.sources));
+  if (map.queries <= 0) return llvm::Error::success();
+  MakeTablesParams params = {};
+  params.map = map.rows;
+  params.positions = map.positions;
+  params.row_base = tables.groups.row_base;
+  params.queries = map.queries;
+  params.sources = map.sources;
+  params.volume = volume;
+  params.direct_offset = request.groups->direct_offset;
+  params.source_table = tables.source_table;
+  params.query_table = tables.query_table;
+  return launcher_.launch_stride(make_tables_, volume * map.queries, params);
 }
 
 llvm::Error GmasStep::bind_slices(Layer& layer, const GmasRequest& request) {
@@ -38,8 +59,8 @@ llvm::Error GmasStep::bind_slices(Layer& layer, const GmasRequest& request) {
     }
     layer.slice_matmuls.push_back(layer.matmuls.size());
   }
-  pending_ = pending_ || layer.placement.pointers;
-  return batched && !layer.placement.pointers ? permute_weights(layer, request) : llvm::Error::success();
+  pending_ = pending_ || layer.uses_pointers;
+  return batched && !layer.uses_pointers ? permute_weights(layer, request) : llvm::Error::success();
 }
 
 MatmulProblem GmasStep::problem_of(const Layer& layer, BatchMode mode, i64 first_row, i64 height,
@@ -63,10 +84,10 @@ MatmulProblem GmasStep::problem_of(const Layer& layer, BatchMode mode, i64 first
 }
 
 /// False where cuBLASLt has no algorithm.
-llvm::Expected<bool> GmasStep::bind(Layer& layer, const MatmulProblem& problem, const void* weight,
-                                    const void* input, void* output, BoundMatmul& bound) {
+llvm::Expected<bool> GmasStep::bind(const MatmulProblem& problem, const void* weight, const void* input,
+                                    void* output, BoundMatmul& bound) {
   MINUET_ASSIGN(const MatmulAlgorithm* algorithm,
-                layer.memo.find(*matmuls_, key_of(problem), launcher_.counters().gemm_lookups));
+                matmuls_->find(key_of(problem), launcher_.counters().gemm_lookups));
   MatmulAlgorithm exact;
   if (!algorithm->found) {
     if (problem.mode != BatchMode::Single) return false;  // member by member
@@ -89,7 +110,7 @@ llvm::Expected<bool> GmasStep::bind(Layer& layer, const MatmulProblem& problem, 
 llvm::Expected<bool> GmasStep::add(Layer& layer, const MatmulProblem& problem, const void* weight,
                                    const void* input, void* output) {
   BoundMatmul bound;
-  MINUET_ASSIGN(const bool found, bind(layer, problem, weight, input, output, bound));
+  MINUET_ASSIGN(const bool found, bind(problem, weight, input, output, bound));
   if (found) layer.matmuls.push_back(bound);
   return found;
 }
@@ -103,7 +124,7 @@ llvm::Error GmasStep::bind_direct(Layer& layer, const GmasRequest& request, Boun
   problem.input_alignment =
       std::min(alignment_of(problem.input_ld * element), alignment_of(layer.problem.input.column * element));
   MINUET_ASSIGN(const bool found,
-                bind(layer, problem, bytes_at(layer.weights.weight, groups.direct_offset * layer.slice_bytes),
+                bind(problem, bytes_at(layer.weights.weight, groups.direct_offset * layer.slice_bytes),
                      request.input, request.sums, bound));
   if (found) return llvm::Error::success();
   return make_error(StatusCode::Unimplemented,
@@ -113,7 +134,7 @@ llvm::Error GmasStep::bind_direct(Layer& layer, const GmasRequest& request, Boun
 
 llvm::Error GmasStep::bind_group(Layer& layer, const GmasRequest& request, const GemmGroup& group) {
   if (group.count == 1) return bind_members(layer, request, group);
-  const bool pointers = layer.placement.pointers;
+  const bool pointers = layer.uses_pointers;
   const BatchMode mode = pointers ? BatchMode::Pointers : BatchMode::Strided;
   const MatmulProblem problem = problem_of(layer, mode, group.first_row, group.height, group.count);
   const i64 in_row = row_bytes(layer.shape.in_channels, layer.shape.io);

@@ -4,7 +4,6 @@
 // run() only enqueues: no look-up, no lock, no allocation.
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "runtime/cuda/matmul.h"
@@ -12,12 +11,6 @@
 #include "runtime/engine/ops/convolution.h"
 
 namespace minuet {
-
-/// How a layer's weights come in group order, and why.
-struct WeightPlacement {
-  bool pointers = false;  // else a permuted copy, where there is more than one offset
-  std::string reason;
-};
 
 class GmasStep final : public CudaOps {
  public:
@@ -28,7 +21,6 @@ class GmasStep final : public CudaOps {
   llvm::Error set_workspace(void* workspace) override;
   /// kMatmulWorkspaceBytes a stream.
   i64 scratch_bytes() const override { return layers_.empty() ? 0 : kStreams * kMatmulWorkspaceBytes; }
-  const WeightPlacement& weight_placement(i32 op) const { return layers_[op].placement; }
 
   /// `request`: a GmasRequest, as run()'s.
   llvm::Error prepare(i32 op, const OpRequest& request) override;
@@ -46,12 +38,11 @@ class GmasStep final : public CudaOps {
     Kernel<PermuteWeightsParams> permute_weights;
     i32 permute_vector_bytes = 1;
     ConvolutionWeights weights;
-    WeightPlacement placement;
+    bool uses_pointers = false;  // else batches read a permuted copy of the weights in group order
     i32 volume = 1;
-    i64 slice_bytes = 0;       // one offset's weights
-    i64 pointer_offset = 0;    // of its pointer arrays: [3][volume], in pointers
-    char* permuted = nullptr;  // [volume] slices, in group order
-    MatmulMemo memo;
+    i64 slice_bytes = 0;                     // one offset's weights
+    i64 pointer_offset = 0;                  // of its pointer arrays: [3][volume], in pointers
+    char* permuted = nullptr;                // [volume] slices, in group order
     std::vector<BoundMatmul> matmuls;        // the direct one first, then slice by slice
     std::vector<std::size_t> slice_matmuls;  // where each slice's end
     bool prepared = false;
@@ -59,7 +50,6 @@ class GmasStep final : public CudaOps {
   struct Layout {
     i64 pointers = 0;           // offset of all pointer arrays
     std::vector<i64> permuted;  // offset of each layer's permuted weights, or -1
-    i64 pointer_count = 0;
     i64 total = 0;
   };
 
@@ -67,10 +57,11 @@ class GmasStep final : public CudaOps {
   Layout layout(char* base) const;
   llvm::Error place_weights(Layer& layer);
   MatmulProblem problem_of(const Layer& layer, BatchMode mode, i64 first_row, i64 height, i32 batch) const;
-  llvm::Expected<bool> bind(Layer& layer, const MatmulProblem& problem, const void* weight, const void* input,
-                            void* output, BoundMatmul& bound);
+  llvm::Expected<bool> bind(const MatmulProblem& problem, const void* weight, const void* input, void* output,
+                            BoundMatmul& bound);
   llvm::Expected<bool> add(Layer& layer, const MatmulProblem& problem, const void* weight, const void* input,
                            void* output);
+  llvm::Error fill_tables(const GmasRequest& request);
   llvm::Error bind_slices(Layer& layer, const GmasRequest& request);
   llvm::Error bind_direct(Layer& layer, const GmasRequest& request, BoundMatmul& bound);
   llvm::Error bind_group(Layer& layer, const GmasRequest& request, const GemmGroup& group);
@@ -85,6 +76,7 @@ class GmasStep final : public CudaOps {
   Launcher& launcher_;
   CudaEngineOptions options_;
   Matmuls* matmuls_ = nullptr;  // the device's
+  Kernel<MakeTablesParams> make_tables_;
   std::vector<Layer> layers_;
 
   // Pointer arrays of all layers: written by prepare(), sent together.

@@ -1,4 +1,5 @@
 // The set-up half of GmasStep: layers, their memory, where their weights go.
+#include "runtime/cuda/matmul_warm_up.h"
 #include "runtime/cuda/ops/convolution_gmas.h"
 #include "runtime/engine/arena.h"
 
@@ -13,6 +14,7 @@ llvm::Expected<i32> GmasStep::add(const OpChoice& chosen, llvm::ArrayRef<const v
   const GmasChoice& choice = chosen.get<GmasChoice>();
   if (!matmuls_) {
     MINUET_ASSIGN(matmuls_, launcher_.device().matmuls());
+    MINUET_ASSIGN(make_tables_, launcher_.device().kernel(MakeTablesSpec{}));
   }
   CudaDevice& device = launcher_.device();
   Layer layer;
@@ -30,7 +32,7 @@ llvm::Expected<i32> GmasStep::add(const OpChoice& chosen, llvm::ArrayRef<const v
       static_cast<i64>(layer.shape.in_channels) * layer.shape.out_channels * dtype_bytes(layer.shape.io);
   layer.matmuls.reserve(static_cast<std::size_t>(layer.volume));
   MINUET_TRY(place_weights(layer));
-  if (layer.placement.pointers) {
+  if (layer.uses_pointers) {
     layer.pointer_offset = pointer_count_;
     pointer_count_ += i64{kPointerArrays} * layer.volume;
   }
@@ -39,26 +41,12 @@ llvm::Expected<i32> GmasStep::add(const OpChoice& chosen, llvm::ArrayRef<const v
 }
 
 llvm::Error GmasStep::place_weights(Layer& layer) {
-  WeightPlacement& placement = layer.placement;
-  if (layer.volume == 1) {
-    placement.reason = "one offset: its weights are read in place";
-    return llvm::Error::success();
-  }
-  switch (options_.weights) {
-    case WeightPath::PointerArray:
-      placement = {true, "pointer arrays were asked for"};
-      break;
-    case WeightPath::Permute:
-      placement = {false, "a permuted copy was asked for"};
-      break;
-    case WeightPath::Automatic:
-      MINUET_ASSIGN(placement.pointers,
-                    matmuls_->takes_pointers(layer.shape, launcher_.counters().gemm_lookups));
-      placement.reason = placement.pointers
-                             ? "cuBLASLt has an algorithm for batches by pointers: no weight is copied"
-                             : "cuBLASLt has no algorithm for batches by pointers of this shape: the "
-                               "weights are permuted once a cloud";
-      break;
+  if (layer.volume == 1) return llvm::Error::success();  // one offset: its weights are read in place
+  if (options_.weights == WeightPath::Automatic) {
+    MINUET_ASSIGN(layer.uses_pointers,
+                  matmuls_->takes_pointers(layer.shape, launcher_.counters().gemm_lookups));
+  } else {
+    layer.uses_pointers = options_.weights == WeightPath::PointerArray;
   }
   return llvm::Error::success();
 }
@@ -66,10 +54,9 @@ llvm::Error GmasStep::place_weights(Layer& layer) {
 GmasStep::Layout GmasStep::layout(char* base) const {
   Layout result;
   ArenaLayout arena;
-  result.pointer_count = pointer_count_;
   result.pointers = arena.add(pointer_count_ * static_cast<i64>(sizeof(void*)), base);
   for (const Layer& layer : layers_) {
-    const bool permuted = !layer.placement.pointers && layer.volume > 1;
+    const bool permuted = !layer.uses_pointers && layer.volume > 1;
     result.permuted.push_back(permuted ? arena.add(layer.volume * layer.slice_bytes, base) : -1);
   }
   result.total = arena.bytes();
@@ -92,8 +79,25 @@ llvm::Error GmasStep::set_workspace(void* workspace) {
   return llvm::Error::success();
 }
 
-llvm::Error warm_up_gmas(CudaDevice& device, const OpChoice& choice) {
-  return device.load_gemms(choice.get<GmasChoice>());
+llvm::Error warm_up_gmas(CudaDevice& device, const OpChoice& chosen) {
+  const GmasChoice& choice = chosen.get<GmasChoice>();
+  const ConvolutionProblem& problem = choice.problem;
+  MINUET_ASSIGN(Matmuls * matmuls, device.matmuls());
+  const MatmulShape shape = shape_of(choice);
+  const i32 volume = static_cast<i32>(kernel_volume(problem));
+  BatchMode batches = BatchMode::Strided;
+  if (volume > 1) {
+    const ContextScope scope(device.driver(), device.context());
+    i64 lookups = 0;
+    MINUET_ASSIGN(const bool pointers, matmuls->takes_pointers(shape, lookups));
+    if (pointers) batches = BatchMode::Pointers;
+  }
+  std::set<MatmulKey> keys;
+  add_group_keys(shape, volume, batches, keys);
+  if (problem.kind == ConvolutionKind::Submanifold) {
+    add_direct_keys(shape, problem.input.ld, problem.input.column, keys);
+  }
+  return warm_up_matmuls(device, *matmuls, keys);
 }
 
 bool is_same_warm_up(const OpChoice& a, const OpChoice& b) {

@@ -17,6 +17,7 @@ struct GmasTables {
 /// What gather-GEMM-scatter takes beside a map's rows.
 struct GmasRequest : OpRequest {
   const GmasTables* tables = nullptr;
+  bool fills_tables = false;  // prepare fills them, for all ops that read them; the map has positions then
   const GroupPlan* groups = nullptr;
   const GemmSlices* slices = nullptr;  // of groups; the buffers hold the largest
   void* gather_buffer = nullptr;       // [rows of a slice, in_channels]

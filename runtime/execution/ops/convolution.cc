@@ -47,8 +47,11 @@ class GmasWork final : public OpWork {
     std::shared_ptr<const GmasView> shown;  // the own one, or one of the keeper's
     std::shared_ptr<GmasView> unfilled;     // the same, where this prepare makes it
     const KernelMap* keeper = nullptr;
+    i32 filler = -1;  // the layer whose prepare fills the tables for all
     GmasTables tables;
     i64 table_offset = 0;  // of its group tables, in words
+
+    bool is_unfilled() const { return unfilled && !unfilled->is_made && !is_identity; }
   };
   struct Layer {
     i32 number = 0;
@@ -122,6 +125,7 @@ llvm::Error GmasWork::add_map(const OpUse& use) {
   Map& map = maps_[number];
   const MapSpec& spec = program_.maps[number];
   map.used = true;
+  map.filler = use.layer;
   map.view = use.map.view;
   map.queries = use.map.queries;
   map.finds_positions = map.view.positions == nullptr && !spec.is_identity();
@@ -241,11 +245,9 @@ llvm::Error GmasWork::finish() {
     if (map.used) copy_tables(map.shown->groups, host_tables_ + map.table_offset);
   }
   MINUET_TRY(engine_.send(tables_, host_tables_, table_words_ * static_cast<i64>(sizeof(i32))));
-  for (Map& map : maps_) {
-    if (!map.used || !map.unfilled || map.unfilled->is_made || map.is_identity) continue;
-    if (map.finds_positions) MINUET_TRY(engine_.count_pairs(map.queries, map.view));
-    MINUET_TRY(engine_.make_tables(map.view, map.shown->direct_offset, map.tables));
-    map.unfilled->is_made = map.unfilled != map.own;
+  for (const Map& map : maps_) {
+    if (!map.used || !map.is_unfilled()) continue;
+    if (map.finds_positions) MINUET_TRY(engine_.maps().count_pairs(map.queries, map.view));
   }
   return llvm::Error::success();
 }
@@ -254,13 +256,17 @@ llvm::Error GmasWork::with_request(const Candidate&, i32 layer, const OpRequest&
                                    llvm::function_ref<llvm::Error(const OpRequest&)> enqueue) const {
   const Map& map = maps_[program_.layers[layer].map];
   GmasRequest request{common};
+  request.map = &map.view;
   request.tables = &map.tables;
+  request.fills_tables = map.filler == layer && map.is_unfilled();
   request.groups = &map.shown->groups;
   request.slices = &slices_[layer];
   request.gather_buffer = gather_buffer_;
   request.gemm_buffer = gemm_buffer_;
   request.sums = sums_;
-  return enqueue(request);
+  MINUET_TRY(enqueue(request));
+  if (request.fills_tables) map.unfilled->is_made = map.unfilled != map.own;
+  return llvm::Error::success();
 }
 
 OpReport GmasWork::report(i32 layer) const {

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include "codegen/tuning/tuned_kernels.h"
 #include "tests/codegen/choose/examples.h"
 
 namespace minuet {
@@ -48,16 +49,16 @@ TEST_F(TuningAhead, R35_AnArchitectureGetsTheResultsOfItsGpus) {
   EXPECT_THAT(environments_of(three), ElementsAre(&three[0].environment, &three[2].environment));
 }
 
-TEST_F(TuningAhead, R33_AnotherVersionOrToolkitIsLeftOut) {
+TEST_F(TuningAhead, R33_ResultsOfOtherKernelsOrAnotherToolkitAreLeftOut) {
   TuningEnvironment older = this_build("NVIDIA H200", "9.0"), other = older;
-  older.library = "0.0.9";
+  older.kernels = std::string(64, '0');
   other.toolkit = "12.9";
   llvm::cantFail(store_.publish(example_entry(older)));
   llvm::cantFail(store_.publish(example_entry(other)));
   const StatusError status = take_status(read({"sm_90a", "sm_80"}).takeError());
   EXPECT_EQ(status.code(), StatusCode::NotFound);
   EXPECT_THAT(status.message(), HasSubstr("are for sm_90a, sm_80: "));
-  EXPECT_THAT(status.message(), HasSubstr("minuet tune migrate"));
+  EXPECT_THAT(status.message(), HasSubstr("minuet tune run"));
   EXPECT_THAT(warnings_, IsEmpty());
 }
 

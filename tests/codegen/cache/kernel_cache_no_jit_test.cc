@@ -139,7 +139,6 @@ TEST(KernelCacheLayers, R22_NoJitStartsNoHelper) {
   make_bundle_of(folder / "a.bundle", {"gather"});
   CacheOptions options = in_folder(folder.path());
   options.no_jit = true;
-  options.policy = BundlePolicy::Exact;
   options.bundles = {{folder / "a.bundle", ""}};
   auto compiler = std::make_shared<AskedCompiler>();
   auto cache = open_cache(options, compiler);

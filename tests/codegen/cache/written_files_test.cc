@@ -15,7 +15,6 @@
 #include "codegen/base/whole_file.h"
 #include "codegen/bundle/bundle_writer.h"
 #include "codegen/cache/record_file.h"
-#include "codegen/compile/time_trace.h"
 #include "codegen/source/keys.h"
 #include "codegen/tuning/tuning_store.h"
 #include "runtime/weights/safetensors_writer.h"
@@ -41,7 +40,6 @@ namespace fs = std::filesystem;
 enum class Left {
   Old,     // as it was, with nothing beside it
   Longer,  // as it was, perhaps with a part of what was appended
-  Torn,    // of a file that is opened before its bytes are made: in any state
 };
 
 struct Writer {
@@ -61,16 +59,6 @@ llvm::Error write_example_bundle(const std::string& path) {
       .takeError();
 }
 
-llvm::Error write_time_trace(const std::string& path) {
-  MINUET_ASSIGN(const std::unique_ptr<TimeTrace> trace, TimeTrace::create(path));
-  const std::string option = trace->option();
-  {
-    const PausedFailures compiler_writes;
-    write_text(option.substr(option.find('=') + 1) + ".json", "what NVRTC wrote");
-  }
-  return trace->finish();
-}
-
 std::vector<Writer> writers() {
   return {{"a whole file", Left::Old, [](auto& path) { return write_whole_file(path, kBytes); }},
           {"a bundle", Left::Old, write_example_bundle},
@@ -79,11 +67,9 @@ std::vector<Writer> writers() {
              return write_safetensors_file(path, {{"a", {{2, 2}, {1, 2, 3, 4}}}}, {{"b", "c"}});
            }},
           {"a trace", Left::Old, [](auto& path) { return Trace().write(path); }},
-          {"a record of requests", Left::Longer,
-           [](auto& path) {
+          {"a record of requests", Left::Longer, [](auto& path) {
              return RecordFile(path).append({make_source("gather"), "sm_90a"});
-           }},
-          {"a time trace", Left::Torn, write_time_trace}};
+           }}};
 }
 
 const std::string kNone = "there is none";
@@ -118,8 +104,7 @@ void expect_right(const Writer& writer, const Place& place, const Attempt& attem
   const std::string after = bytes_of(place.path);
   if (!attempt.failed) {
     EXPECT_EQ(after, whole) << "it was told to be written";
-    // A time trace has other files in its private folder.
-    EXPECT_TRUE(!attempt.lost_bytes || writer.left == Left::Torn) << "what is lost is told";
+    EXPECT_FALSE(attempt.lost_bytes) << "what is lost is told";
   } else if (writer.left == Left::Old) {
     EXPECT_EQ(after, place.before);
   } else if (writer.left == Left::Longer && place.before != kNone) {

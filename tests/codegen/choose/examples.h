@@ -19,7 +19,7 @@
 namespace minuet {
 
 inline TuningEnvironment example_environment() {
-  return {"NVIDIA H200", "9.0", 132, 52428800, "0.1.0", std::string(64, 'a'), "13.0"};
+  return {"NVIDIA H200", "9.0", 132, 52428800, std::string(64, 'a'), "13.0"};
 }
 
 inline TuningMeasurement measured(TuningConfig config, i64 median_ns) {
@@ -90,10 +90,8 @@ inline std::string choices_text(const TuningSnapshot* tuning, i64 rows = kExampl
       text += std::to_string(grouping.padding_threshold) + " " + std::to_string(grouping.height_step) + "\n";
     }
   }
-  for (const KeyType key : {KeyType::U32, KeyType::U64}) {
-    const MapChoice map = choose_map(key, 3, {{27, rows}, {8, rows}}, tuning);
-    add(sources_of(map), map.reasons);
-  }
+  const EngineChoice engine = choose_engine(3, 27, tuning);
+  for (const MapChoice* const map : {&engine.map32, &engine.map64}) add(sources_of(*map), {});
   return text;
 }
 

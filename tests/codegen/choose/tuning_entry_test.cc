@@ -22,7 +22,6 @@ TuningEntry random_entry(std::mt19937& random) {
     TuningMeasurement measurement = measured(tile_config(tile), 1000 + static_cast<i64>(random() % 3));
     measurement.spread_ns = static_cast<i64>(random() % 2);
     measurement.driver = random() % 2 ? "580" : "590";
-    measurement.migrated = random() % 3 == 0;
     return measurement;
   };
   for (const i32 tile : {2, 4, 16, 32}) {
@@ -84,9 +83,9 @@ TEST(TuningEntry, R33_ADensityIsKeptWhereThereIsOne) {
 
 TEST(TuningEntry, R33_AnotherSchemaIsRefused) {
   std::string text = print_entry(example_entry());
-  const std::string mark = "\"schema\": 1";
+  const std::string mark = "\"schema\": " + std::to_string(kTuningSchema);
   ASSERT_NE(text.find(mark), std::string::npos);
-  text.replace(text.find(mark), mark.size(), "\"schema\": 2");
+  text.replace(text.find(mark), mark.size(), "\"schema\": " + std::to_string(kTuningSchema - 1));
   EXPECT_THAT(take_status(parse_entry(text).takeError()).message(), HasSubstr("another schema"));
 }
 
@@ -159,8 +158,7 @@ TEST(TuningEntry, R35_AMergeLosesNothingAndKnowsNoOrder) {
         const auto found = std::find_if(both.measurements.begin(), both.measurements.end(),
                                         [&](auto& other) { return other.config == measurement.config; });
         ASSERT_NE(found, both.measurements.end());
-        EXPECT_TRUE(found->migrated != measurement.migrated || found->median_ns <= measurement.median_ns);
-        EXPECT_TRUE(measurement.migrated || !found->migrated);
+        EXPECT_LE(found->median_ns, measurement.median_ns);
       }
     }
   }
@@ -211,39 +209,6 @@ TEST(TuningEntry, RunsOnOtherCloudsAreComparedByTheirDefaults) {
   const TuningEntry another_default =
       make_entry(example_environment(), bucket, measured(tile_config(4), 20000), {});
   EXPECT_EQ(merge_runs(mine, another_default), mine);
-  EXPECT_EQ(merge_runs(mine, *migrate_entry(other, example_environment())), mine);
-}
-
-TEST(TuningEntry, R35_AFreshMeasurementBeatsAMigratedOne) {
-  TuningEnvironment next = example_environment();
-  next.library = "0.2.0";
-  const std::optional<TuningEntry> migrated = migrate_entry(example_entry(), next);
-  ASSERT_TRUE(migrated);
-  EXPECT_EQ(migrated->environment, next);
-  ASSERT_EQ(migrated->measurements.size(), 3u);
-  for (const TuningMeasurement& measurement : migrated->measurements) {
-    EXPECT_TRUE(measurement.migrated);
-    EXPECT_TRUE(measurement.request_keys.empty()) << "they named the old kernels";
-  }
-  EXPECT_EQ(migrated->measurements[0].config, tile_config(16)) << "it still ranks first";
-  // Measured again, the default is all there is: what is left of the old environment does not beat it.
-  const TuningEntry again = make_entry(next, example_entry().bucket, measured(tile_config(8), 16000), {});
-  const TuningEntry both = merge_entries(*migrated, again);
-  EXPECT_TRUE(both.measurements[0].is_default);
-  EXPECT_FALSE(both.measurements[0].migrated);
-  EXPECT_EQ(both.measurements[0].median_ns, 16000);
-  EXPECT_EQ(both.measurements.size(), 3u);
-}
-
-TEST(TuningEntry, R35_MigrationLeavesOutWhatTheCodeNoLongerHas) {
-  TuningEntry entry = example_entry();
-  entry.measurements[0].config = {{"tile", 16}, {"swizzle", 1}};
-  const std::optional<TuningEntry> migrated = migrate_entry(entry, example_environment());
-  ASSERT_TRUE(migrated);
-  EXPECT_EQ(migrated->measurements.size(), 2u);
-  EXPECT_TRUE(migrated->measurements[0].is_default);
-  entry.measurements[1].config = {{"tile", 7}};  // the default
-  EXPECT_FALSE(migrate_entry(entry, example_environment()));
 }
 
 TEST(TuningEntry, R35_ASectionHasTheSameBytesInWhateverOrder) {

@@ -41,9 +41,9 @@ TEST(TuningLimits, R34_TheOutermostConfigsCompile) {
       {KeyType::U32, {8192, 1, 1024}}, {KeyType::U64, {4096, 1 << 20, 32}}, {KeyType::U64, {1, 1, 32}}};
   for (const auto& [key, search] : searches) {
     ASSERT_FALSE(llvm::errorToBool(validate(search, key)));
-    const MapChoice map = choose_map(key, 3, {search});
-    expect_compiles(**compiler, emit(map.find_query_borders[0]));
-    expect_compiles(**compiler, emit(map.search_kernel_map[0]));
+    const MapChoice map = choose_map(key, 3, search);
+    expect_compiles(**compiler, emit(map.find_query_borders));
+    expect_compiles(**compiler, emit(map.search_kernel_map));
   }
 }
 

@@ -208,12 +208,12 @@ TEST(TuningSnapshot, R35_ATunedChoiceSaysSo) {
   EXPECT_THAT(choice.reasons,
               Contains("gather tile 16: tuned, 0.012 ms against 0.014 ms of the default (user)"));
   EXPECT_THAT(choice.reasons, Contains(HasSubstr("scatter tile 8 of 64 channels: one widest access")));
-  const MapChoice map = choose_map(KeyType::U32, 3, {{27, kExampleRows}, {8, kExampleRows}}, &snapshot);
-  EXPECT_EQ(map.search_kernel_map[0].source_block, 512);
-  EXPECT_EQ(map.find_query_borders[0].query_block, 256);
-  EXPECT_EQ(map.search_kernel_map[0].threads, 64);
-  EXPECT_EQ(map.search_kernel_map[1].source_block, 256) << "another volume was not measured";
-  EXPECT_THAT(map.reasons, SizeIs(1));
+  const MapChoice map = choose_engine(3, 27, &snapshot).map32;
+  EXPECT_EQ(map.search_kernel_map.source_block, 512);
+  EXPECT_EQ(map.find_query_borders.query_block, 256);
+  EXPECT_EQ(map.search_kernel_map.threads, 64);
+  EXPECT_EQ(choose_engine(3, 8, &snapshot).map32.search_kernel_map.source_block, 256)
+      << "another volume was not measured";
   std::vector<std::string> reasons;
   const GroupingChoice grouping = choose_grouping(example_problem(), &snapshot, kExampleRows, reasons);
   EXPECT_EQ(grouping.padding_threshold, 0.5);

@@ -100,7 +100,6 @@ HelperAnswer answer(const HelperJob& job) {
   if (what == "fail") return failure();
   HelperAnswer answer;
   answer.peak_bytes = 1 << 20;
-  answer.pch_use = job.pch ? PchUse::Used : PchUse::None;
   FakeCompiler compiler;
   Entry entry;
   entry.request_key = what == "other" ? "another key" : job.request.key;

@@ -23,7 +23,7 @@ using testing::HasSubstr;
 
 /// A job that the fake helper does as `what` says.
 HelperJob job_for(const std::string& what, const std::string& text = "text") {
-  return {{make_source(what + "-kernel", text), "sm_90a"}, "", false, ""};
+  return {{make_source(what + "-kernel", text), "sm_90a"}};
 }
 
 llvm::Expected<std::string> ask(Helper& helper, const HelperJob& job, const CancelToken* cancel = nullptr) {

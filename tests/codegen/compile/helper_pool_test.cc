@@ -36,7 +36,6 @@ KernelRequest request_for(const std::string& what, const std::string& text = "te
 HelperPoolOptions fake_options(int jobs) {
   HelperPoolOptions options;
   options.jobs = jobs;
-  options.pch = true;
   options.memory_budget = kMuch;
   return options;
 }
@@ -100,36 +99,16 @@ TEST(HelperPool, R19_NothingToDoIsDone) {
   EXPECT_EQ(outcome.report.started, 0);
 }
 
-TEST(HelperPool, R19_AHelperTakesAWholeGroup) {
-  std::vector<KernelRequest> requests;
-  for (int i = 0; i < 12; ++i) {
-    requests.push_back(
-        request_for("ok", "#include \"" + std::to_string(i % 2) + "\"\n", i % 4 < 2 ? "sm_80" : "sm_90a"));
-  }
-  const Outcome outcome = run(requests, fake_options(1));
-  // One after the other, group by group: what differs by a multiple of 4 has one architecture and preamble.
-  for (std::size_t i = 0; i < outcome.order.size(); ++i) {
-    EXPECT_EQ(outcome.order[i] % 4, outcome.order[i - i % 3] % 4) << i;
-  }
-  EXPECT_EQ(outcome.report.started, 1);
-}
-
 TEST(HelperPool, R19_KernelsWithCubComeFirst) {
   std::vector<KernelRequest> requests;
   for (const i32 channels : {8, 16, 24, 32})
     requests.push_back({emit(GatherSpec{.channels = channels}), "sm_90a"});
   for (const ScanInput input : {ScanInput::Values, ScanInput::Hits})
     requests.push_back({emit(ScanSpec{.input = input}), "sm_90a"});
-  for (const bool pch : {true, false}) {
-    HelperPoolOptions options = fake_options(1);
-    options.pch = pch;
-    const Outcome outcome = run(requests, options);
-    EXPECT_THAT(std::vector<std::size_t>(outcome.order.begin(), outcome.order.begin() + 2),
-                testing::UnorderedElementsAre(4, 5));
-  }
+  EXPECT_THAT(run(requests, fake_options(1)).order, testing::ElementsAre(4, 5, 0, 1, 2, 3));
 }
 
-TEST(HelperPool, R19_ALargeGroupIsSplit) {
+TEST(HelperPool, R19_HelpersWorkAtTheSameTime) {
   // Each of the two waits until the other is there too.
   const TemporaryFolder folder;
   const std::vector<KernelRequest> requests = {request_for("meet", folder.path()),
@@ -190,18 +169,6 @@ TEST(HelperPool, R19_MemoryBoundsTheNumberOfHelpers) {
   options.memory_budget = 2 * kHalf;
   const std::vector<KernelRequest> requests(10, request_for("ok"));
   EXPECT_EQ(run(requests, options).report.helpers, 2);
-}
-
-TEST(HelperPool, R30_PrecompiledHeadersAreForGroupsWithCub) {
-  std::vector<KernelRequest> requests;
-  for (int i = 1; i <= 3; ++i) requests.push_back({emit(ScanSpec{.items_per_thread = i}), "sm_90a"});
-  for (int i = 1; i <= 3; ++i) requests.push_back({emit(GatherSpec{.channels = 8 * i}), "sm_90a"});
-  requests.push_back({emit(RadixPassSpec{}), "sm_90a"});
-  requests.push_back({emit(ScanSpec{}), "sm_80"});
-  EXPECT_EQ(run(requests, fake_options(1)).report.pch_used, 3) << "one architecture, CUB, more than one";
-  HelperPoolOptions options = fake_options(1);
-  options.pch = false;
-  EXPECT_EQ(run(requests, options).report.pch_used, 0);
 }
 
 TEST(HelperPool, R17_ACancelEndsEverything) {

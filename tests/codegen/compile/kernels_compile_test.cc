@@ -12,7 +12,6 @@
 #include "codegen/choose/choice.h"
 #include "codegen/choose/ops/convolution.h"
 #include "codegen/compile/compiler.h"
-#include "codegen/compile/pch_folder.h"
 #include "tests/support/expect.h"
 
 namespace minuet {
@@ -72,7 +71,7 @@ std::vector<DownsampleSpec> variants(const DownsampleSpec&) { return by_key_and_
 std::vector<RadixHistogramSpec> variants(const RadixHistogramSpec&) { return by_key<RadixHistogramSpec>(); }
 std::vector<RadixBinsSpec> variants(const RadixBinsSpec&) { return {}; }
 std::vector<RadixPassSpec> variants(const RadixPassSpec&) {
-  const MapChoice u32 = choose_map(KeyType::U32, 3, {}), u64 = choose_map(KeyType::U64, 3, {});
+  const MapChoice u32 = choose_map(KeyType::U32, 3), u64 = choose_map(KeyType::U64, 3);
   return {u32.radix_pass_rows.small, u32.radix_pass_keys.small, u32.radix_pass_keys.large,
           u64.radix_pass_rows.small, u64.radix_pass_keys.small};
 }
@@ -259,15 +258,11 @@ TEST_P(KernelsCompile, EveryRow) {
   const std::string arch = GetParam();
   // What differs between architectures a row's default Spec shows; between Specs, one architecture.
   const bool all_specs = arch == kAllSpecs || long_tests_wanted();
-  // Specs of a row share what they include.
-  const std::unique_ptr<PchFolder> pch = llvm::cantFail(PchFolder::create());
-  CompileControl control;
-  if (all_specs) control.pch_directory = pch->path();
   for (const Job& job : all_jobs()) {
     if (!all_specs && !job.is_default) continue;
     if (!missing_arch(job.source, arch).empty()) continue;
     SCOPED_TRACE(job.source.display_name);
-    llvm::Expected<Binary> binary = (*compiler)->compile({job.source, arch}, control);
+    llvm::Expected<Binary> binary = (*compiler)->compile({job.source, arch}, {});
     if (!binary) {
       const StatusError status = take_status(binary.takeError());
       ADD_FAILURE() << status.message() << "\n" << status.detail();

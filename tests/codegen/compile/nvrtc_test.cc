@@ -77,27 +77,6 @@ TEST_F(Nvrtc, DISABLED_ChildPrintsDigests) {
   }
 }
 
-/// The digests of kernels of two preambles, one of them with CUB, of which precompiled headers can be made,
-/// as the environment says; and what became of precompiled headers.
-TEST_F(Nvrtc, DISABLED_ChildPrintsDigestsOfFour) {
-  const std::vector<KernelSource> sources = {emit(ScanSpec{}), emit(ScanSpec{.items_per_thread = 12}),
-                                             emit(PackSpec{}), emit(PackSpec{.key = KeyType::U64})};
-  const auto environment = [](const char* name) {
-    const char* const value = std::getenv(name);
-    return std::string(value != nullptr ? value : "");
-  };
-  PchUse pch_use = PchUse::None;
-  CompileControl control;
-  control.pch_directory = environment("MINUET_TEST_PCH");
-  control.time_trace = environment("MINUET_TEST_TRACE");
-  control.pch_use = &pch_use;
-  for (const KernelSource& source : sources) {
-    const Binary binary = llvm::cantFail(compiler_->compile({source, kArch}, control));
-    std::printf("digest %s\n", sha256_hex(binary.cubin + binary.lowered_name + binary.log).c_str());
-    std::printf("pch %d\n", static_cast<int>(pch_use));
-  }
-}
-
 class NvrtcChild : public testing::Test {};
 
 /// Opens the library named by MINUET_NVRTC alone.
@@ -193,57 +172,6 @@ TEST_F(Nvrtc, R04_EqualRequestsGiveEqualBytesInEveryProcess) {
   EXPECT_EQ(lines_with(child("ChildPrintsDigests", two.path()), "digest "), lines_with(first, "digest "));
   const Binary here = llvm::cantFail(compiler_->compile({emit(GatherSpec{}), kArch}, {}));
   EXPECT_EQ(lines_with(first, "digest ")[0], "digest " + sha256_hex(here.cubin));
-}
-
-TEST_F(Nvrtc, R30_PrecompiledHeadersAndTracesChangeNoByte) {
-  const TemporaryFolder one, two, three;
-  std::filesystem::create_directory(two / "pch");
-  const std::string plain = child("ChildPrintsDigestsOfFour", one.path());
-  ASSERT_THAT(lines_with(plain, "digest "), testing::SizeIs(4)) << plain;
-  EXPECT_THAT(lines_with(plain, "pch "), testing::Each("pch 0"));
-  const std::string with_pch =
-      child("ChildPrintsDigestsOfFour", two.path(), "MINUET_TEST_PCH='" + (two / "pch") + "'");
-  EXPECT_EQ(lines_with(with_pch, "digest "), lines_with(plain, "digest "));
-  EXPECT_THAT(lines_with(with_pch, "pch "), testing::ElementsAre("pch 1", "pch 2", "pch 1", "pch 2"));
-  const std::string traced =
-      child("ChildPrintsDigestsOfFour", three.path(), "MINUET_TEST_TRACE='" + (three / "trace") + "'");
-  EXPECT_EQ(lines_with(traced, "digest "), lines_with(plain, "digest "));
-  EXPECT_THAT(contents(three / "trace"), HasSubstr("\"traceEvents\""));
-}
-
-TEST_F(Nvrtc, R30_AFolderThatCannotBeWrittenIsNoError) {
-  CompileControl control;
-  PchUse pch_use = PchUse::Used;
-  control.pch_use = &pch_use;
-  const Binary plain = llvm::cantFail(compiler_->compile({emit(GatherSpec{}), kArch}, {}));
-  control.pch_directory = "/nonexistent/folder";
-  EXPECT_EQ(llvm::cantFail(compiler_->compile({emit(GatherSpec{}), kArch}, control)).cubin, plain.cubin);
-  EXPECT_EQ(pch_use, PchUse::None);
-  const TemporaryFolder folder;
-  if (::mount("minuet", folder.path().c_str(), "tmpfs", 0, "size=64k") != 0) {
-    GTEST_SKIP() << "no tmpfs to fill: " << std::strerror(errno);
-  }
-  control.pch_directory = folder.path();
-  llvm::Expected<Binary> full = compiler_->compile({emit(GatherSpec{}), kArch}, control);
-  ::umount(folder.path().c_str());
-  ASSERT_TRUE(static_cast<bool>(full)) << llvm::toString(full.takeError());
-  EXPECT_EQ(full->cubin, plain.cubin);
-  EXPECT_EQ(full->log, plain.log);
-}
-
-TEST_F(Nvrtc, R32_ATraceOverwritesAndSaysWhereItCannot) {
-  const TemporaryFolder folder;
-  CompileControl control;
-  control.time_trace = folder / "trace";
-  write_text(control.time_trace, "an older trace");
-  for (int i = 0; i < 2; ++i) llvm::cantFail(compiler_->compile({emit(GatherSpec{}), kArch}, control));
-  EXPECT_THAT(contents(control.time_trace), HasSubstr("\"traceEvents\""));
-  EXPECT_THAT(files_below(folder.path()), testing::ElementsAre(control.time_trace));
-  // NVRTC itself would end this process here.
-  control.time_trace = "/nonexistent/trace";
-  llvm::Expected<Binary> binary = compiler_->compile({emit(GatherSpec{}), kArch}, control);
-  ASSERT_FALSE(binary);
-  EXPECT_THAT(take_status(binary.takeError()).message(), HasSubstr("/nonexistent/trace cannot be written"));
 }
 
 TEST_F(Nvrtc, R05_ARealEntryComesBackFromDisk) {

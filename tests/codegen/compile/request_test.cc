@@ -77,7 +77,7 @@ TEST(Request, R19_WhatARowAsksForTravelsAlong) {
   KernelSource without = relay.source;
   without.options.clear();
   EXPECT_NE(key_of(without, "sm_90a"), relay.key);
-  const HelperJob job = llvm::cantFail(decode_job(llvm::cantFail(encode_job({relay, "", false, ""}))));
+  const HelperJob job = llvm::cantFail(decode_job(llvm::cantFail(encode_job({relay}))));
   EXPECT_EQ(job.request.source.options, relay.source.options);
 }
 
@@ -120,7 +120,7 @@ TEST(Request, R19_AnotherVersionIsNoErrorInAListAndIsOneForAHelper) {
       llvm::cantFail(read_requests(replaced(line_of(example()), key, other)));
   ASSERT_EQ(read.size(), 1u);
   EXPECT_FALSE(read[0].is_same_version);
-  const std::string job = llvm::cantFail(encode_job({example(), "", false, ""}));
+  const std::string job = llvm::cantFail(encode_job({example()}));
   EXPECT_TRUE(static_cast<bool>(decode_job(job)));
   llvm::Expected<HelperJob> refused = decode_job(replaced(job, key, other));
   ASSERT_FALSE(refused);
@@ -135,14 +135,6 @@ TEST(Request, R19_TextThatIsNotUtf8IsRefused) {
   llvm::Expected<std::string> line = write_request(request);
   ASSERT_FALSE(line);
   EXPECT_EQ(take_status(line.takeError()).code(), StatusCode::InvalidArgument);
-}
-
-TEST(Request, R19_ThePreambleIsTheIncludesAtTheStart) {
-  KernelSource source;
-  source.text = "\n#include \"a.h\"\n  #include <b>\n\nint x;\n#include \"c.h\"\n";
-  EXPECT_EQ(preamble_of(source), "#include \"a.h\"\n#include <b>\n");
-  EXPECT_EQ(preamble_of(emit(ScanSpec{.items_per_thread = 4})),
-            preamble_of(emit(ScanSpec{.input = ScanInput::Hits})));
 }
 
 TEST(Protocol, AnIdentityComesBackAsItWas) {
@@ -171,21 +163,18 @@ TEST(Protocol, AnIdentityComesBackAsItWas) {
 }
 
 TEST(Protocol, JobsAndAnswersComeBackAsTheyWere) {
-  const HelperJob job{example(), "/a/libnvrtc.so", true, "/b/trace"};
+  const HelperJob job{example(), "/a/libnvrtc.so"};
   const HelperJob read = llvm::cantFail(decode_job(llvm::cantFail(encode_job(job))));
   EXPECT_EQ(read.nvrtc, job.nvrtc);
-  EXPECT_EQ(read.pch, job.pch);
-  EXPECT_EQ(read.time_trace, job.time_trace);
   EXPECT_EQ(read.request.key, job.request.key);
-  const HelperAnswer answer{StatusCode::Unavailable, "a \xff message", "detail", "", PchUse::Created, 12345};
+  const HelperAnswer answer{StatusCode::Unavailable, "a \xff message", "detail", "", 12345};
   const HelperAnswer back = llvm::cantFail(decode_answer(encode_answer(answer), "entry"));
   EXPECT_EQ(back.code, answer.code);
   EXPECT_THAT(back.message, HasSubstr(" message"));
   EXPECT_EQ(back.detail, answer.detail);
   EXPECT_EQ(back.result, "entry");
-  EXPECT_EQ(back.pch_use, answer.pch_use);
   EXPECT_EQ(back.peak_bytes, answer.peak_bytes);
-  for (const char* bad : {"", "[]", "{}", "{\"code\":99}", "{\"code\":0,\"pch\":9}"}) {
+  for (const char* bad : {"", "[]", "{}", "{\"code\":99}"}) {
     llvm::Expected<HelperAnswer> refused = decode_answer(bad, "");
     EXPECT_FALSE(refused) << bad;
     llvm::consumeError(refused.takeError());

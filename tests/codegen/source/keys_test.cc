@@ -52,15 +52,6 @@ TEST(Keys, R01_EveryFieldChangesTheKey) {
   }
 }
 
-TEST(Keys, R01_WhatChangesNoCodeChangesNoKey) {
-  for (const char* option : {"--frandom-seed=0x12", "--no-cache", "--pch", "--create-pch=x", "-pch-dir=/tmp",
-                             "--fdevice-time-trace=f"}) {
-    Request request;
-    request.options.insert(request.options.begin(), option);
-    EXPECT_EQ(request.key(), Request().key()) << option;
-  }
-}
-
 /// Changes one option at a time: leaves it out, gives it another value, renames it, moves it.
 TEST(Keys, R01_EveryOptionOfACompileChangesTheKey) {
   for (const char* arch : {"sm_80", "sm_90a", "compute_90"}) {
@@ -92,26 +83,6 @@ TEST(Keys, R01_EveryOptionOfACompileChangesTheKey) {
       if (i > 0) std::swap(request.options[i - 1], request.options[i]), expect_another("moved " + option);
     }
     EXPECT_EQ(keys.size(), changes);
-  }
-}
-
-TEST(Keys, R01_ANameThatOnlyBeginsAsOneThatChangesNoCodeCounts) {
-  for (const std::string name : {"frandom-seed", "no-cache", "pch", "create-pch", "use-pch", "pch-dir",
-                                 "pch-messages", "pch-verbose", "fdevice-time-trace"}) {
-    for (const std::string dashes : {"-", "--"}) {
-      const auto changes = [&](const std::string& option) {
-        Request request;
-        request.source.options = {option};
-        return request.key() != Request().key();
-      };
-      EXPECT_FALSE(changes(dashes + name)) << name;
-      EXPECT_FALSE(changes(dashes + name + "=value")) << name;
-      for (const char* more : {"x", "-x", "-x=value", "s", "2=value"})
-        EXPECT_TRUE(changes(dashes + name + more)) << dashes << name << more;
-      EXPECT_TRUE(changes(name)) << "no dash";
-      EXPECT_TRUE(changes("-" + dashes + "-" + name)) << "too many";
-      EXPECT_TRUE(changes("--x=" + dashes + name)) << "a value";
-    }
   }
 }
 

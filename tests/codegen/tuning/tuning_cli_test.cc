@@ -4,7 +4,6 @@
 #include <filesystem>
 #include <fstream>
 
-#include "codegen/source/keys.h"
 #include "llvm/Support/JSON.h"
 #include "tests/codegen/choose/examples.h"
 #include "tests/tools/folder.h"
@@ -43,55 +42,6 @@ TEST(TuningCli, R35_ListAndInspect) {
   expect_refused({"inspect", "nothing", "--directory", folder.path()}, "starts with 'nothing'");
   expect_refused({"list", "--directory", folder / "missing"}, "is no folder");
   expect_refused({}, "subcommand");
-}
-
-TEST(TuningCli, R35_MergeIsAUnionInWhateverOrder) {
-  const TemporaryFolder a, b, ab, ba;
-  const TuningEntry more = make_entry(example_environment(), example_entry().bucket,
-                                      measured(tile_config(8), 13000), {measured(tile_config(64), 11000)});
-  const TuningEntry other = make_entry(example_environment(), gather_bucket(DType::F32, 3, 27, 9),
-                                       measured(tile_config(1), 13000), {});
-  llvm::cantFail(store_in(a.path()).publish(example_entry()));
-  llvm::cantFail(store_in(b.path()).publish(more));
-  llvm::cantFail(store_in(b.path()).publish(other));
-  expect_done({"merge", a.path(), ab / "new"});
-  EXPECT_THAT(expect_done({"merge", b.path(), ab / "new"}), HasSubstr("2 entries merged"));
-  expect_done({"merge", b.path(), ba / "new"});
-  expect_done({"merge", a.path(), ba / "new"});
-  const std::string merged = expect_done({"list", "--json", "--directory", ab / "new"});
-  EXPECT_EQ(merged, expect_done({"list", "--json", "--directory", ba / "new"}));
-  EXPECT_EQ(merged, write_tuning({merge_entries(example_entry(), more), other}));
-  EXPECT_EQ(llvm::cantFail(store_in(a.path()).load(environment_hash(example_environment()))).entries,
-            std::vector<TuningEntry>{example_entry()})
-      << "the folder that is read stays as it is";
-  expect_refused({"merge", a / "missing", ab.path()}, "is no folder");
-  const TemporaryFolder empty;
-  expect_refused({"merge", empty.path(), ab / "none"}, "has no tuning results");
-  for (const auto& file : std::filesystem::recursive_directory_iterator(a.path())) {
-    if (file.is_regular_file()) std::ofstream(file.path()) << "damaged";
-  }
-  expect_refused({"merge", a.path(), ab / "none"}, "no tuning results that can be read");
-}
-
-TEST(TuningCli, R35_MigrateMarksWhatIsDueToBeMeasured) {
-  const TemporaryFolder folder;
-  TuningStore store = store_in(folder.path());
-  llvm::cantFail(store.publish(example_entry()));
-  const std::string old = environment_hash(example_environment());
-  expect_refused({"migrate", "--from-env", "xyz", "--directory", folder.path()}, "0 environments");
-  EXPECT_THAT(expect_done({"migrate", "--from-env", old.substr(0, 8), "--directory", folder.path()}),
-              HasSubstr("1 of 1 entries migrated"));
-  const std::vector<std::string> environments = llvm::cantFail(store.environments());
-  ASSERT_EQ(environments.size(), 2u) << "the old results stay";
-  const std::string now = environments[environments[0] == old ? 1 : 0];
-  const TuningFolder migrated = llvm::cantFail(store.load(now));
-  ASSERT_EQ(migrated.entries.size(), 1u);
-  EXPECT_EQ(migrated.entries[0].environment.kernels, all_headers_digest());
-  EXPECT_EQ(migrated.entries[0].environment.gpu, "NVIDIA H200");
-  EXPECT_TRUE(migrated.entries[0].measurements[0].migrated);
-  EXPECT_EQ(migrated.entries[0].measurements[0].config, tile_config(16));
-  EXPECT_THAT(expect_done({"list", "--directory", folder.path()}), HasSubstr("tile=16 (migrated)"));
-  expect_refused({"migrate", "--from-env", now, "--directory", folder.path()}, "of this version already");
 }
 
 // ---- run and show ---------------------------------------------------------------------------------------

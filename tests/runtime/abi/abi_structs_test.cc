@@ -303,7 +303,6 @@ void Structs::precompile_options() {
   given.archs = archs;
   given.arch_count = 1;
   given.output_directory = "/nowhere/bundles";
-  given.time_trace_directory = "/nowhere/traces";
   check_options<minuet_precompile_options>(given, MINUET_PRECOMPILE_OPTIONS_INIT, [&](const auto* options) {
     return minuet_precompile(cpu_->context(), options, nullptr);
   });

@@ -86,26 +86,6 @@ TEST_F(Limits, R09_AGigabyteIfNobodySaysOtherwise) {
   EXPECT_EQ(left(520u << 20), all - 1) << "1040 MiB: the older one goes";
 }
 
-/// The compiler that made a bundle is the one that is here, or it is not.
-TEST_F(Limits, R21_ExactlyTheCompilerThatIsHere) {
-  const std::string bundles = path("out"), again = path("again.jsonl");
-  const auto hits = [&](minuet_bundle_policy policy, const char* folder) {
-    const auto strict = context(folder, [&](minuet_context_options& options) {
-      options.jit = MINUET_JIT_OFF;
-      options.record_path = again.c_str();  // so that all are looked up
-      options.bundle_path = bundles.c_str();
-      options.bundle_policy = policy;
-      options.nvrtc_path = "/nowhere/libnvrtc.so.13";
-    });
-    minuet_plan_compile(convolution(strict.get()).get(), kArch, nullptr, nullptr);
-    return counters(strict.get()).bundle_hits;
-  };
-  EXPECT_EQ(hits(MINUET_BUNDLE_EXACT, "farm"), kernels_)
-      << "of the compiler that the folder's kernels are of";
-  EXPECT_EQ(hits(MINUET_BUNDLE_EXACT, nullptr), 0) << "it cannot be told";
-  EXPECT_EQ(hits(MINUET_BUNDLE_SAME_MAJOR, nullptr), kernels_);
-}
-
 /// What NVRTC said is in the detail.
 TEST_F(Limits, R30_TheLogOfACompileIsTheDetail) {
   std::ofstream(list_, std::ios::app)

@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "codegen/bundle/bundle.h"
+#include "codegen/tuning/tuned_kernels.h"
 #include "minuet/tuning.h"
 #include "tests/codegen/cache/store_fakes.h"
 #include "tests/codegen/choose/examples.h"
@@ -339,39 +340,6 @@ TEST_F(Caches, R32_WhatPrecompileDoesIsCountedAndTraced) {
   EXPECT_EQ(counters(from_disk.get()).disk_hits, result.found);
   EXPECT_EQ(counters(from_disk.get()).cubin_bytes, counted.cubin_bytes);
   EXPECT_EQ(counters(from_disk.get()).compiled, 0);
-}
-
-TEST_F(Caches, R32_TimeTraceIsWrittenAndNeverCached) {
-  const std::string list = record_few();
-  const auto farm = context("farm");
-  minuet_precompile_result result;
-  Told told;
-  ASSERT_EQ(precompile(farm.get(), list, path("out"), {}, result, told), MINUET_OK) << last_error();
-  const std::int64_t kernels = result.kernels;
-
-  const std::string traces = path("traces"), output = path("out"), file = path("a file");
-  minuet_precompile_options options = MINUET_PRECOMPILE_OPTIONS_INIT;
-  options.requests_path = list.c_str();
-  options.time_trace_directory = traces.c_str();
-  check(minuet_precompile(farm.get(), &options, &result));
-  EXPECT_EQ(result.compiled, kernels) << "the bundle and the folder have them, and are not asked";
-  std::int64_t traced = 0;
-  for (const auto& entry : fs::directory_iterator(traces)) {
-    EXPECT_THAT(contents(entry.path()), HasSubstr("\"traceEvents\""));
-    ++traced;
-  }
-  EXPECT_EQ(traced, kernels);
-  check(minuet_precompile(context("other").get(), &options, &result));
-  EXPECT_FALSE(fs::exists(path("other/v1/obj")));
-
-  options.output_directory = output.c_str();
-  EXPECT_EQ(minuet_precompile(farm.get(), &options, &result), MINUET_INVALID_ARGUMENT);
-  EXPECT_THAT(last_error(), HasSubstr("are not kept"));
-  options.output_directory = nullptr;
-  std::ofstream(file) << "somebody's";
-  options.time_trace_directory = file.c_str();
-  EXPECT_EQ(minuet_precompile(farm.get(), &options, &result), MINUET_INVALID_ARGUMENT);
-  EXPECT_THAT(last_error(), HasSubstr(file));
 }
 
 }  // namespace

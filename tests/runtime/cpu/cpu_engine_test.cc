@@ -166,7 +166,7 @@ TEST(CpuEngine, CountsAndTimesWhatItDid) {
   request.coordinates = coordinates.data();
   request.most = 100000;
   request.cloud = {&status, &points, bounds, &layout};
-  take(engine->find_layout(request));
+  take(engine->maps().find_layout(request));
   const StageTimes times = take(engine->pass_times()).all;
   EXPECT_GT(times.sort, 0);
   EXPECT_EQ(times.gemm, 0);

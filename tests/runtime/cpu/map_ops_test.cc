@@ -248,7 +248,7 @@ TYPED_TEST(MapOpsTest, SearchesEveryOffset) {
         counts(map.geometry.volume, -5);
     map.rows = table.data(), map.positions = positions.data(), map.counts = counts.data();
     map.sources = count, map.queries = count / 2;
-    search_cpu<TypeParam>(this->pool_, {source_set.coords(), query_set.coords(), &layout, 0, &map});
+    search_cpu<TypeParam>(this->pool_, {source_set.coords(), query_set.coords(), &layout, &map});
     ASSERT_EQ(counts.front(), -5) << "pairs are a view of their own";
     count_pairs_cpu(this->pool_, this->scratch_, count / 2, map);
 

@@ -189,8 +189,8 @@ void CubTest::check_sort(KeyType key, bool with_rows, i64 count, i32 begin_bit, 
   SCOPED_TRACE(testing::Message() << 8 * key_bytes(key) << "-bit keys, rows " << with_rows << ", " << count
                                   << " items, bits " << begin_bit << " to " << end_bit << ", mask " << mask);
   const u64 seed = 1000 + static_cast<u64>(count);
-  const SortKernels kernels = take(MapKernels::create(device(), choose_map(key, 3, {SearchChoice{}})))
-                                  .sort(with_rows, count + kSpare);
+  const SortKernels kernels =
+      take(MapKernels::create(device(), choose_map(key, 3))).sort(with_rows, count + kSpare);
   const i64 capacity = count + kSpare, tiles = radix_tiles(kernels.pass_spec, capacity);
   const i64 bins = i64{kMaxRadixPasses} * kRadixBins * 4, tickets = 256;
   const i64 state_bytes = bins + tickets + radix_passes(end_bit - begin_bit) * tiles * kRadixBins * 4;
@@ -247,7 +247,7 @@ void CubTest::check_sort(KeyType key, bool with_rows, i64 count, i32 begin_bit, 
 TEST_F(CubTest, R37_SortIsEqualToCubs) {
   std::vector<i64> tiles;
   for (KeyType key : {KeyType::U32, KeyType::U64}) {
-    const MapChoice choice = choose_map(key, 3, {SearchChoice{}});
+    const MapChoice choice = choose_map(key, 3);
     for (const RadixPassChoice& pass : {choice.radix_pass_rows, choice.radix_pass_keys}) {
       const i64 tile = static_cast<i64>(pass.small.threads) * pass.small.items_per_thread;
       const i64 large = static_cast<i64>(pass.large.threads) * pass.large.items_per_thread;
@@ -277,8 +277,7 @@ TEST_F(CubTest, R37_SortIsEqualToCubs) {
 
 void CubTest::check_scan(ScanInput input, i64 count, bool timed) {
   SCOPED_TRACE(testing::Message() << "input " << static_cast<i32>(input) << ", " << count << " items");
-  const MapChoice choice =
-      choose_map(input == ScanInput::Heads64 ? KeyType::U64 : KeyType::U32, 3, {SearchChoice{}});
+  const MapChoice choice = choose_map(input == ScanInput::Heads64 ? KeyType::U64 : KeyType::U32, 3);
   const MapKernels kernels = take(MapKernels::create(device(), choice));
   const bool heads = input == ScanInput::Heads32 || input == ScanInput::Heads64,
              hits = input == ScanInput::Hits;
@@ -320,7 +319,7 @@ void CubTest::check_scan(ScanInput input, i64 count, bool timed) {
 }
 
 TEST_F(CubTest, R37_ScanIsEqualToCubs) {
-  const MapChoice choice = choose_map(KeyType::U32, 3, {SearchChoice{}});
+  const MapChoice choice = choose_map(KeyType::U32, 3);
   const i64 tile = static_cast<i64>(choice.scan_values.threads) * choice.scan_values.items_per_thread;
   for (i64 count : sizes({tile})) {
     for (ScanInput input : {ScanInput::Heads32, ScanInput::Heads64, ScanInput::Hits, ScanInput::Values}) {

@@ -52,8 +52,8 @@ void Gpu::load(const std::vector<KernelSource>& sources) {
   take(device->load(binaries, {}));
 }
 
-void Gpu::load_map(i32 ndim, const std::vector<SearchChoice>& searches) {
-  for (KeyType key : {KeyType::U32, KeyType::U64}) load(sources_of(choose_map(key, ndim, searches)));
+void Gpu::load_map(i32 ndim, const SearchChoice& search) {
+  for (KeyType key : {KeyType::U32, KeyType::U64}) load(sources_of(choose_map(key, ndim, search)));
 }
 
 }  // namespace minuet

@@ -19,7 +19,7 @@ struct Gpu {
   static Gpu& get();
   /// Compiles what is not compiled yet, several at a time, and loads it.
   void load(const std::vector<KernelSource>& sources);
-  void load_map(i32 ndim, const std::vector<SearchChoice>& searches = {SearchChoice{}});
+  void load_map(i32 ndim, const SearchChoice& search = {});
 };
 
 /// Skips where there is no GPU, fails where one does not open.

@@ -52,7 +52,7 @@ TEST(LaunchGrid, TilesHoldTheCapacity) {
 
 TEST(LaunchGrid, AWorkspaceHasTheTilesOfSmallerSortsToo) {
   for (KeyType key : {KeyType::U32, KeyType::U64}) {
-    const RadixPassChoice pass = choose_map(key, 3, {}).radix_pass_rows;
+    const RadixPassChoice pass = choose_map(key, 3).radix_pass_rows;
     for (i64 capacity : {i64{1}, kLargeSort - 1, kLargeSort, kLargeSort + 1, i64{1} << 28}) {
       for (i64 sorted : {i64{1}, capacity / 2, std::min(capacity, kLargeSort - 1), capacity}) {
         EXPECT_GE(most_radix_tiles(pass, capacity), radix_tiles(pass.of(sorted), sorted))

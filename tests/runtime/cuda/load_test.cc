@@ -19,8 +19,7 @@ constexpr i32 kNdim = 3, kFields = 1 + kNdim;
 constexpr i64 kRows = 5000;
 
 EngineChoice engine_choice() {
-  return {kNdim, choose_map(KeyType::U32, kNdim, {SearchChoice{}}),
-          choose_map(KeyType::U64, kNdim, {SearchChoice{}})};
+  return {kNdim, choose_map(KeyType::U32, kNdim), choose_map(KeyType::U64, kNdim)};
 }
 
 std::vector<KernelSource> all_sources() {
@@ -78,11 +77,11 @@ class MapPass {
         points_(device, 4),
         layout_(device, static_cast<i64>(sizeof(CloudLayout))),
         output_(device, kRows * kFields * 4),
-        workspace_(device, engine_->map_workspace_bytes(limits())) {}
+        workspace_(device, engine_->maps().workspace_bytes(limits())) {}
 
   void enqueue(CUstream stream) {
     take(engine_->begin(stream));
-    take(engine_->begin_maps(limits(), workspace_.as()));
+    take(engine_->maps().begin(limits(), workspace_.as()));
     BuildCoordsRequest request;
     request.coordinates = input_.as<i32>();
     Bounds bounds;
@@ -92,14 +91,14 @@ class MapPass {
     laying.declared = &bounds;
     laying.key_bits = limits().key_bits;
     laying.cloud = {status_.as<u32>(), points_.as<i32>(), nullptr, layout_.as<CloudLayout>()};
-    take(engine_->find_layout(laying));
+    take(engine_->maps().find_layout(laying));
     request.count = points_.as<i32>();
     request.most = kRows;
     request.layout = layout_.as<CloudLayout>();
     request.coords = {keys_.as(), count_.as<i32>(), kRows, limits().key()};
     request.status = status_.as<u32>();
-    take(engine_->build_coords(request));
-    take(engine_->unpack(request.coords, request.layout, output_.as<i32>()));
+    take(engine_->maps().build_coords(request));
+    take(engine_->maps().unpack(request.coords, request.layout, output_.as<i32>()));
   }
 
   void check() {

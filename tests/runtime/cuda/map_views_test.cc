@@ -103,8 +103,8 @@ class MapViewsTest : public GpuTest {};
 TEST_F(MapViewsTest, OfManyMaps) {
   gpu().load_map(3);
   EngineChoice choice;
-  choice.map32 = choose_map(KeyType::U32, 3, {SearchChoice{}});
-  choice.map64 = choose_map(KeyType::U64, 3, {SearchChoice{}});
+  choice.map32 = choose_map(KeyType::U32, 3);
+  choice.map64 = choose_map(KeyType::U64, 3);
   const std::unique_ptr<Engine> engine = take(device().create_engine(choice, nullptr));
   for (const u64 maps : {0, 1, 2, kMostViews, kMostViews + 6}) {
     SCOPED_TRACE(maps);
@@ -114,12 +114,12 @@ TEST_F(MapViewsTest, OfManyMaps) {
       some.push_back(std::make_unique<SomeMap>(device(), i));
       requests.push_back(some.back()->request());
     }
-    const TestBuffer workspace(device(), engine->view_workspace_bytes(requests));
+    const TestBuffer workspace(device(), engine->maps().view_workspace_bytes(requests));
     engine->reset_counters();
     take(engine->begin(nullptr));
-    take(engine->make_views(requests, workspace.as()));
-    take(engine->end());
+    take(engine->maps().make_views(requests, workspace.as()));
     take(engine->wait());
+    take(engine->end());
     const std::vector<MaskRanks> ranks = ranks_of(requests);
     for (u64 i = 0; i < maps; ++i) {
       SCOPED_TRACE(i);

@@ -37,7 +37,7 @@ std::vector<Part> parts_of(const MapWorkspace& work, const MapLimits& limits, i6
 }
 
 void check(const MapLimits& limits) {
-  const MapChoice choice = choose_map(limits.key(), 3, {SearchChoice{}, SearchChoice{64, 128, 64}});
+  const MapChoice choice = choose_map(limits.key(), 3, {64, 128, 64});
   std::vector<char> memory(MapWorkspace::place(choice, limits, nullptr).bytes);
   const MapWorkspace work = MapWorkspace::place(choice, limits, memory.data());
   const i64 borders = limits.maps > 0 ? source_blocks(limits.capacity, 64) * limits.max_volume : 0;

@@ -74,7 +74,7 @@ TEST_F(PlantedEntryTest, R28_TheNetworkRunsAllTheSame) {
   const TemporaryFolder folder;
   const abi::Cloud cloud = abi::stack_cloud();
   // One that every run launches.
-  const KernelSource source = emit(choose_map(KeyType::U32, 3, {SearchChoice{}}).unique_rows);
+  const KernelSource source = emit(choose_map(KeyType::U32, 3).unique_rows);
   std::vector<char> expected;
   std::int64_t kernels = 0;
   {

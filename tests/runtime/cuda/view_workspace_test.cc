@@ -53,7 +53,7 @@ TEST(ViewWorkspace, CountsTheQueriesThatGetAnOrder) {
 }
 
 TEST(ViewWorkspace, TheSortsStateIsOnePart) {
-  const RadixPassChoice pass = choose_map(KeyType::U32, 3, {}).rank_pass;
+  const RadixPassChoice pass = choose_map(KeyType::U32, 3).rank_pass;
   for (const i64 capacity : {i64{1}, i64{30000}, kLargeSort - 1, kLargeSort, 3 * kLargeSort}) {
     std::vector<char> memory(static_cast<std::size_t>(ViewWorkspace::place(pass, capacity, nullptr).bytes));
     const ViewWorkspace work = ViewWorkspace::place(pass, capacity, memory.data());
@@ -72,7 +72,7 @@ TEST(ViewWorkspace, TheSortsStateIsOnePart) {
 
 /// A sort of fewer keys may have smaller tiles, and more of them.
 TEST(ViewWorkspace, HoldsThatOfFewerQueries) {
-  const RadixPassChoice pass = choose_map(KeyType::U32, 3, {}).rank_pass;
+  const RadixPassChoice pass = choose_map(KeyType::U32, 3).rank_pass;
   EXPECT_GE(ViewWorkspace::place(pass, kLargeSort, nullptr).bytes,
             ViewWorkspace::place(pass, kLargeSort - 1, nullptr).bytes);
 }

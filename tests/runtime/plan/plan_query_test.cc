@@ -111,7 +111,6 @@ TEST_F(PlanQuery, ANetworksInfo) {
   EXPECT_EQ(info.inputs, 1);
   EXPECT_EQ(info.outputs, 1);
   EXPECT_EQ(info.maps, 0);
-  EXPECT_EQ(info.deterministic, 1);
   EXPECT_EQ(info.missing_head, 1) << "these weights have none";
   int64_t numbers = 0;
   int32_t convolutions = 0;
@@ -200,7 +199,6 @@ TEST_F(PlanQuery, AConvolutionsInfoAndParameters) {
         EXPECT_EQ(info.inputs, residual ? 2 : 1);
         EXPECT_EQ(info.outputs, 1);
         EXPECT_EQ(info.maps, 1);
-        EXPECT_EQ(info.deterministic, 1);
         EXPECT_EQ(info.missing_head, 0);
         Shapes expected{{"weight", {6, 5, 16}}};
         if (scaled || shifted) expected["scale"] = expected["shift"] = {16};

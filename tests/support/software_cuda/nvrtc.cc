@@ -6,7 +6,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
-#include <fstream>
 #include <string>
 
 #include "tests/support/software_cuda/cubin.h"
@@ -27,7 +26,6 @@ struct _nvrtcProgram {
 namespace {
 
 constexpr int kArchs[] = {75, 80, 86, 87, 88, 89, 90, 100, 103, 110, 120, 121};  // of NVRTC 13.0
-constexpr char kTrace[] = "--fdevice-time-trace=";
 
 struct Target {
   bool is_virtual = false;  // compute_90: PTX
@@ -50,10 +48,6 @@ Target parse_target(const std::string& arch) {
   return target;
 }
 
-/// The compiler's own trace has nothing to say about a host's; that there is one is what the library waits
-/// for.
-void write_trace(const std::string& path) { std::ofstream(path + ".json") << "{\"traceEvents\":[]}\n"; }
-
 /// What of the options bears on a host's code; NVRTC's others are taken and do nothing.
 Target read_options(Unit& unit, int count, const char* const* options) {
   Target target = parse_target("sm_75");  // NVRTC's default
@@ -64,7 +58,6 @@ Target read_options(Unit& unit, int count, const char* const* options) {
       if (option.rfind(name + "=", 0) == 0) target = parse_target(option.substr(name.size() + 1));
     }
     if (option.rfind("-D", 0) == 0) unit.defines.push_back(option);
-    if (option.rfind(kTrace, 0) == 0) write_trace(option.substr(sizeof kTrace - 1));
     if (option.rfind("--define-macro=", 0) == 0) unit.defines.push_back("-D" + option.substr(15));
   }
   return target;

@@ -154,15 +154,6 @@ TEST(SoftwareNvrtc, PtxIsTextWithTheSameKernel) {
   EXPECT_EQ(one->kernel, two->kernel);
 }
 
-TEST(SoftwareNvrtc, ATraceIsWritten) {
-  const TemporaryFolder folder;
-  CompileControl control;
-  control.time_trace = folder / "trace";
-  llvm::Expected<Binary> binary = open()->compile({emit(PackSpec{}), "sm_90"}, control);
-  ASSERT_TRUE(static_cast<bool>(binary)) << llvm::toString(binary.takeError());
-  EXPECT_THAT(contents(control.time_trace), HasSubstr("\"traceEvents\""));
-}
-
 TEST(SoftwareNvrtc, AnErrorNamesItsPlace) {
   const StatusError status =
       failure(probe("// one\ntemplate <int> __global__ void probe() {\n  int x = ;\n}\n"));

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "codegen/base/arch.h"
+#include "codegen/tuning/tuned_kernels.h"
 #include "codegen/tuning/tuning_store.h"
 #include "llvm/Support/FileSystem.h"
 #include "minuet/tuning.h"

@@ -128,11 +128,7 @@ void print_summary(const Arguments& arguments, const PrecompileWork& progress,
                        result.failed);
   for (const auto& [network, sentence] : progress.missing_heads) out << sentence << "\n";
   for (const std::string& line : progress.bundle_lines) out << line << "\n";
-  if (!arguments.time_trace.empty()) {
-    out << "time traces: " << arguments.time_trace << "\n";
-  } else if (!folder.empty()) {
-    out << "cache folder: " << folder << "\n";
-  }
+  if (!folder.empty()) out << "cache folder: " << folder << "\n";
 }
 
 minuet_status precompile_by(const Arguments& arguments, minuet_context* context,
@@ -154,7 +150,7 @@ llvm::Error precompile_command(const Arguments& arguments) {
   MINUET_ASSIGN(const ContextHandle context,
                 open_context({arguments.cache, /*trace=*/false, /*must_jit=*/true}));
   const std::string folder = cache_folder(context.get());
-  if (folder.empty() && arguments.output.empty() && arguments.time_trace.empty()) {
+  if (folder.empty() && arguments.output.empty()) {
     return bad_input(
         "there is no cache folder that could keep the kernels (the warning above says why): name one with "
         "--cache, or a folder for bundles with --output");
@@ -180,7 +176,6 @@ llvm::Error precompile_command(const Arguments& arguments) {
   options.arch_count = static_cast<int32_t>(archs.size());
   options.jobs = arguments.jobs;
   options.output_directory = arguments.output.empty() ? nullptr : arguments.output.c_str();
-  options.time_trace_directory = arguments.time_trace.empty() ? nullptr : arguments.time_trace.c_str();
   options.step = on_step;
   options.bundle = on_bundle;
   options.cancelled = [](void*) { return static_cast<int32_t>(is_interrupted()); };

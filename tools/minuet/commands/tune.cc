@@ -1,5 +1,4 @@
-// `minuet tune`: tuning results in files: what is there, and how to bring it together. commands/tune_run.cc
-// makes them.
+// `minuet tune`: lists tuning results in files. commands/tune_run.cc makes them.
 #include <CLI/CLI.hpp>
 
 #include "codegen/choose/tuned_config.h"
@@ -19,20 +18,14 @@ namespace {
 
 constexpr const char* kFooter = R"(
 Results lie in DIR/<environment>/<bucket>.json: one file for each kind of kernel and size of problem, in
-one folder for each GPU, library version and toolkit. The best of a file is the fastest
+one folder for each GPU, set of kernels to choose among and toolkit. The best of a file is the fastest
 configuration that beats the default and that the library still has.
-
-merge keeps of every configuration one measurement: a fresh one before a migrated one, else the one with
-the least median; so the order of merges does not matter. migrate copies the results of another version
-of Minuet or of the toolkit to this one's folder, marked as migrated until they are measured again.
 
 Examples:
   minuet tune run os1_0.1 office_0.01 --network minkunet42
   minuet tune show --network minkunet42
   minuet tune list
-  minuet tune inspect 3fa9 --directory ./tuning
-  minuet tune merge ./from-another-machine ./tuning
-  minuet tune migrate --from-env 51c0)";
+  minuet tune inspect 3fa9 --directory ./tuning)";
 
 constexpr std::size_t kShownDigits = 12;
 
@@ -40,17 +33,17 @@ TuningStore store_at(std::string directory, std::string below = "") {
   return {std::move(directory), std::move(below), process_policy(process_environment()), real_file_system()};
 }
 
-/// A folder that the user named: made where results go into it, and else there already.
-llvm::Expected<TuningStore> named_store(llvm::StringRef directory, bool make) {
+/// A folder that the user named, which must be there already.
+llvm::Expected<TuningStore> named_store(llvm::StringRef directory) {
   llvm::SmallString<256> path = directory;
   llvm::sys::fs::make_absolute(path);
   llvm::sys::path::remove_dots(path, /*remove_dot_dot=*/true);
-  if (!make && !llvm::sys::fs::is_directory(path)) return bad_input("'{0}' is no folder", directory);
+  if (!llvm::sys::fs::is_directory(path)) return bad_input("'{0}' is no folder", directory);
   return store_at(path.str().str());
 }
 
 llvm::Expected<TuningStore> open_store(const Arguments& arguments) {
-  if (!arguments.tuning.empty()) return named_store(arguments.tuning, /*make=*/false);
+  if (!arguments.tuning.empty()) return named_store(arguments.tuning);
   MINUET_ASSIGN(const std::string named, absolute_cache_folder(arguments.cache));
   MINUET_ASSIGN(std::string cache, as_user_error(choose_cache_directory(named, process_environment())));
   return store_at(std::move(cache), tuning_folder_of_cache());
@@ -61,12 +54,10 @@ struct Found {
   TuningFolder folder;
 };
 
-/// Every environment whose hash starts with `prefix`.
-llvm::Expected<std::vector<Found>> read_all(TuningStore& store, llvm::StringRef prefix = {}) {
+llvm::Expected<std::vector<Found>> read_all(TuningStore& store) {
   std::vector<Found> all;
   MINUET_ASSIGN(const std::vector<std::string> environments, as_user_error(store.environments()));
   for (const std::string& environment : environments) {
-    if (llvm::StringRef(environment).take_front(prefix.size()) != prefix) continue;
     MINUET_ASSIGN(TuningFolder folder, as_user_error(store.load(environment)));
     all.push_back({environment, std::move(folder)});
   }
@@ -89,7 +80,7 @@ std::string config_text(const TuningMeasurement& measurement) {
   for (const auto& [name, value] : measurement.config) {
     text += (text.empty() ? "" : " ") + name + "=" + std::to_string(value);
   }
-  return text + (measurement.is_default ? " (default)" : "") + (measurement.migrated ? " (migrated)" : "");
+  return text + (measurement.is_default ? " (default)" : "");
 }
 
 void print_skipped(const TuningFolder& folder) {
@@ -136,56 +127,6 @@ llvm::Error inspect_result(const Arguments& arguments) {
   return bad_input("no result's bucket starts with '{0}' (minuet tune list shows them)", prefix);
 }
 
-/// Puts these, of one environment, into the store, together with what is there already.
-llvm::Error add(TuningStore& store, llvm::ArrayRef<TuningEntry> entries) {
-  return as_user_error(store.publish_joined(entries, merge_entries));
-}
-
-llvm::Error merge_results(const Arguments& arguments) {
-  MINUET_ASSIGN(TuningStore from, named_store(arguments.from, /*make=*/false));
-  MINUET_ASSIGN(const std::vector<Found> all, read_all(from));
-  std::size_t count = 0;
-  for (const Found& found : all) {
-    print_skipped(found.folder);
-    count += found.folder.entries.size();
-  }
-  if (count == 0)
-    return bad_input("'{0}' has no tuning results{1}", arguments.from,
-                     all.empty() ? "" : " that can be read");
-  MINUET_ASSIGN(TuningStore into, named_store(arguments.into, /*make=*/true));
-  for (const Found& found : all) {
-    MINUET_TRY(add(into, found.folder.entries));
-  }
-  llvm::outs() << llvm::formatv("{0} entries merged into {1}\n", count, arguments.into);
-  return llvm::Error::success();
-}
-
-llvm::Error migrate_results(const Arguments& arguments) {
-  const std::string& prefix = arguments.from_environment;
-  MINUET_ASSIGN(TuningStore store, open_store(arguments));
-  MINUET_ASSIGN(const std::vector<Found> all, read_all(store, prefix));
-  if (all.size() != 1) {
-    return bad_input("{0} environments start with '{1}' (minuet tune list shows them)", all.size(), prefix);
-  }
-  const TuningFolder& folder = all.front().folder;
-  print_skipped(folder);
-  MINUET_ASSIGN(const minuet_system_info system, query_system());
-  std::vector<TuningEntry> all_migrated;
-  for (const TuningEntry& entry : folder.entries) {
-    TuningEnvironment target = as_of_this_build(entry.environment);
-    if (*system.nvrtc) target.toolkit = system.nvrtc;
-    if (target == entry.environment) {
-      return bad_input("these results are of this version already: there is nothing to migrate");
-    }
-    std::optional<TuningEntry> migrated = migrate_entry(entry, target);
-    if (migrated) all_migrated.push_back(std::move(*migrated));
-  }
-  MINUET_TRY(add(store, all_migrated));
-  llvm::outs() << llvm::formatv("{0} of {1} entries migrated: measure them again\n", all_migrated.size(),
-                                folder.entries.size());
-  return llvm::Error::success();
-}
-
 }  // namespace
 
 void add_tune_actions(CLI::App& tune, Arguments& arguments) {
@@ -211,14 +152,6 @@ void add_tune_actions(CLI::App& tune, Arguments& arguments) {
   CLI::App& inspect = add("inspect", "Print the entry of a bucket", inspect_result);
   inspect.add_option("ENTRY", arguments.key, "first digits of the bucket's hash")->required();
   add_directory(inspect);
-  CLI::App& merge = add("merge", "Add the results of one folder to those of another", merge_results);
-  merge.add_option("FROM", arguments.from, "folder that is read")->required();
-  merge.add_option("INTO", arguments.into, "folder that is written, made where it is not there")->required();
-  CLI::App& migrate = add("migrate", "Copy results of another version to this one's folder", migrate_results);
-  add_value(migrate, "--from-env", arguments.from_environment, "HASH",
-            "first digits of the environment's hash")
-      ->required();
-  add_directory(migrate);
 }
 
 }  // namespace minuet::tool

@@ -52,15 +52,13 @@ struct Arguments {
   // precompile
   std::vector<std::string> archs;  ///< empty: sm_90a, or as recorded
   std::string requests;
-  std::string time_trace;  ///< folder; empty: none
-  int jobs = 0;            ///< 0: the library decides
+  int jobs = 0;  ///< 0: the library decides
   // cache, tune
   std::string tuning;  ///< folder of tuning results; empty: the cache's
   std::string bundle;
   std::string key;  ///< the start of a kernel's key or name, or of a tuning result's bucket
   std::optional<uint64_t> most_bytes;
   bool to_json = false;
-  std::string from, into, from_environment;
 };
 
 /// A command of the tool.

@@ -13,9 +13,6 @@ Compiles every kernel that the networks may need, for any cloud, in helper progr
 and, with --output, into one bundle an architecture. Needs no GPU and no driver, only NVRTC. Run it again and
 it goes on where it stopped; Ctrl-C leaves bundles with what is done.
 
---time-trace tells where a compile spends its time: every kernel is compiled, whatever is there already, and
-none is kept, neither in the cache folder nor in a bundle.
-
 With --weights the kernels are those of the network with that file: of a head too, whose width the file knows.
 Without, a head has kernels where the network's JSON says how many "classes" it has.
 
@@ -36,8 +33,7 @@ Examples:
   minuet precompile --network minkunet42,sparseresnet21d --arch sm_80,sm_90a,sm_120 --output kernels
   minuet precompile --network minkunet42 --weights W.safetensors --output kernels
   minuet precompile --network minkunet42 --tuned --output kernels
-  minuet precompile --from requests.jsonl --output kernels --json report.json
-  minuet precompile --from requests.jsonl --time-trace traces   # open them in ui.perfetto.dev)";
+  minuet precompile --from requests.jsonl --output kernels --json report.json)";
 
 }  // namespace
 
@@ -55,12 +51,9 @@ void add_precompile(CLI::App& precompile, Arguments& arguments) {
             "a list that MINUET_RECORD made, instead of networks");
   precompile.add_flag("--tuned", arguments.tuned,
                       "what `minuet tune run` found, too: the kernels that it chooses, and the results");
-  add_value(precompile, "--tuning", arguments.tuning, "DIR",
-            "folder of those results, as `minuet tune merge` makes it; default: the cache's");
+  add_value(precompile, "--tuning", arguments.tuning, "DIR", "folder of those results; default: the cache's");
   add_value(precompile, "--output", arguments.output, "DIR",
             "folder for minuet-<arch>.bundle, made if need be");
-  add_value(precompile, "--time-trace", arguments.time_trace, "DIR",
-            "folder for NVRTC's time trace of each kernel, <name>-<arch>.json, made if need be");
   add_count(precompile, "-j,--jobs", arguments.jobs, 1, 1024,
             "helper programs; default: by cores and free memory");
   add_value(precompile, "--json", arguments.json, "FILE", "what was done, as JSON; - for stdout");
@@ -80,15 +73,9 @@ llvm::Error check_precompile(const Arguments& arguments) {
   if (!arguments.requests.empty() && !llvm::sys::fs::exists(arguments.requests)) {
     return bad_input("--from '{0}': there is no such file", arguments.requests);
   }
-  if (!arguments.time_trace.empty() && !arguments.output.empty()) {
-    return bad_input("--time-trace excludes --output: what is compiled with a time trace is not kept");
-  }
   const bool is_tuned = arguments.tuned || !arguments.tuning.empty();
   if (is_tuned && !arguments.requests.empty() && arguments.archs.empty()) {
     return bad_input("--tuned with --from needs --arch, which says whose results to take");
-  }
-  if (is_tuned && !arguments.time_trace.empty()) {
-    return bad_input("--time-trace excludes --tuned: nothing is kept that results could choose");
   }
   if (!arguments.tuning.empty() && !llvm::sys::fs::is_directory(arguments.tuning)) {
     return bad_input("--tuning '{0}' is no folder", arguments.tuning);

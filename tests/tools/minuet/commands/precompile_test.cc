@@ -132,11 +132,6 @@ TEST_F(Precompile, AWrongFlagIsOneSentence) {
       {{"precompile", "--from", network_}, "line 1"},
       {{"precompile", "--output", network_ + "/below"}, "cannot be made"},
       {{"precompile", "--output", network_}, "Not a directory"},
-      {{"precompile", "--time-trace", network_}, "Not a directory"},
-      {{"precompile", "--time-trace", "/proc/traces"}, "cannot be made"},
-      {{"precompile", "--time-trace", "traces\xff"}, "not UTF-8"},
-      {{"precompile", "--time-trace", "traces", "--output", "out"}, "--time-trace excludes --output"},
-      {{"precompile", "--tuned", "--time-trace", "traces"}, "--time-trace excludes --tuned"},
       {{"precompile", "--tuned", "--from", network_}, "--tuned with --from needs --arch"},
       {{"precompile", "--tuning", network_}, "is no folder"},
       {{"precompile", "--tuned"}, "are for sm_90a: `minuet tune run` measures"},
@@ -181,33 +176,6 @@ std::string request_line(const std::string& name, const std::string& function) {
   return R"({"schema":1,"name":")" + name + R"(","arch":"sm_90a","expression":")" + function +
          R"(","least_sm":80,"source":"__global__ void )" + function +
          R"((float* x) { *x *= 2; }","request_key":"00"})" + "\n";
-}
-
-TEST_F(Precompile, R32_TimeTraceIsWrittenAndNeverCached) {
-  const std::string list =
-      folder_->file("few.jsonl", request_line("double/it", "f") + request_line("double it", "g"));
-  const std::string traces = folder_->path("made/traces"), cache = folder_->path("traced");
-  const auto compile = [&](const Words& more) {
-    const Finished finished = minuet(
-        {"precompile", "--from", list, "--arch", "sm_80,sm_90a", "--cache", cache, "--json", "-"}, more);
-    EXPECT_EQ(finished.code, 0) << finished.err;
-    return *json_of(finished.out).getInteger("compiled");
-  };
-  EXPECT_EQ(compile({"--time-trace", traces, "-j", "2"}), 4);
-  std::vector<std::string> files;
-  std::error_code error;
-  for (llvm::sys::fs::directory_iterator file(traces, error), end; file != end; file.increment(error)) {
-    files.push_back(file->path());
-    EXPECT_GT(json_in(file->path()).getArray("traceEvents")->size(), 1u) << file->path();
-  }
-  EXPECT_THAT(files, testing::UnorderedElementsAre(
-                         traces + "/double_it-sm_80.json", traces + "/double_it-sm_90a.json",
-                         testing::MatchesRegex(".*/double_it-sm_80-[0-9a-f]{12}.json"),
-                         testing::MatchesRegex(".*/double_it-sm_90a-[0-9a-f]{12}.json")));
-  EXPECT_FALSE(llvm::sys::fs::exists(cache + "/v1/obj")) << "nothing is kept";
-  EXPECT_EQ(compile({}), 4);
-  EXPECT_EQ(compile({}), 0);
-  EXPECT_EQ(compile({"--time-trace", traces}), 4) << "nothing is found, and old traces are written over";
 }
 
 TEST_F(Precompile, R23_APtxBundleIsListedVerifiedAndExtracted) {

@@ -1,0 +1,19 @@
+// One line for each family of ops that the CPU device runs. A test may link a table of its own in this one's
+// place.
+#include "codegen/choose/ops/pooling.h"
+#include "runtime/cpu/ops.h"
+#include "runtime/cpu/ops/convolution.h"
+#include "runtime/cpu/ops/pooling.h"
+
+namespace minuet {
+
+llvm::ArrayRef<CpuFamily> cpu_families() {
+  static const CpuFamily families[] = {
+      {GmasChoice::kKind, make_gmas_op},
+      {FusedChoice::kKind, make_fused_op},
+      {PoolChoice::kKind, make_pooling_op},
+  };
+  return families;
+}
+
+}  // namespace minuet

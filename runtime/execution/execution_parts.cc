@@ -1,0 +1,118 @@
+// What an execution keeps in its memory, part by part.
+#include <algorithm>
+
+#include "runtime/execution/execution.h"
+
+namespace minuet {
+
+/// The order of the parts is the order in which they lie.
+void Execution::add_memory() {
+  const Owner work = options_.queue ? Owner::QueueScratch : Owner::Arena;
+  memory_.add({Phase::Maps, Phase::Run}, Owner::Arena, [this](Placement& parts) { place_kept(parts); });
+  memory_.add({Phase::Maps, Phase::Views}, Owner::Arena, [this](Placement& parts) {
+    if (cloud_) cloud_->place_workspace(parts);
+  });
+  memory_.add({Phase::Views, Phase::Views}, work, [this](Placement& parts) {
+    for (const Work& work : works_) work.work->place_workspace(parts);
+    views_->place_workspace(parts);
+  });
+  memory_.add({Phase::Run, Phase::Run}, work, [this](Placement& parts) {
+    place_storages(parts);
+    for (const Work& work : works_) work.work->place_buffers(parts);
+  });
+  memory_.add({Phase::Views, Phase::Run}, Owner::Arena, [this](Placement& parts) {
+    for (const Work& work : works_) work.work->place_tables(parts, cloud_ ? cloud_->identity() : nullptr);
+    views_->place_views(parts);
+  });
+}
+
+void Execution::place_kept(Placement& parts) {
+  for (const Work& work : works_) work.work->place_fixed(parts);
+  engine_workspace_ = parts.take<char>(engine_->workspace_bytes());
+  if (!options_.queue) engine_scratch_ = parts.take<char>(engine_->scratch_bytes());
+  if (cloud_) {
+    cloud_->place(parts);
+    overflow_ = cloud_->layer_words();
+  } else {
+    overflow_ = parts.take<u32>(layer_count());
+  }
+}
+
+/// Puts each storage on top of those that lie below it. Tensors of the caller that are used in place have no
+/// memory.
+void Execution::place_storages(Placement& parts) {
+  const i64 element = dtype_bytes(program_.dtype);
+  i64 bytes = 0;
+  for (const i32 number : program_.stack) {
+    const StorageSpec& storage = program_.storages[number];
+    const Level& level = levels_[storage.level];
+    i64 begin = kSharesMemory ? 0 : bytes;
+    for (const i32 below : storage.below) begin = std::max(begin, tops_[below]);
+    Placement part = parts.from(begin);
+    storages_[number] = program_.takes_maps && !level.source_row
+                            ? nullptr
+                            : part.take<char>(level.rows * storage.ld * element);
+    tops_[number] = begin + part.bytes();
+    bytes = std::max(bytes, tops_[number]);
+  }
+  parts.skip(bytes);
+}
+
+/// Makes room in the arena for what was measured. A failure leaves nothing placed, so that the next prepare
+/// begins anew.
+llvm::Error Execution::reserve(i64 slack, bool& idle) {
+  if (memory_.fits()) return llvm::Error::success();
+  llvm::Error error = memory_.grow(*engine_, slack, idle);
+  if (!error) error = fill_arena();
+  if (!error) return error;
+  memory_.displace();
+  if (cloud_) cloud_->set_capacity(0);
+  return error;
+}
+
+llvm::Error Execution::fill_arena() {
+  overflow_mark_ = 0;
+  MINUET_TRY(engine_->set_workspace(engine_workspace_));
+  return cloud_ ? cloud_->fill(*loaded_->device) : llvm::Error::success();
+}
+
+/// Makes room for `count` coordinates; an arena that grows takes some slack for the next, larger cloud.
+llvm::Error Execution::ensure_capacity(i64 count, bool& idle) {
+  const i64 capacity = cloud_->capacity();
+  if (count <= capacity && memory_.is_placed()) return llvm::Error::success();
+  const bool exact = capacity == 0 || options_.workspace;
+  if (count > capacity) {
+    cloud_->set_capacity(exact ? count : std::min(count + slack_of(count), cloud_->most_coordinates()));
+  }
+  memory_.displace();
+  memory_.measure_capacity();
+  return reserve(0, idle);
+}
+
+/// The arena must have room for what was measured.
+llvm::Error Execution::place_cloud(bool idle) {
+  MINUET_TRY(memory_.take_queue_blocks(engine_->scratch_bytes()));
+  if (options_.queue) engine_scratch_ = memory_.queue_engine_scratch();
+  memory_.place_cloud(idle);
+  return llvm::Error::success();
+}
+
+/// Where graphs hold runs for what is prepared, they go on to read its memory: what is prepared next gets
+/// other memory.
+llvm::Error Execution::keep_captured() {
+  if (!captured_.holds_prepared()) return llvm::Error::success();
+  if (options_.workspace) {
+    return make_error(
+        StatusCode::FailedPrecondition,
+        "a graph holds runs for what is prepared in the caller's workspace: release the captures "
+        "once it is replayed no more");
+  }
+  RunMemory memory = memory_.retire();
+  memory.maps = std::move(given_);
+  captured_.keep(std::move(memory));
+  return llvm::Error::success();
+}
+
+void Execution::release_captures() { captured_.release(); }
+
+}  // namespace minuet

@@ -1,0 +1,15 @@
+// One line for each family of ops that has parameters. A test may link a table of its own in this one's
+// place.
+#include "runtime/weights/weight_image.h"
+
+namespace minuet {
+
+llvm::ArrayRef<ImagesOfFamily> images_of_families() {
+  static const ImagesOfFamily families[] = {
+      {GmasChoice::kKind, gmas_images},
+      {FusedChoice::kKind, fused_images},
+  };
+  return families;
+}
+
+}  // namespace minuet
