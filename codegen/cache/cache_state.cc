@@ -41,7 +41,7 @@ std::shared_ptr<const Binary> CacheState::find_landed(const std::string& key) {
   return *binary;
 }
 
-void CacheState::forget(const std::string& key) {
+void CacheState::invalidate(const std::string& key) {
   State& known = state_.get();
   const std::lock_guard<std::mutex> lock(known.mutex);
   known.flights.erase(key);

@@ -56,7 +56,7 @@ class CacheState {
   /// The flight of a key. `ours`: the caller has to land it, through `promise`. So it is, too, where
   /// `refused` is given and the flight has landed with that or with a failure.
   Flight claim(const std::string& key, const Binary* refused, std::promise<Outcome>& promise, bool& ours);
-  void forget(const std::string& key);
+  void invalidate(const std::string& key);
   /// What has landed under the key, counted as a hit; null where nothing has, or a failure.
   std::shared_ptr<const Binary> find_landed(const std::string& key);
 

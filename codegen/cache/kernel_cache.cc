@@ -113,10 +113,10 @@ void KernelCache::land(const std::string& key, std::promise<Outcome>& promise, K
     const StatusError* const failure = std::get_if<StatusError>(&outcome);
     const bool is_kept =
         failure == nullptr ? keep != Keep::Nothing : keep == Keep::All && !is_passing(*failure);
-    if (!is_kept) state_.forget(key);
+    if (!is_kept) state_.invalidate(key);
     promise.set_value(std::move(outcome));
   } catch (...) {
-    state_.forget(key);
+    state_.invalidate(key);
     promise.set_exception(std::current_exception());
   }
 }

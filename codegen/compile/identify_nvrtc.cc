@@ -61,7 +61,7 @@ llvm::Expected<NvrtcInfo> ask_helper(const std::string& program, const HelperJob
 /// A failure is for those who wait for it now, and then forgotten.
 void land(Identified& known, const std::string& question, std::promise<Told>& promise,
           llvm::function_ref<llvm::Expected<NvrtcInfo>()> ask) {
-  const auto forget = [&] {
+  const auto invalidate = [&] {
     const std::lock_guard<std::mutex> lock(known.mutex);
     known.told.erase(question);
   };
@@ -69,10 +69,10 @@ void land(Identified& known, const std::string& question, std::promise<Told>& pr
     llvm::Expected<NvrtcInfo> info = ask();
     if (info) return promise.set_value(std::move(*info));
     StatusError failure = take_status(info.takeError());
-    forget();
+    invalidate();
     promise.set_value(std::move(failure));
   } catch (...) {
-    forget();
+    invalidate();
     promise.set_exception(std::current_exception());
   }
 }

@@ -85,7 +85,7 @@ llvm::Expected<std::vector<KernelRequest>> read_requests_of(KernelCache& cache,
     for (const std::string& arch : archs) {
       const auto tuned = tuning.find(arch);
       MINUET_ASSIGN(std::vector<KernelRequest> kernels,
-                    requests_ahead(given.plans[i]->residence->plan(), arch,
+                    requests_ahead(given.plans[i]->store->plan(), arch,
                                    tuned == tuning.end() ? std::vector<TuningEntry>() : tuned->second));
       std::move(kernels.begin(), kernels.end(), std::back_inserter(requests));
     }
@@ -212,9 +212,9 @@ minuet_status minuet_plan_compile_async(minuet_plan* plan, const char* arch, min
     MINUET_TRY(check_pointer(plan, "plan"));
     MINUET_ASSIGN(std::string known, read_arch(arch));
     MINUET_TRY(check_pointer(job, "job"));
-    auto work = [residence = plan->residence, known = std::move(known), done,
+    auto work = [store = plan->store, known = std::move(known), done,
                  user](const CancelToken& cancel) -> llvm::Error {
-      llvm::Expected<BinaryList> binaries = residence->compile(known, &cancel);
+      llvm::Expected<BinaryList> binaries = store->compile(known, &cancel);
       StatusError result(StatusCode::Ok, "");
       if (!binaries) result = take_status(annotate(binaries.takeError(), "minuet_plan_compile_async"));
       if (done) {  // last of all: it may destroy the job

@@ -9,7 +9,7 @@
 namespace minuet {
 namespace {
 
-llvm::Error read_capacities(const minuet_execution_options& given, i32 levels, CloudMapOptions& cloud) {
+llvm::Error read_capacities(const minuet_execution_options& given, i32 levels, NetworkMapOptions& cloud) {
   if (!given.level_capacity) {
     if (given.level_count == 0 && given.key_bits == 0) return llvm::Error::success();
     return make_error(StatusCode::InvalidArgument,
@@ -122,7 +122,7 @@ minuet_status in_execution(const char* function, minuet_execution* execution,
   return guarded(function, [&]() -> llvm::Error {
     MINUET_TRY(check_pointer(execution, "execution"));
     MINUET_ASSIGN(const std::unique_lock<std::mutex> lock, take_execution(*execution));
-    MINUET_ASSIGN(const auto entered, enter(execution->execution->queue()));
+    MINUET_ASSIGN(const auto locked, lock_queue(execution->execution->queue()));
     return body(*execution->execution);
   });
 }
@@ -197,11 +197,11 @@ minuet_status minuet_execution_create(minuet_plan* plan, minuet_device* device,
     MINUET_TRY(check_pointer(plan, "plan"));
     MINUET_TRY(check_pointer(device, "device"));
     MINUET_TRY(check_pointer(execution, "execution"));
-    const Program& program = plan->residence->plan().program;
+    const Program& program = plan->store->plan().program;
     MINUET_ASSIGN(const ExecutionOptions given,
                   read_execution_options(options, program.ndim, static_cast<i32>(program.levels.size()),
                                          *device->open->device()));
-    MINUET_ASSIGN(const auto entered, enter(given.queue));
+    MINUET_ASSIGN(const auto locked, lock_queue(given.queue));
     if (program.takes_maps && (given.max_points != 0 || given.cloud.keep_first_duplicate ||
                                given.cloud.has_bounds || given.cloud.has_capacities())) {
       return make_error(StatusCode::InvalidArgument,
@@ -209,8 +209,7 @@ minuet_status minuet_execution_create(minuet_plan* plan, minuet_device* device,
                         "belongs to its coordinate sets");
     }
     const Trace::Span span(device->open->trace(), "run", "create an execution");
-    MINUET_ASSIGN(std::shared_ptr<const LoadedPlan> loaded,
-                  plan->residence->loaded_on(*device->open->device()));
+    MINUET_ASSIGN(std::shared_ptr<const LoadedPlan> loaded, plan->store->loaded_on(*device->open->device()));
     MINUET_ASSIGN(std::unique_ptr<Execution> made, Execution::create(std::move(loaded), given));
     made->set_trace(device->open->trace());
     *execution = new minuet_execution{device->open, std::move(made), {}};
@@ -258,8 +257,8 @@ minuet_status minuet_execution_query_cloud(minuet_execution* execution, const ui
     MINUET_TRY(check_pointer(counts, "counts"));
     MINUET_TRY(check_answers("status", status, sizeof(*status), "counts", counts, sizeof(*counts)));
     MINUET_TRY(check_has_capacities(own));
-    *status = own.cloud()->status();
-    *counts = own.cloud()->counts();
+    *status = own.network_maps()->status();
+    *counts = own.network_maps()->counts();
     return llvm::Error::success();
   });
 }
@@ -332,7 +331,7 @@ minuet_status minuet_executions_prepare_maps(minuet_execution* const* executions
       owns.push_back(executions[i]->execution.get());
       given.push_back(maps[i]->map);
     }
-    MINUET_ASSIGN(const auto entered, enter(queue));
+    MINUET_ASSIGN(const auto locked, lock_queue(queue));
     for (Execution* const own : owns) MINUET_TRY(own->check_takes(/*maps=*/true));
     for (Execution* const own : owns) MINUET_TRY(own->invalidate(/*for_maps=*/true));
     const NvtxRange range("prepare");

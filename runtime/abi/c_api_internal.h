@@ -39,7 +39,7 @@ struct minuet_kernel_map {
   std::shared_ptr<minuet::KernelMap> map;
 };
 struct minuet_plan {
-  std::shared_ptr<minuet::PlanResidence> residence;  // a job in the background may hold it longer
+  std::shared_ptr<minuet::PlanStore> store;  // a job in the background may hold it longer
   std::vector<minuet::ParameterName> parameters;
 };
 struct minuet_job {
@@ -145,7 +145,7 @@ llvm::Expected<i32> read_ndim(int32_t ndim);
 llvm::Expected<std::string> read_arch(const char* arch, const std::string& name = "arch");
 
 /// One call at a time: the queue, which may be null, is the caller's until the lock goes.
-llvm::Expected<QueueCall> enter(const std::shared_ptr<Queue>& queue);
+llvm::Expected<QueueCall> lock_queue(const std::shared_ptr<Queue>& queue);
 
 /// Of options, which begin with struct_size and ext; of info structs, which begin with struct_size. Both are
 /// for read_options and write_info.

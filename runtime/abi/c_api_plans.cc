@@ -221,7 +221,7 @@ llvm::Error check_create(const minuet_context* context, const void* options, min
 
 minuet_plan* make_plan(std::shared_ptr<const Plan> plan, const Context& context) {
   std::vector<ParameterName> parameters = parameters_of(*plan);
-  return new minuet_plan{std::make_shared<PlanResidence>(std::move(plan), context.cache()),
+  return new minuet_plan{std::make_shared<PlanStore>(std::move(plan), context.cache()),
                          std::move(parameters)};
 }
 
@@ -310,9 +310,9 @@ minuet_status minuet_plan_compile(minuet_plan* plan, const char* arch, minuet_ke
   return guarded("minuet_plan_compile", [&]() -> llvm::Error {
     MINUET_TRY(check_pointer(plan, "plan"));
     MINUET_ASSIGN(const std::string known, read_arch(arch));
-    const KernelCache& cache = plan->residence->cache();
+    const KernelCache& cache = plan->store->cache();
     const std::size_t first_event = cache.events().size();  // what was there before came from memory
-    MINUET_ASSIGN(const BinaryList binaries, plan->residence->compile(known));
+    MINUET_ASSIGN(const BinaryList binaries, plan->store->compile(known));
     visit_kernels(binaries, cache.events(), first_event, visit, user);
     return llvm::Error::success();
   });
@@ -323,14 +323,14 @@ minuet_status minuet_plan_load(minuet_plan* plan, minuet_device* device) {
     MINUET_TRY(check_pointer(plan, "plan"));
     MINUET_TRY(check_pointer(device, "device"));
     const Trace::Span span(device->open->trace(), "plan", "load onto the device");
-    return plan->residence->load(device->open->device());
+    return plan->store->load(device->open->device());
   });
 }
 
 minuet_status minuet_plan_query(minuet_plan* plan, minuet_plan_info* info) {
   return guarded("minuet_plan_query", [&]() -> llvm::Error {
     MINUET_TRY(check_pointer(plan, "plan"));
-    const Program& program = plan->residence->plan().program;
+    const Program& program = plan->store->plan().program;
     minuet_plan_info answer{};
     answer.name = program.name.c_str();
     answer.dtype = static_cast<minuet_dtype>(program.dtype);
@@ -345,7 +345,7 @@ minuet_status minuet_plan_query(minuet_plan* plan, minuet_plan_info* info) {
     answer.maps = program.takes_maps ? static_cast<int32_t>(program.maps.size()) : 0;
     answer.missing_head = program.is_head_missing ? 1 : 0;
     answer.parameter_tensors = static_cast<int32_t>(plan->parameters.size());
-    answer.parameters = plan->residence->plan().parameter_count();
+    answer.parameters = plan->store->plan().parameter_count();
     return write_info(answer, info);
   });
 }
@@ -376,8 +376,7 @@ minuet_status minuet_plan_workspace_bytes(minuet_plan* plan, minuet_device* devi
       return make_error(StatusCode::InvalidArgument, "max_neighbours is {0}; a voxel has itself at least",
                         max_neighbours);
     }
-    MINUET_ASSIGN(std::shared_ptr<const LoadedPlan> loaded,
-                  plan->residence->loaded_on(*device->open->device()));
+    MINUET_ASSIGN(std::shared_ptr<const LoadedPlan> loaded, plan->store->loaded_on(*device->open->device()));
     MINUET_ASSIGN(*bytes, Execution::workspace_bound(std::move(loaded), max_points, max_neighbours));
     return llvm::Error::success();
   });

@@ -55,8 +55,8 @@ llvm::Expected<std::shared_ptr<Queue>> read_queue(const minuet_queue* queue, con
   return queue->queue;
 }
 
-llvm::Expected<QueueCall> enter(const std::shared_ptr<Queue>& queue) {
-  return queue ? queue->enter() : QueueCall();
+llvm::Expected<QueueCall> lock_queue(const std::shared_ptr<Queue>& queue) {
+  return queue ? queue->lock() : QueueCall();
 }
 
 }  // namespace minuet
@@ -90,7 +90,7 @@ minuet_status minuet_coordinates_create(minuet_device* device, const minuet_coor
     MINUET_ASSIGN(set_options.queue, read_queue(given.queue, *device->open->device()));
     // May compile, and call the log callback: with no lock held.
     MINUET_ASSIGN(std::shared_ptr<MapEngines> engines, device->open->map_engines(given.ndim));
-    MINUET_ASSIGN(const auto entered, enter(set_options.queue));
+    MINUET_ASSIGN(const auto locked, lock_queue(set_options.queue));
     MINUET_ASSIGN(std::shared_ptr<CoordinateSet> made,
                   CoordinateSet::create(std::move(engines), set_options, coordinates, count, stream));
     *set = new minuet_coordinates{std::move(made)};
@@ -105,7 +105,7 @@ minuet_status minuet_coordinates_downsample(minuet_coordinates* fine, const int3
     MINUET_TRY(check_pointer(stride, "stride"));
     MINUET_TRY(check_pointer(coarse, "coarse"));
     MINUET_ASSIGN(const AxisArray axes, read_axes(stride, fine->set->engines()->ndim(), "stride"));
-    MINUET_ASSIGN(const auto entered, enter(fine->set->queue()));
+    MINUET_ASSIGN(const auto locked, lock_queue(fine->set->queue()));
     MINUET_ASSIGN(std::shared_ptr<CoordinateSet> made, fine->set->downsample(axes, stream));
     *coarse = new minuet_coordinates{std::move(made)};
     return llvm::Error::success();
@@ -125,7 +125,7 @@ int64_t minuet_coordinates_rows(const minuet_coordinates* set) {
 minuet_status minuet_coordinates_export(minuet_coordinates* set, int32_t* coordinates, void* stream) {
   return guarded("minuet_coordinates_export", [&]() -> llvm::Error {
     MINUET_TRY(check_pointer(set, "set"));
-    MINUET_ASSIGN(const auto entered, enter(set->set->queue()));
+    MINUET_ASSIGN(const auto locked, lock_queue(set->set->queue()));
     MINUET_TRY(set->set->check_stream(stream));
     MINUET_TRY(set->set->make_wanted());
     MINUET_TRY(set->set->count_rows());
@@ -148,7 +148,7 @@ minuet_status minuet_kernel_map_create(minuet_coordinates* input, minuet_coordin
     const i32 ndim = input->set->engines()->ndim();
     MINUET_ASSIGN(const AxisArray kernel_size, read_axes(given.kernel_size, ndim, "kernel_size"));
     MINUET_ASSIGN(const AxisArray dilation, read_axes(given.dilation, ndim, "dilation"));
-    MINUET_ASSIGN(const auto entered, enter(input->set->queue()));
+    MINUET_ASSIGN(const auto locked, lock_queue(input->set->queue()));
     MINUET_ASSIGN(
         std::shared_ptr<KernelMap> made,
         KernelMap::create(input->set, output->set, kernel_size, dilation, given.transposed != 0, stream));
@@ -177,7 +177,7 @@ minuet_status minuet_kernel_map_query_pairs(minuet_kernel_map* map, int64_t* pai
     MINUET_TRY(check_pointer(pairs, "pairs"));
     const KernelMap& own = *map->map;
     // What is known is nobody's call of the queue.
-    MINUET_ASSIGN(const auto entered, enter(own.has_counts() ? nullptr : own.queue()));
+    MINUET_ASSIGN(const auto locked, lock_queue(own.has_counts() ? nullptr : own.queue()));
     MINUET_ASSIGN(*pairs, own.pairs());
     return llvm::Error::success();
   });
@@ -186,7 +186,7 @@ minuet_status minuet_kernel_map_query_pairs(minuet_kernel_map* map, int64_t* pai
 minuet_status minuet_kernel_map_export(minuet_kernel_map* map, int32_t* pairs, void* stream) {
   return guarded("minuet_kernel_map_export", [&]() -> llvm::Error {
     MINUET_TRY(check_pointer(map, "map"));
-    MINUET_ASSIGN(const auto entered, enter(map->map->queue()));
+    MINUET_ASSIGN(const auto locked, lock_queue(map->map->queue()));
     return map->map->export_pairs(pairs, stream);
   });
 }

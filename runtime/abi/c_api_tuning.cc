@@ -150,7 +150,7 @@ minuet_status minuet_tune(minuet_context* context, minuet_plan* plan, minuet_dev
                   shared.tuning_environment_of(device->open->device()->info()));
     const auto start = std::chrono::steady_clock::now();
     MINUET_ASSIGN(const TuneSummary done,
-                  tune_network(plan->residence->shared_plan(), shared.cache(), std::move(environment),
+                  tune_network(plan->store->shared_plan(), shared.cache(), std::move(environment),
                                device->open->device(), store, tune_options(given)));
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
     if (result) {
@@ -187,7 +187,7 @@ minuet_status minuet_plan_visit_tuning(minuet_plan* plan, minuet_tuned_visitor v
   return guarded("minuet_plan_visit_tuning", [&]() -> llvm::Error {
     MINUET_TRY(check_pointer(plan, "plan"));
     MINUET_TRY(check_pointer(reinterpret_cast<const void*>(visit), "visit"));
-    const Plan& own = plan->residence->plan();
+    const Plan& own = plan->store->plan();
     if (!own.tuning) return llvm::Error::success();
     for (const ProgramLayer& layer : own.program.layers) {
       const ConvolutionProblem* const problem = convolution_of(layer);

@@ -61,8 +61,8 @@ llvm::Error CpuEngine::read_back(void* host, const void* source, i64 bytes) {
   return llvm::Error::success();
 }
 
-llvm::Expected<std::shared_ptr<LateWords>> CpuEngine::fetch_late(const i32* source, i64 words) {
-  class Copied final : public LateWords {
+llvm::Expected<std::shared_ptr<DeferredReadback>> CpuEngine::start_readback(const i32* source, i64 words) {
+  class Copied final : public DeferredReadback {
    public:
     explicit Copied(llvm::ArrayRef<i32> words) : words_(words.vec()) {}
     llvm::Expected<llvm::ArrayRef<i32>> wait() override { return llvm::ArrayRef<i32>(words_); }

@@ -77,7 +77,7 @@ MapScratch place_order_scratch(llvm::ArrayRef<ViewRequest> requests, void* works
   MapLimits limits;
   limits.key_bits = 32;
   for (const ViewRequest& request : requests) {
-    if (request.offsets) limits.capacity = std::max(limits.capacity, request.askers().capacity);
+    if (request.offsets) limits.capacity = std::max(limits.capacity, request.output_coords().capacity);
   }
   return limits.capacity > 0 ? place_map_scratch(limits, workspace) : MapScratch();
 }
@@ -88,11 +88,11 @@ void make_view_cpu(ThreadPool& pool, const MapScratch& scratch, const ViewReques
   }
   if (!request.offsets) return;
   const NeighbourView& view = request.view();
-  const i64 queries = *request.askers().count;
+  const i64 queries = *request.output_coords().count;
   const i32 volume = request.map->geometry.volume;
   if (!request.has_masks) make_masks_cpu(pool, queries, volume, view, nullptr);
   order_queries(pool, scratch, queries, *request.offsets, view);
-  order_rows(pool, request.askers(), volume, view);
+  order_rows(pool, request.output_coords(), volume, view);
 }
 
 }  // namespace minuet

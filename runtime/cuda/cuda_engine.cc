@@ -57,10 +57,10 @@ i64 CudaEngine::scratch_bytes() const {
   return bytes;
 }
 
-llvm::Expected<std::shared_ptr<LateWords>> CudaEngine::fetch_late(const i32* source, i64 words) {
-  if (!late_) late_ = std::make_shared<LateSlots>(launcher_->shared_device());
+llvm::Expected<std::shared_ptr<DeferredReadback>> CudaEngine::start_readback(const i32* source, i64 words) {
+  if (!readbacks_) readbacks_ = std::make_shared<ReadbackSlots>(launcher_->shared_device());
   ++launcher_->counters().copies;
-  return late_->fetch(launcher_->stream(), source, words);
+  return readbacks_->fetch(launcher_->stream(), source, words);
 }
 
 llvm::Error CudaEngine::send(void* target, const void* host, i64 bytes) {

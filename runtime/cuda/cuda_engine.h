@@ -5,11 +5,11 @@
 #include <memory>
 
 #include "runtime/cuda/cuda_device.h"
-#include "runtime/cuda/late_words.h"
 #include "runtime/cuda/launcher.h"
 #include "runtime/cuda/map_step.h"
 #include "runtime/cuda/ops.h"
 #include "runtime/cuda/permute_step.h"
+#include "runtime/cuda/readback_slots.h"
 
 namespace minuet {
 
@@ -34,7 +34,7 @@ class CudaEngine final : public Engine {
   llvm::Error read_back(void* host, const void* source, i64 bytes) override {
     return launcher_->read_back(host, source, bytes);
   }
-  llvm::Expected<std::shared_ptr<LateWords>> fetch_late(const i32* source, i64 words) override;
+  llvm::Expected<std::shared_ptr<DeferredReadback>> start_readback(const i32* source, i64 words) override;
   llvm::Error send(void* target, const void* host, i64 bytes) override;
   llvm::Error wait_for_sends() override { return launcher_->wait_for_copy(); }
   llvm::Error wait() override { return launcher_->wait(); }
@@ -70,8 +70,8 @@ class CudaEngine final : public Engine {
   std::unique_ptr<MapStep> map_;
   PermuteStep permute_;
   const CudaEngineOptions options_;
-  std::vector<Family> families_;     // of the ops that were added
-  std::shared_ptr<LateSlots> late_;  // from the first fetch_late() on
+  std::vector<Family> families_;              // of the ops that were added
+  std::shared_ptr<ReadbackSlots> readbacks_;  // from the first start_readback() on
   std::vector<Op> ops_;
 };
 

@@ -12,7 +12,7 @@ ViewJob job_of(const ViewRequest& request) {
   const NeighbourView& view = request.view();
   const IndexedSides& index = request.map->index;
   ViewJob job = {};
-  job.query_count = request.askers().count;
+  job.query_count = request.output_coords().count;
   job.geometry = request.map->geometry;
   job.source = request.row_source();
   if (job.source == RowSource::Table) {
@@ -28,10 +28,10 @@ ViewJob job_of(const ViewRequest& request) {
   job.order = view.order;
   job.ordered_rows = view.ordered_rows;
   job.ordered_masks = view.ordered_masks;
-  job.ordered_stride = request.askers().capacity;
+  job.ordered_stride = request.output_coords().capacity;
   job.block_masks = view.block_masks;
   job.block_orders = view.block_orders;
-  job.query_names = request.askers().caller_row;
+  job.query_names = request.output_coords().caller_row;
   job.row_names = request.others().caller_row;
   job.has_masks = request.has_masks ? 1 : 0;
   job.ranked = request.offsets->ranked;
@@ -100,7 +100,7 @@ llvm::Error MapStep::make_batch(llvm::ArrayRef<ViewRequest> batch, char* workspa
     }
     const ViewJob job = job_of(request);
     params.jobs[params.job_count++] = job;
-    const i64 ordered = request.offsets ? request.askers().capacity : 0;
+    const i64 ordered = request.offsets ? request.output_coords().capacity : 0;
     (job.source == RowSource::Table ? from_tables : looked_up) += ordered;
     if (job.source != RowSource::Table) index = request.map->index;
     if (!job.forward_rows) continue;

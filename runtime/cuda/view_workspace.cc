@@ -21,7 +21,7 @@ std::size_t view_batch(llvm::ArrayRef<ViewRequest> requests) {
     const ViewRequest& request = requests[views];
     const bool looks_up = request.row_source() != RowSource::Table;
     const CellGrids* const own = looks_up ? request.map->index.cells.grids : nullptr;
-    keys += request.askers().capacity;
+    keys += request.output_coords().capacity;
     if (views > 0 && keys > kMostSortedKeys) break;
     if (index && own && own != index) break;
     if (own) index = own;
@@ -31,7 +31,7 @@ std::size_t view_batch(llvm::ArrayRef<ViewRequest> requests) {
 
 i64 ordered_capacity(llvm::ArrayRef<ViewRequest> batch) {
   i64 queries = 0;
-  for (const ViewRequest& request : batch) queries += request.offsets ? request.askers().capacity : 0;
+  for (const ViewRequest& request : batch) queries += request.offsets ? request.output_coords().capacity : 0;
   return queries;
 }
 

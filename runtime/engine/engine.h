@@ -107,13 +107,13 @@ class EngineShare {
   virtual ~EngineShare() = default;
 };
 
-constexpr i64 kMostLateWords = 16;
+constexpr i64 kMostReadbackWords = 16;
 
-/// Words of the device's that are on their way to the host, kMostLateWords at most. Any thread may wait, and
-/// again, which waits no more.
-class LateWords {
+/// Words of the device's that are on their way to the host, kMostReadbackWords at most. Any thread may wait,
+/// and again, which waits no more.
+class DeferredReadback {
  public:
-  virtual ~LateWords() = default;
+  virtual ~DeferredReadback() = default;
   /// They live as long as this does.
   virtual llvm::Expected<llvm::ArrayRef<i32>> wait() = 0;
 };
@@ -146,7 +146,7 @@ class Engine {
   /// `host` is memory from allocate_pinned and stays untouched until the next wait().
   virtual llvm::Error read_back(void* host, const void* source, i64 bytes) = 0;
   /// For whoever waits for them, later and anywhere; not in a capture.
-  virtual llvm::Expected<std::shared_ptr<LateWords>> fetch_late(const i32* source, i64 words) = 0;
+  virtual llvm::Expected<std::shared_ptr<DeferredReadback>> start_readback(const i32* source, i64 words) = 0;
   /// `host` is memory from allocate_pinned and stays untouched until the next wait_for_sends().
   virtual llvm::Error send(void* target, const void* host, i64 bytes) = 0;
   /// Waits where what was sent is still under way.

@@ -153,7 +153,7 @@ struct ViewRequest {
   const OffsetOrder* offsets = nullptr;  // what orders go by: masks, order, and rows and masks by it; or null
 
   const NeighbourView& view() const { return transposed ? map->transposed : *map; }
-  const Coords& askers() const { return transposed ? sources : queries; }
+  const Coords& output_coords() const { return transposed ? sources : queries; }
   const Coords& others() const { return transposed ? queries : sources; }
   /// Where its rows come from: a table where there is one, or one to be transposed.
   RowSource row_source() const {

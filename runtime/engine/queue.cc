@@ -84,7 +84,7 @@ llvm::Error Queue::check_stream(void* stream) const {
                     "the queue's stream, or make what is called without a queue");
 }
 
-llvm::Expected<QueueCall> Queue::enter() {
+llvm::Expected<QueueCall> Queue::lock() {
   QueueCall call{std::unique_lock<std::mutex>(in_call_, std::try_to_lock), {}};
   if (!call.in_call.owns_lock()) {
     return make_error(StatusCode::FailedPrecondition,

@@ -62,7 +62,7 @@ class Queue {
   /// The queue's engine for sets and maps of `ndim` axes; null before the first.
   std::shared_ptr<MapEngine>& map_engine(i32 ndim) { return map_engines_[ndim]; }
   /// The whole of a call; FailedPrecondition beside another thread's.
-  llvm::Expected<QueueCall> enter();
+  llvm::Expected<QueueCall> lock();
   /// Of what any thread may ask while another one calls: that call ends first.
   std::unique_lock<std::mutex> work() { return std::unique_lock<std::mutex>(at_work_); }
 

@@ -39,9 +39,10 @@ llvm::Expected<std::unique_ptr<Execution>> Execution::create_unplaced(
   MINUET_TRY(execution->make_works());
   execution->add_memory();
   if (execution->program_.takes_maps) return execution;
-  execution->cloud_.emplace(execution->program_, options.cloud, *execution->engine_, *execution->views_);
-  MINUET_TRY(execution->cloud_->check_count(options.max_points));
-  for (const i64 rows : options.cloud.level_capacity) MINUET_TRY(execution->cloud_->check_count(rows));
+  execution->network_maps_.emplace(execution->program_, options.cloud, *execution->engine_,
+                                   *execution->views_);
+  MINUET_TRY(execution->network_maps_->check_count(options.max_points));
+  for (const i64 rows : options.cloud.level_capacity) MINUET_TRY(execution->network_maps_->check_count(rows));
   return execution;
 }
 
@@ -52,11 +53,11 @@ llvm::Expected<std::unique_ptr<Execution>> Execution::create(std::shared_ptr<con
   for (const Work& work : made.works_) MINUET_TRY(work.work->allocate_host());
   MINUET_ASSIGN(void* overflow, made.engine_->allocate_pinned(made.layer_count() * kWordBytes));
   made.host_overflow_ = static_cast<u32*>(overflow);
-  if (!made.cloud_) {
+  if (!made.network_maps_) {
     made.memory_.measure_capacity();
     return execution;
   }
-  MINUET_TRY(made.cloud_->allocate_host());
+  MINUET_TRY(made.network_maps_->allocate_host());
   void* const stream = options.queue ? options.queue->stream() : nullptr;
   MINUET_TRY(made.call(stream, Timed::Nothing, [&]() -> llvm::Error {
     if (made.has_capacities()) return made.make_room();
@@ -89,7 +90,7 @@ llvm::Expected<i64> Execution::workspace_bound(std::shared_ptr<const LoadedPlan>
   for (i32 i = 0; i < execution->layer_count(); ++i) {
     MINUET_TRY(execution->bound_layer(i, rows, neighbours));
   }
-  if (execution->cloud_) execution->cloud_->set_capacity(rows);
+  if (execution->network_maps_) execution->network_maps_->set_capacity(rows);
   execution->memory_.measure_capacity();
   execution->memory_.measure_cloud();
   return execution->memory_.arena_bytes();
@@ -170,7 +171,7 @@ llvm::Error Execution::invalidate(bool for_maps) {
 
 llvm::Error Execution::prepare(const i32* coordinates, i64 count, void* stream) {
   if (has_capacities()) return prepare_within(coordinates, nullptr, count, stream);
-  MINUET_TRY(cloud_->check_count(count));
+  MINUET_TRY(network_maps_->check_count(count));
   MINUET_TRY(check_coordinates(coordinates, count));
   MINUET_TRY(call(stream, Timed::Prepare, [&]() -> llvm::Error {
     MINUET_TRY(refuse_capture());
@@ -178,7 +179,7 @@ llvm::Error Execution::prepare(const i32* coordinates, i64 count, void* stream) 
     bool idle = false;
     MINUET_TRY(ensure_capacity(std::max<i64>(count, 1), idle));
     for (bool fits = false; !fits;) {
-      MINUET_TRY(cloud_->build(coordinates, count));
+      MINUET_TRY(network_maps_->build(coordinates, count));
       idle = true;  // build() has waited
       take_cloud(count);
       MINUET_TRY(select_candidates());
@@ -197,19 +198,19 @@ llvm::Error Execution::prepare(const i32* coordinates, i64 count, void* stream) 
 
 void Execution::take_cloud(i64 count) {
   for (std::size_t i = 0; i < levels_.size(); ++i) {
-    const i64 rows = cloud_->rows(static_cast<i32>(i));
-    levels_[i] = {rows,    rows,    cloud_->count(static_cast<i32>(i)), nullptr,
+    const i64 rows = network_maps_->rows(static_cast<i32>(i));
+    levels_[i] = {rows,    rows,    network_maps_->count(static_cast<i32>(i)), nullptr,
                   nullptr, nullptr, program_.levels[i].tensor_stride};
   }
   levels_[0].caller_rows = count;
   take_callers_rows();
-  for (std::size_t i = 0; i < maps_.size(); ++i) maps_[i] = cloud_->map(static_cast<i32>(i));
+  for (std::size_t i = 0; i < maps_.size(); ++i) maps_[i] = network_maps_->map(static_cast<i32>(i));
 }
 
 void Execution::take_callers_rows() {
-  levels_[0].caller_count = cloud_->counts();
-  levels_[0].source_row = cloud_->source_row();
-  levels_[0].row_of = cloud_->row_of();
+  levels_[0].caller_count = network_maps_->counts();
+  levels_[0].source_row = network_maps_->source_row();
+  levels_[0].row_of = network_maps_->row_of();
 }
 
 i64 Execution::most_rows() const {
@@ -220,7 +221,7 @@ i64 Execution::most_rows() const {
 
 /// Of each offset, on the host.
 llvm::Expected<const i32*> Execution::counts_of(i32 map) {
-  if (cloud_) return cloud_->pairs(map);
+  if (network_maps_) return network_maps_->pairs(map);
   if (!given_[map]->has_counts()) ++map_waits_;
   MINUET_ASSIGN(const llvm::ArrayRef<i32> counts, given_[map]->counts());
   return counts.data();
@@ -265,7 +266,7 @@ llvm::Error Execution::select_candidates() {
     if (candidates.empty()) continue;
     const i64 outputs = rows_of(layer.output);
     std::optional<double> density;  // not known of capacity mode's clouds; of the caller's maps after a wait
-    if (cloud_ && !has_capacities() && needs_density(candidates)) {
+    if (network_maps_ && !has_capacities() && needs_density(candidates)) {
       MINUET_ASSIGN(const i64 pairs, pairs_of(layer.map));
       density = static_cast<double>(pairs) / static_cast<double>(std::max<i64>(outputs, 1));
     }
@@ -279,7 +280,7 @@ llvm::Error Execution::select_candidates() {
 /// A cloud begins with words of 0. What was left for earlier maps is told by its mark.
 llvm::Error Execution::begin_overflow() {
   const u32 last = std::exchange(overflow_mark_, 0);
-  if (cloud_) {
+  if (network_maps_) {
     overflow_mark_ = 1;
   } else if (last == 0 || last == ~0u) {
     MINUET_TRY(engine_->fill_words(overflow_, 0, layer_count()));
@@ -303,10 +304,10 @@ llvm::Error Execution::prepare_layers() {
 
 llvm::Error Execution::check_prepared() const {
   if (is_prepared()) return llvm::Error::success();
-  return cloud_ ? make_error(StatusCode::FailedPrecondition,
-                             "no cloud is prepared: call prepare with its coordinates first")
-                : make_error(StatusCode::FailedPrecondition,
-                             "no kernel map is prepared: call prepare_maps first");
+  return network_maps_ ? make_error(StatusCode::FailedPrecondition,
+                                    "no cloud is prepared: call prepare with its coordinates first")
+                       : make_error(StatusCode::FailedPrecondition,
+                                    "no kernel map is prepared: call prepare_maps first");
 }
 
 // ---- run ---------------------------------------------------------------------------------------
@@ -354,8 +355,8 @@ OpRequest Execution::request_of(i32 number) const {
   const i32 input_level = program_.tensors[layer.input].level;
   const i32 output_level = program_.tensors[layer.output].level;
   if (program_.levels[output_level].made_by == number) {
-    request.input_set = &cloud_->coords(input_level);
-    request.made_set = &cloud_->coords(output_level);
+    request.input_set = &network_maps_->coords(input_level);
+    request.made_set = &network_maps_->coords(output_level);
   }
   return request;
 }
@@ -401,7 +402,7 @@ llvm::Error Execution::run_layers(llvm::ArrayRef<Tensor> inputs, const Tensor& o
 }
 
 llvm::Error Execution::output_coordinates(i32* coordinates, void* stream) {
-  if (!cloud_) {
+  if (!network_maps_) {
     return make_error(StatusCode::FailedPrecondition,
                       "the coordinate sets of a single op are the caller's: export them");
   }
@@ -412,11 +413,11 @@ llvm::Error Execution::output_coordinates(i32* coordinates, void* stream) {
     const i32 fields = 1 + program_.ndim;
     if (!levels_[level].row_of) {
       if (has_capacities()) MINUET_TRY(engine_->fill_words(coordinates, 0, levels_[level].rows * fields));
-      return cloud_->unpack(level, coordinates);
+      return network_maps_->unpack(level, coordinates);
     }
-    MINUET_TRY(cloud_->unpack(level, cloud_->coordinates()));
-    return engine_->permute_rows({permute_coordinates_, cloud_->coordinates(), fields, levels_[level].row_of,
-                                  levels_[level].caller_rows, coordinates, fields,
+    MINUET_TRY(network_maps_->unpack(level, network_maps_->coordinates()));
+    return engine_->permute_rows({permute_coordinates_, network_maps_->coordinates(), fields,
+                                  levels_[level].row_of, levels_[level].caller_rows, coordinates, fields,
                                   levels_[level].caller_count});
   });
 }

@@ -17,13 +17,13 @@
 #include "runtime/engine/tensor.h"
 #include "runtime/execution/execution_memory.h"
 #include "runtime/execution/op_work.h"
-#include "runtime/maps/cloud_maps.h"
+#include "runtime/maps/network_maps.h"
 
 namespace minuet {
 
 struct ExecutionOptions {
   i64 max_points = 0;
-  CloudMapOptions cloud;
+  NetworkMapOptions cloud;
   void* workspace = nullptr;  // the caller's arena, or null for one of ours
   i64 workspace_bytes = 0;
   i64 scratch_bytes = 0;         // that a layer's buffers should not pass; 0: by the cloud's size
@@ -63,7 +63,7 @@ class Execution {
   llvm::Error suggest_capacities(double factor, llvm::MutableArrayRef<i64> rows) const;
   /// Of capacity mode's cloud: kStatus... bits; the caller's rows and each level's. Waits.
   llvm::Error read_cloud(void* stream, u32& status, llvm::MutableArrayRef<i32> counts);
-  const CloudMaps* cloud() const { return cloud_ ? &*cloud_ : nullptr; }
+  const NetworkMaps* network_maps() const { return network_maps_ ? &*network_maps_ : nullptr; }
 
   const Plan& plan() const { return *loaded_->plan; }
   bool is_prepared() const { return prepared_ == Prepared::Ready; }
@@ -82,7 +82,7 @@ class Execution {
   };
   const Level& level(i32 level) const { return levels_[level]; }
   /// Of what is prepared.
-  MapMethod map_method() const { return cloud_ ? cloud_->method() : MapMethod::Sorted; }
+  MapMethod map_method() const { return network_maps_ ? network_maps_->method() : MapMethod::Sorted; }
   /// Of a layer's map; 0 before prepare and in capacity mode. Waits where the map is the caller's and nobody
   /// has asked for its pairs yet.
   llvm::Expected<i64> layer_pairs(i32 layer);
@@ -196,7 +196,7 @@ class Execution {
   ExecutionMemory memory_;
   CapturedRuns captured_;
   std::unique_ptr<Engine> engine_;
-  std::optional<CloudMaps> cloud_;  // builds the maps; none where they are the caller's
+  std::optional<NetworkMaps> network_maps_;  // builds the maps; none where they are the caller's
   std::optional<MapViews> views_;
   struct Work {
     const OpFamily* family = nullptr;

@@ -16,8 +16,8 @@ constexpr i64 kLeastRowsOnDevice = 1;  // of coordinates whose count the host do
 /// Capacity mode: reserves all memory that any cloud will need.
 llvm::Error Execution::make_room() {
   const std::vector<i64>& rows = options_.cloud.level_capacity;
-  cloud_->set_capacity(*std::max_element(rows.begin(), rows.end()));
-  MINUET_TRY(cloud_->find_limits());
+  network_maps_->set_capacity(*std::max_element(rows.begin(), rows.end()));
+  MINUET_TRY(network_maps_->find_limits());
   memory_.measure_capacity();
   bool idle = false;
   MINUET_TRY(reserve(0, idle));
@@ -36,12 +36,12 @@ llvm::Error Execution::make_room() {
 void Execution::take_capacities() {
   const std::vector<i64>& rows = options_.cloud.level_capacity;
   for (std::size_t i = 0; i < levels_.size(); ++i) {
-    levels_[i] = {rows[i], rows[i], cloud_->count(static_cast<i32>(i)), nullptr,
+    levels_[i] = {rows[i], rows[i], network_maps_->count(static_cast<i32>(i)), nullptr,
                   nullptr, nullptr, program_.levels[i].tensor_stride};
   }
   take_callers_rows();
   for (std::size_t i = 0; i < maps_.size(); ++i) {
-    maps_[i] = cloud_->map(static_cast<i32>(i));
+    maps_[i] = network_maps_->map(static_cast<i32>(i));
     maps_[i].sources = rows[program_.maps[i].fine];
     maps_[i].queries = rows[program_.maps[i].coarse];
   }
@@ -73,7 +73,7 @@ llvm::Error Execution::prepare_within(const i32* coordinates, const i32* given_c
   MINUET_TRY(check_coordinates(coordinates, given_count ? kLeastRowsOnDevice : most));
   if (given_count) MINUET_TRY(check_count_on_device(given_count));
   MINUET_TRY(call(stream, Timed::Prepare, [&]() -> llvm::Error {
-    MINUET_TRY(cloud_->enqueue(coordinates, given_count, given_count ? capacity : most));
+    MINUET_TRY(network_maps_->enqueue(coordinates, given_count, given_count ? capacity : most));
     MINUET_TRY(add_work());
     memory_.place_cloud(/*idle=*/false);  // where make_room() placed them
     MINUET_TRY(prepare_layers());
@@ -85,7 +85,7 @@ llvm::Error Execution::prepare_within(const i32* coordinates, const i32* given_c
 
 llvm::Error Execution::suggest_capacities(double factor, llvm::MutableArrayRef<i64> rows) const {
   MINUET_TRY(check_prepared());
-  if (!cloud_ || has_capacities()) {
+  if (!network_maps_ || has_capacities()) {
     return make_error(StatusCode::FailedPrecondition,
                       "capacities are suggested by a network's execution in exact mode, after a prepare");
   }
@@ -101,7 +101,7 @@ llvm::Error Execution::suggest_capacities(double factor, llvm::MutableArrayRef<i
   for (std::size_t i = 0; i < levels_.size(); ++i) {
     const double wanted = factor * static_cast<double>(std::max(levels_[i].rows, levels_[i].caller_rows));
     const i64 steps = static_cast<i64>(std::ceil(wanted / kCapacityStep));
-    rows[i] = std::clamp<i64>(steps * kCapacityStep, kCapacityStep, cloud_->most_coordinates());
+    rows[i] = std::clamp<i64>(steps * kCapacityStep, kCapacityStep, network_maps_->most_coordinates());
   }
   return llvm::Error::success();
 }
@@ -110,7 +110,7 @@ llvm::Error Execution::read_cloud(void* stream, u32& status, llvm::MutableArrayR
   // A graph's replays go on after a refused prepare, and the words are those of its last cloud.
   const bool has_words = has_capacities() && prepared_ != Prepared::Nothing;
   if (!has_words) MINUET_TRY(check_prepared());
-  return call(stream, Timed::Nothing, [&] { return cloud_->read_state(status, counts); });
+  return call(stream, Timed::Nothing, [&] { return network_maps_->read_state(status, counts); });
 }
 
 }  // namespace minuet

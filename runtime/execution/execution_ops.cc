@@ -66,14 +66,14 @@ MapUse Execution::map_use(i32 number) const {
   const MapSpec& spec = program_.maps[layer.map];
   MapUse use{layer.map, layer.is_transposed(), maps_[layer.map], coords_of(spec.fine),
              coords_of(spec.coarse)};
-  if (!cloud_ && options_.queue) use.keeper = given_[layer.map].get();
+  if (!network_maps_ && options_.queue) use.owner = given_[layer.map].get();
   return use;
 }
 
 /// The caller's map, as far as a candidate reads it in this form.
 llvm::Error Execution::take_map(i32 number, ViewForm form) {
   const ProgramLayer& layer = program_.layers[number];
-  if (cloud_ || layer.map < 0) return llvm::Error::success();
+  if (network_maps_ || layer.map < 0) return llvm::Error::success();
   const KernelMap& given = *given_[layer.map];
   if (form == ViewForm::Pairs) {
     MINUET_TRY(given.find_pairs());

@@ -10,7 +10,7 @@ void Execution::add_memory() {
   const Owner work = options_.queue ? Owner::QueueScratch : Owner::Arena;
   memory_.add({Phase::Maps, Phase::Run}, Owner::Arena, [this](Placement& parts) { place_kept(parts); });
   memory_.add({Phase::Maps, Phase::Views}, Owner::Arena, [this](Placement& parts) {
-    if (cloud_) cloud_->place_workspace(parts);
+    if (network_maps_) network_maps_->place_workspace(parts);
   });
   memory_.add({Phase::Views, Phase::Views}, work, [this](Placement& parts) {
     for (const Work& work : works_) work.work->place_workspace(parts);
@@ -21,7 +21,8 @@ void Execution::add_memory() {
     for (const Work& work : works_) work.work->place_buffers(parts);
   });
   memory_.add({Phase::Views, Phase::Run}, Owner::Arena, [this](Placement& parts) {
-    for (const Work& work : works_) work.work->place_tables(parts, cloud_ ? cloud_->identity() : nullptr);
+    for (const Work& work : works_)
+      work.work->place_tables(parts, network_maps_ ? network_maps_->identity() : nullptr);
     views_->place_views(parts);
   });
 }
@@ -30,9 +31,9 @@ void Execution::place_kept(Placement& parts) {
   for (const Work& work : works_) work.work->place_fixed(parts);
   engine_workspace_ = parts.take<char>(engine_->workspace_bytes());
   if (!options_.queue) engine_scratch_ = parts.take<char>(engine_->scratch_bytes());
-  if (cloud_) {
-    cloud_->place(parts);
-    overflow_ = cloud_->layer_words();
+  if (network_maps_) {
+    network_maps_->place(parts);
+    overflow_ = network_maps_->layer_words();
   } else {
     overflow_ = parts.take<u32>(layer_count());
   }
@@ -66,23 +67,24 @@ llvm::Error Execution::reserve(i64 slack, bool& idle) {
   if (!error) error = fill_arena();
   if (!error) return error;
   memory_.displace();
-  if (cloud_) cloud_->set_capacity(0);
+  if (network_maps_) network_maps_->set_capacity(0);
   return error;
 }
 
 llvm::Error Execution::fill_arena() {
   overflow_mark_ = 0;
   MINUET_TRY(engine_->set_workspace(engine_workspace_));
-  return cloud_ ? cloud_->fill(*loaded_->device) : llvm::Error::success();
+  return network_maps_ ? network_maps_->fill(*loaded_->device) : llvm::Error::success();
 }
 
 /// Makes room for `count` coordinates; an arena that grows takes some slack for the next, larger cloud.
 llvm::Error Execution::ensure_capacity(i64 count, bool& idle) {
-  const i64 capacity = cloud_->capacity();
+  const i64 capacity = network_maps_->capacity();
   if (count <= capacity && memory_.is_placed()) return llvm::Error::success();
   const bool exact = capacity == 0 || options_.workspace;
   if (count > capacity) {
-    cloud_->set_capacity(exact ? count : std::min(count + slack_of(count), cloud_->most_coordinates()));
+    network_maps_->set_capacity(exact ? count
+                                      : std::min(count + slack_of(count), network_maps_->most_coordinates()));
   }
   memory_.displace();
   memory_.measure_capacity();

@@ -41,8 +41,9 @@ llvm::Error Execution::check_count_on_device(const i32* count) const {
   const MemoryRows given = memory_of(count, sizeof(i32));
   MINUET_TRY(check_outside_workspace("count", count, sizeof(i32)));
   const i64 words = 1 + static_cast<i64>(levels_.size());
-  const bool is_own = overlap(given, memory_of(cloud_->counts(), words * static_cast<i64>(sizeof(i32)))) ||
-                      overlap(given, memory_of(cloud_->status(), sizeof(u32)));
+  const bool is_own =
+      overlap(given, memory_of(network_maps_->counts(), words * static_cast<i64>(sizeof(i32)))) ||
+      overlap(given, memory_of(network_maps_->status(), sizeof(u32)));
   return is_own ? overlap_error("the cloud's status and counts", "count") : llvm::Error::success();
 }
 

@@ -8,7 +8,7 @@ namespace {
 
 constexpr i64 kCommonPeriod = 64;  // strides that divide it need no new layout
 
-static_assert(kMostIndexedLevels <= kMostLateWords, "a status, and a count of each coarser set");
+static_assert(kMostIndexedLevels <= kMostReadbackWords, "a status, and a count of each coarser set");
 
 /// True where flooring a key of this period to `stride` floors the coordinate and stays inside its guard.
 bool strides_fit(const i64* period, const AxisArray& stride, i32 ndim) {
@@ -172,9 +172,9 @@ llvm::Error CoordinateSet::take_report(llvm::ArrayRef<i32> report) const {
   return llvm::Error::success();
 }
 
-std::shared_ptr<LateWords> CoordinateSet::late_report() const {
+std::shared_ptr<DeferredReadback> CoordinateSet::deferred_report() const {
   const std::lock_guard<std::mutex> lock(counting_);
-  return late_;
+  return deferred_;
 }
 
 bool CoordinateSet::is_made() const {
@@ -187,20 +187,20 @@ llvm::Error CoordinateSet::count_rows() const {
     const std::unique_lock<std::mutex> working = queue_->work();
     MINUET_TRY(make_wanted());
   }
-  const std::shared_ptr<LateWords> late = late_report();
-  if (!late) return llvm::Error::success();
-  MINUET_ASSIGN(const llvm::ArrayRef<i32> report, late->wait());
+  const std::shared_ptr<DeferredReadback> readback = deferred_report();
+  if (!readback) return llvm::Error::success();
+  MINUET_ASSIGN(const llvm::ArrayRef<i32> report, readback->wait());
   const std::lock_guard<std::mutex> lock(counting_);
-  if (!late_) return llvm::Error::success();  // another thread has taken it, and may read it by now
+  if (!deferred_) return llvm::Error::success();  // another thread has taken it, and may read it by now
   MINUET_TRY(take_report(report));
-  late_.reset();
+  deferred_.reset();
   return llvm::Error::success();
 }
 
 Coords CoordinateSet::coords() const {
   const std::lock_guard<std::mutex> lock(counting_);
   Coords known = coords_;
-  if (!finest_ && !late_) known.capacity = rows_;
+  if (!finest_ && !deferred_) known.capacity = rows_;
   return known;
 }
 
@@ -268,7 +268,7 @@ llvm::Expected<bool> CoordinateSet::join_family(CoordinateSet& coarse) const {
                      strides_fit(period_, coarse.tensor_stride_, engines_->ndim());
   if (!joins) return false;
   if (!family.counts.data()) {
-    auto place = [](Placement& parts) { parts.take<i32>(kMostLateWords); };
+    auto place = [](Placement& parts) { parts.take<i32>(kMostReadbackWords); };
     MINUET_ASSIGN(family.counts, allocate_parts(memory_source(), place));
   }
   family.words = words;
@@ -330,10 +330,11 @@ llvm::Error CoordinateSet::make_family(llvm::ArrayRef<std::shared_ptr<const Coor
   build.layout = state_.layout;
   build.coords = own;
   build.status = reinterpret_cast<u32*>(counts);
-  MINUET_TRY((*engine)->fill_words(counts, 0, kMostLateWords));
+  MINUET_TRY((*engine)->fill_words(counts, 0, kMostReadbackWords));
   MINUET_TRY((*engine)->maps().index_sets({build, own.count, index.cells, levels}));
   const i64 reported = 1 + static_cast<i64>(family.wanted.size());
-  MINUET_ASSIGN(const std::shared_ptr<LateWords> late, (*engine)->fetch_late(counts, reported));
+  MINUET_ASSIGN(const std::shared_ptr<DeferredReadback> readback,
+                (*engine)->start_readback(counts, reported));
   family.memory = std::move(memory);
   family.index = index;
   family.wanted.clear();
@@ -341,7 +342,7 @@ llvm::Error CoordinateSet::make_family(llvm::ArrayRef<std::shared_ptr<const Coor
     const CoordinateSet& set = *sets[i];
     set.level_ = static_cast<i32>(i) + 1;
     const std::lock_guard<std::mutex> lock(set.counting_);
-    set.late_ = late;
+    set.deferred_ = readback;
     set.finest_.reset();
   }
   return llvm::Error::success();
@@ -376,7 +377,7 @@ llvm::Expected<std::shared_ptr<CoordinateSet>> CoordinateSet::sort_coarser(
   MINUET_TRY((*engine)->maps().downsample(
       {fine, coarse->state_.layout, coarse->tensor_stride_, coarse->coords_, coarse->state_.status}));
   if (queue_) {
-    MINUET_ASSIGN(coarse->late_, (*engine)->fetch_late(coarse->report_, kBoundsAt));
+    MINUET_ASSIGN(coarse->deferred_, (*engine)->start_readback(coarse->report_, kBoundsAt));
     return coarse;
   }
   MINUET_TRY(coarse->read_report(*engine));

@@ -31,14 +31,14 @@ struct CoordinateSetOptions {
 struct SetFamily {
   std::vector<std::weak_ptr<const CoordinateSet>> wanted;  // until they are made; the caller may drop some
   i64 words = 0;                                           // of the index, of the wanted ones' levels too
-  DeviceMemory counts;                                     // i32 [kMostLateWords] status, rows of each
+  DeviceMemory counts;                                     // i32 [kMostReadbackWords] status, rows of each
   DeviceMemory memory;
   SetIndex index;  // in `memory`, once it is made: no set joins any more
 
   bool is_made() const { return index.layout != nullptr; }
 };
 
-/// A sorted, unique set on a device. Immutable, but that it may be made, and its rows counted, late.
+/// A sorted, unique set on a device. Immutable, but that it may be made, and its rows counted, readback.
 class CoordinateSet : public std::enable_shared_from_this<CoordinateSet> {
  public:
   static llvm::Expected<std::shared_ptr<CoordinateSet>> create(std::shared_ptr<MapEngines> engines,
@@ -98,7 +98,7 @@ class CoordinateSet : public std::enable_shared_from_this<CoordinateSet> {
   llvm::Error read_report(MapEngine& engine);
   llvm::Error take_report(llvm::ArrayRef<i32> report) const;
   /// Null once it is taken.
-  std::shared_ptr<LateWords> late_report() const;
+  std::shared_ptr<DeferredReadback> deferred_report() const;
   /// With room for rows(), or for what is known of them.
   Coords coords() const;
   /// The layout of bounds_.
@@ -121,7 +121,7 @@ class CoordinateSet : public std::enable_shared_from_this<CoordinateSet> {
   mutable std::mutex counting_;        // of the next three; never held while anything waits
   // Of the family, until this one is made. Written under Queue::work() too: either is enough to read it.
   mutable std::shared_ptr<const CoordinateSet> finest_;
-  mutable std::shared_ptr<LateWords> late_;  // the report of a set that is not counted yet
+  mutable std::shared_ptr<DeferredReadback> deferred_;  // the report of a set that is not counted yet
   mutable i64 rows_ = 0;
   i64 caller_rows_ = -1;  // none of a derived set
   DeviceMemory memory_;
@@ -130,7 +130,7 @@ class CoordinateSet : public std::enable_shared_from_this<CoordinateSet> {
   CloudState state_;
   i32* report_ = nullptr;  // [kReportWords] status, points, rows, bounds
   static constexpr i64 kRowsAt = 2, kBoundsAt = 3;
-  i64 rows_at_ = kRowsAt;  // of late_
+  i64 rows_at_ = kRowsAt;  // of deferred_
   static constexpr i64 kReportWords = kBoundsAt + kBoundsWords;
   i32 host_report_[kReportWords] = {};
   i32* source_row_ = nullptr;

@@ -74,21 +74,21 @@ llvm::Error MapViews::add(const MapUse& use, ViewForm form) {
   side.queries = use.queries;
   if (!use.transposed && !is_ordered(form)) return llvm::Error::success();  // the map itself is the view
   if (is_ordered(form)) find_offsets(use.map);
-  if (!use.keeper) {
+  if (!use.owner) {
     ask_for(use.map, side, use.transposed, form);
     return llvm::Error::success();
   }
-  side.shared = use.keeper->find_view(use.transposed, form);
+  side.shared = use.owner->find_view(use.transposed, form);
   if (!side.shared) {
     side.shared = std::make_shared<SharedView>();
     side.shared->transposed = use.transposed;
     side.shared->form = form;
-    MINUET_ASSIGN(side.shared->memory, allocate_parts(use.keeper->queue()->memory(), [&](Placement& parts) {
+    MINUET_ASSIGN(side.shared->memory, allocate_parts(use.owner->queue()->memory(), [&](Placement& parts) {
                     place_view(parts, side, use.transposed, form);
                     place_view_workspace(parts, side, use.transposed, form);
                   }));
     side.shared->view = neighbours(side.view, use.transposed);
-    use.keeper->keep_view(side.shared);
+    use.owner->keep_view(side.shared);
   }
   neighbours(side.view, use.transposed) = side.shared->view;
   if (!side.shared->is_made) ask_for(use.map, side, use.transposed, form);
@@ -184,7 +184,7 @@ llvm::Error MapViews::make_plain_masks() {
     if (!request.transposed || !has_plain_masks(forms_[i])) continue;
     const i32 volume = request.map->geometry.volume;
     MINUET_TRY(engine_.fill_words(mask_counts_, 0, volume));
-    MINUET_TRY(engine_.maps().make_masks(request.askers(), volume, request.view(), mask_counts_));
+    MINUET_TRY(engine_.maps().make_masks(request.output_coords(), volume, request.view(), mask_counts_));
   }
   return llvm::Error::success();
 }

@@ -22,8 +22,8 @@ struct MapUse {
   i32 map = -1;             // -1: the op reads none
   bool transposed = false;  // the direction in which the op reads it
   MapView view;
-  Coords sources, queries;            // the finer side, the coarser one
-  const KernelMap* keeper = nullptr;  // the caller's map, which keeps views for all on its queue; or null
+  Coords sources, queries;           // the finer side, the coarser one
+  const KernelMap* owner = nullptr;  // the caller's map, which keeps views for all on its queue; or null
 };
 
 class MapViews {
@@ -67,7 +67,7 @@ class MapViews {
   struct Side {
     bool used = false;
     bool unmade = false;
-    std::shared_ptr<SharedView> shared;  // the keeper's; null where there is none
+    std::shared_ptr<SharedView> shared;  // the owner's; null where there is none
     MapView view;                        // with the neighbours of this form alone
     bool has_masks = false;              // a cloud's has those of its coarser side
     Coords sources, queries;

@@ -26,7 +26,7 @@ bool is_miss(const StatusError& status) {
 
 // ---- compiled for an architecture ----------------------------------------------------------------------
 
-llvm::Expected<BinaryList> PlanResidence::compile(llvm::StringRef arch, const CancelToken* cancel) {
+llvm::Expected<BinaryList> PlanStore::compile(llvm::StringRef arch, const CancelToken* cancel) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     const auto found = compiled_.find(arch.str());
@@ -48,9 +48,9 @@ llvm::Expected<BinaryList> PlanResidence::compile(llvm::StringRef arch, const Ca
   return binaries;
 }
 
-[[gnu::cold]] llvm::Expected<BinaryList> PlanResidence::compile_untuned(const CompiledPlan& untuned,
-                                                                        StatusError why,
-                                                                        const CancelToken* cancel) {
+[[gnu::cold]] llvm::Expected<BinaryList> PlanStore::compile_untuned(const CompiledPlan& untuned,
+                                                                    StatusError why,
+                                                                    const CancelToken* cancel) {
   const Trace::Span span(cache_->trace(), "plan", "the default in place of tuning results");
   llvm::Expected<BinaryList> found = cache_->get_or_compile_all(untuned.requests(), cancel);
   if (!found) {
@@ -199,7 +199,7 @@ std::vector<KernelRequest> CompiledPlan::requests() const {
 
 // ---- loaded on a device --------------------------------------------------------------------------------
 
-llvm::Error PlanResidence::load(std::shared_ptr<Device> device) {
+llvm::Error PlanStore::load(std::shared_ptr<Device> device) {
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (loaded_.count(device.get())) return llvm::Error::success();
@@ -215,7 +215,7 @@ llvm::Error PlanResidence::load(std::shared_ptr<Device> device) {
   return llvm::Error::success();
 }
 
-llvm::Expected<std::pair<std::string, PlanResidence::Compiled>> PlanResidence::runnable_on(
+llvm::Expected<std::pair<std::string, PlanStore::Compiled>> PlanStore::runnable_on(
     const DeviceInfo& device) const {
   const std::lock_guard<std::mutex> lock(mutex_);
   const std::vector<std::string> archs =
@@ -342,9 +342,9 @@ llvm::Error upload_parameters(LoadedPlan& loaded) {
 
 }  // namespace
 
-llvm::Expected<std::shared_ptr<const Binary>> PlanResidence::reload(const std::string& arch,
-                                                                    const CompiledPlan& compiled,
-                                                                    const Binary& refused) {
+llvm::Expected<std::shared_ptr<const Binary>> PlanStore::reload(const std::string& arch,
+                                                                const CompiledPlan& compiled,
+                                                                const Binary& refused) {
   MINUET_ASSIGN(std::shared_ptr<const Binary> made, cache_->replace(compiled.requests(), refused));
   // For the next device of that architecture: it would be refused there too.
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -354,7 +354,7 @@ llvm::Expected<std::shared_ptr<const Binary>> PlanResidence::reload(const std::s
   return made;
 }
 
-llvm::Expected<std::shared_ptr<const LoadedPlan>> PlanResidence::loaded_on(const Device& device) const {
+llvm::Expected<std::shared_ptr<const LoadedPlan>> PlanStore::loaded_on(const Device& device) const {
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto found = loaded_.find(&device);
   if (found == loaded_.end()) {

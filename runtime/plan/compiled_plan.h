@@ -71,9 +71,9 @@ struct LoadedPlan {
 };
 
 /// Where a plan is compiled for and loaded on. Thread-safe.
-class PlanResidence {
+class PlanStore {
  public:
-  PlanResidence(std::shared_ptr<const Plan> plan, std::shared_ptr<KernelCache> cache)
+  PlanStore(std::shared_ptr<const Plan> plan, std::shared_ptr<KernelCache> cache)
       : plan_(std::move(plan)), cache_(std::move(cache)) {}
   const Plan& plan() const { return *plan_; }
   const std::shared_ptr<const Plan>& shared_plan() const { return plan_; }

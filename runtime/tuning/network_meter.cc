@@ -92,7 +92,7 @@ i64 NetworkMeter::most_points() const {
     if (llvm::Error error = settle(*fallback_, cloud)) {
       return annotate(std::move(error), "cloud " + std::to_string(cloud));
     }
-    keys_.push_back(fallback_->cloud()->key());
+    keys_.push_back(fallback_->network_maps()->key());
     most_rows = std::max(most_rows, fallback_->output_rows());
     std::vector<LayerSize>& sizes = sizes_.emplace_back();
     for (std::size_t i = 0; i < program.layers.size(); ++i) {

@@ -204,16 +204,16 @@ class Index {
   CellIndex index_;
 };
 
-/// Against a map's rows; where `askers` of the finer side ask, against these transposed.
+/// Against a map's rows; where `outputs` of the finer side ask, against these transposed.
 template <class Ordered>
-void expect_order(const Ordered& view, std::vector<i32> rows, i64 askers, i32 volume, i32 name) {
+void expect_order(const Ordered& view, std::vector<i32> rows, i64 outputs, i32 volume, i32 name) {
   i64 queries = static_cast<i64>(rows.size()) / volume;
-  if (askers > 0) {
-    std::vector<i32> transposed(static_cast<std::size_t>(volume * askers), -1);
+  if (outputs > 0) {
+    std::vector<i32> transposed(static_cast<std::size_t>(volume * outputs), -1);
     for (i64 i = 0; i < volume * queries; ++i) {
-      if (rows[i] >= 0) transposed[i / queries * askers + rows[i]] = static_cast<i32>(i % queries);
+      if (rows[i] >= 0) transposed[i / queries * outputs + rows[i]] = static_cast<i32>(i % queries);
     }
-    rows = transposed, queries = askers;
+    rows = transposed, queries = outputs;
   }
   auto expected_rows = poisoned<i32>(view.rows.size()), expected_order = poisoned<i32>(view.order.size());
   auto expected_masks = poisoned<u32>(view.masks.size()),

@@ -39,14 +39,14 @@ class GmasWork final : public OpWork {
  private:
   struct Map {
     bool used = false;
-    bool is_identity = false;  // so that CloudMaps::identity() is both of its tables
+    bool is_identity = false;  // so that NetworkMaps::identity() is both of its tables
     MapView view;
     Coords queries;
     bool finds_positions = false;  // which a cloud's maps lack
     std::shared_ptr<GmasView> own;
-    std::shared_ptr<const GmasView> shown;  // the own one, or one of the keeper's
+    std::shared_ptr<const GmasView> shown;  // the own one, or one of the owner's
     std::shared_ptr<GmasView> unfilled;     // the same, where this prepare makes it
-    const KernelMap* keeper = nullptr;
+    const KernelMap* owner = nullptr;
     i32 filler = -1;  // the layer whose prepare fills the tables for all
     GmasTables tables;
     i64 table_offset = 0;  // of its group tables, in words
@@ -129,7 +129,7 @@ llvm::Error GmasWork::add_map(const OpUse& use) {
   map.view = use.map.view;
   map.queries = use.map.queries;
   map.finds_positions = map.view.positions == nullptr && !spec.is_identity();
-  map.keeper = use.map.keeper;
+  map.owner = use.map.owner;
   const i32 direct = direct_offset(spec.fine == spec.coarse, program_.dtype, map.view.geometry);
   MINUET_ASSIGN(const i32* const counts, use.counts());
   MINUET_TRY(choose_view(map, direct));
@@ -141,8 +141,8 @@ llvm::Error GmasWork::add_map(const OpUse& use) {
 /// own.
 llvm::Error GmasWork::choose_view(Map& map, i32 direct) {
   map.unfilled = map.own;
-  if (map.keeper) {
-    for (const std::shared_ptr<KeptView>& kept : map.keeper->kept_views(GmasChoice::kKind)) {
+  if (map.owner) {
+    for (const std::shared_ptr<KeptView>& kept : map.owner->kept_views(GmasChoice::kKind)) {
       auto view = std::static_pointer_cast<GmasView>(kept);
       if (view->direct_offset != direct || view->grouping != grouping_) continue;
       map.unfilled = view->is_made ? nullptr : view;
@@ -156,12 +156,12 @@ llvm::Error GmasWork::choose_view(Map& map, i32 direct) {
       made.source_table = parts.take<i32>(map.view.geometry.volume * map.view.sources);
       made.query_table = parts.take<i32>(map.view.geometry.volume * map.view.queries);
     };
-    MINUET_ASSIGN(made.memory, allocate_parts(map.keeper->queue()->memory(), place));
+    MINUET_ASSIGN(made.memory, allocate_parts(map.owner->queue()->memory(), place));
   }
   map.unfilled->direct_offset = direct;
   map.unfilled->grouping = grouping_;
   map.shown = map.unfilled;
-  if (map.keeper) map.keeper->kept_views(GmasChoice::kKind).push_back(map.unfilled);
+  if (map.owner) map.owner->kept_views(GmasChoice::kKind).push_back(map.unfilled);
   return llvm::Error::success();
 }
 

@@ -36,16 +36,16 @@ class SomeMap {
     request_ = {&map_, side(sources_, static_cast<i64>(random.below(9))),
                 side(queries_, static_cast<i64>(random.below(9))), seed % 3 == 1};
     NeighbourView& view = request_.transposed ? map_.transposed : map_;
-    const i64 askers = request_.askers().capacity, words = mask_words(geometry_.volume);
-    if (request_.transposed) view.rows = make(geometry_.volume * askers)->as<i32>();
+    const i64 outputs = request_.output_coords().capacity, words = mask_words(geometry_.volume);
+    if (request_.transposed) view.rows = make(geometry_.volume * outputs)->as<i32>();
     if (!is_ordered(seed)) return;
     request_.offsets = &offsets_;
-    view.masks = make(words * askers)->as<u32>();
-    view.order = make(askers)->as<i32>();
-    view.ordered_rows = make(geometry_.volume * askers)->as<i32>();
-    view.ordered_masks = make(words * askers)->as<u32>();
-    view.block_masks = make(words * blocks_of_height(askers, kLeastBlockHeight))->as<u32>();
-    view.block_orders = make(block_order_begin(askers, kBlockHeightCount))->as<i32>();
+    view.masks = make(words * outputs)->as<u32>();
+    view.order = make(outputs)->as<i32>();
+    view.ordered_rows = make(geometry_.volume * outputs)->as<i32>();
+    view.ordered_masks = make(words * outputs)->as<u32>();
+    view.block_masks = make(words * blocks_of_height(outputs, kLeastBlockHeight))->as<u32>();
+    view.block_orders = make(block_order_begin(outputs, kBlockHeightCount))->as<i32>();
   }
   SomeMap(const SomeMap&) = delete;
 
@@ -55,7 +55,7 @@ class SomeMap {
     const NeighbourView& view = request_.view();
     EXPECT_EQ(read_words(device_, view.rows, static_cast<i64>(rows.size())), rows);
     if (request_.offsets) {
-      check_view(device_, rows, geometry_, request_.askers().capacity, request_.view(), ranks);
+      check_view(device_, rows, geometry_, request_.output_coords().capacity, request_.view(), ranks);
     }
   }
 

@@ -72,20 +72,20 @@ class PlanReload : public testing::Test {
     parameters.weight.assign(16 * 16, 1.0f);
     llvm::Expected<std::shared_ptr<const Plan>> plan = Plan::create(problem, parameters);
     ASSERT_TRUE(static_cast<bool>(plan)) << llvm::toString(plan.takeError());
-    residence_ = std::make_unique<PlanResidence>(*plan, cache_);
-    llvm::Expected<BinaryList> binaries = residence_->compile("sm_90a");
+    store_ = std::make_unique<PlanStore>(*plan, cache_);
+    llvm::Expected<BinaryList> binaries = store_->compile("sm_90a");
     ASSERT_TRUE(static_cast<bool>(binaries)) << llvm::toString(binaries.takeError());
     kernels_ = static_cast<int>(binaries->size());
     ASSERT_EQ(compiler_->compiles, kernels_);
   }
   std::string load(std::shared_ptr<RefusingDevice> device) {
-    llvm::Error error = residence_->load(std::move(device));
+    llvm::Error error = store_->load(std::move(device));
     return error ? llvm::toString(std::move(error)) : "";
   }
 
   std::shared_ptr<NumberingCompiler> compiler_ = std::make_shared<NumberingCompiler>();
   std::shared_ptr<KernelCache> cache_ = make_cache("", compiler_);
-  std::unique_ptr<PlanResidence> residence_;
+  std::unique_ptr<PlanStore> store_;
   int kernels_ = 0;
 };
 
@@ -115,7 +115,7 @@ TEST_F(PlanReload, R28_AFailedCompileIsTheErrorOfTheLoad) {
     return make_error(StatusCode::Unavailable, "the compiler went away");
   };
   EXPECT_THAT(load(device), testing::HasSubstr("the compiler went away"));
-  llvm::Expected<std::shared_ptr<const LoadedPlan>> loaded = residence_->loaded_on(*device);
+  llvm::Expected<std::shared_ptr<const LoadedPlan>> loaded = store_->loaded_on(*device);
   ASSERT_FALSE(static_cast<bool>(loaded));
   EXPECT_EQ(take_status(loaded.takeError()).code(), StatusCode::FailedPrecondition);
 }
@@ -127,8 +127,8 @@ TEST_F(PlanReload, R23_ADeviceTakesThePlanOfAnOlderOne) {
     auto device = std::make_shared<RefusingDevice>(device_arch);
     const std::string refusal = load(device);
     if (!refusal.empty()) return refusal;
-    const auto loaded = llvm::cantFail(residence_->loaded_on(*device));
-    const auto wanted = llvm::cantFail(CompiledPlan::create(residence_->plan(), loaded->compiled->arch));
+    const auto loaded = llvm::cantFail(store_->loaded_on(*device));
+    const auto wanted = llvm::cantFail(CompiledPlan::create(store_->plan(), loaded->compiled->arch));
     const std::vector<Candidate>&taken = loaded->compiled->candidates[0], &chosen = wanted->candidates[0];
     EXPECT_EQ(taken.size(), chosen.size());
     for (size_t i = 0; i < std::min(taken.size(), chosen.size()); ++i) {
@@ -140,10 +140,10 @@ TEST_F(PlanReload, R23_ADeviceTakesThePlanOfAnOlderOne) {
     return loaded->compiled->arch;
   };
   EXPECT_THAT(arch_on("sm_86"), testing::HasSubstr("not compiled for arch sm_86, which device fake:0 needs"));
-  llvm::cantFail(residence_->compile("sm_80"));
+  llvm::cantFail(store_->compile("sm_80"));
   EXPECT_EQ(arch_on("sm_86"), "sm_80");
   EXPECT_EQ(arch_on("sm_89"), "sm_80");
-  llvm::cantFail(residence_->compile("sm_86"));
+  llvm::cantFail(store_->compile("sm_86"));
   EXPECT_EQ(arch_on("sm_86"), "sm_86");
   EXPECT_EQ(arch_on("sm_89"), "sm_86");
   EXPECT_EQ(arch_on("sm_80"), "sm_80");

@@ -312,7 +312,7 @@ class TunedWithoutJit : public testing::Test {
     options.warn = warnings_.sink();
     std::shared_ptr<KernelCache> cache =
         llvm::cantFail(KernelCache::create(std::move(options), nullptr, make_environment({})));
-    return PlanResidence(std::move(wanted), std::move(cache)).compile("sm_90a");
+    return PlanStore(std::move(wanted), std::move(cache)).compile("sm_90a");
   }
   static std::shared_ptr<const Plan> make_plan(std::shared_ptr<const TuningSnapshot> tuning,
                                                std::optional<Dataflow> dataflow = {}) {

@@ -1,4 +1,4 @@
-#include "runtime/maps/cloud_maps.h"
+#include "runtime/maps/network_maps.h"
 
 #include <algorithm>
 #include <numeric>
@@ -19,8 +19,8 @@ bool is_made_in_run(const LevelSpec& level) { return level.made_by >= 0; }
 
 }  // namespace
 
-CloudMaps::CloudMaps(const Program& program, const CloudMapOptions& options, Engine& engine,
-                     const MapViews& views)
+NetworkMaps::NetworkMaps(const Program& program, const NetworkMapOptions& options, Engine& engine,
+                         const MapViews& views)
     : program_(program),
       options_(options),
       engine_(engine),
@@ -43,19 +43,19 @@ CloudMaps::CloudMaps(const Program& program, const CloudMapOptions& options, Eng
   if (options.has_capacities() && !options.has_bounds) key_bits_.note(options.key_bits);
 }
 
-llvm::Error CloudMaps::allocate_host() {
+llvm::Error NetworkMaps::allocate_host() {
   MINUET_ASSIGN(void* report, engine_.allocate_pinned(report_words_ * static_cast<i64>(sizeof(i32))));
   host_report_ = static_cast<i32*>(report);
   return llvm::Error::success();
 }
 
-MapLimits CloudMaps::limits(i32 key_bits) const {
+MapLimits NetworkMaps::limits(i32 key_bits) const {
   MapLimits limits{key_bits, capacity_, static_cast<i32>(levels_.size()), static_cast<i32>(maps_.size()), 1};
   for (const MapView& map : maps_) limits.max_volume = std::max(limits.max_volume, map.geometry.volume);
   return limits;
 }
 
-bool CloudMaps::keeps_keys(std::size_t level) const {
+bool NetworkMaps::keeps_keys(std::size_t level) const {
   const i32 number = static_cast<i32>(level);
   return program_.tensors[program_.output].level == number || is_made_in_run(program_.levels[level]) ||
          llvm::any_of(program_.levels, [&](const LevelSpec& other) {
@@ -65,13 +65,13 @@ bool CloudMaps::keeps_keys(std::size_t level) const {
 
 /// Not where an op makes a level: an index holds all levels. In capacity mode only with bounds, for without
 /// them a cloud that does not fit would go unnoticed.
-bool CloudMaps::may_index() const {
+bool NetworkMaps::may_index() const {
   return llvm::none_of(program_.levels, is_made_in_run) &&
          (options_.has_bounds || !options_.has_capacities()) && options_.method == MapMethod::Indexed &&
          engine_.maps().has_cell_index() && levels_.size() <= kMostIndexedLevels;
 }
 
-bool CloudMaps::is_dense(const KeyLayout& layout, i64 most) const {
+bool NetworkMaps::is_dense(const KeyLayout& layout, i64 most) const {
   i64 words = 0;
   for (const LevelSpec& level : program_.levels) {
     words += level_index_words(layout, level.tensor_stride);
@@ -79,15 +79,15 @@ bool CloudMaps::is_dense(const KeyLayout& layout, i64 most) const {
   return words <= most_index_words(most);
 }
 
-i64 CloudMaps::most_coordinates() const {
+i64 NetworkMaps::most_coordinates() const {
   return std::min(kMaxCoordinates, most_map_rows(limits(kMostKeyBits).max_volume));
 }
 
-llvm::Error CloudMaps::check_count(i64 count) const {
+llvm::Error NetworkMaps::check_count(i64 count) const {
   return check_cloud_rows(count, limits(kMostKeyBits).max_volume);
 }
 
-void CloudMaps::place(Placement& parts) {
+void NetworkMaps::place(Placement& parts) {
   report_ = parts.take<i32>(cleared_words());
   const auto word = [&](i64 at) { return report_ ? report_ + at : nullptr; };
   state_ = {reinterpret_cast<u32*>(report_), word(1), word(bounds_at()), parts.take<CloudLayout>(1)};
@@ -106,7 +106,7 @@ void CloudMaps::place(Placement& parts) {
   place_rows(parts, /*looked_up=*/false, /*kept=*/true);
 }
 
-void CloudMaps::place_workspace(Placement& parts) {
+void NetworkMaps::place_workspace(Placement& parts) {
   for (std::size_t i = 0; i < levels_.size(); ++i) {
     if (!keeps_keys(i)) levels_[i].keys = parts.take<u64>(capacity_of(i));
   }
@@ -126,7 +126,7 @@ void CloudMaps::place_workspace(Placement& parts) {
   lay_rows();
 }
 
-void CloudMaps::place_masks(Placement& parts, bool kept) {
+void NetworkMaps::place_masks(Placement& parts, bool kept) {
   for (std::size_t i = 0; i < maps_.size(); ++i) {
     const MapSpec& spec = program_.maps[i];
     if (keeps_rows_[i] == kept && !spec.is_identity())
@@ -134,7 +134,7 @@ void CloudMaps::place_masks(Placement& parts, bool kept) {
   }
 }
 
-void CloudMaps::place_rows(Placement& parts, bool looked_up, bool kept) {
+void NetworkMaps::place_rows(Placement& parts, bool looked_up, bool kept) {
   for (std::size_t i = 0; i < maps_.size(); ++i) {
     const MapSpec& spec = program_.maps[i];
     if (looks_up_[i] != looked_up || keeps_rows_[i] != kept || spec.is_identity()) continue;
@@ -143,7 +143,7 @@ void CloudMaps::place_rows(Placement& parts, bool looked_up, bool kept) {
 }
 
 /// Of an index rows are looked up where only orders are made of them.
-void CloudMaps::lay_rows() {
+void NetworkMaps::lay_rows() {
   for (std::size_t i = 0; i < maps_.size(); ++i) {
     const MapSpec& spec = program_.maps[i];
     maps_[i].rows = indexes_ && looks_up_[i] ? nullptr : map_rows_[i];
@@ -158,13 +158,13 @@ void CloudMaps::lay_rows() {
   }
 }
 
-llvm::Error CloudMaps::fill(Device& device) {
+llvm::Error NetworkMaps::fill(Device& device) {
   std::vector<i32> identity(static_cast<std::size_t>(capacity_));
   std::iota(identity.begin(), identity.end(), 0);
   return device.upload(identity_, identity.data(), capacity_ * static_cast<i64>(sizeof(i32)));
 }
 
-llvm::Error CloudMaps::find_layout(const i32* coordinates, const i32* given_count, i64 most) {
+llvm::Error NetworkMaps::find_layout(const i32* coordinates, const i32* given_count, i64 most) {
   LayoutRequest request;
   request.coordinates = coordinates;
   request.given_count = given_count;
@@ -177,14 +177,14 @@ llvm::Error CloudMaps::find_layout(const i32* coordinates, const i32* given_coun
   return engine_.maps().find_layout(request);
 }
 
-llvm::Expected<KeyLayout> CloudMaps::needed_layout(i64 count) const {
+llvm::Expected<KeyLayout> NetworkMaps::needed_layout(i64 count) const {
   const Bounds bounds = options_.has_bounds ? options_.bounds
                         : count > 0         ? read_bounds(host_report_ + bounds_at())
                                             : Bounds{};
   return make_cloud_layout(program_.ndim, bounds, guard_, period_);
 }
 
-llvm::Error CloudMaps::build(const i32* coordinates, i64 count) {
+llvm::Error NetworkMaps::build(const i32* coordinates, i64 count) {
   if (key_bits_.bits() == 0) {
     if (!options_.has_bounds) {
       MINUET_TRY(engine_.fill_words(report_, 0, report_words_));  // all of it is read back
@@ -206,7 +206,7 @@ llvm::Error CloudMaps::build(const i32* coordinates, i64 count) {
 }
 
 /// For the next cloud, which is taken to be like one of this layout.
-void CloudMaps::note(const KeyLayout& layout, i64 coordinates) {
+void NetworkMaps::note(const KeyLayout& layout, i64 coordinates) {
   key_bits_.note(rounded_key_bits(layout));
   const bool dense = may_index() && is_dense(layout, coordinates);
   dense_clouds_ = dense ? dense_clouds_ + 1 : 0;
@@ -214,14 +214,14 @@ void CloudMaps::note(const KeyLayout& layout, i64 coordinates) {
 }
 
 /// Key bits of the bounds that are declared, where no bits are given; whether clouds get an index.
-llvm::Error CloudMaps::find_limits() {
+llvm::Error NetworkMaps::find_limits() {
   if (key_bits_.bits() != 0) return llvm::Error::success();
   MINUET_ASSIGN(const KeyLayout layout, needed_layout(0));
   note(layout, capacity_);
   return llvm::Error::success();
 }
 
-llvm::Error CloudMaps::enqueue(const i32* coordinates, const i32* given_count, i64 most) {
+llvm::Error NetworkMaps::enqueue(const i32* coordinates, const i32* given_count, i64 most) {
   // In exact mode room is there for capacity_; the work is the cloud's, however large the clouds before it
   // were.
   MapLimits limits = this->limits(key_bits_.bits());
@@ -260,7 +260,7 @@ llvm::Error CloudMaps::enqueue(const i32* coordinates, const i32* given_count, i
   return indexes_ ? search_indexed() : search_sorted();
 }
 
-llvm::Error CloudMaps::build_sorted(const BuildCoordsRequest& build) {
+llvm::Error NetworkMaps::build_sorted(const BuildCoordsRequest& build) {
   MINUET_TRY(engine_.maps().build_coords(build));
   for (std::size_t i = 1; i < levels_.size(); ++i) {
     const LevelSpec& spec = program_.levels[i];
@@ -271,7 +271,7 @@ llvm::Error CloudMaps::build_sorted(const BuildCoordsRequest& build) {
   return llvm::Error::success();
 }
 
-llvm::Error CloudMaps::search_sorted() {
+llvm::Error NetworkMaps::search_sorted() {
   for (std::size_t i = 0; i < maps_.size(); ++i) {
     const MapSpec& spec = program_.maps[i];
     if (spec.is_identity()) continue;
@@ -282,7 +282,7 @@ llvm::Error CloudMaps::search_sorted() {
   return llvm::Error::success();
 }
 
-llvm::Error CloudMaps::build_indexed(const BuildCoordsRequest& build) {
+llvm::Error NetworkMaps::build_indexed(const BuildCoordsRequest& build) {
   std::vector<IndexSetsRequest::Level> levels;
   for (std::size_t i = 0; i < levels_.size(); ++i) {
     levels.push_back({program_.levels[i].tensor_stride, levels_[i]});
@@ -290,7 +290,7 @@ llvm::Error CloudMaps::build_indexed(const BuildCoordsRequest& build) {
   return engine_.maps().index_sets({build, state_.points, cells_, levels});
 }
 
-llvm::Error CloudMaps::search_indexed() {
+llvm::Error NetworkMaps::search_indexed() {
   std::vector<IndexedSearch> searches;
   for (std::size_t i = 0; i < maps_.size(); ++i) {
     const MapSpec& spec = program_.maps[i];
@@ -300,19 +300,19 @@ llvm::Error CloudMaps::search_indexed() {
 }
 
 /// The one read-back. Waits.
-llvm::Error CloudMaps::read_words() {
+llvm::Error NetworkMaps::read_words() {
   MINUET_TRY(engine_.read_back(host_report_, report_, report_words_ * static_cast<i64>(sizeof(i32))));
   return engine_.wait();
 }
 
-llvm::Error CloudMaps::read_state(u32& status, llvm::MutableArrayRef<i32> counts) {
+llvm::Error NetworkMaps::read_state(u32& status, llvm::MutableArrayRef<i32> counts) {
   MINUET_TRY(read_words());
   status = static_cast<u32>(host_report_[0]);
   std::copy_n(host_report_ + 1, counts.size(), counts.begin());
   return llvm::Error::success();
 }
 
-llvm::Error CloudMaps::take_report(i64 count) {
+llvm::Error NetworkMaps::take_report(i64 count) {
   MINUET_TRY(check_coordinate_status(static_cast<u32>(host_report_[0])));
   MINUET_TRY(check_duplicates(rows(0), count, options_.keep_first_duplicate));
   for (std::size_t i = 0; i < maps_.size(); ++i) {
@@ -324,7 +324,7 @@ llvm::Error CloudMaps::take_report(i64 count) {
   return llvm::Error::success();
 }
 
-llvm::Error CloudMaps::unpack(i32 level, i32* coordinates) const {
+llvm::Error NetworkMaps::unpack(i32 level, i32* coordinates) const {
   return engine_.maps().unpack(levels_[level], state_.layout, coordinates);
 }
 

@@ -11,17 +11,17 @@
 namespace minuet {
 
 /// Slots of pinned memory with an event each. One thread at a time fetches; any may wait, and let go.
-class LateSlots : public std::enable_shared_from_this<LateSlots> {
+class ReadbackSlots : public std::enable_shared_from_this<ReadbackSlots> {
  public:
-  explicit LateSlots(std::shared_ptr<CudaDevice> device) : device_(std::move(device)) {}
+  explicit ReadbackSlots(std::shared_ptr<CudaDevice> device) : device_(std::move(device)) {}
   /// Waits for the copies that nobody waited for.
-  ~LateSlots();
-  LateSlots(const LateSlots&) = delete;
-  LateSlots& operator=(const LateSlots&) = delete;
+  ~ReadbackSlots();
+  ReadbackSlots(const ReadbackSlots&) = delete;
+  ReadbackSlots& operator=(const ReadbackSlots&) = delete;
 
-  /// Enqueues a copy of at most kMostLateWords; not in a capture. Allocates where more are under way than
+  /// Enqueues a copy of at most kMostReadbackWords; not in a capture. Allocates where more are under way than
   /// ever.
-  llvm::Expected<std::shared_ptr<LateWords>> fetch(CUstream stream, const i32* source, i64 words);
+  llvm::Expected<std::shared_ptr<DeferredReadback>> fetch(CUstream stream, const i32* source, i64 words);
 
  private:
   struct Slot {

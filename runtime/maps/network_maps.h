@@ -17,7 +17,7 @@ enum class MapMethod : i32 {
   Indexed,  // by the cells that are occupied; sorted where the cloud's extent has too many, or on the CPU
 };
 
-struct CloudMapOptions {
+struct NetworkMapOptions {
   MapMethod method = MapMethod::Sorted;
   bool keep_first_duplicate = false;
   bool has_bounds = false;
@@ -29,10 +29,11 @@ struct CloudMapOptions {
   bool has_capacities() const { return !level_capacity.empty(); }
 };
 
-class CloudMaps {
+class NetworkMaps {
  public:
   /// `views` decide what of each map is stored.
-  CloudMaps(const Program& program, const CloudMapOptions& options, Engine& engine, const MapViews& views);
+  NetworkMaps(const Program& program, const NetworkMapOptions& options, Engine& engine,
+              const MapViews& views);
   llvm::Error allocate_host();
 
   /// OutOfRange for more coordinates than one cloud may have.
@@ -113,7 +114,7 @@ class CloudMaps {
   llvm::Error take_report(i64 count);
 
   const Program& program_;
-  const CloudMapOptions options_;
+  const NetworkMapOptions options_;
   Engine& engine_;
   i64 capacity_ = 0;
   i64 guard_[kMaxDim] = {}, period_[kMaxDim] = {1, 1, 1, 1};  // that the layout needs

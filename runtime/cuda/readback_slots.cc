@@ -1,4 +1,4 @@
-#include "runtime/cuda/late_words.h"
+#include "runtime/cuda/readback_slots.h"
 
 #include <atomic>
 
@@ -9,9 +9,9 @@ constexpr i64 kSlotsAtOnce = 16;
 
 }  // namespace
 
-class LateSlots::Fetched final : public LateWords {
+class ReadbackSlots::Fetched final : public DeferredReadback {
  public:
-  Fetched(std::shared_ptr<LateSlots> owner, Slot slot, i64 words)
+  Fetched(std::shared_ptr<ReadbackSlots> owner, Slot slot, i64 words)
       : owner_(std::move(owner)), slot_(slot), words_(words) {}
   /// Who takes the slot next enqueues behind the copy, on the same stream.
   ~Fetched() override { owner_->give_back(slot_); }
@@ -30,13 +30,13 @@ class LateSlots::Fetched final : public LateWords {
   }
 
  private:
-  const std::shared_ptr<LateSlots> owner_;
+  const std::shared_ptr<ReadbackSlots> owner_;
   const Slot slot_;
   const i64 words_;
   std::atomic<bool> is_there_{false};  // somebody has waited
 };
 
-LateSlots::~LateSlots() {
+ReadbackSlots::~ReadbackSlots() {
   const Driver& driver = device_->driver();
   const ContextScope scope(driver, device_->context());
   const CaptureScope alone(driver);
@@ -47,9 +47,11 @@ LateSlots::~LateSlots() {
   for (void* const memory : pinned_) static_cast<void>(driver.cuMemFreeHost(memory));
 }
 
-llvm::Expected<std::shared_ptr<LateWords>> LateSlots::fetch(CUstream stream, const i32* source, i64 words) {
-  if (words > kMostLateWords) {
-    return make_error(StatusCode::Internal, "{0} words are fetched late; at most {1}", words, kMostLateWords);
+llvm::Expected<std::shared_ptr<DeferredReadback>> ReadbackSlots::fetch(CUstream stream, const i32* source,
+                                                                       i64 words) {
+  if (words > kMostReadbackWords) {
+    return make_error(StatusCode::Internal, "{0} words are fetched late; at most {1}", words,
+                      kMostReadbackWords);
   }
   std::optional<Slot> slot = take_free();
   if (!slot) {
@@ -66,17 +68,17 @@ llvm::Expected<std::shared_ptr<LateWords>> LateSlots::fetch(CUstream stream, con
   return fetched;
 }
 
-llvm::Error LateSlots::add_slots() {
+llvm::Error ReadbackSlots::add_slots() {
   const Driver& driver = device_->driver();
   const CaptureScope alone(driver);
   pinned_.reserve(pinned_.size() + 1);  // so that nothing is lost below
   slots_.reserve(slots_.size() + kSlotsAtOnce);
   void* memory = nullptr;
-  MINUET_TRY(check(driver, driver.cuMemHostAlloc(&memory, kSlotsAtOnce * kMostLateWords * sizeof(i32), 0),
+  MINUET_TRY(check(driver, driver.cuMemHostAlloc(&memory, kSlotsAtOnce * kMostReadbackWords * sizeof(i32), 0),
                    "allocating pinned memory"));
   pinned_.push_back(memory);
   for (i64 i = 0; i < kSlotsAtOnce; ++i) {
-    Slot slot{static_cast<i32*>(memory) + i * kMostLateWords, nullptr};
+    Slot slot{static_cast<i32*>(memory) + i * kMostReadbackWords, nullptr};
     MINUET_TRY(check(driver, driver.cuEventCreate(&slot.event, CU_EVENT_DISABLE_TIMING), "cuEventCreate"));
     slots_.push_back(slot);
     give_back(slot);
@@ -84,7 +86,7 @@ llvm::Error LateSlots::add_slots() {
   return llvm::Error::success();
 }
 
-std::optional<LateSlots::Slot> LateSlots::take_free() {
+std::optional<ReadbackSlots::Slot> ReadbackSlots::take_free() {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (free_.empty()) return std::nullopt;
   const Slot slot = free_.back();
@@ -92,7 +94,7 @@ std::optional<LateSlots::Slot> LateSlots::take_free() {
   return slot;
 }
 
-void LateSlots::give_back(Slot slot) {
+void ReadbackSlots::give_back(Slot slot) {
   const std::lock_guard<std::mutex> lock(mutex_);
   free_.push_back(slot);
 }
