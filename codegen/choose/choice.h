@@ -1,5 +1,5 @@
-// What we compile beside the candidates of ops, and why: a Spec for every kernel of the Map step, and for
-// what brings rows in and out. Pure; no GPU is asked.
+// Chooses the Specs of kernels that do not belong to an op: those of the Map step, and those that permute
+// rows and coordinates on the way in and out. All functions are pure and use no GPU.
 #pragma once
 
 #include <string>
@@ -12,18 +12,19 @@ namespace minuet {
 
 class TuningSnapshot;
 
-/// B, C and thread count of the double-traversed binary search (paper 5.1.3).
+/// Parameters of the double-traversed binary search (paper, section 5.1.3).
 struct SearchChoice {
-  i32 source_block = 256;  // B
-  i32 query_block = 512;   // C
+  i32 source_block = 256;  // B in the paper
+  i32 query_block = 512;   // C in the paper
   i32 threads = 128;
   bool operator==(const SearchChoice&) const = default;
 };
 
-/// Keys from which a sort takes larger tiles.
+/// The number of keys from which a sort uses larger tiles.
 inline constexpr i64 kLargeSort = 1 << 19;
 
-/// One for small sorts and one for large ones: both are compiled, and the cloud decides.
+/// Holds one value for small sorts and one for large ones. Both are compiled, because the number of keys is
+/// known only when a point cloud arrives.
 template <class T>
 struct BySortSize {
   T small, large;
@@ -31,7 +32,7 @@ struct BySortSize {
 };
 using RadixPassChoice = BySortSize<RadixPassSpec>;
 
-/// Kernels that build coordinate sets and kernel maps, for one key width and dimension.
+/// The kernels that build coordinate sets and kernel maps, for one key width and one number of dimensions.
 struct MapChoice {
   KeyType key = KeyType::U32;
 #define MINUET_MAP_KERNEL(Spec, member) Spec member;
@@ -39,8 +40,8 @@ struct MapChoice {
 #include "codegen/choose/map_kernels.inc"
 };
 
-/// Each kernel of the Map step: visitor(spec, what `kernels` has under the same name). That is `choice`
-/// itself, or what is loaded of it.
+/// Calls visitor(spec, kernels.<same member>) for each kernel of the Map step. `kernels` is `choice` itself
+/// or a struct of loaded kernels with the same members.
 template <class Kernels, class Visitor>
 void visit_map_kernels(const MapChoice& choice, Kernels& kernels, const Visitor& visitor) {
 #define MINUET_MAP_KERNEL(Spec, member) visitor(choice.member, kernels.member);
@@ -52,65 +53,68 @@ void visit_map_kernels(const MapChoice& choice, Kernels& kernels, const Visitor&
 
 MapChoice choose_map(KeyType key, i32 ndim, const SearchChoice& search = {});
 
-/// The caller's included. More fill the GPU no better with a layer's eight GEMMs or so, and each costs four
-/// calls a layer: measured slower.
+/// The most streams that run GEMMs, the caller's stream included. More streams measured slower: a layer's few
+/// GEMMs do not fill the GPU better, and each stream costs four calls per layer.
 inline constexpr i32 kMostGemmStreams = 2;
 
-/// How GEMMs of one kernel map are grouped (paper 5.2.2), and run beside each other.
+/// Controls how GEMMs of one kernel map are grouped (paper, section 5.2.2) and run concurrently.
 struct GroupingChoice {
-  double padding_threshold = 0.25;  // padding rows per useful row that a group may reach
+  double padding_threshold = 0.25;  // largest number of padding rows per useful row in a group
   i32 height_step = 64;             // GEMM heights are rounded up to a multiple of this
-  i32 streams = kMostGemmStreams;   // that a layer's GEMMs are spread over, where the caller's allows
+  i32 streams = kMostGemmStreams;   // streams for a layer's GEMMs, if the caller's stream allows several
   bool operator==(const GroupingChoice&) const = default;
 };
 
-/// For the maps of a problem; what was measured, and why, goes to `reasons`.
+/// Returns the grouping for the maps of a problem: the measured one if `tuning` has one, with its reason
+/// added to `reasons`.
 GroupingChoice choose_grouping(const WindowProblem& problem, const TuningSnapshot* tuning, i64 rows,
                                std::vector<std::string>& reasons);
 
-/// What the kernels assert, and what their registers and shared memory hold. Every choice passes.
+/// Return an error if a choice violates an assert of its kernel or needs more registers or shared memory than
+/// there are. Every choice made by this room is valid.
 llvm::Error validate_spec(const GatherSpec& spec);
 llvm::Error validate_spec(const ScatterSpec& spec);
 llvm::Error validate_spec(const FusedSpec& spec);
-/// Whether GPUs of `arch` run it.
+/// Returns true if GPUs of `arch` can run the kernel.
 bool runs_on(const FusedSpec& spec, llvm::StringRef arch);
 llvm::Error validate(const SearchChoice& search, KeyType key);
 llvm::Error validate(const GroupingChoice& grouping);
 
-/// In which order the fused dataflow's kernels take the rows of a network's maps.
+/// The order in which kernels of the fused dataflow process the rows of a network's maps.
 enum class RowOrder : i32 {
-  AsTheyCome,  // nothing is sorted, and no rows are copied
-  ByMask,      // those of like offsets near each other
-  ByBlock,     // and blocks that have most to do first
+  AsTheyCome,  // rows are neither sorted nor copied
+  ByMask,      // rows with similar masks of offsets are near each other
+  ByBlock,     // as ByMask, and blocks with the most work start first
 };
 struct OrderChoice {
   RowOrder order = RowOrder::ByBlock;
 };
 
-/// As choose_grouping() does.
+/// Returns the order of rows in the same way as choose_grouping().
 OrderChoice choose_order(const WindowProblem& problem, const TuningSnapshot* tuning, i64 rows,
                          std::vector<std::string>& reasons);
 
 PermuteRowsSpec choose_permute_rows(DType io, i32 channels, Columns input, Columns output);
-/// Rows of 1 + ndim coordinates, moved as 32-bit words.
+/// Returns the Spec for rows of 1 + ndim coordinates, which are moved as 32-bit words.
 PermuteRowsSpec choose_permute_coordinates(i32 ndim);
 
 inline constexpr i32 kWidestAccess = 16;  // bytes of one load or store
-/// Widest access (bytes, a power of two up to that) that divides a tile and every row's start.
+/// Returns the widest access in bytes, a power of two up to kWidestAccess, that divides a tile and the start
+/// of every row.
 i32 widest_vector(i32 element_bytes, i32 tile, const std::vector<Columns>& operands);
 
-/// Every kernel of the Map step.
+/// Adds every kernel of the Map step.
 void add_sources(SourceList& list, const MapChoice& choice);
 
-/// The kernels of the Map step that an engine loads. Both key widths are there, because the cloud decides
-/// which is used.
+/// The kernels of the Map step that an engine loads. It holds both key widths, because the point cloud
+/// decides which one is used.
 struct EngineChoice {
   i32 ndim = 3;
   MapChoice map32, map64;
 };
 
-/// Chooses one search for all maps of a program whose largest kernel has `volume` offsets: a measured one
-/// where `tuning`, which may be null, has one.
+/// Chooses one search for all maps of a program whose largest kernel has `volume` offsets. Uses the measured
+/// one if `tuning`, which may be null, has one.
 EngineChoice choose_engine(i32 ndim, i64 volume = 0, const TuningSnapshot* tuning = nullptr);
 
 }  // namespace minuet

@@ -1,4 +1,5 @@
-// What a choice may be: the asserts of the kernels as errors, for configurations that come from outside.
+// Checks choices against the asserts of the kernels, and returns errors for configurations that come from
+// outside, such as tuning results.
 #include "codegen/base/arch.h"
 #include "codegen/choose/ops/convolution.h"
 
@@ -6,9 +7,9 @@ namespace minuet {
 namespace {
 
 constexpr i32 kWarp = 32;
-constexpr i32 kMostThreads = 1024;  // of a thread block
-constexpr i32 kWidestTile = 256;    // past a thread's 255 registers it spills, and compiles for seconds
-constexpr i32 kMostSharedBytes = 40 << 10;  // of 48 KiB, what a staged source block may take
+constexpr i32 kMostThreads = 1024;          // of a thread block
+constexpr i32 kWidestTile = 256;            // a wider tile spills registers and takes seconds to compile
+constexpr i32 kMostSharedBytes = 40 << 10;  // for a staged source block; a thread block may have 48 KiB
 constexpr i32 kMostBlock = 1 << 20;
 constexpr double kMostPadding = 16;  // times the useful rows
 
@@ -48,7 +49,7 @@ llvm::Error validate_spec(const ScatterSpec& spec) {
 
 namespace {
 
-/// Who takes part.
+/// Checks the numbers of warps, blocks and steps in flight, the cluster size, and the needs of warpgroups.
 llvm::Error check_fused_warps(const FusedSpec& spec) {
   constexpr i32 kMostTiles = 8, kMostPrefetch = 4, kMostBlocks = 16, kMostCluster = 8;
   constexpr i32 kResidentThreads = 2048;  // of a multiprocessor
@@ -76,7 +77,7 @@ llvm::Error check_fused_warps(const FusedSpec& spec) {
   return llvm::Error::success();
 }
 
-/// What a step, a block's columns and a ring are made of.
+/// Checks the step, the columns of a block, and the stages of the ring.
 llvm::Error check_fused_shape(const FusedSpec& spec) {
   constexpr i32 kMostStep = 512, kMostColumns = 256, kWarpgroupColumns = 128, kMostStages = 16;
   const bool is_warpgroup = spec.unit == MmaUnit::Warpgroup;
@@ -103,7 +104,7 @@ llvm::Error check_fused_shape(const FusedSpec& spec) {
   return llvm::Error::success();
 }
 
-/// Once its shape is checked.
+/// Checks the cluster. The shape must have been checked before.
 llvm::Error check_fused_cluster(const FusedSpec& spec) {
   if (spec.cluster == 1) return llvm::Error::success();
   const i32 groups = fused_column_group(spec, spec.columns / fused_tile(spec) - 1).number + 1;
@@ -118,7 +119,7 @@ llvm::Error check_fused_cluster(const FusedSpec& spec) {
 }  // namespace
 
 llvm::Error validate_spec(const FusedSpec& spec) {
-  constexpr i32 kMostDynamicBytes = 227 << 10;  // of sm_90
+  constexpr i32 kMostDynamicBytes = 227 << 10;  // shared memory of a block on sm_90
   MINUET_TRY(check_fused_warps(spec));
   MINUET_TRY(check_fused_shape(spec));
   MINUET_TRY(check_fused_cluster(spec));
@@ -130,7 +131,7 @@ llvm::Error validate_spec(const FusedSpec& spec) {
 }
 
 bool runs_on(const FusedSpec& spec, llvm::StringRef arch) {
-  constexpr i32 kLeastDynamicBytes = 99 << 10;  // that a block may have everywhere
+  constexpr i32 kLeastDynamicBytes = 99 << 10;  // shared memory of a block on every architecture
   const llvm::StringRef exact = fused_exact_arch(spec);
   return fused_least_sm(spec) <= capability(arch) && (exact.empty() || exact == arch) &&
          (capability(arch) == 90 || fused_shared_bytes(spec) <= kLeastDynamicBytes);
@@ -143,7 +144,7 @@ llvm::Error validate(const SearchChoice& search, KeyType key) {
     return make_error(StatusCode::OutOfRange, "source blocks of {0} and query blocks of {1} are not 1 to {2}",
                       search.source_block, search.query_block, kMostBlock);
   }
-  i64 bytes = key_bytes(key);  // the kernel fills a block up to a power of two
+  i64 bytes = key_bytes(key);  // the kernel rounds a block up to a power of two
   while (bytes < i64{search.source_block} * key_bytes(key)) bytes *= 2;
   if (bytes > kMostSharedBytes) {
     return make_error(StatusCode::OutOfRange, "a source block of {0} keys takes {1} bytes of shared memory",

@@ -8,13 +8,14 @@
 namespace minuet {
 namespace {
 
-/// Two passes of a sort instead of three. A pass over few queries takes as long as what more ranks spare.
+/// Keys of 16 bits need two sort passes, keys of 24 bits three. For few queries, the third pass takes as long
+/// as finer ranks save.
 constexpr i32 kShortKeyBits = 16;
 constexpr i64 kFewQueries = 1 << 20;
-constexpr u32 kFewestRanks = 1 << 13;  // of a view that does not get all of its own
+constexpr u32 kFewestRanks = 1 << 13;  // of a view with more masks than ranks
 
-/// How many a view gets at most: those of few offsets get all of their own, the others share what these
-/// leave.
+/// Returns the most ranks that a view gets. Views of few offsets get one rank for each mask; the other views
+/// share the remaining ranks equally.
 u32 most_ranks(llvm::ArrayRef<i32> ranked, i32 key_bits) {
   u32 left = 1u << key_bits, large = 0;
   for (const i32 offsets : ranked) {
@@ -31,7 +32,7 @@ u32 most_ranks(llvm::ArrayRef<i32> ranked, i32 key_bits) {
 }  // namespace
 
 OffsetOrder order_offsets(const KernelGeometry& geometry) {
-  std::vector<std::pair<i32, i64>> distances;  // axes, then the sum of squares in steps
+  std::vector<std::pair<i32, i64>> distances;  // number of axes, then the sum of squares in steps
   for (i32 k = 0; k < geometry.volume; ++k) {
     std::pair<i32, i64> distance{0, 0};
     i32 rest = k;

@@ -1,5 +1,5 @@
-// The offsets that queries are ordered by, static and as good as a counted order, and the ranks that masks
-// get.
+// Chooses the offsets by which the fused dataflow orders its queries, and the number of ranks of their masks.
+// The order is static, which sorts as well as an order by counted offsets.
 #pragma once
 
 #include <llvm/ADT/ArrayRef.h>
@@ -16,12 +16,12 @@ struct OffsetOrder {
   i32 ranked = 0;
 };
 
-/// Corners, edges, faces, centre: by how many axes an offset moves on, and how far; ties by number. For
-/// kernels of at most 2^16 offsets.
+/// Ranks offsets by the number of axes on which they differ from the centre, then by distance: corners,
+/// edges, faces, centre. Ties keep the order of offset numbers. The kernel may have at most 2^16 offsets.
 OffsetOrder order_offsets(const KernelGeometry& geometry);
 
-/// The ranks of each of several views whose queries, so many together, one sort puts in order; of each view
-/// `ranked` offsets are looked at. At most kMostViews.
+/// Returns the ranks of the masks of several views that are ordered by one sort. `ranked` has the number of
+/// ranked offsets of each view, at most kMostViews views; `queries` is the total number of queries.
 std::vector<MaskRanks> share_ranks(llvm::ArrayRef<i32> ranked, i64 queries);
 
 }  // namespace minuet

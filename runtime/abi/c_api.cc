@@ -1,4 +1,4 @@
-// The C ABI: errors, contexts, devices. The only place where an Error becomes a status code.
+// The C ABI: errors, contexts and devices.
 #include <algorithm>
 #include <new>
 #include <string_view>
@@ -38,7 +38,7 @@ minuet_status set_last_error(StatusCode code, const char* message) noexcept {
   try {
     last_error = {message, ""};
   } catch (...) {
-    last_error.message.clear();  // not even that much memory: the status has to do
+    last_error.message.clear();  // the message does not fit into memory: only the status is reported
   }
   return static_cast<minuet_status>(code);
 }
@@ -193,7 +193,7 @@ llvm::Expected<CacheOptions> cache_options(const minuet_context_options& options
   return cache;
 }
 
-/// One line for every part that is not there.
+/// Fills `info`. `missing` gets one line for each component that is missing.
 void describe_system(minuet_system_info& info) {
   std::string missing;
   auto note = [&](llvm::Error error) { missing += take_status(std::move(error)).message() + "\n"; };

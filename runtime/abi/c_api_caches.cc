@@ -1,4 +1,4 @@
-// The C ABI: bundles, traces, compiling in the background and ahead.
+// The C ABI: bundles, traces, background compilation and compilation ahead of time.
 #include <chrono>
 #include <iterator>
 #include <optional>
@@ -31,7 +31,7 @@ llvm::Expected<std::vector<std::string>> read_archs(const minuet_precompile_opti
   return archs;
 }
 
-/// A recorded list, for its own architectures or for those that were asked for.
+/// Adds the kernels of a recorded list, for `archs`, or for the recorded architectures if `archs` is empty.
 llvm::Error add_recorded(KernelCache& cache, const char* path, const std::vector<std::string>& archs,
                          std::vector<KernelRequest>& requests) {
   auto file = llvm::MemoryBuffer::getFile(path);
@@ -59,7 +59,8 @@ llvm::Error add_recorded(KernelCache& cache, const char* path, const std::vector
   return llvm::Error::success();
 }
 
-/// `results`: whose tuning goes with the kernels, and comes out in `tuning`; null: nobody's.
+/// Returns the kernels to compile. If `results` is not null, its tuning results for the requested
+/// architectures are stored in `tuning` and decide which kernels the plans need.
 llvm::Expected<std::vector<KernelRequest>> read_requests_of(KernelCache& cache,
                                                             const minuet_precompile_options& given,
                                                             TuningStore* results, ArchTuning& tuning) {
@@ -120,7 +121,7 @@ void tell_bundles(const minuet_precompile_options& given, const std::vector<Bund
   }
 }
 
-/// The work has a thread of its own, so that the caller's can ask whether to stop.
+/// Compiles on a thread of its own, so that the caller's thread can poll given.cancelled.
 llvm::Expected<PrecompileResult> precompile_watched(KernelCache& cache,
                                                     const std::vector<KernelRequest>& requests,
                                                     ArchTuning tuning,
@@ -146,7 +147,8 @@ llvm::Expected<PrecompileResult> precompile_watched(KernelCache& cache,
   return std::move(*result);
 }
 
-/// What the caller learns of the whole: the first failure, with how many there are.
+/// Returns Cancelled if the compilation was cancelled, otherwise the first failure with the number of
+/// failures.
 llvm::Error verdict(const PrecompileResult& result) {
   if (result.cancelled) {
     return make_error(StatusCode::Cancelled, "stopped after {0} of {1} kernels",
@@ -217,7 +219,7 @@ minuet_status minuet_plan_compile_async(minuet_plan* plan, const char* arch, min
       llvm::Expected<BinaryList> binaries = store->compile(known, &cancel);
       StatusError result(StatusCode::Ok, "");
       if (!binaries) result = take_status(annotate(binaries.takeError(), "minuet_plan_compile_async"));
-      if (done) {  // last of all: it may destroy the job
+      if (done) {  // runs last, because the callback may destroy the job
         const bool good = result.code() == StatusCode::Ok;
         const HostSignals signals;
         done(good ? MINUET_OK : set_last_error(llvm::make_error<StatusError>(result)), user);

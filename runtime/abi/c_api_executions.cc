@@ -30,7 +30,7 @@ llvm::Error read_capacities(const minuet_execution_options& given, i32 levels, N
                       "max_points is {0}: in capacity mode level_capacity[0] says how many",
                       given.max_points);
   }
-  constexpr i32 kDefaultKeyBits = 64;  // serves every cloud that 32 bits serve
+  constexpr i32 kDefaultKeyBits = 64;  // 64-bit keys hold every cloud that 32-bit keys hold
   const i32 wanted = given.key_bits == 0 && !cloud.has_bounds ? kDefaultKeyBits : given.key_bits;
   if (cloud.has_bounds ? wanted != 0 : wanted != 32 && wanted != 64) {
     return make_error(StatusCode::InvalidArgument,
@@ -83,7 +83,7 @@ llvm::Expected<std::unique_lock<std::mutex>> take_execution(minuet_execution& ex
                     "the execution is in use by another thread: give every thread one of its own");
 }
 
-/// InvalidArgument, naming both, where two of the callers' workspaces overlap.
+/// Returns InvalidArgument if the workspaces of two executions overlap. The message names both.
 llvm::Error check_workspaces(llvm::ArrayRef<minuet_execution*> executions) {
   const auto workspace_of = [&](std::size_t i) {
     const ExecutionOptions& options = executions[i]->execution->options();
@@ -98,7 +98,7 @@ llvm::Error check_workspaces(llvm::ArrayRef<minuet_execution*> executions) {
   return llvm::Error::success();
 }
 
-/// Executions that are prepared together have one queue and workspaces that lie apart; none is given twice.
+/// Checks that executions to be prepared together share one queue, have disjoint workspaces and are distinct.
 llvm::Error check_together(llvm::ArrayRef<minuet_execution*> executions) {
   std::set<const minuet_execution*> seen;
   for (minuet_execution* const execution : executions) {
@@ -116,7 +116,8 @@ llvm::Error check_together(llvm::ArrayRef<minuet_execution*> executions) {
   return check_workspaces(executions);
 }
 
-/// One call at a time: a second thread's is refused, and changes nothing.
+/// Runs `body` with the execution and its queue locked. If another thread is using the execution, the call
+/// fails with FailedPrecondition and changes nothing.
 minuet_status in_execution(const char* function, minuet_execution* execution,
                            llvm::function_ref<llvm::Error(Execution&)> body) {
   return guarded(function, [&]() -> llvm::Error {
@@ -127,7 +128,7 @@ minuet_status in_execution(const char* function, minuet_execution* execution,
   });
 }
 
-/// `name`: "input" or "output".
+/// `name` is "input" or "output".
 llvm::Expected<std::vector<Tensor>> read_tensors(const std::string& name, const minuet_tensor* tensors,
                                                  int32_t count) {
   if (count < 0)
@@ -144,7 +145,7 @@ llvm::Expected<std::vector<Tensor>> read_tensors(const std::string& name, const 
   return read;
 }
 
-/// InvalidArgument, naming both, where two places that a call writes overlap.
+/// Returns InvalidArgument if two memory ranges that a call writes overlap. The message names both.
 llvm::Error check_answers(const char* name, const void* answer, i64 bytes, const char* other_name,
                           const void* other, i64 other_bytes) {
   if (!overlap(memory_of(answer, bytes), memory_of(other, other_bytes))) return llvm::Error::success();
@@ -219,7 +220,7 @@ minuet_status minuet_execution_create(minuet_plan* plan, minuet_device* device,
 
 void minuet_execution_destroy(minuet_execution* execution) {
   if (!execution) return;
-  execution->in_call.lock();  // another thread's call ends first
+  execution->in_call.lock();  // waits for another thread's call
   execution->in_call.unlock();
   delete execution;
 }

@@ -1,4 +1,5 @@
-// What the files of the C ABI share: handles, options of any age, and the one way out of an Error.
+// Helpers shared by the files of the C ABI: handles, reading of versioned option structs, and conversion of
+// errors.
 #pragma once
 
 #include <algorithm>
@@ -29,7 +30,7 @@ struct minuet_device {
   std::shared_ptr<minuet::OpenDevice> open;
 };
 struct minuet_queue {
-  std::shared_ptr<minuet::OpenDevice> open;  // outlives what follows
+  std::shared_ptr<minuet::OpenDevice> open;  // must outlive the members below
   std::shared_ptr<minuet::Queue> queue;
 };
 struct minuet_coordinates {
@@ -39,21 +40,21 @@ struct minuet_kernel_map {
   std::shared_ptr<minuet::KernelMap> map;
 };
 struct minuet_plan {
-  std::shared_ptr<minuet::PlanStore> store;  // a job in the background may hold it longer
+  std::shared_ptr<minuet::PlanStore> store;  // a background job may hold it longer
   std::vector<minuet::ParameterName> parameters;
 };
 struct minuet_job {
   std::unique_ptr<minuet::BackgroundJob> job;
 };
 struct minuet_execution {
-  std::shared_ptr<minuet::OpenDevice> open;  // outlives what follows
+  std::shared_ptr<minuet::OpenDevice> open;  // must outlive the members below
   std::unique_ptr<minuet::Execution> execution;
   std::mutex in_call;
 };
 
 namespace minuet {
 
-// The ABI's numbers are the library's own, so that both sides cast.
+// The enum values of the ABI equal those of the library, so both sides cast.
 static_assert(MINUET_MAX_DIM == kMaxDim);
 #define MINUET_DTYPE_ROW(type, ...) static_assert(MINUET_##type == static_cast<int>(DType::type));
 MINUET_DTYPES(MINUET_DTYPE_ROW)
@@ -89,7 +90,8 @@ static_assert(MINUET_CANCELLED == static_cast<int>(StatusCode::Cancelled) &&
               MINUET_INTERNAL == static_cast<int>(StatusCode::Internal) &&
               MINUET_UNAVAILABLE == static_cast<int>(StatusCode::Unavailable));
 
-// New fields are appended: where a struct ended in padding, an older caller would leave garbage there.
+// New fields are appended to these structs. A struct must not end in padding: an older caller would leave
+// garbage where a newer library reads the appended field.
 #define MINUET_ENDS_WITH(Struct, field)                                                    \
   static_assert(sizeof(Struct) == offsetof(Struct, field) + sizeof(Struct::field), #Struct \
                 " ends in "                                                                \
@@ -125,35 +127,37 @@ MINUET_ENDS_WITH(minuet_tuning_result, seconds);
 MINUET_ENDS_WITH(minuet_tuned_choice, most_density);
 #undef MINUET_ENDS_WITH
 
-/// Keeps the message for minuet_last_error of this thread. Consumes the error.
+/// Stores the message for this thread's minuet_last_error and returns the status. Consumes the error.
 minuet_status set_last_error(llvm::Error error);
 minuet_status set_last_error(StatusCode code, const char* message) noexcept;
 
-/// Runs `body` and turns what comes out, exceptions included, into a status.
+/// Runs `body` and converts its error or exception into a status.
 minuet_status guarded(const char* function, llvm::function_ref<llvm::Error()> body) noexcept;
 
 llvm::Error check_pointer(const void* pointer, const char* name);
-/// InvalidArgument for a count of what is null, for a pointer to none, and for less than none.
+/// Returns InvalidArgument if `count` is negative, if `list` is null and `count` is not 0, or if `list` is
+/// not null and `count` is 0.
 llvm::Error check_list(const void* list, const char* name, i64 count, const char* count_name);
 
-/// A queue of the caller's, on this device; null for none.
+/// Returns the queue, or null if `queue` is null. Returns InvalidArgument if the queue belongs to another
+/// device.
 llvm::Expected<std::shared_ptr<Queue>> read_queue(const minuet_queue* queue, const Device& device);
-/// The number of axes that options ask for: 3 where they leave it 0. InvalidArgument for more than 4.
+/// Returns the number of axes, 3 if `ndim` is 0. Returns InvalidArgument unless `ndim` is 0 to 4.
 llvm::Expected<i32> read_ndim(int32_t ndim);
-/// What the library calls the architecture: empty for "cpu". InvalidArgument, which calls the argument
-/// `name`, for null and for an empty string.
+/// Returns the library's name of the architecture: empty for "cpu". Returns InvalidArgument for null and for
+/// an empty string; the message calls the argument `name`.
 llvm::Expected<std::string> read_arch(const char* arch, const std::string& name = "arch");
 
-/// One call at a time: the queue, which may be null, is the caller's until the lock goes.
+/// Locks `queue`, which may be null, until the returned lock is destroyed. A queue serves one call at a time.
 llvm::Expected<QueueCall> lock_queue(const std::shared_ptr<Queue>& queue);
 
-/// Of options, which begin with struct_size and ext; of info structs, which begin with struct_size. Both are
-/// for read_options and write_info.
+/// check_options() is for option structs, which begin with struct_size and ext; check_info() is for info
+/// structs, which begin with struct_size. read_options() and write_info() call them.
 llvm::Error check_options(const void* given, std::size_t known_bytes);
 llvm::Error check_info(const void* target);
 
-/// Options of a caller built against this or an older minor version: fields it does not know keep
-/// their defaults.
+/// Reads options of a caller built against this or an older minor version. Fields that the caller's version
+/// does not have keep their defaults.
 template <class Options>
 llvm::Expected<Options> read_options(const Options* given, Options defaults) {
   if (!given) return defaults;
@@ -167,11 +171,11 @@ llvm::Expected<Options> read_options(const Options* given, Options defaults) {
   return defaults;
 }
 
-/// Writes an answer into a struct of the caller's age.
+/// Writes an answer into a struct of the caller's version, which may be older.
 template <class Info>
 llvm::Error write_info(Info answer, Info* target) {
   MINUET_TRY(check_info(target));
-  answer.struct_size = std::min(target->struct_size, sizeof(Info));  // says how much was filled in
+  answer.struct_size = std::min(target->struct_size, sizeof(Info));  // the bytes filled in
   std::memcpy(target, &answer, answer.struct_size);
   return llvm::Error::success();
 }
@@ -183,21 +187,22 @@ void copy_text(char (&target)[N], llvm::StringRef text) {
   target[length] = '\0';
 }
 
-/// Text by size query: returns the bytes needed, terminator included.
+/// Copies as much of the text as fits and returns the bytes needed for all of it, terminator included.
 std::size_t give_text(llvm::StringRef text, char* buffer, std::size_t size);
 
-/// Axis values where 0 counts as 1; axes past ndim must be 0 or 1.
+/// Reads one value per axis, where 0 means 1. Axes from `ndim` on must be 0 or 1.
 llvm::Expected<AxisArray> read_axes(const int32_t* values, i32 ndim, const char* name);
 llvm::Expected<DType> read_dtype(minuet_dtype dtype);
-/// Nothing for MINUET_DATAFLOW_AUTO.
+/// Returns nullopt for MINUET_DATAFLOW_AUTO.
 llvm::Expected<std::optional<Dataflow>> read_dataflow(minuet_dataflow dataflow);
-/// Empty for null; InvalidArgument for a path that is not absolute.
+/// Returns an empty string for null, and InvalidArgument for a path that is not absolute.
 llvm::Expected<std::string> read_tuning_directory(const char* directory);
-/// There, or for null in the context's cache folder.
+/// Opens the store in `directory`, or in the context's cache folder if `directory` is null.
 llvm::Expected<TuningStore> open_tuning_store(Context& context, const char* directory);
-/// Its strings are the binary's.
+/// The strings of the result point into `binary`.
 minuet_kernel_info kernel_info(const Binary& binary, BinaryOrigin origin);
-/// Origins are those of the events from `first_event` on; a kernel without one was in memory.
+/// Calls `visit` for every binary. The origins come from the cache's events from `first_event` on; a kernel
+/// without an event was already in memory.
 void visit_kernels(const BinaryList& binaries, const std::vector<CacheEvent>& events, std::size_t first_event,
                    minuet_kernel_visitor visit, void* user);
 

@@ -1,4 +1,4 @@
-// The C ABI: plans of networks and of single convolutions; weights files.
+// The C ABI: plans of networks and of single ops, and weights files.
 #include <cmath>
 
 #include "llvm/Support/FileSystem.h"
@@ -102,7 +102,7 @@ llvm::Expected<NetworkProblem> read_network(const minuet_network_options& given)
   return problem;
 }
 
-/// What the options of convolutions and of poolings have in common.
+/// Reads the options that convolutions and poolings have in common.
 llvm::Error read_window(WindowProblem& problem, int32_t ndim, minuet_dtype dtype, const int32_t* kernel_size,
                         const int32_t* stride, const int32_t* dilation) {
   MINUET_ASSIGN(problem.ndim, read_ndim(ndim));
@@ -113,7 +113,7 @@ llvm::Error read_window(WindowProblem& problem, int32_t ndim, minuet_dtype dtype
   return llvm::Error::success();
 }
 
-/// How the outputs of an op over a kernel map of the caller's follow from its inputs.
+/// Returns how the output coordinates of an op over a caller's kernel map follow from its input coordinates.
 llvm::Expected<ConvolutionKind> read_kind(int32_t submanifold, int32_t transposed,
                                           const WindowProblem& problem) {
   if (submanifold && transposed) {
@@ -165,7 +165,8 @@ llvm::Expected<PoolingProblem> read_problem(const minuet_pooling_options& given)
   return problem;
 }
 
-/// InvalidArgument where `wanted` floats, which are `of_what`, are not what the caller has at `values`.
+/// Returns InvalidArgument unless `count` is `wanted`, or 0 if `values` is null. `of_what` tells in the
+/// message why `wanted` values are required.
 llvm::Error check_floats(const float* values, const char* name, int64_t count, i64 wanted,
                          const std::string& of_what) {
   if (count == (values ? wanted : 0)) return llvm::Error::success();
@@ -185,7 +186,8 @@ llvm::Error check_counts(const minuet_convolution_options& given, const Convolut
   return check_floats(given.shift, "shift", given.shift_count, out, channels);
 }
 
-/// A scale without a shift, or the other way round, has ones or zeros beside it, which `beside` then holds.
+/// If only one of scale and shift is given, `beside` stores ones or zeros for the other; the result points
+/// into it.
 llvm::Expected<GivenParameters> read_parameters(const minuet_convolution_options& given,
                                                 const ConvolutionProblem& problem, LayerParameters& beside) {
   MINUET_TRY(check_counts(given, problem));
@@ -200,7 +202,7 @@ llvm::Expected<GivenParameters> read_parameters(const minuet_convolution_options
   return parameters;
 }
 
-/// What a plan takes from a weights file.
+/// Returns the parameters that a plan reads from a weights file or from its options.
 std::vector<ParameterName> parameters_of(const Plan& plan) {
   std::vector<ParameterName> names;
   for (const ProgramLayer& layer : plan.program.layers) {
@@ -212,7 +214,7 @@ std::vector<ParameterName> parameters_of(const Plan& plan) {
   return names;
 }
 
-/// What every create takes.
+/// Checks the pointers that every create function takes.
 llvm::Error check_create(const minuet_context* context, const void* options, minuet_plan* const* plan) {
   MINUET_TRY(check_pointer(context, "context"));
   MINUET_TRY(check_pointer(options, "options"));
@@ -225,7 +227,7 @@ minuet_plan* make_plan(std::shared_ptr<const Plan> plan, const Context& context)
                          std::move(parameters)};
 }
 
-/// A plan of one op without parameters.
+/// Creates a plan of one op without parameters.
 llvm::Error make_plan(const OpProblem& op, const Context& context, minuet_plan** plan) {
   MINUET_ASSIGN(std::shared_ptr<const Plan> made, Plan::create(op, {}, context.tuning()));
   *plan = make_plan(std::move(made), context);
@@ -311,7 +313,7 @@ minuet_status minuet_plan_compile(minuet_plan* plan, const char* arch, minuet_ke
     MINUET_TRY(check_pointer(plan, "plan"));
     MINUET_ASSIGN(const std::string known, read_arch(arch));
     const KernelCache& cache = plan->store->cache();
-    const std::size_t first_event = cache.events().size();  // what was there before came from memory
+    const std::size_t first_event = cache.events().size();  // a kernel without a later event came from memory
     MINUET_ASSIGN(const BinaryList binaries, plan->store->compile(known));
     visit_kernels(binaries, cache.events(), first_event, visit, user);
     return llvm::Error::success();
@@ -395,7 +397,7 @@ minuet_status minuet_weights_convert(const minuet_network_options* options, cons
     }
     MINUET_ASSIGN(NetworkProblem problem, read_network(given));
     MINUET_ASSIGN(const std::shared_ptr<const WeightsFile> file, open_weights(given, problem.description));
-    // As create does it, so that it refuses what create refuses.
+    // Plan::create() refuses whatever minuet_plan_create_network refuses.
     MINUET_ASSIGN(const std::shared_ptr<const Plan> plan,
                   Plan::create(std::move(problem), ParameterSource(file)));
     MINUET_ASSIGN(const auto tensors, tensors_of(*file, plan->program));

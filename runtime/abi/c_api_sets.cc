@@ -1,4 +1,4 @@
-// The C ABI: coordinate sets and kernel maps.
+// The C ABI: queues, coordinate sets and kernel maps.
 #include "runtime/abi/c_api_internal.h"
 
 namespace minuet {
@@ -6,7 +6,7 @@ namespace {
 
 constexpr i64 kDefaultMaxOffset = 128;
 
-/// With the number of axes in place of 0.
+/// Reads the options and replaces an ndim of 0 by the default.
 llvm::Expected<minuet_coordinates_options> read_given(const minuet_coordinates_options* options) {
   MINUET_ASSIGN(minuet_coordinates_options given,
                 read_options(options, minuet_coordinates_options(MINUET_COORDINATES_OPTIONS_INIT)));
@@ -36,7 +36,8 @@ llvm::Expected<CoordinateSetOptions> read_set_options(const minuet_coordinates_o
   return options;
 }
 
-/// What a set has, which may have to be made and waited for; 0 for none, -1 after a failure.
+/// Returns a row count of the set, which may have to be computed first. Returns 0 for null and -1 after a
+/// failure.
 int64_t counted(const char* function, const minuet_coordinates* set,
                 llvm::function_ref<i64(const CoordinateSet&)> rows) {
   if (!set) return 0;
@@ -88,7 +89,7 @@ minuet_status minuet_coordinates_create(minuet_device* device, const minuet_coor
     MINUET_ASSIGN(const minuet_coordinates_options given, read_given(options));
     MINUET_ASSIGN(CoordinateSetOptions set_options, read_set_options(given));
     MINUET_ASSIGN(set_options.queue, read_queue(given.queue, *device->open->device()));
-    // May compile, and call the log callback: with no lock held.
+    // map_engines() may compile and call the log callback, so no lock is held here.
     MINUET_ASSIGN(std::shared_ptr<MapEngines> engines, device->open->map_engines(given.ndim));
     MINUET_ASSIGN(const auto locked, lock_queue(set_options.queue));
     MINUET_ASSIGN(std::shared_ptr<CoordinateSet> made,
@@ -176,7 +177,7 @@ minuet_status minuet_kernel_map_query_pairs(minuet_kernel_map* map, int64_t* pai
     MINUET_TRY(check_pointer(map, "map"));
     MINUET_TRY(check_pointer(pairs, "pairs"));
     const KernelMap& own = *map->map;
-    // What is known is nobody's call of the queue.
+    // Counts that are already known need no lock of the queue.
     MINUET_ASSIGN(const auto locked, lock_queue(own.has_counts() ? nullptr : own.queue()));
     MINUET_ASSIGN(*pairs, own.pairs());
     return llvm::Error::success();

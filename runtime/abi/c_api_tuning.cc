@@ -112,7 +112,7 @@ void tell_progress(const minuet_tuning_options& given, const TuneProgress& progr
   visit(&told, user);
 }
 
-/// The results for a bucket whose rows and density are left open.
+/// Visits the results of a bucket for all values of its rows and density.
 [[gnu::cold]] void visit_bucket(const TuningSnapshot& tuning, const std::string& layer, TuningBucket bucket,
                                 minuet_tuned_visitor visit, void* user) {
   constexpr i64 kMostLog2Rows = 30;

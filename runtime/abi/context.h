@@ -1,4 +1,5 @@
-// What a process shares: the kernel cache, the compiler, the open devices. Thread-safe.
+// The context: the kernel cache, the compiler and the open devices that all plans of a process share.
+// Thread-safe.
 #pragma once
 
 #include <map>
@@ -15,14 +16,14 @@
 
 namespace minuet {
 
-/// Cold things that come with a device: opened once per name and context.
+/// An open device with the objects that are made once for it. Open devices are cached by name and context.
 class OpenDevice {
  public:
   OpenDevice(std::shared_ptr<Device> device, std::shared_ptr<KernelCache> cache)
       : device_(std::move(device)), cache_(std::move(cache)) {}
   const std::shared_ptr<Device>& device() const { return device_; }
   Trace* trace() const { return cache_->trace(); }
-  /// Made at first use: it compiles.
+  /// Returns the engines for `ndim` axes. The first call for an `ndim` compiles their kernels.
   llvm::Expected<std::shared_ptr<MapEngines>> map_engines(i32 ndim);
 
  private:
@@ -32,35 +33,37 @@ class OpenDevice {
   std::map<i32, std::shared_ptr<MapEngines>> engines_;
 };
 
-/// What devices are opened with. Files of CUDA's libraries; empty: MINUET_NVRTC and MINUET_CUBLASLT, else
-/// looked for.
+/// Options for opening devices. If the path of a CUDA library is empty, MINUET_NVRTC or MINUET_CUBLASLT names
+/// it; otherwise the usual places are searched.
 struct DeviceOptions {
-  std::string nvrtc;  // or its folder
+  std::string nvrtc;  // file or folder
   std::string cublaslt;
-  std::string helper;   // the program minuet-compile; empty: beside the library
-  i32 cpu_threads = 0;  // as open_cpu_device takes them
+  std::string helper;   // path of the program minuet-compile; empty: beside the library
+  i32 cpu_threads = 0;  // as in open_cpu_device
 };
 
-/// What decides how fast kernels are on `device`, but for the toolkit.
+/// Returns the properties that determine how fast kernels run on `device`, except the toolkit.
 TuningEnvironment tuning_environment(const DeviceInfo& device);
 
 class Context {
  public:
-  /// NVRTC is asked for at the first kernel that is in no bundle, so that a context costs nothing where all
-  /// are.
+  /// Does not open NVRTC. The first kernel that no bundle contains opens it, so that a context whose kernels
+  /// are all in bundles does not pay for it.
   static llvm::Expected<std::shared_ptr<Context>> create(CacheOptions options, DeviceOptions devices);
   const std::shared_ptr<KernelCache>& cache() const { return cache_; }
-  /// "cuda:N", "cpu", or "" for cuda:0 where usable, else cpu. The same name gives the same device.
+  /// Opens "cuda:N" or "cpu". The empty name selects cuda:0 if it is usable, otherwise cpu. Equal names
+  /// return the same device.
   llvm::Expected<std::shared_ptr<OpenDevice>> open_device(llvm::StringRef name);
 
-  /// What was measured on devices like this one: the results in a folder (empty: the cache's), then those of
-  /// bundles (R35). Plans that are made from now on go by it.
+  /// Loads results measured on devices like this one, first from `directory` (if empty: the cache's folder),
+  /// then from bundles. Plans that are created afterwards use them. Returns the number of results.
   llvm::Expected<std::size_t> load_tuning(const DeviceInfo& device, const std::string& directory = "");
-  /// With the toolkit, where the device has kernels.
+  /// Returns tuning_environment(), and the toolkit if the device runs compiled kernels.
   llvm::Expected<TuningEnvironment> tuning_environment_of(const DeviceInfo& device);
-  /// In a folder, or, where the name is empty, in the cache's: nothing where kernels live in memory only.
+  /// Returns the store in `directory`, or in the cache's folder if the name is empty. Returns nullopt if both
+  /// are empty: the cache then keeps kernels in memory only.
   std::optional<TuningStore> tuning_store(const std::string& directory);
-  /// Null before load_tuning.
+  /// Returns null before the first load_tuning().
   std::shared_ptr<const TuningSnapshot> tuning() const;
 
  private:
@@ -70,9 +73,10 @@ class Context {
   std::shared_ptr<KernelCache> cache_;
   const DeviceOptions device_options_;
   std::mutex mutex_;
-  /// Kept open with the context: plans and sets go by the device's identity.
+  /// Devices stay open as long as the context, because plans and sets compare devices by identity.
   std::map<std::string, std::shared_ptr<OpenDevice>> devices_;
-  /// The first holds. No lock, for plans in a forked child.
+  /// The snapshot pushed last is in use. The list needs no lock, so that plans can be created in a forked
+  /// child.
   PushList<std::shared_ptr<const TuningSnapshot>> tuning_;
 };
 

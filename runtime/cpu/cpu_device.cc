@@ -13,7 +13,7 @@
 namespace minuet {
 namespace {
 
-/// "AMD EPYC 9554", or "CPU" where the system does not say.
+/// Returns the processor's name, for example "AMD EPYC 9554", or "CPU" if the system does not report one.
 std::string processor_name() {
   const std::string text = read_system_file("/proc/cpuinfo");
   for (llvm::StringRef rest = text; !rest.empty();) {
@@ -47,7 +47,7 @@ llvm::Expected<std::shared_ptr<CpuDevice>> CpuDevice::create(const CpuOptions& o
 
 llvm::Expected<void*> CpuDevice::allocate(i64 bytes) {
   void* memory = nullptr;
-  // The system may promise more than it has and end the process later, so that is refused here.
+  // Linux may grant more memory than there is and kill the process later, so a larger request fails here.
   if (bytes < 0 || bytes > info_.memory_bytes ||
       posix_memalign(&memory, 256, static_cast<size_t>(std::max<i64>(bytes, 1))) != 0) {
     return make_error(StatusCode::ResourceExhausted,

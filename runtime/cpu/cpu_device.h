@@ -1,4 +1,4 @@
-// The CPU as a device: memory of the host, one pool of threads, engines that share it.
+// The CPU as a device: host memory, one pool of threads, and engines that share the pool.
 #pragma once
 
 #include "codegen/base/thread_pool.h"
@@ -7,15 +7,15 @@
 
 namespace minuet {
 
-/// What open_cpu_device() decides for itself, and tests choose.
+/// Options that open_cpu_device() sets and that tests may set directly.
 struct CpuOptions {
-  i32 threads = 0;  // 0: as many as cpu_count() has CPUs; else exactly so many, however few CPUs there are
+  i32 threads = 0;  // 0: cpu_count() threads; otherwise exactly this many
   VectorSet vectors = VectorSet::Best;
 };
 
 class CpuDevice final : public Device {
  public:
-  /// Unavailable where the machine lacks the instruction set.
+  /// Returns Unavailable if the machine lacks the instruction set.
   static llvm::Expected<std::shared_ptr<CpuDevice>> create(const CpuOptions& options);
 
   const DeviceInfo& info() const override { return info_; }

@@ -1,5 +1,5 @@
-// The operations of runtime/engine/engine.h on the CPU: each is done when it returns, and `wait` has nothing
-// to wait for.
+// The operations of runtime/engine/engine.h on the CPU. Each has finished when it returns, so `wait` returns
+// at once.
 #pragma once
 
 #include <chrono>
@@ -60,7 +60,7 @@ class CpuEngine final : public Engine, private MapOperations {
   llvm::Error void_failed(const u32* status, i32* words, i64 counts) override;
   llvm::Error compact_pairs(const MapView& map, i32* sources, i32* targets) override;
 
-  /// Adds the time until it goes out of scope to one stage, where profiling is on.
+  /// Adds the time until it goes out of scope to one stage, if profiling is on.
   class Timer;
 
   template <class Work>
@@ -80,7 +80,7 @@ class CpuEngine final : public Engine, private MapOperations {
   MapScratch map_scratch_;
   EngineCounters counters_;
   PassTimes prepare_times_, run_times_;
-  i32 op_ = -1;  // that runs
+  i32 op_ = -1;  // the op that runs, or -1
   bool profiling_ = false;
   Timed timed_ = Timed::Run;
 };

@@ -1,5 +1,4 @@
-// One line for each family of ops that the CPU device runs. A test may link a table of its own in this one's
-// place.
+// The table of op families that the CPU device runs. A test may link a table of its own instead.
 #include "codegen/choose/ops/pooling.h"
 #include "runtime/cpu/ops.h"
 #include "runtime/cpu/ops/convolution.h"

@@ -16,14 +16,14 @@ i64 scratch_chunks(const MapLimits& limits) {
   return std::max<i64>(1, limits.max_volume) * std::max<i64>(1, cpu_chunks(limits.capacity));
 }
 
-/// work(first, end, chunk) over [0, items) in fixed chunks.
+/// Calls work(first, end, chunk) for chunks of fixed size that cover [0, items).
 template <class Work>
 void for_chunks(ThreadPool& pool, i64 items, const Work& work) {
   pool.run(cpu_chunks(items),
            [&](i64 chunk, i32) { work(chunk * kCpuChunk, std::min(items, (chunk + 1) * kCpuChunk), chunk); });
 }
 
-/// Counts -> exclusive sums, in place; returns the total.
+/// Replaces counts by their exclusive sums and returns the total.
 i64 exclusive_sums(i64* values, i64 count) {
   i64 sum = 0;
   for (i64 i = 0; i < count; ++i) {
@@ -34,16 +34,16 @@ i64 exclusive_sums(i64* values, i64 count) {
   return sum;
 }
 
-/// Where unique keys go, and what becomes of more of them than there is room for.
+/// Receives unique keys. Keys beyond the capacity of `coords` set kStatusPastCapacity and are dropped.
 struct UniqueTarget {
   Coords coords;
   u32* status = nullptr;
-  u32 duplicate_status = 0;  // bits to set where a key comes twice
+  u32 duplicate_status = 0;  // status bits to set if a key occurs twice
   i32* source_row = nullptr;
   i32* row_of = nullptr;
 };
 
-/// Sorted keys (and rows) with duplicates -> unique ones. `rows` may be null.
+/// Keeps the first of equal keys. `keys` (with `rows`, which may be null) are sorted.
 template <class Key>
 void keep_unique(ThreadPool& pool, const MapScratch& scratch, const Key* keys, const u32* rows, i64 count,
                  const UniqueTarget& target) {
@@ -59,11 +59,11 @@ void keep_unique(ThreadPool& pool, const MapScratch& scratch, const Key* keys, c
   *target.coords.count = static_cast<i32>(std::min(heads, capacity));
   Key* unique = static_cast<Key*>(target.coords.keys);
   for_chunks(pool, count, [&](i64 first, i64 end, i64 chunk) {
-    i64 row = scratch.chunks[chunk] - 1;  // of the last head so far, the chunks before included
+    i64 row = scratch.chunks[chunk] - 1;  // of the last unique key so far, earlier chunks included
     for (i64 i = first; i < end; ++i) {
       if (is_head(i) && ++row < capacity) {
         unique[row] = keys[i];
-        // The sort is stable, so the first of equal keys is the caller's first.
+        // The sort is stable, so the first of equal keys is the one that the caller gave first.
         if (target.source_row != nullptr) target.source_row[row] = static_cast<i32>(rows[i]);
       }
       if (target.row_of != nullptr) target.row_of[rows[i]] = static_cast<i32>(row);
@@ -71,7 +71,7 @@ void keep_unique(ThreadPool& pool, const MapScratch& scratch, const Key* keys, c
   });
 }
 
-/// Bits of the status word that one coordinate sets.
+/// Returns the status bits that one coordinate sets.
 u32 check_coordinate(const CloudLayout& cloud, const i32* coordinate) {
   u32 status = coordinate[0] < 0 ? kStatusNegativeBatch : 0;
   for (i32 f = 0; f < cloud.keys.fields; ++f) {
@@ -80,10 +80,11 @@ u32 check_coordinate(const CloudLayout& cloud, const i32* coordinate) {
   return status;
 }
 
-/// Row of `key` in [first, end) of sorted keys, or -1; `first` moves up to it, as in a merge.
+/// Returns the row of `key` in the sorted keys [first, end), or -1. Moves `first` forward to the first key
+/// that is not less than `key`, as in a merge.
 template <class Key>
 i32 find_from(const Key* keys, i64 end, Key key, i64& first) {
-  // Doubling steps: neighbouring queries are near each other, but a gap must not cost a walk.
+  // The step doubles: neighbouring queries are usually close, but a gap must not cost a linear scan.
   i64 step = 1;
   while (first + step < end && keys[first + step] < key) {
     first += step;
@@ -109,7 +110,8 @@ MapScratch place_map_scratch(const MapLimits& limits, void* workspace) {
 
 namespace {
 
-/// [2][kMaxFields], least then greatest; of no coordinates INT_MAX and INT_MIN.
+/// Finds the bounds as [2][kMaxFields], least then greatest; without coordinates they are INT_MAX and
+/// INT_MIN.
 void find_bounds(ThreadPool& pool, i32 ndim, const i32* coordinates, i64 count, i32* bounds) {
   std::fill(bounds, bounds + kMaxFields, INT_MAX);
   std::fill(bounds + kMaxFields, bounds + 2 * kMaxFields, INT_MIN);
@@ -170,7 +172,8 @@ void build_coords_cpu(ThreadPool& pool, const MapScratch& scratch, const BuildCo
     for (i64 i = first; i < end; ++i) {
       const i32* coordinate = request.coordinates + i * cloud.keys.fields;
       const u32 bad = check_coordinate(cloud, coordinate);
-      // One that is out of bounds has no key; the set is not used then, but stays a valid one.
+      // A coordinate that is out of bounds has no key. `least` takes its place: the set stays valid, although
+      // it is not used.
       keys.now[i] = pack_key<Key>(cloud.keys, bad == 0 ? coordinate : cloud.least);
       rows.now[i] = static_cast<u32>(i);
       seen |= bad;
@@ -206,7 +209,8 @@ void search_cpu(ThreadPool& pool, const SearchRequest& request) {
   const i64 source_count = *request.sources.count, query_count = *request.queries.count;
   const MapView& map = *request.map;
   const i64 chunks = cpu_chunks(query_count);
-  // Sorted queries plus one offset are sorted: each chunk finds its place once, then goes forward.
+  // Sorted queries plus one offset remain sorted: each chunk finds its first position once, then moves
+  // forward.
   pool.run(map.geometry.volume * chunks, [&](i64 task, i32) {
     const i64 k = task / chunks, first = task % chunks * kCpuChunk;
     const Key delta = offset_key<Key>(request.layout->keys, map.geometry, static_cast<i32>(k));
@@ -228,7 +232,7 @@ void unpack_cpu(ThreadPool& pool, const Coords& coords, const KeyLayout& layout,
 
 void count_pairs_cpu(ThreadPool& pool, const MapScratch& scratch, i64 query_count, const MapView& map) {
   const i64 chunks = cpu_chunks(query_count);
-  // Of the entries of one task: their first, and the end.
+  // Returns the range [first, end) of a task's entries.
   const auto entries = [&](i64 task) {
     const i64 k = task / chunks, first = task % chunks * kCpuChunk;
     return std::pair(k * query_count + first, k * query_count + std::min(query_count, first + kCpuChunk));

@@ -1,5 +1,5 @@
-// The Map step on the CPU: the same operations and the same results as the kernels in
-// kernels_templates/map, with host loops in place of blocks. Paper 5.1.
+// The Map step on the CPU (paper, section 5.1). The operations and results equal those of the kernels in
+// kernels_templates/map; host loops take the place of thread blocks.
 #pragma once
 
 #include "runtime/cpu/radix_sort.h"
@@ -7,16 +7,16 @@
 
 namespace minuet {
 
-/// What begin_maps places in its workspace, for the limits it was given.
+/// The parts of the Map step's workspace for given limits.
 struct MapScratch {
   void* keys[2] = {};     // [capacity] of the key type
   u32* rows[2] = {};      // [capacity]
   u32* bins = nullptr;    // of the radix sort
-  i64* chunks = nullptr;  // [max(1, max_volume) * chunks of the capacity]: counts, then places
-  i64 bytes = 0;          // of all
+  i64* chunks = nullptr;  // [max(1, max_volume) * chunks of the capacity] counts, then positions
+  i64 bytes = 0;          // total size
 };
 
-/// Parts of `workspace`, or, where that is null, only their size.
+/// Places the parts in `workspace`. If it is null, only `bytes` is meaningful.
 MapScratch place_map_scratch(const MapLimits& limits, void* workspace);
 
 void find_layout_cpu(ThreadPool& pool, i32 ndim, const LayoutRequest& request);

@@ -1,4 +1,4 @@
-// Rows brought from the caller's order into a set's, and back.
+// Reorders rows from the caller's order into that of a coordinate set, and back.
 #pragma once
 
 #include "codegen/base/thread_pool.h"

@@ -1,18 +1,18 @@
-// Stable least-significant-digit radix sort of keys, alone or with the rows they came from.
+// Stable least-significant-digit radix sort of keys, alone or with the rows that they came from.
 #pragma once
 
 #include "codegen/base/thread_pool.h"
 
 namespace minuet {
 
-/// Items of one task: fixed, so that results do not depend on the number of threads.
+/// Items of one task. The size is fixed so that results do not depend on the number of threads.
 constexpr i64 kCpuChunk = 16384;
 constexpr i64 cpu_chunks(i64 items) { return (items + kCpuChunk - 1) / kCpuChunk; }
 
-/// Bytes that the sort of `count` keys needs for its bins.
+/// Returns the bytes that the sort of `count` keys needs for its bins.
 constexpr i64 radix_bins_bytes(i64 count) { return cpu_chunks(count) * 256 * 4; }
 
-/// Two places for the same array; the sort goes back and forth and leaves the result in `now`.
+/// Two buffers of one array. The sort alternates between them and leaves the result in `now`.
 template <class T>
 struct PingPong {
   T* now = nullptr;
@@ -24,7 +24,7 @@ struct PingPong {
   }
 };
 
-/// Sorts by bits [0, total_bits). rows.now is null where only the keys matter.
+/// Sorts by the bits [0, total_bits). If rows.now is null, only the keys are sorted.
 template <class Key>
 void radix_sort(ThreadPool& pool, i64 count, i32 total_bits, PingPong<Key>& keys, PingPong<u32>& rows,
                 u32* bins);

@@ -1,15 +1,18 @@
-// The further views of kernel maps on the CPU: the same results as the kernels of kernels_templates/map.
+// The further views of kernel maps on the CPU. The results equal those of the kernels in
+// kernels_templates/map.
 #pragma once
 
 #include "runtime/cpu/map_ops.h"
 
 namespace minuet {
 
-/// counts: [volume] pairs are added to it; or null.
+/// Makes the masks of a view from its rows. If `counts` [volume] is not null, adds the pairs of each offset
+/// to it.
 void make_masks_cpu(ThreadPool& pool, i64 queries, i32 volume, const NeighbourView& view, i32* counts);
-/// What orders take, one after the other; nothing where none is asked for.
+/// Places the scratch for ordering, which the requests use one after the other; empty if no request is
+/// ordered.
 MapScratch place_order_scratch(llvm::ArrayRef<ViewRequest> requests, void* workspace);
-/// `scratch`: for requests of which this is one.
+/// `scratch` was placed for requests that include this one.
 void make_view_cpu(ThreadPool& pool, const MapScratch& scratch, const ViewRequest& request);
 
 }  // namespace minuet

@@ -15,7 +15,7 @@ namespace {
 constexpr const char* kLibrary = "libcublasLt.so.13";
 constexpr std::size_t kLeastVersion = 130000;
 
-/// Environments of Python that a wheel may be installed in, as globs.
+/// Returns globs of the Python environments in which a wheel may be installed.
 std::vector<std::string> package_folders() {
   std::vector<std::string> folders;
   for (const char* variable : {"VIRTUAL_ENV", "CONDA_PREFIX"}) {
@@ -108,7 +108,7 @@ std::vector<std::string> cublaslt_candidates(const std::string& named) {
 
 llvm::Expected<const CublasLt*> CublasLt::get(const std::string& named) {
   static std::mutex mutex;
-  // By the name asked for. Never destroyed: what is used may outlive any order of exits.
+  // Keyed by the requested name. Never destroyed, because its users may be destroyed in any order at exit.
   static auto& libraries = *new std::map<std::string, CublasLt>;
   const std::lock_guard<std::mutex> lock(mutex);
   CublasLt& library = libraries[named];

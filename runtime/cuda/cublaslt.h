@@ -1,4 +1,4 @@
-// cuBLASLt, opened with dlopen at first use: the table of its entry points, its errors.
+// cuBLASLt, opened with dlopen at first use: the table of its entry points, and its errors.
 #pragma once
 
 #include <cublasLt.h>
@@ -16,13 +16,15 @@ struct CublasLt {
   std::string path;     // as the loader found it
   std::string version;  // "13.0.2"
 
-  /// The process's library, or the file that the caller names. Thread-safe; never unloaded. Unavailable, with
-  /// every place that was tried and the way to get it, where there is none; asked again, it looks again.
+  /// Returns the process's library, or the file `named`. Thread-safe; the library is never unloaded. If there
+  /// is none, returns Unavailable with every place that was tried and how to get it; the next call looks
+  /// again.
   static llvm::Expected<const CublasLt*> get(const std::string& named = {});
 };
 
-/// Where the library is looked for, in order: `named` or MINUET_CUBLASLT alone where it is set, else the
-/// loader's path, CUDA toolkits, and the wheels of the Python environments that are visible from here.
+/// Returns the places where the library is looked for, in order. If `named` or MINUET_CUBLASLT is set, it is
+/// the only one; otherwise they are the loader's path, CUDA toolkits, and the wheels of visible Python
+/// environments.
 std::vector<std::string> cublaslt_candidates(const std::string& named = {});
 
 llvm::Error cublaslt_error(const CublasLt& library, cublasStatus_t status, llvm::StringRef attempt);

@@ -8,7 +8,7 @@ namespace {
 
 constexpr int kLeastDriverVersion = 13000;
 
-/// From Hopper on, instructions of one GPU generation ask for the suffix 'a' (jit_cache.md R23).
+/// From Hopper on, instructions of a single GPU generation require the suffix 'a'.
 std::string arch_name(int major, int minor) {
   return "sm_" + std::to_string(major) + std::to_string(minor) + (major >= 9 ? "a" : "");
 }
@@ -73,7 +73,7 @@ llvm::Error CudaDevice::describe(int ordinal) {
 }
 
 CudaDevice::~CudaDevice() {
-  // At process exit the driver may be gone: every result here is ignored (R27).
+  // At process exit the driver may already be gone, so every result is ignored.
   {
     const ContextScope scope(driver_, context_);
     matmuls_.reset();
@@ -134,7 +134,7 @@ llvm::Error CudaDevice::load(const std::vector<std::shared_ptr<const Binary>>& b
 
 namespace {
 
-/// Null where a candidate asks no library for anything.
+/// Returns the candidate's family if it has a warm-up, otherwise null.
 const CudaFamily* find_warm_up(const Candidate& candidate) {
   const CudaFamily* const family = find_cuda_family(candidate.choice.kind());
   return family != nullptr && family->warm_up != nullptr ? family : nullptr;
@@ -147,7 +147,7 @@ bool CudaDevice::needs_warm_up(llvm::ArrayRef<Candidate> candidates) const {
 }
 
 llvm::Error CudaDevice::warm_up(llvm::ArrayRef<Candidate> candidates) {
-  // Most candidates of a tuned layer differ in nothing that a library knows.
+  // Most candidates of a tuned layer need the same warm-up, so each distinct one is done once.
   std::vector<const Candidate*> done;
   for (const Candidate& candidate : candidates) {
     const CudaFamily* const family = find_warm_up(candidate);
@@ -180,7 +180,7 @@ llvm::Expected<Matmuls*> CudaDevice::matmuls() {
 
 llvm::Expected<std::unique_ptr<Engine>> CudaDevice::create_engine(const EngineChoice& choice,
                                                                   std::shared_ptr<EngineShare> share) {
-  // A queue's share is what create_share() made.
+  // create_share() made the share of a queue.
   return CudaEngine::create(shared_from_this(), choice, {}, std::static_pointer_cast<SideStreams>(share));
 }
 

@@ -1,4 +1,4 @@
-// One GPU behind runtime/engine/device.h: its primary context, memory, loaded kernels and cuBLASLt.
+// One GPU as a device (runtime/engine/device.h): its primary context, memory, loaded kernels and cuBLASLt.
 #pragma once
 
 #include <memory>
@@ -13,9 +13,9 @@
 
 namespace minuet {
 
-/// How a layer's weights come in the order of its groups (convolution.md, "The GMaS step").
+/// How the GEMMs of a group get their weights in the group's order.
 enum class WeightPath {
-  Automatic,     // pointer arrays where cuBLASLt has an algorithm for them, else a permuted copy
+  Automatic,     // pointer arrays if cuBLASLt has an algorithm for them, otherwise a permuted copy
   PointerArray,  // members without such an algorithm run one by one
   Permute,
 };
@@ -26,7 +26,7 @@ struct CudaEngineOptions {
 
 class CudaDevice final : public Device, public std::enable_shared_from_this<CudaDevice> {
  public:
-  /// `cublaslt`: the library's file; empty: as CublasLt::get finds it.
+  /// `cublaslt` is the library's file; if it is empty, CublasLt::get looks for it.
   static llvm::Expected<std::shared_ptr<CudaDevice>> open(int ordinal, std::string cublaslt = {});
   ~CudaDevice() override;
 
@@ -43,17 +43,18 @@ class CudaDevice final : public Device, public std::enable_shared_from_this<Cuda
   llvm::Expected<std::unique_ptr<Engine>> create_engine(const EngineChoice& choice,
                                                         std::shared_ptr<EngineShare> share) override;
   llvm::Expected<std::shared_ptr<EngineShare>> create_share() override;
-  /// An engine on its own with options: for tests and measurements.
+  /// Creates an engine outside of queues with options, for tests and measurements.
   llvm::Expected<std::unique_ptr<Engine>> create_engine(const EngineChoice& choice,
                                                         CudaEngineOptions options);
 
   const Driver& driver() const { return driver_; }
   CUcontext context() const { return context_; }
   i32 multiprocessors() const { return multiprocessors_; }
-  /// Opened at first use; Unavailable, with where it was looked for, where there is none.
+  /// Returns the device's GEMMs and opens cuBLASLt at first use. Returns Unavailable with the places that
+  /// were tried if there is none.
   llvm::Expected<Matmuls*> matmuls();
 
-  /// The loaded kernel of `spec`. FailedPrecondition where it is not loaded.
+  /// Returns the loaded kernel of `spec`, or FailedPrecondition if it is not loaded.
   template <class Spec>
   llvm::Expected<Kernel<typename KernelRow<Spec>::Params>> kernel(const Spec& spec) {
     using Params = typename KernelRow<Spec>::Params;
@@ -70,7 +71,7 @@ class CudaDevice final : public Device, public std::enable_shared_from_this<Cuda
         cublaslt_(std::move(cublaslt)),
         modules_(driver, device) {}
   llvm::Error describe(int ordinal);
-  /// What the kernel's code knows nothing of is taken out of `needs`.
+  /// Clears needs that the loaded code does not support.
   llvm::Expected<CUkernel> find_kernel(const std::string& name, std::size_t params_bytes, KernelNeeds& needs);
 
   const Driver& driver_;
@@ -80,7 +81,7 @@ class CudaDevice final : public Device, public std::enable_shared_from_this<Cuda
   DeviceInfo info_;
   i32 multiprocessors_ = 1;
   ModuleSet modules_;
-  std::mutex mutex_;  // of opening cuBLASLt
+  std::mutex mutex_;  // guards matmuls_
   CUstream copies_ = nullptr;
   std::unique_ptr<Matmuls> matmuls_;
 };

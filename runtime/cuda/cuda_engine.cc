@@ -50,7 +50,7 @@ llvm::Error CudaEngine::set_workspace(void* workspace) {
   return llvm::Error::success();
 }
 
-/// One family works in it at a time.
+/// The families use the scratch one at a time, so they share it.
 i64 CudaEngine::scratch_bytes() const {
   i64 bytes = 0;
   for (const Family& family : families_) bytes = std::max(bytes, family.ops->scratch_bytes());

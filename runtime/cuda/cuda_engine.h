@@ -1,5 +1,5 @@
-// The CUDA engine: runtime/engine/engine.h on a Launcher, a MapStep and the families of ops.cc. The device's
-// context is current between begin() and end().
+// The CUDA engine implements runtime/engine/engine.h with a Launcher, a MapStep and the op families of
+// ops.cc. The device's context is current between begin() and end().
 #pragma once
 
 #include <memory>
@@ -55,7 +55,7 @@ class CudaEngine final : public Engine {
  private:
   CudaEngine(std::unique_ptr<Launcher> launcher, std::unique_ptr<MapStep> map, CudaEngineOptions options)
       : launcher_(std::move(launcher)), map_(std::move(map)), permute_(*launcher_), options_(options) {}
-  /// What runs an op, and the op's number there.
+  /// The family that runs an op, and the op's number in it.
   struct Op {
     CudaOps* ops = nullptr;
     i32 number = 0;
@@ -70,8 +70,8 @@ class CudaEngine final : public Engine {
   std::unique_ptr<MapStep> map_;
   PermuteStep permute_;
   const CudaEngineOptions options_;
-  std::vector<Family> families_;              // of the ops that were added
-  std::shared_ptr<ReadbackSlots> readbacks_;  // from the first start_readback() on
+  std::vector<Family> families_;              // families of the added ops
+  std::shared_ptr<ReadbackSlots> readbacks_;  // null until the first start_readback()
   std::vector<Op> ops_;
 };
 

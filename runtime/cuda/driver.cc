@@ -7,8 +7,8 @@
 namespace minuet {
 namespace {
 
-// The ABI of the entry points: that of CUDA 12.0, the first with cuLibraryLoadData, also from newer drivers.
-// There is no way around older ones (modules, one for each context): cuBLASLt 13 needs driver 580 anyway.
+// The version of the entry points, which newer drivers provide too. CUDA 12.0 is the first with
+// cuLibraryLoadData. Older drivers need no fallback, because cuBLASLt 13 requires driver 580.
 constexpr int kLeastDriver = 12000;
 constexpr const char* kDriverLibrary = "libcuda.so.1";
 
@@ -47,7 +47,7 @@ llvm::Error open_driver(Driver& driver) {
                       "with GPU access; the CPU device needs neither",
                       reason ? reason : kDriverLibrary);
   }
-  // dlsym of the second version by name: the plain one has four parameters.
+  // The versioned name is looked up: plain cuGetProcAddress is the older function with four parameters.
   auto get = reinterpret_cast<GetProcAddress>(dlsym(library, "cuGetProcAddress_v2"));
   if (!get) {
     return make_error(StatusCode::Unavailable,

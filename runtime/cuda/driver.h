@@ -1,7 +1,7 @@
-// The CUDA driver, opened with dlopen at first use: the table of its entry points, its errors.
+// The CUDA driver, opened with dlopen at first use: the table of its entry points, and its errors.
 //
-// Names like driver.cuMemAlloc are macros of cuda.h for the versioned name; the table uses the same
-// macros, so callers write what the manual says.
+// Names such as cuMemAlloc are macros of cuda.h for versioned names. The table is filled with the same
+// macros, so callers use the names of the driver's manual.
 #pragma once
 
 #include <cuda.h>
@@ -16,18 +16,19 @@ struct Driver {
 #define MINUET_DRIVER_ROW(name) decltype(&::name) name = nullptr;
 #include "runtime/cuda/driver.inc"
 
-  /// The process's driver, initialised. Thread-safe; never unloaded. Unavailable, with the reason,
-  /// where there is no libcuda.so.1, it is too old, or it finds no GPU; asked again, it looks again.
+  /// Returns the process's initialised driver. Thread-safe; the driver is never unloaded. Returns Unavailable
+  /// with the reason if there is no libcuda.so.1, it is too old, or it finds no GPU; the next call looks
+  /// again.
   static llvm::Expected<const Driver*> get();
 };
 
-/// "13.0"
+/// Formats a version, for example "13.0".
 std::string version_text(int version);
 
-/// The error of a driver call: its name and meaning after what was attempted.
+/// Returns the error of a driver call: `attempt`, then the name and meaning of the result.
 llvm::Error driver_error(const Driver& driver, CUresult result, llvm::StringRef attempt);
 
-/// Costs one comparison where the call succeeded. `attempt` names the call and its purpose.
+/// Costs one comparison if the call succeeded. `attempt` names the call and its purpose.
 inline llvm::Error check(const Driver& driver, CUresult result, const char* attempt) {
   if (result == CUDA_SUCCESS) return llvm::Error::success();
   return driver_error(driver, result, attempt);
@@ -35,8 +36,8 @@ inline llvm::Error check(const Driver& driver, CUresult result, const char* atte
 
 inline CUdeviceptr device_address(const void* memory) { return reinterpret_cast<CUdeviceptr>(memory); }
 
-/// Makes a context current, and the caller's again at the end. Where that fails none is current, so that the
-/// next call fails too instead of reaching another GPU.
+/// Makes a context current and restores the caller's at the end. If that fails, no context is current, so
+/// that the next call fails instead of reaching another GPU.
 class ContextScope {
  public:
   ContextScope(const Driver& driver, CUcontext context)
@@ -55,8 +56,9 @@ class ContextScope {
   bool pushed_;
 };
 
-/// While it lives, captures of other threads forbid this thread nothing: what it does is nothing to their
-/// graphs. Nor does its own, where the mode is RELAXED: for what is nothing to that graph either.
+/// While it lives, stream captures of other threads do not restrict this thread's calls, which do not affect
+/// their graphs. In RELAXED mode, captures of this thread do not either; this is for calls that do not affect
+/// its own graph.
 class CaptureScope {
  public:
   explicit CaptureScope(const Driver& driver, CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_THREAD_LOCAL)

@@ -7,7 +7,7 @@ namespace {
 
 constexpr int kMostAttributes = 2;  // of a launch
 
-/// How many a kernel has, the first of them.
+/// Writes the launch attributes that the kernel needs and returns their number.
 unsigned set_attributes(const KernelNeeds& needs, CUlaunchAttribute* attributes) {
   unsigned count = 0;
   if (needs.cluster > 1) {
@@ -82,8 +82,9 @@ Launcher::~Launcher() {
   profiler_.release();
 }
 
-/// While a queue's stream is being captured nothing can be known of what it holds: but what was sent from
-/// pinned memory has an event, and the pool gives memory to calls on this stream alone.
+/// A queue's stream cannot be waited for while it is being captured. Then only copies from pinned memory are
+/// waited for, by their event; device memory needs no wait, because the queue's pool gives it to calls on
+/// this stream only.
 void Launcher::wait_for_all() const {
   if (!enqueued_) return;
   if (!in_queue_) {
@@ -106,20 +107,21 @@ llvm::Error Launcher::begin(CUstream stream) {
 }
 
 llvm::Error Launcher::accept(CUstream stream) {
-  // Also for the stream of the last call: it may be another one at the same address.
+  // A stream at the address of the last call's stream may be another stream, so every call checks it.
   CUcontext context = nullptr;
   CUgreenCtx green = nullptr;
   MINUET_TRY(
       check(driver_, driver_.cuStreamGetCtx_v2(stream, &context, &green), "looking at the caller's stream"));
   if (context != device_->context()) {
-    // A launch would find its kernel there too, but the plan's memory, events and GEMMs are not there.
+    // The kernels could be launched there, but the plan's memory, events and GEMMs belong to the primary
+    // context.
     return make_error(StatusCode::InvalidArgument,
                       "the stream belongs to another context than the primary context of {0}, where the "
                       "plan's memory is: use a stream of the primary context",
                       device_->info().name);
   }
   if (green) MINUET_TRY(accept_green(stream));
-  // Side streams would leave the multiprocessors that a green context is confined to.
+  // Side streams would use multiprocessors outside of those that a green context is confined to.
   usable_ = green ? 1 : kStreams;
   stream_ = stream;
   MINUET_TRY(mark(Stage::None));
@@ -144,7 +146,8 @@ llvm::Error Launcher::end() {
   return check(driver_, driver_.cuEventRecord(ended_, stream_), "cuEventRecord at a call's end");
 }
 
-/// Copies are followed by events of the primary context, which a driver might not take on this stream.
+/// Checks that the driver accepts an event of the primary context on this stream, because copies record such
+/// events.
 llvm::Error Launcher::accept_green(CUstream stream) {
   const CUresult result = driver_.cuEventRecord(side_->event(0), stream);
   if (result == CUDA_SUCCESS) return llvm::Error::success();
@@ -156,7 +159,7 @@ llvm::Error Launcher::accept_green(CUstream stream) {
 }
 
 llvm::Error Launcher::launch_raw(CUkernel kernel, const KernelNeeds& needs, i64 blocks, void** arguments) {
-  // Only the first dimension of a grid reaches 2^31 - 1 blocks.
+  // Only the first dimension of a grid may have up to 2^31 - 1 blocks.
   if (blocks > 0x7fffffff) {
     return make_error(StatusCode::OutOfRange, "a kernel would need {0} blocks; a grid has at most 2^31 - 1",
                       blocks);
@@ -176,7 +179,7 @@ llvm::Error Launcher::launch_raw(CUkernel kernel, const KernelNeeds& needs, i64 
   config.hStream = stream_;
   ++counters_.kernels;
   idle_ = false;
-  // cuda.h lets a CUkernel stand for the function of whatever context the launch is in.
+  // The driver accepts a CUkernel in place of a CUfunction and launches it in the current context.
   const auto function = reinterpret_cast<CUfunction>(kernel);
   return check(driver_, driver_.cuLaunchKernelEx(&config, function, arguments, nullptr), "cuLaunchKernelEx");
 }
@@ -209,7 +212,7 @@ llvm::Error Launcher::send(void* target, const void* host, i64 bytes) {
 }
 
 llvm::Error Launcher::wait() {
-  // The time until the next operation is the host's.
+  // The time until the next operation is spent on the host and belongs to no stage.
   MINUET_TRY(mark(Stage::None));
   ++counters_.host_syncs;
   MINUET_TRY(check(driver_, driver_.cuStreamSynchronize(stream_), "waiting for the stream"));
@@ -221,7 +224,7 @@ llvm::Expected<void*> Launcher::allocate_pinned(i64 bytes) {
   const ContextScope scope(driver_, device_->context());
   const CaptureScope alone(driver_);
   void* memory = nullptr;
-  pinned_.reserve(pinned_.size() + 1);  // so that nothing is lost below
+  pinned_.reserve(pinned_.size() + 1);  // so that push_back below cannot fail
   const CUresult result = driver_.cuMemHostAlloc(&memory, static_cast<std::size_t>(bytes > 0 ? bytes : 1), 0);
   if (result != CUDA_SUCCESS) {
     return driver_error(driver_, result, llvm::formatv("allocating {0} bytes of pinned memory", bytes).str());

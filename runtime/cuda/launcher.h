@@ -1,7 +1,7 @@
-// One engine's way to the GPU: launches, copies and fills on the caller's stream, counted and timed.
+// The launches, copies and fills of one engine on the caller's stream, counted and timed.
 //
 // Side streams fork from the caller's stream and join it again, so that the caller sees one stream, under
-// graph capture too. One thread at a time.
+// graph capture too. Used by one thread at a time.
 #pragma once
 
 #include <cuda.h>
@@ -18,11 +18,11 @@
 
 namespace minuet {
 
-/// The caller's included.
+/// Includes the caller's stream.
 constexpr i32 kStreams = kMostGemmStreams;
 
-/// Streams that a call's work spreads over beside the caller's, and the events that fork to them and join
-/// them: of one launcher, or of all whose calls come through one queue.
+/// Streams over which a call's work spreads beside the caller's stream, with the events that fork to them and
+/// join them. They belong to one launcher, or to all launchers whose calls come through one queue.
 class SideStreams final : public EngineShare {
  public:
   static llvm::Expected<std::shared_ptr<SideStreams>> create(std::shared_ptr<CudaDevice> device);
@@ -31,7 +31,7 @@ class SideStreams final : public EngineShare {
   SideStreams& operator=(const SideStreams&) = delete;
 
   CUstream stream(i32 index) const { return streams_[index]; }
-  /// 0 forks, the others join.
+  /// Event 0 forks; the others join.
   CUevent event(i32 index) const { return events_[index]; }
 
  private:
@@ -44,10 +44,10 @@ class SideStreams final : public EngineShare {
 
 class Launcher {
  public:
-  /// `side`: a queue's, whose stream is there as long as the launcher; or null.
+  /// `side` belongs to a queue, whose stream lives as long as the launcher; or null.
   static llvm::Expected<std::unique_ptr<Launcher>> create(std::shared_ptr<CudaDevice> device,
                                                           std::shared_ptr<SideStreams> side);
-  /// Waits for what was enqueued; frees pinned memory. Never fails.
+  /// Waits for the enqueued work and frees pinned memory. Never fails.
   ~Launcher();
   Launcher(const Launcher&) = delete;
   Launcher& operator=(const Launcher&) = delete;
@@ -59,21 +59,21 @@ class Launcher {
   EngineCounters& counters() { return counters_; }
   Profiler& profiler() { return profiler_; }
 
-  /// InvalidArgument where the stream belongs to another context than the device's primary one. Streams of
-  /// green contexts, which are parts of the primary one, are welcome. Until end(), on this thread, the
-  /// device's context is current, and a capture of another thread's forbids nothing: what a call does here is
-  /// nothing to its graph. May be called again before end().
+  /// Starts a call on `stream`. Returns InvalidArgument if the stream belongs to a context other than the
+  /// device's primary one; streams of green contexts, which are parts of the primary context, are accepted.
+  /// Until end(), the device's context is current on this thread, and captures of other threads do not
+  /// restrict it, because a call does not affect their graphs. May be called again before end().
   llvm::Error begin(CUstream stream);
-  /// The destructor waits for what was enqueued until here, unless it is being captured.
+  /// Ends a call. The destructor waits for what was enqueued up to here, unless it was captured.
   llvm::Error end();
   bool was_captured() const { return was_captured_; }
   CUstream stream(i32 index = 0) const { return index == 0 ? stream_ : side_->stream(index); }
-  /// All kernels that it launched have been waited for.
+  /// Returns true if all launched kernels have been waited for.
   bool is_idle() const { return idle_; }
-  /// How many, the caller's included, the work of this call may spread over.
+  /// Returns how many streams, the caller's included, the work of this call may use.
   i32 usable_streams() const { return usable_; }
 
-  /// What follows belongs to `stage`.
+  /// Assigns the following work to `stage`.
   llvm::Error mark(Stage stage) {
     if (stage == Stage::None) {
       steps_.end();
@@ -83,16 +83,16 @@ class Launcher {
     return profiler_.marks() ? profiler_.mark(stage, stream_, counters_) : llvm::Error::success();
   }
 
-  /// What the host does next belongs to no step.
+  /// Ends the profiler range (NVTX) of the current step; what the host does next belongs to no step.
   void end_step() { steps_.end(); }
 
-  /// As the kernel's row in kernels.inc says; `blocks` are whole clusters.
+  /// Launches as the kernel's row in kernels.inc says. `blocks` must be whole clusters.
   template <class Params>
   llvm::Error launch(const Kernel<Params>& kernel, i64 blocks, const Params& params) {
     void* arguments[] = {const_cast<Params*>(&params)};
     return launch_raw(kernel.kernel, kernel.needs, blocks, arguments);
   }
-  /// A grid-stride kernel of one item a thread.
+  /// Launches a grid-stride kernel in which each thread handles one item at a time.
   template <class Params>
   llvm::Error launch_stride(const Kernel<Params>& kernel, i64 items, const Params& params) {
     const i64 blocks = stride_grid(items, kernel.needs.threads, multiprocessors());
@@ -104,14 +104,14 @@ class Launcher {
   llvm::Error wait();
   llvm::Expected<void*> allocate_pinned(i64 bytes);
 
-  /// For pinned memory that the host rewrites: record_copy() after its copy is enqueued, wait_for_copy()
-  /// before it is written again.
+  /// Protect pinned memory that the host rewrites: call record_copy() after its copy is enqueued, and
+  /// wait_for_copy() before it is written again.
   llvm::Error record_copy();
   llvm::Error wait_for_copy();
 
-  /// Side streams 1 ... used - 1 start after what the caller's stream holds by now.
+  /// Makes side streams 1 ... used - 1 wait for what the caller's stream holds now.
   llvm::Error fork(i32 used);
-  /// The caller's stream goes on after the side streams.
+  /// Makes the caller's stream wait for the side streams.
   llvm::Error join(i32 used);
 
  private:
@@ -135,11 +135,11 @@ class Launcher {
   CUstream stream_ = nullptr;  // the caller's
   CUevent copied_ = nullptr;
   bool copying_ = false;
-  CUevent ended_ = nullptr;  // the last call's work, but in a queue, whose calls cost an event less
+  CUevent ended_ = nullptr;  // the last call's work; not recorded in a queue, to save an event per call
   bool enqueued_ = false;
-  bool idle_ = true;                     // no kernel since the last wait()
-  bool was_captured_ = false;            // the last call
-  std::optional<ContextScope> current_;  // both until end()
+  bool idle_ = true;                     // true if no kernel was launched since the last wait()
+  bool was_captured_ = false;            // true if the last call was captured
+  std::optional<ContextScope> current_;  // set until end(), as is alone_
   std::optional<CaptureScope> alone_;
   std::vector<void*> pinned_;
   EngineCounters counters_;

@@ -6,7 +6,7 @@
 namespace minuet {
 namespace {
 
-constexpr i64 kClearBlocksPerMultiprocessor = 8;  // each makes the grids first
+constexpr i64 kClearBlocksPerMultiprocessor = 8;  // each block computes the grids first
 
 }  // namespace
 

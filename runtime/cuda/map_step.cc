@@ -3,7 +3,7 @@
 namespace minuet {
 namespace {
 
-/// To `coords`.
+/// Returns parameters that write the unique keys to `coords`.
 UniqueParams into(const Coords& coords, u32* status) {
   UniqueParams unique = {};
   unique.unique_keys = coords.keys;
@@ -49,7 +49,7 @@ llvm::Expected<std::unique_ptr<MapStep>> MapStep::create(Launcher& launcher, con
 }
 
 i64 MapStep::workspace_bytes(const MapLimits& limits) const {
-  // The cloud may turn out to fit narrower keys, whose kernels may have other tiles.
+  // The cloud may turn out to fit into narrower keys, whose kernels may have other tiles.
   MapLimits narrow = limits;
   narrow.key_bits = 32;
   return std::max(MapWorkspace::place(kernels(limits.key()).choice, limits, nullptr).bytes,
@@ -58,7 +58,7 @@ i64 MapStep::workspace_bytes(const MapLimits& limits) const {
 
 llvm::Error MapStep::begin(const MapLimits& limits, void* workspace) {
   limits_ = limits;
-  // Pairs of the last cloud may still be counted there, for which nobody waits.
+  // Kernels may still count the pairs of the last cloud there, because the host does not wait for them.
   work_ = MapWorkspace::place(kernels(limits.key()).choice, limits, static_cast<char*>(workspace),
                               launcher_.is_idle());
   next_sort_ = next_scan_ = 0;
@@ -74,7 +74,7 @@ llvm::Error MapStep::begin(const MapLimits& limits, void* workspace) {
 llvm::Error MapStep::find_layout(const LayoutRequest& request) {
   MINUET_TRY(launcher_.mark(Stage::Other));
   const CloudState& cloud = request.cloud;
-  // These kernels do not depend on the key's width: the two choices name the same ones.
+  // These kernels do not depend on the key's width: both choices name the same ones.
   MakeLayoutParams make = {};
   make.cloud = {request.given_count, request.most, cloud.status, cloud.points, cloud.bounds};
   if (request.declared) {
@@ -139,7 +139,7 @@ llvm::Error MapStep::sort(const SortJob& job, i32& half) {
 }
 
 llvm::Error MapStep::check_sort(i64 capacity) const {
-  // An empty cloud's launches are made for one coordinate.
+  // Launches for an empty cloud are sized for one coordinate.
   if (next_sort_ < limits_.sets && capacity <= std::max<i64>(limits_.capacity, 1)) {
     return llvm::Error::success();
   }
@@ -147,7 +147,7 @@ llvm::Error MapStep::check_sort(i64 capacity) const {
                     limits_.sets, limits_.capacity);
 }
 
-/// `unique` says where to; what it is made of is added here.
+/// `unique` names the outputs; the inputs are added here.
 llvm::Error MapStep::make_unique(const SortJob& job, i32 half, UniqueParams unique) {
   const MapKernels& kernels = this->kernels(limits_.key());
   ScanParams heads = {};
@@ -184,7 +184,7 @@ llvm::Error MapStep::search(const SearchRequest& request) {
   return search_pieces(request);
 }
 
-/// Backward search: where each source block's queries end, and into how many query blocks they are cut.
+/// Backward search: finds the query range of each source block and the number of query blocks in it.
 llvm::Error MapStep::find_pieces(const SearchRequest& request) {
   const MapKernels& kernels = this->kernels(limits_.key());
   const FindQueryBordersSpec& spec = kernels.choice.find_query_borders;
@@ -199,7 +199,8 @@ llvm::Error MapStep::find_pieces(const SearchRequest& request) {
   params.geometry = request.map->geometry;
   params.borders = work_.borders;
   params.pieces = work_.pieces;
-  // A block's first thread only hands a border on to the next, so a block writes one less than it has.
+  // A block's first thread only passes a border on to the next thread, so a block writes one border less than
+  // it has threads.
   MINUET_TRY(launcher_.launch(kernels.find_query_borders,
                               stride_grid(borders, spec.threads - 1, launcher_.multiprocessors()), params));
   ScanParams scan_pieces = {};

@@ -1,7 +1,7 @@
-// The Map step on the GPU (paper 5.1): coordinate sets, kernel maps and their views.
+// The Map step on the GPU (paper, section 5.1): coordinate sets, kernel maps and their views.
 //
-// Every operation only enqueues. Counts stay in device memory, so grids are made for capacities; the
-// state of every sort and scan of one pass is made ready at its start, in one fill and one launch.
+// Every operation only enqueues. Counts stay in device memory, so grids are sized for capacities. The states
+// of all sorts and scans of one Map step are initialised at its start by one launch.
 #pragma once
 
 #include <vector>
@@ -13,10 +13,11 @@
 
 namespace minuet {
 
-/// Of kernels whose blocks make a kernel's lines first (kernels_templates/map/cell_lines.h).
+/// Blocks per multiprocessor of kernels whose blocks first compute the lines of a kernel map
+/// (kernels_templates/map/cell_lines.h).
 constexpr i64 kLineBlocksPerMultiprocessor = 16;
 
-/// The kernels of one MapChoice, loaded.
+/// The loaded kernels of one MapChoice.
 struct MapKernels {
   MapChoice choice;
 #define MINUET_MAP_KERNEL(Spec, member) Kernel<KernelRow<Spec>::Params> member;
@@ -24,9 +25,9 @@ struct MapKernels {
 #include "codegen/choose/map_kernels.inc"
 
   static llvm::Expected<MapKernels> create(CudaDevice& device, const MapChoice& choice);
-  /// Of up to `capacity` keys, with the caller's rows or without.
+  /// Returns the kernels that sort up to `capacity` keys, with the caller's rows or without.
   SortKernels sort(bool rows, i64 capacity) const;
-  /// Of up to `capacity` ranks of masks.
+  /// Returns the kernels that sort up to `capacity` ranks of masks.
   SortKernels rank_sort(i64 capacity) const;
 };
 
@@ -52,7 +53,7 @@ class MapStep final : public MapOperations {
   llvm::Error compact_pairs(const MapView& map, i32* sources, i32* targets) override;
 
  private:
-  /// Keys, with the caller's rows or without, in workspace half 0, to be sorted and made unique.
+  /// Keys in workspace half 0, with the caller's rows or without, to be sorted and made unique.
   struct SortJob {
     const i32* count = nullptr;
     i64 capacity = 0;
@@ -63,7 +64,7 @@ class MapStep final : public MapOperations {
       : launcher_(launcher), map32_(map32), map64_(map64) {}
   const MapKernels& kernels(KeyType key) const { return key == KeyType::U32 ? map32_ : map64_; }
   llvm::Error check_sort(i64 capacity) const;
-  /// Sorts; `half` is where the result lies.
+  /// Sorts. `half` receives the half that holds the result.
   llvm::Error sort(const SortJob& job, i32& half);
   llvm::Error make_unique(const SortJob& job, i32 half, UniqueParams unique);
   llvm::Error scan(const Kernel<ScanParams>& kernel, const ScanSpec& spec, i64 most_items, ScanParams params);

@@ -1,12 +1,13 @@
-// The further views of kernel maps: masks, order, the transposed direction.
+// The further views of kernel maps: masks, order, and the transposed direction.
 #include "runtime/cuda/map_step.h"
 #include "runtime/cuda/view_workspace.h"
 
 namespace minuet {
 namespace {
 
-constexpr i64 kMaskBlocksPerMultiprocessor = 8;  // each adds its counts to those in global memory
-constexpr i64 kRankBlocksPerMultiprocessor = 5;  // as many as run at once: each makes the tables of its views
+constexpr i64 kMaskBlocksPerMultiprocessor = 8;  // each adds its counts to global memory
+// As many blocks as run at once, because each computes the tables of its views.
+constexpr i64 kRankBlocksPerMultiprocessor = 5;
 
 ViewJob job_of(const ViewRequest& request) {
   const NeighbourView& view = request.view();
@@ -39,7 +40,7 @@ ViewJob job_of(const ViewRequest& request) {
   return job;
 }
 
-/// Which numbers of the sort each view has; how many there are.
+/// Assigns a range of sort keys to each ordered view and returns the number of keys.
 u32 place_ranks(ViewsParams& params, i64 queries) {
   const llvm::MutableArrayRef<ViewJob> jobs(params.jobs, static_cast<std::size_t>(params.job_count));
   std::vector<i32> ranked;
@@ -92,7 +93,7 @@ llvm::Error MapStep::make_views(llvm::ArrayRef<ViewRequest> requests, void* work
 llvm::Error MapStep::make_batch(llvm::ArrayRef<ViewRequest> batch, char* workspace) {
   ViewsParams params = {};
   i64 preset = 0, forward_queries = 0, from_tables = 0, looked_up = 0;
-  SetIndex index;  // that rows are looked up in
+  SetIndex index;  // in which rows are looked up
   for (const ViewRequest& request : batch) {
     if (!request.is_found()) {
       return make_error(StatusCode::Internal,

@@ -29,7 +29,7 @@ MapWorkspace MapWorkspace::place(const MapChoice& choice, const MapLimits& limit
   work.pieces = parts.take<i32>(borders);
   work.piece_starts = parts.take<i32>(borders + 1);
 
-  // The larger half of both variants: with the caller's rows and without.
+  // The maximum over both variants of the sort, with the caller's rows and without.
   work.sort_tiles = std::max(most_radix_tiles(choice.radix_pass_rows, limits.capacity),
                              most_radix_tiles(choice.radix_pass_keys, limits.capacity));
   const i32 passes = radix_passes(8 * key_bytes(limits.key()));
@@ -46,7 +46,7 @@ MapWorkspace MapWorkspace::place(const MapChoice& choice, const MapLimits& limit
   if (limits.indexed_sets > 0) {
     // No level has more runs than the cloud has coordinates.
     const i64 cell_words = limits.indexed_sets * limits.capacity * kRunWords;
-    work.scan_count += 2;  // of runs, and of cells
+    work.scan_count += 2;  // one of runs, one of cells
     work.scan_bytes = std::max(work.scan_bytes,
                                scan_state_bytes(choice.scan_bits, std::max(limits.index_words, cell_words)));
   }

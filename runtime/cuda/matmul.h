@@ -1,4 +1,5 @@
-// Grouped GEMMs through cuBLASLt: algorithms looked up once a bucket, bound to addresses once a cloud.
+// Grouped GEMMs through cuBLASLt. Algorithms are looked up once per bucket and bound to addresses once per
+// cloud.
 #pragma once
 
 #include <cuda.h>
@@ -20,31 +21,31 @@ inline MatmulShape shape_of(const GmasChoice& choice) {
   return {problem.in_channels, problem.out_channels, problem.dtype, choice.gemm.algorithm};
 }
 
-/// Device memory that an algorithm may use, one piece a stream.
+/// Device memory that an algorithm may use, per stream.
 constexpr i64 kMatmulWorkspaceBytes = i64{8} << 20;
 
-/// What a look-up found: `found` is false where cuBLASLt has no algorithm.
+/// The result of a look-up. `found` is false if cuBLASLt has no algorithm.
 struct MatmulAlgorithm {
   cublasLtMatmulAlgo_t algorithm = {};
   bool found = false;
 };
 
-/// The algorithm of a key. Nothing of it changes but is_warm.
+/// The algorithm of a key. Only is_warm changes.
 struct MatmulEntry : MatmulAlgorithm {
   MatmulEntry(const MatmulKey& the_key, const MatmulAlgorithm& algorithm, const MatmulEntry* the_next)
       : MatmulAlgorithm(algorithm), key(the_key), next(the_next) {}
 
   const MatmulKey key;
-  mutable std::atomic<bool> is_warm{false};  // its kernel is loaded, or some thread is loading it
-  const MatmulEntry* const next;             // of the same bucket
+  mutable std::atomic<bool> is_warm{false};  // true if its kernel is loaded or being loaded
+  const MatmulEntry* const next;             // in the same bucket of the hash table
 };
 
-/// The layouts of one problem. The GEMM is column-major for cuBLASLt: out^T = weight^T in^T.
+/// The layouts of one problem. cuBLASLt is column-major, so the GEMM is out^T = weight^T in^T.
 struct MatmulLayouts {
   cublasLtMatrixLayoutOpaque_t weight, input, output;
 };
 
-/// One GEMM or batch, ready to run. In Pointers mode the three addresses are arrays of pointers.
+/// One GEMM or batch, ready to run. In Pointers mode the three addresses are those of arrays of pointers.
 struct BoundMatmul {
   MatmulProblem problem;
   MatmulLayouts layouts;
@@ -54,7 +55,7 @@ struct BoundMatmul {
   void* output = nullptr;
 };
 
-/// Algorithms of one device. Thread-safe; the device's context is current in every call.
+/// The GEMM algorithms of one device. Thread-safe; the device's context must be current in every call.
 class Matmuls {
  public:
   static llvm::Expected<std::unique_ptr<Matmuls>> create(const std::string& cublaslt = {});
@@ -62,15 +63,15 @@ class Matmuls {
   Matmuls(const Matmuls&) = delete;
   Matmuls& operator=(const Matmuls&) = delete;
 
-  /// The algorithm for a key; valid as long as this. One look-up costs tens of microseconds, and
-  /// `lookups` counts it, the first time; the same key is found again without a lock.
+  /// Returns the algorithm for a key; it stays valid as long as this object. The first call for a key asks
+  /// cuBLASLt, which takes long, and counts that in `lookups`; later calls find it without a lock.
   llvm::Expected<const MatmulEntry*> find(const MatmulKey& key, i64& lookups);
-  /// Whether there are batches by pointers for a shape.
+  /// Returns true if cuBLASLt has batches by pointers for a shape.
   llvm::Expected<bool> takes_pointers(const MatmulShape& shape, i64& lookups);
-  /// For exactly this problem; `result.found` says whether there is one.
+  /// Looks an algorithm up for exactly this problem; `result.found` is false if there is none.
   llvm::Error look_up(const MatmulProblem& problem, MatmulAlgorithm& result) const;
   llvm::Error lay_out(const MatmulProblem& problem, MatmulLayouts& layouts) const;
-  /// Enqueues. An algorithm that refuses this very problem is replaced, in `matmul`, by one that takes it.
+  /// Enqueues the GEMM. If the algorithm refuses this very problem, `matmul` gets one that accepts it.
   llvm::Error run(BoundMatmul& matmul, void* workspace, CUstream stream, i64& lookups);
 
  private:
@@ -82,7 +83,7 @@ class Matmuls {
   const CublasLt& library_;
   cublasLtHandle_t handle_ = nullptr;
   mutable cublasLtMatmulDescOpaque_t operations_[kDTypeCount];  // cuBLASLt only reads them
-  std::mutex mutex_;                                            // of adding entries; finding takes no lock
+  std::mutex mutex_;  // guards additions to entries_; find() takes no lock
   std::deque<MatmulEntry> entries_;
   std::array<std::atomic<const MatmulEntry*>, 256> buckets_ = {};  // by the hash of the key
 };

@@ -1,7 +1,7 @@
-// What decides the algorithm of a grouped GEMM: its shape, with heights and batch sizes in buckets.
+// The key of a GEMM algorithm: the shape of the GEMM, with heights and batch sizes in buckets.
 //
-// A height is known only when a cloud is; algorithms are looked up for buckets, so that the next
-// cloud finds them again. Pure arithmetic.
+// Heights are known only once a cloud is. Algorithms are looked up for buckets, so that the next cloud finds
+// them again. Pure arithmetic.
 #pragma once
 
 #include <algorithm>
@@ -19,13 +19,13 @@ struct MatmulShape {
   i32 in_channels = 0;
   i32 out_channels = 0;
   DType io = DType::F16;  // of features and weights; sums are fp32
-  i32 algorithm = 0;      // which of cuBLASLt's is wanted (GemmChoice)
+  i32 algorithm = 0;      // number in cuBLASLt's list (GemmChoice)
   // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 takes the 0 that it compares with for one
   auto operator<=>(const MatmulShape&) const = default;
 };
 
-/// output[i] = input[i] weight[i] for `batch` members: [height, in] x [in, out] -> [height, out], row
-/// major; members follow each other without a gap, input rows are input_ld elements apart.
+/// output[i] = input[i] weight[i] for `batch` members: [height, in] x [in, out] -> [height, out], row major.
+/// Members follow each other without a gap; input rows are input_ld elements apart.
 struct MatmulProblem {
   MatmulShape shape;
   BatchMode mode = BatchMode::Single;
@@ -37,7 +37,7 @@ struct MatmulProblem {
   i32 output_alignment = 16;
 };
 
-// A plan's load looks all buckets up, and loads the kernels that come of it: few of them.
+// Loading a plan looks up all buckets and loads their kernels, so there are few of them.
 constexpr i32 kLeastHeightBucket = 3, kLargestHeightBucket = 9;  // up to 64 rows; more than 65,536
 
 /// Heights in (4^(b-1), 4^b] share bucket b.
@@ -46,18 +46,18 @@ constexpr i32 height_bucket(i64 height) {
   return std::clamp(bucket, kLeastHeightBucket, kLargestHeightBucket);
 }
 
-/// The height that stands for a bucket: half of the largest.
+/// Returns the height that represents a bucket: half of the largest.
 constexpr i64 bucket_height(i32 bucket) { return i64{1} << (2 * bucket - 1); }
 
 constexpr i32 kLargestBatchBucket = 2;
 
-/// One, up to four, more.
+/// Bucket 0 holds single GEMMs, bucket 1 batches of up to 4, bucket 2 larger ones.
 constexpr i32 batch_bucket(i32 batch) { return batch <= 1 ? 0 : batch <= 4 ? 1 : kLargestBatchBucket; }
 
-/// The batch that stands for a bucket.
+/// Returns the batch size that represents a bucket.
 constexpr i32 bucket_batch(i32 bucket) { return bucket == 0 ? 1 : bucket == 1 ? 3 : 10; }
 
-/// The largest power of two up to 16 that divides `bytes`.
+/// Returns the largest power of two up to 16 that divides `bytes`.
 constexpr i32 alignment_of(i64 bytes) {
   i32 alignment = 16;
   while (bytes % alignment != 0) alignment /= 2;
@@ -86,7 +86,7 @@ constexpr MatmulKey key_of(const MatmulProblem& problem) {
           problem.output_alignment};
 }
 
-/// The problem that an algorithm is looked up for.
+/// Returns the problem for which the key's algorithm is looked up.
 constexpr MatmulProblem representative(const MatmulKey& key) {
   return {key.shape,
           key.mode,
@@ -98,8 +98,8 @@ constexpr MatmulProblem representative(const MatmulKey& key) {
           key.output_alignment};
 }
 
-/// Whether cuBLASLt has batches by pointers for a shape is asked with a problem of middling size; a batch
-/// that then has no algorithm runs member by member.
+/// Returns the key of a problem of medium size. Its look-up tells whether cuBLASLt has batches by pointers
+/// for the shape; a batch that has no algorithm nevertheless runs member by member.
 constexpr MatmulKey pointers_probe(const MatmulShape& shape) {
   MatmulProblem problem;
   problem.shape = shape;
@@ -112,8 +112,8 @@ constexpr MatmulKey pointers_probe(const MatmulShape& shape) {
   return key_of(problem);
 }
 
-/// Adds every key that a layer's groups can have, for whatever cloud: one GEMM or, of more offsets than one,
-/// batches in `batches`, that begin at any row of the buffers.
+/// Adds every key that the groups of a layer can have for any cloud: single GEMMs and, if there are several
+/// offsets, batches of mode `batches`, each beginning at any row of the buffers.
 inline void add_group_keys(const MatmulShape& shape, i32 volume, BatchMode batches,
                            std::set<MatmulKey>& keys) {
   MatmulKey key = pointers_probe(shape);
@@ -137,8 +137,8 @@ inline void add_group_keys(const MatmulShape& shape, i32 volume, BatchMode batch
   }
 }
 
-/// Adds those of the GEMM that reads a tensor in place, whose rows are `input_ld` elements apart, from
-/// `column` on.
+/// Adds the keys of the GEMM that reads a tensor in place. Its rows are `input_ld` elements apart, and the
+/// layer reads them from `column` on.
 inline void add_direct_keys(const MatmulShape& shape, i64 input_ld, i64 column, std::set<MatmulKey>& keys) {
   MatmulKey key = pointers_probe(shape);
   key.mode = BatchMode::Single;

@@ -13,7 +13,7 @@ namespace {
 constexpr i64 kHeight = 16;
 constexpr i32 kBatch = 2;
 
-/// What the GEMMs of a warm-up read and write, one behind the other in one block.
+/// Offsets of the memory that warm-up GEMMs read and write, in one block.
 struct Operands {
   i64 weight = 0, input = 0, output = 0, pointers = 0, workspace = 0, bytes = 0;
   i64 output_member = 0;  // bytes
@@ -37,7 +37,7 @@ struct Operands {
   }
 };
 
-/// The algorithm, and what else decides which kernel it is.
+/// The algorithm and the other properties that determine its kernel.
 using Choice = std::pair<std::array<char, sizeof(cublasLtMatmulAlgo_t)>, std::pair<BatchMode, DType>>;
 
 Choice choice_of(const MatmulEntry& entry) {
@@ -63,7 +63,7 @@ llvm::Error run_small(Matmuls& matmuls, const MatmulEntry& entry, const Operands
   matmul.output = operand(at.output, 2);
   MINUET_TRY(matmuls.lay_out(matmul.problem, matmul.layouts));
   i64 lookups = 0;
-  // An algorithm may refuse so small a problem: then its kernel is loaded where it is used first.
+  // An algorithm may refuse so small a problem. Its kernel is then loaded at its first use.
   llvm::consumeError(matmuls.run(matmul, memory + at.workspace, stream, lookups));
   return llvm::Error::success();
 }
@@ -78,7 +78,7 @@ llvm::Error run_all(CudaDevice& device, Matmuls& matmuls, llvm::ArrayRef<const M
   std::vector<char> zeros(static_cast<std::size_t>(at.workspace));
   const i64 starts[] = {at.weight, at.input, at.output};
   for (i32 i = 0; i < 3 * kBatch; ++i) {
-    // Members may read the same, and must not write it.
+    // Members may share their inputs, but each needs its own output.
     const i64 member = starts[i / kBatch] == at.output ? i % kBatch * at.output_member : 0;
     const char* const operand = memory + starts[i / kBatch] + member;
     std::memcpy(zeros.data() + at.pointers + i * static_cast<i64>(sizeof(void*)), &operand, sizeof(operand));
@@ -109,7 +109,7 @@ llvm::Error warm_up_matmuls(CudaDevice& device, Matmuls& matmuls, const std::set
     MINUET_ASSIGN(const MatmulEntry* entry, matmuls.find(key, lookups));
     if (entry->found) entries.push_back(entry);
   }
-  // Layers of one shape are loaded at once: the first takes what they share.
+  // Layers of one shape may be loaded concurrently; the first one warms up the entries that they share.
   llvm::erase_if(entries, [](const MatmulEntry* entry) { return entry->is_warm.exchange(true); });
   if (entries.empty()) return llvm::Error::success();
   llvm::Error error = run_all(device, matmuls, entries);

@@ -6,21 +6,21 @@
 namespace minuet {
 namespace {
 
-/// Whether the driver objects to the image, so that another one may be taken. INVALID_VALUE and NOT_FOUND
-/// too: drivers say so of damaged images, and of ours nothing else can be meant, for no argument is null
-/// and the name is the one that the compiler gave.
+/// Returns true if the driver rejects the image, so that another image may be tried. This includes
+/// INVALID_VALUE and NOT_FOUND: drivers return them for damaged images, and here they can have no other
+/// cause, because no argument is null and the compiler gave the name.
 bool is_refusal(CUresult result) {
   switch (result) {
     case CUDA_ERROR_NO_BINARY_FOR_GPU:
     case CUDA_ERROR_INVALID_IMAGE:
     case CUDA_ERROR_INVALID_PTX:
     case CUDA_ERROR_UNSUPPORTED_PTX_VERSION:
-    case CUDA_ERROR_JIT_COMPILER_NOT_FOUND:    // of PTX, too
+    case CUDA_ERROR_JIT_COMPILER_NOT_FOUND:    // of PTX too
     case CUDA_ERROR_JIT_COMPILATION_DISABLED:  // by CUDA_DISABLE_PTX_JIT
     case CUDA_ERROR_INVALID_SOURCE:
     case CUDA_ERROR_INVALID_VALUE:
     case CUDA_ERROR_NOT_FOUND:
-    case CUDA_ERROR_NOT_SUPPORTED:  // of code for another GPU whose ELF flags name this one
+    case CUDA_ERROR_NOT_SUPPORTED:  // code for another GPU whose ELF flags name this one
       return true;
     default:
       return false;
@@ -50,7 +50,8 @@ llvm::Error ModuleSet::add(const Binary& binary, const Reload& reload) {
   LoadCall call = bring_in(binary, loaded);
   const bool refused = is_refusal(call.result);
   if (refused && reload) {
-    // What the cache held was damaged, or made for another GPU; what comes now is made here and new.
+    // The cached binary was damaged or made for another GPU. The replacement is compiled anew on this
+    // machine.
     MINUET_ASSIGN(const std::shared_ptr<const Binary> replacement, reload(binary));
     call = bring_in(*replacement, loaded);
   }
@@ -64,14 +65,14 @@ llvm::Error ModuleSet::add(const Binary& binary, const Reload& reload) {
                       reload ? "even compiled anew" : "that it was given");
   }
   const std::lock_guard<std::mutex> lock(mutex_);
-  kernels_.emplace(binary.display_name, std::move(loaded));  // another thread's, where it was faster
+  kernels_.emplace(binary.display_name, std::move(loaded));  // keeps what another thread added first
   return llvm::Error::success();
 }
 
 LoadCall ModuleSet::bring_in(const Binary& binary, LoadedKernel& loaded) const {
   if (const LoadCall call = registry_.open(driver_, binary, loaded.library); !call) return call;
   CUkernel kernel = loaded.library->kernel();
-  // The function only serves to bring the code into this context now; launches name the kernel.
+  // The function is requested only to load the code into this context now; launches use the kernel.
   CUfunction function = nullptr;
   const CUresult get = driver_.cuKernelGetFunction(&function, kernel);
   if (get != CUDA_SUCCESS) return {get, "cuKernelGetFunction"};
@@ -109,7 +110,7 @@ llvm::Expected<LoadedKernel> ModuleSet::find(const std::string& display_name, st
   return kernel;
 }
 
-/// Static and dynamic shared memory of more than 48 KB together has to be asked for, once a device.
+/// More than 48 KB of shared memory, static and dynamic together, must be requested once per device.
 llvm::Error ModuleSet::allow_shared(const std::string& display_name, LoadedKernel& kernel, i32 bytes) const {
   if (bytes <= kernel.dynamic_shared_bytes) return llvm::Error::success();
   const CUresult result = driver_.cuKernelSetAttribute(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, bytes,
@@ -129,11 +130,12 @@ void ModuleSet::unload() {
   kernels_.swap(kernels);
 }
 
-// ---- cubins of the process ------------------------------------------------------------------------------
+// ---- Cubins of the process ------------------------------------------------------------------------------
 
 namespace {
 
-/// Names the bytes too: a kernel that was compiled anew has the name and architecture of the refused one.
+/// Identifies a binary by its bytes too: a recompiled kernel has the name and architecture of the refused
+/// one.
 std::string identity(const Binary& binary) {
   return FieldHasher()
       .add("name", binary.display_name)
@@ -158,13 +160,13 @@ LibraryRegistry& LibraryRegistry::process() {
 LoadCall LibraryRegistry::open(const Driver& driver, const Binary& binary,
                                std::shared_ptr<const KernelLibrary>& library) {
   const std::string key = identity(binary);
-  // Held while the driver loads: a second device waits for the first one's library instead of making its
-  // own. Code is not brought into a context here, so it is no long wait.
+  // The lock is held while the driver loads, so that a second device waits for the first one's library
+  // instead of loading its own. The wait is short, because no code is loaded into a context here.
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto known = libraries_.find(key);
   if (known != libraries_.end() && (library = known->second.lock())) return {};
 
-  // PTX is compiled here; it must end in '\0', as data() does.
+  // If the binary is PTX, this call compiles it. PTX must end in '\0', which data() guarantees.
   CUlibrary loaded = nullptr;
   CUkernel kernel = nullptr;
   const CUresult load =

@@ -1,8 +1,8 @@
-// Loaded kernels of one device: cubin -> CUlibrary -> CUkernel, each display name once; each cubin once a
-// process, whatever the number of devices (R25).
+// The loaded kernels of one device: cubin -> CUlibrary -> CUkernel. A device loads each display name once; a
+// process loads each cubin once, for all devices.
 //
-// A CUlibrary and its CUkernel belong to no context: the driver brings the code into a context when a
-// function of it is asked for there, also into one that was destroyed and made again.
+// A CUlibrary and its CUkernel belong to no context. The driver loads the code into a context when a function
+// of it is requested there, also after the context was destroyed and created again.
 #pragma once
 
 #include <cuda.h>
@@ -19,7 +19,7 @@
 
 namespace minuet {
 
-/// One loaded cubin and its kernel; unloaded with its last user.
+/// One loaded cubin and its kernel. Its last user's release unloads it.
 class KernelLibrary {
  public:
   KernelLibrary(const Driver& driver, CUlibrary library, CUkernel kernel)
@@ -35,25 +35,27 @@ class KernelLibrary {
   CUkernel kernel_;
 };
 
-/// A driver call of a load. Its result is kept beside its name: some failures have a remedy.
+/// The result of a driver call during a load. It is kept with the call's name, because some failures can be
+/// remedied.
 struct LoadCall {
   CUresult result = CUDA_SUCCESS;
   const char* name = "";
   explicit operator bool() const { return result == CUDA_SUCCESS; }
 };
 
-/// Thread-safe. Knows what is loaded, and keeps nothing alive.
+/// The libraries in use. Keeps none of them alive. Thread-safe.
 class LibraryRegistry {
  public:
   LibraryRegistry() = default;
   LibraryRegistry(const LibraryRegistry&) = delete;
   LibraryRegistry& operator=(const LibraryRegistry&) = delete;
-  /// The one of this process; never destroyed, for devices may be closed while the process ends (R27).
+  /// Returns the registry of this process. It is never destroyed, because devices may be closed while the
+  /// process exits.
   static LibraryRegistry& process();
 
-  /// The library of these very bytes, loaded where it is not. Needs no current context.
+  /// Returns the library of exactly these bytes and loads it if necessary. Needs no current context.
   LoadCall open(const Driver& driver, const Binary& binary, std::shared_ptr<const KernelLibrary>& library);
-  /// Libraries in use now.
+  /// Returns the number of libraries in use.
   std::size_t size() const;
 
  private:
@@ -64,13 +66,13 @@ class LibraryRegistry {
 /// A kernel ready to launch on its device.
 struct LoadedKernel {
   std::shared_ptr<const KernelLibrary> library;
-  int params_bytes = 0;          // 0: the compiler did not tell
-  int max_threads = 0;           // per block, as the driver sees it
-  int dynamic_shared_bytes = 0;  // per block, that the driver was asked to allow
-  int capability = 0;            // of the code, which may be older than the device's
+  int params_bytes = 0;          // 0 if the compiler did not report it
+  int max_threads = 0;           // per block, according to the driver
+  int dynamic_shared_bytes = 0;  // per block, as the driver was asked to allow
+  int capability = 0;            // of the code; may be older than the device's
 };
 
-/// A kernel with the type of its one argument, and what a launch says of it; it outlives every engine of the
+/// A kernel with the type of its only argument and its launch requirements. It outlives every engine of the
 /// device.
 template <class Params>
 struct Kernel {
@@ -78,7 +80,7 @@ struct Kernel {
   KernelNeeds needs;
 };
 
-/// Thread-safe. The device's context is current in load().
+/// Thread-safe. The device's context must be current in load().
 class ModuleSet {
  public:
   ModuleSet(const Driver& driver, CUdevice device, LibraryRegistry& registry = LibraryRegistry::process())
@@ -86,10 +88,11 @@ class ModuleSet {
   ModuleSet(const ModuleSet&) = delete;
   ModuleSet& operator=(const ModuleSet&) = delete;
 
-  /// Loads what is not loaded yet, code included: the first launch may happen under stream capture (R26).
-  /// A binary that the driver refuses is asked for once more from `reload`, where there is one (R28).
+  /// Loads the binaries that are not loaded yet, code included, because the first launch may happen under
+  /// stream capture. If the driver refuses a binary and `reload` is set, its replacement is tried once.
   llvm::Error load(const std::vector<std::shared_ptr<const Binary>>& binaries, const Reload& reload);
-  /// The kernel, allowed what it needs on this device. FailedPrecondition where load() has not seen it.
+  /// Returns the kernel and allows it the shared memory that it needs. Returns FailedPrecondition if load()
+  /// has not loaded it.
   llvm::Expected<LoadedKernel> find(const std::string& display_name, std::size_t params_bytes,
                                     const KernelNeeds& needs);
   void unload();
@@ -103,7 +106,7 @@ class ModuleSet {
   const Driver& driver_;
   CUdevice device_;
   LibraryRegistry& registry_;
-  mutable std::mutex mutex_;  // of the map; never held while loading or compiling
+  mutable std::mutex mutex_;  // guards kernels_; never held while loading or compiling
   std::map<std::string, LoadedKernel> kernels_;
 };
 

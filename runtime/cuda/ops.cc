@@ -14,7 +14,7 @@ std::unique_ptr<CudaOps> make(Launcher& launcher, const CudaEngineOptions& optio
   return std::make_unique<Ops>(launcher, options);
 }
 
-/// One line for each family.
+/// One row per family.
 const CudaFamily kFamilies[] = {
     {GmasChoice::kKind, make<GmasStep>, warm_up_gmas, is_same_warm_up},
     {FusedChoice::kKind, make<FusedStep>, nullptr, nullptr},

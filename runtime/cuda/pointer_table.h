@@ -1,11 +1,11 @@
-// Pointer arrays for the batches of one layer: plain arithmetic on addresses.
+// Pointer arrays for the batches of one layer. Pure arithmetic on addresses.
 #pragma once
 
 #include "runtime/engine/ops/convolution_groups.h"
 
 namespace minuet {
 
-/// Where the members of a layer's groups lie; sizes in bytes.
+/// The memory of the members of a layer's groups. Sizes are in bytes.
 struct MemberAddresses {
   const void* weights = nullptr;  // [volume] slices, by offset
   i64 slice_bytes = 0;
@@ -15,7 +15,8 @@ struct MemberAddresses {
   i64 output_row_bytes = 0;
 };
 
-/// Fills slots [first_slot, first_slot + count) of table: [3][volume] weights, inputs, outputs.
+/// Fills slots [first_slot, first_slot + count) of table [3][volume], which holds weights, inputs and
+/// outputs.
 inline void write_pointers(const MemberAddresses& members, const i32* order, const GemmGroup& group,
                            i32 volume, void** table) {
   char* weights = const_cast<char*>(static_cast<const char*>(members.weights));

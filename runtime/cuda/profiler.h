@@ -1,4 +1,5 @@
-// Time per stage, from pairs of events on the caller's stream. Off by default, and then free.
+// Time per stage, measured between events on the caller's stream. If it is off, which is the default, it
+// records nothing.
 #pragma once
 
 #include <cuda.h>
@@ -23,9 +24,9 @@ class Profiler {
   Profiler& operator=(const Profiler&) = delete;
 
   bool on() const { return on_; }
-  /// Whether what is enqueued now is timed.
+  /// Returns true if the work that is enqueued now is timed.
   bool marks() const { return on_ && timed_ != Timed::Nothing; }
-  /// Forgets what was recorded.
+  /// Turns profiling on or off and discards recorded times.
   void set(bool on) {
     on_ = on;
     prepare_.marks = run_.marks = 0;
@@ -35,13 +36,13 @@ class Profiler {
     if (call == Timed::Prepare) prepare_.marks = 0;
     if (call == Timed::Run) run_.marks = 0;
   }
-  /// What is marked from here on belongs to this op, -1 to none.
+  /// Assigns the following marks to this op, or to none if it is -1.
   void set_op(i32 op) { op_ = op; }
-  /// What is enqueued from here on belongs to `stage`, until the next mark. Only where marks().
+  /// Assigns the following work to `stage`, until the next mark. Call it only if marks().
   llvm::Error mark(Stage stage, CUstream stream, EngineCounters& counters);
-  /// Destroys the events; the device's context is current. Never fails.
+  /// Destroys the events. The device's context must be current. Never fails.
   void release();
-  /// Waits for the last marks, and sums up.
+  /// Waits for the last marks and returns the sums.
   llvm::Expected<PassTimes> times();
 
  private:
@@ -50,10 +51,10 @@ class Profiler {
     Stage stage = Stage::None;
     i32 op = -1;
   };
-  /// What was marked in the last prepare or run.
+  /// The marks of the last prepare or run.
   struct Pass {
     std::size_t marks = 0;
-    std::vector<Mark> recorded;  // events are kept for the next one
+    std::vector<Mark> recorded;  // their events are reused by the next pass
   };
   llvm::Error add_times(const Pass& pass, PassTimes& times) const;
 

@@ -13,7 +13,8 @@ class ReadbackSlots::Fetched final : public DeferredReadback {
  public:
   Fetched(std::shared_ptr<ReadbackSlots> owner, Slot slot, i64 words)
       : owner_(std::move(owner)), slot_(slot), words_(words) {}
-  /// Who takes the slot next enqueues behind the copy, on the same stream.
+  /// The slot may be reused before the copy has finished: its next copy is enqueued behind it on the same
+  /// stream.
   ~Fetched() override { owner_->give_back(slot_); }
   Fetched(const Fetched&) = delete;
   Fetched& operator=(const Fetched&) = delete;
@@ -33,7 +34,7 @@ class ReadbackSlots::Fetched final : public DeferredReadback {
   const std::shared_ptr<ReadbackSlots> owner_;
   const Slot slot_;
   const i64 words_;
-  std::atomic<bool> is_there_{false};  // somebody has waited
+  std::atomic<bool> is_there_{false};  // true once a wait has succeeded
 };
 
 ReadbackSlots::~ReadbackSlots() {
@@ -71,7 +72,7 @@ llvm::Expected<std::shared_ptr<DeferredReadback>> ReadbackSlots::fetch(CUstream 
 llvm::Error ReadbackSlots::add_slots() {
   const Driver& driver = device_->driver();
   const CaptureScope alone(driver);
-  pinned_.reserve(pinned_.size() + 1);  // so that nothing is lost below
+  pinned_.reserve(pinned_.size() + 1);  // so that push_back below cannot fail
   slots_.reserve(slots_.size() + kSlotsAtOnce);
   void* memory = nullptr;
   MINUET_TRY(check(driver, driver.cuMemHostAlloc(&memory, kSlotsAtOnce * kMostReadbackWords * sizeof(i32), 0),

@@ -1,4 +1,4 @@
-// Words that the host fetches while it goes on enqueuing, into pinned memory that is used again.
+// Copies of device words to the host that the host does not wait for at once. Their pinned memory is reused.
 #pragma once
 
 #include <memory>
@@ -10,17 +10,17 @@
 
 namespace minuet {
 
-/// Slots of pinned memory with an event each. One thread at a time fetches; any may wait, and let go.
+/// Slots of pinned memory with an event each. fetch() is called by one thread at a time; any thread may wait
+/// for a result and release it.
 class ReadbackSlots : public std::enable_shared_from_this<ReadbackSlots> {
  public:
   explicit ReadbackSlots(std::shared_ptr<CudaDevice> device) : device_(std::move(device)) {}
-  /// Waits for the copies that nobody waited for.
+  /// Waits for the copies that are still under way.
   ~ReadbackSlots();
   ReadbackSlots(const ReadbackSlots&) = delete;
   ReadbackSlots& operator=(const ReadbackSlots&) = delete;
 
-  /// Enqueues a copy of at most kMostReadbackWords; not in a capture. Allocates where more are under way than
-  /// ever.
+  /// Enqueues a copy of at most kMostReadbackWords words; not in a capture. Allocates if no slot is free.
   llvm::Expected<std::shared_ptr<DeferredReadback>> fetch(CUstream stream, const i32* source, i64 words);
 
  private:
@@ -36,8 +36,8 @@ class ReadbackSlots : public std::enable_shared_from_this<ReadbackSlots> {
 
   const std::shared_ptr<CudaDevice> device_;
   std::vector<Slot> slots_;
-  std::vector<void*> pinned_;  // where the slots' words are
-  std::mutex mutex_;           // of free_; never held while the driver works
+  std::vector<void*> pinned_;  // holds the words of the slots
+  std::mutex mutex_;           // guards free_; never held during driver calls
   std::vector<Slot> free_;
 };
 

@@ -1,4 +1,4 @@
-// One radix sort: its launches, in order. The Map step sorts with it, and a test holds it against CUB.
+// The launches of one radix sort. The Map step uses it, and a test compares it with CUB.
 #pragma once
 
 #include "runtime/cuda/launcher.h"
@@ -15,7 +15,7 @@ struct SortKernels {
   Kernel<RadixPassParams> pass;
 };
 
-/// What is sorted: the first *count of `capacity` keys, by the bits [begin_bit, end_bit), stably.
+/// The range to sort: the first *count of `capacity` keys, stably, by the bits [begin_bit, end_bit).
 struct SortRange {
   const i32* count = nullptr;  // device
   i64 capacity = 0;            // fewer than 2^30
@@ -23,7 +23,7 @@ struct SortRange {
   i32 end_bit = 0;
 };
 
-/// The ping-pong, and a state that was zeroed; `tiles` is how many it has room for.
+/// The two halves of the ping-pong buffers and a zeroed state with room for `tiles` tiles.
 struct SortMemory {
   void* keys[2] = {};
   u32* rows[2] = {};  // null without rows
@@ -31,7 +31,7 @@ struct SortMemory {
   i64 tiles = 0;
 };
 
-/// Enqueues. Sorts what lies in half 0; `half` is where the result will lie.
+/// Enqueues a sort of the keys in half 0. `half` receives the half that will hold the result.
 llvm::Error enqueue_sort(Launcher& launcher, const SortKernels& kernels, const SortRange& range,
                          const SortMemory& memory, i32& half);
 

@@ -37,7 +37,7 @@ i64 ordered_capacity(llvm::ArrayRef<ViewRequest> batch) {
 
 ViewWorkspace ViewWorkspace::place(const RadixPassChoice& pass, i64 capacity, char* base) {
   ViewWorkspace work;
-  // What an earlier call enqueued may still work where this one's gaps come to lie.
+  // Work of an earlier call may still use memory where this placement has gaps, so gaps are not poisoned.
   Placement parts(base, /*idle=*/false);
   for (int half = 0; half < 2; ++half) {
     work.keys[half] = parts.take<u32>(capacity);

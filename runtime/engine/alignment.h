@@ -1,4 +1,4 @@
-// Callers' matrices are read and written 16 bytes at a time.
+// The alignment that kernels need to read and write the caller's matrices 16 bytes at a time.
 #pragma once
 
 #include <cstdint>

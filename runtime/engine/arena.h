@@ -1,4 +1,4 @@
-// One block of device memory, cut into parts that start on 256-byte boundaries.
+// One block of device memory, divided into parts that start on 256-byte boundaries.
 #pragma once
 
 #include <algorithm>
@@ -21,14 +21,15 @@ namespace minuet {
 
 constexpr i64 kArenaAlignment = 256;
 
-/// Whether parts that are never in use together lie in the same memory: not where gaps are poison.
+/// True if parts that are never in use at the same time share memory. Under AddressSanitizer they do not,
+/// because the gaps between parts are poisoned.
 #ifdef MINUET_GUARD_PARTS
 constexpr bool kSharesMemory = false;
 #else
 constexpr bool kSharesMemory = true;
 #endif
 
-/// A block is whole again, for whoever has it next.
+/// Removes the poison from a whole block, so that its next owner may divide it anew.
 inline void forget_parts(void* block, i64 bytes) {
 #ifdef MINUET_GUARD_PARTS
   if (block) ASAN_UNPOISON_MEMORY_REGION(block, static_cast<std::size_t>(bytes));
@@ -37,12 +38,12 @@ inline void forget_parts(void* block, i64 bytes) {
 #endif
 }
 
-/// Offsets of parts inside one block. Under AddressSanitizer they lie apart, and between them is poison: a
-/// part that is overrun would else be its neighbour's wrong numbers.
+/// Offsets of parts inside one block. Under AddressSanitizer a poisoned gap separates the parts, so that an
+/// overrun is reported instead of silently corrupting the next part.
 class ArenaLayout {
  public:
-  /// Offset of a new part of `bytes` bytes. With a `base`, the part is in use from here on. What is still
-  /// under way there may write where the new gaps are: they are poisoned only where the block is `idle`.
+  /// Returns the offset of a new part of `bytes` bytes. If `base` is given, the part is in use from now on.
+  /// Its gap is poisoned only if the block is `idle`, because work in progress may still write there.
   i64 add(i64 bytes, char* base = nullptr, bool idle = true) {
     const i64 offset = bytes_;
     bytes_ += (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
@@ -66,7 +67,8 @@ class ArenaLayout {
   i64 bytes_ = 0;
 };
 
-/// Hands out the parts of a block at `base`; with a null base it only measures.
+/// Hands out parts of a block at `base`. With a null base it returns null pointers and only measures the
+/// size.
 class Placement {
  public:
   explicit Placement(char* base, bool idle = true) : base_(base), idle_(idle) {}
@@ -77,7 +79,7 @@ class Placement {
   }
   i64 bytes() const { return layout_.bytes(); }
   void skip(i64 bytes) { layout_.move_to(layout_.bytes() + bytes); }
-  /// What these two take is never in use together: it begins at the same place.
+  /// Places two groups of parts that are never in use at the same time at the same offset.
   template <class First, class Second>
   void share(const First& first, const Second& second) {
     const i64 begin = layout_.bytes();
@@ -87,7 +89,7 @@ class Placement {
     second(*this);
     layout_.move_to(std::max(end, layout_.bytes()));
   }
-  /// Of parts that begin `offset` behind those that are handed out.
+  /// Returns a Placement for parts that begin `offset` bytes after the end of those handed out so far.
   Placement from(i64 offset) const {
     return Placement(base_ ? base_ + layout_.bytes() + offset : nullptr, idle_);
   }
@@ -98,7 +100,8 @@ class Placement {
   ArenaLayout layout_;
 };
 
-/// A block of its own for the parts that place(Placement&) takes: measured, then placed.
+/// Allocates a block for the parts that place(Placement&) takes. Calls `place` twice: to measure, then to
+/// place.
 template <class Place>
 llvm::Expected<DeviceMemory> allocate_parts(const std::shared_ptr<MemorySource>& source, const Place& place) {
   Placement measured(nullptr);
@@ -109,34 +112,37 @@ llvm::Expected<DeviceMemory> allocate_parts(const std::shared_ptr<MemorySource>&
   return memory;
 }
 
-/// Room for a coordinate set's keys and their number.
+/// Takes memory for the keys of a coordinate set and their count.
 inline Coords place_coords(Placement& parts, i64 capacity, i32 key_bits) {
   const KeyType key = key_type_of(key_bits);
   return {parts.take<char>(capacity * key_bytes(key)), parts.take<i32>(1), capacity, key};
 }
 
-/// An eighth, so that the next, slightly larger cloud fits.
+/// Returns an eighth of `amount`, so that the next, slightly larger cloud fits too.
 constexpr i64 slack_of(i64 amount) { return amount / 8; }
 
-/// For what has outgrown its last block: with slack where that is to be had, else just so much.
+/// Allocates a replacement for a block that has become too small: with `slack` extra bytes if they are
+/// available, else without.
 llvm::Expected<DeviceMemory> allocate_grown(const std::shared_ptr<MemorySource>& source, i64 bytes,
                                             i64 slack);
 
-/// Device memory of an execution: the caller's, which never grows, or ours, which does.
+/// Device memory of an execution: either the caller's workspace, which never grows, or memory of its own,
+/// which does.
 class Arena {
  public:
   Arena(std::shared_ptr<MemorySource> source, void* workspace, i64 bytes);
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
   ~Arena();
-  /// At least `bytes`. Growing loses the contents, and takes `slack` more where that is to be had; after a
-  /// failure there is no memory at all, but for the caller's.
+  /// Provides at least `bytes` bytes. Growing loses the contents, and allocates `slack` bytes more if they
+  /// are available. After a failure the arena has no memory, except for a caller's workspace, which it keeps.
   llvm::Error reserve(i64 bytes, i64 slack);
-  /// What is here, which goes on to be used; the arena begins anew. Not for the caller's.
+  /// Moves the memory out, for work that still uses it, and leaves the arena empty. Not for a caller's
+  /// workspace.
   DeviceMemory retire();
   char* data() const { return data_; }
   i64 bytes() const { return bytes_; }
-  /// Allocations since the last reset.
+  /// Returns the number of allocations since reset_growths().
   i64 growths() const { return growths_; }
   void reset_growths() { growths_ = 0; }
 

@@ -1,10 +1,11 @@
-// What a device offers to an execution: the Map step (map_operations.h), and the ops of a program.
+// The interface that a device offers to an execution: the Map step (map_operations.h) and the ops of a
+// program.
 //
-// There are two engines, runtime/cuda and runtime/cpu; everything above (plans, networks,
-// executions, coordinate sets, kernel maps) is the same code for both. An engine belongs to one
-// execution, or to one of those that build sets and maps, and to one thread at a time. Operations only
-// enqueue on the stream given to begin(); `wait` is the one that waits. Pointers are device pointers unless a
-// name says host.
+// There are two engines, runtime/cuda and runtime/cpu. All code above them (plans, networks, executions,
+// coordinate sets, kernel maps) is shared. An engine belongs to one execution, or to one object that builds
+// coordinate sets and kernel maps, and only one thread may use it at a time. Operations enqueue work on the
+// stream given to begin() and return; only `wait` blocks until that work has finished. Pointers are device
+// pointers unless a name says host.
 #pragma once
 
 #include <memory>
@@ -18,70 +19,71 @@
 
 namespace minuet {
 
-/// output row i = input row index[i].
+/// Copies rows: output row i = input row index[i].
 struct PermuteRequest {
-  i32 permute = 0;  // number given by add_permute_rows
+  i32 permute = 0;  // number that add_permute_rows returned
   const void* input = nullptr;
   i64 input_ld = 0;
   const i32* index = nullptr;
   i64 rows = 0;
   void* output = nullptr;
   i64 output_ld = 0;
-  const i32* count = nullptr;  // device: rows from it on become zeros; or null
+  const i32* count =
+      nullptr;  // device; output rows from this count on are set to zero; null: all rows are copied
 };
 
-/// An op that another op's kernel computes too: where its output goes.
+/// An op whose output the kernel of an earlier op computes too (Candidate::covers).
 struct CoveredOp {
   void* output = nullptr;
   i64 output_ld = 0;
   u32* overflow = nullptr;
 };
 
-/// One op on one cloud, as far as all families have it in common. Each family adds what its kernels read of
-/// the map (runtime/engine/ops).
+/// The part of a request for one op on one cloud that all families share. Each family derives a request that
+/// adds the views and buffers its kernels read (runtime/engine/ops).
 struct OpRequest {
-  i32 op = 0;                    // number given by add_op
-  const MapView* map = nullptr;  // null where the op reads none
+  i32 op = 0;                    // number that add_op returned
+  const MapView* map = nullptr;  // null if the op reads no kernel map
   bool transposed = false;
   const void* input = nullptr;  // first column of the first row
   i64 input_rows = 0, input_ld = 0;
   void* output = nullptr;
   i64 output_rows = 0, output_ld = 0;
-  const i32* output_count = nullptr;  // device: the rows that the cloud has, output_rows at most
-  bool pads_output = false;           // rows past the count become zeros; else anything
+  const i32* output_count = nullptr;  // device: number of rows that the cloud has, at most output_rows
+  bool pads_output = false;  // true: rows past the count are set to zero; false: their contents are undefined
   const void* residual = nullptr;
   i64 residual_ld = 0;
-  // Of an op that makes the coordinate set of its output: the set of its input, and the set to be made, with
-  // room for as many keys. The op writes the keys in ascending order, and the count, in each run.
+  // Used only by an op that makes the coordinate set of its output: the input's set, and the set to make,
+  // which has capacity for as many keys. Every run writes the keys in ascending order, and their count.
   const Coords *input_set = nullptr, *made_set = nullptr;
-  llvm::SmallVector<CoveredOp, kMostCovered> covered;  // the ops behind it that the candidate covers
-  u32* overflow = nullptr;  // overflow_mark once a number of the output is infinite or NaN
-  u32 overflow_mark = 1;    // not 0
-  void* scratch = nullptr;  // Engine::scratch_bytes()
+  llvm::SmallVector<CoveredOp, kMostCovered> covered;  // the following ops that the candidate computes too
+  u32* overflow = nullptr;  // set to overflow_mark if an output value is infinite or NaN
+  u32 overflow_mark = 1;    // must not be 0
+  void* scratch = nullptr;  // Engine::scratch_bytes() bytes
 };
 
-/// The request of an op that reads one view of its map: of the output's side; none where each row is its own
-/// neighbour.
+/// The request of an op that reads one view of its map, indexed by output rows. The view is empty if each
+/// output row reads only the input row of the same number.
 struct NeighbourRequest : OpRequest {
   NeighbourView view;
 };
 
-/// Internal where the view has no table of rows, and the kernel more than the offset by which a row is its
-/// own neighbour.
+/// Returns Internal if the view has no table of rows although the kernel has more than the one offset at
+/// which a row is its own neighbour.
 inline llvm::Error check_rows(const NeighbourRequest& request, i64 volume) {
   if (request.view.rows != nullptr || volume == 1) return llvm::Error::success();
   return make_error(StatusCode::Internal, "the view of {0} offsets has no rows", volume);
 }
 
-/// What an execution did since reset_counters.
+/// Counts of what an engine did since reset_counters().
 struct EngineCounters {
   i64 kernels = 0, copies = 0, fills = 0, matmuls = 0;
   i64 host_syncs = 0;
-  i64 allocations = 0;   // device, pinned or event: none when warm
-  i64 gemm_lookups = 0;  // look-ups of GEMM algorithms: none when warm
+  i64 allocations = 0;   // allocations of device memory, pinned memory or events; 0 once warm
+  i64 gemm_lookups = 0;  // look-ups of GEMM algorithms; 0 once warm
 };
 
-/// Time per stage, milliseconds.
+/// Time of each stage, in milliseconds.
 struct StageTimes {
   double sort = 0, map = 0, gather = 0, gemm = 0, scatter = 0, other = 0;
 
@@ -92,16 +94,18 @@ struct StageTimes {
   }
 };
 
-/// What a call's times belong to: those of the last prepare and of the last run are kept.
+/// Says which times a call replaces or extends. The engine keeps the times of the last prepare and of the
+/// last run.
 enum class Timed : i32 { Nothing, Prepare, MoreOfPrepare, Run };
 
-/// Of the last prepare and the last run.
+/// Times of the last prepare or of the last run.
 struct PassTimes {
   StageTimes all;
-  std::vector<StageTimes> ops;  // by their numbers; none where none ran
+  std::vector<StageTimes> ops;  // by op number; empty if no op ran
 };
 
-/// What engines on one stream may share, for their calls come one after the other (Device::create_share).
+/// Resources that all engines on one stream may share, because their calls run one after the other
+/// (Device::create_share).
 class EngineShare {
  public:
   virtual ~EngineShare() = default;
@@ -109,12 +113,12 @@ class EngineShare {
 
 constexpr i64 kMostReadbackWords = 16;
 
-/// Words of the device's that are on their way to the host, kMostReadbackWords at most. Any thread may wait,
-/// and again, which waits no more.
+/// A copy of at most kMostReadbackWords device words to the host that may still be in progress. Any thread
+/// may call wait(), also repeatedly; later calls return at once.
 class DeferredReadback {
  public:
   virtual ~DeferredReadback() = default;
-  /// They live as long as this does.
+  /// Returns words that stay valid as long as this object.
   virtual llvm::Expected<llvm::ArrayRef<i32>> wait() = 0;
 };
 
@@ -122,55 +126,56 @@ class Engine {
  public:
   virtual ~Engine() = default;
 
-  // ---- made once, before the first begin() -----------------------------------------------------
-  /// Adds an op, to run as chosen, and returns its number; they count up. FailedPrecondition where its
-  /// kernels are not loaded.
-  /// `parameters`: on the device, in the order of parameter_images() (runtime/weights/weight_image.h).
+  // ---- set-up, before the first begin() --------------------------------------------------------
+  /// Adds an op that runs as `choice` says, and returns its number; numbers count up from 0. Returns
+  /// FailedPrecondition if the op's kernels are not loaded. `parameters` are on the device, in the order of
+  /// parameter_images() (runtime/weights/weight_image.h).
   virtual llvm::Expected<i32> add_op(const OpChoice& choice, llvm::ArrayRef<const void*> parameters) = 0;
   virtual llvm::Expected<i32> add_permute_rows(const PermuteRowsSpec& spec) = 0;
-  /// Device memory that the engine wants for itself once all ops are added (256-byte aligned).
+  /// Returns how many bytes of device memory the engine needs for itself, aligned to 256 bytes. Valid once
+  /// all ops are added.
   virtual i64 workspace_bytes() const = 0;
   virtual llvm::Error set_workspace(void* workspace) = 0;
-  /// Of an OpRequest's scratch, which is anybody's between two calls.
+  /// Returns the size of OpRequest::scratch. Its contents need not survive between two calls.
   virtual i64 scratch_bytes() const = 0;
 
   // ---- one call --------------------------------------------------------------------------------
   /// `stream`: the caller's CUstream; ignored by the CPU.
   virtual llvm::Error begin(void* stream) = 0;
-  /// Ends what begin() began, after a failure too: the last stage's time ends here, and the destructor waits
-  /// for what was enqueued until here. The CPU has nothing to do.
+  /// Ends a call. It must run after a failure too: it ends the time of the last stage, and the destructor
+  /// waits for the work enqueued up to here. Does nothing on the CPU.
   virtual llvm::Error end() { return llvm::Error::success(); }
-  /// Whether what was enqueued until end() went into a graph.
+  /// Returns true if the work of the last call was captured into a graph.
   virtual bool was_captured() const { return false; }
   virtual llvm::Error fill_words(void* target, u32 word, i64 words) = 0;
   /// `host` is memory from allocate_pinned and stays untouched until the next wait().
   virtual llvm::Error read_back(void* host, const void* source, i64 bytes) = 0;
-  /// For whoever waits for them, later and anywhere; not in a capture.
+  /// Starts a copy to the host that any thread may wait for later. Must not be called during a capture.
   virtual llvm::Expected<std::shared_ptr<DeferredReadback>> start_readback(const i32* source, i64 words) = 0;
   /// `host` is memory from allocate_pinned and stays untouched until the next wait_for_sends().
   virtual llvm::Error send(void* target, const void* host, i64 bytes) = 0;
-  /// Waits where what was sent is still under way.
+  /// Waits until the host may overwrite the memory given to send().
   virtual llvm::Error wait_for_sends() = 0;
   virtual llvm::Error wait() = 0;
   virtual llvm::Expected<void*> allocate_pinned(i64 bytes) = 0;  // owned by the engine
 
   virtual MapOperations& maps() = 0;
   virtual llvm::Error permute_rows(const PermuteRequest& request) = 0;
-  /// What one op needs for one cloud, before its first run there. It writes what it sends: after
-  /// wait_for_sends(), or a wait, in the same call.
+  /// Prepares one op for one cloud; required before the op's first run on that cloud. It writes host memory
+  /// that is sent to the device, so the same call must have called wait_for_sends() or wait() before.
   virtual llvm::Error prepare_op(const OpRequest& request) = 0;
-  /// Once all of a prepare's are.
+  /// Sends to the device what prepare_op() wrote. Call it once, after the last prepare_op() of a prepare.
   virtual llvm::Error send_prepared() { return llvm::Error::success(); }
   virtual llvm::Error run_op(const OpRequest& request) = 0;
 
-  // ---- what happened ---------------------------------------------------------------------------
+  // ---- statistics ------------------------------------------------------------------------------
   virtual const EngineCounters& counters() const = 0;
   virtual void reset_counters() = 0;
-  /// Timed passes record events between the stages; off by default.
+  /// Turns timing on or off; it is off by default. A timed pass records events between the stages.
   virtual void set_profiling(bool on) = 0;
-  /// Before begin(): what the call's times take the place of, or go on with. A run's, where nobody says.
+  /// Sets which times the next call replaces or extends. Call it before begin(). The default is Timed::Run.
   virtual void time_as(Timed call) = 0;
-  virtual llvm::Expected<PassTimes> pass_times() = 0;  // waits
+  virtual llvm::Expected<PassTimes> pass_times() = 0;  // waits for the timed work
 };
 
 }  // namespace minuet

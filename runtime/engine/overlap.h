@@ -1,4 +1,4 @@
-// Whether memory that a call writes lies apart from all else that it is given.
+// Checks that memory written by a call does not overlap any other memory given to it.
 #pragma once
 
 #include <cstdint>
@@ -14,22 +14,22 @@ struct MemoryRows {
   i64 rows = 0, stride = 0, width = 0;
 };
 
-/// One block of memory; none where it has no bytes.
+/// Returns one block of memory; it has no rows if `bytes` is 0.
 inline MemoryRows memory_of(const void* data, i64 bytes) {
   return {reinterpret_cast<std::uintptr_t>(data), bytes > 0 ? 1 : 0, bytes, bytes};
 }
 MemoryRows memory_of(const Tensor& tensor);
 
-/// Whether two share a byte. What lies between two rows is not theirs. Exact where strides are the same or
-/// one of the two has one row; else true where the ranges from the first byte to the last meet. stride >=
-/// width.
+/// Returns true if `a` and `b` share a byte. Gaps between rows do not count. The result is exact if the
+/// strides are equal or one of the two has a single row; otherwise the function returns true if the ranges
+/// from the first byte to the last one intersect. Requires stride >= width.
 bool overlap(const MemoryRows& a, const MemoryRows& b);
 
-/// InvalidArgument with both names, as in "output 0" and "input 1 (the residual)".
+/// Returns InvalidArgument with both names, for example "output 0" and "input 1 (the residual)".
 llvm::Error overlap_error(const std::string& written, const std::string& other);
 
-/// The rules of minuet_execution_run: every output lies apart from every input, from every other output and
-/// from the workspace, and every input from the workspace.
+/// Checks the rules of minuet_execution_run: no output overlaps an input, another output or the workspace,
+/// and no input overlaps the workspace.
 llvm::Error check_apart(llvm::ArrayRef<Tensor> inputs, llvm::ArrayRef<Tensor> outputs,
                         const MemoryRows& workspace, bool has_residual);
 

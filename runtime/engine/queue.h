@@ -1,6 +1,7 @@
-// What all calls on one stream share (minuet_queue): side streams, scratch, memory of sets and maps.
+// State that all calls on one stream share (minuet_queue): side streams, scratch, and memory of coordinate
+// sets and kernel maps.
 //
-// A stream runs one thing after the other, so what one call leaves the next one may take, with no wait.
+// Work on a stream runs in order, so a call may reuse the memory of the call before it without waiting.
 #pragma once
 
 #include <map>
@@ -11,8 +12,8 @@
 
 namespace minuet {
 
-/// Blocks of device memory that are used again. Whoever releases one and whoever takes it next enqueue on one
-/// stream. Thread-safe.
+/// A pool of device memory blocks that are reused. The work that used a block before its release and the work
+/// that uses it after the next allocate() must be enqueued on the same stream. Thread-safe.
 class BlockPool final : public MemorySource {
  public:
   explicit BlockPool(std::shared_ptr<Device> device) : device_(std::move(device)) {}
@@ -22,24 +23,25 @@ class BlockPool final : public MemorySource {
   bool gives_idle() const override { return false; }
 
  private:
+  /// Returns a free block of at least `bytes` bytes and less than twice that, the smallest one, or null.
   void* take_free(i64 bytes);
-  /// Frees what nobody has; the driver waits for work that still uses it.
+  /// Frees all unused blocks. The driver waits for work that still uses them.
   void trim();
 
   const std::shared_ptr<Device> device_;
-  std::mutex mutex_;  // of the two maps; never held while the driver works
+  std::mutex mutex_;  // guards both maps; never held during a driver call
   std::multimap<i64, void*> free_;
-  std::map<void*, i64> bytes_;  // of each block that is out
+  std::map<void*, i64> bytes_;  // size of each block in use
 };
 
 class MapEngine;
 
-/// A thread's hold on a queue, or on none.
+/// The locks that a thread holds on a queue; empty if the call has no queue.
 struct QueueCall {
   std::unique_lock<std::mutex> in_call, at_work;
 };
 
-/// One call at a time, but for the release of memory.
+/// Allows one call at a time. Only the release of memory is exempt.
 class Queue {
  public:
   static llvm::Expected<std::shared_ptr<Queue>> create(std::shared_ptr<Device> device, void* stream);
@@ -50,20 +52,22 @@ class Queue {
   void* stream() const { return stream_; }
   const std::shared_ptr<MemorySource>& memory() const { return memory_; }
   const std::shared_ptr<EngineShare>& share() const { return share_; }
-  /// InvalidArgument where a call is for another stream.
+  /// Returns InvalidArgument if `stream` is not the queue's stream.
   llvm::Error check_stream(void* stream) const;
-  /// Memory that is anybody's between two calls: at least `bytes`. A larger block takes the place of the
-  /// last; who holds that one may go on to use it.
+  /// Returns at least `bytes` bytes that every call may use; the contents do not survive between two calls.
+  /// If a larger block is needed, it replaces the current one, which stays valid for its other owners.
   llvm::Expected<std::shared_ptr<const DeviceMemory>> scratch(i64 bytes) { return grown(scratch_, bytes); }
-  /// The same for Engine::scratch_bytes(), which every cloud needs alike.
+  /// Returns memory for Engine::scratch_bytes(), which does not depend on the cloud. It behaves like
+  /// scratch().
   llvm::Expected<std::shared_ptr<const DeviceMemory>> engine_scratch(i64 bytes) {
     return grown(engine_scratch_, bytes);
   }
-  /// The queue's engine for sets and maps of `ndim` axes; null before the first.
+  /// Returns the queue's engine for sets and maps of `ndim` axes; null before it is first created.
   std::shared_ptr<MapEngine>& map_engine(i32 ndim) { return map_engines_[ndim]; }
-  /// The whole of a call; FailedPrecondition beside another thread's.
+  /// Locks the queue for a whole call. Returns FailedPrecondition if another thread's call is in progress.
   llvm::Expected<QueueCall> lock();
-  /// Of what any thread may ask while another one calls: that call ends first.
+  /// Waits for the call in progress, if any, and locks the queue. For queries, which any thread may make at
+  /// any time.
   std::unique_lock<std::mutex> work() { return std::unique_lock<std::mutex>(at_work_); }
 
  private:
@@ -78,7 +82,8 @@ class Queue {
   const std::shared_ptr<MemorySource> memory_;
   Block scratch_, engine_scratch_;
   std::map<i32, std::shared_ptr<MapEngine>> map_engines_;
-  std::mutex in_call_;  // of calls; each of them works, and so does who only asks
+  std::mutex in_call_;  // held by calls, not by queries
+  // Held by calls and by queries.
   std::mutex at_work_;
 };
 

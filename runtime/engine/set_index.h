@@ -1,5 +1,5 @@
-// Coordinate sets by the cells that they occupy (kernels_templates/shared/cell_index.h): whether a cloud's
-// sets get an index, and where it lies.
+// Indexes of coordinate sets by occupied cells (kernels_templates/shared/cell_index.h): size limits and
+// placement.
 #pragma once
 
 #include "codegen/choose/problem.h"
@@ -7,20 +7,22 @@
 
 namespace minuet {
 
-/// That an index of a cloud of so many coordinates may take: a quarter of a KiB a coordinate.
+/// Returns the most words that the index of a cloud may have: 32 words for each coordinate, clamped to a
+/// fixed range.
 i64 most_index_words(i64 coordinates);
 
-/// Words that a level of this tensor stride takes.
+/// Returns the number of words that a level of this tensor stride needs.
 i64 level_index_words(const KeyLayout& layout, const AxisArray& stride);
 
-/// Runs that a level of so many words has at most, of a cloud of so many coordinates.
+/// Returns an upper bound on the runs of a level with `words` words in a cloud of `coordinates` coordinates.
 i64 most_level_runs(i64 words, i64 coordinates);
 
-/// Room for an index whose levels take `words` together, and have `runs` at most.
+/// Takes memory for an index whose levels have `words` words and at most `runs` runs in total.
 CellIndex place_cell_index(Placement& parts, i64 words, i64 runs);
 
-/// Whether each row of a finer set lies in the cell of one row of a coarser one: of the row that it is
-/// floored to, from which the kernel reaches all of the cell and no other.
+/// Returns true if the kernel's offsets, applied to a coarse coordinate, are exactly the fine coordinates of
+/// its cell. Each row of the finer set is then read by one row of the coarser set only: the row that it is
+/// floored to.
 bool fills_cells(i32 ndim, const AxisArray& kernel_size, const AxisArray& dilation,
                  const AxisArray& fine_stride, const AxisArray& coarse_stride);
 

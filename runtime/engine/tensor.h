@@ -1,4 +1,4 @@
-// The caller's matrices.
+// Feature matrices given by the caller.
 #pragma once
 
 #include <string>
@@ -8,10 +8,10 @@
 
 namespace minuet {
 
-/// Elements: kernels count the bytes between two rows in 32 bits.
+/// In elements. Kernels count the bytes between two rows in 32 bits.
 constexpr i64 kMostRowStride = i64{1} << 28;
 
-/// Rows of `channels` consecutive elements in device memory.
+/// Rows of `channels` consecutive elements in device memory. Does not own them.
 struct Tensor {
   void* data = nullptr;
   i64 rows = 0;
@@ -20,8 +20,9 @@ struct Tensor {
   DType dtype = DType::F16;
 };
 
-/// InvalidArgument, naming `what` ("input 0"), where `given` is not [wanted.rows, wanted.channels] of its
-/// dtype, or lies where vectors of 16 bytes do not reach it.
+/// Returns InvalidArgument, naming `what` (for example "input 0"), if `given` is not [wanted.rows,
+/// wanted.channels] of the wanted dtype, or if its address or row stride is not suitable for vector accesses
+/// of 16 bytes.
 llvm::Error check_tensor(const std::string& what, const Tensor& given, const Tensor& wanted);
 
 }  // namespace minuet

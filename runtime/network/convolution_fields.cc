@@ -12,7 +12,7 @@ namespace {
 using llvm::json::Object;
 using llvm::json::Value;
 
-constexpr float kUsualSlope = 0.01f;  // PyTorch's
+constexpr float kUsualSlope = 0.01f;  // PyTorch's default
 constexpr const char* kActivationNames[] = {"none", "relu", "leaky_relu"};
 
 llvm::Expected<bool> read_flag(const Value& value, llvm::StringRef field) {

@@ -18,7 +18,7 @@ using llvm::json::Value;
 constexpr const char* kOpNames[] = {"block",    "residual",     "up",       "concat",        "head",
                                     "max_pool", "average_pool", "sum_pool", "generative_up", "bottleneck"};
 
-constexpr i64 kLargestSize = 1 << 16;  // of a width, a kernel, a stride: far past any use, far from overflow
+constexpr i64 kLargestSize = 1 << 16;  // of a width, kernel size or stride; cannot overflow
 
 llvm::Expected<i32> read_size(const Value& value, llvm::StringRef field) {
   const auto number = value.getAsInteger();
@@ -29,7 +29,7 @@ llvm::Expected<i32> read_size(const Value& value, llvm::StringRef field) {
   return static_cast<i32>(*number);
 }
 
-/// A number for every axis, or an array of one number per axis.
+/// Reads one number for all axes, or an array of one number per axis.
 llvm::Expected<AxisArray> read_axes(const Object& object, llvm::StringRef field, i32 ndim,
                                     i32 where_absent = 1) {
   AxisArray axes{1, 1, 1, 1};
@@ -59,13 +59,13 @@ llvm::Expected<std::string> read_text(const Object& object, llvm::StringRef fiel
   return text->str();
 }
 
-/// Ops that a description may name, and no kernel computes yet.
+/// Returns false if descriptions may name the op but no kernel computes it yet.
 bool is_built(LayerDescription::Op op) {
   using Op = LayerDescription::Op;
   return op != Op::MaxPool && op != Op::AveragePool && op != Op::SumPool && op != Op::GenerativeUp;
 }
 
-/// "block, residual, up": the ops that are built, or those that are not.
+/// Lists the ops for which is_built() is `are_built`, for example "block, residual, up".
 std::string ops_text(bool are_built) {
   std::string text;
   for (std::size_t i = 0; i < std::size(kOpNames); ++i) {
@@ -85,7 +85,7 @@ llvm::Expected<LayerDescription::Op> read_op(const Object& object) {
                     ops_text(/*are_built=*/true), ops_text(/*are_built=*/false));
 }
 
-/// A field that an op does not know is a mistake, not a wish to be dropped.
+/// Returns InvalidArgument for a field that is in neither list, because ignoring it would hide a mistake.
 llvm::Error check_fields(const Object& object, llvm::StringRef of, llvm::ArrayRef<llvm::StringRef> known,
                          llvm::ArrayRef<llvm::StringRef> more = {}) {
   for (const auto& field : object) {
@@ -153,8 +153,8 @@ llvm::Error read_head(const Object& object, LayerDescription& layer) {
   return read_convolution_fields(object, FieldPlace::Head, layer.fields);
 }
 
-/// The fields of a residual or a bottleneck hold for all of its convolutions, unless those have fields of
-/// their own.
+/// Reads the fields of each convolution of a residual or a bottleneck. The layer's own fields are their
+/// defaults.
 llvm::Error read_parts(const Object& object, LayerDescription& layer) {
   const llvm::ArrayRef<const char*> names = part_names(layer.op);
   for (std::size_t i = 0; i < names.size(); ++i) {
@@ -176,7 +176,7 @@ llvm::Error read_parts(const Object& object, LayerDescription& layer) {
   return llvm::Error::success();
 }
 
-/// Reads an op that has a kernel, with the fields of its convolutions.
+/// Reads an op that has a kernel size, with the fields of its convolutions.
 llvm::Error read_window(const Object& object, const NetworkDescription& network, LayerDescription& layer) {
   using Op = LayerDescription::Op;
   const bool is_pooling = layer.op >= Op::MaxPool && layer.op <= Op::SumPool;

@@ -1,6 +1,6 @@
 // A network as its JSON file describes it: a chain of layers with named skips.
 //
-// The format is in runtime/network/networks/README.md; the two shipped files are built into the library.
+// runtime/network/networks/README.md describes the format. The two shipped files are built into the library.
 #pragma once
 
 #include <string>
@@ -28,18 +28,18 @@ struct LayerDescription {
     Bottleneck
   };
   Op op = Op::Block;
-  std::string name;     // parameter prefix (none for concat)
+  std::string name;     // prefix of the parameters' names; empty for concat
   i32 width = 0;        // index into the network's channels
-  i32 inner_width = 0;  // the same, of a bottleneck's first two convolutions
+  i32 inner_width = 0;  // the same for a bottleneck's first two convolutions
   AxisArray kernel_size{1, 1, 1, 1};
   AxisArray stride{1, 1, 1, 1};
   AxisArray dilation{1, 1, 1, 1};
-  i32 classes = 0;           // head: its outputs; 0: as many as the weights file's, and none without a file
-  std::string skip;          // up: the skip whose coordinates it goes back onto; concat: the one it takes
-  std::string save;          // name under which the result stays available
-  ConvolutionFields fields;  // of the layer's convolution; the activation of a residual or a bottleneck
-  std::vector<ConvolutionFields> parts;  // of a residual or a bottleneck: one for each of part_names()
-  bool has_shortcut_fields = false;      // the description has a "shortcut"
+  i32 classes = 0;   // of a head; 0: as many as the weights file has for it, and no head without a file
+  std::string skip;  // up: the skip whose coordinates the output has; concat: the skip to append
+  std::string save;  // name under which the result remains available
+  ConvolutionFields fields;  // of the layer's convolution; for a residual or a bottleneck, those of the whole
+  std::vector<ConvolutionFields> parts;  // for a residual or a bottleneck, one per name of part_names()
+  bool has_shortcut_fields = false;      // true if the description has a "shortcut"
 };
 
 struct NetworkDescription {
@@ -48,21 +48,21 @@ struct NetworkDescription {
   i32 in_channels = 4;
   std::vector<i32> channels;
   double batch_norm_epsilon = 1e-5;
-  WeightsOrder weights_order = WeightsOrder::Minuet;  // of the files that were trained for it
+  WeightsOrder weights_order = WeightsOrder::Minuet;  // default order of the network's weights files
   std::vector<LayerDescription> layers;
 };
 
-/// What "op" says: "block", "max_pool".
+/// Returns the value of "op", for example "block" or "max_pool".
 const char* op_name(LayerDescription::Op op);
 
-/// The convolutions of a residual or a bottleneck, the shortcut last: "conv1", "conv2", "shortcut". Other ops
-/// have none.
+/// Returns the names of the convolutions of a residual or a bottleneck, such as "conv1", "conv2", "shortcut",
+/// the shortcut last. Other ops have none.
 llvm::ArrayRef<const char*> part_names(LayerDescription::Op op);
 
-/// Parses and checks JSON text; an error names the layer and the field.
+/// Parses and checks a JSON description. Errors name the layer and the field.
 llvm::Expected<NetworkDescription> parse_network(llvm::StringRef json);
 
-/// Text of a shipped network, or NotFound with the names there are.
+/// Returns the JSON text of a shipped network, or NotFound with the names of those that exist.
 llvm::Expected<llvm::StringRef> shipped_network(llvm::StringRef name);
 
 }  // namespace minuet

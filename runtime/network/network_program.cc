@@ -12,14 +12,14 @@ namespace {
 
 using Op = LayerDescription::Op;
 
-/// The part of its input that a convolution reads for each output.
+/// The part of the input that a convolution reads for each output.
 struct Window {
   AxisArray kernel_size{1, 1, 1, 1}, stride{1, 1, 1, 1}, dilation{1, 1, 1, 1};
 };
 
 Window window_of(const LayerDescription& layer) { return {layer.kernel_size, layer.stride, layer.dilation}; }
 
-/// Builds a program layer by layer; `current_` is the tensor that the next layer reads.
+/// Builds a program layer by layer. `current_` is the tensor that the next layer reads.
 class ProgramBuilder {
  public:
   ProgramBuilder(const NetworkDescription& description, DType dtype, const HeadChannels& head_channels,
@@ -70,7 +70,7 @@ class ProgramBuilder {
 
   i32 level_of(i32 tensor) const { return program_.tensors[tensor].level; }
 
-  /// The level itself, or the coarser one where there is a stride.
+  /// Returns `level` itself, or a coarser level if `stride` is not 1.
   llvm::Expected<i32> strided_level(i32 level, const AxisArray& stride) {
     if (stride == AxisArray{1, 1, 1, 1}) return level;
     LevelSpec coarse{program_.levels[level].tensor_stride, level};
@@ -91,7 +91,7 @@ class ProgramBuilder {
     return static_cast<i32>(program_.levels.size()) - 1;
   }
 
-  /// The period of the key layout: one that every level's stride divides.
+  /// Makes the period of the key layout a common multiple of all levels' strides.
   llvm::Error widen_period(const AxisArray& tensor_stride) {
     for (i32 a = 0; a < program_.ndim; ++a) {
       program_.period[a] = std::lcm(program_.period[a], static_cast<i64>(tensor_stride[a]));
@@ -179,14 +179,14 @@ class ProgramBuilder {
     return problem;
   }
 
-  /// What a part's parameters are called up to the last dot is nobody else's.
+  /// Reserves a prefix of parameter names, up to the last dot, for one layer.
   llvm::Error claim(const std::string& part) {
     if (parts_.insert(part).second) return llvm::Error::success();
     return make_error(StatusCode::InvalidArgument, "two layers have parameters called \"{0}\"", part + ".*");
   }
 
-  /// Names the parameters of the program's last layer. A layer without a batch norm claims the prefix of one
-  /// too, so that no other layer's is taken for it.
+  /// Names the parameters of the program's last layer. A layer without a batch norm reserves that prefix too,
+  /// so that another layer's parameters are not mistaken for its own.
   llvm::Error name_parameters(const std::string& convolution, const std::string& batch_norm,
                               const ConvolutionFields& fields, LayerOrigin origin) {
     MINUET_TRY(claim(convolution));
@@ -206,7 +206,7 @@ class ProgramBuilder {
     return name_parameters(layer.name + ".conv", layer.name + ".bn", layer.fields, {layer.name, "", ""});
   }
 
-  /// A convolution that keeps the level, or makes the coarser one where it has a stride.
+  /// Adds a convolution that keeps the level, or makes a coarser one if it has a stride.
   llvm::Expected<i32> add_downward(const std::string& name, i32 input, const Window& window,
                                    ConvolutionProblem problem) {
     const i32 fine = level_of(input);
@@ -222,7 +222,7 @@ class ProgramBuilder {
     return name_parameters(layer);
   }
 
-  /// One of the convolutions of a residual or a bottleneck, by its place among the parts.
+  /// Adds a convolution of a residual or a bottleneck, given by its index among the parts.
   llvm::Expected<i32> add_part(const LayerDescription& layer, std::size_t part, i32 input,
                                const Window& window, const ConvolutionProblem& problem) {
     const std::string name = part_names(layer.op)[part];
@@ -235,9 +235,9 @@ class ProgramBuilder {
     return output;
   }
 
-  /// What is added to the last convolution's result: the input, or, where its shape is another one, a
-  /// convolution of it. This one runs behind the layers that are there, or with the last of them, where that
-  /// is the block's first and leads from the same rows to the same.
+  /// Returns the tensor that is added to the last convolution's result: the input, or a convolution of it if
+  /// the shapes differ. This convolution is appended to the program. If `may_run_with_last`, the program's
+  /// last layer is the block's first and keeps the rows, so its kernel may compute the shortcut too.
   llvm::Expected<i32> add_shortcut(const LayerDescription& layer, i32 input, bool may_run_with_last) {
     const i32 width = description_.channels[layer.width];
     if (program_.tensors[input].channels == width && layer.stride == AxisArray{1, 1, 1, 1}) {
@@ -250,7 +250,8 @@ class ProgramBuilder {
     ConvolutionProblem problem = problem_of(layer.parts[part], width);
     const std::size_t last = program_.layers.size() - 1;
     if (may_run_with_last) {
-      // One kernel may compute both, and it scales both or neither; a scale that no parameter gives is 1.
+      // One kernel may compute both convolutions, and it scales either both or neither. A scale without a
+      // parameter is 1.
       ConvolutionProblem first = *convolution_of(program_.layers[last]);
       first.scale_shift = problem.scale_shift = first.scale_shift || problem.scale_shift;
       first.shortcut = true;
@@ -262,8 +263,8 @@ class ProgramBuilder {
     return output;
   }
 
-  /// activation(bn2(conv2(activation(bn1(conv1(x))))) + shortcut(x)), and of a bottleneck the same with three
-  /// convolutions; the last one adds the shortcut, which comes right before it.
+  /// Adds activation(bn2(conv2(activation(bn1(conv1(x))))) + shortcut(x)); a bottleneck has three
+  /// convolutions instead of two. The last convolution adds the shortcut, which comes right before it.
   llvm::Error add_residual(const LayerDescription& layer) {
     const Window whole = window_of(layer), one;
     const Window unstrided{layer.kernel_size, one.stride, layer.dilation};
@@ -281,7 +282,7 @@ class ProgramBuilder {
                   add_shortcut(layer, input, !is_bottleneck && layer.stride == one.stride));
     ConvolutionProblem problem = problem_of(layer.parts[last], width);
     problem.residual = true;
-    problem.set_activation(layer.fields.activation, layer.fields.slope);  // behind the addition
+    problem.set_activation(layer.fields.activation, layer.fields.slope);  // after the addition
     MINUET_ASSIGN(current_, add_part(layer, last, current_, windows[last], problem));
     program_.layers.back().residual = shortcut;
     return llvm::Error::success();
@@ -333,7 +334,7 @@ class ProgramBuilder {
     return llvm::Error::success();
   }
 
-  /// No level is made by spreading another one yet: validate says so.
+  /// Always fails: no kernel creates a level by expanding another one yet, and validate() gives the reason.
   llvm::Error add_generative_up(const LayerDescription& layer) {
     ConvolutionProblem problem = problem_of(layer.fields, description_.channels[layer.width]);
     take_window(layer, problem);
@@ -342,7 +343,7 @@ class ProgramBuilder {
     return validate(problem);
   }
 
-  /// Moves both tensors into one storage, side by side: their writers then write in place.
+  /// Places both tensors side by side in one storage, so that their writers write in place.
   llvm::Error add_concat(const LayerDescription& layer) {
     MINUET_ASSIGN(const i32 skip, find_skip(layer.skip));
     const TensorSpec first = program_.tensors[current_];
@@ -367,9 +368,9 @@ class ProgramBuilder {
                         layer.skip, channels, kMostChannels);
     }
     program_.storages[first.storage].ld = channels;
-    program_.storages[second.storage].ld = 0;  // dead: nothing lives there any more
+    program_.storages[second.storage].ld = 0;  // the storage is no longer used
     for (TensorSpec& tensor : program_.tensors) {
-      if (tensor.storage != second.storage) continue;  // the skip, and what it was concatenated from
+      if (tensor.storage != second.storage) continue;  // the skip and what was concatenated into it
       tensor.storage = first.storage;
       tensor.column += first.channels;
     }
@@ -391,7 +392,7 @@ class ProgramBuilder {
     return name_parameters(layer.name, "", layer.fields, {layer.name, "", ""});
   }
 
-  /// Rows' pitch and first column are known once every concatenation is.
+  /// The row pitch and first column of a tensor are known once all concatenations are.
   void assign_columns() {
     for (std::size_t i = 0; i < program_.layers.size(); ++i) {
       ProgramLayer& layer = program_.layers[i];
@@ -404,8 +405,8 @@ class ProgramBuilder {
     }
   }
 
-  /// From the layer that writes a storage first to the last that reads it; a shortcut's is written by the
-  /// layer before it.
+  /// Finds the interval in which each storage is in use: from the first layer that writes it to the last that
+  /// reads it. A shortcut may be written by the layer before it.
   void find_lives() {
     const i32 layers = static_cast<i32>(program_.layers.size());
     for (StorageSpec& storage : program_.storages) storage.first = layers, storage.last = -1;
@@ -423,8 +424,8 @@ class ProgramBuilder {
     touch(program_.output, layers);
   }
 
-  /// Large ones first, each as low as it fits between those that it is in use with. A level is taken to have
-  /// a quarter of its parent's rows, as surfaces do.
+  /// Stacks storages, large ones first, each as low as it fits without overlapping storages that are in use
+  /// at the same time. A level is assumed to have a quarter of its parent's rows, as is typical of surfaces.
   void stack_storages() {
     std::vector<double> rows{1};
     for (std::size_t i = 1; i < program_.levels.size(); ++i) {
@@ -436,7 +437,8 @@ class ProgramBuilder {
     for (const StorageSpec& storage : storages) {
       const i32 number = static_cast<i32>(size.size());
       size.push_back(rows[storage.level] * storage.ld);
-      if (storage.first <= storage.last) by_size.push_back(number);  // others moved into a concatenation
+      // Other storages are not in use: a concatenation replaced them.
+      if (storage.first <= storage.last) by_size.push_back(number);
     }
     std::stable_sort(by_size.begin(), by_size.end(), [&](i32 a, i32 b) { return size[a] > size[b]; });
     const auto is_lower = [&](i32 a, i32 b) { return begin[a] < begin[b]; };
@@ -464,7 +466,7 @@ class ProgramBuilder {
   Program program_;
   std::map<std::string, i32> skips_;
   std::set<std::string> names_;  // of layers
-  std::set<std::string> parts_;  // "a.conv", "a.bn": what has parameters
+  std::set<std::string> parts_;  // prefixes of parameters: "a.conv", "a.bn"
   i32 current_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// From a network's description to its program.
+// Builds a program from a network's description.
 #pragma once
 
 #include <functional>
@@ -9,10 +9,12 @@
 
 namespace minuet {
 
-/// Outputs of a head whose description does not say: what the weights have for it, or 0, and it is left out.
+/// Returns the output channels of a head whose description does not give them: the number in the weights, or
+/// 0, in which case the head is omitted.
 using HeadChannels = std::function<llvm::Expected<i32>(const std::string& head, i32 in_channels)>;
 
-/// `dataflow`: of every convolution; none: the one that is expected to be fastest for each.
+/// `dataflow` applies to every convolution. If it is empty, each convolution uses the dataflow that is
+/// expected to be fastest.
 llvm::Expected<Program> build_program(const NetworkDescription& description, DType dtype,
                                       const HeadChannels& head_channels,
                                       std::optional<Dataflow> dataflow = {});

@@ -22,7 +22,7 @@ class WeightsCheck {
   llvm::Error run() {
     for (const ProgramLayer& layer : program_.layers) {
       const ConvolutionProblem* const problem = convolution_of(layer);
-      if (problem == nullptr) continue;  // it has no parameters
+      if (problem == nullptr) continue;  // without parameters
       if (llvm::Error error = check_carries_over(file_.options().order, *problem)) {
         add_foreign(layer.name, take_status(std::move(error)).message());
       }
@@ -65,7 +65,7 @@ class WeightsCheck {
       misshapen_.push_back(quoted(*stored) + " has shape " + shape_text(shape) + ", but the network needs " +
                            needs);
     }
-    // PyTorch keeps it beside every batch norm; inference has no use for it.
+    // PyTorch stores it with every batch norm; inference does not use it.
     if (!layer.batch_norm.empty()) {
       if (const std::string* stored = file_.find(layer.batch_norm + ".num_batches_tracked"))
         used_.insert(*stored);
@@ -74,13 +74,13 @@ class WeightsCheck {
 
   void find_unused() {
     const bool allowed = file_.options().allow_unused;
-    std::set<std::string> parts;  // whose tensors a layer takes: "a.conv" of "a.conv.weight"
+    std::set<std::string> parts;  // prefixes of used tensors: "a.conv" of "a.conv.weight"
     for (const std::string& name : needed_) parts.insert(llvm::StringRef(name).rsplit('.').first.str());
-    // So would a batch norm of a layer that is described without one.
+    // A batch norm counts too if its layer is described without one.
     for (const ProgramLayer& layer : program_.layers) parts.insert(layer.origin.batch_norm);
     for (const auto& [name, stored] : file_.names()) {
       if (used_.count(stored) != 0) continue;
-      // A bias of a layer that has none here would be lost, not left over.
+      // Ignoring, for example, the bias of a layer that is described without one would change its result.
       const bool is_beside = parts.count(llvm::StringRef(name).rsplit('.').first.str()) != 0;
       if (!allowed || is_beside) unused_.push_back(stored);
       if (is_beside) beside_.insert(stored);
@@ -89,7 +89,8 @@ class WeightsCheck {
     std::sort(unused_.begin(), unused_.end());
   }
 
-  /// The unused tensor whose name is nearest, where a slip of the pen may explain it, or "".
+  /// Returns the unused tensor with the most similar name if a typing error may explain the difference,
+  /// otherwise an empty string.
   std::string nearest(const std::string& name) const {
     unsigned least = static_cast<unsigned>(std::max<std::size_t>(2, name.size() / 5)) + 1;
     std::string nearest;
@@ -112,7 +113,7 @@ class WeightsCheck {
     return near.empty() ? "" : " (there is " + quoted(near) + ")";
   }
 
-  /// Counts, for all that may be a prefix of an unused tensor, the names that it would give to the network.
+  /// For each possible prefix of an unused tensor, counts the network's names that removing it would give.
   void add_prefixes(const std::string& stored, std::map<std::string, std::size_t>& found) const {
     if (used_.count(stored) != 0) return;
     for (std::size_t dot = stored.find('.'); dot != std::string::npos; dot = stored.find('.', dot + 1)) {
@@ -120,7 +121,8 @@ class WeightsCheck {
     }
   }
 
-  /// What stands before the most of the names that the network needs, where that is more than fit as it is.
+  /// Returns the prefix that gives the most of the network's names, if that is more than are found without
+  /// it, otherwise an empty string. `matches` receives the number of names.
   std::string better_prefix(std::size_t& matches) const {
     std::map<std::string, std::size_t> found;
     for (const auto& [name, stored] : file_.names()) add_prefixes(stored, found);
@@ -143,8 +145,8 @@ class WeightsCheck {
     return count_text(names.size()) + (names.size() == 1 ? " is" : " are") + " missing: " + list_text(names);
   }
 
-  /// The names of unused tensors that the prefix does not explain. `beside`: whether to name those that stand
-  /// beside parameters of a layer, or those that do not.
+  /// Returns the names of unused tensors that a missing prefix does not explain. `beside` selects those that
+  /// stand beside parameters of a layer, or all others.
   std::vector<std::string> unused_names(const std::string& prefix, bool beside) const {
     std::vector<std::string> names;
     for (const std::string& name : unused_) {
@@ -161,7 +163,8 @@ class WeightsCheck {
       return "no layer uses " + count_text(names.size()) + ": " + list_text(names) +
              (names.size() == 1 ? if_one : if_more);
     };
-    // Beside other mistakes they are no surplus but what the network misses, by another name.
+    // Next to other mistakes, unused tensors are probably missing parameters under another name, so the
+    // message lists them all alike.
     if (!foreign_.empty() || !missing_.empty() || !misshapen_.empty()) {
       beside.insert(beside.end(), others.begin(), others.end());
       std::sort(beside.begin(), beside.end());
@@ -201,7 +204,7 @@ class WeightsCheck {
     return text;
   }
 
-  /// A line for each.
+  /// Returns the detail with one line per mistake.
   std::string detail() const {
     std::string text;
     for (const auto& [reason, layers] : foreign_) {
@@ -217,12 +220,12 @@ class WeightsCheck {
 
   const WeightsFile& file_;
   const Program& program_;
-  const WeightsFields fields_;                                             // that the file asks for
-  std::set<std::string> needed_, used_;                                    // the network's names; the file's
-  std::vector<std::pair<std::string, std::vector<std::string>>> foreign_;  // why, and the layers
+  const WeightsFields fields_;           // what the file suggests
+  std::set<std::string> needed_, used_;  // names of the network; names of the file
+  std::vector<std::pair<std::string, std::vector<std::string>>> foreign_;  // reasons, each with its layers
   std::vector<std::string> missing_, misshapen_, unused_;
-  std::set<std::string> beside_;  // unused tensors beside parameters of a layer, by the file's names
-  bool is_rearranged_ = false;    // a weight has as many elements as it needs, in another shape
+  std::set<std::string> beside_;  // names in the file of unused tensors beside parameters of a layer
+  bool is_rearranged_ = false;    // true if a weight has the right number of elements in another shape
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Whether a weights file and a network fit, all mistakes in one answer.
+// Checks whether a weights file fits a network, and reports all mistakes in one error.
 #pragma once
 
 #include "runtime/network/network_program.h"
@@ -6,19 +6,19 @@
 
 namespace minuet {
 
-/// A tensor that a layer takes from a weights file.
+/// A tensor that a layer reads from a weights file.
 struct ParameterName {
   std::string name;
-  bool is_weight = false;      // of the convolution; the others are vectors of out_channels
+  bool is_weight = false;      // of a convolution; all others are vectors of out_channels
   std::vector<int64_t> shape;  // in Minuet's order
 };
-/// The convolution's weight and bias, then the batch norm's weight, bias, running_mean and running_var, as
-/// far as the layer has them.
+/// Returns the layer's parameters: weight and bias of the convolution, then weight, bias, running_mean and
+/// running_var of the batch norm. Those that the layer does not have are omitted.
 std::vector<ParameterName> parameter_names(const ProgramLayer& layer);
 
-/// InvalidArgument where layers do not carry over, tensors are missing or of another shape, or, unless the
-/// options allow it, where no layer uses a tensor: the first few of each kind in the message, all in the
-/// detail.
+/// Returns InvalidArgument if layers cannot be carried over, if tensors are missing or have another shape, or
+/// if no layer uses a tensor and the options do not allow it. The message lists the first few of each kind,
+/// the detail lists all.
 llvm::Error check_weights(const WeightsFile& file, const Program& program);
 
 }  // namespace minuet

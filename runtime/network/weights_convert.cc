@@ -10,7 +10,7 @@ llvm::Expected<std::map<std::string, FileTensor>> tensors_of(const WeightsFile& 
   std::map<std::string, FileTensor> tensors;
   for (const ProgramLayer& layer : program.layers) {
     const ConvolutionProblem* const problem = convolution_of(layer);
-    if (problem == nullptr) continue;  // it has no parameters
+    if (problem == nullptr) continue;  // without parameters
     for (const ParameterName& parameter : parameter_names(layer)) {
       FileTensor& tensor = tensors[parameter.name];
       tensor.shape = parameter.shape;

@@ -1,4 +1,4 @@
-// What a network takes from a weights file, as a file of Minuet's own order and names.
+// Converts the tensors that a network reads from a weights file to Minuet's order and names.
 #pragma once
 
 #include "runtime/network/network_program.h"
@@ -7,7 +7,7 @@
 
 namespace minuet {
 
-/// The file and the program fit (check_weights).
+/// Requires that the file fits the program (check_weights).
 llvm::Expected<std::map<std::string, FileTensor>> tensors_of(const WeightsFile& file, const Program& program);
 
 }  // namespace minuet

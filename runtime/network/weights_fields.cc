@@ -7,7 +7,7 @@ namespace {
 
 std::string parent_of(llvm::StringRef name) { return name.rsplit('.').first.str(); }
 
-/// "a.conv" of the weight "a.conv.weight".
+/// Returns "a.conv" for the weight "a.conv.weight".
 std::string prefix_of(const ProgramLayer& layer) { return parent_of(layer.weight); }
 
 }  // namespace
@@ -27,14 +27,15 @@ WeightsFields::WeightsFields(const WeightsFile& file, const Program& program) : 
     known_.insert(layer.origin.batch_norm);
   }
   for (const ProgramLayer& layer : program.layers) {
-    // Without its weight the layer has another name in the file, which says nothing of its fields.
+    // If the weight is missing, the file has another name for the layer, and nothing is known of its fields.
     if (!has(layer.weight)) continue;
     compare_bias(layer);
     if (!layer.origin.batch_norm.empty()) compare_norm(layer);
   }
 }
 
-/// Tensors below the layer's name that no layer knows may be what it misses, by other names.
+/// Returns true if the file has unknown tensors below the layer's name, which may be its missing tensors
+/// under other names.
 bool WeightsFields::has_others(const ProgramLayer& layer) const {
   const std::string below = parent_of(prefix_of(layer)) + ".";
   return std::any_of(file_.names().begin(), file_.names().end(), [&](const auto& entry) {
@@ -71,7 +72,7 @@ void WeightsFields::add(const char* field, const ProgramLayer& layer) {
   wanted_[field].push_back(layer.origin);
 }
 
-/// A layer whose convolutions all want the field is named once, else each of them.
+/// Names a layer once if all of its convolutions want the field, otherwise names each convolution.
 std::vector<std::string> WeightsFields::places_of(const std::vector<LayerOrigin>& origins) const {
   std::map<std::string, int> counts;
   for (const LayerOrigin& origin : origins) ++counts[origin.layer];

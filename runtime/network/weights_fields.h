@@ -1,4 +1,4 @@
-// Which fields of a description would take what a weights file has.
+// Finds the fields of a description that would make a network use the tensors of a weights file.
 #pragma once
 
 #include <map>
@@ -14,7 +14,7 @@ namespace minuet {
 inline std::string quoted(const std::string& name) { return "\"" + name + "\""; }
 
 constexpr std::size_t kMostListed = 8;
-/// "a, b and 3 more": kMostListed items at most.
+/// Lists at most kMostListed items: "a, b and 3 more".
 std::string list_text(const std::vector<std::string>& items, const char* between = ", ");
 
 /// Compares bias, norm and affine of each layer with the tensors that the file has beside the layer's weight.
@@ -22,9 +22,9 @@ class WeightsFields {
  public:
   WeightsFields(const WeightsFile& file, const Program& program);
 
-  /// One sentence for a message, or "" where no field would help.
+  /// Returns one sentence for a message, or an empty string if no field would help.
   std::string text() const;
-  /// One line for each field and layer.
+  /// Returns one line per field and layer.
   std::vector<std::string> lines() const;
 
  private:
@@ -36,8 +36,8 @@ class WeightsFields {
   bool has_others(const ProgramLayer& layer) const;
 
   const WeightsFile& file_;
-  std::map<std::string, int> parts_;  // how many convolutions each of the description's layers has
-  std::set<std::string> known_;       // what the names of a layer's parameters begin with, up to the last dot
+  std::map<std::string, int> parts_;  // number of convolutions of each layer of the description
+  std::set<std::string> known_;       // prefixes of all layers' parameters, up to the last dot
   std::map<std::string, std::vector<LayerOrigin>> wanted_;  // by field and value
   std::vector<std::string> without_statistics_;             // batch norms
 };

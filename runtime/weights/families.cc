@@ -1,5 +1,4 @@
-// One line for each family of ops that has parameters. A test may link a table of its own in this one's
-// place.
+// The table of op families that have parameters. A test may link a table of its own instead.
 #include "runtime/weights/weight_image.h"
 
 namespace minuet {

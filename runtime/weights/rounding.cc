@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t kAtOnce = 4096;  // elements of a block, which stays in the first-level cache
 
-/// Room for a block as it is stored. Callers' memory need not be aligned to its elements, and this is.
+/// A block in storage format. It is aligned to its elements; callers' memory need not be.
 struct Block {
   alignas(float) char bytes[kAtOnce * sizeof(float)];
 };
@@ -20,7 +20,7 @@ const VectorKernels& kernels() {
   return *best;
 }
 
-/// body(first, count) of each block of [0, count).
+/// Calls body(first, count) for each block of [0, count).
 template <class Body>
 void in_blocks(std::size_t count, const Body& body) {
   for (std::size_t first = 0; first < count; first += kAtOnce) body(first, std::min(kAtOnce, count - first));

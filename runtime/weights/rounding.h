@@ -1,5 +1,5 @@
-// Arrays of fp32 on the host to the storage of a dtype and back: the numbers of shared/elements.h, bit by
-// bit, by the widest instructions that the processor has.
+// Converts fp32 arrays on the host to the storage of a dtype and back. The results equal those of
+// kernels_templates/shared/elements.h bit by bit. Uses the widest vector instructions of the processor.
 #pragma once
 
 #include <cstddef>
@@ -8,17 +8,17 @@
 
 namespace minuet {
 
-/// The values that a GEMM of `dtype` multiplies, as fp32. `rounded` is `values`, or lies apart. Whether all
-/// are finite once they are rounded.
+/// Rounds values to those that a GEMM of `dtype` multiplies, as fp32. `rounded` is `values` or does not
+/// overlap it. Returns true if all rounded values are finite.
 bool round_values(DType dtype, const float* values, std::size_t count, float* rounded);
 
-/// Values as they lie in memory of `dtype`: dtype_bytes(dtype) * count bytes.
+/// Stores values in the format of `dtype`: dtype_bytes(dtype) * count bytes.
 void store_values(DType dtype, const float* values, std::size_t count, void* target);
 
-/// And back: fp32 from memory of `dtype`.
+/// Loads values stored in the format of `dtype`.
 void load_values(DType dtype, const void* source, std::size_t count, float* values);
 
-/// Whether no value is infinite or NaN.
+/// Returns true if no value is infinite or NaN.
 bool are_finite(const float* values, std::size_t count);
 
 }  // namespace minuet

@@ -21,7 +21,8 @@ namespace {
 constexpr uint64_t kLengthBytes = 8;
 constexpr uint64_t kLongestHeader = 100u << 20;  // the format's own limit
 
-/// A type that a file may store, by its name there; none for F64, which is no dtype, and for the unknown.
+/// Returns the dtype that files store under this name, or nullopt for F64, which is not a dtype, and for
+/// unknown names.
 std::optional<DType> stored_dtype(llvm::StringRef type) {
   for (const DType dtype : kDTypes) {
     if (type == kDTypeEnumerators[static_cast<int>(dtype)] && storage_type(dtype) == dtype) return dtype;
@@ -35,7 +36,8 @@ int element_bytes(llvm::StringRef type) {
   return dtype ? dtype_bytes(*dtype) : 0;
 }
 
-/// Product of a shape, or nothing where it is negative or overflows.
+/// Returns the number of elements of a shape, or InvalidArgument if a size is negative or the product
+/// overflows.
 llvm::Expected<uint64_t> checked_count(const std::vector<int64_t>& shape) {
   uint64_t count = 1;
   for (int64_t size : shape) {
@@ -169,7 +171,7 @@ llvm::Error SafetensorsFile::check_ranges(llvm::StringRef data) const {
   llvm::sort(in_file, [](auto* a, auto* b) {
     return std::tie(a->second.data, a->second.bytes) < std::tie(b->second.data, b->second.bytes);
   });
-  const char* end = data.begin();  // of the tensors so far
+  const char* end = data.begin();  // end of the tensors so far
   for (const auto* tensor : in_file) {
     const auto& [name, place] = *tensor;
     if (place.data > end) {

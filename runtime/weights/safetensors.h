@@ -1,4 +1,4 @@
-// Reads safetensors files: an 8-byte header length, a JSON header, then the tensors' bytes.
+// Reads safetensors files: an 8-byte header length, a JSON header, then the bytes of the tensors.
 #pragma once
 
 #include <map>
@@ -12,21 +12,22 @@
 
 namespace minuet {
 
-/// The end of an error about a parameter that is infinite or NaN.
+/// The end of an error message about a parameter that is infinite or NaN.
 inline constexpr const char* kAllowNonFiniteHint =
     "; the option allow_non_finite_parameters takes parameters as they are";
 
-/// Every tensor of one file; the file is read once, its tensors on demand.
+/// The tensors of one file. open() reads the file; read() converts one tensor.
 class SafetensorsFile {
  public:
   static llvm::Expected<SafetensorsFile> open(llvm::StringRef path);
 
   std::vector<std::string> names() const;
-  /// The texts of "__metadata__".
+  /// Returns the texts of "__metadata__".
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
   llvm::Expected<std::vector<int64_t>> shape(llvm::StringRef name) const;
-  /// Values as fp32, from F32, F64, F16 or BF16. InvalidArgument where the shape is another, and, unless
-  /// `allow_non_finite`, where a value is NaN, infinite, or past fp32, which becomes infinite.
+  /// Returns the values of an F32, F64, F16 or BF16 tensor as fp32. Returns InvalidArgument if its shape is
+  /// not `shape` and, unless `allow_non_finite`, if a value is NaN, infinite, or beyond the range of fp32,
+  /// where it becomes infinite.
   llvm::Expected<std::vector<float>> read(llvm::StringRef name, const std::vector<int64_t>& shape,
                                           bool allow_non_finite = false) const;
   const std::string& path() const { return path_; }
@@ -39,7 +40,7 @@ class SafetensorsFile {
     uint64_t bytes = 0;
   };
   llvm::Error parse();
-  /// The format has no bytes that belong to no tensor, or to two.
+  /// Checks that every byte belongs to exactly one tensor, as the format requires.
   llvm::Error check_ranges(llvm::StringRef data) const;
   llvm::Error read_metadata(const llvm::json::Value& value);
   llvm::Expected<const Tensor*> find(llvm::StringRef name) const;
@@ -50,13 +51,13 @@ class SafetensorsFile {
   std::map<std::string, std::string> metadata_;
 };
 
-/// "[27, 4, 8]"
+/// Formats a shape, for example "[27, 4, 8]".
 std::string shape_text(const std::vector<int64_t>& shape);
-/// Of a shape whose data were read, so that it fits.
+/// Returns the product of the sizes. It must not overflow, as is known of a tensor that was read.
 int64_t element_count(const std::vector<int64_t>& shape);
-/// "1e+300", "nan"
+/// Formats a number, for example "1e+300" or "nan".
 std::string number_text(double value);
-/// Where element `index` of such a tensor is: "[26, 3, 7]".
+/// Formats the position of element `index` of a tensor, for example "[26, 3, 7]".
 std::string place_text(const std::vector<int64_t>& shape, std::size_t index);
 
 }  // namespace minuet

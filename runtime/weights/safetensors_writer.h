@@ -15,8 +15,8 @@ struct FileTensor {
   std::vector<float> values;  // row-major, as many as the shape says
 };
 
-/// In the order of their names. `metadata` becomes "__metadata__". The file is there whole or, after an
-/// error, as it was.
+/// Writes the tensors in the order of their names; `metadata` becomes "__metadata__". After an error, the
+/// file is unchanged.
 llvm::Error write_safetensors_file(const std::string& path, const std::map<std::string, FileTensor>& tensors,
                                    const std::map<std::string, std::string>& metadata = {});
 

@@ -1,4 +1,5 @@
-// The form in which a choice reads parameters: a pure function of these.
+// The images in which a choice reads its parameters. They depend only on the choice, the type and the
+// architecture.
 #pragma once
 
 #include <optional>
@@ -10,11 +11,11 @@
 
 namespace minuet {
 
-/// Equal ones are equal bytes.
+/// The layout of a weight in memory. Equal images of one weight have equal bytes.
 struct WeightImage {
   DType type = DType::F16;
-  i64 numbers = 0;                  // of the weights
-  std::optional<FusedImage> fused;  // else they are as they come
+  i64 numbers = 0;                  // number of weights
+  std::optional<FusedImage> fused;  // if empty, the weights keep their order
 
   bool operator==(const WeightImage&) const = default;
   i64 bytes() const;
@@ -25,9 +26,9 @@ enum class ParameterPart : i32 { Weight, Scale, Shift };
 
 /// One block of parameters that a choice's kernels read.
 struct ParameterImage {
-  i32 ahead = 0;  // 0: of the choice's own op; 1: of the op behind it, which it covers; and so on
+  i32 ahead = 0;  // 0 for the choice's own op, 1 for the op behind it, which the choice covers, and so on
   ParameterPart part = ParameterPart::Weight;
-  WeightImage weight;  // of a weight; scales and shifts are fp32 as they come
+  WeightImage weight;  // for a weight; scales and shifts are fp32 in their own order
 
   bool operator==(const ParameterImage&) const = default;
 };
@@ -35,15 +36,16 @@ struct ParameterImage {
 std::vector<ParameterImage> gmas_images(const OpChoice& choice, DType type, llvm::StringRef arch);
 std::vector<ParameterImage> fused_images(const OpChoice& choice, DType type, llvm::StringRef arch);
 
-/// A line of the table of families that have parameters (families.cc).
+/// A row of the table of families that have parameters (families.cc).
 struct ImagesOfFamily {
   const OpFamily& family;
   std::vector<ParameterImage> (*images)(const OpChoice& choice, DType type, llvm::StringRef arch);
 };
 llvm::ArrayRef<ImagesOfFamily> images_of_families();
 
-/// What a choice reads, in the order in which its device op is given it. `type`: Device::weight_type().
-/// `arch`: "" for the CPU. A scale or a shift that the op does not have is in the list all the same.
+/// Returns the images of a choice in the order in which its device op receives them. `type` is that of
+/// Device::weight_type(); `arch` is empty for the CPU. The list always has a scale and a shift, even if the
+/// op does not.
 std::vector<ParameterImage> parameter_images(const OpChoice& choice, DType type, llvm::StringRef arch);
 
 }  // namespace minuet

@@ -12,7 +12,8 @@ bool calls_weights_kernels(WeightsOrder order) {
   return order == WeightsOrder::Minkowski || order == WeightsOrder::TorchSparse;
 }
 
-/// The entry for a name: its own, else the longest of those that end in a dot and begin it; or null.
+/// Returns the entry for a name: its own, otherwise the longest that ends in a dot and begins the name, or
+/// null.
 const std::pair<const std::string, std::string>* entry_of(const std::map<std::string, std::string>& names,
                                                           const std::string& name) {
   const auto own = names.find(name);
@@ -172,7 +173,7 @@ llvm::Expected<std::vector<float>> WeightsFile::read_vector(const std::string& n
   for (const std::vector<int64_t>& possible : vector_shapes(channels)) {
     if (shape == possible) return file_.read(*stored, possible, options_.allow_non_finite);
   }
-  return file_.read(*stored, {channels}, options_.allow_non_finite);  // which says what is wrong
+  return file_.read(*stored, {channels}, options_.allow_non_finite);  // fails with the reason
 }
 
 }  // namespace minuet

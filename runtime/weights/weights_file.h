@@ -1,4 +1,4 @@
-// A weights file as one network sees it: its tensors by the network's names, its weights in Minuet's order.
+// A weights file as seen by one network: tensors by the network's names, weights in Minuet's order.
 #pragma once
 
 #include <map>
@@ -10,17 +10,19 @@
 
 namespace minuet {
 
-/// How a file is read. The order of what is done to a name: prefix, map.
+/// How a file is read. The prefix is removed from names before they are mapped.
 struct WeightsOptions {
   WeightsOrder order = WeightsOrder::Minuet;
-  bool order_given = false;                  // by the user; else a file's own mark goes before `order`
-  std::string prefix;                        // what the network's names have in front of them in the file
-  std::map<std::string, std::string> names;  // the file's name -> the network's; "a." -> "b." for all below
+  // True if the user set `order`, which must then match the file's mark; otherwise a mark takes precedence.
+  bool order_given = false;
+  std::string prefix;  // in front of the network's names in the file
+  // The file's names -> the network's. An entry "a." -> "b." renames all names below.
+  std::map<std::string, std::string> names;
   bool allow_unused = false;
-  bool allow_non_finite = false;  // parameters may be infinite or NaN
+  bool allow_non_finite = false;  // true if parameters may be infinite or NaN
 };
 
-/// {"the file's name": "the network's name", ...}
+/// Parses {"the file's name": "the network's name", ...}.
 llvm::Expected<std::map<std::string, std::string>> parse_names(llvm::StringRef json);
 
 class WeightsFile {
@@ -29,22 +31,22 @@ class WeightsFile {
 
   const std::string& path() const { return file_.path(); }
   const WeightsOptions& options() const { return options_; }
-  /// The network's name -> the file's. Tensors without the prefix are not among them.
+  /// Maps the network's names to the file's. Tensors without the prefix are not included.
   const std::map<std::string, std::string>& names() const { return names_; }
-  /// Those, by the file's names.
+  /// Returns the file's names of the tensors without the prefix.
   const std::vector<std::string>& outside() const { return outside_; }
 
-  /// The file's name of a tensor, or null. What engines call "kernel" is found as "weight".
+  /// Returns the file's name of a tensor, or null. The "kernel" of other engines is found as "weight".
   const std::string* find(const std::string& name) const;
-  /// By the file's name.
+  /// `stored` is the file's name.
   llvm::Expected<std::vector<int64_t>> shape(const std::string& stored) const { return file_.shape(stored); }
 
-  /// Shapes that a layer's weight, and a vector such as a bias, may have.
+  /// Return the shapes that a layer's weight, and a vector such as a bias, may have.
   std::vector<std::vector<int64_t>> weight_shapes(const std::string& name,
                                                   const ConvolutionProblem& problem) const;
   std::vector<std::vector<int64_t>> vector_shapes(i64 channels) const;
 
-  /// [volume, in_channels, out_channels], as exact as the file has it.
+  /// Returns [volume, in_channels, out_channels] values, not rounded further than the file stores them.
   llvm::Expected<std::vector<float>> read_weight(const std::string& name,
                                                  const ConvolutionProblem& problem) const;
   llvm::Expected<std::vector<float>> read_vector(const std::string& name, i64 channels) const;

@@ -18,7 +18,7 @@ llvm::Error refuse(const char* format, Values&&... values) {
   return make_error(StatusCode::InvalidArgument, format, std::forward<Values>(values)...);
 }
 
-/// MinkowskiEngine begins even kernels at the output's own place, Minuet (K - 1) / 2 before it.
+/// Even kernels begin at the output's own position in MinkowskiEngine, and (K - 1) / 2 before it in Minuet.
 llvm::Error check_minkowski(const ConvolutionProblem& problem) {
   for (i32 a = 0; a < problem.ndim; ++a) {
     const i32 size = problem.kernel_size[a];
@@ -32,8 +32,9 @@ llvm::Error check_minkowski(const ConvolutionProblem& problem) {
   return llvm::Error::success();
 }
 
-/// Both make an output wherever a kernel reaches one, as a dense convolution does; Minuet makes those of
-/// floor(p / stride). They are the same where the kernels of neighbours meet and do not overlap.
+/// Both engines make an output wherever a kernel reaches one, as a dense convolution does; Minuet makes the
+/// outputs floor(p / stride). The outputs are the same if the kernels of neighbours touch without
+/// overlapping.
 llvm::Error check_dense_strides(const char* engine, const ConvolutionProblem& problem) {
   for (i32 a = 0; a < problem.ndim; ++a) {
     const i32 size = problem.kernel_size[a], stride = problem.stride[a];
@@ -79,7 +80,7 @@ llvm::Error check_spconv(const ConvolutionProblem& problem) {
   return llvm::Error::success();
 }
 
-/// [volume, in, out], the first axis fastest or the last.
+/// Returns the layout [volume, in, out], with the first or the last axis fastest.
 WeightLayout offsets_first(const ConvolutionProblem& problem, bool first_fastest) {
   WeightLayout layout;
   layout.shape = {kernel_volume(problem), problem.in_channels, problem.out_channels};
@@ -93,7 +94,7 @@ WeightLayout offsets_first(const ConvolutionProblem& problem, bool first_fastest
   return layout;
 }
 
-/// [out, one axis of the kernel for each of the coordinates, in]
+/// Returns the layout [out, one kernel axis per coordinate, in].
 WeightLayout outputs_first(const ConvolutionProblem& problem, bool x_is_last) {
   WeightLayout layout;
   layout.shape = {problem.out_channels};
@@ -109,7 +110,7 @@ WeightLayout outputs_first(const ConvolutionProblem& problem, bool x_is_last) {
   return layout;
 }
 
-/// A kernel of one offset as a matrix: [in, out], or [out, in] as torch.nn.Linear has it.
+/// Returns the layout of a kernel of one offset as a matrix: [in, out], or [out, in] as in torch.nn.Linear.
 WeightLayout matrix(const ConvolutionProblem& problem, bool is_linear) {
   WeightLayout layout;
   layout.shape = {problem.in_channels, problem.out_channels};
@@ -167,7 +168,7 @@ std::vector<WeightLayout> weight_layouts(WeightsOrder order, const ConvolutionPr
       layouts = {offsets_first(problem, order == WeightsOrder::Minkowski || volume % 2 == 1)};
       if (volume == 1) {
         layouts.push_back(matrix(problem, /*is_linear=*/false));
-        // Their convolutions call it "kernel"; a "weight" may be a linear layer's.
+        // These engines name convolution weights "kernel"; a "weight" may belong to a linear layer.
         if (name.take_back(6) != "kernel") layouts.push_back(matrix(problem, /*is_linear=*/true));
       }
       return layouts;

@@ -1,6 +1,7 @@
-// How other engines store the weights of a convolution, and which of their layers mean the same here.
+// The orders in which other engines store the weights of a convolution, and the layers that can be carried
+// over.
 //
-// What each engine does, with sources, is in runtime/network/networks/WEIGHTS.md.
+// runtime/network/networks/WEIGHTS.md documents each engine, with sources.
 #pragma once
 
 #include <array>
@@ -12,39 +13,40 @@
 
 namespace minuet {
 
-/// The ABI's numbers; its 0 stands for "as described".
+/// The ABI's values; its 0 means "as described".
 enum class WeightsOrder : i32 {
   Minuet = 1,
   Minkowski = 2,
   TorchSparse = 3,
-  Spconv = 4,     // columns of its indices: batch, z, y, x, as its voxel generators make them
-  SpconvXyz = 5,  // batch, x, y, z
+  Spconv = 4,     // index columns are batch, z, y, x, as spconv's voxel generators write them
+  SpconvXyz = 5,  // index columns are batch, x, y, z
 };
 
-/// In the metadata of a file, whose order it has; the files that Minuet writes say so.
+/// Key of a file's metadata that names its order. Files written by Minuet have it.
 constexpr const char* kWeightsOrderMark = "minuet.weights_order";
 
-/// "minuet", "minkowski", "torchsparse", "spconv", "spconv-xyz"
+/// The names are "minuet", "minkowski", "torchsparse", "spconv" and "spconv-xyz".
 llvm::Expected<WeightsOrder> parse_weights_order(llvm::StringRef name);
 const char* weights_order_name(WeightsOrder order);
 
-/// Why a layer of this kind is another function in the engine, so that its weights are of no use here.
+/// Returns an error with the reason if the engine computes another function for such a layer, so that its
+/// weights cannot be used here.
 llvm::Error check_carries_over(WeightsOrder order, const ConvolutionProblem& problem);
 
-/// A tensor of a file: its shape, and the distances, in elements, of neighbours along each axis of the
-/// kernel, the input and the output channels.
+/// The layout of a weight in a file: its shape, and the strides in elements along each axis of the kernel and
+/// along the input and output channels.
 struct WeightLayout {
   std::vector<i64> shape;
   std::array<i64, kMaxDim> tap_strides{};
   i64 in_stride = 1, out_stride = 1;
 };
 
-/// Every way in which a file of that order may hold the layer's weight, the engine's own first. `name` is
-/// the tensor's name in the file.
+/// Returns every layout that a file of this order may have for the layer's weight, the engine's own first.
+/// `name` is the tensor's name in the file.
 std::vector<WeightLayout> weight_layouts(WeightsOrder order, const ConvolutionProblem& problem,
                                          llvm::StringRef name);
 
-/// `stored` as [volume, in_channels, out_channels], offsets x slowest.
+/// Reorders `stored` to [volume, in_channels, out_channels], offsets with x slowest.
 std::vector<float> in_minuets_order(const WeightLayout& layout, const ConvolutionProblem& problem,
                                     const std::vector<float>& stored);
 

@@ -1,4 +1,4 @@
-// The convolution on the CPU: what both dataflows have in common, and their ops.
+// Parts that both dataflows of a convolution on the CPU share, and the ops of both.
 #pragma once
 
 #include "runtime/cpu/ops.h"
@@ -6,7 +6,7 @@
 
 namespace minuet {
 
-/// A convolution that is ready to go. Pointers live during the call only.
+/// A convolution's operands during one call.
 struct CpuConvolution {
   ThreadPool& pool;
   const VectorKernels& kernels;
@@ -21,7 +21,7 @@ inline const char* row_at(const void* base, i64 row, i64 ld, DType type) {
   return static_cast<const char*>(base) + row * ld * dtype_bytes(type);
 }
 
-/// The epilogue of output row `row`, from its sums, and the write. `residual`: room for a row.
+/// Applies the epilogue to the sums of output row `row` and writes it. `residual` has room for one row.
 void finish_row(const CpuConvolution& call, i64 row, float* sum, float* residual);
 
 llvm::Expected<std::unique_ptr<CpuOp>> make_gmas_op(const OpChoice& choice,

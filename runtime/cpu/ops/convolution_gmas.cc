@@ -10,7 +10,7 @@ namespace {
 
 constexpr i64 kTaskWords = 96 * 1024;  // of both operands: 384 KiB
 
-/// Table by the gather's side or by the scatter's: a transposed convolution swaps the two.
+/// The tables of the gather and of the scatter. A transposed convolution swaps them.
 const i32* gather_table(const GmasRequest& request) {
   return request.transposed ? request.tables->query_table : request.tables->source_table;
 }
@@ -23,7 +23,7 @@ void clear_padding(const CpuConvolution& call, const GmasRequest& request, const
   const i64 channels = call.problem.in_channels;
   call.pool.run(static_cast<i64>(plan.padding_ends.size()), [&](i64 k, i32) {
     const i64 rows = plan.padding_ends[k] - (k > 0 ? plan.padding_ends[k - 1] : 0);
-    // An offset lies in one slice, with its padding.
+    // A slice contains whole offsets with their padding.
     const i64 first = plan.padding_start[k];
     if (first < slice.first_row || first + rows > slice.last_row) return;
     float* start = static_cast<float*>(request.gather_buffer) + (first - slice.first_row) * channels;

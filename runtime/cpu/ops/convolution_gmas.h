@@ -1,5 +1,5 @@
-// The gather-GEMM-scatter step on the CPU. Paper 5.2. Both buffers are fp32 here, and 16-bit features
-// are widened on the way into the first.
+// The gather-GEMM-scatter dataflow on the CPU (paper, section 5.2). Both buffers are fp32; 16-bit features
+// are widened when they are gathered.
 #pragma once
 
 #include <vector>
@@ -8,19 +8,20 @@
 
 namespace minuet {
 
-/// Rows that a gather or scatter task handles: their widened copy stays in the nearest caches.
+/// Rows of a gather or scatter task. A task's widened rows stay in the nearest caches.
 constexpr i64 kRowsPerTask = 64;
 
-/// Rows of one GEMM task: its operands stay in the second-level cache. Fixed by the problem alone, so
-/// that results do not depend on the number of threads.
+/// Returns the rows of one GEMM task. Its operands stay in the second-level cache. The rows depend on the
+/// problem alone, so that results do not depend on the number of threads.
 i64 gemm_task_rows(i64 in_channels, i64 out_channels);
 
-/// fp32 words of scratch per slot of the pool that convolve needs for this problem.
+/// Returns the fp32 words of scratch per slot of the pool that gather, GEMM and scatter need for this
+/// problem.
 i64 convolve_scratch_words(const ConvolutionProblem& problem);
 
-/// One GEMM: rows of `a` times one offset's weights.
+/// One GEMM: rows of `a` times the weights of one offset.
 struct GemmTask {
-  const float* a = nullptr;  // null: read `direct` and widen it first
+  const float* a = nullptr;  // null: `direct` is widened first
   const void* direct = nullptr;
   const float* weight = nullptr;
   float* c = nullptr;
@@ -29,10 +30,10 @@ struct GemmTask {
 
 /// Fills the tables of the request's map.
 void make_tables_cpu(ThreadPool& pool, const GmasRequest& request);
-/// These three compute the slice with number `slice`, and are called for one slice after the other.
-/// `request`: that of the call.
+/// gather_cpu, gemm_cpu and scatter_cpu compute slice number `slice`. The slices are computed in ascending
+/// order. `request` is the one in `call`.
 void gather_cpu(const CpuConvolution& call, const GmasRequest& request, std::size_t slice);
-/// `tasks` is storage that is used again from call to call.
+/// `tasks` is storage that calls reuse.
 void gemm_cpu(const CpuConvolution& call, const GmasRequest& request, std::size_t slice,
               std::vector<GemmTask>& tasks);
 void scatter_cpu(const CpuConvolution& call, const GmasRequest& request, std::size_t slice);

@@ -14,7 +14,7 @@ class PoolingOp final : public CpuOp {
  public:
   explicit PoolingOp(const PoolChoice& choice) : spec_(choice.pool), volume_(kernel_volume(choice.problem)) {}
 
-  /// One input row, and the output row.
+  /// Scratch holds one input row and one output row.
   i64 scratch_words() const override { return (2 * i64{spec_.channels} + 63) / 64 * 64; }
 
   llvm::Error run(const CpuCall& call, const OpRequest& given) override {
@@ -47,7 +47,8 @@ class PoolingOp final : public CpuOp {
     }
   }
 
-  /// `rows`: of the output, and so the stride of the view's table. Offsets in ascending order, as on the GPU.
+  /// `rows` is the number of output rows, and so the stride of the view's table. Offsets are read in
+  /// ascending order, as on the GPU.
   void pool_row(const CpuCall& call, const NeighbourRequest& request, i64 rows, i64 row,
                 float* scratch) const {
     const i64 element = dtype_bytes(spec_.io);

@@ -5,7 +5,7 @@
 
 namespace minuet {
 
-/// The op of a PoolChoice.
+/// Makes the op of a PoolChoice.
 llvm::Expected<std::unique_ptr<CpuOp>> make_pooling_op(const OpChoice& choice,
                                                        llvm::ArrayRef<const void*> parameters);
 

@@ -1,4 +1,4 @@
-// The fused dataflow on the GPU: one launch a layer.
+// The fused dataflow on the GPU: one launch per layer.
 #pragma once
 
 #include <vector>
@@ -13,7 +13,7 @@ class FusedStep final : public CudaOps {
   FusedStep(Launcher& launcher, const CudaEngineOptions&) : launcher_(launcher) {}
 
   llvm::Expected<i32> add(const OpChoice& choice, llvm::ArrayRef<const void*> parameters) override;
-  /// `request`: a NeighbourRequest.
+  /// `request` must be a NeighbourRequest.
   llvm::Error run(i32 op, const OpRequest& request) override;
 
  private:

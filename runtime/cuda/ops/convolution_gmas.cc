@@ -11,7 +11,7 @@ i64 row_bytes(i32 channels, DType type) { return i64{channels} * dtype_bytes(typ
 
 }  // namespace
 
-// ---- once a cloud ------------------------------------------------------------------------------
+// ---- once per cloud -----------------------------------------------------------------------------
 
 llvm::Error GmasStep::prepare(i32 op, const OpRequest& given) {
   const auto& request = static_cast<const GmasRequest&>(given);
@@ -22,7 +22,7 @@ llvm::Error GmasStep::prepare(i32 op, const OpRequest& given) {
   layer.matmuls.clear();
   layer.slice_matmuls.clear();
   if (llvm::Error error = bind_slices(layer, request)) {
-    pending_ = false;  // the next cloud begins its pointer tables anew
+    pending_ = false;  // the next cloud starts its pointer tables anew
     return error;
   }
   layer.prepared = true;
@@ -73,7 +73,7 @@ MatmulProblem GmasStep::problem_of(const Layer& layer, BatchMode mode, i64 first
   problem.input_ld = layer.shape.in_channels;
   const i64 input_pitch = row_bytes(layer.shape.in_channels, layer.shape.io);
   const i64 output_pitch = row_bytes(layer.shape.out_channels, DType::F32);
-  // The buffers start on 256 bytes; a member starts at a whole row.
+  // The buffers are aligned to 256 bytes, and each member starts at a whole row.
   const i64 member = batch > 1 ? height : 0;
   problem.weight_alignment = alignment_of(layer.slice_bytes);
   problem.input_alignment =
@@ -83,15 +83,15 @@ MatmulProblem GmasStep::problem_of(const Layer& layer, BatchMode mode, i64 first
   return problem;
 }
 
-/// False where cuBLASLt has no algorithm.
+/// Returns false if cuBLASLt has no algorithm.
 llvm::Expected<bool> GmasStep::bind(const MatmulProblem& problem, const void* weight, const void* input,
                                     void* output, BoundMatmul& bound) {
   MINUET_ASSIGN(const MatmulAlgorithm* algorithm,
                 matmuls_->find(key_of(problem), launcher_.counters().gemm_lookups));
   MatmulAlgorithm exact;
   if (!algorithm->found) {
-    if (problem.mode != BatchMode::Single) return false;  // member by member
-    // What stands for the bucket has none; this very height may.
+    if (problem.mode != BatchMode::Single) return false;  // the caller binds it member by member
+    // The problem that represents the bucket has no algorithm, but this very height may have one.
     ++launcher_.counters().gemm_lookups;
     MINUET_TRY(matmuls_->look_up(problem, exact));
     if (!exact.found) return false;
@@ -106,7 +106,7 @@ llvm::Expected<bool> GmasStep::bind(const MatmulProblem& problem, const void* we
   return true;
 }
 
-/// GEMMs of a group, or one alone.
+/// Adds the GEMMs of a group or a single GEMM. Returns false if cuBLASLt has no algorithm.
 llvm::Expected<bool> GmasStep::add(Layer& layer, const MatmulProblem& problem, const void* weight,
                                    const void* input, void* output) {
   BoundMatmul bound;
@@ -120,7 +120,7 @@ llvm::Error GmasStep::bind_direct(Layer& layer, const GmasRequest& request, Boun
   MatmulProblem problem = problem_of(layer, BatchMode::Single, 0, groups.direct_rows, 1);
   const i64 element = dtype_bytes(layer.shape.io);
   problem.input_ld = request.input_ld;
-  // The tensor starts on 16 bytes, its rows and the layer's columns where the problem says.
+  // The tensor is aligned to 16 bytes. Row pitch and first column determine the alignment of the operand.
   problem.input_alignment =
       std::min(alignment_of(problem.input_ld * element), alignment_of(layer.problem.input.column * element));
   MINUET_ASSIGN(const bool found,
@@ -189,7 +189,7 @@ llvm::Error GmasStep::send_prepared() {
   return launcher_.record_copy();
 }
 
-// ---- once a run --------------------------------------------------------------------------------
+// ---- once per run -------------------------------------------------------------------------------
 
 llvm::Error GmasStep::run(i32 op, const OpRequest& given) {
   const auto& request = static_cast<const GmasRequest&>(given);
@@ -215,7 +215,7 @@ llvm::Error GmasStep::gather(const Layer& layer, const GmasRequest& request, con
   params.features = request.input;
   params.ld = request.input_ld;
   params.rows = request.input_rows;
-  // The table's columns are the rows of the side that is read.
+  // The columns of the table are the rows of the input side.
   params.table = request.transposed ? request.tables->query_table : request.tables->source_table;
   params.volume = layer.volume;
   params.first_row = static_cast<i32>(slice.first_row);
@@ -236,7 +236,7 @@ llvm::Error GmasStep::multiply(Layer& layer, const GmasRequest& request, std::si
   if (used == 0) return llvm::Error::success();
   MINUET_TRY(launcher_.mark(Stage::Gemm));
   if (request.groups->direct_rows > 0 && first == 0) {
-    // The direct GEMM reads this call's features, wherever, and however far apart, the caller has them.
+    // The direct GEMM reads this call's features, whose address and row pitch may differ from call to call.
     BoundMatmul& direct = layer.matmuls.front();
     if (direct.problem.input_ld != request.input_ld) MINUET_TRY(bind_direct(layer, request, direct));
     direct.input = request.input;
@@ -250,7 +250,7 @@ llvm::Error GmasStep::multiply(Layer& layer, const GmasRequest& request, std::si
                           launcher_.stream(stream), counters.gemm_lookups);
     if (++stream == used) stream = 0;
   }
-  // After a failure too: the caller waits for its own stream only before it reuses the buffers.
+  // Joins after a failure too, because the caller waits only for its own stream before it reuses the buffers.
   return llvm::joinErrors(std::move(error), launcher_.join(used));
 }
 

@@ -1,7 +1,8 @@
-// The GMaS step on the GPU (paper 5.2): gather, grouped GEMMs on several streams, scatter.
+// The gather-GEMM-scatter dataflow on the GPU (paper, section 5.2): gather, grouped GEMMs on several streams,
+// scatter.
 //
-// A layer is added once; for each cloud prepare() binds its GEMMs to algorithms and addresses, so that
-// run() only enqueues: no look-up, no lock, no allocation.
+// A layer is added once. For each cloud, prepare() binds its GEMMs to algorithms and addresses, so that run()
+// only enqueues, without look-ups, locks or allocations.
 #pragma once
 
 #include <vector>
@@ -19,10 +20,10 @@ class GmasStep final : public CudaOps {
   llvm::Expected<i32> add(const OpChoice& choice, llvm::ArrayRef<const void*> parameters) override;
   i64 workspace_bytes() const override { return layout(nullptr).total; }
   llvm::Error set_workspace(void* workspace) override;
-  /// kMatmulWorkspaceBytes a stream.
+  /// kMatmulWorkspaceBytes per stream.
   i64 scratch_bytes() const override { return layers_.empty() ? 0 : kStreams * kMatmulWorkspaceBytes; }
 
-  /// `request`: a GmasRequest, as run()'s.
+  /// `request` must be a GmasRequest, also for run().
   llvm::Error prepare(i32 op, const OpRequest& request) override;
   llvm::Error send_prepared() override;
   llvm::Error run(i32 op, const OpRequest& request) override;
@@ -38,22 +39,22 @@ class GmasStep final : public CudaOps {
     Kernel<PermuteWeightsParams> permute_weights;
     i32 permute_vector_bytes = 1;
     ConvolutionWeights weights;
-    bool uses_pointers = false;  // else batches read a permuted copy of the weights in group order
+    bool uses_pointers = false;  // otherwise batches read a permuted copy of the weights in group order
     i32 volume = 1;
-    i64 slice_bytes = 0;                     // one offset's weights
-    i64 pointer_offset = 0;                  // of its pointer arrays: [3][volume], in pointers
-    char* permuted = nullptr;                // [volume] slices, in group order
+    i64 slice_bytes = 0;                     // weights of one offset
+    i64 pointer_offset = 0;                  // of its pointer arrays [3][volume], counted in pointers
+    char* permuted = nullptr;                // [volume] slices in group order
     std::vector<BoundMatmul> matmuls;        // the direct one first, then slice by slice
-    std::vector<std::size_t> slice_matmuls;  // where each slice's end
+    std::vector<std::size_t> slice_matmuls;  // end of each slice's matmuls
     bool prepared = false;
   };
   struct Layout {
-    i64 pointers = 0;           // offset of all pointer arrays
+    i64 pointers = 0;           // of all pointer arrays
     std::vector<i64> permuted;  // offset of each layer's permuted weights, or -1
     i64 total = 0;
   };
 
-  /// Parts at `base`, or, with a null base, only sizes.
+  /// Lays out the parts at `base`; with a null base only the sizes are computed.
   Layout layout(char* base) const;
   llvm::Error place_weights(Layer& layer);
   MatmulProblem problem_of(const Layer& layer, BatchMode mode, i64 first_row, i64 height, i32 batch) const;
@@ -69,7 +70,7 @@ class GmasStep final : public CudaOps {
   llvm::Error permute_weights(const Layer& layer, const GmasRequest& request);
 
   llvm::Error gather(const Layer& layer, const GmasRequest& request, const GemmSlice& slice);
-  /// matmuls [first, last).
+  /// Runs the matmuls [first, last).
   llvm::Error multiply(Layer& layer, const GmasRequest& request, std::size_t first, std::size_t last);
   llvm::Error scatter(const Layer& layer, const GmasRequest& request, std::size_t slice);
 
@@ -79,15 +80,15 @@ class GmasStep final : public CudaOps {
   Kernel<MakeTablesParams> make_tables_;
   std::vector<Layer> layers_;
 
-  // Pointer arrays of all layers: written by prepare(), sent together.
+  // Pointer arrays of all layers. prepare() writes them, and send_prepared() sends them together.
   void** host_pointers_ = nullptr;  // pinned
   void** device_pointers_ = nullptr;
   i64 pointer_count_ = 0;
-  i64 pinned_count_ = 0;  // what host_pointers_ holds
-  bool pending_ = false;  // written since the last send
+  i64 pinned_count_ = 0;  // capacity of host_pointers_
+  bool pending_ = false;  // true if written since the last send
 };
 
-/// Loads the GEMMs of a GmasChoice, so that no call looks one up. Thread-safe; again is free.
+/// Looks up and loads the GEMMs of a GmasChoice in advance. Thread-safe; repeated calls cost nothing.
 llvm::Error warm_up_gmas(CudaDevice& device, const OpChoice& choice);
 bool is_same_warm_up(const OpChoice& a, const OpChoice& b);
 

@@ -1,11 +1,11 @@
-// Pooling on the GPU: one launch a layer.
+// Pooling on the GPU: one launch per layer.
 #pragma once
 
 #include "runtime/cuda/ops.h"
 
 namespace minuet {
 
-/// Ops of PoolChoice.
+/// Makes the ops of PoolChoice.
 std::unique_ptr<CudaOps> make_pooling(Launcher& launcher, const CudaEngineOptions& options);
 
 }  // namespace minuet
