@@ -2,6 +2,7 @@
 """Runs a test in a host's locale whose decimal point is a comma, as a program is that calls setlocale(LC_ALL, "").
 
 usage: comma_locale.py NAME COMMAND...
+       comma_locale.py --available    exits with 0 if the locale can be built here, else prints why and exits with 77
 
 The locale is built by localedef in a temporary folder. Where that is not possible, the test NAME is left out with the
 reason, and the exit code is 77. tests/support/host_locale.cc sets the locale in the test's process, and, as a library
@@ -31,6 +32,9 @@ def why_not():
 def main():
     name, command = sys.argv[1], sys.argv[2:]
     reason = why_not()
+    if name == "--available":
+        print(reason or "available")
+        return LEFT_OUT if reason else 0
     if reason:
         print(f"left out: {name}: {reason}")  # tools/lint/skips.py reads this
         return LEFT_OUT

@@ -37,9 +37,6 @@ function(minuet_test_properties name labels timeout)
   set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT ${timeout} COST ${timeout} ENVIRONMENT "${environment}"
                        SKIP_REGULAR_EXPRESSION "${MINUET_ALL_SKIPPED}"
                        FAIL_REGULAR_EXPRESSION "${MINUET_NONE_RAN}")
-  if("gpu" IN_LIST labels)
-    set_tests_properties(${name} PROPERTIES RESOURCE_LOCK gpu)
-  endif()
 endfunction()
 
 # GoogleTest's headers and those that most tests include, read once a build: half of the time that the tests take to
@@ -95,6 +92,9 @@ function(minuet_add_test)
     endif()
   endforeach()
   list(APPEND test_LABELS gtest)
+  if(test_NAME IN_LIST MINUET_REPEATED_TESTS)
+    list(APPEND test_LABELS repeated)
+  endif()
   set(wanted MINUET_UNIT_TESTS)
   if("gpu" IN_LIST test_LABELS)
     set(wanted MINUET_UNIT_TESTS_OF_GPU)

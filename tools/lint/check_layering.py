@@ -70,6 +70,8 @@ PROGRAMS = ("codegen/source/embed/embed_headers.cc",)  # runs during the build, 
 BANNED = re.compile(r"\b(TempFile|LockFileManager|FileOutputBuffer|ToolOutputFile|localCache|InitLLVM|cl::opt|"
                     r"std::cout|std::cerr|std::abort|std::exit|report_fatal_error|printf|fprintf)\b")
 # AddressSanitizer's header and LLVM's do not compile together with g++, so these files include it for all others.
+# LLVM 14 has the first spelling alone, LLVM 19 the second alone.
+RENAMED = re.compile(r"\.(startswith|endswith)\(")
 SANITIZER_HEADER = re.compile(r'#\s*include\s*[<"](sanitizer/\w+\.h)')
 SANITIZER_FILES = ("tests/support/shim/sanitizers.h", "runtime/engine/arena.h")
 # Kernels that start while the launch before them ends, and what only they read with: the read-only cache would give
@@ -140,6 +142,13 @@ def check_banned(path, text):
             yield f"{path}:{number}: {match[1]} may not be used in the library"
 
 
+def check_renamed(path, text):
+    for number, line in enumerate(text.splitlines(), 1):
+        match = RENAMED.search(line)
+        if match:
+            yield f"{path}:{number}: LLVM 19 has no {match[1]}: take_front() or take_back(), or a std::string_view"
+
+
 def check_sanitizer_headers(path, text):
     if str(path) in SANITIZER_FILES:
         return
@@ -166,6 +175,7 @@ def check(root):
         text = (root / path).read_text(errors="replace")
         problems += check_includes(path, text, root)
         problems += check_banned(path, text)
+        problems += check_renamed(path, text)
         problems += check_sanitizer_headers(path, text)
         problems += check_fresh(path, text)
         if str(path).startswith("codegen/") and re.search(r"#\s*include\s*<nvrtc\.h>", text):

@@ -10,6 +10,7 @@
 #include <new>
 #include <optional>
 #include <stdexcept>
+#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -67,7 +68,7 @@ class LockCounter : public QuickFileSystem {
 class OthersLock : public QuickFileSystem {
  public:
   int open_at(int folder, const char* path, int flags, mode_t mode) override {
-    if (llvm::StringRef(path).startswith(".minuet-")) return errno = EACCES, -1;
+    if (std::string_view(path).starts_with(".minuet-")) return errno = EACCES, -1;
     return FileSystem::open_at(folder, path, flags, mode);
   }
 };

@@ -14,7 +14,7 @@ namespace minuet::tool {
 llvm::Expected<std::unique_ptr<CudaContext>> CudaContext::open(const DeviceFacts& facts) {
   std::unique_ptr<CudaContext> context(new CudaContext());
   MINUET_TRY(context->open_driver());
-  MINUET_TRY(context->open(facts));
+  MINUET_TRY(context->retain(facts));
   return context;
 }
 
@@ -31,7 +31,7 @@ llvm::Error CudaContext::open_driver() {
   return llvm::Error::success();
 }
 
-llvm::Error CudaContext::open(const DeviceFacts& facts) {
+llvm::Error CudaContext::retain(const DeviceFacts& facts) {
   int ordinal = 0;
   if (llvm::StringRef(facts.name).substr(5).getAsInteger(10, ordinal))
     return bad_input("'{0}' is no GPU", facts.name);

@@ -40,7 +40,7 @@ class CudaContext {
  private:
   CudaContext() = default;
   llvm::Error open_driver();
-  llvm::Error open(const DeviceFacts& facts);
+  llvm::Error retain(const DeviceFacts& facts);
 
   Driver driver_;
   CUdevice device_ = 0;

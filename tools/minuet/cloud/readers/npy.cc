@@ -82,7 +82,7 @@ class HeaderParser {
     } kTypes[] = {{"i1", Scalar::I8},  {"u1", Scalar::U8},  {"b1", Scalar::U8},  {"i2", Scalar::I16},
                   {"u2", Scalar::U16}, {"i4", Scalar::I32}, {"u4", Scalar::U32}, {"i8", Scalar::I64},
                   {"u8", Scalar::U64}, {"f2", Scalar::F16}, {"f4", Scalar::F32}, {"f8", Scalar::F64}};
-    array_.big_endian = word.startswith(">");
+    array_.big_endian = word.take_front(1) == ">";
     llvm::StringRef name = word;
     if (name.find_first_of("<>|=") == 0) name = name.drop_front();
     for (const auto& known : kTypes) {

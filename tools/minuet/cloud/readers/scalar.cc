@@ -63,7 +63,7 @@ std::optional<T> parse_integer(llvm::StringRef word) {
   plain.consume_front("+");
   T integer = 0;
   const auto [end, error] = std::from_chars(plain.begin(), plain.end(), integer);
-  const bool is_plain = error != std::errc::invalid_argument && end == plain.end() && !word.startswith("+-");
+  const bool is_plain = error != std::errc::invalid_argument && end == plain.end() && word.take_front(2) != "+-";
   if (is_plain) return error == std::errc() ? std::optional<T>(integer) : std::nullopt;
   const std::optional<double> number = parse_double(word);  // "2.0" and "4e6" are integers, too.
   const double least = static_cast<double>(std::numeric_limits<T>::min());
@@ -165,7 +165,7 @@ std::string scalar_text(Scalar type, const char* bytes, bool big_endian) {
 }
 
 std::optional<double> parse_double(llvm::StringRef token) {
-  if (token.consume_front("+") && token.startswith("-")) return std::nullopt;
+  if (token.consume_front("+") && token.take_front(1) == "-") return std::nullopt;
   double value = 0;
   const auto [end, error] = std::from_chars(token.begin(), token.end(), value);
   if (token.empty() || end != token.end()) return std::nullopt;
