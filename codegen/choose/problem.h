@@ -17,8 +17,7 @@ using AxisArray = std::array<i32, kMaxDim>;
 
 inline constexpr i32 kMostChannels = 1 << 16;
 inline constexpr i64 kMostOffsets = 1 << 20;     // of a kernel
-inline constexpr i32 kMostCells = 1 << 24;       // limit of kernel size, stride and dilation; keeps products
-                                                 // within 64 bits
+inline constexpr i32 kMostCells = 1 << 24;       // size, stride and dilation; products fit into 64 bits
 inline constexpr i64 kFarthestOffset = 1 << 28;  // keeps every step and offset within 32 bits
 
 /// Names how the output coordinates of an op over a kernel map follow from its input coordinates.

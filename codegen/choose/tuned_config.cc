@@ -10,7 +10,7 @@
 namespace minuet {
 namespace {
 
-/// The fields by name: all of them, and no others.
+/// Reads the named fields. The configuration must have all of them and no others.
 llvm::Error read_fields(const TuningConfig& config, llvm::ArrayRef<std::pair<const char*, i32*>> fields) {
   for (const auto& [name, target] : fields) {
     const auto found = config.find(name);
@@ -41,7 +41,7 @@ llvm::Error validate_bucket(const TuningBucket& bucket) {
   return llvm::Error::success();
 }
 
-/// The numbers of a Spec that may be chosen, by name.
+/// Visits the numbers of a Spec that may be tuned, with their names.
 template <class Spec, class Visitor>
 void visit_fused(Spec& spec, Visitor&& visitor) {
   visitor("step", spec.step), visitor("columns", spec.columns), visitor("row_tiles", spec.row_tiles),
@@ -59,7 +59,7 @@ llvm::Error validate_fused(const TuningBucket& bucket, const TuningConfig& confi
   return validate_spec(spec);
 }
 
-/// For rows without gaps: where rows have gaps, the width of an access shrinks with them.
+/// Checks a tile for rows without gaps. Gaps between rows make the access narrower, which is always valid.
 template <class Spec>
 llvm::Error validate_tile(const TuningBucket& bucket, i32 tile) {
   Spec spec;

@@ -1,5 +1,6 @@
-// Named numbers of a tuning entry <-> the choices they stand for. A name that the code no longer has, one
-// that is missing and a value that no kernel can be made with are errors, to a lookup a miss (R34). Pure.
+// Converts between the named numbers of a tuning entry and choices. A name that this code does not have, a
+// missing name and a value with which no kernel can be made are errors; lookups treat them as misses. All
+// functions are pure.
 #pragma once
 
 #include <optional>
@@ -12,9 +13,9 @@ namespace minuet {
 
 TuningConfig config_of(const SearchChoice& search);      // source_block, query_block, threads
 TuningConfig config_of(const GroupingChoice& grouping);  // padding_percent, height_step, streams
-TuningConfig tile_config(i32 tile);                      // tile, of a gather or a scatter
+TuningConfig tile_config(i32 tile);                      // tile of a gather or a scatter
 TuningConfig config_of(const GemmChoice& gemm);          // algorithm
-TuningConfig config_of(const FusedSpec& fused);          // step, columns, ... unit, early_loads
+TuningConfig config_of(const FusedSpec& fused);          // step, columns, ..., unit, early_loads
 TuningConfig config_of(Dataflow dataflow);               // dataflow
 TuningConfig config_of(const OrderChoice& order);        // order
 
@@ -22,24 +23,25 @@ llvm::Error read_config(const TuningConfig& config, SearchChoice& search);
 llvm::Error read_config(const TuningConfig& config, GroupingChoice& grouping);
 llvm::Error read_config(const TuningConfig& config, i32& tile);
 llvm::Error read_config(const TuningConfig& config, GemmChoice& gemm);
-/// What follows from the problem stays as it is.
+/// Leaves the fields that follow from the problem unchanged.
 llvm::Error read_config(const TuningConfig& config, FusedSpec& fused);
 llvm::Error read_config(const TuningConfig& config, Dataflow& dataflow);
 llvm::Error read_config(const TuningConfig& config, OrderChoice& order);
 
-/// What was measured for the bucket, if anything (null); `choice` becomes it. `tuning` may be null.
+/// Sets `choice` to the result measured for the bucket and returns the result. Returns null and leaves
+/// `choice` unchanged if there is none. `tuning` may be null.
 template <class Choice>
 const TunedResult* find_tuned(const TuningSnapshot* tuning, const TuningBucket& bucket, Choice& choice) {
   const TunedResult* const result = tuning != nullptr ? tuning->find(bucket) : nullptr;
   if (!result) return nullptr;
   Choice tuned = choice;
-  // A snapshot holds valid results only; were one not, the default stays.
+  // Cannot fail, because a snapshot holds valid results only; if it did, the default would remain.
   if (llvm::errorToBool(read_config(result->best.config, tuned))) return nullptr;
   choice = tuned;
   return result;
 }
 
-/// Whether today's code can make the kernels of `config` for every problem of the bucket.
+/// Returns an error if this code cannot make the kernels of `config` for every problem of the bucket.
 llvm::Error validate_config(const TuningBucket& bucket, const TuningConfig& config);
 
 }  // namespace minuet

@@ -16,8 +16,8 @@ void rank(std::vector<TuningMeasurement>& measurements) {
             });
 }
 
-/// The better of two measurements of one configuration, by a total order: it does not matter which
-/// comes first.
+/// Returns the better of two measurements of one configuration by a total order, so the result does not
+/// depend on which one comes first.
 const TuningMeasurement& better_of(const TuningMeasurement& a, const TuningMeasurement& b) {
   auto order = [](const TuningMeasurement& m) {
     return std::tie(m.median_ns, m.least_ns, m.spread_ns, m.driver, m.request_keys);
@@ -41,7 +41,7 @@ const TuningMeasurement& better_of(const TuningMeasurement& a, const TuningMeasu
   return united;
 }
 
-/// Null where there is none.
+/// Returns null if there is none.
 const TuningMeasurement* default_of(const TuningEntry& entry) {
   const auto& all = entry.measurements;
   const auto found =

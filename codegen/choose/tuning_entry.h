@@ -1,7 +1,8 @@
-// The measurements of one bucket in one environment, as a ranked list and as JSON text (R33). Pure.
+// The measurements of one bucket in one environment, as a ranked list and as JSON text. All functions are
+// pure.
 //
-// Times are whole nanoseconds and configurations name whole numbers, so that equal entries are equal
-// bytes in every process and locale.
+// Times are whole nanoseconds and configurations hold whole numbers, so that equal entries have equal bytes
+// in every process and locale.
 #pragma once
 
 #include <map>
@@ -12,53 +13,53 @@
 
 namespace minuet {
 
-/// A configuration by the names of its fields: {"tile": 16}. What the names mean is in tuned_config.h.
+/// A configuration by the names of its fields, for example {"tile": 16}. tuned_config.h defines the names.
 using TuningConfig = std::map<std::string, i64>;
 
 struct TuningMeasurement {
   TuningConfig config;
   i64 median_ns = 0;
   i64 least_ns = 0;
-  i64 spread_ns = 0;                      // between the quartiles
-  bool is_default = false;                // what is chosen without tuning
-  std::string driver;                     // that it was measured with
-  std::vector<std::string> request_keys;  // of its kernels
+  i64 spread_ns = 0;                      // difference between the upper and the lower quartile
+  bool is_default = false;                // true for the choice that is made without tuning
+  std::string driver;                     // driver version of the measurement
+  std::vector<std::string> request_keys;  // cache keys of its kernels
   bool operator==(const TuningMeasurement&) const = default;
 };
 
 struct TuningEntry {
   TuningEnvironment environment;
   TuningBucket bucket;
-  /// Best first; the default is always among them. What ranks behind the default is kept for a merge
-  /// and is never chosen: a tuned configuration has to beat the default (R34).
+  /// Best first; the default is always included. Measurements that rank behind the default are kept for
+  /// merges and are never chosen, because a tuned configuration must beat the default.
   std::vector<TuningMeasurement> measurements;
   bool operator==(const TuningEntry&) const = default;
 };
 
-/// What a tuning run found, ranked. Where nothing is faster than the default, the default wins.
+/// Returns the ranked results of a tuning run. The default wins if no other configuration is faster.
 TuningEntry make_entry(const TuningEnvironment& environment, const TuningBucket& bucket,
                        TuningMeasurement default_measurement, std::vector<TuningMeasurement> others);
 
-/// Union by configuration, of which the least median is kept. Commutative and associative. Both entries are
-/// of one environment and bucket.
+/// Returns the union of both by configuration, and keeps the lower median. Commutative and associative. Both
+/// entries must have the same environment and bucket.
 TuningEntry merge_entries(const TuningEntry& a, const TuningEntry& b);
 
-/// The same of two runs that measured other clouds: what the other one's took is told in units of the
-/// default's time there, which is taken to be the default's here. `mine` alone where the default is another.
+/// Merges two runs that measured different point clouds. The times of `other` are scaled so that the default
+/// has the time that it has in `mine`. Returns `mine` alone if the runs have different defaults.
 TuningEntry merge_runs(const TuningEntry& mine, const TuningEntry& other);
 
-/// A JSON array, as files of the store and bundles (R20) have it: equal sets of entries give equal bytes, in
-/// whatever order they come.
+/// Returns a JSON array as in files of the store and in bundles. Equal sets of entries give equal bytes in
+/// any order.
 std::string write_tuning(const std::vector<TuningEntry>& entries);
-/// An element of another schema, and one that lacks or misspells a field, is left out, and `skipped`, which
-/// may be null, is told why. Fields that this schema does not have are passed over. Text that is no array is
-/// an error.
+/// Reads the elements of a JSON array. Elements with another schema and those that lack or misspell a field
+/// are left out, and the reason is added to `skipped`, which may be null. Fields that this schema does not
+/// have are ignored. Returns an error if the text is no array.
 llvm::Expected<std::vector<TuningEntry>> read_tuning(llvm::StringRef text,
                                                      std::vector<std::string>* skipped = nullptr);
-/// Whether an element is of a later schema than this library's.
+/// Returns true if an element has a later schema than this library.
 bool has_newer_schema(llvm::StringRef text);
 
-/// The different environments of `entries`, which own them.
+/// Returns each distinct environment once, as pointers into `entries`.
 std::vector<const TuningEnvironment*> environments_of(const std::vector<TuningEntry>& entries);
 
 }  // namespace minuet

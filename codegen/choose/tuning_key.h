@@ -1,5 +1,5 @@
-// Where a measurement holds (R33): the environment it was made in and the bucket of problems it is for.
-// Their hashes name the folder and the file of an entry. Pure.
+// The keys of a measurement: the environment in which it was made and the bucket of problems to which it
+// applies. Their hashes name the folder and the file of an entry. All functions are pure.
 #pragma once
 
 #include <compare>
@@ -14,21 +14,21 @@ namespace minuet {
 
 struct ConvolutionProblem;
 
-/// Part of every hash and every entry: another schema has other file names.
+/// Part of every hash and every entry, so another schema has other file names.
 inline constexpr int kTuningSchema = 2;
 
-/// What decides how fast a kernel is, beside the problem. The driver is recorded with a measurement and
-/// is no part of this: a new driver runs the same binaries.
+/// The properties, beside the problem, that decide how fast a kernel is. The driver is recorded with each
+/// measurement but is not part of the environment, because a new driver runs the same binaries.
 struct TuningEnvironment {
-  std::string gpu;                 // "NVIDIA H200"
-  std::string compute_capability;  // "9.0"
+  std::string gpu;                 // for example "NVIDIA H200"
+  std::string compute_capability;  // for example "9.0"
   i64 multiprocessors = 0;
   i64 l2_bytes = 0;
-  std::string kernels;  // digest of what there is to choose among (codegen/tuning/tuned_kernels.h)
-  std::string toolkit;  // major.minor of the compiler: "13.0"
+  std::string kernels;  // digest of all configurations to choose from (codegen/tuning/tuned_kernels.h)
+  std::string toolkit;  // major.minor of the compiler, for example "13.0"
   bool operator==(const TuningEnvironment&) const = default;
 
-  /// Names every field once: for the hash, for JSON, and for reading it.
+  /// Visits every field with its name, for hashing, writing and reading.
   template <class Self, class Visitor>
   static void visit(Self& self, Visitor&& visitor) {
     visitor("gpu", self.gpu), visitor("compute_capability", self.compute_capability),
@@ -37,63 +37,65 @@ struct TuningEnvironment {
   }
 };
 
-/// 64 hex digits; another value in any field gives others.
+/// Returns 64 hex digits, which depend on every field.
 std::string environment_hash(const TuningEnvironment& environment);
 
-/// "13.0" of the compiler's id "nvrtc 13.0 ...", empty where there is no compiler.
+/// Returns "13.0" for the compiler id "nvrtc 13.0 ...", or an empty string if there is no compiler.
 std::string toolkit_of(llvm::StringRef compiler_id);
 
-/// What is tuned.
+/// The subjects of tuning.
 enum class Operation : i32 {
   Search,
   Gather,
   Scatter,
   Grouping,
-  Fused,     // the kernel of a whole layer
-  Dataflow,  // which of them a layer runs by
-  Gemm,      // of gather-GEMM-scatter
-  Order,     // of rows, for the fused dataflow
+  Fused,     // kernel of a whole layer
+  Dataflow,  // dataflow of a layer
+  Gemm,      // GEMMs of gather-GEMM-scatter
+  Order,     // order of rows for the fused dataflow
 };
 const char* operation_name(Operation operation);
-/// Whether it is a layer as a whole: its best moves with the rows, and no farther than to their neighbours,
-/// and with the density.
+/// Returns true if the operation is a whole layer. Its best choice depends on the density and on the rows, so
+/// a result applies to its own and to neighbouring ranges of rows only.
 inline bool is_of_layer(Operation operation) {
   return operation == Operation::Fused || operation == Operation::Dataflow;
 }
-/// Whether one serves all layers of a network: that of the largest kernel, and of most rows.
+/// Returns true if one choice serves all layers of a network: the one tuned for the largest kernel and the
+/// most rows.
 inline bool serves_all_layers(Operation operation) {
   return operation == Operation::Search || operation == Operation::Grouping || operation == Operation::Order;
 }
 
-/// Rows and density are known when a cloud is there, and not yet when a plan is made.
+/// Mark rows and density as unknown. They become known only with a point cloud, after the plan is made.
 inline constexpr i32 kAnyRows = -1, kAnyDensity = -1;
 
-/// Pairs an output row in ranges: of kernels of 27 offsets scattered points, surfaces, and what is filled.
+/// Returns the range of a density in pairs per output row: 0 below 4, 1 below 16 and so on. For kernels of 27
+/// offsets, the ranges separate scattered points, surfaces and solids.
 inline i64 log4_of(double density) {
   i64 log4 = 0;
   for (; density >= 4; density /= 4) ++log4;
   return log4;
 }
-/// Where such a range begins; the next one's beginning is its end.
+/// Returns the least density of a range; the range ends where the next one begins.
 inline double least_density_of(i64 log4) { return log4 > 0 ? static_cast<double>(i64{1} << 2 * log4) : 0; }
 
-/// Problems that share one measurement. Made by the functions below, so that fields which do not matter
-/// to an operation keep their defaults.
+/// The problems that share one measurement. Make buckets with the functions below, so that fields which do
+/// not matter to an operation keep their defaults.
 struct TuningBucket {
   Operation operation = Operation::Gather;
   DType dtype = DType::F32;
-  i64 channels = 0;      // of the rows that are gathered or scattered; of a whole layer or GEMM, of its input
-  i64 out_channels = 0;  // of a whole layer or GEMM
+  i64 channels = 0;      // of gathered or scattered rows, or of the input of a layer or GEMM
+  i64 out_channels = 0;  // of a whole layer or a GEMM
   ConvolutionKind kind = ConvolutionKind::Submanifold;  // of a whole layer
   i64 volume = 0;                                       // offsets of the kernel
   KeyType key = KeyType::U32;
   i64 ndim = 0;
-  i64 log2_rows = kAnyRows;        // of the layer's output, of a search of its sources; rounded down
+  i64 log2_rows = kAnyRows;        // output rows of the layer, or sources of a search; rounded down
   i64 log4_density = kAnyDensity;  // of a whole layer; rounded down
   // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 takes the 0 that it compares with for one
   auto operator<=>(const TuningBucket&) const = default;
 
-  /// Names every field that matters to the operation.
+  /// Visits every field that matters to the operation.
   template <class Self, class Visitor>
   static void visit(Self& self, Visitor&& visitor) {
     const bool multiplies = is_of_layer(self.operation) || self.operation == Operation::Gemm;
@@ -104,36 +106,36 @@ struct TuningBucket {
     if (is_of_layer(self.operation)) visitor("kind", self.kind);
     if (self.operation == Operation::Search) visitor("key", self.key), visitor("ndim", self.ndim);
     visitor("volume", self.volume), visitor("log2_rows", self.log2_rows);
-    // Where it was measured: results without it are of any.
+    // Only if it was measured: results without a density apply to every density.
     if (is_of_layer(self.operation) && self.log4_density != kAnyDensity)
       visitor("log4_density", self.log4_density);
   }
 };
 
-/// rows: about how many the layer's output has, a search's sources; 0: not known.
+/// `rows` is the approximate number of output rows of the layer, or of sources of a search; 0 means unknown.
 TuningBucket gather_bucket(DType dtype, i64 in_channels, i64 volume, i64 rows);
 TuningBucket scatter_bucket(DType dtype, i64 out_channels, i64 volume, i64 rows);
 TuningBucket gemm_bucket(DType dtype, i64 in_channels, i64 out_channels, i64 volume, i64 rows);
 TuningBucket search_bucket(KeyType key, i32 ndim, i64 volume, i64 rows);
 TuningBucket grouping_bucket(DType dtype, i64 volume, i64 rows);
 TuningBucket order_bucket(DType dtype, i64 volume, i64 rows);
-/// operation: Fused or Dataflow. `density`: pairs an output row, where they are known.
+/// `operation` is Fused or Dataflow. `density` is in pairs per output row, and empty if it is unknown.
 TuningBucket layer_bucket(Operation operation, const ConvolutionProblem& problem, i64 rows,
                           std::optional<double> density = {});
 
-/// Every bucket that something of a layer may be tuned in, with its dataflow's first.
+/// Returns every bucket in which a part of the layer may be tuned; the bucket of its dataflow comes first.
 std::vector<TuningBucket> buckets_of_layer(const ConvolutionProblem& problem, i64 rows,
                                            std::optional<double> density = {});
 
 std::string bucket_hash(const TuningBucket& bucket);
 
-/// Enumerators and numbers as the text of hashes and files.
+/// Convert strings, numbers and enumerators to the text that hashes and files use.
 std::string tuning_text(const std::string& value);
 std::string tuning_text(i64 value);
-std::string tuning_text(DType value);            // "fp16"
-std::string tuning_text(KeyType value);          // "u32"
-std::string tuning_text(ConvolutionKind value);  // "submanifold"
-/// The enumerator of that name; InvalidArgument where there is none.
+std::string tuning_text(DType value);            // for example "fp16"
+std::string tuning_text(KeyType value);          // for example "u32"
+std::string tuning_text(ConvolutionKind value);  // for example "submanifold"
+/// Reads the enumerator of that name, or returns InvalidArgument.
 llvm::Error read_tuning_text(llvm::StringRef text, DType& value);
 llvm::Error read_tuning_text(llvm::StringRef text, KeyType& value);
 llvm::Error read_tuning_text(llvm::StringRef text, ConvolutionKind& value);

@@ -12,12 +12,12 @@
 namespace minuet {
 namespace {
 
-/// The first of the ranked list that today's code can run, where the default is known beside it.
+/// Returns the first measurement of the ranked list that this code can run, if the list has a default.
 std::optional<TunedResult> choose_result(const TuningEntry& entry, const std::string& layer) {
   const auto& all = entry.measurements;
   const auto fastest_default = std::find_if(all.begin(), all.end(), [](auto& m) { return m.is_default; });
   if (fastest_default == all.end()) return std::nullopt;
-  // Behind the default nothing beats it, so the search ends with it.
+  // Measurements behind the default do not beat it, so the search ends there.
   for (auto candidate = all.begin(); candidate <= fastest_default; ++candidate) {
     if (llvm::errorToBool(validate_config(entry.bucket, candidate->config))) continue;
     return TunedResult{*candidate, fastest_default->median_ns, fastest_default->config, layer};
@@ -87,7 +87,7 @@ const TunedResult* TuningSnapshot::find_exactly(const TuningBucket& bucket) cons
   return nullptr;
 }
 
-/// Of a whole layer: of these rows, of twice as many, of half as many.
+/// Finds the result of a whole layer for these rows, else for twice as many, else for half as many.
 const TunedResult* TuningSnapshot::find_near(const TuningBucket& bucket) const {
   if (bucket.log2_rows == kAnyRows) return nullptr;
   for (const i64 step : {0, 1, -1}) {

@@ -1,8 +1,8 @@
-// What is known of tuning at one moment, as choices ask for it (R34, R35).
+// The tuning results that are known at one moment, in the form in which choices look them up.
 //
-// Layers in order: the user's store, then bundles; the first that has a valid result for a bucket
-// decides, and where none has, the heuristic does. To see what was stored since, load another snapshot:
-// one that is in use never changes.
+// Results come in layers: the user's store first, then bundles. The first layer with a valid result for a
+// bucket decides; if there is none, the heuristic decides. A snapshot never changes; load another one to see
+// results that were stored later.
 #pragma once
 
 #include <map>
@@ -15,9 +15,9 @@
 
 namespace minuet {
 
-/// One layer: where it comes from, and its entries of any environment.
+/// The entries of one source, of any environment.
 struct TuningLayer {
-  std::string name;  // "user", "bundle"
+  std::string name;  // for example "user" or "bundle"
   std::vector<TuningEntry> entries;
 };
 
@@ -31,38 +31,40 @@ struct TunedResult {
   TuningConfig default_config;
   std::string layer;
 
-  /// ": tuned, 0.012 ms against 0.014 ms of the default (user)", to follow what was chosen.
+  /// Returns text to append to a choice, such as ": tuned, 0.012 ms against 0.014 ms of the default (user)".
   std::string reason() const;
 };
 
-/// Immutable; shared by threads.
+/// Immutable, so threads may share it.
 class TuningSnapshot {
  public:
-  /// Entries of other environments are left out, and what today's code cannot run is passed over. Whatever
-  /// the toolkit: a bundle's kernels are of the one that it was measured with, and serve hosts with another.
+  /// Leaves out entries of other environments, and configurations that this code cannot run. The toolkit may
+  /// differ, because a bundle's kernels come from the toolkit with which they were measured and run on hosts
+  /// with another one.
   TuningSnapshot(const TuningEnvironment& environment, const std::vector<TuningLayer>& layers);
 
-  /// These configurations and nothing else, to measure what they make of a plan.
+  /// Holds these configurations only, in order to measure their effect on a plan.
   TuningSnapshot(const TuningEnvironment& environment, const TuningConfigs& configs);
 
-  /// Whether it was measured on what code for `arch` ("": the CPU) is for: another GPU's results say nothing.
+  /// Returns true if the results were measured on a device for which code for `arch` is made; an empty `arch`
+  /// is the CPU. Results of another GPU do not apply.
   bool serves(llvm::StringRef arch) const;
-  /// Buckets of which something is known.
+  /// Returns the number of buckets that have a result.
   std::size_t size() const;
 
-  /// Where the bucket's rows are not known, or nobody measured them, the result with the most rows: most time
-  /// is at stake there. Of a layer as a whole (is_of_layer) the result of twice the rows, else of half as
-  /// many, else none; each of the density, else what was measured without one.
-  /// Null where nothing is known of any.
+  /// Returns the result for the bucket, or null. If the rows are unknown or were not measured, returns the
+  /// result with the most rows, which has the most time at stake. For a whole layer (is_of_layer) returns the
+  /// result for these rows, else for twice or for half as many rows; for each, a result of the same density
+  /// goes before one without a density.
   const TunedResult* find(const TuningBucket& bucket) const;
-  /// What was measured for these rows themselves, or null.
+  /// Returns the result measured for exactly this bucket, or null.
   const TunedResult* find_exactly(const TuningBucket& bucket) const;
 
  private:
   const TunedResult* find_near(const TuningBucket& bucket) const;
 
   std::vector<std::map<TuningBucket, TunedResult>> layers_;
-  const std::string compute_capability_;  // "9.0"; empty: the CPU
+  const std::string compute_capability_;  // for example "9.0"; empty for the CPU
 };
 
 }  // namespace minuet

@@ -1,5 +1,5 @@
-// minuet-compile: compiles kernels for another process, which starts it and talks to it over its
-// standard input and output (protocol.h).
+// minuet-compile compiles kernels for another process, which starts it and communicates over its standard
+// input and output (protocol.h).
 #include <fcntl.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -28,7 +28,7 @@ constexpr char kHelp[] =
     "  --help         this text\n"
     "  --version      the version of the library that it belongs to\n";
 
-/// Not getrusage: its figure starts with that of the process which spawned us.
+/// Returns the peak memory of this process. getrusage would include the process that spawned it.
 std::int64_t peak_bytes() {
   char text[4096];
   const int file = ::open("/proc/self/status", O_RDONLY | O_CLOEXEC);
@@ -64,7 +64,7 @@ HelperAnswer do_job(const HelperJob& job) {
   return answer;
 }
 
-/// Does one job after the other until `input` ends. An error is a broken stream.
+/// Processes jobs until `input` ends. An error means that the stream is broken.
 llvm::Error serve(int input, int output) {
   FrameStream stream(input, output);
   while (true) {
@@ -80,7 +80,8 @@ llvm::Error serve(int input, int output) {
 
 // ---- the process ------------------------------------------------------------------------------------------
 
-/// Our stream under another number, and nothing under the old one: what a library prints stays out of it.
+/// Moves the stream to another descriptor and opens /dev/null in its place, so that output of a library stays
+/// out of the stream.
 int take_over(int file, int flags) {
   const int taken = ::fcntl(file, F_DUPFD_CLOEXEC, 3);
   const int nothing = ::open("/dev/null", flags | O_CLOEXEC);
@@ -89,19 +90,20 @@ int take_over(int file, int flags) {
   return taken;
 }
 
-/// Where memory runs out the system ends this process first: it is started again, and its parent is not.
+/// Makes this process the first that the system kills if memory runs out, because it can be started again and
+/// its parent cannot.
 void end_before_the_host() {
   const int file = ::open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
   if (file < 0) return;
-  static_cast<void>(!::write(file, "1000", 4));  // where it cannot be, the system chooses as it would have
+  static_cast<void>(!::write(file, "1000", 4));  // if this fails, the system chooses as usual
   ::close(file);
 }
 
-/// Makes the kernel kill this process with its parent, for which it takes the thread that started it. False
-/// where `parent` is not the parent any more.
+/// Makes the kernel kill this process together with its parent, that is, with the thread that started it.
+/// Returns false if `parent` is not the parent any more.
 bool follow_parent(pid_t parent) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  return ::getppid() == parent;  // else it died before the line above
+  return ::getppid() == parent;  // otherwise it ended before the line above
 }
 
 int run() {
@@ -134,6 +136,6 @@ int main(int count, char** arguments) {
     if (!minuet::follow_parent(parent)) return 1;
   }
   const int status = minuet::run();
-  // Without the destructors of NVRTC, whose threads may still run.
+  // Skips the destructors of NVRTC, whose threads may still run.
   ::_exit(status);
 }

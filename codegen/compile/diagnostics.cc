@@ -12,7 +12,7 @@
 namespace minuet {
 namespace {
 
-// nvrtcResult; nvrtc.h is read in one file only.
+// Values of nvrtcResult; only nvrtc.cc includes nvrtc.h.
 enum NvrtcStatus { kOutOfMemory = 1, kInvalidOption = 5, kCompilation = 6, kBuiltins = 7 };
 constexpr int kContext = 3;  // source lines on either side of an error
 
@@ -24,7 +24,7 @@ struct Place {
   }
 };
 
-/// "file(12): error: ..." and "file(12): catastrophic error: ..." of a log line.
+/// Parses "file(12): error: ..." and "file(12): catastrophic error: ..." in a log line.
 bool parse_place(llvm::StringRef line, Place& place) {
   const auto [where, what] = line.split("): ");
   if (!what.contains("error")) return false;
@@ -62,8 +62,8 @@ std::string excerpts(const CompileFailure& failure, const KernelSource& source,
   return result;
 }
 
-/// The first error of a log, without its place: of "file(2): error: what", or of the assembler's
-/// "ptxas fatal   : what".
+/// Returns the first error of a log without its place: the text after "file(2): error:" or after the
+/// assembler's "ptxas fatal   :".
 llvm::StringRef first_error(llvm::StringRef log) {
   llvm::SmallVector<llvm::StringRef, 0> lines;
   log.split(lines, '\n');

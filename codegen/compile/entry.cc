@@ -14,7 +14,7 @@ namespace minuet {
 namespace {
 
 constexpr char kMagic[8] = {'M', 'I', 'N', 'U', 'E', 'T', 'K', '\n'};
-constexpr std::uint64_t kMostCubinBytes = 256u << 20;  // no size in a damaged file is worth allocating more
+constexpr std::uint64_t kMostCubinBytes = 256u << 20;  // limits the allocation for a damaged size
 
 struct Head {
   char magic[8];
@@ -22,7 +22,7 @@ struct Head {
   std::uint32_t manifest_bytes;
   std::uint64_t frame_bytes;
   std::uint64_t cubin_bytes;
-  char digest[64];  // of manifest and frame, hex
+  char digest[64];  // of manifest and frame, in hex
 };
 
 llvm::Error damaged(const char* what) {
@@ -35,9 +35,9 @@ int int_of(const llvm::json::Object& object, llvm::StringRef name) {
 
 llvm::Error check_ptx(const Binary& binary, Arch arch) {
   const llvm::StringRef text = binary.cubin;
-  // The driver would read to the first one.
+  // The driver would stop reading at a NUL.
   if (text.find('\0') != llvm::StringRef::npos) return damaged("its PTX is no text");
-  arch.is_virtual = false;  // PTX of compute_90 has the target sm_90
+  arch.is_virtual = false;  // PTX for compute_90 has the target sm_90
   if (text.split("\n.target ").second.split('\n').first != format_arch(arch)) {
     return damaged("its PTX is for another architecture");
   }
@@ -70,8 +70,8 @@ std::string write_manifest(const Entry& entry) {
 
 llvm::Error read_manifest(llvm::StringRef text, Entry& entry) {
   llvm::Expected<llvm::json::Value> value = parse_json(text);
-  // Not InvalidArgument, by which the store removes an entry: the digest was right, so this is what a writer
-  // wrote, and the fault may lie in a field that is not needed here.
+  // InvalidArgument would make the store remove the entry. The digest was right, so a writer wrote exactly
+  // this, and the fault may be in a field that is not needed here.
   if (!value) {
     return make_error(StatusCode::FailedPrecondition, "the entry is damaged: its manifest is no JSON: {0}",
                       llvm::toString(value.takeError()));
@@ -115,7 +115,7 @@ std::string write_entry(const Entry& entry) {
   if (!ZSTD_isError(packed) && packed < cubin.size()) {
     frame.resize(packed);
   } else {
-    frame = cubin;  // its length says so; most often there is no memory to pack it
+    frame = cubin;  // recognized by its length; the usual cause is too little memory to compress
   }
   const std::string body = manifest + frame;
   Head head = {};

@@ -1,7 +1,8 @@
-// One cache entry as bytes: self-describing and checked (R5, R7). Pure.
+// Encodes a cache entry as self-describing, checked bytes. The functions are pure.
 //
-// magic, format version, sizes, SHA-256 of all that follows; then a JSON manifest (keys, names,
-// registers, log) and the cubin in a zstd frame, or as it is where that is no shorter.
+// An entry has a magic number, the format version, sizes, and the SHA-256 of everything that follows: a JSON
+// manifest (keys, names, registers, log) and the cubin. The cubin is in a zstd frame, or uncompressed if that
+// is not longer.
 #pragma once
 
 #include <string>
@@ -11,29 +12,30 @@
 
 namespace minuet {
 
-/// Part of the root's name too (R12): another version has its own folder and its own entries.
+/// Also part of the name of the cache's root folder, so each version has its own folder and entries.
 inline constexpr int kEntryFormat = 1;
 
 struct Entry {
   std::string request_key;
   std::string build_key;
-  std::string name_expression;  // whose lowered name is binary.lowered_name
+  std::string name_expression;  // its lowered name is binary.lowered_name
   Binary binary;
 };
 
 std::string write_entry(const Entry& entry);
 
-/// All of an entry but its cubin, as JSON, and back. The text may be anybody's.
+/// Writes and reads everything of an entry except its cubin as JSON. The text may come from an untrusted
+/// source.
 std::string write_manifest(const Entry& entry);
-/// FailedPrecondition for text that is no JSON, InvalidArgument where a field is missing that is needed.
+/// Returns FailedPrecondition for text that is no JSON, and InvalidArgument if a required field is missing.
 llvm::Error read_manifest(llvm::StringRef text, Entry& entry);
 
-/// The cubin against the manifest: ELF tables, SM number, the kernel's name. Of PTX: text, its target, the
-/// kernel's name; whether it compiles, the driver says.
+/// Checks the cubin against the manifest: ELF tables, SM number and the kernel's name. Of PTX, checks that it
+/// is text, its target and the kernel's name; only the driver can tell whether it compiles.
 llvm::Error check_cubin(const Entry& entry);
 
-/// The entry of those bytes, where they are whole: magic, version, sizes, digest, manifest, cubin
-/// (ELF tables, its SM number against the manifest's architecture, its kernel).
+/// Returns the entry if the bytes are complete: checks magic number, version, sizes, digest, manifest and
+/// cubin (see check_cubin()).
 llvm::Expected<Entry> read_entry(llvm::StringRef bytes);
 
 }  // namespace minuet

@@ -36,7 +36,7 @@ namespace {
 
 constexpr std::int64_t kHelperBytes = std::int64_t{512} << 20;
 
-/// Hands out requests, those with CUB first, because they take longest. Thread-safe.
+/// Hands out requests. Those that include CUB come first, because they take longest. Thread-safe.
 class Queue {
  public:
   explicit Queue(const std::vector<KernelRequest>& requests) : waiting_(requests.size()) {
@@ -50,7 +50,7 @@ class Queue {
     return turn < waiting_.size() ? std::optional(waiting_[turn]) : std::nullopt;
   }
 
-  /// Leaves the requests that no thread has taken.
+  /// Drops the requests that no thread has taken.
   void stop() { next_ = waiting_.size(); }
 
  private:
@@ -79,7 +79,7 @@ HelperPoolReport for_each_with_helper(const std::vector<KernelRequest>& requests
   if (options.memory_budget > 0) resources.memory_bytes = options.memory_budget;
   Queue queue(requests);
   HelperPoolReport report;
-  std::mutex mutex;  // of the report
+  std::mutex mutex;  // guards the report
   const auto hand_out = [&](Helper& helper) {
     CompileControl control;
     control.cancel = options.cancel;
@@ -93,7 +93,7 @@ HelperPoolReport for_each_with_helper(const std::vector<KernelRequest>& requests
     Helper helper;
     try {
       hand_out(helper);
-    } catch (...) {  // takes this thread only; the others go on
+    } catch (...) {  // ends this thread only; the others go on
       const std::lock_guard<std::mutex> lock(mutex);
       if (!report.thrown) report.thrown = std::current_exception();
     }
@@ -101,7 +101,7 @@ HelperPoolReport for_each_with_helper(const std::vector<KernelRequest>& requests
     add(report, helper.report());
   };
   const int wanted = count_helpers(options.jobs, resources, requests.size());
-  // This thread is one of them, so that nothing is lost where no other can be had.
+  // This thread is one of the workers, so all work is done even if no other thread can start.
   std::vector<std::thread> threads;
   try {
     threads.reserve(static_cast<std::size_t>(wanted - 1));
@@ -134,7 +134,7 @@ class HelperCompiler : public Compiler {
     MINUET_ASSIGN(Entry entry, read_entry(bytes));
     if (entry.request_key != request.key)
       return make_error(StatusCode::Internal, "the helper answered {0} with another kernel", name);
-    // Another NVRTC's kernel would lie under the wrong build key.
+    // A kernel of another NVRTC would be stored under the wrong build key.
     if (entry.binary.compiler_id != nvrtc.id) {
       return make_error(StatusCode::FailedPrecondition,
                         "{0} is not what it was when this process began to look for kernels: start it anew",
@@ -153,7 +153,7 @@ class HelperCompiler : public Compiler {
 
  private:
   const std::string library_, program_;
-  PushList<NvrtcInfo> info_;  // empty until it was told
+  PushList<NvrtcInfo> info_;  // empty until NVRTC is identified
 };
 
 }  // namespace
@@ -168,10 +168,11 @@ namespace {
 
 constexpr char kHelperName[] = "minuet-compile";
 constexpr std::int64_t kLargeBytes = std::int64_t{256} << 20;
-/// How long a start is tried where the system has no process or file to spare: others will end.
+/// Time for which a start is retried if the system has no process or file to spare, because other processes
+/// may end.
 constexpr auto kStartPatience = std::chrono::seconds(5);
 constexpr int kStartStepMs = 20;
-constexpr int kWaitStepMs = 20;  // how late a cancel or a death behind somebody's copy of the socket is seen
+constexpr int kWaitStepMs = 20;  // longest delay of a cancel, or of an exit that a copy of the socket hides
 constexpr int kGraceMs = 2000;   // for a process to end by itself
 
 llvm::Error cancelled() { return make_error(StatusCode::Cancelled, "the compile was cancelled"); }
@@ -187,7 +188,8 @@ llvm::Expected<std::string> Helper::ask(const std::string& program, const Helper
     llvm::Expected<HelperAnswer> answer = exchange(frame, cancel);
     if (answer) return finish(std::move(*answer));
     StatusError status = take_status(answer.takeError());
-    // One that went away is given the time to say how; one that is cancelled or talks nonsense is killed.
+    // A process that closed its stream gets time to end by itself, so that its status is known. After a
+    // cancel or an invalid answer it is killed.
     how = end(status.code() == StatusCode::Unavailable ? kGraceMs : 0);
     if (status.code() == StatusCode::Cancelled) {
       status.annotate(what);
@@ -196,7 +198,7 @@ llvm::Expected<std::string> Helper::ask(const std::string& program, const Helper
     if (status.code() == StatusCode::Internal) how = status.message();
     ++report_.lost;
   }
-  // Most often the system's answer to want of memory.
+  // The usual cause is that the system killed the process for lack of memory.
   return make_error(StatusCode::ResourceExhausted, "{0}: the helper program was lost twice; at last: {1}",
                     what, how);
 }
@@ -220,7 +222,7 @@ llvm::Error Helper::start(const std::string& program, const CancelToken* cancel)
 
 llvm::Expected<std::string> find_helper() {
   std::string image = own_image();
-  // A package may have the library under a link, and the helper beside the file itself.
+  // A package may install a link to the library, with the helper beside the real file only.
   if (const std::string real = real_path(image.c_str()); !real.empty()) image = real;
   const std::string helper = image.substr(0, image.rfind('/') + 1) + kHelperName;
   if (::access(helper.c_str(), X_OK) == 0) return helper;
@@ -235,7 +237,7 @@ llvm::Expected<std::string> find_helper() {
 
 namespace {
 
-/// A descriptor above those of standard input and output, which the child's are made from.
+/// Moves a descriptor above those of standard input, output and error, which spawn() replaces in the child.
 int above_standard(int file) {
   if (file > STDERR_FILENO) return file;
   const int moved = ::fcntl(file, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
@@ -243,7 +245,7 @@ int above_standard(int file) {
   return moved;
 }
 
-/// posix_spawn of the helper with `socket` as its input and output; 0, or why not.
+/// Starts the helper with `socket` as its standard input and output. Returns 0 or an errno value.
 int spawn(const std::string& helper, int socket, pid_t& id) {
   posix_spawn_file_actions_t actions;
   posix_spawnattr_t attributes;
@@ -251,9 +253,10 @@ int spawn(const std::string& helper, int socket, pid_t& id) {
   ::posix_spawn_file_actions_adddup2(&actions, socket, STDIN_FILENO);
   ::posix_spawn_file_actions_adddup2(&actions, socket, STDOUT_FILENO);
   ::posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-  // Not every file of a host's is O_CLOEXEC: a helper would keep its ports taken and its pipes open.
+  // Some files of the host are not O_CLOEXEC: the helper would keep its ports and pipes open.
   ::posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1);
-  // What the host blocks or ignores is the host's affair, and what a terminal sends to its group.
+  // The helper does not inherit blocked or ignored signals, and gets no terminal signals of the host's
+  // process group.
   sigset_t none, all;
   ::sigemptyset(&none);
   ::sigfillset(&all);
@@ -292,7 +295,7 @@ llvm::Error Helper::start_once(const std::string& program) {
   }
   if (ours >= 0) ::close(ours);
   const bool may_pass = error == EAGAIN || error == ENOMEM || error == EMFILE || error == ENFILE ||
-                        error == ETXTBSY;  // it is being installed
+                        error == ETXTBSY;  // the file is being installed
   return make_error(may_pass ? StatusCode::ResourceExhausted : StatusCode::Unavailable,
                     "the helper program {0} does not start: {1}", program, errno_text(error));
 }
@@ -313,7 +316,8 @@ llvm::Error Helper::wait_ready(int file, short events, const CancelToken* cancel
   pollfd ready = {file, events, 0};
   while (true) {
     if (is_cancelled(cancel)) return cancelled();
-    // A copy of the other end may live on in a process that was forked meanwhile; so look at both.
+    // A process that was forked meanwhile may hold a copy of the other end, so poll() alone does not see the
+    // helper's exit.
     const bool was_over = has_ended();
     const int count = ::poll(&ready, 1, was_over ? 0 : kWaitStepMs);
     if (count > 0) return llvm::Error::success();
@@ -334,7 +338,8 @@ bool Helper::has_ended() {
   int status = 0;
   const pid_t got = ::waitpid(process.id, &status, WNOHANG);
   if (got == 0 || (got < 0 && errno == EINTR)) return false;
-  // ECHILD: the host ignores SIGCHLD or waits for every child, or is a fork of the one that started it.
+  // ECHILD: the host ignores SIGCHLD or waits for every child, or this process is a fork of the one that
+  // started the helper.
   process.has_ended = true;
   process.status = got == process.id ? status : -1;
   return true;
@@ -364,7 +369,7 @@ std::string describe(int status) {
 }  // namespace
 
 std::string Helper::end(int grace_ms) {
-  // The end of its input is what an idle helper ends by; that it has closed the socket shows at once.
+  // An idle helper ends when its input ends. poll() reports at once when it has closed the socket.
   ::shutdown(process_->socket, SHUT_WR);
   pollfd closed = {process_->socket, 0, 0};
   for (int waited = 0; waited < grace_ms && !has_ended(); ++waited)

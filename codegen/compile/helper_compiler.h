@@ -1,9 +1,9 @@
-// NVRTC of a process that never opens it: the helper program, started with posix_spawn (never fork), compiles
-// (R16, R27); many kernels in as many helpers as cores and memory allow, just in time and ahead (R19).
+// Compiles with NVRTC in processes of the helper program, which are started with posix_spawn (never fork).
+// Many kernels compile in as many helpers as cores and memory allow, both at run time and ahead of time.
 //
-// NVRTC has locks, which a fork during a compile leaves held for ever, and static objects, which exit()
-// destroys under the threads that compile. So neither is let into a host: where there is no helper program
-// nothing is compiled.
+// NVRTC has locks, which a fork during a compile leaves held forever, and static objects, which exit()
+// destroys while threads compile. So the library never opens NVRTC in its own process, and compiles nothing
+// without the helper program.
 #pragma once
 
 #include <sys/types.h>
@@ -22,23 +22,24 @@
 
 namespace minuet {
 
-/// Identified when that is first asked for: a process that finds all in bundles, or only uses the CPU, starts
-/// no helper. A compile that is cancelled is over at once, for its helper is killed (R17). Parameters and
-/// errors as of identify_nvrtc, and FailedPrecondition where NVRTC is another one than was told.
+/// Returns a compiler that identifies NVRTC only when it is first used: a process that finds all kernels in
+/// bundles, or uses only the CPU, starts no helper. A cancelled compile ends at once, because its helper is
+/// killed. Parameters and errors are those of identify_nvrtc; a compile also returns FailedPrecondition if
+/// NVRTC is not the identified one any more.
 std::shared_ptr<Compiler> make_helper_compiler(std::string library = {}, std::string program = {});
 
 struct HelperReport {
-  int started = 0;              // processes, with those that followed lost ones
+  int started = 0;              // processes, including replacements of lost ones
   int lost = 0;                 // processes that ended before they answered
-  std::int64_t peak_bytes = 0;  // of the one process that took most
+  std::int64_t peak_bytes = 0;  // of the process that used the most memory
 };
 
-/// The program minuet-compile beside the library (or the program) that this code is in; Unavailable
-/// where there is none.
+/// Returns the path of minuet-compile beside the library (or the program) that contains this code, or
+/// Unavailable.
 llvm::Expected<std::string> find_helper();
 
-/// One thread's: a process that is there when it is first asked, and again after it was lost; an idle one
-/// ends with this. Not thread-safe. Linux ends the process with the thread that started it.
+/// The helper process of one thread. The process starts at the first request and again after it was lost; the
+/// destructor ends it. Not thread-safe. Linux ends the process together with the thread that started it.
 class Helper {
  public:
   Helper() = default;
@@ -46,16 +47,16 @@ class Helper {
   Helper(const Helper&) = delete;
   Helper& operator=(const Helper&) = delete;
 
-  /// What `program` (empty: minuet-compile beside the library) answers to the job, which is tried once more
-  /// where the process is lost (then ResourceExhausted, with how it ended: "was killed by SIGKILL"), and
-  /// again for seconds where the system has no process or file to spare. `what` the job is about, for errors.
-  /// Cancelled where `cancel` says so: it is killed.
+  /// Returns the answer of `program` to the job; an empty `program` is minuet-compile beside the library.
+  /// `what` names the job in errors. If the process is lost, tries once more and then returns
+  /// ResourceExhausted with how it ended ("was killed by SIGKILL"). If the system has no process or file to
+  /// spare, retries for seconds. If `cancel` is set, kills the process and returns Cancelled.
   llvm::Expected<std::string> ask(const std::string& program, const HelperJob& job, const CancelToken* cancel,
                                   const std::string& what);
-  /// Ends a process that has grown, for it keeps what it once had.
+  /// Ends a process that used much memory, because it does not return memory.
   void end_if_large();
   const HelperReport& report() const { return report_; }
-  /// Of the process that is there; -1 where none is.
+  /// Returns the id of the running process, or -1.
   pid_t process_id() const { return process_ ? process_->id : -1; }
 
  private:
@@ -63,19 +64,21 @@ class Helper {
     pid_t id;
     int socket;
     bool has_ended = false;
-    int status = -1;              // as waitpid has it, -1 where somebody else took it
-    std::int64_t peak_bytes = 0;  // of memory, as it said at last
+    int status = -1;              // as returned by waitpid; -1 if other code waited for the process
+    std::int64_t peak_bytes = 0;  // peak memory in the latest answer
   };
 
   llvm::Error start(const std::string& program, const CancelToken* cancel);
-  /// Unavailable, with the reason, where it does not start; ResourceExhausted where it may a little later.
+  /// Returns Unavailable, with the reason, if the process cannot start, and ResourceExhausted if it may start
+  /// later.
   llvm::Error start_once(const std::string& program);
-  /// An error means that the process is lost: Internal where it talks nonsense.
+  /// Sends one frame and reads the answer. Any error means that the process is lost; Internal means an
+  /// invalid answer.
   llvm::Expected<HelperAnswer> exchange(const std::string& frame, const CancelToken* cancel);
   llvm::Error wait_ready(int file, short events, const CancelToken* cancel);
   llvm::Expected<std::string> finish(HelperAnswer answer);
   bool has_ended();
-  /// Ends the process, having waited so long for it to end by itself; how it ended.
+  /// Waits up to `grace_ms` for the process to end by itself, then kills it. Returns how it ended.
   std::string end(int grace_ms);
 
   std::optional<Process> process_;
@@ -85,27 +88,28 @@ class Helper {
 // ---- many kernels, many helpers --------------------------------------------------------------------------
 
 struct HelperPoolOptions {
-  int jobs = 0;                         // most helpers at a time; 0: one a core
-  std::int64_t memory_budget = 0;       // bytes for all helpers; 0: what there is
-  const CancelToken* cancel = nullptr;  // goes into each control
+  int jobs = 0;                         // most helpers at a time; 0: one per core
+  std::int64_t memory_budget = 0;       // bytes for all helpers; 0: the available memory
+  const CancelToken* cancel = nullptr;  // passed on in each control
 };
 
 struct HelperPoolReport : HelperReport {
   int helpers = 0;            // at a time
-  std::exception_ptr thrown;  // what `work` threw first; null: it threw nothing, and all was done
+  std::exception_ptr thrown;  // the first exception of `work`; null if there was none, and all was done
 };
 
-/// How many: as asked (or one a core), no more than jobs, and half a GiB for each, at least one.
+/// Returns the number of helpers: `asked` (or one per core), but no more than jobs and one for each half GiB
+/// of memory, and at least one.
 int count_helpers(int asked, const Resources& resources, std::size_t jobs);
 
-/// Does what is to be done for one request; where it compiles, with `control`, which has its thread's helper.
-/// False: the requests that nobody has begun are left.
+/// Processes one request. Compiles must use `control`, which has the helper of the thread. Returns false to
+/// leave the requests that no thread has begun.
 using HelperWork = llvm::function_ref<bool(std::size_t index, const CompileControl& control)>;
 
-/// Calls `work` once for every request, in this process, from several threads at once, each with a helper of
-/// its own, and returns when each is done: those with CUB first, because they take longest. The caller's
-/// thread is one of them. What `work` throws ends its thread's turn: the others go on, and some requests may
-/// never be done.
+/// Calls `work` once for every request and returns when all are done. The calls run in this process on
+/// several threads, each with its own helper; the caller's thread is one of them. Requests that include CUB
+/// come first, because they take longest. An exception from `work` ends the turn of its thread only, so some
+/// requests may never be processed.
 HelperPoolReport for_each_with_helper(const std::vector<KernelRequest>& requests,
                                       const HelperPoolOptions& options, HelperWork work);
 

@@ -14,16 +14,16 @@
 namespace minuet {
 namespace {
 
-/// What a helper told, or why it did not.
+/// The helper's answer, or the reason why there is none.
 using Told = std::variant<NvrtcInfo, StatusError>;
 
-/// What is asked just now, and what was told, by how it was asked.
+/// Questions in progress and their answers, by question.
 struct Identified {
   std::mutex mutex;  // never held while a helper is asked
   std::map<std::string, std::shared_future<Told>> told;
 };
 
-/// Never destroyed: other threads may be at it when the process ends.
+/// Never destroyed, because other threads may use it when the process ends.
 Identified& identified() {
   static auto* const one = new PerProcess<Identified>;
   return one->get();
@@ -41,7 +41,8 @@ bool was_cancelled(const Told& told) {
   return failure != nullptr && failure->code() == StatusCode::Cancelled;
 }
 
-/// The helper that tells is the one that goes on to compile, where there is one already.
+/// Asks the helper of `control` if there is one, so that it goes on to compile, else one for this question
+/// alone.
 llvm::Expected<NvrtcInfo> ask_helper(const std::string& program, const HelperJob& job,
                                      const CompileControl& control) {
   Helper of_its_own;
@@ -52,13 +53,14 @@ llvm::Expected<NvrtcInfo> ask_helper(const std::string& program, const HelperJob
   StatusError status = take_status(bytes.takeError());
   if (status.code() != StatusCode::ResourceExhausted || helper.report().lost == lost)
     return llvm::make_error<StatusError>(std::move(status));
-  // It takes no memory to speak of: what it opens, or the program itself, is broken.
+  // Identifying needs little memory, so the cause is not memory: the library that it opens or the program is
+  // broken.
   return make_error(StatusCode::Unavailable,
                     "{0}: see that minuet-compile runs here, or name another library with MINUET_NVRTC",
                     status.message());
 }
 
-/// A failure is for those who wait for it now, and then forgotten.
+/// Stores the answer. A failure goes only to the threads that already wait for it and is then forgotten.
 void land(Identified& known, const std::string& question, std::promise<Told>& promise,
           llvm::function_ref<llvm::Expected<NvrtcInfo>()> ask) {
   const auto invalidate = [&] {
@@ -100,7 +102,7 @@ llvm::Expected<NvrtcInfo> identify_nvrtc(const std::string& library, const std::
     }
     if (ours) land(known, question, promise, [&] { return ask_helper(program, job, control); });
     if (!wait_for(told, control.cancel)) break;
-    if (!ours && was_cancelled(told.get())) continue;  // not by us
+    if (!ours && was_cancelled(told.get())) continue;  // another thread cancelled
     if (const auto* const failure = std::get_if<StatusError>(&told.get()))
       return llvm::make_error<StatusError>(*failure);
     return std::get<NvrtcInfo>(told.get());

@@ -1,4 +1,4 @@
-// Which NVRTC there is (R2), told by a helper that opens it.
+// Identifies NVRTC by a helper process that opens it.
 #pragma once
 
 #include <string>
@@ -7,12 +7,13 @@
 
 namespace minuet {
 
-/// What was told is known from then on, by this process; an error is not. `library`: as for open_nvrtc; where
-/// none is found and none was named, one will do that this process has loaded. `program`: the helper; empty:
-/// minuet-compile beside the library. Unavailable where there is no NVRTC, or the helper does not start, is
-/// lost or of another version; ResourceExhausted where the system has nothing to start it with. Thread-safe:
-/// of threads that ask the same, one asks and the others get what it got. Waits for no thread of a parent
-/// process. Of `control` the cancel and the helper count.
+/// Returns the NVRTC that a helper opens. A success is kept for the life of the process; an error is not.
+/// `library` is as for open_nvrtc(); if it is empty and none is found, an NVRTC that this process has loaded
+/// will do. An empty `program` is minuet-compile beside the library. Returns Unavailable if there is no
+/// NVRTC, or if the helper does not start, is lost or belongs to another version, and ResourceExhausted if
+/// the system lacks resources to start it. Thread-safe: of several threads with the same question, one asks
+/// and the others wait for its answer. After a fork, never waits for a thread of the parent process. Uses
+/// only `cancel` and `helper` of `control`.
 llvm::Expected<NvrtcInfo> identify_nvrtc(const std::string& library = {}, const std::string& program = {},
                                          const CompileControl& control = {});
 

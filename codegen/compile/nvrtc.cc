@@ -1,5 +1,5 @@
-// The compiler that is NVRTC. The one file that reads nvrtc.h, and only its types: every function is looked
-// up in the open library.
+// Implements Compiler with NVRTC. Only this file includes nvrtc.h, and only for its types: every function is
+// looked up in the open library.
 #include <nvrtc.h>
 
 #include <algorithm>
@@ -56,7 +56,7 @@ struct NvrtcApi {
   }
 };
 
-/// One nvrtcProgram.
+/// Owns one nvrtcProgram.
 class NvrtcProgram {
  public:
   explicit NvrtcProgram(const NvrtcApi& api) : api_(api) {}
@@ -66,7 +66,7 @@ class NvrtcProgram {
     if (program_ != nullptr) api_.nvrtcDestroyProgram(&program_);
   }
 
-  /// The first call to make, once.
+  /// Must be the first call and may be called once only.
   nvrtcResult build(const KernelSource& source, const std::vector<Header>& headers,
                     const std::vector<std::string>& options);
   std::string log() const { return read(api_.nvrtcGetProgramLogSize, api_.nvrtcGetProgramLog, true); }
@@ -75,7 +75,7 @@ class NvrtcProgram {
   std::string lowered_name(const KernelSource& source) const;
 
  private:
-  /// `terminated`: it ends in NULs, which are none of it.
+  /// If `terminated` is true, removes NULs from the end.
   template <class SizeOf, class Get>
   std::string read(SizeOf size_of, Get get, bool terminated) const;
 
@@ -111,14 +111,14 @@ std::string NvrtcProgram::read(SizeOf size_of, Get get, bool terminated) const {
   if (program_ == nullptr || size_of(program_, &size) != NVRTC_SUCCESS || size == 0) return {};
   std::string bytes(size, '\0');
   if (get(program_, bytes.data()) != NVRTC_SUCCESS) return {};
-  // A log of NVRTC 13.0 ends in two.
+  // A log of NVRTC 13.0 ends in two NULs.
   while (terminated && !bytes.empty() && bytes.back() == '\0') bytes.pop_back();
   return bytes;
 }
 
 // ---- the compiler -----------------------------------------------------------------------------------------
 
-/// The log without what differs from run to run.
+/// Removes the lines of the log that differ from run to run.
 std::string stable_log(llvm::StringRef log) {
   llvm::SmallVector<llvm::StringRef, 0> lines;
   log.split(lines, '\n', -1, /*KeepEmpty=*/false);
@@ -129,7 +129,7 @@ std::string stable_log(llvm::StringRef log) {
   return kept;
 }
 
-/// The greatest number in front of `words`; 0 where the log does not say.
+/// Returns the greatest number in front of `words`, or 0 if the log has none.
 int number_before(llvm::StringRef log, llvm::StringRef words) {
   int greatest = 0;
   for (std::size_t at = log.find(words); at != llvm::StringRef::npos; at = log.find(words, at + 1)) {
@@ -176,13 +176,14 @@ class NvrtcCompiler : public Compiler {
   }
 
  private:
-  /// Every kernel's, the source's own, and what changes no byte of the result, for this compile alone.
+  /// Returns the options of every kernel, those of this source, and options that do not change the result.
   std::vector<std::string> options_of(const KernelRequest& request) const {
     std::vector<std::string> all = compile_options(request.arch);
     all.insert(all.end(), request.source.options.begin(), request.source.options.end());
-    // Not as a number: NVRTC 13.0 takes one above 32 bits for no seed at all, and every compile differs (R4).
+    // The seed is no number, because NVRTC 13.0 ignores numbers above 32 bits, and then every compile
+    // differs.
     all.push_back("--frandom-seed=rk-" + seed_of(request));
-    // NVRTC's own cache would ask libcuda for its version; ours is in front of it anyway.
+    // NVRTC's own cache would ask libcuda for its version, and Minuet has a cache of its own.
     if (takes_no_cache_) all.push_back("--no-cache");
     return all;
   }
@@ -203,7 +204,7 @@ class NvrtcCompiler : public Compiler {
     MINUET_ASSIGN(const CubinFacts facts, read_cubin(binary.cubin, binary.lowered_name));
     binary.registers = number_before(binary.log, " registers,");
     binary.shared_bytes = number_before(binary.log, " bytes smem");
-    // The frame is the kernel's own, the stack has that of the functions it calls too.
+    // The frame belongs to the kernel; the stack includes the functions that it calls.
     binary.local_bytes = std::max(number_before(binary.log, " bytes stack frame"),
                                   number_before(binary.log, " bytes cumulative stack size"));
     binary.max_threads = facts.max_threads;
@@ -242,7 +243,8 @@ class NvrtcCompiler : public Compiler {
 
 llvm::Expected<std::shared_ptr<Compiler>> open_nvrtc(llvm::StringRef path,
                                                      const std::vector<std::string>& others) {
-  // One compiler a library and process; never destroyed, as the library is never closed.
+  // There is one compiler per library and process. It is never destroyed, because the library is never
+  // closed.
   static auto* const mutex = new std::mutex;
   static auto* const open = new std::map<std::string, std::shared_ptr<NvrtcCompiler>>;
   const std::lock_guard<std::mutex> lock(*mutex);

@@ -33,7 +33,8 @@ bool exists(const std::string& path) {
   return ::stat(path.c_str(), &status) == 0;
 }
 
-/// Subfolders of `parent` whose names start so, the greatest name (newest version) first.
+/// Returns the subfolders of `parent` whose names start with `prefix`, the greatest name (newest version)
+/// first.
 std::vector<std::string> subfolders(const std::string& parent, llvm::StringRef prefix) {
   std::vector<std::string> names;
   if (DIR* folder = ::opendir(parent.c_str())) {
@@ -47,7 +48,7 @@ std::vector<std::string> subfolders(const std::string& parent, llvm::StringRef p
   return names;
 }
 
-/// The libraries that are there in `folder`.
+/// Adds the libraries that exist in `folder`.
 void add_folder(const std::string& folder, std::vector<std::string>& candidates) {
   for (const char* soname : kSonames) {
     const std::string path = folder + "/" + soname;
@@ -69,10 +70,11 @@ void add_toolkits(const NvrtcPlaces& places, std::vector<std::string>& folders) 
   }
 }
 
-/// Wheels of pip: nvidia-cuda-nvrtc lies in site-packages/nvidia/cu13/lib (13) or nvidia/cuda_nvrtc/lib.
+/// Adds folders of pip wheels: nvidia-cuda-nvrtc is in site-packages/nvidia/cu13/lib (13) or
+/// nvidia/cuda_nvrtc/lib.
 void add_wheels(const NvrtcPlaces& places, std::vector<std::string>& folders) {
   std::vector<std::string> sites;
-  // Virtual environments first, then where pip puts things for a user and for everybody.
+  // Virtual environments come first, then the places of pip for one user and for all users.
   const std::string home = places.environment("HOME");
   const std::string roots[] = {places.environment("VIRTUAL_ENV"), places.environment("CONDA_PREFIX"),
                                home.empty() ? "" : home + "/.local", "/usr/local", "/usr"};
@@ -83,8 +85,8 @@ void add_wheels(const NvrtcPlaces& places, std::vector<std::string>& folders) {
       sites.push_back(python + "/dist-packages");
     }
   }
-  // Installed as a wheel itself, the library lies in site-packages/minuet or below it. A build folder has
-  // those that tools/setup unpacked in the same place.
+  // If the library is installed as a wheel itself, it is in site-packages/minuet or below. A build folder has
+  // the wheels of tools/setup in the same place.
   if (!places.own_folder.empty()) {
     sites.push_back(places.own_folder + "/..");
     sites.push_back(places.own_folder + "/../..");
@@ -95,7 +97,7 @@ void add_wheels(const NvrtcPlaces& places, std::vector<std::string>& folders) {
   }
 }
 
-/// Path of what dlopen gave, as the loader knows it.
+/// Returns the path of an open library as the loader knows it.
 std::string loaded_path(void* handle, const std::string& name) {
   const link_map* map = nullptr;
   if (::dlinfo(handle, RTLD_DI_LINKMAP, &map) != 0 || map == nullptr || map->l_name[0] == '\0') return name;
@@ -103,7 +105,7 @@ std::string loaded_path(void* handle, const std::string& name) {
   return path.empty() ? map->l_name : path;
 }
 
-/// A library as it lies in memory.
+/// A library in memory.
 struct Loaded {
   const link_map* map = nullptr;
   std::string id;
@@ -121,7 +123,8 @@ int read_loaded(dl_phdr_info* info, std::size_t, void* into) {
     if (segment.p_type == PT_NOTE && loaded.id.empty()) loaded.id = find_build_id(bytes(segment));
   }
   if (!loaded.id.empty()) return 1;
-  // Without one, what the loader did not write to stands for it: a hundred megabytes, read in place.
+  // Without a build id, uses a digest of the read-only segments, which the loader does not change. They are
+  // about a hundred megabytes and are read in place.
   for (const ElfW(Phdr) & segment : segments) {
     if (segment.p_type == PT_LOAD && (segment.p_flags & PF_W) == 0) loaded.id += sha256_hex(bytes(segment));
   }
@@ -149,7 +152,7 @@ std::vector<std::string> nvrtc_candidates(const NvrtcPlaces& places) {
   std::vector<std::string> folders;
   add_toolkits(places, folders);
   add_wheels(places, folders);
-  // The newer one from wherever it is, before the older one from anywhere.
+  // The newer version in any place comes before the older version in any place.
   for (const char* soname : kSonames) {
     candidates.emplace_back(soname);
     for (const std::string& folder : folders) {
@@ -196,7 +199,7 @@ std::vector<std::string> loaded_nvrtcs() {
     void* const handle = ::dlopen(soname, RTLD_NOW | RTLD_NOLOAD);
     if (handle == nullptr) continue;
     paths.push_back(loaded_path(handle, soname));
-    ::dlclose(handle);  // that it stays is the affair of who loaded it
+    ::dlclose(handle);  // the handle that first loaded it remains
   }
   return paths;
 }
@@ -215,7 +218,7 @@ llvm::Error nvrtc_not_found(const NvrtcPlaces& places, const std::string& tried)
 
 llvm::Expected<NvrtcLibrary> open_builtins(const NvrtcLibrary& library, llvm::StringRef version) {
   const std::string name = ("libnvrtc-builtins.so." + version).str();
-  // libnvrtc has no RUNPATH: opened by its path, it does not find the file beside it by itself.
+  // libnvrtc has no RUNPATH: if it is opened by its path, it does not find the builtins beside it by itself.
   const std::string beside = folder_of(library.path) + "/" + name;
   for (const std::string& candidate : {beside, name}) {
     if (void* const handle = open_library(candidate))

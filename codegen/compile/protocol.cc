@@ -32,7 +32,7 @@ llvm::Expected<int> number_field(const Object& object, const char* name) {
   return make_error(StatusCode::InvalidArgument, "field \"{0}\" is missing or no count", name);
 }
 
-/// What most kernels' requests do not have.
+/// Reads the fields that most kernels' requests do not have.
 llvm::Error read_needs(const Object& object, KernelSource& source) {
   if (object.get("exact_arch") != nullptr) {
     MINUET_ASSIGN(source.exact_arch, text_field(object, "exact_arch"));
@@ -53,7 +53,7 @@ llvm::Error read_needs(const Object& object, KernelSource& source) {
   return llvm::Error::success();
 }
 
-/// InvalidArgument for text that is not UTF-8, which JSON cannot hold.
+/// Returns InvalidArgument for text that is not UTF-8, which JSON cannot hold.
 llvm::Expected<Object> to_json(const KernelRequest& request) {
   const KernelSource& source = request.source;
   for (const std::string* text :
@@ -73,7 +73,7 @@ llvm::Expected<Object> to_json(const KernelRequest& request) {
   return object;
 }
 
-/// Fields that are not known are left alone.
+/// Ignores unknown fields.
 llvm::Expected<RecordedRequest> from_json(const Object& object) {
   MINUET_ASSIGN(const int schema, number_field(object, "schema"));
   if (schema != kRequestSchema) {
@@ -83,7 +83,7 @@ llvm::Expected<RecordedRequest> from_json(const Object& object) {
   KernelSource source;
   MINUET_ASSIGN(source.display_name, text_field(object, "name"));
   MINUET_ASSIGN(const std::string arch, text_field(object, "arch"));
-  if (capability(arch) == 0) {  // it becomes part of a compiler option
+  if (capability(arch) == 0) {  // becomes part of a compiler option
     return make_error(StatusCode::InvalidArgument,
                       "field \"arch\" is \"{0}\", no architecture such as sm_90a", arch);
   }
@@ -156,9 +156,10 @@ std::vector<std::string> texts_or_none(const Object& object, const char* name) {
   return texts;
 }
 
-constexpr char kProtocol[] = "4";  // changed when jobs or answers change
+constexpr char kProtocol[] = "4";  // increased when jobs or answers change
 
-/// In place of a request's key: another one where a request's may be, or where we speak otherwise.
+/// Returns the key that an identify job has instead of a request's key. It differs if request keys may differ
+/// or if the protocol does.
 std::string version_key() {
   return key_of(KernelSource(), "sm_90") + "-" + all_headers_digest() + "-" + kProtocol;
 }
@@ -171,7 +172,7 @@ llvm::Error other_version() {
 
 constexpr char kFrameMagic[4] = {'M', 'N', 'F', '1'};
 constexpr std::size_t kMostFrameBytes = 1u << 30;
-constexpr std::size_t kStepBytes = 1u << 20;  // a length that lies costs no more memory than was sent
+constexpr std::size_t kStepBytes = 1u << 20;  // a wrong length allocates at most this much more than was sent
 
 struct FrameHead {
   char magic[4];
@@ -184,7 +185,7 @@ llvm::Error stream_error(const char* what, int error) {
   return make_error(StatusCode::Unavailable, "{0}: {1}", what, errno_text(error));
 }
 
-/// send, for MSG_NOSIGNAL; a pipe, which the helper may be given by hand, is written to.
+/// Uses send() for MSG_NOSIGNAL, and write() for a pipe, which a user may connect to the helper by hand.
 ssize_t send_some(int file, const char* bytes, std::size_t size, bool may_block) {
   const ssize_t sent = ::send(file, bytes, size, MSG_NOSIGNAL | (may_block ? 0 : MSG_DONTWAIT));
   return sent < 0 && errno == ENOTSOCK ? ::write(file, bytes, size) : sent;

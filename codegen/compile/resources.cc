@@ -11,7 +11,7 @@
 namespace minuet {
 namespace {
 
-/// The number that the file begins with; none where there is no file, or it says "max".
+/// Returns the number at the beginning of the file, or nothing if there is no file or it says "max".
 std::optional<std::int64_t> read_number(const std::string& path) {
   const std::string text = read_system_file(path);
   std::int64_t number = 0;
@@ -19,7 +19,7 @@ std::optional<std::int64_t> read_number(const std::string& path) {
   return number;
 }
 
-/// The number behind `name` in a file whose lines are "name number unit".
+/// Returns the number after `name` in a file whose lines are "name number unit".
 std::optional<std::int64_t> read_field(const std::string& path, llvm::StringRef name) {
   const std::string text = read_system_file(path);
   for (llvm::StringRef rest = text; !rest.empty();) {
@@ -32,7 +32,7 @@ std::optional<std::int64_t> read_field(const std::string& path, llvm::StringRef 
   return std::nullopt;
 }
 
-/// The names of a group's files about memory, which each version has its own for.
+/// The names of a group's memory files, which depend on the version of control groups.
 struct MemoryFiles {
   const char* limit;
   const char* usage;
@@ -45,7 +45,7 @@ void limit_memory(const GroupFolder& group, Resources& resources) {
   const MemoryFiles& files = group.is_version2 ? kVersion2 : kVersion1;
   const std::optional<std::int64_t> limit = read_number(group.path + "/" + files.limit);
   if (!limit) return;
-  // Copies of files that nobody used for a while count as used, and go when there is need.
+  // Cached file pages that were not used recently count as used, although the system frees them on demand.
   const std::int64_t used = read_number(group.path + "/" + files.usage).value_or(0) -
                             read_field(group.path + "/memory.stat", files.reclaimable).value_or(0);
   const std::int64_t left = std::max<std::int64_t>(0, *limit - std::max<std::int64_t>(0, used));

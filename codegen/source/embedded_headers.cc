@@ -18,7 +18,7 @@ extern const char minuet_cccl_headers[], minuet_cccl_headers_end[];
 namespace minuet {
 namespace {
 
-/// One blob, unpacked once.
+/// One blob, which is unpacked once.
 class HeaderGroup {
  public:
   explicit HeaderGroup(llvm::StringRef blob) : blob_(blob) {}

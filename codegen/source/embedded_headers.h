@@ -1,5 +1,6 @@
-// The texts of the headers that a compile may see: our kernels' and those of one CUDA and CCCL, all embedded
-// (R3), in the helper program alone. Thread-safe; a group is unpacked at its first use and kept.
+// The texts of the headers that a compile may include: those of our kernels and those of one version of CUDA
+// and CCCL. They are embedded in the helper program only. Thread-safe. A group is unpacked at its first use
+// and kept.
 #pragma once
 
 #include <string>
@@ -10,12 +11,13 @@
 
 namespace minuet {
 
-/// The embedded headers that a unit with this text needs: of ours exactly those it includes, of
-/// the toolkit a whole group where one of its headers is named, so that a kernel without CUB pays
-/// nothing for CUB (R29). InvalidArgument for an include that would leave the embedded set.
+/// Returns the embedded headers for a unit with this text: of our kernels exactly the included ones, of the
+/// toolkit the whole group if one of its headers is included. A kernel without CUB therefore does not pay for
+/// CUB. Returns InvalidArgument for an include that would leave the embedded set.
 llvm::Expected<std::vector<Header>> headers_for(llvm::StringRef text);
 
-/// Text of an embedded header that was unpacked before, else empty: for error reports.
+/// Returns the text of an embedded header if its group is unpacked, else an empty string. Used for error
+/// reports.
 llvm::StringRef unpacked_header(llvm::StringRef name);
 
 }  // namespace minuet

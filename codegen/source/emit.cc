@@ -11,8 +11,8 @@
 namespace minuet {
 namespace {
 
-/// Short letters of well-known fields. A field that is not here shows its whole name, so a new
-/// Spec needs no line here.
+/// Returns the short letters of a well-known field, or the whole name of any other field, so that a new Spec
+/// needs no line here.
 std::string short_name(llvm::StringRef field) {
   static constexpr struct {
     const char* field;
@@ -64,8 +64,8 @@ SpecField enumerator(const char* name, const char* type, llvm::StringRef value) 
   return {name, ("minuet::" + llvm::Twine(type) + "::" + value).str(), short_name(name) + value.lower()};
 }
 
-/// "minuet::GatherSpec{.io = minuet::DType::F16, .channels = 64}": designated, so that a visit() in
-/// another order than the fields does not compile.
+/// Returns, for example, "minuet::GatherSpec{.io = minuet::DType::F16, .channels = 64}". The initializers are
+/// designated, so that a visit() in another order than the fields does not compile.
 std::string spec_expression(const char* spec_type, const std::vector<SpecField>& fields) {
   std::string text = std::string("minuet::") + spec_type + "{";
   for (const SpecField& field : fields) {
@@ -75,8 +75,8 @@ std::string spec_expression(const char* spec_type, const std::vector<SpecField>&
   return text + "}";
 }
 
-/// Taking the Spec apart into as many parts as visit() names: a forgotten field would give two
-/// different Specs one kernel, so it must not compile.
+/// Returns code that takes the Spec apart into as many parts as visit() names. It does not compile if visit()
+/// omits a field, which would give two different Specs the same kernel.
 std::string spec_assertion(llvm::StringRef spec_type, const std::vector<SpecField>& fields,
                            llvm::StringRef expression) {
   std::string parts;
@@ -153,7 +153,7 @@ SpecField spec_field(const char* name, bool value) {
 
 SpecField spec_field(const char* name, i32 value) {
   const std::string digits = std::to_string(value);
-  // A minus sign is no letter of a name; no field is negative in a Spec that compiles.
+  // A name cannot contain a minus sign; no field is negative in a Spec that compiles.
   return {name, digits, short_name(name) + (value < 0 ? "m" + digits.substr(1) : digits)};
 }
 

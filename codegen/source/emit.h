@@ -1,7 +1,8 @@
-// Spec -> source: the translation unit and the name expression of one kernel. Pure.
+// Makes the source of one kernel from its Spec: the translation unit and the name expression. All functions
+// are pure.
 //
-// A Spec names its own fields (Spec::visit), kernels.inc names its kernel, header and Params; so a
-// new kernel needs no line here, but for the include of a new file in shared/.
+// A Spec names its own fields (Spec::visit), and kernels.inc names its kernel, header and Params. A new
+// kernel therefore needs no line here, except the include of a new file in shared/.
 #pragma once
 
 #include <set>
@@ -20,22 +21,23 @@
 
 namespace minuet {
 
-constexpr int kLeastProgrammatic = 90;  // code of an older capability does not wait for itself
+constexpr int kLeastProgrammatic = 90;  // code for an older capability does not wait for its predecessor
 
-/// What a row of kernels.inc says behind its least SM. Clusters come with sm_90.
+/// The values that follow the least SM in a row of kernels.inc. Clusters require sm_90.
 struct KernelNeeds {
   i32 threads = 0;               // of a block; 0: the Spec's `threads`
   i32 dynamic_shared_bytes = 0;  // of a block
-  i32 cluster = 1;               // blocks that run together, at most 8; a grid is whole clusters
-  // May start before what it comes after has ended, and waits for that itself; from kLeastProgrammatic on.
+  i32 cluster = 1;               // blocks per cluster, at most 8; the grid is a multiple of it
+  // The kernel may start before its predecessor has ended, and then waits for it. Requires
+  // kLeastProgrammatic.
   bool programmatic = false;
-  const char* exact_arch = "";  // "sm_90a": this one and no other
-  const char* options = "";     // of NVRTC, more than compile_options() has, with spaces between them
-  i32 least_sm = 0;             // of this Spec, where it is more than the row's
+  const char* exact_arch = "";  // the only architecture, for example "sm_90a"; empty: any
+  const char* options = "";     // options of NVRTC beside those of compile_options(), separated by spaces
+  i32 least_sm = 0;             // for this Spec, if it is higher than the row's
 };
 
 template <class Spec>
-struct KernelRow;  // one specialization a row of kernels.inc, or of a test's list
+struct KernelRow;  // specialized for each row of kernels.inc, or of a test's list
 
 #define MINUET_DEFINE_KERNEL_ROW(kernel, kernel_header, KernelSpec, KernelParams, sm, ...)                \
   template <>                                                                                             \
@@ -51,7 +53,7 @@ struct KernelRow;  // one specialization a row of kernels.inc, or of a test's li
 #define MINUET_KERNEL_ROW MINUET_DEFINE_KERNEL_ROW
 #include "kernels_templates/kernels.inc"
 
-/// What the kernel of `spec` needs, its threads among it.
+/// Returns the needs of the kernel for `spec`, including its threads.
 template <class Spec>
 constexpr KernelNeeds kernel_needs(const Spec& spec) {
   KernelNeeds needs = KernelRow<Spec>::needs(spec);
@@ -61,22 +63,22 @@ constexpr KernelNeeds kernel_needs(const Spec& spec) {
   return needs;
 }
 
-/// What the compiler gets for one kernel. Equal requests have equal fields.
+/// The input of the compiler for one kernel. Equal requests have equal fields.
 struct KernelSource {
   std::string display_name;     // "gather-f16-c64-t8-v16-n128": program name, cache prefix, NVTX name
-  std::string text;             // includes the header, asserts sizes
-  std::string name_expression;  // "minuet::gather<minuet::GatherSpec{...}>"
+  std::string text;             // includes the header and asserts sizes
+  std::string name_expression;  // for example "minuet::gather<minuet::GatherSpec{...}>"
   int least_sm = 80;
-  std::string exact_arch = {};            // the only one that it is for; empty: any from least_sm on
-  std::vector<std::string> options = {};  // more of NVRTC's than every kernel has
+  std::string exact_arch = {};            // the only architecture; empty: any from least_sm on
+  std::vector<std::string> options = {};  // options of NVRTC beside those of every kernel
 };
 
-/// What keeps the kernel from being compiled for `arch`, as what it needs: "sm_90 or newer", "sm_90a and no
-/// other". Empty: nothing.
+/// Returns the architecture that the kernel needs, such as "sm_90 or newer" or "sm_90a and no other", if it
+/// cannot be compiled for `arch`; otherwise an empty string.
 std::string missing_arch(const KernelSource& source, llvm::StringRef arch);
 
-/// Whether a kernel may ask for this option: those that change code and name no file, for requests are read
-/// from others' files too.
+/// Returns true if a kernel may use this option. Allowed options change code and name no file, because
+/// requests may come from files of other users.
 bool is_kernel_option(llvm::StringRef option);
 
 /// One field of a Spec, as text for the source and as a short tag for the display name.
@@ -109,7 +111,7 @@ KernelSource emit_fields(const char* name, const char* header, const char* spec_
                          std::size_t params_bytes, int least_sm, const std::vector<SpecField>& fields,
                          const KernelNeeds& needs = {});
 
-/// The source of the kernel that `spec` describes.
+/// Returns the source of the kernel for `spec`.
 template <class Spec>
 KernelSource emit(const Spec& spec) {
   using Row = KernelRow<Spec>;
@@ -117,13 +119,13 @@ KernelSource emit(const Spec& spec) {
                      Row::least_sm, spec_fields(spec), kernel_needs(spec));
 }
 
-/// The kernel's name with every field of the Spec: unique per Spec.
+/// Returns the kernel's name with every field of the Spec, which is unique for each Spec.
 template <class Spec>
 std::string display_name(const Spec& spec) {
   return display_name(KernelRow<Spec>::name, spec_fields(spec));
 }
 
-/// The sources of kernels, each once.
+/// Collects the sources of kernels, each of them once.
 class SourceList {
  public:
   template <class Spec>
@@ -137,7 +139,7 @@ class SourceList {
   std::vector<KernelSource> sources_;
 };
 
-/// Every kernel of a choice, for which there is an add_sources.
+/// Returns every kernel of a choice. Requires an overload of add_sources() for it.
 template <class Choice>
 std::vector<KernelSource> sources_of(const Choice& choice) {
   SourceList list;

@@ -47,8 +47,8 @@ std::string build_key(llvm::StringRef request, llvm::StringRef compiler_id) {
 
 std::vector<std::string> compile_options(llvm::StringRef arch) {
   return {"--std=c++20", ("-arch=" + arch).str(),
-          "--no-source-include",  // headers come from memory or not at all (R3)
-          // As on the CPU device: a fused multiply-add in one place and not the next would make them differ.
+          "--no-source-include",  // headers come from memory only
+          // Matches the CPU device: a fused multiply-add in one of the two would give different results.
           "--fmad=false", "--ptxas-options=-v"};  // registers and spills in the log
 }
 
@@ -56,7 +56,7 @@ std::vector<std::string> compile_options(llvm::StringRef arch) {
 
 namespace {
 
-// Written by embed_headers together with what is embedded.
+// embed_headers writes these together with the embedded headers.
 constexpr HeaderRow kKernelHeaders[] = {
 #include "codegen/kernels_headers.inc"
 };
@@ -84,7 +84,7 @@ class Follower {
   explicit Follower(llvm::ArrayRef<HeaderRow> index) : index_(index) {}
 
   void include(llvm::StringRef name) {
-    // An absolute or climbing path would be read from the disk and change what one key means.
+    // An absolute or climbing path would be read from the disk, and one key could mean different texts.
     if (name.take_front(1) == "/" || name.contains("..")) closure_.outside = name.str();
     closure_.cccl |= is_cccl(name);
     closure_.cuda |= is_cuda(name) || is_cccl(name);
@@ -136,8 +136,8 @@ std::string header_digest(llvm::StringRef text, llvm::ArrayRef<HeaderRow> index)
 
 namespace {
 
-/// Never destroyed, for other threads may be at it when the process ends; and there before any code runs: of
-/// one that is made at its first use a forked child could find the guard held.
+/// Never destroyed, because other threads may use it when the process ends. Initialized before any code runs,
+/// because a forked child could find the guard of a function-local static held.
 union KnownUses {
   constexpr KnownUses() : list() {}
   ~KnownUses() {}

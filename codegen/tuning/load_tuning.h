@@ -1,4 +1,4 @@
-// The tuning results of a folder and of bundles as one snapshot, which choices ask.
+// Loads the tuning results of a folder and of bundles as one snapshot.
 #pragma once
 
 #include <functional>
@@ -11,9 +11,9 @@
 
 namespace minuet {
 
-/// Reads the results that were measured in `environment`: of the user's store, unless `user` is null, and of
-/// the tuning sections of bundles, in this order. Where `environment` names no toolkit, results of every
-/// toolkit count. A store or a section that cannot be read is left out, and `warn` is told why.
+/// Reads the results that were measured in `environment`: from the user's store, unless `user` is null, then
+/// from the tuning sections of bundles. If `environment` names no toolkit, results of every toolkit are read.
+/// A store or a section that cannot be read is left out, and `warn` gets the reason.
 std::shared_ptr<const TuningSnapshot> load_tuning(const TuningEnvironment& environment, TuningStore* user,
                                                   const std::vector<std::string>& bundles,
                                                   const std::function<void(const std::string&)>& warn);

@@ -23,7 +23,7 @@ bool fits(const TuningBucket& bucket, const TuningConfig& config) {
   for (i32 tile = 1; tile <= bucket.channels; ++tile) {
     if (bucket.channels % tile == 0 && tile != default_tile) tiles.push_back(tile);
   }
-  // By their ratio to the default, whichever is greater; of two alike the wider one.
+  // Sorts by the ratio to the default, up or down; of two equal ratios the wider tile comes first.
   const auto distance = [&](i32 tile) {
     return std::tuple(std::max(tile, default_tile) / static_cast<double>(std::min(tile, default_tile)),
                       -tile);
@@ -43,12 +43,12 @@ bool fits(const TuningBucket& bucket, const TuningConfig& config) {
   return task;
 }
 
-// ---- of a whole network ---------------------------------------------------------------------------------
+// ---- tasks of a whole network ---------------------------------------------------------------------------
 
-/// Values of a field beside the default's, by expected gain.
+/// A field and its values other than the default, by expected gain.
 using FieldValues = std::pair<const char*, std::vector<i64>>;
 
-/// All combinations that fit, those that differ from the default in fewest fields first.
+/// Adds all combinations that fit; those that differ from the default in the fewest fields come first.
 [[gnu::cold]] void add_combinations(TuningTask& task, llvm::ArrayRef<FieldValues> fields) {
   std::vector<TuningConfig> combined{task.default_config};
   for (const auto& [name, values] : fields) {
@@ -76,7 +76,7 @@ using FieldValues = std::pair<const char*, std::vector<i64>>;
 
 /// One way to change a Spec.
 using Change = std::function<void(FusedSpec&)>;
-/// Ways that exclude each other: the values of a field.
+/// Changes that exclude each other: the values of a field.
 using Axis = std::vector<Change>;
 
 template <class Field>
@@ -86,7 +86,7 @@ Axis values_of(Field FusedSpec::*field, const std::vector<Field>& values) {
   return axis;
 }
 
-/// Steps that divide the input channels into 1 to 6 equal parts.
+/// Returns steps that divide the input channels into 1 to 6 equal parts.
 std::vector<i32> steps_of(const FusedSpec& spec) {
   if (folds_offsets(spec.io, spec.in_channels)) return {spec.step / 2, spec.step * 2};
   const i32 unit = fused_granule(spec.io) * (spec.unit == MmaUnit::Warpgroup ? 2 : 1);
@@ -103,8 +103,8 @@ std::vector<i32> columns_of(const FusedSpec& spec) {
   return {columns.begin(), columns.end()};
 }
 
-/// The fields in the order in which they were seen to matter: the work of a block, who shares it, and how it
-/// is fed.
+/// Returns the fields by observed effect: the work of a block, the warps and blocks that share it, and its
+/// loads.
 [[gnu::cold]] std::vector<Axis> axes_of(const FusedSpec& spec) {
   const bool is_warpgroup = spec.unit == MmaUnit::Warpgroup;
   const std::vector<i32> warps = is_warpgroup ? std::vector<i32>{4, 8, 12, 16} : std::vector<i32>{2, 4, 8};
@@ -123,7 +123,7 @@ std::vector<i32> columns_of(const FusedSpec& spec) {
   return axes;
 }
 
-/// Those that fit, each once, in the order in which they come.
+/// Appends the Specs that fit, each once, in order of the calls.
 class SpecList {
  public:
   SpecList(TuningTask& task, llvm::StringRef arch) : task_(task), arch_(arch) {
@@ -151,7 +151,7 @@ void add_neighbours(SpecList& list, const FusedSpec& base) {
   for (const Axis& axis : axes_of(base)) {
     for (const Change& change : axis) list.add_changed(base, {&change});
   }
-  for (const i32 more : {1, -1}) {  // of what follows from the other fields
+  for (const i32 more : {1, -1}) {  // fields that otherwise follow from the others
     FusedSpec blocks = base, stages = base;
     blocks.blocks += more;
     stages.stages += more * base.split;
@@ -196,7 +196,7 @@ void add_second_neighbours(SpecList& list, const FusedSpec& base) {
   llvm::Expected<std::vector<Candidate>> candidates =
       convolution_candidates(problem, arch, nullptr, dataflow);
   if (!candidates) {
-    llvm::consumeError(candidates.takeError());  // it does not take the problem
+    llvm::consumeError(candidates.takeError());  // the dataflow cannot run the problem
     return {};
   }
   const OpChoice& chosen = select(*candidates, rows, {}).choice;

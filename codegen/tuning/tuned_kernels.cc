@@ -35,8 +35,8 @@ std::vector<TunedFamily> tuned_families() {
           {"fused_convolution", 1, emit(FusedSpec{}).name_expression},
           {"find_query_borders", 1, emit(FindQueryBordersSpec{}).name_expression},
           {"search_kernel_map", 1, emit(SearchKernelMapSpec{}).name_expression},
-          {"gemm", 1, ""},         // cuBLASLt's, and how they are grouped
-          {"order_rows", 1, ""}};  // what orders the rows of the fused kernel
+          {"gemm", 1, ""},         // cuBLASLt's GEMMs and their grouping
+          {"order_rows", 1, ""}};  // the kernels that order rows for the fused dataflow
 }
 
 [[gnu::cold]] std::vector<TuningTask> tuned_examples() {

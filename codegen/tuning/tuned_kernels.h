@@ -1,5 +1,5 @@
-// The identity of the kernels that tuning chooses among, a part of the environment of every result (R33).
-// Pure.
+// The identity of the kernels among which tuning chooses. It is part of the environment of every result. All
+// functions are pure.
 #pragma once
 
 #include <string>
@@ -9,23 +9,23 @@
 
 namespace minuet {
 
-/// A family of kernels, or of the library's calls, that is chosen within.
+/// A family of kernels, or of calls of a library, among which tuning chooses.
 struct TunedFamily {
   const char* name;
-  int version;       // raised when an edit changes which of the family is fastest
-  std::string spec;  // the kernel with every field of its Spec as by default; empty where it has no Spec
+  int version;       // increase it when an edit changes which member is fastest
+  std::string spec;  // the kernel with its default Spec; empty if it has no Spec
 };
 
-/// A digest of the families and of what there is to try for each of the tasks. It does not read the text of
-/// headers: an edit of a comment, or of code that is as fast as before, orphans no result.
+/// Returns a digest of the families and of the candidates of each task. It does not cover the text of
+/// headers, so an edit of a comment, or of code that is as fast as before, invalidates no result.
 std::string kernels_digest(llvm::ArrayRef<TunedFamily> families, llvm::ArrayRef<TuningTask> tasks);
 
-/// Those of this build.
+/// Returns the families of this build.
 std::vector<TunedFamily> tuned_families();
-/// The search space of this build, for a few problems that between them use all of it.
+/// Returns the tasks of a few problems that together use the whole search space of this build.
 std::vector<TuningTask> tuned_examples();
 
-/// The same GPU and toolkit with the kernels of this build.
+/// Returns the same GPU and toolkit with the kernels of this build.
 TuningEnvironment as_of_this_build(TuningEnvironment environment);
 
 }  // namespace minuet

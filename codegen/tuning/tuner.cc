@@ -12,7 +12,7 @@ constexpr double kLeastGain = 0.01;  // of the default's time
 constexpr int kConfirmations = 3;    // candidates of a task that may be measured a second time
 constexpr std::size_t kLeastSamples = 3;
 
-/// The value that the fraction `rank` of all is below.
+/// Returns the value below which the fraction `rank` of all values is, interpolated.
 double quantile(std::vector<double> values, double rank) {
   if (values.empty()) return 0;
   std::sort(values.begin(), values.end());
@@ -26,7 +26,8 @@ double spread(const std::vector<double>& values) { return quantile(values, 0.75)
 
 std::vector<double> as_doubles(const std::vector<i64>& values) { return {values.begin(), values.end()}; }
 
-/// By what part of the default's time the trial took less, pair by pair: a clock that drifts changes no part.
+/// Returns for each pair the fraction of the default's time that the trial saved. A drifting clock rate does
+/// not change fractions.
 std::vector<double> gains(const TuningSamples& samples) {
   std::vector<double> gains;
   for (std::size_t i = 0; i < std::min(samples.trial.size(), samples.fallback.size()); ++i) {
@@ -43,7 +44,7 @@ i64 differing_fields(const TuningConfig& a, const TuningConfig& b) {
   });
 }
 
-/// What one round said of a configuration, in units of the default's median there.
+/// The measurement of a configuration in one round, relative to the default's median in that round.
 struct Result {
   TuningConfig config;
   double time = 1, least = 1, spread = 0;
@@ -57,18 +58,18 @@ Result result_of(const TuningConfig& config, const TuningSamples& samples) {
           beats(samples)};
 }
 
-/// One task on its way.
+/// The state of one task.
 struct Search {
   const TuningTask* task = nullptr;
-  std::vector<bool> taken;         // candidates
+  std::vector<bool> taken;         // candidates that were picked
   std::vector<Result> results;     // of the search
-  std::vector<Result> refused;     // that won, and did not win again
-  std::optional<Result> winner;    // that was confirmed
+  std::vector<Result> refused;     // won, but not a second time
+  std::optional<Result> winner;    // won a second time
   std::vector<i64> default_times;  // of all rounds
 
   i64 tried() const { return std::count(taken.begin(), taken.end(), true); }
 
-  /// The fastest that won and was not refused; null where there is none.
+  /// Returns the fastest result that won and was not refused, or null.
   const Result* best() const {
     const Result* best = nullptr;
     for (const Result& result : results) {
@@ -79,7 +80,7 @@ struct Search {
     return best;
   }
 
-  /// The candidate that differs least from what is best so far; of those alike the first.
+  /// Returns the candidate that differs in the fewest fields from the best so far; of equal ones the first.
   std::optional<std::size_t> next() const {
     if (task->has_favourite && !taken[0]) return 0;
     const Result* const leader = best();
@@ -121,23 +122,23 @@ class Tuner {
   [[gnu::cold]] llvm::Error search() {
     TuningConfigs round = pick();
     if (!round.empty()) meter_.announce(round);
-    while (!round.empty() && has_time(2)) {  // for it, and for one that confirms
-      TuningConfigs next = pick();  // by what is known now, so that it is compiled while this is measured
+    while (!round.empty() && has_time(2)) {  // for this round and a confirming one
+      TuningConfigs next = pick();  // chosen by the present results, so that it compiles during this round
       if (!next.empty()) meter_.announce(next);
       MINUET_TRY(measure(round, /*confirms=*/false));
       ++rounds_;
       tell_progress(static_cast<i64>(!next.empty()));
       round = std::move(next);
     }
-    meter_.announce({});  // what comes is not to be disturbed
+    meter_.announce({});  // the following measurements must not be disturbed
     for (int i = 0; i < kConfirmations; ++i) {
       const TuningConfigs winners = unconfirmed();
       if (winners.empty()) return llvm::Error::success();
-      if (i > 0 && !has_time(1)) break;  // for the first one time was left
+      if (i > 0 && !has_time(1)) break;  // time for the first one was reserved
       MINUET_TRY(measure(winners, /*confirms=*/true));
       ++rounds_;
     }
-    // What nobody had time to measure again has not been earned.
+    // Winners that were not measured again for lack of time are not confirmed and do not count.
     for (auto& [bucket, search] : searches_) {
       for (const Result* left = search.winner ? nullptr : search.best(); left; left = search.best()) {
         search.refused.push_back(*left);
@@ -174,7 +175,7 @@ class Tuner {
       most = std::max(most,
                       options_.most_tried == 0 ? left : std::min(left, options_.most_tried - search.tried()));
     }
-    const i64 to_come = most + picked + 1;  // and one that confirms
+    const i64 to_come = most + picked + 1;  // and a confirming round
     const double by_rounds = seconds_a_round() * static_cast<double>(to_come);
     const double by_clock = std::max(0.0, options_.deadline - meter_.seconds());
     options_.progress({rounds_, rounds_ + to_come, std::min(by_rounds, by_clock)});
@@ -189,7 +190,7 @@ class Tuner {
     return round;
   }
 
-  /// Where a round does not run, its halves are measured, and what does not run alone is left out.
+  /// If a round does not run, measures its halves, and skips configurations that do not run alone.
   [[gnu::cold]] llvm::Error measure(const TuningConfigs& round, bool confirms) {
     llvm::Expected<std::map<TuningBucket, TuningSamples>> samples = meter_.measure(round);
     if (samples) {
@@ -210,7 +211,8 @@ class Tuner {
     if (options_.skipped) options_.skipped(candidate.first, candidate.second, reason);
     Search& search = searches_[candidate.first];
     search.refused.push_back({candidate.second});
-    // What takes the device with it says nothing of the candidates that come after it.
+    // If the failure has broken the device, the candidates that follow would fail too, although they are not
+    // at fault.
     llvm::Expected<std::map<TuningBucket, TuningSamples>> fallback = meter_.measure({});
     return fallback ? llvm::Error::success()
                     : annotate(fallback.takeError(), "the default does not run any more");

@@ -1,4 +1,4 @@
-// Entries as JSON text.
+// Reads and writes entries as JSON text.
 #include <algorithm>
 #include <utility>
 
@@ -139,7 +139,7 @@ llvm::Expected<TuningEntry> entry_of(const llvm::json::Value& value) {
   MINUET_TRY(read_field(*object, "operation", entry.bucket.operation));
   const llvm::json::Object* const bucket = object->getObject("bucket");
   const bool has_density = bucket != nullptr && bucket->get("log4_density") != nullptr;
-  if (has_density && is_of_layer(entry.bucket.operation)) entry.bucket.log4_density = 0;  // which is read
+  if (has_density && is_of_layer(entry.bucket.operation)) entry.bucket.log4_density = 0;  // read by visit()
   MINUET_TRY(read_fields(*object, "bucket", entry.bucket));
   MINUET_TRY(read_fields(*object, "environment", entry.environment));
   const llvm::json::Array* const measurements = object->getArray("configs");
@@ -148,7 +148,7 @@ llvm::Expected<TuningEntry> entry_of(const llvm::json::Value& value) {
     MINUET_ASSIGN(TuningMeasurement measurement, read_measurement(one));
     entry.measurements.push_back(std::move(measurement));
   }
-  // A file that somebody edited may be out of order, and has to obey the guard all the same.
+  // A file that was edited by hand may be out of order; merging restores the ranking.
   entry = merge_entries(entry, entry);
   if (std::none_of(entry.measurements.begin(), entry.measurements.end(),
                    [](const TuningMeasurement& measurement) { return measurement.is_default; })) {

@@ -28,7 +28,7 @@ llvm::Error Arena::reserve(i64 bytes, i64 slack) {
                       bytes_, bytes);
   }
   const bool growing = bytes_ > 0;
-  memory_ = DeviceMemory();  // released first: both together may not fit
+  memory_ = DeviceMemory();  // released before the allocation, because both may not fit
   data_ = nullptr;
   bytes_ = 0;
   MINUET_ASSIGN(memory_,

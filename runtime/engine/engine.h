@@ -28,8 +28,7 @@ struct PermuteRequest {
   i64 rows = 0;
   void* output = nullptr;
   i64 output_ld = 0;
-  const i32* count =
-      nullptr;  // device; output rows from this count on are set to zero; null: all rows are copied
+  const i32* count = nullptr;  // device; output rows past this count are set to zero; null: copy all
 };
 
 /// An op whose output the kernel of an earlier op computes too (Candidate::covers).

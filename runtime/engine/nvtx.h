@@ -1,17 +1,17 @@
-// NVTX ranges, by which Nsight Systems names what it shows: of the domain "minuet", and none unless
-// MINUET_NVTX was 1 when the first one was to be made. Thread-safe.
+// NVTX ranges, which name calls and layers in Nsight Systems, in the domain "minuet". Ranges are recorded
+// only if the environment variable MINUET_NVTX was 1 at first use. Thread-safe.
 #pragma once
 
 #include <cstdint>
 
 namespace minuet {
 
-/// Whether this build has NVTX's header; without it ranges are nothing.
+/// Returns true if this build includes NVTX. Otherwise all ranges do nothing.
 bool has_nvtx();
-/// Whether MINUET_NVTX asks for ranges.
+/// Returns true if MINUET_NVTX is 1.
 bool wants_nvtx();
 
-/// A range of this thread, within those that are open there: a call, a layer.
+/// A range of the current thread, such as a call or a layer. Ranges nest.
 class NvtxRange {
  public:
   explicit NvtxRange(const char* name);
@@ -23,7 +23,8 @@ class NvtxRange {
   const bool is_open_;
 };
 
-/// Steps that follow one another, one open at a time; a failure between them closes none too many.
+/// Consecutive ranges, at most one open at a time. A range may stay open after a failure; the next begin() or
+/// the destructor ends it.
 class NvtxSteps {
  public:
   NvtxSteps() = default;
@@ -34,7 +35,7 @@ class NvtxSteps {
   void end();
 
  private:
-  std::uint64_t open_ = 0;  // 0: none
+  std::uint64_t open_ = 0;  // 0: no range is open
 };
 
 }  // namespace minuet

@@ -3,7 +3,7 @@
 namespace minuet {
 namespace {
 
-/// Rounds towards minus infinity. divisor > 0.
+/// Rounds towards minus infinity. Requires divisor > 0.
 i64 floor_divide(i64 number, i64 divisor) { return number / divisor - (number % divisor < 0 ? 1 : 0); }
 
 std::uintptr_t end_of(const MemoryRows& memory) {
@@ -32,9 +32,10 @@ bool overlap(const MemoryRows& a, const MemoryRows& b) {
   if (end_of(a) <= b.begin || end_of(b) <= a.begin) return false;
   if (a.rows > 1 && b.rows > 1 && a.stride != b.stride) return true;
   const i64 stride = a.rows > 1 ? a.stride : b.stride;
-  // Rows of b begin `distance` and whole strides behind rows of a. Two rows share bytes where the one of b
-  // begins more than -b.width and less than a.width behind the one of a. Only the least such place above
-  // -b.width can be one, and there are rows that lie so, for the ranges meet.
+  // A row of b begins `distance` bytes, plus a multiple of `stride`, after a row of a. Two rows share bytes
+  // if the row of b begins more than -b.width and less than a.width bytes after the row of a. It is enough to
+  // test the least such difference above -b.width; rows with that difference exist, because the ranges
+  // intersect.
   const i64 distance = static_cast<i64>(b.begin - a.begin);
   const i64 strides = floor_divide(-b.width - distance, stride) + 1;
   return distance + strides * stride < a.width;

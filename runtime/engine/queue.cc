@@ -10,7 +10,8 @@ namespace {
 
 constexpr i64 kLeastBlock = 4096;
 
-/// Sizes that are near one another are the same: eight steps from one power of two to the next.
+/// Rounds up to one of eight sizes between consecutive powers of two, so that blocks of similar sizes can be
+/// reused.
 i64 block_bytes(i64 bytes) {
   i64 step = kLeastBlock / 8;
   while (16 * step < bytes) step *= 2;
@@ -30,7 +31,6 @@ void BlockPool::trim() {
   for (const auto& [bytes, block] : blocks) device_->release(block);
 }
 
-/// The smallest that holds them, and is not twice as large.
 void* BlockPool::take_free(i64 bytes) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto found = free_.lower_bound(bytes);
@@ -49,7 +49,7 @@ llvm::Expected<void*> BlockPool::allocate(i64 bytes) {
     StatusError failure = take_status(block.takeError());
     if (failure.code() != StatusCode::ResourceExhausted)
       return llvm::make_error<StatusError>(std::move(failure));
-    trim();  // what nobody uses may be what is missing
+    trim();  // the missing memory may be in unused blocks
     block = device_->allocate(bytes);
     if (!block) return block.takeError();
   }
@@ -97,7 +97,7 @@ llvm::Expected<QueueCall> Queue::lock() {
 llvm::Expected<Queue::Block> Queue::grown(Block& block, i64 bytes) {
   if (block && block->bytes() >= bytes) return block;
   const bool growing = block != nullptr;
-  if (block.use_count() == 1) block.reset();  // both together may not fit
+  if (block.use_count() == 1) block.reset();  // released before the allocation, because both may not fit
   MINUET_ASSIGN(DeviceMemory memory, growing ? allocate_grown(memory_, bytes, slack_of(bytes))
                                              : DeviceMemory::create(memory_, bytes));
   block = std::make_shared<const DeviceMemory>(std::move(memory));

@@ -1,4 +1,4 @@
-// Where the parts of an execution's memory lie, as a value: no memory is touched here.
+// Decides where the parts of an execution's memory are placed. Pure: no memory is accessed here.
 #pragma once
 
 #include <vector>
@@ -8,22 +8,22 @@
 
 namespace minuet {
 
-/// What an execution does with a cloud, in this order.
+/// The phases of an execution's work on a cloud, in this order.
 enum class Phase : i32 {
   Maps,   // prepare makes coordinate sets and kernel maps
-  Views,  // prepare makes views of the maps, and what else runs read
+  Views,  // prepare makes views of the maps, and the other data that runs read
   Run,
 };
 
-/// The phases in which a part is in use, both ends included.
+/// The phases in which a part is in use; both ends are included.
 struct Lifetime {
   Phase first, last;
 };
 
-/// The block of device memory that a part lies in.
+/// The block of device memory that contains a part.
 enum class Owner : i32 {
-  Arena,         // the execution's own block, or the caller's workspace
-  QueueScratch,  // a block of the queue, which other executions use between two calls
+  Arena,         // the execution's own block or the caller's workspace
+  QueueScratch,  // a block of the queue, which other executions may use between two calls
 };
 
 struct ArenaPart {
@@ -33,12 +33,12 @@ struct ArenaPart {
 };
 
 struct ArenaPlan {
-  std::vector<i64> offsets;  // of each part, in its block
+  std::vector<i64> offsets;  // of each part, within its block
   i64 arena_bytes = 0, scratch_bytes = 0;
 };
 
-/// Puts each part behind all earlier parts of its block that are in use in one of its phases. Where `shares`
-/// is false, no two parts lie in the same memory.
+/// Places each part after all earlier parts of its block that are in use in one of its phases. If `shares` is
+/// false, no two parts of a block overlap.
 ArenaPlan plan_arena(llvm::ArrayRef<ArenaPart> parts, bool shares);
 
 }  // namespace minuet

@@ -67,12 +67,13 @@ llvm::Expected<std::unique_ptr<Execution>> Execution::create(std::shared_ptr<con
   return execution;
 }
 
-/// Every level as large as the input, every map's pairs in groups as padded as they may get.
+/// Assumes that every level is as large as the input, and that groups of pairs have as much padding as
+/// allowed.
 llvm::Expected<i64> Execution::workspace_bound(std::shared_ptr<const LoadedPlan> loaded, i64 points,
                                                double neighbours) {
   ExecutionOptions options;
   options.max_points = points;
-  options.cloud.method = MapMethod::Indexed;  // which has room for sorting too
+  options.cloud.method = MapMethod::Indexed;  // also has memory for the sorted method
   MINUET_ASSIGN(std::unique_ptr<Execution> execution, create_unplaced(std::move(loaded), options));
   const Program& program = execution->program_;
   const i64 rows = std::max<i64>(points, 1);
@@ -81,7 +82,7 @@ llvm::Expected<i64> Execution::workspace_bound(std::shared_ptr<const LoadedPlan>
   for (std::size_t i = 0; i < counts.size(); ++i) {
     Level& level = execution->levels_[i];
     level.rows = rows;
-    level.count = &counts[i];  // which tell levels apart
+    level.count = &counts[i];  // distinct addresses, because they identify levels
     level.source_row = &kPermuted;
   }
   for (const Work& work : execution->works_) work.work->begin(rows);
@@ -186,7 +187,7 @@ llvm::Error Execution::prepare(const i32* coordinates, i64 count, void* stream) 
       MINUET_TRY(add_work());
       memory_.measure_cloud();
       fits = memory_.fits();
-      if (!fits) MINUET_TRY(reserve(memory_.cloud_slack(), idle));  // a larger arena has lost the maps
+      if (!fits) MINUET_TRY(reserve(memory_.cloud_slack(), idle));  // growing the arena loses the maps
     }
     MINUET_TRY(place_cloud(idle));
     MINUET_TRY(prepare_layers());
@@ -219,7 +220,7 @@ i64 Execution::most_rows() const {
   return rows;
 }
 
-/// Of each offset, on the host.
+/// Returns the pairs of each offset, on the host.
 llvm::Expected<const i32*> Execution::counts_of(i32 map) {
   if (network_maps_) return network_maps_->pairs(map);
   if (!given_[map]->has_counts()) ++map_waits_;
@@ -253,7 +254,7 @@ llvm::Expected<i64> Execution::layer_pairs(i32 layer) {
   return map < 0 ? 0 : pairs_of(map);
 }
 
-/// A capacity has room for more than most clouds have: a quarter more than the largest one, suggested by it.
+/// Capacities usually exceed clouds: this assumes a quarter of the capacity to be unused.
 i64 Execution::likely_rows(i32 tensor) const {
   const i64 rows = rows_of(tensor);
   return has_capacities() ? std::max<i64>(rows * 3 / 4, 1) : rows;
@@ -265,7 +266,7 @@ llvm::Error Execution::select_candidates() {
     const std::vector<Candidate>& candidates = compiled_.candidates[i];
     if (candidates.empty()) continue;
     const i64 outputs = rows_of(layer.output);
-    std::optional<double> density;  // not known of capacity mode's clouds; of the caller's maps after a wait
+    std::optional<double> density;  // not known in capacity mode; for the caller's maps it would need a wait
     if (network_maps_ && !has_capacities() && needs_density(candidates)) {
       MINUET_ASSIGN(const i64 pairs, pairs_of(layer.map));
       density = static_cast<double>(pairs) / static_cast<double>(std::max<i64>(outputs, 1));
@@ -277,7 +278,8 @@ llvm::Error Execution::select_candidates() {
   return llvm::Error::success();
 }
 
-/// A cloud begins with words of 0. What was left for earlier maps is told by its mark.
+/// For a network, the words are already 0 when a cloud begins. For given maps, each prepare uses a new mark,
+/// so that words written for earlier maps are ignored without a fill.
 llvm::Error Execution::begin_overflow() {
   const u32 last = std::exchange(overflow_mark_, 0);
   if (network_maps_) {
@@ -312,7 +314,8 @@ llvm::Error Execution::check_prepared() const {
 
 // ---- run ---------------------------------------------------------------------------------------
 
-/// Whether the caller's own memory stands for the tensor's storage, with all that a concatenation puts there.
+/// Returns true if the caller's memory serves as the tensor's storage, including other parts of a
+/// concatenation.
 bool Execution::is_in_place(i32 tensor) const { return !levels_[program_.tensors[tensor].level].source_row; }
 
 void Execution::reset_places() {
@@ -339,7 +342,7 @@ OpRequest Execution::request_of(i32 number) const {
   request.output_rows = rows_of(layer.output);
   request.output_ld = ld_of(layer.output);
   request.output_count = levels_[program_.tensors[layer.output].level].count;
-  // A part of a concatenation too.
+  // This also applies to parts of a concatenation that is the output.
   request.pads_output = program_.tensors[layer.output].storage == program_.tensors[program_.output].storage;
   if (layer.residual >= 0) {
     request.residual = address_of(layer.residual);

@@ -1,4 +1,4 @@
-// Executions in capacity mode: prepare only enqueues, for a cloud whose sizes the device alone knows.
+// Executions in capacity mode: prepare only enqueues, because only the device knows the sizes of the cloud.
 #include <algorithm>
 #include <cmath>
 
@@ -7,13 +7,13 @@
 namespace minuet {
 namespace {
 
-constexpr i64 kCapacityStep = 256;  // suggested capacities are multiples
+constexpr i64 kCapacityStep = 256;  // suggested capacities are multiples of it
 constexpr double kMostCapacityFactor = 1024;
-constexpr i64 kLeastRowsOnDevice = 1;  // of coordinates whose count the host does not know
+constexpr i64 kLeastRowsOnDevice = 1;  // assumed for coordinates whose count is on the device
 
 }  // namespace
 
-/// Capacity mode: reserves all memory that any cloud will need.
+/// Reserves all memory that any cloud within the capacities will need.
 llvm::Error Execution::make_room() {
   const std::vector<i64>& rows = options_.cloud.level_capacity;
   network_maps_->set_capacity(*std::max_element(rows.begin(), rows.end()));
@@ -21,7 +21,7 @@ llvm::Error Execution::make_room() {
   memory_.measure_capacity();
   bool idle = false;
   MINUET_TRY(reserve(0, idle));
-  // Once more after the arena has grown: the addresses of counts tell which levels are the same.
+  // Repeats after the arena has grown, because levels are identified by the addresses of their counts.
   for (bool fits = false; !fits;) {
     take_capacities();
     MINUET_TRY(select_within_capacities());
@@ -47,7 +47,7 @@ void Execution::take_capacities() {
   }
 }
 
-/// By the capacities alone: a graph runs the same kernels for every cloud.
+/// Selects by the capacities only, because a graph runs the same kernels for every cloud.
 llvm::Error Execution::select_within_capacities() {
   MINUET_TRY(select_candidates());
   for (i32 i = 0; i < layer_count(); ++i) {
@@ -75,7 +75,7 @@ llvm::Error Execution::prepare_within(const i32* coordinates, const i32* given_c
   MINUET_TRY(call(stream, Timed::Prepare, [&]() -> llvm::Error {
     MINUET_TRY(network_maps_->enqueue(coordinates, given_count, given_count ? capacity : most));
     MINUET_TRY(add_work());
-    memory_.place_cloud(/*idle=*/false);  // where make_room() placed them
+    memory_.place_cloud(/*idle=*/false);  // at the places that make_room() chose
     MINUET_TRY(prepare_layers());
     return views_->make_views();
   }));
@@ -107,7 +107,8 @@ llvm::Error Execution::suggest_capacities(double factor, llvm::MutableArrayRef<i
 }
 
 llvm::Error Execution::read_cloud(void* stream, u32& status, llvm::MutableArrayRef<i32> counts) {
-  // A graph's replays go on after a refused prepare, and the words are those of its last cloud.
+  // Replays of a graph may continue after a refused prepare, so the words of the last cloud can still be
+  // read.
   const bool has_words = has_capacities() && prepared_ != Prepared::Nothing;
   if (!has_words) MINUET_TRY(check_prepared());
   return call(stream, Timed::Nothing, [&] { return network_maps_->read_state(status, counts); });

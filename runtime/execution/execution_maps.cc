@@ -1,4 +1,4 @@
-// Executions of single ops: prepare for kernel maps of the caller.
+// Executions of single ops: prepare for the caller's kernel maps.
 #include "runtime/execution/execution.h"
 
 namespace minuet {
@@ -19,7 +19,7 @@ llvm::Error Execution::prepare_together(llvm::ArrayRef<Execution*> executions,
                                         llvm::ArrayRef<std::shared_ptr<const KernelMap>> maps, void* stream) {
   if (executions.empty()) return llvm::Error::success();
   Execution& first = *executions.front();
-  // The views first: the device makes them while the host goes on.
+  // Enqueues the views first, so that the device makes them while the host continues.
   MINUET_TRY(first.call(stream, Timed::Prepare, [&]() -> llvm::Error {
     MINUET_TRY(first.refuse_capture());
     std::vector<MapViews*> views;
@@ -41,7 +41,8 @@ llvm::Error Execution::prepare_together(llvm::ArrayRef<Execution*> executions,
   return llvm::Error::success();
 }
 
-/// What needs no memory of the execution's own. The views of a queue's maps have theirs.
+/// Takes the maps and adds work; needs no memory of the execution. Views of maps with a queue have memory of
+/// their own.
 llvm::Error Execution::take_given(std::vector<std::shared_ptr<const KernelMap>> maps) {
   if (maps.size() != maps_.size()) {
     return make_error(StatusCode::InvalidArgument, "{0} kernel maps are given; the plan takes {1}",
@@ -56,7 +57,7 @@ llvm::Error Execution::take_given(std::vector<std::shared_ptr<const KernelMap>> 
 }
 
 llvm::Error Execution::place_given() {
-  // Its pinned tables are written again below.
+  // The pinned tables are overwritten below.
   MINUET_TRY(engine_->wait_for_sends());
   memory_.measure_cloud();
   bool idle = false;
@@ -95,8 +96,8 @@ llvm::Error Execution::take_maps() {
   return llvm::Error::success();
 }
 
-/// Ordered views lead to rows wherever these are, so they may name rows as the caller has them. Not where
-/// duplicates were kept, whose rows nothing leads to.
+/// Lets ordered views name rows in the caller's order, so that features need no permutation. This is not
+/// possible if duplicates were kept, because no row of the set refers to them.
 void Execution::keep_callers_order() {
   if (!views_->has_order() || candidate_of(0).form != ViewForm::Masked) return;
   for (Level& level : levels_) {

@@ -1,4 +1,4 @@
-// What the candidates of an execution's ops need: the views of maps that they read, and the works of their
+// The needs of an execution's ops: the views of maps that their candidates read, and the works of their
 // families.
 #include "runtime/execution/execution.h"
 
@@ -35,7 +35,7 @@ llvm::Error Execution::make_works() {
   return llvm::Error::success();
 }
 
-/// An op that is covered runs nowhere, so its own candidate covers none.
+/// Only layers that are not covered select what covers the next ones.
 void Execution::find_runners() {
   for (i32 i = 0; i < layer_count();) {
     const i32 runner = i, covers = compiled_.candidates[i][selected_[i]].covers;
@@ -45,10 +45,10 @@ void Execution::find_runners() {
 
 OpWork& Execution::work_of(const Candidate& candidate) const {
   const auto is_of = [&](const Work& work) { return work.family == &candidate.choice.kind(); };
-  return *llvm::find_if(works_, is_of)->work;  // make_works() has made one for every candidate
+  return *llvm::find_if(works_, is_of)->work;  // make_works() made one for every candidate
 }
 
-/// Every view that some candidate of some layer may read.
+/// Returns every view that a candidate of any layer may read.
 std::vector<ViewNeed> Execution::view_needs() const {
   std::vector<ViewNeed> needs;
   for (std::size_t i = 0; i < program_.layers.size(); ++i) {
@@ -70,7 +70,7 @@ MapUse Execution::map_use(i32 number) const {
   return use;
 }
 
-/// The caller's map, as far as a candidate reads it in this form.
+/// Updates the state of the caller's map to what a candidate reads in this form.
 llvm::Error Execution::take_map(i32 number, ViewForm form) {
   const ProgramLayer& layer = program_.layers[number];
   if (network_maps_ || layer.map < 0) return llvm::Error::success();
@@ -84,7 +84,7 @@ llvm::Error Execution::take_map(i32 number, ViewForm form) {
   return llvm::Error::success();
 }
 
-/// What the layers' candidates read and work with, each of the maps of its own layers.
+/// Adds the views and the work of each layer's selected candidate.
 llvm::Error Execution::add_work() {
   for (const Work& work : works_) work.work->begin(most_rows());
   views_->begin();

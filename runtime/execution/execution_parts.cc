@@ -1,11 +1,11 @@
-// What an execution keeps in its memory, part by part.
+// The parts of an execution's memory.
 #include <algorithm>
 
 #include "runtime/execution/execution.h"
 
 namespace minuet {
 
-/// The order of the parts is the order in which they lie.
+/// Parts are placed in the order in which they are added.
 void Execution::add_memory() {
   const Owner work = options_.queue ? Owner::QueueScratch : Owner::Arena;
   memory_.add({Phase::Maps, Phase::Run}, Owner::Arena, [this](Placement& parts) { place_kept(parts); });
@@ -39,8 +39,8 @@ void Execution::place_kept(Placement& parts) {
   }
 }
 
-/// Puts each storage on top of those that lie below it. Tensors of the caller that are used in place have no
-/// memory.
+/// Places each storage on top of those below it. Tensors that are used in place, in the caller's memory, get
+/// none.
 void Execution::place_storages(Placement& parts) {
   const i64 element = dtype_bytes(program_.dtype);
   i64 bytes = 0;
@@ -59,8 +59,8 @@ void Execution::place_storages(Placement& parts) {
   parts.skip(bytes);
 }
 
-/// Makes room in the arena for what was measured. A failure leaves nothing placed, so that the next prepare
-/// begins anew.
+/// Makes the arena large enough for what was measured. After a failure nothing is placed, and the next
+/// prepare starts over.
 llvm::Error Execution::reserve(i64 slack, bool& idle) {
   if (memory_.fits()) return llvm::Error::success();
   llvm::Error error = memory_.grow(*engine_, slack, idle);
@@ -77,7 +77,8 @@ llvm::Error Execution::fill_arena() {
   return network_maps_ ? network_maps_->fill(*loaded_->device) : llvm::Error::success();
 }
 
-/// Makes room for `count` coordinates; an arena that grows takes some slack for the next, larger cloud.
+/// Makes the arena large enough for `count` coordinates. A growing arena gets some slack for the next, larger
+/// cloud.
 llvm::Error Execution::ensure_capacity(i64 count, bool& idle) {
   const i64 capacity = network_maps_->capacity();
   if (count <= capacity && memory_.is_placed()) return llvm::Error::success();
@@ -91,7 +92,7 @@ llvm::Error Execution::ensure_capacity(i64 count, bool& idle) {
   return reserve(0, idle);
 }
 
-/// The arena must have room for what was measured.
+/// Requires an arena that is large enough for what was measured.
 llvm::Error Execution::place_cloud(bool idle) {
   MINUET_TRY(memory_.take_queue_blocks(engine_->scratch_bytes()));
   if (options_.queue) engine_scratch_ = memory_.queue_engine_scratch();
@@ -99,7 +100,7 @@ llvm::Error Execution::place_cloud(bool idle) {
   return llvm::Error::success();
 }
 
-/// Where graphs hold runs for what is prepared, they go on to read its memory: what is prepared next gets
+/// If graphs contain runs of the prepared state, they still read its memory, so the next prepare must use
 /// other memory.
 llvm::Error Execution::keep_captured() {
   if (!captured_.holds_prepared()) return llvm::Error::success();

@@ -1,5 +1,5 @@
-// Checks of the memory that the caller gives: a run's tensors fit what is prepared, and nothing overlaps that
-// must not.
+// Checks of the memory that the caller gives: tensors must fit the prepared state, and must not overlap other
+// memory.
 #include "runtime/engine/overlap.h"
 #include "runtime/execution/execution.h"
 
@@ -36,7 +36,7 @@ llvm::Error Execution::check_coordinates(const void* coordinates, i64 rows) cons
   return check_outside_workspace("coordinates", coordinates, bytes);
 }
 
-/// Each prepare writes the words of the cloud, and reads the caller's count.
+/// The count must not be in the words that each prepare writes for the cloud.
 llvm::Error Execution::check_count_on_device(const i32* count) const {
   const MemoryRows given = memory_of(count, sizeof(i32));
   MINUET_TRY(check_outside_workspace("count", count, sizeof(i32)));

@@ -1,5 +1,4 @@
-// One line for each family of ops that an execution may run. A test may link a table of its own in this one's
-// place.
+// The families of ops that an execution can run, one line each. A test may link another table instead.
 #include "codegen/choose/ops/convolution.h"
 #include "codegen/choose/ops/pooling.h"
 #include "runtime/execution/op_work.h"

@@ -10,7 +10,8 @@ constexpr i64 kCommonPeriod = 64;  // strides that divide it need no new layout
 
 static_assert(kMostIndexedLevels <= kMostReadbackWords, "a status, and a count of each coarser set");
 
-/// True where flooring a key of this period to `stride` floors the coordinate and stays inside its guard.
+/// Returns true if flooring a key of this period to `stride` floors the coordinate and stays inside the
+/// guard.
 bool strides_fit(const i64* period, const AxisArray& stride, i32 ndim) {
   for (i32 a = 0; a < ndim; ++a) {
     if (period[a] % stride[a] != 0) return false;
@@ -105,8 +106,8 @@ llvm::Error CoordinateSet::take_layout() {
   return llvm::Error::success();
 }
 
-/// The sort goes by as many bits as earlier sets' keys took, while the device finds how many there are: one
-/// wait, unless there are more.
+/// Sorts by as many bits as the keys of earlier sets had, while the device finds the bits needed. This waits
+/// once, or twice if more bits are needed.
 llvm::Error CoordinateSet::find_and_build(MapEngine& engine, const i32* coordinates, i64 count,
                                           void* stream) {
   i32 bits = engines_->key_bits();
@@ -158,7 +159,7 @@ llvm::Error CoordinateSet::build(MapEngine& engine, const i32* coordinates, i64 
   request.row_of = row_of_;
   request.status = state_.status;
   MINUET_TRY(engine->maps().build_coords(request));
-  // The coordinates in ascending order, for any later layout.
+  // Keeps the coordinates in ascending order, so that they can be packed in any other layout.
   return engine->maps().unpack(coords_, state_.layout, coordinates_);
 }
 
@@ -191,7 +192,7 @@ llvm::Error CoordinateSet::count_rows() const {
   if (!readback) return llvm::Error::success();
   MINUET_ASSIGN(const llvm::ArrayRef<i32> report, readback->wait());
   const std::lock_guard<std::mutex> lock(counting_);
-  if (!deferred_) return llvm::Error::success();  // another thread has taken it, and may read it by now
+  if (!deferred_) return llvm::Error::success();  // another thread took the report, and may be reading rows_
   MINUET_TRY(take_report(report));
   deferred_.reset();
   return llvm::Error::success();
@@ -283,7 +284,7 @@ llvm::Expected<bool> CoordinateSet::join_family(CoordinateSet& coarse) const {
 }
 
 llvm::Error CoordinateSet::make_wanted() const {
-  const std::shared_ptr<const CoordinateSet> finest = finest_;  // which the sets that are made let go of
+  const std::shared_ptr<const CoordinateSet> finest = finest_;  // a copy: make_family() resets finest_
   if (finest) return finest->make_wanted();
   if (!family_ || family_->wanted.empty()) return llvm::Error::success();
   std::vector<std::shared_ptr<const CoordinateSet>> sets;
@@ -293,7 +294,7 @@ llvm::Error CoordinateSet::make_wanted() const {
   return sets.empty() ? llvm::Error::success() : make_family(sets);
 }
 
-/// Of the finest, whose own rows the index finds again.
+/// Called on the finest set of the family; the index computes its rows again.
 llvm::Error CoordinateSet::make_family(llvm::ArrayRef<std::shared_ptr<const CoordinateSet>> sets) const {
   SetFamily& family = *family_;
   const Coords own = coords();
@@ -322,7 +323,8 @@ llvm::Error CoordinateSet::make_family(llvm::ArrayRef<std::shared_ptr<const Coor
     build.source_row = parts.take<i32>(most);
     build.row_of = parts.take<i32>(most);
   };
-  MINUET_ASSIGN(const DeviceMemory rows, allocate_parts(memory_source(), place_rows));  // of the passes alone
+  // Used only by index_sets().
+  MINUET_ASSIGN(const DeviceMemory rows, allocate_parts(memory_source(), place_rows));
   i32* const counts = reinterpret_cast<i32*>(family.counts.data());
   build.coordinates = coordinates_;
   build.count = own.count;
@@ -350,9 +352,9 @@ llvm::Error CoordinateSet::make_family(llvm::ArrayRef<std::shared_ptr<const Coor
 
 llvm::Expected<std::shared_ptr<CoordinateSet>> CoordinateSet::sort_coarser(
     std::shared_ptr<CoordinateSet> coarse, void* stream) const {
-  if (finest_) MINUET_TRY(make_wanted());  // the keys that are sorted
+  if (finest_) MINUET_TRY(make_wanted());  // makes the keys that are sorted below
   MINUET_ASSIGN(const MapEngines::Lease engine, engines_->take(queue_.get()));
-  std::vector<DeviceMemory> used;  // until the report is read, where no queue orders it
+  std::vector<DeviceMemory> used;  // must outlive the read-back, if no queue orders the work
   Coords fine = coords();
   const i64 most = fine.capacity;
   const bool fits = strides_fit(period_, coarse->tensor_stride_, engines_->ndim());

@@ -1,4 +1,4 @@
-// Coordinate sets and kernel maps that live outside a network (paper 5.1), for single convolutions.
+// Coordinate sets and kernel maps outside of networks, for single convolutions (paper, section 5.1).
 #pragma once
 
 #include <atomic>
@@ -26,111 +26,117 @@ struct CoordinateSetOptions {
   std::shared_ptr<Queue> queue;  // may be null
 };
 
-/// A set of a queue and the coarser ones that are made with it, all by one index of their cells, as soon as
-/// somebody asks for one of them. Under Queue::work(), which calls of the queue hold.
+/// A set of a queue and the coarser sets derived from it. One index of cells makes all of them as soon as one
+/// of them is needed. Access requires Queue::work(), which calls of the queue hold.
 struct SetFamily {
-  std::vector<std::weak_ptr<const CoordinateSet>> wanted;  // until they are made; the caller may drop some
-  i64 words = 0;                                           // of the index, of the wanted ones' levels too
-  DeviceMemory counts;                                     // i32 [kMostReadbackWords] status, rows of each
+  std::vector<std::weak_ptr<const CoordinateSet>> wanted;  // sets to make; the caller may have dropped some
+  i64 words = 0;        // of the index, including the levels of the wanted sets
+  DeviceMemory counts;  // i32 [kMostReadbackWords] status, then the rows of each set
   DeviceMemory memory;
-  SetIndex index;  // in `memory`, once it is made: no set joins any more
+  SetIndex index;  // in `memory`; once it is made, no more sets join the family
 
   bool is_made() const { return index.layout != nullptr; }
 };
 
-/// A sorted, unique set on a device. Immutable, but that it may be made, and its rows counted, readback.
+/// A sorted set of unique coordinates on a device. Immutable, except that its creation and the read-back of
+/// its row count may be deferred.
 class CoordinateSet : public std::enable_shared_from_this<CoordinateSet> {
  public:
   static llvm::Expected<std::shared_ptr<CoordinateSet>> create(std::shared_ptr<MapEngines> engines,
                                                                const CoordinateSetOptions& options,
                                                                const i32* coordinates, i64 count,
                                                                void* stream);
-  /// Waits where there is no queue. With one it only enqueues, of a set that is itself not yet counted, too;
-  /// or, where an index can have it, nothing: it is made with all others that are asked for until then.
+  /// Without a queue, waits until the coarser set is made. With a queue, only enqueues, even if this set's
+  /// rows are not counted yet. If an index can make the coarser set, enqueues nothing: the set is made later,
+  /// together with all sets requested until then.
   llvm::Expected<std::shared_ptr<CoordinateSet>> downsample(const AxisArray& stride, void* stream) const;
-  /// InvalidArgument where it is not the queue's, if there is one.
+  /// Returns InvalidArgument if the set has a queue and `stream` is not the queue's stream.
   llvm::Error check_stream(void* stream) const;
   llvm::Error export_coordinates(i32* coordinates, void* stream) const;
 
-  /// Makes this set, and what is made with it, where that was put off: under Queue::work(). Enqueues.
+  /// Enqueues the work that makes this set, and its family, if that was deferred. Requires Queue::work().
   llvm::Error make_wanted() const;
-  /// Waits until the host knows how many rows a coarser set has, and makes it. Any thread, but that in calls
-  /// of the queue make_wanted() goes before.
+  /// Waits until the host knows the number of rows. Makes the set first if that was deferred. Any thread may
+  /// call it, but a call of the queue must call make_wanted() before.
   llvm::Error count_rows() const;
-  /// After count_rows(), as caller_rows().
+  /// Valid after count_rows(); so is caller_rows().
   i64 rows() const { return rows_; }
-  i32* count() const { return coords_.count; }  // device: rows(), of a set that is made
-  /// Rows that the caller gave; the same as rows() for derived sets.
+  i32* count() const { return coords_.count; }  // device: rows(); valid once the set is made
+  /// Returns the number of rows that the caller gave; rows() for derived sets.
   i64 caller_rows() const { return caller_rows_ < 0 ? rows_ : caller_rows_; }
   const AxisArray& tensor_stride() const { return tensor_stride_; }
-  /// [rows] the caller's row of each row, and back; null for derived sets, whose orders agree.
+  /// Return the caller's row of each row, [rows], and the row of each of the caller's rows, [caller_rows];
+  /// null for derived sets, whose rows the caller sees in the same order.
   const i32* source_row() const { return source_row_; }
   const i32* row_of() const { return row_of_; }
   const std::shared_ptr<MapEngines>& engines() const { return engines_; }
-  /// What it was made with, and all that is made of it; or null.
+  /// Returns the queue that the set and everything made from it use; may be null.
   const std::shared_ptr<Queue>& queue() const { return queue_; }
 
  private:
   friend class KernelMap;
   CoordinateSet() = default;
-  /// The queue's pool, or the device.
+  /// Returns the queue's pool, or the device if there is no queue.
   std::shared_ptr<MemorySource> memory_source() const;
   llvm::Error allocate(i64 capacity, bool from_caller);
-  /// Of its own; a coarser set that fits the finer one's shares that.
+  /// Allocates a layout of this set's own. A coarser set whose strides fit the finer set's layout shares that
+  /// one.
   llvm::Error allocate_layout();
-  /// Whether `coarse` is made with others; else it is as it was.
+  /// Returns true if `coarse` joins the family, to be made with the others. Otherwise `coarse` is unchanged.
   llvm::Expected<bool> join_family(CoordinateSet& coarse) const;
-  /// What is made of it now.
+  /// Makes the coarser set now, by sorting.
   llvm::Expected<std::shared_ptr<CoordinateSet>> sort_coarser(std::shared_ptr<CoordinateSet> coarse,
                                                               void* stream) const;
   llvm::Error make_family(llvm::ArrayRef<std::shared_ptr<const CoordinateSet>> sets) const;
   bool is_made() const;
-  /// Of the index, where there is one. What a caller gave may lie anywhere, whatever its tensor stride.
+  /// Returns the stride of the set's cells in an index: 1 for a caller's set, whose coordinates may be
+  /// anywhere, whatever its tensor stride.
   AxisArray cell_stride() const { return coordinates_ ? AxisArray{1, 1, 1, 1} : tensor_stride_; }
-  /// `declared`: null where the bounds are to be found.
+  /// `declared` is null if the device must find the bounds.
   llvm::Error find_layout(MapEngine& engine, const i32* coordinates, i64 count, const Bounds* declared,
                           i32 key_bits) const;
-  /// Sorts; the report is read by read_report().
+  /// Enqueues a sort-based build; read_report() reads its result.
   llvm::Error build(MapEngine& engine, const i32* coordinates, i64 count, const Bounds* declared,
                     i32 key_bits, void* stream);
   llvm::Error find_and_build(MapEngine& engine, const i32* coordinates, i64 count, void* stream);
-  /// Waits.
+  /// Waits for the report.
   llvm::Error read_report(MapEngine& engine);
   llvm::Error take_report(llvm::ArrayRef<i32> report) const;
-  /// Null once it is taken.
+  /// Returns null if the report has already been taken.
   std::shared_ptr<DeferredReadback> deferred_report() const;
-  /// With room for rows(), or for what is known of them.
+  /// Returns the keys with capacity rows(), or an upper bound if the rows are not counted yet.
   Coords coords() const;
-  /// The layout of bounds_.
+  /// Computes the layout of bounds_.
   llvm::Error take_layout();
-  /// Keys of this set under another layout, in `target`, which has room for rows() keys. What is enqueued
-  /// reads `used`.
+  /// Writes the keys of this set under another layout to `target`, which has capacity for rows() keys. The
+  /// enqueued work reads memory that is appended to `used`.
   llvm::Error repack(MapEngine& engine, const CloudLayout* layout, Coords target,
                      std::vector<DeviceMemory>& used) const;
 
   std::shared_ptr<MapEngines> engines_;
   std::shared_ptr<Queue> queue_;
   AxisArray tensor_stride_{1, 1, 1, 1};
-  i64 guard_[kMaxDim] = {};             // of the layout: how far a map's offsets may reach
-  i64 period_[kMaxDim] = {1, 1, 1, 1};  // of the layout: strides that divide it need no other
+  i64 guard_[kMaxDim] = {};             // how far the offsets of a map may reach under the layout
+  i64 period_[kMaxDim] = {1, 1, 1, 1};  // a stride that divides it can use the same layout
   Bounds bounds_;
-  KeyLayout layout_;                   // as the device has it
-  i32 key_bits_ = 0;                   // that the keys' sort went by; decides their width
-  std::shared_ptr<SetFamily> family_;  // null of sets that are made by themselves, and have no coarser ones
-  mutable i32 level_ = -1;             // of the family's index, once it has this set; under Queue::work()
-  mutable std::mutex counting_;        // of the next three; never held while anything waits
-  // Of the family, until this one is made. Written under Queue::work() too: either is enough to read it.
+  KeyLayout layout_;                   // the same layout as on the device
+  i32 key_bits_ = 0;                   // bits that the keys were sorted by; they decide the key type
+  std::shared_ptr<SetFamily> family_;  // null for sets that are built on their own and have no family
+  mutable i32 level_ = -1;       // in the family's index, once it has this set; guarded by Queue::work()
+  mutable std::mutex counting_;  // guards the next three members; never held during a wait
+  // The finest set of the family until this set is made; null afterwards. Writing requires Queue::work() too,
+  // so either lock is enough to read it.
   mutable std::shared_ptr<const CoordinateSet> finest_;
-  mutable std::shared_ptr<DeferredReadback> deferred_;  // the report of a set that is not counted yet
+  mutable std::shared_ptr<DeferredReadback> deferred_;  // the report of a set whose rows are not counted yet
   mutable i64 rows_ = 0;
-  i64 caller_rows_ = -1;  // none of a derived set
+  i64 caller_rows_ = -1;  // -1 for a derived set
   DeviceMemory memory_;
   std::shared_ptr<const DeviceMemory> layout_memory_;
   Coords coords_;  // as allocated
   CloudState state_;
   i32* report_ = nullptr;  // [kReportWords] status, points, rows, bounds
   static constexpr i64 kRowsAt = 2, kBoundsAt = 3;
-  i64 rows_at_ = kRowsAt;  // of deferred_
+  i64 rows_at_ = kRowsAt;  // in deferred_
   static constexpr i64 kReportWords = kBoundsAt + kBoundsWords;
   i32 host_report_[kReportWords] = {};
   i32* source_row_ = nullptr;
@@ -138,69 +144,72 @@ class CoordinateSet : public std::enable_shared_from_this<CoordinateSet> {
   i32* coordinates_ = nullptr;  // [rows, 1 + ndim] ascending; null for derived sets
 };
 
-/// Which input feeds which output at which offset. Immutable but for what its queue's calls add.
+/// A kernel map: which input row feeds which output row at which offset. Immutable, except for what calls of
+/// its queue add.
 class KernelMap {
  public:
-  /// Waits where the sets have no queue, and for their rows; else only enqueues.
+  /// Waits for the rows of both sets. Without a queue, also waits until the map is made; with one, only
+  /// enqueues that.
   static llvm::Expected<std::shared_ptr<KernelMap>> create(std::shared_ptr<const CoordinateSet> input,
                                                            std::shared_ptr<const CoordinateSet> output,
                                                            const AxisArray& kernel_size,
                                                            const AxisArray& dilation, bool transposed,
                                                            void* stream);
-  /// The other direction of the same pairs; shares all memory.
+  /// Returns the same pairs in the other direction; shares all memory.
   std::shared_ptr<KernelMap> transpose() const;
-  /// [pairs][3] (k, input row, output row) to the host, in the caller's rows.
+  /// Copies [pairs][3] (offset, input row, output row) to the host, in the caller's row numbers.
   llvm::Error export_pairs(i32* pairs, void* stream) const;
 
-  /// InvalidArgument where it is not the map that an op asks for. `op`: "convolution", for the message.
+  /// Returns InvalidArgument if this is not a map that `problem` can use. `op` names the op in messages, for
+  /// example "convolution".
   llvm::Error check_serves(const WindowProblem& problem, const char* op) const;
 
   const MapView& view() const { return pairs_->view; }
   const std::shared_ptr<Device>& device() const { return input_->engines()->device(); }
   const CoordinateSet& fine() const { return transposed_ ? *output_ : *input_; }
   const CoordinateSet& coarse() const { return transposed_ ? *input_ : *output_; }
-  /// Rows, positions and counts, of which the fused dataflow reads none where an index tells rows: in calls
-  /// of the queue only. They are there after this.
+  /// Makes rows, positions and counts, if they are missing. The fused dataflow does not need them if an index
+  /// gives the rows. Only in calls of the queue.
   llvm::Error find_pairs() const;
-  /// The map as views of one direction in the form Rows or Masked are made of it. A masked view may be made
-  /// of an index, where that tells its rows, once find_masks() was called; else rows are there after this,
-  /// without positions and counts. In calls of the queue only.
+  /// Returns the map in the state from which views of the form Rows or Masked are made. A masked view whose
+  /// rows an index gives needs no table, and can be made after find_masks(). In all other cases makes the
+  /// rows, without positions and counts. Only in calls of the queue.
   llvm::Expected<MapView> view_of(bool transposed, ViewForm form) const;
-  /// The masks that views of these maps are made of; of all maps together. Enqueues.
+  /// Enqueues one search for the masks that these maps still need for their views.
   static llvm::Error find_masks(llvm::ArrayRef<std::shared_ptr<const KernelMap>> maps, Engine& engine);
-  /// The pairs of each offset, and of all. Where there is a queue, in its calls only: the first one reads
-  /// them back, and waits.
+  /// Return the pairs of each offset and of all offsets. If there is a queue, only in its calls; the first
+  /// call reads the counts back and waits.
   llvm::Expected<llvm::ArrayRef<i32>> counts() const;
   llvm::Expected<i64> pairs() const;
-  /// Any thread may ask.
+  /// Any thread may call it.
   bool has_counts() const { return pairs_->has_counts; }
   const std::shared_ptr<Queue>& queue() const { return input_->queue(); }
-  /// Views that executions share; in calls of the queue only.
+  /// Views that executions share. Only in calls of the queue.
   std::shared_ptr<SharedView> find_view(bool transposed, ViewForm form) const;
   void keep_view(std::shared_ptr<SharedView> view) const { pairs_->views.push_back(std::move(view)); }
-  /// Views of one family of ops, of a type that its files know.
+  /// Returns the views that one family of ops keeps with the map; only its files know their type.
   std::vector<std::shared_ptr<KeptView>>& kept_views(const OpFamily& family) const {
     return pairs_->kept[&family];
   }
 
  private:
-  /// What both directions share.
+  /// The data that both directions share.
   struct Pairs {
     MapView view;
-    DeviceMemory rows, masks, positions;  // and counts
-    bool has_masks = false;               // or will have, by what is enqueued
-    std::vector<i32> counts;              // none until they are read back,
+    DeviceMemory rows, masks, positions;  // `positions` also holds the counts
+    bool has_masks = false;               // true once the search is enqueued
+    std::vector<i32> counts;              // empty until they are read back
     std::atomic<bool> has_counts{false};
     std::vector<std::shared_ptr<SharedView>> views;
     std::map<const OpFamily*, std::vector<std::shared_ptr<KeptView>>> kept;
   };
 
   KernelMap() = default;
-  /// Rows where they are not there yet; positions and counts.
+  /// Makes the rows, if they are missing; with `positions`, also positions and counts.
   llvm::Error find(void* stream, bool positions) const;
   llvm::Error search(MapEngine& engine, MapView& found, std::vector<DeviceMemory>& used, void* stream) const;
   llvm::Error search_index(MapEngine& engine, MapView& found, void* stream) const;
-  /// The index that has both sets; none where an offset leads past what it has cells for.
+  /// Returns the index that contains both sets; empty if there is none or it has no cells for all offsets.
   IndexedSides find_index(const AxisArray& kernel_size, const AxisArray& dilation) const;
   bool is_indexed() const { return view().index.layout != nullptr; }
   bool is_guarded() const;

@@ -84,12 +84,12 @@ llvm::Expected<std::shared_ptr<KernelMap>> KernelMap::create(std::shared_ptr<con
     map->pairs_->has_counts = true;
   }
   if (!map->is_identity()) view.index = map->find_index(kernel_size, dilation);
-  if (map->is_indexed()) {  // and searched with others, when it is known what for
+  if (map->is_indexed()) {  // searched later with other maps, once the needed form is known
     MINUET_ASSIGN(const MapEngines::Lease engine, engines->take(map->queue().get()));
     MINUET_TRY(engine->begin_making(stream));
     return map;
   }
-  // Without a queue all of it is made now: any thread may ask for it later.
+  // Without a queue everything is made now, because any thread may use it later.
   const bool has_queue = map->queue() != nullptr;
   if (!has_queue || !map->is_identity()) MINUET_TRY(map->find(stream, /*positions=*/!has_queue));
   return map;
@@ -101,7 +101,7 @@ IndexedSides KernelMap::find_index(const AxisArray& kernel_size, const AxisArray
   if (!fine.family_ || fine.family_ != coarse.family_ || !fine.family_->is_made() || !is_guarded()) return {};
   const AxisArray sources = fine.cell_stride(), queries = coarse.cell_stride();
   for (i32 a = 0; a < ndim; ++a) {
-    if (queries[a] % sources[a] != 0) return {};  // a query that is no coordinate of the sources' finds none
+    if (queries[a] % sources[a] != 0) return {};  // queries not on the grid of the sources have no cells
   }
   return {fine.family_->index,
           fine.level_,
@@ -112,7 +112,7 @@ IndexedSides KernelMap::find_index(const AxisArray& kernel_size, const AxisArray
               fills_cells(ndim, kernel_size, dilation, sources, coarse.tensor_stride())};
 }
 
-/// Whether the layouts of both sets have room for all offsets.
+/// Returns true if the guards of both sets' layouts are large enough for all offsets.
 bool KernelMap::is_guarded() const {
   const KernelGeometry& geometry = view().geometry;
   for (i32 a = 0; a < geometry.ndim; ++a) {
@@ -149,7 +149,7 @@ llvm::Expected<MapView> KernelMap::view_of(bool transposed, ViewForm form) const
 
 llvm::Error KernelMap::find_masks(llvm::ArrayRef<std::shared_ptr<const KernelMap>> maps, Engine& engine) {
   std::vector<Pairs*> unfound;
-  std::map<const CellGrids*, std::vector<IndexedSearch>> searches;  // of each index
+  std::map<const CellGrids*, std::vector<IndexedSearch>> searches;  // by index
   for (const std::shared_ptr<const KernelMap>& map : maps) {
     Pairs& pairs = *map->pairs_;
     if (!pairs.view.masks || pairs.has_masks || llvm::is_contained(unfound, &pairs)) continue;
@@ -165,7 +165,8 @@ llvm::Error KernelMap::find(void* stream, bool positions) const {
   MapView found = pairs_->view;
   const i64 entries = found.geometry.volume * found.queries;
   const std::shared_ptr<MemorySource> source = input_->memory_source();
-  std::vector<DeviceMemory> used;  // until the engine is given back, which waits where no queue orders it
+  // Must outlive the lease of the engine, whose return waits if there is no queue.
+  std::vector<DeviceMemory> used;
   MINUET_ASSIGN(const MapEngines::Lease engine, input_->engines()->take(queue().get()));
   if (found.rows) {
     MINUET_TRY(engine->begin_maps(limits(coarse().key_bits_, 0), stream));
@@ -186,7 +187,7 @@ llvm::Error KernelMap::find(void* stream, bool positions) const {
   view.rows = found.rows;
   view.positions = found.positions;
   view.counts = found.counts;
-  // Without a queue the memory that the search works in would be waited for here anyway.
+  // Without a queue the search must be waited for here anyway, because it uses memory that is released.
   return queue() || has_counts() ? llvm::Error::success() : read_counts(*engine);
 }
 
@@ -207,7 +208,7 @@ llvm::Error KernelMap::search_index(MapEngine& engine, MapView& found, void* str
   return llvm::Error::success();
 }
 
-/// Searches under the sets' common layout where its guard suffices, else re-packs both.
+/// Searches under the layout of the sets if they share it and its guard suffices; otherwise packs both again.
 llvm::Error KernelMap::search(MapEngine& engine, MapView& found, std::vector<DeviceMemory>& used,
                               void* stream) const {
   const CoordinateSet &fine = this->fine(), &coarse = this->coarse();
@@ -223,7 +224,7 @@ llvm::Error KernelMap::search(MapEngine& engine, MapView& found, std::vector<Dev
   CloudState common;
   Bounds bounds = fine.bounds_;
   if (repack) {
-    if (fine.rows() == 0) bounds = coarse.bounds_;  // an empty set has none
+    if (fine.rows() == 0) bounds = coarse.bounds_;  // an empty set has no bounds
     for (i32 f = 0; f <= ndim && coarse.rows() > 0; ++f) {
       bounds.least[f] = std::min(bounds.least[f], coarse.bounds_.least[f]);
       bounds.greatest[f] = std::max(bounds.greatest[f], coarse.bounds_.greatest[f]);
@@ -254,7 +255,7 @@ llvm::Error KernelMap::search(MapEngine& engine, MapView& found, std::vector<Dev
   return engine->maps().search({sources, queries, layout, &found});
 }
 
-/// Waits.
+/// Reads the counts back, and waits.
 llvm::Error KernelMap::read_counts(MapEngine& engine) const {
   std::vector<i32> counts(static_cast<std::size_t>(view().geometry.volume));
   MINUET_TRY(engine.read_words(counts.data(), view().counts, view().geometry.volume));

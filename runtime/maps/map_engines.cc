@@ -17,7 +17,7 @@ llvm::Error MapEngine::begin(void* stream) {
   return llvm::Error::success();
 }
 
-/// What is made is there once, for all who use it, and not at each replay.
+/// Sets and maps are made once and shared, but every replay would repeat work captured here.
 llvm::Error MapEngine::refuse_capture() const {
   if (!engine_->was_captured()) return llvm::Error::success();
   return make_error(

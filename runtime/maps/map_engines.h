@@ -1,4 +1,4 @@
-// Engines that build coordinate sets and kernel maps outside of networks (paper 5.1).
+// Engines that build coordinate sets and kernel maps outside of networks (paper, section 5.1).
 #pragma once
 
 #include <memory>
@@ -12,7 +12,7 @@
 
 namespace minuet {
 
-/// One engine with the memory that its calls work in. One thread at a time.
+/// One engine and the workspace of its calls. Not thread-safe.
 class MapEngine {
  public:
   MapEngine(std::shared_ptr<MemorySource> memory, std::unique_ptr<Engine> engine, i32 permute_coordinates)
@@ -22,45 +22,48 @@ class MapEngine {
   Engine* operator->() const { return engine_.get(); }
   i32 permute_coordinates() const { return permute_coordinates_; }
   llvm::Error begin(void* stream);
-  /// begin(), of what is made once, and not at each replay: not in a capture.
+  /// Calls begin() for results that are made once. Returns FailedPrecondition in a capture, because every
+  /// replay would repeat the work.
   llvm::Error begin_making(void* stream);
-  /// The same, and the Map step's.
+  /// Calls begin_making() and starts the Map step.
   llvm::Error begin_maps(const MapLimits& limits, void* stream);
-  /// Copies device words to the host and waits; not in a capture.
+  /// Copies device words to the host and waits. Returns FailedPrecondition in a capture.
   llvm::Error read_words(i32* host, const i32* source, i64 words);
-  /// Ends the caller's use, after a failure too.
+  /// Ends a use of the engine. It must be called after a failure too.
   void end();
-  /// The next use may be on another stream: waits where what is enqueued uses the workspace.
+  /// Ends a use and waits for work that uses the workspace, because the next use may be on another stream.
   void settle();
 
  private:
   llvm::Error refuse_capture() const;
 
   std::shared_ptr<MemorySource> memory_;
-  DeviceMemory workspace_;  // goes after the engine, which waits for what uses it
+  DeviceMemory workspace_;  // destroyed after the engine, which waits for the work that uses it
   std::unique_ptr<Engine> engine_;
   i32 permute_coordinates_ = 0;
-  bool begun_ = false;   // else the engine knows an earlier call's stream, which may be gone
-  bool in_use_ = false;  // the workspace, by what is enqueued
+  // False: the engine may still know the stream of an earlier call, which may be destroyed.
+  bool begun_ = false;
+  bool in_use_ = false;  // true: enqueued work uses the workspace
   i32* pinned_ = nullptr;
   i64 pinned_words_ = 0;
 };
 
-/// Those of one device and dimension: a call takes one for itself, so that none waits for another's stream.
+/// The engines of one device and dimension. Each call takes one for itself, so that no call waits for the
+/// stream of another one.
 class MapEngines : public std::enable_shared_from_this<MapEngines> {
  public:
   /// Compiles and loads the kernels of the Map step.
   static llvm::Expected<std::shared_ptr<MapEngines>> create(std::shared_ptr<Device> device,
                                                             KernelCache& cache, i32 ndim);
   struct GiveBack {
-    std::shared_ptr<MapEngines> owner;  // null for a queue's engine, which stays there
+    std::shared_ptr<MapEngines> owner;  // null for the engine of a queue, which the queue keeps
     void operator()(MapEngine* engine) const;
   };
   using Lease = std::unique_ptr<MapEngine, GiveBack>;
-  /// The queue's own, in a call of the queue's; without one, which may be null, any.
+  /// Returns the engine of `queue`, which must be in a call; if `queue` is null, any free engine.
   llvm::Expected<Lease> take(Queue* queue);
 
-  /// Of sets whose bounds are looked for (KeyBits).
+  /// Returns the estimate of key bits (KeyBits) for sets whose bounds are not declared.
   i32 key_bits() const {
     const std::lock_guard<std::mutex> lock(mutex_);
     return key_bits_.bits();
@@ -83,7 +86,7 @@ class MapEngines : public std::enable_shared_from_this<MapEngines> {
   const std::shared_ptr<Device> device_;
   const EngineChoice choice_;
   const PermuteRowsSpec permute_;
-  mutable std::mutex mutex_;  // of what follows; never held while anything waits
+  mutable std::mutex mutex_;  // guards the members below; never held during a wait
   std::vector<std::unique_ptr<MapEngine>> free_;
   KeyBits key_bits_;
 };

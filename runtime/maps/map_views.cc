@@ -6,10 +6,11 @@
 namespace minuet {
 namespace {
 
-constexpr bool kDirections[] = {false, true};  // whether transposed
+constexpr bool kDirections[] = {false, true};  // transposed or not
 constexpr ViewForm kForms[] = {ViewForm::Rows, ViewForm::Masked};
 
-/// One offset onto the set itself: each row is its own neighbour, and no view says more.
+/// Returns true for a map with one offset from a set to itself: each row is its own neighbour, and no view is
+/// needed.
 bool is_identity(const MapView& map, const Coords& sources, const Coords& queries) {
   return map.geometry.volume == 1 && sources.count == queries.count;
 }
@@ -51,7 +52,7 @@ void MapViews::begin() {
   forms_.clear();
 }
 
-/// visitor(map, side, transposed, form) for every side that some op reads.
+/// Calls visitor(map, side, transposed, form) for every side that an op reads.
 template <class Visitor>
 void MapViews::visit_sides(const Visitor& visitor) {
   for (std::size_t map = 0; map < maps_.size(); ++map) {
@@ -139,8 +140,9 @@ void MapViews::place_view_workspace(Placement& parts, Side& side, bool transpose
   view.block_masks = parts.take<u32>(words * blocks_of_height(queries, kLeastBlockHeight));
 }
 
-/// A transposed table. Rows that an index tells have none; but where the table takes no memory of its own
-/// there is room for it, so that a cloud like this one of too many cells fits too.
+/// Places the table of a transposed view. A view whose rows come from an index gets no table, but in an
+/// execution's own memory the space is reserved, so that a similar cloud with too many cells for an index
+/// fits too.
 void MapViews::place_rows(Placement& parts, Side& side, bool transposed) {
   const bool is_table = side.view.rows || !side.view.index.layout;
   if (!transposed || (!is_table && side.shared)) return;
@@ -148,7 +150,7 @@ void MapViews::place_rows(Placement& parts, Side& side, bool transposed) {
   if (is_table) side.view.transposed.rows = rows;
 }
 
-/// Places the execution's own views; shared ones have memory of their own.
+/// Places the execution's own views; shared views have their own memory.
 void MapViews::place_unmade(Placement& parts, PlaceView place) {
   visit_sides([&](i32, Side& side, bool transposed, ViewForm form) {
     if (side.unmade && !side.shared) (this->*place)(parts, side, transposed, form);
@@ -177,7 +179,7 @@ llvm::Error MapViews::make_views() {
   return llvm::Error::success();
 }
 
-/// A cloud's maps have the masks of their coarser sides; transposed views without an order get theirs here.
+/// Makes the masks of transposed views without an order. The map already has the masks of its coarser side.
 llvm::Error MapViews::make_plain_masks() {
   for (std::size_t i = 0; i < requests_.size(); ++i) {
     const ViewRequest& request = requests_[i];
@@ -202,7 +204,7 @@ llvm::Error MapViews::make_views(llvm::ArrayRef<MapViews*> views, Queue& queue) 
   std::vector<ViewRequest> requests;
   for (MapViews* const own : views) {
     for (const ViewRequest& request : own->requests_) {
-      // Executions of one map ask for one view.
+      // Executions that use the same map need the same view only once.
       const auto is_same = [&](const ViewRequest& other) {
         return other.view().order == request.view().order && other.view().rows == request.view().rows;
       };

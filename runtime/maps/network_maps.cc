@@ -63,8 +63,8 @@ bool NetworkMaps::keeps_keys(std::size_t level) const {
          });
 }
 
-/// Not where an op makes a level: an index holds all levels. In capacity mode only with bounds, for without
-/// them a cloud that does not fit would go unnoticed.
+/// An index holds all levels, so it is not possible if an op makes a level in a run. Capacity mode requires
+/// bounds, because a cloud too large for the index would go unnoticed without them.
 bool NetworkMaps::may_index() const {
   return llvm::none_of(program_.levels, is_made_in_run) &&
          (options_.has_bounds || !options_.has_capacities()) && options_.method == MapMethod::Indexed &&
@@ -98,8 +98,7 @@ void NetworkMaps::place(Placement& parts) {
   for (std::size_t i = 0; i < levels_.size(); ++i) {
     const i64 capacity = capacity_of(i);
     levels_[i] = {keeps_keys(i) ? parts.take<u64>(capacity) : nullptr, word(kLevelsAt + static_cast<i64>(i)),
-                  capacity,
-                  key_type_of(key_bits_.bits())};  // capacity mode's; else the cloud's, by enqueue()
+                  capacity, key_type_of(key_bits_.bits())};  // final in capacity mode; else set by enqueue()
   }
   for (std::size_t i = 0; i < maps_.size(); ++i) maps_[i].counts = word(report_offset_[i]);
   place_masks(parts, /*kept=*/true);
@@ -142,7 +141,7 @@ void NetworkMaps::place_rows(Placement& parts, bool looked_up, bool kept) {
   }
 }
 
-/// Of an index rows are looked up where only orders are made of them.
+/// Sets each map's rows: null if an index replaces the table, otherwise the memory placed for them.
 void NetworkMaps::lay_rows() {
   for (std::size_t i = 0; i < maps_.size(); ++i) {
     const MapSpec& spec = program_.maps[i];
@@ -187,7 +186,7 @@ llvm::Expected<KeyLayout> NetworkMaps::needed_layout(i64 count) const {
 llvm::Error NetworkMaps::build(const i32* coordinates, i64 count) {
   if (key_bits_.bits() == 0) {
     if (!options_.has_bounds) {
-      MINUET_TRY(engine_.fill_words(report_, 0, report_words_));  // all of it is read back
+      MINUET_TRY(engine_.fill_words(report_, 0, report_words_));  // because all of it is read back
       MINUET_TRY(find_layout(coordinates, nullptr, count));
       MINUET_TRY(read_words());
     }
@@ -205,7 +204,7 @@ llvm::Error NetworkMaps::build(const i32* coordinates, i64 count) {
   return take_report(count);
 }
 
-/// For the next cloud, which is taken to be like one of this layout.
+/// Updates the estimates for the next cloud, which is assumed to be similar to this one.
 void NetworkMaps::note(const KeyLayout& layout, i64 coordinates) {
   key_bits_.note(rounded_key_bits(layout));
   const bool dense = may_index() && is_dense(layout, coordinates);
@@ -213,7 +212,8 @@ void NetworkMaps::note(const KeyLayout& layout, i64 coordinates) {
   indexes_ = dense && (indexes_ || dense_clouds_ >= KeyBits::kPatience);
 }
 
-/// Key bits of the bounds that are declared, where no bits are given; whether clouds get an index.
+/// Takes the key bits from the declared bounds if they are not given, and decides whether clouds get an
+/// index.
 llvm::Error NetworkMaps::find_limits() {
   if (key_bits_.bits() != 0) return llvm::Error::success();
   MINUET_ASSIGN(const KeyLayout layout, needed_layout(0));
@@ -222,8 +222,7 @@ llvm::Error NetworkMaps::find_limits() {
 }
 
 llvm::Error NetworkMaps::enqueue(const i32* coordinates, const i32* given_count, i64 most) {
-  // In exact mode room is there for capacity_; the work is the cloud's, however large the clouds before it
-  // were.
+  // In exact mode there is memory for capacity_, but the work depends on the size of this cloud only.
   MapLimits limits = this->limits(key_bits_.bits());
   limits.capacity = std::max<i64>(most, 1);
   for (std::size_t i = 0; i < levels_.size(); ++i) {
@@ -232,7 +231,7 @@ llvm::Error NetworkMaps::enqueue(const i32* coordinates, const i32* given_count,
     limits.capacity = std::max(limits.capacity, levels_[i].capacity);
   }
   if (indexes_) {
-    limits.sets = 0;  // but maps, whose pairs gather-GEMM-scatter counts
+    limits.sets = 0;  // limits.maps stays, because gather-GEMM-scatter counts pairs
     limits.indexed_sets = static_cast<i32>(levels_.size());
     limits.index_words = most_index_words(limits.capacity);
   }
@@ -299,7 +298,7 @@ llvm::Error NetworkMaps::search_indexed() {
   return engine_.maps().search_index(searches);
 }
 
-/// The one read-back. Waits.
+/// Reads the whole report back, and waits.
 llvm::Error NetworkMaps::read_words() {
   MINUET_TRY(engine_.read_back(host_report_, report_, report_words_ * static_cast<i64>(sizeof(i32))));
   return engine_.wait();

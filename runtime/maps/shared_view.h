@@ -1,4 +1,4 @@
-// Views of a kernel map that all executions of the map's queue share.
+// Views of a kernel map that all executions on the map's queue share.
 #pragma once
 
 #include "codegen/choose/candidates.h"
@@ -10,12 +10,13 @@ namespace minuet {
 struct SharedView {
   bool transposed = false;
   ViewForm form = ViewForm::Masked;
-  bool is_made = false;  // or will be, by what is enqueued
+  bool is_made = false;  // true once the work that makes it is enqueued
   NeighbourView view;
   DeviceMemory memory;
 };
 
-/// What a family of ops makes of a map's pairs and keeps with the map, as a type of the family's own files.
+/// A view that a family of ops makes from a map's pairs and keeps with the map. Its type is defined in the
+/// family's files.
 class KeptView {
  public:
   virtual ~KeptView() = default;

@@ -17,7 +17,7 @@ namespace minuet {
 
 namespace {
 
-/// Whether nothing could be compiled, so that a kernel is there or is not.
+/// Returns true if a kernel was missing and could not be compiled here.
 bool is_miss(const StatusError& status) {
   return status.code() == StatusCode::FailedPrecondition || status.code() == StatusCode::Unavailable;
 }
@@ -67,7 +67,7 @@ llvm::Expected<BinaryList> PlanStore::compile(llvm::StringRef arch, const Cancel
 
 namespace {
 
-/// The first of the convolutions with the largest kernel; null where there is none.
+/// Returns the first of the convolutions with the largest kernel; null if there is none.
 const ProgramLayer* find_largest_convolution(const Program& program) {
   const ProgramLayer* largest = nullptr;
   for (const ProgramLayer& layer : program.layers) {
@@ -106,8 +106,8 @@ std::vector<TuningBucket> buckets_of_network(const Program& program) {
 
 namespace {
 
-/// Whether layers before it compute layer `number` too: by some of their candidates, or, with `always`, by
-/// all of a layer that runs whatever is selected.
+/// Returns true if layers before `number` compute it too: with some of their candidates, or, if `always`,
+/// with all candidates of a layer that is itself never skipped.
 bool is_covered(const std::vector<std::vector<Candidate>>& candidates, std::size_t number, bool always) {
   for (std::size_t ahead = 1; ahead <= static_cast<std::size_t>(kMostCovered) && ahead <= number; ++ahead) {
     const std::vector<Candidate>& before = candidates[number - ahead];
@@ -143,7 +143,8 @@ llvm::Expected<std::shared_ptr<const CompiledPlan>> CompiledPlan::create(const P
   if (const ProgramLayer* const largest = find_largest_convolution(program)) {
     std::vector<std::string>& reasons = compiled->candidates[largest - program.layers.data()].front().reasons;
     compiled->grouping = choose_grouping(*largest->window(), tuning, 0, reasons);
-    // Views of the caller's maps are shared by executions of many plans.
+    // Only a network's own maps are ordered by the plan: executions of many plans share the views of the
+    // caller's maps.
     if (!program.takes_maps) compiled->order = choose_order(*largest->window(), tuning, 0, reasons);
   }
   const auto permute = [&](i32 tensor, bool in) {
@@ -164,8 +165,7 @@ bool CompiledPlan::has(ViewForm form, std::size_t layer) const {
 
 std::vector<KernelRequest> CompiledPlan::requests() const {
   SourceList list;
-  // add_sources() of the Map step is in codegen/choose/choice.cc, that of an op's choice in
-  // codegen/choose/ops.
+  // add_sources() is defined in codegen/choose/choice.cc for the Map step, and in codegen/choose/ops for ops.
   add_sources(list, engine.map32);
   add_sources(list, engine.map64);
   for (const std::vector<Candidate>& layer : candidates) {
@@ -181,7 +181,7 @@ std::vector<KernelRequest> CompiledPlan::requests() const {
     const Plan& plan, llvm::StringRef arch, const std::vector<TuningEntry>& results) {
   MINUET_ASSIGN(const auto compiled, CompiledPlan::create(plan, arch));
   std::vector<KernelRequest> requests = compiled->requests();
-  if (plan.tuning && !results.empty()) {  // the default takes the place of what is missing
+  if (plan.tuning && !results.empty()) {  // used if tuned kernels are missing
     MINUET_ASSIGN(const auto standard, CompiledPlan::create(plan.program, arch, nullptr));
     std::vector<KernelRequest> more = standard->requests();
     std::move(more.begin(), more.end(), std::back_inserter(requests));
@@ -232,7 +232,7 @@ llvm::Expected<std::pair<std::string, PlanStore::Compiled>> PlanStore::runnable_
 
 namespace {
 
-/// A plan's parameters in a device's types and the forms that candidates read, one after the other; uploaded
+/// Converts a plan's parameters to the device's types and the images that candidates read, and uploads them
 /// in one copy.
 llvm::Error upload_parameters(LoadedPlan& loaded);
 
@@ -267,9 +267,9 @@ llvm::Expected<std::shared_ptr<const LoadedPlan>> LoadedPlan::create(
 
 namespace {
 
-/// Where one block of a layer's parameters lies.
+/// One block of a layer's parameters, and its place.
 struct ParameterBlock {
-  ParameterImage image;  // ahead is 0
+  ParameterImage image;  // `ahead` is 0
   i64 bytes = 0, offset = 0;
 };
 
@@ -296,7 +296,7 @@ llvm::Error upload_parameters(LoadedPlan& loaded) {
   const DType type = loaded.device->weight_type(plan.program.dtype);
   const std::string& arch = loaded.device->info().arch;
   ArenaLayout layout;
-  std::vector<std::vector<ParameterBlock>> blocks(plan.parameters.size());  // of each layer, each once
+  std::vector<std::vector<ParameterBlock>> blocks(plan.parameters.size());  // by layer, each block once
   using Place = std::pair<std::size_t, std::size_t>;                        // layer, block
   const auto place_of = [&](std::size_t layer, ParameterImage image) -> Place {
     layer += static_cast<std::size_t>(std::exchange(image.ahead, 0));
@@ -346,7 +346,7 @@ llvm::Expected<std::shared_ptr<const Binary>> PlanStore::reload(const std::strin
                                                                 const CompiledPlan& compiled,
                                                                 const Binary& refused) {
   MINUET_ASSIGN(std::shared_ptr<const Binary> made, cache_->replace(compiled.requests(), refused));
-  // For the next device of that architecture: it would be refused there too.
+  // The next device of that architecture would refuse the old binary too.
   const std::lock_guard<std::mutex> lock(mutex_);
   for (std::shared_ptr<const Binary>& binary : compiled_[arch].binaries) {
     if (binary->display_name == refused.display_name) binary = made;

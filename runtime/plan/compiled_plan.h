@@ -1,4 +1,4 @@
-// A plan for one architecture, what is loaded of it on a device, and where both are kept.
+// A plan compiled for one architecture, its loaded form on one device, and the store that keeps both.
 #pragma once
 
 #include <map>
@@ -15,62 +15,63 @@
 
 namespace minuet {
 
-/// What may run each op of a plan on one architecture. Immutable. What was measured (codegen/tuning) decides
-/// with the problems; which candidate runs, the cloud does.
+/// The candidates for each op of a plan on one architecture. Immutable. The problems and the tuning results
+/// (codegen/tuning) decide the candidates; the cloud decides which candidate runs.
 struct CompiledPlan {
   std::string arch;  // "" for the CPU
   EngineChoice engine;
-  /// By layer; none of an op that the candidates of the op before it always compute.
+  /// By layer; empty for an op that every candidate of an op before it computes too.
   std::vector<std::vector<Candidate>> candidates;
   std::vector<PermuteRowsSpec> permute_inputs;  // by input of the program
   PermuteRowsSpec permute_output, permute_coordinates;
-  GroupingChoice grouping;  // of all convolutions by gather-GEMM-scatter
+  GroupingChoice grouping;  // of all convolutions that run as gather-GEMM-scatter
   OrderChoice order;        // of a network's masked views
 
-  /// Chooses by the plan's tuning.
+  /// Chooses with the plan's own tuning results.
   static llvm::Expected<std::shared_ptr<const CompiledPlan>> create(const Plan& plan, llvm::StringRef arch) {
     return create(plan.program, arch, plan.tuning.get());
   }
-  /// `tuning`: what was measured; null chooses what is expected to be fastest.
+  /// `tuning` has the tuning results to use; null chooses what is expected to be fastest.
   static llvm::Expected<std::shared_ptr<const CompiledPlan>> create(const Program& program,
                                                                     llvm::StringRef arch,
                                                                     const TuningSnapshot* tuning);
-  /// Whether some candidate of the layer reads its map in this form.
+  /// Returns true if a candidate of the layer reads its map in this form.
   bool has(ViewForm form, std::size_t layer) const;
-  /// Every kernel that any cloud may need, each once.
+  /// Returns every kernel that any cloud may need, each once.
   std::vector<KernelRequest> requests() const;
 };
 
-/// Offsets of the largest kernel map, whose search serves all maps; 0 where there is no map.
+/// Returns the number of offsets of the largest kernel map, whose choice of search serves all maps; 0 if
+/// there is no map.
 i64 largest_volume(const Program& program);
-/// The convolution with the largest kernel, whose grouping and order of rows serve all convolutions; null
-/// where there is none.
+/// Returns the convolution with the largest kernel, whose grouping and row order serve all convolutions; null
+/// if there is no convolution.
 const WindowProblem* largest_convolution(const Program& program);
-/// What may be tuned of a network as a whole; nothing where it has no map.
+/// Returns what can be tuned for a network as a whole; empty if it has no map.
 std::vector<TuningBucket> buckets_of_network(const Program& program);
 
-/// Every kernel of a plan for `arch`, and those that GPUs of it choose by what was measured on them: some may
-/// be there twice.
+/// Returns every kernel of a plan for `arch`, including those that GPUs of that architecture choose by the
+/// tuning results of these GPUs. Kernels may be repeated.
 llvm::Expected<std::vector<KernelRequest>> requests_ahead(const Plan& plan, llvm::StringRef arch,
                                                           const std::vector<TuningEntry>& results);
 
-/// A compiled plan's parameters on one device, its kernels loaded there. Immutable, shared by executions.
+/// A compiled plan's parameters on one device, where its kernels are loaded. Immutable; executions share it.
 struct LoadedPlan {
   std::shared_ptr<const Plan> plan;
   std::shared_ptr<const CompiledPlan> compiled;
   std::shared_ptr<Device> device;
   DeviceMemory parameters;
-  /// By layer and candidate: what parameter_images() lists, on the device; null where the op does not have
-  /// it.
+  /// By layer and candidate: the images that parameter_images() lists, on the device; null if the op does not
+  /// have the parameter.
   std::vector<std::vector<std::vector<const void*>>> weights;
 
-  /// Loads kernels, GEMMs and parameters, beside one another. `trace` may be null.
+  /// Loads kernels, GEMMs and parameters in parallel. `trace` may be null.
   static llvm::Expected<std::shared_ptr<const LoadedPlan>> create(
       std::shared_ptr<const Plan> plan, std::shared_ptr<const CompiledPlan> compiled,
       const BinaryList& binaries, std::shared_ptr<Device> device, const Reload& reload, Trace* trace);
 };
 
-/// Where a plan is compiled for and loaded on. Thread-safe.
+/// Keeps the compiled and loaded forms of a plan, by architecture and device. Thread-safe.
 class PlanStore {
  public:
   PlanStore(std::shared_ptr<const Plan> plan, std::shared_ptr<KernelCache> cache)
@@ -80,8 +81,8 @@ class PlanStore {
   KernelCache& cache() const { return *cache_; }
 
   llvm::Expected<BinaryList> compile(llvm::StringRef arch, const CancelToken* cancel = nullptr);
-  /// Takes what is compiled for the best architecture that the device runs; FailedPrecondition where nothing
-  /// is.
+  /// Loads the form compiled for the best architecture that the device runs. Returns FailedPrecondition if
+  /// there is none.
   llvm::Error load(std::shared_ptr<Device> device);
   llvm::Expected<std::shared_ptr<const LoadedPlan>> loaded_on(const Device& device) const;
 
@@ -90,9 +91,9 @@ class PlanStore {
     std::shared_ptr<const CompiledPlan> plan;
     BinaryList binaries;
   };
-  /// What the device runs, by its architecture.
+  /// Returns the compiled form that the device runs, and its architecture.
   llvm::Expected<std::pair<std::string, Compiled>> runnable_on(const DeviceInfo& device) const;
-  /// The kernels of the plan without tuning, once those of the tuned one are missing for the reason `why`.
+  /// Compiles the plan without tuning, after kernels of the tuned plan were missing for the reason `why`.
   llvm::Expected<BinaryList> compile_untuned(const CompiledPlan& untuned, StatusError why,
                                              const CancelToken* cancel);
   llvm::Expected<std::shared_ptr<const Binary>> reload(const std::string& arch, const CompiledPlan& compiled,
@@ -100,7 +101,7 @@ class PlanStore {
 
   std::shared_ptr<const Plan> plan_;
   std::shared_ptr<KernelCache> cache_;
-  mutable std::mutex mutex_;  // of the two maps; never held while compiling or loading
+  mutable std::mutex mutex_;  // guards both maps; never held while compiling or loading
   std::map<std::string, Compiled> compiled_;
   std::map<const Device*, std::shared_ptr<const LoadedPlan>> loaded_;
 };

@@ -12,7 +12,7 @@ namespace {
 
 constexpr i64 kMostClasses = 1 << 16;
 
-/// "tf32, bf16 or fp32"
+/// Returns for example "tf32, bf16 or fp32".
 std::string dtypes_that_hold(float value) {
   std::string names;
   static_assert(kDTypes[0] == DType::F32);
@@ -24,14 +24,15 @@ std::string dtypes_that_hold(float value) {
   return names + (names.empty() ? "fp32" : " or fp32");
 }
 
-/// splitmix64: a few lines that give the same numbers everywhere, unlike std distributions.
+/// splitmix64, because its numbers are the same on every platform, unlike those of std distributions.
 class RandomStream {
  public:
   RandomStream(uint64_t seed, llvm::StringRef name) : state_(seed ^ 0x9e3779b97f4a7c15ull) {
     for (char c : name) state_ = next() ^ static_cast<unsigned char>(c);
   }
 
-  /// Sum of twelve uniforms less six: normal enough for weights, and free of libm's last bits.
+  /// Returns the sum of twelve uniforms minus six: close enough to normal for weights, and independent of
+  /// libm.
   double normal() {
     double sum = -6;
     for (int i = 0; i < 12; ++i) sum += static_cast<double>(next() >> 11) * 0x1p-53;
@@ -48,7 +49,8 @@ class RandomStream {
   uint64_t state_;
 };
 
-constexpr std::size_t kRoundedAtOnce = 4096;  // a vector clears what it grows by, which is still near then
+// Small blocks, so that what resize() clears is still in the cache.
+constexpr std::size_t kRoundedAtOnce = 4096;
 
 }  // namespace
 
@@ -92,8 +94,8 @@ llvm::Expected<std::vector<float>> ParameterSource::vector(const std::string& na
   return draw(name, channels, drawn);
 }
 
-/// The error about a weight of the file that is not finite in the layer's dtype. The file is read once more,
-/// for weights are rounded in place.
+/// Returns the error about a weight in the file that is not finite in the layer's dtype. Reads the file
+/// again, because the weights were rounded in place.
 llvm::Error ParameterSource::refuse_weight(const ProgramLayer& layer) const {
   const ConvolutionProblem& problem = *convolution_of(layer);
   MINUET_ASSIGN(const std::vector<float> weight, file_->read_weight(layer.weight, problem));
@@ -105,7 +107,7 @@ llvm::Error ParameterSource::refuse_weight(const ProgramLayer& layer) const {
                     overflow_text(problem.dtype, weight[*lost]));
 }
 
-/// Rounded to the dtype.
+/// Returns the weight rounded to the dtype.
 llvm::Expected<std::vector<float>> ParameterSource::weight(const ProgramLayer& layer) const {
   const ConvolutionProblem& problem = *convolution_of(layer);
   const i64 inputs = kernel_volume(problem) * problem.in_channels;
@@ -117,7 +119,8 @@ llvm::Expected<std::vector<float>> ParameterSource::weight(const ProgramLayer& l
         draw(layer.weight, inputs * problem.out_channels, {0, std::sqrt(2.0 / static_cast<double>(inputs))});
   }
   const bool is_finite = round_values(problem.dtype, weight.data(), weight.size(), weight.data());
-  if (!is_finite && file_ && !allows_non_finite()) return refuse_weight(layer);  // drawn weights are small
+  // Drawn weights are small enough for every dtype.
+  if (!is_finite && file_ && !allows_non_finite()) return refuse_weight(layer);
   return weight;
 }
 
@@ -125,7 +128,7 @@ llvm::Expected<i32> ParameterSource::head_channels(const std::string& name, i32 
   const std::string* stored = file_ ? file_->find(name + ".weight") : nullptr;
   if (!stored) return 0;
   MINUET_ASSIGN(const std::vector<int64_t> shape, file_->shape(*stored));
-  // Of any order; check() sees whether the shape is one of them.
+  // The weight may be stored in any order of axes; check() verifies the shape.
   const i64 count = element_count(shape);
   const i64 classes = count / in_channels;
   if (shape.size() < 2 || classes < 1 || classes > kMostClasses || count % in_channels != 0) {
@@ -166,7 +169,7 @@ llvm::Error ParameterSource::fold_batch_norm(const ProgramLayer& layer, LayerPar
                         prefix, c, number_text(variance[c]), file_ ? kAllowNonFiniteHint : "");
     }
     const double scale = weight[c] / std::sqrt(static_cast<double>(variance[c]) + layer.batch_norm_epsilon);
-    // The convolution's bias comes first: bn(sum + before) = sum * scale + (before - mean) * scale + bias.
+    // The convolution's bias is added first: bn(sum + before) = sum * scale + (before - mean) * scale + bias.
     const double shift = bias[c] - (static_cast<double>(mean[c]) - before[c]) * scale;
     parameters.scale[c] = static_cast<float>(scale);
     parameters.shift[c] = static_cast<float>(shift);

@@ -1,6 +1,6 @@
-// A plan: program and parameters, of no architecture. Immutable.
+// A plan: a program with its parameters, independent of architecture. Immutable.
 //
-// The road of a tensor starts here: program -> plan -> compiled plan -> loaded plan -> execution.
+// It is the first of these stages: plan -> compiled plan -> loaded plan -> execution.
 #pragma once
 
 #include <memory>
@@ -12,38 +12,37 @@
 
 namespace minuet {
 
-/// A network as the caller asks for it.
+/// The network that a caller requests.
 struct NetworkProblem {
   NetworkDescription description;
   DType dtype = DType::F16;
-  std::vector<i32> channels;         // empty: as described
-  i32 ndim = 0;                      // 0: as described
-  std::optional<Dataflow> dataflow;  // of every convolution
+  std::vector<i32> channels;         // empty: as in the description
+  i32 ndim = 0;                      // 0: as in the description
+  std::optional<Dataflow> dataflow;  // of every convolution; none: chosen for each
 };
 
-/// One op's parameters where its caller has them: weight as fp32 [volume, in_channels, out_channels], scale
-/// and shift [out_channels] or empty, as the problem says. Points into the caller's memory, which must
-/// outlive it.
+/// Parameters of one op in the caller's memory, which must outlive this object: weight in fp32 [volume,
+/// in_channels, out_channels], scale and shift [out_channels], or empty if the problem has none.
 struct GivenParameters {
   GivenParameters() = default;
-  GivenParameters(const LayerParameters& layer)  // NOLINT: those of a layer are given, too
+  GivenParameters(const LayerParameters& layer)  // NOLINT: implicit on purpose
       : weight(layer.weight), scale(layer.scale), shift(layer.shift) {}
-  GivenParameters(const LayerParameters&&) = delete;  // a temporary ends before its parameters are read
+  GivenParameters(const LayerParameters&&) = delete;  // a temporary would not outlive this object
   llvm::ArrayRef<float> weight, scale, shift;
 };
 
 struct Plan {
   Program program;
   std::vector<LayerParameters> parameters;       // by layer
-  std::shared_ptr<const TuningSnapshot> tuning;  // what choices go by; may be null
+  std::shared_ptr<const TuningSnapshot> tuning;  // tuning results that the choices use; may be null
 
-  /// With the channels that `problem` asks for and the heads that `source` has, checked against it.
+  /// Creates the plan of a network with the channels that `problem` requires and the heads that `source` has,
+  /// and checks the parameters.
   static llvm::Expected<std::shared_ptr<const Plan>> create(
       NetworkProblem problem, const ParameterSource& source,
       std::shared_ptr<const TuningSnapshot> tuning = {});
-  /// One op. Copies the parameters.
-  /// Unless `allow_non_finite`, InvalidArgument for a parameter that is infinite or NaN, or is once it is
-  /// rounded.
+  /// Creates the plan of one op and copies its parameters. Unless `allow_non_finite` is set, returns
+  /// InvalidArgument if a parameter is infinite or NaN, or becomes so when rounded.
   static llvm::Expected<std::shared_ptr<const Plan>> create(const OpProblem& op,
                                                             const GivenParameters& parameters,
                                                             std::shared_ptr<const TuningSnapshot> tuning = {},

@@ -1,8 +1,8 @@
-// A program: coordinate sets, kernel maps, tensors and ops by number.
+// A program: numbered coordinate sets, kernel maps, tensors and ops.
 //
-// Everything that does not depend on a cloud is decided here: which sets and maps are shared, where
-// each tensor lives (a concatenation is two tensors side by side in one storage, written in place),
-// and how storages are stacked, of which those that are never in use together share memory.
+// Everything that does not depend on a cloud is decided here: which sets and maps ops share, where each
+// tensor is stored (a concatenation is two tensors side by side in one storage, written in place), and how
+// storages are stacked. Storages that are never in use at the same time share memory.
 #pragma once
 
 #include <string>
@@ -13,22 +13,23 @@
 
 namespace minuet {
 
-/// A coordinate set. Level 0 is the input's. A network derives each other one from its parent by a stride, or
-/// an op makes it of its parent's coordinates and of features.
+/// A coordinate set. Level 0 belongs to the input. Each other level of a network is derived from its parent
+/// by a stride, or made by an op from its parent's coordinates and features.
 struct LevelSpec {
-  AxisArray tensor_stride{1, 1, 1, 1};  // 0 where the set is the caller's
+  AxisArray tensor_stride{1, 1, 1, 1};  // 0 if the caller gives the set
   i32 parent = -1;
-  i32 made_by = -1;  // the layer that makes the set in each run; -1: prepare makes it, or the caller
+  i32 made_by = -1;  // the layer that makes the set in each run; -1: prepare or the caller does
 };
 
-/// A kernel map between two levels; the same level twice is a submanifold map.
+/// A kernel map between two levels. A submanifold map has the same level twice.
 struct MapSpec {
   i32 fine = 0, coarse = 0;
   AxisArray kernel_size{1, 1, 1, 1};
   AxisArray dilation{1, 1, 1, 1};
   bool operator==(const MapSpec&) const = default;
   i64 volume() const;
-  /// One offset onto the set itself: every row is its own neighbour, so nothing is searched.
+  /// Returns true for one offset from a set to itself: every row is its own neighbour, so no search is
+  /// needed.
   bool is_identity() const;
 };
 
@@ -40,46 +41,45 @@ struct TensorSpec {
   i32 column = 0;
 };
 
-/// Memory of [rows of the level, ld], in use from layer `first` to layer `last`; -1 is before the first
-/// layer.
+/// Memory of [rows of the level, ld] elements, in use from layer `first` to layer `last`; -1 means before the
+/// first layer.
 struct StorageSpec {
   i32 level = 0;
   i32 ld = 0;
   i32 first = 0, last = 0;
-  std::vector<i32> below;  // storages in use together with it that lie below it
+  std::vector<i32> below;  // storages in use at the same time that are placed below it
 };
 
-/// What the description calls a convolution: for messages about its fields.
+/// The names that the network's description gives a convolution, used in error messages.
 struct LayerOrigin {
-  std::string layer;  // the name of the description's layer
-  std::string part;   // "conv1", "shortcut" of a residual or a bottleneck, else empty
-  std::string
-      batch_norm;  // the prefix of its batch norm, also where it has none; empty where it cannot have one
+  std::string layer;       // name of the layer in the description
+  std::string part;        // "conv1" or "shortcut" in a residual or bottleneck block, else empty
+  std::string batch_norm;  // prefix of its batch norm, even if it has none; empty if it cannot have one
 };
 
-/// One op: its place in the program, and what is asked of it.
+/// One op: its place in the program, and the problem that it solves.
 struct ProgramLayer {
   explicit ProgramLayer(OpProblem op) : problem(std::move(op)) {}
 
-  std::string name;        // parameter prefix
-  LayerOrigin origin;      // of a network's layers
-  std::string weight;      // names of its parameters
-  std::string batch_norm;  // prefix, or empty
+  std::string name;        // prefix of parameter names
+  LayerOrigin origin;      // of a layer of a network
+  std::string weight;      // name of its weight parameter
+  std::string batch_norm;  // prefix of parameter names, or empty
   double batch_norm_epsilon = 0;
-  bool is_affine = true;      // the batch norm has a weight and a bias
-  std::string bias;           // of the convolution, in front of the batch norm; or empty
-  i32 map = 0;                // -1 where the op reads none
-  i32 input = 0, output = 0;  // tensors
+  bool is_affine = true;  // true if the batch norm has a weight and a bias
+  std::string bias;       // name of the convolution's bias, which is added before the batch norm; or empty
+  i32 map = 0;            // -1 if the op reads no kernel map
+  i32 input = 0, output = 0;  // tensor numbers
   i32 residual = -1;
-  bool is_shortcut = false;  // the layer before it may compute it too (ConvolutionProblem::shortcut)
+  bool is_shortcut = false;  // true if the layer before it may compute it too (ConvolutionProblem::shortcut)
   OpProblem problem;
 
-  /// What the op asks of its kernel map; null where it reads none.
+  /// Returns the part of the problem that describes its kernel map; null if the op reads none.
   const WindowProblem* window() const { return window_of(problem); }
   bool is_transposed() const { return window() != nullptr && window()->is_transposed(); }
 };
 
-/// Typed operations over levels, maps and tensors, of no architecture and no cloud.
+/// Typed operations over levels, maps and tensors, independent of architecture and cloud.
 struct Program {
   std::string name;
   i32 ndim = 3;
@@ -88,39 +88,40 @@ struct Program {
   std::vector<MapSpec> maps;
   std::vector<TensorSpec> tensors;
   std::vector<StorageSpec> storages;
-  /// Those that are in use, each behind all that are below it. Whatever rows levels have, it lies on top of
-  /// these: so fewer rows never take more memory.
+  /// The storages in use, each after all that are below it. Each storage is placed on top of those below it,
+  /// whatever rows the levels have, so fewer rows never need more memory.
   std::vector<i32> stack;
   std::vector<ProgramLayer> layers;
-  bool takes_maps = false;       // levels and maps are the caller's, else prepare builds them
-  bool is_head_missing = false;  // of the description
-  std::vector<i32> inputs{0};    // tensors that run takes
+  bool takes_maps = false;       // true: the caller gives levels and maps; false: prepare builds them
+  bool is_head_missing = false;  // true if a head of the description has no weights and is left out
+  std::vector<i32> inputs{0};    // tensors that run() takes
   i32 output = 0;
   i64 period[kMaxDim] = {1, 1, 1, 1};  // least common multiple of all levels' strides
 };
 
-/// One thing that an execution does with a cloud.
+/// One step of the work of an execution on a cloud.
 struct Step {
   enum class Kind : i32 { MakeLevel, MakeMap, RunOp };
   Kind kind = Kind::RunOp;
-  i32 number = 0;       // of the level, the map or the layer
-  bool is_run = false;  // it is part of each run, else of a prepare
+  i32 number = 0;       // number of the level, map or layer
+  bool is_run = false;  // true: part of each run; false: part of a prepare
   bool operator==(const Step&) const = default;
 };
 
-/// Every step of the program. Prepare makes all levels and maps that no op has to make first; a run makes the
-/// others as soon as their level is there. A level that a layer makes is no step of its own.
+/// Returns every step of the program. Prepare makes all levels and maps that do not depend on the result of
+/// an op; a run makes each of the others as soon as its levels exist. A level that a layer makes has no step
+/// of its own.
 std::vector<Step> make_schedule(const Program& program);
 
-/// A program of one op over a kernel map, whose sets and map come from outside. Inputs: the features, and the
-/// residual where the op has one.
+/// Returns a program of one op over a kernel map, whose sets and map the caller gives. Inputs are the
+/// features, and the residual if the op has one.
 Program op_program(const OpProblem& problem);
 
-/// Columns of a tensor in its storage.
+/// Returns the columns of a tensor within its storage.
 Columns columns_of(const Program& program, i32 tensor);
 
-/// The farthest any offset of any map reaches per axis, and the stride that all levels' strides
-/// divide: what the key layout of the whole network needs.
+/// Computes the farthest reach of any offset of any map on each axis (`guard`), and a stride that all levels'
+/// strides divide (`period`). The key layout of the network needs both.
 void layout_needs(const Program& program, i64* guard, i64* period);
 
 }  // namespace minuet

@@ -12,10 +12,11 @@ namespace minuet {
 namespace {
 
 constexpr i32 kGpuRepeats = 16, kCpuRepeats = 5;
-// Of outputs that take a second to compare: parts, evenly spread, of so many values.
+// Comparing a large output would take a second, so only this many evenly distributed parts, of this many
+// values, are compared.
 constexpr i64 kOutputParts = 256, kOutputPart = 1 << 14;
 
-/// What of a layer's times an operation decides.
+/// Returns the part of a layer's times that depends on an operation.
 double time_of(Operation operation, const StageTimes& times) {
   switch (operation) {
     case Operation::Gather:
@@ -68,7 +69,7 @@ llvm::Expected<std::unique_ptr<NetworkMeter>> NetworkMeter::create(std::shared_p
 
 llvm::Error NetworkMeter::set_default(TuningConfigs configs, std::optional<Dataflow> dataflow,
                                       MapMethod maps) {
-  announced_.clear();  // for another default
+  announced_.clear();  // compiled for another default
   fallback_.reset();
   default_ = std::move(configs);
   dataflow_ = dataflow;
@@ -83,7 +84,7 @@ i64 NetworkMeter::most_points() const {
   return points;
 }
 
-/// And makes room for the largest output.
+/// Determines the sizes of all layers in each cloud, and allocates the largest output.
 [[gnu::cold]] llvm::Error NetworkMeter::find_sizes() {
   MINUET_TRY(set_default({}, wanted_dataflow(plan_->program)));
   const Program& program = plan_->program;
@@ -111,19 +112,19 @@ llvm::Error NetworkMeter::estimate() {
   MINUET_TRY(set_default({}, wanted_dataflow(plan_->program)));
   opening_seconds_ = seconds() - start;
   for (std::size_t cloud = 0; cloud < options_.clouds.size(); ++cloud) {
-    MINUET_TRY(time_inference(*fallback_, cloud).takeError());  // which makes room
+    MINUET_TRY(time_inference(*fallback_, cloud).takeError());  // allocates the memory
     MINUET_ASSIGN(const i64 time, time_inference(*fallback_, cloud));
     inference_seconds_ += static_cast<double>(time) * 1e-9;
   }
   return llvm::Error::success();
 }
 
-/// What opens both, what settles them, and the pass that warms up.
+/// Returns the time to open and settle both executions, and to run the warm-up pass.
 double NetworkMeter::network_overhead() const {
   return 2 * (opening_seconds_ + (settling_clouds() + 1) * inference_seconds_);
 }
 
-/// Numbers of both signs, so that no product is skipped and a ReLU has both to see.
+/// Uses numbers of both signs, so that no product is skipped and a ReLU gets both.
 llvm::Error NetworkMeter::make_features() {
   const Program& program = plan_->program;
   const auto count = static_cast<std::size_t>(most_points() * program.tensors[program.inputs[0]].channels);
@@ -146,7 +147,7 @@ double NetworkMeter::now() {
 
 TuningConfigs NetworkMeter::with_default(const TuningConfigs& round) const {
   TuningConfigs configs = round;
-  configs.insert(default_.begin(), default_.end());  // those of the round stay
+  configs.insert(default_.begin(), default_.end());  // keeps the configurations of the round
   return configs;
 }
 
@@ -160,7 +161,7 @@ void NetworkMeter::announce(const TuningConfigs& round) {
   if (round.empty()) announced_.clear();
   if (round.empty() || arch.empty()) return;
   llvm::Expected<std::shared_ptr<const CompiledPlan>> compiled = choose(round);
-  if (!compiled) return llvm::consumeError(compiled.takeError());  // measure() says so
+  if (!compiled) return llvm::consumeError(compiled.takeError());  // measure() reports the error
   start_compiling(round, **compiled);
 }
 
@@ -186,7 +187,7 @@ llvm::Expected<BinaryList> NetworkMeter::compile(const TuningConfigs& round, con
     const std::unique_ptr<BackgroundJob> job = std::move(found->job);
     announced_.erase(found);
     while (!job->wait_for(kAskEvery)) MINUET_TRY(check_cancelled());  // the job ends with its owner
-    llvm::consumeError(job->wait());                                  // what failed fails again below
+    llvm::consumeError(job->wait());                                  // a failure occurs again below
   }
   return cache_->get_or_compile_all(compiled.requests());
 }
@@ -210,7 +211,7 @@ llvm::Error NetworkMeter::prepare(Execution& execution, std::size_t cloud) {
   return execution.prepare(options_.clouds[cloud].coordinates, options_.clouds[cloud].count, nullptr);
 }
 
-/// The last one has the keys that those before it led to.
+/// The last preparation has the keys that the ones before it led to.
 i32 NetworkMeter::settling_clouds() const {
   return device_->info().arch.empty() ? 1 : KeyBits::kPatience + 1;
 }
@@ -237,10 +238,10 @@ llvm::Expected<std::vector<float>> NetworkMeter::output_of(Execution& execution,
   const i64 count = execution.output_rows() * program.tensors[program.output].channels;
   const bool is_whole = count <= kOutputParts * kOutputPart;
   const i64 parts = is_whole ? 1 : kOutputParts, part = is_whole ? count : kOutputPart;
-  const auto place = [&](i64 i) {  // the last part ends where the output does
+  const auto place = [&](i64 i) {  // the last part ends with the output
     return static_cast<char*>(output_.data()) + (count - part) * i / (kOutputParts - 1) * bytes;
   };
-  std::vector<char> stored(parts * part * bytes, '\xff');  // NaN, for what is not written
+  std::vector<char> stored(parts * part * bytes, '\xff');  // NaN marks values that are not written
   for (i64 i = 0; i < parts; ++i)
     MINUET_TRY(device_->upload(place(i), stored.data() + i * part * bytes, part * bytes));
   MINUET_TRY(run(execution, cloud));
@@ -283,9 +284,9 @@ llvm::Error NetworkMeter::check_output(Execution& trial, std::size_t cloud) {
   std::map<TuningBucket, i64> times;
   for (std::size_t i = 0; i < layers.size(); ++i) {
     const StageTimes layer = execution.layer_times(static_cast<i32>(i));
-    if (convolution_of(layers[i]) == nullptr) continue;  // nothing of it is tuned
+    if (convolution_of(layers[i]) == nullptr) continue;  // has nothing to tune
     const ConvolutionProblem& problem = *convolution_of(layers[i]);
-    // One dataflow computes a layer's shortcut in its launch, and the other behind it.
+    // One dataflow computes a layer's shortcut in the layer's launch, the other one in a launch after it.
     StageTimes with_shortcut = layer;
     if (i + 1 < layers.size() && layers[i + 1].is_shortcut)
       with_shortcut += execution.layer_times(static_cast<i32>(i + 1));
@@ -337,7 +338,8 @@ llvm::Error NetworkMeter::check_output(Execution& trial, std::size_t cloud) {
     MINUET_TRY(settle(*fallback_, cloud));
     MINUET_TRY(settle(trial, cloud));
   }
-  // The first pass warms up, and forgets what the preparation took. Who goes first takes turns.
+  // The first pass warms up, and discards the times of the preparation. The two executions alternate in
+  // running first.
   for (i32 pass = -1; pass < options_.repeats; ++pass) {
     std::map<TuningBucket, i64> times[2];  // of the default, of the trial
     for (const bool second : {false, true}) {

@@ -1,5 +1,5 @@
-// Measures configurations in a whole network: each layer in its place behind the others, with what they left
-// in the caches.
+// Measures configurations inside a whole network, where each layer runs after the others and finds the caches
+// as they left them.
 #pragma once
 
 #include <functional>
@@ -18,19 +18,19 @@ struct MeterCloud {
   i64 count = 0;
 };
 
-/// With which samples say something.
+/// Fewest passes whose samples are meaningful.
 inline constexpr i32 kLeastNetworkPasses = 3;
 
 struct MeterOptions {
-  std::vector<MeterCloud> clouds;   // one at least
+  std::vector<MeterCloud> clouds;   // at least one
   i32 repeats = 0;                  // timed runs of each cloud in a round; 0: 16 on a GPU, 5 on the CPU
-  std::function<bool()> cancelled;  // asked between runs, and while kernels are compiled; may be empty
+  std::function<bool()> cancelled;  // called between runs and during compilation; may be empty
 };
 
-/// One thread at a time. The plan is of a network. Times of a round are summed over the clouds and over the
-/// layers that a bucket has, and do not hold the preparation of a cloud; but a search's are of the sorted
-/// maps that a preparation makes, and an order's of a preparation and a run together. A round that tries one
-/// of these tries nothing else.
+/// Measures the plan of a network. Not thread-safe. The times of a round are sums over the clouds and over
+/// the layers of a bucket; they exclude the preparation of a cloud. There are two exceptions: the times of a
+/// search are those of the sorted maps that a preparation makes, and the times of an order are those of a
+/// preparation and a run together. A round that tries a search or an order must not try anything else.
 class NetworkMeter final : public TuningMeter {
  public:
   static llvm::Expected<std::unique_ptr<NetworkMeter>> create(std::shared_ptr<const Plan> plan,
@@ -38,22 +38,22 @@ class NetworkMeter final : public TuningMeter {
                                                               std::shared_ptr<Device> device,
                                                               const TuningEnvironment& environment,
                                                               MeterOptions options);
-  /// What rounds are compared with from here on. `dataflow`: of all layers; else each by its choice. `maps`:
-  /// how they are made.
+  /// Sets what later rounds are compared with. `dataflow` applies to all layers; if it is empty, each layer
+  /// uses its own choice. `maps` is the method that makes maps.
   llvm::Error set_default(TuningConfigs configs, std::optional<Dataflow> dataflow,
                           MapMethod maps = MapMethod::Indexed);
   struct LayerSize {
-    i64 rows = 0;        // of the output
-    double density = 0;  // pairs a row of it
+    i64 rows = 0;        // rows of the output
+    double density = 0;  // pairs per output row
   };
-  /// By cloud and layer.
+  /// Returns the sizes by cloud and layer.
   const std::vector<std::vector<LayerSize>>& sizes() const { return sizes_; }
-  /// Of each cloud's sorted maps.
+  /// Returns the key type of each cloud's sorted maps.
   const std::vector<KeyType>& keys() const { return keys_; }
-  /// About how long measure() takes, once its kernels are compiled.
+  /// Returns about how long measure() takes once its kernels are compiled.
   double round_seconds() const { return opening_seconds_ + 2 * (options_.repeats + 3) * inference_seconds_; }
-  /// The same of measure_network() with set_default() before it, where it may take its time; and of its
-  /// fewest passes.
+  /// Return the same for set_default() followed by measure_network(), with a full number of passes and with
+  /// the fewest passes.
   double network_seconds() const { return network_overhead() + 2 * options_.repeats * inference_seconds_; }
   double least_network_seconds() const {
     return network_overhead() + 2 * kLeastNetworkPasses * inference_seconds_;
@@ -63,9 +63,9 @@ class NetworkMeter final : public TuningMeter {
   double seconds() override { return now(); }
   void announce(const TuningConfigs& round) override;
   llvm::Expected<std::map<TuningBucket, TuningSamples>> measure(const TuningConfigs& round) override;
-  /// Whole inferences of all clouds, wall time, from coordinates and features to the output: as many passes
-  /// as a round has, or as few as fit into `seconds`. None, and nothing is run, where kLeastNetworkPasses do
-  /// not.
+  /// Measures whole inferences of all clouds in wall time, from coordinates and features to the output: as
+  /// many passes as a round has, or as many as fit into `seconds`. Returns no samples, and runs nothing, if
+  /// not even kLeastNetworkPasses fit.
   llvm::Expected<TuningSamples> measure_network(const TuningConfigs& configs, double seconds);
 
  private:
@@ -89,23 +89,22 @@ class NetworkMeter final : public TuningMeter {
   llvm::Expected<BinaryList> compile(const TuningConfigs& round, const CompiledPlan& compiled);
   llvm::Expected<std::unique_ptr<Execution>> open(const TuningConfigs& round);
   llvm::Error prepare(Execution& execution, std::size_t cloud);
-  /// Until its keys and maps are made as they will be for more clouds like this one.
+  /// Prepares a cloud until its keys and maps are made as for a long sequence of similar clouds.
   llvm::Error settle(Execution& execution, std::size_t cloud);
   i32 settling_clouds() const;
   llvm::Error run(Execution& execution, std::size_t cloud);
-  /// Of a large output, parts that are spread over it.
+  /// Runs a cloud and returns its output; of a large output only parts, evenly distributed.
   llvm::Expected<std::vector<float>> output_of(Execution& execution, std::size_t cloud);
-  /// That trials can be told from it.
+  /// Returns FailedPrecondition if the default's output cannot reveal a wrong kernel.
   llvm::Error check_default_output();
-  /// That both are prepared for a cloud, and that the trial's output is the default's.
+  /// Prepares the default and the trial for a cloud, and checks that both have the same output.
   llvm::Error check_output(Execution& trial, std::size_t cloud);
-  /// Of one run: nanoseconds of each bucket of `round`.
+  /// Return the nanoseconds of each bucket of `round` for one run (time_layers), one preparation in a round
+  /// of searches (time_search), or a preparation and a run in a round of an order (time_whole).
   llvm::Expected<std::map<TuningBucket, i64>> time_layers(Execution& execution, std::size_t cloud,
                                                           const TuningConfigs& round);
-  /// Of one preparation: the same, of a round of searches.
   llvm::Expected<std::map<TuningBucket, i64>> time_search(Execution& execution, std::size_t cloud,
                                                           const TuningConfigs& round);
-  /// Of a preparation and a run: the same, of a round of an order.
   llvm::Expected<std::map<TuningBucket, i64>> time_whole(Execution& execution, std::size_t cloud,
                                                          const TuningConfigs& round);
   llvm::Error measure_cloud(Execution& trial, std::size_t cloud, const TuningConfigs& round,
@@ -119,8 +118,8 @@ class NetworkMeter final : public TuningMeter {
   const MeterOptions options_;
   std::vector<std::vector<LayerSize>> sizes_;
   std::vector<KeyType> keys_;
-  double opening_seconds_ = 0;    // of the default, whose kernels are there
-  double inference_seconds_ = 0;  // one of each cloud
+  double opening_seconds_ = 0;    // of the default, whose kernels are already compiled
+  double inference_seconds_ = 0;  // one inference of each cloud
   DeviceMemory features_, output_;
   TuningConfigs default_;
   std::optional<Dataflow> dataflow_;

@@ -11,7 +11,8 @@
 namespace minuet {
 namespace {
 
-// Candidates of a task, where not all are asked for; of what serves all layers each is a round of its own.
+// Most candidates of a task unless tuning is exhaustive. A task that serves all layers needs a round for each
+// candidate.
 constexpr i64 kMostTried = 40, kMostTriedForAll = 12;
 
 i64 median(std::vector<i64> values) {
@@ -53,12 +54,12 @@ class NetworkTuner {
  private:
   enum class Work { Fused, GatherGemmScatter, Grouping, Search, Order, Dataflows };
   struct Step {
-    double weight;  // of the time
+    double weight;  // share of the time
     Work work;
   };
 
-  /// The whole network is measured with the dataflows that won, and with all that did: a quarter of the time
-  /// at most, in fewer passes if need be.
+  /// Returns the time reserved for measuring the whole network, with the dataflows that won and with all
+  /// results: at most a quarter of the time, with fewer passes if necessary.
   double time_for_comparisons() const {
     if (options_.exhaustive) return 0;
     return std::min((wanted_ ? 1 : 2) * meter_.network_seconds(), (last_ - meter_.seconds()) / 4);
@@ -119,8 +120,8 @@ class NetworkTuner {
 
   using LayerSize = NetworkMeter::LayerSize;
 
-  /// Whether a fused kernel of the layer before it computes it, where layers run by `dataflow` or, without,
-  /// by default, so that it has no time of its own.
+  /// Returns true if a fused kernel of the layer before computes this layer, so that it has no time of its
+  /// own. Layers run `dataflow`, or their default if it is empty.
   bool is_fused_shortcut(std::size_t layer, i64 rows, std::optional<Dataflow> dataflow) const {
     if (!plan_.program.layers[layer].is_shortcut) return false;
     const ConvolutionProblem& before = *convolution_of(plan_.program.layers[layer - 1]);
@@ -129,8 +130,8 @@ class NetworkTuner {
            choose_fused(before, arch, rows).fused.shortcut;
   }
 
-  /// `tasks_of`: those of a problem and the size that it has in a cloud, where layers run by `dataflow` or,
-  /// without, as they are chosen. Each bucket once.
+  /// Returns the tasks of all layers in all clouds, each bucket once. `tasks_of` returns those of a problem
+  /// with its size in a cloud. Layers run `dataflow`, or their default if it is empty.
   std::vector<TuningTask> collect(
       std::optional<Dataflow> dataflow,
       llvm::function_ref<std::vector<TuningTask>(const ConvolutionProblem&, const LayerSize&)> tasks_of)
@@ -152,7 +153,7 @@ class NetworkTuner {
     return all;
   }
 
-  /// Whether every layer can.
+  /// Returns true if every layer can run this dataflow.
   bool can_run_by(Dataflow dataflow) const {
     const auto& layers = plan_.program.layers;
     return std::all_of(layers.begin(), layers.end(), [&](const ProgramLayer& layer) {
@@ -169,7 +170,8 @@ class NetworkTuner {
     return search(dataflow == Dataflow::Fused ? "fused kernels" : "tiles and GEMMs", tasks, dataflow);
   }
 
-  /// Of the clouds whose maps have such keys: of the largest level there is. 0 where there is no such cloud.
+  /// Returns the rows of the largest level of the clouds whose maps have this key type; 0 if there is no such
+  /// cloud.
   i64 most_rows(std::optional<KeyType> key = {}) const {
     i64 most = 0;
     for (std::size_t cloud = 0; cloud < meter_.sizes().size(); ++cloud) {
@@ -219,14 +221,14 @@ class NetworkTuner {
     return search("dataflows", tasks, {});
   }
 
-  /// What is there before anything is measured.
+  /// Loads the entries that the store had before this run.
   llvm::Error look_back() {
     MINUET_ASSIGN(TuningFolder there, store_.load(environment_hash(environment_)));
     for (TuningEntry& entry : there.entries) before_.emplace(entry.bucket, std::move(entry));
     return llvm::Error::success();
   }
 
-  /// What won before comes first, so that a short run loses nothing of a long one.
+  /// Puts earlier winners first, so that a short run does not lose the results of a long one.
   void favour_known(std::vector<TuningTask>& tasks) const {
     for (TuningTask& task : tasks) {
       const auto known = before_.find(task.bucket);
@@ -239,11 +241,11 @@ class NetworkTuner {
     }
   }
 
-  /// While the default is compiled.
+  /// Returns the progress to report while the default is compiled.
   TuningProgress before_the_first(const std::vector<TuningTask>& tasks, const TunerOptions& tuner) const {
     i64 most = 0;
     for (const TuningTask& task : tasks) most = std::max(most, static_cast<i64>(task.candidates.size()));
-    most = (tuner.most_tried == 0 ? most : std::min(most, tuner.most_tried)) + 1;  // and one that confirms
+    most = (tuner.most_tried == 0 ? most : std::min(most, tuner.most_tried)) + 1;  // and one confirming round
     const double rounds = static_cast<double>(most) * tuner.round_seconds;
     return {0, most, std::max(0.0, std::min(rounds, tuner.deadline - meter_.seconds()))};
   }
@@ -276,7 +278,7 @@ class NetworkTuner {
     return llvm::Error::success();
   }
 
-  /// Who of `moved` reads which map of which cloud.
+  /// Returns which buckets of `moved` read which map of which cloud.
   std::vector<std::pair<i64, TuningBucket>> maps_of(const TuningConfigs& moved) const {
     const Program& program = plan_.program;
     std::vector<std::pair<i64, TuningBucket>> read;
@@ -293,10 +295,10 @@ class NetworkTuner {
     return read;
   }
 
-  /// Of the dataflows that won layer by layer those with which the network is faster, for what layers save
-  /// has to be more than a map's further views take: all of them, or else those by which layers that share
-  /// maps make it faster on their own, as far as there is time to see.
-  /// None where there is no time to see.
+  /// Selects, from the dataflows that won layer by layer, those that make the network faster: what the layers
+  /// save must exceed the cost of additional views of their maps. Tries all of them together; if that is not
+  /// faster, tries the groups of layers that share maps, while time permits. Returns nullopt if there is no
+  /// time to measure.
   [[gnu::cold]] llvm::Expected<std::optional<TuningConfigs>> winning_moves(
       const std::vector<TuningDecision>& decisions) {
     TuningConfigs moved, winners;
@@ -306,15 +308,15 @@ class NetworkTuner {
     if (moved.empty()) return winners;
     if (!has_time_for_network()) return std::nullopt;
     tell_network();
-    // The other half is for the last comparison, which decides nothing.
+    // The other half of the time is for the last comparison, which decides nothing.
     const double half = (last_ - meter_.seconds()) / 2;
     MINUET_ASSIGN(const TuningSamples together,
                   meter_.measure_network(moved, std::max(half, meter_.least_network_seconds())));
     if (median(together.trial) < median(together.fallback)) return moved;
     const std::vector<std::set<TuningBucket>> groups = group_by_map(maps_of(moved));
     for (const std::set<TuningBucket>& group : groups) {
-      const double left =
-          last_ - meter_.seconds() - meter_.network_seconds();  // all are compared after these
+      // Reserves time to compare all results.
+      const double left = last_ - meter_.seconds() - meter_.network_seconds();
       if (groups.size() == 1 || left < meter_.network_seconds()) break;
       TuningConfigs some;
       for (const TuningBucket& bucket : group) some.emplace(bucket, moved.at(bucket));
@@ -323,7 +325,7 @@ class NetworkTuner {
     }
     return winners;
   }
-  /// Where nobody knows, nothing is decided.
+  /// Decides nothing if the moves could not be measured.
   llvm::Error settle_dataflows(TuningOutcome& outcome) {
     std::vector<TuningDecision> decisions = std::exchange(outcome.decisions, {});
     if (outcome.stopped || outcome.failure) return llvm::Error::success();
@@ -334,15 +336,15 @@ class NetworkTuner {
     for (TuningDecision& decision : decisions) {
       if (!decision.winner || winners.count(decision.bucket) != 0) continue;
       decision.winner.reset();
-      decision.others.clear();  // which may be faster than the default
+      decision.others.clear();  // these may be faster than the default
     }
     outcome.decisions = std::move(decisions);
     return llvm::Error::success();
   }
 
-  /// Into the store, in the place of what was there of the same buckets before this run: times are sums over
-  /// this run's clouds, which say nothing beside another run's. What somebody else has measured meanwhile
-  /// stays beside it.
+  /// Publishes decisions to the store. They replace the entries that the same buckets had before this run,
+  /// because times are sums over this run's clouds and not comparable with those of another run. Results that
+  /// other processes published during this run are merged.
   [[gnu::cold]] llvm::Error keep(const std::vector<TuningDecision>& decisions) {
     std::vector<TuningEntry> entries;
     for (const TuningDecision& decision : decisions) {
@@ -366,8 +368,8 @@ class NetworkTuner {
     return llvm::Error::success();
   }
 
-  /// Of the bucket's own kernels, as the first layer has them that it serves; none for a dataflow, which is
-  /// many, and for a grouping, which has none.
+  /// Returns the keys of the bucket's own kernels, for the first layer that it serves; empty for a dataflow,
+  /// which has many kernels, and for a grouping, which has none.
   std::vector<std::string> keys_of(const TuningBucket& bucket, const TuningConfig& config) const {
     const std::string& arch = device_.info().arch;
     const TuningSnapshot snapshot(environment_, TuningConfigs{{bucket, config}});
@@ -397,7 +399,7 @@ class NetworkTuner {
 
   bool has_time_for_network() const { return last_ - meter_.seconds() >= meter_.least_network_seconds(); }
 
-  /// That the whole network is measured next.
+  /// Reports that the whole network is measured next.
   void tell_network() const {
     if (options_.progress) options_.progress({"the whole network", {0, 1, meter_.network_seconds()}});
   }
@@ -412,7 +414,7 @@ class NetworkTuner {
     return llvm::Error::success();
   }
 
-  /// To stop is no failure: what was decided stays.
+  /// Returns success if tuning was cancelled, because the decisions made so far remain valid.
   llvm::Error unless_stopped(llvm::Error error) {
     if (!error) return llvm::Error::success();
     StatusError status = take_status(std::move(error));
@@ -428,11 +430,11 @@ class NetworkTuner {
   TuningStore& store_;
   const TuneOptions& options_;
   NetworkMeter& meter_;
-  const double last_;    // on the meter's clock, when all is to be over
-  const double end_;     // of the steps
-  double deadline_ = 0;  // of this step
+  const double last_;    // on the meter's clock: when everything must be finished
+  const double end_;     // when the steps must be finished
+  double deadline_ = 0;  // of the current step
   bool choosing_dataflows_ = false;
-  std::map<TuningBucket, TuningEntry> before_;  // in the store, when this run began
+  std::map<TuningBucket, TuningEntry> before_;  // entries in the store when this run began
   TuningConfigs decided_;
   TuneSummary summary_;
 };

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Time from the start of a process to its first inference: cold, from a warm cache folder, and from a bundle.
+"""Times the start of a process up to its first inference: cold, from a warm cache folder, and from a bundle.
 
-Writes results/<device>/startup.json. Each process runs `minuet run --trace`: a trace's times are those of
-CLOCK_MONOTONIC, as Python's are, so the start of the process counts too. On the CPU device, which compiles nothing,
-`--device cpu --bundle none` tries this script out.
+Writes the file named by --output, for example results/<device>/startup.json. Each process runs `minuet run --trace`.
+Times in a trace are of CLOCK_MONOTONIC, as Python's time.monotonic() is, so the start of the process counts too.
+`--device cpu --bundle none` tries this script without a GPU; the CPU device compiles nothing.
 """
 import argparse
 import json
@@ -17,8 +17,8 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
-# What a start is made of, by the spans of its trace. Moments that are in none are other work: of the loader, and of the
-# tool with the cloud.
+# The parts of a start, selected by spans of the trace. Moments outside of all parts are other work: loading libraries
+# and reading the cloud.
 PARTS = {
     "open_device_ms": lambda span: span["cat"] == "device",
     "create_network_ms": lambda span: (span["cat"], span["name"]) == ("plan", "create"),
@@ -27,7 +27,7 @@ PARTS = {
     "create_execution_ms": lambda span: span["name"] == "create an execution",
     "first_run_ms": lambda span: span["cat"] == "run" and span["name"] in ("prepare", "run", "synchronize"),
 }
-# What is inside of a part, on many threads.
+# Spans inside the parts, on many threads.
 DETAILS = {
     "open_cache_and_bundles_ms": lambda span: span["name"].startswith("open bundles"),
     "identify_compiler_ms": lambda span: span["name"] == "identify the compiler",
@@ -41,7 +41,7 @@ DETAILS = {
 
 
 def covered(times):
-    """Length of the union of (begin, end): threads overlap."""
+    """Returns the length of the union of the (begin, end) intervals, because intervals of threads overlap."""
     total, until = 0, 0
     for begin, end in sorted(times):
         total += max(0, end - max(begin, until))
@@ -50,8 +50,8 @@ def covered(times):
 
 
 def measure(spans, start):
-    """Milliseconds from `start`, in microseconds as the spans' times are, to the end of the first inference, and those of
-    PARTS and DETAILS in them. A moment belongs to one part only, so that PARTS and other_ms add up to the whole."""
+    """Returns the milliseconds from `start` (in microseconds, as the spans' times are) to the end of the first inference,
+    and those of PARTS and DETAILS. A moment counts for one part only, so that PARTS and other_ms add up to the whole."""
     done = min(span["ts"] + span["dur"] for span in spans if span["name"] == "synchronize")
 
     def times(keep):
@@ -69,7 +69,7 @@ def measure(spans, start):
 
 
 def run(minuet, cloud, network, device, cache, settings, folder):
-    """One process: its times, and what else there is to say of it."""
+    """Runs one process and returns its times, its kernel counters and the device's description."""
     trace, report = folder / "trace.json", folder / "report.json"
     environment = {k: v for k, v in os.environ.items() if k not in ("MINUET_NO_JIT", "MINUET_BUNDLE_PATH")}
     environment.update(settings)
@@ -80,12 +80,12 @@ def run(minuet, cloud, network, device, cache, settings, folder):
     facts = json.loads(report.read_text())
     spans = [event for event in json.loads(trace.read_text())["traceEvents"] if event["ph"] == "X"]
     times = measure(spans, start * 1e6)
-    kernels = facts.get("kernels", {"compiled": 0, "bundle_hits": 0, "disk_hits": 0})  # the CPU has none
+    kernels = facts.get("kernels", {"compiled": 0, "bundle_hits": 0, "disk_hits": 0})  # the CPU's report has no kernels
     return {**times, "kernels": kernels, "device": facts["description"]}
 
 
 def summary(runs):
-    """The process in the middle, whole, so that its parts add up; and the spread of all."""
+    """Returns all times of the process with the median total, so that its parts add up, and the range of all totals."""
     runs = sorted(runs, key=lambda run: run["first_inference_ms"])
     result = {key: value for key, value in runs[len(runs) // 2].items() if key != "device"}
     result.update(least_ms=runs[0]["first_inference_ms"], greatest_ms=runs[-1]["first_inference_ms"],

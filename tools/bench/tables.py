@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Markdown tables from what `minuet bench`, `replay_bench` and `startup.py` wrote.
+"""Prints Markdown tables of results that `minuet bench`, `replay_bench` and `startup.py` wrote.
 
 usage: tables.py [--stages] [RESULT.json ...]      default: every file below tools/bench/results
        tables.py --readme README.md [--check]      rewrites (or compares) the tables between its two markers
@@ -12,9 +12,9 @@ import sys
 
 MARKERS = {"replays": "<!-- tools/bench/tables.py replays: {} -->", "clouds": "<!-- tools/bench/tables.py: {} -->",
            "starts": "<!-- tools/bench/tables.py starts: {} -->"}
-# What only results of the kind have, the first that fits.
+# A key that identifies each kind of result. The first kind whose key a result has applies.
 KEYS = {"replays": "capacity_factor", "clouds": "clouds", "starts": "starts"}
-# Of a start; what else there is to the first inference is the table's "other".
+# The parts of a start and their column titles. The rest of the time to the first inference is the column "other".
 PARTS = {"open_device_ms": "open the GPU", "create_network_ms": "create the network",
          "plan_compile_ms": "find or compile kernels", "load_ms": "load", "create_execution_ms": "create an execution",
          "first_run_ms": "prepare and run"}
@@ -58,7 +58,7 @@ def origin(result):
 
 
 def read(paths):
-    """The results by kind; those of other kinds have no table."""
+    """Returns the results by kind. Results of other kinds are ignored, because they have no table."""
     results = {kind: [] for kind in MARKERS}
     for path in paths:
         try:
@@ -72,7 +72,7 @@ def read(paths):
 
 
 def start_row(kind, run):
-    """Parts that an older result lacks are a dash, and in what is other."""
+    """Returns a table row. A part that an older result lacks is a dash, and its time is in "other"."""
     other = run["first_inference_ms"] - sum(run.get(part, 0) for part in PARTS)
     known = lambda key: milliseconds(run[key]) if key in run else "-"
     return (kind, known("first_inference_ms"), f"{known('least_ms')} - {known('greatest_ms')}",

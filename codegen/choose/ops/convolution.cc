@@ -13,10 +13,10 @@
 namespace minuet {
 namespace {
 
-constexpr i64 kMostRows = i64{1} << 30;  // a kernel map has less than 2^31
+constexpr i64 kMostRows = i64{1} << 30;  // a kernel map has fewer than 2^31
 
-/// `choice` with what the rooms above need to know of it. Its reasons move to the candidate.
-/// `was_tuned`: the dataflow is that of tuning results, where another one is expected to be faster.
+/// Makes a candidate of `choice`, whose reasons move to the candidate. `was_tuned` is true if tuning results
+/// chose this dataflow and the heuristic expects another one to be faster.
 Candidate make_candidate(GmasChoice choice, bool was_tuned = false) {
   std::vector<std::string> reasons = std::exchange(choice.reasons, {});
   Candidate candidate{std::move(choice), std::move(reasons)};
@@ -40,7 +40,7 @@ Candidate make_candidate(FusedChoice choice, llvm::StringRef arch) {
   return candidate;
 }
 
-/// The candidate serves rows from `least_rows` on; the range of the one before it ends there.
+/// Appends a candidate that serves rows from `least_rows` on, and ends the range of the previous one there.
 void append(std::vector<Candidate>& candidates, Candidate candidate, i64 least_rows) {
   if (!candidates.empty()) {
     candidate.least_rows = least_rows;
@@ -51,12 +51,12 @@ void append(std::vector<Candidate>& candidates, Candidate candidate, i64 least_r
 
 // ---- gather, GEMM, scatter ------------------------------------------------------------------------------
 
-/// Enough consecutive channels for one widest access, where they divide the row.
+/// Returns the number of consecutive channels of one widest access, reduced until it divides the row.
 i32 default_tile(i32 element_bytes, i32 channels) {
   return std::gcd(channels, kWidestAccess / element_bytes);
 }
 
-/// The measured tile of the bucket, or one widest access a thread.
+/// Returns the measured tile of the bucket, or one widest access per thread.
 i32 choose_tile(const TuningSnapshot* tuning, const TuningBucket& bucket, std::vector<std::string>& reasons) {
   i32 tile = default_tile(dtype_bytes(bucket.dtype), static_cast<i32>(bucket.channels));
   const auto* const tuned = find_tuned(tuning, bucket, tile);
@@ -155,21 +155,21 @@ namespace {
 
 // ---- fused ----------------------------------------------------------------------------------------------
 
-/// Rows go by ranges that begin at powers of two, as buckets of what was measured do, and half-way between:
-/// as many blocks as a GPU runs at once are a matter of a third more rows.
+/// Returns the first row count of the next range. Ranges begin at powers of two, as tuning buckets do, and
+/// half-way between them, because the best kernel depends on the number of blocks that a GPU runs at once.
 i64 next_range(i64 rows) {
   if (rows < 2) return rows + 1;
   const i64 power = static_cast<i64>(std::bit_floor(static_cast<u64>(rows)));
   return rows == power ? rows + rows / 2 : 2 * power;
 }
 
-/// Of few rows and of many, each for its own.
+/// Returns candidates for consecutive ranges of rows, each with its own Spec.
 std::vector<Candidate> fused_candidates(const ConvolutionProblem& problem, llvm::StringRef arch,
                                         FusedMeans means) {
   if (arch.empty()) return {make_candidate(choose_fused(problem, arch, 0, means), arch)};
   std::vector<Candidate> candidates;
   for (i64 rows = 1; rows <= kMostRows; rows = next_range(rows)) {
-    FusedChoice choice = choose_fused(problem, arch, (rows + next_range(rows)) / 2, means);  // in the middle
+    FusedChoice choice = choose_fused(problem, arch, (rows + next_range(rows)) / 2, means);  // mid-range
     const bool known =
         !candidates.empty() && candidates.back().choice.get<FusedChoice>().fused == choice.fused;
     if (known) continue;
@@ -180,7 +180,8 @@ std::vector<Candidate> fused_candidates(const ConvolutionProblem& problem, llvm:
 
 // ---- an op's candidates ---------------------------------------------------------------------------------
 
-/// What was measured, for a problem; `wanted` as choose_candidates() has it.
+/// Chooses candidates by measurements. `wanted` is the dataflow of all candidates, as in
+/// convolution_candidates().
 class TunedChoices {
  public:
   TunedChoices(const ConvolutionProblem& problem, llvm::StringRef arch, const TuningSnapshot* tuning,
@@ -189,7 +190,7 @@ class TunedChoices {
     if (kernel_volume(problem) <= kMostFusedOffsets) heuristic_ = fused_candidates(problem, arch, means);
   }
 
-  /// One for each density, that of most time first.
+  /// Returns one candidate for each range of densities; the one with the most measured time comes first.
   [[gnu::cold]] std::vector<Candidate> of_rows(i64 rows) const {
     std::vector<Chosen> all;
     for (i64 log4 = 0; log4 <= log4_of(static_cast<double>(kernel_volume(problem_))); ++log4) {
@@ -214,11 +215,11 @@ class TunedChoices {
  private:
   struct Chosen {
     Candidate candidate;
-    i64 default_ns = 0;  // of what was measured; 0 where nothing was
+    i64 default_ns = 0;  // time of the default; 0 if it was not measured
   };
 
-  /// Where the fused dataflow does not take the problem there is no dataflow to choose, and what a trial says
-  /// of it, which nobody has checked, is not asked.
+  /// If the fused dataflow cannot run the problem, there is no dataflow to choose. Tuning results on trial
+  /// were not validated, so they are not read then.
   [[gnu::cold]] Chosen choose(i64 rows, double density) const {
     Dataflow dataflow = wanted_ ? *wanted_ : choose_dataflow(problem_, arch_);
     const TunedResult* const tuned =
@@ -244,7 +245,8 @@ class TunedChoices {
     return {make_candidate(std::move(fused), arch_), default_ns};
   }
 
-  /// Where GPUs of the architecture run what was measured; the default's time.
+  /// Replaces the Spec with the measured one if GPUs of the architecture can run it. Returns the default's
+  /// time, or 0 if the Spec was kept.
   [[gnu::cold]] i64 tune(FusedChoice& choice, i64 rows, double density) const {
     FusedSpec spec = choice.fused;
     const auto* const tuned =
@@ -259,12 +261,12 @@ class TunedChoices {
   const llvm::StringRef arch_;
   const TuningSnapshot* const tuning_;
   const std::optional<Dataflow> wanted_;
-  std::vector<Candidate> heuristic_;  // of the fused dataflow, where it takes the problem
+  std::vector<Candidate> heuristic_;  // candidates of the fused dataflow; empty if it cannot run the problem
 };
 
 [[gnu::cold]] std::vector<Candidate> tuned_candidates(const TunedChoices& choices) {
   std::vector<Candidate> candidates;
-  std::size_t last = 0;  // where those of the last rows begin
+  std::size_t last = 0;  // index of the first candidate for the latest range of rows
   for (i64 rows = 0; rows <= kMostRows; rows = next_range(rows)) {
     std::vector<Candidate> next = choices.of_rows(rows);
     const auto before = candidates.begin() + static_cast<std::ptrdiff_t>(last);
@@ -321,8 +323,9 @@ void add_sources(SourceList& list, const GmasChoice& choice) {
 
 void add_sources(SourceList& list, const FusedChoice& choice) { list.add(choice.fused); }
 
-// make_op_kind() and make_op_family() find these by their arguments, so no unnamed namespace holds them.
-/// Tuning moves nothing but these, and what follows from them.
+// make_op_kind() and make_op_family() find these by argument-dependent lookup, so they are not in an unnamed
+// namespace.
+/// Tuning changes only these fields and those that follow from them.
 static bool is_same(const GmasChoice& a, const GmasChoice& b) {
   return a.gather.tile == b.gather.tile && a.scatter.tile == b.scatter.tile &&
          a.gemm.algorithm == b.gemm.algorithm;

@@ -1,4 +1,4 @@
-// The Spec of the fused dataflow that is expected to be fastest.
+// Chooses the Spec of the fused dataflow that is expected to be fastest.
 #include "codegen/choose/ops/convolution_fused.h"
 
 #include <algorithm>
@@ -9,27 +9,27 @@
 namespace minuet {
 namespace {
 
-// Measured on an H200 in fp16 (`minuet-study specs`).
-constexpr i32 kTile = 16;               // columns of a product
-constexpr i32 kMostColumns = 96;        // of a block; 128 to 128 channels take a fifth less in two halves
-constexpr i32 kFewColumns = 32;         // of a block where there are few rows
-constexpr i32 kMostCachedColumns = 64;  // of which weights come from the cache, however few rows there are
-constexpr i64 kMostCachedBytes = 256 << 10;  // of a layer's weights, where many rows share them
-constexpr i32 kFewInputBytes = 64;           // of a row
-// Elements of 16 and of 32 bits that a step takes of each input row, in registers.
+// The limits were measured on an H200 in fp16 (`minuet-study specs`).
+constexpr i32 kTile = 16;                    // columns of a product
+constexpr i32 kMostColumns = 96;             // of a block; 128 output channels run faster in two halves
+constexpr i32 kFewColumns = 32;              // of a block, if there are few rows
+constexpr i32 kMostCachedColumns = 64;       // output channels whose weights are cached at any number of rows
+constexpr i64 kMostCachedBytes = 256 << 10;  // of a layer's weights, if many rows share them
+constexpr i32 kFewInputBytes = 64;           // of an input row
+// Most elements of an input row that a step holds in registers, for 16-bit and for 32-bit types.
 constexpr i32 kMostStep = 128, kMostWideStep = 32;
-constexpr i32 kMostRing = 72 << 10;  // bytes, of the 99 KB that a block may have everywhere
+constexpr i32 kMostRing = 72 << 10;  // bytes; a block may have 99 KB on every architecture
 constexpr i32 kMostStages = 6;
-constexpr i64 kEnoughBlocks = 400;  // that a large GPU is kept busy with
+constexpr i64 kEnoughBlocks = 400;  // blocks that keep a large GPU busy
 constexpr i64 kVeryFewRows = 1 << 10;
 constexpr i32 kMultiprocessors = 132;
-constexpr i64 kFewestBlocks = kMultiprocessors / 4;  // of warpgroups
-// From which more warps hide loads better than what each has under way itself.
+constexpr i64 kFewestBlocks = kMultiprocessors / 4;  // fewest blocks of warpgroups in a launch
+// From this number of rows on, more warps hide loads better than prefetching within a warp.
 constexpr i64 kManyRows = 3 << 15;
-constexpr i32 kFewOffsets = 8;    // whose products are over before loads are hidden behind them
-constexpr i32 kFewOutputs = 16;   // channels; more rows share what is read of the weights
-constexpr i32 kHeadOutputs = 32;  // channels, of which a head of one offset reads few weights
-constexpr i32 kFewSteps = 4;      // fewer are not shared
+constexpr i32 kFewOffsets = 8;    // the products of so few offsets end before they hide loads
+constexpr i32 kFewOutputs = 16;   // output channels; then more rows share the weights that are read
+constexpr i32 kHeadOutputs = 32;  // output channels of a head with one offset, which reads few weights
+constexpr i32 kFewSteps = 4;      // warps do not split fewer steps
 
 i32 round_up(i32 value, i32 unit) { return (value + unit - 1) / unit * unit; }
 
@@ -53,20 +53,21 @@ i32 choose_step(DType io, i32 in_channels, i32 volume) {
   return std::min(round_up(volume * fused_offset_depth(io, in_channels, 0), 2 * granule), most / 2);
 }
 
-/// Whole rounds, two at least.
+/// Returns a whole number of rounds of `split` stages, at least two rounds.
 i32 choose_stages(const FusedSpec& spec) {
   const i32 rounds = std::min(kMostRing / fused_stage_bytes(spec), kMostStages) / spec.split;
   return std::max(rounds, 2) * spec.split;
 }
 
-/// Of few channels, and with one step of input under way: as many warps as fit take turns.
+/// Returns true if as many warps as fit hide the loads by taking turns: they read weights through the cache
+/// and keep one step of input in flight.
 bool has_many_warps(const FusedSpec& spec) {
   return spec.weights == WeightRoad::Cached && spec.prefetch == 1 && dtype_bytes(spec.io) == 2 &&
          !folds_offsets(spec.io, spec.in_channels);
 }
 
-/// As many as may run at once, by what the compiler was seen to need beside sums and steps of input. A
-/// quarter of a multiprocessor has 512 registers a lane.
+/// Returns the number of blocks whose registers a multiprocessor holds. The registers besides sums and input
+/// steps were observed in compiled kernels. A quarter of a multiprocessor has 512 registers per lane.
 i32 choose_blocks(const FusedSpec& spec) {
   const i32 granules = spec.step / fused_granule(spec.io);
   const bool is_lean = dtype_bytes(spec.io) == 2 && spec.weights == WeightRoad::BulkCopy;
@@ -85,14 +86,15 @@ i32 choose_blocks(const FusedSpec& spec) {
   return blocks;
 }
 
-/// Registers of a thread of a warpgroup: sums, two steps of input, and all else, a wide residual among it.
+/// Returns the registers of a thread of a warpgroup: sums, two steps of input, a wide residual, and a fixed
+/// number for everything else.
 i32 warpgroup_registers(const FusedSpec& spec) {
   const i32 residual = spec.residual && spec.columns > 96 ? 8 : 0;
   return spec.columns / 2 + spec.step * dtype_bytes(spec.io) / 4 + residual + 32;
 }
 
-/// The level-1 cache has what shared memory leaves, and keeps some of rows that are read in parts from one
-/// part to the next, and of those that many blocks read.
+/// Returns the stages that fit into shared memory. Less shared memory is used if rows are read in parts or by
+/// many blocks, because the level-1 cache gets the rest and keeps some of these rows between reads.
 i32 choose_warpgroup_stages(const FusedSpec& spec) {
   constexpr i32 kWhole = 208 << 10, kOfParts = 164 << 10, kMost = 8;
   const i32 bytes = spec.in_channels > spec.step || spec.blocks > 4 ? kOfParts : kWhole;
@@ -115,19 +117,20 @@ void fit_stages_and_blocks(FusedSpec& spec) {
 
 namespace {
 
-/// Whether blocks of this size would leave a large GPU idle, and smaller ones are of use.
+/// Returns true if blocks of this size leave a large GPU idle, and smaller blocks would help.
 bool are_few(const FusedSpec& spec, i64 rows) {
   return spec.weights != WeightRoad::Cached && fused_blocks(spec, rows) < kEnoughBlocks;
 }
 
-/// Whether a query has one offset only, as in a transposed convolution whose stride covers its kernel.
+/// Returns true if each query has one offset only, as in a transposed convolution whose stride covers its
+/// kernel.
 bool has_one_offset(const ConvolutionProblem& problem) {
   bool covers = problem.kind == ConvolutionKind::Transposed;
   for (i32 a = 0; a < problem.ndim; ++a) covers = covers && problem.kernel_size[a] <= problem.stride[a];
   return covers || kernel_volume(problem) == 1;
 }
 
-/// Of 16 bits, with weights from the cache.
+/// Fits the Spec of a layer with few input channels, 16-bit types and weights read through the cache.
 void choose_few_channels(FusedSpec& spec, const ConvolutionProblem& problem, i64 rows) {
   const bool few_outputs = spec.out_channels <= kFewOutputs;
   // Neighbours of a coarser row have fewer rows in common.
@@ -151,8 +154,8 @@ bool has_few_inputs(const FusedSpec& spec) {
   return spec.in_channels * dtype_bytes(spec.io) <= kFewInputBytes;
 }
 
-/// Of 16 bits, where so many blocks share what the cache has: few channels that become many, and those of one
-/// step that a head makes few.
+/// Returns true if the weights are read through the cache, in 16 bits, because many blocks share them: for
+/// layers that turn few channels into many, and for heads with one step and few output channels.
 bool suits_cache(const FusedSpec& spec, i64 rows) {
   const i64 bytes = i64{2} * spec.volume * spec.in_channels * spec.out_channels;
   if (dtype_bytes(spec.io) != 2 || folds_offsets(spec.io, spec.in_channels) || bytes > kMostCachedBytes)
@@ -170,7 +173,7 @@ void choose_warps(FusedChoice& choice, llvm::StringRef arch, i64 rows) {
   spec.weights = capability(arch) >= 90 ? WeightRoad::BulkCopy : WeightRoad::AsyncCopy;
   spec.row_tiles = 2;
   spec.warps = 4;
-  // Steps of more than 64 bytes are long enough to hide the loads of the next behind the products of one.
+  // The products of a step of more than 64 bytes take long enough to hide the loads of the next step.
   const bool is_long = spec.step * element > 64;
   spec.prefetch = is_long ? 1 : 3;
   if (has_few_inputs(spec) && spec.out_channels <= kMostCachedColumns) {
@@ -185,7 +188,8 @@ void choose_warps(FusedChoice& choice, llvm::StringRef arch, i64 rows) {
   } else if (rows != 0 && are_few(spec, rows)) {
     spec.row_tiles = 1;
     spec.split = fused_steps(spec) < kFewSteps ? 1 : 2;
-    // Of many channels: more blocks of fewer columns, whose steps take as much of the ring.
+    // With many channels, more blocks of fewer columns are used, and their steps are longer to take as much
+    // of the ring.
     if (element == 2 && spec.in_channels > kMostStep && spec.columns > kFewColumns &&
         !has_one_offset(choice.problem) && fused_blocks(spec, rows) < kMultiprocessors) {
       spec.columns = equal_parts(spec.out_channels, kTile, kFewColumns);
@@ -208,9 +212,9 @@ bool suits_warpgroups(const FusedSpec& spec, llvm::StringRef arch, FusedMeans me
 
 namespace {
 
-/// Of few offsets a wave that is not full: more blocks, for each is mostly waiting. Where two warpgroups a
-/// block are more than one wave, those of several offsets run three to a multiprocessor; of one offset they
-/// are too short for it.
+/// Splits the work of few offsets into more blocks if they still run at once, because each block mostly waits
+/// for loads. If blocks of two warpgroups exceed one wave, kernels of several offsets run three blocks of one
+/// warpgroup on each multiprocessor; blocks of a single offset are too short for that.
 void choose_short_blocks(FusedSpec& spec, const ConvolutionProblem& problem, i64 rows) {
   FusedSpec shorter = spec;
   shorter.warps = 8;
@@ -222,7 +226,7 @@ void choose_short_blocks(FusedSpec& spec, const ConvolutionProblem& problem, i64
   }
 }
 
-/// Blocks that fill a multiprocessor's registers.
+/// Chooses blocks that fill a multiprocessor's registers.
 void choose_warpgroup_blocks(FusedSpec& spec, const ConvolutionProblem& problem, i64 rows) {
   constexpr i32 kWarpgroupColumns = 128;
   const i32 piece = 2 * fused_granule(spec.io);
@@ -247,7 +251,7 @@ void choose_warpgroup_blocks(FusedSpec& spec, const ConvolutionProblem& problem,
   }
   spec.stages = choose_warpgroup_stages(spec);
   const i64 blocks = fused_blocks(spec, rows);
-  // Of two or three waves of long blocks the last one is filled better by shorter ones.
+  // With two or three waves of long blocks, shorter blocks fill the last wave better.
   if (spec.warps == 12 && spec.in_channels >= 256 && blocks >= kMultiprocessors * 3 / 2 &&
       blocks < kMultiprocessors * 3) {
     FusedSpec shorter = spec;
@@ -257,8 +261,8 @@ void choose_warpgroup_blocks(FusedSpec& spec, const ConvolutionProblem& problem,
     };
     if (waves(shorter) * shorter.warps <= waves(spec) * spec.warps) spec = shorter;
   }
-  // Where a wave and a half would be needed, one of larger blocks that take shorter steps may do. But 512
-  // threads have too few registers for a residual.
+  // If one to one and a half waves are needed, one wave of larger blocks with shorter steps may suffice.
+  // Blocks of 512 threads have too few registers for a residual.
   if (spec.blocks > 1 || spec.residual || spec.volume <= kFewOffsets || blocks <= kMultiprocessors ||
       blocks >= kMultiprocessors * 3 / 2)
     return;
@@ -269,11 +273,12 @@ void choose_warpgroup_blocks(FusedSpec& spec, const ConvolutionProblem& problem,
   if (fused_blocks(larger, rows) <= kMultiprocessors) spec = larger;
 }
 
-/// Two blocks share rows where there is less than a wave and a half of them, or, where several run on a
-/// multiprocessor, three quarters of one: its last part would leave many idle; and four where two would fill
-/// less than half of one. Each has eight steps and a group of columns to finish at least; of few offsets
-/// four steps, where half as many blocks would be enough of them, and all run at once, two on each
-/// multiprocessor at most.
+/// Sets the number of blocks that share the same rows, so that fewer multiprocessors are idle. Two blocks
+/// share rows if there are fewer blocks than one and a half waves or, if several blocks run on a
+/// multiprocessor, three quarters of a wave. Four share rows if two would fill less than half of the
+/// multiprocessors. Each block must have at least eight steps and one group of columns to finish. With few
+/// offsets four steps suffice, if half as many blocks would already be kFewestBlocks and all run at once, at
+/// most two on each multiprocessor.
 void choose_cluster(FusedSpec& spec, const ConvolutionProblem& problem, i64 rows) {
   const i32 groups = fused_column_group(spec, spec.columns / fused_tile(spec) - 1).number + 1;
   const i64 alone = fused_blocks(spec, rows);
@@ -285,17 +290,18 @@ void choose_cluster(FusedSpec& spec, const ConvolutionProblem& problem, i64 rows
            !has_one_offset(problem);
   };
   const i64 wave = kMultiprocessors * std::clamp(spec.blocks, 2, 4);
-  // Where several blocks share registers, these do not hold masks of several words as well, or a residual.
+  // If several blocks share a multiprocessor, there are no registers left for masks of several words; if two
+  // do, there are none for a residual.
   const bool has_registers =
       spec.blocks == 1 || (mask_words(spec.volume) == 1 && !(spec.blocks == 2 && spec.residual));
-  // Of a wave that is nearly full a shortcut's blocks take the rest.
+  // A shortcut's blocks fill the rest of a nearly full wave, so the limit is lower with a shortcut.
   const bool has_parts = spec.in_channels > spec.step;
   const i64 most = !spec.shortcut ? wave * 3 / 4 : has_parts ? kMultiprocessors : kMultiprocessors * 3 / 4;
-  const bool is_full = spec.warps == 16 || spec.blocks == 3;  // as choose_warpgroup_blocks() has it
+  const bool is_full = spec.warps == 16 || spec.blocks == 3;  // chosen by choose_warpgroup_blocks()
   if (is_full || !has_registers || !fits(2) || fused_blocks(spec, rows) >= most) return;
   spec.cluster = 2;
-  // Who shares rows, and who has a shortcut, wants some more registers; without one the smallest blocks do
-  // without, where two run on each multiprocessor and more of them want the cache.
+  // Clusters and shortcuts need a few more registers, so one block fewer runs on a multiprocessor. The
+  // smallest blocks keep their number if they have no shortcut and at least two run on each multiprocessor.
   const bool has_enough =
       spec.blocks == 5 && !spec.shortcut && fused_blocks(spec, rows) >= 2 * kMultiprocessors;
   if (!has_enough && (spec.blocks == 5 || (spec.blocks == 2 && spec.shortcut))) {
@@ -303,8 +309,8 @@ void choose_cluster(FusedSpec& spec, const ConvolutionProblem& problem, i64 rows
     spec.stages = choose_warpgroup_stages(spec);
   }
   if (fits(4) && fused_blocks(spec, rows) < kMultiprocessors / 2) spec.cluster = 4;
-  // Where these leave some idle, smaller ones that still run at once; of the fewest, each waits for its
-  // loads.
+  // If these blocks leave multiprocessors idle, smaller blocks that still run at once are used. In clusters
+  // of four the blocks are so few that each waits for its loads, so they prefetch two steps.
   const i64 blocks = fused_blocks(spec, rows);
   if (spec.warps == 12 && blocks >= kFewestBlocks && blocks < kMultiprocessors * 4 / 5) {
     FusedSpec smaller = spec;
@@ -314,11 +320,11 @@ void choose_cluster(FusedSpec& spec, const ConvolutionProblem& problem, i64 rows
   }
 }
 
-/// Whether there is enough to do: smaller blocks take the rest.
+/// Returns false if there is too little work for warpgroups; the caller then chooses smaller blocks.
 bool choose_warpgroups(FusedChoice& choice, i64 rows) {
   FusedSpec& spec = choice.fused;
   choose_warpgroup_blocks(spec, choice.problem, rows);
-  // Of few steps the ring is not worth its filling, where blocks are few as well.
+  // Few steps do not pay for filling the ring if there are few blocks as well.
   if (rows != 0 && fused_steps(spec) < kFewSteps && fused_blocks(spec, rows) < kMultiprocessors / 2)
     return false;
   choose_cluster(spec, choice.problem, rows);
@@ -330,8 +336,8 @@ bool choose_warpgroups(FusedChoice& choice, i64 rows) {
   return true;
 }
 
-/// Whether the launch can compute a block's shortcut, too: it finds each query's own row in the middle of the
-/// kernel.
+/// Returns true if the launch can compute a residual block's shortcut too. The kernel must have a middle
+/// offset, which finds each query's own row.
 bool takes_shortcut(const ConvolutionProblem& problem, llvm::StringRef arch) {
   bool has_middle = problem.kind == ConvolutionKind::Submanifold;
   for (const i32 edge : problem.kernel_size) has_middle = has_middle && edge % 2 == 1;
@@ -339,7 +345,7 @@ bool takes_shortcut(const ConvolutionProblem& problem, llvm::StringRef arch) {
          !folds_offsets(problem.dtype, problem.in_channels);
 }
 
-/// What follows from the problem.
+/// Sets the fields that follow from the problem.
 FusedChoice begin_choice(const ConvolutionProblem& problem, llvm::StringRef arch, FusedMeans means) {
   FusedChoice choice;
   choice.problem = problem;
@@ -387,7 +393,7 @@ std::optional<FusedSpec> by_warpgroups(const ConvolutionProblem& problem, llvm::
   const bool folds = folds_offsets(problem.dtype, problem.in_channels);
   if (arch != "sm_90a" || dtype_bytes(problem.dtype) != 2 || folds) return std::nullopt;
   FusedChoice choice = begin_choice(problem, arch, {});
-  (void)choose_warpgroups(choice, rows);  // also where there is little to do
+  (void)choose_warpgroups(choice, rows);  // chosen even if there is little work
   return choice.fused;
 }
 

@@ -13,7 +13,7 @@ llvm::Error validate(const ConvolutionGradientProblem& problem) {
             "kernel map and multiply by offset");
 }
 
-// make_op_kind() finds these by their arguments, so no unnamed namespace holds them.
+// make_op_kind() finds these by argument-dependent lookup, so they are not in an unnamed namespace.
 static llvm::Expected<std::vector<Candidate>> candidates(const ConvolutionGradientProblem& problem,
                                                          const CandidateOptions&) {
   return validate(problem);

@@ -1,11 +1,11 @@
-// The gradients of a convolution. No kernel computes them yet, so validate() refuses each.
+// The gradients of a convolution. No kernel computes them yet, so validate() refuses every problem.
 #pragma once
 
 #include "codegen/choose/ops/convolution.h"
 
 namespace minuet {
 
-/// By what a loss is differentiated through a convolution.
+/// The operand with respect to which the loss is differentiated.
 enum class Gradient : i32 { Input, Weight };
 
 struct ConvolutionGradientProblem {

@@ -22,7 +22,8 @@ PoolChoice choose_pool(const PoolingProblem& problem) {
 
 void add_sources(SourceList& list, const PoolChoice& choice) { list.add(choice.pool); }
 
-// make_op_kind() and make_op_family() find these by their arguments, so no unnamed namespace holds them.
+// make_op_kind() and make_op_family() find these by argument-dependent lookup, so they are not in an unnamed
+// namespace.
 static llvm::Expected<std::vector<Candidate>> candidates(const PoolingProblem& problem,
                                                          const CandidateOptions& options) {
   const PoolChoice choice = choose_pool(problem);

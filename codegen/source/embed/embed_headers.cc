@@ -1,11 +1,11 @@
-// Build tool: packs headers for NVRTC into one zstd frame, byte for byte (R3), and writes what keys need of
-// them (keys.cc): of ours a row each, of the toolkit's one digest.
+// Build tool that packs headers for NVRTC, byte for byte, into one zstd frame. It also writes what keys.cc
+// needs: a row for each of our headers, and one digest for the toolkit's.
 //
-// embed_headers BLOB INDEX DEPFILE kernels ROOT: the headers of kernels.inc, and what they include;
-// embed_headers BLOB INDEX DEPFILE toolkit CCCL CUDA HEADER...: the given headers, and what they include.
+// embed_headers BLOB INDEX DEPFILE kernels ROOT: packs the headers of kernels.inc and their includes.
+// embed_headers BLOB INDEX DEPFILE toolkit CCCL CUDA HEADER...: packs the given headers and their includes.
 //
-// The include lines are followed as text, whatever #if stands around them: a few headers too many
-// cost nothing, and the same set is right for every architecture.
+// Include lines are followed as text without regard to #if: a few headers too many cost nothing, and the same
+// set serves every architecture.
 #include <cstdint>
 #include <cstdio>
 #include <fstream>
@@ -44,7 +44,7 @@ class Packer {
  public:
   explicit Packer(std::vector<std::string> folders) : folders_(std::move(folders)) {}
 
-  /// Adds `name` and what it includes; false where it is in none of the folders.
+  /// Adds `name` and the headers that it includes. Returns false if it is in none of the folders.
   bool add(const std::string& name) {
     if (headers_.count(name) != 0) return true;
     for (const std::string& folder : folders_) {

@@ -1,7 +1,7 @@
 // The packed form of embedded headers, shared by the build tool and the library.
 //
-// Blob: raw size (u64), one zstd frame. Raw: per header the lengths of name and text (u64 each), the name,
-// the text, a NUL each (NVRTC wants C strings).
+// A blob is the raw size (u64) and one zstd frame. The raw bytes have for each header the lengths of name and
+// text (u64 each), the name and the text, each followed by a NUL, because NVRTC requires C strings.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace minuet {
 constexpr std::size_t kBlobPrefixSize = sizeof(std::uint64_t);
 
 struct Header {
-  llvm::StringRef name;  // as it is included; both NUL-terminated
+  llvm::StringRef name;  // as written in an include; both are NUL-terminated
   llvm::StringRef text;
 };
 
@@ -27,7 +27,7 @@ inline void append_header(std::string& raw, llvm::StringRef name, llvm::StringRe
   raw.append(text.data(), text.size()).push_back('\0');
 }
 
-/// Views into `raw`, which append_header wrote.
+/// Returns views into `raw`, which append_header() wrote.
 inline std::vector<Header> split_headers(llvm::StringRef raw) {
   std::vector<Header> headers;
   std::uint64_t sizes[2];
@@ -40,7 +40,7 @@ inline std::vector<Header> split_headers(llvm::StringRef raw) {
   return headers;
 }
 
-/// What stands between <> or "" in the #include lines of `text`, whatever #if is around them.
+/// Returns the names between <> or "" in the #include lines of `text`. Ignores #if.
 inline std::vector<std::string> included_names(llvm::StringRef text) {
   std::vector<std::string> names;
   while (!text.empty()) {

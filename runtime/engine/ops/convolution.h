@@ -1,4 +1,4 @@
-// What a convolution's dataflows take of an execution.
+// Requests and parameters of convolutions, for each dataflow.
 #pragma once
 
 #include "codegen/choose/ops/convolution.h"
@@ -14,23 +14,23 @@ struct GmasTables {
   GroupTables groups;           // device copies of the host's grouping
 };
 
-/// What gather-GEMM-scatter takes beside a map's rows.
+/// The request of gather-GEMM-scatter.
 struct GmasRequest : OpRequest {
   const GmasTables* tables = nullptr;
-  bool fills_tables = false;  // prepare fills them, for all ops that read them; the map has positions then
+  bool fills_tables = false;  // prepare fills them, for all ops that read them; the map must have positions
   const GroupPlan* groups = nullptr;
-  const GemmSlices* slices = nullptr;  // of groups; the buffers hold the largest
+  const GemmSlices* slices = nullptr;  // of `groups`; the buffers fit the largest slice
   void* gather_buffer = nullptr;       // [rows of a slice, in_channels]
   float* gemm_buffer = nullptr;        // [rows of a slice, out_channels] partial sums
-  float* sums = nullptr;               // [output_rows, out_channels], where needs_sums says so
+  float* sums = nullptr;               // [output_rows, out_channels]; used only if needs_sums()
 };
 
-/// One convolution's parameters on a device, in the order of parameter_images().
+/// Parameters of one convolution on a device, in the order of parameter_images().
 struct ConvolutionWeights {
-  const void* weight = nullptr;  // in the choice's image
-  const float* scale = nullptr;  // [out_channels], or null where the problem has none
+  const void* weight = nullptr;  // in the image that the choice reads
+  const float* scale = nullptr;  // [out_channels], or null if the problem has none
   const float* shift = nullptr;
-  // The parameters of a shortcut, where the choice's kernel computes one too.
+  // Parameters of the shortcut convolution, if the choice's kernel computes one too.
   const void* shortcut_weight = nullptr;
   const float* shortcut_scale = nullptr;
   const float* shortcut_shift = nullptr;

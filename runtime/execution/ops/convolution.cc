@@ -8,14 +8,14 @@
 namespace minuet {
 namespace {
 
-/// A map's pairs in groups, and where each pair lies in the buffers. Of one execution, or shared by all on
-/// the map's queue.
+/// The grouped pairs of a map, and the buffer row of each pair. Either owned by one execution, or shared by
+/// all executions on the map's queue.
 struct GmasView final : KeptView {
-  bool is_made = false;  // of a shared view: its tables are, or will be, by what is enqueued
+  bool is_made = false;  // only for a shared view: true once the work that fills its tables is enqueued
   i32 direct_offset = -1;
   GroupingChoice grouping;
   GroupPlan groups;
-  // The tables of a shared view, as in GmasTables; an execution's own tables lie in its arena.
+  // The tables of a shared view, as in GmasTables. An execution's own tables are in its arena.
   i32 *source_table = nullptr, *query_table = nullptr;
   DeviceMemory memory;
 };
@@ -39,15 +39,15 @@ class GmasWork final : public OpWork {
  private:
   struct Map {
     bool used = false;
-    bool is_identity = false;  // so that NetworkMaps::identity() is both of its tables
+    bool is_identity = false;  // NetworkMaps::identity() serves as both of its tables
     MapView view;
     Coords queries;
-    bool finds_positions = false;  // which a cloud's maps lack
+    bool finds_positions = false;  // true if this prepare must compute positions
     std::shared_ptr<GmasView> own;
-    std::shared_ptr<const GmasView> shown;  // the own one, or one of the owner's
-    std::shared_ptr<GmasView> unfilled;     // the same, where this prepare makes it
+    std::shared_ptr<const GmasView> shown;  // `own`, or a view that the caller's map keeps
+    std::shared_ptr<GmasView> unfilled;     // the same view, if this prepare must fill it
     const KernelMap* owner = nullptr;
-    i32 filler = -1;  // the layer whose prepare fills the tables for all
+    i32 filler = -1;  // the layer whose prepare fills the tables for all layers
     GmasTables tables;
     i64 table_offset = 0;  // of its group tables, in words
 
@@ -72,7 +72,7 @@ class GmasWork final : public OpWork {
   const i64 wanted_scratch_bytes_;
   i64 scratch_bytes_ = 0;
   std::vector<Map> maps_;
-  std::vector<Layer> layers_;       // in use
+  std::vector<Layer> layers_;       // layers in use
   std::vector<GemmSlices> slices_;  // by layer of the program
   i64 table_words_ = 0;
   i32 *tables_ = nullptr, *host_tables_ = nullptr;  // group tables of all maps
@@ -87,7 +87,7 @@ GmasWork::GmasWork(const OpWorkContext& context)
       engine_(context.engine),
       wanted_scratch_bytes_(context.scratch_bytes),
       slices_(context.program.layers.size()) {
-  // Places in the tables: the same for every cloud.
+  // Offsets in the tables do not depend on the cloud.
   for (const MapSpec& spec : program_.maps) {
     Map map;
     map.own = std::make_shared<GmasView>();
@@ -107,7 +107,7 @@ llvm::Error GmasWork::allocate_host() {
 void GmasWork::place_fixed(Placement& parts) { tables_ = parts.take<i32>(table_words_); }
 
 void GmasWork::begin(i64 most_rows) {
-  // What the buffers may take grows with the cloud, so that there are never many slices.
+  // The buffer limit grows with the cloud, so that the number of slices stays small.
   constexpr i64 kLeastScratchBytes = i64{64} << 20, kScratchBytesPerRow = 4096;
   scratch_bytes_ = wanted_scratch_bytes_ != 0 ? wanted_scratch_bytes_
                                               : std::max(kLeastScratchBytes, most_rows * kScratchBytesPerRow);
@@ -137,8 +137,7 @@ llvm::Error GmasWork::add_map(const OpUse& use) {
   return group_gemms(counts, map.view.geometry.volume, direct, grouping_, map.unfilled->groups);
 }
 
-/// The map's view that others on the queue have filled or will fill, or one to be filled: of the map, or the
-/// own.
+/// Chooses the map's view: one that the caller's map keeps, or a new one that this prepare fills.
 llvm::Error GmasWork::choose_view(Map& map, i32 direct) {
   map.unfilled = map.own;
   if (map.owner) {
@@ -165,7 +164,7 @@ llvm::Error GmasWork::choose_view(Map& map, i32 direct) {
   return llvm::Error::success();
 }
 
-/// Groups are taken to be padded as much as they may be.
+/// Assumes that groups have as much padding as the threshold allows.
 void GmasWork::bound_map(i32 number, i64 rows, double neighbours) {
   Map& map = maps_[number];
   map.used = true;
@@ -213,7 +212,7 @@ void GmasWork::place_workspace(Placement& parts) {
   }
 }
 
-/// Rows of the layer's buffers.
+/// Returns the number of buffer rows of a layer.
 i64 GmasWork::slice_rows_of(i32 layer) const {
   const ConvolutionProblem& problem = *convolution_of(program_.layers[layer]);
   const i64 row_bytes =

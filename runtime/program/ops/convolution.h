@@ -1,4 +1,4 @@
-// A program's convolutions, for what only convolutions have: weights, and dataflows to choose from.
+// Access to what only the convolutions of a program have: weights and dataflows.
 #pragma once
 
 #include "codegen/choose/ops/convolution.h"
@@ -6,16 +6,16 @@
 
 namespace minuet {
 
-/// Null where the layer is another op.
+/// Returns null if the layer is another op.
 inline const ConvolutionProblem* convolution_of(const ProgramLayer& layer) {
   return layer.problem.get_if<ConvolutionProblem>();
 }
 
-/// The program with every convolution asking for `dataflow`; none: each for the one that is expected to be
-/// fastest.
+/// Returns the program with `dataflow` as the dataflow of every convolution; with none, each convolution uses
+/// the dataflow that is expected to be fastest.
 Program with_dataflow(Program program, std::optional<Dataflow> dataflow);
 
-/// What the first convolution asks for, as all of a network do.
+/// Returns the dataflow that the first convolution requires; all convolutions of a network require the same.
 std::optional<Dataflow> wanted_dataflow(const Program& program);
 
 }  // namespace minuet

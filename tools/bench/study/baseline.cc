@@ -21,11 +21,11 @@ using study::HashTable;
 using study::InsertParams;
 using study::QueryParams;
 
-constexpr int64_t kBias = 1 << 15;    // coordinates of -2^15 and up
-constexpr int64_t kRoom = 1 << 10;    // that no offset leaves
-constexpr int64_t kFewItems = 16384;  // that one thread does before others have started
+constexpr int64_t kBias = 1 << 15;    // makes coordinates from -2^15 on unsigned
+constexpr int64_t kRoom = 1 << 10;    // margin of the key range, larger than any offset
+constexpr int64_t kFewItems = 16384;  // items below which starting another thread does not pay
 
-/// `count` items on all cores.
+/// Splits `count` items among the CPU's cores, calls `work` for each part, and waits for all.
 void on_all_cores(int64_t count, const std::function<void(int64_t first, int64_t end)>& work) {
   const int64_t cores = cpu_count();
   const int64_t threads = std::clamp<int64_t>(count / kFewItems, 1, cores);
@@ -41,7 +41,7 @@ HashTable table_of(const BaselineLevel& level) {
           static_cast<u32*>(level.claims.get()), static_cast<u32>(level.slots - 1)};
 }
 
-/// Beside the library, which this program has loaded.
+/// Returns the path of minuet-compile beside the loaded libminuet, or "" if the library's path is unknown.
 std::string helper_program() {
   Dl_info library = {};
   if (dladdr(reinterpret_cast<void*>(&minuet_version), &library) == 0 || !library.dli_fname) return "";
@@ -118,7 +118,7 @@ llvm::Expected<BaselineMap> Baseline::make_map(const std::array<int32_t, 3>& ker
   for (int64_t x = least(0); x <= greatest(0); ++x) {
     for (int64_t y = least(1); y <= greatest(1); ++y) {
       for (int64_t z = least(2); z <= greatest(2); ++z) {
-        // Fields do not overflow, so that what an offset takes from one field is a borrow of the whole.
+        // Fields of a key plus an offset never overflow, so adding to the whole key adds to each field.
         deltas.push_back(
             static_cast<u64>(x * steps[0] * (int64_t{1} << 32) + y * steps[1] * (1 << 16) + z * steps[2]));
       }

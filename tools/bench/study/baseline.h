@@ -1,5 +1,5 @@
-// The Map step that the paper compares with, written for the studies: a hash table, and a binary search of
-// sorted keys that is not double-traversed. On the CPU device its loops run on all cores.
+// The Map step that the paper compares with: a hash table, and a plain binary search of sorted keys. It is
+// written for the studies only. On the CPU device its loops run on all cores.
 #pragma once
 
 #include <memory>
@@ -11,35 +11,37 @@
 
 namespace minuet::tool {
 
-/// The coordinates of one level, as keys in the caller's order and in ascending order, and room for a table.
+/// The coordinates of one level as keys, in the caller's order and in ascending order, and memory for a hash
+/// table.
 struct BaselineLevel {
   DeviceBuffer keys, sorted, table_keys, table_rows, claims;
   int64_t count = 0, slots = 0;
 };
 
-/// Room for the answers of one map.
+/// The key differences of one kernel map's offsets, and memory for the map and its numbers of pairs.
 struct BaselineMap {
   DeviceBuffer deltas, map, counts;
   int32_t volume = 0;
-  size_t sources = 0, queries = 0;  ///< levels
+  size_t sources = 0, queries = 0;  ///< indices of the two levels
 };
 
 class Baseline {
  public:
   static llvm::Expected<std::unique_ptr<Baseline>> create(const StudyBench& bench);
 
-  /// int32 [count, 4]. An error where a coordinate does not fit a key's 16 bits.
+  /// `coordinates` is [count, 4]. Fails if a coordinate does not fit the 16 bits that a key has for it.
   llvm::Expected<BaselineLevel> make_level(const std::vector<int32_t>& coordinates) const;
-  /// `steps`: of an offset of 1 on each axis, in voxels.
+  /// `steps` is the distance in voxels, on each axis, that an offset of 1 stands for.
   llvm::Expected<BaselineMap> make_map(const std::array<int32_t, 3>& kernel_size,
                                        const std::array<int32_t, 3>& steps, int64_t queries) const;
 
-  /// Enqueued on the default stream; the CPU is done when they return.
+  /// Fills the level's hash table. On a GPU, build() and query() enqueue work on the default stream; on the
+  /// CPU the work is done when they return.
   llvm::Error build(const BaselineLevel& level) const;
-  /// By the hash table, or by plain binary search of the sorted keys.
+  /// Fills the kernel map by lookups in the hash table or by plain binary search of the sorted keys.
   llvm::Error query(const BaselineMap& map, const BaselineLevel& sources, const BaselineLevel& queries,
                     bool by_hash) const;
-  /// Pairs that the last query found.
+  /// Waits for the device and returns the number of pairs that the last query found.
   llvm::Expected<int64_t> pairs(const BaselineMap& map) const;
 
  private:

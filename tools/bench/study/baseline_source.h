@@ -1,4 +1,4 @@
-// The kernels of the studies' baseline, as NVRTC gets them.
+// The source of the baseline's kernels, in the form that NVRTC compiles.
 #pragma once
 
 #include <string>
@@ -7,7 +7,8 @@
 
 namespace minuet::tool {
 
-/// insert_keys<256>, query_keys<true> (by hash) or query_keys<false> (in sorted keys).
+/// Returns the source that instantiates `name`: insert_keys<256>, query_keys<true> (by hash) or
+/// query_keys<false> (in sorted keys).
 KernelSource baseline_kernel(const std::string& name);
 
 }  // namespace minuet::tool

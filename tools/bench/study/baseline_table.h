@@ -1,5 +1,5 @@
-// The hash table that the studies compare with: open addressing, linear probing, half full. For GPUs it goes
-// to NVRTC in front of baseline_kernels.inc; the CPU's loops are in baseline.cc.
+// The hash table that the studies compare with: open addressing, linear probing, at most half full. For GPUs,
+// CMake puts this file in front of baseline_kernels.inc; the CPU's loops are in baseline.cc.
 #pragma once
 
 #include "kernels_templates/shared/macros.h"
@@ -8,21 +8,22 @@ namespace minuet::study {
 
 constexpr u64 kEmptyKey = ~u64{0};
 
-/// A table of `mask` + 1 slots, a power of two. Keys are unique, so a slot is taken by who counts it first.
+/// A table of `mask` + 1 slots, which is a power of two. Keys are unique, so a slot belongs to the thread
+/// that increments its claim first.
 struct HashTable {
-  u64* keys;  // kEmptyKey where there is none
+  u64* keys;  // kEmptyKey in a free slot
   i32* rows;
-  u32* claims;  // 0 where the slot is free
+  u32* claims;  // 0 for a free slot
   u32 mask;
 };
 
-MINUET_HD u32 first_slot(u64 key, u32 mask) {  // SplitMix64's last steps
+MINUET_HD u32 first_slot(u64 key, u32 mask) {  // the finalizer of SplitMix64
   key = (key ^ (key >> 30)) * 0xbf58476d1ce4e5b9u;
   key = (key ^ (key >> 27)) * 0x94d049bb133111ebu;
   return static_cast<u32>(key ^ (key >> 31)) & mask;
 }
 
-/// `claim`: adds 1 to the number at an address at once, and gives what was there.
+/// `claim` atomically increments the number at an address and returns the old value.
 template <class Claim>
 MINUET_HD void insert_key(const HashTable& table, u64 key, i32 row, const Claim& claim) {
   u32 slot = first_slot(key, table.mask);
@@ -31,7 +32,7 @@ MINUET_HD void insert_key(const HashTable& table, u64 key, i32 row, const Claim&
   table.rows[slot] = row;
 }
 
-/// The row of a key, or -1.
+/// Returns the row of a key, or -1.
 MINUET_HD i32 find_in_table(const HashTable& table, u64 key) {
   for (u32 slot = first_slot(key, table.mask);; slot = (slot + 1) & table.mask) {
     const u64 found = table.keys[slot];
@@ -40,7 +41,7 @@ MINUET_HD i32 find_in_table(const HashTable& table, u64 key) {
   }
 }
 
-/// The row of a key among ascending ones, or -1: plain binary search.
+/// Returns the row of a key among ascending keys, or -1, by plain binary search.
 MINUET_HD i32 find_sorted(const u64* keys, i32 count, u64 key) {
   i32 first = 0;
   for (i32 left = count; left > 0;) {
@@ -59,15 +60,15 @@ struct InsertParams {
 };
 
 struct QueryParams {
-  HashTable table;     // by hash
-  const u64* sources;  // by binary search: ascending
+  HashTable table;     // read by query_keys<true>
+  const u64* sources;  // read by query_keys<false>; ascending
   i32 source_count;
   const u64* queries;
   i32 query_count;
-  const u64* deltas;  // [volume] what an offset adds to a key
+  const u64* deltas;  // [volume]: the number that an offset adds to a key
   i32 volume;
-  i32* map;     // [volume][queries] the source row, or -1
-  u32* counts;  // [volume] pairs, added to
+  i32* map;     // [volume][query_count]: the source row, or -1
+  u32* counts;  // [volume]: numbers of pairs are added to it
 };
 
 }  // namespace minuet::study

@@ -20,7 +20,7 @@
 namespace minuet::tool {
 namespace {
 
-/// What tests run with, in milliseconds instead of seconds.
+/// Returns narrow channel widths, with which the tests take milliseconds instead of seconds.
 std::vector<int32_t> narrow_widths(const std::string& network) {
   if (network == "minkunet42") return {4, 4, 8, 8, 8, 8, 8, 4, 4};
   return {4, 8, 8, 8};
@@ -28,7 +28,8 @@ std::vector<int32_t> narrow_widths(const std::string& network) {
 
 bool is_description(const std::string& network) { return network.front() == '{'; }
 
-/// The cloud with as many features as the network takes: its own, or numbers about 0.
+/// Returns the cloud with the number of channels that the network takes. If it differs from the cloud's own,
+/// the features are random numbers from -1 to 1.
 VoxelCloud with_channels(const VoxelCloud& cloud, int32_t channels) {
   if (cloud.channels == channels) return cloud;
   VoxelCloud other;
@@ -50,11 +51,12 @@ VoxelCloud cloud_of(std::vector<int32_t> coordinates) {
   return features_from_centres(drawn, cubic(0.1));
 }
 
-/// A configuration that is chosen whatever the default is: both are said to have been measured.
+/// Returns a tuning entry that makes the library choose `config`: it claims that `config` was measured to be
+/// faster than the default.
 TuningEntry forced_entry(const TuningEnvironment& environment, const TuningBucket& bucket,
                          const TuningConfig& config) {
   TuningConfig other = config;
-  for (auto& [name, value] : other) value = 1;  // in the default's place: never chosen
+  for (auto& [name, value] : other) value = 1;  // stands for the default and is never chosen
   TuningMeasurement chosen, fallback;
   chosen.config = config;
   chosen.median_ns = chosen.least_ns = 1;
@@ -237,7 +239,7 @@ StudyCloud StudyBench::shell_cloud(int32_t resolution) const {
 
 namespace {
 
-/// One network on one device, ready to be timed.
+/// One network on one device with its inputs, ready to be timed.
 struct Ready {
   PlanHandle plan;
   minuet_plan_info info = {};
@@ -334,7 +336,8 @@ llvm::Expected<NetworkSamples> StudyBench::time_network(const NetworkCase& netwo
   MINUET_TRY(upload_case(*this, network, cloud, ready));
   minuet_execution* const execution = ready.execution.get();
   const size_t runs = ready.inputs.size() * static_cast<size_t>(repeats());
-  // A GPU's clocks need a moment to rise; every variant's memory has to be there.
+  // A GPU needs several runs until its clock frequencies have risen, and each variant must have run once so
+  // that no timed run allocates memory.
   const size_t warm_up = ready.inputs.size() * (session_.facts.is_cpu() || size_ == StudySize::Tiny ? 1 : 4);
   NetworkSamples samples;
   for (size_t i = 0; i < warm_up; ++i) MINUET_TRY(infer_variant(*this, ready, i));
@@ -346,9 +349,10 @@ llvm::Expected<NetworkSamples> StudyBench::time_network(const NetworkCase& netwo
   }
   MINUET_TRY(check(minuet_execution_query_counters(execution, &samples.counters)));
   MINUET_TRY(check(minuet_execution_set_profiling(execution, 1)));
-  MINUET_TRY(infer_variant(*this, ready, 0));  // the events are made in the first profiled run
+  MINUET_TRY(infer_variant(*this, ready, 0));  // creates the events, which happens in the first profiled run
   for (size_t i = 0; i < runs; ++i) {
-    // From the last variant to the first: shapes are those of the first then, as the cloud is called.
+    // Ends with the first variant, so that levels and layers report the shapes of the variant that names the
+    // cloud.
     MINUET_TRY(infer_variant(*this, ready, runs - 1 - i));
     MINUET_TRY(take_stages(ready, samples));
   }

@@ -1,4 +1,5 @@
-// What all studies measure with: a device, clouds, and networks whose kernels and grouping may be forced.
+// The measuring tools of all studies: a device, clouds, and networks whose kernels and grouping can be
+// forced.
 #pragma once
 
 #include <memory>
@@ -13,55 +14,58 @@
 
 namespace minuet::tool {
 
-/// How much is measured: what the tests run, what a CPU does in a minute or two, what the paper has.
+/// How much is measured. Tiny is for the tests, Small takes a CPU a minute or two, Full measures as the paper
+/// does.
 enum class StudySize { Tiny, Small, Full };
 
-/// The values of the flags.
+/// The values of the command-line flags.
 struct StudyOptions {
-  std::vector<std::string> names;  ///< "all": every one
+  std::vector<std::string> names;  ///< names of studies, or "all"
   std::string output;              ///< a folder
-  std::string size;                ///< tiny, small or full; empty: by the device
+  std::string size;                ///< tiny, small or full; empty: full on a GPU, small on the CPU
   std::string dtype, cache, data, commit;
   DeviceChoice device;
 };
 
-/// A scene, as a few clouds that are turned otherwise, or drawn by another seed.
+/// A scene as a few variants, which differ by a rotation about z or by the seed of random voxels.
 struct StudyCloud {
   std::string name;
   std::vector<VoxelCloud> variants;
   int64_t voxels() const { return variants.front().count(); }
 };
 
-/// A network, and how it runs.
+/// A network and the dtype, dataflow and map method to run it with.
 struct NetworkCase {
   std::string network = "minkunet42";  ///< a shipped name, or a description as JSON
   minuet_dtype dtype = MINUET_F16;
   minuet_dataflow dataflow = MINUET_DATAFLOW_AUTO;
   minuet_map_method maps = MINUET_MAPS_AUTO;
 };
-/// The paper's road: sorted keys, double-traversed search, gather-GEMM-scatter.
+/// Returns the paper's method: sorted keys, double-traversed search and gather-GEMM-scatter.
 NetworkCase paper_case(const std::string& network, minuet_dtype dtype);
-/// One submanifold layer of kernel 3.
+/// Returns the JSON description of a network with one submanifold layer of kernel size 3.
 std::string one_layer(int32_t in_channels, int32_t out_channels);
 
 struct LayerSamples {
-  minuet_layer_info info;  ///< `name` and `kernel` are null: their owner is gone
+  minuet_layer_info
+      info;  ///< its `name` and `kernel` are null, because the execution that owned them is destroyed
   std::string name, kernel;
   std::vector<double> gather, gemm, scatter;  ///< ms
   int64_t volume() const;
 };
 
-/// Milliseconds, one number a run: by the host's clock without profiling, stages and layers with it.
+/// Milliseconds, one number for each run. `wall` is by the host's clock without profiling; stages and layers
+/// come from profiled runs.
 struct NetworkSamples {
   std::vector<double> wall, sort, map, gather, gemm, scatter, other,
       gmas,      ///< gather, GEMM and scatter
       sort_map;  ///< sort and map
   std::vector<LayerSamples> layers;
   std::vector<minuet_level_info> levels;
-  minuet_execution_counters counters = MINUET_EXECUTION_COUNTERS_INIT;  ///< of one inference
+  minuet_execution_counters counters = MINUET_EXECUTION_COUNTERS_INIT;  ///< counters of one inference
 };
 
-/// A temporary folder for tuning results, gone with its owner.
+/// A temporary folder for tuning results. The destructor removes it.
 class StudyFolder {
  public:
   static llvm::Expected<StudyFolder> create();
@@ -83,38 +87,41 @@ class StudyBench {
   const DeviceFacts& facts() const { return session_.facts; }
   StudySize size() const { return size_; }
   minuet_dtype dtype() const { return dtype_; }
-  /// "its L2 cache has 50 MB, that of the paper's RTX 3090 6 MB"; of a GPU.
+  /// Returns, for a GPU, a text such as "its L2 cache has 50 MB, that of the paper's RTX 3090 6 MB".
   std::string cache_text() const;
-  /// One value for each size.
+  /// Returns the value for the size of this run.
   template <class T>
   T by_size(T tiny, T small, T full) const {
     return size_ == StudySize::Tiny ? tiny : size_ == StudySize::Small ? small : full;
   }
-  /// Timed runs of each variant.
+  /// Returns the number of timed runs of each variant.
   int repeats() const { return by_size(3, 3, 8); }
 
-  /// The scenes: the real ones that there are and the generated ones, or small generated ones.
+  /// Returns the scenes: at full size all available real ones and the generated ones, else small generated
+  /// ones.
   llvm::Expected<const std::vector<StudyCloud>*> clouds();
-  /// The scenes of these names; the first of all where there is none of them.
+  /// Returns the scenes with these names, or the first scene if there is none of them.
   llvm::Expected<std::vector<const StudyCloud*>> clouds_named(const std::vector<std::string>& names);
-  /// Uniform in a cube; `extent` voxels an edge.
+  /// Returns random voxels, uniform in a cube with edges of `extent` voxels.
   StudyCloud random_cloud(int64_t voxels, int32_t extent) const;
-  /// Of a sphere in a cube of `resolution` voxels an edge (make_shell): one variant, for it may be large.
+  /// Returns a spherical shell in a cube with edges of `resolution` voxels (make_shell). It has one variant
+  /// only, because it may be large.
   StudyCloud shell_cloud(int32_t resolution) const;
 
-  /// Networks from here on are made by these configurations, and else by default.
+  /// Makes networks that are created from now on use these configurations, and the defaults for everything
+  /// else.
   llvm::Error force(const TuningConfigs& configs);
 
-  /// By what force() or tuning results say; neither compiled nor loaded.
+  /// Creates a plan that follows force() or loaded tuning results. It is neither compiled nor loaded.
   llvm::Expected<PlanHandle> create_plan(const NetworkCase& network) const;
   llvm::Expected<NetworkSamples> time_network(const NetworkCase& network, const StudyCloud& cloud);
 
-  /// What is shown while it is waited for, from begin() to end().
+  /// Shows a progress bar from begin() to end().
   void begin(const std::string& what) { progress_.emplace(what); }
   void step(int64_t done, int64_t total) { progress_->step(done, total); }
   void end() { progress_.reset(); }
 
-  /// What says where a result comes from: device, arch, driver, toolkit, version, dtype, commit.
+  /// Returns the origin of a result: device, arch, driver, toolkit, version, dtype and commit.
   llvm::json::Object machine() const;
 
  private:
@@ -130,7 +137,7 @@ class StudyBench {
   std::optional<Progress> progress_;
 };
 
-/// Steps of a study that take about as long each, for who waits.
+/// Counts the steps of a study for the progress bar. The steps should take about equally long.
 class StudySteps {
  public:
   StudySteps(StudyBench& bench, size_t total) : bench_(bench), total_(static_cast<int64_t>(total)) {

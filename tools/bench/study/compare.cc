@@ -10,10 +10,10 @@
 namespace minuet::tool {
 namespace {
 
-constexpr int kFixedTile = 4;  // of prior engines, as the paper says
+constexpr int kFixedTile = 4;  // the tile of prior engines according to the paper
 constexpr int64_t kLargestKernel = 27;
 
-/// Why fewer gains than the paper's are to be expected, as far as it can be told from here.
+/// Returns the reasons why gains may be smaller than the paper's on this device.
 std::string smaller_gain(const StudyBench& bench) {
   return bench.facts().is_cpu() ? "a CPU has no tiles and no launches to save, so that grouped GEMMs add "
                                   "nothing but padding, and a table of this size stays in its caches"
@@ -105,7 +105,8 @@ llvm::Error study_density(StudyBench& bench, StudyDocument& document) {
   MINUET_ASSIGN(const std::unique_ptr<Baseline> baseline, Baseline::create(bench));
   const std::vector<int64_t> counts = bench.by_size(std::vector<int64_t>{200, 600}, {500, 1500, 5000},
                                                     {10000, 30000, 100000, 300000, 1000000});
-  const int32_t edge = bench.by_size(34, 68, 400);  // as dense at the most voxels as the paper's
+  const int32_t edge =
+      bench.by_size(34, 68, 400);  // the largest count is as dense as the paper's densest cloud
   StudyPlot time("MinkUNet42: Map, gather, GEMM and scatter", "line", axis("voxels", true), axis("ms", true));
   StudyPlot gain("Speedup", "line", axis("voxels", true), axis("times"));
   std::vector<double> speedups;
@@ -217,7 +218,7 @@ std::vector<Widths> common_widths(const StudyBench& bench) {
       {{4, 16}, {16, 16}, {16, 32}, {32, 32}, {32, 64}, {64, 64}, {96, 96}, {128, 128}, {256, 256}});
 }
 
-/// Layer by layer, averaged over the scenes.
+/// Compares single layers of common widths, averaged over the scenes.
 llvm::Error compare_layers(StudyBench& bench, StudyDocument& document, bool with_map, std::string paper) {
   document.note(baseline_note(bench));
   document.note("One submanifold layer of kernel 3; geometric means over the scenes.");

@@ -1,4 +1,4 @@
-// The fused dataflow beside gather-GEMM-scatter, layer by layer.
+// Compares the fused dataflow with gather-GEMM-scatter, layer by layer.
 #include <algorithm>
 
 #include "codegen/base/number_text.h"
@@ -13,7 +13,8 @@ double layer_ms(const LayerSamples& layer) {
   return median(layer.gather) + median(layer.gemm) + median(layer.scatter);
 }
 
-/// Of the first: where a kernel computed the shortcut behind its layer too, both are one layer in all.
+/// If a kernel in the first samples computed the shortcut that follows its layer too, merges layer and
+/// shortcut into one layer in all samples.
 void merge_shortcuts(llvm::ArrayRef<NetworkSamples*> all) {
   std::vector<LayerSamples>& layers = all.front()->layers;
   for (size_t i = layers.size(); i-- > 1;) {

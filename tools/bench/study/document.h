@@ -1,4 +1,5 @@
-// What a study says: plots with medians and spread, tables, and what the paper says beside what was measured.
+// The result of a study: plots with medians and spread, tables, and the paper's claims beside what was
+// measured.
 #pragma once
 
 #include <string>
@@ -12,14 +13,14 @@ namespace minuet::tool {
 enum class Verdict { Holds, Fails, NotMeasured };
 inline Verdict verdict(bool holds) { return holds ? Verdict::Holds : Verdict::Fails; }
 
-/// A plot that grows series by series, in the order in which they are first named.
+/// A plot under construction. Its series keep the order in which they are first named.
 class StudyPlot {
  public:
   StudyPlot(std::string title, std::string kind, llvm::json::Object x, llvm::json::Object y);
-  /// Samples in milliseconds: their median, p10 and p90, least, greatest and number. `x`: a name for bars,
-  /// else a number.
+  /// Adds the median, p10, p90, minimum, maximum and number of samples in milliseconds. `x` is a name in a
+  /// bar plot, else a number.
   void add(const std::string& series, llvm::json::Value x, const std::vector<double>& samples);
-  /// A number that was computed of medians.
+  /// Adds a number that was computed from medians and has no spread.
   void add_value(const std::string& series, llvm::json::Value x, double value);
   llvm::json::Object json() &&;
 
@@ -30,12 +31,13 @@ class StudyPlot {
   std::vector<std::pair<std::string, llvm::json::Array>> series_;
 };
 
-/// Document of documents.h, which `minuet report` shows.
+/// Builds a document in the form of tools/minuet/pages/documents.h, which `minuet report` shows.
 class StudyDocument {
  public:
   StudyDocument(std::string study, std::string title) : study_(std::move(study)), title_(std::move(title)) {}
   void note(std::string text) { notes_.push_back(std::move(text)); }
-  /// `why`: where the shape does not hold, or was not measured.
+  /// Records a claim of the paper and what was measured here. `why` is the reason if the claim does not hold
+  /// or was not measured.
   void claim(const std::string& paper, const std::string& here, Verdict verdict, const std::string& why = "");
   void add(StudyPlot plot) { plots_.push_back(std::move(plot).json()); }
   void add_table(llvm::StringRef title, const std::vector<const char*>& columns, llvm::json::Array rows);
@@ -46,9 +48,9 @@ class StudyDocument {
   llvm::json::Array notes_, claims_, plots_, tables_;
 };
 
-/// "1.74 x"
+/// Returns, for example, "1.74 x".
 std::string times_text(double factor);
-/// "on average 1.74 x, 1.33 x to 2.22 x"
+/// Returns the geometric mean and the range, for example "on average 1.74 x, 1.33 x to 2.22 x".
 std::string speedups_text(const std::vector<double>& factors);
 
 }  // namespace minuet::tool

@@ -1,5 +1,5 @@
-// The driver, as far as the studies need it beside the library: facts of a GPU, and the launches of the hash
-// table that is written for the comparison.
+// The CUDA driver calls that the studies make beside the library: GPU attributes, and launches of the
+// baseline's kernels.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +11,14 @@
 
 namespace minuet::tool {
 
-/// A kernel that takes one struct.
+/// A kernel whose only argument is one struct, passed by value.
 struct GpuKernel {
   void* kernel = nullptr;  ///< CUkernel
-  int threads = 256;       ///< of a block
+  int threads = 256;       ///< threads per block
 };
 
-/// One GPU's primary context, current for this thread while it lives. Work goes to the default stream.
+/// One GPU's primary context, which is current for the opening thread during the object's lifetime. All work
+/// goes to the default stream.
 class Gpu {
  public:
   static llvm::Expected<std::unique_ptr<Gpu>> open(const DeviceFacts& facts);
@@ -25,7 +26,7 @@ class Gpu {
 
   int64_t multiprocessors() const { return multiprocessors_; }
   int64_t l2_bytes() const { return l2_bytes_; }
-  /// Stays loaded as long as this lives.
+  /// Loads a kernel, which stays loaded for the lifetime of this object.
   llvm::Expected<GpuKernel> load(const std::string& cubin, const std::string& symbol);
   llvm::Error launch(const GpuKernel& kernel, int64_t blocks, void* params) const;
   llvm::Error fill_words(void* memory, uint32_t value, int64_t words) const;

@@ -1,4 +1,4 @@
-// Padding and number of GEMMs, by the order in which offsets are grouped. Pure.
+// Computes padding and number of GEMMs for an order in which offsets are grouped. Pure functions.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@ struct GroupedGemms {
   bool operator==(const GroupedGemms&) const = default;
 };
 
-/// Neighbours are grouped while padding stays below the threshold (paper 5.2.2): as they are given, or by
-/// size. Empty offsets are no GEMM.
+/// Groups neighbouring offsets while a group's padding stays within the threshold (paper, section 5.2.2), in
+/// the given order or sorted by size. An offset without pairs needs no GEMM.
 GroupedGemms group_offsets(std::vector<int64_t> pairs, bool by_size, const GroupingChoice& choice);
 
 }  // namespace minuet::tool

@@ -1,4 +1,4 @@
-// minuet-study: the paper's measurements on this machine, beside what the paper says.
+// minuet-study repeats the paper's measurements on this machine and compares them with the paper's claims.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <optional>

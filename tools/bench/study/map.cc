@@ -1,4 +1,4 @@
-// The Map step: build and query, by number of voxels (paper 6.4).
+// Times the two parts of the Map step, build and query, by number of voxels (paper, section 6.4).
 #include <algorithm>
 
 #include "tools/bench/study/map_step.h"
@@ -12,7 +12,8 @@ double quotient(const std::vector<double>& slow, const std::vector<double>& fast
   return median(slow) / median(fast);
 }
 
-/// Where every table fits a cache, nothing is gained by sorted queries.
+/// Returns the reasons why sorted queries may not be faster: for example, they gain nothing if the hash table
+/// fits the cache.
 std::string map_reason(const StudyBench& bench) {
   return bench.facts().is_cpu()
              ? "a CPU, whose caches hold the table at these sizes"

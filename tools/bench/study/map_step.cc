@@ -18,7 +18,7 @@ std::vector<double> sums_of(const std::vector<double>& a, const std::vector<doub
   return sums;
 }
 
-/// What the baseline has of a cloud's levels and maps.
+/// The baseline's data for the levels and maps of a cloud.
 struct BaselineRoom {
   std::vector<BaselineLevel> levels;
   std::vector<BaselineMap> maps;

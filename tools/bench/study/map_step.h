@@ -1,4 +1,4 @@
-// The Map step by itself: the library's, and the hash table's.
+// Times the Map step by itself: the library's and the baseline's.
 #pragma once
 
 #include <vector>
@@ -8,23 +8,24 @@
 
 namespace minuet::tool {
 
-/// Milliseconds by the host's clock, of all levels or all maps together, one number a repeat.
+/// Milliseconds by the host's clock, summed over all levels or all maps; one number for each repeat.
 struct MapStepSamples {
-  std::vector<double> hash_build, hash_query;  ///< the tables of coordinates that are given; their queries
-  std::vector<double> binary_query;            ///< sorted queries, each through all sorted sources
-  std::vector<double> library_build, library_query;  ///< sets from unsorted coordinates; double-traversed
+  std::vector<double> hash_build, hash_query;  ///< building hash tables of known keys; querying them
+  std::vector<double> binary_query;            ///< plain binary search of all sources, with sorted queries
+  std::vector<double> library_build, library_query;  ///< sets from unsorted coordinates; kernel maps
   int64_t pairs = 0;
 
-  std::vector<double> hash() const;     ///< both parts
-  std::vector<double> binary() const;   ///< over the library's build
-  std::vector<double> library() const;  ///< both parts
+  std::vector<double> hash() const;     ///< hash_build + hash_query
+  std::vector<double> binary() const;   ///< library_build + binary_query
+  std::vector<double> library() const;  ///< library_build + library_query
 };
 
-/// Of the cloud's first variant. An error where the three do not find the same number of pairs.
+/// Times the Map step over the cloud's first variant. Fails if the three searches find different numbers of
+/// pairs.
 llvm::Expected<MapStepSamples> time_map_step(StudyBench& bench, const Baseline& baseline,
                                              const StudyCloud& cloud, const LevelSets& levels);
 
-/// One level and one submanifold map of kernel 3.
+/// Returns one level with one submanifold kernel map of kernel size 3.
 llvm::Expected<LevelSets> one_map(const StudyBench& bench, const StudyCloud& cloud);
 
 }  // namespace minuet::tool

@@ -1,4 +1,4 @@
-// A network's coordinate sets and kernel maps by themselves, through the ABI's single operations.
+// Creates a network's coordinate sets and kernel maps one by one through the C ABI.
 #pragma once
 
 #include <array>
@@ -9,20 +9,20 @@
 
 namespace minuet::tool {
 
-/// A kernel map of a network; maps of transposed layers are those of the layers that they go back by.
+/// A kernel map of a network. A transposed layer uses the map of the strided layer that it reverses.
 struct MapShape {
   std::array<int32_t, 3> kernel_size;
-  size_t fine = 0, coarse = 0;  ///< levels; the same of a submanifold map
+  size_t fine = 0, coarse = 0;  ///< indices of levels; equal for a submanifold map
   int64_t volume() const { return int64_t{kernel_size[0]} * kernel_size[1] * kernel_size[2]; }
   bool operator==(const MapShape&) const = default;
 };
 
-/// Of one network and cloud: the coordinate sets of its levels, and which maps its layers use.
+/// The coordinate sets of the levels of one network over one cloud, and the maps that its layers use.
 struct LevelSets {
   std::vector<CoordinatesHandle> sets;
   std::vector<std::array<int32_t, 3>> strides;  ///< tensor strides
-  std::vector<MapShape> maps;                   ///< each once; those of one offset are left out
-  std::vector<int> map_of_layer;                ///< -1: of one offset
+  std::vector<MapShape> maps;                   ///< distinct maps with more than one offset
+  std::vector<int> map_of_layer;                ///< index into maps; -1 for a layer with one offset
 };
 
 llvm::Expected<CoordinatesHandle> create_set(minuet_device* device, const DeviceBuffer& coordinates,
@@ -31,11 +31,11 @@ llvm::Expected<CoordinatesHandle> downsample_set(const CoordinatesHandle& fine,
                                                  const std::array<int32_t, 3>& stride);
 llvm::Expected<MapHandle> create_map(const LevelSets& levels, const MapShape& shape);
 
-/// `shapes`: of the network over the cloud's first variant.
+/// `shapes` must come from the network over the cloud's first variant.
 llvm::Expected<LevelSets> make_levels(const StudyBench& bench, const StudyCloud& cloud,
                                       const NetworkSamples& shapes);
 
-/// Pairs of each offset.
+/// Returns the number of pairs of each offset.
 llvm::Expected<std::vector<int64_t>> pairs_by_offset(const LevelSets& levels, const MapShape& shape);
 
 }  // namespace minuet::tool

@@ -1,4 +1,4 @@
-// Padding and number of GEMMs of the networks' layers (paper 5.2.2, 6.5).
+// Measures padding and number of GEMMs of the networks' layers (paper, sections 5.2.2 and 6.5).
 #include <algorithm>
 #include <iterator>
 
@@ -15,9 +15,9 @@ namespace minuet::tool {
 namespace {
 
 constexpr double kThresholds[] = {0, 0.05, 0.1, 0.15, 0.25, 0.5, 1};
-constexpr double kUsual = 0.25;  // the library's
+constexpr double kUsual = 0.25;  // the library's default
 
-/// Of many layers: percent of the rows, and GEMMs.
+/// Sums over many layers: padding in percent of the useful rows, and numbers of GEMMs.
 struct PaddingSums {
   double percent = 0, gemms = 0;
   int64_t layers = 0;
@@ -32,7 +32,8 @@ struct PaddingSums {
   std::string text() const { return fixed_text(mean_percent(), 1) + " % and " + fixed_text(mean_gemms(), 2); }
 };
 
-/// By threshold and order; the last ones with heights rounded up, as the library has them.
+/// Sums for each threshold, with offsets sorted by size and in map order. `rounded` and `rounded_in_order`
+/// use the library's default threshold and round heights up as the library does.
 struct PaddingStudy {
   PaddingSums by_size[std::size(kThresholds)], in_order[std::size(kThresholds)], rounded, rounded_in_order;
   llvm::json::Array rows;
@@ -58,7 +59,7 @@ llvm::Error add_network(StudyBench& bench, const std::string& network, const Stu
     if (map < 0) continue;
     const MapShape& shape = levels.maps[static_cast<size_t>(map)];
     MINUET_ASSIGN(std::vector<int64_t> pairs, pairs_by_offset(levels, shape));
-    // The centre of a submanifold layer is a GEMM of its own, which reads the features in place.
+    // The centre offset of a submanifold layer is a separate GEMM that reads the features in place.
     const bool has_direct =
         reads_center_in_place(/*onto_itself=*/shape.fine == shape.coarse, static_cast<DType>(bench.dtype()));
     if (has_direct) pairs[pairs.size() / 2] = 0;
@@ -83,8 +84,8 @@ llvm::Error add_network(StudyBench& bench, const std::string& network, const Stu
   return llvm::Error::success();
 }
 
-/// By size beats map order where some threshold has fewer GEMMs and no more padding than map order has at the
-/// usual one.
+/// Sorting by size counts as better if, at some threshold, it has fewer GEMMs and no more padding than map
+/// order has at the default threshold.
 void claim_padding(const PaddingStudy& study, StudyDocument& document) {
   StudyPlot plot("What a threshold gives, heights not rounded", "line", axis("GEMMs a layer"),
                  axis("padding, % of the rows"));
@@ -111,7 +112,7 @@ void claim_padding(const PaddingStudy& study, StudyDocument& document) {
                  holds ? "" : "no threshold of the list gives less of both on these clouds");
 }
 
-/// What a higher threshold costs and saves.
+/// Measures the time of gather, GEMM and scatter at several padding thresholds.
 llvm::Error sweep_threshold(StudyBench& bench, StudyDocument& document, const StudyCloud& cloud) {
   StudyPlot plot("Gather, GEMM and scatter of MinkUNet42 by padding threshold, " + cloud.name, "line",
                  axis("padding that a group may reach, %"), axis("ms"));

@@ -1,4 +1,4 @@
-// Data types, batches and numbers of voxels: what a user asks for and the paper has no figure of.
+// Measures data types, batch sizes and numbers of voxels, for which the paper has no figures.
 #include <algorithm>
 
 #include "tests/support/clouds.h"
@@ -15,7 +15,7 @@ constexpr const char* kRoads =
     "Each network with the dataflows that are chosen by default, layer by layer, and with "
     "gather-GEMM-scatter in all of them; maps by default.";
 
-/// The cloud as so many items of a batch, each the scene's next variant.
+/// Returns a batch of `items` clouds, which are the scene's variants in turn.
 StudyCloud batched(const StudyCloud& scene, int32_t items) {
   StudyCloud cloud{llvm::formatv("{0} clouds of {1}", items, scene.name).str(), {}};
   VoxelCloud all;
@@ -32,7 +32,8 @@ StudyCloud batched(const StudyCloud& scene, int32_t items) {
 
 const std::vector<std::string> kNetworks = {"minkunet42", "sparseresnet21d"};
 
-/// The network by default and by gather-GEMM-scatter. What the device has no memory for is told and left out.
+/// Times the network with the default dataflows and with gather-GEMM-scatter only. A case that does not fit
+/// the device's memory is left out, with a note in the document.
 llvm::Error time_both_roads(StudyBench& bench, StudyDocument& document, const std::string& network,
                             const StudyCloud& cloud,
                             llvm::function_ref<void(const std::string& series, NetworkSamples samples)> add) {

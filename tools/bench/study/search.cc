@@ -1,4 +1,4 @@
-// Sensitivity to B and C of the double-traversed binary search (paper 6.4).
+// Measures the sensitivity to B and C of the double-traversed binary search (paper, section 6.4).
 #include <algorithm>
 
 #include "codegen/base/number_text.h"
@@ -9,7 +9,7 @@
 namespace minuet::tool {
 namespace {
 
-constexpr double kNearEnough = 1.05;  // of the best pair's time
+constexpr double kNearEnough = 1.05;  // times the best pair's time
 
 TuningConfigs search_configs_of(int block, int queries) {
   const SearchChoice search{block, queries, SearchChoice().threads};

@@ -1,4 +1,4 @@
-// Single layers on the voxels of a sphere, as peers are measured.
+// Times single layers on the voxels of spherical shells, the inputs on which other engines are measured.
 #pragma once
 
 #include <vector>
@@ -11,7 +11,7 @@ struct ShellLayer {
   int32_t resolution, channels;
 };
 
-/// The finer the shell, the fewer the channels, as networks have them that go from coarse to fine.
+/// Returns the layers to time. A finer shell gets fewer channels, as the finer levels of networks have.
 std::vector<ShellLayer> shell_layers(const StudyBench& bench);
 
 }  // namespace minuet::tool

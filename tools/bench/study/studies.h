@@ -1,4 +1,4 @@
-// The studies: one row of studies.cc each.
+// The list of the studies. Each is one row of studies.cc.
 #pragma once
 
 #include <vector>
@@ -15,7 +15,7 @@ struct Study {
   llvm::Error (*run)(StudyBench& bench, StudyDocument& document);
 };
 
-/// In the order in which `all` runs them.
+/// Returns the studies in the order in which `all` runs them.
 const std::vector<Study>& all_studies();
 
 llvm::Error study_end_to_end(StudyBench& bench, StudyDocument& document);

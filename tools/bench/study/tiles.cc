@@ -10,7 +10,7 @@
 namespace minuet::tool {
 namespace {
 
-constexpr int64_t kAnyRowsOf = int64_t{1} << 30;  // a result of these serves all where there is no other
+constexpr int64_t kAnyRowsOf = int64_t{1} << 30;  // without other results, one for these rows serves all rows
 
 int fastest(const std::map<int, double>& times) {
   return std::min_element(times.begin(), times.end(),
@@ -24,7 +24,7 @@ TuningBucket tile_bucket(const LayerSamples& layer, minuet_dtype dtype, bool is_
                    : scatter_bucket(type, layer.info.out_channels, layer.volume(), kAnyRowsOf);
 }
 
-/// Divisors of any layer's channels.
+/// Returns all tiles up to `widest` that divide the channels of some layer.
 std::set<int> tiles_of(const NetworkSamples& shapes, int widest) {
   std::set<int> tiles;
   for (const LayerSamples& layer : shapes.layers) {
@@ -37,7 +37,7 @@ std::set<int> tiles_of(const NetworkSamples& shapes, int widest) {
   return tiles;
 }
 
-/// How many different tiles win.
+/// Lists the tiles that are the best for some layer.
 std::string spread_text(const std::set<int>& gather, const std::set<int>& scatter) {
   std::string text = "gather: ";
   for (const int tile : gather) text += std::to_string(tile) + " ";
@@ -79,7 +79,8 @@ llvm::Expected<std::vector<TileTimes>> tiles_of_cloud(StudyBench& bench, StudyDo
   return times;
 }
 
-/// Whether one scene's best tile costs the other one more than the noise.
+/// Records whether the first scene's best tiles are slower in the last scene than that scene's own, by more
+/// than the noise.
 void claim_scenes_differ(const std::vector<std::vector<TileTimes>>& scenes, StudyDocument& document) {
   constexpr double kNoise = 1.05;
   const std::vector<TileTimes>&first = scenes.front(), &second = scenes.back();
@@ -162,7 +163,7 @@ llvm::Error study_tiles(StudyBench& bench, StudyDocument& document) {
   const size_t most = std::min(bench.by_size<size_t>(1, 1, 2), scenes->size());
   std::vector<std::vector<TileTimes>> all;
   for (size_t i = 0; i < most; ++i) {
-    // The first one and the last one: a sweep and an object.
+    // The first and the last scene are of different kinds: a LiDAR sweep and an object.
     const StudyCloud& cloud = i == 0 ? scenes->front() : scenes->back();
     MINUET_ASSIGN(std::vector<TileTimes> times, tiles_of_cloud(bench, document, cloud));
     all.push_back(std::move(times));

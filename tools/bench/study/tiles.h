@@ -1,4 +1,4 @@
-// The best tile of each layer's gather and scatter.
+// Finds the best tile of each layer's gather and scatter.
 #pragma once
 
 #include <map>
@@ -11,16 +11,16 @@ namespace minuet::tool {
 
 struct TileTimes {
   std::string layer;
-  std::map<int, double> gather, scatter;  ///< ms by tile: all that divide the channels and were tried
+  std::map<int, double> gather, scatter;  ///< ms by tile, for the tried tiles that divide the channels
 };
 
-/// Every layer by every tile. A GPU's: the CPU's gather and scatter have none.
+/// Times every layer with every tile. Requires a GPU: gather and scatter on the CPU have no tiles.
 llvm::Expected<std::vector<TileTimes>> time_tiles(StudyBench& bench, const std::string& network,
                                                   const StudyCloud& cloud);
 
-/// Every layer of the network by this tile, where it divides the channels.
+/// Forces this tile in every layer whose channels it divides.
 TuningConfigs fixed_tile(const NetworkSamples& shapes, minuet_dtype dtype, int tile);
-/// The fastest tile of each kind of layer.
+/// Forces the fastest tile for each kind of layer.
 TuningConfigs best_tiles(const NetworkSamples& shapes, minuet_dtype dtype,
                          const std::vector<TileTimes>& times);
 

@@ -1,4 +1,4 @@
-// The host's clock, for what the tool times.
+// The host clock with which the tool measures times.
 #pragma once
 
 #include <chrono>

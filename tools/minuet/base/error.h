@@ -1,4 +1,4 @@
-// Errors of the tool: one sentence for the user and the exit code that goes with it.
+// Errors of the tool. Each has one sentence for the user and implies the exit code of the process.
 #pragma once
 
 #include <cstdint>
@@ -17,34 +17,36 @@
 
 namespace minuet::tool {
 
-constexpr int kExitBadInput = 2;  ///< The user can mend it: a flag, a file, a cloud, a missing driver.
-constexpr int kExitBroken = 1;    ///< A fault of ours or of the machine.
+constexpr int kExitBadInput = 2;  ///< The user can fix it: a flag, a file, a cloud, a missing driver.
+constexpr int kExitBroken = 1;    ///< The tool, the library or the machine failed.
 constexpr int kExitInterrupted = 130;
 
+/// Returns an error with exit code 2.
 inline llvm::Error user_error(std::string sentence) {
   return llvm::make_error<llvm::StringError>(sentence, std::make_error_code(std::errc::invalid_argument));
 }
 
-/// bad_input("'{0}' has {1} bytes", path, size): exit code 2.
+/// Returns a formatted user_error(), for example bad_input("'{0}' has {1} bytes", path, size).
 template <class... Values>
 llvm::Error bad_input(const char* format, Values&&... values) {
   static_assert((!std::is_floating_point_v<std::decay_t<Values>> && ...), "goes by the locale: use real()");
   return user_error(llvm::formatv(format, std::forward<Values>(values)...).str());
 }
 
-/// The same where memory does not suffice, for whom that is an answer.
+/// A user_error() that says that memory does not suffice. It has a type of its own so that callers can
+/// handle this case separately.
 struct OutOfMemory : llvm::ErrorInfo<OutOfMemory, llvm::StringError> {
   inline static char ID = 0;
   explicit OutOfMemory(const std::string& sentence)
       : ErrorInfo(sentence, std::make_error_code(std::errc::invalid_argument)) {}
 };
 
-/// The same with exit code 1.
+/// Returns an error with exit code 1.
 inline llvm::Error broken(std::string sentence) {
   return llvm::make_error<llvm::StringError>(sentence, std::make_error_code(std::errc::io_error));
 }
 
-/// An error of codegen, whose files the user can mend: its message alone, with exit code 2.
+/// Converts an error of codegen about a file, which the user can fix, to its message with exit code 2.
 inline llvm::Error as_user_error(llvm::Error error) {
   return error ? user_error(take_status(std::move(error)).message()) : llvm::Error::success();
 }
@@ -54,27 +56,27 @@ llvm::Expected<T> as_user_error(llvm::Expected<T> value) {
   return value;
 }
 
-/// The user stopped it: exit code 130, as shells have it for Ctrl-C.
+/// Returns the error for work that the user stopped. Its exit code is 130, as in shells after Ctrl-C.
 inline llvm::Error interrupted(std::string sentence) {
   return llvm::make_error<llvm::StringError>(sentence, std::make_error_code(std::errc::interrupted));
 }
 
-/// Features and positions are float32.
+/// The largest float32, the type of features and positions.
 inline constexpr double kLargestFloat = static_cast<double>(std::numeric_limits<float>::max());
 
-/// As many digits as tell float32 numbers apart.
+/// Prints `value` with 9 digits, enough to tell any two float32 numbers apart.
 inline std::string digits(double value) { return general_text(value, 9); }
 
-/// Returns "1 point", "2 points" and the like.
+/// Returns for example "1 point" or "2 points".
 inline std::string counted(int64_t count, llvm::StringRef noun) {
   return (std::to_string(count) + " " + noun + (count == 1 ? "" : "s")).str();
 }
-/// Returns "1 byte follows", "2 bytes follow" and the like.
+/// Returns for example "1 byte follows" or "2 bytes follow".
 inline std::string bytes_follow(uint64_t count) {
   return counted(static_cast<int64_t>(count), "byte") + (count == 1 ? " follows" : " follow");
 }
 
-/// The same exit code with `change`d text.
+/// Returns `error` with the text change(text) and the same exit code.
 template <class Change>
 llvm::Error reworded(llvm::Error error, Change change) {
   if (!error) return error;
@@ -87,7 +89,7 @@ llvm::Error reworded(llvm::Error error, Change change) {
   return llvm::make_error<llvm::StringError>(change(text), code);
 }
 
-/// Puts "'path': " in front.
+/// Puts "'path': " in front of the error's text.
 inline llvm::Error in_file(llvm::StringRef path, llvm::Error error) {
   return reworded(std::move(error),
                   [&](const std::string& text) { return ("'" + path + "': " + text).str(); });
@@ -99,7 +101,8 @@ llvm::Expected<T> in_file(llvm::StringRef path, llvm::Expected<T> value) {
   return value;
 }
 
-/// Of an error about a file that the user does not know: speaks of the one that it stands for.
+/// Replaces `path`, a file that the user does not know, by `known`, the file that it represents, in the
+/// error's text.
 inline llvm::Error about_file(const std::string& path, const std::string& known, llvm::Error error) {
   return reworded(std::move(error), [&](std::string text) {
     const size_t at = text.find(path);
@@ -107,7 +110,7 @@ inline llvm::Error about_file(const std::string& path, const std::string& known,
   });
 }
 
-/// With control characters, which files may bring into messages, as \x1b.
+/// Returns `text` with control characters as \x1b, because messages may quote the content of files.
 inline std::string escaped(llvm::StringRef text) {
   std::string plain;
   for (const char c : text) {

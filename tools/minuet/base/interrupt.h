@@ -1,10 +1,10 @@
-// Ctrl-C for commands that keep what is done.
+// Handling of Ctrl-C for commands that keep the work they have finished.
 #pragma once
 
 namespace minuet::tool {
 
-/// From here on the first SIGINT or SIGTERM is noted, and the second one ends the process, without unfinished
-/// files.
+/// After this call the first SIGINT or SIGTERM only makes is_interrupted() true. The second one removes
+/// unfinished files and ends the process.
 void watch_interrupts();
 bool is_interrupted();
 

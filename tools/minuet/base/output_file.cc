@@ -32,7 +32,8 @@ namespace {
 
 constexpr int kMostLeftovers = 1000;
 
-// What a signal's handler can read: whole paths, each used while its first byte is not 0.
+// Paths of unfinished files, in memory that a signal handler can read. A slot is in use while its first byte
+// is not 0.
 constexpr size_t kMostUnfinished = 32;
 char unfinished[kMostUnfinished][PATH_MAX];
 
@@ -63,7 +64,7 @@ void forget_unfinished(const std::string& path) {
   }
 }
 
-/// Beside the file, and short whatever it is called.
+/// Returns a name in the folder of `target`. It is short even if the name of `target` is long.
 std::string temporary_name(llvm::StringRef target, int number) {
   llvm::SmallString<256> name = llvm::sys::path::parent_path(target);
   llvm::sys::path::append(name, llvm::formatv(".minuet-{0}-{1}.part", ::getpid(), number).str());
@@ -121,7 +122,7 @@ llvm::Expected<OutputFile> OutputFile::open(llvm::StringRef path) {
   const bool is_there = ::stat(file.target_.c_str(), &there) == 0;
   if (!is_there && fs::is_symlink_file(path)) return file.failed("it is a link to a file that is not there");
   if (is_there && !fs::can_write(file.target_)) return file.failed("it is read-only");
-  // A process that was killed may have left one of that name: containers give the same numbers again.
+  // A killed process may have left a file of that name, because containers reuse process ids.
   for (int number = 0; file.descriptor_ < 0 && (number == 0 || errno == EEXIST) && number < kMostLeftovers;
        ++number) {
     file.temporary_ = temporary_name(file.target_, number);
@@ -154,10 +155,10 @@ llvm::Error OutputFile::write(llvm::StringRef bytes) {
 
 llvm::Error OutputFile::keep() {
   if (descriptor_ < 0) return llvm::Error::success();
-  // EINVAL: this file system cannot. Else what fails here or at the close was not written, and the name is
-  // never to stand for half a file.
+  // EINVAL means that the file system does not support fsync. After any other failure, here or in close, the
+  // content may be incomplete, so the file must not get its final name.
   if (::fsync(descriptor_) != 0 && errno != EINVAL) return failed(errno_text(errno), broken);
-  // A writer that takes a path may have put another file there, with a mode of its own.
+  // A writer that takes a path may have replaced the temporary file by one with another mode.
   struct stat made = {};
   if (::fstat(descriptor_, &made) == 0) (void)::chmod(temporary_.c_str(), made.st_mode & 07777);
   if (::close(std::exchange(descriptor_, -1)) != 0) return failed(errno_text(errno), broken);

@@ -1,4 +1,4 @@
-// Says what is being waited for, on a terminal, where it takes long.
+// A progress line on the terminal for work that takes long.
 #pragma once
 
 #include <chrono>
@@ -11,8 +11,8 @@
 
 namespace minuet::tool {
 
-/// From two seconds on, one line on stderr that is written over once a second and wiped at the end. Nothing
-/// where stderr is no terminal. Threads: say() may come from any.
+/// Shows one line on stderr after two seconds, updates it once a second, and clears it at the end. Shows
+/// nothing if stderr is not a terminal. say(), step() and ends_within() may be called from any thread.
 class Progress {
  public:
   explicit Progress(std::string what);
@@ -20,17 +20,18 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
+  /// Replaces the text and resets the count of steps.
   void say(std::string what);
-  /// Of steps that take about the same time each: `done` of `total`, which may move, from the first call
-  /// since say() on, or since fewer were done.
+  /// Counts steps that take about the same time each: `done` of `total`, which may change between calls. The
+  /// rate is measured from the first call after say(), or from the last call in which `done` decreased.
   void step(int64_t done, int64_t total);
-  /// All that is waited for ends in so many seconds from now, whatever is done until then.
+  /// Sets an upper limit: the work ends at most `seconds` from now, regardless of the steps done.
   void ends_within(double seconds);
 
  private:
   using Clock = std::chrono::steady_clock;
   void watch();
-  /// The line, without what wipes it. The mutex is held.
+  /// Returns the line without control characters. The caller must hold the mutex.
   std::string line(Clock::time_point now) const;
 
   std::mutex mutex_;
@@ -38,14 +39,14 @@ class Progress {
   std::string what_;
   const Clock::time_point start_ = Clock::now();
   Clock::time_point steps_start_, last_step_;
-  int64_t first_ = 0, done_ = 0, total_ = 0;  // total_ 0: nothing is counted
+  int64_t first_ = 0, done_ = 0, total_ = 0;  // total_ is 0 while no steps are counted
   std::optional<Clock::time_point> end_;
   bool is_over_ = false;
   std::thread watcher_;
 };
 
-/// "[####----] 3/6, 1.5 a second, 2 s left": of `done` steps all but `before` took `seconds` together, and
-/// the next one has gone on for `since`.
+/// Returns for example "[####----] 3/6, 1.5 a second, 2 s left". The steps from `before` to `done` took
+/// `seconds` in all, and the current step has run for `since` seconds.
 std::string step_text(int64_t before, int64_t done, int64_t total, double seconds, double since);
 
 }  // namespace minuet::tool

@@ -1,4 +1,5 @@
-// `minuet bench`: wall time of whole inferences over clouds that each inference sees for the first time.
+// `minuet bench` measures the wall time of whole inferences. Each timed inference gets a cloud that no
+// earlier one had.
 #include <algorithm>
 #include <cstdio>
 #include <optional>
@@ -24,7 +25,7 @@
 namespace minuet::tool {
 namespace {
 
-/// One network in one dtype on one device.
+/// One network in one dtype on one device, and the numbers of inferences.
 struct Bench {
   minuet_device* device;
   const DeviceFacts& facts;
@@ -32,11 +33,11 @@ struct Bench {
   minuet_plan* network;
   const ExecutionChoice& execution;
   minuet_plan_info info;
-  int unthinned;  ///< variants, for the warm-up
+  int unthinned;  ///< number of unthinned variants, which serve the warm-up
   int warm_up, timed;
 };
 
-/// "NVIDIA H200" -> "nvidia_h200".
+/// Returns `text` in lower case with underscores, for a file name: "NVIDIA H200" becomes "nvidia_h200".
 std::string file_word(llvm::StringRef text) {
   std::string word;
   for (const char c : text) {
@@ -50,7 +51,8 @@ std::string file_word(llvm::StringRef text) {
   return word;
 }
 
-/// All variants, the unthinned ones of the warm-up first, so that capacities have grown before the timing.
+/// Uploads all variants of a cloud. The unthinned ones come first: they are the largest, so that all buffers
+/// have grown before the timing starts.
 llvm::Expected<std::vector<DeviceCloud>> upload_variants(const Bench& bench, const BenchCloud& cloud) {
   std::vector<DeviceCloud> variants;
   for (int i = 0; i < bench.unthinned + bench.timed; ++i) {
@@ -64,10 +66,10 @@ llvm::Expected<std::vector<DeviceCloud>> upload_variants(const Bench& bench, con
 struct Timing {
   std::vector<double> wall_ms;
   std::vector<minuet_stage_times> stages;
-  minuet_execution_counters counters = MINUET_EXECUTION_COUNTERS_INIT;  ///< of all timed inferences
+  minuet_execution_counters counters = MINUET_EXECUTION_COUNTERS_INIT;  ///< sums over all timed inferences
 };
 
-/// Inferences of one cloud, for who waits.
+/// Counts the inferences of one cloud for the progress bar.
 class Inferences {
  public:
   Inferences(Progress& progress, int64_t total) : progress_(progress), total_(total) {
@@ -107,7 +109,7 @@ llvm::Expected<Timing> measure(const Bench& bench, minuet_execution* execution,
   MINUET_TRY(check(minuet_execution_query_counters(execution, &timing.counters)));
   MINUET_TRY(check(minuet_execution_set_profiling(execution, 1)));
   MINUET_TRY(warm_up(bench, execution, variants, output,
-                     inferences));  // the events are made in the first profiled pass
+                     inferences));  // creates the events, which happens in the first profiled pass
   for (size_t i = static_cast<size_t>(bench.unthinned); i < variants.size(); ++i) {
     const DeviceCloud& variant = variants[i];
     MINUET_TRY(infer(execution, bench.device, variant, output));
@@ -142,7 +144,7 @@ llvm::json::Object counters_json(const minuet_execution_counters& sum, int64_t i
                             {"gemm_lookups", sum.gemm_lookups}};
 }
 
-/// What every measurement of a cloud has.
+/// Returns the fields that the results in exact mode and in capacity mode share.
 llvm::json::Object times_json(const BenchCloud& cloud, llvm::json::Object voxels,
                               const std::vector<double>& wall_ms) {
   return llvm::json::Object{
@@ -183,7 +185,7 @@ llvm::json::Object cloud_json(const BenchCloud& cloud, const std::vector<DeviceC
 
 std::string milliseconds(double time) { return fixed_text(time, 3); }
 
-/// Of the table on stdout, which grows as clouds are measured.
+/// Prints one row of the table on stdout, and flushes, because the table grows while clouds are measured.
 void print_row(llvm::StringRef cloud, llvm::StringRef voxels, llvm::StringRef median, llvm::StringRef p10,
                llvm::StringRef p90) {
   llvm::outs() << llvm::formatv("{0,-16} {1,10} {2,11} {3,10} {4,10}\n", cloud, voxels, median, p10, p90);
@@ -272,12 +274,12 @@ llvm::Expected<llvm::json::Object> measure_all(const Arguments& arguments, const
   return result;
 }
 
-/// One result: a network in a dtype, and the file that gets it.
+/// One network in one dtype to measure, and the file for the result.
 struct Measurement {
   std::string network;
   minuet_dtype dtype;
   std::string path;
-  std::optional<OutputFile> file;  ///< open before anything is measured
+  std::optional<OutputFile> file;  ///< opened before anything is measured; empty without --output
 };
 
 llvm::Expected<std::vector<Measurement>> plan_measurements(const Arguments& arguments, bool is_cpu) {
@@ -345,7 +347,7 @@ llvm::Error bench_network(const Arguments& arguments, Measurement& measurement,
   MINUET_TRY(check(minuet_plan_load(network.get(), device)));
   progress.reset();
   const int timed = arguments.variants > 0 ? arguments.variants : facts.is_cpu() ? 2 : 16;
-  // Several rounds on a GPU, whose clocks need a moment to rise.
+  // A GPU needs several inferences until its clock frequencies have risen.
   const int warm_up = arguments.warm_up > 0 ? arguments.warm_up : facts.is_cpu() ? 1 : 20;
   const Bench bench{
       device,  facts, measurement.dtype, network.get(), arguments.execution, info, std::min(warm_up, 4),

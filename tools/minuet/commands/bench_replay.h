@@ -1,4 +1,4 @@
-// `minuet bench --replay`: whole inferences in capacity mode.
+// `minuet bench --replay` times whole inferences in capacity mode.
 #pragma once
 
 #include <vector>
@@ -10,13 +10,13 @@ namespace minuet::tool {
 
 struct ReplayTimes {
   std::vector<double> wall_ms;
-  int64_t unthinned = 0, least = 0, greatest = 0;  ///< voxels: of variant 0, and of the timed ones
-  int did_not_fit = 0;                             ///< of the timed ones
-  uint32_t status = 0;                             ///< why, all together
+  int64_t unthinned = 0, least = 0, greatest = 0;  ///< voxels of variant 0; fewest, most of a timed variant
+  int did_not_fit = 0;                             ///< timed variants that exceeded a capacity
+  uint32_t status = 0;                             ///< status bits of all timed variants, combined
 };
 
-/// Capacities and bounds come of the `unthinned` first variants, which the warm-up sees, too; then `timed`
-/// others.
+/// Derives capacities and bounds from the first `unthinned` variants, warms up with the same variants, and
+/// then times `timed` further variants.
 llvm::Expected<ReplayTimes> time_replays(Replay& replay, const BenchCloud& cloud, int unthinned, int warm_up,
                                          int timed);
 

@@ -1,5 +1,5 @@
-// `minuet cache`: what lies in the kernel cache or in a bundle, whether it is whole, and how to make it
-// smaller.
+// `minuet cache` lists, inspects, extracts and verifies the kernels of the kernel cache or of a bundle, and
+// prunes the cache.
 #include <CLI/CLI.hpp>
 #include <map>
 
@@ -35,7 +35,7 @@ Examples:
 using llvm::json::Array;
 using llvm::json::Object;
 
-/// One kernel, read: the entry or what is wrong with it.
+/// One kernel after reading: its entry, or what is wrong with the entry.
 struct ReadKernel {
   StoredKernel stored;
   std::optional<Entry> entry;
@@ -106,7 +106,7 @@ bool starts_with(llvm::StringRef text, llvm::StringRef start) {
   return text.take_front(start.size()) == start;
 }
 
-/// The one kernel with that name, else the one whose key or name starts so.
+/// Finds the kernel with the name `key`, else the only kernel whose key or name starts with `key`.
 llvm::Expected<ReadKernel> find_kernel(CacheSource& source, const std::string& key) {
   MINUET_ASSIGN(const std::vector<ReadKernel> kernels, read_all(source));
   std::vector<const ReadKernel*> named, fitting;
@@ -163,7 +163,7 @@ llvm::Error inspect_kernel(const Arguments& arguments) {
   return llvm::Error::success();
 }
 
-/// What lies in a cache folder is the library's.
+/// Refuses an output inside the cache folder, whose files only the library may change.
 llvm::Error check_outside(llvm::StringRef cache, llvm::StringRef output) {
   if (!starts_with(resolved(output), resolved(cache) + "/")) return llvm::Error::success();
   return bad_input("--output '{0}' lies in the cache folder {1}, whose files are the library's: name another",

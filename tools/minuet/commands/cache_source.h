@@ -1,4 +1,4 @@
-// What `minuet cache` looks at: the entries of a cache folder or of a bundle.
+// Reads the entries of a cache folder or of a bundle for `minuet cache`.
 #pragma once
 
 #include <cstdint>
@@ -20,11 +20,11 @@ struct Damage {
   std::string reason;
 };
 
-/// One kernel as it lies there, unread.
+/// One listed kernel, whose entry has not been read yet.
 struct StoredKernel {
   std::string key;  ///< build key in a folder, request key in a bundle: 64 hex digits
   int64_t stored_bytes = 0;
-  double age_hours = 0;  ///< since it was published or last used; 0 in a bundle
+  double age_hours = 0;  ///< hours since it was published or last used; 0 in a bundle
 };
 
 /// A cache folder, or a bundle.
@@ -35,9 +35,9 @@ class CacheSource {
 
   std::string where() const { return bundle_ ? bundle_->path() : store_->directory(); }
   llvm::Expected<std::vector<StoredKernel>> list();
-  /// The checked entry, or what is wrong with it. Removes nothing.
+  /// Returns the entry after checking it, or an error that says what is wrong with it. Removes nothing.
   llvm::Expected<Entry> read(const std::string& key);
-  /// What is wrong beyond the entries that are listed.
+  /// Returns the damage outside of the listed entries.
   llvm::Expected<std::vector<Damage>> other_damage();
 
  private:
@@ -45,10 +45,10 @@ class CacheSource {
   std::unique_ptr<Bundle> bundle_;
 };
 
-/// By the flags: --bundle, else the cache folder that the library would use.
+/// Opens the bundle of --bundle if it is given, else the cache folder that the library would use.
 llvm::Expected<CacheSource> open_cache_source(const Arguments& arguments);
 
-/// The cache folder itself.
+/// Opens the cache folder that the library would use. A folder named on the command line must exist.
 llvm::Expected<Store> open_cache_store(const Arguments& arguments, bool read_only);
 
 }  // namespace minuet::tool

@@ -1,4 +1,5 @@
-// The commands. Each returns an error of one sentence, or success after it has done all its work.
+// The functions behind the subcommands of `minuet`. Each returns success once all of its work is done, or an
+// error with a message of one sentence.
 #pragma once
 
 #include "tools/minuet/flags/arguments.h"
@@ -13,11 +14,11 @@ llvm::Error bench_command(const Arguments& arguments);
 llvm::Error precompile_command(const Arguments& arguments);
 llvm::Error weights_command(const Arguments& arguments);
 
-/// Add the subcommands of `minuet cache` and `minuet tune`, each with its flags and with the function that
-/// runs it: `Arguments::action`.
+/// Adds the subcommands of `minuet cache` or `minuet tune` with their flags. Parsing a subcommand stores the
+/// function that runs it in Arguments::action.
 void add_cache_actions(CLI::App& cache, Arguments& arguments);
 void add_tune_actions(CLI::App& tune, Arguments& arguments);
-/// Runs the subcommand that was named.
+/// Runs the subcommand that parsing selected.
 inline llvm::Error run_action(const Arguments& arguments) { return arguments.action(arguments); }
 
 }  // namespace minuet::tool

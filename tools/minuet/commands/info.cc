@@ -1,4 +1,4 @@
-// `minuet info`: what this machine has, and what is missing and how to get it.
+// `minuet info` lists the devices and libraries of this machine, and says how to get those that are missing.
 #include "codegen/base/number_text.h"
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/Support/raw_ostream.h"

@@ -1,4 +1,4 @@
-// `minuet precompile`: networks' kernels into the cache folder and into bundles, with no GPU.
+// `minuet precompile` compiles networks' kernels into the cache folder and into bundles, without a GPU.
 #include <map>
 #include <optional>
 
@@ -26,7 +26,7 @@ struct PrecompileWork {
   std::vector<std::string> failures;
   llvm::json::Array bundles;
   std::vector<std::string> bundle_lines;
-  std::map<std::string, std::string> missing_heads;  ///< by network: a sentence
+  std::map<std::string, std::string> missing_heads;  ///< by network name: a sentence that says it
 };
 
 void on_step(const minuet_precompile_step* step, void* user) {
@@ -38,7 +38,7 @@ void on_step(const minuet_precompile_step* step, void* user) {
     const std::string why = step->error;
     progress.failures.push_back(why.find(who) == std::string::npos ? who + ": " + why : why);
   }
-  // What is found takes no time, and says nothing of what is to come.
+  // A kernel that is found in the cache takes no time, so it must not count in the estimate of the time left.
   const bool took_time = !step->kernel || llvm::StringRef(step->kernel->origin) == "compiled";
   if (took_time) progress.bar->step(step->done, step->total);
 }
@@ -55,7 +55,7 @@ void on_bundle(const minuet_bundle_info* bundle, void* user) {
                                       .str());
 }
 
-/// The networks of the flags, each in each dtype.
+/// Opens every network that the flags name in every dtype that they name.
 llvm::Expected<std::vector<PlanHandle>> open_networks(minuet_context* context, const Arguments& arguments,
                                                       std::map<std::string, std::string>& missing_heads) {
   std::vector<PlanHandle> networks;
@@ -93,7 +93,7 @@ llvm::json::Value to_json(PrecompileWork& progress, const minuet_precompile_resu
                             {"failures", std::move(failures)}};
 }
 
-/// --json, open before any work; nothing where it is not given, or for stdout.
+/// Opens the file of --json before any work is done. Returns nothing if --json is absent or "-" (stdout).
 llvm::Expected<std::optional<OutputFile>> open_json(const Arguments& arguments) {
   std::optional<OutputFile> file;
   if (arguments.json.empty() || arguments.json == "-") return file;
@@ -103,7 +103,8 @@ llvm::Expected<std::optional<OutputFile>> open_json(const Arguments& arguments) 
   for (const std::string& network : arguments.networks) inputs.push_back({"--network", network});
   if (!arguments.output.empty()) {
     const llvm::StringRef folder = llvm::sys::path::parent_path(arguments.json);
-    // The report may lie where the bundles will; the library says what is wrong with the folder.
+    // The report may go to the bundles' folder, which must then exist now. The library reports errors about
+    // it.
     if (!folder.empty() && !llvm::sys::fs::exists(folder))
       (void)llvm::sys::fs::create_directories(arguments.output, true, llvm::sys::fs::all_all);
     bool is_bundles = false;
@@ -186,7 +187,7 @@ llvm::Error precompile_command(const Arguments& arguments) {
   result.struct_size = sizeof(result);
   const minuet_status status = precompile_by(arguments, context.get(), options, result);
   progress.bar.reset();
-  const bool has_begun = result.kernels > 0;  // else the flags are at fault, or there is no NVRTC
+  const bool has_begun = result.kernels > 0;  // false if the flags are invalid or NVRTC is missing
   if (has_begun) {
     print_summary(arguments, progress, result, folder);
     const std::string text = json_text(to_json(progress, result));

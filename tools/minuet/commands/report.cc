@@ -1,4 +1,4 @@
-// `minuet report`: result files as a page to look at.
+// `minuet report` shows result files as an HTML page.
 #include <algorithm>
 
 #include "codegen/base/json_text.h"
@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = llvm::sys::fs;
 
-/// Every .json file in the folder and below, in order of their names.
+/// Returns all .json files in the folder and its subfolders, sorted by path.
 llvm::Expected<std::vector<std::string>> result_files(const std::string& folder) {
   if (!fs::is_directory(folder)) return bad_input("'{0}' is no folder of result files", folder);
   std::vector<std::string> files;

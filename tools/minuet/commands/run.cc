@@ -1,4 +1,4 @@
-// `minuet run`: a cloud in, features or labels and a report out.
+// `minuet run` runs a network on a cloud and writes features or labels, and a report.
 #include <cmath>
 #include <cstdio>
 #include <optional>
@@ -18,13 +18,13 @@
 namespace minuet::tool {
 namespace {
 
-/// One opened network on one device. Members are released in reverse order, buffers before the device.
+/// One opened network on one device. Members are released in reverse order: the execution before the device.
 struct NetworkSession : Session {
   ExecutionChoice choice;
   minuet_dtype dtype = MINUET_F32;
   PlanHandle network;
   minuet_plan_info info = {};
-  std::string weights_sha256;  ///< empty: they are random
+  std::string weights_sha256;  ///< empty if the weights are random
   ExecutionHandle execution;
 };
 
@@ -51,7 +51,7 @@ llvm::Expected<NetworkSession> open_network_session(const Arguments& arguments) 
   return session;
 }
 
-/// Compiles, loads and runs once: all that a cold process does.
+/// Compiles, loads and runs once, so that report.first_ms covers all the work of a cold process.
 llvm::Expected<DeviceBuffer> first_inference(NetworkSession& session, const DeviceCloud& cloud,
                                              RunReport& report, Output& output, Progress& progress) {
   const Clock::time_point start = Clock::now();
@@ -61,7 +61,7 @@ llvm::Expected<DeviceBuffer> first_inference(NetworkSession& session, const Devi
   MINUET_ASSIGN(session.execution, open_execution(session.network.get(), session.device.get(),
                                                   cloud.features.rows, session.choice));
   minuet_execution* const execution = session.execution.get();
-  // On the CPU the stages are timed anyway; on a GPU events would sit between them.
+  // Profiling stays off on a GPU, where it would put events between the stages. On the CPU it costs nothing.
   MINUET_TRY(check(minuet_execution_set_profiling(execution, session.facts.is_cpu())));
   progress.say("the first inference");
   const Clock::time_point inference = Clock::now();
@@ -83,7 +83,7 @@ llvm::Expected<std::vector<double>> time_replays(NetworkSession& session, const 
                 session.choice);
   MINUET_TRY(replay.learn(voxels));
   std::vector<double> times;
-  for (int i = -1; i < repeats; ++i) {  // the graph is made for the first
+  for (int i = -1; i < repeats; ++i) {  // run -1 makes the graph and is not timed
     MINUET_ASSIGN(const Replayed replayed, replay.infer(voxels));
     if (i >= 0) times.push_back(replayed.ms);
     progress.step(i + 1, repeats);
@@ -91,7 +91,8 @@ llvm::Expected<std::vector<double>> time_replays(NetworkSession& session, const 
   return times;
 }
 
-/// In exact mode, or one of them, whose counts and stages are told, and then replays.
+/// Times `repeats` inferences in exact mode. With replay, runs a single inference in exact mode, for the
+/// counters and stages of the report, and times `repeats` replays.
 llvm::Error time_repeats(NetworkSession& session, const VoxelCloud& voxels, const DeviceCloud& cloud,
                          void* output, int repeats, RunReport& report, Progress& progress) {
   minuet_execution* const execution = session.execution.get();
@@ -134,7 +135,7 @@ llvm::Error fetch_output(NetworkSession& session, const DeviceBuffer& memory, Ou
   return rows.download(output.coordinates.data());
 }
 
-/// How the inference came about: what of the report is known before its end.
+/// Fills in the parts of the report that are known before the inference: device, network, weights and cloud.
 RunReport describe(const Arguments& arguments, const NetworkSession& session, const Input& input) {
   RunReport report;
   report.device = session.facts;
@@ -157,7 +158,8 @@ RunReport describe(const Arguments& arguments, const NetworkSession& session, co
   return report;
 }
 
-/// What a layer overflows to, the next one's ReLU may hide.
+/// Warns if a layer's output overflowed. The final output does not always show it: a following ReLU may hide
+/// it.
 llvm::Error check_overflow(const NetworkSession& session, RunReport& report) {
   int32_t layer = -1;
   MINUET_TRY(check(minuet_execution_find_overflow(session.execution.get(), nullptr, &layer)));
@@ -171,7 +173,8 @@ llvm::Error check_overflow(const NetworkSession& session, RunReport& report) {
   return llvm::Error::success();
 }
 
-/// As a GPU took them; the CPU's own are in the trace.
+/// Returns the times of the stages and layers on a GPU, or nothing for the CPU, whose times the trace has
+/// already.
 std::optional<DeviceTimes> device_times(const RunReport& report) {
   if (report.device.is_cpu()) return std::nullopt;
   DeviceTimes times{report.stages.sort, report.stages.map, {}, report.stages.other};
@@ -217,7 +220,7 @@ llvm::Error run_command(const Arguments& arguments) {
   const int repeats = arguments.repeat > 0 ? arguments.repeat : few ? 0 : 10;
   MINUET_TRY(time_repeats(session, voxels, cloud, memory.get(), repeats, report, *progress));
   MINUET_TRY(query_shapes(session.execution.get(), session.info, report));
-  report.voxels = report.levels.front().voxels;  // without the duplicates
+  report.voxels = report.levels.front().voxels;  // duplicates are not counted
   MINUET_TRY(check(minuet_context_kernel_counters(session.context.get(), &report.kernels)));
   MINUET_TRY(fetch_output(session, memory, output));
   MINUET_TRY(check_overflow(session, report));

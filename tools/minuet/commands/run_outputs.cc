@@ -14,7 +14,7 @@
 namespace minuet::tool {
 namespace {
 
-/// Opens the file that a flag names, if it does.
+/// Opens the file at `path`, unless the path is empty or "-" (stdout).
 llvm::Error open_if(const std::string& path, std::optional<OutputFile>& file) {
   if (path.empty() || path == "-") return llvm::Error::success();
   MINUET_ASSIGN(OutputFile opened, OutputFile::open(path));
@@ -22,7 +22,7 @@ llvm::Error open_if(const std::string& path, std::optional<OutputFile>& file) {
   return llvm::Error::success();
 }
 
-/// Middles of the output voxels, in metres from 0.
+/// Returns the centres of the output voxels in metres, in the coordinate frame of the input cloud.
 std::vector<Position> positions_of(const Output& output, const Input& input, int32_t ndim,
                                    const int32_t* tensor_stride) {
   std::vector<Position> positions(static_cast<size_t>(output.rows), Position{});
@@ -37,7 +37,8 @@ std::vector<Position> positions_of(const Output& output, const Input& input, int
   return positions;
 }
 
-/// What tells voxels apart that lie in one place: the batch, where one is not 0, and the fourth axis.
+/// Returns the columns that distinguish voxels with equal positions: the batch, if one is not 0, and the
+/// fourth axis of a 4-D network.
 std::vector<Attribute> further_axes(const Output& output, int32_t ndim) {
   const auto column = [&](const char* name, int32_t axis) {
     Attribute attribute{name, Scalar::I32, {}};
@@ -52,7 +53,7 @@ std::vector<Attribute> further_axes(const Output& output, int32_t ndim) {
   return axes;
 }
 
-/// The output's rows by the points that went in; of a point that was dropped NaN.
+/// Returns one row for each input point. A point that voxelization dropped gets NaN.
 Output by_point(const Output& output, const std::vector<int64_t>& row_of_point) {
   Output points;
   points.rows = static_cast<int64_t>(row_of_point.size());
@@ -72,7 +73,7 @@ bool are_too_far(const std::vector<Position>& positions, const VoxelSize& voxel_
                      [&](const Position& position) { return is_too_far(position, voxel_size); });
 }
 
-/// What a PLY file of ours cannot keep of the points' own numbers.
+/// Warns about the parts of the input cloud that the PLY file cannot store.
 void warn_of_losses(const Cloud& cloud) {
   for (const std::string& list : cloud.lists) {
     std::fprintf(stderr, "minuet: the points' list '%s' is not in the output\n", escaped(list).c_str());

@@ -1,4 +1,5 @@
-// What `minuet run` writes: a network's output by voxel or by point, as features or labels.
+// The files that `minuet run` writes: a network's output by voxel or by point, as features or labels, and the
+// report and the trace.
 #pragma once
 
 #include <optional>
@@ -22,24 +23,26 @@ struct Output {
   std::vector<int32_t> coordinates;  ///< [rows, 1 + ndim]
 };
 
-/// The channel of the largest feature; of equals the first; -1 where one of them is NaN or infinite.
+/// Returns each row's channel with the largest feature (the first one of equals), or -1 if a feature of the
+/// row is NaN or infinite.
 std::vector<int32_t> labels_of(const Output& output);
 int64_t count_non_finite(const Output& output);
 
-/// Every file that a run writes, open from the beginning on.
+/// All files that a run writes. They are opened before the run, so that an unwritable path fails early.
 class RunOutputs {
  public:
-  /// Refuses what cannot be written, and what is a file that the run reads.
+  /// Fails if a file cannot be written, or if it is also an input of the run.
   static llvm::Expected<RunOutputs> open(const Arguments& arguments);
 
-  /// What can only be known once the network and the cloud are.
+  /// Makes the checks that need the opened network and the loaded cloud.
   llvm::Error check(const Input& input, const minuet_plan_info& network) const;
-  /// `tensor_stride`: of the output's level. Where there is nothing to write, does nothing.
+  /// Writes the output and its coordinates to the files that were requested. `tensor_stride` is that of the
+  /// output's level.
   llvm::Error write(const Input& input, const minuet_plan_info& network, const int32_t* tensor_stride,
                     Output output);
-  /// `device_layers`: of a GPU, beside what the host did.
+  /// Writes the trace of the host. `device_times`, if given, adds the times that the GPU took.
   llvm::Error write_trace(minuet_context* context, const std::optional<DeviceTimes>& device_times);
-  /// To its file, or to stdout for "-".
+  /// Writes the report to its file, or to stdout if the path is "-".
   llvm::Error write_report(const llvm::json::Value& report);
 
  private:

@@ -1,4 +1,4 @@
-// `minuet tune`: lists tuning results in files. commands/tune_run.cc makes them.
+// `minuet tune list` and `minuet tune inspect` print stored tuning results. commands/tune_run.cc makes them.
 #include <CLI/CLI.hpp>
 
 #include "codegen/choose/tuned_config.h"
@@ -33,7 +33,7 @@ TuningStore store_at(std::string directory, std::string below = "") {
   return {std::move(directory), std::move(below), process_policy(process_environment()), real_file_system()};
 }
 
-/// A folder that the user named, which must be there already.
+/// Opens the folder that the user named. It must exist already.
 llvm::Expected<TuningStore> named_store(llvm::StringRef directory) {
   llvm::SmallString<256> path = directory;
   llvm::sys::fs::make_absolute(path);
@@ -50,7 +50,7 @@ llvm::Expected<TuningStore> open_store(const Arguments& arguments) {
 }
 
 struct Found {
-  std::string environment;  // its hash
+  std::string environment;  // the hash of the environment
   TuningFolder folder;
 };
 

@@ -1,4 +1,5 @@
-// `minuet tune run` and `minuet tune show`: measuring which kernels are fastest, and what came of it.
+// `minuet tune run` measures which kernels are fastest for a network. `minuet tune show` prints what was
+// chosen.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
@@ -43,7 +44,7 @@ Examples:
   minuet bench --tuned --cloud os1_0.1)";
 
 constexpr const char* kGenerated[] = {"lidar_0.1", "room_0.02", "object_0.01"};
-constexpr int kVariant = 7919;  // of the clouds: none that bench times
+constexpr int kVariant = 7919;  // a variant of the clouds that `minuet bench` does not time
 
 struct TuneSession : Session {
   minuet_dtype dtype = MINUET_F16;
@@ -71,12 +72,12 @@ llvm::Expected<TuneClouds> upload_clouds(const std::vector<BenchCloud>& clouds, 
   return uploaded;
 }
 
-// ---- what is told ---------------------------------------------------------------------------------------
+// ---- output ---------------------------------------------------------------------------------------------
 
 struct Told {
   std::optional<Progress> progress;
   std::string step;
-  std::map<std::string, int> skipped;  // by reason
+  std::map<std::string, int> skipped;  // number of skipped candidates by reason
 };
 
 void on_progress(const minuet_tuning_progress* progress, void* user) {
@@ -85,7 +86,7 @@ void on_progress(const minuet_tuning_progress* progress, void* user) {
     told.step = progress->step;
     told.progress->say("measuring " + told.step);
   }
-  // Nobody knows how long a round takes before one is over, and the default may have to be compiled first.
+  // The time of a round is unknown until one is over, and the default may have to be compiled first.
   if (progress->rounds > 0) told.progress->step(progress->rounds, progress->most_rounds);
 }
 
@@ -95,7 +96,7 @@ void on_skip(const minuet_tuning_skip* skip, void* user) {
 }
 
 struct Choices {
-  bool all = false;  // else those alone that the default lost
+  bool all = false;  // false: print only the choices that beat the default
   int64_t known = 0, printed = 0;
 };
 
@@ -121,7 +122,7 @@ void print_choice(const minuet_tuned_choice* choice, void* user) {
                                 is_default ? "" : less, what);
 }
 
-/// What the results on disk make of the network.
+/// Loads the stored results and prints what they choose for the network's layers.
 llvm::Error print_choices(const TuneSession& session, const NetworkChoice& choice, bool all) {
   MINUET_TRY(load_tuning(session));
   minuet_plan_info info;

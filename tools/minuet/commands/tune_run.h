@@ -1,4 +1,4 @@
-// `minuet tune run` and `minuet tune show`, beside the commands of commands/tune.cc.
+// `minuet tune run` and `minuet tune show`. commands/tune.cc holds the other subcommands of `minuet tune`.
 #pragma once
 
 #include "minuet/tuning.h"
@@ -13,16 +13,16 @@ void add_tune_network(CLI::App& app, Arguments& arguments);
 llvm::Error tune_run(const Arguments& arguments);
 llvm::Error tune_show(const Arguments& arguments);
 
-/// In device memory, as minuet_tune takes them.
+/// Clouds in device memory, in the form that minuet_tune takes.
 struct TuneClouds {
   std::vector<DeviceBuffer> memory;
   std::vector<minuet_tuning_cloud> clouds;
   llvm::Error add(const VoxelCloud& cloud, minuet_device* device);
 };
 
-/// The fields of a configuration that another has not the same.
+/// Returns the space-separated fields of `config` that `other` lacks or has with another value.
 std::string differences(llvm::StringRef config, llvm::StringRef other);
-/// Pairs a row: "4 - 16", or "any".
+/// Returns the range of kernel map pairs per row that the choice holds for: "4 - 16", or "any".
 std::string density_text(const minuet_tuned_choice& choice);
 
 }  // namespace minuet::tool

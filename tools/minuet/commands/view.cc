@@ -1,4 +1,4 @@
-// `minuet view`: a cloud as a page to look at.
+// `minuet view` writes a cloud as an HTML page.
 #include <algorithm>
 #include <optional>
 
@@ -16,7 +16,7 @@
 namespace minuet::tool {
 namespace {
 
-/// Browsers hold strings of 2^29 characters and no more.
+/// Bytes of the largest page. Browsers limit strings to 2^29 characters.
 constexpr size_t kMostPageBytes = 500 << 20;
 
 llvm::Error check_files(const Arguments& arguments) {
@@ -26,7 +26,7 @@ llvm::Error check_files(const Arguments& arguments) {
                                                            {"--palette", arguments.palette}});
 }
 
-/// As `minuet run` gives a cloud to a network that takes positions and intensity.
+/// Loads a cloud as `minuet run` does for a network with 4 input channels: position and intensity.
 llvm::Expected<Input> load_cloud(const InputOptions& options) {
   minuet_plan_info shape = {};
   shape.ndim = 3;

@@ -1,4 +1,4 @@
-// `minuet weights convert`: another engine's weights into a file of Minuet's order and names.
+// `minuet weights convert` converts another engine's weights into a file with Minuet's order and names.
 #include <optional>
 
 #include "llvm/Support/raw_ostream.h"

@@ -22,7 +22,7 @@ Examples:
 `minuet COMMAND --help` tells all about a command. Exit codes: 0 done, 2 the input or a flag is at fault
 (one sentence on stderr says how), 1 anything else.)";
 
-/// Refuses the words that were left over, or that stand where a command is to stand.
+/// Returns the error for a word that is neither a flag nor a command.
 llvm::Error not_understood(const CLI::App& app, std::string why) {
   for (char& c : why) c = c == '\n' ? ' ' : c;
   const char* const help = app.get_subcommands({}).empty()
@@ -49,7 +49,7 @@ llvm::Expected<bool> parse_flags(CLI::App& app, int count, const char* const* va
   } catch (const CLI::ExtrasError&) {
     return not_understood(app, unknown_argument(app));
   } catch (const CLI::RequiredError& error) {
-    const bool is_unknown = !app.remaining(true).empty();  // what stands where a subcommand is to stand
+    const bool is_unknown = !app.remaining(true).empty();  // a word in place of the subcommand
     return not_understood(app, is_unknown ? unknown_argument(app) : error.what());
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() != 0) return not_understood(app, error.what());

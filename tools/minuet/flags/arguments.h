@@ -1,4 +1,4 @@
-// The command line: the commands, and what their flags say.
+// The parsed command line, and the table of commands that parses it.
 #pragma once
 
 #include <cstdint>
@@ -18,20 +18,20 @@ class App;
 
 namespace minuet::tool {
 
-/// The values of the flags of the command that was named; the other commands' keep their defaults.
+/// The values of the named command's flags. Members for other commands keep their defaults.
 struct Arguments {
-  /// Runs the subcommand that was named, where the command has subcommands.
+  /// Runs the named subcommand; null if the command has no subcommands.
   llvm::Error (*action)(const Arguments& arguments) = nullptr;
   InputOptions input;
   NetworkChoice network;
   ExecutionChoice execution;
-  std::string dtype;  ///< empty: the device's default
+  std::string dtype;  ///< empty means the device's default
   DeviceChoice device;
-  std::string cache;   ///< empty: the library's default
-  bool tuned = false;  ///< tuning results decide
+  std::string cache;   ///< empty means the library's default
+  bool tuned = false;  ///< true if stored tuning results choose dataflows and tiles
   std::string output, json;
   // run
-  int repeat = 0;  ///< 0: 10 on a GPU, none on the CPU; of `tune run`: the library decides
+  int repeat = 0;  ///< 0 means 10 on a GPU and none on the CPU; in `tune run` the library decides
   std::string output_coordinates;
   bool labels = false, random_weights = false, per_point = false;
   std::string palette;
@@ -42,21 +42,21 @@ struct Arguments {
   std::string results, title;
   // bench, tune run
   std::vector<std::string> networks, dtypes, clouds;
-  std::string data, commit;     ///< empty: the default folder; none
-  std::string file_voxel_size;  ///< of clouds that are the user's files; empty: 0.1
-  ColumnOptions file_columns;   ///< of the same clouds
-  int variants = 0;             ///< 0: 16 on a GPU, 2 on the CPU
-  int warm_up = 0;              ///< 0: 20 on a GPU, 1 on the CPU
-  double budget = 0;            ///< seconds; 0: the library's default
+  std::string data, commit;     ///< empty means the default folder; empty means no commit
+  std::string file_voxel_size;  ///< for the user's cloud files; empty means 0.1
+  ColumnOptions file_columns;   ///< for the user's cloud files
+  int variants = 0;             ///< 0 means 16 on a GPU and 2 on the CPU
+  int warm_up = 0;              ///< 0 means 20 on a GPU and 1 on the CPU
+  double budget = 0;            ///< seconds; 0 means the library's default
   bool exhaustive = false;
   // precompile
-  std::vector<std::string> archs;  ///< empty: sm_90a, or as recorded
+  std::vector<std::string> archs;  ///< empty means sm_90a, or the recorded ones
   std::string requests;
-  int jobs = 0;  ///< 0: the library decides
+  int jobs = 0;  ///< 0 means that the library decides
   // cache, tune
-  std::string tuning;  ///< folder of tuning results; empty: the cache's
+  std::string tuning;  ///< folder of tuning results; empty means the cache folder's
   std::string bundle;
-  std::string key;  ///< the start of a kernel's key or name, or of a tuning result's bucket
+  std::string key;  ///< prefix of a kernel's key or name, or of a tuning result's bucket
   std::optional<uint64_t> most_bytes;
   bool to_json = false;
 };
@@ -69,13 +69,13 @@ struct Command {
   llvm::Error (*run)(const Arguments& arguments);
 };
 
-/// Fills `arguments` by the flags of the command that was named, and returns that command; null where a help
-/// or version text was asked for and printed. A wrong flag or value is an error of one sentence.
+/// Fills `arguments` from the flags of the named command and returns that command. Returns null if it printed
+/// a help or version text instead. A wrong flag or value is an error of one sentence.
 llvm::Expected<const Command*> parse_arguments(llvm::ArrayRef<Command> commands, int count,
                                                const char* const* values, Arguments& arguments);
 
-/// Fills the variables of the flags that were added to `app`. False where a help or version text was asked
-/// for and printed.
+/// Fills the variables of the flags that were added to `app`. Returns false if it printed a help or version
+/// text instead.
 llvm::Expected<bool> parse_flags(CLI::App& app, int count, const char* const* values);
 
 }  // namespace minuet::tool

@@ -1,4 +1,5 @@
-// Functions that add flags to a command, and those that check what the flags of one command say together.
+// Functions that add flags to a command, and functions that check the flags of one command against each
+// other.
 #pragma once
 
 #include "tools/minuet/flags/arguments.h"
@@ -22,15 +23,17 @@ void add_weights_command(CLI::App& weights, Arguments& arguments);
 llvm::Error check_run(const Arguments& arguments);
 llvm::Error check_view(const Arguments& arguments);
 llvm::Error check_precompile(const Arguments& arguments);
-/// An error where there is no cloud, or more than one.
+/// Returns an error unless exactly one source of a cloud is given.
 llvm::Error check_cloud(const InputOptions& input);
-/// An error where --output is not called as a page is.
+/// Returns an error if --output does not end in .html or .htm.
 llvm::Error check_page(const Arguments& arguments);
+/// Returns an error if a flag about the weights file is given without --weights.
 llvm::Error check_weights_flags(const NetworkChoice& choice);
 
-// Flags that commands share. Where commands describe a flag differently, the function returns its option.
+// These functions add flags that several commands share. A function returns the option if commands describe
+// it differently.
 CLI::Option* add_cache(CLI::App& app, Arguments& arguments);
-/// --device and --threads, for every command that opens a device.
+/// Adds --device and --threads, for commands that open a device.
 void add_device(CLI::App& app, DeviceChoice& choice);
 CLI::Option* add_dtype(CLI::App& app, std::string& dtype);
 void add_dtypes(CLI::App& app, Arguments& arguments, const std::string& otherwise);
@@ -38,14 +41,14 @@ CLI::Option* add_dataflow(CLI::App& app, NetworkChoice& network);
 CLI::Option* add_network_name(CLI::App& app, NetworkChoice& network);
 CLI::Option* add_networks(CLI::App& app, Arguments& arguments);
 void add_channels(CLI::App& app, NetworkChoice& network);
-/// --weights, and how the file is read.
+/// Adds --weights and the flags that say how to read the file.
 void add_weights(CLI::App& app, NetworkChoice& choice);
-/// A file or a generated cloud, and its voxels.
+/// Adds the cloud (a file or --synthetic) and the flags that say how to read and voxelize it.
 void add_cloud(CLI::App& app, InputOptions& input);
 void add_keep_first_duplicate(CLI::App& app, ExecutionChoice& execution);
-/// --columns, --intensity-column and --intensity-field, which say how the rows of clouds' files are read.
+/// Adds --columns, --intensity-column and --intensity-field, which say how to read the rows of cloud files.
 void add_file_columns(CLI::App& app, ColumnOptions& columns);
-/// --voxel-size and the columns for clouds that are files, and --data for those that have names.
+/// Adds --voxel-size and the column flags for cloud files, and --data for the named clouds.
 void add_bench_files(CLI::App& app, Arguments& arguments);
 void add_data(CLI::App& app, std::string& data);
 CLI::Option* add_palette(CLI::App& app, Arguments& arguments);

@@ -19,7 +19,7 @@ int exit_code(llvm::Error error) {
   int code = 0;
   llvm::handleAllErrors(std::move(error), [&](const llvm::ErrorInfoBase& info) {
     llvm::errs() << "minuet: " << escaped(info.message()) << "\n";
-    // The compiler's or driver's log, which is more than one sentence.
+    // The detail is the log of the compiler or driver, which may be long.
     const char* verbose = std::getenv("MINUET_VERBOSE");
     if (verbose && llvm::StringRef(verbose) == "1") llvm::errs() << last_error_detail();
     const std::error_code kind = info.convertToErrorCode();
@@ -30,10 +30,12 @@ int exit_code(llvm::Error error) {
   return code;
 }
 
-/// A stream that the caller has closed fails when it is written, and no file that is opened gets its number.
+/// Opens /dev/null for each standard stream that the caller closed. Writing to it fails, and no file that is
+/// opened later gets the stream's number.
 void hold_standard_streams() {
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
-    if (::fcntl(stream, F_GETFD) < 0) (void)::open("/dev/null", O_RDONLY);  // takes the lowest number
+    if (::fcntl(stream, F_GETFD) < 0)
+      (void)::open("/dev/null", O_RDONLY);  // open() takes the lowest free number
   }
 }
 
@@ -42,7 +44,7 @@ int exit_code_of(Program program, int count, const char* const* values) {
     const int code = exit_code(program(count, values));
     llvm::outs().flush();
     if (!llvm::outs().has_error()) return code;
-    llvm::outs().clear_error();  // else raw_ostream ends the process its own way
+    llvm::outs().clear_error();  // otherwise raw_ostream aborts the process on destruction
     llvm::errs() << "minuet: the standard output cannot be written\n";
     return kExitBroken;
   } catch (const std::bad_alloc&) {
@@ -57,11 +59,11 @@ int exit_code_of(Program program, int count, const char* const* values) {
 }  // namespace
 
 int run_program(Program program, int count, const char* const* values) {
-  const CLocale c_locale;  // CLI11 reads numbers by strtold, and a preloaded library may set a locale
+  const CLocale c_locale;  // CLI11 parses numbers with strtold, and a preloaded library may set a locale
   hold_standard_streams();
-  (void)::signal(SIGXFSZ, SIG_IGN);  // past the limit of a file's size a write fails instead, and says so
+  (void)::signal(SIGXFSZ, SIG_IGN);  // a write past the file size limit then fails with an error
   const int code = exit_code_of(program, count, values);
-  llvm::errs().clear_error();  // else raw_ostream ends the process its own way
+  llvm::errs().clear_error();  // otherwise raw_ostream aborts the process on destruction
   return code;
 }
 

@@ -1,4 +1,4 @@
-// The main() of a program that fails with one sentence.
+// The main() of a program that reports its failure in one sentence.
 #pragma once
 
 #include "llvm/Support/Error.h"

@@ -72,7 +72,7 @@ void add_replay(CLI::App& app, ExecutionChoice& execution) {
                "that does not fit is inferred again in exact mode, and the graph made larger");
 }
 
-/// Voxels with their features, instead of a cloud.
+/// Adds the flags for voxels with features, which replace the cloud.
 void add_voxels(CLI::App& app, InputOptions& input) {
   add_value(app, "--coordinates", input.coordinates, "C.npy",
             "voxels instead of CLOUD: NPY, integer [N, ndim] or, batch first, [N, 1 + ndim]");
