@@ -96,7 +96,7 @@ struct CudaSystem {
 };
 /// Returns an error that says what is missing if there is no usable driver.
 llvm::Expected<CudaSystem> cuda_system();
-/// Returns the path of libcublasLt without initializing the library; returns Unavailable, with a remedy, if
+/// Returns the path of libcublasLt, without creating a handle; returns Unavailable, with a remedy, if
 /// it is not found.
 llvm::Expected<std::string> cublaslt_path();
 

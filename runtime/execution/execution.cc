@@ -107,6 +107,29 @@ llvm::Error Execution::add_steps() {
         "and nothing is derived from them yet",
         step.kind == Step::Kind::MakeLevel ? "level" : "kernel map", step.number);
   }
+  return check_made_levels();
+}
+
+/// The op that makes a level reads the keys of its parent and may keep all of them.
+llvm::Error Execution::check_made_levels() const {
+  const std::vector<i64>& capacities = options_.cloud.level_capacity;
+  for (std::size_t i = 0; i < program_.levels.size(); ++i) {
+    const LevelSpec& level = program_.levels[i];
+    if (!level.is_made_in_run()) continue;
+    const i32 read = program_.tensors[program_.layers[level.made_by].input].level;
+    if (read != level.parent) {
+      return make_error(StatusCode::Internal,
+                        "the op that makes level {0} reads level {1}, not its parent {2}", i, read,
+                        level.parent);
+    }
+    if (has_capacities() && capacities[i] < capacities[level.parent]) {
+      return make_error(
+          StatusCode::InvalidArgument,
+          "level_capacity[{0}] is {1}, but an op makes that level of up to {2} rows of level {3}: "
+          "give it the same capacity",
+          i, capacities[i], capacities[level.parent], level.parent);
+    }
+  }
   return llvm::Error::success();
 }
 
@@ -415,7 +438,9 @@ llvm::Error Execution::output_coordinates(i32* coordinates, void* stream) {
     const i32 level = program_.tensors[program_.output].level;
     const i32 fields = 1 + program_.ndim;
     if (!levels_[level].row_of) {
-      if (has_capacities()) MINUET_TRY(engine_->fill_words(coordinates, 0, levels_[level].rows * fields));
+      // Only the device knows how many rows there are; those behind them are zeros.
+      const bool may_be_fewer = has_capacities() || program_.levels[level].is_made_in_run();
+      if (may_be_fewer) MINUET_TRY(engine_->fill_words(coordinates, 0, levels_[level].rows * fields));
       return network_maps_->unpack(level, coordinates);
     }
     MINUET_TRY(network_maps_->unpack(level, network_maps_->coordinates()));

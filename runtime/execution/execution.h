@@ -125,6 +125,7 @@ class Execution {
   static llvm::Expected<std::unique_ptr<Execution>> create_unplaced(std::shared_ptr<const LoadedPlan> loaded,
                                                                     const ExecutionOptions& options);
   llvm::Error add_steps();
+  llvm::Error check_made_levels() const;
   llvm::Error add_layers();
   llvm::Error bound_layer(i32 layer, i64 rows, double neighbours);
   i64 layer_count() const { return static_cast<i64>(program_.layers.size()); }

@@ -174,13 +174,12 @@ void MapViews::place_workspace(Placement& parts) {
 llvm::Error MapViews::make_views() {
   if (requests_.empty()) return llvm::Error::success();
   MINUET_TRY(engine_.maps().make_views(requests_, workspace_));
-  MINUET_TRY(make_plain_masks());
-  note_made();
-  return llvm::Error::success();
+  return finish_views();
 }
 
-/// Makes the masks of transposed views without an order. The map already has the masks of its coarser side.
-llvm::Error MapViews::make_plain_masks() {
+/// Makes the masks of transposed views without an order (the map already has the masks of its coarser side),
+/// and notes that all views are made.
+llvm::Error MapViews::finish_views() {
   for (std::size_t i = 0; i < requests_.size(); ++i) {
     const ViewRequest& request = requests_[i];
     if (!request.transposed || !has_plain_masks(forms_[i])) continue;
@@ -188,16 +187,13 @@ llvm::Error MapViews::make_plain_masks() {
     MINUET_TRY(engine_.fill_words(mask_counts_, 0, volume));
     MINUET_TRY(engine_.maps().make_masks(request.output_coords(), volume, request.view(), mask_counts_));
   }
-  return llvm::Error::success();
-}
-
-void MapViews::note_made() {
   visit_sides([&](i32, Side& side, bool, ViewForm) {
     if (side.unmade && side.shared) side.shared->is_made = true;
     side.unmade = false;
   });
   requests_.clear();
   forms_.clear();
+  return llvm::Error::success();
 }
 
 llvm::Error MapViews::make_views(llvm::ArrayRef<MapViews*> views, Queue& queue) {
@@ -215,7 +211,7 @@ llvm::Error MapViews::make_views(llvm::ArrayRef<MapViews*> views, Queue& queue) 
   Engine& engine = views.front()->engine_;
   MINUET_ASSIGN(const auto workspace, queue.scratch(engine.maps().view_workspace_bytes(requests)));
   MINUET_TRY(engine.maps().make_views(requests, workspace->data()));
-  for (MapViews* const own : views) own->note_made();
+  for (MapViews* const own : views) MINUET_TRY(own->finish_views());
   return llvm::Error::success();
 }
 

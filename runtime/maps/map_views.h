@@ -84,7 +84,6 @@ class MapViews {
   void visit_sides(const Visitor& visitor);
   void find_offsets(i32 map);
   void ask_for(i32 map, Side& side, bool transposed, ViewForm form);
-  void note_made();
   bool is_ordered(ViewForm form) const { return form == ViewForm::Masked && has_order(); }
   bool has_plain_masks(ViewForm form) const { return form == ViewForm::Masked && !has_order(); }
   /// Places the parts of a view that runs read. The next function places those needed only to make it.
@@ -92,7 +91,7 @@ class MapViews {
   void place_view_workspace(Placement& parts, Side& side, bool transposed, ViewForm form) const;
   static void place_rows(Placement& parts, Side& side, bool transposed);
   void place_unmade(Placement& parts, PlaceView place);
-  llvm::Error make_plain_masks();
+  llvm::Error finish_views();
 
   const Program& program_;
   Engine& engine_;

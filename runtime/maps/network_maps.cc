@@ -1,6 +1,7 @@
 #include "runtime/maps/network_maps.h"
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 
 #include "runtime/engine/set_index.h"
@@ -14,8 +15,6 @@ bool fills_cells(const Program& program, const MapSpec& spec) {
                              program.levels[spec.fine].tensor_stride,
                              program.levels[spec.coarse].tensor_stride);
 }
-
-bool is_made_in_run(const LevelSpec& level) { return level.made_by >= 0; }
 
 }  // namespace
 
@@ -57,16 +56,16 @@ MapLimits NetworkMaps::limits(i32 key_bits) const {
 
 bool NetworkMaps::keeps_keys(std::size_t level) const {
   const i32 number = static_cast<i32>(level);
-  return program_.tensors[program_.output].level == number || is_made_in_run(program_.levels[level]) ||
+  return program_.tensors[program_.output].level == number || program_.levels[level].is_made_in_run() ||
          llvm::any_of(program_.levels, [&](const LevelSpec& other) {
-           return is_made_in_run(other) && other.parent == number;
+           return other.is_made_in_run() && other.parent == number;
          });
 }
 
 /// An index holds all levels, so it is not possible if an op makes a level in a run. Capacity mode requires
 /// bounds, because a cloud too large for the index would go unnoticed without them.
 bool NetworkMaps::may_index() const {
-  return llvm::none_of(program_.levels, is_made_in_run) &&
+  return llvm::none_of(program_.levels, std::mem_fn(&LevelSpec::is_made_in_run)) &&
          (options_.has_bounds || !options_.has_capacities()) && options_.method == MapMethod::Indexed &&
          engine_.maps().has_cell_index() && levels_.size() <= kMostIndexedLevels;
 }
@@ -263,7 +262,7 @@ llvm::Error NetworkMaps::build_sorted(const BuildCoordsRequest& build) {
   MINUET_TRY(engine_.maps().build_coords(build));
   for (std::size_t i = 1; i < levels_.size(); ++i) {
     const LevelSpec& spec = program_.levels[i];
-    if (is_made_in_run(spec)) continue;
+    if (spec.is_made_in_run()) continue;
     MINUET_TRY(engine_.maps().downsample(
         {levels_[spec.parent], state_.layout, spec.tensor_stride, levels_[i], state_.status}));
   }

@@ -65,7 +65,7 @@ class NetworkMaps {
   /// Returns the rows of a level; an upper bound if an op makes the level in each run.
   i64 rows(i32 level) const {
     const LevelSpec& spec = program_.levels[level];
-    return spec.made_by >= 0 ? rows(spec.parent) : host_report_[kLevelsAt + level];
+    return spec.is_made_in_run() ? rows(spec.parent) : host_report_[kLevelsAt + level];
   }
   i32* count(i32 level) const { return levels_[level].count; }  // device
   const Coords& coords(i32 level) const { return levels_[level]; }

@@ -141,7 +141,10 @@ llvm::Expected<std::shared_ptr<const CompiledPlan>> CompiledPlan::create(const P
   }
   compiled->engine = choose_engine(program.ndim, largest_volume(program), tuning);
   if (const ProgramLayer* const largest = find_largest_convolution(program)) {
-    std::vector<std::string>& reasons = compiled->candidates[largest - program.layers.data()].front().reasons;
+    // A convolution that another one always computes has no candidate that could show the reasons.
+    std::vector<std::string> not_shown;
+    std::vector<Candidate>& of_largest = compiled->candidates[largest - program.layers.data()];
+    std::vector<std::string>& reasons = of_largest.empty() ? not_shown : of_largest.front().reasons;
     compiled->grouping = choose_grouping(*largest->window(), tuning, 0, reasons);
     // Only a network's own maps are ordered by the plan: executions of many plans share the views of the
     // caller's maps.

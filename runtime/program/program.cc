@@ -18,7 +18,7 @@ std::vector<Step> make_schedule(const Program& program) {
   const auto make_what_is_possible = [&](bool is_run) {
     for (std::size_t i = 0; i < program.levels.size(); ++i) {
       const LevelSpec& level = program.levels[i];
-      const bool is_possible = level.made_by < 0 && (level.parent < 0 || is_level_there[level.parent]);
+      const bool is_possible = !level.is_made_in_run() && (level.parent < 0 || is_level_there[level.parent]);
       if (is_level_there[i] || !is_possible) continue;
       is_level_there[i] = true;
       steps.push_back({Step::Kind::MakeLevel, static_cast<i32>(i), is_run});

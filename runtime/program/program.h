@@ -19,6 +19,8 @@ struct LevelSpec {
   AxisArray tensor_stride{1, 1, 1, 1};  // 0 if the caller gives the set
   i32 parent = -1;
   i32 made_by = -1;  // the layer that makes the set in each run; -1: prepare or the caller does
+
+  bool is_made_in_run() const { return made_by >= 0; }
 };
 
 /// A kernel map between two levels. A submanifold map has the same level twice.

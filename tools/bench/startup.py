@@ -50,8 +50,8 @@ def covered(times):
 
 
 def measure(spans, start):
-    """Returns the milliseconds from `start` (in microseconds, as the spans' times are) to the end of the first inference,
-    and those of PARTS and DETAILS. A moment counts for one part only, so that PARTS and other_ms add up to the whole."""
+    """Returns the milliseconds from `start` (microseconds, as the spans' times are) to the end of the first inference,
+    and those of PARTS and DETAILS. A moment counts for one part only, so PARTS and other_ms add up to the whole."""
     done = min(span["ts"] + span["dur"] for span in spans if span["name"] == "synchronize")
 
     def times(keep):

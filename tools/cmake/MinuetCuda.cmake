@@ -1,13 +1,14 @@
-# Finds the headers of CUDA 13.0: target minuet_cuda_headers, MINUET_CUDA_INCLUDE_DIR, MINUET_CCCL_INCLUDE_DIR.
+# Finds the headers of CUDA 13.0. Defines the target minuet_cuda_headers and the variables MINUET_CUDA_INCLUDE_DIR and
+# MINUET_CCCL_INCLUDE_DIR.
 #
-# Only headers: the driver, NVRTC and cuBLASLt are opened with dlopen. And only those of 13.0 with CCCL
-# 3.0.1, whatever else is installed, for they are embedded for NVRTC and are part of every cache key: a
-# toolkit of another version counts as none, and the pinned wheels of tools/setup stand in.
+# Only headers are needed: the driver, NVRTC and cuBLASLt are opened with dlopen. The headers are embedded for NVRTC and
+# are part of every cache key, so exactly CUDA 13.0 with CCCL 3.0.1 is accepted. A toolkit of another version is
+# ignored, and the pinned wheels of tools/setup are used instead.
 
 set(MINUET_CCCL_VERSION 3000001)  # CCCL 3.0.1
 set(MINUET_CUDA_VERSION 13000)
 
-# Sets <result> to the CUDA headers' folder below <root> where they are of the pinned version, else to "".
+# Sets <result> to the folder of the CUDA headers below <root> if they have the pinned version, else to "".
 function(minuet_probe_cuda root result)
   set(${result} "" PARENT_SCOPE)
   foreach(folder IN ITEMS ${root}/include ${root}/targets/x86_64-linux/include)
@@ -44,7 +45,7 @@ endif()
 set(MINUET_CCCL_INCLUDE_DIR ${MINUET_CUDA_INCLUDE_DIR}/cccl)
 message(STATUS "CUDA 13.0 headers: ${MINUET_CUDA_INCLUDE_DIR}")
 
-# NVTX, which is a header: of the same toolkit, or of the wheel nvidia-nvtx.
+# NVTX is a single header, from the same toolkit or from the wheel nvidia-nvtx.
 set(MINUET_NVTX_HEADER "")
 if(EXISTS ${MINUET_CUDA_INCLUDE_DIR}/nvtx3/nvToolsExt.h)
   set(MINUET_NVTX_HEADER ${MINUET_CUDA_INCLUDE_DIR}/nvtx3/nvToolsExt.h)

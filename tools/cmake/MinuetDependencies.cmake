@@ -1,11 +1,11 @@
-# What Minuet is built on. Everything comes from Debian or PyPI; tools/setup brings what is missing.
+# Finds the libraries that Minuet is built with. All come from Debian or PyPI; tools/setup installs what is missing.
 #
 # Targets: minuet_llvm (static LLVM Support and Demangle), minuet_zstd, minuet_eigen, minuet_cuda_headers.
 # Variables: MINUET_CUDA_INCLUDE_DIR   folder of cuda.h, nvrtc.h, cublasLt.h, cuda_fp16.h of CUDA 13.0
 #            MINUET_CCCL_INCLUDE_DIR   folder of cub/ and cuda/std/ of CCCL 3.0.1
-# Options:   MINUET_LLVM_VERSION       14 to 19; empty: the oldest that is found
+# Options:   MINUET_LLVM_VERSION       14 to 19; empty selects the oldest one found
 #            MINUET_LLVM_ROOT          prefix of an LLVM in an unusual place
-#            MINUET_HIDE_TOOLKIT       on: behave as if no CUDA toolkit were installed
+#            MINUET_HIDE_TOOLKIT       if on, configure as if no CUDA toolkit were installed
 #            MINUET_WHEEL_DIR, MINUET_SYSROOT   where tools/setup unpacks wheels and .deb files
 
 set(MINUET_LLVM_VERSION "" CACHE STRING "Major version of LLVM, 14 to 19; empty: the oldest found")
@@ -23,8 +23,9 @@ endif()
 include(MinuetLlvm)
 include(MinuetCuda)
 
-# ---- zstd: static where that archive can go into a shared library -----------------------------------
-# Debian's archive is built for executables; hidden by --exclude-libs it goes into a library all the same.
+# ---- zstd: static if the archive can be linked into a shared library ---------------------------------
+# Debian builds the archive for executables, but with --exclude-libs it also links into a shared library. The probe
+# below finds out whether it does here.
 find_path(MINUET_ZSTD_INCLUDE_DIR zstd.h)
 find_library(MINUET_ZSTD_STATIC libzstd.a)
 find_library(MINUET_ZSTD_SHARED NAMES zstd libzstd.so.1)
@@ -57,7 +58,7 @@ if(NOT MINUET_EIGEN_INCLUDE_DIR)
 endif()
 add_library(minuet_eigen INTERFACE)
 target_include_directories(minuet_eigen SYSTEM INTERFACE ${MINUET_EIGEN_INCLUDE_DIR})
-# Threads are ours, so Eigen starts none; and it must never take its fp16 from the CUDA headers.
+# Eigen must start no threads, because Minuet has its own, and must not take its fp16 type from the CUDA headers.
 target_compile_definitions(minuet_eigen INTERFACE EIGEN_DONT_PARALLELIZE EIGEN_NO_CUDA EIGEN_MPL2_ONLY)
 
 # ---- tests ------------------------------------------------------------------------------------------

@@ -1,15 +1,14 @@
-# Install rules: the library, the public headers, the tool, the documents, the CMake package and the pkg-config file;
-# and the target `uninstall`.
-# Also what the shared library is linked with, for it is part of what is promised to hosts.
-# The two packages find everything relative to themselves, so an installed tree may be moved.
+# Install rules for the library, the public headers, the tool, the documents, the CMake package and the pkg-config file,
+# and the target `uninstall`. The link options of the shared library are here too, because they decide what it exports.
+# Both packages use relative paths, so an installed tree may be moved.
 
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 set(minuet_cmake_dir ${CMAKE_INSTALL_LIBDIR}/cmake/minuet)
 
-# A host may carry an LLVM of its own: nothing but minuet_* leaves the library, and what nobody reaches of
-# LLVM Support, RemoveFileOnSignal among it, is not even linked (tools/lint/check_library).
+# The host process may have its own LLVM, so the library exports only minuet_*. --gc-sections drops the unused parts of
+# LLVM Support, among them RemoveFileOnSignal, which installs signal handlers (tools/lint/check_library.py).
 set(minuet_version_script ${PROJECT_SOURCE_DIR}/runtime/abi/libminuet.map)
 target_link_options(minuet PRIVATE -Wl,--version-script=${minuet_version_script} -Wl,--exclude-libs,ALL
                     -Wl,--gc-sections -Wl,--as-needed)
@@ -25,17 +24,17 @@ if(NOT TARGET minuet::minuet)
   add_library(minuet::minuet ALIAS minuet)
 endif()
 install(TARGETS minuet EXPORT minuet_targets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-# Beside the library, which looks for it there.
+# The library looks for this program in its own folder.
 install(TARGETS minuet_compile RUNTIME DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(EXPORT minuet_targets NAMESPACE minuet:: FILE minuetTargets.cmake DESTINATION ${minuet_cmake_dir})
 install(FILES ${PROJECT_SOURCE_DIR}/include/minuet/minuet.h ${PROJECT_SOURCE_DIR}/include/minuet/minuet.hpp
               ${PROJECT_SOURCE_DIR}/include/minuet/tuning.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/minuet)
-# What headers and help texts cite has to be installed (tests/install).
+# Installs the documents that headers and help texts cite (tests/install checks this).
 set(minuet_doc_dir ${CMAKE_INSTALL_DATADIR}/doc/minuet)
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md DESTINATION ${minuet_doc_dir})
 install(FILES ${PROJECT_SOURCE_DIR}/runtime/abi/LIMITS.md DESTINATION ${minuet_doc_dir})
 install(FILES ${PROJECT_SOURCE_DIR}/runtime/network/networks/README.md ${PROJECT_SOURCE_DIR}/runtime/network/networks/WEIGHTS.md
-        DESTINATION ${minuet_doc_dir}/networks)  # where they cite each other
+        DESTINATION ${minuet_doc_dir}/networks)  # in one folder, because they cite each other
 if(TARGET minuet_cli)
   file(RELATIVE_PATH minuet_bin_to_lib ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR})
   set_target_properties(minuet_cli PROPERTIES INSTALL_RPATH "$ORIGIN/${minuet_bin_to_lib}")

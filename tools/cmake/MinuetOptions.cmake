@@ -1,11 +1,11 @@
-# What every target of ours is compiled with: target minuet_options, linked PRIVATE by each of them.
+# Defines the target minuet_options with the compile options that every target of Minuet links PRIVATE.
 #
 # Options:
-#   MINUET_WERROR     warnings are errors; on where Minuet is the top project
+#   MINUET_WERROR     warnings are errors; on if Minuet is the top-level project
 #   MINUET_SANITIZE   empty, "address,undefined" or "thread"
-#   MINUET_SANITIZE_TRAP   undefined behaviour is reported by its place alone (clang)
-#   MINUET_BUILD_FUZZERS   the fuzz targets of tests/fuzz; on with clang and AddressSanitizer, which they need
-#   MINUET_FUZZ_COMPARES   they learn from comparisons too; on in the preset fuzz
+#   MINUET_SANITIZE_TRAP   with clang, reports of undefined behaviour give the source location only
+#   MINUET_BUILD_FUZZERS   builds the fuzz targets of tests/fuzz; on with clang and AddressSanitizer, which they need
+#   MINUET_FUZZ_COMPARES   fuzz targets learn from comparisons too; on in the preset fuzz
 #   MINUET_SHARED     folder with golden problems and clouds; only tests and the quickstart read it
 
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
@@ -32,16 +32,16 @@ if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "Debug, Release or RelWithDebInfo" FORCE)
 endif()
 
-# -O3, which CMake has in its place, makes a fifth more code, and nothing of ours faster: loops that are to be vectors
-# say so (runtime/cpu).
+# Replaces CMake's default -O3, which makes the code a fifth larger and nothing faster: loops that must be vectorized
+# are marked explicitly (runtime/cpu).
 foreach(language IN ITEMS C CXX)
   if(CMAKE_${language}_FLAGS_RELEASE STREQUAL "-O3 -DNDEBUG")
     set(CMAKE_${language}_FLAGS_RELEASE "-O2 -DNDEBUG")
   endif()
 endforeach()
 
-# ccache: with precompiled headers it keeps results only where it is told not to mind the clock and macros; and it
-# takes what a file includes from the compiler's own list, so that a miss costs no second run of the preprocessor.
+# Settings of ccache: it caches compiles that use precompiled headers only with this CCACHE_SLOPPINESS. CCACHE_DEPEND
+# takes included files from the compiler's dependency list, so that a miss does not run the preprocessor twice.
 find_program(MINUET_CCACHE ccache)
 if(MINUET_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_DEPEND=1
@@ -49,7 +49,7 @@ if(MINUET_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_C_COMPILER_LAUNCHER ${CMAKE_CXX_COMPILER_LAUNCHER})
 endif()
 
-# What lets ccache keep results of files that read precompiled headers.
+# Compiler options that ccache needs to cache compiles that use precompiled headers.
 set(MINUET_PCH_FOR_CCACHE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fpch-preprocess>
                           "$<$<COMPILE_LANG_AND_ID:CXX,Clang>:SHELL:-Xclang -fno-pch-timestamp>")
 
@@ -60,21 +60,21 @@ add_library(minuet_options INTERFACE)
 target_include_directories(minuet_options INTERFACE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/include)
 target_compile_options(minuet_options INTERFACE -Wall -Wextra $<$<BOOL:${MINUET_WERROR}>:-Werror>)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-  # False alarms of g++ 12 at -O3 inside system headers once they are inlined: llvm/Support/FormatProviders.h
-  # (which clang's analysis, still on, finds sound) and std::string's operator+ (gcc bug 105651).
+  # Disables warnings of g++ 12 that are false alarms in inlined code of system headers: llvm/Support/FormatProviders.h,
+  # in which clang's analysis finds no problem, and operator+ of std::string (gcc bug 105651).
   target_compile_options(minuet_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-maybe-uninitialized>
                          $<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict>)
 endif()
-# LLVM of a distribution does not abort on an unchecked Error, so this is the guard, also without Werror.
+# A distribution's LLVM does not abort on an unchecked Error, so an ignored one is always a compile error.
 target_compile_options(minuet_options INTERFACE -Werror=unused-result)
-# A fused multiply-add in one place and not in the next would make devices and compilers disagree.
+# Disables contraction to fused multiply-add, which would make results differ between compilers and devices.
 target_compile_options(minuet_options INTERFACE -ffp-contract=off)
-# Sections of their own let the link drop what nobody reaches: most of LLVM Support, its signal handlers first.
+# Separate sections let the linker drop unreachable code: most of LLVM Support, including its signal handlers.
 target_compile_options(minuet_options INTERFACE -ffunction-sections -fdata-sections)
 target_link_libraries(minuet_options INTERFACE Threads::Threads)
-# codegen/base/error.h brings most of LLVM's and of the standard library's headers: read once for targets of the same
-# flags, a third of the time that the library takes to compile.
-#   minuet_precompile(<target> [FROM <target of the same flags>])
+# Precompiles codegen/base/error.h, which includes most headers of LLVM and of the standard library. This saves about a
+# third of the library's compile time. Targets with equal flags share the result by FROM.
+#   minuet_precompile(<target> [FROM <target with the same flags>])
 function(minuet_precompile target)
   cmake_parse_arguments(PARSE_ARGV 1 pch "" "FROM" "")
   if(pch_FROM)
@@ -85,8 +85,9 @@ function(minuet_precompile target)
   if(NOT CMAKE_DISABLE_PRECOMPILE_HEADERS)
     target_compile_options(${target} PRIVATE ${MINUET_PCH_FOR_CCACHE})
   endif()
-  if(MINUET_BUILD_FUZZERS)  # what is reached in these, the library's own code, leads the fuzzers
-    # What it compares leads them too, and takes a fifth of the time to compile: in the preset fuzz.
+  if(MINUET_BUILD_FUZZERS)  # instruments the library's code for the fuzzers
+    # Coverage of comparisons guides the fuzzers too, but costs a fifth of the compile time, so only the preset fuzz
+    # enables it.
     set(coverage -fsanitize-coverage=inline-8bit-counters,pc-table)
     if(MINUET_FUZZ_COMPARES)
       set(coverage -fsanitize=fuzzer-no-link)
@@ -96,28 +97,29 @@ function(minuet_precompile target)
 endfunction()
 
 if(MINUET_SANITIZE)
-  # Everything that is linked needs them, third-party test libraries included, so these are global.
+  # All linked code needs these flags, including third-party test libraries, so they are global.
   set(MINUET_SANITIZE_FLAGS -fsanitize=${MINUET_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   if(MINUET_SANITIZE_TRAP AND MINUET_SANITIZE MATCHES "undefined" AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
-    # A tenth of the time that these builds take to compile is the sentences of undefined behaviour. A check that
-    # fails without one is an illegal instruction, whose place AddressSanitizer prints (handle_sigill). vptr and function
-    # keep theirs: with them comes the comparison by name of what two libraries have one each of.
+    # The messages of UndefinedBehaviorSanitizer take a tenth of the compile time. Without them a failed check executes an
+    # illegal instruction, whose location AddressSanitizer prints (handle_sigill). The checks vptr and function keep their
+    # messages, because only their runtime compares by name the types that two libraries both define.
     list(APPEND MINUET_SANITIZE_FLAGS -fsanitize-trap=undefined -fno-sanitize-trap=vptr,function)
   endif()
   add_compile_options(${MINUET_SANITIZE_FLAGS})
   add_link_options(-fsanitize=${MINUET_SANITIZE})
-  # A hundred programs, each with the whole library in it.
+  # lld shortens linking: there are a hundred test programs, and each contains the whole library.
   find_program(MINUET_LLD ld.lld)
   if(MINUET_LLD AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
     add_link_options(-fuse-ld=lld)
   endif()
 endif()
 
-# The sanitizers' presets optimize nothing, which clang compiles in half the time, but for what computes on much.
+# Optimizes one target in sanitizer builds. These use -O0, which halves clang's compile time, except for targets that
+# compute much.
 function(minuet_optimize target)
   if(MINUET_SANITIZE)
     target_compile_options(${target} PRIVATE -O1)
-    set_target_properties(${target} PROPERTIES DISABLE_PRECOMPILE_HEADERS ON)  # others' are read without
+    set_target_properties(${target} PROPERTIES DISABLE_PRECOMPILE_HEADERS ON)  # they need equal flags
   endif()
 endfunction()
 

@@ -1,6 +1,6 @@
 # minuet_add_room(<target> USES <target>... SOURCES <file>...)
 #
-# A room of the library: a static library of its own. USES names the rooms below it, whose headers its headers include;
+# Adds a room of the library as a static library. USES names the rooms below it whose headers it includes;
 # tools/lint/check_layering.py checks the includes.
 function(minuet_add_room target)
   cmake_parse_arguments(PARSE_ARGV 1 room "" "" "USES;SOURCES")

@@ -2,45 +2,49 @@
 #                 [TIMEOUT <seconds>] [FILTERS <suffix>=<gtest filter>...] [ARGUMENTS <argument>...])
 #
 # Adds the GoogleTest executable <name> and one ctest entry, or with FILTERS one entry <name>.<suffix>
-# for each of them. Where every test in an entry skips itself (no GPU, no golden folder), ctest shows
+# for each of them. If every test in an entry skips itself (no GPU, no golden folder), ctest shows
 # the entry as skipped; an entry that runs no test at all fails.
 #
-# Labels: cpu needs nothing; nvrtc needs libnvrtc; gpu needs a GPU; concurrent goes with one of them and
-# says that the test starts threads, so that the tsan build runs it; unit goes with cpu: it tests a part by itself,
-# whose results no optimizer changes, or the tests' own machinery. The whole of tools/check runs each test once: what
-# is a unit under the sanitizers, and not in the release build (-DMINUET_UNIT_TESTS=OFF). unit goes with gpu where the
-# software device runs all of it under the sanitizers: where there is a GPU, the release build has it too.
+# Labels:
+#   cpu         needs nothing
+#   nvrtc       needs libnvrtc
+#   gpu         needs a GPU
+#   concurrent  added to one of these: the test starts threads, so the tsan build runs it
+#   unit        added to cpu: tests one part whose results do not depend on the optimizer, or the tests' own code.
+#               A complete tools/check runs each test once: unit tests only under the sanitizers, and not in the release
+#               build (-DMINUET_UNIT_TESTS=OFF). Added to gpu: the sanitizers' build runs all of it on the software
+#               device, and the release build runs it too if there is a GPU.
 option(MINUET_UNIT_TESTS "Build and run the tests with the label unit" ON)
 option(MINUET_UNIT_TESTS_OF_GPU "Build and run the tests with the labels gpu and unit" ON)
 
-# What the sanitizers' builds need, and no more: tools/check builds these two targets there, and runs the
-# entries with the label gtest, which every entry made here has.
+# The targets that tools/check builds in the asan and tsan builds. There it runs the entries with the label gtest,
+# which every entry made here has.
 add_custom_target(minuet_cpu_tests)
 add_custom_target(minuet_concurrent_tests)
 
-# Matches only an output that ends in the list of skipped tests with none passed: a failure is never hidden.
+# Matches only an output that ends with the list of skipped tests and has no passed test, so it never hides a failure.
 set(MINUET_ALL_SKIPPED "\\[  PASSED  \\] 0 tests\\.\n\\[  SKIPPED \\] [0-9]+ tests?, listed below:\n(\\[  SKIPPED \\] [^\n]*\n)+$")
 set(MINUET_NONE_RAN "\\[==========\\] 0 tests from 0 test suites ran")
 
 function(minuet_test_properties name labels timeout)
-  # The kernel cache of tests lies in the build folder: warm on the next run, and no home is touched.
+  # The tests' kernel cache is in the build folder, so that it is warm on the next run and no home folder is touched.
   set(environment "XDG_CACHE_HOME=${CMAKE_BINARY_DIR}/test-cache")
   if(MINUET_SANITIZE MATCHES "address")
-    # handle_sigill: that is undefined behaviour (MINUET_SANITIZE_TRAP). protect_shadow_gap: the CUDA driver maps
-    # memory where ASan's shadow gap is.
+    # handle_sigill reports undefined behaviour, which executes an illegal instruction (MINUET_SANITIZE_TRAP).
+    # protect_shadow_gap is off because the CUDA driver maps memory in ASan's shadow gap.
     list(APPEND environment "ASAN_OPTIONS=handle_sigill=1:protect_shadow_gap=0:strict_string_checks=1:detect_stack_use_after_return=1"
          "UBSAN_OPTIONS=print_stacktrace=1" "LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tools/lint/lsan.supp")
   elseif(MINUET_SANITIZE MATCHES "thread")
     list(APPEND environment "TSAN_OPTIONS=second_deadlock_stack=1:suppressions=${PROJECT_SOURCE_DIR}/tools/lint/tsan.supp")
   endif()
-  # Which may take longest start first, so that no core waits for the last.
+  # COST makes ctest start the tests with the longest timeouts first, so that no core is idle at the end.
   set_tests_properties(${name} PROPERTIES LABELS "${labels}" TIMEOUT ${timeout} COST ${timeout} ENVIRONMENT "${environment}"
                        SKIP_REGULAR_EXPRESSION "${MINUET_ALL_SKIPPED}"
                        FAIL_REGULAR_EXPRESSION "${MINUET_NONE_RAN}")
 endfunction()
 
-# GoogleTest's headers and those that most tests include, read once a build: half of the time that the tests take to
-# compile. An executable, so that its flags are those of the tests.
+# Precompiles the headers of GoogleTest and others that most tests include, which halves the tests' compile time. The
+# target that owns them is an executable, so that its flags equal those of the tests.
 function(minuet_precompile_test_headers)
   if(TARGET minuet_test_headers)
     return()
@@ -54,13 +58,13 @@ function(minuet_precompile_test_headers)
     ${PROJECT_SOURCE_DIR}/codegen/base/error.h)
 endfunction()
 
-# A target of tests' code, be it a test or what several share.
+# Sets the compile options of a target with test code: a test, or a library that tests share.
 function(minuet_compile_as_test target)
   minuet_precompile_test_headers()
   target_precompile_headers(${target} REUSE_FROM minuet_test_headers)
-  target_link_libraries(${target} PRIVATE minuet_llvm)  # a variable of LLVM's is in those headers
-  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O0>  # a quarter less to compile; a test waits for what it tests
-    $<$<COMPILE_LANGUAGE:CXX>:-fPIE>  # as those who read the headers first, a library's code too
+  target_link_libraries(${target} PRIVATE minuet_llvm)  # the precompiled headers refer to a variable of LLVM
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O0>  # saves a quarter of the compile time
+    $<$<COMPILE_LANGUAGE:CXX>:-fPIE>  # the precompiled headers were compiled so; also needed for libraries
     ${MINUET_PCH_FOR_CCACHE})
 endfunction()
 
@@ -81,7 +85,7 @@ function(minuet_add_test)
   add_executable(${test_NAME} ${test_SOURCES} $<TARGET_OBJECTS:minuet_test_host_locale>)
   target_link_libraries(${test_NAME} PRIVATE minuet_options ${test_LIBRARIES} minuet_test_expect GTest::gmock GTest::gtest
                         GTest::gtest_main)
-  # MINUET_SHARED of the environment comes first where a test asks for the folder; this is its default.
+  # The default folder of golden problems. The environment variable MINUET_SHARED overrides it.
   target_compile_definitions(${test_NAME} PRIVATE MINUET_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
                              MINUET_SHARED_DEFAULT="${PROJECT_SOURCE_DIR}/../shared")
   set_target_properties(${test_NAME} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
@@ -120,7 +124,7 @@ function(minuet_add_test)
   endforeach()
 endfunction()
 
-# Another entry <name>.<suffix> of that executable, for a part of its tests.
+# Adds another entry <name>.<suffix> of an executable, for a part of its tests.
 #   minuet_add_test_entry(<name> <suffix> <gtest filter> LABELS <label>... [TIMEOUT <seconds>])
 function(minuet_add_test_entry name suffix filter)
   cmake_parse_arguments(PARSE_ARGV 3 entry "" "TIMEOUT" "LABELS")
@@ -131,9 +135,9 @@ function(minuet_add_test_entry name suffix filter)
   minuet_test_properties(${name}.${suffix} "${entry_LABELS};gtest" ${entry_TIMEOUT})
 endfunction()
 
-# The same tests in a process whose locale has a decimal comma: the entry <name>.comma, of the tests that `filter`
-# names. None where this build does not run that executable's tests. A third argument is the executable's label, cpu
-# where there is none.
+# Adds the entry <name>.comma, which runs the tests that `filter` names in a process whose locale has a decimal comma.
+# Adds nothing if this build does not run that executable's tests. The optional third argument is the executable's label
+# (default: cpu).
 function(minuet_add_comma_test name filter)
   get_property(tests GLOBAL PROPERTY minuet_tests_that_run)
   if(NOT Python3_FOUND OR NOT name IN_LIST tests)
@@ -147,5 +151,5 @@ function(minuet_add_comma_test name filter)
     set(label ${ARGV2})
   endif()
   minuet_test_properties(${entry} "${label};gtest" 900)
-  set_tests_properties(${entry} PROPERTIES SKIP_RETURN_CODE 77)  # comma_locale.py says why
+  set_tests_properties(${entry} PROPERTIES SKIP_RETURN_CODE 77)  # comma_locale.py prints the reason
 endfunction()

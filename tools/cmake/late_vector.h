@@ -1,5 +1,5 @@
-// std::vector without constexpr, for a class that uses it with a type that is complete only later on.
-// tools/cmake/MinuetLlvm.cmake puts it under LLVM's JSON.h where clang needs it; nothing else includes it.
+// A std::vector without constexpr functions, for a class that uses it with a type that is still incomplete.
+// tools/cmake/MinuetLlvm.cmake makes a copy of LLVM's JSON.h that uses it; nothing else includes it.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +8,8 @@
 
 namespace minuet {
 
-/// Layout and behaviour of std::vector<T>. clang instantiates a constexpr function where it is named, and
-/// these wait until they are used, at the end of the file at the latest.
+/// Has the layout and behaviour of std::vector<T>. clang instantiates a constexpr function when it is named;
+/// it instantiates these functions only where they are used, when the type is complete.
 template <typename T>
 class LateVector : public std::vector<T> {
   using Base = std::vector<T>;

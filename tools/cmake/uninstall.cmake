@@ -1,6 +1,6 @@
-# Removes what the last installation of a build put where it did, and the folders called minuet that are empty then.
+# Removes the files of a build's last installation, and folders named minuet that are empty afterwards.
 #
-# usage: cmake -DMANIFEST=BUILD/install_manifest.txt -P uninstall.cmake    (DESTDIR as it was for the installation)
+# usage: cmake -DMANIFEST=BUILD/install_manifest.txt -P uninstall.cmake    (with the same DESTDIR as the installation)
 if(NOT EXISTS "${MANIFEST}")
   message(FATAL_ERROR "There is nothing to uninstall: this build has not been installed (no ${MANIFEST}).")
 endif()
@@ -16,7 +16,7 @@ foreach(file IN LISTS files)
     message(FATAL_ERROR "${path} cannot be removed: do it as the user who installed it.")
   endif()
   message(STATUS "Removed: ${path}")
-  # Up to a folder that is called minuet, and no further.
+  # Removes empty parent folders up to the one named minuet.
   get_filename_component(folder "${path}" DIRECTORY)
   while(folder MATCHES "/minuet(/|$)")
     file(GLOB left "${folder}/*")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What every file keeps to: no marks of unfinished work, no file too long, nothing new at the top level,
-every source built, every kernel of a kernels.inc there, one class a name, a README in every folder.
+"""Checks rules for all files: no marks of unfinished work, no file too long, nothing new at the top level, every
+source in a build, a header for every kernel of a kernels.inc, unique class names, and a README in every folder.
 
 usage: check_files.py [ROOT]
 """
@@ -13,14 +13,14 @@ import sources
 
 MARK = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b")
 LONGEST = 500
-LONGER = {"include/minuet/minuet.h": 840}  # the whole C ABI and its manual, in one file by design
+LONGER = {"include/minuet/minuet.h": 840}  # by design, one file holds the whole C ABI and its manual
 TOP_LEVEL = {"CMakeLists.txt", "runtime", "codegen", "kernels_templates", "include", "tests", "tools", "README.md",
              "LICENSE", "CHANGELOG.md", "CMakePresets.json", ".ci", ".clang-format", ".clang-tidy", ".gitignore", ".gitattributes"}
 KERNEL = re.compile(r'^MINUET_KERNEL_ROW\(\s*(\w+),\s*"([^"]+)"', re.MULTILINE)
 NO_CODE = re.compile(r'//.*|^#include.*|"(?:\\.|[^"\\\n])*"', re.MULTILINE)
 ALIAS = re.compile(r"^\s*using (?:\w*::)+(\w+);|^\s*namespace (\w+) = .*;", re.MULTILINE)
 CLASS = re.compile(r"^(?:class|struct) (\w+)(?: final)?(?: :[^{;]*)? \{", re.MULTILINE)
-NO_README = {".", ".ci", "include"}  # the root has its own; include/ holds only minuet/
+NO_README = {".", ".ci", "include"}  # the root's README is not about code; include/ holds only minuet/
 
 
 def check_text(root, path):
@@ -41,7 +41,7 @@ def check_text(root, path):
 
 
 def check_aliases(root, path):
-    """What misc-unused-using-decls and misc-unused-alias-decls of clang-tidy find, in a unity build too."""
+    """Finds unused using declarations and namespace aliases. clang-tidy misses them in unity files."""
     if path.suffix != ".cc":
         return
     text = NO_CODE.sub("", (root / path).read_text(errors="replace"))
@@ -52,7 +52,8 @@ def check_aliases(root, path):
 
 
 def check_classes(root, paths):
-    """The library is one namespace: two classes of one name would share their destructors, in silence."""
+    """Finds classes with equal names. The library is one namespace, so the linker would silently merge their inline
+    functions, such as destructors."""
     first = {}
     for path in paths:
         if path.suffix != ".h" or path.parts[0] not in {"codegen", "runtime"}:
@@ -71,14 +72,14 @@ def check_built(root, paths):
     listed = "".join((root / path).read_text() for path in paths
                      if path.name == "CMakeLists.txt" or path.suffix == ".cmake")
     for path in paths:
-        # A list of tests may leave the ends of their names to a loop.
+        # A CMakeLists.txt may list tests without "_test.cc", which a loop appends.
         names = {path.name, path.name.removesuffix("_test.cc")}
         if path.suffix in {".cc", ".c"} and not any(re.search(rf"\b{re.escape(name)}\b", listed) for name in names):
             yield f"{path}: in no CMakeLists.txt, so nobody builds it"
 
 
 def check_kernels(root, paths):
-    """The library's list and the tests'."""
+    """Checks the library's and the tests' kernels.inc: each kernel's header must exist and be named like the kernel."""
     for path in paths:
         if path.name != "kernels.inc":
             continue
@@ -93,7 +94,7 @@ def check_readmes(root, paths):
     folders = {str(path.parent) for path in paths if path.suffix in sources.CODE | {".py"}}
     for folder in sorted(folders - NO_README):
         parent = pathlib.Path(folder)
-        # A README may speak for the folders below it.
+        # A README also covers the folders below it.
         if not any((root / up / "README.md").is_file() for up in [parent, *parent.parents] if str(up) != "."):
             yield f"{folder}: no README.md, here or in a folder above"
 

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Each header compiles alone: the public ones as C and as C++ with warnings as errors, ours as C++20.
+"""Checks that each header compiles alone: public headers as C and as C++ with warnings as errors, others as C++20.
 
-The large headers of others are read ahead, precompiled, for those of ours that include them anyway, by any road: that
-hides nothing. A compile that went well is not repeated until a file in it changes.
+Large headers are precompiled for those headers that include them anyway, directly or indirectly, so that no missing
+include is hidden. A successful compile is not repeated until one of its files changes.
 
 usage: check_headers.py [--public] [--cc CC] [--cxx CXX] [--build BUILD_FOLDER] [ROOT]
 
-Include folders of what we build on are read from BUILD_FOLDER/compile_commands.json. --public: only
-the public headers, which need nothing but a compiler.
+Include folders of third-party libraries are read from BUILD_FOLDER/compile_commands.json. --public: checks only the
+public headers, which need nothing except a compiler.
 """
 
 import argparse
@@ -26,22 +26,22 @@ import kept
 import sources
 
 AHEAD = "codegen/base/error.h"
-THREADS = "codegen/base/cancel_token.h"  # brings what waits for threads
-EMIT = "codegen/source/emit.h"  # brings every kernel's Spec
-# What takes longest to read, the largest lists first.
+THREADS = "codegen/base/cancel_token.h"  # includes the headers for threads and waiting
+EMIT = "codegen/source/emit.h"  # includes every kernel's Spec
+# Lists of headers that take longest to parse, the largest lists first.
 READ_AHEAD = (("gmock/gmock.h", "gtest/gtest.h", AHEAD), ("gtest/gtest.h", AHEAD), (AHEAD, THREADS, EMIT),
               (AHEAD, EMIT), (AHEAD,),
               ("CLI/CLI.hpp", "llvm/Support/Error.h"), ("llvm/Support/Error.h",), ("gtest/gtest.h",),
               ("functional", "string", "vector"), ("string",))
 STRICT = ["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only"]
-# Device code: compiled by NVRTC, and by the tests' shim with what the shim puts in front.
+# Device code, which NVRTC compiles, and the tests' shim with declarations of its own in front.
 DEVICE_ONLY = ("kernels_templates/core/", "kernels_templates/map/", "kernels_templates/gmas/",
                "kernels_templates/fused/", "kernels_templates/pool/",
                "tests/kernels_templates/device/", "tests/support/software_cuda/twins/kernels_templates/")
 
 
 def dependency_flags(build):
-    """Include folders outside of the repository, and generated ones, of any target."""
+    """Returns the flags for third-party and generated include folders of all targets."""
     commands = build / "compile_commands.json"
     flags = []
     for entry in json.loads(commands.read_text()) if commands.exists() else []:
@@ -53,22 +53,22 @@ def dependency_flags(build):
                 flags.append(("-isystem", word[len("-isystem"):]))
             elif word.startswith("-I") and str(build) in word:
                 flags.append(("-I", word[2:]))
-    # Generated ones first: they stand for some of others (MinuetLlvm.cmake).
+    # Generated folders come first, because a generated header replaces one of LLVM's (MinuetLlvm.cmake).
     return [part for pair in sorted(set(flags), key=lambda pair: (str(build) not in pair[1], pair)) for part in pair]
 
 
 def named(root, header):
-    """All that the header includes, by any road through files of ours."""
+    """Returns the names of all files that the header includes, directly or through files of the repository."""
     return {name for path in kept.closure(root, header) for name in
             [str(path), *kept.INCLUDE.findall((root / path).read_text(errors="replace") if (root / path).is_file() else "")]}
 
 
 class Ahead:
-    """Lists of READ_AHEAD, each compiled once, when the first header needs it."""
+    """Precompiles each list of READ_AHEAD once, when the first header needs it."""
 
     def __init__(self, compiler, flags, folder):
         self.compiler, self.flags, self.folder = compiler, flags, pathlib.Path(folder)
-        # Templates too, which would else be made again in each that reads it.
+        # Instantiates templates in the precompiled header, so that its users need not do it again.
         self.whole = ["-fpch-instantiate-templates"] if "clang" in kept.version(compiler) else []
         self.locks = {names: threading.Lock() for names in READ_AHEAD}
 
@@ -85,7 +85,7 @@ class Ahead:
 def compile_alone(compiler, language, header, flags, root):
     with tempfile.TemporaryDirectory() as folder:
         source = pathlib.Path(folder) / ("alone." + ("c" if language == "c" else "cc"))
-        # Twice, so that a missing include guard shows.
+        # Includes the header twice, so that a missing include guard is an error.
         source.write_text(f'#include "{header}"\n#include "{header}"\n')
         run = subprocess.run([*shlex.split(compiler), *flags, str(source)], capture_output=True, text=True, cwd=root)
     if run.returncode == 0:
@@ -99,7 +99,7 @@ def our_flags(root, build):
 
 
 def jobs(root, options):
-    """Compiler, language, header, flags, and what is read ahead."""
+    """Yields (compiler, language, header, flags, precompiled list) for each compile."""
     include = f"-I{root}/include"
     for header in sorted((root / "include/minuet").glob("*.h")):
         yield options.cc, "c", f"minuet/{header.name}", ["-std=c99", *STRICT, include], ()
@@ -125,7 +125,7 @@ def main():
     parser.add_argument("--build", type=pathlib.Path)
     parser.add_argument("root", nargs="?", type=pathlib.Path, default=pathlib.Path(__file__).resolve().parents[2])
     options = parser.parse_args()
-    options.own_cxx = shutil.which("clang++") or options.cxx  # which reads them in less time, where it is there
+    options.own_cxx = shutil.which("clang++") or options.cxx  # clang takes less time to parse them
     options.root = options.root.resolve()
     options.build = (options.build or options.root / "build/release").resolve()
     results = kept.Results(options.build.parent / "kept-headers")

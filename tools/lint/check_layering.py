@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Who may include whom, what library code may never call, and what kernels that overlap may not read with.
+"""Checks which folder includes which, what library code may never call, and how overlapping kernels may read memory.
 
 usage: check_layering.py [ROOT]
 
-A folder may include the territories listed for it below and nothing of the other territories. What
-belongs to no territory is a system header and is free in <>; in quotes it is an error, because an
-include path of ours is always the path from the root. A room of codegen, runtime or the command-line tool may include
-the rooms on the floors below its own, and no other.
+A folder may include the territories listed for it below and no other territory. A name that belongs to no territory
+is a system header: it is allowed in <>, and an error in quotes, because include paths of this repository always start
+at its root. A room of codegen, runtime or the command-line tool may include only the rooms on the floors below its
+own.
 """
 
 import pathlib
@@ -15,13 +15,13 @@ import sys
 
 import sources
 
-# Names in order: the first that matches decides.
+# The first pattern that matches an include path decides its territory.
 TERRITORIES = [
     ("shared", r"kernels_templates/(shared/|kernels\.inc$)"),
     ("templates", r"kernels_templates/"),
     ("codegen", r"codegen/"),
     ("runtime", r"runtime/"),
-    ("clouds", r"tests/support/clouds\.h$"),  # generated ones, which the tool has too
+    ("clouds", r"tests/support/clouds\.h$"),  # generated clouds, which the tool uses too
     ("tests", r"tests/"),
     ("command line", r"tools/minuet/"),
     ("tools", r"tools/"),
@@ -37,7 +37,7 @@ TERRITORIES = [
     ("command-line tools", r"(lzf|zlib)\.h$|liblzf/"),
 ]
 
-# Folder -> territories it may include; the longest folder that holds a file decides.
+# Maps a folder to the territories that it may include. The longest folder that contains a file decides.
 ALLOWED = {
     "include": {"public"},
     "kernels_templates": {"shared", "templates", "element", "cub"},
@@ -51,8 +51,8 @@ ALLOWED = {
                      "command-line tools"},
 }
 
-# Rooms side by side stand on one floor; the highest floor comes first. Every room of codegen is below those of runtime,
-# which are below those of the command-line tool.
+# Rooms on the same floor may not include each other; the highest floor comes first. All rooms of codegen are below
+# those of runtime, which are below those of the command-line tool.
 FLOORS = {
     "tools/minuet": (("commands",), ("flags",), ("pages",), ("library",), ("cloud",), ("base",)),
     "runtime": (("abi",), ("tuning",), ("execution",), ("maps", "plan"), ("network", "cuda", "cpu"), ("program",),
@@ -61,21 +61,22 @@ FLOORS = {
 }
 FLOOR_OF = {f"{house}/{room}": number for number, (house, rooms) in enumerate(
     (house, rooms) for house, floors in FLOORS.items() for rooms in floors) for room in rooms}
-BINDINGS = "runtime/bindings"  # adapters: they include the public headers only
+BINDINGS = "runtime/bindings"  # the adapters, which may include only the public headers
 BESIDE_ROOMS = ("README.md", "CMakeLists.txt", "main.cc")
 
-# In library code only; cl::opt registers globally, the others replace signal handlers or kill the process.
+# Names that library code may not use: cl::opt registers globally, others replace signal handlers, print, or end the
+# process.
 LIBRARY = ("codegen/", "runtime/", "kernels_templates/shared/")
-PROGRAMS = ("codegen/source/embed/embed_headers.cc",)  # runs during the build, and may print
+PROGRAMS = ("codegen/source/embed/embed_headers.cc",)  # a program of the build, which may print
 BANNED = re.compile(r"\b(TempFile|LockFileManager|FileOutputBuffer|ToolOutputFile|localCache|InitLLVM|cl::opt|"
                     r"std::cout|std::cerr|std::abort|std::exit|report_fatal_error|printf|fprintf)\b")
-# AddressSanitizer's header and LLVM's do not compile together with g++, so these files include it for all others.
-# LLVM 14 has the first spelling alone, LLVM 19 the second alone.
+# LLVM 14 has only these spellings, and LLVM 19 only the renamed ones.
 RENAMED = re.compile(r"\.(startswith|endswith)\(")
+# AddressSanitizer's header and LLVM's do not compile together with g++, so only these files include it.
 SANITIZER_HEADER = re.compile(r'#\s*include\s*[<"](sanitizer/\w+\.h)')
 SANITIZER_FILES = ("tests/support/shim/sanitizers.h", "runtime/engine/arena.h")
-# Kernels that start while the launch before them ends, and what only they read with: the read-only cache would give
-# what was there before (kernels_templates/core/programmatic.h).
+# Kernels that may start before the preceding launch has ended, and the functions that they may not read with: the
+# read-only cache could return old data (kernels_templates/core/programmatic.h).
 OVERLAPPING = ("kernels_templates/map/", *(f"kernels_templates/core/{name}.h" for name in ("jobs", "search", "view_rows")))
 READ_ONLY = re.compile(r"\b(__ldg|read_only|load_vector<|start_load_if|load_row_if\b(?!<true)|load_vector_if\b(?!<\w+, true))")
 KERNEL = re.compile(r"MINUET_KERNEL\b[^{;]*\{\s*(?!follow_last_launch\(\);)(\S[^\n]*)")
@@ -98,7 +99,7 @@ def room_of(path):
 
 
 def check_rooms(paths):
-    """Every file of a house with rooms lies in a room, which has a README and a CMakeLists.txt."""
+    """Checks that every file of codegen, runtime and tools/minuet is in a room with a README and a CMakeLists.txt."""
     for path in paths:
         house = next((house for house in FLOORS if str(path).startswith(house + "/")), None)
         if house is None or room_of(path) or str(path).startswith(BINDINGS):
@@ -128,7 +129,7 @@ def check_includes(path, text, root):
             yield f"{path}:{number}: {folder} may not include {name}"
         elif own_room and other_room and own_room != other_room and FLOOR_OF[own_room] >= FLOOR_OF[other_room]:
             yield f"{path}:{number}: the room {own_room} may not include {name}, which is not below it"
-        # Headers that a build generates have no file here, and are named for it.
+        # Generated headers have no file in the repository; their names contain "generated".
         elif match[3] and not found and not (root / name).exists() and "generated" not in name:
             yield f"{path}:{number}: \"{name}\" is no path from the root of the repository"
 

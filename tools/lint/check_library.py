@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What the shared library promises to its host, read off the file with nm and readelf:
+"""Checks with nm and readelf what the shared library promises to its host:
 
-- it exports minuet_* and nothing else, and all that the headers declare;
-- it needs neither CUDA nor an LLVM: those are opened at first use, or linked in and hidden;
-- LLVM's RemoveFileOnSignal, which replaces the host's signal handlers, is not linked, nor what opens NVRTC and the
-  headers for it, which are for the helper program alone;
-- stripped, it is at most 3 MB, with everything that is linked in.
+- It exports minuet_* only, and everything that the public headers declare.
+- It needs neither CUDA nor LLVM libraries: they are opened at first use, or linked statically and hidden.
+- It contains neither LLVM's RemoveFileOnSignal, which replaces the host's signal handlers, nor the code that opens
+  NVRTC and the headers embedded for it, which only the helper program needs.
+- Stripped, it has at most 3 MB.
 
 usage: check_library.py [--any-size] [LIBRARY] [HEADER...]
 """

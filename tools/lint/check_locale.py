@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The library and the tool read and write numbers as text alike in every locale: the host may have set one whose
-decimal point is a comma. Their sources call nothing that goes by the locale, and with a build the object files refer
-to nothing of that kind either, whatever a template or a macro hides.
+"""Checks that the library and the tool do not depend on the locale. The host may have set a locale with a decimal
+comma, so sources may not call functions that read the locale. With --build, the object files are checked too, because
+templates and macros can hide such calls.
 
 usage: check_locale.py [--build BUILD_FOLDER] [ROOT]
 """
@@ -14,10 +14,10 @@ import sys
 import sources
 
 FOLDERS = ("codegen/", "runtime/", "tools/minuet/", "tools/bench/study/")
-BUILD_PROGRAM = "codegen/source/embed/"  # runs while Minuet is built, in no host
-JSON_TEXT = "json_text.cc"        # the one place where llvm::json parses and prints, under the C locale
+BUILD_PROGRAM = "codegen/source/embed/"  # runs only during the build
+JSON_TEXT = "json_text.cc"        # the only file that may call llvm::json to parse and print; it sets the C locale
 
-# What a source may not say, with what to use instead and the file that may say it all the same.
+# Patterns that sources may not contain, each with the alternative and the file that is exempt, if any.
 BANNED = [
     (r"#include <(?:fstream|sstream|iostream|iomanip|locale|clocale|regex)>",
      "iostreams go by the locale: codegen/base/system_file.h, llvm::MemoryBuffer or raw_ostream",
@@ -37,8 +37,8 @@ BANNED = [
 ]
 COMMENT = re.compile(r"//.*")
 
-# What an object file of the library may not refer to; those of LLVM's the tool's may not either, whose CLI11 parses by
-# the C library (flags/program.cc gives it the C locale).
+# Symbols that object files may not refer to. LLVM holds for the library and the tool. C holds for the library only:
+# the tool's CLI11 parses with the C library, for which flags/program.cc sets the C locale.
 LLVM = re.compile(r"\bllvm::(write_double\(|raw_ostream::operator<<\(double\)|format_provider<llvm::json::Value"
                   r"|json::OStream::value|json::parse\()")
 C = re.compile(r" (?:__)?(?:isoc(?:99|23)_)?(?:v?sn?printf|v?f?s?scanf|strto(?:d|f|ld)|atof|strerror|strerror_r|"

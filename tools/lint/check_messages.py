@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""The library's and the tools' messages: every error, warning and help text.
+"""Checks or lists the messages of the library and the tools: every error, warning and help text.
 
-usage: check_messages.py [ROOT]           faults: a message that stands in two places, and words that the design's
-                                          page on English keeps out
-       check_messages.py --list [ROOT]    prints every message as `file:line: text`, to be read
+usage: check_messages.py [ROOT]           reports messages that occur twice, and words that the section "English" of
+                                          the architecture page excludes
+       check_messages.py --list [ROOT]    prints every message as `file:line: text`, for review
 
-A message is a string literal with a run of words. Literals beside each other are one message; of a raw literal, such
-as a help text, each line is one.
+A message is a string literal with several words. Adjacent literals are one message. In a raw literal, such as a help
+text, each line is one message.
 """
 
 import collections
@@ -21,7 +21,7 @@ TOKEN = re.compile(
     r'//[^\n]*|/\*.*?\*/|R"(?P<mark>\w*)\((?P<raw>.*?)\)(?P=mark)"|"(?P<text>(?:\\.|[^"\\\n])*)"'
     r"|'(?:\\.|[^'\\\n])+'|\s+|(?P<code>.)", re.DOTALL)
 ESCAPES = {"\\n": "\n", "\\t": "\t"}
-# Two words with a blank between them; what is replaced in a message ({0}) counts as a word.
+# Two words with a blank between them. A placeholder such as {0} counts as a word.
 PROSE = re.compile(r"[A-Za-z']{2,}[,;:]? +[A-Za-z('{]")
 KEPT_OUT = re.compile(r"\b(who|whoever|whom|nobody|somebody|anybody|is told|is no more|but for|keepers?|askers?"
                       r"|late words|R\d{1,2})\b", re.IGNORECASE)
@@ -31,7 +31,7 @@ Message = collections.namedtuple("Message", "path line text")
 
 
 def literals(text):
-    """(line, text) of each literal, of a raw literal of each of its lines; adjacent literals are joined."""
+    """Yields (line, text) for each literal, and for each line of a raw literal. Adjacent literals are joined."""
     joined, line = None, 1
     for token in TOKEN.finditer(text):
         if token["text"] is not None:

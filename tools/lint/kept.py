@@ -1,7 +1,7 @@
-"""Results of checks that went well, kept by the content of what was looked at, so that only changes are looked at again.
+"""Remembers which checks succeeded, so that a check runs again only after a change.
 
-What counts is a file and all of ours that it includes, and the words given with it: flags, the program's version. What
-is installed beside us is taken to change with those.
+The key of a result is a hash of a file, of all files of the repository that it includes, and of further words such as
+flags and the program's version. Installed headers are assumed to change only together with those words.
 """
 
 import functools
@@ -19,13 +19,13 @@ def included(root, path):
     if not file.is_file():
         return frozenset()
     names = (pathlib.Path(name) for name in INCLUDE.findall(file.read_text(errors="replace")))
-    # From the root, as all of ours are; or as who has installed us includes the public headers.
+    # Paths are relative to the root, or to include/ for public headers, which are included as users include them.
     return frozenset(found for name in names for found in (name, "include" / name) if (root / found).is_file())
 
 
 @functools.lru_cache(maxsize=None)
 def closure(root, path):
-    """Paths below root of the file and of all that it includes of ours."""
+    """Returns the paths of the file and of all files of the repository that it includes, directly or indirectly."""
     found, open_paths = set(), [pathlib.Path(path)]
     while open_paths:
         path = open_paths.pop()
@@ -59,6 +59,6 @@ class Results:
         self.now.add(key)
 
     def save(self):
-        """Only what this run met, so that the file does not grow."""
+        """Writes only the keys that this run used, so that the file does not grow."""
         self.file.parent.mkdir(parents=True, exist_ok=True)
         self.file.write_text("\n".join(sorted(self.now)))

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Picks comments and messages at random, to be read as a newcomer would: each comment with the code below it.
+"""Picks comments and messages at random for a review of the prose. Each comment is printed with the code below it.
 
 usage: pick_prose.py [--seed N] [--comments 100] [--messages 50] [ROOT]
 
-Prints Markdown, with the seed that repeats the choice on the same tree.
+Prints Markdown, including the seed, which repeats the choice on the same tree.
 """
 
 import argparse
@@ -20,7 +20,8 @@ LINES_BELOW = 3
 
 
 def comments(root):
-    """(path, line, text, the code that follows or precedes it): comments of whole lines joined, others alone."""
+    """Yields (path, line, text, code). Consecutive comment lines are joined and come with the code that follows; a
+    comment behind code comes with that code."""
     for path in sources.all_files(root):
         name = path.as_posix()
         is_script = path.suffix in SCRIPTS or path.name == "CMakeLists.txt"

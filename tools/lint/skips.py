@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""What the check left out: collects it from the parts, and holds it against the list of what may be left out.
+"""Collects the tests that tools/check skipped, and compares them with the list of expected skips.
 
 usage: skips.py collect PART BUILD_FOLDER    prints 'part<TAB>test<TAB>reason' for each test that skipped itself in the
                                              last ctest run of BUILD_FOLDER
-       skips.py compare FILE [PART...]       reads such lines, prints each reason once, and what the list does not
-                                             have; exits 1 where there is any. PARTs ran whole: what the list wants
-                                             of them and none of their tests skipped is named too
-       skips.py kinds                        prints what this machine is, in the words of the list
+       skips.py compare FILE [PART...]       reads such lines and prints each reason once; exits 1 if a skip is not in
+                                             the list. PART: a part that ran completely; rows of the list that none of
+                                             its tests matched are printed too
+       skips.py kinds                        prints the kinds of this machine, in the words of the list
 
-The list is expected_skips.txt beside this file, which says how to read it.
+The list is expected_skips.txt beside this file; its head describes the format.
 """
 
 import collections
@@ -20,9 +20,9 @@ import re
 import sys
 
 LIST = pathlib.Path(__file__).with_name("expected_skips.txt")
-# GoogleTest: 'file.cc:12: Skipped', the reason on the lines after it, then '[  SKIPPED ] Suite.Test (0 ms)'.
+# GoogleTest prints 'file.cc:12: Skipped', the reason on the following lines, then '[  SKIPPED ] Suite.Test (0 ms)'.
 SKIPPED = re.compile(r"^\S+:\d+: Skipped\n(.*?)\n*^\[  SKIPPED \] (\S+) \(", re.MULTILINE | re.DOTALL)
-# What tests that are no GoogleTest print.
+# The line that other tests print when they skip something.
 LEFT_OUT = re.compile(r"^left out: ([^:\n]+): (.+)$", re.MULTILINE)
 
 Skip = collections.namedtuple("Skip", "part test reason")
@@ -37,7 +37,7 @@ def collect(part, text):
 
 
 def has_gpu(devices=pathlib.Path("/dev"), driver="libcuda.so.1"):
-    """As tests/support/expect.cc sees it."""
+    """Returns True if there is a GPU, by the same rule as tests/support/expect.cc."""
     if any(devices.glob("nvidia[0-9]*")):
         return True
     try:
@@ -69,7 +69,7 @@ def matches(row, skip):
 
 
 def compare(skips, rows, machine, whole):
-    """Skips that the list does not have, and its rows that no test of a part in `whole` met."""
+    """Returns the skips that no row matches, and the rows (except `may`) that no skip of a part in `whole` matches."""
     rows = [row for row in rows if row.kind in machine]
     unexpected = [skip for skip in skips if not any(matches(row, skip) for row in rows)]
     gone = [Row(row.kind, part, row.test, row.reason) for row in rows if row.kind != "may"
@@ -79,7 +79,7 @@ def compare(skips, rows, machine, whole):
 
 
 def told(skips):
-    """Each reason once a part, with the number of tests that gave it."""
+    """Yields one line for each part and reason, with the number of tests that gave the reason."""
     tests = collections.defaultdict(list)
     for skip in skips:
         tests[skip.part, skip.reason].append(skip.test)

@@ -1,19 +1,19 @@
-"""The files that the checks look at: what git tracks or would track, so that build folders stay out.
+"""Lists the files that the checks read: those that git tracks or would track, which leaves out build folders.
 
-As a program: prints the C and C++ files, one a line.
+As a program, it prints the C and C++ files, one per line.
 """
 
 import pathlib
 import subprocess
 
-# Where there is no git to ask (a copy of the tree), these are left out by name.
+# Names at the top level to leave out if the tree is a copy without git.
 NOT_OURS = {"build", "shared", ".cache", ".git"}
 MOST_SHOWN = 40
 CODE = {".h", ".hpp", ".cc", ".c", ".inc", ".cuh"}
 
 
 def all_files(root):
-    """Paths relative to root, as pathlib paths; every file below it where root is no git work tree."""
+    """Returns paths relative to root. If root is not a git work tree, returns all files below it except NOT_OURS."""
     root = pathlib.Path(root)
     git = subprocess.run(["git", "-C", str(root), "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
                          capture_output=True, text=True)
@@ -31,7 +31,7 @@ def code_files(root):
 
 
 def report(check, problems):
-    """Prints the problems, one a line, and returns the exit code."""
+    """Prints the problems, one per line, and returns the exit code."""
     for problem in problems[:MOST_SHOWN]:
         print(f"{check}: {problem}")
     if len(problems) > MOST_SHOWN:

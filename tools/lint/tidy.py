@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
-"""Runs clang-tidy over our C++ of a build, in the unity files that its CMake wrote, and prints each warning once.
-
-A file that had none is not read again until it or one that it includes changes.
+"""Runs clang-tidy over the C++ sources of a build, through the unity files that CMake wrote, and prints each warning
+once. A file without warnings is not read again until it or a file that it includes changes.
 
 usage: tidy.py BUILD_FOLDER
 """
@@ -23,7 +22,7 @@ MOST_SHOWN = 60
 
 
 def tidy_files(build, root):
-    """The files of compile_commands.json; fails where one of our own sources is in none of them."""
+    """Returns the files of compile_commands.json. Fails if a source of the repository is in none of them."""
     compiled = [pathlib.Path(entry["file"]) for entry in json.loads((build / "compile_commands.json").read_text())]
     compiled = sorted({path for path in compiled if path.suffix != ".c"})
     reached = {str(path) for path in compiled}
@@ -34,7 +33,8 @@ def tidy_files(build, root):
     for path in ours:
         if path.suffix == ".cc" and str(root / path) not in reached:
             sys.exit(f"{path}: in no unity file of {build}, so clang-tidy would not read it")
-    return sorted(compiled, key=lambda path: -path.stat().st_size)  # the longest lists first, so that cores end together
+    # The largest files come first, so that all cores end at about the same time.
+    return sorted(compiled, key=lambda path: -path.stat().st_size)
 
 
 def main():

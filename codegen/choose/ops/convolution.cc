@@ -319,6 +319,7 @@ void add_sources(SourceList& list, const GmasChoice& choice) {
   list.add(choice.gather);
   list.add(choice.scatter);
   list.add(choice.permute_weights);
+  list.add(MakeTablesSpec{});
 }
 
 void add_sources(SourceList& list, const FusedChoice& choice) { list.add(choice.fused); }

@@ -139,6 +139,7 @@ llvm::Error GmasWork::add_map(const OpUse& use) {
 
 /// Chooses the map's view: one that the caller's map keeps, or a new one that this prepare fills.
 llvm::Error GmasWork::choose_view(Map& map, i32 direct) {
+  map.own->is_made = false;
   map.unfilled = map.own;
   if (map.owner) {
     for (const std::shared_ptr<KeptView>& kept : map.owner->kept_views(GmasChoice::kKind)) {
@@ -264,7 +265,7 @@ llvm::Error GmasWork::with_request(const Candidate&, i32 layer, const OpRequest&
   request.gemm_buffer = gemm_buffer_;
   request.sums = sums_;
   MINUET_TRY(enqueue(request));
-  if (request.fills_tables) map.unfilled->is_made = map.unfilled != map.own;
+  if (request.fills_tables) map.unfilled->is_made = true;
   return llvm::Error::success();
 }
 

@@ -134,7 +134,7 @@ TEST(GmasChoice, TheCentreIsReadInPlaceWhereItCoversEveryRow) {
 TEST(GmasChoice, EveryChoiceHasItsReasonsAndKernels) {
   const GmasChoice choice = choose_gmas(example_problem());
   EXPECT_GE(choice.reasons.size(), 2u);
-  EXPECT_EQ(sources_of(OpChoice(choice)).size(), 3u);
+  EXPECT_EQ(sources_of(OpChoice(choice)).size(), 4u);
 }
 
 // ---- fused

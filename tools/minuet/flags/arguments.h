@@ -28,7 +28,7 @@ struct Arguments {
   std::string dtype;  ///< empty means the device's default
   DeviceChoice device;
   std::string cache;   ///< empty means the library's default
-  bool tuned = false;  ///< true if stored tuning results choose dataflows and tiles
+  bool tuned = false;  ///< true to choose kernels by stored tuning results
   std::string output, json;
   // run
   int repeat = 0;  ///< 0 means 10 on a GPU and none on the CPU; in `tune run` the library decides

@@ -18,7 +18,7 @@ llvm::Expected<std::unique_ptr<CudaContext>> CudaContext::open(const DeviceFacts
   return context;
 }
 
-/// The library has opened it already, for its device.
+/// Opens the driver library and reads its functions. libminuet has already opened it for the device.
 llvm::Error CudaContext::open_driver() {
   void* const library = dlopen("libcuda.so.1", RTLD_NOW);
   if (!library) return bad_input("the CUDA driver does not open: {0}", dlerror());

@@ -1,4 +1,4 @@
-// The CUDA driver where the tool calls it beside the library.
+// Functions of the CUDA driver that the tool calls itself, and a GPU's context for them.
 #pragma once
 
 #include <cuda.h>
@@ -9,7 +9,7 @@
 
 namespace minuet::tool {
 
-// As cuda.h spells them: some names are macros for a version.
+// Driver functions as cuda.h spells them. Some are macros that expand to a versioned name.
 #define MINUET_TOOL_DRIVER(row)                                                                           \
   row(cuGetErrorName) row(cuDeviceGet) row(cuDeviceGetAttribute) row(cuDevicePrimaryCtxRetain)            \
       row(cuDevicePrimaryCtxRelease) row(cuCtxPushCurrent) row(cuCtxPopCurrent) row(cuLibraryLoadData)    \
@@ -18,7 +18,7 @@ namespace minuet::tool {
                   row(cuStreamEndCapture) row(cuGraphDestroy) row(cuGraphInstantiateWithFlags)            \
                       row(cuGraphExecDestroy) row(cuGraphLaunch)
 
-/// One GPU's primary context, current for this thread while it lives.
+/// Retains a GPU's primary context and keeps it current on the creating thread until destroyed.
 class CudaContext {
  public:
   struct Driver {
@@ -34,7 +34,7 @@ class CudaContext {
 
   const Driver& driver() const { return driver_; }
   CUdevice device() const { return device_; }
-  /// `attempt`: what did not succeed, for the error.
+  /// Returns an error that begins with `attempt` unless `result` is a success.
   llvm::Error check(CUresult result, const char* attempt) const;
 
  private:

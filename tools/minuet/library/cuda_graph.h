@@ -1,4 +1,4 @@
-// Calls of the library as a CUDA graph, on a GPU.
+// Library calls captured as a CUDA graph.
 #pragma once
 
 #include <memory>
@@ -9,17 +9,17 @@
 
 namespace minuet::tool {
 
-/// One graph and the stream that it was captured on. One thread at a time.
+/// An instantiated graph and the stream on which it was captured. Not thread-safe.
 class CudaGraph {
  public:
-  /// What `enqueue` does with the stream that it gets (a CUstream).
+  /// Captures the work that `enqueue` puts on the stream (a CUstream) that it receives.
   static llvm::Expected<std::unique_ptr<CudaGraph>> capture(
       const DeviceFacts& facts, llvm::function_ref<llvm::Error(void* stream)> enqueue);
   ~CudaGraph();
   CudaGraph(const CudaGraph&) = delete;
   CudaGraph& operator=(const CudaGraph&) = delete;
 
-  /// Once, to its end.
+  /// Launches the graph once and waits for its end.
   llvm::Error replay();
 
  private:

@@ -50,7 +50,7 @@ llvm::Expected<minuet_dataflow> parse_dataflow(llvm::StringRef flag) {
   return bad_input("the dataflow '{0}' is none of auto, gather-gemm-scatter, fused", flag);
 }
 
-/// What the library says of "the option allow_unused" as the tool's users know it: "--allow-unused".
+/// Replaces names of the C API's options by flags: "the option allow_unused" becomes "--allow-unused".
 std::string name_flags(std::string text) {
   const std::string start = "the option ";
   for (size_t at = text.find(start); at != std::string::npos; at = text.find(start, at)) {
@@ -71,9 +71,9 @@ void note_kernel(const minuet_kernel_info* kernel, void* user) {
 std::string last_error_text() {
   std::string text(minuet_last_error(nullptr, 0), '\0');
   minuet_last_error(text.data(), text.size());
-  text.pop_back();  // the zero behind it
+  text.pop_back();  // the terminating zero
   for (char& c : text) c = c == '\n' || c == '\r' ? ' ' : c;
-  // The name of the function that failed is for programmers.
+  // Users of the tool do not need the name of the API function that failed.
   const size_t colon = text.find(": ");
   const bool named =
       text.rfind("minuet_", 0) == 0 && colon != std::string::npos && text.find(' ') == colon + 1;
@@ -133,7 +133,8 @@ llvm::Expected<ContextHandle> open_context(const ContextChoice& choice) {
 }
 
 llvm::Expected<std::string> absolute_cache_folder(const std::string& cache) {
-  // MINUET_CACHE_DIR is as the flag is, from where one stands; the library takes absolute paths only.
+  // MINUET_CACHE_DIR may be relative to the working directory, like the flag. The library takes absolute
+  // paths only.
   const char* const variable = std::getenv("MINUET_CACHE_DIR");
   llvm::SmallString<256> folder(!cache.empty() ? cache : variable ? variable : "");
   if (folder.empty()) return std::string();
@@ -189,7 +190,7 @@ llvm::Error load_tuning(const Session& session) {
 
 llvm::Error check_tuned(minuet_plan* plan) {
   bool is_tuned = false;
-  // Of its layers: what serves all layers of a network may be another network's.
+  // Only choices for a layer count: a choice for all layers may come from another network.
   const auto note = [](const minuet_tuned_choice* choice, void* user) {
     if (*choice->layer) *static_cast<bool*>(user) = true;
   };

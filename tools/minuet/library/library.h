@@ -1,4 +1,4 @@
-// libminuet as the tool uses it: owning handles, and statuses turned into errors.
+// Calls of libminuet: owning handles, conversion of statuses to errors, and options filled from flags.
 #pragma once
 
 #include <cstdint>
@@ -26,17 +26,18 @@ using CoordinatesHandle =
     std::unique_ptr<minuet_coordinates, Release<minuet_coordinates, minuet_coordinates_destroy>>;
 using MapHandle = std::unique_ptr<minuet_kernel_map, Release<minuet_kernel_map, minuet_kernel_map_destroy>>;
 
-/// The last error's text where `status` is not OK: OutOfMemory of RESOURCE_EXHAUSTED. INTERNAL gives exit
-/// code 1, all others 2.
+/// Converts a status to an error with the last error's text. RESOURCE_EXHAUSTED becomes OutOfMemory. INTERNAL
+/// gives exit code 1, all others give 2.
 llvm::Error check(minuet_status status);
-/// The same of a call that writes a file, where FAILED_PRECONDITION is the system's refusal: exit code 1 too.
+/// Like check(), for a call that writes a file. FAILED_PRECONDITION then means that the system refused the
+/// write, and gives exit code 1.
 llvm::Error check_writing(minuet_status status);
-/// Its text alone, on one line.
+/// Returns the text of the last error on one line, with options of the API named as flags.
 std::string last_error_text();
-/// The compiler's or driver's log behind the last error, or empty.
+/// Returns the log of the compiler or driver that belongs to the last error, or an empty string.
 std::string last_error_detail();
 
-/// Memory of a device, freed with it. Must not outlive the device.
+/// Owns a piece of device memory. Must not outlive the device.
 class DeviceBuffer {
  public:
   static llvm::Expected<DeviceBuffer> allocate(minuet_device* device, size_t bytes);
@@ -64,34 +65,35 @@ struct DeviceFacts {
 
 /// The values of the flags that choose a device.
 struct DeviceChoice {
-  std::string name;  ///< "cuda:N" or "cpu"; empty: cuda:0 where usable, else cpu
-  int threads = 0;   ///< of the CPU device; 0: the library decides
+  std::string name;  ///< "cuda:N" or "cpu"; empty means cuda:0 if usable, otherwise cpu
+  int threads = 0;   ///< threads of the CPU device; 0 means that the library decides
 };
-/// As minuet_context_options takes cpu_threads.
+/// The largest value of cpu_threads in minuet_context_options.
 inline constexpr int kMostThreads = 4096;
 
 /// The values of the flags that choose a network.
 struct NetworkChoice {
-  std::string network = "minkunet42";  ///< a shipped name or a JSON file
-  std::vector<int32_t> channels;       ///< empty: as described
-  std::string weights;                 ///< safetensors; empty: seeded random
+  std::string network = "minkunet42";  ///< a built-in name or a JSON file
+  std::vector<int32_t> channels;       ///< empty means those of the network's description
+  std::string weights;                 ///< safetensors file; empty means seeded random
   uint64_t weights_seed = 0;
-  std::string weights_order;   ///< "spconv"; empty: as described
-  std::string weights_prefix;  ///< "module."
+  std::string weights_order;   ///< for example "spconv"; empty means that of the description
+  std::string weights_prefix;  ///< for example "module."
   std::string weights_map;     ///< a JSON file
   bool allow_unused = false;
   bool allow_non_finite_parameters = false;
-  std::string dataflow;  ///< "fused"; empty: by what is expected to be faster
+  std::string dataflow;  ///< for example "fused"; empty means the one that should be faster
 };
 
 /// The values of the flags that choose an execution.
 struct ExecutionChoice {
   bool keep_first_duplicate = false;
-  std::string maps;     ///< "indexed"; empty: as the library chooses
-  bool replay = false;  ///< in capacity mode, as graphs
+  std::string maps;     ///< for example "indexed"; empty means that the library chooses
+  bool replay = false;  ///< true for capacity mode, with CUDA graphs on a GPU
 };
 
-/// What the library takes for a choice. `options` points into the strings beside it and into the choice.
+/// The library's options for a NetworkChoice. `options` points into this object's strings and into the
+/// choice.
 struct NetworkOptions {
   NetworkOptions() = default;
   NetworkOptions(const NetworkOptions&) = delete;
@@ -113,69 +115,70 @@ struct KernelFacts {
   double compile_ms;
 };
 
-/// The library's warnings go to stderr.
+/// Options of a context. The context prints the library's warnings to stderr.
 struct ContextChoice {
-  std::string cache;        ///< folder; empty: the library's default
-  bool trace = false;       ///< times are kept for minuet_context_write_trace
-  bool must_jit = false;    ///< whatever MINUET_NO_JIT says
-  bool only_looks = false;  ///< The command uses no kernel, so none may be removed from the folder.
-  int threads = 0;          ///< of the CPU device
+  std::string cache;        ///< folder; empty means the library's default
+  bool trace = false;       ///< true to record times for minuet_context_write_trace
+  bool must_jit = false;    ///< true to compile even if MINUET_NO_JIT is set
+  bool only_looks = false;  ///< true if the command uses no kernel, so the cache must not evict any
+  int threads = 0;          ///< threads of the CPU device
 };
 llvm::Expected<ContextHandle> open_context(const ContextChoice& choice);
-/// --cache, else MINUET_CACHE_DIR, as an absolute path; empty where neither is given.
+/// Returns `cache`, or else MINUET_CACHE_DIR, as an absolute path. Returns an empty string if neither is set.
 llvm::Expected<std::string> absolute_cache_folder(const std::string& cache);
-/// `context` was opened with the choice's threads. An error where they are given and the device is a GPU.
+/// Opens a device and fills `facts`. `context` must have been opened with the choice's threads. Returns an
+/// error if threads are given and the device is a GPU.
 llvm::Expected<DeviceHandle> open_device(minuet_context* context, const DeviceChoice& choice,
                                          DeviceFacts& facts);
-/// An opened device. Members are released in reverse order.
+/// An open device and its context. Members are released in reverse order.
 struct Session {
   ContextHandle context;
   DeviceFacts facts;
   DeviceHandle device;
 };
-/// The context gets the device's threads.
+/// Opens a context with the device's threads, and the device.
 llvm::Expected<Session> open_session(ContextChoice context, const DeviceChoice& device);
 /// Describes the machine: devices, driver, NVRTC, and what is missing.
 llvm::Expected<minuet_system_info> query_system();
-/// The flag's dtype, or fp16 on a GPU and fp32 on the CPU where the flag is empty.
+/// Returns the flag's dtype. An empty flag means fp16 on a GPU and fp32 on the CPU.
 llvm::Expected<minuet_dtype> dtype_for(const std::string& flag, bool is_cpu);
-/// Networks that are opened from now on go by what was measured on the device.
+/// Loads the device's tuning results. Networks that are opened later use them.
 llvm::Error load_tuning(const Session& session);
-/// That there are results for it.
+/// Returns an error unless the plan has a tuning result for one of its layers.
 llvm::Error check_tuned(minuet_plan* plan);
 llvm::Error fill_network_options(const NetworkChoice& choice, minuet_dtype dtype, NetworkOptions& filled);
-/// Puts the network's file in front of an error about it.
+/// Puts the network's file name, if it is a file, in front of the error's text.
 llvm::Error in_network(const NetworkChoice& choice, llvm::Error error);
 llvm::Expected<PlanHandle> open_network(minuet_context* context, const NetworkChoice& choice,
                                         minuet_dtype dtype, minuet_plan_info& info);
-/// "the head of NAME is left out: ...", where it is.
+/// Returns "the head of NAME is left out: ...", for a network without a head.
 std::string missing_head_text(const minuet_plan_info& network);
-/// Compiles for `arch` and tells of every kernel.
+/// Compiles the network's kernels for `arch` and appends each of them to `kernels`.
 llvm::Error compile_network(minuet_plan* network, const std::string& arch, std::vector<KernelFacts>& kernels);
 llvm::Error fill_execution_options(const ExecutionChoice& choice, minuet_execution_options& options);
 llvm::Expected<ExecutionHandle> open_execution(minuet_plan* network, minuet_device* device,
                                                int64_t max_points, const ExecutionChoice& choice);
-/// "" where kernels live in memory only.
+/// Returns the cache folder, or "" if kernels are kept in memory only.
 std::string cache_folder(minuet_context* context);
 
-/// A cloud in device memory, as an inference takes it.
+/// A cloud in device memory, ready for an inference.
 struct DeviceCloud {
   DeviceBuffer coordinates, memory;
-  minuet_tensor features;  ///< in `memory`
+  minuet_tensor features;  ///< points into `memory`
   const int32_t* rows() const { return static_cast<const int32_t*>(coordinates.get()); }
 };
 llvm::Expected<DeviceBuffer> upload_coordinates(minuet_device* device, const VoxelCloud& cloud);
 llvm::Expected<DeviceCloud> upload_cloud(minuet_device* device, const VoxelCloud& cloud, minuet_dtype dtype);
-/// Room for the output of any cloud of so many voxels: no level has more.
+/// Allocates memory for the output of any cloud of `voxels` voxels. No level has more rows than that.
 llvm::Expected<DeviceBuffer> allocate_output(minuet_device* device, int64_t voxels,
                                              const minuet_plan_info& network);
 
-/// Rows of a network's features or output that lie one behind the other.
+/// Describes contiguous rows of features or output.
 minuet_tensor dense_tensor(void* data, int64_t rows, int32_t channels, minuet_dtype dtype);
-/// Runs for what is prepared; `output` has room for the rows that the execution tells, in the features'
-/// dtype.
+/// Enqueues a run for the prepared cloud. `output` needs room for the execution's output shape in the dtype
+/// of `features`.
 llvm::Error enqueue(minuet_execution* execution, const minuet_tensor& features, void* output);
-/// prepare, run, synchronize: one inference from device memory to device memory.
+/// Prepares, runs and synchronizes: one inference from device memory to device memory.
 llvm::Error infer(minuet_execution* execution, minuet_device* device, const DeviceCloud& cloud, void* output);
 
 }  // namespace minuet::tool

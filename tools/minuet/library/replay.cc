@@ -10,8 +10,8 @@
 namespace minuet::tool {
 namespace {
 
-constexpr double kFactor = 1.25;  // voxels that fit for one that was seen
-constexpr int kRoom = 8;          // an extent's part of itself that the bounds are wider on both sides
+constexpr double kFactor = 1.25;  // capacity of a level as a multiple of the voxels seen
+constexpr int kRoom = 8;          // the bounds exceed the extent by 1/kRoom of it on each side
 
 llvm::Error copy_to(minuet_device* device, const DeviceBuffer& target, const void* source, size_t bytes) {
   if (bytes == 0) return llvm::Error::success();
@@ -45,7 +45,7 @@ Replay::~Replay() = default;
 llvm::Error Replay::learn(const VoxelCloud& cloud) {
   MINUET_TRY(infer_exactly(cloud).takeError());
   MINUET_TRY(learn_from_last(cloud));
-  fitted_.reset();  // a cloud that is replayed makes it
+  fitted_.reset();  // the next infer() makes it again
   return llvm::Error::success();
 }
 
@@ -60,7 +60,7 @@ llvm::Expected<double> Replay::infer_exactly(const VoxelCloud& cloud) {
   return milliseconds_since(start);
 }
 
-/// What exact_ prepared last is `cloud`.
+/// Widens capacities and bounds to fit `cloud`, which must be the last cloud that exact_ prepared.
 llvm::Error Replay::learn_from_last(const VoxelCloud& cloud) {
   std::vector<int64_t> wanted(static_cast<size_t>(info_.levels));
   MINUET_TRY(check(minuet_execution_suggest_capacities(exact_.get(), kFactor, wanted.data(), info_.levels)));
@@ -119,13 +119,13 @@ llvm::Error Replay::fit() {
   if (!facts_.is_cpu()) {
     const auto enqueue = [&](void* stream) { return fitted->enqueue(stream); };
     MINUET_ASSIGN(fitted->graph, CudaGraph::capture(facts_, enqueue));
-    MINUET_TRY(fitted->graph->replay());  // the first sends the graph to the GPU: of no voxel, and not timed
+    MINUET_TRY(fitted->graph->replay());  // uploads the graph: not timed, with no voxels
   }
   fitted_ = std::move(fitted);
   return llvm::Error::success();
 }
 
-/// Rows past the capacity stay out; the count tells of them.
+/// Copies the cloud to the device. Rows past the capacity are left out, but the count includes them.
 llvm::Error Replay::put(const VoxelCloud& cloud) {
   MINUET_ASSIGN(const std::vector<char> encoded, encode_features(cloud, dtype_));
   const auto rows = static_cast<size_t>(std::min(cloud.count(), capacities_[0]));

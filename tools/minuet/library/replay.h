@@ -1,5 +1,5 @@
-// Whole inferences in capacity mode, from coordinates and features in device memory to the output: on a GPU
-// one CUDA graph, on the CPU the same calls.
+// Whole inferences in capacity mode, from coordinates and features in device memory to the output. On a GPU
+// they are one CUDA graph, on the CPU the same calls.
 #pragma once
 
 #include <memory>
@@ -12,30 +12,31 @@
 
 namespace minuet::tool {
 
-/// How one cloud fared.
+/// The result of one inference.
 struct Replayed {
-  double ms = 0;        ///< host clock; of both inferences where it did not fit
-  uint32_t status = 0;  ///< MINUET_CLOUD_*; 0: it fits
+  double ms = 0;        ///< host clock; includes the exact inference if the cloud did not fit
+  uint32_t status = 0;  ///< bits MINUET_CLOUD_*; 0 if the cloud fits
 };
 
-/// Serves a cloud that does not fit in exact mode, and takes capacities and bounds that it fits.
+/// Runs inferences in capacity mode. A cloud that does not fit is inferred again in exact mode, and
+/// capacities and bounds grow to fit it.
 class Replay {
  public:
-  /// Everything named lives as long. The network is loaded on the device.
+  /// All arguments must outlive this object. The network must be loaded on the device.
   Replay(minuet_plan* network, const minuet_plan_info& info, minuet_device* device, const DeviceFacts& facts,
          minuet_dtype dtype, const ExecutionChoice& choice);
   ~Replay();
 
-  /// The cloud's shape, by an inference in exact mode, becomes part of what fits.
+  /// Runs an inference in exact mode and widens capacities and bounds so that the cloud fits.
   llvm::Error learn(const VoxelCloud& cloud);
-  /// After learn().
+  /// Runs one timed inference. Requires an earlier learn().
   llvm::Expected<Replayed> infer(const VoxelCloud& cloud);
 
-  /// Voxels of each level that fit.
+  /// Returns the capacity of each level in voxels.
   const std::vector<int64_t>& capacities() const { return capacities_; }
 
  private:
-  struct Fitted;  // an execution in capacity mode, its memory, and its graph
+  struct Fitted;  ///< an execution in capacity mode, its memory and its graph
   llvm::Expected<double> infer_exactly(const VoxelCloud& cloud);
   llvm::Error learn_from_last(const VoxelCloud& cloud);
   llvm::Error fit();
@@ -50,11 +51,11 @@ class Replay {
 
   ExecutionHandle exact_;
   std::vector<int64_t> capacities_;
-  std::vector<int32_t> least_, greatest_;  // of every field, batch first; with some room
+  std::vector<int32_t> least_, greatest_;  ///< bounds of each coordinate, batch first, with a margin
   std::unique_ptr<Fitted> fitted_;
 };
 
-/// "past the bounds, past the capacity" of a status.
+/// Describes a status, for example "past the bounds, past the capacity".
 std::string status_text(uint32_t status);
 
 }  // namespace minuet::tool

@@ -13,7 +13,7 @@ namespace minuet::tool {
 
 llvm::Expected<WeightsSnapshot> read_weights(const std::string& path) {
   if (is_device(path)) return bad_input("weights file {0} is a device, which may have no end", path);
-  // A volatile file is read, and not mapped: what is written to it later does not change what was read.
+  // IsVolatile makes LLVM read the file instead of mapping it, so later writes cannot change the bytes.
   const auto bytes = llvm::MemoryBuffer::getFile(path, /*IsText=*/false, /*RequiresNullTerminator=*/false,
                                                  /*IsVolatile=*/true);
   if (!bytes) return bad_input("weights file {0}: {1}", path, system_text(bytes.getError()));
@@ -26,7 +26,7 @@ llvm::Expected<WeightsSnapshot> read_weights(const std::string& path) {
   *memory << (*bytes)->getBuffer();
   memory->flush();
   const std::error_code error = memory->error();
-  memory->clear_error();  // else raw_ostream ends the process
+  memory->clear_error();  // otherwise raw_ostream aborts the process on destruction
   if (error) return no_memory(system_text(error));
   return WeightsSnapshot{"/proc/self/fd/" + std::to_string(descriptor), sha256_hex((*bytes)->getBuffer()),
                          std::move(memory)};

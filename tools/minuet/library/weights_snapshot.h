@@ -1,4 +1,4 @@
-// A weights file's bytes as they were read, so that the report's digest is of what was run.
+// A copy of a weights file, so that the report's digest belongs to the bytes that were used.
 #pragma once
 
 #include <memory>
@@ -9,15 +9,16 @@
 
 namespace minuet::tool {
 
-/// The library takes a path and reads the file itself, so that a digest of the file would be a second read:
-/// of other bytes where the file is replaced meanwhile, and of none where it is a pipe. The bytes are
-/// therefore read once, into memory that has a path.
+/// The bytes of a weights file, read once into memory that has a path. The library takes a path and reads the
+/// file itself. Computing the digest from the file would be a second read, which gives other bytes if the
+/// file was replaced meanwhile, and none if it is a pipe.
 struct WeightsSnapshot {
-  std::string path;  ///< as long as this lives
+  std::string path;  ///< valid while this object lives
   std::string sha256;
   std::unique_ptr<llvm::raw_fd_ostream> memory;
 };
 
+/// Reads the file. A device is an error, because it may have no end.
 llvm::Expected<WeightsSnapshot> read_weights(const std::string& path);
 
 }  // namespace minuet::tool
