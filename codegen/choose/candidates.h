@@ -28,6 +28,16 @@ struct OpFamily {
   bool (*is_same)(const OpChoice& a, const OpChoice& b);
 };
 
+/// Returns the row of a room's table that belongs to the family; null if there is none. A row has a member
+/// `family`.
+template <class Row>
+const Row* find_family(llvm::ArrayRef<Row> table, const OpFamily& family) {
+  for (const Row& row : table) {
+    if (&row.family == &family) return &row;
+  }
+  return nullptr;
+}
+
 /// Returns the table entry of a family. `Choice` must have overloads of the functions of OpFamily:
 /// add_sources and is_same.
 template <class Choice>

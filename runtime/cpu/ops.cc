@@ -4,9 +4,8 @@ namespace minuet {
 
 llvm::Expected<std::unique_ptr<CpuOp>> make_cpu_op(const OpChoice& choice,
                                                    llvm::ArrayRef<const void*> parameters) {
-  for (const CpuFamily& known : cpu_families()) {
-    if (&known.family == &choice.kind()) return known.make(choice, parameters);
-  }
+  const CpuFamily* const known = find_family(cpu_families(), choice.kind());
+  if (known) return known->make(choice, parameters);
   return make_error(StatusCode::Internal, "nothing runs the family {0} on the CPU", choice.kind().name);
 }
 

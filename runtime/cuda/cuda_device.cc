@@ -136,7 +136,7 @@ namespace {
 
 /// Returns the candidate's family if it has a warm-up, otherwise null.
 const CudaFamily* find_warm_up(const Candidate& candidate) {
-  const CudaFamily* const family = find_cuda_family(candidate.choice.kind());
+  const CudaFamily* const family = find_family(cuda_families(), candidate.choice.kind());
   return family != nullptr && family->warm_up != nullptr ? family : nullptr;
 }
 

@@ -19,7 +19,7 @@ llvm::Expected<i32> CudaEngine::add_op(const OpChoice& choice, llvm::ArrayRef<co
   const ContextScope current = scope();
   auto found = llvm::find_if(families_, [&](const Family& known) { return known.family == &choice.kind(); });
   if (found == families_.end()) {
-    const CudaFamily* const family = find_cuda_family(choice.kind());
+    const CudaFamily* const family = find_family(cuda_families(), choice.kind());
     if (family == nullptr) {
       return make_error(StatusCode::Internal, "no kernels of the family {0} run on a GPU",
                         choice.kind().name);

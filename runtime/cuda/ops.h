@@ -1,4 +1,4 @@
-// Ops on a GPU: an engine has one object per op family, made from the table in ops.cc.
+// Ops on a GPU: an engine has one object per op family, made from the table in families.cc.
 #pragma once
 
 #include <memory>
@@ -27,7 +27,7 @@ class CudaOps {
   virtual llvm::Error run(i32 op, const OpRequest& request) = 0;
 };
 
-/// A row of the table of families (ops.cc).
+/// A row of the table of families (families.cc).
 struct CudaFamily {
   const OpFamily& family;
   std::unique_ptr<CudaOps> (*make)(Launcher& launcher, const CudaEngineOptions& options);
@@ -37,7 +37,6 @@ struct CudaFamily {
   bool (*is_same_warm_up)(const OpChoice& a, const OpChoice& b);
 };
 
-/// Returns null if the device does not support the family.
-const CudaFamily* find_cuda_family(const OpFamily& family);
+llvm::ArrayRef<CudaFamily> cuda_families();
 
 }  // namespace minuet

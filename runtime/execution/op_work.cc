@@ -27,9 +27,8 @@ std::unique_ptr<OpWork> make_view_work(const OpWorkContext& context) {
 }
 
 llvm::Expected<std::unique_ptr<OpWork>> make_op_work(const OpFamily& family, const OpWorkContext& context) {
-  for (const WorkOfFamily& known : works_of_families()) {
-    if (&known.family == &family) return known.make(context);
-  }
+  const WorkOfFamily* const known = find_family(works_of_families(), family);
+  if (known) return known->make(context);
   return make_error(StatusCode::Internal, "executions have no work for the family {0}", family.name);
 }
 

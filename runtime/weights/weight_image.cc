@@ -31,10 +31,8 @@ std::vector<ParameterImage> fused_images(const OpChoice& choice, DType type, llv
 }
 
 std::vector<ParameterImage> parameter_images(const OpChoice& choice, DType type, llvm::StringRef arch) {
-  for (const ImagesOfFamily& known : images_of_families()) {
-    if (&known.family == &choice.kind()) return known.images(choice, type, arch);
-  }
-  return {};
+  const ImagesOfFamily* const known = find_family(images_of_families(), choice.kind());
+  return known ? known->images(choice, type, arch) : std::vector<ParameterImage>{};
 }
 
 i64 WeightImage::bytes() const { return fused ? fused_image_bytes(*fused) : numbers * dtype_bytes(type); }

@@ -1,0 +1,27 @@
+// The table of op families that the CUDA device runs. A test may link a table of its own instead.
+#include "codegen/choose/ops/pooling.h"
+#include "runtime/cuda/ops.h"
+#include "runtime/cuda/ops/convolution_fused.h"
+#include "runtime/cuda/ops/convolution_gmas.h"
+#include "runtime/cuda/ops/pooling.h"
+
+namespace minuet {
+namespace {
+
+template <class Ops>
+std::unique_ptr<CudaOps> make(Launcher& launcher, const CudaEngineOptions& options) {
+  return std::make_unique<Ops>(launcher, options);
+}
+
+}  // namespace
+
+llvm::ArrayRef<CudaFamily> cuda_families() {
+  static const CudaFamily families[] = {
+      {GmasChoice::kKind, make<GmasStep>, warm_up_gmas, is_same_warm_up},
+      {FusedChoice::kKind, make<FusedStep>, nullptr, nullptr},
+      {PoolChoice::kKind, make_pooling, nullptr, nullptr},
+  };
+  return families;
+}
+
+}  // namespace minuet
