@@ -27,7 +27,7 @@ int number_of(llvm::StringRef compute_capability) {
     MINUET_ASSIGN(const TuningFolder folder, store.load(environment));
     for (const std::string& trouble : folder.skipped) warn("a tuning result is not used: " + trouble);
     for (const TuningEntry& entry : folder.entries) {
-      TuningEnvironment ours = as_of_this_build(entry.environment);
+      TuningEnvironment ours = with_kernels_of_this_build(entry.environment);
       ours.toolkit = toolkit;
       if (entry.environment != ours) continue;
       for (const std::string& arch : archs) {

@@ -11,7 +11,7 @@ llvm::Expected<std::vector<Candidate>> choose_candidates(const OpProblem& proble
   return problem.kind().candidates(problem, options);
 }
 
-bool is_alike(const Candidate& a, const Candidate& b) {
+bool has_same_kernels(const Candidate& a, const Candidate& b) {
   return a.least_density == b.least_density && a.most_density == b.most_density &&
          is_same(a.choice, b.choice);
 }

@@ -92,7 +92,7 @@ llvm::Expected<std::vector<Candidate>> choose_candidates(const OpProblem& proble
                                                          const CandidateOptions& options);
 
 /// Returns true if two candidates for one problem use the same kernels for the same densities.
-bool is_alike(const Candidate& a, const Candidate& b);
+bool has_same_kernels(const Candidate& a, const Candidate& b);
 
 /// Returns true if select() depends on the density.
 bool needs_density(const std::vector<Candidate>& candidates);

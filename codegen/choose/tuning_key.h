@@ -62,7 +62,7 @@ inline bool is_of_layer(Operation operation) {
 }
 /// Returns true if one choice serves all layers of a network: the one tuned for the largest kernel and the
 /// most rows.
-inline bool serves_all_layers(Operation operation) {
+inline bool is_of_network(Operation operation) {
   return operation == Operation::Search || operation == Operation::Grouping || operation == Operation::Order;
 }
 

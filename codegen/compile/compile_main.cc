@@ -92,7 +92,7 @@ int take_over(int file, int flags) {
 
 /// Makes this process the first that the system kills if memory runs out, because it can be started again and
 /// its parent cannot.
-void end_before_the_host() {
+void prefer_for_oom_kill() {
   const int file = ::open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
   if (file < 0) return;
   static_cast<void>(!::write(file, "1000", 4));  // if this fails, the system chooses as usual
@@ -107,7 +107,7 @@ bool follow_parent(pid_t parent) {
 }
 
 int run() {
-  end_before_the_host();
+  prefer_for_oom_kill();
   const int input = take_over(STDIN_FILENO, O_RDONLY);
   const int output = take_over(STDOUT_FILENO, O_WRONLY);
   if (input < 0 || output < 0) return 1;

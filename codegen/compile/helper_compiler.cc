@@ -124,9 +124,9 @@ class HelperCompiler : public Compiler {
       : library_(std::move(library)), program_(std::move(program)) {}
 
   llvm::Expected<Binary> compile(const KernelRequest& request, const CompileControl& control) override {
-    Helper of_its_own;
+    Helper own_helper;
     CompileControl with = control;
-    if (with.helper == nullptr) with.helper = &of_its_own;
+    if (with.helper == nullptr) with.helper = &own_helper;
     MINUET_ASSIGN(const NvrtcInfo nvrtc, info(with));
     const std::string& name = request.source.display_name;
     MINUET_ASSIGN(std::string bytes, with.helper->ask(program_, {request, nvrtc.path}, control.cancel,

@@ -45,8 +45,8 @@ bool was_cancelled(const Told& told) {
 /// alone.
 llvm::Expected<NvrtcInfo> ask_helper(const std::string& program, const HelperJob& job,
                                      const CompileControl& control) {
-  Helper of_its_own;
-  Helper& helper = control.helper != nullptr ? *control.helper : of_its_own;
+  Helper own_helper;
+  Helper& helper = control.helper != nullptr ? *control.helper : own_helper;
   const int lost = helper.report().lost;
   llvm::Expected<std::string> bytes = helper.ask(program, job, control.cancel, "looking for libnvrtc");
   if (bytes) return decode_info(*bytes);
@@ -61,7 +61,7 @@ llvm::Expected<NvrtcInfo> ask_helper(const std::string& program, const HelperJob
 }
 
 /// Stores the answer. A failure goes only to the threads that already wait for it and is then forgotten.
-void land(Identified& known, const std::string& question, std::promise<Told>& promise,
+void publish_answer(Identified& known, const std::string& question, std::promise<Told>& promise,
           llvm::function_ref<llvm::Expected<NvrtcInfo>()> ask) {
   const auto invalidate = [&] {
     const std::lock_guard<std::mutex> lock(known.mutex);
@@ -100,7 +100,7 @@ llvm::Expected<NvrtcInfo> identify_nvrtc(const std::string& library, const std::
       told = slot->second;
       ours = added;
     }
-    if (ours) land(known, question, promise, [&] { return ask_helper(program, job, control); });
+    if (ours) publish_answer(known, question, promise, [&] { return ask_helper(program, job, control); });
     if (!wait_for(told, control.cancel)) break;
     if (!ours && was_cancelled(told.get())) continue;  // another thread cancelled
     if (const auto* const failure = std::get_if<StatusError>(&told.get()))

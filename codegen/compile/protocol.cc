@@ -105,7 +105,7 @@ llvm::Expected<std::string> write_request(const KernelRequest& request) {
   return print_json(std::move(object));
 }
 
-llvm::Expected<std::vector<RecordedRequest>> read_requests(llvm::StringRef text, std::vector<int>* torn) {
+llvm::Expected<std::vector<RecordedRequest>> read_requests(llvm::StringRef text, std::vector<int>* truncated_lines) {
   std::vector<RecordedRequest> requests;
   TextCursor cursor(text);
   for (int number = 1; const std::optional<llvm::StringRef> next = cursor.line(); ++number) {
@@ -119,7 +119,7 @@ llvm::Expected<std::vector<RecordedRequest>> read_requests(llvm::StringRef text,
       const std::string why = llvm::toString(value.takeError());
       if (!begins_as_request(line))
         return in_line(make_error(StatusCode::InvalidArgument, "it is no JSON: {0}", why));
-      if (torn != nullptr) torn->push_back(number);
+      if (truncated_lines != nullptr) truncated_lines->push_back(number);
       continue;
     }
     const Object* const object = value->getAsObject();

@@ -46,9 +46,9 @@ llvm::Expected<std::string> write_request(const KernelRequest& request);
 /// Reads every line of a list except empty ones. Errors name the line, counted from 1, and the field that is
 /// missing or wrong; another schema is refused. A line that begins like those of write_request() but is no
 /// JSON comes from a writer that was killed or had no disk space: it is skipped, and its number is added to
-/// `torn`.
+/// `truncated_lines`.
 llvm::Expected<std::vector<RecordedRequest>> read_requests(llvm::StringRef text,
-                                                           std::vector<int>* torn = nullptr);
+                                                           std::vector<int>* truncated_lines = nullptr);
 
 // ---- jobs and answers -----------------------------------------------------------------------------
 

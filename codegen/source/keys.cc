@@ -79,9 +79,9 @@ bool is_cuda(llvm::StringRef name) {
   return starts_with(name, "cuda_") || starts_with(name, "nv/") || starts_with(name, "vector_");
 }
 
-class Follower {
+class IncludeCollector {
  public:
-  explicit Follower(llvm::ArrayRef<HeaderRow> index) : index_(index) {}
+  explicit IncludeCollector(llvm::ArrayRef<HeaderRow> index) : index_(index) {}
 
   void include(llvm::StringRef name) {
     // An absolute or climbing path would be read from the disk, and one key could mean different texts.
@@ -113,9 +113,9 @@ class Follower {
 llvm::ArrayRef<HeaderRow> kernel_headers() { return kKernelHeaders; }
 
 HeaderClosure header_closure(llvm::StringRef text, llvm::ArrayRef<HeaderRow> index) {
-  Follower follower(index);
-  for (const std::string& name : included_names(text)) follower.include(name);
-  return follower.closure();
+  IncludeCollector collector(index);
+  for (const std::string& name : included_names(text)) collector.include(name);
+  return collector.closure();
 }
 
 namespace {

@@ -65,7 +65,7 @@ std::vector<TunedFamily> tuned_families() {
   return tasks;
 }
 
-[[gnu::cold]] TuningEnvironment as_of_this_build(TuningEnvironment environment) {
+[[gnu::cold]] TuningEnvironment with_kernels_of_this_build(TuningEnvironment environment) {
   static const std::string kernels = kernels_digest(tuned_families(), tuned_examples());
   environment.kernels = kernels;
   return environment;

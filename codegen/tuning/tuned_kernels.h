@@ -26,6 +26,6 @@ std::vector<TunedFamily> tuned_families();
 std::vector<TuningTask> tuned_examples();
 
 /// Returns the same GPU and toolkit with the kernels of this build.
-TuningEnvironment as_of_this_build(TuningEnvironment environment);
+TuningEnvironment with_kernels_of_this_build(TuningEnvironment environment);
 
 }  // namespace minuet

@@ -38,10 +38,10 @@ llvm::Error add_recorded(KernelCache& cache, const char* path, const std::vector
   if (!file) {
     return make_error(StatusCode::NotFound, "'{0}' cannot be read: {1}", path, system_text(file.getError()));
   }
-  std::vector<int> torn;
-  llvm::Expected<std::vector<RecordedRequest>> recorded = read_requests((*file)->getBuffer(), &torn);
+  std::vector<int> truncated_lines;
+  llvm::Expected<std::vector<RecordedRequest>> recorded = read_requests((*file)->getBuffer(), &truncated_lines);
   if (!recorded) return annotate(recorded.takeError(), "'" + std::string(path) + "'");
-  for (const int line : torn) {
+  for (const int line : truncated_lines) {
     cache.warn("'" + std::string(path) +
                "' has a line that was not written to its end, and is left out (line " + std::to_string(line) +
                ")");

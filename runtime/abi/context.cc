@@ -64,7 +64,7 @@ TuningEnvironment tuning_environment(const DeviceInfo& device) {
   environment.compute_capability = device.compute_capability;
   environment.multiprocessors = device.multiprocessors;
   environment.l2_bytes = device.l2_bytes;
-  return as_of_this_build(std::move(environment));
+  return with_kernels_of_this_build(std::move(environment));
 }
 
 llvm::Expected<TuningEnvironment> Context::tuning_environment_of(const DeviceInfo& device) {

@@ -257,7 +257,7 @@ class NetworkTuner {
     tuner.deadline = deadline_;
     tuner.round_seconds = meter_.round_seconds();
     tuner.most_tried = options_.exhaustive                                 ? 0
-                       : serves_all_layers(tasks.front().bucket.operation) ? kMostTriedForAll
+                       : is_of_network(tasks.front().bucket.operation) ? kMostTriedForAll
                                                                            : kMostTried;
     tuner.skipped = options_.skipped;
     if (options_.progress) {

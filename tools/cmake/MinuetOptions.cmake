@@ -6,7 +6,7 @@
 #   MINUET_SANITIZE_TRAP   with clang, reports of undefined behaviour give the source location only
 #   MINUET_BUILD_FUZZERS   builds the fuzz targets of tests/fuzz; on with clang and AddressSanitizer, which they need
 #   MINUET_FUZZ_COMPARES   fuzz targets learn from comparisons too; on in the preset fuzz
-#   MINUET_SHARED     folder with golden problems and clouds; only tests and the quickstart read it
+# Environment: MINUET_SHARED is the folder with golden problems and clouds, which only tests and the quickstart read.
 
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   set(MINUET_LEAST_COMPILER 12)

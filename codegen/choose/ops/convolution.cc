@@ -270,7 +270,7 @@ class TunedChoices {
   for (i64 rows = 0; rows <= kMostRows; rows = next_range(rows)) {
     std::vector<Candidate> next = choices.of_rows(rows);
     const auto before = candidates.begin() + static_cast<std::ptrdiff_t>(last);
-    if (std::equal(before, candidates.end(), next.begin(), next.end(), is_alike)) continue;
+    if (std::equal(before, candidates.end(), next.begin(), next.end(), has_same_kernels)) continue;
     std::for_each(before, candidates.end(), [&](Candidate& candidate) { candidate.most_rows = rows - 1; });
     last = candidates.size();
     for (Candidate& candidate : next) {

@@ -15,7 +15,7 @@ using testing::IsEmpty;
 using testing::SizeIs;
 
 TuningEnvironment this_build(const std::string& gpu, const std::string& capability) {
-  TuningEnvironment environment = as_of_this_build(example_environment());
+  TuningEnvironment environment = with_kernels_of_this_build(example_environment());
   environment.gpu = gpu;
   environment.compute_capability = capability;
   return environment;

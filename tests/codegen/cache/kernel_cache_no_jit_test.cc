@@ -192,9 +192,9 @@ TEST(KernelCacheLayers, R22_ATornLineOfARecordCostsThatLineOnly) {
     const std::string whole = contents(record);
     write_text(record, whole + whole.substr(0, whole.size() / 3));
   }
-  std::vector<int> torn;
-  const auto requests = llvm::cantFail(read_requests(contents(record), &torn));
-  EXPECT_THAT(torn, testing::ElementsAre(2, 4));
+  std::vector<int> truncated_lines;
+  const auto requests = llvm::cantFail(read_requests(contents(record), &truncated_lines));
+  EXPECT_THAT(truncated_lines, testing::ElementsAre(2, 4));
   ASSERT_THAT(requests, SizeIs(2));
   EXPECT_EQ(requests[0].request.source.display_name, "gather");
   EXPECT_EQ(requests[1].request.source.display_name, "scatter");
@@ -207,9 +207,9 @@ TEST(KernelCacheLayers, R22_ALineTornAfterItsFirstBytesCostsThatLineOnly) {
     options.record = folder / "requests.jsonl";
     write_text(*options.record, kRequestStart.substr(0, size).str());
     origin_of(*open_cache(options, std::make_shared<FakeCompiler>()), "gather");
-    std::vector<int> torn;
-    const auto requests = llvm::cantFail(read_requests(contents(*options.record), &torn));
-    EXPECT_THAT(torn, testing::ElementsAre(1)) << size;
+    std::vector<int> truncated_lines;
+    const auto requests = llvm::cantFail(read_requests(contents(*options.record), &truncated_lines));
+    EXPECT_THAT(truncated_lines, testing::ElementsAre(1)) << size;
     EXPECT_THAT(requests, SizeIs(1)) << size;
   }
 }

@@ -55,7 +55,7 @@ TEST(TunedKernels, R33_TheExamplesUseEveryOperation) {
 }
 
 TEST(TunedKernels, R33_ThisBuildsEnvironment) {
-  const TuningEnvironment now = as_of_this_build(example_environment());
+  const TuningEnvironment now = with_kernels_of_this_build(example_environment());
   EXPECT_EQ(now.gpu, example_environment().gpu);
   EXPECT_EQ(now.toolkit, "13.0");
   EXPECT_EQ(now.kernels, kernels_digest(tuned_families(), tuned_examples()));

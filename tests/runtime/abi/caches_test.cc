@@ -49,7 +49,7 @@ TEST_F(Caches, R35_ResultsGoIntoTheBundle) {
   minuet_system_info system{};
   system.struct_size = sizeof(system);
   check(minuet_query_system(&system));
-  TuningEnvironment environment = as_of_this_build(example_environment());
+  TuningEnvironment environment = with_kernels_of_this_build(example_environment());
   environment.toolkit = system.nvrtc;
   const TuningEntry entry = example_entry(environment);
   const std::string results = path("results"), output = path("out"), list = record_few();

@@ -122,7 +122,7 @@ llvm::Error StudyBench::find_environment() {
     environment_.multiprocessors = gpu->multiprocessors();
     environment_.l2_bytes = gpu->l2_bytes();
   }
-  environment_ = as_of_this_build(std::move(environment_));
+  environment_ = with_kernels_of_this_build(std::move(environment_));
   return llvm::Error::success();
 }
 

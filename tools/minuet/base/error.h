@@ -33,8 +33,8 @@ llvm::Error bad_input(const char* format, Values&&... values) {
   return user_error(llvm::formatv(format, std::forward<Values>(values)...).str());
 }
 
-/// A user_error() that says that memory does not suffice. It has a type of its own so that callers can
-/// handle this case separately.
+/// A user_error() that says that memory does not suffice. It has a type of its own so that callers can handle
+/// this case separately.
 struct OutOfMemory : llvm::ErrorInfo<OutOfMemory, llvm::StringError> {
   inline static char ID = 0;
   explicit OutOfMemory(const std::string& sentence)

@@ -23,7 +23,7 @@ namespace {
 
 struct KnownCloud {
   const char* name;
-  const char* file;  ///< of the data folder, or null
+  const char* file;  ///< a file of the data folder, or null
   int columns;
   const char* synthetic;  ///< a kind of --synthetic, or null
   int64_t random_voxels;
@@ -68,7 +68,7 @@ bool is_file_name(llvm::StringRef name) {
          llvm::sys::fs::exists(name);
 }
 
-/// Known clouds are there or missing; the others have to be files.
+/// Returns an error unless every name is a known cloud or a file, and unless flags for files have a file.
 llvm::Error check_names(const std::vector<std::string>& names, const BenchFiles& files) {
   bool any_file = false;
   for (const std::string& name : names) {
@@ -171,7 +171,7 @@ llvm::Expected<std::vector<BenchCloud>> open_bench_clouds(const std::vector<std:
 
 llvm::Expected<VoxelCloud> make_variant(const BenchCloud& cloud, int variant, bool thin) {
   if (cloud.random_voxels > 0) return random_variant(cloud, variant);
-  // The golden angle: no two variants are turned alike, however many there are.
+  // Multiples of the golden angle give every variant another rotation.
   const double angle = 2.39996322972865332 * (variant + 1);
   const double cosine = std::cos(angle), sine = std::sin(angle);
   std::mt19937_64 random(static_cast<uint64_t>(variant) + 1);
@@ -179,10 +179,10 @@ llvm::Expected<VoxelCloud> make_variant(const BenchCloud& cloud, int variant, bo
   std::vector<Point> points;
   points.reserve(cloud.points.size());
   for (const Point& point : cloud.points) {
-    const bool is_last_resort = points.empty() && &point == &cloud.points.back();  // one point has to stay
+    const bool is_last_resort = points.empty() && &point == &cloud.points.back();  // keeps at least one
     if (thin && random() % 100 >= kept_of_100 && !is_last_resort) continue;
     const auto& [x, y, z, intensity] = point;
-    const auto turned_x = static_cast<float>(cosine * x - sine * y);  // float32, as scanners give them
+    const auto turned_x = static_cast<float>(cosine * x - sine * y);  // float32, like the output of scanners
     const auto turned_y = static_cast<float>(sine * x + cosine * y);
     points.push_back({turned_x, turned_y, z, intensity});
   }

@@ -10,9 +10,9 @@
 namespace minuet::tool {
 namespace {
 
-constexpr double kFineShare = 1e-3;   // of a voxel: no origin is needed
-constexpr double kCoarseShare = 0.1;  // of a voxel: more is refused
-constexpr double kWholeShare = 1e-6;  // of a voxel: how near to whole voxels an origin has to be
+constexpr double kFineShare = 1e-3;   // fraction of a voxel up to which no origin is needed
+constexpr double kCoarseShare = 0.1;  // fraction of a voxel above which positions are refused
+constexpr double kWholeShare = 1e-6;  // tolerance, in voxels, for an origin to be a whole number of voxels
 
 struct Bounds {
   Position least = {}, greatest = {};
@@ -32,7 +32,7 @@ Bounds bounds_of(const std::vector<Point>& points) {
   return bounds;
 }
 
-/// How far out the points lie from the origin on each axis.
+/// Returns the largest distance of the points from the origin on each axis.
 Position reach_of(const Bounds& bounds, const Position& origin) {
   Position reach = {};
   for (size_t axis = 0; axis < 3; ++axis) {
@@ -42,14 +42,15 @@ Position reach_of(const Bounds& bounds, const Position& origin) {
   return reach;
 }
 
+/// Keeps the step if it is the largest so far as a fraction of a voxel.
 void note_step(double step, double voxel_size, Frame& frame) {
   if (step / voxel_size <= frame.step_voxels) return;
   frame.step = step;
   frame.step_voxels = step / voxel_size;
 }
 
-/// The axis on which float32 is coarsest for its voxels, and of equal ones that on which the points reach
-/// farthest.
+/// Returns the axis on which float32 is coarsest relative to its voxels. Among equal axes it is the one with
+/// the largest reach.
 size_t coarsest_axis(const Position& reach, const VoxelSize& voxel_size) {
   const auto coarseness = [&](size_t axis) {
     return std::pair(step_of(Scalar::F32, reach[axis]) / voxel_size[axis], reach[axis]);

@@ -9,7 +9,7 @@
 namespace minuet::tool {
 namespace {
 
-/// A colour of full saturation; `turn` in [0, 1) goes around the hues.
+/// Returns a fully saturated colour. `turn` in [0, 1) selects the hue.
 Colour hue(double turn, double value) {
   Colour colour;
   for (size_t part = 0; part < 3; ++part) {

@@ -14,18 +14,19 @@ using Colour = std::array<uint8_t, 3>;  // red, green, blue
 
 class Palette {
  public:
-  /// A fixed one: hues by the golden angle, so that neighbours differ and no number of labels exhausts them.
+  /// Makes the built-in palette. Its hues differ by the golden angle, so consecutive labels look different
+  /// and any number of labels has colours.
   Palette() = default;
-  /// A JSON file: an array of [red, green, blue], 0 to 255, that of label i at place i.
+  /// Reads a JSON file: an array whose element i is the colour [red, green, blue], 0 to 255, of label i.
   static llvm::Expected<Palette> read(const std::string& path);
 
-  /// An error where the file has fewer colours than that many labels need.
+  /// Returns an error if the file has fewer than `labels` colours.
   llvm::Error check_labels(int64_t labels) const;
-  /// Black for -1, which is no label.
+  /// Returns the colour of a label, or black for -1, which means no label.
   Colour colour_of(int32_t label) const;
 
  private:
-  std::string path_;  ///< empty: the fixed one
+  std::string path_;  ///< empty for the built-in palette
   std::vector<Colour> colours_;
 };
 

@@ -8,7 +8,7 @@
 namespace minuet::tool {
 namespace {
 
-/// Finds the row of a voxel, by open addressing over the coordinates themselves.
+/// A hash table with open addressing from voxels to their rows. The keys are the coordinates themselves.
 class VoxelIndex {
  public:
   explicit VoxelIndex(size_t points) {
@@ -17,7 +17,7 @@ class VoxelIndex {
     slots_.assign(slots, -1);
   }
 
-  /// The voxel's row; a new voxel is appended to `coordinates` [rows, 4].
+  /// Returns the voxel's row. Appends a new voxel to `coordinates` [rows, 4].
   int64_t row_of(const int32_t (&voxel)[3], std::vector<int32_t>& coordinates) {
     const size_t mask = slots_.size() - 1;
     for (size_t slot = hash(voxel) & mask;; slot = (slot + 1) & mask) {
@@ -56,7 +56,7 @@ llvm::Error voxel_of(const Position& position, int64_t row, const std::array<flo
                      int32_t (&voxel)[3]) {
   for (size_t axis = 0; axis < 3; ++axis) {
     const bool fits = std::abs(position[axis]) <= kLargestFloat;
-    // float32 throughout: the definition
+    // voxelize() defines this computation to be in float32.
     const float cell = fits ? std::floor(static_cast<float>(position[axis]) / voxel_size[axis]) : 0x1p31f;
     if (!(cell >= -0x1p31f && cell < 0x1p31f)) {
       return bad_input("point {0} lies at {1} = {2} m, which is outside int32 in voxels of {3} m", row,

@@ -34,8 +34,7 @@ int exit_code(llvm::Error error) {
 /// opened later gets the stream's number.
 void hold_standard_streams() {
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
-    if (::fcntl(stream, F_GETFD) < 0)
-      (void)::open("/dev/null", O_RDONLY);  // open() takes the lowest free number
+    if (::fcntl(stream, F_GETFD) < 0) (void)::open("/dev/null", O_RDONLY);  // takes the lowest number
   }
 }
 

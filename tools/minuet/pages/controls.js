@@ -1,7 +1,7 @@
 "use strict";
-// What mouse, fingers, keys and the page's address do to the page of `minuet view`.
+// Handlers of mouse, touch, keys and the address for the page of `minuet view`.
 
-// ---- where the cloud is seen from -------------------------------------------------------------------
+// ---- camera -----------------------------------------------------------------------------------------
 function fit() {
   const least = [Infinity, Infinity, Infinity], greatest = [-Infinity, -Infinity, -Infinity];
   finest.places.forEach((axis, i) => {
@@ -19,8 +19,8 @@ function lookFrom(yaw, pitch) {
   scene.change();
 }
 
-// ---- what buttons and keys do -----------------------------------------------------------------------
-let spinning = 0;  // when it was last drawn; 0: it does not turn
+// ---- actions of buttons and keys --------------------------------------------------------------------
+let spinning = 0;  // time of the last step of the rotation; 0 while it is off
 
 function spin(now) {
   if (!spinning) return;
@@ -56,7 +56,7 @@ function toggleHelp() {
   }
 }
 
-// ---- mouse, fingers, keys ---------------------------------------------------------------------------
+// ---- mouse, touch and keys --------------------------------------------------------------------------
 const fingers = new Map();
 
 function onPointerMove(event) {
@@ -139,7 +139,7 @@ function listen() {
   themeListeners.push(() => scene.change());
 }
 
-/** "#show=voxels, stride 4&colour=neighbours&zoom=2&theme=dark": how the page is to begin. */
+/** Applies the address's initial settings, for example "#show=voxels, stride 4&colour=neighbours&zoom=2&theme=dark". */
 function obeyAddress() {
   const wanted = new URLSearchParams(location.hash.slice(1));
   const choose = (id, value) => {

@@ -15,7 +15,7 @@ using llvm::json::Array;
 using llvm::json::Object;
 using llvm::json::Value;
 
-/// What says where a result comes from.
+/// Fields of a result file that describe where it was measured, and of what.
 constexpr const char* kMachine[] = {"device",  "description", "arch",   "cpu_cores",  "driver",
                                     "toolkit", "nvrtc",       "commit", "version",    "network",
                                     "dtype",   "weights",     "cloud",  "voxel_size", "dataflow"};
@@ -28,7 +28,7 @@ double real_or(const Object& object, llvm::StringRef name, double otherwise) {
   return number ? *number : otherwise;
 }
 
-/// "3×3×3", "0.05×0.05×0.1"
+/// Returns for example "3×3×3" or "0.05×0.05×0.1".
 std::string joined(const Array& parts) {
   std::string text;
   for (const Value& part : parts) {
@@ -48,7 +48,7 @@ Object machine_of(const Object& file) {
   return machine;
 }
 
-/// The value at "a.b", or null.
+/// Returns the value at a path such as "a.b", or null.
 Value at(const Object& object, llvm::StringRef path) {
   const auto [first, rest] = path.split('.');
   const Value* const value = object.get(first);
@@ -58,7 +58,7 @@ Value at(const Object& object, llvm::StringRef path) {
   return inner ? at(*inner, rest) : Value(nullptr);
 }
 
-/// Objects of an array, those that are some.
+/// Returns the elements of an array that are objects.
 std::vector<const Object*> objects_in(const Object& file, llvm::StringRef name) {
   std::vector<const Object*> objects;
   const Array* const array = file.getArray(name);
@@ -68,7 +68,7 @@ std::vector<const Object*> objects_in(const Object& file, llvm::StringRef name) 
   return objects;
 }
 
-/// A column's name, and where its values are in each row.
+/// The name of each column, and the path of its value in a row.
 using Columns = std::vector<std::pair<const char*, const char*>>;
 
 Object table_of(llvm::StringRef title, const std::vector<const Object*>& records, const Columns& columns) {
@@ -86,11 +86,11 @@ Object table_of(llvm::StringRef title, const std::vector<const Object*>& records
   return table(title, std::move(names), std::move(rows));
 }
 
-/// The times of some records, by the records' names.
+/// Names of records with their times.
 using NamedTimes = std::vector<std::pair<std::string, const Object*>>;
 
-/// One bar a record, of its stages that take time, one behind the other. `suffix` ends the names of the
-/// stages in the file.
+/// Returns a plot with one stacked bar per record. A stage that takes no time in any record is left out.
+/// Field names in the file end in `suffix`.
 Object stages_plot(llvm::StringRef title, const NamedTimes& records, llvm::StringRef suffix) {
   Array all;
   for (const char* stage : kStages) {
@@ -159,7 +159,7 @@ Object bench_document(const Object& file) {
   return Object{{"notes", std::move(notes)}, {"plots", std::move(plots)}, {"tables", std::move(tables)}};
 }
 
-/// Multiplications of a layer, in thousand millions.
+/// Returns the number of multiplications of each layer, in units of 1e9.
 Array work_of(const std::vector<const Object*>& layers) {
   Array values;
   for (const Object* layer : layers) {
@@ -223,13 +223,13 @@ Object run_document(const Object& file) {
   return Object{{"notes", std::move(notes)}, {"plots", std::move(plots)}, {"tables", std::move(tables)}};
 }
 
-/// Whether the file is one of minuet-study's, which are documents already.
+/// Returns true if the file is a result of minuet-study, which is already a document.
 bool is_study(const Object& file) {
   return file.getString("study") && file.getArray("claims") && file.getArray("notes") &&
          file.getArray("plots") && file.getArray("tables");
 }
 
-/// "minkunet42, fp16"
+/// Returns for example "minkunet42, fp16".
 std::string network_of(const Object& file) {
   return text_or_empty(file, "network") + ", " + text_or_empty(file, "dtype");
 }

@@ -1,4 +1,4 @@
-// Result files as the documents that the page of `minuet report` shows.
+// Converts result files to the documents that the page of `minuet report` shows.
 #pragma once
 
 #include <utility>
@@ -9,7 +9,7 @@
 
 namespace minuet::tool {
 
-/// Makes a document of a result file:
+/// Converts a result file to a document:
 ///
 ///     {"title": text, "machine": {name: text or number, ...}, "notes": [text, ...],
 ///      "tables": [{"title": text, "columns": [text, ...], "rows": [[text, number or null, ...], ...]}, ...],
@@ -18,15 +18,15 @@ namespace minuet::tool {
 ///                 ...]}]}],
 ///      "claims": [{"paper": text, "here": text, "shape": text, "why": text}, ...]}
 ///
-/// An axis is {"label": text, "log": true or false}. Bars lie: their x are names, their y lengths; "low" and
-/// "high", which need not be there, are the ends of a whisker. A claim is what a paper reports beside what
-/// was measured. Of all but the title each may be left out.
+/// An axis is {"label": text, "log": true or false}. Bars are horizontal: x is a name and y a length. "low"
+/// and "high" are the ends of a whisker and may be missing. A claim compares a paper's statement with the
+/// measurement. Every member except the title may be missing.
 ///
-/// Results of minuet-study are such documents; those of `minuet bench --output` and `minuet run --json` have
-/// plots and tables made of them. Any other JSON is an error that names these three.
+/// Results of minuet-study already are such documents. The function makes plots and tables from results of
+/// `minuet bench --output` and `minuet run --json`. Any other JSON is an error that names these three.
 llvm::Expected<llvm::json::Object> document_of(llvm::StringRef file, const llvm::json::Value& value);
 
-// The parts of a document.
+// These functions make the parts of a document.
 inline llvm::json::Object axis(llvm::StringRef label, bool log = false) {
   return llvm::json::Object{{"label", label.str()}, {"log", log}};
 }

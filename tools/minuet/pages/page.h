@@ -1,4 +1,4 @@
-// Pages that the tool writes: one HTML file each, which loads nothing.
+// HTML pages that the tool writes. A page is one file and loads nothing else.
 #pragma once
 
 #include <map>
@@ -10,23 +10,22 @@
 
 namespace minuet::tool {
 
-/// The file of this folder with each {{name}} replaced: by the value of that name, or by the file of that
-/// name.
+/// Returns the embedded file with each {{name}} replaced by the value or the embedded file of that name.
 std::string fill_page(llvm::StringRef file, const std::map<std::string, std::string>& values);
 
-/// The bytes of the file of that name in files.inc; none where the build had it not.
+/// Returns the bytes of an embedded file (files.inc). They are empty if the file was missing at build time.
 llvm::StringRef page_file(llvm::StringRef name);
 
-/// Text of HTML.
+/// Returns `text` with the special characters of HTML escaped.
 std::string html_text(llvm::StringRef text);
-/// JSON that may stand in a <script>, whatever its strings hold.
+/// Returns JSON that is safe inside a <script>, regardless of its strings.
 std::string script_json(const llvm::json::Value& value);
 
-/// Numbers in 16 bits each, `least + step * n`, for the page's decode(): {"least", "step", "bits", "data"},
-/// the data in base64. Integers of up to 65535 in all come back exactly, other numbers to 1/65534 of their
-/// range. NaN and what is infinite is 65535.
+/// Packs numbers for the page's decode() as `least + step * n` with 16 bits per number: {"least", "step",
+/// "bits", "data"}, with the data in base64. Integers with a range of at most 65534 are exact, other numbers
+/// are accurate to 1/65534 of their range. NaN and infinities become 65535.
 llvm::json::Object pack_numbers(const std::vector<double>& values);
-/// The same in float32, for what 16 bits do not tell apart.
+/// Like pack_numbers(), in float32, for numbers that need more than 16 bits.
 llvm::json::Object pack_floats(const std::vector<double>& values);
 
 }  // namespace minuet::tool

@@ -1,9 +1,9 @@
 "use strict";
-// What all pages share: numbers out of the data, numbers as text, colours, the theme.
+// Functions for all pages: decoding of numbers, numbers as text, colours, the theme.
 
 const data = JSON.parse(document.getElementById("data").textContent);
 
-/** What pack_numbers and pack_floats of page.cc made, as floats. */
+/** Decodes numbers that pack_numbers() or pack_floats() of page.cc packed, as floats. */
 function decode(packed) {
   const text = atob(packed.data);
   const bytes = new Uint8Array(text.length);
@@ -17,7 +17,7 @@ function decode(packed) {
   return values;
 }
 
-/** A number as it is read: grouped where it is a count, else of four digits. */
+/** Formats a number: an integer with grouped digits, another number with four digits. */
 function shown(value) {
   if (Number.isInteger(value)) return value.toLocaleString("en");
   const size = Math.abs(value);
@@ -35,18 +35,18 @@ function byId(id) {
 }
 
 // ---- colours ----------------------------------------------------------------------------------------
-// From low to high, each lighter than the one before; seen on white and on black.
+// The ramp from low to high. Each colour is lighter than the previous one, and all are visible on white and on black.
 const rampColours = [[94, 78, 216], [36, 128, 212], [18, 160, 143], [124, 184, 47], [243, 190, 50]];
 const noColour = [138, 138, 138];
 
-/** The colour at `place`, from 0 to 1. */
+/** Returns the colour of the ramp at `place`, from 0 to 1. */
 function ramp(place) {
   const at = Math.min(Math.max(place, 0), 1) * (rampColours.length - 1);
   const low = rampColours[Math.floor(at)], high = rampColours[Math.ceil(at)];
   return low.map((part, i) => Math.round(part + (high[i] - part) * (at % 1)));
 }
 
-/** Colours that tell many things apart: hues by the golden angle. */
+/** Returns a colour for a number. Hues differ by the golden angle, so that many numbers look different. */
 function hue(number) {
   const turn = (number * 0.6180339887) % 1, light = [0.6, 0.48, 0.72][number % 3];
   return [0, 8, 4].map((offset) => {
@@ -61,7 +61,7 @@ function css(colour) {
 
 // ---- the theme --------------------------------------------------------------------------------------
 const darkWanted = matchMedia("(prefers-color-scheme: dark)");
-let chosenTheme = null;  // until then as the system has it
+let chosenTheme = null;  // null means the system's theme
 const themeListeners = [];
 
 function isDark() {

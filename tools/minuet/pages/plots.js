@@ -1,10 +1,10 @@
 "use strict";
-// Plots of a document, as SVG: bars that lie, so that long names stay whole; bars of parts; lines.
+// Draws the plots of a document as SVG: horizontal bars (which leave room for long names), stacked bars, and lines.
 
 const seriesColours = ["#4a86cf", "#df8a35", "#3fa468", "#c8568a", "#8b6bd0", "#a99a2f", "#3fa7b5", "#a0674a", "#7d8794",
                        "#d8604f"];
 const plotWidth = 860;
-const letterWidth = 6.9;  // of the text in plots, at most
+const letterWidth = 6.9;  // upper bound for text in plots
 
 function colourOf(index) {
   return seriesColours[index % seriesColours.length];
@@ -15,13 +15,13 @@ function startPlot(height, label) {
   return svg.attr({viewBox: `0 0 ${plotWidth} ${height}`, role: "img", "aria-label": label});
 }
 
-/** The name, and where it is cut the whole of it for who points at it. */
+/** Writes a name. If it is cut, the whole name appears as a tooltip. */
 function writeName(text, name, most) {
   text.text(name.length > most ? name.slice(0, most - 1) + "…" : name);
   if (name.length > most) text.append("title").text(name);
 }
 
-/** Names and colours of the series, in as many lines as they take; gives the height. */
+/** Draws names and colours of the series, in several lines if needed. Returns the height. */
 function drawLegend(svg, series, left, top) {
   let [x, y] = [left, top];
   series.forEach(({name}, i) => {
@@ -39,14 +39,14 @@ function numberAxis(scale, orientation, log, size) {
   const format = (value) => shown(Number(value.toPrecision(6)));
   if (!log) return axis.ticks(7).tickFormat(format);
   const [low, high] = d3.extent(scale.domain());
-  // Within a decade or two each number has its line; beyond, powers of ten. Strides go by powers of two.
+  // Ranges up to about 1.6 decades have ticks at 1, 2 and 5 times powers of ten, wider ranges at powers of ten only.
   const all = scale.ticks(), few = Math.log10(high / low) < 1.6;
   const wanted = all.filter((value) => few ? [1, 2, 5].includes(Math.round(value / 10 ** Math.floor(Math.log10(value))))
                                           : Math.abs(Math.log10(value) % 1) < 1e-9);
   return axis.tickValues(wanted.length > 1 ? wanted : all).tickFormat(format);
 }
 
-/** Bars from the left; of "stacked" those of one name lie one behind the other. */
+/** Draws horizontal bars. With the kind "stacked", the bars of one name are joined end to end. */
 function drawBars(plot) {
   const isStacked = plot.kind === "stacked", series = plot.series;
   const names = [...new Set(series.flatMap(({values}) => values.map(({x}) => x)))];

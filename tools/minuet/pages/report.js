@@ -1,5 +1,5 @@
 "use strict";
-// The page of `minuet report`: a chapter for each document, with its machine, notes, claims, plots and tables.
+// Draws the page of `minuet report`: a chapter for each document, with its machine, notes, claims, plots and tables.
 
 function drawTable({title, columns, rows}) {
   const names = element("tr", {}, ...columns.map((name) => element("th", {textContent: name})));
@@ -13,7 +13,7 @@ function drawTable({title, columns, rows}) {
   return [head, element("details", {}, element("summary", {textContent: `${shown(rows.length)} rows`}), wide)];
 }
 
-// What others reported, beside what was measured.
+// Draws the table of a paper's claims and the measurements.
 function drawClaims(claims) {
   if (claims.length === 0) return [];
   const names = ["the paper", "here", "its shape"].map((name) => element("th", {textContent: name}));

@@ -1,6 +1,6 @@
 "use strict";
-// A canvas with points as discs and voxels as boxes, and a camera that is turned around a place. It is drawn
-// when something has changed, and else at rest.
+// A canvas that shows points as discs and voxels as boxes, and a camera that orbits a target. It is drawn only
+// after a change.
 
 const pointVertex = `#version 300 es
 in float x, y, z;
@@ -26,7 +26,7 @@ void main() {
   colour = vec4(shade, 1.0);
 }`;
 
-// An instance is a box, of which no more than three faces are ever seen: 18 corners of 6 triangles.
+// An instance is a box. At most three of its faces are visible, so it has 18 corners of 6 triangles.
 const boxVertex = `#version 300 es
 in float x, y, z;
 in vec3 colour;
@@ -68,7 +68,7 @@ class Camera {
     Object.assign(this, {target: [0, 0, 0], distance: 1, yaw: -0.9, pitch: 0.6, field: 0.8});
   }
 
-  /** Where the eye is seen from the target, and the axes of the picture. */
+  /** Returns the direction from the target to the eye, and the axes of the picture. */
   axes() {
     const [sy, cy, sp, cp] = [Math.sin(this.yaw), Math.cos(this.yaw), Math.sin(this.pitch), Math.cos(this.pitch)];
     return {back: [cp * cy, cp * sy, sp], right: [-sy, cy, 0], up: [-sp * cy, -sp * sy, cp]};
@@ -83,7 +83,7 @@ class Camera {
     this.pitch = Math.min(Math.max(this.pitch + pitch, -1.55), 1.55);
   }
 
-  /** By shares of the picture's height. */
+  /** Moves the target. The arguments are fractions of the picture's height. */
   move(right, up) {
     const axes = this.axes(), reach = 2 * this.distance * Math.tan(this.field / 2);
     this.target = this.target.map((place, i) => place - reach * (right * axes.right[i] + up * axes.up[i]));
@@ -93,12 +93,12 @@ class Camera {
     this.distance = Math.min(Math.max(this.distance * factor, 1e-4 * this.reach), 20 * this.reach);
   }
 
-  /** Looks at all that lies within `radius` of `middle`. */
+  /** Shows everything within `radius` of `middle`. */
   fit(middle, radius) {
     Object.assign(this, {target: [...middle], reach: radius, distance: 0.75 * radius / Math.sin(this.field / 2)});
   }
 
-  /** From metres to the picture, column by column. */
+  /** Returns the matrix from metres to clip coordinates, in column-major order. */
   matrix(aspect) {
     const {right, up, back} = this.axes(), eye = this.eye();
     const dot = (a) => a[0] * eye[0] + a[1] * eye[1] + a[2] * eye[2];
@@ -122,7 +122,7 @@ class Scene {
     this.bodies = [];
     this.frames = this.begun = this.changed = 0;
     this.magnify = 1;
-    this.milliseconds = 0;  // that the last picture took
+    this.milliseconds = 0;  // time that the last picture took
     const gl = this.gl = canvas.getContext("webgl2", {antialias: true});
     if (!gl) throw new Error("This browser has no WebGL 2, which shows the cloud.");
     this.programs = {points: this.program(pointVertex, pointFragment), boxes: this.program(boxVertex, boxFragment)};
@@ -138,7 +138,7 @@ class Scene {
       gl.compileShader(shader);
       gl.attachShader(program, shader);
     }
-    // The same place for each name, so that a body's buffers serve any program.
+    // Attributes have the same locations in both programs, so a body's buffers work with both.
     ["x", "y", "z", "colour"].forEach((name, place) => gl.bindAttribLocation(program, place, name));
     gl.linkProgram(program);
     if (!gl.getProgramParameter(program, gl.LINK_STATUS)) throw new Error(gl.getProgramInfoLog(program));
@@ -155,13 +155,13 @@ class Scene {
     return made;
   }
 
-  /** What can be shown: its places (three arrays), and for each axis the metres of a step and the edge of its boxes,
-   * which is 0 for points. */
+  /** Makes a body to show. `places` are three arrays of positions. `scale` and `edge` are, for each axis, the metres
+   * per step and the edge of the boxes, which is 0 for points. */
   body(places, scale, edge) {
     return {count: places[0].length, axes: places.map((axis) => this.buffer(axis)), scale, edge, size: Math.max(...edge)};
   }
 
-  /** Three bytes for each point. */
+  /** Sets the colours: three bytes for each point. */
   paint(body, colours) {
     if (body.colours) this.gl.deleteBuffer(body.colours);
     body.colours = this.buffer(colours);
@@ -172,14 +172,14 @@ class Scene {
     this.change();
   }
 
-  /** Draws once before the next picture, however often it is called. */
+  /** Requests a picture. Several calls before the next frame draw it once. */
   change() {
     this.changed = performance.now();
     this.pending ||= requestAnimationFrame(() => this.attend());
   }
 
-  /** A new picture where the GPU has done the last one: more of them, waiting, would make a slow page a dead one.
-   * Where pictures take long, boxes are points, and points fewer, for as long as they move. */
+  /** Draws a new picture if the GPU has finished the last one, because queued pictures would block a slow page. If
+   * pictures take long, a moving picture shows boxes as points, and fewer points. */
   attend() {
     this.pending = 0;
     const now = performance.now(), gl = this.gl;

@@ -11,7 +11,7 @@ namespace {
 using llvm::json::Array;
 using llvm::json::Object;
 
-constexpr int64_t kRow = 0;  // a thread's number, and no thread has it
+constexpr int64_t kRow = 0;  // thread number of the device's row, which no thread has
 
 Object span(int64_t process, const char* category, const std::string& name, double start_us,
             double duration_us) {
@@ -20,7 +20,7 @@ Object span(int64_t process, const char* category, const std::string& name, doub
                 {"dur", duration_us}};
 }
 
-/// Start and process of the last span of this name; a negative start where there is none.
+/// Start and process of the last span with a name. The start is negative if there is none.
 struct LastSpan {
   double start_us = -1;
   int64_t process = 0;
@@ -38,11 +38,11 @@ LastSpan last_span(const Array& events, llvm::StringRef name) {
   return last;
 }
 
-/// Spans one behind the other.
+/// Appends consecutive spans to the device's row.
 class DeviceRow {
  public:
   DeviceRow(Array& events, int64_t process) : events_(events), process_(process) {}
-  /// No sooner than this.
+  /// Starts the next span at `us` or later.
   void wait_until(double us) { at_ = std::max(at_, us); }
   void add(const char* category, const std::string& name, double ms) {
     if (ms <= 0) return;

@@ -1,4 +1,4 @@
-// The layers of an inference on a GPU in a trace, beside what the host did.
+// Adds the layers of an inference on a GPU to a trace of the host.
 #pragma once
 
 #include <string>
@@ -9,22 +9,23 @@
 
 namespace minuet::tool {
 
+/// Times of one layer on the device.
 struct LayerTimes {
   std::string name;
   double gather_ms = 0, gemm_ms = 0, scatter_ms = 0;
 };
 
-/// One inference on the device, as it was measured there.
+/// Times of one inference, measured on the device.
 struct DeviceTimes {
-  double sort_ms = 0, map_ms = 0;  ///< of the preparation
+  double sort_ms = 0, map_ms = 0;  ///< in the preparation
   std::vector<LayerTimes> layers;
-  double other_ms = 0;  ///< rows in and out, of both
+  double other_ms = 0;  ///< conversion of input and output rows, in both calls
 };
 
-/// The trace that the library wrote, with a row of its own for what the device did: the steps of the Map step
-/// one behind the other from the start of the last preparation on, layers from that of the last run on, or
-/// from the end of the steps where that is later, their stages within them, and what is of no layer behind
-/// them. An error where the text is no trace.
+/// Adds a row for the device to a trace of the library. The steps sort and map begin at the start of the last
+/// preparation. Layers, with their stages inside them, follow at the start of the last run or at the end of
+/// the steps, whichever is later. Time outside layers comes last. Returns an error if the text is not a
+/// trace.
 llvm::Expected<std::string> add_device_times(llvm::StringRef trace, const DeviceTimes& times);
 
 }  // namespace minuet::tool

@@ -1,5 +1,5 @@
 "use strict";
-// The page of `minuet view`: what is shown of the data, and in which colours.
+// The page of `minuet view`: selects the data to show and their colours.
 
 const scene = startScene();
 const levelColours = [1, 9, 5, 8, 4].map(hue);
@@ -13,20 +13,20 @@ function startScene() {
   }
 }
 
-/** Three numbers, one for each axis, where data have one for all of them. */
+/** Returns three numbers, one for each axis, if the data have one number for all axes. */
 function perAxis(value) {
   return Array.isArray(value) ? value : [value, value, value];
 }
 
 const voxelSize = perAxis(data.voxel_size);
 
-/** The edges of a voxel of this stride in metres: one number where they are equal. */
+/** Returns the edges in metres of a voxel of this stride, as one number if they are equal. */
 function shownSize(stride) {
   return [...new Set(voxelSize)].length === 1 ? shown(stride * voxelSize[0]) :
       voxelSize.map((size) => shown(stride * size)).join(" × ");
 }
 
-// ---- what can be shown: points, the voxels of a level, all levels ------------------------------------
+// ---- sets to show: points, the voxels of a level, all levels ----------------------------------------
 const sets = data.sets.map((set) => {
   const places = set.position.map(decode);
   const edge = voxelSize.map((size) => set.stride * size), scale = perAxis(set.scale);
@@ -47,7 +47,7 @@ const finest = sets.find((set) => set.stride === 1);
 const choices = [...sets.map((set) => ({name: set.name, sets: [set]})),
                  {name: "all levels", sets: sets.filter((set) => set.stride > 0)}];
 
-/** Points lie in the order of their voxels, so that the voxels' counts say whose they are. */
+/** Returns the voxel of each point. Points are sorted by voxel, so the voxels' counts determine it. */
 function voxelOfPoints() {
   const rows = new Float32Array(sets[0].count);
   let point = 0;
@@ -72,7 +72,7 @@ function valuesOf(set, name) {
 
 if (!sets[0].stride) sets[0].columns.set("neighbours", {unit: "", ofVoxel: true});
 
-/** From where to where the ramp goes: without the outermost fiftieth at each end. */
+/** Returns the range of the ramp, without the lowest and highest 2 % of the values. */
 function rangeOf(values) {
   const sorted = values.filter((value) => !isNaN(value)).sort();
   if (!sorted.length) return [0, 1];
@@ -133,7 +133,7 @@ function rampLegend(name, unit, values, [low, high]) {
   return [title(name, unit), bar, ticks, element("p", {className: "faint", textContent: facts})];
 }
 
-/** How many voxels have how many neighbours. */
+/** Returns the range of the numbers of neighbours, and their histogram as a legend. */
 function neighbourLegend(values) {
   const counts = new Array(data.kernel_size ** 3 + 1).fill(0);
   for (const value of values) ++counts[value];
@@ -156,14 +156,14 @@ function neighbourLegend(values) {
                                     element("p", {className: "faint", textContent: facts})]};
 }
 
-// ---- what is shown ----------------------------------------------------------------------------------
+// ---- the shown set ----------------------------------------------------------------------------------
 function fill(select, names) {
   const before = select.value;
   select.replaceChildren(...names.map((name) => element("option", {textContent: name, value: name})));
   if (names.includes(before)) select.value = before;
 }
 
-/** Paints what is shown, and says what its colours mean. */
+/** Paints the shown set and returns the legend of its colours. */
 function paint() {
   const choice = choices[byId("shown").selectedIndex];
   if (choice.sets.length > 1 || byId("colouring").value === "stride") return paintLevels(choice);
@@ -208,12 +208,12 @@ function repaint() {
 function reshow() {
   const choice = choices[byId("shown").selectedIndex], isAll = choice.sets.length > 1;
   fill(byId("colouring"), isAll ? ["stride"] : [...choice.sets[0].columns.keys()]);
-  for (const set of choice.sets) set.body.hollow = isAll && set.stride > 1;  // the others are seen through it
+  for (const set of choice.sets) set.body.hollow = isAll && set.stride > 1;  // keeps finer voxels visible
   scene.show(choice.sets.map((set) => set.body));
   repaint();
 }
 
-// ---- what stays -------------------------------------------------------------------------------------
+// ---- facts about the cloud --------------------------------------------------------------------------
 function describe() {
   const points = data.points ? `${shown(data.points)} points, ` : "";
   const skipped = data.skipped ? `, ${shown(data.skipped)} dropped` : "";

@@ -16,17 +16,17 @@ namespace minuet::tool {
 namespace {
 
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
-constexpr int kFeatureColumns = 8;  ///< of wide features, where the flag does not say which
+constexpr int kFeatureColumns = 8;  ///< columns of wide features without --feature-columns
 
-/// Points, or voxels where the cloud came as such: what files of the flags have a row for.
+/// Returns the number of items: points, or voxels if the input was voxels.
 int64_t items_of(const Input& input) { return input.cloud.count(); }
 
-/// The voxel that an item lies in; -1 where the point was dropped.
+/// Returns the voxel of an item, or -1 if the point was dropped.
 int64_t voxel_of(const Input& input, int64_t item) {
   return input.cloud.is_voxels ? item : input.voxels.row_of_point[static_cast<size_t>(item)];
 }
 
-/// For each item the row of a file that has one for each item, or one for each voxel.
+/// Returns for each item its row in a file that has one row per item or one row per voxel.
 llvm::Expected<std::vector<int64_t>> rows_of_items(const std::string& path, int64_t rows,
                                                    const Input& input) {
   const int64_t items = items_of(input), voxels = input.voxels.count();
@@ -99,13 +99,13 @@ llvm::Error read_features(const ViewOptions& options, const Input& input, std::v
   return llvm::Error::success();
 }
 
-/// What the points themselves have beside their places.
+/// Returns the points' attributes from the cloud's file as columns.
 std::vector<ViewColumn> own_columns(const Cloud& cloud) {
   std::vector<ViewColumn> columns;
   for (const Attribute& attribute : cloud.attributes) {
     ViewColumn column{attribute.name, "", {}};
     const auto bytes = static_cast<size_t>(scalar_bytes(attribute.type));
-    constexpr bool kBigEndian = false;  // as attributes are, on every machine that there is a GPU for
+    constexpr bool kBigEndian = false;  // attributes are little-endian on every machine with a GPU
     for (size_t at = 0; at < attribute.values.size(); at += bytes)
       column.values.push_back(decode_scalar(attribute.type, attribute.values.data() + at, kBigEndian));
     columns.push_back(std::move(column));
@@ -118,10 +118,10 @@ std::vector<ViewColumn> own_columns(const Cloud& cloud) {
   return columns;
 }
 
-/// Items that belong to voxels, by voxel, and whose they are on each level.
+/// The items that belong to a voxel, sorted by voxel, and the voxel of each on every level.
 struct Order {
   std::vector<size_t> items;
-  std::vector<std::vector<size_t>> owners;  ///< [level][place in items]
+  std::vector<std::vector<size_t>> owners;  ///< [level][index in items]
 };
 
 Order order_items(const Input& input, const std::vector<ViewLevel>& levels) {
@@ -154,11 +154,11 @@ std::vector<double> means(const std::vector<double>& values, const std::vector<s
     sums[owners[place]] += values[place];
     ++counts[owners[place]];
   }
-  for (size_t row = 0; row < rows; ++row) sums[row] /= counts[row];  // 0 / 0 is no number
+  for (size_t row = 0; row < rows; ++row) sums[row] /= counts[row];  // 0 / 0 gives NaN
   return sums;
 }
 
-/// The value that most items of a row have; of equals the least.
+/// Returns the most frequent value of each row's items. Among equally frequent values it is the least.
 std::vector<double> majorities(const std::vector<double>& values, const std::vector<size_t>& owners,
                                size_t rows) {
   std::vector<std::pair<size_t, double>> all;
@@ -183,7 +183,7 @@ llvm::json::Object column_json(const ViewColumn& column) {
                             {"numbers", pack_numbers(column.values)}};
 }
 
-/// Three columns; in float32 where 16 bits would move what is seen.
+/// Packs three columns, in float32 if 16 bits would be coarser than `resolution`.
 llvm::json::Array position_json(const std::array<std::vector<double>, 3>& axes, const Position& resolution) {
   llvm::json::Array position;
   for (size_t axis = 0; axis < 3; ++axis) {
@@ -207,7 +207,7 @@ class Writer {
     }
   }
 
-  /// Of each label how many items have it.
+  /// Returns the number of items for each label.
   const std::map<int32_t, int64_t>& label_counts() const { return label_counts_; }
 
   llvm::json::Object points() const {
@@ -272,9 +272,9 @@ class Writer {
   const Input& input_;
   const std::vector<ViewLevel>& levels_;
   const Order order_;
-  std::vector<ViewColumn> columns_;  ///< in the order of the items
+  std::vector<ViewColumn> columns_;  ///< in the order of order_.items
   std::map<int32_t, int64_t> label_counts_;
-  std::vector<double> labels_;  ///< places in label_counts_
+  std::vector<double> labels_;  ///< indices in label_counts_
 };
 
 llvm::json::Array labels_json(const Writer& writer, const Palette& palette) {

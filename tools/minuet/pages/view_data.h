@@ -1,4 +1,4 @@
-// What the page of `minuet view` shows: points and voxels, each with its columns of numbers.
+// The data of the page of `minuet view`: points and voxels with columns of numbers.
 #pragma once
 
 #include <array>
@@ -15,34 +15,36 @@
 
 namespace minuet::tool {
 
-/// A number of every point (of every voxel, where the cloud came as voxels); NaN where there is none.
+/// A number for every point (for every voxel, if the input was voxels), or NaN if there is none.
 struct ViewColumn {
   std::string name, unit;
   std::vector<double> values;
 };
 
-/// What the cloud's own file and the files of the flags say of the points.
+/// Data of the points from the cloud's file and from the files of --labels and --features.
 struct ViewColumns {
   std::vector<ViewColumn> numbers;
-  std::vector<int32_t> labels;  ///< empty: none
+  std::vector<int32_t> labels;  ///< empty means no labels
 };
 
+/// The values of the flags about the page's data.
 struct ViewOptions {
-  std::string labels;                ///< an NPY file, integer [N] or [N, 1]; empty: none
-  std::string features;              ///< an NPY file [N, C]; empty: none
-  std::vector<int> feature_columns;  ///< empty: the first 8
+  std::string labels;                ///< an NPY file, integer [N] or [N, 1]; empty means none
+  std::string features;              ///< an NPY file [N, C]; empty means none
+  std::vector<int> feature_columns;  ///< empty means the first 8
   int kernel_size = 3;
 };
 
-/// Reads the files, of as many rows as the cloud has points, or voxels.
+/// Reads the files. Each must have one row per point or one row per voxel.
 llvm::Expected<ViewColumns> read_columns(const ViewOptions& options, const Input& input);
 
+/// Texts and settings that the page shows.
 struct ViewFacts {
   std::string title, device;
   int kernel_size = 3;
 };
 
-/// The page's data; pages/view.js reads them.
+/// Returns the page's data, which view.js reads.
 llvm::json::Object view_json(const Input& input, const std::vector<ViewLevel>& levels,
                              const ViewColumns& columns, const Palette& palette, const ViewFacts& facts);
 

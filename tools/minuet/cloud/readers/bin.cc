@@ -8,7 +8,8 @@ namespace {
 
 constexpr int64_t kMostColumnsWithIntensity = 5;
 
-/// "3, 5 and 6": the usual counts of columns, but for `columns`, that this many bytes are whole rows of.
+/// Returns for example "3, 5 and 6": the usual counts of columns, except `columns`, of which `bytes` bytes
+/// are whole rows.
 std::string other_counts(size_t bytes, int columns) {
   std::vector<std::string> counts;
   for (int count = 3; count <= 6; ++count) {

@@ -1,4 +1,4 @@
-// Headerless little-endian float32 rows, as KITTI (4 columns) and nuScenes (5) write them.
+// Reader of little-endian float32 rows without a header, as in KITTI (4 columns) and nuScenes (5).
 #pragma once
 
 #include "llvm/ADT/StringRef.h"
@@ -9,14 +9,14 @@
 
 namespace minuet::tool {
 
-/// Columns 0 to 2 are x, y, z in metres. Column 3 is the intensity where there are 4 or 5; in wider rows it
-/// may be a colour, so that none is taken but the one that is named.
+/// Reads points. Columns 0 to 2 are x, y, z in metres. Column 3 is the intensity if there are 4 or 5 columns.
+/// In wider rows it may be a colour, so only a column that the options name becomes the intensity.
 llvm::Expected<Cloud> read_bin(llvm::StringRef bytes, const ColumnOptions& options);
 
-/// The fields of rows that have `columns` numbers and no names, for .bin and .npy.
+/// Returns the fields of rows that have `columns` numbers without names, for .bin and .npy.
 llvm::Expected<std::vector<CloudField>> unnamed_fields(int64_t columns, Scalar type,
                                                        std::optional<int> intensity_column);
-/// The cloud of such rows, with what was read as what.
+/// Finishes the cloud of such rows and fills its `columns` text.
 Cloud finish_unnamed(CloudBuilder& builder);
 
 }  // namespace minuet::tool

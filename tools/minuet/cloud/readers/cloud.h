@@ -1,4 +1,4 @@
-// Opens a cloud file and picks the reader by the name's end.
+// Reads a cloud file with the reader that the end of its name selects.
 #pragma once
 
 #include <optional>
@@ -10,17 +10,18 @@
 
 namespace minuet::tool {
 
-/// What the user says about the columns of a file.
+/// The values of the flags about the columns of a file.
 struct ColumnOptions {
-  std::optional<int> columns;           ///< numbers in a row of a .bin file; 4 where it is not said
-  std::optional<int> intensity_column;  ///< the place of the intensity in .bin and .npy files, from 3 on
+  std::optional<int> columns;           ///< numbers per row of a .bin file; 4 if not set
+  std::optional<int> intensity_column;  ///< index of the intensity in .bin and .npy files, at least 3
   std::optional<std::string> intensity_field =
-      std::nullopt;  ///< the name of the intensity in .ply and .pcd files
+      std::nullopt;  ///< name of the intensity in .ply and .pcd files
 
   bool any() const { return columns || intensity_column || intensity_field; }
 };
 
-/// .bin (float32 rows), .ply, .pcd, .npy, in any case. Errors and the cloud's warnings name the file.
+/// Reads a .bin (float32 rows), .ply, .pcd or .npy file. The case of the extension does not matter. Errors
+/// and the cloud's warnings name the file.
 llvm::Expected<Cloud> read_cloud(llvm::StringRef path, const ColumnOptions& options);
 
 }  // namespace minuet::tool

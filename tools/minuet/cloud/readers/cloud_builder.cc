@@ -9,7 +9,7 @@ namespace {
 
 constexpr llvm::StringLiteral kIntensityNames[] = {"intensity", "reflectivity", "scalar_intensity"};
 
-/// The fields that `is_meant` accepts, by their places.
+/// Returns the indices of the fields that `is_meant` accepts.
 template <class Predicate>
 std::vector<size_t> places_of(const std::vector<CloudField>& fields, Predicate is_meant) {
   std::vector<size_t> places;
@@ -19,7 +19,7 @@ std::vector<size_t> places_of(const std::vector<CloudField>& fields, Predicate i
   return places;
 }
 
-/// Finds the fields of exactly that name, or if there are none those of the name in another case.
+/// Returns the indices of the fields with exactly that name, or otherwise of those that differ only in case.
 std::vector<size_t> places_named(const std::vector<CloudField>& fields, llvm::StringRef name) {
   std::vector<size_t> places = places_of(fields, [&](llvm::StringRef other) { return other == name; });
   if (!places.empty()) return places;

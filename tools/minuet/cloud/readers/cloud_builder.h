@@ -1,4 +1,4 @@
-// What a row of a point file has, and the cloud that its rows make.
+// The fields of a row of a point file, and the construction of a cloud from such rows.
 #pragma once
 
 #include <optional>
@@ -13,47 +13,49 @@ namespace minuet::tool {
 
 /// One number of a row.
 struct CloudField {
-  std::string name;  ///< of the attribute that it becomes
+  std::string name;  ///< also the name of the attribute
   Scalar type = Scalar::F32;
-  int target = -1;  ///< 0 to 3: x, y, z, intensity; -1: an attribute only
+  int target = -1;  ///< 0 to 3 mean x, y, z, intensity; -1 means an attribute only
 };
 
-/// What the Point Cloud Library calls bytes that mean nothing: no attribute.
+/// The Point Cloud Library's name for padding bytes, which become no attribute.
 constexpr const char* kPaddingField = "_";
 
-/// Sets the fields' targets by their names, in any case: x, y and z; and for the intensity `intensity_field`
-/// where it is given, else the first of intensity, reflectivity and scalar_intensity. A name that is written
-/// exactly so goes before one in another case. Colours are none of them. `singular` is what fields are called
-/// in such a file ("property"). An error where x, y or z is missing, or the named field is missing, is a
-/// position, or is meant by several fields in other cases.
+/// Sets the fields' targets by their names: x, y and z, and for the intensity `intensity_field` if given,
+/// otherwise the first field named intensity, reflectivity or scalar_intensity. Case does not matter, but an
+/// exact match takes precedence. Colours are never the intensity. `singular` is the format's word for a
+/// field, for example "property". Returns an error if x, y or z is missing, or if the named field is missing,
+/// is a position, or matches several fields only in other cases.
 llvm::Error assign_targets(std::vector<CloudField>& fields, const std::optional<std::string>& intensity_field,
                            const char* singular);
 
-/// "a, b, c", of at most eight names.
+/// Joins at most eight names: "a, b, c". Says how many more there are.
 std::string list_of(const std::vector<std::string>& names);
 
+/// Builds a cloud of points row by row.
 class CloudBuilder {
  public:
-  /// No two fields may have one target.
+  /// No two fields may have the same target from 0 to 3.
   explicit CloudBuilder(std::vector<CloudField> fields);
 
   const std::vector<CloudField>& fields() const { return fields_; }
   void reserve(size_t rows);
-  /// Begins the next point, of zeros; every field is to be added to it, in any order.
+  /// Begins the next point with zeros. Every field must then be added once, in any order.
   void add_point() { cloud_.points.push_back({}); }
   /// Adds the number at `bytes`, in the field's type.
   void add(size_t field, const char* bytes, bool big_endian);
-  /// Adds a number that stood in the file as text.
+  /// Adds a number that was parsed from text.
   void add(size_t field, const ScalarBytes& value) { add(field, value.data(), /*big_endian=*/false); }
 
-  /// `singular` and `plural` are what fields are called in such a file, `names` what each of them is called,
-  /// `flag` the one that chooses the intensity, for a warning where there are fields and none is taken.
+  /// Returns the cloud. If there are further fields but no intensity, it gets a warning, which uses the
+  /// format's words for a field (`singular`, `plural`), the fields' `names`, and the `flag` that selects the
+  /// intensity.
   Cloud finish(llvm::StringRef singular, llvm::StringRef plural, const std::vector<std::string>& names,
                llvm::StringRef flag);
 
  private:
   std::vector<CloudField> fields_;
-  std::vector<int> attribute_of_;  ///< -1: x, y or z
+  std::vector<int> attribute_of_;  ///< index of the field's attribute; -1 for none
   Cloud cloud_;
 };
 

@@ -1,4 +1,4 @@
-// NumPy's .npy files, versions 1.0 to 3.0: any shape, C or Fortran order, both byte orders.
+// Reader of NumPy's .npy files, versions 1.0 to 3.0: any shape, C or Fortran order, both byte orders.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace minuet::tool {
 
-/// A parsed header, and the bytes behind it (they point into the file's).
+/// A parsed header, and a view of the data in the file's bytes.
 struct NpyArray {
   Scalar type = Scalar::F32;
   bool big_endian = false;
@@ -21,23 +21,23 @@ struct NpyArray {
   std::vector<int64_t> shape;
   llvm::StringRef data;
 
-  /// Where element (row, column) of a two-dimensional array starts.
+  /// Returns the address of element (row, column) of a two-dimensional array.
   const char* at(int64_t row, int64_t column) const;
 };
 
-/// Checks the header wholly, and that the data are all there. `wanted` chooses the advice about a file that
-/// is something else.
+/// Parses the header, and checks that the data are complete. `wanted` selects the advice in the error for a
+/// file of another kind.
 llvm::Expected<NpyArray> parse_npy(llvm::StringRef bytes, WantedFile wanted = WantedFile::Array);
 
-/// Float [N, 3 or more]: points (x, y, z and intensity as in read_bin). Integer [N, 3], or batch first [N,
-/// 4]: voxels.
+/// Reads points from a float array [N, 3 or more], with columns as in read_bin(), or voxels from an integer
+/// array [N, 3] or, batch first, [N, 4].
 llvm::Expected<Cloud> read_npy(llvm::StringRef bytes, std::optional<int> intensity_column);
 llvm::Expected<Cloud> read_npy(llvm::StringRef bytes);
 
-/// Integer [N, ndim], or batch first [N, 1 + ndim].
+/// Reads voxels from an integer array [N, ndim] or, batch first, [N, 1 + ndim].
 llvm::Expected<Cloud> read_npy_coordinates(llvm::StringRef bytes, int ndim);
 
-/// Float or integer [N, C], row-major.
+/// Reads a float or integer array [N, C] into row-major values.
 llvm::Expected<std::vector<float>> read_npy_matrix(llvm::StringRef bytes, int64_t& rows, int64_t& columns);
 
 }  // namespace minuet::tool

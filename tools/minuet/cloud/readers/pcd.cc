@@ -25,7 +25,7 @@ struct Field {
   llvm::StringRef name;
   Scalar type = Scalar::F32;
   int64_t count = 1;
-  int64_t offset = 0;  ///< in a row, bytes
+  int64_t offset = 0;  ///< bytes from the start of a row
 };
 
 struct PcdHeader {
@@ -33,11 +33,11 @@ struct PcdHeader {
   int64_t points = 0;
   int64_t row_bytes = 0;
   int64_t row_tokens = 0;
-  std::string data;                      ///< "ascii", "binary", "binary_compressed"
-  std::vector<CloudField> cloud_fields;  ///< one for each number of a row
+  std::string data;                      ///< "ascii", "binary" or "binary_compressed"
+  std::vector<CloudField> cloud_fields;  ///< one per number of a row
 };
 
-/// The type of a field by the first letter of its TYPE, in any case, and its SIZE.
+/// Returns the type of a field from the first letter of its TYPE, in any case, and its SIZE.
 std::optional<Scalar> scalar_type(llvm::StringRef kind, llvm::StringRef size) {
   const std::string name = (kind.take_front(1).upper() + size).str();
   constexpr struct {
@@ -52,12 +52,12 @@ std::optional<Scalar> scalar_type(llvm::StringRef kind, llvm::StringRef size) {
   return std::nullopt;
 }
 
-/// The lines of a header by their first words, in whatever order they stand.
+/// The words of a header's lines, one member per keyword. The lines may be in any order.
 struct RawPcdHeader {
   Words fields, sizes, types, counts, width, height, points, data;
 };
 
-/// The place for a line's words; null for a line that is passed over or not known.
+/// Returns the member for a line's words, or null if the line is ignored or unknown.
 Words* place_of(llvm::StringRef key, RawPcdHeader& raw) {
   const std::pair<llvm::StringRef, Words*> places[] = {
       {"FIELDS", &raw.fields}, {"COLUMNS", &raw.fields}, {"SIZE", &raw.sizes},
@@ -92,7 +92,7 @@ llvm::Expected<RawPcdHeader> split_header(TextCursor& cursor) {
   return bad_input("the PCD header is truncated (no DATA line)");
 }
 
-/// The number of a line, or nothing where the line is absent.
+/// Returns the number of a line, or nothing if the line is absent.
 llvm::Expected<std::optional<int64_t>> optional_count(const Words& words, const char* key) {
   if (words.empty()) return std::optional<int64_t>();
   const std::optional<int64_t> value = words.size() == 1 ? parse_count(words[0]) : std::nullopt;
@@ -111,7 +111,7 @@ llvm::Error lay_out_field(const RawPcdHeader& raw, size_t i, PcdHeader& header) 
   }
   field.type = *type;
   const std::optional<int64_t> count = raw.counts.empty() ? 1 : parse_count(raw.counts[i]);
-  // A field of 2^20 values a point is a broken header, not a cloud.
+  // More than 2^20 values per point mean that the header is broken.
   if (!count || *count > (1 << 20)) return bad_input("the PCD field '{0}' has no usable COUNT", field.name);
   field.count = *count;
   field.offset = header.row_bytes;
@@ -122,7 +122,7 @@ llvm::Error lay_out_field(const RawPcdHeader& raw, size_t i, PcdHeader& header) 
   return llvm::Error::success();
 }
 
-/// One field of the cloud for every number of a row; a field of several numbers becomes name_0, name_1, ...
+/// Returns one field per number of a row. A field of several numbers becomes name_0, name_1, ...
 std::vector<CloudField> cloud_fields(const PcdHeader& header) {
   std::vector<CloudField> fields;
   for (const Field& field : header.fields) {
@@ -154,8 +154,8 @@ llvm::Error lay_out_fields(const RawPcdHeader& raw, const std::optional<std::str
   return assign_targets(header.cloud_fields, intensity_field, "field");
 }
 
-/// How many points there are. As the Point Cloud Library has it: 0 counts as absent, without a HEIGHT there
-/// is one row, and without a WIDTH too the row has all the points.
+/// Returns the number of points. As in the Point Cloud Library, 0 counts as absent, without HEIGHT there is
+/// one row, and without WIDTH too that row has all POINTS points.
 llvm::Expected<int64_t> points_of(const RawPcdHeader& raw) {
   MINUET_ASSIGN(const std::optional<int64_t> points, optional_count(raw.points, "POINTS"));
   MINUET_ASSIGN(const std::optional<int64_t> width, optional_count(raw.width, "WIDTH"));
@@ -227,12 +227,13 @@ llvm::Expected<Cloud> read_ascii(const PcdHeader& header, llvm::StringRef body) 
   return finish(builder);
 }
 
-/// PCL before 1.8 leaves zeros behind binary data, up to the size of a page.
+/// Returns true for the zeros, up to the size of a page, that PCL before 1.8 writes after binary data.
 bool is_padding(llvm::StringRef rest) {
   return rest.size() < 65536 && rest.find_first_not_of('\0') == llvm::StringRef::npos;
 }
 
-/// `interleaved`: point after point (binary); else field after field (binary_compressed).
+/// Reads points. If `interleaved`, the data are stored point by point (binary), otherwise field by field
+/// (binary_compressed).
 llvm::Expected<Cloud> read_binary(const PcdHeader& header, llvm::StringRef body, bool interleaved) {
   if (header.points > static_cast<int64_t>(body.size()) / header.row_bytes)
     return truncated(header, body.size());
@@ -276,7 +277,7 @@ llvm::Expected<Cloud> read_compressed(const PcdHeader& header, llvm::StringRef b
                      counted(unpacked, "byte"), counted(header.points, "point"),
                      counted(header.row_bytes, "byte"));
   }
-  // LZF's longest match turns 3 bytes into 264, so more is a lie; no memory is taken for it.
+  // LZF's longest match expands 3 bytes to 264. A larger size is refused before memory is allocated for it.
   if (unpacked > 88 * packed)
     return bad_input("the compressed data are broken ({0} bytes cannot hold {1})", packed, unpacked);
   std::string data(static_cast<size_t>(unpacked), '\0');

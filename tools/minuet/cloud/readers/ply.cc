@@ -12,22 +12,22 @@
 namespace minuet::tool {
 namespace {
 
-/// The numbers behind the header, as text or as bytes. Every step is checked. Errors do not say where they
-/// are.
+/// A cursor over the numbers after the header, as text or as bytes. Every step is checked. Errors do not name
+/// the row.
 class Body {
  public:
   Body(llvm::StringRef bytes, PlyFormat format) : cursor_(bytes), bytes_(bytes), format_(format) {}
 
   bool is_text() const { return format_ == PlyFormat::Ascii; }
   bool is_at_line_end() const { return cursor_.is_at_line_end(); }
-  /// Returns the line that the next word stands on, from the word on.
+  /// Returns the rest of the line of the next word, starting at that word.
   llvm::StringRef next_row() const { return TextCursor(cursor_).row(); }
-  /// Returns the text that was not read yet.
+  /// Returns the unread text.
   llvm::StringRef text() const { return cursor_.rest(); }
-  /// Whether numbers follow that the header does not promise.
+  /// Returns true if unread numbers are left.
   bool has_more() { return is_text() ? !cursor_.token().empty() : !bytes_.empty(); }
 
-  /// Takes the next number into `field` of `builder`.
+  /// Adds the next number to `field` of `builder`.
   llvm::Error read(Scalar type, CloudBuilder& builder, size_t field) {
     if (is_text()) {
       MINUET_ASSIGN(const ScalarBytes value, next_value(type));
@@ -50,8 +50,8 @@ class Body {
     return skip_numbers(property, static_cast<uint64_t>(length));
   }
 
-  /// Whether the bytes that are left can be all the rows. No row is shorter than what is counted here, so a
-  /// huge count is refused before any memory is taken.
+  /// Returns false if the remaining bytes are too few for the element's rows. It computes the smallest
+  /// possible size, so a huge count is refused before memory is allocated for it.
   bool can_hold(const PlyElement& element) const {
     uint64_t least = 0;
     for (const PlyProperty& property : element.properties) {
@@ -133,7 +133,7 @@ llvm::Error skip_element(const PlyElement& element, Body& body) {
   return llvm::Error::success();
 }
 
-/// Reads the rows into `builder`, which has a field for every property that is no list. Fills in `rows` where
+/// Reads the rows into `builder`, which has a field for every property that is not a list. Fills `rows` if
 /// the file is text.
 llvm::Error read_rows(const PlyElement& element, Body& body, CloudBuilder& builder, PointRows& rows) {
   MINUET_TRY(check_size(element, body));
@@ -172,10 +172,9 @@ llvm::Expected<Cloud> read_vertices(const PlyElement& element,
   return cloud;
 }
 
-/// Skips the elements behind the vertices, to see whether the file is as its header says. A fault is a
-/// warning, for these elements are thrown away. It is an error where the vertices themselves may be at fault:
-/// where no rows of other elements follow them, or where the rows of a text give reason to doubt their
-/// number.
+/// Skips the elements after the vertices and checks them against the header. A fault is only a warning,
+/// because these elements are not used. It is an error if the vertices themselves may be wrong: if no rows of
+/// other elements follow them, or if doubt_about_points() finds a reason.
 llvm::Error check_rest(llvm::ArrayRef<PlyElement> behind, const PlyElement& last, const PointRows& rows,
                        Body& body, Cloud& cloud) {
   llvm::Error fault = llvm::Error::success();

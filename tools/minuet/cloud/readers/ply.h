@@ -1,4 +1,4 @@
-// Stanford PLY: ascii, binary little and big endian; any scalar types, other elements skipped.
+// Reader of Stanford PLY files: ascii, binary little and big endian, with any scalar types.
 #pragma once
 
 #include <optional>
@@ -10,13 +10,13 @@
 
 namespace minuet::tool {
 
-/// Points from element "vertex": x, y, z in metres, and the intensity by assign_targets
-/// (readers/cloud_builder.h).
+/// Reads points from the element "vertex": x, y, z in metres and the intensity that assign_targets() selects
+/// (readers/cloud_builder.h). Other elements are skipped.
 ///
-/// Numbers of an ascii file are words: the ends of lines mean nothing to them. An error names the row, the
-/// property and the word. A fault of an element behind the vertices is a warning, because such elements are
-/// thrown away. It is an error all the same where the vertices of an ascii file do not stand one on a line,
-/// for then the fault may be theirs.
+/// Numbers of an ascii file are words; line ends have no meaning. An error names the row, the property and
+/// the word. A fault in an element after the vertices is only a warning, because such elements are not used.
+/// It is an error if the rows of an ascii file suggest that the number of vertices is wrong
+/// (readers/ply_rows.h).
 llvm::Expected<Cloud> read_ply(llvm::StringRef bytes, const std::optional<std::string>& intensity_field);
 llvm::Expected<Cloud> read_ply(llvm::StringRef bytes);
 

@@ -26,8 +26,7 @@ std::optional<Scalar> scalar_type(llvm::StringRef name) {
       .Default(std::nullopt);
 }
 
-/// Checks a property of the vertices. They alone need known types, lists with whole lengths, and names that
-/// differ.
+/// Checks a property. Only those of the vertices need known types, integer list lengths and distinct names.
 llvm::Error check_property(const PlyElement& element, const PlyProperty& property) {
   if (property.is_list && (!property.list_count || !is_integer(*property.list_count))) {
     return bad_input("the PLY property '{0}' is a list whose length has no integer type", property.name);

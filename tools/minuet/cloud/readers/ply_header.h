@@ -1,4 +1,4 @@
-// The header of a PLY file: its format, and the elements that follow it.
+// The header of a PLY file: the format and the elements.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +18,9 @@ enum class PlyFormat { Ascii, Little, Big };
 struct PlyProperty {
   llvm::StringRef name;
   llvm::StringRef type_name;
-  std::optional<Scalar> type;  ///< nothing where the type is not known; never so of the vertices
+  std::optional<Scalar> type;  ///< empty if the type is unknown, which vertices do not allow
   bool is_list = false;
-  std::optional<Scalar> list_count;  ///< the type of a list's length, nothing where it is not known
+  std::optional<Scalar> list_count;  ///< type of a list's length; empty if unknown
 };
 
 struct PlyElement {
@@ -37,9 +37,9 @@ struct PlyHeader {
   std::vector<std::string> comments;
 };
 
-/// Reads the header and leaves the cursor behind its last line. Names refer to the cursor's text. Types are
-/// those of PLY in any case, and also bool (one byte), int64, uint64 and half. A type that is not known, and
-/// a property that is there twice, is an error of the vertices alone.
+/// Reads the header and leaves the cursor after its last line. Names refer to the cursor's text. Types are
+/// those of PLY in any case, and also bool (one byte), int64, uint64 and half. An unknown type or a duplicate
+/// property is an error only in the vertices.
 llvm::Expected<PlyHeader> parse_ply_header(TextCursor& cursor);
 
 }  // namespace minuet::tool

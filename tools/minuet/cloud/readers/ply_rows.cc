@@ -15,7 +15,7 @@ size_t count_words(llvm::StringRef line) {
   return words;
 }
 
-/// Takes the next word of the line. Any word will do for a type that is not known.
+/// Parses the next word of the line. An unknown type accepts any word.
 bool take_number(TextCursor& line, std::optional<Scalar> type, double& value) {
   const llvm::StringRef word = line.token();
   if (word.empty() || !type) return !word.empty();
@@ -25,7 +25,7 @@ bool take_number(TextCursor& line, std::optional<Scalar> type, double& value) {
   return !!bytes;
 }
 
-/// Says whether a line is exactly one row of the element.
+/// Returns true if a line is exactly one row of the element.
 bool can_be_row(llvm::StringRef text, const PlyElement& element) {
   TextCursor line(text);
   for (const PlyProperty& property : element.properties) {
@@ -39,8 +39,7 @@ bool can_be_row(llvm::StringRef text, const PlyElement& element) {
   return line.token().empty();
 }
 
-/// Counts how many more lines there are than the elements have rows. An element without properties has no
-/// lines.
+/// Returns the number of lines beyond the rows of the elements. An element without properties has no lines.
 int64_t excess_lines(llvm::StringRef text, llvm::ArrayRef<PlyElement> elements) {
   int64_t excess = 0;
   for (TextCursor cursor(text); !cursor.row().empty();) ++excess;
@@ -50,8 +49,8 @@ int64_t excess_lines(llvm::StringRef text, llvm::ArrayRef<PlyElement> elements) 
   return excess;
 }
 
-/// Says whether the lines that are too many stand right behind the points and look like points: each has as
-/// many words as a point, and at least one is no row of the element that should stand there.
+/// Returns true if the excess lines directly follow the points and look like points: each has as many words
+/// as a point, and at least one is not a row of the element that should follow.
 bool are_points_behind(const PointRows& rows, llvm::ArrayRef<PlyElement> behind, const PlyElement* next) {
   const size_t words = count_words(rows.last_row);
   const int64_t excess = excess_lines(rows.behind, behind);

@@ -28,7 +28,7 @@ void store(T value, std::string& bytes) {
   bytes.append(reinterpret_cast<const char*>(&value), sizeof(T));
 }
 
-/// The nearest T; NaN is 0.
+/// Returns the nearest T, or 0 for NaN.
 template <class T>
 T clamped(double value) {
   if (!(value >= static_cast<double>(std::numeric_limits<T>::min()))) {
@@ -38,14 +38,14 @@ T clamped(double value) {
   return static_cast<T>(value);
 }
 
-/// Says whether the word is a number once every `from` is replaced by `to`.
+/// Returns true if the word is a number after every `from` is replaced by `to`.
 bool is_number_with(llvm::StringRef word, llvm::StringRef from, char to) {
   std::string changed = word.str();
   for (char& c : changed) c = from.contains(c) ? to : c;
   return changed != word && parse_double(changed);
 }
 
-/// A question to the user about a word that is no number; empty where nothing comes to mind.
+/// Returns a suggestion for a word that is not a number, or an empty string if there is none.
 std::string likely_cause(llvm::StringRef word) {
   if (is_number_with(word, ",", '.')) return "; decimal commas?";
   if (is_number_with(word, "dD", 'e')) return "; a Fortran exponent, which is to be written with an e?";
@@ -53,26 +53,27 @@ std::string likely_cause(llvm::StringRef word) {
   return "";
 }
 
-/// Says whether a word stands for an infinite number, as "-inf" does and "1e999" does not.
+/// Returns true if a word names an infinite number, like "-inf" and unlike "1e999".
 bool says_infinite(llvm::StringRef word) { return llvm::isAlpha(word.ltrim("+-").take_front(1).str()[0]); }
 
-/// Reads the word as an integer of type T. Returns nothing where it is none, or lies outside of T.
+/// Parses the word as an integer of type T. Returns nothing if it is not an integer or out of range.
 template <class T>
 std::optional<T> parse_integer(llvm::StringRef word) {
   llvm::StringRef plain = word;
   plain.consume_front("+");
   T integer = 0;
   const auto [end, error] = std::from_chars(plain.begin(), plain.end(), integer);
-  const bool is_plain = error != std::errc::invalid_argument && end == plain.end() && word.take_front(2) != "+-";
+  const bool is_plain =
+      error != std::errc::invalid_argument && end == plain.end() && word.take_front(2) != "+-";
   if (is_plain) return error == std::errc() ? std::optional<T>(integer) : std::nullopt;
-  const std::optional<double> number = parse_double(word);  // "2.0" and "4e6" are integers, too.
+  const std::optional<double> number = parse_double(word);  // "2.0" and "4e6" are integers too
   const double least = static_cast<double>(std::numeric_limits<T>::min());
   const double past = std::ldexp(1.0, std::numeric_limits<T>::digits);
   if (!number || std::trunc(*number) != *number || !(*number >= least && *number < past)) return std::nullopt;
   return static_cast<T>(*number);
 }
 
-/// Calls `use` with a number of the type; a float16 is the integer of its bits.
+/// Calls `use` with a value of the C++ type. A float16 is represented by the integer of its bits.
 template <class Use>
 auto with_type(Scalar type, Use use) {
   switch (type) {
@@ -171,7 +172,7 @@ std::optional<double> parse_double(llvm::StringRef token) {
   if (token.empty() || end != token.end()) return std::nullopt;
   if (error == std::errc()) return value;
   if (error != std::errc::result_out_of_range) return std::nullopt;
-  // Unlike from_chars, this tells the huge, which are infinite, from the tiny, which are zero.
+  // Unlike from_chars, this distinguishes overflow, which gives infinity, from underflow, which gives zero.
   if (token.getAsDouble(value)) return std::nullopt;
   return value;
 }

@@ -9,7 +9,7 @@ namespace {
 
 constexpr size_t kShownBytes = 16;
 
-/// Returns the first bytes in quotes, as ASCII.
+/// Returns the first bytes in quotes, as printable ASCII.
 std::string start_of(llvm::StringRef bytes) {
   std::string text = "'";
   for (const char c : bytes.take_front(kShownBytes)) {

@@ -1,4 +1,4 @@
-// Errors for files that are not what their names say.
+// Errors for files whose content does not match their names.
 #pragma once
 
 #include <string>
@@ -9,24 +9,24 @@
 
 namespace minuet::tool {
 
-/// Names the kind of file that a reader reads.
+/// The kind of file that a reader expects.
 struct ReadKind {
   FileKind kind;
-  WantedFile wanted;  ///< for advice
-  const char* name;   ///< "a PLY file"
+  WantedFile wanted;  ///< selects the advice in the error
+  const char* name;   ///< for example "a PLY file"
 };
 
-/// Returns the error for bytes that do not begin as a file of the kind does. It says what the file is where
-/// the bytes are known (codegen/base/file_kind.h), and else shows the start of `line`, which is the part of
-/// the bytes that is wrong.
+/// Returns the error for bytes that do not begin like a file of the kind. It names the file's real kind if
+/// the bytes are recognized (codegen/base/file_kind.h), otherwise it quotes the start of `line`, the wrong
+/// part of the bytes.
 llvm::Error wrong_file(llvm::StringRef bytes, const ReadKind& kind, llvm::StringRef line);
 
-/// Returns an error where the bytes of a file of float32 rows, which may begin with any bytes, are those of
-/// another kind of file. `must_be_certain` passes the kinds that numbers may look like by chance.
+/// Returns an error if the bytes of a supposed file of float32 rows are another kind of file. Such rows may
+/// begin with any bytes. With `must_be_certain`, kinds that numbers can resemble by chance are accepted.
 llvm::Error refuse_other_than_rows(llvm::StringRef bytes, bool must_be_certain);
 
-/// Reads the text of a JSON file. The error names another kind of file, and refuses a zero byte, at which the
-/// library's texts end. `wanted` is "a network description" and the like.
+/// Reads the text of a JSON file. `wanted` describes it in errors, for example "a network description".
+/// Another kind of file is an error, and so is a zero byte, because the library takes zero-terminated texts.
 llvm::Expected<std::string> read_json_text(const std::string& path, const char* wanted);
 
 }  // namespace minuet::tool

@@ -1,4 +1,4 @@
-// NumPy .npy files, version 1.0, little-endian, C order.
+// Writer of NumPy .npy files: version 1.0, little-endian, C order.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace minuet::tool {
 
-/// The file's bytes.
+/// Returns the bytes of a file with these values.
 std::string npy_bytes(const std::vector<float>& values, const std::vector<int64_t>& shape);
 std::string npy_bytes(const std::vector<int32_t>& values, const std::vector<int64_t>& shape);
 

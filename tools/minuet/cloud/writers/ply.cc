@@ -7,7 +7,7 @@ namespace {
 
 constexpr const char* kOurComment = "comment written by minuet";
 
-/// What PLY calls the type that holds this one's values best.
+/// Returns PLY's name of the type that holds the type's values best.
 const char* ply_type(Scalar type) {
   switch (type) {
     case Scalar::I8:
@@ -47,7 +47,7 @@ std::string header_of(const PlyTable& table) {
     text += std::string("property ") + (table.wide ? "double " : "float ") + axis + "\n";
     names.insert(axis);
   }
-  std::string own;  // what we add, whose names come first
+  std::string own;  // the tool's own properties; attributes with their names are renamed
   const auto add = [&](const char* type, const std::string& name) {
     names.insert(name);
     own += std::string("property ") + type + " " + name + "\n";

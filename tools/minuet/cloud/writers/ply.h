@@ -1,4 +1,4 @@
-// Points or voxels, and what a network says about them, as binary little-endian PLY.
+// Writer of binary little-endian PLY files with points or voxels and a network's output for them.
 #pragma once
 
 #include <cstdint>
@@ -10,20 +10,20 @@
 
 namespace minuet::tool {
 
-/// One vertex a row: x, y, z, the attributes, then red, green, blue and `label` (int) where there are labels,
-/// else feature_0 ... (float). An attribute of such a name is called original_<name>.
+/// The vertices of a file. A vertex has x, y, z, the attributes, and then either red, green, blue and `label`
+/// (int) or feature_0, feature_1, ... (float). An attribute with one of these names becomes original_<name>.
 struct PlyTable {
-  std::vector<std::string> comments;  ///< lines of the header as they are, "comment ..."
+  std::vector<std::string> comments;  ///< complete header lines, "comment ..."
   std::vector<Position> positions;    ///< metres
-  bool wide = false;                  ///< x, y, z as doubles, for what float32 does not resolve
-  std::vector<Attribute> attributes;  ///< of as many rows; 64-bit integers become doubles, float16 float
-  const Palette* palette = nullptr;   ///< null: features
-  std::vector<int32_t> labels;        ///< -1: none
+  bool wide = false;                  ///< true to write x, y, z as doubles if float32 is too coarse
+  std::vector<Attribute> attributes;  ///< 64-bit integers are written as doubles, float16 as float
+  const Palette* palette = nullptr;   ///< null means features, otherwise labels
+  std::vector<int32_t> labels;        ///< -1 means no label
   std::vector<float> features;        ///< [rows, channels]
   int channels = 0;
 };
 
-/// The file's bytes.
+/// Returns the bytes of the file.
 std::string ply_bytes(const PlyTable& table);
 
 }  // namespace minuet::tool
