@@ -25,7 +25,7 @@ int number_of(llvm::StringRef compute_capability) {
   MINUET_ASSIGN(const std::vector<std::string> environments, store.environments());
   for (const std::string& environment : environments) {
     MINUET_ASSIGN(const TuningFolder folder, store.load(environment));
-    for (const std::string& trouble : folder.skipped) warn("a tuning result is not used: " + trouble);
+    warn_of_skipped(folder, warn);
     for (const TuningEntry& entry : folder.entries) {
       TuningEnvironment ours = with_kernels_of_this_build(entry.environment);
       ours.toolkit = toolkit;
@@ -42,9 +42,9 @@ int number_of(llvm::StringRef compute_capability) {
   if (without.empty()) return tuning;
   const std::string nothing =
       llvm::formatv(
-          "no tuning results of this version's kernels and of toolkit {0} are for {1}: `minuet tune run` "
-          "measures",
-          toolkit, without)
+          "there are no tuning results for {0} with this version's kernels and toolkit {1}: measure them "
+          "with `minuet tune run`",
+          without, toolkit)
           .str();
   if (tuning.empty()) return make_error(StatusCode::NotFound, "{0}", nothing);
   warn(nothing);

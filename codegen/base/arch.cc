@@ -46,6 +46,11 @@ int capability(llvm::StringRef text) {
   return arch ? arch->number : 0;
 }
 
+llvm::Error not_an_arch(llvm::StringRef text) {
+  return make_error(StatusCode::InvalidArgument, "'{0}' is not an architecture: name one such as sm_90a",
+                    text);
+}
+
 std::vector<std::string> runnable_archs(llvm::StringRef target, bool ptx) {
   const std::optional<Arch> wanted = parse_arch(target);
   if (!wanted || wanted->is_virtual) return {};

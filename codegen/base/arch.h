@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "codegen/base/error.h"
 #include "llvm/ADT/StringRef.h"
 
 namespace minuet {
@@ -35,6 +36,9 @@ int sm_number(llvm::StringRef text);
 int capability(llvm::StringRef text);
 /// Whether an architecture is one of PTX.
 inline bool is_ptx(llvm::StringRef arch) { return arch.take_front(8) == "compute_"; }
+
+/// Returns the error for a text that names no architecture.
+llvm::Error not_an_arch(llvm::StringRef text);
 
 /// Architectures whose compiled code may serve a request for `target`, best first: exact with 'a',
 /// exact, family ('f'), then lower minors of the same major. Code with 'a' serves nothing but a target

@@ -22,7 +22,7 @@ llvm::Error BackgroundJob::start(Work work, llvm::function_ref<void(std::unique_
   try {
     job->thread_ = std::make_unique<std::thread>(start_own_thread(std::move(task)));
   } catch (const std::exception& exception) {
-    return make_error(StatusCode::ResourceExhausted, "there is no thread for work in the background: {0}",
+    return make_error(StatusCode::ResourceExhausted, "cannot start a thread for background work: {0}",
                       exception.what());
   }
   keep(std::move(job));

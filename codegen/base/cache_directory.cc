@@ -32,6 +32,10 @@ llvm::Error trouble(const std::string& path, const char* what, int error) {
   return make_error(StatusCode::FailedPrecondition, "{0}{1}: {2}", path, what, errno_text(error));
 }
 
+llvm::Error does_not_exist(const std::string& path) {
+  return make_error(StatusCode::NotFound, "{0} does not exist", path);
+}
+
 /// Goes from "/" to a folder part by part, holding each: what was looked at is what is used, whatever
 /// others rename meanwhile. Links are read and walked like the rest, so that those in the middle of
 /// another link's target are seen too.
@@ -83,7 +87,7 @@ class Walk {
       next = FileHandle(system_, system_.open_at(folder_.get(), part.name.c_str(), kFlags, 0));
     }
     if (!next.good() && (errno == ENOTDIR || errno == ELOOP)) return follow(part, path);
-    if (!next.good() && errno == ENOENT) return make_error(StatusCode::NotFound, "{0} is not there", path);
+    if (!next.good() && errno == ENOENT) return does_not_exist(path);
     if (!next.good()) return trouble(path, " cannot be opened", errno);
     folder_ = std::move(next);
     path_ = path;
@@ -93,7 +97,7 @@ class Walk {
   llvm::Error follow(const Part& part, const std::string& path) {
     char target[PATH_MAX];
     const ssize_t size = system_.read_link_at(folder_.get(), part.name.c_str(), target, sizeof target);
-    if (size < 0) return trouble(path, " is no folder", errno == EINVAL ? ENOTDIR : errno);
+    if (size < 0) return trouble(path, " is not a folder", errno == EINVAL ? ENOTDIR : errno);
     struct stat above;
     if (system_.stat_file(folder_.get(), &above) != 0) return trouble(path_, "", errno);
     if ((above.st_mode & S_ISVTX) != 0 || !policy_.trusts(above)) {
@@ -122,8 +126,8 @@ llvm::Error check_trust(const FileHandle& folder, const std::string& path, const
   if (policy.trusts(status)) return llvm::Error::success();
   return make_error(
       StatusCode::FailedPrecondition,
-      "{0} belongs to user {1} with mode {2}{3}{4}: others could put kernels there (chmod go-w, or "
-      "MINUET_CACHE_SHARED=1 where that is meant)",
+      "{0} belongs to user {1} with mode {2}{3}{4}: others could put kernels there (run chmod go-w, or set "
+      "MINUET_CACHE_SHARED=1 if you trust them)",
       path, status.st_uid, status.st_mode >> 6 & 7, status.st_mode >> 3 & 7, status.st_mode & 7);
 }
 
@@ -168,14 +172,14 @@ llvm::Expected<std::string> choose_cache_directory(const std::string& from_calle
     if (choice.value.empty()) continue;
     if (!is_plain_absolute(choice.value)) {
       return make_error(StatusCode::FailedPrecondition,
-                        "{0} is '{1}', which is no absolute path without '..': set it to one", choice.name,
+                        "{0} is '{1}': set it to an absolute path without '..'", choice.name,
                         choice.value);
     }
     MINUET_TRY(check_base(choice.name, choice.must_be_there, system));
     return llvm::StringRef(choice.value).rtrim('/').str() + choice.below;
   }
   return make_error(StatusCode::FailedPrecondition,
-                    "none of MINUET_CACHE_DIR, XDG_CACHE_HOME and HOME is set");
+                    "none of MINUET_CACHE_DIR, XDG_CACHE_HOME and HOME is set: set one of them");
 }
 
 bool TrustPolicy::trusts(const struct stat& status) const {
@@ -203,7 +207,7 @@ llvm::Expected<FileHandle> open_trusted_folder(int parent, const std::string& na
   constexpr int kFlags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
   FileHandle folder(system, system.open_at(parent, name.c_str(), kFlags, 0));
   if (!folder.good() && errno == ENOENT) {
-    if (missing == Missing::Fail) return make_error(StatusCode::NotFound, "{0} is not there", path);
+    if (missing == Missing::Fail) return does_not_exist(path);
     if (system.make_folder_at(parent, name.c_str(), policy.folder_mode()) != 0 && errno != EEXIST) {
       return trouble(path, " cannot be made", errno);
     }

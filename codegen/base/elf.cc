@@ -38,7 +38,7 @@ llvm::StringRef text_at(llvm::StringRef table, std::uint64_t offset) {
 }
 
 llvm::Error broken(const char* what) {
-  return make_error(StatusCode::InvalidArgument, "not a whole cubin: {0}", what);
+  return make_error(StatusCode::InvalidArgument, "the cubin is damaged: {0}", what);
 }
 
 struct Section {
@@ -48,7 +48,7 @@ struct Section {
 };
 
 llvm::Expected<std::vector<Section>> read_sections(llvm::StringRef file, const Elf64_Ehdr& header) {
-  if (header.e_shentsize != sizeof(Elf64_Shdr) || header.e_shnum == 0) return broken("no section table");
+  if (header.e_shentsize != sizeof(Elf64_Shdr) || header.e_shnum == 0) return broken("it has no section table");
   std::vector<Section> sections;
   for (unsigned i = 0; i < header.e_shnum; ++i) {
     const auto section = load<Elf64_Shdr>(file, header.e_shoff + std::uint64_t{i} * sizeof(Elf64_Shdr));
@@ -58,7 +58,7 @@ llvm::Expected<std::vector<Section>> read_sections(llvm::StringRef file, const E
     if (!bytes) return broken("a section ends past the file");
     sections.push_back({{}, *bytes, *section});
   }
-  if (header.e_shstrndx >= sections.size()) return broken("no section names");
+  if (header.e_shstrndx >= sections.size()) return broken("it has no section names");
   const llvm::StringRef names = sections[header.e_shstrndx].bytes;
   for (Section& section : sections) section.name = text_at(names, section.header.sh_name);
   return sections;
@@ -96,10 +96,10 @@ bool is_elf64(const std::optional<Elf64_Ehdr>& header) {
 
 llvm::Expected<CubinFacts> read_cubin(llvm::StringRef bytes, llvm::StringRef kernel) {
   const auto header = load<Elf64_Ehdr>(bytes, 0);
-  if (!is_elf64(header)) return broken("no 64-bit ELF header");
+  if (!is_elf64(header)) return broken("it has no 64-bit ELF header");
   if (header->e_machine != kMachineCuda) return broken("its machine is not CUDA");
   MINUET_ASSIGN(const std::vector<Section> sections, read_sections(bytes, *header));
-  if (find(sections, (".text." + kernel).str()) == nullptr) return broken("the kernel is not in it");
+  if (find(sections, (".text." + kernel).str()) == nullptr) return broken("it does not have the kernel");
   CubinFacts facts;
   facts.max_threads = kMostBlockThreads;
   // ABI 8 (CUDA 13) moved the SM number up by one byte.

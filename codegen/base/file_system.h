@@ -46,6 +46,9 @@ bool is_device(llvm::StringRef path);
 /// not fail but raise SIGXFSZ, and the host may have no handler (R11).
 llvm::Error check_file_limit(std::uint64_t bytes);
 
+/// The message for a folder, device or pipe where a file is needed.
+inline constexpr char kNotRegularFile[] = "it is not a regular file";
+
 /// A file descriptor that is closed at the end of its scope.
 class FileHandle {
  public:

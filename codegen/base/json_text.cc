@@ -47,7 +47,7 @@ llvm::Error check_keys(llvm::StringRef json) {
     llvm::Expected<llvm::json::Value> key = llvm::json::parse(quoted);  // "\u0061" is "a"
     if (!key) return key.takeError();
     if (!keys.back().insert(*key->getAsString()).second) {
-      return make_error(StatusCode::InvalidArgument, "the key {0} is there twice", quoted);
+      return make_error(StatusCode::InvalidArgument, "the key {0} occurs twice", quoted);
     }
   }
   return llvm::Error::success();
@@ -62,8 +62,8 @@ llvm::Error check_numbers(const llvm::json::Value& value) {
     for (const llvm::json::Value& element : *array) MINUET_TRY(check_numbers(element));
   } else if (value.getAsNumber() == 0x1p63 && !value.getAsUINT64()) {
     return make_error(StatusCode::InvalidArgument,
-                      "its number 9223372036854775808 is larger than any integer "
-                      "that is read");
+                      "its number 9223372036854775808 is larger than the largest "
+                      "supported integer");
   }
   return llvm::Error::success();
 }

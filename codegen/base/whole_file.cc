@@ -45,7 +45,7 @@ llvm::Error write_whole_file(const std::string& path, llvm::StringRef bytes) {
   MINUET_ASSIGN(FileHandle file, create_beside(path, temporary));
   llvm::Error error = write_all(file, bytes);
   if (!error && ::rename(temporary.c_str(), path.c_str()) != 0)
-    error = make_system_error("it cannot be put there");
+    error = make_system_error("the temporary file cannot be renamed to it");
   if (error) {
     ::unlink(temporary.c_str());
     return annotate(std::move(error), path);

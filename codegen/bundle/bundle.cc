@@ -24,8 +24,10 @@ llvm::Error damaged_bundle(const std::string& what) {
 llvm::Error no_bundle(llvm::StringRef start) {
   const std::optional<KnownFile> file = identify_file(start);
   return make_error(StatusCode::InvalidArgument, "{0}",
-                    file ? other_file_text(*file, WantedFile::Bundle, "a bundle") : "it is no bundle");
+                    file ? other_file_text(*file, WantedFile::Bundle, "a bundle") : "it is not a bundle");
 }
+
+llvm::Error no_attributes() { return make_system_error("cannot read the bundle's attributes"); }
 
 std::string hex_of(llvm::StringRef bytes) { return llvm::toHex(bytes, /*LowerCase=*/true); }
 
@@ -40,7 +42,7 @@ std::uint64_t frames_start(const BundleHead& head) {
 /// The head's own numbers, before any memory is taken for what they promise.
 llvm::Error check_head(const BundleHead& head, std::uint64_t file_bytes) {
   if (head.format != kBundleFormat) {
-    return make_error(StatusCode::InvalidArgument, "the bundle has format {0}, and this library reads {1}",
+    return make_error(StatusCode::InvalidArgument, "the bundle has format {0}, but this library reads format {1}",
                       head.format, kBundleFormat);
   }
   if (head.entries > kMostBundleEntries || head.strings_bytes > kMostStringsBytes ||
@@ -49,7 +51,7 @@ llvm::Error check_head(const BundleHead& head, std::uint64_t file_bytes) {
     return damaged_bundle("its sizes are out of range");
   }
   if (head.file_bytes != file_bytes || frames_start(head) + kDigestBytes > file_bytes) {
-    return damaged_bundle("its size is not what it says");
+    return damaged_bundle("its size does not match its header");
   }
   return llvm::Error::success();
 }
@@ -71,18 +73,18 @@ llvm::Expected<std::unique_ptr<Bundle>> Bundle::open(const std::string& path, co
 
 llvm::Error Bundle::check_trust(const TrustPolicy& trust) const {
   struct stat status;
-  if (::fstat(file_.get(), &status) != 0) return make_system_error("the bundle cannot be looked at");
+  if (::fstat(file_.get(), &status) != 0) return no_attributes();
   if (trust.trusts(status)) return llvm::Error::success();
   return make_error(StatusCode::FailedPrecondition,
                     "it belongs to user {0} with mode {1}{2}{3}: others may have written the kernels in it "
-                    "(chmod go-w, or expect its digest, or MINUET_CACHE_SHARED=1 where that is meant)",
+                    "(run chmod go-w, give the digest to expect, or set MINUET_CACHE_SHARED=1 if you trust them)",
                     status.st_uid, status.st_mode >> 6 & 7, status.st_mode >> 3 & 7, status.st_mode & 7);
 }
 
 llvm::Error Bundle::read_index() {
   struct stat status;
-  if (::fstat(file_.get(), &status) != 0) return make_system_error("the bundle cannot be looked at");
-  if (!S_ISREG(status.st_mode)) return make_error(StatusCode::InvalidArgument, "it is no regular file");
+  if (::fstat(file_.get(), &status) != 0) return no_attributes();
+  if (!S_ISREG(status.st_mode)) return make_error(StatusCode::InvalidArgument, kNotRegularFile);
   const auto size = static_cast<std::uint64_t>(status.st_size);
   MINUET_ASSIGN(const std::string start, read_bytes(0, std::min(size, kStartBytes)));
   if (size < sizeof head_ + kDigestBytes ||
@@ -104,7 +106,7 @@ llvm::Error Bundle::read_index() {
 }
 
 llvm::Error Bundle::check_contents() const {
-  if (head_.strings_bytes == 0 || index_.back() != '\0') return damaged_bundle("its names do not end");
+  if (head_.strings_bytes == 0 || index_.back() != '\0') return damaged_bundle("its last name has no end");
   std::uint64_t end = frames_start(head_);
   std::string previous;
   for (std::size_t i = 0; i < size(); ++i) {
@@ -113,20 +115,20 @@ llvm::Error Bundle::check_contents() const {
     if (i > 0 && key <= previous) return damaged_bundle("its contents are not sorted");
     previous = key;
     if (row.offset != end || row.frame_bytes > head_.file_bytes - end) {
-      return damaged_bundle("a kernel lies outside of it");
+      return damaged_bundle("the place of a kernel is out of range");
     }
     end += row.frame_bytes;
     if (row.manifest_bytes > kMostManifestBytes || row.cubin_bytes > kMostKernelBytes - row.manifest_bytes) {
       return damaged_bundle("the size of a kernel is out of range");
     }
     if (row.arch >= head_.strings_bytes || row.compiler >= head_.strings_bytes) {
-      return damaged_bundle("a name lies outside of it");
+      return damaged_bundle("the place of a name is out of range");
     }
     if (text(row.arch) != arch_)
       return damaged_bundle("a kernel is for another architecture than the bundle");
   }
   return end + kDigestBytes == head_.file_bytes ? llvm::Error::success()
-                                                : damaged_bundle("it has bytes of no part");
+                                                : damaged_bundle("it has bytes that belong to no part");
 }
 
 llvm::Expected<std::string> Bundle::read_bytes(std::uint64_t offset, std::uint64_t size) const {
@@ -135,7 +137,7 @@ llvm::Expected<std::string> Bundle::read_bytes(std::uint64_t offset, std::uint64
     const ssize_t count = ::pread(file_.get(), &bytes[done], size - done, static_cast<off_t>(offset + done));
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return make_system_error("the bundle cannot be read");
-    if (count == 0) return damaged_bundle("it became shorter");
+    if (count == 0) return damaged_bundle("it was cut short while it was open");
     done += static_cast<std::size_t>(count);
   }
   return bytes;
@@ -208,8 +210,8 @@ llvm::Expected<Entry> Bundle::read(std::size_t index) const {
   MINUET_TRY(read_manifest(llvm::StringRef(bytes).take_front(row.manifest_bytes), entry));
   entry.binary.cubin = bytes.substr(row.manifest_bytes);
   // The suffix of an architecture is in no cubin, so contents and manifest must agree on it.
-  if (entry.binary.arch != text(row.arch)) return damaged_bundle("a kernel is for another architecture");
-  if (entry.binary.compiler_id != text(row.compiler)) return damaged_bundle("a kernel is another compiler's");
+  if (entry.binary.arch != text(row.arch)) return damaged_bundle("a kernel is for another architecture than its index says");
+  if (entry.binary.compiler_id != text(row.compiler)) return damaged_bundle("a kernel is from another compiler than its index says");
   MINUET_TRY(check_cubin(entry));
   entry.request_key = hex_of(bytes_of(row.key));
   entry.build_key = build_key(entry.request_key, entry.binary.compiler_id);

@@ -65,9 +65,9 @@ void BundleSet::open_place(const BundlePlace& place, BundleList& opened) {
   if (place.sha256.empty()) {
     if (open_folder(place.path, "", opened)) return;
     return warn("the bundle " + place.path +
-                " is not used: it is a folder in which no *.bundle is to be found");
+                " is not used: it is a folder without any *.bundle file");
   }
-  warn("the bundle " + place.path + " is not used: it is a folder, and a digest is that of one file");
+  warn("the bundle " + place.path + " is not used: it is a folder, but the given digest is that of one file");
 }
 
 bool BundleSet::open_folder(const std::string& folder, llvm::StringRef prefix, BundleList& opened) {
@@ -84,7 +84,7 @@ llvm::Expected<std::shared_ptr<const Bundle>> BundleSet::open_bundle(const Bundl
   if (!is_pinned) return bundle;
   MINUET_ASSIGN(const std::string digest, bundle->file_sha256());
   if (llvm::StringRef(place.sha256).lower() == digest) return bundle;
-  return make_error(StatusCode::FailedPrecondition, "{0}: its SHA-256 is {1}, and {2} is expected",
+  return make_error(StatusCode::FailedPrecondition, "{0}: its SHA-256 is {1}, but {2} was expected",
                     place.path, digest, place.sha256);
 }
 
@@ -113,7 +113,7 @@ std::string BundleSet::refusal(llvm::StringRef compiler_id) const {
   if (options_.policy == BundlePolicy::Any) return "";
   const int major = cuda_major(compiler_id);
   if (major > 0 && major <= options_.cuda_major) return "";
-  return ("it is of " + compiler_id + ", and this host has CUDA ").str() +
+  return ("it was compiled by " + compiler_id + ", but this host has CUDA ").str() +
          std::to_string(options_.cuda_major);
 }
 
@@ -131,14 +131,14 @@ std::optional<Entry> BundleSet::find_in(const Bundle& bundle, const std::string&
     return std::nullopt;
   }
   if (damaged_.contains({&bundle, key})) {
-    why_not = bundle.path() + " has it for " + bundle.arch() + ", but damaged";
+    why_not = bundle.path() + " has it for " + bundle.arch() + ", but it is damaged";
     return std::nullopt;
   }
   llvm::Expected<Entry> entry = bundle.read(*index);
   if (entry && entry->name_expression == name_expression) return std::move(*entry);
   const std::string reason =
-      entry ? "it is another kernel under this one's key" : take_status(entry.takeError()).message();
-  why_not = bundle.path() + " has it for " + bundle.arch() + ", but damaged: " + reason;
+      entry ? "another kernel has the same key" : take_status(entry.takeError()).message();
+  why_not = bundle.path() + " has it for " + bundle.arch() + ", but it is damaged: " + reason;
   if (damaged_.insert({&bundle, key})) {
     warn("a kernel of the bundle " + bundle.path() + " is not used (" + key + "): " + reason);
   }
@@ -165,7 +165,7 @@ std::optional<Entry> BundleSet::find(const KernelRequest& request, std::string* 
       reason = ("no bundle has kernels that run on " + request.arch);
       const bool has_ptx = std::any_of(bundles.begin(), bundles.end(),
                                        [](const auto& bundle) { return is_ptx(bundle->arch()); });
-      if (has_ptx && !options_.ptx) reason += "; PTX is used where bundle_ptx asks for it";
+      if (has_ptx && !options_.ptx) reason += "; set bundle_ptx to use PTX";
     }
     if (reason.empty()) reason = "it is in none of the bundles";
     *why_not = reason;

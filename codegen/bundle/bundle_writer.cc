@@ -47,7 +47,7 @@ Entry stable_entry(const Entry& entry) {
 
 llvm::Expected<Item> make_item(llvm::StringRef arch, const Entry& entry) {
   const auto refuse = [&](const std::string& why) {
-    return make_error(StatusCode::InvalidArgument, "kernel {0} does not go into a bundle for {1}: {2}",
+    return make_error(StatusCode::InvalidArgument, "kernel {0} cannot be put into a bundle for {1}: {2}",
                       entry.binary.display_name, arch, why);
   };
   Item item{{}, &entry, {write_manifest(stable_entry(entry)), entry.binary.cubin, entry.binary.display_name}};
@@ -55,7 +55,7 @@ llvm::Expected<Item> make_item(llvm::StringRef arch, const Entry& entry) {
     return refuse("it has no request key");
   }
   if (entry.binary.arch != arch) return refuse("it is for " + entry.binary.arch);
-  if (entry.binary.compiler_id.find('\0') != std::string::npos) return refuse("its compiler has no name");
+  if (entry.binary.compiler_id.find('\0') != std::string::npos) return refuse("its compiler has a NUL byte in its name");
   if (item.payload.manifest.size() > kMostManifestBytes ||
       item.payload.manifest.size() + item.payload.cubin.size() > kMostKernelBytes) {
     return refuse("it is too large");
@@ -72,7 +72,7 @@ llvm::Expected<std::vector<Item>> make_items(llvm::StringRef arch, const std::ve
     const auto [place, added] = items.try_emplace(item.key, item);
     const BundlePayload& there = place->second.payload;
     if (!added && (there.manifest != item.payload.manifest || there.cubin != item.payload.cubin)) {
-      return make_error(StatusCode::InvalidArgument, "kernel {0} is given twice, and differs",
+      return make_error(StatusCode::InvalidArgument, "kernel {0} is given twice with different contents",
                         entry.binary.display_name);
     }
   }
@@ -151,13 +151,13 @@ llvm::Expected<std::string> make_bundle(llvm::StringRef arch, const std::vector<
                                         llvm::StringRef tuning) {
   BundleHead head = {};
   if (capability(arch) == 0 || arch.size() >= sizeof head.arch) {
-    return make_error(StatusCode::InvalidArgument, "'{0}' is no architecture such as sm_90a", arch);
+    return not_an_arch(arch);
   }
   MINUET_ASSIGN(const std::vector<Item> items, make_items(arch, entries));
   const StringTable strings = make_strings(arch, items);
   if (items.size() > kMostBundleEntries || strings.bytes().size() > kMostStringsBytes ||
       tuning.size() > kMostTuningBytes) {
-    return make_error(StatusCode::InvalidArgument, "too much for one bundle");
+    return make_error(StatusCode::InvalidArgument, "the kernels and tuning results do not fit into one bundle");
   }
   const std::string dictionary = choose_dictionary_of(items);
   MINUET_ASSIGN(const std::string dictionary_frame, FramePacker({}).pack(dictionary));

@@ -21,10 +21,10 @@ bool is_passing(const StatusError& status) {
 /// `number`: of its architecture; 0 where it is none, or none that will do.
 llvm::Error check_arch(const KernelRequest& request, int number) {
   if (number == 0)
-    return make_error(StatusCode::InvalidArgument, "'{0}' is no architecture such as sm_90a", request.arch);
+    return not_an_arch(request.arch);
   const std::string missing = missing_arch(request.source, request.arch);
   if (missing.empty()) return llvm::Error::success();
-  return make_error(StatusCode::Unimplemented, "kernel {0} needs {1}, and the target is {2}",
+  return make_error(StatusCode::Unimplemented, "kernel {0} needs {1}, but the target is {2}",
                     request.source.display_name, missing, request.arch);
 }
 
@@ -185,7 +185,7 @@ Outcome KernelCache::build_once(const Order& order, BinaryOrigin& origin) {
                         lock.outcome() == FileLock::Outcome::TimedOut);
     }
     if (lock.outcome() == FileLock::Outcome::Cancelled)
-      return StatusError(StatusCode::Cancelled, "the compile was cancelled");
+      return StatusError(StatusCode::Cancelled, "waiting for another process's compile was cancelled");
     if (std::optional<Outcome> there = find()) return std::move(*there);
     return build(order, /*keep=*/true, &lock);
   });
@@ -249,8 +249,8 @@ llvm::Expected<BinaryPointer> KernelCache::replace(const KernelRequest& request,
   bundles_->reject(key_of(request.source, refused.arch));
   // The failure is this device's: another one of that architecture may do with what was found.
   return to_expected(share(request, nullptr, request.key, &refused, Keep::Binaries, [&]() -> Outcome {
-    if (*options_.no_jit) return no_jit_error(request, "refused by the driver as it was found");
-    warn("a kernel of the cache is refused by the driver and compiled again (" + refused.display_name + ")");
+    if (*options_.no_jit) return no_jit_error(request, "refused by the driver in its stored form");
+    warn("the driver refuses a stored kernel, which is compiled again (" + refused.display_name + ")");
     llvm::Expected<NvrtcInfo> compiler = compiler_info();
     if (!compiler) return take_status(annotate(compiler.takeError(), refused.display_name));
     return build(Order(request, {}, compiler->id), /*keep=*/true, nullptr);
@@ -262,7 +262,7 @@ llvm::Expected<KernelCache::BinaryPointer> KernelCache::replace(llvm::ArrayRef<K
   for (const KernelRequest& request : requests) {
     if (request.source.display_name == refused.display_name) return replace(request, refused);
   }
-  return make_error(StatusCode::Internal, "kernel {0} is none of those that were asked for",
+  return make_error(StatusCode::Internal, "kernel {0} is not one of the requested kernels",
                     refused.display_name);
 }
 
@@ -367,8 +367,7 @@ void KernelCache::open_store(const Environment& environment) {
   if (!error) {
     // Others may have left more than this cache is to have: they were killed, or had another limit.
     if (llvm::Error pruned = store_->keep_limits()) {
-      warn("the kernel cache is not pruned (" + store_->directory() +
-           "): " + take_status(std::move(pruned)).message());
+      store_->warn_not_pruned(std::move(pruned));
     }
     return;
   }

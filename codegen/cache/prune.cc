@@ -161,7 +161,7 @@ llvm::Expected<std::vector<Stray>> Store::strays() {
   for (const std::string& name : shelves) {
     const std::string path = root.path({"obj", name});
     if (!is_key(name + std::string(62, '0'))) {
-      strays.push_back({path, "it is no folder of entries"});
+      strays.push_back({path, "it is not a folder of entries"});
       continue;
     }
     llvm::Expected<FileHandle> shelf =
@@ -178,9 +178,9 @@ llvm::Expected<std::vector<Stray>> Store::strays() {
       if (llvm::StringRef(file).find(kTemporaryPrefix) == 0 || llvm::StringRef(file).find(kAsidePrefix) == 0)
         continue;
       if (!is_key(name + file)) {
-        strays.push_back({path + "/" + file, "its name is no build key"});
+        strays.push_back({path + "/" + file, "its name is not a build key"});
       } else if (root.system.stat_at(shelf->get(), file.c_str(), &status) == 0 && !S_ISREG(status.st_mode)) {
-        strays.push_back({path + "/" + file, "it is no regular file"});
+        strays.push_back({path + "/" + file, kNotRegularFile});
       }
     }
   }
@@ -207,7 +207,7 @@ llvm::Expected<std::vector<StoredEntry>> Store::list() {
 llvm::Expected<PruneResult> Store::prune(const StoreLimits& limits, bool force, const std::string& keep) {
   const StoreRoot& root = root_;
   PruneResult result;
-  if (root.read_only) return make_error(StatusCode::FailedPrecondition, "the store is opened to read only");
+  if (root.read_only) return make_error(StatusCode::FailedPrecondition, "the store is open for reading only, so it cannot be pruned");
   MINUET_ASSIGN(const std::optional<FileHandle> objects, open_objects(root));
   result.ran = !objects.has_value();
   if (result.ran) return result;  // nothing was ever kept here

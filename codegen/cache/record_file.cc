@@ -9,11 +9,13 @@
 
 namespace minuet {
 
+static constexpr char kNotRecorded[] = "missing kernels are not recorded";
+
 llvm::Error RecordFile::append(const KernelRequest& request) const {
   MINUET_ASSIGN(std::string line, write_request(request));
   auto trouble = [this] { return make_system_error("'" + path_ + "'"); };
   const int file = ::open(path_.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
-  if (file < 0) return annotate(trouble(), "missing kernels are not recorded");
+  if (file < 0) return annotate(trouble(), kNotRecorded);
   line += "\n";
   struct stat status = {};
   llvm::Error error = ::fstat(file, &status) == 0
@@ -25,7 +27,7 @@ llvm::Error RecordFile::append(const KernelRequest& request) const {
     const bool is_read = count > 0 && ::pread(file, &last, 1, status.st_size - 1) == 1;
     if (!is_read || !begins_as_request(llvm::StringRef(start, static_cast<std::size_t>(count)))) {
       error = make_error(StatusCode::FailedPrecondition,
-                         "'{0}' is no list of kernels, and nothing is appended to it", path_);
+                         "'{0}' is not a list of kernels, so nothing is appended to it", path_);
     }
     // A killed process or a full disk left half a line, which is to spoil no other.
     if (last != '\n') line.insert(line.begin(), '\n');
@@ -34,7 +36,7 @@ llvm::Error RecordFile::append(const KernelRequest& request) const {
     error = trouble();
   if (::close(file) != 0 && !error) error = trouble();
   if (!error) return error;
-  return annotate(std::move(error), "missing kernels are not recorded");
+  return annotate(std::move(error), kNotRecorded);
 }
 
 }  // namespace minuet

@@ -21,6 +21,8 @@ llvm::Error trouble(const std::string& what) {
   return make_error(code, "{0}: {1}", what, errno_text(errno));
 }
 
+llvm::Error no_attributes() { return trouble("its attributes cannot be read"); }
+
 llvm::Error no_good(const char* what) { return make_error(StatusCode::InvalidArgument, "{0}", what); }
 
 std::string shelf_name(const std::string& build_key) { return build_key.substr(0, 2); }
@@ -105,8 +107,8 @@ llvm::Expected<std::string> StoreRoot::read_file(int folder, const std::string& 
   const FileHandle file(
       system, system.open_at(folder, name.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0));
   if (!file.good()) return trouble("it cannot be opened");
-  if (system.stat_file(file.get(), &status) != 0) return trouble("it cannot be looked at");
-  if (!S_ISREG(status.st_mode)) return no_good("it is no regular file");
+  if (system.stat_file(file.get(), &status) != 0) return no_attributes();
+  if (!S_ISREG(status.st_mode)) return no_good(kNotRegularFile);
   if (!policy.trusts(status)) return no_good("others may have written it");
   if (static_cast<std::uint64_t>(status.st_size) > most_bytes) return no_good("it is too long");
   std::string bytes(static_cast<std::size_t>(status.st_size), '\0');
@@ -155,18 +157,18 @@ llvm::Expected<FileHandle> Store::open_shelf(const std::string& build_key, Missi
 
 llvm::Expected<Entry> Store::read_from(int shelf, const std::string& build_key, struct stat& status) {
   const std::string name = file_name(build_key);
-  if (root_.system.stat_at(shelf, name.c_str(), &status) != 0) return trouble("it cannot be looked at");
+  if (root_.system.stat_at(shelf, name.c_str(), &status) != 0) return no_attributes();
   // Opening a device or a fifo may do something by itself.
-  if (!S_ISREG(status.st_mode)) return no_good("it is no regular file");
+  if (!S_ISREG(status.st_mode)) return no_good(kNotRegularFile);
   MINUET_ASSIGN(const std::string bytes, root_.read_file(shelf, name, kMostEntryBytes, status));
   MINUET_ASSIGN(Entry entry, read_entry(bytes));
-  if (entry.build_key != build_key) return no_good("it is another kernel's");
+  if (entry.build_key != build_key) return no_good("it is the entry of another kernel");
   return entry;
 }
 
 llvm::Expected<Entry> Store::read(const std::string& build_key) {
   if (!is_key(build_key)) {
-    return make_error(StatusCode::NotFound, "'{0}' is no key of 64 lower-case hex digits", build_key);
+    return make_error(StatusCode::NotFound, "'{0}' is not a key of 64 lower-case hex digits", build_key);
   }
   MINUET_ASSIGN(const FileHandle shelf, open_shelf(build_key, Missing::Fail));
   struct stat status;
@@ -230,6 +232,10 @@ std::vector<std::string> Store::compilers() {
   return ids;
 }
 
+void Store::warn_not_pruned(llvm::Error error) {
+  warn_("the kernel cache is not pruned (" + root_.directory + "): " + take_status(std::move(error)).message());
+}
+
 void Store::publish(const std::string& build_key, const std::string& bytes, FileLock* lock) {
   if (root_.read_only) return;
   llvm::Error failure = [&]() -> llvm::Error {
@@ -245,15 +251,14 @@ void Store::publish(const std::string& build_key, const std::string& bytes, File
   add_to_size(root_, bytes.size());
   llvm::Expected<PruneResult> pruned = prune(limits_, /*force=*/false, build_key);
   if (!pruned) {
-    warn_("the kernel cache is not pruned (" + root_.directory +
-          "): " + take_status(pruned.takeError()).message());
+    warn_not_pruned(pruned.takeError());
   }
 }
 
 FileLock Store::lock(const std::string& build_key, std::chrono::milliseconds bound,
                      const CancelToken* cancel) {
   const auto open_folder = [&]() -> llvm::Expected<FileHandle> {
-    if (root_.read_only) return make_error(StatusCode::NotFound, "the store is opened to read only");
+    if (root_.read_only) return make_error(StatusCode::NotFound, "the store is open for reading only, so it has no locks");
     return root_.open({"lock"}, Missing::Make);
   };
   return take_file_lock(root_.system, open_folder, build_key, root_.policy.file_mode(), bound, cancel);

@@ -156,6 +156,8 @@ class Store {
   /// is opened, and when a process that published to it is done. An error where it is past them and cannot be
   /// pruned. `keep`: as of prune().
   llvm::Error keep_limits(const std::string& keep = "");
+  /// Warns that a prune failed.
+  void warn_not_pruned(llvm::Error error);
 
   const std::string& directory() const { return root_.directory; }
   std::string entry_path(const std::string& build_key) const;

@@ -19,9 +19,9 @@ namespace minuet {
 namespace {
 
 constexpr char kHelp[] =
-    "minuet-compile: the helper program of libminuet, which starts it to compile kernels and has to find it\n"
-    "in its own folder. It reads requests on its standard input and writes compiled kernels to its standard\n"
-    "output, until the input ends. It is of no use by hand: 'minuet precompile' compiles kernels.\n"
+    "minuet-compile: the helper program of libminuet, which starts it to compile kernels and looks for it in\n"
+    "the library's own folder. It reads requests from its standard input and writes compiled kernels to its\n"
+    "standard output, until the input ends. Do not run it by hand: use 'minuet precompile' instead.\n"
     "\n"
     "usage: minuet-compile [--parent=PID]\n"
     "  --parent=PID   end with this process, which must be the one that started it\n"

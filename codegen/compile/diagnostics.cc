@@ -80,7 +80,7 @@ std::pair<StatusCode, std::string> explain(const CompileFailure& failure) {
   if (log.contains("could not open source file") || log.contains("cannot open source file")) {
     return {StatusCode::FailedPrecondition,
             llvm::formatv("a header is not among the embedded ones: {0}; list it among the roots in "
-                          "codegen/CMakeLists.txt, or include a header of kernels_templates",
+                          "codegen/source/CMakeLists.txt, or include a header of kernels_templates",
                           first_error(log))};
   }
   if (failure.status == kInvalidOption &&

@@ -36,7 +36,7 @@ int int_of(const llvm::json::Object& object, llvm::StringRef name) {
 llvm::Error check_ptx(const Binary& binary, Arch arch) {
   const llvm::StringRef text = binary.cubin;
   // The driver would stop reading at a NUL.
-  if (text.find('\0') != llvm::StringRef::npos) return damaged("its PTX is no text");
+  if (text.find('\0') != llvm::StringRef::npos) return damaged("its PTX has a NUL byte");
   arch.is_virtual = false;  // PTX for compute_90 has the target sm_90
   if (text.split("\n.target ").second.split('\n').first != format_arch(arch)) {
     return damaged("its PTX is for another architecture");
@@ -73,12 +73,12 @@ llvm::Error read_manifest(llvm::StringRef text, Entry& entry) {
   // InvalidArgument would make the store remove the entry. The digest was right, so a writer wrote exactly
   // this, and the fault may be in a field that is not needed here.
   if (!value) {
-    return make_error(StatusCode::FailedPrecondition, "the entry is damaged: its manifest is no JSON: {0}",
+    return make_error(StatusCode::FailedPrecondition, "the entry is damaged: its manifest is not JSON: {0}",
                       llvm::toString(value.takeError()));
   }
   const llvm::json::Object* const object = value->getAsObject();
   const llvm::json::Object* const names = object ? object->getObject("lowered_names") : nullptr;
-  if (names == nullptr || names->size() != 1) return damaged("its manifest names no kernel");
+  if (names == nullptr || names->size() != 1) return damaged("its manifest does not name exactly one kernel");
   entry.request_key = text_or_empty(*object, "request_key");
   entry.build_key = text_or_empty(*object, "build_key");
   entry.name_expression = names->begin()->first.str();
@@ -132,12 +132,12 @@ llvm::Expected<Entry> read_entry(llvm::StringRef bytes) {
   Head head;
   if (bytes.size() < sizeof head) return damaged("it is too short");
   std::memcpy(&head, bytes.data(), sizeof head);
-  if (std::memcmp(head.magic, kMagic, sizeof kMagic) != 0) return damaged("it is no entry");
-  if (head.format != kEntryFormat) return damaged("it has another format");
+  if (std::memcmp(head.magic, kMagic, sizeof kMagic) != 0) return damaged("it does not begin like an entry");
+  if (head.format != kEntryFormat) return damaged("its format is not the one that this library reads");
   const llvm::StringRef body = bytes.drop_front(sizeof head);
   if (head.manifest_bytes > body.size() || head.frame_bytes != body.size() - head.manifest_bytes ||
       head.cubin_bytes > kMostCubinBytes) {
-    return damaged("its sizes do not fit");
+    return damaged("the sizes in its header are wrong");
   }
   if (sha256_hex(body) != llvm::StringRef(head.digest, sizeof head.digest))
     return damaged("its digest differs");
@@ -149,7 +149,7 @@ llvm::Expected<Entry> read_entry(llvm::StringRef bytes) {
   if (frame.size() == cubin.size()) {
     cubin = frame.str();
   } else if (ZSTD_decompress(cubin.data(), cubin.size(), frame.data(), frame.size()) != cubin.size()) {
-    return damaged("its cubin does not unpack");
+    return damaged("its cubin cannot be unpacked");
   }
   MINUET_TRY(check_cubin(entry));
   return entry;

@@ -133,11 +133,11 @@ class HelperCompiler : public Compiler {
                                                       name + " for " + request.arch));
     MINUET_ASSIGN(Entry entry, read_entry(bytes));
     if (entry.request_key != request.key)
-      return make_error(StatusCode::Internal, "the helper answered {0} with another kernel", name);
+      return make_error(StatusCode::Internal, "the helper program answered with another kernel than {0}", name);
     // A kernel of another NVRTC would be stored under the wrong build key.
     if (entry.binary.compiler_id != nvrtc.id) {
       return make_error(StatusCode::FailedPrecondition,
-                        "{0} is not what it was when this process began to look for kernels: start it anew",
+                        "{0} has changed since this process first used it: restart the process",
                         nvrtc.path);
     }
     if (control.packed != nullptr) *control.packed = std::move(bytes);
@@ -176,6 +176,7 @@ constexpr int kWaitStepMs = 20;  // longest delay of a cancel, or of an exit tha
 constexpr int kGraceMs = 2000;   // for a process to end by itself
 
 llvm::Error cancelled() { return make_error(StatusCode::Cancelled, "the compile was cancelled"); }
+llvm::Error closed_output() { return make_error(StatusCode::Unavailable, "it closed its output"); }
 
 }  // namespace
 
@@ -190,7 +191,7 @@ llvm::Expected<std::string> Helper::ask(const std::string& program, const Helper
     StatusError status = take_status(answer.takeError());
     // A process that closed its stream gets time to end by itself, so that its status is known. After a
     // cancel or an invalid answer it is killed.
-    how = end(status.code() == StatusCode::Unavailable ? kGraceMs : 0);
+    how = "it " + end(status.code() == StatusCode::Unavailable ? kGraceMs : 0);
     if (status.code() == StatusCode::Cancelled) {
       status.annotate(what);
       return llvm::make_error<StatusError>(std::move(status));
@@ -199,7 +200,7 @@ llvm::Expected<std::string> Helper::ask(const std::string& program, const Helper
     ++report_.lost;
   }
   // The usual cause is that the system killed the process for lack of memory.
-  return make_error(StatusCode::ResourceExhausted, "{0}: the helper program was lost twice; at last: {1}",
+  return make_error(StatusCode::ResourceExhausted, "{0}: the helper program failed twice; the second time {1}",
                     what, how);
 }
 
@@ -230,7 +231,7 @@ llvm::Expected<std::string> find_helper() {
     return make_error(StatusCode::Unavailable, "the helper program {0} cannot be executed: {1}", helper,
                       errno_text(errno));
   return make_error(StatusCode::Unavailable,
-                    "the helper program {0} is not there: put the minuet-compile that came with libminuet "
+                    "the helper program {0} does not exist: put the minuet-compile that came with libminuet "
                     "beside it",
                     helper);
 }
@@ -280,7 +281,7 @@ int spawn(const std::string& helper, int socket, pid_t& id) {
 llvm::Error Helper::start_once(const std::string& program) {
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
-    return make_error(StatusCode::ResourceExhausted, "no socket for the helper program: {0}",
+    return make_error(StatusCode::ResourceExhausted, "cannot create a socket for the helper program: {0}",
                       errno_text(errno));
   }
   const int ours = above_standard(ends[0]);
@@ -297,7 +298,7 @@ llvm::Error Helper::start_once(const std::string& program) {
   const bool may_pass = error == EAGAIN || error == ENOMEM || error == EMFILE || error == ENFILE ||
                         error == ETXTBSY;  // the file is being installed
   return make_error(may_pass ? StatusCode::ResourceExhausted : StatusCode::Unavailable,
-                    "the helper program {0} does not start: {1}", program, errno_text(error));
+                    "the helper program {0} cannot be started: {1}", program, errno_text(error));
 }
 
 llvm::Expected<HelperAnswer> Helper::exchange(const std::string& frame, const CancelToken* cancel) {
@@ -306,9 +307,9 @@ llvm::Expected<HelperAnswer> Helper::exchange(const std::string& frame, const Ca
                      [&](int file, short events) { return wait_ready(file, events, cancel); });
   MINUET_TRY(stream.write(frame));
   MINUET_ASSIGN(const std::optional<std::string> head, stream.read());
-  if (!head) return make_error(StatusCode::Unavailable, "it closed its output");
+  if (!head) return closed_output();
   MINUET_ASSIGN(std::optional<std::string> result, stream.read());
-  if (!result) return make_error(StatusCode::Unavailable, "it closed its output");
+  if (!result) return closed_output();
   return decode_answer(*head, std::move(*result));
 }
 
@@ -321,7 +322,7 @@ llvm::Error Helper::wait_ready(int file, short events, const CancelToken* cancel
     const bool was_over = has_ended();
     const int count = ::poll(&ready, 1, was_over ? 0 : kWaitStepMs);
     if (count > 0) return llvm::Error::success();
-    if (was_over && count == 0) return make_error(StatusCode::Unavailable, "it is gone");
+    if (was_over && count == 0) return make_error(StatusCode::Unavailable, "it has ended");
   }
 }
 

@@ -56,7 +56,7 @@ llvm::Expected<NvrtcInfo> ask_helper(const std::string& program, const HelperJob
   // Identifying needs little memory, so the cause is not memory: the library that it opens or the program is
   // broken.
   return make_error(StatusCode::Unavailable,
-                    "{0}: see that minuet-compile runs here, or name another library with MINUET_NVRTC",
+                    "{0}: check that minuet-compile runs on this machine, or name another library with MINUET_NVRTC",
                     status.message());
 }
 

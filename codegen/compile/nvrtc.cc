@@ -47,7 +47,7 @@ struct NvrtcApi {
 #define MINUET_REQUIRE(name)                                                                          \
   name = reinterpret_cast<decltype(name)>(library.symbol(#name));                                     \
   if (name == nullptr) {                                                                              \
-    return make_error(StatusCode::Unavailable, "{0} has no {1}: it is no libnvrtc, or a too old one", \
+    return make_error(StatusCode::Unavailable, "{0} has no {1}: it is not libnvrtc, or it is too old", \
                       library.path, #name);                                                           \
   }
     MINUET_NVRTC_FUNCTIONS(MINUET_REQUIRE)

@@ -211,7 +211,7 @@ llvm::Error nvrtc_not_found(const NvrtcPlaces& places, const std::string& tried)
                                                     : "";
   return llvm::make_error<StatusError>(
       StatusCode::Unavailable,
-      "kernels cannot be compiled, for there is no libnvrtc that fits" + where +
+      "kernels cannot be compiled, because no suitable libnvrtc was found" + where +
           ": install CUDA 13, or run 'pip install nvidia-cuda-nvrtc', or name the library with MINUET_NVRTC",
       "tried:" + tried);
 }
@@ -226,7 +226,7 @@ llvm::Expected<NvrtcLibrary> open_builtins(const NvrtcLibrary& library, llvm::St
   }
   return make_error(
       StatusCode::Unavailable,
-      "{0} is there, but {1} is neither beside it nor on the loader's path: put it there, or name a "
+      "{0} was found, but {1} is neither beside it nor on the loader's path: put it there, or name a "
       "whole toolkit with MINUET_NVRTC",
       library.path, name);
 }

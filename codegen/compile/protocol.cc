@@ -21,7 +21,7 @@ namespace {
 
 llvm::Expected<std::string> text_field(const Object& object, const char* name) {
   const auto text = object.getString(name);
-  if (!text) return make_error(StatusCode::InvalidArgument, "field \"{0}\" is missing or no text", name);
+  if (!text) return make_error(StatusCode::InvalidArgument, "field \"{0}\" is missing or is not text", name);
   if (text->empty()) return make_error(StatusCode::InvalidArgument, "field \"{0}\" is empty", name);
   return text->str();
 }
@@ -29,7 +29,7 @@ llvm::Expected<std::string> text_field(const Object& object, const char* name) {
 llvm::Expected<int> number_field(const Object& object, const char* name) {
   const auto number = object.getInteger(name);
   if (number && *number > 0 && *number < 1000000) return static_cast<int>(*number);
-  return make_error(StatusCode::InvalidArgument, "field \"{0}\" is missing or no count", name);
+  return make_error(StatusCode::InvalidArgument, "field \"{0}\" is missing or is not a number from 1 to 999999", name);
 }
 
 /// Reads the fields that most kernels' requests do not have.
@@ -40,13 +40,13 @@ llvm::Error read_needs(const Object& object, KernelSource& source) {
   const llvm::json::Value* const options = object.get("options");
   if (options == nullptr) return llvm::Error::success();
   const llvm::json::Array* const list = options->getAsArray();
-  if (list == nullptr) return make_error(StatusCode::InvalidArgument, "field \"options\" is no list");
+  if (list == nullptr) return make_error(StatusCode::InvalidArgument, "field \"options\" is not a list");
   for (const llvm::json::Value& value : *list) {
     const auto option = value.getAsString();
     if (!option || !is_kernel_option(*option)) {
       return make_error(StatusCode::InvalidArgument,
-                        "field \"options\" has one that no kernel may ask for: {0}",
-                        option ? option->str() : "it is no text");
+                        "field \"options\" has an option that kernels may not use: {0}",
+                        option ? option->str() : "it is not text");
     }
     source.options.push_back(option->str());
   }
@@ -60,7 +60,7 @@ llvm::Expected<Object> to_json(const KernelRequest& request) {
        {&source.display_name, &request.arch, &source.name_expression, &source.text}) {
     if (!llvm::json::isUTF8(*text)) {
       return make_error(StatusCode::InvalidArgument,
-                        "kernel {0} has text that is not UTF-8, so that it cannot be a request",
+                        "kernel {0} has text that is not UTF-8, so it cannot be written as a request",
                         llvm::json::fixUTF8(source.display_name));
     }
   }
@@ -77,15 +77,14 @@ llvm::Expected<Object> to_json(const KernelRequest& request) {
 llvm::Expected<RecordedRequest> from_json(const Object& object) {
   MINUET_ASSIGN(const int schema, number_field(object, "schema"));
   if (schema != kRequestSchema) {
-    return make_error(StatusCode::InvalidArgument, "field \"schema\" is {0}, and this library reads {1}",
+    return make_error(StatusCode::InvalidArgument, "field \"schema\" is {0}, but this library reads {1}",
                       schema, kRequestSchema);
   }
   KernelSource source;
   MINUET_ASSIGN(source.display_name, text_field(object, "name"));
   MINUET_ASSIGN(const std::string arch, text_field(object, "arch"));
   if (capability(arch) == 0) {  // becomes part of a compiler option
-    return make_error(StatusCode::InvalidArgument,
-                      "field \"arch\" is \"{0}\", no architecture such as sm_90a", arch);
+    return annotate(not_an_arch(arch), "field \"arch\"");
   }
   MINUET_ASSIGN(source.name_expression, text_field(object, "expression"));
   MINUET_ASSIGN(source.least_sm, number_field(object, "least_sm"));
@@ -118,12 +117,12 @@ llvm::Expected<std::vector<RecordedRequest>> read_requests(llvm::StringRef text,
     if (!value) {
       const std::string why = llvm::toString(value.takeError());
       if (!begins_as_request(line))
-        return in_line(make_error(StatusCode::InvalidArgument, "it is no JSON: {0}", why));
+        return in_line(make_error(StatusCode::InvalidArgument, "it is not JSON: {0}", why));
       if (truncated_lines != nullptr) truncated_lines->push_back(number);
       continue;
     }
     const Object* const object = value->getAsObject();
-    if (object == nullptr) return in_line(make_error(StatusCode::InvalidArgument, "it is no JSON object"));
+    if (object == nullptr) return in_line(make_error(StatusCode::InvalidArgument, "a request must be a JSON object"));
     llvm::Expected<RecordedRequest> request = from_json(*object);
     if (!request) return in_line(request.takeError());
     requests.push_back(std::move(*request));
@@ -138,11 +137,11 @@ namespace {
 llvm::Expected<Object> parse(llvm::StringRef text) {
   llvm::Expected<llvm::json::Value> value = parse_json(text);
   if (!value) {
-    return make_error(StatusCode::Internal, "the other process wrote no JSON: {0}",
+    return make_error(StatusCode::Internal, "the other process wrote something that is not JSON: {0}",
                       llvm::toString(value.takeError()));
   }
   Object* const object = value->getAsObject();
-  if (object == nullptr) return make_error(StatusCode::Internal, "the other process wrote no JSON object");
+  if (object == nullptr) return make_error(StatusCode::Internal, "the other process wrote something that is not a JSON object");
   return std::move(*object);
 }
 
@@ -166,7 +165,7 @@ std::string version_key() {
 
 llvm::Error other_version() {
   return make_error(StatusCode::Unavailable,
-                    "the helper is of another version of the library: install the minuet-compile that came "
+                    "the helper program belongs to another version of the library: install the minuet-compile that came "
                     "with libminuet beside it");
 }
 
@@ -257,7 +256,7 @@ llvm::Expected<HelperAnswer> decode_answer(llvm::StringRef frame, std::string re
   MINUET_ASSIGN(const Object object, parse(frame));
   const std::int64_t code = number_or(object, "code", -1);
   if (code < 0 || code > static_cast<int>(StatusCode::Unavailable)) {
-    return make_error(StatusCode::Internal, "the other process wrote an answer with no known status");
+    return make_error(StatusCode::Internal, "the other process wrote an answer with an unknown status");
   }
   HelperAnswer answer;
   answer.code = static_cast<StatusCode>(code);
@@ -323,7 +322,8 @@ llvm::Expected<std::size_t> FrameStream::read_all(char* bytes, std::size_t size)
 
 llvm::Error FrameStream::write(llvm::StringRef bytes) {
   if (bytes.size() > kMostFrameBytes) {
-    return make_error(StatusCode::ResourceExhausted, "{0} bytes are too many for a frame", bytes.size());
+    return make_error(StatusCode::ResourceExhausted, "a frame of {0} bytes exceeds the limit of {1} bytes",
+                      bytes.size(), kMostFrameBytes);
   }
   FrameHead head;
   std::memcpy(head.magic, kFrameMagic, sizeof kFrameMagic);
@@ -338,7 +338,7 @@ llvm::Expected<std::optional<std::string>> FrameStream::read() {
   if (got == 0) return std::nullopt;
   if (got < sizeof head || std::memcmp(head.magic, kFrameMagic, sizeof kFrameMagic) != 0 ||
       head.bytes > kMostFrameBytes) {
-    return make_error(StatusCode::Internal, "the other process wrote something that is no frame");
+    return make_error(StatusCode::Internal, "the other process wrote something that is not a frame");
   }
   std::string bytes;
   while (bytes.size() < head.bytes) {
@@ -346,7 +346,7 @@ llvm::Expected<std::optional<std::string>> FrameStream::read() {
     const std::size_t step = std::min<std::size_t>(kStepBytes, head.bytes - done);
     bytes.resize(done + step);
     MINUET_ASSIGN(const std::size_t part, read_all(&bytes[done], step));
-    if (part < step) return make_error(StatusCode::Unavailable, "the other process ended in a frame");
+    if (part < step) return make_error(StatusCode::Unavailable, "the other process ended in the middle of a frame");
   }
   return std::optional<std::string>(std::move(bytes));
 }

@@ -39,7 +39,7 @@ class HeaderGroup {
     });
     if (ready_) return llvm::Error::success();
     return make_error(StatusCode::Internal,
-                      "the embedded headers do not unpack: the library file is damaged");
+                      "the embedded headers cannot be unpacked: the library file is damaged");
   }
 
   const Header* find(llvm::StringRef name) const {

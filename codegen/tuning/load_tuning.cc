@@ -30,7 +30,7 @@ llvm::Expected<TuningFolder> load_user(const TuningEnvironment& environment, Tun
   if (user != nullptr) {
     llvm::Expected<TuningFolder> folder = load_user(environment, *user);
     if (folder) {
-      for (const std::string& trouble : folder->skipped) warn("a tuning result is not used: " + trouble);
+      warn_of_skipped(*folder, warn);
       layers.push_back({"user", std::move(folder->entries)});
     } else {
       warn("no tuning results are read: " + take_status(folder.takeError()).message());

@@ -215,7 +215,7 @@ class Tuner {
     // at fault.
     llvm::Expected<std::map<TuningBucket, TuningSamples>> fallback = meter_.measure({});
     return fallback ? llvm::Error::success()
-                    : annotate(fallback.takeError(), "the default does not run any more");
+                    : annotate(fallback.takeError(), "the default configuration no longer runs");
   }
 
   void take(const TuningConfigs& round, const std::map<TuningBucket, TuningSamples>& samples, bool confirms) {

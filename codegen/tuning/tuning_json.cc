@@ -101,12 +101,12 @@ llvm::Error read_lists(const llvm::json::Object& object, TuningMeasurement& meas
     return damaged_tuning_entry("a measurement lacks 'config' or 'request_keys'");
   for (const auto& field : *config) {
     const auto value = field.second.getAsInteger();
-    if (!value) return damaged_tuning_entry("a field of a configuration is no whole number");
+    if (!value) return damaged_tuning_entry("a field of a configuration is not a whole number");
     measurement.config[field.first.str()] = *value;
   }
   for (const llvm::json::Value& key : *keys) {
     const auto text = key.getAsString();
-    if (!text) return damaged_tuning_entry("a request key is no text");
+    if (!text) return damaged_tuning_entry("a request key is not text");
     measurement.request_keys.push_back(text->str());
   }
   return llvm::Error::success();
@@ -129,7 +129,7 @@ llvm::Expected<TuningMeasurement> read_measurement(const llvm::json::Value& valu
 
 llvm::Expected<TuningEntry> entry_of(const llvm::json::Value& value) {
   const llvm::json::Object* const object = value.getAsObject();
-  if (object == nullptr) return damaged_tuning_entry("it is no JSON object");
+  if (object == nullptr) return damaged_tuning_entry("it is not a JSON object");
   const auto schema = object->getInteger("schema");
   if (!schema || *schema != kTuningSchema) {
     return make_error(StatusCode::Unimplemented, "the tuning entry has another schema than {0}",
@@ -152,7 +152,7 @@ llvm::Expected<TuningEntry> entry_of(const llvm::json::Value& value) {
   entry = merge_entries(entry, entry);
   if (std::none_of(entry.measurements.begin(), entry.measurements.end(),
                    [](const TuningMeasurement& measurement) { return measurement.is_default; })) {
-    return damaged_tuning_entry("it does not say how fast the default is");
+    return damaged_tuning_entry("it has no measurement of the default configuration");
   }
   return entry;
 }
@@ -176,7 +176,7 @@ llvm::Expected<TuningEntry> entry_of(const llvm::json::Value& value) {
   llvm::Expected<llvm::json::Value> value = parse_json(text);
   if (!value) return damaged_tuning_entry(take_status(value.takeError()).message());
   const llvm::json::Array* const array = value->getAsArray();
-  if (array == nullptr) return damaged_tuning_entry("it is no JSON array");
+  if (array == nullptr) return damaged_tuning_entry("it is not a JSON array");
   std::vector<TuningEntry> entries;
   for (const llvm::json::Value& element : *array) {
     llvm::Expected<TuningEntry> entry = entry_of(element);

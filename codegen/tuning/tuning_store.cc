@@ -32,7 +32,7 @@ std::string tuning_folder_of_cache() { return "tune"; }
   llvm::Expected<std::string> there = root_.read_file(folder.get(), name, kMostFileBytes, status);
   if (there && has_newer_schema(*there)) {
     return make_error(StatusCode::FailedPrecondition,
-                      "{0} is of a newer version of this library, which would lose it",
+                      "{0} was written by a newer version of this library and is not overwritten",
                       root_.path({environment, name}));
   }
   if (!there) llvm::consumeError(there.takeError());
@@ -78,7 +78,7 @@ std::string tuning_folder_of_cache() { return "tune"; }
   // A file that was copied from another GPU's folder names its own environment.
   if (entries.size() != 1 || environment_hash(entries[0].environment) != environment ||
       file_name(entries[0]) != name) {
-    return make_error(StatusCode::InvalidArgument, "it is of another environment or bucket than its name");
+    return make_error(StatusCode::InvalidArgument, "it is for another environment or bucket than its file name says");
   }
   return entries[0];
 }

@@ -24,6 +24,9 @@ struct TuningFolder {
   std::vector<std::string> skipped;
 };
 
+/// Passes a warning to `warn` for each file that was skipped.
+void warn_of_skipped(const TuningFolder& folder, const std::function<void(const std::string&)>& warn);
+
 /// Returns the folder of results inside a kernel cache's directory. It is beside the folders of kernel
 /// formats, because results have a schema of their own.
 std::string tuning_folder_of_cache();

@@ -22,10 +22,9 @@ Candidate make_candidate(GmasChoice choice, bool was_tuned = false) {
   Candidate candidate{std::move(choice), std::move(reasons)};
   candidate.form = ViewForm::Pairs;
   candidate.needs_counts = llvm::formatv(
-      "runs by gather-gemm-scatter{0}, whose GEMMs need counts on the host: for capacity mode make the plan "
-      "with the "
-      "fused dataflow{1}",
-      was_tuned ? ", as tuning results have it" : "", was_tuned ? ", which goes before results" : "");
+      "runs by gather-gemm-scatter{0}, whose GEMMs need counts on the host: for capacity mode, make the plan "
+      "with the fused dataflow{1}",
+      was_tuned ? ", chosen by tuning results" : "", was_tuned ? ", which overrides tuning results" : "");
   return candidate;
 }
 
@@ -62,7 +61,7 @@ i32 choose_tile(const TuningSnapshot* tuning, const TuningBucket& bucket, std::v
   const auto* const tuned = find_tuned(tuning, bucket, tile);
   const char* const what = operation_name(bucket.operation);
   reasons.push_back(tuned ? llvm::formatv("{0} tile {1}{2}", what, tile, tuned->reason()).str()
-                          : llvm::formatv("{0} tile {1} of {2} channels: one widest access a thread", what,
+                          : llvm::formatv("{0} tile {1} of {2} channels: one widest access per thread", what,
                                           tile, bucket.channels)
                                 .str());
   return tile;
@@ -291,8 +290,8 @@ llvm::Expected<std::vector<Candidate>> convolution_candidates(const ConvolutionP
   MINUET_TRY(validate(problem));
   if (wanted == Dataflow::Fused && kernel_volume(problem) > kMostFusedOffsets) {
     return make_error(StatusCode::Unimplemented,
-                      "the fused dataflow takes at most {0} offsets, and the kernel has {1}: leave the "
-                      "dataflow to be chosen",
+                      "the fused dataflow takes at most {0} offsets, and the kernel has {1}: let the "
+                      "library choose the dataflow",
                       kMostFusedOffsets, kernel_volume(problem));
   }
   const bool is_tuned = tuning != nullptr && tuning->serves(arch);

@@ -197,7 +197,7 @@ void choose_warps(FusedChoice& choice, llvm::StringRef arch, i64 rows) {
     }
     if (rows < kVeryFewRows && spec.in_channels <= spec.step) spec.warps = 2;
     choice.reasons.push_back(
-        llvm::formatv("{0} rows are few: smaller blocks, whose warps share the steps", rows).str());
+        llvm::formatv("only {0} rows: the blocks are smaller and their warps share the steps", rows).str());
   }
   spec.stages = spec.weights == WeightRoad::Cached ? 1 : choose_stages(spec);
   spec.blocks = choose_blocks(spec);
@@ -330,7 +330,7 @@ bool choose_warpgroups(FusedChoice& choice, i64 rows) {
   choose_cluster(spec, choice.problem, rows);
   if (rows != 0 && fused_blocks(spec, rows) < kFewestBlocks) return false;
   choice.reasons.push_back(
-      llvm::formatv("products by {0} warpgroups a block, {1} blocks of a cluster share rows", spec.warps / 4,
+      llvm::formatv("{0} warpgroups per block compute products, {1} blocks of a cluster share rows", spec.warps / 4,
                     spec.cluster)
           .str());
   return true;
@@ -361,7 +361,7 @@ FusedChoice begin_choice(const ConvolutionProblem& problem, llvm::StringRef arch
   spec.shortcut = takes_shortcut(problem, arch);
   if (spec.shortcut) {
     outputs.push_back(problem.shortcut_output);
-    choice.reasons.emplace_back("the block's shortcut runs in the same launch, by blocks of its own");
+    choice.reasons.emplace_back("the residual block's shortcut runs in the same launch, in separate thread blocks");
   }
   spec.output_bytes = widest_vector(element, problem.out_channels, outputs);
   spec.scale_shift = problem.scale_shift;
@@ -383,7 +383,7 @@ FusedChoice choose_fused(const ConvolutionProblem& problem, llvm::StringRef arch
   } else {
     choose_warps(choice, arch, rows);
   }
-  choice.reasons.push_back(llvm::formatv("steps of {0} of {1} channels, blocks of {2} of {3} columns",
+  choice.reasons.push_back(llvm::formatv("each step takes {0} of {1} channels, each block {2} of {3} columns",
                                          spec.step, spec.in_channels, spec.columns, spec.out_channels)
                                .str());
   return choice;

@@ -28,7 +28,7 @@ static llvm::Expected<std::vector<Candidate>> candidates(const PoolingProblem& p
                                                          const CandidateOptions& options) {
   const PoolChoice choice = choose_pool(problem);
   std::string kernel = options.arch.empty() ? "" : display_name(choice.pool);
-  Candidate candidate{choice, {"one pass over the rows that the map leads to each output"}};
+  Candidate candidate{choice, {"one pass over the input rows of each output"}};
   candidate.kernel = std::move(kernel);
   candidate.form = ViewForm::Rows;
   return std::vector<Candidate>{std::move(candidate)};

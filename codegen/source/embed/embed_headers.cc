@@ -120,7 +120,7 @@ int main(int argc, char** argv) {
   bool good = true;
   for (const std::string& root : roots) {
     if (packer.add(root)) continue;
-    std::fprintf(stderr, "embed_headers: %s is not there\n", root.c_str());
+    std::fprintf(stderr, "embed_headers: cannot read %s\n", root.c_str());
     good = false;
   }
   good = good && packer.write(blob) && packer.write_depfile(depfile, blob);

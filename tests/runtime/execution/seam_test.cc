@@ -399,44 +399,68 @@ TEST_F(Seam, ACandidateCoversTheOpBehindIt) {
 }
 
 TEST_F(Seam, AnOpMakesALevelInEachRun) {
-  Cloud cloud = random_cloud(random_);
-  const auto execution = make_execution(prune_program(), {});
-  succeed(execution->prepare(cloud.coordinates.data(), kRows, nullptr));
-  ASSERT_EQ(execution->output_rows(), kRows);
-  for (const double sign : {1.0, -1.0}) {  // the second run keeps what the first one left out
-    for (float& value : cloud.features) value = static_cast<float>(value * sign);
-    std::map<std::vector<i32>, std::vector<float>> expected;
-    for (i32 r = 0; r < kRows; ++r) {
-      if (!(cloud.features[r * kIn] > 0)) continue;
-      expected.emplace(std::vector(&cloud.coordinates[4 * r], &cloud.coordinates[4 * r] + 4),
-                       std::vector(&cloud.features[r * kIn], &cloud.features[r * kIn] + kIn));
+  for (const bool has_capacities : {false, true}) {
+    Cloud cloud = random_cloud(random_);
+    ExecutionOptions options;
+    if (has_capacities) {
+      options.cloud.level_capacity = {kRows + 9, kRows + 20};
+      options.cloud.key_bits = 64;
     }
-    const std::vector<float> output = run(*execution, cloud.features, kIn);
-    std::vector<i32> coordinates(std::size_t{kRows} * 4, -1000);
-    succeed(execution->output_coordinates(coordinates.data(), nullptr));
-    ASSERT_EQ(*execution->level(1).count, static_cast<i32>(expected.size()));
-    std::size_t row = 0;
-    for (const auto& [place, features] : expected) {
-      EXPECT_EQ(std::vector(&coordinates[4 * row], &coordinates[4 * row] + 4), place);
-      EXPECT_EQ(std::vector(&output[kIn * row], &output[kIn * row] + kIn), features);
-      ++row;
+    const auto execution = make_execution(prune_program(), {}, options);
+    succeed(execution->prepare(cloud.coordinates.data(), kRows, nullptr));
+    const auto rows = static_cast<std::size_t>(execution->output_rows());
+    ASSERT_EQ(rows, has_capacities ? kRows + 20 : kRows);
+    for (const double sign : {1.0, -1.0}) {  // the second run keeps what the first one left out
+      for (float& value : cloud.features) value = static_cast<float>(value * sign);
+      std::map<std::vector<i32>, std::vector<float>> expected;
+      for (i32 r = 0; r < kRows; ++r) {
+        if (!(cloud.features[r * kIn] > 0)) continue;
+        expected.emplace(std::vector(&cloud.coordinates[4 * r], &cloud.coordinates[4 * r] + 4),
+                         std::vector(&cloud.features[r * kIn], &cloud.features[r * kIn] + kIn));
+      }
+      const std::vector<float> output = run(*execution, cloud.features, kIn);
+      std::vector<i32> coordinates(rows * 4, -1000);
+      succeed(execution->output_coordinates(coordinates.data(), nullptr));
+      ASSERT_EQ(*execution->level(1).count, static_cast<i32>(expected.size()));
+      std::size_t row = 0;
+      for (const auto& [place, features] : expected) {
+        EXPECT_EQ(std::vector(&coordinates[4 * row], &coordinates[4 * row] + 4), place);
+        EXPECT_EQ(std::vector(&output[kIn * row], &output[kIn * row] + kIn), features);
+        ++row;
+      }
+      for (; row < rows; ++row) {
+        EXPECT_EQ(output[kIn * row], 0) << "a row past the count";
+        EXPECT_EQ(coordinates[4 * row + 1], 0) << "a row past the count";
+      }
     }
-    for (; row < kRows; ++row) EXPECT_EQ(output[kIn * row], 0) << "a row past the count";
   }
+}
+
+/// Returns the status of creating an execution of the program.
+StatusError refusal_of(const Program& program, const ExecutionOptions& options) {
+  auto plan = std::make_shared<Plan>();
+  plan->program = program;
+  plan->parameters.resize(program.layers.size());
+  const std::shared_ptr<const CompiledPlan> compiled = llvm::cantFail(CompiledPlan::create(*plan, ""));
+  const auto loaded = llvm::cantFail(
+      LoadedPlan::create(plan, compiled, {}, llvm::cantFail(open_cpu_device(1)), nullptr, nullptr));
+  llvm::Expected<std::unique_ptr<Execution>> execution = Execution::create(loaded, options);
+  return execution ? StatusError(StatusCode::Ok, "") : take_status(execution.takeError());
+}
+
+TEST_F(Seam, ALevelOfARunHasRoomForItsParent) {
+  ExecutionOptions options;
+  options.cloud.level_capacity = {kRows, kRows - 1};
+  options.cloud.key_bits = 64;
+  const StatusError status = refusal_of(prune_program(), options);
+  EXPECT_EQ(status.code(), StatusCode::InvalidArgument);
+  EXPECT_THAT(status.message(), testing::HasSubstr("level_capacity[1] is 59"));
 }
 
 TEST_F(Seam, WhatFollowsFromALevelOfARunIsRefused) {
   Program program = prune_program();
   program.maps.push_back({1, 1, {3, 3, 3, 1}, {1, 1, 1, 1}});
-  auto plan = std::make_shared<Plan>();
-  plan->program = program;
-  plan->parameters.resize(1);
-  const std::shared_ptr<const CompiledPlan> compiled = llvm::cantFail(CompiledPlan::create(*plan, ""));
-  const auto loaded = llvm::cantFail(
-      LoadedPlan::create(plan, compiled, {}, llvm::cantFail(open_cpu_device(1)), nullptr, nullptr));
-  llvm::Expected<std::unique_ptr<Execution>> execution = Execution::create(loaded, {});
-  ASSERT_FALSE(execution);
-  const StatusError status = take_status(execution.takeError());
+  const StatusError status = refusal_of(program, {});
   EXPECT_EQ(status.code(), StatusCode::Unimplemented);
   EXPECT_THAT(status.message(), testing::HasSubstr("kernel map 0 follows from a level"));
 }

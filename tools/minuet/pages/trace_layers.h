@@ -19,7 +19,7 @@ struct LayerTimes {
 struct DeviceTimes {
   double sort_ms = 0, map_ms = 0;  ///< in the preparation
   std::vector<LayerTimes> layers;
-  double other_ms = 0;  ///< conversion of input and output rows, in both calls
+  double other_ms = 0;  ///< work on input and output rows, in both calls
 };
 
 /// Adds a row for the device to a trace of the library. The steps sort and map begin at the start of the last
