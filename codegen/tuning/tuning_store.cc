@@ -15,6 +15,11 @@ std::string file_name(const TuningEntry& entry) { return bucket_hash(entry.bucke
 
 }  // namespace
 
+[[gnu::cold]] void warn_of_skipped(const TuningFolder& folder,
+                                   const std::function<void(const std::string&)>& warn) {
+  for (const std::string& trouble : folder.skipped) warn("a tuning result is not used: " + trouble);
+}
+
 std::string tuning_folder_of_cache() { return "tune"; }
 
 [[gnu::cold]] llvm::Error TuningStore::check_writable(const std::string& environment) {
@@ -78,7 +83,8 @@ std::string tuning_folder_of_cache() { return "tune"; }
   // A file that was copied from another GPU's folder names its own environment.
   if (entries.size() != 1 || environment_hash(entries[0].environment) != environment ||
       file_name(entries[0]) != name) {
-    return make_error(StatusCode::InvalidArgument, "it is for another environment or bucket than its file name says");
+    return make_error(StatusCode::InvalidArgument,
+                      "it is for another environment or bucket than its file name says");
   }
   return entries[0];
 }

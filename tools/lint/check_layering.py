@@ -62,7 +62,7 @@ FLOORS = {
 FLOOR_OF = {f"{house}/{room}": number for number, (house, rooms) in enumerate(
     (house, rooms) for house, floors in FLOORS.items() for rooms in floors) for room in rooms}
 BINDINGS = "runtime/bindings"  # the adapters, which may include only the public headers
-BESIDE_ROOMS = ("README.md", "CMakeLists.txt", "main.cc")
+BESIDE_ROOMS = ("README.md", "CMakeLists.txt", "main.cc", "REFERENCE.md")
 
 # Names that library code may not use: cl::opt registers globally, others replace signal handlers, print, or end the
 # process.
