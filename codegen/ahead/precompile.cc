@@ -38,7 +38,8 @@ struct Shelf {
 /// ours may be somebody's work: it is an error, and not written over.
 llvm::Expected<Shelf> read_shelf(const std::string& path, const TrustPolicy& trust) {
   llvm::Expected<std::unique_ptr<Bundle>> bundle = Bundle::open(path, &trust);
-  if (!bundle) return annotate(bundle.takeError(), "an existing file cannot be used as the output bundle; move it away");
+  if (!bundle)
+    return annotate(bundle.takeError(), "an existing file cannot be used as the output bundle; move it away");
   Shelf shelf;
   if (llvm::Expected<std::string> tuning = (*bundle)->tuning()) {
     shelf.tuning = std::move(*tuning);
@@ -255,12 +256,13 @@ llvm::Expected<FileLock> Precompilation::lock_bundle(const std::string& name) co
   if (lock.held() || lock.without_locks()) return lock;
   if (lock.outcome() == FileLock::Outcome::Unavailable) {
     return make_error(StatusCode::FailedPrecondition,
-                      "cannot lock {0}/{1}, so another process might write the bundle at the same time: {2}", options_.output, name,
-                      errno_text(lock.error()));
+                      "cannot lock {0}/{1}, so another process might write the bundle at the same time: {2}",
+                      options_.output, name, errno_text(lock.error()));
   }
   const bool is_late = lock.outcome() == FileLock::Outcome::TimedOut;
   return make_error(is_late ? StatusCode::Unavailable : StatusCode::Cancelled,
-                    "another process is writing the bundle and holds the lock {0}/{1}", options_.output, name);
+                    "another process is writing the bundle and holds the lock {0}/{1}", options_.output,
+                    name);
 }
 
 /// Under a lock, since another process may write the same bundle: what it has added stays.

@@ -172,8 +172,7 @@ llvm::Expected<std::string> choose_cache_directory(const std::string& from_calle
     if (choice.value.empty()) continue;
     if (!is_plain_absolute(choice.value)) {
       return make_error(StatusCode::FailedPrecondition,
-                        "{0} is '{1}': set it to an absolute path without '..'", choice.name,
-                        choice.value);
+                        "{0} is '{1}': set it to an absolute path without '..'", choice.name, choice.value);
     }
     MINUET_TRY(check_base(choice.name, choice.must_be_there, system));
     return llvm::StringRef(choice.value).rtrim('/').str() + choice.below;

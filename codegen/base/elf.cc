@@ -48,7 +48,8 @@ struct Section {
 };
 
 llvm::Expected<std::vector<Section>> read_sections(llvm::StringRef file, const Elf64_Ehdr& header) {
-  if (header.e_shentsize != sizeof(Elf64_Shdr) || header.e_shnum == 0) return broken("it has no section table");
+  if (header.e_shentsize != sizeof(Elf64_Shdr) || header.e_shnum == 0)
+    return broken("it has no section table");
   std::vector<Section> sections;
   for (unsigned i = 0; i < header.e_shnum; ++i) {
     const auto section = load<Elf64_Shdr>(file, header.e_shoff + std::uint64_t{i} * sizeof(Elf64_Shdr));

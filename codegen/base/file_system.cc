@@ -98,8 +98,10 @@ llvm::Error check_file_limit(std::uint64_t bytes) {
   struct rlimit limit;
   if (::getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || bytes <= limit.rlim_cur)
     return llvm::Error::success();
-  return make_error(StatusCode::FailedPrecondition, "the file would have {0} bytes, but this process may write at most {1}: raise RLIMIT_FSIZE (ulimit -f)", bytes,
-                    limit.rlim_cur);
+  return make_error(
+      StatusCode::FailedPrecondition,
+      "the file would have {0} bytes, but this process may write at most {1}: raise RLIMIT_FSIZE (ulimit -f)",
+      bytes, limit.rlim_cur);
 }
 
 }  // namespace minuet

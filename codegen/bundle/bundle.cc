@@ -42,8 +42,9 @@ std::uint64_t frames_start(const BundleHead& head) {
 /// The head's own numbers, before any memory is taken for what they promise.
 llvm::Error check_head(const BundleHead& head, std::uint64_t file_bytes) {
   if (head.format != kBundleFormat) {
-    return make_error(StatusCode::InvalidArgument, "the bundle has format {0}, but this library reads format {1}",
-                      head.format, kBundleFormat);
+    return make_error(StatusCode::InvalidArgument,
+                      "the bundle has format {0}, but this library reads format {1}", head.format,
+                      kBundleFormat);
   }
   if (head.entries > kMostBundleEntries || head.strings_bytes > kMostStringsBytes ||
       head.dictionary_bytes > kMostDictionaryBytes || head.dictionary_raw_bytes > kMostDictionaryBytes ||
@@ -75,10 +76,11 @@ llvm::Error Bundle::check_trust(const TrustPolicy& trust) const {
   struct stat status;
   if (::fstat(file_.get(), &status) != 0) return no_attributes();
   if (trust.trusts(status)) return llvm::Error::success();
-  return make_error(StatusCode::FailedPrecondition,
-                    "it belongs to user {0} with mode {1}{2}{3}: others may have written the kernels in it "
-                    "(run chmod go-w, give the digest to expect, or set MINUET_CACHE_SHARED=1 if you trust them)",
-                    status.st_uid, status.st_mode >> 6 & 7, status.st_mode >> 3 & 7, status.st_mode & 7);
+  return make_error(
+      StatusCode::FailedPrecondition,
+      "it belongs to user {0} with mode {1}{2}{3}: others may have written the kernels in it "
+      "(run chmod go-w, give the digest to expect, or set MINUET_CACHE_SHARED=1 if you trust them)",
+      status.st_uid, status.st_mode >> 6 & 7, status.st_mode >> 3 & 7, status.st_mode & 7);
 }
 
 llvm::Error Bundle::read_index() {
@@ -210,8 +212,10 @@ llvm::Expected<Entry> Bundle::read(std::size_t index) const {
   MINUET_TRY(read_manifest(llvm::StringRef(bytes).take_front(row.manifest_bytes), entry));
   entry.binary.cubin = bytes.substr(row.manifest_bytes);
   // The suffix of an architecture is in no cubin, so contents and manifest must agree on it.
-  if (entry.binary.arch != text(row.arch)) return damaged_bundle("a kernel is for another architecture than its index says");
-  if (entry.binary.compiler_id != text(row.compiler)) return damaged_bundle("a kernel is from another compiler than its index says");
+  if (entry.binary.arch != text(row.arch))
+    return damaged_bundle("a kernel is for another architecture than its index says");
+  if (entry.binary.compiler_id != text(row.compiler))
+    return damaged_bundle("a kernel is from another compiler than its index says");
   MINUET_TRY(check_cubin(entry));
   entry.request_key = hex_of(bytes_of(row.key));
   entry.build_key = build_key(entry.request_key, entry.binary.compiler_id);

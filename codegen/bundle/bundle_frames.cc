@@ -52,7 +52,8 @@ llvm::Expected<std::string> FramePacker::pack(llvm::StringRef bytes) {
           ? ZSTD_compressCCtx(context_, frame.data(), frame.size(), bytes.data(), bytes.size(), kLevel)
           : ZSTD_compress_usingCDict(context_, frame.data(), frame.size(), bytes.data(), bytes.size(),
                                      dictionary_);
-  if (ZSTD_isError(size)) return make_error(StatusCode::Internal, "zstd cannot compress: {0}", ZSTD_getErrorName(size));
+  if (ZSTD_isError(size))
+    return make_error(StatusCode::Internal, "zstd cannot compress: {0}", ZSTD_getErrorName(size));
   frame.resize(size);
   return frame;
 }
@@ -63,9 +64,11 @@ llvm::Expected<std::string> unpack_frame(llvm::StringRef frame, llvm::StringRef 
     return make_error(StatusCode::InvalidArgument, "a compressed frame cannot be unpacked: {0}", why);
   };
   // A frame says what it holds. Memory is taken only where that fits.
-  if (ZSTD_getFrameContentSize(frame.data(), frame.size()) != size) return wrong("its header gives another size");
+  if (ZSTD_getFrameContentSize(frame.data(), frame.size()) != size)
+    return wrong("its header gives another size");
   const std::unique_ptr<ZSTD_DCtx, decltype(&ZSTD_freeDCtx)> context(ZSTD_createDCtx(), ZSTD_freeDCtx);
-  if (context == nullptr) return make_error(StatusCode::ResourceExhausted, "there is not enough memory to unpack");
+  if (context == nullptr)
+    return make_error(StatusCode::ResourceExhausted, "there is not enough memory to unpack");
   // A prefix is raw content whatever its first bytes are, and is used where it lies.
   if (!dictionary.empty()) ZSTD_DCtx_refPrefix(context.get(), dictionary.data(), dictionary.size());
   std::string bytes(size, '\0');

@@ -64,8 +64,7 @@ void BundleSet::open_place(const BundlePlace& place, BundleList& opened) {
   if (!is_folder(place.path)) return open_file(place, opened);
   if (place.sha256.empty()) {
     if (open_folder(place.path, "", opened)) return;
-    return warn("the bundle " + place.path +
-                " is not used: it is a folder without any *.bundle file");
+    return warn("the bundle " + place.path + " is not used: it is a folder without any *.bundle file");
   }
   warn("the bundle " + place.path + " is not used: it is a folder, but the given digest is that of one file");
 }

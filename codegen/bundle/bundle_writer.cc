@@ -55,7 +55,8 @@ llvm::Expected<Item> make_item(llvm::StringRef arch, const Entry& entry) {
     return refuse("it has no request key");
   }
   if (entry.binary.arch != arch) return refuse("it is for " + entry.binary.arch);
-  if (entry.binary.compiler_id.find('\0') != std::string::npos) return refuse("its compiler has a NUL byte in its name");
+  if (entry.binary.compiler_id.find('\0') != std::string::npos)
+    return refuse("its compiler has a NUL byte in its name");
   if (item.payload.manifest.size() > kMostManifestBytes ||
       item.payload.manifest.size() + item.payload.cubin.size() > kMostKernelBytes) {
     return refuse("it is too large");
@@ -157,7 +158,8 @@ llvm::Expected<std::string> make_bundle(llvm::StringRef arch, const std::vector<
   const StringTable strings = make_strings(arch, items);
   if (items.size() > kMostBundleEntries || strings.bytes().size() > kMostStringsBytes ||
       tuning.size() > kMostTuningBytes) {
-    return make_error(StatusCode::InvalidArgument, "the kernels and tuning results do not fit into one bundle");
+    return make_error(StatusCode::InvalidArgument,
+                      "the kernels and tuning results do not fit into one bundle");
   }
   const std::string dictionary = choose_dictionary_of(items);
   MINUET_ASSIGN(const std::string dictionary_frame, FramePacker({}).pack(dictionary));

@@ -20,8 +20,7 @@ bool is_passing(const StatusError& status) {
 
 /// `number`: of its architecture; 0 where it is none, or none that will do.
 llvm::Error check_arch(const KernelRequest& request, int number) {
-  if (number == 0)
-    return not_an_arch(request.arch);
+  if (number == 0) return not_an_arch(request.arch);
   const std::string missing = missing_arch(request.source, request.arch);
   if (missing.empty()) return llvm::Error::success();
   return make_error(StatusCode::Unimplemented, "kernel {0} needs {1}, but the target is {2}",

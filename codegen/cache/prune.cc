@@ -207,7 +207,9 @@ llvm::Expected<std::vector<StoredEntry>> Store::list() {
 llvm::Expected<PruneResult> Store::prune(const StoreLimits& limits, bool force, const std::string& keep) {
   const StoreRoot& root = root_;
   PruneResult result;
-  if (root.read_only) return make_error(StatusCode::FailedPrecondition, "the store is open for reading only, so it cannot be pruned");
+  if (root.read_only)
+    return make_error(StatusCode::FailedPrecondition,
+                      "the store is open for reading only, so it cannot be pruned");
   MINUET_ASSIGN(const std::optional<FileHandle> objects, open_objects(root));
   result.ran = !objects.has_value();
   if (result.ran) return result;  // nothing was ever kept here

@@ -233,7 +233,8 @@ std::vector<std::string> Store::compilers() {
 }
 
 void Store::warn_not_pruned(llvm::Error error) {
-  warn_("the kernel cache is not pruned (" + root_.directory + "): " + take_status(std::move(error)).message());
+  warn_("the kernel cache is not pruned (" + root_.directory +
+        "): " + take_status(std::move(error)).message());
 }
 
 void Store::publish(const std::string& build_key, const std::string& bytes, FileLock* lock) {
@@ -258,7 +259,8 @@ void Store::publish(const std::string& build_key, const std::string& bytes, File
 FileLock Store::lock(const std::string& build_key, std::chrono::milliseconds bound,
                      const CancelToken* cancel) {
   const auto open_folder = [&]() -> llvm::Expected<FileHandle> {
-    if (root_.read_only) return make_error(StatusCode::NotFound, "the store is open for reading only, so it has no locks");
+    if (root_.read_only)
+      return make_error(StatusCode::NotFound, "the store is open for reading only, so it has no locks");
     return root_.open({"lock"}, Missing::Make);
   };
   return take_file_lock(root_.system, open_folder, build_key, root_.policy.file_mode(), bound, cancel);

@@ -15,7 +15,8 @@ constexpr double kMostPadding = 16;  // times the useful rows
 
 llvm::Error check_threads(i32 threads) {
   if (threads >= kWarp && threads <= kMostThreads && threads % kWarp == 0) return llvm::Error::success();
-  return make_error(StatusCode::OutOfRange, "threads is {0}; it must be a multiple of {1} up to {2}", threads, kWarp, kMostThreads);
+  return make_error(StatusCode::OutOfRange, "threads is {0}; it must be a multiple of {1} up to {2}", threads,
+                    kWarp, kMostThreads);
 }
 
 llvm::Error check_tile(DType io, i32 channels, i32 tile, i32 vector_bytes) {
@@ -58,18 +59,20 @@ llvm::Error check_fused_warps(const FusedSpec& spec) {
                           spec.blocks <= kMostBlocks && spec.cluster >= 1 && spec.cluster <= kMostCluster;
   if (!counts_fit || fused_threads(spec) > kMostThreads ||
       fused_threads(spec) * spec.blocks > kResidentThreads) {
-    return make_error(StatusCode::OutOfRange,
-                      "{0} blocks of {1} warps with split {2}, row_tiles {3}, prefetch {4} and cluster {5} exceed "
-                      "what a multiprocessor or the kernel allows",
-                      spec.blocks, spec.warps, spec.split, spec.row_tiles, spec.prefetch, spec.cluster);
+    return make_error(
+        StatusCode::OutOfRange,
+        "{0} blocks of {1} warps with split {2}, row_tiles {3}, prefetch {4} and cluster {5} exceed "
+        "what a multiprocessor or the kernel allows",
+        spec.blocks, spec.warps, spec.split, spec.row_tiles, spec.prefetch, spec.cluster);
   }
   if (spec.unit == MmaUnit::Warpgroup) {
     const bool copies_bulk = spec.weights == WeightRoad::BulkCopy || spec.weights == WeightRoad::BulkRefill;
     if (spec.row_tiles != 2 || spec.warps % 4 != 0 || spec.split != 1 || !copies_bulk ||
         spec.io == DType::F32 || folds_offsets(spec.io, spec.in_channels)) {
-      return make_error(StatusCode::OutOfRange, 
-                        "the warpgroup unit needs row_tiles 2, a multiple of 4 warps, split 1, weights by bulk "
-                        "copies, elements of two bytes and input rows of more than 16 bytes");
+      return make_error(
+          StatusCode::OutOfRange,
+          "the warpgroup unit needs row_tiles 2, a multiple of 4 warps, split 1, weights by bulk "
+          "copies, elements of two bytes and input rows of more than 16 bytes");
     }
   }
   if (kRowsTogether % fused_unit_rows(spec) != 0) {
@@ -85,16 +88,18 @@ llvm::Error check_fused_shape(const FusedSpec& spec) {
   const bool folds = folds_offsets(spec.io, spec.in_channels);
   const i32 granule = fused_granule(spec.io) * (folds || is_warpgroup ? 2 : 1);
   if (spec.step < 1 || spec.step > kMostStep || spec.step % granule != 0) {
-    return make_error(StatusCode::OutOfRange, "step is {0}; it must be a multiple of {1} up to {2}", spec.step,
-                      granule, kMostStep);
+    return make_error(StatusCode::OutOfRange, "step is {0}; it must be a multiple of {1} up to {2}",
+                      spec.step, granule, kMostStep);
   }
   const i32 most_columns = is_warpgroup ? kWarpgroupColumns : kMostColumns;
   if (spec.columns < 1 || spec.columns % 16 != 0 || spec.columns > most_columns) {
-    return make_error(StatusCode::OutOfRange, "columns is {0}; it must be a multiple of 16 up to {1}", spec.columns,
-                      most_columns);
+    return make_error(StatusCode::OutOfRange, "columns is {0}; it must be a multiple of 16 up to {1}",
+                      spec.columns, most_columns);
   }
   if (spec.shortcut && (folds || spec.volume % 2 == 0 || spec.residual)) {
-    return make_error(StatusCode::OutOfRange, "a shortcut needs an odd number of offsets, input rows of more than 16 bytes, and no residual");
+    return make_error(
+        StatusCode::OutOfRange,
+        "a shortcut needs an odd number of offsets, input rows of more than 16 bytes, and no residual");
   }
   const bool is_ring = spec.weights != WeightRoad::Cached;
   const i32 least_stages = is_ring ? 2 * spec.split : 1;
@@ -113,7 +118,8 @@ llvm::Error check_fused_cluster(const FusedSpec& spec) {
       (spec.cluster & (spec.cluster - 1)) == 0 && spec.cluster <= groups) {
     return llvm::Error::success();
   }
-  return make_error(StatusCode::OutOfRange, "cluster is {0}; it must be 1, or a power of two up to {1} with weights in a ring and "
+  return make_error(StatusCode::OutOfRange,
+                    "cluster is {0}; it must be 1, or a power of two up to {1} with weights in a ring and "
                     "input rows of more than 16 bytes",
                     spec.cluster, groups);
 }
@@ -126,7 +132,8 @@ llvm::Error validate_spec(const FusedSpec& spec) {
   MINUET_TRY(check_fused_shape(spec));
   MINUET_TRY(check_fused_cluster(spec));
   if (spec.volume > kMostFusedOffsets || fused_shared_bytes(spec) > kMostDynamicBytes) {
-    return make_error(StatusCode::OutOfRange, "{0} offsets and {1} bytes of shared memory are too many; the limits are {2} and {3}",
+    return make_error(StatusCode::OutOfRange,
+                      "{0} offsets and {1} bytes of shared memory are too many; the limits are {2} and {3}",
                       spec.volume, fused_shared_bytes(spec), kMostFusedOffsets, kMostDynamicBytes);
   }
   return llvm::Error::success();
@@ -143,13 +150,15 @@ llvm::Error validate(const SearchChoice& search, KeyType key) {
   MINUET_TRY(check_threads(search.threads));
   if (search.source_block < 1 || search.source_block > kMostBlock || search.query_block < 1 ||
       search.query_block > kMostBlock) {
-    return make_error(StatusCode::OutOfRange, "source_block is {0} and query_block is {1}; both must be 1 to {2}",
+    return make_error(StatusCode::OutOfRange,
+                      "source_block is {0} and query_block is {1}; both must be 1 to {2}",
                       search.source_block, search.query_block, kMostBlock);
   }
   i64 bytes = key_bytes(key);  // the kernel rounds a block up to a power of two
   while (bytes < i64{search.source_block} * key_bytes(key)) bytes *= 2;
   if (bytes > kMostSharedBytes) {
-    return make_error(StatusCode::OutOfRange, "a source block of {0} keys takes {1} bytes of shared memory; the limit is {2}",
+    return make_error(StatusCode::OutOfRange,
+                      "a source block of {0} keys takes {1} bytes of shared memory; the limit is {2}",
                       search.source_block, bytes, kMostSharedBytes);
   }
   return llvm::Error::success();
@@ -157,9 +166,8 @@ llvm::Error validate(const SearchChoice& search, KeyType key) {
 
 llvm::Error validate(const GemmChoice& gemm) {
   if (gemm.algorithm >= 0 && gemm.algorithm < kMostGemmAlgorithms) return llvm::Error::success();
-  return make_error(StatusCode::OutOfRange,
-                    "cuBLASLt's algorithm is {0}; it must be 0 to {1}", gemm.algorithm,
-                    kMostGemmAlgorithms - 1);
+  return make_error(StatusCode::OutOfRange, "cuBLASLt's algorithm is {0}; it must be 0 to {1}",
+                    gemm.algorithm, kMostGemmAlgorithms - 1);
 }
 
 llvm::Error validate(const GroupingChoice& grouping) {

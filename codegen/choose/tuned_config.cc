@@ -24,21 +24,24 @@ llvm::Error read_fields(const TuningConfig& config, llvm::ArrayRef<std::pair<con
     *target = static_cast<i32>(found->second);
   }
   if (config.size() == fields.size()) return llvm::Error::success();
-  return make_error(StatusCode::InvalidArgument, "the configuration has {0} fields, but this library expects {1}",
-                    config.size(), fields.size());
+  return make_error(StatusCode::InvalidArgument,
+                    "the configuration has {0} fields, but this library expects {1}", config.size(),
+                    fields.size());
 }
 
 llvm::Error validate_bucket(const TuningBucket& bucket) {
   const bool has_channels = bucket.operation == Operation::Gather || bucket.operation == Operation::Scatter;
   if (has_channels && (bucket.channels < 1 || bucket.channels > std::numeric_limits<i32>::max())) {
-    return make_error(StatusCode::OutOfRange, "the bucket has {0} channels; it must have 1 to {1}", bucket.channels,
-                      std::numeric_limits<i32>::max());
+    return make_error(StatusCode::OutOfRange, "the bucket has {0} channels; it must have 1 to {1}",
+                      bucket.channels, std::numeric_limits<i32>::max());
   }
   if (!is_of_layer(bucket.operation) && bucket.operation != Operation::Gemm) return llvm::Error::success();
   if (bucket.channels < 1 || bucket.channels > kMostChannels || bucket.out_channels < 1 ||
       bucket.out_channels > kMostChannels || bucket.volume < 1 || bucket.volume > kMostOffsets) {
-    return make_error(StatusCode::OutOfRange, "the bucket has {0} -> {1} channels and {2} offsets; channels must be 1 to {3}, and offsets 1 to {4}",
-                      bucket.channels, bucket.out_channels, bucket.volume, kMostChannels, kMostOffsets);
+    return make_error(
+        StatusCode::OutOfRange,
+        "the bucket has {0} -> {1} channels and {2} offsets; channels must be 1 to {3}, and offsets 1 to {4}",
+        bucket.channels, bucket.out_channels, bucket.volume, kMostChannels, kMostOffsets);
   }
   return llvm::Error::success();
 }
@@ -133,7 +136,8 @@ llvm::Error read_config(const TuningConfig& config, FusedSpec& fused) {
   MINUET_TRY(read_fields(config, fields));
   if (weights > static_cast<i32>(WeightRoad::BulkRefill) || unit > static_cast<i32>(MmaUnit::Warpgroup) ||
       early_loads > 1) {
-    return make_error(StatusCode::OutOfRange, "weights is {0}, unit is {1} and early_loads is {2}; one of them is out of range",
+    return make_error(StatusCode::OutOfRange,
+                      "weights is {0}, unit is {1} and early_loads is {2}; one of them is out of range",
                       weights, unit, early_loads);
   }
   fused.weights = static_cast<WeightRoad>(weights);
@@ -188,7 +192,8 @@ llvm::Error validate_config(const TuningBucket& bucket, const TuningConfig& conf
     Dataflow dataflow = Dataflow::GatherGemmScatter;
     MINUET_TRY(read_config(config, dataflow));
     if (dataflow != Dataflow::Fused || bucket.volume <= kMostFusedOffsets) return llvm::Error::success();
-    return make_error(StatusCode::OutOfRange, "the fused dataflow takes at most {0} offsets, and the bucket has {1}",
+    return make_error(StatusCode::OutOfRange,
+                      "the fused dataflow takes at most {0} offsets, and the bucket has {1}",
                       kMostFusedOffsets, bucket.volume);
   }
   i32 tile = 0;

@@ -19,7 +19,8 @@ namespace minuet {
 namespace {
 
 constexpr char kHelp[] =
-    "minuet-compile: the helper program of libminuet, which starts it to compile kernels and looks for it in\n"
+    "minuet-compile: the helper program of libminuet, which starts it to compile kernels and looks for it "
+    "in\n"
     "the library's own folder. It reads requests from its standard input and writes compiled kernels to its\n"
     "standard output, until the input ends. Do not run it by hand: use 'minuet precompile' instead.\n"
     "\n"

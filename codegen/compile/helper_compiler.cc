@@ -133,12 +133,12 @@ class HelperCompiler : public Compiler {
                                                       name + " for " + request.arch));
     MINUET_ASSIGN(Entry entry, read_entry(bytes));
     if (entry.request_key != request.key)
-      return make_error(StatusCode::Internal, "the helper program answered with another kernel than {0}", name);
+      return make_error(StatusCode::Internal, "the helper program answered with another kernel than {0}",
+                        name);
     // A kernel of another NVRTC would be stored under the wrong build key.
     if (entry.binary.compiler_id != nvrtc.id) {
       return make_error(StatusCode::FailedPrecondition,
-                        "{0} has changed since this process first used it: restart the process",
-                        nvrtc.path);
+                        "{0} has changed since this process first used it: restart the process", nvrtc.path);
     }
     if (control.packed != nullptr) *control.packed = std::move(bytes);
     return std::move(entry.binary);
@@ -200,8 +200,8 @@ llvm::Expected<std::string> Helper::ask(const std::string& program, const Helper
     ++report_.lost;
   }
   // The usual cause is that the system killed the process for lack of memory.
-  return make_error(StatusCode::ResourceExhausted, "{0}: the helper program failed twice; the second time {1}",
-                    what, how);
+  return make_error(StatusCode::ResourceExhausted,
+                    "{0}: the helper program failed twice; the second time {1}", what, how);
 }
 
 llvm::Error Helper::start(const std::string& program, const CancelToken* cancel) {

@@ -55,14 +55,15 @@ llvm::Expected<NvrtcInfo> ask_helper(const std::string& program, const HelperJob
     return llvm::make_error<StatusError>(std::move(status));
   // Identifying needs little memory, so the cause is not memory: the library that it opens or the program is
   // broken.
-  return make_error(StatusCode::Unavailable,
-                    "{0}: check that minuet-compile runs on this machine, or name another library with MINUET_NVRTC",
-                    status.message());
+  return make_error(
+      StatusCode::Unavailable,
+      "{0}: check that minuet-compile runs on this machine, or name another library with MINUET_NVRTC",
+      status.message());
 }
 
 /// Stores the answer. A failure goes only to the threads that already wait for it and is then forgotten.
 void publish_answer(Identified& known, const std::string& question, std::promise<Told>& promise,
-          llvm::function_ref<llvm::Expected<NvrtcInfo>()> ask) {
+                    llvm::function_ref<llvm::Expected<NvrtcInfo>()> ask) {
   const auto invalidate = [&] {
     const std::lock_guard<std::mutex> lock(known.mutex);
     known.told.erase(question);

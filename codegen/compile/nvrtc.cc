@@ -44,11 +44,11 @@ struct NvrtcApi {
 #undef MINUET_DECLARE
 
   llvm::Error load(const NvrtcLibrary& library) {
-#define MINUET_REQUIRE(name)                                                                          \
-  name = reinterpret_cast<decltype(name)>(library.symbol(#name));                                     \
-  if (name == nullptr) {                                                                              \
+#define MINUET_REQUIRE(name)                                                                           \
+  name = reinterpret_cast<decltype(name)>(library.symbol(#name));                                      \
+  if (name == nullptr) {                                                                               \
     return make_error(StatusCode::Unavailable, "{0} has no {1}: it is not libnvrtc, or it is too old", \
-                      library.path, #name);                                                           \
+                      library.path, #name);                                                            \
   }
     MINUET_NVRTC_FUNCTIONS(MINUET_REQUIRE)
 #undef MINUET_REQUIRE

@@ -29,7 +29,8 @@ llvm::Expected<std::string> text_field(const Object& object, const char* name) {
 llvm::Expected<int> number_field(const Object& object, const char* name) {
   const auto number = object.getInteger(name);
   if (number && *number > 0 && *number < 1000000) return static_cast<int>(*number);
-  return make_error(StatusCode::InvalidArgument, "field \"{0}\" is missing or is not a number from 1 to 999999", name);
+  return make_error(StatusCode::InvalidArgument,
+                    "field \"{0}\" is missing or is not a number from 1 to 999999", name);
 }
 
 /// Reads the fields that most kernels' requests do not have.
@@ -104,7 +105,8 @@ llvm::Expected<std::string> write_request(const KernelRequest& request) {
   return print_json(std::move(object));
 }
 
-llvm::Expected<std::vector<RecordedRequest>> read_requests(llvm::StringRef text, std::vector<int>* truncated_lines) {
+llvm::Expected<std::vector<RecordedRequest>> read_requests(llvm::StringRef text,
+                                                           std::vector<int>* truncated_lines) {
   std::vector<RecordedRequest> requests;
   TextCursor cursor(text);
   for (int number = 1; const std::optional<llvm::StringRef> next = cursor.line(); ++number) {
@@ -122,7 +124,8 @@ llvm::Expected<std::vector<RecordedRequest>> read_requests(llvm::StringRef text,
       continue;
     }
     const Object* const object = value->getAsObject();
-    if (object == nullptr) return in_line(make_error(StatusCode::InvalidArgument, "a request must be a JSON object"));
+    if (object == nullptr)
+      return in_line(make_error(StatusCode::InvalidArgument, "a request must be a JSON object"));
     llvm::Expected<RecordedRequest> request = from_json(*object);
     if (!request) return in_line(request.takeError());
     requests.push_back(std::move(*request));
@@ -141,7 +144,8 @@ llvm::Expected<Object> parse(llvm::StringRef text) {
                       llvm::toString(value.takeError()));
   }
   Object* const object = value->getAsObject();
-  if (object == nullptr) return make_error(StatusCode::Internal, "the other process wrote something that is not a JSON object");
+  if (object == nullptr)
+    return make_error(StatusCode::Internal, "the other process wrote something that is not a JSON object");
   return std::move(*object);
 }
 
@@ -164,9 +168,10 @@ std::string version_key() {
 }
 
 llvm::Error other_version() {
-  return make_error(StatusCode::Unavailable,
-                    "the helper program belongs to another version of the library: install the minuet-compile that came "
-                    "with libminuet beside it");
+  return make_error(
+      StatusCode::Unavailable,
+      "the helper program belongs to another version of the library: install the minuet-compile that came "
+      "with libminuet beside it");
 }
 
 constexpr char kFrameMagic[4] = {'M', 'N', 'F', '1'};
@@ -346,7 +351,8 @@ llvm::Expected<std::optional<std::string>> FrameStream::read() {
     const std::size_t step = std::min<std::size_t>(kStepBytes, head.bytes - done);
     bytes.resize(done + step);
     MINUET_ASSIGN(const std::size_t part, read_all(&bytes[done], step));
-    if (part < step) return make_error(StatusCode::Unavailable, "the other process ended in the middle of a frame");
+    if (part < step)
+      return make_error(StatusCode::Unavailable, "the other process ended in the middle of a frame");
   }
   return std::optional<std::string>(std::move(bytes));
 }

@@ -32,7 +32,8 @@ install(FILES ${PROJECT_SOURCE_DIR}/include/minuet/minuet.h ${PROJECT_SOURCE_DIR
 # Installs the documents that headers and help texts cite (tests/install checks this).
 set(minuet_doc_dir ${CMAKE_INSTALL_DATADIR}/doc/minuet)
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md DESTINATION ${minuet_doc_dir})
-install(FILES ${PROJECT_SOURCE_DIR}/runtime/abi/LIMITS.md DESTINATION ${minuet_doc_dir})
+install(FILES ${PROJECT_SOURCE_DIR}/runtime/abi/LIMITS.md ${PROJECT_SOURCE_DIR}/tools/minuet/REFERENCE.md
+        DESTINATION ${minuet_doc_dir})
 install(FILES ${PROJECT_SOURCE_DIR}/runtime/network/networks/README.md ${PROJECT_SOURCE_DIR}/runtime/network/networks/WEIGHTS.md
         DESTINATION ${minuet_doc_dir}/networks)  # in one folder, because they cite each other
 if(TARGET minuet_cli)

@@ -330,8 +330,8 @@ bool choose_warpgroups(FusedChoice& choice, i64 rows) {
   choose_cluster(spec, choice.problem, rows);
   if (rows != 0 && fused_blocks(spec, rows) < kFewestBlocks) return false;
   choice.reasons.push_back(
-      llvm::formatv("{0} warpgroups per block compute products, {1} blocks of a cluster share rows", spec.warps / 4,
-                    spec.cluster)
+      llvm::formatv("{0} warpgroups per block compute products, {1} blocks of a cluster share rows",
+                    spec.warps / 4, spec.cluster)
           .str());
   return true;
 }
@@ -361,7 +361,8 @@ FusedChoice begin_choice(const ConvolutionProblem& problem, llvm::StringRef arch
   spec.shortcut = takes_shortcut(problem, arch);
   if (spec.shortcut) {
     outputs.push_back(problem.shortcut_output);
-    choice.reasons.emplace_back("the residual block's shortcut runs in the same launch, in separate thread blocks");
+    choice.reasons.emplace_back(
+        "the residual block's shortcut runs in the same launch, in separate thread blocks");
   }
   spec.output_bytes = widest_vector(element, problem.out_channels, outputs);
   spec.scale_shift = problem.scale_shift;
