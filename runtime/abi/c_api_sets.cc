@@ -128,7 +128,7 @@ minuet_status minuet_coordinates_export(minuet_coordinates* set, int32_t* coordi
     MINUET_TRY(check_pointer(set, "set"));
     MINUET_ASSIGN(const auto locked, lock_queue(set->set->queue()));
     MINUET_TRY(set->set->check_stream(stream));
-    MINUET_TRY(set->set->make_wanted());
+    MINUET_TRY(set->set->make_deferred());
     MINUET_TRY(set->set->count_rows());
     if (set->set->rows() == 0) return llvm::Error::success();
     MINUET_TRY(check_pointer(coordinates, "coordinates"));

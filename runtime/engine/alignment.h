@@ -13,8 +13,8 @@ inline llvm::Error check_alignment(const void* pointer, std::uintptr_t alignment
   if (reinterpret_cast<std::uintptr_t>(pointer) % alignment == 0) return llvm::Error::success();
   return make_error(
       StatusCode::InvalidArgument,
-      "{0} begins at an address that is no multiple of {1} bytes: copy the slice into memory of its own",
-      what, alignment);
+      "{0} begins at an address that is not a multiple of {1} bytes: copy it into aligned memory", what,
+      alignment);
 }
 
 }  // namespace minuet

@@ -18,7 +18,7 @@ Arena::Arena(std::shared_ptr<MemorySource> source, void* workspace, i64 bytes)
       bytes_(workspace ? bytes : 0),
       callers_(workspace != nullptr) {}
 
-Arena::~Arena() { forget_parts(data_, bytes_); }
+Arena::~Arena() { unpoison_parts(data_, bytes_); }
 
 llvm::Error Arena::reserve(i64 bytes, i64 slack) {
   if (bytes <= bytes_) return llvm::Error::success();

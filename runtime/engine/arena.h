@@ -30,7 +30,7 @@ constexpr bool kSharesMemory = true;
 #endif
 
 /// Removes the poison from a whole block, so that its next owner may divide it anew.
-inline void forget_parts(void* block, i64 bytes) {
+inline void unpoison_parts(void* block, i64 bytes) {
 #ifdef MINUET_GUARD_PARTS
   if (block) ASAN_UNPOISON_MEMORY_REGION(block, static_cast<std::size_t>(bytes));
 #else
@@ -107,7 +107,7 @@ llvm::Expected<DeviceMemory> allocate_parts(const std::shared_ptr<MemorySource>&
   Placement measured(nullptr);
   place(measured);
   MINUET_ASSIGN(DeviceMemory memory, DeviceMemory::create(source, measured.bytes()));
-  Placement parts(memory.data(), source->gives_idle());
+  Placement parts(memory.data(), source->returns_idle_memory());
   place(parts);
   return memory;
 }

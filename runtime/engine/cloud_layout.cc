@@ -16,8 +16,9 @@ llvm::Expected<KeyLayout> make_cloud_layout(i32 ndim, const Bounds& bounds, cons
   for (i32 a = 0; a < ndim; ++a) {
     if (floor_to_multiple(bounds.least[a + 1], period[a]) < std::numeric_limits<i32>::min()) {
       return make_error(StatusCode::OutOfRange,
-                        "axis {0} begins at {1}: its coarser levels would leave 32 bits; move the cloud", a,
-                        bounds.least[a + 1]);
+                        "axis {0} begins at {1}: coordinates of coarser levels would not fit into 32 bits; "
+                        "move the cloud towards the origin",
+                        a, bounds.least[a + 1]);
     }
   }
   const KeyLayout layout = make_key_layout(ndim, bounds.least, bounds.greatest, guard, period);
@@ -61,11 +62,14 @@ llvm::Expected<Bounds> declared_bounds(i32 ndim, const i32* least, const i32* gr
 }
 
 llvm::Error check_coordinate_count(i64 count) {
-  if (count < 0) return make_error(StatusCode::InvalidArgument, "the number of coordinates is {0}", count);
+  if (count < 0) {
+    return make_error(StatusCode::InvalidArgument, "the number of coordinates is {0}; it must be 0 or more",
+                      count);
+  }
   if (count > kMaxCoordinates) {
     return make_error(StatusCode::OutOfRange,
-                      "{0} coordinates are more than the {1} of one set: split the batch", count,
-                      kMaxCoordinates);
+                      "{0} coordinates are more than the {1} that a coordinate set can hold: split the batch",
+                      count, kMaxCoordinates);
   }
   return llvm::Error::success();
 }
@@ -79,7 +83,7 @@ llvm::Error check_coordinate_status(u32 status) {
                       "a coordinate lies outside the declared bounds: widen them, or declare none");
   }
   if (status & kStatusTooManyCells) {
-    return make_error(StatusCode::Internal, "a cloud was indexed that has too many cells for an index");
+    return make_error(StatusCode::Internal, "the cloud has too many cells for an index of its cells");
   }
   return llvm::Error::success();
 }

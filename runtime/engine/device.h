@@ -33,7 +33,7 @@ class MemorySource {
   virtual llvm::Expected<void*> allocate(i64 bytes) = 0;
   virtual void release(void* memory) = 0;
   /// Returns true if no enqueued work still uses the memory that allocate() returns.
-  virtual bool gives_idle() const { return true; }
+  virtual bool returns_idle_memory() const { return true; }
 };
 
 class Device : public MemorySource {

@@ -71,7 +71,8 @@ struct NeighbourRequest : OpRequest {
 /// which a row is its own neighbour.
 inline llvm::Error check_rows(const NeighbourRequest& request, i64 volume) {
   if (request.view.rows != nullptr || volume == 1) return llvm::Error::success();
-  return make_error(StatusCode::Internal, "the view of {0} offsets has no rows", volume);
+  return make_error(StatusCode::Internal, "the view of a kernel with {0} offsets has no table of rows",
+                    volume);
 }
 
 /// Counts of what an engine did since reset_counters().

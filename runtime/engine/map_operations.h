@@ -207,7 +207,7 @@ class MapOperations {
 
  private:
   static llvm::Error no_cell_index() {
-    return make_error(StatusCode::Internal, "this engine does not index sets by their cells");
+    return make_error(StatusCode::Internal, "this engine cannot index coordinate sets by their cells");
   }
 };
 

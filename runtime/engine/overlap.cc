@@ -17,8 +17,6 @@ std::string input_name(std::size_t number, bool has_residual) {
 
 std::string output_name(std::size_t number) { return "output " + std::to_string(number); }
 
-constexpr const char* kWorkspace = "the workspace of the execution's options";
-
 }  // namespace
 
 MemoryRows memory_of(const Tensor& tensor) {
@@ -42,16 +40,17 @@ bool overlap(const MemoryRows& a, const MemoryRows& b) {
 }
 
 llvm::Error overlap_error(const std::string& written, const std::string& other) {
-  return make_error(StatusCode::InvalidArgument,
-                    "{0} and {1} overlap: what a call writes must lie apart from all else that it is given",
-                    written, other);
+  return make_error(
+      StatusCode::InvalidArgument,
+      "{0} and {1} overlap: memory that a call writes must not overlap other memory given to the call",
+      written, other);
 }
 
 llvm::Error check_apart(llvm::ArrayRef<Tensor> inputs, llvm::ArrayRef<Tensor> outputs,
                         const MemoryRows& workspace, bool has_residual) {
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const MemoryRows input = memory_of(inputs[i]);
-    if (overlap(input, workspace)) return overlap_error(kWorkspace, input_name(i, has_residual));
+    if (overlap(input, workspace)) return overlap_error(kWorkspaceName, input_name(i, has_residual));
     for (std::size_t o = 0; o < outputs.size(); ++o) {
       if (overlap(input, memory_of(outputs[o])))
         return overlap_error(output_name(o), input_name(i, has_residual));
@@ -59,7 +58,7 @@ llvm::Error check_apart(llvm::ArrayRef<Tensor> inputs, llvm::ArrayRef<Tensor> ou
   }
   for (std::size_t o = 0; o < outputs.size(); ++o) {
     const MemoryRows output = memory_of(outputs[o]);
-    if (overlap(output, workspace)) return overlap_error(output_name(o), kWorkspace);
+    if (overlap(output, workspace)) return overlap_error(output_name(o), kWorkspaceName);
     for (std::size_t other = 0; other < o; ++other) {
       if (overlap(output, memory_of(outputs[other])))
         return overlap_error(output_name(o), output_name(other));

@@ -25,6 +25,9 @@ MemoryRows memory_of(const Tensor& tensor);
 /// from the first byte to the last one intersect. Requires stride >= width.
 bool overlap(const MemoryRows& a, const MemoryRows& b);
 
+/// The name of ExecutionOptions::workspace in overlap_error().
+inline constexpr const char* kWorkspaceName = "the workspace of the execution's options";
+
 /// Returns InvalidArgument with both names, for example "output 0" and "input 1 (the residual)".
 llvm::Error overlap_error(const std::string& written, const std::string& other);
 

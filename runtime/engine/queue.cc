@@ -61,7 +61,7 @@ llvm::Expected<void*> BlockPool::allocate(i64 bytes) {
 void BlockPool::release(void* memory) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto found = bytes_.find(memory);
-  forget_parts(memory, found->second);
+  unpoison_parts(memory, found->second);
   free_.emplace(found->second, memory);
   bytes_.erase(found);
 }
@@ -80,15 +80,15 @@ llvm::Expected<std::shared_ptr<Queue>> Queue::create(std::shared_ptr<Device> dev
 llvm::Error Queue::check_stream(void* stream) const {
   if (stream == stream_) return llvm::Error::success();
   return make_error(StatusCode::InvalidArgument,
-                    "the call is for another stream than its queue, which puts all calls in one order: give "
-                    "the queue's stream, or make what is called without a queue");
+                    "the call uses another stream than its queue, which keeps all calls in order: pass the "
+                    "queue's stream, or create the sets, maps and executions without a queue");
 }
 
 llvm::Expected<QueueCall> Queue::lock() {
   QueueCall call{std::unique_lock<std::mutex>(in_call_, std::try_to_lock), {}};
   if (!call.in_call.owns_lock()) {
     return make_error(StatusCode::FailedPrecondition,
-                      "the queue is in use by another thread: give every thread one of its own");
+                      "the queue is in use by another thread: create a queue for each thread");
   }
   call.at_work = work();
   return call;

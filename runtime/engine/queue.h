@@ -20,7 +20,7 @@ class BlockPool final : public MemorySource {
   ~BlockPool() override;
   llvm::Expected<void*> allocate(i64 bytes) override;
   void release(void* memory) override;
-  bool gives_idle() const override { return false; }
+  bool returns_idle_memory() const override { return false; }
 
  private:
   /// Returns a free block of at least `bytes` bytes and less than twice that, the smallest one, or null.

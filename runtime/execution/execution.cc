@@ -103,8 +103,7 @@ llvm::Error Execution::add_steps() {
     if (step.kind == Step::Kind::RunOp || !step.is_run) continue;
     return make_error(
         StatusCode::Unimplemented,
-        "{0} {1} follows from a level that an op makes in each run: such levels may be outputs, "
-        "and nothing is derived from them yet",
+        "{0} {1} is derived from a level that an op makes in each run; such a level may only be an output",
         step.kind == Step::Kind::MakeLevel ? "level" : "kernel map", step.number);
   }
   return check_made_levels();
@@ -123,11 +122,10 @@ llvm::Error Execution::check_made_levels() const {
                         level.parent);
     }
     if (has_capacities() && capacities[i] < capacities[level.parent]) {
-      return make_error(
-          StatusCode::InvalidArgument,
-          "level_capacity[{0}] is {1}, but an op makes that level of up to {2} rows of level {3}: "
-          "give it the same capacity",
-          i, capacities[i], capacities[level.parent], level.parent);
+      return make_error(StatusCode::InvalidArgument,
+                        "level_capacity[{0}] is {1}, but an op makes this level from up to {2} rows of level "
+                        "{3}: set it to {2} or more",
+                        i, capacities[i], capacities[level.parent], level.parent);
     }
   }
   return llvm::Error::success();
@@ -170,7 +168,7 @@ llvm::Error Execution::call(void* stream, Timed timed, llvm::function_ref<llvm::
 llvm::Error Execution::refuse_capture() const {
   if (!engine_->was_captured()) return llvm::Error::success();
   return make_error(StatusCode::FailedPrecondition,
-                    "the stream is being captured: prepare before the capture, which may hold runs only");
+                    "the stream is being captured: prepare before the capture, which may contain only runs");
 }
 
 // ---- prepare -----------------------------------------------------------------------------------
@@ -181,8 +179,8 @@ llvm::Error Execution::check_takes(bool maps) const {
                              "this is the execution of a network, which builds its kernel maps itself: use "
                              "prepare")
                 : make_error(StatusCode::FailedPrecondition,
-                             "this is the execution of a single op, whose kernel map is the caller's: use "
-                             "prepare_maps");
+                             "this is the execution of a single op, which takes kernel maps from the "
+                             "caller: use prepare_maps");
   }
   return llvm::Error::success();
 }
@@ -429,8 +427,9 @@ llvm::Error Execution::run_layers(llvm::ArrayRef<Tensor> inputs, const Tensor& o
 
 llvm::Error Execution::output_coordinates(i32* coordinates, void* stream) {
   if (!network_maps_) {
-    return make_error(StatusCode::FailedPrecondition,
-                      "the coordinate sets of a single op are the caller's: export them");
+    return make_error(
+        StatusCode::FailedPrecondition,
+        "an execution of a single op has no coordinate sets: export those that its kernel map was made from");
   }
   MINUET_TRY(check_prepared());
   MINUET_TRY(check_coordinates(coordinates, output_rows()));

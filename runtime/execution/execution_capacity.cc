@@ -87,7 +87,8 @@ llvm::Error Execution::suggest_capacities(double factor, llvm::MutableArrayRef<i
   MINUET_TRY(check_prepared());
   if (!network_maps_ || has_capacities()) {
     return make_error(StatusCode::FailedPrecondition,
-                      "capacities are suggested by a network's execution in exact mode, after a prepare");
+                      "only a network's execution in exact mode can suggest capacities: make one without "
+                      "level_capacity");
   }
   if (!(factor >= 1 && factor <= kMostCapacityFactor)) {
     return make_error(StatusCode::InvalidArgument, "the factor is {0}; it must be 1 to {1}", factor,
@@ -95,7 +96,7 @@ llvm::Error Execution::suggest_capacities(double factor, llvm::MutableArrayRef<i
   }
   if (rows.size() != levels_.size()) {
     return make_error(StatusCode::InvalidArgument,
-                      "there is room for {0} capacities; the plan has {1} levels", rows.size(),
+                      "there is room for {0} capacities, but the plan has {1} levels", rows.size(),
                       levels_.size());
   }
   for (std::size_t i = 0; i < levels_.size(); ++i) {

@@ -45,7 +45,7 @@ llvm::Error Execution::prepare_together(llvm::ArrayRef<Execution*> executions,
 /// their own.
 llvm::Error Execution::take_given(std::vector<std::shared_ptr<const KernelMap>> maps) {
   if (maps.size() != maps_.size()) {
-    return make_error(StatusCode::InvalidArgument, "{0} kernel maps are given; the plan takes {1}",
+    return make_error(StatusCode::InvalidArgument, "{0} kernel maps are given, but the plan takes {1}",
                       maps.size(), maps_.size());
   }
   MINUET_TRY(keep_captured());
@@ -76,14 +76,13 @@ llvm::Error Execution::take_maps() {
     const MapSpec& spec = program_.maps[i];
     if (map.device() != loaded_->device) {
       return make_error(StatusCode::InvalidArgument,
-                        "the kernel map lives on another device than the execution");
+                        "the kernel map is on another device than the execution");
     }
     if (map.queue() != options_.queue) {
       return make_error(
           StatusCode::InvalidArgument,
-          "the kernel map was made {0} a queue, the execution {1}: make both with the same one, "
-          "or both without",
-          map.queue() ? "with" : "without", options_.queue ? "with another" : "without");
+          "the kernel map was made {0} a queue, but the execution {1}: use the same queue for both, or none",
+          map.queue() ? "with" : "without", options_.queue ? "with a queue of its own" : "without one");
     }
     for (const ProgramLayer& layer : program_.layers) {
       if (layer.map != static_cast<i32>(i)) continue;

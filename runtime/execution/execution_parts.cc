@@ -107,8 +107,8 @@ llvm::Error Execution::keep_captured() {
   if (options_.workspace) {
     return make_error(
         StatusCode::FailedPrecondition,
-        "a graph holds runs for what is prepared in the caller's workspace: release the captures "
-        "once it is replayed no more");
+        "a captured graph holds runs that use the caller's workspace: release the captures when the graph "
+        "is no longer replayed");
   }
   RunMemory memory = memory_.retire();
   memory.maps = std::move(given_);

@@ -13,7 +13,7 @@ Tensor Execution::wanted(i32 tensor) const {
 llvm::Error Execution::check_tensors(llvm::ArrayRef<Tensor> inputs, llvm::ArrayRef<Tensor> outputs) const {
   if (inputs.size() != program_.inputs.size() || outputs.size() != 1) {
     return make_error(StatusCode::InvalidArgument,
-                      "run takes {0} input{1} and 1 output, and {2} and {3} are given",
+                      "run takes {0} input{1} and 1 output, but {2} and {3} are given",
                       program_.inputs.size(), program_.inputs.size() > 1 ? "s (the residual second)" : "",
                       inputs.size(), outputs.size());
   }
@@ -28,7 +28,7 @@ llvm::Error Execution::check_tensors(llvm::ArrayRef<Tensor> inputs, llvm::ArrayR
 llvm::Error Execution::check_outside_workspace(const char* name, const void* data, i64 bytes) const {
   const MemoryRows workspace = memory_of(options_.workspace, options_.workspace_bytes);
   if (!overlap(memory_of(data, bytes), workspace)) return llvm::Error::success();
-  return overlap_error("the workspace of the execution's options", name);
+  return overlap_error(kWorkspaceName, name);
 }
 
 llvm::Error Execution::check_coordinates(const void* coordinates, i64 rows) const {

@@ -8,7 +8,8 @@ namespace {
 
 constexpr i64 kCommonPeriod = 64;  // strides that divide it need no new layout
 
-static_assert(kMostIndexedLevels <= kMostReadbackWords, "a status, and a count of each coarser set");
+static_assert(kMostIndexedLevels <= kMostReadbackWords,
+              "the readback holds a status and a count of each coarser set");
 
 /// Returns true if flooring a key of this period to `stride` floors the coordinate and stays inside the
 /// guard.
@@ -25,8 +26,8 @@ llvm::Expected<AxisArray> coarser_stride(const AxisArray& tensor_stride, const A
     const i64 product = static_cast<i64>(tensor_stride[a]) * stride[a];
     if (stride[a] < 1 || product > kMostCells) {
       return make_error(StatusCode::InvalidArgument,
-                        "axis {0}: stride {1} on tensor stride {2}; the product must be 1 to 2^24", a,
-                        stride[a], tensor_stride[a]);
+                        "axis {0}: stride {1} times tensor stride {2} must be 1 to 2^24", a, stride[a],
+                        tensor_stride[a]);
     }
     coarse[a] = static_cast<i32>(product);
   }
@@ -186,7 +187,7 @@ bool CoordinateSet::is_made() const {
 llvm::Error CoordinateSet::count_rows() const {
   if (!is_made()) {
     const std::unique_lock<std::mutex> working = queue_->work();
-    MINUET_TRY(make_wanted());
+    MINUET_TRY(make_deferred());
   }
   const std::shared_ptr<DeferredReadback> readback = deferred_report();
   if (!readback) return llvm::Error::success();
@@ -240,7 +241,9 @@ llvm::Expected<std::shared_ptr<CoordinateSet>> CoordinateSet::downsample(const A
     const i64 least = floor_to_multiple(bounds_.least[a + 1], coarse->tensor_stride_[a]);
     if (least < INT_MIN) {
       return make_error(StatusCode::OutOfRange,
-                        "axis {0}: the coarser coordinates leave 32 bits; move the cloud", a);
+                        "axis {0}: the coarser set begins at {1}, which does not fit into 32 bits; move the "
+                        "cloud towards the origin",
+                        a, least);
     }
     coarse->bounds_.least[a + 1] = static_cast<i32>(least);
   }
@@ -262,7 +265,7 @@ llvm::Expected<std::shared_ptr<CoordinateSet>> CoordinateSet::downsample(const A
 
 llvm::Expected<bool> CoordinateSet::join_family(CoordinateSet& coarse) const {
   SetFamily& family = *family_;
-  const std::size_t levels = family.wanted.size() + 2;
+  const std::size_t levels = family.deferred_sets.size() + 2;
   const i64 words = family.words + level_index_words(layout_, coarse.tensor_stride_);
   const bool joins = !family.is_made() && levels <= kMostIndexedLevels &&
                      words <= most_index_words(coarse.coords_.capacity) &&
@@ -273,9 +276,9 @@ llvm::Expected<bool> CoordinateSet::join_family(CoordinateSet& coarse) const {
     MINUET_ASSIGN(family.counts, allocate_parts(memory_source(), place));
   }
   family.words = words;
-  family.wanted.push_back(coarse.weak_from_this());
+  family.deferred_sets.push_back(coarse.weak_from_this());
   i32* const counts = reinterpret_cast<i32*>(family.counts.data());
-  coarse.rows_at_ = static_cast<i64>(family.wanted.size());
+  coarse.rows_at_ = static_cast<i64>(family.deferred_sets.size());
   coarse.coords_.count = counts + coarse.rows_at_;
   coarse.state_.status = reinterpret_cast<u32*>(counts);
   coarse.family_ = family_;
@@ -283,13 +286,13 @@ llvm::Expected<bool> CoordinateSet::join_family(CoordinateSet& coarse) const {
   return true;
 }
 
-llvm::Error CoordinateSet::make_wanted() const {
+llvm::Error CoordinateSet::make_deferred() const {
   const std::shared_ptr<const CoordinateSet> finest = finest_;  // a copy: make_family() resets finest_
-  if (finest) return finest->make_wanted();
-  if (!family_ || family_->wanted.empty()) return llvm::Error::success();
+  if (finest) return finest->make_deferred();
+  if (!family_ || family_->deferred_sets.empty()) return llvm::Error::success();
   std::vector<std::shared_ptr<const CoordinateSet>> sets;
-  for (const std::weak_ptr<const CoordinateSet>& wanted : family_->wanted) {
-    if (std::shared_ptr<const CoordinateSet> set = wanted.lock()) sets.push_back(std::move(set));
+  for (const std::weak_ptr<const CoordinateSet>& deferred : family_->deferred_sets) {
+    if (std::shared_ptr<const CoordinateSet> set = deferred.lock()) sets.push_back(std::move(set));
   }
   return sets.empty() ? llvm::Error::success() : make_family(sets);
 }
@@ -334,12 +337,12 @@ llvm::Error CoordinateSet::make_family(llvm::ArrayRef<std::shared_ptr<const Coor
   build.status = reinterpret_cast<u32*>(counts);
   MINUET_TRY((*engine)->fill_words(counts, 0, kMostReadbackWords));
   MINUET_TRY((*engine)->maps().index_sets({build, own.count, index.cells, levels}));
-  const i64 reported = 1 + static_cast<i64>(family.wanted.size());
+  const i64 reported = 1 + static_cast<i64>(family.deferred_sets.size());
   MINUET_ASSIGN(const std::shared_ptr<DeferredReadback> readback,
                 (*engine)->start_readback(counts, reported));
   family.memory = std::move(memory);
   family.index = index;
-  family.wanted.clear();
+  family.deferred_sets.clear();
   for (std::size_t i = 0; i < sets.size(); ++i) {
     const CoordinateSet& set = *sets[i];
     set.level_ = static_cast<i32>(i) + 1;
@@ -352,7 +355,7 @@ llvm::Error CoordinateSet::make_family(llvm::ArrayRef<std::shared_ptr<const Coor
 
 llvm::Expected<std::shared_ptr<CoordinateSet>> CoordinateSet::sort_coarser(
     std::shared_ptr<CoordinateSet> coarse, void* stream) const {
-  if (finest_) MINUET_TRY(make_wanted());  // makes the keys that are sorted below
+  if (finest_) MINUET_TRY(make_deferred());  // makes the keys that are sorted below
   MINUET_ASSIGN(const MapEngines::Lease engine, engines_->take(queue_.get()));
   std::vector<DeviceMemory> used;  // must outlive the read-back, if no queue orders the work
   Coords fine = coords();

@@ -29,8 +29,9 @@ struct CoordinateSetOptions {
 /// A set of a queue and the coarser sets derived from it. One index of cells makes all of them as soon as one
 /// of them is needed. Access requires Queue::work(), which calls of the queue hold.
 struct SetFamily {
-  std::vector<std::weak_ptr<const CoordinateSet>> wanted;  // sets to make; the caller may have dropped some
-  i64 words = 0;        // of the index, including the levels of the wanted sets
+  // The sets to make. The caller may have dropped some of them.
+  std::vector<std::weak_ptr<const CoordinateSet>> deferred_sets;
+  i64 words = 0;        // of the index, including the levels of the deferred sets
   DeviceMemory counts;  // i32 [kMostReadbackWords] status, then the rows of each set
   DeviceMemory memory;
   SetIndex index;  // in `memory`; once it is made, no more sets join the family
@@ -55,9 +56,9 @@ class CoordinateSet : public std::enable_shared_from_this<CoordinateSet> {
   llvm::Error export_coordinates(i32* coordinates, void* stream) const;
 
   /// Enqueues the work that makes this set, and its family, if that was deferred. Requires Queue::work().
-  llvm::Error make_wanted() const;
+  llvm::Error make_deferred() const;
   /// Waits until the host knows the number of rows. Makes the set first if that was deferred. Any thread may
-  /// call it, but a call of the queue must call make_wanted() before.
+  /// call it, but a call of the queue must call make_deferred() before.
   llvm::Error count_rows() const;
   /// Valid after count_rows(); so is caller_rows().
   i64 rows() const { return rows_; }

@@ -16,28 +16,31 @@ llvm::Error check_geometry(const CoordinateSet& input, const CoordinateSet& outp
     if (kernel_size[a] < 1 || dilation[a] < 1 || dilation[a] > kMostCells ||
         (a >= ndim && kernel_size[a] != 1)) {
       return make_error(StatusCode::InvalidArgument,
-                        "axis {0} has kernel size {1} and dilation {2} in {3} axes; a dilation is 1 to {4}",
+                        "axis {0} has kernel size {1} and dilation {2}; a kernel size must be 1 or more (1 "
+                        "beyond the {3} axes), a dilation 1 to {4}",
                         a, kernel_size[a], dilation[a], ndim, kMostCells);
     }
     volume *= kernel_size[a];
     if (volume > kMostOffsets) {
-      return make_error(StatusCode::InvalidArgument,
-                        "axis {0}: with kernel size {1} the kernel has {2} offsets; at most {3}", a,
-                        kernel_size[a], volume, kMostOffsets);
+      return make_error(
+          StatusCode::InvalidArgument,
+          "axis {0}: with kernel size {1} the kernel has {2} offsets; at most {3} are supported", a,
+          kernel_size[a], volume, kMostOffsets);
     }
     const i64 step = static_cast<i64>(dilation[a]) * fine[a];
     if (kernel_size[a] > kFarthestOffset / step) {
       return make_error(
           StatusCode::InvalidArgument,
           "axis {0}: kernel size {1} times dilation {2} times tensor stride {3} is more than {4}, "
-          "the most cells that a kernel may reach over",
+          "the largest extent of a kernel in cells",
           a, kernel_size[a], dilation[a], fine[a], kFarthestOffset);
     }
   }
   const i64 queries = transposed ? input.rows() : output.rows();
   if (queries > most_map_rows(volume)) {
     return make_error(StatusCode::OutOfRange,
-                      "{0} offsets times {1} rows pass 2^31 - 1 entries of one kernel map: split the batch",
+                      "{0} offsets times {1} rows are more than the 2^31 - 1 entries that a kernel map can "
+                      "hold: split the batch",
                       volume, queries);
   }
   return llvm::Error::success();
@@ -61,12 +64,12 @@ llvm::Expected<std::shared_ptr<KernelMap>> KernelMap::create(std::shared_ptr<con
   }
   if (input->queue() != output->queue()) {
     return make_error(StatusCode::InvalidArgument,
-                      "the two coordinate sets were made with different queues, or one of them without: make "
-                      "both with one");
+                      "the two coordinate sets were made with different queues, or only one of them with a "
+                      "queue: use the same queue for both, or none");
   }
   MINUET_TRY(input->check_stream(stream));
-  MINUET_TRY(input->make_wanted());
-  MINUET_TRY(output->make_wanted());
+  MINUET_TRY(input->make_deferred());
+  MINUET_TRY(output->make_deferred());
   MINUET_TRY(input->count_rows());
   MINUET_TRY(output->count_rows());
   MINUET_TRY(check_geometry(*input, *output, kernel_size, dilation, transposed, engines->ndim()));
@@ -297,9 +300,10 @@ llvm::Error KernelMap::check_serves(const WindowProblem& problem, const char* op
   for (i32 a = 0; a < problem.ndim; ++a) {
     const i64 step = static_cast<i64>(problem.dilation[a]) * fine().tensor_stride()[a];
     if (step <= kFarthestOffset) continue;
-    return make_error(StatusCode::InvalidArgument,
-                      "axis {0}: dilation {1} on tensor stride {2} reaches {3} cells; at most {4}", a,
-                      problem.dilation[a], fine().tensor_stride()[a], step, kFarthestOffset);
+    return make_error(
+        StatusCode::InvalidArgument,
+        "axis {0}: dilation {1} on tensor stride {2} reaches {3} cells; at most {4} are supported", a,
+        problem.dilation[a], fine().tensor_stride()[a], step, kFarthestOffset);
   }
   const KernelGeometry wanted =
       make_geometry(problem.ndim, problem.kernel_size, problem.dilation, fine().tensor_stride());
@@ -307,12 +311,14 @@ llvm::Error KernelMap::check_serves(const WindowProblem& problem, const char* op
   if (got.ndim != wanted.ndim ||
       !std::equal(got.kernel_size, got.kernel_size + kMaxDim, wanted.kernel_size) ||
       !std::equal(got.step, got.step + kMaxDim, wanted.step)) {
-    return make_error(StatusCode::InvalidArgument,
-                      "the kernel map was made for another kernel size or dilation than the {0}", op);
+    return make_error(
+        StatusCode::InvalidArgument,
+        "the kernel map and the {0} differ in kernel size or dilation: make the map with those of the {0}",
+        op);
   }
   const bool transposed = problem.is_transposed();
   if (transposed_ != transposed) {
-    return make_error(StatusCode::InvalidArgument, "the {0} is {1}, the kernel map is {2}", op,
+    return make_error(StatusCode::InvalidArgument, "the {0} is {1}, but the kernel map is {2}", op,
                       transposed ? "transposed" : "forward", transposed_ ? "transposed" : "forward");
   }
   if (problem.kind == ConvolutionKind::Submanifold && input_ != output_) {
@@ -335,7 +341,8 @@ llvm::Error KernelMap::export_pairs(i32* pairs, void* stream) const {
   MINUET_ASSIGN(const llvm::ArrayRef<i32> counts, this->counts());
   const i64 total = std::accumulate(counts.begin(), counts.end(), i64{0});
   if (total == 0) return llvm::Error::success();
-  if (!pairs) return make_error(StatusCode::InvalidArgument, "pairs is null, and there are {0}", total);
+  if (!pairs)
+    return make_error(StatusCode::InvalidArgument, "pairs is null, but the kernel map has {0} pairs", total);
   const std::shared_ptr<Device>& device = this->device();
   const i64 bytes = total * static_cast<i64>(sizeof(i32));
   MINUET_ASSIGN(const DeviceMemory compacted, DeviceMemory::create(input_->memory_source(), 2 * bytes));

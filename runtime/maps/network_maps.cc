@@ -121,7 +121,7 @@ void NetworkMaps::place_workspace(Placement& parts) {
                 if (!may_index()) return;
                 cells_ = place_cell_index(indexed, most.index_words, most.indexed_sets * capacity_);
               });
-  lay_rows();
+  assign_rows();
 }
 
 void NetworkMaps::place_masks(Placement& parts, bool kept) {
@@ -141,7 +141,7 @@ void NetworkMaps::place_rows(Placement& parts, bool looked_up, bool kept) {
 }
 
 /// Sets each map's rows: null if an index replaces the table, otherwise the memory placed for them.
-void NetworkMaps::lay_rows() {
+void NetworkMaps::assign_rows() {
   for (std::size_t i = 0; i < maps_.size(); ++i) {
     const MapSpec& spec = program_.maps[i];
     maps_[i].rows = indexes_ && looks_up_[i] ? nullptr : map_rows_[i];
@@ -190,21 +190,21 @@ llvm::Error NetworkMaps::build(const i32* coordinates, i64 count) {
       MINUET_TRY(read_words());
     }
     MINUET_ASSIGN(const KeyLayout layout, needed_layout(count));
-    note(layout, count);
+    update_estimates(layout, count);
   }
   for (bool holds = false; !holds;) {
     MINUET_TRY(enqueue(coordinates, nullptr, count));
     MINUET_TRY(read_words());
     MINUET_ASSIGN(const KeyLayout layout, needed_layout(count));
     const bool keys_fit = rounded_key_bits(layout) <= key_bits_.bits();
-    note(layout, count);
+    update_estimates(layout, count);
     holds = keys_fit && (indexes_ || !indexes_built_);
   }
   return take_report(count);
 }
 
 /// Updates the estimates for the next cloud, which is assumed to be similar to this one.
-void NetworkMaps::note(const KeyLayout& layout, i64 coordinates) {
+void NetworkMaps::update_estimates(const KeyLayout& layout, i64 coordinates) {
   key_bits_.note(rounded_key_bits(layout));
   const bool dense = may_index() && is_dense(layout, coordinates);
   dense_clouds_ = dense ? dense_clouds_ + 1 : 0;
@@ -216,7 +216,7 @@ void NetworkMaps::note(const KeyLayout& layout, i64 coordinates) {
 llvm::Error NetworkMaps::find_limits() {
   if (key_bits_.bits() != 0) return llvm::Error::success();
   MINUET_ASSIGN(const KeyLayout layout, needed_layout(0));
-  note(layout, capacity_);
+  update_estimates(layout, capacity_);
   return llvm::Error::success();
 }
 
@@ -249,7 +249,7 @@ llvm::Error NetworkMaps::enqueue(const i32* coordinates, const i32* given_count,
   build.status = state_.status;
   build.refuses_duplicates = options_.has_capacities() && !options_.keep_first_duplicate;
   indexes_built_ = indexes_;
-  lay_rows();
+  assign_rows();
   MINUET_TRY(indexes_ ? build_indexed(build) : build_sorted(build));
   if (options_.has_capacities()) {
     const i64 counts = 1 + static_cast<i64>(levels_.size());

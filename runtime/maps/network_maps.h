@@ -99,10 +99,10 @@ class NetworkMaps {
   /// Places the rows of the maps whose rows an index can look up, or of the other maps; of these, the rows
   /// that runs read (`kept`), or the rows that are only needed to make views.
   void place_rows(Placement& parts, bool looked_up, bool kept);
-  void lay_rows();
+  void assign_rows();
   /// Returns true if an index for this layout is small enough for `most` coordinates.
   bool is_dense(const KeyLayout& layout, i64 most) const;
-  void note(const KeyLayout& layout, i64 coordinates);
+  void update_estimates(const KeyLayout& layout, i64 coordinates);
   i64 capacity_of(std::size_t level) const {
     return options_.has_capacities() ? options_.level_capacity[level] : capacity_;
   }

@@ -57,11 +57,11 @@ llvm::Expected<BinaryList> PlanStore::compile(llvm::StringRef arch, const Cancel
     StatusError again = take_status(found.takeError());
     return llvm::make_error<StatusError>(std::move(is_miss(again) ? why : again));
   }
-  cache_->warn(
-      llvm::formatv("tuning results are not used, because kernels that they choose are missing: the default "
-                    "runs; `minuet precompile --tuned` puts them into bundles ({0})",
-                    why.message())
-          .str());
+  cache_->warn(llvm::formatv(
+                   "tuning results are not used because kernels that they choose are missing, so the default "
+                   "kernels run; `minuet precompile --tuned` adds tuned kernels to bundles ({0})",
+                   why.message())
+                   .str());
   return found;
 }
 

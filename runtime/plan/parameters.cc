@@ -77,7 +77,7 @@ std::vector<float> rounded_copy(DType dtype, llvm::ArrayRef<float> values, bool&
 }
 
 std::string overflow_text(DType dtype, float value) {
-  return std::string("which ") + kDTypeNames[static_cast<int>(dtype)] + " cannot hold; take " +
+  return std::string("which ") + kDTypeNames[static_cast<int>(dtype)] + " cannot hold; use " +
          dtypes_that_hold(value) + kAllowNonFiniteHint;
 }
 
@@ -134,7 +134,7 @@ llvm::Expected<i32> ParameterSource::head_channels(const std::string& name, i32 
   if (shape.size() < 2 || classes < 1 || classes > kMostClasses || count % in_channels != 0) {
     return make_error(
         StatusCode::InvalidArgument,
-        "weights file {0}: \"{1}\" has shape {2}, but a head for {3} channels is [1, {3}, classes]",
+        "weights file {0}: \"{1}\" has shape {2}, but a head for {3} channels needs [1, {3}, classes]",
         file_->path(), *stored, shape_text(shape), in_channels);
   }
   return static_cast<i32>(classes);
@@ -177,13 +177,12 @@ llvm::Error ParameterSource::fold_batch_norm(const ProgramLayer& layer, LayerPar
     if (!std::isfinite(parameters.scale[c]) || !std::isfinite(parameters.shift[c])) {
       const std::string of_convolution =
           layer.bias.empty() ? "" : ", bias of the convolution " + number_text(before[c]);
-      return make_error(
-          StatusCode::InvalidArgument,
-          "{0}: \"{1}\" scales channel {2} by {3} and shifts it by {4}, past float32: weight {5}, bias {6}, "
-          "mean {7}, variance {8}",
-          source, prefix, c, number_text(scale), number_text(shift), number_text(weight[c]),
-          number_text(bias[c]), number_text(mean[c]),
-          number_text(variance[c]) + of_convolution + (file_ ? kAllowNonFiniteHint : ""));
+      return make_error(StatusCode::InvalidArgument,
+                        "{0}: \"{1}\" scales channel {2} by {3} and shifts it by {4}, which float32 cannot "
+                        "hold: weight {5}, bias {6}, mean {7}, variance {8}",
+                        source, prefix, c, number_text(scale), number_text(shift), number_text(weight[c]),
+                        number_text(bias[c]), number_text(mean[c]),
+                        number_text(variance[c]) + of_convolution + (file_ ? kAllowNonFiniteHint : ""));
     }
   }
   return llvm::Error::success();

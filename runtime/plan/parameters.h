@@ -27,7 +27,7 @@ std::optional<std::size_t> find_lost(DType dtype, llvm::ArrayRef<float> values);
 /// finite.
 std::vector<float> rounded_copy(DType dtype, llvm::ArrayRef<float> values, bool& all_finite);
 
-/// Returns for example "which fp16 cannot hold; take bf16, tf32 or fp32; the option ...".
+/// Returns for example "which fp16 cannot hold; use bf16, tf32 or fp32; the option ...".
 std::string overflow_text(DType dtype, float value);
 
 /// Reads parameters from a file, or draws them: convolution weights are normal with variance 2 / (volume *

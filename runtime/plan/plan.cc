@@ -26,8 +26,8 @@ llvm::Error override_description(NetworkProblem& problem) {
     description.channels = problem.channels;
   }
   if (problem.ndim != 0 && problem.ndim != description.ndim) {
-    return make_error(StatusCode::InvalidArgument, "{0} is described for {1} axes, not {2}", description.name,
-                      description.ndim, problem.ndim);
+    return make_error(StatusCode::InvalidArgument, "the description of {0} has {1} axes, not {2}",
+                      description.name, description.ndim, problem.ndim);
   }
   return llvm::Error::success();
 }

@@ -257,13 +257,13 @@ llvm::Error NetworkMeter::check_default_output() {
   for (std::size_t cloud = 0; cloud < options_.clouds.size(); ++cloud) {
     MINUET_TRY(prepare(*fallback_, cloud));
     MINUET_ASSIGN(const std::vector<float> output, output_of(*fallback_, cloud));
-    const auto says_something = [](float value) { return std::isfinite(value) && value != 0; };
-    if (std::any_of(output.begin(), output.end(), says_something)) return llvm::Error::success();
+    const auto is_informative = [](float value) { return std::isfinite(value) && value != 0; };
+    if (std::any_of(output.begin(), output.end(), is_informative)) return llvm::Error::success();
   }
   return make_error(
       StatusCode::FailedPrecondition,
-      "with these weights the network's output is 0 or not finite everywhere, which cannot tell "
-      "a kernel that is wrong: tune with other weights");
+      "with these weights the network's output is 0 or not finite everywhere, so a wrong kernel "
+      "could not be detected: tune with other weights");
 }
 
 llvm::Error NetworkMeter::check_output(Execution& trial, std::size_t cloud) {
@@ -272,7 +272,8 @@ llvm::Error NetworkMeter::check_output(Execution& trial, std::size_t cloud) {
   MINUET_ASSIGN(const std::vector<float> fallback, output_of(*fallback_, cloud));
   MINUET_ASSIGN(const std::vector<float> tried, output_of(trial, cloud));
   if (agrees(tried, fallback)) return llvm::Error::success();
-  return make_error(StatusCode::Internal, "the network's output is not the default's");
+  return make_error(StatusCode::Internal,
+                    "the network's output differs from the output with the default kernels");
 }
 
 [[gnu::cold]] llvm::Expected<std::map<TuningBucket, i64>> NetworkMeter::time_layers(

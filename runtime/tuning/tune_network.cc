@@ -36,7 +36,7 @@ class NetworkTuner {
         end_(last_ - time_for_comparisons()) {}
 
   [[gnu::cold]] llvm::Expected<TuneSummary> run() {
-    MINUET_TRY(look_back());
+    MINUET_TRY(load_previous());
     const std::vector<Step> steps = make_steps();
     double weights = 0;
     for (const Step& step : steps) weights += step.weight;
@@ -222,14 +222,14 @@ class NetworkTuner {
   }
 
   /// Loads the entries that the store had before this run.
-  llvm::Error look_back() {
+  llvm::Error load_previous() {
     MINUET_ASSIGN(TuningFolder there, store_.load(environment_hash(environment_)));
     for (TuningEntry& entry : there.entries) before_.emplace(entry.bucket, std::move(entry));
     return llvm::Error::success();
   }
 
   /// Puts earlier winners first, so that a short run does not lose the results of a long one.
-  void favour_known(std::vector<TuningTask>& tasks) const {
+  void put_winners_first(std::vector<TuningTask>& tasks) const {
     for (TuningTask& task : tasks) {
       const auto known = before_.find(task.bucket);
       if (known == before_.end() || known->second.measurements.empty()) continue;
@@ -252,13 +252,13 @@ class NetworkTuner {
 
   [[gnu::cold]] llvm::Error search(const char* step, std::vector<TuningTask>& tasks,
                                    std::optional<Dataflow> dataflow, MapMethod maps = MapMethod::Indexed) {
-    favour_known(tasks);
+    put_winners_first(tasks);
     TunerOptions tuner;
     tuner.deadline = deadline_;
     tuner.round_seconds = meter_.round_seconds();
-    tuner.most_tried = options_.exhaustive                                 ? 0
+    tuner.most_tried = options_.exhaustive                             ? 0
                        : is_of_network(tasks.front().bucket.operation) ? kMostTriedForAll
-                                                                           : kMostTried;
+                                                                       : kMostTried;
     tuner.skipped = options_.skipped;
     if (options_.progress) {
       tuner.progress = [&](const TuningProgress& progress) { options_.progress({step, progress}); };
@@ -307,7 +307,7 @@ class NetworkTuner {
     }
     if (moved.empty()) return winners;
     if (!has_time_for_network()) return std::nullopt;
-    tell_network();
+    report_network_step();
     // The other half of the time is for the last comparison, which decides nothing.
     const double half = (last_ - meter_.seconds()) / 2;
     MINUET_ASSIGN(const TuningSamples together,
@@ -400,13 +400,13 @@ class NetworkTuner {
   bool has_time_for_network() const { return last_ - meter_.seconds() >= meter_.least_network_seconds(); }
 
   /// Reports that the whole network is measured next.
-  void tell_network() const {
+  void report_network_step() const {
     if (options_.progress) options_.progress({"the whole network", {0, 1, meter_.network_seconds()}});
   }
 
   llvm::Error compare() {
     if (!has_time_for_network()) return llvm::Error::success();
-    tell_network();
+    report_network_step();
     MINUET_TRY(meter_.set_default({}, wanted_));
     MINUET_ASSIGN(const TuningSamples samples, meter_.measure_network(decided_, last_ - meter_.seconds()));
     summary_.untuned_ns = median(samples.fallback);
@@ -468,7 +468,7 @@ class NetworkTuner {
                       "a single op is not tuned yet: tune a network that has it as a layer");
   }
   if (llvm::Error error = store.check_writable(environment_hash(environment))) {
-    return annotate(std::move(error), "the results could not be kept");
+    return annotate(std::move(error), "the tuning results cannot be saved");
   }
   const double begun = NetworkMeter::now();
   llvm::Expected<std::unique_ptr<NetworkMeter>> meter =

@@ -44,14 +44,14 @@ class GmasWork final : public OpWork {
     Coords queries;
     bool finds_positions = false;  // true if this prepare must compute positions
     std::shared_ptr<GmasView> own;
-    std::shared_ptr<const GmasView> shown;  // `own`, or a view that the caller's map keeps
-    std::shared_ptr<GmasView> unfilled;     // the same view, if this prepare must fill it
+    std::shared_ptr<const GmasView> view_in_use;  // `own`, or a view that the caller's map keeps
+    std::shared_ptr<GmasView> view_to_fill;       // the same view, if this prepare must fill it
     const KernelMap* owner = nullptr;
     i32 filler = -1;  // the layer whose prepare fills the tables for all layers
     GmasTables tables;
     i64 table_offset = 0;  // of its group tables, in words
 
-    bool is_unfilled() const { return unfilled && !unfilled->is_made && !is_identity; }
+    bool is_unfilled() const { return view_to_fill && !view_to_fill->is_made && !is_identity; }
   };
   struct Layer {
     i32 number = 0;
@@ -61,7 +61,9 @@ class GmasWork final : public OpWork {
   llvm::Error add_map(const OpUse& use);
   llvm::Error choose_view(Map& map, i32 direct);
   void bound_map(i32 map, i64 rows, double neighbours);
-  const GroupPlan& groups_of(i32 layer) const { return maps_[program_.layers[layer].map].shown->groups; }
+  const GroupPlan& groups_of(i32 layer) const {
+    return maps_[program_.layers[layer].map].view_in_use->groups;
+  }
   i64 slice_rows_of(i32 layer) const;
   i64 operand_bytes() const { return dtype_bytes(device_.weight_type(program_.dtype)); }
 
@@ -133,24 +135,24 @@ llvm::Error GmasWork::add_map(const OpUse& use) {
   const i32 direct = direct_offset(spec.fine == spec.coarse, program_.dtype, map.view.geometry);
   MINUET_ASSIGN(const i32* const counts, use.counts());
   MINUET_TRY(choose_view(map, direct));
-  if (!map.unfilled) return llvm::Error::success();
-  return group_gemms(counts, map.view.geometry.volume, direct, grouping_, map.unfilled->groups);
+  if (!map.view_to_fill) return llvm::Error::success();
+  return group_gemms(counts, map.view.geometry.volume, direct, grouping_, map.view_to_fill->groups);
 }
 
 /// Chooses the map's view: one that the caller's map keeps, or a new one that this prepare fills.
 llvm::Error GmasWork::choose_view(Map& map, i32 direct) {
   map.own->is_made = false;
-  map.unfilled = map.own;
+  map.view_to_fill = map.own;
   if (map.owner) {
     for (const std::shared_ptr<KeptView>& kept : map.owner->kept_views(GmasChoice::kKind)) {
       auto view = std::static_pointer_cast<GmasView>(kept);
       if (view->direct_offset != direct || view->grouping != grouping_) continue;
-      map.unfilled = view->is_made ? nullptr : view;
-      map.shown = std::move(view);
+      map.view_to_fill = view->is_made ? nullptr : view;
+      map.view_in_use = std::move(view);
       return llvm::Error::success();
     }
-    map.unfilled = std::make_shared<GmasView>();
-    GmasView& made = *map.unfilled;
+    map.view_to_fill = std::make_shared<GmasView>();
+    GmasView& made = *map.view_to_fill;
     made.groups = GroupPlan(map.view.geometry.volume);
     auto place = [&](Placement& parts) {
       made.source_table = parts.take<i32>(map.view.geometry.volume * map.view.sources);
@@ -158,10 +160,10 @@ llvm::Error GmasWork::choose_view(Map& map, i32 direct) {
     };
     MINUET_ASSIGN(made.memory, allocate_parts(map.owner->queue()->memory(), place));
   }
-  map.unfilled->direct_offset = direct;
-  map.unfilled->grouping = grouping_;
-  map.shown = map.unfilled;
-  if (map.owner) map.owner->kept_views(GmasChoice::kKind).push_back(map.unfilled);
+  map.view_to_fill->direct_offset = direct;
+  map.view_to_fill->grouping = grouping_;
+  map.view_in_use = map.view_to_fill;
+  if (map.owner) map.owner->kept_views(GmasChoice::kKind).push_back(map.view_to_fill);
   return llvm::Error::success();
 }
 
@@ -169,7 +171,7 @@ llvm::Error GmasWork::choose_view(Map& map, i32 direct) {
 void GmasWork::bound_map(i32 number, i64 rows, double neighbours) {
   Map& map = maps_[number];
   map.used = true;
-  map.shown = map.own;
+  map.view_in_use = map.own;
   GroupPlan& groups = map.own->groups;
   const i64 volume = program_.maps[number].volume();
   const double pairs = std::min(neighbours, static_cast<double>(volume)) * static_cast<double>(rows);
@@ -193,9 +195,9 @@ void GmasWork::place_tables(Placement& parts, i32* identity) {
     if (!map.used) continue;
     const i64 volume = map.view.geometry.volume;
     map.is_identity = !program_.takes_maps && program_.maps[i].is_identity();
-    if (map.shown != map.own) {
-      map.tables.source_table = map.shown->source_table;
-      map.tables.query_table = map.shown->query_table;
+    if (map.view_in_use != map.own) {
+      map.tables.source_table = map.view_in_use->source_table;
+      map.tables.query_table = map.view_in_use->query_table;
     } else if (map.is_identity) {
       map.tables.source_table = map.tables.query_table = identity;
     } else {
@@ -242,7 +244,7 @@ llvm::Error GmasWork::finish() {
     slice_groups(groups_of(layer.number), slice_rows_of(layer.number), slices_[layer.number]);
   }
   for (const Map& map : maps_) {
-    if (map.used) copy_tables(map.shown->groups, host_tables_ + map.table_offset);
+    if (map.used) copy_tables(map.view_in_use->groups, host_tables_ + map.table_offset);
   }
   MINUET_TRY(engine_.send(tables_, host_tables_, table_words_ * static_cast<i64>(sizeof(i32))));
   for (const Map& map : maps_) {
@@ -259,13 +261,13 @@ llvm::Error GmasWork::with_request(const Candidate&, i32 layer, const OpRequest&
   request.map = &map.view;
   request.tables = &map.tables;
   request.fills_tables = map.filler == layer && map.is_unfilled();
-  request.groups = &map.shown->groups;
+  request.groups = &map.view_in_use->groups;
   request.slices = &slices_[layer];
   request.gather_buffer = gather_buffer_;
   request.gemm_buffer = gemm_buffer_;
   request.sums = sums_;
   MINUET_TRY(enqueue(request));
-  if (request.fills_tables) map.unfilled->is_made = true;
+  if (request.fills_tables) map.view_to_fill->is_made = true;
   return llvm::Error::success();
 }
 

@@ -255,7 +255,7 @@ TEST(Precompile, R17_AWaitForAnotherWriterIsCancelledAndNothingIsWrittenWithoutT
   canceller.join();
   ASSERT_TRUE(result.first_failure);
   EXPECT_EQ(result.first_failure->code(), StatusCode::Cancelled);
-  EXPECT_THAT(result.first_failure->message(), HasSubstr("another process writes it"));
+  EXPECT_THAT(result.first_failure->message(), HasSubstr("another process is writing the bundle"));
   EXPECT_EQ(contents(farm.bundle()), before);
   other.unlock();
   EXPECT_EQ(farm.precompile({"two"}).bundles.at(0).kernels, 2);
@@ -269,7 +269,7 @@ TEST(Precompile, R20_NoBundleIsWrittenWithoutTheLockThatOthersTake) {
   EXPECT_FALSE(std::filesystem::exists(farm.bundle()));
   ASSERT_TRUE(result.first_failure);
   EXPECT_THAT(result.first_failure->message(),
-              HasSubstr("/.minuet-sm_90a.lock, which keeps two writers apart"));
+              HasSubstr("/.minuet-sm_90a.lock, so another process might write the bundle"));
   EXPECT_THAT(result.first_failure->message(), HasSubstr("Permission denied"));
 }
 

@@ -135,7 +135,7 @@ TEST(CacheDirectory, R10_LinksInACircleOrToNothing) {
   std::filesystem::create_symlink("a", folder / "b");
   EXPECT_THAT(open(folder / "a"), HasSubstr("symbolic links"));
   std::filesystem::create_symlink("unmounted/cache", folder / "link");
-  EXPECT_THAT(open(folder / "link/minuet"), HasSubstr("unmounted is not there"));
+  EXPECT_THAT(open(folder / "link/minuet"), HasSubstr("unmounted does not exist"));
   EXPECT_FALSE(std::filesystem::exists(folder / "unmounted"));
 }
 

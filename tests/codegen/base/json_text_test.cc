@@ -25,7 +25,7 @@ TEST(JsonText, AKeyIsThereOnce) {
       {R"({"\"": 1, "\"": 2})", R"("\"")"},
       {R"({"": 1, "": 2})", R"("")"}};
   for (const auto& [json, key] : twice) {
-    EXPECT_EQ(error_of(json), std::string("the key ") + key + " is there twice") << json;
+    EXPECT_EQ(error_of(json), std::string("the key ") + key + " occurs twice") << json;
   }
 }
 
@@ -65,7 +65,7 @@ TEST(JsonText, TheThreadKeepsItsLocale) {
 
 /// llvm::json takes this real number for an int64_t, which cannot hold it.
 TEST(JsonText, TheFirstNumberPastEveryIntegerIsRefused) {
-  const std::string refused = "its number 9223372036854775808 is larger than any integer that is read";
+  const std::string refused = "its number 9223372036854775808 is larger than the largest supported integer";
   for (const char* json : {"[9223372036854775808.0]", R"({"a":{"b":[1,9223372036854775808e0]}})"}) {
     EXPECT_EQ(error_of(json), refused) << json;
   }

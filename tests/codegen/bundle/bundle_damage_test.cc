@@ -102,9 +102,9 @@ TEST(BundleDamage, R20_AFileThatBecomesShorterWhileOpenIsAMiss) {
   for (const Entry& entry : entries) {
     const auto index = bundle->find(entry.request_key);
     ASSERT_TRUE(index);
-    EXPECT_THAT(error_of(bundle->read(*index).takeError()), HasSubstr("became shorter"));
+    EXPECT_THAT(error_of(bundle->read(*index).takeError()), HasSubstr("cut short while it was open"));
   }
-  EXPECT_THAT(error_of(bundle->verify().takeError()), HasSubstr("became shorter"));
+  EXPECT_THAT(error_of(bundle->verify().takeError()), HasSubstr("cut short while it was open"));
 }
 
 TEST(BundleDamage, R20_ANewBundleCopiedOverAnOpenOneGivesNoWrongKernel) {

@@ -141,7 +141,7 @@ TEST(BundleSet, R21_AFolderWithoutBundlesIsAWarning) {
   at.options.search_path = empty / "";
   at.options.library_folder = empty / "";  // which is asked whether anybody put one there or not
   EXPECT_THAT(BundleSet(at.options).bundles(), IsEmpty());
-  EXPECT_THAT(at.warnings.all(), ElementsAre(HasSubstr("no *.bundle is to be found")));
+  EXPECT_THAT(at.warnings.all(), ElementsAre(HasSubstr("it is a folder without any *.bundle file")));
 }
 
 TEST(BundleSet, R23_TheBestArchThatRunsIsTaken) {
@@ -278,9 +278,9 @@ TEST(BundleSet, R20_AKernelUnderAnothersKeyIsNotUsed) {
   entry.name_expression = make_source("scatter").name_expression;
   at.options.places = {{at.put("a.bundle", {entry, make_kernel("sort")}), ""}};
   const BundleSet set(at.options);
-  EXPECT_THAT(ask(set, "gather"), HasSubstr("another kernel under this one's key"));
+  EXPECT_THAT(ask(set, "gather"), HasSubstr("another kernel has the same key"));
   EXPECT_EQ(ask(set, "sort"), std::string("sm_90a, ") + kHost);
-  EXPECT_THAT(at.warnings.all(), ElementsAre(HasSubstr("another kernel under this one's key")));
+  EXPECT_THAT(at.warnings.all(), ElementsAre(HasSubstr("another kernel has the same key")));
 }
 
 TEST(BundleSet, R28_ARejectedKernelIsNotGivenAgain) {

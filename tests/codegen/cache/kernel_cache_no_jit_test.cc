@@ -248,7 +248,7 @@ TEST(KernelCacheLayers, R22_NothingIsAppendedToAFileThatIsNoRecord) {
     EXPECT_EQ(origin_of(*cache, "gather"), BinaryOrigin::Compiled);
     EXPECT_EQ(contents(*options.record), text);
     ASSERT_THAT(warnings.all(), SizeIs(1));
-    EXPECT_THAT(warnings.all()[0], HasSubstr("is no list of kernels"));
+    EXPECT_THAT(warnings.all()[0], HasSubstr("is not a list of kernels"));
   }
 }
 

@@ -309,14 +309,14 @@ TEST(KernelCache, R15_NoSignalHandlerIsTouched) {
 TEST(KernelCache, ArchitecturesAreChecked) {
   auto cache = make_cache("", std::make_shared<FakeCompiler>());
   EXPECT_THAT(ask(*cache, make_source("gather"), "sm_75"),
-              HasSubstr("needs sm_80 or newer, and the target is sm_75"));
+              HasSubstr("needs sm_80 or newer, but the target is sm_75"));
   KernelSource exact = make_source("exact");
   exact.exact_arch = "sm_90a";
   EXPECT_EQ(ask(*cache, exact, "sm_90a"), ask(*cache, make_source("exact"), "sm_90a"));
   EXPECT_THAT(ask(*cache, exact, "sm_100a"),
-              HasSubstr("kernel exact needs sm_90a and no other, and the target is sm_100a"));
-  EXPECT_THAT(ask(*cache, make_source("gather"), "gfx90a"), HasSubstr("is no architecture"));
-  EXPECT_THAT(ask(*cache, make_source("gather"), ""), HasSubstr("is no architecture"));
+              HasSubstr("kernel exact needs sm_90a and no other, but the target is sm_100a"));
+  EXPECT_THAT(ask(*cache, make_source("gather"), "gfx90a"), HasSubstr("is not an architecture"));
+  EXPECT_THAT(ask(*cache, make_source("gather"), ""), HasSubstr("is not an architecture"));
 }
 
 TEST(KernelCache, WithoutACompilerAMissSaysHowToGetOne) {

@@ -78,7 +78,8 @@ TEST(Store, R07_DamageIsToldClearedAndReplaced) {
     });
   }
   const Sample other = make_sample("other");
-  expect_repair("another kernel's", [&](const std::string& file) { write_text(file, other.bytes); });
+  expect_repair("the entry of another kernel",
+                [&](const std::string& file) { write_text(file, other.bytes); });
 }
 
 /// A sample whose manifest has `text` in the place of its compile time. Its digest is right, as a writer of
@@ -178,14 +179,14 @@ TEST(Store, R07_WhatLiesAmongTheEntriesAndIsNoneIsNamed) {
   fs::create_symlink(shelf, folder / "v1/obj/ee");
   std::vector<std::string> told;
   for (const Stray& stray : llvm::cantFail(store.strays())) told.push_back(stray.path + ": " + stray.reason);
-  EXPECT_THAT(told, testing::UnorderedElementsAre(shelf + place + ": it is no regular file",
-                                                  shelf + std::string(62, 'f') + ": it is no regular file",
-                                                  shelf + "copy: its name is no build key",
-                                                  folder / "v1/obj/notes: it is no folder of entries",
+  EXPECT_THAT(told, testing::UnorderedElementsAre(shelf + place + ": it is not a regular file",
+                                                  shelf + std::string(62, 'f') + ": it is not a regular file",
+                                                  shelf + "copy: its name is not a build key",
+                                                  folder / "v1/obj/notes: it is not a folder of entries",
                                                   testing::StartsWith(folder / "v1/obj/ee: ")));
   EXPECT_THAT(llvm::cantFail(store.list()), SizeIs(2));
   EXPECT_THAT(reason_of(store.read(good.key.substr(0, 2) + std::string(62, 'd'))),
-              HasSubstr("another kernel's"));
+              HasSubstr("the entry of another kernel"));
 }
 
 /// Fails to open entries.

@@ -116,6 +116,7 @@ TEST(Diagnostics, R31_AMissingHeaderIsNamed) {
       kSource, no_header);
   EXPECT_EQ(status.code(), StatusCode::FailedPrecondition);
   EXPECT_THAT(status.message(), HasSubstr("\"x.h\""));
+  EXPECT_THAT(status.message(), HasSubstr("among the roots in codegen/source/CMakeLists.txt"));
 }
 
 TEST(Diagnostics, R31_StrangeLogsAreQuotedAsTheyAre) {

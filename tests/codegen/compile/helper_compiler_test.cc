@@ -46,7 +46,8 @@ TEST(HelperCompiler, R27_WithoutAHelperNothingIsCompiledAndNothingOpened) {
   const std::shared_ptr<Compiler> compiler = make_helper_compiler("", "/nonexistent/minuet-compile");
   const StatusError status = refusal_to_compile(*compiler);
   EXPECT_EQ(status.code(), StatusCode::Unavailable);
-  EXPECT_THAT(status.message(), HasSubstr("the helper program /nonexistent/minuet-compile does not start"));
+  EXPECT_THAT(status.message(),
+              HasSubstr("the helper program /nonexistent/minuet-compile cannot be started"));
   EXPECT_THAT(loaded_nvrtcs(), testing::IsEmpty());
 }
 
@@ -91,7 +92,7 @@ TEST(HelperCompiler, R02_AnNvrtcThatWasReplacedMeanwhileIsAnError) {
   const std::shared_ptr<Compiler> compiler = make_helper_compiler("replaced", MINUET_FAKE_HELPER);
   const StatusError status = refusal_to_compile(*compiler);
   EXPECT_EQ(status.code(), StatusCode::FailedPrecondition);
-  EXPECT_THAT(status.message(), HasSubstr("replaced is not what it was"));
+  EXPECT_THAT(status.message(), HasSubstr("replaced has changed since this process first used it"));
 }
 
 }  // namespace

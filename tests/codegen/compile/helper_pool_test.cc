@@ -142,7 +142,7 @@ TEST(HelperPool, R19_AnswersThatAreWrongAreErrors) {
   const Outcome outcome =
       run({request_for("garbage"), request_for("flip"), request_for("other"), request_for("ok")},
           fake_options(1));
-  EXPECT_THAT(outcome.errors[0], HasSubstr("no frame"));
+  EXPECT_THAT(outcome.errors[0], HasSubstr("not a frame"));
   EXPECT_THAT(outcome.errors[1], HasSubstr("damaged"));
   EXPECT_THAT(outcome.errors[2], HasSubstr("another kernel"));
   EXPECT_EQ(outcome.errors[3], "");
@@ -151,7 +151,7 @@ TEST(HelperPool, R19_AnswersThatAreWrongAreErrors) {
 TEST(HelperPool, R19_AHelperThatIsNotThereFailsEveryRequest) {
   const Outcome outcome = run({request_for("ok"), request_for("ok"), request_for("ok")}, fake_options(2),
                               "/nonexistent/minuet-compile");
-  EXPECT_THAT(outcome.errors, testing::Each(HasSubstr("/nonexistent/minuet-compile does not start")));
+  EXPECT_THAT(outcome.errors, testing::Each(HasSubstr("/nonexistent/minuet-compile cannot be started")));
   EXPECT_THAT(outcome.codes, testing::Each(StatusCode::Unavailable));
 }
 

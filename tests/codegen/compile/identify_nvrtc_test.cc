@@ -62,7 +62,7 @@ TEST(IdentifyNvrtc, R27_AHelperThatIsLostIsStartedOnceMore) {
 TEST(IdentifyNvrtc, R27_AHelperThatIsLostTwiceIsAnError) {
   const StatusError status = refusal_to_identify("die:");
   EXPECT_EQ(status.code(), StatusCode::Unavailable);
-  EXPECT_THAT(status.message(), HasSubstr("looking for libnvrtc: the helper program was lost twice"));
+  EXPECT_THAT(status.message(), HasSubstr("looking for libnvrtc: the helper program failed twice"));
   EXPECT_THAT(status.message(), HasSubstr("SIGKILL"));
   EXPECT_THAT(status.message(), HasSubstr("MINUET_NVRTC"));
 }

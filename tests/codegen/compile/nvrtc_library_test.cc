@@ -78,11 +78,12 @@ TEST(NvrtcLibrary, WhatIsNoLibraryIsSaidWithTheLoadersReason) {
   EXPECT_THAT(status.detail(), HasSubstr(folder / "libnvrtc.so.13"));
 
   NvrtcPlaces named = places({{"MINUET_NVRTC", "/env/libnvrtc.so"}});
-  EXPECT_THAT(take_status(nvrtc_not_found(named, tried)).message(),
-              HasSubstr("that fits at '/env/libnvrtc.so', which MINUET_NVRTC names: install"));
+  EXPECT_THAT(
+      take_status(nvrtc_not_found(named, tried)).message(),
+      HasSubstr("no suitable libnvrtc was found at '/env/libnvrtc.so', which MINUET_NVRTC names: install"));
   named.library = "/caller/libnvrtc.so";
   EXPECT_THAT(take_status(nvrtc_not_found(named, tried)).message(),
-              HasSubstr("that fits at '/caller/libnvrtc.so': install"));
+              HasSubstr("no suitable libnvrtc was found at '/caller/libnvrtc.so': install"));
 }
 
 /// Opens `library`, puts the file `other` in its place, and has the ids of both.
@@ -121,7 +122,7 @@ TEST(NvrtcLibrary, R31_MissingBuiltinsSayWhereToPutThem) {
   const StatusError status = take_status(open_builtins(library, "99.9").takeError());
   EXPECT_EQ(status.code(), StatusCode::Unavailable);
   EXPECT_THAT(status.message(),
-              HasSubstr("/some/folder/libnvrtc.so.13 is there, but libnvrtc-builtins.so.99.9"));
+              HasSubstr("/some/folder/libnvrtc.so.13 was found, but libnvrtc-builtins.so.99.9"));
 }
 
 }  // namespace

@@ -56,7 +56,7 @@ TEST(Request, AListThatAnotherEditorSaved) {
       ASSERT_EQ(read->size(), 2u);
       EXPECT_TRUE((*read)[0].is_same_version && (*read)[1].is_same_version);
       const std::string error = llvm::toString(read_requests(list + "[]" + end).takeError());
-      EXPECT_THAT(error, HasSubstr("line 4: it is no JSON object"));
+      EXPECT_THAT(error, HasSubstr("line 4: a request must be a JSON object"));
     }
   }
   EXPECT_THAT(llvm::toString(read_requests("version https://git-lfs.github.com/spec/v1\n").takeError()),
@@ -87,18 +87,19 @@ TEST(Request, R19_ErrorsNameLineAndField) {
     std::string line;
     const char* words;
   } cases[] = {
-      {"{no", "line 2: it is no JSON"},
-      {"[]", "line 2: it is no JSON object"},
+      {"{no", "line 2: it is not JSON"},
+      {"[]", "line 2: a request must be a JSON object"},
       {replaced(good, "\"schema\":1", "\"schema\":2"), "line 2: field \"schema\" is 2"},
       {replaced(good, "\"schema\"", "\"skema\""), "line 2: field \"schema\" is missing"},
       {replaced(good, "\"arch\":\"sm_90a\"", "\"arch\":\"sm_90 -G\""), "line 2: field \"arch\""},
-      {replaced(good, "\"arch\":\"sm_90a\"", "\"arch\":90"), "line 2: field \"arch\" is missing or no text"},
+      {replaced(good, "\"arch\":\"sm_90a\"", "\"arch\":90"),
+       "line 2: field \"arch\" is missing or is not text"},
       {replaced(good, "\"least_sm\":80", "\"least_sm\":-1"), "line 2: field \"least_sm\""},
       {replaced(relay, "\"exact_arch\":\"sm_90a\"", "\"exact_arch\":90"), "line 2: field \"exact_arch\""},
       {replaced(relay, "--maxrregcount=64", "--pch-dir=/tmp"),
-       "line 2: field \"options\" has one that no kernel may ask for: --pch-dir=/tmp"},
+       "line 2: field \"options\" has an option that kernels may not use: --pch-dir=/tmp"},
       {replaced(relay, "\"options\":[", "\"options\":[7,"), "line 2: field \"options\""},
-      {replaced(relay, "\"options\":[", "\"options\":7,\"x\":["), "line 2: field \"options\" is no list"},
+      {replaced(relay, "\"options\":[", "\"options\":7,\"x\":["), "line 2: field \"options\" is not a list"},
       {replaced(good, "\"name\"", "\"nome\""), "line 2: field \"name\""},
       {replaced(good, "\"expression\"", "\"express\""), "line 2: field \"expression\""},
       {replaced(good, "\"source\"", "\"sauce\""), "line 2: field \"source\""},
@@ -126,7 +127,7 @@ TEST(Request, R19_AnotherVersionIsNoErrorInAListAndIsOneForAHelper) {
   ASSERT_FALSE(refused);
   const StatusError status = take_status(refused.takeError());
   EXPECT_EQ(status.code(), StatusCode::Unavailable);
-  EXPECT_THAT(status.message(), HasSubstr("the helper is of another version"));
+  EXPECT_THAT(status.message(), HasSubstr("the helper program belongs to another version"));
 }
 
 TEST(Request, R19_TextThatIsNotUtf8IsRefused) {

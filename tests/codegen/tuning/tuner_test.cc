@@ -159,7 +159,7 @@ TEST(Tuner, WhatTakesTheDeviceWithItEndsTheSearch) {
   meter.breaks_device = true;
   const TuningOutcome outcome = search_configs({tile_task({32, 16, 4})}, meter, in_time());
   ASSERT_TRUE(outcome.failure);
-  EXPECT_THAT(outcome.failure->message(), HasSubstr("the default does not run any more"));
+  EXPECT_THAT(outcome.failure->message(), HasSubstr("the default configuration no longer runs"));
   EXPECT_EQ(decision_of(outcome).winner->config, tile_config(32)) << "what was measured before is kept";
 }
 

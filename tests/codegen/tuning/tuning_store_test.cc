@@ -167,9 +167,9 @@ TEST(TuningStore, R33_WhatIsNoEntryIsSkippedWithItsReason) {
   std::filesystem::create_symlink(file, place + other);
   expect_skipped(other, "cannot be opened");
   ASSERT_EQ(::mkfifo((place + other).c_str(), 0600), 0);
-  expect_skipped(other, "no regular file");
+  expect_skipped(other, "not a regular file");
   std::filesystem::create_directory(place + other);
-  expect_skipped(other, "no regular file");
+  expect_skipped(other, "not a regular file");
   write_text(place + other, good);
   ASSERT_EQ(::chmod((place + other).c_str(), 0666), 0);
   expect_skipped(other, "others may have written it");

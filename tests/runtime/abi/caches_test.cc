@@ -76,10 +76,10 @@ TEST_F(Caches, R35_ResultsGoIntoTheBundle) {
     EXPECT_EQ(minuet_precompile_tuned(farm.get(), &options, directory, nullptr), status);
     EXPECT_THAT(last_error(), HasSubstr(reason));
   };
-  expect(MINUET_INVALID_ARGUMENT, "results", "no absolute path");
-  expect(MINUET_NOT_FOUND, nullptr, "are for sm_90a: `minuet tune run` measures");
+  expect(MINUET_INVALID_ARGUMENT, "results", "set it to an absolute path");
+  expect(MINUET_NOT_FOUND, nullptr, "tuning results for sm_90a with this version's kernels");
   archs[0] = "sm_80";
-  expect(MINUET_NOT_FOUND, results.c_str(), "are for sm_80");
+  expect(MINUET_NOT_FOUND, results.c_str(), "tuning results for sm_80 with");
   options.arch_count = 0;
   expect(MINUET_INVALID_ARGUMENT, results.c_str(), "arch_count is 0 and archs is not null");
   options.archs = nullptr;

@@ -199,9 +199,9 @@ static void compile_alone(void) {
   open_stack(&stack, 1);
   if (api.plan_compile(stack.network, "sm_90a", NULL, NULL) != MINUET_UNAVAILABLE) fail("compile");
   api.last_error(message, sizeof(message));
-  if (!strstr(message, "minuet-compile is not there")) fail("the error");
+  if (!strstr(message, "minuet-compile does not exist")) fail("the error");
   check(api.query_system(&info), "query_system");
-  if (info.nvrtc[0] || !strstr(info.missing, "minuet-compile is not there")) fail("what is missing");
+  if (info.nvrtc[0] || !strstr(info.missing, "minuet-compile does not exist")) fail("what is missing");
   if (has_nvrtc()) fail("libnvrtc is loaded");
   run_network(&stack);
   close_stack(&stack);

@@ -122,7 +122,7 @@ TEST_F(Planted, R21_ALibraryOpenedByARelativePathKnowsItsFolderInEveryFolder) {
   fs::remove(path("lib/minuet-sm_90a.bundle"));
   options.jit = MINUET_JIT_ON;
   // Not the one beside this program, were there one.
-  EXPECT_THAT(library.compile(options).error, HasSubstr(path("lib/minuet-compile") + " is not there"));
+  EXPECT_THAT(library.compile(options).error, HasSubstr(path("lib/minuet-compile") + " does not exist"));
 }
 
 TEST_F(Planted, R22_WhetherToCompileIsTheCallersWordBeforeTheVariable) {

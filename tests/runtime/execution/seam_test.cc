@@ -462,7 +462,7 @@ TEST_F(Seam, WhatFollowsFromALevelOfARunIsRefused) {
   program.maps.push_back({1, 1, {3, 3, 3, 1}, {1, 1, 1, 1}});
   const StatusError status = refusal_of(program, {});
   EXPECT_EQ(status.code(), StatusCode::Unimplemented);
-  EXPECT_THAT(status.message(), testing::HasSubstr("kernel map 0 follows from a level"));
+  EXPECT_THAT(status.message(), testing::HasSubstr("kernel map 0 is derived from a level"));
 }
 
 // ---- the schedule -----------------------------------------------------------------------------------------

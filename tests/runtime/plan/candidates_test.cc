@@ -130,7 +130,7 @@ TEST_F(CandidatesOfACloud, CapacityModeTakesNoGatherGemmScatter) {
   };
   EXPECT_THAT(refusal(),
               testing::EndsWith("layer a runs by gather-gemm-scatter, whose GEMMs need counts on "
-                                "the host: for capacity mode make the plan with the fused dataflow"));
+                                "the host: for capacity mode, make the plan with the fused dataflow"));
   Plan tuned = *plan_;
   tuned.program = with_dataflow(std::move(tuned.program), std::nullopt);
   tuned.tuning = std::make_shared<const TuningSnapshot>(
@@ -140,8 +140,8 @@ TEST_F(CandidatesOfACloud, CapacityModeTakesNoGatherGemmScatter) {
   plan_ = std::make_shared<const Plan>(std::move(tuned));
   untuned_ = llvm::cantFail(CompiledPlan::create(*plan_, ""));
   EXPECT_THAT(refusal(),
-              testing::AllOf(testing::HasSubstr("gather-gemm-scatter, as tuning results have it, whose"),
-                             testing::EndsWith("the fused dataflow, which goes before results")));
+              testing::AllOf(testing::HasSubstr("gather-gemm-scatter, chosen by tuning results, whose"),
+                             testing::EndsWith("the fused dataflow, which overrides tuning results")));
 }
 
 /// Capacity mode does not know how many neighbours a cloud will have: the first that serves the rows.

@@ -248,7 +248,7 @@ TEST_P(TuningTest, RefusesWhatCannotBeTuned) {
   expect(here_, MINUET_INVALID_ARGUMENT, "reserved");
   options.reserved = 0;
   options.directory = "results";
-  expect(here_, MINUET_INVALID_ARGUMENT, "no absolute path");
+  expect(here_, MINUET_INVALID_ARGUMENT, "set it to an absolute path");
   const std::string file = folder_ + "/file";
   std::ofstream(file) << "no folder";
   options.directory = file.c_str();
@@ -256,7 +256,7 @@ TEST_P(TuningTest, RefusesWhatCannotBeTuned) {
   options.user = &told;
   options.progress = on_progress;
   EXPECT_NE(minuet_tune(here_.context, plan.get(), here_.device, &options, nullptr), MINUET_OK);
-  EXPECT_THAT(last_error(), HasSubstr("the results could not be kept: "));
+  EXPECT_THAT(last_error(), HasSubstr("the tuning results cannot be saved: "));
   EXPECT_THAT(told.steps, testing::IsEmpty()) << "nothing was measured in vain";
   options.directory = nullptr;
   minuet_context_options in_memory = MINUET_CONTEXT_OPTIONS_INIT;

@@ -336,18 +336,18 @@ TEST_F(Weights, ThatTheDtypeCannotHold) {
   spec_.dtype = DType::F16;
   expect_refused(tensors,
                  HasSubstr("\"first.conv.weight\" is 1000000 at [5, 1, 0] (offset, input, output), which "
-                           "fp16 cannot hold; take bf16, tf32 or fp32"));
+                           "fp16 cannot hold; use bf16, tf32 or fp32"));
   tensors["first.conv.weight"].values[4 * 5 + 2] = std::numeric_limits<float>::max();
   spec_.dtype = DType::BF16;
-  expect_refused(tensors, HasSubstr("which bf16 cannot hold; take fp32"));
+  expect_refused(tensors, HasSubstr("which bf16 cannot hold; use fp32"));
 }
 
 TEST_F(Weights, ThatBatchNormMakesInfinite) {
   Tensors tensors = two_blocks();
   tensors["second.bn.weight"].values[1] = 3e38f;
   tensors["second.bn.running_var"].values[1] = 0;
-  expect_refused(tensors,
-                 AllOf(HasSubstr("\"second.bn\" scales channel 1 by 9.48"), HasSubstr("past float32")));
+  expect_refused(tensors, AllOf(HasSubstr("\"second.bn\" scales channel 1 by 9.48"),
+                                HasSubstr("which float32 cannot hold: weight")));
   tensors["second.bn.weight"].values[1] = 1e30f;
   tensors["second.bn.running_mean"].values[1] = 1e30f;
   tensors["second.bn.running_var"].values[1] = 1;
@@ -399,7 +399,7 @@ TEST_F(Weights, ConvertRefusesWhatCreateRefuses) {
   Tensors infinite = two_blocks();
   infinite["first.bn.weight"].values[0] = 3e38f;
   infinite["first.bn.running_var"].values[0] = 0;
-  expect_both(infinite, DType::F32, "past float32");
+  expect_both(infinite, DType::F32, "which float32 cannot hold: weight");
   Tensors large = two_blocks();
   large["first.conv.weight"].values[0] = 1e6f;
   expect_both(large, DType::F32, "");

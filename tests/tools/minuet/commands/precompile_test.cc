@@ -126,7 +126,7 @@ TEST_F(Precompile, R22_TheCommandCompilesWhateverNoJitSays) {
 
 TEST_F(Precompile, AWrongFlagIsOneSentence) {
   const std::pair<Words, const char*> cases[] = {
-      {{"precompile", "--arch", "sm_banana"}, "'sm_banana' is no architecture"},
+      {{"precompile", "--arch", "sm_banana"}, "'sm_banana' is not an architecture"},
       {{"precompile", "--from", folder_->path("none")}, "there is no such file"},
       {{"precompile", "--from", network_, "--dtype", "fp16"}, "--from excludes"},
       {{"precompile", "--from", network_}, "line 1"},
@@ -134,7 +134,7 @@ TEST_F(Precompile, AWrongFlagIsOneSentence) {
       {{"precompile", "--output", network_}, "Not a directory"},
       {{"precompile", "--tuned", "--from", network_}, "--tuned with --from needs --arch"},
       {{"precompile", "--tuning", network_}, "is no folder"},
-      {{"precompile", "--tuned"}, "are for sm_90a: `minuet tune run` measures"},
+      {{"precompile", "--tuned"}, "tuning results for sm_90a with this version's kernels"},
       {{"cache"}, "subcommand"},
       {{"cache", "list", "--cache", folder_->path("none")}, "there is no cache folder"},
       {{"cache", "list", "--bundle", network_}, "it is JSON text, not a bundle"}};
@@ -273,11 +273,11 @@ TEST_F(Precompile, VerifyNamesWhatIsDamaged) {
     llvm::sys::fs::remove(wrong);
   };
   ASSERT_EQ(::symlink(entry.c_str(), wrong.c_str()), 0);
-  expect_named("no regular file");
+  expect_named("not a regular file");
   ASSERT_FALSE(llvm::sys::fs::create_directory(wrong));
-  expect_named("no regular file");
+  expect_named("not a regular file");
   std::ofstream(wrong, std::ios::binary) << whole;
-  expect_named("another kernel's");
+  expect_named("the entry of another kernel");
   EXPECT_EQ(minuet({"cache", "verify", "--cache", folder_->path("cache")}).code, 0);
 }
 
