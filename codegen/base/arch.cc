@@ -6,8 +6,8 @@
 namespace minuet {
 namespace {
 
-constexpr int kFirstFamily = 100;  // 10.0 is the first with code for a family
-constexpr int kFirstPtx = 75;      // the least that NVRTC 13 makes
+constexpr int kFirstFamily = 100;  // the lowest capability with family ('f') code
+constexpr int kFirstPtx = 75;      // the lowest capability that NVRTC 13 supports
 
 bool is_tegra(int number) {
   constexpr int kTegra[] = {53, 62, 72, 87, 88, 101, 110};
@@ -25,7 +25,7 @@ std::optional<Arch> parse_arch(llvm::StringRef text) {
   if (rest.consumeInteger(10, number) || number < 10 || number > 999) return std::nullopt;
   arch.number = static_cast<int>(number);
   if (rest == "a" || rest == "f") arch.suffix = rest[0];
-  // One spelling only: "sm_090" would be another key for the same code.
+  // Only the canonical spelling is accepted, because "sm_090" would give the same code a second key.
   if (format_arch(arch) != text) return std::nullopt;
   return arch;
 }
@@ -60,7 +60,7 @@ std::vector<std::string> runnable_archs(llvm::StringRef target, bool ptx) {
   auto add = [&](int sm, char suffix) { archs.push_back(format_arch({sm, suffix, is_virtual})); };
   if (wanted->suffix != '\0') add(number, wanted->suffix);
   add(number, '\0');
-  // A family is the minors from its own on, of one major.
+  // Family code runs on its own minor and on later minors of the same major.
   const int lowest = is_tegra(number) ? number : wanted->major() * 10;
   for (int sm = number; sm >= lowest; --sm) {
     const bool is_first = sm == number && wanted->suffix == 'f';

@@ -38,7 +38,7 @@ BackgroundJob::~BackgroundJob() {
   cancel();
   if (!thread_) return;
   if (generation_ != fork_generation()) {
-    // A thread of another process: it can be neither joined nor detached.
+    // The thread belongs to the parent process, so it can be neither joined nor detached here.
     static_cast<void>(thread_.release());
   } else if (is_out_of_reach()) {
     thread_->detach();

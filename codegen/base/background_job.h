@@ -1,4 +1,4 @@
-// Work in the background, with a way to stop (R17).
+// Work on a background thread that can be cancelled.
 #pragma once
 
 #include <chrono>
@@ -14,34 +14,36 @@
 
 namespace minuet {
 
-/// Work that a thread of its own does, and what became of it.
+/// A piece of work on its own thread, and the result of that work. Thread-safe, except that the destructor must
+/// not run while another call is in progress.
 class BackgroundJob {
  public:
   using Work = std::function<llvm::Error(const CancelToken&)>;
-  /// `keep` gets the job, in this thread, and must not throw; only then `work` begins, so that it finds the
-  /// job where it is kept. It gets the token to look at, and runs until it ends by itself or heeds the token.
-  /// ResourceExhausted where the system gives no thread.
+  /// Creates the job and passes it to `keep`, which runs in this thread and must not throw. `work` begins after
+  /// `keep` has returned, so that it finds the job where `keep` stored it. `work` should return soon after its
+  /// token is cancelled. Returns ResourceExhausted if the system cannot create a thread.
   static llvm::Error start(Work work, llvm::function_ref<void(std::unique_ptr<BackgroundJob>)> keep);
   BackgroundJob(const BackgroundJob&) = delete;
   BackgroundJob& operator=(const BackgroundJob&) = delete;
-  /// Cancels and waits; not in the job's own thread, and not in a child of a fork, where it ends nowhere.
+  /// Cancels the job and waits for it to end. Does not wait in the job's own thread, or in a forked child, where
+  /// the thread does not exist.
   ~BackgroundJob();
 
   void cancel() { cancel_->cancel(); }
   bool done() const { return wait_for(std::chrono::milliseconds(0)); }
   bool wait_for(std::chrono::milliseconds time) const;
-  /// Waits. Any thread may ask, more than once; FailedPrecondition in the job's own, and in a child of a
-  /// fork.
+  /// Waits for the job to end and returns its result. Any thread may call it, more than once. Before the job has
+  /// ended, returns FailedPrecondition in the job's own thread and in a forked child.
   llvm::Error wait() const;
 
  private:
   BackgroundJob() = default;
-  /// Whether to wait for the thread would be to wait for ever.
+  /// Returns true if waiting for the thread would never end.
   bool is_out_of_reach() const;
 
-  std::uint64_t generation_ = 0;  // of forks
+  std::uint64_t generation_ = 0;  ///< fork_generation() at the start of the job
   std::shared_ptr<CancelToken> cancel_ = std::make_shared<CancelToken>();
-  std::shared_future<StatusError> result_;  // code Ok: it went well
+  std::shared_future<StatusError> result_;  ///< has code Ok on success
   std::unique_ptr<std::thread> thread_;
 };
 

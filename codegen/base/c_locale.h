@@ -1,12 +1,12 @@
-// The locale of the host is not ours: functions of libc that go by one are called under the C locale.
+// Sets the C locale around calls of libc functions that depend on a locale, because the host may have set another.
 #pragma once
 
 #include <locale.h>
 
 namespace minuet {
 
-/// Gives the calling thread the C locale while it lives, and then the locale that it had. Other threads and
-/// the process's locale are not touched.
+/// Sets the C locale for the calling thread during the lifetime of this object, then restores the previous
+/// locale. Does not affect other threads or the process's locale.
 class CLocale {
  public:
   CLocale() : before_(::uselocale(c_locale())) {}

@@ -21,7 +21,7 @@ Parts parts_of(llvm::StringRef path) {
   return parts;
 }
 
-/// Absolute, without ".." parts.
+/// Returns true if the path is absolute and has no ".." parts.
 bool is_plain_absolute(const std::string& path) {
   if (path.empty() || path.front() != '/') return false;
   const Parts parts = parts_of(path);
@@ -36,9 +36,9 @@ llvm::Error does_not_exist(const std::string& path) {
   return make_error(StatusCode::NotFound, "{0} does not exist", path);
 }
 
-/// Goes from "/" to a folder part by part, holding each: what was looked at is what is used, whatever
-/// others rename meanwhile. Links are read and walked like the rest, so that those in the middle of
-/// another link's target are seen too.
+/// Walks from "/" to a folder part by part and keeps the current folder open, so that the folder that was checked
+/// is the folder that is used, even if another process renames parts of the path meanwhile. Symbolic links are
+/// read and their targets walked the same way, so that links inside a link's target are checked too.
 class Walk {
  public:
   Walk(const TrustPolicy& policy, FileSystem& system, Missing missing)
@@ -60,9 +60,9 @@ class Walk {
     std::string name;
     bool of_link;
   };
-  // Needs no right to read a folder on the way. O_DIRECTORY makes an automounter mount it.
+  // O_PATH needs no read permission on the folders of the path. O_DIRECTORY triggers an automounter.
   static constexpr int kFlags = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
-  static constexpr int kMostLinks = 40;  // as the kernel has it
+  static constexpr int kMostLinks = 40;  // the Linux kernel's limit
 
   void push(llvm::StringRef path, bool of_link) {
     const Parts parts = parts_of(path);
@@ -78,7 +78,7 @@ class Walk {
   llvm::Error step(const Part& part) {
     const std::string path = path_ + "/" + part.name;
     FileHandle next(system_, system_.open_at(folder_.get(), part.name.c_str(), kFlags, 0));
-    // Where a link of the user's points to nothing, a mount is missing: nothing is made in its place.
+    // A missing part of a link's target is not created: probably a file system is not mounted.
     if (!next.good() && errno == ENOENT && missing_ == Missing::Make && !part.of_link) {
       if (system_.make_folder_at(folder_.get(), part.name.c_str(), policy_.folder_mode()) != 0 &&
           errno != EEXIST) {
@@ -114,8 +114,8 @@ class Walk {
   FileSystem& system_;
   const Missing missing_;
   FileHandle folder_;
-  std::string path_;        // of folder_, for messages
-  std::vector<Part> todo_;  // the next one last
+  std::string path_;        // the path of folder_, for messages
+  std::vector<Part> todo_;  // the remaining parts in reverse order
   int links_ = 0;
 };
 
@@ -131,7 +131,7 @@ llvm::Error check_trust(const FileHandle& folder, const std::string& path, const
       path, status.st_uid, status.st_mode >> 6 & 7, status.st_mode >> 3 & 7, status.st_mode & 7);
 }
 
-/// The folder that must be there before anything is made below it.
+/// Returns the parent folder of `path`.
 std::string above(llvm::StringRef path) {
   const std::string parent = path.rtrim('/').rsplit('/').first.str();
   return parent.empty() ? "/" : parent;
@@ -161,7 +161,7 @@ llvm::Expected<std::string> choose_cache_directory(const std::string& from_calle
     const char* name;
     std::string value;
     const char* below;
-    std::string must_be_there;  // empty: all of it may be made
+    std::string must_be_there;  // a folder that must exist; empty if every part may be created
   };
   const std::string xdg = environment("XDG_CACHE_HOME"), home = environment("HOME");
   const Choice choices[] = {{"the given directory", from_caller, "", ""},

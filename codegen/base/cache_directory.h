@@ -1,4 +1,4 @@
-// Which directory the cache uses, and whether it may be trusted (R10).
+// Chooses the directory of the kernel cache and checks that it can be trusted.
 #pragma once
 
 #include <unistd.h>
@@ -11,37 +11,38 @@
 
 namespace minuet {
 
-using Environment = std::function<std::string(const char*)>;  // "" for what is not set
+/// Returns the value of an environment variable, or "" if it is not set.
+using Environment = std::function<std::string(const char*)>;
 Environment process_environment();
 
-/// Explicit, else MINUET_CACHE_DIR, else XDG_CACHE_HOME/minuet, else HOME/.cache/minuet. An error
-/// with the reason where that is no absolute path, or there is none. HOME and the parent of
-/// XDG_CACHE_HOME must be there: a service with HOME=/nonexistent wants no new folder in "/".
+/// Returns `from_caller`, else MINUET_CACHE_DIR, else XDG_CACHE_HOME/minuet, else HOME/.cache/minuet: the first
+/// that is set. Returns an error with the reason if that is not an absolute path, or if none is set. HOME and
+/// the parent of XDG_CACHE_HOME must exist, so that a service with HOME=/nonexistent gets no new folder in "/".
 llvm::Expected<std::string> choose_cache_directory(const std::string& from_caller,
                                                    const Environment& environment,
                                                    FileSystem& system = real_file_system());
 
-/// What makes a folder or a file of the cache trustworthy: nobody but us could have written it.
+/// Decides whether a folder or file of the cache can be trusted: only this user or root may be able to write it.
 struct TrustPolicy {
   uid_t user = ::geteuid();
-  bool shared = false;  // MINUET_CACHE_SHARED=1: other users' entries are welcome
+  bool shared = false;  ///< true if entries of other users are trusted (MINUET_CACHE_SHARED=1)
   bool trusts(const struct stat& status) const;
   mode_t folder_mode() const { return shared ? 0777 : 0700; }
   mode_t file_mode() const { return shared ? 0666 : 0600; }
 };
 TrustPolicy process_policy(const Environment& environment);
 
-/// What to do about a folder that is not there.
-enum class Missing { Make, Fail };  // Fail: an error with code NotFound
+/// Says whether a missing folder is created (Make) or is an error with code NotFound (Fail).
+enum class Missing { Make, Fail };
 
-/// Opens `directory`, made with mode 0700 where it is not there. Refused, with the reason: a folder
-/// of somebody else or one others may write to, and a link anywhere in a folder where others may
-/// put one (such as /tmp).
+/// Opens `directory`; creates it, with mode 0700 or with 0777 if `policy` is shared, if it is missing. Returns an
+/// error with the reason if the folder belongs to another user, if others can write to it, or if any part of the
+/// path is a symbolic link in a folder where others can create one (such as /tmp).
 llvm::Expected<FileHandle> open_cache_directory(const std::string& directory, const TrustPolicy& policy,
                                                 FileSystem& system, Missing missing = Missing::Make);
 
-/// Opens the folder `name` in an open one, by the same rules, but no link at all. `path` is its
-/// name for messages.
+/// Opens the folder `name` inside the open folder `parent` by the same rules, but refuses every symbolic link.
+/// `path` names the folder in error messages.
 llvm::Expected<FileHandle> open_trusted_folder(int parent, const std::string& name, const std::string& path,
                                                const TrustPolicy& policy, FileSystem& system,
                                                Missing missing);

@@ -1,4 +1,4 @@
-// Asking work that runs elsewhere to stop (R17).
+// A flag by which one thread asks work on another thread to stop.
 #pragma once
 
 #include <atomic>
@@ -19,10 +19,10 @@ class CancelToken {
 
 inline bool is_cancelled(const CancelToken* cancel) { return cancel != nullptr && cancel->cancelled(); }
 
-/// Waits until `future` is ready; false where `cancel`, which may be null, was cancelled first.
+/// Waits until `future` is ready and returns true, or returns false if `cancel` (may be null) is cancelled first.
 template <class T>
 bool wait_for(const std::shared_future<T>& future, const CancelToken* cancel) {
-  constexpr auto kStep = std::chrono::milliseconds(20);  // how late a cancel is seen
+  constexpr auto kStep = std::chrono::milliseconds(20);  // the longest delay until a cancel is noticed
   while (future.wait_for(kStep) != std::future_status::ready) {
     if (is_cancelled(cancel)) return false;
   }

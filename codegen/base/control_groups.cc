@@ -18,7 +18,7 @@ std::vector<std::string> split_list(llvm::StringRef list) {
   return {words.begin(), words.end()};
 }
 
-/// mountinfo writes blanks, tabs, line ends and backslashes of paths as \040, \011, \012 and \134.
+/// Decodes a path of mountinfo, which has blanks, tabs, line ends and backslashes as \040, \011, \012 and \134.
 std::string unescaped(llvm::StringRef text) {
   std::string path;
   while (!text.empty()) {
@@ -40,7 +40,7 @@ bool has(const std::vector<std::string>& controllers, llvm::StringRef controller
 
 constexpr llvm::StringLiteral kUsualFolder = "/sys/fs/cgroup";
 
-/// Says whether `path` is `folder` or lies below it.
+/// Returns true if `path` is `folder` or is inside it.
 bool is_in(llvm::StringRef path, llvm::StringRef folder) {
   folder = folder.rtrim('/');
   return path.consume_front(folder) && (path.empty() || path.front() == '/');
@@ -52,8 +52,8 @@ bool has_parent_step(llvm::StringRef path) {
   return llvm::is_contained(steps, "..");
 }
 
-/// Returns the path of a group below what is mounted; nothing where the mount does not show the group. A
-/// group outside of the cgroup namespace has a path such as "/../other", which only a mount of "/.." shows.
+/// Returns the path of a group relative to the mounted group, or nothing if the group is not visible in the
+/// mount. A group outside the cgroup namespace has a path such as "/../other", visible only in a mount of "/..".
 std::optional<std::string> path_below(const GroupMount& mount, llvm::StringRef group) {
   if (!is_in(group, mount.group)) return std::nullopt;
   const llvm::StringRef below = group.drop_front(llvm::StringRef(mount.group).rtrim('/').size()).rtrim('/');
@@ -61,14 +61,14 @@ std::optional<std::string> path_below(const GroupMount& mount, llvm::StringRef g
   return below.str();
 }
 
-/// Holds a mount of the membership's hierarchy, and the path of the process's group below it.
+/// A mount of the membership's hierarchy, and the path of the process's group below the mount point.
 struct GroupPlace {
   const GroupMount* mount;
   std::string below;
 };
 
-/// Says whether `mount` is a better choice than `other`, where each shows the group or neither does. A folder
-/// that shows other groups too, as one that a container was given of its host, has a shorter path in front.
+/// Returns true if `mount` is a better choice than `other`. The group must be visible in both or in neither. A
+/// mount with a shorter group path also contains other groups, for example a host folder mounted in a container.
 bool is_better(const GroupMount& mount, const GroupMount& other, bool shows_group) {
   const auto rank = [&](const GroupMount& candidate) {
     return std::pair(shows_group ? candidate.group.size() : 0, is_in(candidate.folder, kUsualFolder));
@@ -76,9 +76,8 @@ bool is_better(const GroupMount& mount, const GroupMount& other, bool shows_grou
   return rank(mount) > rank(other);
 }
 
-/// Chooses the mount that shows the group by its path, and the most closely if several do. Where none does,
-/// the process may be in a container and see its group under the name that it has on the host: the usual
-/// mount is the container's own group then.
+/// Chooses the best mount in which the group is visible. If it is visible in none, the process may be in a
+/// container that sees its group by the host's path; then the usual mount is the container's own group.
 GroupPlace choose_place(const std::vector<const GroupMount*>& mounts, llvm::StringRef group) {
   GroupPlace best = {nullptr, ""};
   bool best_shows = false;
@@ -93,7 +92,7 @@ GroupPlace choose_place(const std::vector<const GroupMount*>& mounts, llvm::Stri
   return best;
 }
 
-/// Returns the mount that is usual, for a system whose mountinfo names none.
+/// Returns the usual mount, for a system whose mountinfo names none.
 GroupMount usual_mount(const GroupMembership& membership, llvm::StringRef controller) {
   const std::string folder = kUsualFolder.str();
   return {membership.controllers, "/",
@@ -110,7 +109,7 @@ std::vector<GroupMembership> parse_group_memberships(llvm::StringRef text) {
     const auto [number, rest] = line.split(':');
     const auto [controllers, path] = rest.split(':');
     if (path.empty() || path.front() != '/') continue;
-    if (controllers.empty() != (number == "0")) continue;  // "0::" is version 2, and nothing else is
+    if (controllers.empty() != (number == "0")) continue;  // only "0::" is version 2
     memberships.push_back({split_list(controllers), path.str()});
   }
   return memberships;
@@ -121,8 +120,8 @@ std::vector<GroupMount> parse_group_mounts(llvm::StringRef text) {
   Words lines;
   text.split(lines, '\n', -1, /*KeepEmpty=*/false);
   for (const llvm::StringRef line : lines) {
-    // "30 23 0:26 /group /folder rw,nosuid shared:9 - cgroup2 source rw,cpu": any number of words before the
-    // "-".
+    // A line has the form "30 23 0:26 /group /folder rw,nosuid shared:9 - cgroup2 source rw,cpu". The number of
+    // words before the "-" varies.
     const auto [before, after] = line.split(" - ");
     Words place, kind;
     before.split(place, ' ', -1, /*KeepEmpty=*/false);

@@ -17,7 +17,7 @@
 namespace minuet {
 namespace {
 
-/// More than any machine has.
+/// The largest supported affinity mask. No machine has that many CPUs.
 constexpr std::size_t kMostCpus = 1 << 20;
 
 std::optional<std::int64_t> read_number(llvm::StringRef text) {
@@ -26,7 +26,7 @@ std::optional<std::int64_t> read_number(llvm::StringRef text) {
   return number;
 }
 
-/// The CPUs of a quota of run time in each period, rounded up; none where there is no quota ("max", -1).
+/// Returns quota / period in CPUs, rounded up, or nothing if there is no quota ("max" or -1).
 std::optional<std::int64_t> cpus_of_quota(std::optional<std::int64_t> quota,
                                           std::optional<std::int64_t> period) {
   if (!quota || !period || *quota <= 0 || *period <= 0) return std::nullopt;
@@ -53,7 +53,7 @@ int cpus_of_thread() {
     if (::sched_getaffinity(0, bytes, mask.data()) == 0) {
       return std::clamp(CPU_COUNT_S(bytes, mask.data()), 1, machine);
     }
-    if (errno != EINVAL) break;  // EINVAL says that the mask of this machine is longer
+    if (errno != EINVAL) break;  // EINVAL: this machine's mask is longer
   }
   return machine;
 }

@@ -1,5 +1,5 @@
-// The little of ELF that we read: a library's build-id, and what a cubin says about its kernel.
-// Works on untrusted bytes: nothing is read out of bounds, what does not fit is an error.
+// Reads a library's build-id and a cubin's facts about its kernel from ELF files. The bytes may be untrusted:
+// nothing is read out of bounds.
 #pragma once
 
 #include <string>
@@ -8,17 +8,17 @@
 
 namespace minuet {
 
-/// What a cubin says about one kernel, known without a GPU.
+/// Properties of one kernel of a cubin, which are known without a GPU.
 struct CubinFacts {
-  int sm = 0;           // 90 for sm_90 and sm_90a alike: the suffix is not in an ELF file
-  int max_threads = 0;  // per block
+  int sm = 0;           ///< 90 for both sm_90 and sm_90a, because an ELF file does not have the suffix
+  int max_threads = 0;  ///< per thread block
   int params_bytes = 0;
 };
 
-/// InvalidArgument where `bytes` is no whole cubin or has no kernel of that (lowered) name.
+/// Returns InvalidArgument if `bytes` is not a complete cubin or has no kernel with that (lowered) name.
 llvm::Expected<CubinFacts> read_cubin(llvm::StringRef bytes, llvm::StringRef kernel);
 
-/// The GNU build-id among the notes of a segment, as hex digits; empty where there is none.
+/// Returns the GNU build-id in the notes of a segment as hex digits, or an empty string if there is none.
 std::string find_build_id(llvm::StringRef notes);
 
 }  // namespace minuet

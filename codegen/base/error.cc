@@ -35,7 +35,7 @@ StatusError take_status(llvm::Error error) {
   llvm::handleAllErrors(
       std::move(error),
       [&](const StatusError& part) {
-        // Of several errors the first decides the code; none of their words is lost.
+        // The first of several errors sets the code; the messages and details are joined.
         if (status.code() == StatusCode::Ok) {
           status = part;
         } else {

@@ -1,4 +1,4 @@
-// The one error type inside Minuet: a status code, a sentence for the user, and a log.
+// The error type of Minuet: a status code, a message for the user, and a log.
 #pragma once
 
 #include <initializer_list>
@@ -13,7 +13,7 @@
 
 namespace minuet {
 
-/// absl's numbers, the same as minuet_status of the C ABI.
+/// Uses the numbers of absl::StatusCode, as does minuet_status of the C ABI.
 enum class StatusCode : int {
   Ok = 0,
   Cancelled = 1,
@@ -36,13 +36,13 @@ class StatusError : public llvm::ErrorInfo<StatusError> {
 
   StatusCode code() const { return code_; }
   std::string message() const override { return message_; }
-  /// The NVRTC or driver log, or empty.
+  /// Returns the log of NVRTC or the driver, or an empty string.
   const std::string& detail() const { return detail_; }
 
   void log(llvm::raw_ostream& stream) const override;
   std::error_code convertToErrorCode() const override;
 
-  /// Puts one phrase in front of the message, on the way up.
+  /// Prepends `phrase: ` to the message.
   void annotate(llvm::StringRef phrase);
 
  private:
@@ -51,7 +51,7 @@ class StatusError : public llvm::ErrorInfo<StatusError> {
   std::string detail_;
 };
 
-/// A number or a text that stands in an error's message. Refers to the text.
+/// A number or text for the message of an error. Does not own the text.
 class ErrorValue {
  public:
   ErrorValue() : ErrorValue(llvm::StringRef()) {}
@@ -65,7 +65,7 @@ class ErrorValue {
   explicit ErrorValue(const std::string& text) : ErrorValue(llvm::StringRef(text)) {}
   explicit ErrorValue(const char* text) : ErrorValue(llvm::StringRef(text)) {}
 
-  /// In a style of llvm::formatv.
+  /// Prints the value in a style of llvm::formatv.
   void print(llvm::raw_ostream& stream, llvm::StringRef style) const;
 
  private:
@@ -79,33 +79,33 @@ class ErrorValue {
 
 inline constexpr std::size_t kMostErrorValues = 9;
 
-/// One function for all of them: a template's body at every call was a tenth of the library.
+/// Implements the template below. It is not a template because its body at every call would enlarge the library.
 llvm::Error make_error(StatusCode code, const char* format, std::initializer_list<ErrorValue> values);
 
-/// make_error(StatusCode::OutOfRange, "axis {0} needs {1} bits", axis, bits)
+/// Makes an error with a formatted message: make_error(StatusCode::OutOfRange, "axis {0} needs {1} bits", axis, bits).
 template <class... Values>
 llvm::Error make_error(StatusCode code, const char* format, const Values&... values) {
   static_assert(sizeof...(values) <= kMostErrorValues);
   return make_error(code, format, std::initializer_list<ErrorValue>{ErrorValue(values)...});
 }
 
-/// "No such file or directory": the system's text for `error`, in English whatever the host's locale is.
+/// Returns the system's text for `error`, such as "No such file or directory", in English in every locale.
 std::string system_text(const std::error_code& error);
-/// The same for a value of errno.
+/// Returns the system's text for a value of errno, in English in every locale.
 std::string errno_text(int error);
 
-/// FailedPrecondition: `what: ` and the text of errno, which is to be as the system left it.
+/// Returns FailedPrecondition with `what: ` and the text of errno, so errno must still be that of the failed call.
 llvm::Error make_system_error(const std::string& what);
 
-/// `phrase: ` in front of the message of `error`; success stays success.
+/// Prepends `phrase: ` to the message of `error`. Success stays success.
 llvm::Error annotate(llvm::Error error, llvm::StringRef phrase);
 
-/// The error as (code, message, detail). Errors of other types become Internal. Consumes it.
+/// Consumes `error` and returns it as a StatusError. Errors of other types get the code Internal.
 StatusError take_status(llvm::Error error);
 
 }  // namespace minuet
 
-/// Returns the error of an Expected or Error expression, else goes on.
+/// Returns from the function if the llvm::Error `expression` is an error.
 #define MINUET_TRY(expression)                                          \
   do {                                                                  \
     if (::llvm::Error minuet_error = (expression)) return minuet_error; \
@@ -113,7 +113,7 @@ StatusError take_status(llvm::Error error);
 
 #define MINUET_CONCAT_INNER(a, b) a##b
 #define MINUET_CONCAT(a, b) MINUET_CONCAT_INNER(a, b)
-/// MINUET_ASSIGN(auto value, may_fail()): declares `value`, or returns the error.
+/// MINUET_ASSIGN(auto value, may_fail()) declares `value`, or returns the error from the function.
 #define MINUET_ASSIGN(declaration, expression)                    \
   auto MINUET_CONCAT(minuet_expected_, __LINE__) = (expression);  \
   if (!MINUET_CONCAT(minuet_expected_, __LINE__))                 \

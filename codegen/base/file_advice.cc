@@ -22,7 +22,7 @@ std::string advice_on_parts(const std::vector<std::string>& parts) {
          ", or join the parts into one file";
 }
 
-/// Says what can be done with a file of tensors that the reader does not read.
+/// Returns advice for a file of tensors in a format that the reader does not support, or an empty string.
 std::string advice_on_tensors(WantedFile wanted) {
   if (wanted == WantedFile::Weights) return "write its tensors with safetensors' save_file";
   return is_cloud(wanted) || wanted == WantedFile::Array ? "save the array itself with numpy.save" : "";
