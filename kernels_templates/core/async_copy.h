@@ -1,18 +1,19 @@
-// Each thread's small copies from global to shared memory that need no registers and no waiting on the way
-// (cp.async).
+// Asynchronous copies of 4, 8 or 16 bytes by one thread from global to shared memory (cp.async). The data
+// does not pass through registers.
 #pragma once
 
 #include "kernels_templates/core/shared_address.h"
 
 namespace minuet {
 
-/// 4, 8 or 16 bytes, both addresses aligned to them. Zeros where not `present`, and nothing is read.
+/// Copies `Bytes` bytes (4, 8 or 16) if `present`; otherwise writes zeros and reads nothing. Both addresses
+/// must be aligned to `Bytes`.
 template <i32 Bytes>
 MINUET_DEVICE void async_copy_if(bool present, void* shared, const void* global) {
   static_assert(Bytes == 4 || Bytes == 8 || Bytes == 16, "one copy is 4, 8 or 16 bytes");
 #if defined(__CUDA_ARCH__)
   const u32 source_bytes = present ? Bytes : 0;
-  if constexpr (Bytes == 16) {  // past L1, where nobody else would find it
+  if constexpr (Bytes == 16) {  // bypasses L1, because no other thread of the SM would hit the line there
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(shared)),
                  "l"(__cvta_generic_to_global(global)), "r"(source_bytes)
                  : "memory");
@@ -31,7 +32,7 @@ MINUET_DEVICE void async_copy(void* shared, const void* global) {
   async_copy_if<Bytes>(true, shared, global);
 }
 
-/// Makes a group of this thread's copies since the last one.
+/// Commits this thread's copies since the last commit as one group.
 MINUET_DEVICE void async_copy_commit() {
 #if defined(__CUDA_ARCH__)
   asm volatile("cp.async.commit_group;" ::: "memory");
@@ -40,8 +41,8 @@ MINUET_DEVICE void async_copy_commit() {
 #endif
 }
 
-/// Until all groups of this thread but the last `Groups` are there, for this thread; for others, behind a
-/// barrier after that.
+/// Waits until all committed groups of this thread, except the latest `Groups`, have completed. Only this
+/// thread sees the data then; other threads need a barrier after the wait.
 template <i32 Groups>
 MINUET_DEVICE void async_copy_wait() {
 #if defined(__CUDA_ARCH__)

@@ -1,13 +1,15 @@
-// One thread's copy of many bytes from global to shared memory, which an mbarrier is told of. From sm_90 on.
+// Bulk copies from global to shared memory, issued by one thread and completed on an mbarrier. Requires
+// sm_90.
 #pragma once
 
 #include "kernels_templates/core/mbarrier.h"
 
 namespace minuet {
 
-/// `bytes` is a multiple of 16, both addresses are; the bytes are there when the barrier's phase has ended,
-/// which must expect them. What threads of the block read here before must be behind bulk_copy_fence() and a
-/// barrier.
+/// Starts a copy of `bytes` bytes. `bytes` and both addresses must be multiples of 16. The data is visible
+/// when the current phase of `barrier` ends; that phase must expect the bytes (mbarrier_arrive_expect()). If
+/// threads of the block have read the destination, each must call bulk_copy_fence() and arrive at a barrier
+/// before the copy starts.
 MINUET_DEVICE void bulk_copy(void* shared, const void* global, u32 bytes, MBarrier* barrier) {
 #if defined(__CUDA_ARCH__)
   asm volatile(
@@ -20,9 +22,10 @@ MINUET_DEVICE void bulk_copy(void* shared, const void* global, u32 bytes, MBarri
 #endif
 }
 
-/// By each thread that read what a bulk copy writes next, before it, or its warp for it, arrives at the
-/// barrier that tells so. An arrival alone does not wait for the reads: bulk copies go another road to memory
-/// (PTX ISA, "proxy"), and were seen on an H200 to be in front of a read that was issued before the arrival.
+/// Orders this thread's earlier reads of shared memory before later bulk copies into it. Each thread that
+/// read the destination calls this before it (or its warp on its behalf) arrives at the barrier that allows
+/// the copy. The arrival alone is not enough: bulk copies use the async proxy (PTX ISA, "proxy"), and on an
+/// H200 they have overtaken a read that was issued before the arrival.
 MINUET_DEVICE void bulk_copy_fence() {
 #if defined(__CUDA_ARCH__)
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");

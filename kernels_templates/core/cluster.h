@@ -1,11 +1,12 @@
-// Blocks that run at the same time and read and write each other's shared memory. From sm_90 on.
+// Thread block clusters: blocks that run at the same time and access each other's shared memory. Requires
+// sm_90.
 #pragma once
 
 #include "kernels_templates/shared/types.h"
 
 namespace minuet {
 
-/// This block's number in its cluster.
+/// Returns this block's rank in its cluster.
 MINUET_DEVICE u32 cluster_rank() {
 #if defined(__CUDA_ARCH__)
   u32 rank;
@@ -26,8 +27,8 @@ MINUET_DEVICE u32 cluster_size() {
 #endif
 }
 
-/// A barrier of all threads of all blocks, in two halves: what was written before one's arrival is seen
-/// behind the wait. Like __syncthreads, whole warps come together.
+/// First half of a barrier over all threads of all blocks of the cluster. Writes before the arrival are
+/// visible to the cluster's threads after cluster_wait(). All threads of a warp must call it together.
 MINUET_DEVICE void cluster_arrive() {
 #if defined(__CUDA_ARCH__)
   asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
@@ -49,8 +50,9 @@ MINUET_DEVICE void cluster_sync() {
   cluster_wait();
 }
 
-/// Where `own` of this block's dynamic shared memory lies in block `rank`. That block must have started,
-/// which only a cluster barrier tells, and must not end before the last access, for which another one serves.
+/// Returns the address in block `rank` that corresponds to `own`, an address in this block's dynamic shared
+/// memory. Block `rank` must have started and must not end before the last access; a cluster barrier before
+/// the first access and one after the last access ensure this.
 template <class T>
 MINUET_DEVICE T* map_shared(T* own, u32 rank) {
 #if defined(__CUDA_ARCH__)

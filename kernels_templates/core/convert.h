@@ -1,7 +1,8 @@
-// Element conversion between fp32 and the storage types: one instruction on a device, shared/elements.h
-// with the same result on a host, but for NaN, which a device makes one pattern.
+// Conversion of elements between fp32 and the storage types. A device uses one instruction; a host uses
+// shared/elements.h, with the same results except that here every NaN becomes one canonical pattern, as on a
+// device.
 //
-// Sixteen-bit elements are handled as bits, so that no kernel needs cuda_fp16.h or cuda_bf16.h.
+// 16-bit elements are handled as bits, so that no kernel needs cuda_fp16.h or cuda_bf16.h.
 #pragma once
 
 #include "kernels_templates/shared/types.h"
@@ -18,7 +19,7 @@ MINUET_HD u32 bits_of(float value) { return __builtin_bit_cast(u32, value); }
 MINUET_HD float float_of(u32 bits) { return __builtin_bit_cast(float, bits); }
 MINUET_HD bool is_nan(u32 bits) { return (bits & kFloatMagnitude) > kFloatInfinity; }
 
-/// Nearest tf32, as an fp32 whose 13 low bits are 0; NaN stays NaN.
+/// Rounds to the nearest tf32 and returns it as fp32 bits whose 13 low bits are 0. NaN stays NaN.
 MINUET_HD u32 round_to_tf32(u32 bits) {
 #if defined(__CUDA_ARCH__)
   u32 rounded;
@@ -73,7 +74,7 @@ MINUET_HD u16 to_16_bits(float value) {
   return T == DType::BF16 ? to_bf16(value) : to_f16(value);
 }
 
-/// Two elements in one register, the first in the low half.
+/// Converts two elements and packs them into one register, the first in the low half.
 template <DType T>
 MINUET_HD u32 to_16_bit_pair(float low, float high) {
 #if defined(__CUDA_ARCH__)

@@ -1,5 +1,4 @@
-// Dynamic shared memory: as much of it as the launch asks for, also past the 48 KB that static arrays may
-// have.
+// Dynamic shared memory, whose size the launch sets. It may exceed the 48 KB limit of static shared arrays.
 #pragma once
 
 #include "kernels_templates/core/vector.h"
@@ -8,7 +7,8 @@ namespace minuet {
 
 constexpr i32 kDynamicSharedAlignment = 128;
 
-/// The block's, not initialised. A kernel that runs in clusters keeps all that its block shares in it.
+/// Returns the start of the block's dynamic shared memory, which is not initialised. A kernel that runs in
+/// clusters must keep all memory that it shares between blocks there.
 MINUET_DEVICE unsigned char* dynamic_shared() {
 #if defined(__CUDA_ARCH__)
   extern __shared__ __align__(kDynamicSharedAlignment) unsigned char minuet_dynamic_shared[];
@@ -18,7 +18,7 @@ MINUET_DEVICE unsigned char* dynamic_shared() {
 #endif
 }
 
-/// 16 bytes of shared memory.
+/// Loads 16 bytes from shared memory.
 MINUET_DEVICE Vector<16> load_shared_vector(const void* shared) {
 #if defined(__CUDA_ARCH__)
   Vector<16> v;

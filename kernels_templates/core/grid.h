@@ -1,19 +1,20 @@
-// Who am I, and how work is walked: every kernel works on any grid, so items are strided over it.
+// Thread indices and grid-stride loops. Kernels stride their items over the grid, so that they work with any
+// grid size.
 #pragma once
 
 #include "kernels_templates/shared/types.h"
 
 namespace minuet {
 
-/// This thread's number in a grid of blocks of `threads` threads.
+/// Returns this thread's index in a grid of blocks of `threads` threads.
 MINUET_DEVICE i64 grid_thread(i32 threads) {
   return static_cast<i64>(blockIdx.x) * threads + static_cast<i32>(threadIdx.x);
 }
 
-/// Threads of the whole grid: the stride of a grid-stride loop.
+/// Returns the number of threads of the whole grid: the stride of a grid-stride loop.
 MINUET_DEVICE i64 grid_threads(i32 threads) { return static_cast<i64>(gridDim.x) * threads; }
 
-/// Reads a word that no thread of the kernel writes.
+/// Reads a word that no thread of the kernel writes, through the read-only cache.
 template <class T>
 MINUET_HD T read_only(const T* address) {
 #if defined(__CUDA_ARCH__)
@@ -23,18 +24,18 @@ MINUET_HD T read_only(const T* address) {
 #endif
 }
 
-/// a / b of numbers that are not negative and nearly always below 2^32, where a device divides several
-/// times faster.
+/// Returns a / b for non-negative a and b. Operands are nearly always below 2^32, where a 32-bit division is
+/// several times faster on a device.
 MINUET_HD i64 quotient(i64 a, i64 b) {
   if (((a | b) >> 32) == 0) return static_cast<u32>(a) / static_cast<u32>(b);
   return a / b;
 }
 
-/// Walks item = outer * row + inner with a fixed stride and divides only once: a 64-bit division an
-/// item would cost more than the rest of a copying kernel.
+/// Splits item = outer * row + inner while the item advances by a fixed stride. It divides only at
+/// construction, because a 64-bit division per item would cost more than the rest of a copying kernel.
 class RowWalk {
  public:
-  /// row >= 0; a row of 0 items has none, and the walk must not be read.
+  /// `row` must be >= 0. If it is 0, there are no items and outer() and inner() are meaningless.
   MINUET_HD RowWalk(i64 first, i64 stride, i64 row)
       : row_(row < 1 ? 1 : row),
         outer_(first / row_),
@@ -57,8 +58,8 @@ class RowWalk {
   i64 row_, outer_, inner_, step_outer_, step_inner_;
 };
 
-/// threadIdx.x and blockIdx.x, read anew: what is made of them need not stay in registers until it is wanted
-/// again.
+/// Returns threadIdx.x, read again at each call, so that the compiler need not keep values derived from it in
+/// registers. block_in_grid() does the same for blockIdx.x.
 MINUET_DEVICE u32 thread_in_block() {
 #if defined(__CUDA_ARCH__)
   u32 number;

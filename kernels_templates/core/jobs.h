@@ -1,11 +1,12 @@
-// Many jobs in one launch: their items lie end to end, and threads stride over all of them.
+// Many jobs in one launch: the items of all jobs are concatenated, and threads stride over all of them.
 #pragma once
 
 #include "kernels_templates/core/grid.h"
 
 namespace minuet {
 
-/// starts[j] = items of the jobs before j; starts[jobs] is all. For whole blocks; the starts are shared.
+/// Fills starts[j] with the number of items of the jobs before j; starts[jobs] is the total. items(j) returns
+/// the number of items of job j. All threads of a block must call it; `starts` must be in shared memory.
 template <i32 Threads, i32 Most, class Items>
 MINUET_DEVICE void find_starts(i64 (&starts)[Most + 1], i32 jobs, const Items& items) {
   __shared__ i64 counts[Most];
@@ -19,17 +20,17 @@ MINUET_DEVICE void find_starts(i64 (&starts)[Most + 1], i32 jobs, const Items& i
   __syncthreads();
 }
 
-/// The jobs of one thread's items, which ascend.
+/// Finds the jobs of one thread's items, which must be given in ascending order.
 class JobWalk {
  public:
   MINUET_HD explicit JobWalk(const i64* starts) : starts_(starts) {}
 
-  /// The job of `item`, one of them all.
+  /// Returns the job of `item`, which must be below the total.
   MINUET_HD i32 advance(i64 item) {
     while (item >= starts_[job_ + 1]) ++job_;
     return job_;
   }
-  /// Where the item is in its job.
+  /// Returns the item's index within its job. Call it after advance(item).
   MINUET_HD i64 inner(i64 item) const { return item - starts_[job_]; }
 
  private:

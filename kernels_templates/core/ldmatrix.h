@@ -1,5 +1,5 @@
-// Fragments of mma() out of shared memory: each lane names a row of 16 bytes, and gets words of other lanes'
-// rows.
+// Loads fragments for mma() from shared memory. Each lane names a row of 16 bytes and receives words of other
+// lanes' rows.
 #pragma once
 
 #include "kernels_templates/core/shared_address.h"
@@ -26,8 +26,9 @@ void ldmatrix_of_warp(void* const* lanes) {
 }
 #endif
 
-/// words[i] of lane l is word l % 4 of the row that lane 8 i + l / 4 names. All 32 threads of the warp; rows
-/// of lanes from 8 Count on are not looked at. With 16-bit elements, and as well with one of 32 bits a word.
+/// Loads words[i] of lane l from word l % 4 of the row that lane 8 i + l / 4 names. All 32 threads of the
+/// warp must call it. `row` is ignored in lanes 8 * Count and above. It works for two 16-bit elements or one
+/// 32-bit element per word.
 template <i32 Count>
 MINUET_DEVICE void ldmatrix(u32 (&words)[Count], const void* row) {
   static_assert(Count == 1 || Count == 2 || Count == 4, "one, two or four matrices of 8 rows");

@@ -1,7 +1,7 @@
-// Barriers in shared memory that threads arrive at and bulk copies pay bytes to. From sm_90 on.
+// Barriers in shared memory that count arrivals of threads and bytes of bulk copies. Requires sm_90.
 //
-// A barrier's phases have parity 0, 1, 0 and so on. A phase ends when as many threads arrived as the barrier
-// was made for and all bytes that were expected have come; waiting for parity 1 before any phase ended
+// A barrier's phases have parity 0, 1, 0, and so on. A phase ends when the number of arrivals given at
+// initialisation and all expected bytes have been reached. Waiting for parity 1 before any phase has ended
 // returns at once.
 #pragma once
 
@@ -10,11 +10,12 @@
 namespace minuet {
 
 struct alignas(8) MBarrier {
-  u64 state;  // the hardware's
+  u64 state;  // opaque; defined by the hardware
 };
 
-/// By one thread; the others of the block see it behind mbarrier_init_fence() of that thread and
-/// __syncthreads(), other blocks behind a cluster barrier.
+/// Initialises the barrier for `count` arrivals per phase. One thread calls it and then
+/// mbarrier_init_fence(). Other threads of the block may use the barrier after a __syncthreads() that
+/// follows, other blocks after a cluster barrier.
 MINUET_DEVICE void mbarrier_init(MBarrier* barrier, u32 count) {
 #if defined(__CUDA_ARCH__)
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(count)
@@ -24,7 +25,8 @@ MINUET_DEVICE void mbarrier_init(MBarrier* barrier, u32 count) {
 #endif
 }
 
-/// Bulk copies go another road to memory than threads do, and must find the barriers initialised there.
+/// Makes initialised barriers visible to the cluster and to bulk copies, which access shared memory through
+/// the async proxy.
 MINUET_DEVICE void mbarrier_init_fence() {
 #if defined(__CUDA_ARCH__)
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
@@ -34,7 +36,7 @@ MINUET_DEVICE void mbarrier_init_fence() {
 #endif
 }
 
-/// Before its memory is used for something else.
+/// Invalidates the barrier. Required before its memory is used for anything else.
 MINUET_DEVICE void mbarrier_invalidate(MBarrier* barrier) {
 #if defined(__CUDA_ARCH__)
   asm volatile("mbarrier.inval.shared::cta.b64 [%0];" ::"r"(shared_address(barrier)) : "memory");
@@ -51,8 +53,8 @@ MINUET_DEVICE void mbarrier_arrive(MBarrier* barrier) {
 #endif
 }
 
-/// At the barrier that lies at the same place in block `rank` of the cluster; that block waits with
-/// mbarrier_wait_cluster().
+/// Arrives at the barrier at the same shared memory address in block `rank` of the cluster. That block must
+/// wait with mbarrier_wait_cluster().
 MINUET_DEVICE void mbarrier_arrive_remote(MBarrier* barrier, u32 rank) {
 #if defined(__CUDA_ARCH__)
   asm volatile(
@@ -65,7 +67,7 @@ MINUET_DEVICE void mbarrier_arrive_remote(MBarrier* barrier, u32 rank) {
 #endif
 }
 
-/// Arrives, and the phase waits for `bytes` of bulk copies besides.
+/// Arrives, and makes the current phase also wait for `bytes` bytes of bulk copies.
 MINUET_DEVICE void mbarrier_arrive_expect(MBarrier* barrier, u32 bytes) {
 #if defined(__CUDA_ARCH__)
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(shared_address(barrier)),
@@ -76,7 +78,8 @@ MINUET_DEVICE void mbarrier_arrive_expect(MBarrier* barrier, u32 bytes) {
 #endif
 }
 
-/// Whether the phase of this parity has ended; sleeps a while where it has not.
+/// Returns true if the phase of this parity has ended. If it has not, the thread may be suspended for a
+/// limited time first.
 MINUET_DEVICE bool mbarrier_try_wait(MBarrier* barrier, u32 parity) {
 #if defined(__CUDA_ARCH__)
   u32 ended;
@@ -99,7 +102,8 @@ MINUET_DEVICE void mbarrier_wait(MBarrier* barrier, u32 parity) {
 #endif
 }
 
-/// Sees what other blocks of the cluster wrote before they arrived, too.
+/// Waits like mbarrier_wait(), and also makes visible the writes that other blocks of the cluster did before
+/// they arrived.
 MINUET_DEVICE void mbarrier_wait_cluster(MBarrier* barrier, u32 parity) {
 #if defined(__CUDA_ARCH__)
   u32 ended;

@@ -1,17 +1,18 @@
-// sum += a * b on a warp's tensor cores: 16 rows of a, 8 columns of b, 32 bytes of each along k; fp32 sums.
+// sum += a * b on the tensor cores of one warp: 16 rows of a, 8 columns of b, 32 bytes of each along k, and
+// fp32 sums.
 //
-// Lane l holds, with g = l / 4 and t = l % 4, 32-bit words of one tf32 or of two 16-bit elements, lower k in
-// the lower half: a[i] is word t + 4 (i / 2) of row g + 8 (i % 2), b[i] is word t + 4 i of column g, and
-// sum[i] is row g + 8 (i / 2), column 2 t + i % 2.
+// A 32-bit word holds one tf32 element or two 16-bit elements, with the lower k in the lower half. With g = l
+// / 4 and t = l % 4, lane l holds a[i] = word t + 4 (i / 2) of row g + 8 (i % 2), b[i] = word t + 4 i of
+// column g, and sum[i] = row g + 8 (i / 2), column 2 t + i % 2.
 #pragma once
 
 #include "kernels_templates/core/convert.h"
 
 namespace minuet {
 
-constexpr i32 kMmaRows = 16, kMmaColumns = 8, kMmaWords = 8;  // words: along k
+constexpr i32 kMmaRows = 16, kMmaColumns = 8, kMmaWords = 8;  // kMmaWords: 32-bit words along k
 
-/// Elements along k.
+/// Returns the number of elements along k.
 template <DType T>
 MINUET_HD constexpr i32 mma_depth() {
   return kMmaWords * 4 / dtype_bytes(T);
@@ -23,7 +24,7 @@ struct MmaLane {
   const u32 *a, *b;
 };
 
-/// The elements of a row's or a column's words. Of tf32, the 13 low bits are not looked at.
+/// Unpacks the words of a row or column into elements. The 13 low bits of tf32 words are ignored.
 template <DType T>
 void mma_elements(const u32* words, float* elements) {
   for (i32 w = 0; w < kMmaWords; ++w) {
@@ -36,9 +37,9 @@ void mma_elements(const u32* words, float* elements) {
   }
 }
 
-/// For all lanes at once. Products are exact in fp32; they are added to the sum one after another, k
-/// ascending, each addition rounded to nearest. A device adds several at once and cuts off: its last bits
-/// differ.
+/// Computes the product for all lanes of a warp. Products are exact in fp32 and are added to the sum one by
+/// one in ascending k, each addition rounded to nearest. A device adds several at once and truncates, so its
+/// last bits differ.
 template <DType T>
 void mma_of_warp(void* const* lanes) {
   const auto lane = [&](i32 l) -> const MmaLane& { return *static_cast<const MmaLane*>(lanes[l]); };
@@ -62,8 +63,8 @@ void mma_of_warp(void* const* lanes) {
 }
 #endif
 
-/// All 32 threads of the warp, at the same one. T is F16, BF16 or TF32, whose elements come rounded
-/// (core/convert.h): what stands below a tf32 is cut off.
+/// Adds one product. All 32 threads of the warp must call it together. T is F16, BF16 or TF32. TF32 operands
+/// must already be rounded (core/convert.h), because the hardware truncates the low bits.
 template <DType T>
 MINUET_DEVICE void mma(float (&sum)[4], const u32 (&a)[4], const u32 (&b)[2]) {
   static_assert(T != DType::F32, "tensor cores multiply no fp32");
@@ -88,8 +89,8 @@ MINUET_DEVICE void mma(float (&sum)[4], const u32 (&a)[4], const u32 (&b)[2]) {
 #endif
 }
 
-/// fp32 numbers as sums of two tf32. The first is cut off, not rounded, so that the greatest numbers stay
-/// finite.
+/// Splits fp32 numbers into sums of two tf32 numbers. The first is truncated instead of rounded, so that the
+/// largest numbers stay finite.
 template <i32 Count>
 MINUET_HD void split_to_tf32(const u32 (&bits)[Count], u32 (&high)[Count], u32 (&low)[Count]) {
   MINUET_UNROLL

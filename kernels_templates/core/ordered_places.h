@@ -1,4 +1,5 @@
-// The places of ordered views: whose they are, and what masks and rows they get.
+// Places of ordered views: which query a place holds, and its mask and rows. A place is a position in a
+// view's order.
 #pragma once
 
 #include "kernels_templates/core/jobs.h"
@@ -8,12 +9,13 @@
 
 namespace minuet {
 
-/// Where the ordered views of a launch begin: their queries, end to end, and the blocks of those that the
-/// launch takes, a block of one view.
+/// Prefix sums over the views of a launch: of the ordered views' queries, and of the blocks that the launch
+/// uses. Each block works on one view.
 struct ViewStarts {
   i64 queries[kMostViews + 1], blocks[kMostViews + 1];
 };
-/// By whole blocks; `starts` is shared.
+/// Fills `starts`, which must be in shared memory. takes(job) returns true if the launch works on the job.
+/// All threads of a block must call it.
 template <i32 Threads, class Takes>
 MINUET_DEVICE void find_view_starts(ViewStarts& starts, const ViewsParams& p, const Takes& takes) {
   find_starts<Threads, kMostViews>(starts.queries, p.job_count, [&](i32 j) -> i64 {
@@ -25,10 +27,10 @@ MINUET_DEVICE void find_view_starts(ViewStarts& starts, const ViewsParams& p, co
   });
 }
 
-/// Where a thread is that takes places of ordered views, a block those of one view, one after the other.
+/// The place of one thread. Consecutive threads of a block take consecutive places of one view.
 struct OrderedPlace {
   i32 place;
-  bool is_there;  // the last block of a view has threads past its end
+  bool is_there;  // false in the last block of a view for threads past its end
   i32 query;
 };
 MINUET_DEVICE OrderedPlace find_place(const ViewJob& job, const u32* sorted, i64 block_begin) {
@@ -39,7 +41,7 @@ MINUET_DEVICE OrderedPlace find_place(const ViewJob& job, const u32* sorted, i64
   return {place, is_there, query};
 }
 
-/// The masks of a block's places, word by word as they are put in order.
+/// Writes the masks of a block's places, word by word, and computes their unions.
 template <i32 Threads>
 class OrderedMasks {
   static_assert(kLeastBlockHeight == 32 && kRowsTogether == 64 && Threads % kRowsTogether == 0,
@@ -47,10 +49,12 @@ class OrderedMasks {
 
  public:
   struct Word {
-    u32 own;     // of the place; 0 where none is there
-    u32 united;  // of all places that read together: of these offsets the place has an entry
+    u32 own;     // mask word of this thread's place; 0 if it is not there
+    u32 united;  // union over the kRowsTogether places of two warps; the place gets an entry for each offset
+                 // in it
   };
-  /// By whole blocks.
+  /// Writes word `word` of the place's mask and of the block's union mask. All threads of a block must call
+  /// it.
   MINUET_DEVICE Word put(const ViewJob& job, const OrderedPlace& at, i32 word) {
     __shared__ u32 of_warps[2][Threads / 32];
     const u32 own = at.is_there ? fresh(job.masks + word * i64{*job.query_count} + at.query) : 0u;
@@ -63,7 +67,7 @@ class OrderedMasks {
       const i64 stride = blocks_of_height(job.ordered_stride, kLeastBlockHeight);
       if (at.is_there) job.block_masks[word * stride + at.place / kLeastBlockHeight] = of_warp;
     }
-    // The other turn's words are still read by whoever comes late; this one's no more.
+    // Two buffers alternate, so one barrier per call is enough: slow threads may still read the other one.
     __syncthreads();
     return {own, of_warp | of_warps[turn_][warp ^ 1]};
   }
@@ -72,7 +76,7 @@ class OrderedMasks {
   i32 turn_ = 0;
 };
 
-/// Rows that are there -> their names.
+/// Replaces each row that is not -1 by its name.
 template <i32 Count>
 MINUET_DEVICE void name_rows(const i32* names, i32 (&found)[Count]) {
   MINUET_UNROLL

@@ -1,35 +1,37 @@
-// Launches that overlap: the next one's blocks start where this one's leave room, and wait for it themselves.
-// From sm_90 on; elsewhere, and in a launch that is not programmatic, both do nothing.
+// Programmatic dependent launch: blocks of the next launch start as soon as this one leaves room, and wait
+// for it themselves. The functions do nothing before sm_90 and in a launch without the programmatic
+// attribute.
 #pragma once
 
 #include "kernels_templates/shared/types.h"
 
 namespace minuet {
 
-/// What comes behind this launch may start, as soon as all of its blocks have come here. Behind the wait, so
-/// that no more than two launches are under way.
+/// Allows the next launch to start once all blocks of this one have called this. Call it after
+/// wait_for_last_launch(), so that at most two launches are under way.
 MINUET_DEVICE void allow_next_launch() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
 }
 
-/// Until all that came before has ended. Every thread of every block waits, before it reads or writes what
-/// another launch has to do with: only then is the end of this launch the end of all before it, too. Loads of
-/// what others write are fresh(), or `Fresh` (core/vector.h): read-only ones are moved in front of the wait.
+/// Waits until all earlier launches have ended. Every thread of every block must call it before it reads or
+/// writes anything that another launch accesses; otherwise the end of this launch would not imply the end of
+/// all launches before it. Data that other launches write must be read with fresh() or with `Fresh` loads
+/// (core/vector.h), because the compiler may move read-only loads in front of the wait.
 MINUET_DEVICE void wait_for_last_launch() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
 
-/// Both, at the start of a kernel that has nothing to do before.
+/// Does both, for a kernel that has no work to do before the wait.
 MINUET_DEVICE void follow_last_launch() {
   wait_for_last_launch();
   allow_next_launch();
 }
 
-/// Reads what another launch may have written.
+/// Reads a word that another launch may have written.
 template <class T>
 MINUET_HD T fresh(const T* address) {
   return *address;

@@ -5,7 +5,8 @@
 
 namespace minuet {
 
-/// One atomic a warp on a device (all 32 threads of a warp must call), one a thread in the shim.
+/// On a device all 32 threads of a warp must call these, and the warp does one atomic operation. In the CPU
+/// test shim each thread does one.
 MINUET_DEVICE void warp_atomic_min(i32* address, i32 value) {
 #if defined(__CUDA_ARCH__)
   value = __reduce_min_sync(~0u, value);

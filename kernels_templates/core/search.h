@@ -1,12 +1,12 @@
-// Binary searches over sorted arrays: pure, the same on host and device.
+// Binary searches over sorted arrays.
 #pragma once
 
 #include "kernels_templates/core/programmatic.h"
 
 namespace minuet {
 
-/// The first i in [0, count) with keys[i] + delta > bound, or count. Sums wrap like the key does; the
-/// layout's guard cells keep them in order.
+/// Returns the first i in [0, count) with keys[i] + delta > bound, or count if there is none. Sums wrap in
+/// the key's width; the guard cells of the key layout keep them in order.
 template <class Key>
 MINUET_HD i64 first_greater(const Key* keys, i64 count, Key delta, Key bound) {
   i64 first = 0;
@@ -19,8 +19,8 @@ MINUET_HD i64 first_greater(const Key* keys, i64 count, Key delta, Key bound) {
   return first;
 }
 
-/// The first i in [0, count) with ends[i] > value, or count: whose share `value` lies in, where ends
-/// are inclusive sums of shares.
+/// Returns the first i in [0, count) with ends[i] > value, or count if there is none. If `ends` holds
+/// inclusive sums of shares, this is the share that contains `value`.
 MINUET_HD i32 share_of(const i32* ends, i32 count, i64 value) {
   i32 first = 0;
   while (count > 0) {
@@ -32,16 +32,17 @@ MINUET_HD i32 share_of(const i32* ends, i32 count, i64 value) {
   return first;
 }
 
-/// The least power of two that is at least `value` (>= 1).
+/// Returns the smallest power of two that is at least `value` (>= 1).
 MINUET_HD constexpr i32 next_power_of_two(i32 value) {
   i32 power = 1;
   while (power < value) power *= 2;
   return power;
 }
 
-/// For `Count` keys at once, the only i in [0, Size) where block[i] may equal the key. Size is a power of
-/// two and the block ascends; short blocks are filled up with the greatest key. Branch-free and in
-/// lockstep, so that the searches' loads overlap; each step is a load, a comparison and an addition.
+/// For each of `Count` keys, finds the only i in [0, Size) where block[i] may equal the key. Size must be a
+/// power of two and `block` ascending; short blocks must be padded with the greatest key. The searches are
+/// branch-free and advance in lockstep so that their loads overlap; each step is one load, one comparison and
+/// one addition.
 template <i32 Size, i32 Count, class Key>
 MINUET_HD void find_candidates(const Key* block, const Key* keys, i32* positions) {
   static_assert((Size & (Size - 1)) == 0, "halving steps need a power of two");

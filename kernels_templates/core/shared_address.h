@@ -1,5 +1,5 @@
-// Addresses of shared memory as the instructions on it take them: 32 bits, in the window of the cluster. On a
-// device only; the twins on a host take pointers.
+// Converts a pointer to shared memory into the 32-bit address in the cluster's shared window that PTX
+// instructions take. Device only; the host versions in core/ take pointers.
 #pragma once
 
 #include "kernels_templates/shared/types.h"

@@ -1,10 +1,10 @@
-// Loads, stores and conversion of 1 to 16 consecutive bytes, one access each.
+// Loads, stores and conversion of 1 to 16 consecutive bytes in one access each.
 #pragma once
 
 #include "kernels_templates/core/convert.h"
 
-// Rows are float, half or bytes to their owners; these types may read any of them. A device's compiler
-// sees the accesses as instructions and needs no permission.
+// Rows are arrays of float, half or bytes elsewhere; Vector may alias them all. Device code accesses memory
+// through PTX and needs no attribute.
 #if defined(__CUDACC_RTC__) || defined(__CUDACC__)
 #define MINUET_MAY_ALIAS
 #else
@@ -44,12 +44,12 @@ MINUET_HD Vector<Bytes> zero_vector() {
   return v;
 }
 
-/// Reads data that the kernel does not write (through the read-only cache); bytes from the base.
+/// Loads `Bytes` bytes at `base` + `byte` through the read-only cache. The kernel must not write them.
 template <i32 Bytes>
 MINUET_HD Vector<Bytes> load_vector(const void* base, i64 byte) {
   const char* address = static_cast<const char*>(base) + byte;
 #if defined(__CUDA_ARCH__)
-  // Inline PTX: an aggregate's load may be split in two by the compiler, and must not be.
+  // Inline PTX, because the compiler may split the load of an aggregate in two.
   Vector<Bytes> v;
   if constexpr (Bytes == 16) {
     asm("ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];"
@@ -68,9 +68,10 @@ MINUET_HD Vector<Bytes> load_vector(const void* base, i64 byte) {
 #endif
 }
 
-/// load_vector where `present`, else zero. One predicated instruction: a branch around each load would
-/// keep the compiler from having several of them in flight. `Fresh`: what a launch may have written that this
-/// one was started beside (core/programmatic.h); a read-only load would be moved in front of the wait.
+/// Returns load_vector() if `present`, otherwise zeros. It is one predicated instruction, because a branch
+/// around each load would keep the compiler from having several loads in flight. `Fresh` must be set for data
+/// that the preceding programmatic launch may have written (core/programmatic.h): the compiler may move a
+/// read-only load in front of the wait.
 template <i32 Bytes, bool Fresh = false>
 MINUET_HD Vector<Bytes> load_vector_if(bool present, const void* base, i64 byte) {
 #if defined(__CUDA_ARCH__)
@@ -108,10 +109,10 @@ MINUET_HD Vector<Bytes> load_vector_if(bool present, const void* base, i64 byte)
 #endif
 }
 
-/// *(address + Offset) where `present`, else zeros, or anything without `Zeros`. For use later: the compiler
-/// keeps the load where it stands. Without zeros nothing waits for it, for these would come to other
-/// registers, and the load's be copied there as soon as it has come; keep_if() reads it then. Not below 4
-/// bytes.
+/// Starts a load from `address` + `Offset` if `present`, for use later; the compiler does not move the load.
+/// If not `present`, the result is zeros with `Zeros`, and undefined without. With `Zeros`, the compiler may
+/// use other registers for the zeros and copy the loaded value there at once, which waits for the load;
+/// without `Zeros`, nothing waits, and keep_if() masks the value where it is used. Bytes must be at least 4.
 template <i32 Bytes, i32 Offset, bool Zeros, bool Fresh = false>
 MINUET_HD Vector<Bytes> start_load_if(bool present, const char* address) {
   static_assert(Bytes >= 4, "whole registers");
@@ -154,7 +155,7 @@ MINUET_HD Vector<Bytes> start_load_if(bool present, const char* address) {
   return v;
 }
 
-/// The word where `mask` is ~0, zero where it is 0; not earlier than where it stands.
+/// Returns `word` if `mask` is ~0 and 0 if it is 0. The compiler does not move it to an earlier place.
 MINUET_HD u32 keep_if(u32 mask, u32 word) {
 #if defined(__CUDA_ARCH__)
   u32 result;
@@ -165,8 +166,9 @@ MINUET_HD u32 keep_if(u32 mask, u32 word) {
 #endif
 }
 
-/// *address where `present`, else -1: an entry of a table of row numbers. Predicated for the same reason.
-/// `Started`: for use later, where it stands.
+/// Returns *address, an entry of a table of row numbers, if `present`, otherwise -1, with one predicated load
+/// as in load_vector_if(). With `Started` the compiler does not move the load, so it can be issued early for
+/// later use.
 template <bool Fresh = false, bool Started = false>
 MINUET_HD i32 load_row_if(bool present, const i32* address) {
 #if defined(__CUDA_ARCH__)
@@ -209,7 +211,7 @@ MINUET_HD void store_vector(void* base, i64 byte, const Vector<Bytes>& v) {
 #endif
 }
 
-/// The number of the lowest bit that is set; 0 where none is.
+/// Returns the index of the lowest set bit, or 0 if no bit is set.
 MINUET_HD i32 lowest_bit(u32 bits) {
 #if defined(__CUDA_ARCH__)
   return bits == 0 ? 0 : __ffs(static_cast<i32>(bits)) - 1;
@@ -218,7 +220,7 @@ MINUET_HD i32 lowest_bit(u32 bits) {
 #endif
 }
 
-/// How many bits are set.
+/// Returns the number of set bits.
 MINUET_HD i32 count_bits(u32 bits) {
 #if defined(__CUDA_ARCH__)
   return __popc(bits);
@@ -227,7 +229,7 @@ MINUET_HD i32 count_bits(u32 bits) {
 #endif
 }
 
-/// What a GEMM operand needs on its way from storage: tf32 is rounded, the others pass.
+/// Converts stored elements to GEMM operands: rounds TF32, and returns other types unchanged.
 template <DType T, i32 Bytes>
 MINUET_HD Vector<Bytes> to_operand(Vector<Bytes> v) {
   if constexpr (rounds_operands(T)) {
@@ -238,7 +240,7 @@ MINUET_HD Vector<Bytes> to_operand(Vector<Bytes> v) {
   return v;
 }
 
-/// The vector's elements of type T as fp32: Bytes / dtype_bytes(T) of them.
+/// Converts the vector's Bytes / dtype_bytes(T) elements of type T to fp32.
 template <DType T, i32 Bytes>
 MINUET_HD void to_floats(const Vector<Bytes>& v, float* values) {
   MINUET_UNROLL

@@ -1,4 +1,4 @@
-// The rows of a view that lie in a table, and the masks that they make.
+// The rows of a view that are stored in a table, and the masks computed from them.
 #pragma once
 
 #include "kernels_templates/core/grid.h"
@@ -8,13 +8,13 @@
 
 namespace minuet {
 
-/// [volume][queries].
+/// A table of rows, [volume][queries].
 struct ViewRows {
   const i32* rows;
   i64 queries;
   i32 volume;
 
-  /// Those of a query at offset `first` and the next ones, -1 past the last offset.
+  /// Loads the rows of query `q` at `Count` offsets from `first` on; -1 past the last offset.
   template <i32 Count>
   MINUET_DEVICE void load(i64 q, i32 first, i32 (&found)[Count]) const {
     const i32* from = rows + first * queries + q;
@@ -23,12 +23,12 @@ struct ViewRows {
   }
 };
 
-/// Of a job whose rows are there.
+/// Returns the table of a job whose rows have been computed.
 MINUET_DEVICE ViewRows rows_of(const ViewJob& job) {
   return {job.rows, *job.query_count, job.geometry.volume};
 }
 
-/// Bit k: found[k] is a row.
+/// Returns a word whose bit k is set if found[k] is a row.
 template <i32 Count>
 MINUET_DEVICE u32 bits_of(const i32 (&found)[Count]) {
   u32 bits = 0;
@@ -37,7 +37,7 @@ MINUET_DEVICE u32 bits_of(const i32 (&found)[Count]) {
   return bits;
 }
 
-/// A word of the mask of query `q`; 0 past the last query.
+/// Returns word `word` of the mask of query `q`, or 0 past the last query.
 MINUET_DEVICE u32 mask_word(const ViewRows& rows, i64 q, i32 word) {
   constexpr i32 kAtOnce = 16;
   u32 bits = 0;

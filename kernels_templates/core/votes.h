@@ -1,12 +1,12 @@
-// Votes of a warp.
+// Bit counts across a warp.
 #pragma once
 
 #include "kernels_templates/shared/types.h"
 
 namespace minuet {
 
-/// To lane k: how many lanes of the warp have bit k. Lanes and bits change places, halves of halves at a
-/// time.
+/// Returns to lane k the number of lanes of the warp whose `bits` have bit k set. The 32 x 32 bit matrix is
+/// transposed by exchanging halves of halves. All 32 lanes must call it.
 MINUET_DEVICE u32 count_votes(u32 bits) {
   u32 low = 0xffffu;  // bits that stay in lanes without bit `distance`
   MINUET_UNROLL

@@ -1,18 +1,16 @@
-// sum += a * b on the tensor cores of a warpgroup, which are 128 threads of four warps: 64 rows of a, which
-// are in registers, 32 bytes along k; up to 128 columns of b, which are in shared memory; fp32 sums. sm_90a
-// and no other.
+// sum += a * b on the tensor cores of a warpgroup (four warps, 128 threads): 64 rows of a in registers, up to
+// 128 columns of b in shared memory, 32 bytes of each along k, and fp32 sums. Requires sm_90a exactly.
 //
-// Warp w has rows 16 w to 16 w + 15 as mma() has them: lane l holds, with g = l / 4 and t = l % 4, 32-bit
-// words of one tf32 or of two 16-bit elements, lower k in the lower half: a[i] is word t + 4 (i / 2) of row
-// g + 8 (i % 2), and sums[j][i] is row g + 8 (i / 2), column 8 j + 2 t + i % 2.
+// Warp w holds rows 16 w to 16 w + 15 in the layout of mma(). With g = l / 4 and t = l % 4, lane l holds a[i]
+// = word t + 4 (i / 2) of row g + 8 (i % 2), and sums[j][i] = row g + 8 (i / 2), column 8 j + 2 t + i % 2.
 //
 // The products are asynchronous:
-//   wgmma_fence();           // behind the last touch of sums and a
-//   wgmma<T>(sums, a, b);    // any number of them
+//   wgmma_fence();           // after the last access to sums and a
+//   wgmma<T>(sums, a, b);    // any number of times
 //   wgmma_commit();
-//   wgmma_wait();            // before sums, a or the memory behind b are touched
-// They read shared memory the way bulk copies write it: what threads wrote there they see behind a
-// fence.proxy.async alone.
+//   wgmma_wait();            // before sums, a or the memory of b are accessed
+// The products read shared memory through the async proxy, as bulk copies do: data that threads wrote there
+// is visible only after a fence.proxy.async.
 #pragma once
 
 #include "kernels_templates/core/mma.h"
@@ -22,32 +20,33 @@ namespace minuet {
 
 constexpr i32 kWarpgroup = 128;  // threads
 constexpr i32 kWgmmaRows = 64;
-constexpr i32 kWgmmaPiece = 64;  // bytes of b along k that lie together: two products
-constexpr i32 kWgmmaAtom = 512;  // bytes that b is aligned to
+constexpr i32 kWgmmaPiece = 64;  // bytes of b along k that are contiguous: two products
+constexpr i32 kWgmmaAtom = 512;  // alignment of b in bytes
 
-/// Where byte `byte` of column `column` lies in [columns][kWgmmaPiece], which has its 16-byte units swizzled
-/// so that eight columns touch all banks.
+/// Returns the position of byte `byte` of column `column` in a piece, [columns][kWgmmaPiece]. Its 16-byte
+/// units are swizzled so that eight columns cover all banks.
 MINUET_HD constexpr i32 wgmma_place(i32 column, i32 byte) {
   return column * kWgmmaPiece + (byte / 16 ^ (column / 2 & 3)) * 16 + byte % 16;
 }
 
 #if !defined(__CUDA_ARCH__)
-/// The window of shared memory has less than 2^18 bytes: the block's base gives the rest.
+/// Returns the low 32 bits of the address. The shared memory window has less than 2^18 bytes, so the block's
+/// base address gives the rest.
 inline u32 shared_address(const void* shared) { return static_cast<u32>(reinterpret_cast<u64>(shared)); }
 #endif
 
-/// The first address from `begin` on that b may have.
+/// Returns the first address at or after `begin` that is aligned for b.
 MINUET_DEVICE unsigned char* align_wgmma(unsigned char* begin) {
   return begin + ((0u - shared_address(begin)) & (kWgmmaAtom - 1));
 }
 
-/// b of a product: all columns of [columns][kWgmmaPiece], aligned to kWgmmaAtom, of which it takes the first
-/// 32 bytes.
+/// Returns the operand b of a product: the first 32 bytes of all columns of a piece, [columns][kWgmmaPiece],
+/// which must be aligned to kWgmmaAtom.
 MINUET_DEVICE u64 wgmma_operand(const unsigned char* piece) {
   constexpr u64 kSwizzle64 = u64{2} << 62, kBytesOfEightColumns = u64{8 * kWgmmaPiece / 16} << 32;
   return kSwizzle64 | kBytesOfEightColumns | u64{1} << 16 | (shared_address(piece) & 0x3ffff) >> 4;
 }
-/// The same, `bytes` further on: of another piece, or of a piece's second half.
+/// Returns the operand `bytes` further on, which is the second half of a piece or another piece.
 MINUET_DEVICE u64 wgmma_operand_behind(u64 b, i32 bytes) { return b + static_cast<u64>(bytes / 16); }
 
 MINUET_DEVICE void wgmma_fence() {
@@ -66,7 +65,7 @@ MINUET_DEVICE void wgmma_commit() {
 #endif
 }
 
-/// For all products of this warpgroup that were committed.
+/// Waits for all committed products of this warpgroup.
 MINUET_DEVICE void wgmma_wait() {
 #if defined(__CUDA_ARCH__)
   asm volatile("wgmma.wait_group.sync.aligned 0;" ::: "memory");
@@ -76,13 +75,15 @@ MINUET_DEVICE void wgmma_wait() {
 }
 
 #if !defined(__CUDA_ARCH__)
-/// One product, for all threads at once: sums[128], a[128] and the operand b as its bits say.
+/// Computes one product for all threads of a warpgroup: `sums` and `a` have 128 entries, one per thread; `b`
+/// is the operand from wgmma_operand().
 template <DType T, i32 Columns>
 void wgmma_of_warpgroup(float* const* sums, const u32* const* a, u64 b) {
   constexpr i32 kDepth = mma_depth<T>();
   if (b >> 62 != 2 || (b >> 32 & 0x3fff) != 8 * kWgmmaPiece / 16 || (b >> 49 & 7) != 0)
     shim::fail("an operand of wgmma that is not laid out as this one is");
-  // The byte in the window, and from the block's base on the byte in memory.
+  // `start` is the address in host memory: the operand holds the byte in the window, and the base adds the
+  // rest.
   const u64 base = reinterpret_cast<u64>(shim::dynamic_shared());
   const u64 start = base + (((b & 0x3fff) * 16 - base) & 0x3ffff);
   float rows[kWgmmaRows][kDepth], column[kDepth];
@@ -95,7 +96,7 @@ void wgmma_of_warpgroup(float* const* sums, const u32* const* a, u64 b) {
   for (i32 c = 0; c < Columns; ++c) {
     for (i32 w = 0; w < kMmaWords; ++w) {
       u64 address = start + static_cast<u64>(c * kWgmmaPiece + w * 4);
-      address ^= (address >> 7 & 3) << 4;  // bits 4 and 5 with bits 7 and 8 of the address itself
+      address ^= (address >> 7 & 3) << 4;  // bits 4 and 5 are XORed with bits 7 and 8
       words[w] = *reinterpret_cast<const u32*>(address);
     }
     mma_elements<T>(words, column);
@@ -107,7 +108,7 @@ void wgmma_of_warpgroup(float* const* sums, const u32* const* a, u64 b) {
 }
 #endif
 
-// Operand lists of 16 columns more each.
+// Operand lists; each has 16 columns more than the one before.
 #define MINUET_D1 "%0, %1, %2, %3, %4, %5, %6, %7"
 #define MINUET_D2 MINUET_D1 ", %8, %9, %10, %11, %12, %13, %14, %15"
 #define MINUET_D3 MINUET_D2 ", %16, %17, %18, %19, %20, %21, %22, %23"
@@ -128,8 +129,9 @@ void wgmma_of_warpgroup(float* const* sums, const u32* const* a, u64 b) {
 #define MINUET_S7 MINUET_S6, MINUET_SUMS(12)
 #define MINUET_S8 MINUET_S7, MINUET_SUMS(14)
 
-/// All threads of the warpgroup, at the same one, with the same b. T is F16, BF16 or TF32, as for mma();
-/// Tiles: of 8 columns, an even number up to 16. `a` stays as it is until wgmma_wait().
+/// Starts a product. All threads of the warpgroup must call it together with the same `b`. T is F16, BF16 or
+/// TF32, as for mma(). `Tiles` is the number of 8-column tiles, even and at most 16. `a` must not change
+/// until wgmma_wait() returns.
 template <DType T, i32 Tiles>
 MINUET_DEVICE void wgmma(float (&sums)[Tiles][4], const u32 (&a)[4], u64 b) {
   static_assert(Tiles % 2 == 0 && Tiles <= 16, "16 to 128 columns");
