@@ -25,17 +25,17 @@
 namespace minuet {
 namespace {
 
-// A writer takes milliseconds, or a second where it has very many kernels.
+// A writer holds the lock for milliseconds, or for about a second with very many kernels.
 constexpr auto kLockBound = std::chrono::seconds(10);
 
-/// What one bundle will hold, and what it held before.
+/// The contents of one output bundle: those of the existing file and the new ones.
 struct Shelf {
-  std::map<std::string, Entry> entries;  // by request key
+  std::map<std::string, Entry> entries;  ///< by request key
   std::string tuning;
 };
 
-/// What the bundle at `path` holds, but for damaged kernels, which are compiled again. What is no bundle of
-/// ours may be somebody's work: it is an error, and not written over.
+/// Reads the bundle at `path`. Leaves out damaged kernels, which are then compiled again. Returns an error
+/// for a file that is not a trusted bundle, so that it is not overwritten.
 llvm::Expected<Shelf> read_shelf(const std::string& path, const TrustPolicy& trust) {
   llvm::Expected<std::unique_ptr<Bundle>> bundle = Bundle::open(path, &trust);
   if (!bundle)
@@ -59,8 +59,8 @@ llvm::Expected<Shelf> read_shelf(const std::string& path, const TrustPolicy& tru
 
 llvm::Error make_folder(const std::string& path) {
   std::error_code error = llvm::sys::fs::create_directories(path, /*IgnoreExisting=*/true,
-                                                            llvm::sys::fs::all_all);  // less the umask
-  // A file in its place is no error of the above.
+                                                            llvm::sys::fs::all_all);  // the umask applies
+  // create_directories() does not fail if the path is a file.
   if (!error && !llvm::sys::fs::is_directory(path)) error = std::make_error_code(std::errc::not_a_directory);
   if (!error) error = llvm::sys::fs::access(path, llvm::sys::fs::AccessMode::Write);
   if (!error) return llvm::Error::success();
@@ -105,7 +105,7 @@ class Precompilation {
   void fail(const KernelRequest& request, StatusError failure);
   void write_shelves();
   llvm::Expected<BundleReport> write_shelf(const std::string& arch, Shelf& shelf);
-  /// Only the first one is told of the whole.
+  /// Keeps the first failure for the result.
   void keep_failure(StatusError failure) {
     if (!result_.first_failure) result_.first_failure.emplace(std::move(failure));
   }
@@ -113,12 +113,12 @@ class Precompilation {
   KernelCache& cache_;
   const PrecompileOptions& options_;
   NvrtcInfo compiler_;
-  std::vector<KernelRequest> requests_;   // each once
-  std::map<std::string, Shelf> shelves_;  // by arch
+  std::vector<KernelRequest> requests_;   ///< without repeats
+  std::map<std::string, Shelf> shelves_;  ///< by architecture
   PrecompileResult result_;
 };
 
-/// Networks share kernels, and recorded lists repeat themselves: each request counts once.
+/// Stores the requests without repeats. Networks share kernels, and recorded lists may repeat them.
 llvm::Error Precompilation::take(const std::vector<KernelRequest>& requests) {
   std::set<std::string> seen;
   for (const KernelRequest& request : requests) {
@@ -133,9 +133,9 @@ llvm::Error Precompilation::take(const std::vector<KernelRequest>& requests) {
   return llvm::Error::success();
 }
 
-/// An architecture that none of its kernels can be compiled for is said once, before any work.
+/// Returns an error for an architecture for which no kernel can be compiled, so that this is reported once.
 llvm::Error Precompilation::check_archs() const {
-  std::map<std::string, std::set<std::string>> needs;  // by arch; "" of a kernel that can be compiled
+  std::map<std::string, std::set<std::string>> needs;  // by architecture; "" if a kernel compiles
   for (const KernelRequest& request : requests_) {
     needs[request.arch].insert(missing_arch(request.source, request.arch));
   }
@@ -171,7 +171,7 @@ bool Precompilation::find(const KernelRequest& request) {
   return true;
 }
 
-/// What a compile threw: the bundles are written all the same.
+/// Converts an exception of a compile to an error, so that the bundles are still written.
 StatusError failure_of(const std::exception_ptr& thrown) {
   try {
     std::rethrow_exception(thrown);
@@ -217,7 +217,7 @@ void Precompilation::finish(const KernelRequest& request, Entry entry, BinaryOri
 }
 
 void Precompilation::fail(const KernelRequest& request, StatusError failure) {
-  if (failure.code() == StatusCode::Cancelled) return;  // not begun, rather than failed
+  if (failure.code() == StatusCode::Cancelled) return;  // not started, so not counted as failed
   ++result_.failed;
   if (options_.step) {
     const std::size_t done = static_cast<std::size_t>(result_.compiled + result_.found + result_.failed);
@@ -241,8 +241,8 @@ void Precompilation::write_shelves() {
   }
 }
 
-/// Of a file beside the bundle, which goes with the lock; of the bundle itself it would be lost with the
-/// rename.
+/// Locks a file beside the bundle, which is removed after the write. A lock on the bundle itself would be
+/// lost when the new bundle is renamed to it.
 llvm::Expected<FileLock> Precompilation::lock_bundle(const std::string& name) const {
   FileSystem& system = cache_.file_system();
   const auto open_folder = [&]() -> llvm::Expected<FileHandle> {
@@ -252,7 +252,7 @@ llvm::Expected<FileLock> Precompilation::lock_bundle(const std::string& name) co
     return make_system_error(options_.output);
   };
   FileLock lock = take_file_lock(system, open_folder, name, 0666, kLockBound, options_.cancel);
-  // Where the file system has no locks, the rename still leaves a whole bundle: the last writer's.
+  // Without locks, the atomic rename still leaves a complete bundle, that of the last writer.
   if (lock.held() || lock.without_locks()) return lock;
   if (lock.outcome() == FileLock::Outcome::Unavailable) {
     return make_error(StatusCode::FailedPrecondition,
@@ -265,7 +265,7 @@ llvm::Expected<FileLock> Precompilation::lock_bundle(const std::string& name) co
                     name);
 }
 
-/// Under a lock, since another process may write the same bundle: what it has added stays.
+/// Writes a bundle under a lock, and keeps the kernels that another process has added to the file meanwhile.
 llvm::Expected<BundleReport> Precompilation::write_shelf(const std::string& arch, Shelf& shelf) {
   const std::string path = bundle_path(options_.output, arch), lock_name = ".minuet-" + arch + ".lock";
   llvm::Expected<FileLock> lock = lock_bundle(lock_name);
@@ -276,11 +276,11 @@ llvm::Expected<BundleReport> Precompilation::write_shelf(const std::string& arch
   } const afterwards{lock->held() ? options_.output + "/" + lock_name : ""};
   if (llvm::sys::fs::exists(path)) {
     MINUET_ASSIGN(Shelf others, read_shelf(path, cache_.policy()));
-    shelf.entries.merge(others.entries);  // of two with one key ours stays
+    shelf.entries.merge(others.entries);  // keeps this process's entry if both have the key
     shelf.tuning = std::move(others.tuning);
   }
   const auto tuned = options_.tuning.find(arch);
-  const bool whole = !result_.cancelled && result_.failed == 0;  // else their kernels may not be there
+  const bool whole = !result_.cancelled && result_.failed == 0;  // else tuned kernels may be missing
   if (whole && tuned != options_.tuning.end()) {
     llvm::Expected<std::string> joined = join_tuning(shelf.tuning, tuned->second);
     if (!joined) return annotate(joined.takeError(), path);

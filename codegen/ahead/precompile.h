@@ -1,4 +1,4 @@
-// Kernels for GPUs that are elsewhere: requests in, one bundle an architecture out (R19, R20). No GPU.
+// Compiles kernels for GPUs of other machines into bundles, one per architecture. Needs no GPU.
 #pragma once
 
 #include <functional>
@@ -12,21 +12,21 @@
 
 namespace minuet {
 
-/// What has become of one kernel.
+/// The result for one kernel.
 struct PrecompileStep {
-  std::size_t done = 0, total = 0;  // this kernel counted
+  std::size_t done = 0, total = 0;  ///< numbers of kernels; done includes this one
   const KernelRequest& request;
-  const Binary* binary = nullptr;  // null where it failed
+  const Binary* binary = nullptr;  ///< null if it failed
   BinaryOrigin origin = BinaryOrigin::Compiled;
-  const StatusError* failure = nullptr;
+  const StatusError* failure = nullptr;  ///< null if it succeeded
 };
 
 struct PrecompileOptions {
-  std::string output;  // folder of the bundles; made where it is not there
-  ArchTuning tuning;   // that goes into the bundles, beside the kernels
-  int jobs = 0;        // helper programs; 0: as many as there are cores, and memory for
+  std::string output;  ///< folder for the bundles, created if missing; empty: write no bundles
+  ArchTuning tuning;   ///< tuning results for the bundles
+  int jobs = 0;        ///< number of helper processes; 0: as many as cores and memory allow
   const CancelToken* cancel = nullptr;
-  std::function<void(const PrecompileStep&)> step;  // never from two threads at once
+  std::function<void(const PrecompileStep&)> step;  ///< called after each kernel, by one thread at a time
 };
 
 struct BundleReport {
@@ -36,20 +36,20 @@ struct BundleReport {
 
 struct PrecompileResult {
   std::int64_t kernels = 0, compiled = 0, found = 0, failed = 0;
-  std::int64_t bytes = 0;  // of the cubins
+  std::int64_t bytes = 0;  ///< total size of the cubins
   double seconds = 0;
-  std::vector<BundleReport> bundles;         // by arch, ascending
-  std::optional<StatusError> first_failure;  // of a kernel or of a bundle
-  bool cancelled = false;
+  std::vector<BundleReport> bundles;         ///< in ascending order of architectures
+  std::optional<StatusError> first_failure;  ///< of a kernel or a bundle
+  bool cancelled = false;                    ///< true if kernels are missing because of a cancel
 };
 
-/// `<output>/minuet-<arch>.bundle`
+/// Returns `<output>/minuet-<arch>.bundle`.
 std::string bundle_path(const std::string& output, llvm::StringRef arch);
 
-/// Looks each kernel up in the bundle that is there and in the cache's folder, compiles the others in
-/// helper programs, keeps those in the folder too, and writes the bundles: with all kernels that are
-/// there, also after failures or a cancel. An error is one of the whole, before any work; what fails later is
-/// in the result.
+/// Searches each kernel in the existing bundle and in the cache folder, compiles missing kernels in helper
+/// processes, which also adds them to the cache folder, and writes the bundles. The bundles contain all
+/// available kernels, even after failures or a cancel. Returns an error only for problems found before any
+/// kernel is compiled; later failures are in the result.
 llvm::Expected<PrecompileResult> precompile(KernelCache& cache, const std::vector<KernelRequest>& requests,
                                             const PrecompileOptions& options);
 

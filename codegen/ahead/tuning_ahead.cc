@@ -10,7 +10,7 @@
 namespace minuet {
 namespace {
 
-/// 90 of "9.0", 120 of "12.0"; 0 of the CPU's, which is no architecture's.
+/// Returns 90 for "9.0", 120 for "12.0", and 0 for the CPU, which has no compute capability.
 int number_of(llvm::StringRef compute_capability) {
   const auto [major, minor] = compute_capability.split('.');
   return major.empty() ? 0 : capability(("sm_" + major + minor).str());

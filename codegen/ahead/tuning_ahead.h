@@ -1,4 +1,4 @@
-// Results that go into bundles, for GPUs that are elsewhere (R20, R35).
+// Selects tuning results of the local store for bundles, which other machines use.
 #pragma once
 
 #include <functional>
@@ -10,18 +10,19 @@
 
 namespace minuet {
 
-/// Results by architecture.
+/// Tuning results by architecture.
 using ArchTuning = std::map<std::string, std::vector<TuningEntry>>;
 
-/// What the store has for GPUs of each of `archs`, by this build's kernels and `toolkit`. `warn` is told of
-/// what cannot be read, and of an architecture for which there is nothing. NotFound where there is nothing
-/// for any of them.
+/// Returns the store's results for GPUs of each of `archs` that were measured with this build's kernels and
+/// `toolkit`. Calls `warn` for results that cannot be read and for architectures without results. Returns
+/// NotFound if no architecture has results.
 llvm::Expected<ArchTuning> read_tuning_for(TuningStore& store, const std::vector<std::string>& archs,
                                            const std::string& toolkit,
                                            const std::function<void(const std::string&)>& warn);
 
-/// The tuning section of a bundle, which may be empty, with `entries` in it, in the place of those that it
-/// has of the same buckets. FailedPrecondition where it has what this build cannot read, and would lose.
+/// Returns the tuning section of a bundle, which may be empty, with `entries` added. They replace the
+/// measurements of entries with the same environment and bucket. Returns FailedPrecondition if the section
+/// has entries that this build cannot read, because they would be lost.
 llvm::Expected<std::string> join_tuning(llvm::StringRef section, const std::vector<TuningEntry>& entries);
 
 }  // namespace minuet

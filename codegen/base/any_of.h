@@ -8,9 +8,9 @@
 
 namespace minuet {
 
-/// Holds a value of any type T that has a `static const Kind kKind`. Code that does not know T can pass the value
-/// on, and finds in `Kind` everything that it needs to know about T. The value is immutable and shared between
-/// copies. An AnyOf is empty only after it was moved from.
+/// Holds a value of any type T that has a `static const Kind kKind`. Code that does not know T can pass the
+/// value on, and finds in `Kind` everything that it needs to know about T. The value is immutable and shared
+/// between copies. An AnyOf is empty only after it was moved from.
 template <class Kind>
 class AnyOf {
  public:

@@ -40,14 +40,14 @@ inline bool is_ptx(llvm::StringRef arch) { return arch.take_front(8) == "compute
 /// Returns the error for text that names no architecture.
 llvm::Error not_an_arch(llvm::StringRef text);
 
-/// Returns the architectures whose compiled code can serve a request for `target`, best first: exact with 'a',
-/// exact, family ('f'), then lower minors of the same major. Code with 'a' serves only a target with the same
-/// 'a', because the caller may run code for a target without it on another capability. Tegra GPUs share their
-/// major with other GPUs but cannot share code with them, so they match only exactly. The result is computed
-/// and not looked up, so that it covers future GPUs, and may contain names that do not exist. It is empty if
-/// `target` is not an architecture with compiled code.
-/// With `ptx`, PTX architectures follow, the highest first. The driver compiles PTX for any GPU of the same or a
-/// later capability; PTX with 'a' or 'f' has the same restrictions as code with 'a' or 'f'.
+/// Returns the architectures whose compiled code can serve a request for `target`, best first: exact with
+/// 'a', exact, family ('f'), then lower minors of the same major. Code with 'a' serves only a target with the
+/// same 'a', because the caller may run code for a target without it on another capability. Tegra GPUs share
+/// their major with other GPUs but cannot share code with them, so they match only exactly. The result is
+/// computed and not looked up, so that it covers future GPUs, and may contain names that do not exist. It is
+/// empty if `target` is not an architecture with compiled code.
+/// With `ptx`, PTX architectures follow, the highest first. The driver compiles PTX for any GPU of the same
+/// or a later capability; PTX with 'a' or 'f' has the same restrictions as code with 'a' or 'f'.
 std::vector<std::string> runnable_archs(llvm::StringRef target, bool ptx = false);
 
 }  // namespace minuet

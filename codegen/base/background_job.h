@@ -14,26 +14,25 @@
 
 namespace minuet {
 
-/// A piece of work on its own thread, and the result of that work. Thread-safe, except that the destructor must
-/// not run while another call is in progress.
+/// A piece of work on its own thread, and the result of that work.
 class BackgroundJob {
  public:
   using Work = std::function<llvm::Error(const CancelToken&)>;
-  /// Creates the job and passes it to `keep`, which runs in this thread and must not throw. `work` begins after
-  /// `keep` has returned, so that it finds the job where `keep` stored it. `work` should return soon after its
-  /// token is cancelled. Returns ResourceExhausted if the system cannot create a thread.
+  /// Creates the job and passes it to `keep`, which runs in this thread and must not throw. `work` begins
+  /// after `keep` has returned, so that it finds the job where `keep` stored it. `work` should return soon
+  /// after its token is cancelled. Returns ResourceExhausted if the system cannot create a thread.
   static llvm::Error start(Work work, llvm::function_ref<void(std::unique_ptr<BackgroundJob>)> keep);
   BackgroundJob(const BackgroundJob&) = delete;
   BackgroundJob& operator=(const BackgroundJob&) = delete;
-  /// Cancels the job and waits for it to end. Does not wait in the job's own thread, or in a forked child, where
-  /// the thread does not exist.
+  /// Cancels the job and waits for it to end. Does not wait in the job's own thread, or in a forked child,
+  /// where the thread does not exist.
   ~BackgroundJob();
 
   void cancel() { cancel_->cancel(); }
   bool done() const { return wait_for(std::chrono::milliseconds(0)); }
   bool wait_for(std::chrono::milliseconds time) const;
-  /// Waits for the job to end and returns its result. Any thread may call it, more than once. Before the job has
-  /// ended, returns FailedPrecondition in the job's own thread and in a forked child.
+  /// Waits for the job to end and returns its result. Any thread may call it, more than once. Before the job
+  /// has ended, returns FailedPrecondition in the job's own thread and in a forked child.
   llvm::Error wait() const;
 
  private:

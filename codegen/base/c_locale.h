@@ -1,4 +1,4 @@
-// Sets the C locale around calls of libc functions that depend on a locale, because the host may have set another.
+// Sets the C locale around calls of locale-dependent libc functions, because the host may have set another.
 #pragma once
 
 #include <locale.h>

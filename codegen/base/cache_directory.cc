@@ -36,9 +36,10 @@ llvm::Error does_not_exist(const std::string& path) {
   return make_error(StatusCode::NotFound, "{0} does not exist", path);
 }
 
-/// Walks from "/" to a folder part by part and keeps the current folder open, so that the folder that was checked
-/// is the folder that is used, even if another process renames parts of the path meanwhile. Symbolic links are
-/// read and their targets walked the same way, so that links inside a link's target are checked too.
+/// Walks from "/" to a folder part by part and keeps the current folder open, so that the folder that was
+/// checked is the folder that is used, even if another process renames parts of the path meanwhile. Symbolic
+/// links are read and their targets walked the same way, so that links inside a link's target are checked
+/// too.
 class Walk {
  public:
   Walk(const TrustPolicy& policy, FileSystem& system, Missing missing)

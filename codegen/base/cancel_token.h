@@ -19,7 +19,8 @@ class CancelToken {
 
 inline bool is_cancelled(const CancelToken* cancel) { return cancel != nullptr && cancel->cancelled(); }
 
-/// Waits until `future` is ready and returns true, or returns false if `cancel` (may be null) is cancelled first.
+/// Waits until `future` is ready and returns true, or returns false if `cancel` (may be null) is cancelled
+/// first.
 template <class T>
 bool wait_for(const std::shared_future<T>& future, const CancelToken* cancel) {
   constexpr auto kStep = std::chrono::milliseconds(20);  // the longest delay until a cancel is noticed

@@ -18,7 +18,7 @@ std::vector<std::string> split_list(llvm::StringRef list) {
   return {words.begin(), words.end()};
 }
 
-/// Decodes a path of mountinfo, which has blanks, tabs, line ends and backslashes as \040, \011, \012 and \134.
+/// Decodes a path of mountinfo, where blanks, tabs, line ends and backslashes are \040, \011, \012 and \134.
 std::string unescaped(llvm::StringRef text) {
   std::string path;
   while (!text.empty()) {
@@ -53,7 +53,8 @@ bool has_parent_step(llvm::StringRef path) {
 }
 
 /// Returns the path of a group relative to the mounted group, or nothing if the group is not visible in the
-/// mount. A group outside the cgroup namespace has a path such as "/../other", visible only in a mount of "/..".
+/// mount. A group outside the cgroup namespace has a path such as "/../other", visible only in a mount of
+/// "/..".
 std::optional<std::string> path_below(const GroupMount& mount, llvm::StringRef group) {
   if (!is_in(group, mount.group)) return std::nullopt;
   const llvm::StringRef below = group.drop_front(llvm::StringRef(mount.group).rtrim('/').size()).rtrim('/');
@@ -67,8 +68,9 @@ struct GroupPlace {
   std::string below;
 };
 
-/// Returns true if `mount` is a better choice than `other`. The group must be visible in both or in neither. A
-/// mount with a shorter group path also contains other groups, for example a host folder mounted in a container.
+/// Returns true if `mount` is a better choice than `other`. The group must be visible in both or in neither.
+/// A mount with a shorter group path also contains other groups, for example a host folder mounted in a
+/// container.
 bool is_better(const GroupMount& mount, const GroupMount& other, bool shows_group) {
   const auto rank = [&](const GroupMount& candidate) {
     return std::pair(shows_group ? candidate.group.size() : 0, is_in(candidate.folder, kUsualFolder));
@@ -120,8 +122,8 @@ std::vector<GroupMount> parse_group_mounts(llvm::StringRef text) {
   Words lines;
   text.split(lines, '\n', -1, /*KeepEmpty=*/false);
   for (const llvm::StringRef line : lines) {
-    // A line has the form "30 23 0:26 /group /folder rw,nosuid shared:9 - cgroup2 source rw,cpu". The number of
-    // words before the "-" varies.
+    // A line has the form "30 23 0:26 /group /folder rw,nosuid shared:9 - cgroup2 source rw,cpu". The number
+    // of words before the "-" varies.
     const auto [before, after] = line.split(" - ");
     Words place, kind;
     before.split(place, ' ', -1, /*KeepEmpty=*/false);

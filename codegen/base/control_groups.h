@@ -29,10 +29,11 @@ struct GroupFolder {
   std::string path;
   bool is_version2 = false;
 };
-/// Returns the groups of this process that have `controller` ("cpu", "memory") and all their parent groups that
-/// are visible in the mount, the innermost first. `root` is the folder that contains proc/ and sys/. If a group
-/// is visible in several mounts, the mount with the longest group path is used, and among equal ones the mount in
-/// sys/fs/cgroup. If mountinfo names no mount, sys/fs/cgroup is assumed. The returned folders need not exist.
+/// Returns the groups of this process that have `controller` ("cpu", "memory") and all their parent groups
+/// that are visible in the mount, the innermost first. `root` is the folder that contains proc/ and sys/. If
+/// a group is visible in several mounts, the mount with the longest group path is used, and among equal ones
+/// the mount in sys/fs/cgroup. If mountinfo names no mount, sys/fs/cgroup is assumed. The returned folders
+/// need not exist.
 std::vector<GroupFolder> control_groups(const std::string& root, llvm::StringRef controller);
 
 }  // namespace minuet

@@ -79,10 +79,12 @@ class ErrorValue {
 
 inline constexpr std::size_t kMostErrorValues = 9;
 
-/// Implements the template below. It is not a template because its body at every call would enlarge the library.
+/// Implements the template below. It is not a template because its body at every call would enlarge the
+/// library.
 llvm::Error make_error(StatusCode code, const char* format, std::initializer_list<ErrorValue> values);
 
-/// Makes an error with a formatted message: make_error(StatusCode::OutOfRange, "axis {0} needs {1} bits", axis, bits).
+/// Makes an error with a formatted message: make_error(StatusCode::OutOfRange, "axis {0} needs {1} bits",
+/// axis, bits).
 template <class... Values>
 llvm::Error make_error(StatusCode code, const char* format, const Values&... values) {
   static_assert(sizeof...(values) <= kMostErrorValues);
@@ -94,7 +96,8 @@ std::string system_text(const std::error_code& error);
 /// Returns the system's text for a value of errno, in English in every locale.
 std::string errno_text(int error);
 
-/// Returns FailedPrecondition with `what: ` and the text of errno, so errno must still be that of the failed call.
+/// Returns FailedPrecondition with `what: ` and the text of errno, so errno must still be that of the failed
+/// call.
 llvm::Error make_system_error(const std::string& what);
 
 /// Prepends `phrase: ` to the message of `error`. Success stays success.
@@ -105,7 +108,7 @@ StatusError take_status(llvm::Error error);
 
 }  // namespace minuet
 
-/// Returns from the function if the llvm::Error `expression` is an error.
+/// Evaluates an llvm::Error expression and returns it from the function if it is an error.
 #define MINUET_TRY(expression)                                          \
   do {                                                                  \
     if (::llvm::Error minuet_error = (expression)) return minuet_error; \

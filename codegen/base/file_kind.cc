@@ -13,7 +13,7 @@ namespace minuet {
 namespace {
 
 constexpr std::size_t kStartBytes = 4096;
-constexpr std::size_t kTextBytes = 64;  // A text is recognized by so many bytes.
+constexpr std::size_t kTextBytes = 64;  // the number of bytes by which text is recognized
 constexpr std::size_t kShownCharacters = 40;
 constexpr std::uint64_t kLongestTensorHeader = 100u << 20;  // the limit of the safetensors format
 
@@ -40,7 +40,7 @@ constexpr Magic kMagics[] = {
     {"ply\r", FileKind::Ply, true, "a PLY file"},
     {"# .PCD", FileKind::Pcd, true, "a PCD file"},
     {"\x80\x02\x8a\x0al\xfc\x9c"
-     "F\xf9 j\xa8P\x19.",  // the number that torch.save wrote first
+     "F\xf9 j\xa8P\x19.",  // the magic number of the older torch.save
      FileKind::Pickle, true, "a PyTorch checkpoint"},
     {"\x1f\x8b\x08", FileKind::Compressed, true, "compressed by gzip"},
     {"\xfd"
@@ -53,32 +53,33 @@ bool begins_with(llvm::StringRef bytes, llvm::StringRef start) {
   return bytes.take_front(start.size()) == start;
 }
 
-/// The length of a header of sane size, and the brace that the header begins with.
+/// Returns true if the bytes begin with a plausible header length and the header's opening brace.
 bool is_safetensors(llvm::StringRef bytes) {
   return bytes.size() > 8 && llvm::support::endian::read64le(bytes.data()) <= kLongestTensorHeader &&
          bytes[8] == '{';
 }
 
-/// Protocols 2 to 5, and an operation that pickles of lists, dictionaries and objects begin with.
+/// Returns true for protocols 2 to 5, followed by an opcode that can begin a list, dictionary or object.
 bool is_pickle(llvm::StringRef bytes) {
   return bytes.size() >= 3 && bytes[0] == '\x80' && bytes[1] >= 2 && bytes[1] <= 5 &&
          llvm::StringRef("}](cX\x8a\x8c\x95").contains(bytes[2]);
 }
 
-/// Protocols 4 and 5 give the length of a first frame, which is short of a terabyte.
+/// Returns true if the pickle begins with a frame (protocols 4 and 5) whose length is below 1 TiB.
 bool has_pickle_frame(llvm::StringRef bytes) {
   return bytes.size() >= 11 && bytes[2] == '\x95' &&
          llvm::support::endian::read64le(bytes.data() + 3) < std::uint64_t{1} << 40;
 }
 
-/// Field 1, the version, and then field 2, the producer's name, or 7, the graph.
+/// Returns true if the bytes begin with protobuf field 1 (the version), then field 2 (the producer) or 7 (the
+/// graph).
 bool is_onnx(llvm::StringRef bytes) {
   return bytes.size() > 3 && bytes[0] == '\x08' && bytes[1] < 32 &&
          (bytes[2] == '\x12' || bytes[2] == '\x3a');
 }
 
-/// Says whether the first kTextBytes are text in UTF-8 without control characters. A character that is cut
-/// off there counts as whole.
+/// Returns true if the first kTextBytes are UTF-8 text without control characters. The last character may be
+/// cut off.
 bool is_text(llvm::StringRef bytes) {
   const llvm::StringRef start = without_byte_order_mark(bytes).take_front(kTextBytes);
   for (std::size_t i = 0; i < start.size();) {
@@ -96,9 +97,9 @@ bool is_bzip2(llvm::StringRef bytes) {
   return bytes.size() > 3 && begins_with(bytes, "BZh") && bytes[3] >= '1' && bytes[3] <= '9';
 }
 
-/// Says whether the first units of two bytes are ASCII characters in one byte order.
+/// Returns true if the first two-byte units are ASCII characters, all in the same byte order.
 bool is_utf16_of_ascii(llvm::StringRef bytes) {
-  constexpr std::size_t kFewest = 8;  // Fewer bytes may look so by chance.
+  constexpr std::size_t kFewest = 8;  // fewer bytes may match by chance
   const llvm::StringRef start = bytes.take_front(kTextBytes);
   if (start.size() < kFewest) return false;
   const auto is_ascii = [&](std::size_t of_character) {
@@ -112,7 +113,7 @@ bool is_utf16_of_ascii(llvm::StringRef bytes) {
   return is_ascii(0) || is_ascii(1);
 }
 
-/// Recognizes a text of two bytes a character, with or without a byte order mark.
+/// Recognizes UTF-16 text, with or without a byte order mark.
 std::optional<KnownFile> identify_utf16(llvm::StringRef bytes) {
   const bool has_mark = begins_with(bytes, "\xff\xfe") || begins_with(bytes, "\xfe\xff");
   const bool is_certain = is_utf16_of_ascii(has_mark ? bytes.drop_front(2) : bytes);
@@ -120,7 +121,8 @@ std::optional<KnownFile> identify_utf16(llvm::StringRef bytes) {
   return KnownFile{FileKind::Utf16, is_certain, "text in UTF-16", {}};
 }
 
-/// A page may begin with a comment or with any tag: "<!--", "<meta charset=...>", "<Error>".
+/// Returns true for HTML and XML. A page may begin with a comment or any tag: "<!--", "<meta charset=...>",
+/// "<Error>".
 bool is_web_page(llvm::StringRef text) {
   for (const llvm::StringRef start : {"<!doctype html", "<html", "<head", "<?xml", "<!--"}) {
     if (text.take_front(start.size()).lower() == start) return true;
@@ -129,7 +131,7 @@ bool is_web_page(llvm::StringRef text) {
   return begins_with(text, "<") && llvm::isAlpha(second[0]) && is_text(text);
 }
 
-/// The lines of a PCD header may stand without the comment in front that most files have.
+/// Returns true if the text begins with a PCD header, with or without the comment that precedes most of them.
 bool is_pcd_header(llvm::StringRef text) {
   TextCursor cursor(text.take_front(kStartBytes));
   llvm::StringRef line = cursor.row();
@@ -140,8 +142,8 @@ bool is_pcd_header(llvm::StringRef text) {
   return !line.empty();
 }
 
-/// Says whether the text is the index of a checkpoint in parts, and fills in the files that it names, in
-/// order and without repeats. The index may be cut off, and then names none.
+/// Returns true if the text is the index of a sharded checkpoint, and stores the file names of its parts in
+/// `names`, sorted and without repeats. Stores no names if the index is cut off.
 bool read_shard_index(llvm::StringRef text, std::vector<std::string>& names) {
   if (!text.contains("\"weight_map\"")) return false;
   llvm::Expected<llvm::json::Value> value = parse_json(text);
@@ -157,12 +159,12 @@ bool read_shard_index(llvm::StringRef text, std::vector<std::string>& names) {
   return true;
 }
 
-/// Describes other text by its first line: "text that begins 'Entry not found'".
+/// Describes other text by its first line, such as "text that begins 'Entry not found'".
 KnownFile plain_text(llvm::StringRef text) {
   llvm::StringRef line = TextCursor(text).row().trim();
   std::size_t shown = std::min(line.size(), kShownCharacters);
   while (shown < line.size() && shown > 0 && (line[shown] & '\xc0') == '\x80')
-    --shown;  // A character is not cut.
+    --shown;  // do not cut a UTF-8 character
   return {FileKind::Text,
           true,
           ("text that begins '" + line.take_front(shown) + (shown < line.size() ? "...'" : "'")).str(),

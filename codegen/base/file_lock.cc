@@ -9,7 +9,7 @@ namespace minuet {
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
-/// One wait for one lock.
+/// One attempt to get a lock, with its waits.
 class FileLockWait {
  public:
   FileLockWait(FileSystem& system, OpenFolder open_folder, const std::string& name, mode_t mode,
@@ -28,7 +28,7 @@ class FileLockWait {
       if (!file_.good() && !open()) return end(FileLock::Outcome::Unavailable, errno);
       if (file_.try_lock()) {
         if (is_current()) return end(FileLock::Outcome::Held);
-        file_ = LockableFile(system_, -1);  // prune removed it while we waited: take the next one
+        file_ = LockableFile(system_, -1);  // removed by a prune meanwhile: lock the next one
         if (++lost_ == kMostLost) return end(FileLock::Outcome::Unavailable, ENOLCK);
       } else if (errno != EWOULDBLOCK) {
         return end(FileLock::Outcome::Unavailable, errno);
@@ -42,10 +42,10 @@ class FileLockWait {
   }
 
  private:
-  // Prune runs every 20 minutes: more than a few of these are a file system that tells no inodes.
+  // Prunes are 20 minutes apart, so many lost files mean a file system without stable inode numbers.
   static constexpr int kMostLost = 20;
 
-  /// False with errno.
+  /// Opens or creates the lock file. Returns false and sets errno on failure.
   bool open() {
     llvm::Expected<FileHandle> folder = open_folder_();
     if (!folder) {
@@ -53,7 +53,7 @@ class FileLockWait {
       llvm::consumeError(folder.takeError());
       return errno = error, false;
     }
-    // For writing: NFS locks nothing that is open to read only.
+    // NFS locks only files that are open for writing.
     const int flags = O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
     file_ = LockableFile(system_, system_.open_at(folder->get(), name_.c_str(), flags, mode_));
     const int error = errno;
@@ -61,7 +61,7 @@ class FileLockWait {
     return errno = error, file_.good();
   }
 
-  /// Whether the locked file still has its name: else others lock another file under that name.
+  /// Returns true if the locked file still has its name. If not, other processes lock another file.
   bool is_current() {
     struct stat held, named;
     return system_.stat_file(file_.get(), &held) == 0 &&
@@ -69,7 +69,8 @@ class FileLockWait {
            held.st_ino == named.st_ino;
   }
 
-  /// flock has no time limit of its own, and a signal to end it would need a handler of the host.
+  /// Sleeps before the next attempt. flock has no timeout, and ending it by a signal would need a signal
+  /// handler in the host's process.
   void pause() {
     const auto rest = std::chrono::ceil<milliseconds>(bound_ - (Clock::now() - start_));
     std::this_thread::sleep_for(std::clamp(rest, milliseconds(0), pause_));

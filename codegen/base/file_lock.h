@@ -1,4 +1,4 @@
-// One process builds a kernel, or writes a bundle, and the others wait and read what it published (R14).
+// A lock file that lets one process build a kernel or write a bundle while others wait for the result.
 #pragma once
 
 #include <cerrno>
@@ -11,34 +11,35 @@
 
 namespace minuet {
 
-/// The lock of a file, between processes and between threads. A killed holder's is free at once; a stopped
-/// holder's is waited for no longer than the bound. Nothing here is an error: who builds a kernel and does
-/// not get the lock compiles all the same, and at worst a kernel is compiled twice. Who gets it looks once
-/// more whether the work is done, had it to wait or not: the last holder may have published and let go
-/// between our first look and our lock.
+/// A lock on a file, between processes and between threads. It is released if its holder is killed; if the
+/// holder is stopped, others wait no longer than their bound. Failing to get the lock is not an error: a
+/// process that builds a kernel then compiles without it, and at worst a kernel is compiled twice. After
+/// getting the lock, the caller must check again whether the work is done, even if it did not wait, because
+/// another holder may have published the result and released the lock between the first check and the lock.
 class FileLock {
  public:
   enum class Outcome {
-    Held,         // until release() or the end of scope
-    TimedOut,     // somebody held it all the time
-    Unavailable,  // no locks here: a file system without, a read-only or a full one
+    Held,         ///< until release() or destruction
+    TimedOut,     ///< another holder had it during the whole wait
+    Unavailable,  ///< for example the file system has no locks, is read-only or is full
     Cancelled,
   };
 
   Outcome outcome() const { return outcome_; }
   bool held() const { return outcome_ == Outcome::Held; }
-  /// Of Unavailable: errno of the call that failed, and whether it says that the file system has no locks.
+  /// Returns errno of the call that failed, if outcome() is Unavailable.
   int error() const { return error_; }
+  /// Returns true if error() means that the file system has no locks.
   bool without_locks() const {
-    // EBADF: NFS, of a file that is open to read only.
+    // NFS returns EBADF for a file that is open only for reading.
     return error_ == ENOLCK || error_ == ENOSYS || error_ == EOPNOTSUPP || error_ == EBADF;
   }
-  /// Whether somebody else held it when we came.
+  /// Returns true if another holder had the lock at some time during the wait.
   bool had_to_wait() const { return had_to_wait_; }
   std::chrono::milliseconds waited() const { return waited_; }
 
-  /// Lets the next one go on. The file stays, so that they need not make it anew. A child forked meanwhile
-  /// holds nothing, and releases nothing.
+  /// Releases the lock. The file remains, so that the next holder need not create it again. A process that
+  /// was forked after the lock was taken does not hold it and releases nothing.
   void release() { file_.unlock(); }
 
  private:
@@ -59,8 +60,8 @@ class FileLock {
 
 using OpenFolder = llvm::function_ref<llvm::Expected<FileHandle>()>;
 
-/// Waits for the lock of the file `name` in a folder, at most for `bound` (0: one try) and until `cancel`,
-/// which may be null. Who holds the lock may remove the file: those who wait for it make a new one.
+/// Waits for the lock on the file `name` in a folder, at most for `bound` (0 means one attempt) and until
+/// `cancel` (may be null) is cancelled. The holder may remove the file; waiters then create a new one.
 FileLock take_file_lock(FileSystem& system, OpenFolder open_folder, const std::string& name, mode_t mode,
                         std::chrono::milliseconds bound, const CancelToken* cancel);
 

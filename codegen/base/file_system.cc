@@ -43,7 +43,7 @@ int FileSystem::touch_at(int folder, const char* path) {
 int FileSystem::lock(int file, int operation) { return ::flock(file, operation); }
 
 int FileSystem::list(int folder, std::vector<std::string>* names) {
-  // Opened anew: a place in the list belongs to the open folder, and the caller's is not ours to move.
+  // Opened again, because reading through the caller's descriptor would move its position.
   const int file = ::openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (file < 0) return -1;
   DIR* const stream = ::fdopendir(file);
@@ -81,8 +81,8 @@ bool LockableFile::try_lock() {
 }
 
 void LockableFile::unlock() {
-  // A child forked meanwhile has the same open file: closing ours would leave the lock with it, and
-  // what it unlocks would be unlocked for us.
+  // A child forked after the lock was taken shares the open file. Closing the file here would leave the lock
+  // with the child, so the parent unlocks it; and the child must not unlock it for the parent.
   if (file_.good() && holder_ == ::getpid()) system_->lock(file_.get(), LOCK_UN);
   holder_ = 0;
 }

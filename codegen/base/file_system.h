@@ -1,4 +1,4 @@
-// The calls to the operating system that the store makes: a seam, so that tests can make each fail.
+// The system calls of the store, as virtual functions, so that tests can make each call fail.
 #pragma once
 
 #include <fcntl.h>
@@ -16,8 +16,8 @@
 
 namespace minuet {
 
-/// As POSIX has them: -1 and errno on failure. No call follows a link at the end of its path, but
-/// for open_at without O_NOFOLLOW. Thread-safe.
+/// System calls with POSIX semantics: they return -1 and set errno on failure. No call follows a symbolic
+/// link at the end of its path, except open_at without O_NOFOLLOW. Thread-safe.
 class FileSystem {
  public:
   virtual ~FileSystem() = default;
@@ -30,20 +30,20 @@ class FileSystem {
   virtual int rename_at(int folder, const char* from, const char* to);
   virtual int unlink_at(int folder, const char* path);
   virtual int make_folder_at(int folder, const char* path, mode_t mode);
-  virtual int remove_folder_at(int folder, const char* path);  // an empty one
+  virtual int remove_folder_at(int folder, const char* path);  ///< fails if it is not empty
   virtual ssize_t read_link_at(int folder, const char* path, char* target, std::size_t size);
-  virtual int touch_at(int folder, const char* path);             // both times become now
-  virtual int list(int folder, std::vector<std::string>* names);  // without "." and ".."
-  virtual int lock(int file, int operation);                      // flock
+  virtual int touch_at(int folder, const char* path);             ///< sets both times to now
+  virtual int list(int folder, std::vector<std::string>* names);  ///< omits "." and ".."
+  virtual int lock(int file, int operation);                      ///< flock
 };
 
 FileSystem& real_file_system();
 
-/// Whether it is a device, which may have no end.
+/// Returns true if `path` is a character or block device. Reading one may never end.
 bool is_device(llvm::StringRef path);
 
-/// FailedPrecondition where a file of that many bytes may not be written here: past that limit a write would
-/// not fail but raise SIGXFSZ, and the host may have no handler (R11).
+/// Returns FailedPrecondition if a file of `bytes` bytes exceeds this process's RLIMIT_FSIZE. A write past
+/// that limit would raise SIGXFSZ, for which the host may have no handler, instead of failing.
 llvm::Error check_file_limit(std::uint64_t bytes);
 
 /// The message for a folder, device or pipe where a file is needed.
@@ -66,7 +66,7 @@ class FileHandle {
   }
   bool good() const { return file_ >= 0; }
   int get() const { return file_; }
-  /// Closes now, for a failure that matters.
+  /// Closes the file and returns the result of close(), for callers that must detect a failure.
   int close_now() { return system_->close(std::exchange(file_, -1)); }
 
  private:
@@ -74,8 +74,8 @@ class FileHandle {
   int file_;
 };
 
-/// An open file that this process may lock for itself, by flock: unlike fcntl's locks it holds
-/// between threads too, and closing another descriptor of the file does not drop it.
+/// An open file that this process can lock with flock. Unlike an fcntl lock, it also excludes other threads,
+/// and closing another descriptor of the file does not release it.
 class LockableFile {
  public:
   LockableFile(FileSystem& system, int file) : system_(&system), file_(system, file) {}
@@ -89,14 +89,15 @@ class LockableFile {
   ~LockableFile() { unlock(); }
   bool good() const { return file_.good(); }
   int get() const { return file_.get(); }
-  /// Does not wait. False with errno where it fails: EWOULDBLOCK where somebody else holds the lock.
+  /// Tries to lock without waiting. Returns false and sets errno on failure: EWOULDBLOCK if the lock is
+  /// taken.
   bool try_lock();
   void unlock();
 
  private:
   FileSystem* system_;
   FileHandle file_;
-  pid_t holder_ = 0;  // whose lock it is; 0: nobody's
+  pid_t holder_ = 0;  ///< the process that took the lock; 0 if not locked
 };
 
 }  // namespace minuet

@@ -7,8 +7,8 @@
 namespace minuet {
 namespace {
 
-// Constant from the start: the handler runs between fork and whatever the child does, where no lock may be
-// taken.
+// Constant-initialized and atomic, because the handler runs in the child directly after fork, where no lock
+// may be taken.
 std::atomic<std::uint64_t> generation{0};
 
 void after_fork_in_child() { ++generation; }
@@ -16,7 +16,7 @@ void after_fork_in_child() { ++generation; }
 }  // namespace
 
 void watch_forks() {
-  // Out of memory is the one way to fail; then a fork is not seen, and nothing else is lost.
+  // pthread_atfork fails only if memory is exhausted. Then forks are not detected; all else works.
   static const bool registered = ::pthread_atfork(nullptr, nullptr, &after_fork_in_child) == 0;
   static_cast<void>(registered);
 }

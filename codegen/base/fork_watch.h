@@ -1,4 +1,4 @@
-// Whether this is still the process that things were made in (R16). Thread-safe.
+// Detects that the process was forked since an object was created. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -7,15 +7,17 @@
 
 namespace minuet {
 
-/// Forks are seen from here on.
+/// Registers the fork handler. Forks after the first call are counted.
 void watch_forks();
 
-/// Forks between the process that watched first and this one: another value means another process,
-/// in which no thread of the earlier one goes on. 0 before that.
+/// Returns the number of forks between the process that first called watch_forks() and this one, or 0 before
+/// that. A changed value means that this is a child process, in which the parent's other threads do not
+/// exist.
 std::uint64_t fork_generation();
 
-/// A T of this process. A forked child begins with a new one: a thread that it does not have may hold a lock
-/// of its parent's T for ever, or be in the middle of a change. That one is left as it is, not even deleted.
+/// A value of type T per process. A forked child gets a new T, because a thread that does not exist in the
+/// child may hold a lock of the parent's T or may have been changing it. The child never deletes the parent's
+/// T.
 template <class T>
 class PerProcess {
  public:

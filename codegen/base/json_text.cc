@@ -11,7 +11,7 @@
 namespace minuet {
 namespace {
 
-/// InvalidArgument where brackets nest deeper than anything we read does.
+/// Returns InvalidArgument if brackets nest deeper than kDeepestJson.
 llvm::Error check_depth(llvm::StringRef json) {
   int depth = 0;
   bool quoted = false;
@@ -33,18 +33,18 @@ llvm::Error check_depth(llvm::StringRef json) {
   return llvm::Error::success();
 }
 
-/// InvalidArgument where an object has a key twice. llvm::json::parse has accepted `json`.
+/// Returns InvalidArgument if an object has a key twice. Requires that llvm::json::parse accepted `json`.
 llvm::Error check_keys(llvm::StringRef json) {
-  std::vector<llvm::StringSet<>> keys;  // one set for each object and array that is open
+  std::vector<llvm::StringSet<>> keys;  // one set for each open object and array
   for (std::size_t i = 0; i < json.size(); ++i) {
     if (json[i] == '[' || json[i] == '{') keys.emplace_back();
     if (json[i] == ']' || json[i] == '}') keys.pop_back();
     if (json[i] != '"') continue;
     const std::size_t start = i;
     while (json[++i] != '"') i += json[i] == '\\';
-    if (json.drop_front(i + 1).ltrim().take_front(1) != ":") continue;  // this string is no key
+    if (json.drop_front(i + 1).ltrim().take_front(1) != ":") continue;  // the string is not a key
     const llvm::StringRef quoted = json.slice(start, i + 1);
-    llvm::Expected<llvm::json::Value> key = llvm::json::parse(quoted);  // "\u0061" is "a"
+    llvm::Expected<llvm::json::Value> key = llvm::json::parse(quoted);  // decodes escapes: "\u0061" is "a"
     if (!key) return key.takeError();
     if (!keys.back().insert(*key->getAsString()).second) {
       return make_error(StatusCode::InvalidArgument, "the key {0} occurs twice", quoted);
@@ -53,8 +53,8 @@ llvm::Error check_keys(llvm::StringRef json) {
   return llvm::Error::success();
 }
 
-/// InvalidArgument where 2^63 is written as a real number: llvm::json takes it for an int64_t, where
-/// converting it is undefined.
+/// Returns InvalidArgument if 2^63 is written as a real number. llvm::json would convert it to int64_t, which
+/// is undefined behavior.
 llvm::Error check_numbers(const llvm::json::Value& value) {
   if (const llvm::json::Object* const object = value.getAsObject()) {
     for (const auto& entry : *object) MINUET_TRY(check_numbers(entry.second));

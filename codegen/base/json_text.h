@@ -1,6 +1,6 @@
-// JSON as text: the one place where the library and the tool parse and print it, so that the locale that the
-// host has set reaches no number. Text that others wrote is checked first: llvm::json recurses without a
-// limit, and takes the last of equal keys in silence.
+// Parses and prints JSON. The library and the tool do so only here, so that the host's locale does not affect
+// numbers. Parsed text is also checked, because llvm::json recurses without a limit and silently uses the
+// last of equal keys.
 #pragma once
 
 #include <cstdint>
@@ -11,18 +11,20 @@
 
 namespace minuet {
 
-constexpr int kDeepestJson = 64;
+constexpr int kDeepestJson = 64;  ///< the limit of nested objects and arrays
 
-/// Parses `text`, in front of which a byte order mark may stand. InvalidArgument where it nests deeper than
-/// kDeepestJson, an object has a key twice, or the text is another known kind of file, which the error names;
-/// llvm's own error where it is no JSON otherwise. Thread-safe.
+/// Parses `text`, which may begin with a byte order mark. Returns InvalidArgument if it nests deeper than
+/// kDeepestJson, if an object has a key twice, if it has the number 2^63, or if it is another known kind of
+/// file, which the error then names. Returns llvm's own error for other invalid JSON. Thread-safe.
 llvm::Expected<llvm::json::Value> parse_json(llvm::StringRef text);
 
-/// Prints `value` on one line, or with that many blanks for each level. Thread-safe.
+/// Prints `value` on one line, or on several lines with `indent` blanks per level if that is not 0.
+/// Thread-safe.
 std::string print_json(const llvm::json::Value& value, unsigned indent = 0);
 
-/// The text or the number of a field that need not be there.
+/// Returns the text of a field, or an empty string if the object has no such text.
 std::string text_or_empty(const llvm::json::Object& object, llvm::StringRef name);
+/// Returns the integer of a field, or `otherwise` if the object has no such integer.
 std::int64_t number_or(const llvm::json::Object& object, llvm::StringRef name, std::int64_t otherwise);
 
 }  // namespace minuet

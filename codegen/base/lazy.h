@@ -1,5 +1,5 @@
-// A value that is made when it is first asked for, without a lock: a forked child could find one held by a
-// thread that it does not have, and would wait for ever (R16). Thread-safe.
+// A value that is created on first use. It uses no lock, because a forked child would wait forever for a lock
+// that is held by a thread of its parent. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -15,7 +15,8 @@ class Lazy {
   Lazy& operator=(const Lazy&) = delete;
   ~Lazy() { delete value_.load(); }
 
-  /// Threads that are the first at once make one each, and all get the same.
+  /// Returns the value, and creates it if necessary. Threads that call this at the same time may each run
+  /// `make`, but all get the same value.
   template <class Make>
   const T& get(const Make& make) const {
     if (const T* const known = value_) return *known;
@@ -23,7 +24,7 @@ class Lazy {
     const T* other = nullptr;
     return value_.compare_exchange_strong(other, made.get()) ? *made.release() : *other;
   }
-  /// Null where nobody has asked yet.
+  /// Returns the value, or null if it was not created yet.
   const T* made() const { return value_; }
 
  private:

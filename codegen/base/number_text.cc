@@ -6,7 +6,7 @@
 namespace minuet {
 namespace {
 
-/// %f of the largest double has 309 digits in front of its point.
+/// Fits the largest double, which has 309 digits before its decimal point and up to kMostDigits after it.
 constexpr std::size_t kMostCharacters = 400;
 constexpr int kMostDigits = 60;
 

@@ -1,5 +1,5 @@
-// Real numbers as text, the same in every locale: the host may have set one whose decimal point is a comma,
-// and printf, iostreams, llvm::format and llvm::formatv all go by it.
+// Prints real numbers, with the same result in every locale. printf, iostreams, llvm::format and
+// llvm::formatv all depend on the locale, and the host may have set one whose decimal point is a comma.
 #pragma once
 
 #include <string>
@@ -15,8 +15,8 @@ std::string fixed_text(double value, int digits);
 /// Writes a number as printf("%.<digits>g") does in the C locale.
 std::string general_text(double value, int digits);
 
-/// A number for llvm::formatv, in the style f<digits> (as fixed_text) or g<digits> (as general_text); without
-/// a style it is f2. formatv("{0,8:f3} ms", real(time))
+/// A number for llvm::formatv, with the style f<digits> (like fixed_text) or g<digits> (like general_text).
+/// The default style is f2. Example: formatv("{0,8:f3} ms", real(time)).
 struct Real {
   double value;
 };

@@ -1,17 +1,18 @@
-// Where the library or program that this code is in lies. Thread-safe.
+// Finds the file of the library or program that contains this code. Thread-safe.
 #pragma once
 
 #include <string>
 
 namespace minuet {
 
-/// Its path, absolute, whatever folder the process is in and was in. Symbolic links stay.
+/// Returns the file's absolute path, also if the process has changed its working directory. Does not resolve
+/// symbolic links.
 std::string own_image();
 
-/// The folder it is in.
+/// Returns the folder that contains own_image().
 std::string own_folder();
 
-/// Without symbolic links, absolute; empty where there is no such file.
+/// Returns the absolute path without symbolic links, or an empty string if the file does not exist.
 std::string real_path(const char* path);
 
 }  // namespace minuet

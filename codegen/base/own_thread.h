@@ -1,4 +1,5 @@
-// Threads of the library's in the host's process, which take none of its signals.
+// Starts threads of the library in the host's process. They block all signals, so that the host's threads get
+// them.
 #pragma once
 
 #include <pthread.h>
@@ -9,12 +10,12 @@
 
 namespace minuet {
 
-/// The signals that the host's code in this thread goes by: in a thread of ours, those of the host's thread
-/// that the work began in.
+/// Returns the signal mask for host code in this thread. In a thread of the library, it is the mask of the
+/// host's thread that started the work.
 sigset_t host_signals();
 
-/// For what the host is called back for: while it lives, this thread blocks what the host's would. Else what
-/// a callback starts, a process too, could not be stopped by any signal.
+/// Sets host_signals() as the mask of this thread during a callback into the host. Otherwise a thread or
+/// process started by the callback would inherit a mask that blocks all signals, and no signal could stop it.
 class HostSignals {
  public:
   HostSignals() : HostSignals(host_signals()) {}
@@ -27,16 +28,17 @@ class HostSignals {
   sigset_t before_;
 };
 
-/// This thread is one of ours, begun by one with those signals.
+/// Marks this thread as a thread of the library. `of_host` is the signal mask of the host's thread that
+/// started it.
 void become_own_thread(const sigset_t& of_host);
 
-/// A thread of ours. std::system_error where the system gives none.
+/// Starts a thread of the library. Throws std::system_error if the system cannot create one.
 template <class Work>
 std::thread start_own_thread(Work work) {
   const sigset_t of_host = host_signals();
   sigset_t all, before;
   ::sigfillset(&all);
-  // From its first instruction on.
+  // A new thread inherits the mask, so it blocks signals from its first instruction.
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
   struct Restore {
     const sigset_t& signals;

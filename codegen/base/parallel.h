@@ -1,4 +1,5 @@
-// Work of a plan that all cores share: parameters are drawn, read, rounded and converted layer by layer.
+// Runs independent items of work on all cores, such as reading and converting the parameters of a plan's
+// layers.
 #pragma once
 
 #include "codegen/base/error.h"
@@ -7,8 +8,9 @@
 
 namespace minuet {
 
-/// work(i) for every i in [0, count), in any order, on as many threads as cpu_count() has CPUs; returns when
-/// all are done. The error of the least i that has one; exceptions come out as they would from a loop.
+/// Calls work(i) for every i in [0, count), in any order, on up to cpu_count() threads, and returns when all
+/// calls have returned. Returns the error of the smallest i that failed. An exception of `work` is rethrown
+/// at the end.
 llvm::Error in_parallel(i64 count, llvm::function_ref<llvm::Error(i64)> work);
 
 }  // namespace minuet

@@ -1,5 +1,5 @@
-// A list that only grows, without a lock: a forked child could find a lock held by a thread that it does
-// not have, and would wait for ever (R16). Thread-safe.
+// A list that only grows. It uses no lock, because a forked child would wait forever for a lock that is held
+// by a thread of its parent. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -18,29 +18,29 @@ class PushList {
     for (Node* node = head_; node != nullptr;) delete std::exchange(node, node->next);
   }
 
-  /// `value` becomes the first.
+  /// Inserts `value` at the front.
   void push(T value) {
     Node* const node = new Node{std::move(value), head_};
     while (!head_.compare_exchange_weak(node->next, node)) {
     }
   }
-  /// The same where it is not in the list yet; whether that was so.
+  /// Inserts `value` at the front and returns true, or returns false if the list contains it already.
   bool insert(T value) {
     auto node = std::make_unique<Node>(Node{std::move(value), head_});
     do {
       if (find(node->next, node->value)) return false;
     } while (!head_.compare_exchange_weak(node->next, node.get()));
-    static_cast<void>(node.release());  // the list has it
+    static_cast<void>(node.release());  // the list owns it now
     return true;
   }
   bool contains(const T& value) const { return find(head_, value); }
 
-  /// The last pushed, or null. Stays where it is.
+  /// Returns the value pushed last, or null. The pointer stays valid as long as the list.
   const T* first() const {
     const Node* const node = head_;
     return node != nullptr ? &node->value : nullptr;
   }
-  /// For each value, the last pushed first. What is pushed meanwhile is not seen.
+  /// Calls `visit` for each value, the one pushed last first. Does not visit values pushed meanwhile.
   template <class Visit>
   void for_each(const Visit& visit) const {
     for (const Node* node = head_; node != nullptr; node = node->next) visit(node->value);

@@ -1,4 +1,4 @@
-// SHA-256 in hex, of bytes and of fields.
+// Computes SHA-256 digests of bytes and of lists of fields, as hex digits.
 #pragma once
 
 #include <string>
@@ -9,7 +9,8 @@
 
 namespace minuet {
 
-/// 64 lower-case hex digits of either LLVM's digest: a StringRef (14) or an array of bytes (19).
+/// Returns a digest as 64 lower-case hex digits. Accepts the StringRef of LLVM 14 and the byte array of LLVM
+/// 19.
 template <class Digest>
 std::string hex_of(const Digest& digest) {
   return llvm::toHex(llvm::StringRef(reinterpret_cast<const char*>(digest.data()), digest.size()),
@@ -22,7 +23,8 @@ inline std::string sha256_hex(llvm::StringRef bytes) {
   return hex_of(hash.final());
 }
 
-/// Of fields whose lengths go in too, so that no two lists of fields read the same.
+/// Computes the digest of a list of labelled fields. Lengths are hashed too, so that different lists never
+/// feed the same bytes to the hash.
 class FieldHasher {
  public:
   FieldHasher& add(llvm::StringRef label, llvm::StringRef value) {
@@ -32,7 +34,7 @@ class FieldHasher {
     }
     return *this;
   }
-  /// Of what was added so far.
+  /// Returns the digest of all fields added so far.
   std::string hex() { return hex_of(hash_.result()); }
 
  private:

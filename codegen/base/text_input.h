@@ -1,5 +1,4 @@
-// Text that people and other programs write: byte order marks, line ends and blanks are understood here
-// alone.
+// Splits text input into lines and words. All handling of byte order marks, line ends and blanks is here.
 #pragma once
 
 #include <optional>
@@ -8,38 +7,38 @@
 
 namespace minuet {
 
-/// The mark that some editors put in front of text in UTF-8.
+/// The mark that some editors write at the start of UTF-8 text.
 inline constexpr llvm::StringLiteral kByteOrderMark = "\xef\xbb\xbf";
 
-/// The text behind a byte order mark, or the whole text where there is none.
+/// Returns the text after a leading byte order mark, or the whole text if there is none.
 inline llvm::StringRef without_byte_order_mark(llvm::StringRef text) {
   text.consume_front(kByteOrderMark);
   return text;
 }
 
-/// Walks over the lines and the words of a text, and over a byte order mark in front of it.
+/// Iterates over the lines and words of a text, and skips a byte order mark at its start.
 ///
-/// A line ends with "\n" or "\r\n", or, in a text whose first line ends with "\r" alone, with "\r" or "\n".
-/// The first line decides, because binary data may follow a header: a "\n" behind the header's last "\r" may
-/// belong to the data. Words stand between blanks and line ends of any kind.
+/// A line ends with "\n" or "\r\n". In a text whose first line ends with a lone "\r", lines end with "\r" or
+/// "\n". The first line decides, because binary data may follow a header: a "\n" after the header's last "\r"
+/// may belong to the data. Words are separated by blanks and line ends of any kind.
 class TextCursor {
  public:
   explicit TextCursor(llvm::StringRef text);
 
-  /// The next line without its end, or nothing at the end of the text.
+  /// Returns the next line without its line end, or nothing at the end of the text.
   std::optional<llvm::StringRef> line();
-  /// The next line that is not blank; empty at the end of the text.
+  /// Returns the next line that is not blank, or an empty string at the end of the text.
   llvm::StringRef row();
-  /// The next word; empty at the end of the text.
+  /// Returns the next word, or an empty string at the end of the text.
   llvm::StringRef token();
-  /// Whether only blanks stand between here and the end of the line or of the text.
+  /// Returns true if only blanks remain before the end of the line or of the text.
   bool is_at_line_end() const;
-  /// The text that is left.
+  /// Returns the remaining text.
   llvm::StringRef rest() const { return rest_; }
 
  private:
   llvm::StringRef rest_;
-  llvm::StringRef line_ends_;  ///< The characters that end a line.
+  llvm::StringRef line_ends_;  ///< the characters that end a line
 };
 
 }  // namespace minuet

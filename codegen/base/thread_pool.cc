@@ -8,7 +8,7 @@
 namespace minuet {
 
 ThreadPool::ThreadPool(i32 threads) {
-  // The host's signals are for the host's threads: new threads inherit a mask that blocks them all.
+  // New threads inherit a mask that blocks all signals, so that the host's threads receive them.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -17,7 +17,7 @@ ThreadPool::ThreadPool(i32 threads) {
     try {
       workers_.emplace_back([this] { serve(); });
     } catch (const std::system_error&) {
-      break;  // a limit on threads: the ones that exist do all the work
+      break;  // a limit on threads: use those that exist
     }
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);

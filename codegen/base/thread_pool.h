@@ -1,4 +1,4 @@
-// The CPU device's threads: one pool a device, shared by its engines.
+// A pool of threads that share the tasks of a call. The engines of a CPU device share one pool.
 #pragma once
 
 #include <condition_variable>
@@ -14,37 +14,38 @@ namespace minuet {
 
 class ThreadPool {
  public:
-  /// `threads` in all, the one that calls run() among them; at least 1. Where the system gives fewer,
-  /// the pool makes do with those.
+  /// Creates a pool of `threads` threads (at least 1), including the one that calls run(). If the system
+  /// cannot create that many, the pool has fewer.
   explicit ThreadPool(i32 threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
-  /// Threads that may be in one run(), and so the number of `slot`s.
+  /// Returns the number of threads that can take part in one run(), which is also the number of slots.
   i32 threads() const { return static_cast<i32>(workers_.size()) + 1; }
 
-  /// work(task, slot) for every task in [0, tasks), in any order, on this thread and on idle ones;
-  /// returns when all are done. Two calls that run at once in the same run() have different slots.
-  /// May be called from many threads at once, but not from inside `work`. `work` must not throw.
+  /// Calls work(task, slot) for every task in [0, tasks), in any order, on this thread and on idle threads of
+  /// the pool, and returns when all calls have returned. Concurrent calls of `work` in one run() have
+  /// different slots in [0, threads()). Several threads may call run() at the same time, but `work` must not.
+  /// `work` must not throw.
   void run(i64 tasks, llvm::function_ref<void(i64 task, i32 slot)> work);
 
  private:
   struct Job {
     llvm::function_ref<void(i64, i32)> work;
     i64 tasks;
-    i64 next = 0;    // guarded by mutex_, like all of it
-    i32 slots = 0;   // handed out
-    i32 active = 0;  // threads inside
+    i64 next = 0;    ///< the next task; guarded by mutex_, like the other members
+    i32 slots = 0;   ///< the number of slots in use
+    i32 active = 0;  ///< the number of threads that work on the job
   };
 
   void serve();
-  /// Takes tasks of the job until there are none. Holds `lock` except while it works.
+  /// Executes tasks of the job until none is left. Holds `lock` except during a task.
   void take_part(Job& job, std::unique_lock<std::mutex>& lock);
 
   std::mutex mutex_;
-  std::condition_variable wake_;  // a job came, or the end
-  std::condition_variable done_;  // a thread left a job
+  std::condition_variable wake_;  ///< signals a new job or the end of the pool
+  std::condition_variable done_;  ///< signals that the last active thread has left a job
   std::deque<Job*> jobs_;
   bool stop_ = false;
   std::vector<std::thread> workers_;

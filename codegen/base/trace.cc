@@ -14,7 +14,7 @@
 namespace minuet {
 namespace {
 
-// A trace is of a start, not of a life: later spans are dropped.
+// Later spans are dropped, because a trace covers the start of a process and must not grow without limit.
 constexpr int kMostEvents = 100000;
 
 std::int64_t microseconds(Trace::Clock::duration time) {
@@ -31,7 +31,7 @@ void Trace::add(const char* category, std::string name, Clock::time_point start)
     events_.push({category, std::move(name), static_cast<std::int64_t>(::syscall(SYS_gettid)),
                   microseconds(start.time_since_epoch()), microseconds(end - start)});
   } catch (...) {
-    // No memory for a span: the work it timed goes on.
+    // The span is dropped if memory is exhausted.
   }
 }
 
@@ -51,14 +51,13 @@ std::string Trace::json() const {
   return print_json(llvm::json::Object{{"displayTimeUnit", "ms"}, {"traceEvents", std::move(spans)}});
 }
 
-/// A file takes the place of the one that was there once it is whole. A pipe or a device is written as it is.
 llvm::Error Trace::write(const std::string& path) const {
   namespace fs = llvm::sys::fs;
   const std::string text = json() + "\n";
   fs::file_status status;
   if (fs::status(path, status) || status.type() == fs::file_type::regular_file) {
     llvm::SmallString<256> whole;
-    if (fs::real_path(path, whole)) whole = path;  // there is no file yet
+    if (fs::real_path(path, whole)) whole = path;  // the file does not exist yet
     return annotate(write_whole_file(whole.str().str(), text), "the trace cannot be written");
   }
   std::error_code failure;
@@ -67,7 +66,7 @@ llvm::Error Trace::write(const std::string& path) const {
     file << text;
     file.close();
     failure = file.error();
-    file.clear_error();  // else the destructor ends the process
+    file.clear_error();  // otherwise the destructor would abort the process
   }
   if (!failure) return llvm::Error::success();
   return make_error(StatusCode::FailedPrecondition, "the trace '{0}' cannot be written: {1}", path,

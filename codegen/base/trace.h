@@ -1,4 +1,4 @@
-// Spans of a cold start, for Perfetto and chrome://tracing (R32). Thread-safe.
+// Records timed spans of a cold start for Perfetto and chrome://tracing. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -15,7 +15,7 @@ class Trace {
  public:
   using Clock = std::chrono::steady_clock;
 
-  /// A part of the trace's time, from its making to its end. Costs one comparison where `trace` is null.
+  /// Records the time from its construction to its destruction. Records nothing if `trace` is null.
   class Span {
    public:
     Span(Trace* trace, const char* category, llvm::StringRef name)
@@ -36,9 +36,11 @@ class Trace {
     Clock::time_point start_;
   };
 
-  /// Writes the spans so far in Chrome's JSON trace format, which ui.perfetto.dev opens. Times are those of
-  /// CLOCK_MONOTONIC, so that whoever started the process can tell how long that took.
+  /// Writes the spans recorded so far to a file, in Chrome's JSON trace format, which ui.perfetto.dev can
+  /// open. The times are of CLOCK_MONOTONIC, so that the parent process can compute how long the start of
+  /// this process took. A regular file is replaced as a whole; a pipe or device is written directly.
   llvm::Error write(const std::string& path) const;
+  /// Returns the spans recorded so far in the same format.
   std::string json() const;
 
  private:

@@ -12,10 +12,10 @@
 namespace minuet {
 namespace {
 
-/// A new file beside `path`, whose name goes to `temporary`.
+/// Creates a temporary file beside `path` and stores its name in `temporary`.
 llvm::Expected<FileHandle> create_beside(const std::string& path, std::string& temporary) {
   static std::atomic<unsigned> count{0};
-  // A file of an earlier process with our number may lie there.
+  // An earlier process with the same process id may have left a file with this name.
   for (int attempt = 0; attempt < 1000; ++attempt) {
     temporary = llvm::formatv("{0}.tmp-{1}-{2}", path, ::getpid(), count++).str();
     FileHandle file(real_file_system(),

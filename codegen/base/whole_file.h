@@ -1,4 +1,4 @@
-// A file that is there whole or not at all.
+// Writes files atomically.
 #pragma once
 
 #include <string>
@@ -7,9 +7,9 @@
 
 namespace minuet {
 
-/// Writes beside `path` and renames: who opens `path` finds the old bytes or the new ones. Its owner may
-/// change it, all may read it, less the umask: what others may change is not trusted later. An error names
-/// it.
+/// Writes a temporary file beside `path`, syncs it and renames it to `path`, so that a reader of `path` finds
+/// either the old bytes or the new ones. The mode is 0644 less the umask, because files that others can
+/// change are not trusted later. Errors name `path`.
 llvm::Error write_whole_file(const std::string& path, llvm::StringRef bytes);
 
 }  // namespace minuet

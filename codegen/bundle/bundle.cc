@@ -14,13 +14,13 @@
 namespace minuet {
 namespace {
 
-constexpr std::uint64_t kStartBytes = 4096;  // Other kinds of files are recognized by so many bytes.
+constexpr std::uint64_t kStartBytes = 4096;  // enough bytes to recognize other kinds of files
 
 llvm::Error damaged_bundle(const std::string& what) {
   return make_error(StatusCode::InvalidArgument, "the bundle is damaged: {0}", what);
 }
 
-/// Says what the file is where its first bytes are known.
+/// Returns the error for a file that is not a bundle. It names the kind of the file if that is known.
 llvm::Error no_bundle(llvm::StringRef start) {
   const std::optional<KnownFile> file = identify_file(start);
   return make_error(StatusCode::InvalidArgument, "{0}",
@@ -39,7 +39,7 @@ std::uint64_t frames_start(const BundleHead& head) {
   return index_bytes(head) + head.dictionary_bytes + head.tuning_bytes;
 }
 
-/// The head's own numbers, before any memory is taken for what they promise.
+/// Checks the numbers in the head before any memory is allocated according to them.
 llvm::Error check_head(const BundleHead& head, std::uint64_t file_bytes) {
   if (head.format != kBundleFormat) {
     return make_error(StatusCode::InvalidArgument,
@@ -60,7 +60,7 @@ llvm::Error check_head(const BundleHead& head, std::uint64_t file_bytes) {
 }  // namespace
 
 llvm::Expected<std::unique_ptr<Bundle>> Bundle::open(const std::string& path, const TrustPolicy* trust) {
-  // Without O_NONBLOCK a fifo would hold us for ever.
+  // Without O_NONBLOCK, opening a FIFO could block forever.
   FileHandle file(real_file_system(), ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!file.good()) return annotate(make_system_error("the bundle cannot be opened"), path);
   std::unique_ptr<Bundle> bundle(new Bundle(path, std::move(file)));
@@ -152,7 +152,7 @@ BundleRow Bundle::row(std::size_t index) const {
 }
 
 llvm::StringRef Bundle::text(std::uint32_t start) const {
-  // The last byte of the names ends them all.
+  // The names end with '\0' (see check_contents), so every name is terminated.
   return llvm::StringRef(index_).take_back(head_.strings_bytes).drop_front(start).data();
 }
 
@@ -211,7 +211,7 @@ llvm::Expected<Entry> Bundle::read(std::size_t index) const {
   Entry entry;
   MINUET_TRY(read_manifest(llvm::StringRef(bytes).take_front(row.manifest_bytes), entry));
   entry.binary.cubin = bytes.substr(row.manifest_bytes);
-  // The suffix of an architecture is in no cubin, so contents and manifest must agree on it.
+  // A cubin does not contain the suffix of its architecture, so contents and manifest must agree on it.
   if (entry.binary.arch != text(row.arch))
     return damaged_bundle("a kernel is for another architecture than its index says");
   if (entry.binary.compiler_id != text(row.compiler))

@@ -1,10 +1,10 @@
-// Reads bundles (R20): kernels compiled ahead of time, one file for each architecture. Immutable after
-// open, thread-safe. A file may be anybody's: nothing is believed that is not checked.
+// Reads bundles: kernels compiled ahead of time, in one file per architecture. A Bundle is immutable after
+// open and thread-safe. The file may be untrusted, so all data is checked before use.
 //
-// Read with pread, not through a mapping: where somebody copies a new bundle over the one in use, a mapped
-// page that is gone raises SIGBUS in the host, and no check before the access can exclude that; and the
-// bytes of a mapping may change after their digest was checked. So open copies head and contents (100 bytes
-// a kernel) and checks this copy; a frame is read when it is asked for, and is checked against that copy.
+// Files are read with pread and not mapped. If another process copies a new bundle over the one in use,
+// access to a vanished mapped page would raise SIGBUS in the host, which no earlier check can prevent, and
+// mapped bytes could change after their digest was checked. Therefore open() copies head and contents (about
+// 100 bytes per kernel) and checks this copy. A frame is read on demand and checked against that copy.
 #pragma once
 
 #include <cstdint>
@@ -22,52 +22,55 @@
 
 namespace minuet {
 
-/// What the contents say of one kernel, without reading it.
+/// Facts about one kernel from the contents of a bundle, known without reading its frame.
 struct BundleItem {
   std::string request_key;
   std::string arch;
   std::string compiler_id;
-  std::string sha256;  // of the stored frame
+  std::string sha256;  ///< digest of the stored frame, in hex
   std::uint64_t offset = 0, stored_bytes = 0, cubin_bytes = 0;
 };
 
 struct BundleDamage {
-  std::string what;  // a request key, or a part of the file
+  std::string what;  ///< a request key, or the name of a part of the file
   std::string reason;
 };
 
 struct BundleCheck {
-  std::string sha256;  // of the whole file
+  std::string sha256;  ///< digest of the whole file, in hex
   std::uint64_t bytes = 0;
-  std::vector<BundleDamage> damaged;  // empty: all is well
+  std::vector<BundleDamage> damaged;  ///< empty if the file is intact
 };
 
 class Bundle {
  public:
-  /// A regular file whose magic, version, sizes and digest of head and contents are right. Reads no frame.
-  /// `trust`: whose files are taken; null: anybody's, to be looked at and not to be run.
+  /// Opens a bundle, which must be a regular file. Checks its magic, version, sizes and the digest of head
+  /// and contents; reads no frame. `trust` decides which owners and modes are accepted. If it is null, every
+  /// file is accepted; kernels of such a file must not be run, unless its digest was checked.
   static llvm::Expected<std::unique_ptr<Bundle>> open(const std::string& path,
                                                       const TrustPolicy* trust = nullptr);
 
   const std::string& path() const { return path_; }
   const std::string& arch() const { return arch_; }
   std::size_t size() const { return head_.entries; }
-  /// In ascending order of their request keys; `index` is below size().
+  /// Returns the facts about a kernel. Kernels are in ascending order of their request keys; `index` must be
+  /// less than size().
   BundleItem item(std::size_t index) const;
-  /// Index of the kernel with that key, 64 hex digits, by bisection.
+  /// Returns the index of the kernel with that key (64 hex digits), found by binary search.
   std::optional<std::size_t> find(llvm::StringRef request_key) const;
 
-  /// The kernel, checked like an entry of the store: digest, manifest against contents, cubin. Its build
-  /// key is computed. InvalidArgument where it is damaged.
+  /// Reads a kernel, checks it (its digest, its manifest against the contents, its cubin) and computes its
+  /// build key. Returns InvalidArgument if it is damaged.
   llvm::Expected<Entry> read(std::size_t index) const;
-  /// All kernels, to write them again with others.
+  /// Reads all kernels, for example to write them to a new bundle with others.
   llvm::Expected<std::vector<Entry>> read_all() const;
   llvm::Expected<std::string> tuning() const;
 
-  /// SHA-256 of the whole file: of head and contents as they are used, and of the rest as it lies there.
-  /// What is used later is bound to it, for it is checked against the contents (R24).
+  /// Returns the SHA-256 of the whole file in hex, computed over the copy of head and contents in memory and
+  /// over the rest of the file. Because frames are checked against the contents, data that is read later
+  /// belongs to this digest too.
   llvm::Expected<std::string> file_sha256() const;
-  /// Reads everything. An error only where the file cannot be read at all.
+  /// Reads and checks all parts and kernels. Returns an error only if the file cannot be read.
   llvm::Expected<BundleCheck> verify() const;
 
  private:
@@ -78,9 +81,9 @@ class Bundle {
   llvm::Error check_contents() const;
   llvm::Expected<std::string> read_bytes(std::uint64_t offset, std::uint64_t size) const;
   struct Digests {
-    std::string body;     // of all before the trailer
-    std::string trailer;  // what the file says that is
-    std::string file;
+    std::string body;     ///< computed over all bytes before the trailer
+    std::string trailer;  ///< the digest at the end of the file; equals body if the file is intact
+    std::string file;     ///< computed over the whole file
   };
   llvm::Expected<Digests> digests() const;
   BundleRow row(std::size_t index) const;
@@ -89,13 +92,13 @@ class Bundle {
     std::string bytes, error;
   };
   Dictionary read_dictionary() const;
-  /// What all frames have in common, read at the first use.
+  /// Returns the dictionary of all frames; reads it on first use.
   llvm::Expected<llvm::StringRef> dictionary() const;
 
   std::string path_, arch_;
   FileHandle file_;
   BundleHead head_ = {};
-  std::string index_;  // head, contents and strings
+  std::string index_;  ///< head, contents and strings
   Lazy<Dictionary> dictionary_;
 };
 

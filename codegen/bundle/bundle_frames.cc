@@ -63,13 +63,13 @@ llvm::Expected<std::string> unpack_frame(llvm::StringRef frame, llvm::StringRef 
   const auto wrong = [](const char* why) {
     return make_error(StatusCode::InvalidArgument, "a compressed frame cannot be unpacked: {0}", why);
   };
-  // A frame says what it holds. Memory is taken only where that fits.
+  // Check the size in the frame's header before allocating memory.
   if (ZSTD_getFrameContentSize(frame.data(), frame.size()) != size)
     return wrong("its header gives another size");
   const std::unique_ptr<ZSTD_DCtx, decltype(&ZSTD_freeDCtx)> context(ZSTD_createDCtx(), ZSTD_freeDCtx);
   if (context == nullptr)
     return make_error(StatusCode::ResourceExhausted, "there is not enough memory to unpack");
-  // A prefix is raw content whatever its first bytes are, and is used where it lies.
+  // A prefix is always treated as raw content, whatever its first bytes are, and is not copied.
   if (!dictionary.empty()) ZSTD_DCtx_refPrefix(context.get(), dictionary.data(), dictionary.size());
   std::string bytes(size, '\0');
   const std::size_t got =

@@ -1,4 +1,4 @@
-// zstd frames of a bundle, all with one dictionary of raw content.
+// Compresses and decompresses the zstd frames of a bundle, which share one raw-content dictionary.
 #pragma once
 
 #include <string>
@@ -12,22 +12,22 @@ struct ZSTD_CDict_s;
 
 namespace minuet {
 
-/// What a kernel's frame holds: the manifest, then the cubin.
+/// The content of a kernel's frame: the manifest, then the cubin.
 struct BundlePayload {
   std::string manifest;
   std::string cubin;
-  std::string name;  // display name, "gather-f16-c128": kernels with one first word share most bytes
+  std::string name;  ///< such as "gather-f16-c128"; kernels with the same first word are similar
 };
 
-/// One kernel of each first word, the largest, which is most of what the others of it consist of. A
-/// fifteenth of the raw cubins is what is left of MinkUNet42 with it, a sixth without. The order of the
-/// payloads decides nothing but which of two equally large kernels is taken.
+/// Returns a dictionary of the largest kernel for each first word of the names, because kernels with the same
+/// first word share most of their bytes. Kernels that would exceed the dictionary's limit are left out. The
+/// order of the payloads matters only between equally large kernels.
 std::string choose_dictionary(const std::vector<const BundlePayload*>& payloads);
 
-/// Compresses as small as zstd can. Not thread-safe.
+/// Compresses frames at a high zstd level. Not thread-safe.
 class FramePacker {
  public:
-  explicit FramePacker(llvm::StringRef dictionary);  // empty: none
+  explicit FramePacker(llvm::StringRef dictionary);  ///< an empty dictionary means none
   ~FramePacker();
   FramePacker(const FramePacker&) = delete;
   FramePacker& operator=(const FramePacker&) = delete;
@@ -39,8 +39,8 @@ class FramePacker {
   bool has_dictionary_;
 };
 
-/// The `size` bytes that `frame`, of anybody's, holds with that dictionary; InvalidArgument where it holds
-/// others. The caller has put a bound on `size`.
+/// Returns the `size` bytes that `frame`, which may be untrusted, contains. Returns InvalidArgument if it is
+/// damaged or contains another number of bytes. The caller must limit `size`.
 llvm::Expected<std::string> unpack_frame(llvm::StringRef frame, llvm::StringRef dictionary, std::size_t size);
 
 }  // namespace minuet

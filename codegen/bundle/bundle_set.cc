@@ -14,7 +14,7 @@
 namespace minuet {
 namespace {
 
-/// 13 of "nvrtc 13.0 <build-id> <build-id>", 0 where that is not what the text looks like.
+/// Returns 13 for "nvrtc 13.0 <build-id> <build-id>", and 0 if the text does not have this form.
 int cuda_major(llvm::StringRef compiler_id) {
   unsigned major = 0;
   llvm::StringRef version = compiler_id.split(' ').second;
@@ -31,7 +31,7 @@ bool has_affixes(llvm::StringRef name, llvm::StringRef prefix, llvm::StringRef s
          name.take_back(suffix.size()) == suffix;
 }
 
-/// By name, so that the order is not that of the directory.
+/// Returns the bundles of a folder, sorted by name so that the order does not depend on the file system.
 std::vector<std::string> bundle_files(const std::string& folder, llvm::StringRef prefix) {
   std::vector<std::string> files;
   if (DIR* const directory = ::opendir(folder.c_str())) {
@@ -76,7 +76,8 @@ bool BundleSet::open_folder(const std::string& folder, llvm::StringRef prefix, B
 }
 
 llvm::Expected<std::shared_ptr<const Bundle>> BundleSet::open_bundle(const BundlePlace& place) const {
-  // Whose bytes they are says the digest, where there is one: what is read later is checked against them.
+  // A required digest replaces the check of owner and mode, because all later reads are checked against the
+  // contents.
   const bool is_pinned = !place.sha256.empty();
   MINUET_ASSIGN(std::unique_ptr<Bundle> bundle,
                 Bundle::open(place.path, is_pinned ? nullptr : &options_.trust));

@@ -15,14 +15,14 @@
 namespace minuet {
 namespace {
 
-/// One kernel on its way into a bundle.
+/// A kernel to be written to a bundle.
 struct Item {
   std::string key;  // 32 bytes
   const Entry* entry;
   BundlePayload payload;
 };
 
-/// The compiler's log without the lines that tell a time.
+/// Returns the compiler's log without the lines that contain compile times.
 std::string stable_log(llvm::StringRef log) {
   llvm::SmallVector<llvm::StringRef, 16> lines;
   log.split(lines, '\n');
@@ -34,7 +34,8 @@ std::string stable_log(llvm::StringRef log) {
   return text;
 }
 
-/// The entry without what its place in the bundle says, and without what differs from run to run.
+/// Returns the entry without fields that the bundle stores elsewhere and without values that differ from run
+/// to run.
 Entry stable_entry(const Entry& entry) {
   Entry stable;
   stable.name_expression = entry.name_expression;
@@ -65,7 +66,7 @@ llvm::Expected<Item> make_item(llvm::StringRef arch, const Entry& entry) {
   return item;
 }
 
-/// Sorted by key, each key once.
+/// Returns the items sorted by key, each key once.
 llvm::Expected<std::vector<Item>> make_items(llvm::StringRef arch, const std::vector<Entry>& entries) {
   std::map<std::string, Item> items;
   for (const Entry& entry : entries) {
@@ -83,7 +84,7 @@ llvm::Expected<std::vector<Item>> make_items(llvm::StringRef arch, const std::ve
   return sorted;
 }
 
-/// Names, each once, and where each starts.
+/// The strings of a bundle, each once, and the offset of each.
 class StringTable {
  public:
   explicit StringTable(const std::set<std::string>& names) {
@@ -123,7 +124,8 @@ std::string raw_bytes(const T& value) {
   return std::string(reinterpret_cast<const char*>(&value), sizeof value);
 }
 
-/// Packs each item; appends its row to `rows`. The frames start at `offset` of the file.
+/// Compresses the items, appends a row for each to `rows`, and returns the frames. `offset` is the offset of
+/// the first frame in the file.
 llvm::Expected<std::string> pack_items(const std::vector<Item>& items, const StringTable& strings,
                                        llvm::StringRef dictionary, std::uint64_t offset, std::string& rows) {
   FramePacker packer(dictionary);

@@ -1,5 +1,5 @@
-// Makes bundles (R20). The same kernels in any order give the same bytes, on any host that has the same
-// zstd: nothing of the time, the host or the run goes in.
+// Writes bundles. The bytes depend only on the kernels, the tuning results and the version of zstd, not on
+// the order of the kernels, the time, the host or the run.
 #pragma once
 
 #include <cstdint>
@@ -12,19 +12,20 @@
 namespace minuet {
 
 struct WrittenBundle {
-  std::string sha256;  // of the whole file, 64 hex digits: what a caller may pin (R24)
+  std::string sha256;  ///< digest of the whole file, 64 hex digits; see BundlePlace
   std::uint64_t bytes = 0;
   std::uint64_t raw_cubin_bytes = 0;
 };
 
-/// The bytes of a bundle. InvalidArgument, naming the kernel: an entry for another arch, one without a
-/// request key, a cubin that is none, or two different kernels with one request key. Equal ones count once.
+/// Returns the bytes of a bundle. Returns InvalidArgument with the kernel's name for an entry for another
+/// architecture, without a request key or with an invalid cubin, and for two different kernels with the same
+/// request key. Equal entries are stored once.
 llvm::Expected<std::string> make_bundle(llvm::StringRef arch, const std::vector<Entry>& entries,
                                         llvm::StringRef tuning = {});
 
-/// Writes them to a file of its own beside `path`, then renames it: a reader sees the old bundle or the new
-/// one. The mode is what the umask makes of 0644: bundles are made to be given to others, and not to be
-/// changed.
+/// Writes a bundle to a temporary file beside `path` and renames it, so that a reader sees the old bundle or
+/// the new one. The mode is 0644 less the umask, because bundles are given to other users, who must not
+/// change them.
 llvm::Expected<WrittenBundle> write_bundle(const std::string& path, llvm::StringRef arch,
                                            const std::vector<Entry>& entries, llvm::StringRef tuning = {});
 

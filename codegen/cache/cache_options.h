@@ -1,4 +1,5 @@
-// What a kernel cache is told: by its caller, else by the environment, which is read once.
+// The options of a kernel cache. Options that the caller leaves open come from the environment, which is read
+// once.
 #pragma once
 
 #include <chrono>
@@ -18,24 +19,24 @@ namespace minuet {
 class Trace;
 
 struct CacheOptions {
-  std::string directory;  // empty: MINUET_CACHE_DIR, XDG_CACHE_HOME/minuet, HOME/.cache/minuet (R10)
+  std::string directory;  ///< empty: MINUET_CACHE_DIR, XDG_CACHE_HOME/minuet or HOME/.cache/minuet
   bool use_disk = true;
-  std::optional<bool> shared;              // nothing: MINUET_CACHE_SHARED (R10)
-  std::uint64_t most_bytes = 0;            // of the directory (R9); 0: MINUET_CACHE_MAX_BYTES, else 1 GiB
-  std::vector<BundlePlace> bundles;        // looked up first (R21)
-  std::optional<std::string> bundle_path;  // then these, with colons between; nothing: MINUET_BUNDLE_PATH
-  std::optional<BundlePolicy> policy;      // nothing: SameMajor
-  bool ptx = false;                        // PTX of bundles too, where there is no code (R23)
-  std::string library_folder;              // minuet-*.bundle in it come last; empty: none
-  std::optional<bool> no_jit;              // nothing: MINUET_NO_JIT (R22)
-  std::optional<std::string> record;       // file that misses are appended to; nothing: MINUET_RECORD (R22)
-  std::chrono::milliseconds lock_bound{60000};   // for another process's compile of the same kernel (R14)
-  std::shared_ptr<Trace> trace;                  // where spans go; null: nowhere (R32)
-  std::function<void(const std::string&)> warn;  // called at most once per kind of trouble
+  std::optional<bool> shared;              ///< trust other users' entries; unset: MINUET_CACHE_SHARED
+  std::uint64_t most_bytes = 0;            ///< limit of the directory; 0: MINUET_CACHE_MAX_BYTES, else 1 GiB
+  std::vector<BundlePlace> bundles;        ///< searched first
+  std::optional<std::string> bundle_path;  ///< searched next; separated by colons; unset: MINUET_BUNDLE_PATH
+  std::optional<BundlePolicy> policy;      ///< unset: SameMajor
+  bool ptx = false;                        ///< true: use PTX of bundles if they have no compiled code
+  std::string library_folder;              ///< its minuet-*.bundle files are searched last; empty: none
+  std::optional<bool> no_jit;              ///< true: never compile; unset: MINUET_NO_JIT
+  std::optional<std::string> record;       ///< file to which misses are appended; unset: MINUET_RECORD
+  std::chrono::milliseconds lock_bound{60000};   ///< longest wait for another process's compile
+  std::shared_ptr<Trace> trace;                  ///< receives spans; may be null
+  std::function<void(const std::string&)> warn;  ///< called at most once per kind of warning
 };
 
-/// `options` with what the caller left open taken from the environment, but for the directory.
-/// InvalidArgument for a variable that has no meaning, such as MINUET_NO_JIT=maybe.
+/// Returns `options` with unset options, except the directory, taken from the environment. Returns
+/// InvalidArgument if a variable has an invalid value, such as MINUET_NO_JIT=maybe.
 llvm::Expected<CacheOptions> with_environment(CacheOptions options, const Environment& environment);
 
 }  // namespace minuet

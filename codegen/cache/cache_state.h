@@ -1,5 +1,5 @@
-// What one process knows about the kernels of a cache: builds under way or landed, counters, warnings that
-// were given. Thread-safe.
+// The state of a kernel cache within one process: kernels that are being built or are in memory, counters,
+// and warnings already given. Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -18,46 +18,49 @@
 
 namespace minuet {
 
-/// Where a binary came from, for the one who asked first.
+/// The source of a binary for its first request.
 enum class BinaryOrigin { Memory, Bundle, Disk, Compiled };
 constexpr const char* origin_name(BinaryOrigin origin) {
   constexpr const char* kNames[] = {"memory", "bundle", "disk", "compiled"};
   return kNames[static_cast<int>(origin)];
 }
 
-/// What one cache did in this process; a forked child counts from 0 (R32).
+/// Counters of one cache in this process. A forked child counts from 0.
 struct CacheStats {
   std::int64_t memory_hits = 0, bundle_hits = 0, disk_hits = 0, compiled = 0;
-  std::int64_t failures = 0;           // compiles that gave an error, cancelled ones included
-  std::int64_t waits = 0;              // for another thread's or another process's work on the same kernel
-  std::int64_t lock_timeouts = 0;      // waits for another process that ended with a compile of our own
-  std::int64_t cubin_bytes = 0;        // from bundles, disk and compiles
-  double compile_ms = 0, wait_ms = 0;  // summed over threads
+  std::int64_t failures = 0;           ///< failed compiles, including cancelled ones
+  std::int64_t waits = 0;              ///< waits for another thread or process that builds the same kernel
+  std::int64_t lock_timeouts = 0;      ///< waits for another process that timed out
+  std::int64_t cubin_bytes = 0;        ///< from bundles, disk and compiles
+  double compile_ms = 0, wait_ms = 0;  ///< summed over threads
 };
 
-/// One line of a cache's history: which kernel, from where.
+/// A record that a kernel was obtained, and its origin.
 struct CacheEvent {
   std::string display_name;
   std::string arch;
   BinaryOrigin origin;
 };
 
-/// What a build gave: the binary, or why there is none. Copied to all who wait.
+/// The result of a build: the binary or the error. Every waiting thread gets a copy.
 using Outcome = std::variant<std::shared_ptr<const Binary>, StatusError>;
-/// A build that is under way or, once it has landed, the memory layer (R13).
+/// A build in progress, shared by the threads that wait for it. Finished builds that are kept form the memory
+/// layer of the cache.
 using Flight = std::shared_future<Outcome>;
 
-/// True where the build has landed with a binary other than `refused`.
+/// Returns true if the result of the finished build `landed` is a binary other than `refused`.
 bool has_another(const Flight& landed, const Binary& refused);
 
-/// A forked child begins with nothing: its parent's flights land in the parent only (R16).
+/// A forked child starts with an empty state, because its parent's builds finish only in the parent.
 class CacheState {
  public:
-  /// The flight of a key. `ours`: the caller has to land it, through `promise`. So it is, too, where
-  /// `refused` is given and the flight has landed with that or with a failure.
+  /// Returns the build of a key. If there is none, or if `refused` is not null and the build has finished
+  /// with that binary or an error, starts a new one and sets `ours`: then the caller must do the build and
+  /// set its result in `promise`. Otherwise counts a memory hit.
   Flight claim(const std::string& key, const Binary* refused, std::promise<Outcome>& promise, bool& ours);
+  /// Removes the build of a key, so that the next request starts a new one.
   void invalidate(const std::string& key);
-  /// What has landed under the key, counted as a hit; null where nothing has, or a failure.
+  /// Returns the binary of a finished build and counts a memory hit, or returns null if there is no binary.
   std::shared_ptr<const Binary> find_landed(const std::string& key);
 
   void count(const Binary& binary, BinaryOrigin origin);
@@ -66,16 +69,18 @@ class CacheState {
   CacheStats stats() const;
   std::vector<CacheEvent> events() const;
 
-  /// The build key that this process published last; empty where it has published none.
+  /// Stores the build key that this process published last.
   void note_published(const std::string& build_key);
+  /// Returns the build key that this process published last, or an empty string if there is none.
   std::string last_published() const;
 
-  /// True once a kind of trouble; the text up to the first parenthesis or colon is its kind.
+  /// Returns true the first time that it gets a warning of its kind. The kind is the text before the first
+  /// parenthesis or colon.
   bool is_news(const std::string& text);
 
  private:
   struct State {
-    std::mutex mutex;  // never held while compiling, reading, writing or warning
+    std::mutex mutex;  ///< never held during compiles, file accesses or calls of the host
     std::map<std::string, Flight> flights;
     std::set<std::string> warned;
     CacheStats stats;

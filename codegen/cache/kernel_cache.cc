@@ -12,13 +12,14 @@ namespace {
 
 using BinaryPointer = KernelCache::BinaryPointer;
 
-/// Failures that another try may not have.
+/// Returns true for failures that may not occur again at the next attempt.
 bool is_passing(const StatusError& status) {
   return status.code() == StatusCode::ResourceExhausted || status.code() == StatusCode::Unavailable ||
          status.code() == StatusCode::Cancelled;
 }
 
-/// `number`: of its architecture; 0 where it is none, or none that will do.
+/// Checks that the kernel can be compiled for its architecture. `number` is the architecture's number, or 0
+/// if it is not a valid one for the caller.
 llvm::Error check_arch(const KernelRequest& request, int number) {
   if (number == 0) return not_an_arch(request.arch);
   const std::string missing = missing_arch(request.source, request.arch);
@@ -35,12 +36,12 @@ llvm::Expected<BinaryPointer> to_expected(const Outcome& outcome) {
 
 }  // namespace
 
-// ---- the road ---------------------------------------------------------------------------------------------
+// ---- lookup, in order -------------------------------------------------------------------------------------
 
 llvm::Expected<BinaryList> KernelCache::get_or_compile_all(const std::vector<KernelRequest>& requests,
                                                            const CancelToken* cancel) {
   BinaryList binaries(requests.size());
-  std::vector<std::size_t> places;  // of those that memory does not have
+  std::vector<std::size_t> places;  // indices of the kernels that are not in memory
   std::vector<KernelRequest> missing;
   for (std::size_t i = 0; i < requests.size(); ++i) {
     binaries[i] = state_.find_landed(requests[i].key);
@@ -48,12 +49,12 @@ llvm::Expected<BinaryList> KernelCache::get_or_compile_all(const std::vector<Ker
     places.push_back(i);
     missing.push_back(requests[i]);
   }
-  if (missing.empty()) return binaries;  // nothing is started
+  if (missing.empty()) return binaries;  // starts no thread or process
   HelperPoolOptions options;
   options.cancel = cancel;
   std::mutex mutex;
   std::optional<StatusError> failure;
-  // Here, on several threads, each with its own helper process.
+  // Each thread has its own helper process.
   const HelperPoolReport pool =
       for_each_with_helper(missing, options, [&](std::size_t index, const CompileControl& control) {
         llvm::Expected<BinaryPointer> binary = get_or_compile(missing[index], control);
@@ -64,24 +65,24 @@ llvm::Expected<BinaryList> KernelCache::get_or_compile_all(const std::vector<Ker
         StatusError status = take_status(binary.takeError());
         const std::lock_guard<std::mutex> lock(mutex);
         if (!failure) failure.emplace(std::move(status));
-        return record_.has_value();  // a recorded list is of use only when it is whole
+        return record_.has_value();  // continue, because only a complete record is useful
       });
   if (failure) return llvm::make_error<StatusError>(std::move(*failure));
-  if (pool.thrown) std::rethrow_exception(pool.thrown);  // as get_or_compile threw it
+  if (pool.thrown) std::rethrow_exception(pool.thrown);  // thrown by get_or_compile
   return binaries;
 }
 
 llvm::Expected<BinaryPointer> KernelCache::get_or_compile(const KernelRequest& request,
                                                           const CompileControl& control) {
   MINUET_TRY(check_arch(request, sm_number(request.arch)));
-  // Without JIT a bundle that comes later may have it.
+  // Without JIT, failures are not kept, because a bundle that is added later may have the kernel.
   const Keep keep = *options_.no_jit ? Keep::Binaries : Keep::All;
   return to_expected(share(request, control.cancel, request.key, nullptr, keep,
                            [&] { return find_or_build(request, control); }));
 }
 
-/// Of the threads that want `key` now one does the work, and all get what it got. What is `refused`, which
-/// may be null, will not do.
+/// Lets one of the threads that need `key` do the work; all of them get its result. If `refused` is not null,
+/// a result other than that binary is required.
 Outcome KernelCache::share(const KernelRequest& request, const CancelToken* cancel, const std::string& key,
                            const Binary* refused, Keep keep, Work work) {
   while (!is_cancelled(cancel)) {
@@ -96,7 +97,7 @@ Outcome KernelCache::share(const KernelRequest& request, const CancelToken* canc
     }
     const Outcome& outcome = flight.get();
     const auto* const failure = std::get_if<StatusError>(&outcome);
-    // Whoever ordered that compile has cancelled it, and we have not; or it was none that we can use.
+    // Try again if another thread cancelled its build, or if the result cannot be used.
     const bool again = failure != nullptr ? failure->code() == StatusCode::Cancelled
                                           : refused != nullptr && !has_another(flight, *refused);
     if (ours || !again) return outcome;
@@ -104,8 +105,9 @@ Outcome KernelCache::share(const KernelRequest& request, const CancelToken* canc
   return StatusError(StatusCode::Cancelled, "compiling " + request.source.display_name + " was cancelled");
 }
 
-/// Where a later try may do better, only who waits now gets what we got: forgotten first, so that what has
-/// landed and is known is good, and that the flight forgotten is ours.
+/// Does the work and sets its result. A result that is not kept goes only to the threads that wait for it
+/// now. Its key is removed before the result is set, so that no other thread finds it there, and so that no
+/// newer build of another thread is removed.
 void KernelCache::land(const std::string& key, std::promise<Outcome>& promise, Keep keep, Work work) {
   try {
     Outcome outcome = work();
@@ -144,7 +146,7 @@ Outcome KernelCache::find_or_build(const KernelRequest& request, const CompileCo
   return build_once(Order(request, control, compiler->id), origin);
 }
 
-/// `nowhere`: why not, for errors.
+/// Looks for the kernel in the bundles. Sets `nowhere` to the reason of a miss, for error messages.
 std::optional<Entry> KernelCache::find_in_bundles(const KernelRequest& request, std::string& nowhere) {
   const Trace::Span span(trace(), "bundle", request.source.display_name);
   std::string why;
@@ -153,7 +155,8 @@ std::optional<Entry> KernelCache::find_in_bundles(const KernelRequest& request, 
   return entry;
 }
 
-/// Of every compiler whose kernels the folder has: to ask which one is here is to start a process.
+/// Looks on disk for the kernel from any compiler that has entries there, because identifying the present
+/// compiler would start a process.
 Outcome KernelCache::find_without_jit(const KernelRequest& request, const std::string& nowhere) {
   if (!store_) return no_jit_error(request, nowhere);
   for (const std::string& compiler_id : store_->compilers()) {
@@ -163,8 +166,8 @@ Outcome KernelCache::find_without_jit(const KernelRequest& request, const std::s
   return no_jit_error(request, nowhere + " and not in the cache folder");
 }
 
-/// Of all threads that want this kernel of this compiler now, whatever for, one goes on; and of all processes
-/// one compiles it, and the others take what it has put on disk (R14).
+/// Lets one thread of this process and one process at a time find or compile this kernel from this compiler.
+/// Other threads get the same result; other processes read the published entry from the disk.
 Outcome KernelCache::build_once(const Order& order, BinaryOrigin& origin) {
   const CancelToken* const cancel = order.control.cancel;
   const auto find = [&]() -> std::optional<Outcome> {
@@ -194,7 +197,7 @@ std::optional<Entry> KernelCache::find_on_disk(const Order& order) {
   const KernelRequest& request = order.request;
   const Trace::Span span(trace(), "disk", request.source.display_name);
   std::optional<Entry> entry = store_->find(order.build_key);
-  // The build key stands for all of these; a difference would be a broken writer, not a wrong file.
+  // The build key is a digest of these fields, so a difference means that the writer was faulty.
   if (entry && (entry->request_key != request.key || entry->binary.arch != request.arch ||
                 entry->name_expression != request.source.name_expression ||
                 entry->binary.compiler_id != order.compiler_id)) {
@@ -204,7 +207,8 @@ std::optional<Entry> KernelCache::find_on_disk(const Order& order) {
   return entry;
 }
 
-/// What comes goes to the store as it came, and then `lock`, which may be null, is released.
+/// Compiles the kernel. If `keep` is true, publishes the entry's bytes to the store and releases `lock`,
+/// which may be null.
 Outcome KernelCache::build(const Order& order, bool keep, FileLock* lock) {
   const KernelRequest& request = order.request;
   std::string bytes;
@@ -212,7 +216,7 @@ Outcome KernelCache::build(const Order& order, bool keep, FileLock* lock) {
   control.packed = &bytes;
   llvm::Expected<Binary> binary = [&] {
     const Trace::Span span(trace(), "compile", request.source.display_name);
-    return compiler_->compile(request, control);  // HelperCompiler's, helper/helper_compiler.cc
+    return compiler_->compile(request, control);  // usually HelperCompiler, compile/helper_compiler.cc
   }();
   if (!binary) {
     state_.count_failure();
@@ -234,7 +238,7 @@ Outcome KernelCache::found(Binary binary, BinaryOrigin origin) {
   return std::make_shared<const Binary>(std::move(binary));
 }
 
-// ---- other ways onto the road -------------------------------------------------------------------------
+// ---- other entry points -------------------------------------------------------------------------------
 
 llvm::Expected<BinaryPointer> KernelCache::get_exactly(const KernelRequest& request,
                                                        const CompileControl& control, BinaryOrigin& origin) {
@@ -243,10 +247,11 @@ llvm::Expected<BinaryPointer> KernelCache::get_exactly(const KernelRequest& requ
   return to_expected(build_once(Order(request, control, compiler.id), origin));
 }
 
-/// As get_or_compile; several devices may refuse the same binary at once.
+/// Compiles once per key, as get_or_compile does, because several devices may refuse the same binary at the
+/// same time.
 llvm::Expected<BinaryPointer> KernelCache::replace(const KernelRequest& request, const Binary& refused) {
   bundles_->reject(key_of(request.source, refused.arch));
-  // The failure is this device's: another one of that architecture may do with what was found.
+  // Failures are not kept, because another device of this architecture may load the stored binary.
   return to_expected(share(request, nullptr, request.key, &refused, Keep::Binaries, [&]() -> Outcome {
     if (*options_.no_jit) return no_jit_error(request, "refused by the driver in its stored form");
     warn("the driver refuses a stored kernel, which is compiled again (" + refused.display_name + ")");
@@ -265,9 +270,9 @@ llvm::Expected<KernelCache::BinaryPointer> KernelCache::replace(llvm::ArrayRef<K
                     refused.display_name);
 }
 
-// ---- what the road asks ---------------------------------------------------------------------------------
+// ---- helpers --------------------------------------------------------------------------------------------
 
-/// May cost a process: only after memory and bundles.
+/// May start a process, so it is called only after the search in memory and bundles.
 llvm::Expected<NvrtcInfo> KernelCache::compiler_info(const CompileControl& control) {
   if (compiler_ == nullptr) {
     return make_error(
@@ -290,7 +295,7 @@ llvm::Expected<std::string> KernelCache::compiler_id_or_none(const CompileContro
   return llvm::make_error<StatusError>(std::move(why));
 }
 
-/// `where`: "in no bundle"
+/// Returns the error for a miss without JIT. `where` is a phrase such as "in no bundle".
 StatusError KernelCache::no_jit_error(const KernelRequest& request, const std::string& where) {
   return StatusError(
       StatusCode::FailedPrecondition,
@@ -310,7 +315,7 @@ void KernelCache::warn(const std::string& text) {
   if (options_.warn && state_.is_news(text)) options_.warn(text);
 }
 
-// ---- opened ---------------------------------------------------------------------------------------------
+// ---- construction ---------------------------------------------------------------------------------------
 
 llvm::Expected<std::unique_ptr<KernelCache>> KernelCache::create(CacheOptions options,
                                                                  std::shared_ptr<Compiler> compiler,
@@ -342,13 +347,13 @@ KernelCache::KernelCache(CacheOptions options, std::shared_ptr<Compiler> compile
   if (!options_.record->empty()) record_.emplace(*options_.record);
 }
 
-/// The destructor logs nothing, because the host may no longer expect calls of its callback.
+/// Does not log, because the host may no longer expect calls of its callback.
 KernelCache::~KernelCache() {
   try {
     const std::string last = state_.last_published();
     if (store_ && !last.empty()) llvm::consumeError(store_->keep_limits(last));
   } catch (...) {
-    // There is no memory for it: the next one that opens the folder prunes it.
+    // Memory is exhausted. The next cache that opens the folder prunes it.
   }
 }
 
@@ -364,7 +369,7 @@ void KernelCache::open_store(const Environment& environment) {
     error = store_->check();
   }
   if (!error) {
-    // Others may have left more than this cache is to have: they were killed, or had another limit.
+    // The folder may exceed this cache's limits if another process was killed or had larger limits.
     if (llvm::Error pruned = store_->keep_limits()) {
       store_->warn_not_pruned(std::move(pruned));
     }

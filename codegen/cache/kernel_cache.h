@@ -1,4 +1,4 @@
-// The road from a kernel's source to its binary: memory, bundles, disk, compile (R21). Thread-safe.
+// Gets the binary of a kernel from memory, bundles, the disk or the compiler, in this order. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -34,65 +34,70 @@ class KernelCache {
  public:
   using BinaryPointer = std::shared_ptr<const Binary>;
 
-  /// `compiler` may be null where there is none (then a miss is an error that says how to get one). The rest
-  /// is another's in tests only.
+  /// Creates a cache. If `compiler` is null, a miss is an error that says how to install a compiler.
+  /// `environment` and `system` are replaced only in tests.
   static llvm::Expected<std::unique_ptr<KernelCache>> create(
       CacheOptions options, std::shared_ptr<Compiler> compiler,
       const Environment& environment = process_environment(), FileSystem& system = real_file_system());
 
-  /// Keeps the limits of the folder where this process has published to it.
+  /// Prunes the cache folder to its limits if this process has published to it.
   ~KernelCache();
   KernelCache(const KernelCache&) = delete;
   KernelCache& operator=(const KernelCache&) = delete;
 
-  /// The binaries of `requests`, in their order, by many threads at once; where memory has all, by none. The
-  /// first failure ends it, but for a cache that records what is missing.
+  /// Returns the binaries of `requests` in their order. Uses several threads, and none if all binaries are in
+  /// memory. Stops at the first failure, unless the cache records misses: then it tries all, so that the
+  /// record is complete.
   llvm::Expected<BinaryList> get_or_compile_all(const std::vector<KernelRequest>& requests,
                                                 const CancelToken* cancel = nullptr);
-  /// One from a bundle may be for another architecture that runs there, or PTX (R23). Compiles at most once
-  /// per key in this process, outside every lock (R13). An error of the disk is never an error of the call
-  /// (R11). Cancelled where `control` says so.
+  /// Returns the binary of one kernel. A binary from a bundle may be for another architecture that runs on
+  /// the requested one, or PTX. Compiles at most once per key in this process, and holds no lock of the
+  /// cache's state meanwhile. Errors of the disk do not make the call fail. Returns Cancelled if the token in
+  /// `control` is cancelled.
   llvm::Expected<BinaryPointer> get_or_compile(const KernelRequest& request,
                                                const CompileControl& control = {});
-  /// The same for exactly its architecture, PTX too, and the compiler that is here, whatever bundles and
-  /// memory have: from the disk, or compiled. `origin`: which; Memory where another thread had begun.
+  /// Returns the binary for exactly the requested architecture, which may be PTX, from the present compiler.
+  /// Ignores bundles and memory, so the binary comes from the disk or is compiled. Sets `origin` accordingly,
+  /// or to Memory if another thread was building it already.
   llvm::Expected<BinaryPointer> get_exactly(const KernelRequest& request, const CompileControl& control,
                                             BinaryOrigin& origin);
-  /// For a binary that the driver refused to load: compiled anew, and put in its place everywhere (R28).
+  /// Compiles a kernel again whose stored binary the driver refused to load, and replaces that binary in
+  /// memory and on disk. Bundles do not return it again.
   llvm::Expected<BinaryPointer> replace(const KernelRequest& request, const Binary& refused);
-  /// The same for the one of `requests` that has the refused binary's name; Internal where none has.
+  /// Calls replace() for the request with the refused binary's name. Returns Internal if there is none.
   llvm::Expected<BinaryPointer> replace(llvm::ArrayRef<KernelRequest> requests, const Binary& refused);
 
-  /// Looked in before all other bundles from now on (R24). An error where it cannot be used.
+  /// Adds a bundle that is searched before all others. Returns an error if it cannot be used.
   llvm::Error add_bundle(const BundlePlace& place) { return bundles_->add(place); }
 
-  /// What was found without the above (R32).
+  /// Counts a binary that the caller found without this cache.
   void count(const Binary& binary, BinaryOrigin origin) { state_.count(binary, origin); }
 
-  /// The compiler (R2), or why there is none. The first call may start a process.
+  /// Returns facts about the compiler, or the reason why there is none. The first call may start a process.
   llvm::Expected<NvrtcInfo> compiler_info(const CompileControl& control = {});
-  /// For those that can do without one: empty where there is none, and without JIT, for then no process is
-  /// started to ask. What may pass is an error, not an answer.
+  /// Returns the compiler id for callers that do not need a compiler. Returns an empty string if there is
+  /// none, or if JIT is disabled, because then no process may be started to identify it. Other failures are
+  /// errors.
   llvm::Expected<std::string> compiler_id_or_none(const CompileControl& control = {});
-  /// Tells the one who made the cache, once per kind of trouble.
+  /// Calls the warning callback of the options, once per kind of warning.
   void warn(const std::string& text);
 
   CacheStats stats() const { return state_.stats(); }
   std::vector<CacheEvent> events() const { return state_.events(); }
-  /// The directory in use, or empty when only memory is (the reason was given to `warn`).
+  /// Returns the directory in use, or an empty string if only memory is used; warn() got the reason.
   std::string directory() const { return store_ ? store_->directory() : ""; }
   FileSystem& file_system() const { return system_; }
   BundleSet::BundleList bundles() const { return bundles_->bundles(); }
-  /// Whom the cache trusts with files (R10).
+  /// Returns the policy by which the cache trusts files.
   TrustPolicy policy() const { return policy_; }
-  /// Where spans go, or null.
+  /// Returns the trace that receives spans, or null.
   Trace* trace() const { return options_.trace.get(); }
 
  private:
   KernelCache(CacheOptions options, std::shared_ptr<Compiler> compiler, const Environment& environment,
               FileSystem& system);
 
-  /// A kernel of one compiler.
+  /// A request for a kernel from one compiler.
   struct Order {
     Order(const KernelRequest& kernel, const CompileControl& how, std::string compiler)
         : request(kernel),
@@ -103,11 +108,11 @@ class KernelCache {
     const CompileControl& control;
     std::string compiler_id, build_key;
   };
-  /// What of a flight stays in memory.
+  /// The results of finished builds that stay in memory.
   enum class Keep { All, Binaries, Nothing };
   using Work = llvm::function_ref<Outcome()>;
 
-  // In the order of the road.
+  // In the order in which get_or_compile calls them.
   Outcome share(const KernelRequest& request, const CancelToken* cancel, const std::string& key,
                 const Binary* refused, Keep keep, Work work);
   void land(const std::string& key, std::promise<Outcome>& promise, Keep keep, Work work);
@@ -121,7 +126,7 @@ class KernelCache {
   Outcome found(Binary binary, BinaryOrigin origin);
 
   static StatusError no_jit_error(const KernelRequest& request, const std::string& where);
-  /// That entries of this compiler are in the store, once.
+  /// Records in the store, once, that it has entries of this compiler.
   void note(const std::string& compiler_id);
   void open_store(const Environment& environment);
 
@@ -130,11 +135,11 @@ class KernelCache {
   FileSystem& system_;
   TrustPolicy policy_;
   CacheState state_;
-  std::optional<BundleSet> bundles_;  // always there once the constructor is done
+  std::optional<BundleSet> bundles_;  ///< set by the constructor
   std::optional<Store> store_;
-  PushList<std::string> noted_compilers_;  // in the store
+  PushList<std::string> noted_compilers_;  ///< compiler ids already recorded in the store
   std::optional<RecordFile> record_;
-  std::atomic<bool> is_identified_{false};  // the compiler: what it is asked again takes no time
+  std::atomic<bool> is_identified_{false};  ///< true once the compiler is known; later queries take no time
 };
 
 }  // namespace minuet

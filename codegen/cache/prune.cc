@@ -1,4 +1,4 @@
-// What lies in the store, and what of it goes (R9): the entries that nobody read for longest first.
+// Lists the files of the store and removes entries beyond its limits, the least recently used first.
 
 #include <algorithm>
 #include <cerrno>
@@ -11,14 +11,15 @@
 namespace minuet {
 namespace {
 
-/// Locked by the one who prunes; its time is that of the last prune.
+/// The file that a pruning process locks. Its modification time is that of the last prune.
 constexpr const char* kStamp = "pruned";
 
 struct Found {
-  std::string path;  // below obj/: "ab/cdef..."
+  std::string path;  ///< relative to obj/: "ab/cdef..."
   struct stat status;
 };
 
+/// Files of the store: entries, and temporary files that may be left over.
 struct Scan {
   std::vector<Found> entries, orphans;
 };
@@ -34,20 +35,20 @@ void scan_shelf(const StoreRoot& root, int objects, const std::string& name, Sca
   llvm::Expected<FileHandle> shelf =
       open_trusted_folder(objects, name, root.path({"obj", name}), root.policy, root.system, Missing::Fail);
   std::vector<std::string> files;
-  // A shelf that cannot be read is no reason to leave the others.
+  // Skip a folder that cannot be read and continue with the others.
   if (!shelf) return llvm::consumeError(shelf.takeError());
   if (root.system.list(shelf->get(), &files) != 0) return;
   for (const std::string& file : files) {
     const bool is_entry = is_key(name + file), is_orphan = llvm::StringRef(file).find(kTemporaryPrefix) == 0;
     struct stat status;
     if ((!is_entry && !is_orphan) || root.system.stat_at(shelf->get(), file.c_str(), &status) != 0) continue;
-    // What is no file is none of ours; load() sees to it where it stands in an entry's place.
+    // Skip everything that is not a regular file. Store::find() clears an entry's path if it is blocked.
     if (S_ISREG(status.st_mode))
       (is_entry ? scan.entries : scan.orphans).push_back({name + "/" + file, status});
   }
 }
 
-/// Nothing where nothing was ever kept.
+/// Opens the folder obj/. Returns nothing if it does not exist, because nothing was ever stored.
 llvm::Expected<std::optional<FileHandle>> open_objects(const StoreRoot& root) {
   llvm::Expected<FileHandle> objects = root.open({"obj"}, Missing::Fail);
   if (objects) return std::move(*objects);
@@ -63,7 +64,7 @@ llvm::Expected<std::vector<std::string>> names_in(const StoreRoot& root, int obj
                     errno_text(errno));
 }
 
-/// Everything below obj/, the entry used longest ago first.
+/// Returns all files below obj/, with the least recently used entry first.
 llvm::Expected<Scan> scan_objects(const StoreRoot& root, int objects) {
   Scan scan;
   MINUET_ASSIGN(const std::vector<std::string> shelves, names_in(root, objects));
@@ -74,7 +75,7 @@ llvm::Expected<Scan> scan_objects(const StoreRoot& root, int objects) {
   return scan;
 }
 
-/// Room for what others publish until the next prune.
+/// Returns a target below the limit, which leaves room for entries published before the next prune.
 std::uint64_t with_slack(std::uint64_t limit) { return limit - limit / 20; }
 
 void remove_entries(const StoreRoot& root, int objects, const std::vector<Found>& entries,
@@ -104,8 +105,9 @@ void remove_orphans(const StoreRoot& root, int objects, const std::vector<Found>
   }
 }
 
-/// A lock file goes only while we hold its lock, and only if it still is the one under that name.
-/// Who waits for it finds that out too (file_lock.cc), and makes a new one.
+/// Removes lock files that are not in use. A lock file is removed only while this process holds its lock, and
+/// only if it still has its name. Processes that wait for it detect the removal (file_lock.cc) and create a
+/// new one.
 void remove_locks(const StoreRoot& root, PruneResult& result) {
   llvm::Expected<FileHandle> folder = root.open({"lock"}, Missing::Fail);
   std::vector<std::string> names;
@@ -123,14 +125,16 @@ void remove_locks(const StoreRoot& root, PruneResult& result) {
   }
 }
 
+/// Returns true if the last prune is longer ago than the interval.
 bool is_due(const StoreRoot& root, const FileHandle& version, const StoreLimits& limits) {
   struct stat status;
   return root.system.stat_at(version.get(), kStamp, &status) != 0 ||
          is_older(status.st_mtim, limits.interval);
 }
 
-/// The stamp, locked and of now; not good() where there is nothing to do. The first one in a store
-/// starts the clock only.
+/// Locks the stamp file and sets its time to now. Returns a file that is not good() if the last prune is
+/// recent or if another process is pruning. In a new store the stamp file is created now, so the last prune
+/// counts as recent unless `force`.
 llvm::Expected<LockableFile> claim_stamp(const StoreRoot& root, const FileHandle& version,
                                          const StoreLimits& limits, bool force) {
   LockableFile none(root.system, -1);
@@ -141,11 +145,11 @@ llvm::Expected<LockableFile> claim_stamp(const StoreRoot& root, const FileHandle
     return make_error(StatusCode::FailedPrecondition, "{0}: {1}", root.path({kStamp}), errno_text(errno));
   };
   if (!stamp.good()) return trouble();
-  // Where there are no locks at all, two at once do no harm: each looks again before it removes.
+  // Without locks, two simultaneous prunes do no harm, because each checks a file again before removing it.
   if (!stamp.try_lock() && errno == EWOULDBLOCK) return none;
-  // Another process may have pruned between our look at the time and our lock.
+  // Another process may have pruned between the check above and the lock.
   if (!force && !is_due(root, version, limits)) return none;
-  // Before the work: where that ends this process, the next one does not meet it at once again.
+  // The time is set before the work, so that other processes do not retry at once if the work ends this one.
   if (root.system.touch_at(version.get(), kStamp) != 0) return trouble();
   return stamp;
 }
@@ -212,7 +216,7 @@ llvm::Expected<PruneResult> Store::prune(const StoreLimits& limits, bool force, 
                       "the store is open for reading only, so it cannot be pruned");
   MINUET_ASSIGN(const std::optional<FileHandle> objects, open_objects(root));
   result.ran = !objects.has_value();
-  if (result.ran) return result;  // nothing was ever kept here
+  if (result.ran) return result;  // nothing was ever stored here
   MINUET_ASSIGN(const FileHandle version, root.open({}, Missing::Fail));
   MINUET_ASSIGN(const LockableFile stamp, claim_stamp(root, version, limits, force));
   if (!stamp.good()) return result;
@@ -232,7 +236,8 @@ llvm::Error Store::keep_limits(const std::string& keep) {
   if (size && size->bytes <= limits_.bytes && size->entries <= limits_.files) return llvm::Error::success();
   llvm::Error error = prune(limits_, /*force=*/true, keep).takeError();
   if (size) return error;
-  // How much there is cannot be found out, as in a folder that this user may only read.
+  // There is no size record and the prune failed, for example because this user can only read the folder. It
+  // is not known that the limits are exceeded, so this is not an error.
   llvm::consumeError(std::move(error));
   return llvm::Error::success();
 }

@@ -1,5 +1,4 @@
-// The list of kernels that no bundle had, one JSON line each, for `minuet precompile --from` (R22).
-// Thread-safe.
+// Records the kernels that no bundle had, one JSON line each, for `minuet precompile --from`. Thread-safe.
 #pragma once
 
 #include <string>
@@ -12,7 +11,7 @@ namespace minuet {
 class RecordFile {
  public:
   explicit RecordFile(std::string path) : path_(std::move(path)) {}
-  /// One write to the end of the file, so that lines of many processes do not mix.
+  /// Appends a line with a single write, so that the lines of several processes do not mix.
   llvm::Error append(const KernelRequest& request) const;
 
  private:

@@ -6,7 +6,7 @@ namespace minuet {
 namespace {
 
 constexpr const char* kName = "size";
-constexpr std::uint64_t kMostBytes = 1 << 20;  // a longer one is begun anew by the next prune
+constexpr std::uint64_t kMostBytes = 1 << 20;  // a longer record is not read; the next prune replaces it
 
 bool is_number(llvm::StringRef text, std::uint64_t& number) { return !text.getAsInteger(10, number); }
 
@@ -15,14 +15,14 @@ std::uint64_t add(std::uint64_t a, std::uint64_t b) {
   return sum < a ? std::numeric_limits<std::uint64_t>::max() : sum;
 }
 
-/// Appends a line to the record that is there. A line that is lost makes the sum too small until the next
-/// prune, and is no error of the one who publishes.
+/// Appends a line to the record if it exists. Failures are ignored, because a lost line only makes the sum
+/// too small until the next prune.
 void append(const StoreRoot& root, int version, const std::string& line) {
   const int flags = O_WRONLY | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
   const FileHandle file(root.system, root.system.open_at(version, kName, flags, 0));
   struct stat status;
   if (!file.good() || root.system.stat_file(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) return;
-  // Past the limit for files a write would raise a signal that ends the host.
+  // A write past the file size limit would raise a signal that ends the host's process.
   if (llvm::Error error = check_file_limit(static_cast<std::uint64_t>(status.st_size) + line.size())) {
     return llvm::consumeError(std::move(error));
   }

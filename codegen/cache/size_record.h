@@ -1,12 +1,13 @@
-// How many bytes and entries a store has, kept in a small file so that opening the store looks at no entry.
+// A small file with the number of bytes and entries of a store, so that opening the store need not look at
+// every entry.
 //
-//   total <bytes> <entries>   a prune looked at every entry, and this is what stayed
-//   add <bytes>               one entry was published
+//   total <bytes> <entries>   the result of a prune, which looks at every entry
+//   add <bytes>               an entry was published
 //
-// The lines are summed up. A prune begins a new file before it looks, so that what is published meanwhile is
-// counted at least once: the sum may be too large, which costs one look at the entries. A line that cannot be
-// written (a full disk, a limit for files) makes the sum too small until the next prune, so that a limit may
-// be missed until then. A file without a total, or with a line that is none of these, says nothing.
+// The size is the sum of all lines. A prune starts a new file before it looks at the entries, so that entries
+// published meanwhile are counted at least once. The sum may be too large, which costs one unnecessary prune.
+// A line that cannot be written, for example on a full disk, makes the sum too small until the next prune, so
+// that a limit may be exceeded until then. The size is unknown if the file has no total or an invalid line.
 #pragma once
 
 #include <cstdint>
@@ -20,17 +21,17 @@ struct StoreSize {
   std::uint64_t bytes = 0, entries = 0;
 };
 
-/// Nothing where there is no record, or where it does not say.
+/// Reads the size of the store. Returns nothing if it is unknown.
 std::optional<StoreSize> read_size(const StoreRoot& root);
-/// What `text` of a record sums up to.
+/// Returns the sum of the lines of a record, or nothing if the record is not valid.
 std::optional<StoreSize> sum_of_record(llvm::StringRef text);
 
-/// One entry of that many bytes was published. Where there is no record none is begun.
+/// Adds a published entry of `bytes` bytes to the record. Does nothing if there is no record.
 void add_to_size(const StoreRoot& root, std::uint64_t bytes);
 
-/// A new record without a total, in the open folder of the version; false where it cannot be made.
+/// Starts a new record without a total in the open folder `version`. Returns false on failure.
 bool begin_size(const StoreRoot& root, int version);
-/// The total of the record that was begun.
+/// Writes the total of the record that begin_size() has started.
 void end_size(const StoreRoot& root, int version, const StoreSize& total);
 
 }  // namespace minuet

@@ -15,7 +15,8 @@ namespace {
 
 constexpr std::uint64_t kMostEntryBytes = 256 << 20;
 
-/// NotFound for what is not there, InvalidArgument for what is no good: the rest may pass by itself.
+/// Returns NotFound for a missing file, and FailedPrecondition for other system errors, which may be
+/// temporary. InvalidArgument is reserved for files with invalid contents.
 llvm::Error trouble(const std::string& what) {
   const StatusCode code = errno == ENOENT ? StatusCode::NotFound : StatusCode::FailedPrecondition;
   return make_error(code, "{0}: {1}", what, errno_text(errno));
@@ -28,7 +29,7 @@ llvm::Error no_good(const char* what) { return make_error(StatusCode::InvalidArg
 std::string shelf_name(const std::string& build_key) { return build_key.substr(0, 2); }
 std::string file_name(const std::string& build_key) { return build_key.substr(2); }
 
-/// The same inode with the same content, as far as stat tells.
+/// Returns true if both are the same inode with the same size and modification time.
 bool same_file(const struct stat& a, const struct stat& b) {
   return a.st_dev == b.st_dev && a.st_ino == b.st_ino && a.st_size == b.st_size &&
          a.st_mtim.tv_sec == b.st_mtim.tv_sec && a.st_mtim.tv_nsec == b.st_mtim.tv_nsec;
@@ -77,14 +78,14 @@ bool is_key(llvm::StringRef text) {
 
 std::string unique_name(llvm::StringRef prefix) {
   static std::atomic<unsigned> count{0};
-  // random_device reads the system's own source; the time stands in where it has none.
+  // The time is used alone if the system has no source of random numbers.
   unsigned long long salt =
       static_cast<unsigned long long>(std::chrono::steady_clock::now().time_since_epoch().count());
   try {
     salt ^= static_cast<unsigned long long>(std::random_device{}()) << 32;
   } catch (const std::exception&) {
   }
-  // The process id alone would do on one host, and the directory may be on several.
+  // The process id is unique only within one host, but several hosts may share the directory.
   return llvm::formatv("{0}{1}-{2}-{3:x-}", prefix, ::getpid(), count++, salt).str();
 }
 
@@ -103,7 +104,7 @@ Removal remove_if_same(FileSystem& system, int folder, const std::string& name, 
 
 llvm::Expected<std::string> StoreRoot::read_file(int folder, const std::string& name,
                                                  std::uint64_t most_bytes, struct stat& status) const {
-  // Without O_NONBLOCK a fifo that takes an entry's place just now would hold us for ever.
+  // Without O_NONBLOCK, a FIFO that replaces the entry at this moment could block forever.
   const FileHandle file(
       system, system.open_at(folder, name.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0));
   if (!file.good()) return trouble("it cannot be opened");
@@ -158,7 +159,7 @@ llvm::Expected<FileHandle> Store::open_shelf(const std::string& build_key, Missi
 llvm::Expected<Entry> Store::read_from(int shelf, const std::string& build_key, struct stat& status) {
   const std::string name = file_name(build_key);
   if (root_.system.stat_at(shelf, name.c_str(), &status) != 0) return no_attributes();
-  // Opening a device or a fifo may do something by itself.
+  // Check first, because opening a device or a FIFO may have side effects.
   if (!S_ISREG(status.st_mode)) return no_good(kNotRegularFile);
   MINUET_ASSIGN(const std::string bytes, root_.read_file(shelf, name, kMostEntryBytes, status));
   MINUET_ASSIGN(Entry entry, read_entry(bytes));
@@ -186,7 +187,8 @@ std::optional<Entry> Store::find(const std::string& build_key) {
   struct stat seen = {};
   llvm::Expected<Entry> entry = read_from(shelf->get(), build_key, seen);
   if (entry) {
-    // For prune, where the file system keeps no time of the last access. A failure is nobody's trouble.
+    // The modification time records the last use for prune(), because file systems may not keep access times.
+    // A failure is ignored.
     if (!root_.read_only && is_older(seen.st_mtim, limits_.touch_interval)) {
       root_.system.touch_at(shelf->get(), name.c_str());
     }
@@ -196,12 +198,14 @@ std::optional<Entry> Store::find(const std::string& build_key) {
   if (status.code() == StatusCode::NotFound) return std::nullopt;
   warn_("an entry of the kernel cache is not used (" + root_.directory + ", " + build_key +
         "): " + status.message());
-  // A file that cannot be read for want of descriptors or rights is not to blame.
+  // Remove only a file with invalid contents, not one that cannot be read for lack of descriptors or
+  // permissions.
   if (status.code() == StatusCode::InvalidArgument) clear_place(shelf->get(), name, seen);
   return std::nullopt;
 }
 
-/// Makes room for the entry that will be published, and destroys nothing that is not ours.
+/// Clears the path of an entry that will be published. Removes a file or an empty folder, and renames any
+/// other folder, which may contain another program's data.
 void Store::clear_place(int shelf, const std::string& name, const struct stat& seen) {
   if (root_.read_only) return;
   if (!S_ISDIR(seen.st_mode)) {
@@ -215,7 +219,7 @@ void Store::clear_place(int shelf, const std::string& name, const struct stat& s
 bool Store::note_compiler(const std::string& id) {
   if (root_.read_only) return true;
   llvm::Expected<FileHandle> folder = root_.open({"compilers"}, Missing::Make);
-  // Where it cannot be said, the entries can still be found by who asks the compiler.
+  // On failure, entries can still be found by processes that can identify the compiler.
   if (!folder) return llvm::consumeError(folder.takeError()), false;
   const int flags = O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
   const FileHandle made(root_.system,
@@ -228,7 +232,7 @@ std::vector<std::string> Store::compilers() {
   llvm::Expected<FileHandle> folder = root_.open({"compilers"}, Missing::Fail);
   if (!folder) return llvm::consumeError(folder.takeError()), ids;
   static_cast<void>(root_.system.list(folder->get(), &ids));
-  std::sort(ids.begin(), ids.end());  // one order, whatever the folder's
+  std::sort(ids.begin(), ids.end());  // independent of the order in the folder
   return ids;
 }
 

@@ -1,17 +1,19 @@
-// Entries on disk: one file each, published whole, read with suspicion (R6, R7, R9-R12, R14). Thread-safe.
+// The store of kernels on disk. Each entry is a file that is written atomically and checked when it is read.
+// Thread-safe.
 //
 //   <directory>/v<format>/obj/<2 hex>/<62 hex>   the entry of a build key
-//                         obj/<2 hex>/tmp-...    one that is being written
-//                         obj/<2 hex>/aside-...  a folder that stood in an entry's place; never ours, so kept
-//                         lock/<64 hex>          one process builds this key (file_lock.h)
-//                         compilers/<id>         whose entries there are: an empty file
+//                         obj/<2 hex>/tmp-...    an entry that is being written
+//                         obj/<2 hex>/aside-...  a foreign folder that blocked an entry's path; kept
+//                         lock/<64 hex>          the lock for building this key (file_lock.h)
+//                         compilers/<id>         an empty file for each compiler that has entries
 //                         pruned                 its time is that of the last prune (prune.cc)
-//                         size                   how much there is (size_record.h)
+//                         size                   the size of the store (size_record.h)
 //
-// Other formats' folders are other versions' of the library, which may be in use: never touched here (R12).
+// Folders of other formats belong to other versions of the library, which may be in use, and are never
+// changed.
 //
-// Nothing here but what says Expected is an error for a caller: what fails is a miss, an entry that
-// is not kept, or a lock that is not held, and a warning.
+// Only functions that return Error or Expected report errors. For the others, a failure is a miss, an entry
+// that is not kept or a lock that is not held, usually with a warning.
 #pragma once
 
 #include <chrono>
@@ -29,80 +31,81 @@
 
 namespace minuet {
 
-/// A folder of files that are there whole or not at all: <directory>/<top>, where it is, whom it trusts,
-/// whether anything may be changed in it.
+/// The folder <directory>/<top> of files that are written atomically, with its policies.
 struct StoreRoot {
   std::string directory;
   TrustPolicy policy;
   FileSystem& system;
-  std::string top;  // empty: the directory itself
+  std::string top;  ///< empty: the directory itself
   bool read_only = false;
 
-  /// Opens <top>/<part>/..., each part checked like the directory itself. Every call walks anew, so that no
-  /// descriptor is held and a directory that was removed comes back. Missing::Make makes nothing where the
-  /// store is read only.
+  /// Opens <top>/<part>/... and checks each part like the directory itself. Every call walks the path again,
+  /// so that no descriptor is kept open and a directory that was removed is created again. A read-only store
+  /// creates nothing, even with Missing::Make.
   llvm::Expected<FileHandle> open(const std::vector<std::string>& parts, Missing missing) const;
-  /// <directory>/<top>/<part>/...
+  /// Returns <directory>/<top>/<part>/...
   std::string path(const std::vector<std::string>& parts) const;
 
-  /// A file of an open folder, and its `status`. NotFound where it is not there, InvalidArgument where it is
-  /// no good: no regular file, not trusted, longer than `most_bytes`.
+  /// Returns the bytes of a file in an open folder, and its `status`. Returns NotFound if it is missing, and
+  /// InvalidArgument if it is not a regular file, not trusted, longer than `most_bytes`, or truncated
+  /// meanwhile.
   llvm::Expected<std::string> read_file(int folder, const std::string& name, std::uint64_t most_bytes,
                                         struct stat& status) const;
-  /// Writes a file of its own, then renames it. Not synced: what a crash tears, its reader finds (R6).
+  /// Writes a temporary file and renames it. Does not sync it, because readers detect a file that a crash
+  /// left incomplete.
   llvm::Error write_file(int folder, const std::string& name, llvm::StringRef bytes) const;
 };
 
-// ---- what lies in it ----------------------------------------------------------------------------------
+// ---- files of the store -------------------------------------------------------------------------------
 
-/// 64 lower-case hex digits, as keys.h makes them.
+/// Returns true if `text` is 64 lower-case hex digits, the form of the keys in keys.h.
 bool is_key(llvm::StringRef text);
 
-/// A prefix and a rest that no other process and no other thread uses now.
+/// Returns a file name with this prefix that is unique among all threads, processes and hosts.
 std::string unique_name(llvm::StringRef prefix);
-/// What files have for a prefix until they are whole; prune removes those left by killed processes.
+/// The prefix of files that are being written. A prune removes those left by killed processes.
 inline constexpr const char* kTemporaryPrefix = "tmp-";
-/// What a folder that stood in an entry's place is renamed to.
+/// The prefix to which a folder that blocks an entry's path is renamed.
 inline constexpr const char* kAsidePrefix = "aside-";
 
-/// Whether `then` is that long ago. A time as far in the future counts too: of a file server whose
-/// clock is wrong, it would else never pass.
+/// Returns true if `then` is at least `age` before or after now. Times in the future count, because a file
+/// server with a wrong clock may set them and they might not pass for a long time.
 bool is_older(const struct timespec& then, std::chrono::seconds age);
 
+/// The result of remove_if_same(). Gone: the file did not exist any more.
 enum class Removal { Removed, Gone, Kept };
-/// Unlinks `name` where it is still the file that was `seen`: looked at again just before, since
-/// others may have used or replaced it.
+/// Removes the file `name` if it is still the file that was `seen`. Checks it directly before the removal,
+/// because another process may have used or replaced it.
 Removal remove_if_same(FileSystem& system, int folder, const std::string& name, const struct stat& seen);
 
-/// Under this limit of bytes keep_limits() does nothing. Commands that only look at a folder set it.
+/// A limit of bytes with which keep_limits() does nothing, for commands that only look at a folder.
 inline constexpr std::uint64_t kNoByteLimit = UINT64_MAX;
 
 struct StoreLimits {
   std::uint64_t bytes = 1ull << 30;
   std::uint64_t files = 20000;
-  std::chrono::seconds interval = std::chrono::minutes(20);  // between two prunes, of all processes
-  std::chrono::seconds touch_interval =
-      std::chrono::hours(1);                                // how exactly the time of the last use is kept
-  std::chrono::seconds orphan_age = std::chrono::hours(1);  // when a file half written is given up
+  std::chrono::seconds interval = std::chrono::minutes(20);     ///< between two prunes, over all processes
+  std::chrono::seconds touch_interval = std::chrono::hours(1);  ///< precision of the time of last use
+  std::chrono::seconds orphan_age = std::chrono::hours(1);      ///< age at which a temporary file is removed
 };
 
-/// An entry as its folder tells of it, unread.
+/// Facts about an entry that are known without reading it.
 struct StoredEntry {
   std::string build_key;
   std::string path;
   std::uint64_t bytes = 0;
-  std::chrono::system_clock::time_point modified;  // published or last used, whichever is later
+  std::chrono::system_clock::time_point modified;  ///< publication or last use, the later one
 };
 
 struct PruneResult {
-  bool ran = false;  // false: the last one was not long ago, or another process prunes now
-  std::uint64_t entries = 0, bytes = 0;  // that stay
+  bool ran = false;                      ///< false if the last prune is recent or another process is pruning
+  std::uint64_t entries = 0, bytes = 0;  ///< remaining
   std::uint64_t removed_entries = 0, removed_bytes = 0;
-  std::uint64_t removed_orphans = 0;  // half written files of killed processes
-  std::uint64_t removed_locks = 0;    // lock files that nobody held
+  std::uint64_t removed_orphans = 0;  ///< incomplete files of killed processes
+  std::uint64_t removed_locks = 0;    ///< lock files that were not in use
 };
 
-/// What lies among the entries and is none.
+/// A file or folder among the entries that is not an entry.
 struct Stray {
   std::string path, reason;
 };
@@ -111,8 +114,8 @@ struct Stray {
 
 struct StoreOptions {
   StoreLimits limits = {};
-  bool read_only = false;  // nothing is made, locked, touched, removed or written; what is missing is a miss
-  int format = kEntryFormat;  // names the folder (R12)
+  bool read_only = false;     ///< true: create, lock, touch, remove and write nothing
+  int format = kEntryFormat;  ///< the version in the folder's name
 };
 
 class Store {
@@ -124,39 +127,45 @@ class Store {
         limits_(options.limits),
         warn_(std::move(warn)) {}
 
-  /// Makes the directory and says whether it may be used.
+  /// Creates the directory if necessary and returns an error if it cannot be used. For a read-only store, a
+  /// missing directory is not an error.
   llvm::Error check();
 
-  /// The entry with that build key. One that is damaged or not ours is removed and is a miss.
+  /// Returns the entry of a build key, or nothing on a miss. An entry that is damaged or not trusted is
+  /// removed and is a miss.
   std::optional<Entry> find(const std::string& build_key);
 
-  /// Writes to a file of its own, then renames it. The caller goes on with its own copy. Prunes where
-  /// the last prune is long ago, when it has released `lock`: nobody is to wait for that.
+  /// Writes an entry atomically. Failures are only warnings. Afterwards releases `lock` and then prunes if
+  /// the last prune is longer ago than the interval, so that no other process waits for the prune.
   void publish(const std::string& build_key, const std::string& bytes, FileLock* lock = nullptr);
 
-  /// That entries of this compiler are kept here, for who cannot ask one.
+  /// Records that the store has entries of this compiler, for processes that cannot identify a compiler.
+  /// Returns false on failure.
   bool note_compiler(const std::string& id);
+  /// Returns the recorded compiler ids, sorted.
   std::vector<std::string> compilers();
 
-  /// The lock for building `build_key`, waited for at most for `bound`.
+  /// Takes the lock for building `build_key`; waits at most for `bound`.
   FileLock lock(const std::string& build_key, std::chrono::milliseconds bound, const CancelToken* cancel);
 
-  /// The entry, or why it cannot be used; removes and touches nothing. NotFound where there is none.
+  /// Returns the entry, or the reason why it cannot be used. Changes nothing. Returns NotFound if there is
+  /// none.
   llvm::Expected<Entry> read(const std::string& build_key);
-  /// Every entry, the one used longest ago first. Empty where there is no store.
+  /// Returns all entries, the least recently used first; empty if there is no store.
   llvm::Expected<std::vector<StoredEntry>> list();
-  /// Every stray but the temporary files and folders put aside that the store itself knows. Empty where there
-  /// is no store.
+  /// Returns all strays, except temporary files and renamed folders of the store itself; empty if there is no
+  /// store.
   llvm::Expected<std::vector<Stray>> strays();
-  /// Removes entries until what stays is a little within both limits; none where it is within them already.
-  /// `force`: however short ago the last prune was. `keep`: a build key that stays in any case, or empty.
+  /// If the entries exceed a limit, removes the least recently used ones until both limits are met with some
+  /// margin. Also removes old temporary files and unused lock files. Does nothing if the last prune is
+  /// recent, unless `force`. The entry with the build key `keep` is not removed; `keep` may be empty.
   llvm::Expected<PruneResult> prune(const StoreLimits& limits, bool force, const std::string& keep = "");
-  /// Prunes by the store's own limits where the record of its size is past them or does not say; else it
-  /// reads that one file and looks at no entry. Does nothing under kNoByteLimit. For the time when a folder
-  /// is opened, and when a process that published to it is done. An error where it is past them and cannot be
-  /// pruned. `keep`: as of prune().
+  /// Prunes by the store's own limits if the recorded size exceeds them or is unknown; otherwise reads only
+  /// that record. Does nothing with kNoByteLimit. Called when a folder is opened and when a cache that
+  /// published to it is destroyed. Returns an error if the record exceeds the limits and the prune fails.
+  /// `keep` is as in prune().
   llvm::Error keep_limits(const std::string& keep = "");
-  /// Warns that a prune failed.
+  /// Warns that a prune failed with `error`.
   void warn_not_pruned(llvm::Error error);
 
   const std::string& directory() const { return root_.directory; }

@@ -49,7 +49,7 @@ class OrderedMasks {
 
  public:
   struct Word {
-    u32 own;     // mask word of this thread's place; 0 if it is not there
+    u32 own;     // mask word of this thread's place; 0 past the end
     u32 united;  // union over the kRowsTogether places of two warps; the place gets an entry for each offset
                  // in it
   };

@@ -1,4 +1,4 @@
-// What becomes of a thread's sums: epilogue, and the output's rows.
+// Applies the epilogue to a thread's sums, and writes the rows of the output.
 #pragma once
 
 #include "kernels_templates/core/epilogue.h"
@@ -6,11 +6,11 @@
 
 namespace minuet {
 
-/// The rows that a lane writes, of the output and of the residual.
+/// The rows of the output and of the residual that a lane handles.
 template <FusedSpec S>
 struct FusedRows {
   using Lane = FusedLane<S>;
-  static constexpr i32 kWords = Lane::kTiles * 2 * dtype_bytes(S.io) / 4;  // of a row's residual
+  static constexpr i32 kWords = Lane::kTiles * 2 * dtype_bytes(S.io) / 4;  // words of a row's residual
 
   i32 numbers[Lane::kQueries];  // -1: none
   bool is_padding[Lane::kQueries];
@@ -27,7 +27,7 @@ struct FusedRows {
   }
 };
 
-/// A lane's channels of a group of tiles, and how it reads and writes them.
+/// The channels of a group of tiles that a lane holds, and how it reads and writes them.
 template <FusedSpec S, i32 First>
 struct FusedChannels {
   static constexpr FusedColumnGroup kGroup = fused_column_group(S, First);
@@ -36,7 +36,7 @@ struct FusedChannels {
                        kEach = kAccess / kElement;
   static constexpr i32 kNext = First + kGroup.tiles;
   static constexpr bool kIsLast = kNext == FusedLane<S>::kTiles;
-  static constexpr i32 kWord = First * 2 * kElement / 4;  // of FusedRows::residual
+  static constexpr i32 kWord = First * 2 * kElement / 4;  // in FusedRows::residual
 
   MINUET_DEVICE static i32 channel(const FusedPlace<S>& place) {
     return place.column_block * S.columns + First * fused_tile(S) + FusedLane<S>::part(place.lane) * kCount;
@@ -46,8 +46,8 @@ struct FusedChannels {
   }
 };
 
-/// Of the groups from First on. All of it before anything is written: a load behind a store would wait for
-/// memory once more.
+/// Loads the residual of the groups from First on. All of it is loaded before anything is written, because a
+/// load after a store would wait for memory again.
 template <FusedSpec S, i32 First = 0>
 MINUET_DEVICE void load_residual(const FusedParams& p, const FusedPlace<S>& place, FusedRows<S>& rows) {
   using Channels = FusedChannels<S, First>;
@@ -73,7 +73,8 @@ MINUET_DEVICE void load_residual(const FusedParams& p, const FusedPlace<S>& plac
   if constexpr (!Channels::kIsLast) load_residual<S, Channels::kNext>(p, place, rows);
 }
 
-/// A lane's channels of one row: epilogue and write. Whether all are finite in memory.
+/// Applies the epilogue to a lane's channels of one row, and writes them. Returns true if all are finite in
+/// memory.
 template <FusedSpec S, i32 First>
 MINUET_DEVICE bool finish_row(const FusedParams& p, const FusedPlace<S>& place, const FusedSums<S>& sums,
                               const FusedRows<S>& rows, i32 q, const float* scale, const float* shift) {
@@ -100,7 +101,7 @@ MINUET_DEVICE bool finish_row(const FusedParams& p, const FusedPlace<S>& place, 
         const float value =
             epilogue<S.scale_shift, S.residual, Activation::None>(sum, scale[c], shift[c], residual[c], 0.0f);
         values[e] = place.one_of(activate<S.activation>(value, p.slope), value);
-        // A ReLU would hide a sum that is minus infinity already.
+        // The sum is tested too, because a ReLU would hide a sum of minus infinity.
         finite = finite && !overflows(DType::F32, bits_of(sum)) && !overflows(S.io, bits_of(values[e]));
       }
     }
@@ -112,7 +113,7 @@ MINUET_DEVICE bool finish_row(const FusedParams& p, const FusedPlace<S>& place, 
   return finite;
 }
 
-/// Of [out_channels], from `channel` on.
+/// Loads values of [out_channels], from `channel` on.
 template <FusedSpec S, i32 Count>
 MINUET_DEVICE void load_floats(const float* numbers, i32 channel, float (&values)[Count]) {
   if constexpr (Count % 4 == 0 && S.out_channels % Count == 0) {
@@ -128,7 +129,7 @@ MINUET_DEVICE void load_floats(const float* numbers, i32 channel, float (&values
   }
 }
 
-/// The group of tiles from First on, and those behind it.
+/// Finishes the group of tiles from First on, and the groups after it.
 template <FusedSpec S, i32 First = 0>
 MINUET_DEVICE void finish_group(const FusedParams& p, const FusedPlace<S>& place, const FusedSums<S>& sums,
                                 const FusedRows<S>& rows) {

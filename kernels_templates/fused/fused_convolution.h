@@ -1,11 +1,11 @@
 // A whole convolution: output[q] = epilogue(sum over offsets k of input[rows[k][q]] * weights[k]), on tensor
-// cores, all sums in fp32 registers, each output written once.
+// cores. All sums stay in fp32 registers and each output is written once.
 //
-// A warp makes 8 * row_tiles queries by `columns` output channels. 16 bytes of an input row are fragments as
-// they come from memory, so no input goes through shared memory: of mma() queries are the columns, and
-// channels the rows; of wgmma() queries are the rows. A warp, or a warpgroup, passes over offsets that none
-// of its queries has; the block's weights come stage by stage. Warps that share queries take the steps in
-// turn, blocks of a cluster have some offsets each, and their sums are added at the end, in order.
+// A warp computes 8 * row_tiles queries by `columns` output channels. 16 bytes of an input row are fragments
+// as loaded from memory, so the input does not pass through shared memory. With mma() queries are the columns
+// and channels the rows; with wgmma() queries are the rows. A warp or warpgroup skips offsets that none of
+// its queries has. The block's weights arrive stage by stage. Warps that share queries take the steps in
+// turn, and the blocks of a cluster take some offsets each; their sums are added at the end in a fixed order.
 #pragma once
 
 #include "kernels_templates/core/programmatic.h"
@@ -15,7 +15,8 @@
 
 namespace minuet {
 
-/// Where step 0 is, or, of a shortcut, would be.
+/// Returns the address of step 0 of the weights. For a shortcut, whose image holds only the middle offset, it
+/// is the address where step 0 would be.
 template <FusedSpec S>
 MINUET_DEVICE const char* image_of_block(const FusedParams& p, const FusedPlace<S>& place) {
   constexpr i32 kParts = FusedDepth<S>::kParts;
@@ -24,13 +25,13 @@ MINUET_DEVICE const char* image_of_block(const FusedParams& p, const FusedPlace<
   return static_cast<const char*>(place.one_of(p.weights, p.shortcut.weights)) + step * fused_stage_bytes(S);
 }
 
-/// All steps of the warp's share, or all copies of them.
+/// Multiplies all steps of the warp's share. The warp that fills the ring copies all steps instead.
 template <FusedSpec S>
 MINUET_DEVICE void sum_steps(const FusedParams& p, const FusedPlace<S>& place, const FusedMasks<S>& masks,
                              const i32 (&columns)[S.row_tiles], FusedSums<S>& sums) {
   StepWalk<S> walk(masks);
   WeightRing<S> ring(image_of_block<S>(p, place), walk);
-  // By warps that have loads to start, too: these first.
+  // Warps that multiply and also fill the ring start their input loads first.
   constexpr bool kFillsLast = S.weights == WeightRoad::BulkRefill;
   if constexpr (!kFillsLast) ring.fill();
   if (place.share == S.split) return;
@@ -77,9 +78,10 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(fused_threads(S),
   if constexpr (FusedMasks<S>::kOfBlock) __syncthreads();
   masks.gather();
   FusedSums<S> sums = {};
-  // Steps of several offsets are taken whatever the masks say, and of no query there are no rows to look at.
+  // Steps of several offsets are processed whatever the masks say, so without any query they must be skipped
+  // here: there are no rows to read.
   if (!FusedDepth<S>::kFolds || place.count > 0) sum_steps<S>(p, place, masks, columns, sums);
-  const FusedPlace<S> same(p);  // made again: registers are scarce while products run
+  const FusedPlace<S> same(p);  // computed again, because registers are scarce while products run
   if constexpr (S.split > 1) add_warps<S>(same, sums);
   if constexpr (S.cluster > 1) {
     if (same.rank >= 0) add_blocks<S>(same, sums);

@@ -1,4 +1,4 @@
-// Who a thread of the fused kernel is, which queries it reads, and which sums it ends with.
+// The place of a thread of the fused kernel: which queries its warp reads, and which sums it ends with.
 #pragma once
 
 #include "kernels_templates/core/cluster.h"
@@ -13,7 +13,8 @@ struct FusedPlace {
   static_assert(kRowsTogether % fused_unit_rows(S) == 0, "a unit reads entries that are there");
   static_assert(S.unit == MmaUnit::Warp || (S.row_tiles == 2 && S.warps % 4 == 0 && S.split == 1),
                 "whole warpgroups, of 64 rows each");
-  // What threads write to shared memory, their asynchronous copies too, wgmma() sees behind a fence alone.
+  // wgmma() reads shared memory through the async proxy. Data that threads write there, also with
+  // asynchronous copies, would need a fence.
   static_assert(S.unit == MmaUnit::Warp || S.weights == WeightRoad::BulkCopy ||
                     S.weights == WeightRoad::BulkRefill,
                 "warpgroups read what bulk copies brought");
@@ -21,12 +22,12 @@ struct FusedPlace {
                 "a shortcut has an offset in the middle, and steps of its own");
 
   i32 lane, row_warp;
-  i32 share;  // S.split: the warp that fills the ring
-  i32 rank;   // of the block in its cluster; -1: it shares no rows
+  i32 share;  // position along S.split; S.split for the warp that fills the ring
+  i32 rank;   // rank of the block in its cluster; -1: it shares no rows
   i32 column_block;
   bool of_shortcut;
   u32 block;  // position of the block's first query
-  u32 first;  // and of the warp's
+  u32 first;  // position of the warp's first query
   i32 count;
 
   MINUET_DEVICE explicit FusedPlace(const FusedParams& p) {
@@ -42,7 +43,7 @@ struct FusedPlace {
     if (S.cluster > 1 && !of_shortcut) number /= S.cluster;
     column_block = static_cast<i32>(number % fused_column_blocks(S));
     const u32 turn = number / fused_column_blocks(S);
-    // A grid is of whole clusters, so that past the shortcut's blocks there may be some that have no rows.
+    // The grid consists of whole clusters, so some blocks past those of the shortcut may have no rows.
     const bool is_idle = S.cluster > 1 && of_shortcut && number >= p.shortcut.first_block / S.cluster;
     const u32 taken = p.block_order == nullptr || is_idle
                           ? turn
@@ -51,7 +52,7 @@ struct FusedPlace {
     first = block + static_cast<u32>(row_warp * 8 * S.row_tiles);
     count = load_row_if<S.programmatic>(true, p.query_count);
   }
-  /// What the block works on: the layer's, or the shortcut's.
+  /// Returns the value for the shortcut if this block computes the shortcut, otherwise that of the layer.
   template <class T>
   MINUET_HD T one_of(T own, T shortcut) const {
     return S.shortcut && of_shortcut ? shortcut : own;
@@ -62,9 +63,9 @@ struct FusedPlace {
   }
 };
 
-/// Columns of the views that the lane's input rows come from, past the count one whose entries are there, and
-/// the masks of the warp's queries. Where columns are positions, the first masks are under way before the
-/// count is known.
+/// Sets the columns of the views from which the lane loads its input rows, and returns the masks of the
+/// warp's queries. Lanes past the count get a column whose entries exist. If columns are positions, the first
+/// masks are loaded before the count is known.
 template <FusedSpec S>
 MINUET_DEVICE FusedMasks<S> find_queries(const FusedParams& p, const FusedPlace<S>& place,
                                          i32 (&columns)[S.row_tiles]) {
@@ -76,7 +77,8 @@ MINUET_DEVICE FusedMasks<S> find_queries(const FusedParams& p, const FusedPlace<
     columns[n] = static_cast<i32>(by_position ? positions[n] : place.query(p, positions[n]));
   }
   FusedMasks<S> masks(place.row_warp, place.rank);
-  constexpr i32 kWords = FusedDepth<S>::kFolds ? 0 : mask_words(S.volume);  // steps of several take all
+  // Steps that cover several offsets are all processed, whatever the masks.
+  constexpr i32 kWords = FusedDepth<S>::kFolds ? 0 : mask_words(S.volume);
   for (i32 word = 0; word < kWords; ++word) {
     u32 mask = 0;
     MINUET_UNROLL
@@ -99,17 +101,17 @@ MINUET_DEVICE FusedMasks<S> find_queries(const FusedParams& p, const FusedPlace<
   return masks;
 }
 
-/// What a lane ends with: two channels of each tile, of kQueries queries.
+/// The sums of one lane: two channels of each tile, for kQueries queries.
 template <FusedSpec S>
 struct FusedLane {
   static constexpr bool kOfWarp = S.unit == MmaUnit::Warp;
   static constexpr i32 kTiles = S.columns / fused_tile(S);
   static constexpr i32 kQueries = 2 * (kOfWarp ? S.row_tiles : 1);
-  static constexpr i32 kVectors = kQueries / 2;  // of four sums, a tile
+  static constexpr i32 kVectors = kQueries / 2;  // vectors of four sums per tile
   using Sums = float[kTiles * kVectors][4];
 
   MINUET_HD static i32 part(i32 lane) { return kOfWarp ? lane / 4 : lane % 4; }
-  /// Among the warp's.
+  /// Returns the index of query q among those of the warp.
   MINUET_HD static i32 query(i32 lane, i32 q) {
     return kOfWarp ? q / 2 * 8 + lane % 4 * 2 + q % 2 : q * 8 + lane / 4;
   }

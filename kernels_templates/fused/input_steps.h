@@ -1,25 +1,27 @@
-// The rows of the input that a warp multiplies, step after step, straight from memory into mma() fragments.
+// Loads the input rows that a warp multiplies, step after step, from global memory directly into mma()
+// fragments.
 //
-// A lane has, with g = lane / 4 and t = lane % 4, query g of each of the warp's tiles of 8: 16 bytes of its
-// row's 64 in a step. These are word 0 and 1 of one product's b[], word 2 and 3 of the next one's; the
-// weights lie in the same order (shared/fused_image.h). Of a warpgroup's products they are a[] of two tiles.
+// With g = lane / 4 and t = lane % 4, a lane holds query g of each of the warp's tiles of 8 queries: 16 bytes
+// of each 64 bytes of its row in a step. Words 0 and 1 are b[] of one product, words 2 and 3 that of the next
+// one. The weights are stored in the same order (shared/fused_image.h). For a warpgroup's products these
+// words are a[] of two tiles.
 #pragma once
 
 #include "kernels_templates/fused/step_walk.h"
 
 namespace minuet {
 
-/// What a step multiplies: a lane's part.
+/// A lane's input of one step.
 template <FusedSpec S>
 struct InputStep {
-  static constexpr i32 kPieces = (fused_stage_bytes(S) / S.columns + 63) / 64;  // 64 bytes of a row each
+  static constexpr i32 kPieces = (fused_stage_bytes(S) / S.columns + 63) / 64;  // pieces of 64 bytes of a row
   Vector<16> pieces[S.row_tiles][kPieces];
-  u32 present[S.row_tiles];  // ~0 where the pieces are something, else 0
-  u32 hits;                  // bit n: a query of tile n has a row, where tiles are skipped
+  u32 present[S.row_tiles];  // ~0 if the pieces are valid, 0 if they count as zeros
+  u32 hits;                  // bit n: a query of tile n has a row; set only if tiles are skipped
   i32 number;                // among the block's steps; -1: there is none
   i32 step;                  // in the image of the weights
 
-  /// b[] of product `granule`.
+  /// Returns b[] of product `granule`.
   MINUET_DEVICE void operand(i32 tile, i32 granule, u32 (&b)[2]) const {
     MINUET_UNROLL
     for (i32 i = 0; i < 2; ++i)
@@ -27,8 +29,8 @@ struct InputStep {
   }
 };
 
-/// `Bytes` bytes at `row` + Offset, of which the first is of channel `channel`: where not `present` anything,
-/// and past the last channel zeros. Access First and those behind it.
+/// Starts to load `Bytes` bytes at `row` + Offset, of which the first belongs to channel `channel`, in
+/// accesses First and later. The result is undefined if not `present`, and zeros past the last channel.
 template <FusedSpec S, i32 Bytes, i32 Offset, i32 First = 0>
 MINUET_DEVICE void load_channels(bool present, const char* row, i32 channel, u32* words) {
   constexpr i32 kAccess = S.input_bytes < Bytes ? S.input_bytes : Bytes, kByte = Offset + First * kAccess;
@@ -47,18 +49,19 @@ MINUET_DEVICE void load_channels(bool present, const char* row, i32 channel, u32
     load_channels<S, Bytes, Offset, First + 1>(present, row, channel, words);
 }
 
-/// Walks the steps of a warp's share whose offsets one of its queries has, some steps in front of the
+/// Walks the steps of a warp's share whose offsets any of its queries has, and loads their input ahead of the
 /// products.
 template <FusedSpec S>
 class InputSteps {
   using Depth = FusedDepth<S>;
-  static constexpr i32 kElement = dtype_bytes(S.io), kLane = 16 / kElement;  // elements of a piece
+  static constexpr i32 kElement = dtype_bytes(S.io), kLane = 16 / kElement;  // elements of a lane's 16 bytes
   static constexpr i32 kGranules = S.step / fused_granule(S.io);
   static_assert(S.step % fused_granule(S.io) == 0, "steps of whole products");
   static_assert(!Depth::kFolds || kGranules % 2 == 0, "steps of several offsets are whole pieces");
 
  public:
-  /// `walk`: at the share's first step, which has this number. `columns`: of the queries in the views.
+  /// `walk` must be at the share's first step, and `number` is its number. `columns` are the queries' columns
+  /// in the views.
   MINUET_DEVICE InputSteps(const FusedParams& p, const StepWalk<S>& walk, i32 number,
                            const i32 (&columns)[S.row_tiles])
       : p_(p), walk_(walk), number_(number) {
@@ -70,7 +73,7 @@ class InputSteps {
     find();
   }
 
-  /// Starts to load the next step, nothing where there is none.
+  /// Starts to load the next step; loads nothing if there is none.
   MINUET_DEVICE void start(InputStep<S>& step) {
     const i32 t = static_cast<i32>(threadIdx.x % 4);
     step.number = walk_.ended() ? -1 : number_;
@@ -79,7 +82,7 @@ class InputSteps {
       MINUET_UNROLL
       for (i32 n = 0; n < S.row_tiles; ++n) start_folded(step, n, t);
     } else {
-      // All votes first: a load between them would be waited for.
+      // All votes come first, because a load between them would be waited for.
       if constexpr (fused_skips_tiles(S)) {
         step.hits = 0;
         MINUET_UNROLL
@@ -92,7 +95,8 @@ class InputSteps {
       for (i32 n = 0; n < S.row_tiles; ++n)
         start_pieces<0>(step, n, t, input_row(rows_[n]) + walk_.part() * (S.step * kElement));
     }
-    advance();  // a branch around it would make copies of what is loaded, and wait for it
+    advance();  // unconditional: a branch would copy the registers that are being loaded, and wait for the
+                // loads
     find();
   }
 
@@ -101,7 +105,7 @@ class InputSteps {
     walk_.advance(S.split);
     number_ += S.split;
   }
-  /// The next step of the warp's own; of a new offset also the rows.
+  /// Finds the next step that is the warp's own, and loads the rows if its offset is new.
   MINUET_DEVICE void find() {
     while (!walk_.ended() && !walk_.is_own()) advance();
     if constexpr (!Depth::kFolds) {
@@ -114,18 +118,18 @@ class InputSteps {
       for (i32 n = 0; n < S.row_tiles; ++n) rows_[n] = row_of(offset, n, !walk_.ended());
     }
   }
-  /// Of an offset, -1 for none or where not `present`.
+  /// Returns the row at an offset, or -1 if there is none or not `present`.
   MINUET_DEVICE i32 row_of(i32 offset, i32 n, bool present) const {
     if (S.volume == 1 && p_.rows == nullptr) return present ? columns_[n] : -1;
     return load_row_if<S.programmatic, /*Started=*/true>(present,
                                                          p_.rows + i64{offset} * p_.row_stride + columns_[n]);
   }
-  /// What the masks say of an offset, of which there may be no entry.
+  /// Returns true if the masks have the offset. If not, the view may have no entry there.
   MINUET_DEVICE bool has_row(i32 offset, i32 n) const {
     const u32 mask = Depth::kWords == 1 ? masks_[n] : load_mask(offset / 32, n);
     return (mask >> offset % 32 & 1u) != 0;
   }
-  /// Ones where there are none, for each query is its own source.
+  /// Returns a word of a query's mask. Without masks all bits are set, since each query is its own source.
   MINUET_DEVICE u32 load_mask(i32 word, i32 n) const {
     const auto* masks = reinterpret_cast<const i32*>(p_.masks);
     if (masks != nullptr) masks += i64{word} * p_.row_stride + columns_[n];
@@ -135,7 +139,7 @@ class InputSteps {
     return static_cast<const char*>(p_.input) + i64{row} * (p_.input_ld * kElement);
   }
 
-  /// Pieces from Piece on. `row`: where the step begins.
+  /// Starts to load the pieces from Piece on. `row` is where the step begins.
   template <i32 Piece>
   MINUET_DEVICE void start_pieces(InputStep<S>& step, i32 n, i32 t, const char* row) {
     constexpr i32 kBytes = Piece * 2 + 1 < kGranules ? 16 : 8;
@@ -145,7 +149,7 @@ class InputSteps {
     if constexpr (Piece + 1 < InputStep<S>::kPieces) start_pieces<Piece + 1>(step, n, t, row);
   }
 
-  /// A lane's piece has the channels of several offsets.
+  /// Loads a lane's pieces if each holds the channels of several offsets.
   MINUET_DEVICE void start_folded(InputStep<S>& step, i32 n, i32 t) {
     constexpr i32 kOffsets = kLane / Depth::kOffset, kBytes = Depth::kOffset * kElement;
     i32 rows[InputStep<S>::kPieces][kOffsets];
@@ -172,15 +176,15 @@ class InputSteps {
         }
       }
     }
-    step.present[n] = ~0u;  // each is zero where its own row is not
+    step.present[n] = ~0u;  // missing rows are already loaded as zeros
   }
 
   const FusedParams& p_;
-  StepWalk<S> walk_;  // the step whose rows are known
-  i32 number_;        // of it
+  StepWalk<S> walk_;  // at the step whose rows are known
+  i32 number_;        // number of that step
   i32 columns_[S.row_tiles];
-  u32 masks_[S.row_tiles];  // of the columns, where steps take all offsets of one word
-  i32 rows_[S.row_tiles];   // of offset_
+  u32 masks_[S.row_tiles];  // masks of the columns, if steps cover several offsets of one mask word
+  i32 rows_[S.row_tiles];   // rows at offset_
   i32 offset_ = -1;
 };
 

@@ -1,4 +1,4 @@
-// A step's products: by warps, or by warpgroups.
+// The products of a step, by warps or by warpgroups.
 #pragma once
 
 #include "kernels_templates/core/mma.h"
@@ -9,8 +9,8 @@
 
 namespace minuet {
 
-/// sums += a * b; fp32 as the three largest products of its parts, added to the sums by ordinary additions,
-/// for tensor cores cut off.
+/// sum += a * b. fp32 is computed as the three largest products of tf32 parts, which are added to the sum by
+/// ordinary additions, because tensor cores truncate.
 template <FusedSpec S>
 MINUET_DEVICE void multiply(float (&sum)[4], const u32 (&a)[4], const u32 (&b)[2]) {
   if constexpr (S.io == DType::F32) {
@@ -28,7 +28,7 @@ MINUET_DEVICE void multiply(float (&sum)[4], const u32 (&a)[4], const u32 (&b)[2
   }
 }
 
-/// Of tiles [First, First + Count) of queries.
+/// Multiplies tiles [First, First + Count) of queries.
 template <FusedSpec S, i32 First, i32 Count>
 MINUET_DEVICE void multiply_tiles(const WeightRing<S>& ring, const InputStep<S>& input, FusedSums<S>& sums) {
   constexpr i32 kTiles = FusedLane<S>::kTiles;
@@ -55,8 +55,8 @@ MINUET_DEVICE void multiply_hits(const WeightRing<S>& ring, const InputStep<S>& 
   if constexpr (Tile + 1 < S.row_tiles) multiply_hits<S, Tile + 1>(ring, input, sums);
 }
 
-/// Tiles without a row are left out. One branch a step: mma() under a condition of its own would make its
-/// warp meet each time.
+/// Multiplies all tiles that have a row. There is one branch per step, because the compiler would make the
+/// warp converge before each mma() under a condition of its own.
 template <FusedSpec S>
 MINUET_DEVICE void multiply_step(const WeightRing<S>& ring, const InputStep<S>& input, FusedSums<S>& sums) {
   if (!fused_skips_tiles(S) || input.hits == (1u << S.row_tiles) - 1) {
@@ -76,8 +76,8 @@ MINUET_DEVICE void take_step(WeightRing<S>& ring, i32 number, InputSteps<S>& inp
   if constexpr (S.weights == WeightRoad::BulkRefill) ring.refill(number);
 }
 
-/// The registers of the loads are free for the next ones when operands were made of them, which waits for
-/// the loads; so these come early, or while the products run.
+/// Multiplies one step by a warpgroup. Making operands waits for the loads and frees their registers, so the
+/// next loads start either right after it (early_loads) or while the products run.
 template <FusedSpec S>
 MINUET_DEVICE void take_warpgroup_step(WeightRing<S>& ring, i32 number, InputSteps<S>& inputs,
                                        InputStep<S>& step, FusedSums<S>& sums) {

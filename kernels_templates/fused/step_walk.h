@@ -1,4 +1,4 @@
-// Which steps of the depth a block or a warp has to take: those of the offsets that its queries have.
+// The steps of the depth that a block or warp must process: those of the offsets that its queries have.
 #pragma once
 
 #include "kernels_templates/core/dynamic_shared.h"
@@ -10,12 +10,13 @@ namespace minuet {
 template <FusedSpec S>
 struct FusedDepth {
   static constexpr bool kFolds = folds_offsets(S.io, S.in_channels);
-  static constexpr i32 kOffset = fused_offset_depth(S);         // elements of an offset
-  static constexpr i32 kParts = kFolds ? 1 : kOffset / S.step;  // steps of an offset
+  static constexpr i32 kOffset = fused_offset_depth(S);         // elements per offset
+  static constexpr i32 kParts = kFolds ? 1 : kOffset / S.step;  // steps per offset
   static constexpr i32 kWords = mask_words(S.volume);
 };
 
-/// The place of set bit number `number`, counted from the lowest; there are more.
+/// Returns the position of the set bit with index `number`, counted from the lowest. More than `number` bits
+/// must be set.
 MINUET_HD i32 nth_bit(u32 bits, i32 number) {
   i32 place = 0;
   MINUET_UNROLL
@@ -24,31 +25,32 @@ MINUET_HD i32 nth_bit(u32 bits, i32 number) {
   }
   return place;
 }
-/// The `count` lowest of the set bits.
+/// Returns the `count` lowest set bits.
 MINUET_HD u32 lowest_bits(u32 bits, i32 count) {
   return count >= count_bits(bits) ? bits : bits & ((1u << nth_bit(bits, count)) - 1);
 }
-/// Of the set bits, lowest first, those from number `first` up to number `end`.
+/// Returns the set bits with indices [first, end), counted from the lowest.
 MINUET_HD u32 keep_bits(u32 bits, i32 first, i32 end) {
   return lowest_bits(bits, end) & ~lowest_bits(bits, first);
 }
 
-/// The offsets that the queries of a warp have, and those that its block takes: all that its queries have, or
-/// its part of them in a cluster. In shared memory, [words][warps]; at hand where they are one word.
+/// The offsets that the queries of a warp have, and those that its block processes: all offsets that its
+/// queries have, or a part of them in a cluster. They are stored in shared memory, [words][warps], and also
+/// in registers if they fit in one word.
 template <FusedSpec S>
 class FusedMasks {
   static constexpr i32 kWords = FusedDepth<S>::kWords;
-  /// All steps are of the one warpgroup that there is, which saves a register.
+  /// true if the block is one warpgroup, which owns all steps; this saves a register
   static constexpr bool kOneOwner = S.unit == MmaUnit::Warpgroup && S.warps == 4;
   static_assert(S.cluster == 1 || (!FusedDepth<S>::kFolds && S.weights != WeightRoad::Cached),
                 "the blocks of a cluster share offsets, and each a ring");
 
  public:
-  /// A warp that shares nothing knows its own alone.
+  /// false if warps share nothing and keep their masks in registers
   static constexpr bool kOfBlock = S.weights != WeightRoad::Cached || kWords > 1;
 
   MINUET_DEVICE FusedMasks(i32 warp, i32 rank) : warp_(warp), rank_(rank) {}
-  /// Those of the warp, to be known to the block where it `tells`.
+  /// Sets a word of the warp's mask. In shared memory it is written only if `tells`.
   MINUET_DEVICE void put(i32 word, u32 bits, bool tells) {
     if constexpr (kOfBlock) {
       if (tells) shared()[word * S.warps + warp_] = bits;
@@ -56,7 +58,7 @@ class FusedMasks {
       own_ = all_ = bits;
     }
   }
-  /// Once all warps have told theirs, behind a barrier.
+  /// Reads the masks of the block. Call it after put() by all warps and a barrier.
   MINUET_DEVICE void gather() {
     if constexpr (S.cluster > 1) {
       i32 offsets = 0;
@@ -93,12 +95,12 @@ class FusedMasks {
     return keep_bits(bits, first_ - below, end_ - below);
   }
   i32 warp_, rank_;
-  i32 first_ = 0, end_ = 0;  // of the block's offsets, all words counted through
+  i32 first_ = 0, end_ = 0;  // part of the block's offsets that it processes, counted over all words
   u32 own_ = 0, all_ = 0;
 };
 
-/// The steps that a block takes together, or where nothing is shared a warp for itself; all of them where a
-/// step takes several offsets.
+/// The steps that a block processes together, or that a warp processes alone if nothing is shared. If a step
+/// covers several offsets, these are all steps.
 template <FusedSpec S>
 class StepWalk {
   using Depth = FusedDepth<S>;
@@ -113,7 +115,7 @@ class StepWalk {
     }
   }
 
-  /// All of them, from the first on.
+  /// Returns the number of all steps, including those already passed.
   MINUET_DEVICE i32 count() const {
     if constexpr (Depth::kFolds) return kEnd;
     i32 offsets = 0;
@@ -121,7 +123,7 @@ class StepWalk {
     return offsets * Depth::kParts;
   }
   MINUET_DEVICE bool ended() const { return kOneWord ? bits_ == 0 : word_ == kEnd; }
-  /// Step `number` of them, one of the image.
+  /// Returns the image's step that is step `number` of this walk.
   MINUET_DEVICE i32 step_of(i32 number) const {
     if constexpr (Depth::kFolds) return number;
     i32 offset = number / Depth::kParts, word = 0;
@@ -130,16 +132,16 @@ class StepWalk {
       offset -= count_bits(bits);
     return (word * 32 + nth_bit(bits, offset)) * Depth::kParts + number % Depth::kParts;
   }
-  /// Of the image.
+  /// Returns the current step in the image.
   MINUET_DEVICE i32 step() const { return Depth::kFolds ? word_ : offset() * Depth::kParts + part_; }
   MINUET_DEVICE i32 offset() const { return word_ * 32 + lowest_bit(bits_); }
   MINUET_DEVICE i32 part() const { return part_; }
-  /// Whether the step is one of the warp's, too.
+  /// Returns true if the warp's queries have the step's offset.
   MINUET_DEVICE bool is_own() const {
     return Depth::kFolds || S.weights == WeightRoad::Cached || (masks_.own(word_) & bits_ & (0 - bits_)) != 0;
   }
 
-  /// To the next step; past the last one it stays ended.
+  /// Moves to the next step; past the last one the walk stays ended.
   MINUET_DEVICE void advance() {
     if constexpr (Depth::kFolds) {
       word_ += word_ < kEnd;
@@ -165,8 +167,8 @@ class StepWalk {
   }
 
   FusedMasks<S> masks_;
-  i32 word_ = 0;  // of the masks; the step where steps take several offsets
-  u32 bits_ = 0;  // of it, from the offset on
+  i32 word_ = 0;  // word of the masks; the step if steps cover several offsets
+  u32 bits_ = 0;  // bits of the word, from the current offset on
   i32 part_ = 0;
 };
 

@@ -1,6 +1,6 @@
-// How stages of weights come to the warps of a block: step after step of those that the block takes, in
-// rounds of `split` steps, one for each share of the warps. A warp acquires and releases, or passes, each of
-// its share.
+// Delivers stages of weights to the warps of a block: the steps that the block processes, one after the
+// other, in rounds of `split` steps, one step for each share of the warps. A warp must either acquire and
+// release, or pass, every step of its share.
 #pragma once
 
 #include "kernels_templates/core/async_copy.h"
@@ -17,17 +17,18 @@ MINUET_DEVICE unsigned char* fused_ring() {
   return align_wgmma(begin);
 }
 
-/// A stage is vectors of all lanes, 16 bytes each.
+/// A stage consists of vectors for all lanes, 16 bytes per lane.
 constexpr i32 kLaneVectors = 32 * 16;
 MINUET_DEVICE const unsigned char* lane_vector(const unsigned char* stage) {
   return stage + threadIdx.x % 32 * 16;
 }
 
-/// Of one column block's image. Steps are known by their number among the block's, and in the image.
+/// Reads the image of one column block. A step has a number among the block's steps, and a number in the
+/// image.
 template <FusedSpec S, WeightRoad Road = S.weights>
 class WeightRing;
 
-/// No ring: each warp reads what it needs.
+/// Without a ring: each warp reads its weights from global memory.
 template <FusedSpec S>
 class WeightRing<S, WeightRoad::Cached> {
  public:
@@ -46,7 +47,7 @@ class WeightRing<S, WeightRoad::Cached> {
 
  private:
   const void* image_;
-  const unsigned char* stage_ = nullptr;  // the lane's vectors of it
+  const unsigned char* stage_ = nullptr;  // the lane's vectors of the stage
 };
 
 template <FusedSpec S>
@@ -64,7 +65,7 @@ class WeightRing<S, WeightRoad::AsyncCopy> {
   MINUET_DEVICE static i32 end(i32 steps) { return (steps + S.split - 1) / S.split * S.split; }
   MINUET_DEVICE void pass(i32 number) {
     async_copy_wait<kRounds - 2>();
-    // Behind it, everybody's copies of this round are there, and everybody has read the round before.
+    // After this barrier all copies of this round have arrived, and all warps have read the round before.
     __syncthreads();
     copy_round(number / S.split + kRounds - 1);
   }
@@ -82,7 +83,7 @@ class WeightRing<S, WeightRoad::AsyncCopy> {
   MINUET_DEVICE static unsigned char* stage(i32 number) {
     return fused_ring<S>() + number % S.stages * fused_stage_bytes(S);
   }
-  /// One group of copies, an empty one past the last step.
+  /// Copies the stages of a round as one group; the group is empty past the last step.
   MINUET_DEVICE void copy_round(i32 round) {
     for (i32 share = 0; share < S.split && !next_.ended(); ++share, next_.advance()) {
       const char* const from =
@@ -97,19 +98,19 @@ class WeightRing<S, WeightRoad::AsyncCopy> {
   }
 
   const void* image_;
-  StepWalk<S> next_;  // whose stage is copied next
+  StepWalk<S> next_;  // step whose stage is copied next
   const unsigned char* stage_ = nullptr;
 };
 
-/// Stages that bulk copies bring, each with a barrier that tells when it is full and one that tells when the
-/// warps of its share have let go of it.
+/// Stages filled by bulk copies. Each has a barrier that signals that it is full, and one that signals that
+/// the warps of its share have released it.
 template <FusedSpec S>
 class BulkStages {
   static_assert(S.stages >= 2 * S.split && S.stages % S.split == 0, "a ring of whole rounds, two at least");
 
  public:
   MINUET_DEVICE explicit BulkStages(const void* image) : image_(image) {}
-  /// Before a barrier.
+  /// Initialises the barriers. A __syncthreads() must follow.
   MINUET_DEVICE static void prepare() {
     if (threadIdx.x != 0) return;
     for (i32 stage = 0; stage < S.stages; ++stage) {
@@ -120,7 +121,7 @@ class BulkStages {
   }
   MINUET_DEVICE static i32 end(i32 steps) { return steps; }
   MINUET_DEVICE static void release(i32 number) {
-    if constexpr (S.unit == MmaUnit::Warp) bulk_copy_fence();  // wgmma() reads the way bulk copies write
+    if constexpr (S.unit == MmaUnit::Warp) bulk_copy_fence();  // wgmma() itself uses the async proxy
     __syncwarp();
     if (threadIdx.x % 32 == 0) mbarrier_arrive(empty(number));
   }
@@ -134,18 +135,18 @@ class BulkStages {
     return reinterpret_cast<MBarrier*>(dynamic_shared()) + number % S.stages;
   }
   MINUET_DEVICE static MBarrier* empty(i32 number) { return full(number) + S.stages; }
-  /// Of a stage's use for step `number`.
+  /// Returns the parity of the phase in which a stage is used for step `number`.
   MINUET_DEVICE static u32 phase(i32 number) { return static_cast<u32>(number / S.stages) & 1; }
   MINUET_DEVICE static unsigned char* stage(i32 number) {
     return fused_ring<S>() + number % S.stages * fused_stage_bytes(S);
   }
-  /// Step `step` of the image to an empty stage.
+  /// Starts the copy of step `step` of the image into an empty stage.
   MINUET_DEVICE void copy(i32 number, i32 step) const {
     mbarrier_arrive_expect(full(number), fused_stage_bytes(S));
     const char* const from = static_cast<const char*>(image_) + static_cast<i64>(step) * fused_stage_bytes(S);
     bulk_copy(stage(number), from, fused_stage_bytes(S), full(number));
   }
-  /// Waits for it.
+  /// Waits for the stage of step `number`.
   MINUET_DEVICE void take(i32 number) {
     mbarrier_wait(full(number), phase(number));
     stage_ = stage(number);
@@ -156,7 +157,7 @@ class BulkStages {
   const unsigned char* stage_ = nullptr;
 };
 
-/// The last warp fills stages, and does nothing else.
+/// The last warp only fills stages.
 template <FusedSpec S>
 class WeightRing<S, WeightRoad::BulkCopy> : public BulkStages<S> {
   using Stages = BulkStages<S>;
@@ -171,7 +172,7 @@ class WeightRing<S, WeightRoad::BulkCopy> : public BulkStages<S> {
     }
     __syncwarp();
   }
-  /// The stage must be there: a barrier tells nothing of phases farther than the next.
+  /// Waits for the stage before releasing it, because a barrier cannot signal phases beyond the next.
   MINUET_DEVICE void pass(i32 number) {
     acquire(number, 0);
     Stages::release(number);
@@ -183,19 +184,20 @@ class WeightRing<S, WeightRoad::BulkCopy> : public BulkStages<S> {
   StepWalk<S> next_;
 };
 
-/// The warps that multiply fill stages too, in turns: one that does nothing else would cost all others
-/// registers, and if it were always the same, its warpgroup would come late to its products, step after step.
+/// The multiplying warps also fill stages, in turn. A dedicated warp would cost all others registers, and if
+/// always the same warp filled them, its warpgroup would be late for its products in every step.
 template <FusedSpec S>
 class WeightRing<S, WeightRoad::BulkRefill> : public BulkStages<S> {
   using Stages = BulkStages<S>;
-  /// Steps between a stage's last one and the copy of the next to it: so far behind other warps may be, and
-  /// are not waited for. What anybody waits for lies behind the warp that is farthest behind, which goes on.
+  /// Number of steps between the last use of a stage and the copy into it. Other warps may be this far behind
+  /// without being waited for. Waiting cannot deadlock, because every warp waits only for warps that are
+  /// further behind, and the last one can always continue.
   static constexpr i32 kLag = (S.stages > 3 * S.split ? 2 : 1) * S.split;
 
  public:
   MINUET_DEVICE WeightRing(const void* image, const StepWalk<S>& steps)
       : Stages(image), steps_(steps), count_(steps.count()) {}
-  /// A first use of all stages.
+  /// Fills all stages for the first time.
   MINUET_DEVICE void fill() {
     if (threadIdx.x % 32 == 0) {
       MINUET_NO_UNROLL
@@ -210,7 +212,7 @@ class WeightRing<S, WeightRoad::BulkRefill> : public BulkStages<S> {
     refill(number);
   }
   MINUET_DEVICE void acquire(i32 number, i32) { Stages::take(number); }
-  /// While the products of step `number` run: in its turn, a step that comes later.
+  /// While the products of step `number` run, the warp whose turn it is copies a later step.
   MINUET_DEVICE void refill(i32 number) {
     const i32 next = number - kLag + S.stages;
     if (number / S.split % S.warps != warp() % S.warps || number < kLag || next >= count_) return;

@@ -1,9 +1,9 @@
-// Gather (paper algorithm 2): buffer[table[k][i]] = input[i] for every offset k that uses row i.
+// Gather (paper, algorithm 2): buffer[table[k][i]] = input[i] for every offset k that uses row i.
 //
-// One thread holds one tile of one row in registers and writes it once an offset. The threads of a
-// row interleave vector by vector: thread t of R holds vectors t, t + R, t + 2R ..., so that in each
-// access neighbouring threads touch neighbouring vectors, whatever the tile. Threads past the last
-// row zero the padding rows, so that no GEMM ever reads what was never written.
+// Each thread holds one tile of one row in registers and writes it once per offset. The threads of a row
+// interleave vector by vector: thread t of R holds vectors t, t + R, t + 2R, ..., so that in each access
+// neighbouring threads touch neighbouring vectors, whatever the tile size. Threads past the last row zero the
+// padding rows, so that no GEMM reads uninitialised memory.
 #pragma once
 
 #include "kernels_templates/core/grid.h"
@@ -16,23 +16,23 @@ namespace minuet {
 template <GatherSpec S>
 struct GatherShape {
   static constexpr i32 kElement = dtype_bytes(S.io);
-  static constexpr i32 kThreads = S.channels / S.tile;                       // of one row
-  static constexpr i32 kVectors = S.tile * kElement / S.vector_bytes;        // of one tile
-  static constexpr i64 kRowBytes = static_cast<i64>(S.channels) * kElement;  // of a buffer row
+  static constexpr i32 kThreads = S.channels / S.tile;                       // threads per row
+  static constexpr i32 kVectors = S.tile * kElement / S.vector_bytes;        // vectors per tile
+  static constexpr i64 kRowBytes = static_cast<i64>(S.channels) * kElement;  // bytes of a buffer row
   static_assert(S.channels % S.tile == 0, "tile must divide channels");
   static_assert(S.tile * kElement % S.vector_bytes == 0, "vector_bytes must divide a tile");
   static_assert(S.vector_bytes >= kElement, "an access holds whole elements");
 
-  /// Where vector v of a row's thread t begins, in bytes from the row.
+  /// Returns where vector v of a row's thread t begins, in bytes from the start of the row.
   MINUET_HD static constexpr i64 vector_start(i32 t, i32 v) {
     return static_cast<i64>(v * kThreads + t) * S.vector_bytes;
   }
 };
 
-/// Table entries loaded before the first is used: a 3 x 3 x 3 kernel takes three rounds.
+/// Table entries loaded before the first is used; a 3 x 3 x 3 kernel takes three rounds.
 constexpr i32 kOffsetsAtOnce = 9;
 
-/// Buffer rows of table column `row` at offsets [k, k + kOffsetsAtOnce), -1 past the last offset.
+/// Loads the buffer rows of table column `row` at offsets [k, k + kOffsetsAtOnce), -1 past the last offset.
 MINUET_HD void load_table_column(const i32* table, i64 rows, i64 row, i32 k, i32 volume, i32* buffer_rows) {
   MINUET_UNROLL
   for (i32 u = 0; u < kOffsetsAtOnce; ++u) {
@@ -40,7 +40,7 @@ MINUET_HD void load_table_column(const i32* table, i64 rows, i64 row, i32 k, i32
   }
 }
 
-/// The buffer row of the n-th padding row.
+/// Returns the buffer row of the n-th padding row.
 MINUET_HD i64 padding_row(const GatherParams& p, i64 n) {
   const i32 k = share_of(p.padding_ends, p.volume, n);
   const i64 before = k == 0 ? 0 : read_only(p.padding_ends + k - 1);

@@ -1,4 +1,4 @@
-// output[slot] = input[order[slot]], slices of slice_bytes. One thread a vector.
+// output[slot] = input[order[slot]], slices of slice_bytes. One thread per vector.
 #pragma once
 
 #include "kernels_templates/core/grid.h"
@@ -9,7 +9,7 @@ namespace minuet {
 
 template <PermuteWeightsSpec S>
 MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void permute_weights(MINUET_PARAMS(PermuteWeightsParams) p) {
-  const i64 vectors = p.slice_bytes / S.vector_bytes;  // of a slice
+  const i64 vectors = p.slice_bytes / S.vector_bytes;  // vectors per slice
   const i64 stride = grid_threads(S.threads);
   RowWalk walk(grid_thread(S.threads), stride, vectors);
   for (i64 i = grid_thread(S.threads); i < vectors * p.volume; i += stride, walk.advance()) {

@@ -1,8 +1,8 @@
 // Scatter: out[q] = epilogue(sum over k of buffer[table[k][q]]), in ascending k, in fp32 registers.
 //
-// One thread owns one tile of one output row: no atomics, one write. The threads of a row interleave
-// vector by vector, as in gather. The buffer is fp32 whatever the output is, so vectors count elements:
-// vector_bytes of the output, and as many elements of the buffer.
+// Each thread owns one tile of one output row, so there are no atomics and one write. The threads of a row
+// interleave vector by vector, as in gather. The buffer is fp32 whatever the output type, so a vector is a
+// number of elements: vector_bytes of the output, and the same elements of the buffer.
 #pragma once
 
 #include "kernels_templates/core/epilogue.h"
@@ -15,25 +15,26 @@ namespace minuet {
 template <ScatterSpec S>
 struct ScatterShape {
   static constexpr i32 kElement = dtype_bytes(S.io);
-  static constexpr i32 kThreads = S.channels / S.tile;         // of one row
-  static constexpr i32 kElements = S.vector_bytes / kElement;  // of one vector
-  static constexpr i32 kVectors = S.tile / kElements;          // of one tile
+  static constexpr i32 kThreads = S.channels / S.tile;         // threads per row
+  static constexpr i32 kElements = S.vector_bytes / kElement;  // elements per vector
+  static constexpr i32 kVectors = S.tile / kElements;          // vectors per tile
   static constexpr i32 kPartialElement = static_cast<i32>(sizeof(float));
-  static constexpr i32 kPartialBytes = kElements * kPartialElement;        // of a vector's partial sums
-  static constexpr i32 kAccess = kPartialBytes < 16 ? kPartialBytes : 16;  // one read of them
+  static constexpr i32 kPartialBytes = kElements * kPartialElement;        // bytes of a vector's partial sums
+  static constexpr i32 kAccess = kPartialBytes < 16 ? kPartialBytes : 16;  // bytes per read of them
   static constexpr i32 kAccesses = kPartialBytes / kAccess;
   static constexpr i64 kBufferRowBytes = static_cast<i64>(S.channels) * kPartialElement;
   static_assert(S.channels % S.tile == 0, "tile must divide channels");
   static_assert(S.vector_bytes >= kElement && S.tile % kElements == 0, "vector_bytes must divide a tile");
 
-  /// Offsets that one mask of hits covers, their table entries loaded together: on an H200 a tenth
-  /// faster than nine at a time, for the rows wait on the last of them.
+  /// Offsets covered by one mask of hits; their table entries are loaded together. All 27 offsets of a 3 x 3
+  /// x 3 kernel at once are faster than nine at a time, because the rows wait for the last entry.
   static constexpr i32 kOffsetsAtOnce = 27;
-  /// Buffer rows read before the first is added: at most 128 bytes a thread, which its registers hold.
+  /// Buffer rows read before the first is added. They take at most 128 bytes per thread, which fit in its
+  /// registers.
   static constexpr i32 kTileBytes = S.tile * kPartialElement;
   static constexpr i32 kRowsAtOnce = kTileBytes >= 128 ? 1 : kTileBytes > 32 ? 128 / kTileBytes : 4;
 
-  /// The first element of vector v of a row's thread t.
+  /// Returns the first element of vector v of a row's thread t.
   MINUET_HD static constexpr i32 first_element(i32 t, i32 v) { return (v * kThreads + t) * kElements; }
 
   struct Partial {  // one tile of one buffer row
@@ -68,7 +69,7 @@ MINUET_HD void add_partial(const typename ScatterShape<S>::Partial& partial, flo
   }
 }
 
-/// Bit u is set where output row `row` has a neighbour at offset k + u in the slice.
+/// Returns a mask whose bit u is set if output row `row` has a neighbour at offset k + u in the slice.
 template <ScatterSpec S>
 MINUET_HD u32 find_hits(const ScatterParams& p, i64 row, i32 k) {
   using Shape = ScatterShape<S>;
@@ -84,8 +85,8 @@ MINUET_HD u32 find_hits(const ScatterParams& p, i64 row, i32 k) {
   return hits;
 }
 
-/// The sums of thread t's tile of output row `row`. Most offsets of most rows have no neighbour, so the
-/// hits are found first and then added a few at a time; their table entries are in the cache by then.
+/// Adds up thread t's tile of output row `row`. Most offsets of most rows have no neighbour, so the hits are
+/// found first and then added a few at a time; their table entries are in the cache by then.
 template <ScatterSpec S>
 MINUET_HD void sum_offsets(const ScatterParams& p, i64 row, i32 t, float* sums) {
   using Shape = ScatterShape<S>;
@@ -107,7 +108,7 @@ MINUET_HD void sum_offsets(const ScatterParams& p, i64 row, i32 t, float* sums) 
   }
 }
 
-/// For the slice that follows.
+/// Stores the sums without epilogue, for the slice that follows.
 template <ScatterSpec S>
 MINUET_HD void store_sums(float* target, i64 row, i32 t, const float* sums) {
   using Shape = ScatterShape<S>;
@@ -123,8 +124,8 @@ MINUET_HD void store_sums(float* target, i64 row, i32 t, const float* sums) {
   }
 }
 
-/// Epilogue and write of one vector, elements [first, first + kElements) of output row `row`. Whether all are
-/// finite in memory.
+/// Applies the epilogue to one vector, elements [first, first + kElements) of output row `row`, and writes
+/// it. Returns true if all elements are finite in memory.
 template <ScatterSpec S>
 MINUET_HD bool finish_vector(const ScatterParams& p, i64 row, i32 first, const float* sums) {
   using Shape = ScatterShape<S>;
@@ -144,7 +145,7 @@ MINUET_HD bool finish_vector(const ScatterParams& p, i64 row, i32 first, const f
     }
     values[e] =
         epilogue<S.scale_shift, S.residual, S.activation>(sums[e], scale, shift, residual[e], p.slope);
-    // A ReLU would hide a sum that is minus infinity already.
+    // The sum is tested too, because a ReLU would hide a sum of minus infinity.
     finite = finite && !overflows(DType::F32, bits_of(sums[e])) && !overflows(S.io, bits_of(values[e]));
   }
   store_vector(p.output, (row * p.output_ld + first) * Shape::kElement,

@@ -1,4 +1,5 @@
-// How many coordinates a cloud has, and what its bounds and status begin with. One block.
+// Initialises a cloud: its number of coordinates, its status, and empty bounds. One block; thread 0 takes the
+// count, and threads below 2 * kMaxFields initialise the bounds.
 #pragma once
 
 #include "kernels_templates/core/programmatic.h"
@@ -6,7 +7,7 @@
 
 namespace minuet {
 
-/// One thread.
+/// Sets the number of coordinates and the status. One thread calls it.
 MINUET_DEVICE void take_count(const BeginCloudParams& p) {
   const i64 count = p.given_count != nullptr ? *p.given_count : p.most;
   const bool fits = count >= 0 && count <= p.most;

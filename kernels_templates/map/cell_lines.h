@@ -1,23 +1,25 @@
-// The neighbours of a coordinate in an index, line by line: a kernel's offsets along the last axis, where
-// these are cells that lie beside each other. A line is looked up at once.
+// Looks up the neighbours of a coordinate in an index, line by line. A line is the offsets of a kernel along
+// the last axis if they are adjacent cells. It is looked up as a whole.
 #pragma once
 
 #include "kernels_templates/map/cell_rows.h"
 
 namespace minuet {
 
-/// Lines that a block has at hand: their offsets are whole words of masks, however long a line is.
+/// Number of lines that a block stores at once. Their offsets fill whole words of masks, whatever the length
+/// of a line.
 constexpr i32 kMostLines = 96;
-/// Cells of a line at most; of a longer one, or one with gaps, each offset is a line.
+/// Maximum cells per line. If a line would be longer or have gaps, each offset is a line of its own.
 constexpr i32 kLongestLine = 5;
-/// Whose words are under way together.
+/// Number of lines whose words are loaded together.
 constexpr i32 kLinesAtOnce = 3;
-/// Of a multiprocessor, whose look-ups wait for each other: more would leave too few registers.
+/// Target number of threads per multiprocessor, for launch bounds. Look-ups wait for each other, so occupancy
+/// matters; more threads would leave too few registers.
 template <i32 Ndim>
 constexpr i32 kLineThreads = Ndim < 4 ? 1152 : 1024;
 static_assert(kMostLines % kWordBits == 0 && kMostLines % kLinesAtOnce == 0);
 
-/// A field of the queries' keys.
+/// Position of a field in the queries' keys.
 struct KeyField {
   i32 shift;
   u32 mask;
@@ -28,14 +30,14 @@ template <i32 Ndim>
 struct CellLines {
   KeyField fields[Ndim + 1];
   CellGrid grid;  // of the sources' level
-  i32 length;     // of a line
-  i32 count;      // of all lines
-  i32 first;      // of those at hand
+  i32 length;     // cells per line
+  i32 count;      // number of lines of the kernel
+  i32 first;      // number of the first stored line
   i64 to[kMostLines + kLinesAtOnce -
-         1];  // cells from a query's to a line's first; past the last line the last's
+         1];  // cells from a query's cell to a line's first cell; entries past the last line repeat it
 };
 
-/// Offset k of a kernel in cells of a level.
+/// Returns offset k of a kernel in cells of a level.
 template <i32 Ndim>
 MINUET_DEVICE i64 offset_cells(const KernelGeometry& geometry, const CellGrid& grid, i32 k) {
   i64 cells = 0;
@@ -48,7 +50,8 @@ MINUET_DEVICE i64 offset_cells(const KernelGeometry& geometry, const CellGrid& g
   return cells;
 }
 
-/// From line `first` on. By whole blocks: all threads are past what they do with the lines before.
+/// Stores the lines from `first` on. All threads of a block must call it; the barrier at its start protects
+/// earlier lines that are still in use.
 template <i32 Ndim, i32 Threads>
 MINUET_DEVICE void make_lines(CellLines<Ndim>& lines, const KernelGeometry& geometry, const CellIndex& index,
                               i32 level, const CloudLayout& layout, i32 first) {
@@ -61,7 +64,8 @@ MINUET_DEVICE void make_lines(CellLines<Ndim>& lines, const KernelGeometry& geom
     const i32 line = first + i < count ? first + i : count - 1;
     lines.to[i] = offset_cells<Ndim>(geometry, grid, line * length);
   }
-  // By many threads: what one of them holds between loads and stores takes registers from all the rest.
+  // Copied by many threads: if one thread copied it, the values it holds between loads and stores would raise
+  // the register count of all threads.
   static_assert(sizeof(CellGrid) % sizeof(u32) == 0 && Threads >= 32);
   MINUET_NO_UNROLL
   for (i32 i = static_cast<i32>(threadIdx.x); i < static_cast<i32>(sizeof(CellGrid) / sizeof(u32));
@@ -80,7 +84,7 @@ MINUET_DEVICE i32 lines_at_hand(const CellLines<Ndim>& lines) {
   return left < kMostLines ? left : kMostLines;
 }
 
-/// The cell of the sources' level that a query's coordinate lies in.
+/// Returns the cell of the sources' level that contains a query's coordinate.
 template <i32 Ndim, class Key>
 MINUET_DEVICE i64 cell_of_key(const CellLines<Ndim>& lines, Key key) {
   u32 fields[Ndim + 1];
@@ -90,16 +94,16 @@ MINUET_DEVICE i64 cell_of_key(const CellLines<Ndim>& lines, Key key) {
   return cell_of(lines.grid, fields, Ndim + 1);
 }
 
-/// What there is of a line.
+/// The coordinates found in a line.
 struct LineCells {
-  u32 bits;  // bit i: its cell i has a coordinate
-  i32 row;   // of the first that has; of those that follow it counts on
+  u32 bits;  // bit i: cell i has a coordinate
+  i32 row;   // row of the first cell that has one; the rows of the following ones are consecutive
 };
 
-/// found[u] = what there is of the line that begins at cells[u], where asks[u] holds.
+/// Sets found[u] for the line that begins at cells[u], if asks[u].
 ///
-/// A line may go on in the next word, of the next run too: of both kinds of words all loads are under way
-/// together.
+/// A line may continue in the next word, also in that of the next run. All loads of each kind of word are
+/// issued together.
 template <i32 Ndim>
 MINUET_DEVICE void find_lines(const CellIndex& index, const CellLines<Ndim>& lines,
                               const bool (&asks)[kLinesAtOnce], const i64 (&cells)[kLinesAtOnce],
@@ -125,7 +129,8 @@ MINUET_DEVICE void find_lines(const CellIndex& index, const CellLines<Ndim>& lin
     const u32 word = cell_word(place, runs[u], cells[u]);
     const u32 next_run = place.bit == kLastBit ? runs_behind[u] : runs[u].bits >> (place.bit + 1) % 32;
     const bool is_behind = goes_on[u] && (leaves_run[u] ? (next_run & 1u) != 0 : is_there[u]);
-    // The first word of the next run that has a coordinate lies behind this run's words, or in their place.
+    // The first word of the next occupied run follows this run's words, or is in their place if this run is
+    // empty.
     const u32 word_behind = leaves_run[u] ? word - (kRunWords - 1) + (is_there[u] ? kRunWords : 0) : word + 1;
     words[u] = load_bits_if(is_there[u], index.cells, word);
     words_behind[u] = load_bits_if(is_behind, index.cells, word_behind);
@@ -140,14 +145,14 @@ MINUET_DEVICE void find_lines(const CellIndex& index, const CellLines<Ndim>& lin
   }
 }
 
-/// How many are taken together from `line` of those at hand on.
+/// Returns the number of lines to process together from stored line `line` on.
 template <i32 Ndim>
 MINUET_DEVICE i32 lines_together(const CellLines<Ndim>& lines, i32 line) {
   const i32 left = lines_at_hand(lines) - line;
   return left < kLinesAtOnce ? left : kLinesAtOnce;
 }
-/// Those of a query whose cell is `center`, which have a bit in `wanted` for each offset that may have a row:
-/// where a line has none, nothing is looked up.
+/// Looks up several lines for a query whose cell is `center`. `wanted` has a bit for each offset that may
+/// have a row; lines without any are not looked up.
 template <i32 Ndim>
 MINUET_DEVICE void find_several(const CellIndex& index, const CellLines<Ndim>& lines, i32 line, u32 wanted,
                                 i64 center, LineCells (&found)[kLinesAtOnce]) {
@@ -161,7 +166,7 @@ MINUET_DEVICE void find_several(const CellIndex& index, const CellLines<Ndim>& l
   find_lines(index, lines, asks, cells, found);
 }
 
-/// Of several lines, one behind the other.
+/// Returns the concatenated bits of several lines.
 MINUET_DEVICE u32 bits_of(const LineCells (&found)[kLinesAtOnce], i32 length) {
   u32 bits = 0;
   MINUET_UNROLL

@@ -1,4 +1,4 @@
-// From cells to rows: look-ups in a finished index.
+// Look-ups in a finished index: from cells to rows.
 #pragma once
 
 #include "kernels_templates/core/programmatic.h"
@@ -7,11 +7,11 @@
 
 namespace minuet {
 
-/// Ones of a word below bit `bit`.
+/// Returns the number of set bits of a word below bit `bit`.
 MINUET_DEVICE i32 ones_below(u32 word, i32 bit) { return __popc(word & ((1u << bit) - 1u)); }
 
-/// Where the bit of a cell's run is. Cells are not negative: they divide as unsigned numbers, which is
-/// cheaper.
+/// Position of the bit of a cell's run. Cells are not negative, so they are divided as unsigned numbers,
+/// which is cheaper.
 struct RunPlace {
   u32 word;
   i32 bit;
@@ -21,33 +21,35 @@ MINUET_HD constexpr RunPlace run_place(const CellGrid& grid, i64 cell) {
   const u32 run = run_of(cell);
   return {static_cast<u32>(grid.first_word) + run / kWordBits, static_cast<i32>(run % kWordBits)};
 }
-/// Of 32 cells, those of one word of CellIndex::cells.
+/// Returns the number of the group of 32 cells that share one word of CellIndex::cells.
 MINUET_HD constexpr u32 word_of(i64 cell) { return static_cast<u32>(static_cast<u64>(cell) / kWordBits); }
 MINUET_HD constexpr i32 bit_of(i64 cell) { return static_cast<i32>(static_cast<u32>(cell) % kWordBits); }
 
-/// The word in CellIndex::cells that has a cell of an occupied run; `runs`: the word of the run.
+/// Returns the index in CellIndex::cells of the word that holds a cell of an occupied run. `runs` is the word
+/// of the run.
 MINUET_DEVICE u32 cell_word(const RunPlace& place, const BitWord& runs, i64 cell) {
   const i32 run = runs.before + ones_below(runs.bits, place.bit);
   return static_cast<u32>(run) * kRunWords + word_of(cell) % kRunWords;
 }
 
-/// words[at] in one access, zeros where it is not `present`. Never read-only: the kernel itself may or bits
-/// into it, and what is read may lack those, but has none of an earlier cloud's.
+/// Loads words[at] in one access if `present`, otherwise returns zeros. The load is never read-only, because
+/// the kernel itself may set bits of the word. The result may lack those bits, but never has bits of an
+/// earlier cloud.
 MINUET_DEVICE BitWord load_bits_if(bool present, const BitWord* words, u32 at) {
   const Vector<8> found = load_vector_if<8, true>(present, words, i64{at} * 8);
   return {found.words[0], static_cast<i32>(found.words[1])};
 }
-/// Its bits alone.
+/// Loads only the bits.
 MINUET_DEVICE u32 load_word_if(bool present, const BitWord* words, u32 at) {
   return load_vector_if<4, true>(present, words, i64{at} * 8).words[0];
 }
 
-/// Coordinates of the levels before the one whose first word this is.
+/// Returns the number of coordinates of the levels before the one whose first word this is.
 MINUET_DEVICE i32 rows_before_level(const CellIndex& index, i32 first_word) {
   return fresh(&index.cells[i64{kRunWords} * fresh(&index.runs[first_word].before)].before);
 }
 
-/// The row of a cell; -1 where it has no coordinate, or where `asks` does not hold.
+/// Returns the row of a cell, or -1 if it has no coordinate or `asks` is false.
 MINUET_DEVICE i32 find_row(const CellIndex& index, const CellGrid& grid, bool asks, i64 cell) {
   const RunPlace place = run_place(grid, cell);
   const BitWord runs = load_bits_if(asks, index.runs, place.word);

@@ -1,8 +1,8 @@
-// An index of no coordinates, with the grids of the cloud's levels (cell_index.h).
+// Initialises an empty index with the grids of the cloud's levels (cell_index.h).
 //
-// Every block makes the grids for itself, a thread a level, and the first block for the kernels that follow
-// too. Then all blocks clear the words of runs that the cloud's extent has, and as many cells as its points
-// can have.
+// Every block computes the grids for itself, one thread per level; the first block also stores them for later
+// kernels. Then all blocks clear the run words that the cloud's extent needs, and as many cell words as its
+// points can use.
 #pragma once
 
 #include "kernels_templates/core/grid.h"
@@ -12,7 +12,7 @@
 
 namespace minuet {
 
-/// words[0, count) = 0, count even, by all threads of a grid.
+/// Sets words[0, count) to 0, with all threads of a grid. `count` must be even.
 MINUET_DEVICE void clear_words(BitWord* words, i64 count, i64 first, i64 stride) {
   for (i64 i = first; i < count / 2; i += stride) store_vector<16>(words, i * 16, Vector<16>{});
 }
@@ -29,7 +29,7 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void clear_cells(MINUET_PARAMS(Cle
     level_words[level] = grid.words;
   }
   __syncthreads();
-  // The first block may have made it 0: of a cloud that does not fit, of which nothing is cleared.
+  // The first block may already have set it to 0 for a cloud that does not fit; then nothing is cleared.
   const i64 points = *p.points;
   i64 words = 0, runs = 0;
   for (i32 l = 0; l < p.levels; ++l) {
@@ -52,7 +52,7 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void clear_cells(MINUET_PARAMS(Cle
   }
   const i64 first = grid_thread(S.threads), stride = grid_threads(S.threads);
   const i64 rows = points < p.most_rows ? points : p.most_rows;
-  clear_words(p.index.runs, words + words % 2, first, stride);  // [words] is there too
+  clear_words(p.index.runs, words + words % 2, first, stride);  // includes words[words]
   clear_words(p.index.cells, runs * kRunWords, first, stride);
   for (i64 i = first; i < rows; i += stride) p.source_row[i] = 0x7fffffff;
 }

@@ -1,6 +1,7 @@
-// sources, targets[positions[k][q]] = map[k][q], q where the map hits: pairs by offset, then by query.
+// sources[n], targets[n] = map[k][q], q with n = positions[k][q], for each hit of the map: pairs ordered by
+// offset, then by query.
 //
-// One thread a map entry, several entries in flight.
+// One thread per map entry, with several entries in flight.
 #pragma once
 
 #include "kernels_templates/core/grid.h"

@@ -1,4 +1,4 @@
-// counts[k] = hits of offset k in the kernel map. One block; a thread an offset.
+// counts[k] = number of hits of offset k in the kernel map. One block, one thread per offset.
 #pragma once
 
 #include "kernels_templates/core/grid.h"

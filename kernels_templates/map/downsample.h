@@ -1,4 +1,4 @@
-// floored[i] = pack(floor(p_i / stride) * stride). One thread a key.
+// floored[i] = pack(floor(p_i / stride) * stride). One thread per key.
 #pragma once
 
 #include "kernels_templates/core/grid.h"

@@ -1,4 +1,4 @@
-// A coordinate as it is packed: inside the bounds.
+// Clamps coordinates to a cloud's bounds before they are packed.
 #pragma once
 
 #include "kernels_templates/core/programmatic.h"
@@ -6,8 +6,8 @@
 
 namespace minuet {
 
-/// Field f of a coordinate. One outside the bounds sets a bit of `status` and is clamped: the caller reports
-/// the error, and until then no kernel meets a key outside the layout.
+/// Returns field f of a coordinate, clamped to the bounds. If it was outside, sets a bit of `status`.
+/// Clamping keeps every key inside the layout until the caller reports the error.
 MINUET_DEVICE i32 field_inside(const CloudLayout& cloud, const i32* coordinate, i32 f, u32& status) {
   const i32 value = fresh(coordinate + f);
   const i32 raised = value < cloud.least[f] ? cloud.least[f] : value;

@@ -1,7 +1,7 @@
 // bounds[0][f], bounds[1][f] = minimum, maximum over all coordinates of field f (batch first).
 //
-// A thread keeps both in registers over its share of the coordinates, a warp combines them, a block
-// in shared memory, and the grid with one atomic a field and block.
+// Each thread keeps both in registers over its share of the coordinates. Warps combine them, then blocks in
+// shared memory, then the grid with one atomic per field and block.
 #pragma once
 
 #include "kernels_templates/core/grid.h"

@@ -1,8 +1,8 @@
-// Backward search (paper 5.1.2): borders[k][i] = the first query q with q + delta_k > the last key of
-// source block i; pieces[k][i] = query blocks of at most C that the queries between two borders make.
+// Backward search (paper, section 5.1.2): borders[k][i] = the first query q with q + delta_k > the last key
+// of source block i; pieces[k][i] = number of query blocks of at most C queries between two borders.
 //
-// One thread a border. A border is also the start of the next one's range, so a thread block looks
-// for one border more than it writes, and hands it on in shared memory instead of searching twice.
+// One thread per border. A border is also the start of the next border's range. A thread block therefore
+// finds one border more than it writes and passes borders on in shared memory instead of searching twice.
 #pragma once
 
 #include "kernels_templates/core/grid.h"
@@ -12,7 +12,8 @@
 
 namespace minuet {
 
-/// The border of source block i; the last block's is the number of queries, so that all are answered.
+/// Returns the border of source block i. The border of the last block is the number of queries, so that every
+/// query gets a result.
 template <i32 SourceBlock, class Key>
 MINUET_HD i64 query_border(const Key* sources, i64 source_count, const Key* queries, i64 query_count,
                            Key delta, i64 i) {

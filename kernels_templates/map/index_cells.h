@@ -1,10 +1,11 @@
-// One pass over a cloud's coordinates: marks their runs, or their cells, in the index of all levels, or takes
-// the sets from it (cell_index.h). One thread a coordinate.
+// One pass over a cloud's coordinates. Depending on IndexStep, it marks their runs or their cells in the
+// index of all levels, or writes the coordinate sets from the index (cell_index.h). One thread per
+// coordinate.
 //
-// Of several coordinates of a cell the one that marked it writes it to the set; which of them its row came
-// from is the least, so that nothing depends on the order in which threads run. Of the lanes of a warp that
-// have one run the first marks it: a coarse level has few words of runs, and what is or-ed into one comes one
-// after the other. A cell is marked by the first of those that lie beside each other.
+// If several coordinates are in one cell, the thread that marked the cell writes its key to the set, and
+// source_row gets the lowest row, so that results do not depend on the order of threads. Among the lanes of a
+// warp with the same run, only the first marks it: a coarse level has few run words, and atomics on one word
+// are serialised. A cell is marked by the first of adjacent lanes with the same cell.
 #pragma once
 
 #include "kernels_templates/core/grid.h"
@@ -15,17 +16,17 @@
 
 namespace minuet {
 
-/// Levels whose words are under way together.
+/// Number of levels whose words are loaded together.
 constexpr i32 kLevelsAtOnce = 4;
 
-/// Or-s a bit into a word, unless `seen`, which was there before, has it: many coordinates have the cells of
-/// a coarse level. Whether no other thread did.
+/// Sets a bit of a word, unless the earlier value `seen` has it, which is common for the cells of coarse
+/// levels. Returns true if this thread set it first.
 MINUET_DEVICE bool set_bit(u32* word, u32 seen, i32 bit) {
   const u32 mask = 1u << bit;
   return (seen & mask) == 0 && (atomicOr(word, mask) & mask) == 0;
 }
 
-/// The key of the coordinate that level `grid` floors these fields to.
+/// Returns the key of the fields floored to the level of `grid`.
 template <class Key, i32 Fields>
 MINUET_DEVICE Key floored_key(const KeyLayout& layout, const CellGrid& grid, const u32* fields) {
   u64 key = u64{fields[0]} << layout.shift[0];
@@ -37,8 +38,8 @@ MINUET_DEVICE Key floored_key(const KeyLayout& layout, const CellGrid& grid, con
   return static_cast<Key>(key);
 }
 
-/// What the counts of a finished index say: rows of every level, for searches those before it too, and
-/// whether they fit.
+/// Stores the number of rows of a level of a finished index, and of the levels before it for searches. Sets
+/// the status if rows exceed the capacity or coordinates occur twice.
 template <IndexCellsSpec S>
 MINUET_DEVICE void report_rows(const IndexCellsParams& p, i32 level, i64 points) {
   const CellGrids& grids = *p.index.grids;
@@ -54,7 +55,7 @@ MINUET_DEVICE void report_rows(const IndexCellsParams& p, i32 level, i64 points)
   if (status != 0) atomicOr(p.status, status);
 }
 
-/// What a block knows of the levels.
+/// A block's copy of the grids of all levels.
 struct IndexedLevels {
   CellGrid grids[kMostIndexedLevels];
 };
@@ -70,8 +71,8 @@ MINUET_DEVICE void find_levels(const IndexCellsParams& p, IndexedLevels& levels)
   __syncthreads();
 }
 
-/// One coordinate and several levels: cells[u] is the one of level `first` + u, where `asks`. Bit l of
-/// `marked`: the coordinate marked its cell of level l.
+/// Processes one coordinate in several levels. cells[u] is its cell of level `first` + u, used if asks[u].
+/// Bit l of `marked` means that the coordinate was first to mark its cell of level l.
 template <IndexCellsSpec S>
 MINUET_DEVICE void index_levels(const IndexCellsParams& p, const IndexedLevels& levels,
                                 const KeyLayout& layout, const u32* fields, i64 point, i32 first,
@@ -131,7 +132,7 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void index_cells(MINUET_PARAMS(Ind
       report_rows<S>(p, static_cast<i32>(threadIdx.x), points);
     }
   }
-  // All lanes of a warp go on together: those past the last coordinate have that one again.
+  // All lanes of a warp must take part; lanes past the last coordinate repeat it.
   const i64 lane = threadIdx.x & 31u;
   find_levels<S>(p, levels);
   for (i64 first = grid_thread(S.threads) - lane; first < points; first += grid_threads(S.threads)) {
@@ -145,7 +146,7 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void index_cells(MINUET_PARAMS(Ind
           static_cast<u32>(field_inside(cloud, p.coordinates + i * kFields, f, status) - layout.bias[f]);
     }
     if (S.step == IndexStep::Runs && status != 0) atomicOr(p.status, status);
-    // Until a coordinate's row is known its place keeps what it marked.
+    // IndexStep::Cells stores the marked levels in row_of; IndexStep::Rows replaces them by the row.
     u32 marked = S.step == IndexStep::Rows && is_point ? static_cast<u32>(fresh(p.row_of + i)) : 0u;
     for (i32 l = 0; l < p.levels; l += kLevelsAtOnce) {
       i64 cells[kLevelsAtOnce];
@@ -155,10 +156,11 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void index_cells(MINUET_PARAMS(Ind
         const bool is_level = l + u < p.levels;
         cells[u] = is_level ? cell_of(levels.grids[l + u], fields, kFields) : 0;
         if constexpr (S.step == IndexStep::Rows) {
-          // A row of level 0 is each coordinate's own.
+          // In level 0, each coordinate needs its row, not only the one that marked the cell.
           asks[u] = is_point && (l + u == 0 || (marked >> (l + u) & 1u) != 0);
         } else {
-          // A match of 64-bit numbers takes longer than what it spares of many words' few cells.
+          // Cells are compared with one neighbour only: a match of 64-bit numbers costs more than it saves,
+          // since there are many words and few cells share one.
           bool is_first = false;
           if constexpr (S.step == IndexStep::Runs) {
             is_first = lowest_bit(__match_any_sync(~0u, run_of(cells[u]))) == lane;

@@ -1,4 +1,5 @@
-// The layout of a cloud's keys from its bounds (key_layout.h), where keys can hold it. One thread.
+// layout = the layout of the cloud's keys, made from its bounds (key_layout.h). If keys cannot hold it, sets
+// the status, the number of points to 0, and an empty layout. One thread.
 #pragma once
 
 #include "kernels_templates/core/programmatic.h"
@@ -25,7 +26,7 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void make_layout(MINUET_PARAMS(Mak
   if (status != 0) {
     *p.cloud.status |= status;
     *p.cloud.points = 0;
-    cloud.keys = KeyLayout{};  // which no kernel may shift by
+    cloud.keys = KeyLayout{};  // prevents shifts by invalid amounts in later kernels
   }
   *p.layout = cloud;
 }

@@ -1,5 +1,5 @@
-// masks[w][q] = bits of the offsets 32 w, 32 w + 1, ... at which query q has a row; counts[k] += the queries
-// that have offset k. One thread a query; a warp counts by votes, a block in shared memory.
+// masks[w][q] = bits of the offsets 32 w, 32 w + 1, ... at which query q has a row; counts[k] += number of
+// queries with offset k. One thread per query; warps count by votes, blocks in shared memory.
 #pragma once
 
 #include "kernels_templates/core/grid.h"
@@ -22,7 +22,7 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void make_masks(MINUET_PARAMS(Make
     if (threadIdx.x < 32) counts[threadIdx.x] = 0;
     __syncthreads();
     u32 count = 0;
-    // All lanes of a warp go on together: those past the last query vote too.
+    // All lanes of a warp must take part in votes, including those past the last query.
     const i64 start = grid_thread(S.threads);
     for (i64 q = start; q - static_cast<i64>(threadIdx.x & 31u) < queries; q += grid_threads(S.threads)) {
       const u32 bits = mask_word(rows, q, word);

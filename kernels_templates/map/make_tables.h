@@ -1,6 +1,6 @@
-// Metadata tables: pair n of offset k lies in buffer row row_base[k] + n, seen from its query
-// (query_table) and from its source (source_table); pairs of the direct offset in none. One thread a map
-// entry, several entries in flight.
+// Metadata tables: pair n of offset k has buffer row row_base[k] + n, stored by its query (query_table) and
+// by its source (source_table). Pairs of the direct offset have none. One thread per map entry, with several
+// entries in flight.
 #pragma once
 
 #include "kernels_templates/core/grid.h"

@@ -1,6 +1,6 @@
-// block_orders: of each ordered view and height, the blocks of its places, those with the most offsets first.
-// A block of the grid makes an order: a counting sort. Of many blocks the last ones matter little, and these
-// keep their places.
+// block_orders[height] = the blocks of each ordered view, those with the most offsets first. Each block of
+// the grid makes one order with a counting sort. Views with more than kMostSortedBlocks blocks keep their
+// order, because the last blocks of a launch matter little there.
 #pragma once
 
 #include "kernels_templates/core/programmatic.h"
@@ -9,7 +9,7 @@
 
 namespace minuet {
 
-/// By the offsets that any query of the least blocks [first, end) has.
+/// Returns the weight of the smallest blocks [first, end) together, from the union of their masks.
 MINUET_DEVICE i32 weigh_block(const ViewJob& job, i64 first, i64 end) {
   const i64 stride = blocks_of_height(job.ordered_stride, kLeastBlockHeight);
   i32 offsets = 0;
@@ -21,8 +21,8 @@ MINUET_DEVICE i32 weigh_block(const ViewJob& job, i64 first, i64 end) {
   return block_weight(offsets, job.geometry.volume);
 }
 
-/// visit(block, its weight) of a thread's blocks, -1 past the last; the masks of several are under way
-/// together. By whole warps.
+/// Calls visit(block, weight) for each block of this thread, with weight -1 past the last. The masks of
+/// several blocks are loaded together. All threads of a warp must call it.
 template <i32 Threads, class Weigh, class Visit>
 MINUET_DEVICE void for_each_block(i64 blocks, const Weigh& weigh, const Visit& visit) {
   constexpr i32 kAtOnce = 4;
@@ -42,8 +42,8 @@ MINUET_DEVICE void for_each_block(i64 blocks, const Weigh& weigh, const Visit& v
   }
 }
 
-/// next[weight] += 1 of each lane, which gets what was there before it; -1: of none. Many blocks weigh the
-/// same: lanes of one weight add together.
+/// Adds 1 to next[weight] for each lane and returns the value before it; weight -1 adds nothing. Many blocks
+/// have the same weight, so lanes of equal weight add with one atomic.
 MINUET_DEVICE u32 count_weight(u32* next, i32 weight) {
   const u32 lane = threadIdx.x & 31u, same = __match_any_sync(~0u, weight);
   const i32 leader = lowest_bit(same);
@@ -53,7 +53,7 @@ MINUET_DEVICE u32 count_weight(u32* next, i32 weight) {
   return __shfl_sync(~0u, before, leader) + static_cast<u32>(__popc(same & ((1u << lane) - 1)));
 }
 
-/// next[w] = sum of next[v] over v < w, by one warp.
+/// Replaces next[w] by the sum of next[v] over v < w. One warp calls it.
 MINUET_DEVICE void sum_weights(u32* next) {
   static_assert(kMostBlockWeights == 64, "a lane has two weights");
   const u32 lane = threadIdx.x & 31u, first = next[2 * lane], own = first + next[2 * lane + 1];

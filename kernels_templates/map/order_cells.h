@@ -1,5 +1,5 @@
-// As order_rows, of views whose rows are looked up in an index, where the masks say that there is one. One
-// thread a place.
+// The same outputs as order_rows, for views whose rows are looked up in an index at the offsets that the
+// masks have. One thread per place.
 #pragma once
 
 #include "kernels_templates/core/grid.h"
@@ -11,7 +11,8 @@
 
 namespace minuet {
 
-/// Bits of the masks of a block's places, which are put in order word by word as they are wanted.
+/// Delivers the masks of a block's places bit by bit, and writes the ordered masks word by word as they are
+/// needed.
 template <i32 Threads>
 class MaskBits {
  public:
@@ -19,7 +20,7 @@ class MaskBits {
 
   MINUET_DEVICE MaskBits(OrderedMasks<Threads>& masks, const ViewJob& job, const OrderedPlace& at)
       : masks_(masks), job_(job), at_(at) {}
-  /// The next `count`, at most 32. By whole blocks.
+  /// Returns the next `count` bits, at most 32. All threads of a block must call it.
   MINUET_DEVICE Bits take(i32 count) {
     if (there_ < count) {
       const Bits word = masks_.put(job_, at_, word_++);
@@ -42,7 +43,7 @@ class MaskBits {
   i32 there_ = 0, word_ = 0;
 };
 
-/// The rows of several lines, from `line` of those at hand on.
+/// Writes the ordered rows of several lines, from stored line `line` on.
 template <i32 Ndim, i32 Threads>
 MINUET_DEVICE void order_lines(const ViewJob& job, const OrderedPlace& at, const CellIndex& index,
                                const CellLines<Ndim>& lines, i64 center, i32 line, MaskBits<Threads>& mask) {
@@ -70,7 +71,7 @@ MINUET_DEVICE void order_lines(const ViewJob& job, const OrderedPlace& at, const
   }
 }
 
-/// The one row of a place whose query lies in its cell.
+/// Writes the one row of a place whose query is inside a cell of the coarser side.
 template <i32 Ndim, i32 Threads>
 MINUET_DEVICE void order_parent(const ViewJob& job, const OrderedPlace& at, const CellIndex& index,
                                 const CellLines<Ndim>& lines, i64 cell, MaskBits<Threads>& mask) {
@@ -94,7 +95,7 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads, kLineThreads<S.ndim> /
   find_view_starts<S.threads>(starts, p, [](const ViewJob& job) { return job.source != RowSource::Table; });
   JobWalk walk(starts.blocks);
   OrderedMasks<S.threads> masks;
-  i32 made = -1;  // the view whose first lines are at hand
+  i32 made = -1;  // view whose first lines are stored
   for (i64 block = blockIdx.x; block < starts.blocks[p.job_count]; block += gridDim.x) {
     const i32 j = walk.advance(block);
     const ViewJob& job = p.jobs[j];

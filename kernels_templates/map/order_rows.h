@@ -1,6 +1,6 @@
-// order[i] = the query that the sort put in place i of its view; ordered_rows[k][i] = rows[k][order[i]], both
-// by the names of the job, where one of the places that read together has offset k; their masks, and what any
-// of 32 places has. One thread a place, of views whose rows lie in a table.
+// order[i] = the query that the sort put in place i of its view; ordered_rows[k][i] = rows[k][order[i]] if a
+// place of the same group has offset k. Both use the job's names for rows. Also writes the ordered masks and
+// the union of the masks of each 32 places. One thread per place, for views whose rows are in a table.
 #pragma once
 
 #include "kernels_templates/core/grid.h"
@@ -13,7 +13,7 @@ namespace minuet {
 template <OrderRowsSpec S>
 MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void order_rows(MINUET_PARAMS(ViewsParams) p) {
   follow_last_launch();
-  constexpr i32 kAtOnce = 8;  // rows of a query that are under way together
+  constexpr i32 kAtOnce = 8;  // rows of a query that are loaded together
   __shared__ ViewStarts starts;
   find_view_starts<S.threads>(starts, p, [](const ViewJob& job) { return job.source == RowSource::Table; });
   JobWalk walk(starts.blocks);

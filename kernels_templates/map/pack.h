@@ -1,4 +1,4 @@
-// keys[i] = pack(coordinates[i]), rows[i] = i. One thread a coordinate.
+// keys[i] = pack(coordinates[i]), rows[i] = i. One thread per coordinate.
 #pragma once
 
 #include "kernels_templates/core/grid.h"

@@ -1,4 +1,4 @@
-// Which offset of a kernel leads from the cell of a coarser level to a coordinate that lies in it.
+// The offset of a kernel that leads from a cell of a coarser level to a coordinate inside the cell.
 #pragma once
 
 #include "kernels_templates/shared/key_layout.h"
@@ -7,8 +7,8 @@ namespace minuet {
 
 static_assert(1 << kMaxDim <= 32, "one word has all places of a cell");
 
-/// Of a kernel whose offsets are the places of a cell, from 0 on: one or two along an axis, as many as the
-/// level's steps are in it.
+/// Returns the offset of a key in its parent's cell. The kernel's offsets must be the places in the cell,
+/// from 0 on: one or two per axis, as many as the finer level's steps in the cell.
 template <i32 Ndim, class Key>
 MINUET_HD constexpr i32 parent_offset(const KeyLayout& layout, const KernelGeometry& geometry, Key key) {
   i32 offset = 0;

@@ -1,8 +1,8 @@
-// tiles[scan][entry] = "out of bounds" for the padding before the first tile, "not yet" after it; zeros = 0,
-// the state of the sorts.
+// tiles[scan][entry] = "out of bounds" for the padding before the first tile, "invalid" for the tiles;
+// zeros[i] = 0, the state of the sorts. One thread per word.
 //
-// An entry is CUB's ScanTileState<i32> descriptor: the status in the low word, the value in the high
-// one. scan.h asserts that the constants here are CUB's, so that this kernel compiles without it.
+// An entry is CUB's ScanTileState<i32> descriptor, with the status in the low word and the value in the high
+// word. scan.h asserts that the constants here equal CUB's, so that this kernel compiles without CUB.
 #pragma once
 
 #include "kernels_templates/core/grid.h"

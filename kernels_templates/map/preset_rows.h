@@ -1,4 +1,5 @@
-// rows = -1 in every transposed view: what transpose_rows leaves alone has no query. One thread a word.
+// rows = -1 in every transposed view; transpose_rows then writes only the entries that have a query. One
+// thread per word.
 #pragma once
 
 #include "kernels_templates/core/grid.h"

@@ -1,6 +1,7 @@
-// bins[pass][digit] = sum of bins[pass][d] over d < digit, in place. One block a pass.
+// bins[pass][digit] = sum of bins[pass][d] over d < digit, in place. One block per pass.
 //
-// A doubling sum in shared memory: 256 numbers a pass are not worth a library's block scan.
+// The sum doubles its distance each round in shared memory. 256 numbers per pass do not justify the block
+// scan of a library.
 #pragma once
 
 #include "kernels_templates/core/programmatic.h"
@@ -11,7 +12,7 @@ namespace minuet {
 template <RadixBinsSpec S>
 MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void radix_bins(MINUET_PARAMS(RadixBinsParams) p) {
   follow_last_launch();
-  constexpr i32 kShare = (kRadixBins + S.threads - 1) / S.threads;  // bins a thread looks after
+  constexpr i32 kShare = (kRadixBins + S.threads - 1) / S.threads;  // bins per thread
   __shared__ u32 sums[kRadixBins];
   u32* bins = p.bins + static_cast<i64>(blockIdx.x) * kRadixBins;
   u32 sum[kShare], own[kShare];

@@ -1,11 +1,12 @@
-// bins[pass][digit] += keys whose digit of that pass is `digit`; all passes in one read of the keys.
+// bins[pass][digit] += number of keys whose digit of that pass is `digit`, for all passes in one read of the
+// keys.
 //
-// Around CUB's histogram agent: a block counts its tiles in shared memory, then adds to bins once.
+// Uses CUB's histogram agent: each block counts its tiles in shared memory and adds to bins once.
 #pragma once
 
 #include <cub/block/block_load.cuh>
 #include <cub/block/block_store.cuh>
-// The agents lean on what the two above include.
+// CUB's agent headers rely on what the two headers above include.
 #include <cub/agent/agent_radix_sort_histogram.cuh>
 
 #include "kernels_templates/core/programmatic.h"

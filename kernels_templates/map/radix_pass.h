@@ -1,13 +1,13 @@
-// One digit of a stable least-significant-digit radix sort: keys (and values) move to
-// bins[digit] + rank among equal digits, the rank across tiles found by decoupled look-back.
+// One digit of a stable least-significant-digit radix sort: keys (and values) move to bins[digit] + rank
+// among equal digits. The rank across tiles is found by decoupled look-back.
 //
-// Around CUB's onesweep agent. Launched for the capacity, one tile a block; tiles are numbered in the
-// order in which blocks start, so those past *count are the last ones, and leave together.
+// Uses CUB's onesweep agent. The launch has one block per tile of the capacity. Tiles are numbered in the
+// order in which blocks start, so tiles past *count are the last ones, and their blocks return at once.
 #pragma once
 
 #include <cub/block/block_load.cuh>
 #include <cub/block/block_store.cuh>
-// The agents lean on what the two above include.
+// CUB's agent headers rely on what the two headers above include.
 #include <cub/agent/agent_radix_sort_onesweep.cuh>
 
 #include "kernels_templates/core/programmatic.h"
@@ -43,7 +43,7 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void radix_pass(MINUET_PARAMS(Radi
   follow_last_launch();
   using Key = typename KeyOf<S.key>::Type;
   using Value = typename RadixValue<S.values>::Type;
-  // The look-back keeps two flag bits beside a 30-bit count: fewer than 2^30 items.
+  // The look-back stores two flag bits beside a 30-bit count, so there must be fewer than 2^30 items.
   using Agent =
       cub::detail::radix_sort::AgentRadixSortOnesweep<RadixPassPolicy<S>, false, Key, Value, u32, i32>;
   __shared__ typename Agent::TempStorage storage;

@@ -1,9 +1,10 @@
-// keys[i] = rank of query q's mask above the ranks of the views before, queries[i] = q: sorted by them, each
-// view's queries lie together, and those of like masks near each other. One thread a query, which makes its
-// mask where that is not there.
+// keys[i] = rank of query q's mask, plus the number of ranks of the views before; queries[i] = q. After
+// sorting by these keys, the queries of each view are contiguous, and those with similar masks are near each
+// other. One thread per query, which also makes the mask if needed.
 //
-// A rank gathers bits of the mask from all over it. A block has tables of what bytes of a mask give to its
-// code, and bytes of a code to the rank; it takes a row of blocks of queries, so that it makes few of them.
+// A rank depends on bits from all over the mask. Each block has tables from bytes of a mask to its code, and
+// from bytes of a code to its rank. It processes a contiguous range of blocks of queries, so that it makes
+// few tables.
 #pragma once
 
 #include "kernels_templates/core/grid.h"
@@ -15,10 +16,12 @@
 
 namespace minuet {
 
-/// Of a view: what the bytes of a one-word mask give to its code (mask_code()), and those of codes to ranks.
+/// Tables of one view, from bytes of a one-word mask to its code (mask_code()) and from bytes of a code to
+/// its rank.
 class RankTables {
  public:
-  /// By whole blocks: all threads are past what they do with the tables before.
+  /// Makes the tables of a view. All threads of a block must call it, after a barrier that ends all use of
+  /// the previous tables.
   template <i32 Threads>
   MINUET_DEVICE void make(const ViewJob& job) {
     const i32 thread = static_cast<i32>(threadIdx.x);
@@ -51,7 +54,7 @@ class RankTables {
   RankInterval of_code_byte_[256];
 };
 
-/// A query's mask, made and kept where it is not there; its first word.
+/// Returns the first word of a query's mask. If the masks are not made yet, makes and stores all its words.
 template <RankMasksSpec S>
 MINUET_DEVICE u32 find_mask(const ViewJob& job, const CloudLayout* layout, i64 q, i64 queries) {
   using Key = typename KeyOf<S.key>::Type;
@@ -75,7 +78,7 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void rank_masks(MINUET_PARAMS(View
   if (thread == 0) *p.key_count = static_cast<i32>(starts.queries[p.job_count]);
   for (i64 i = thread; i < p.sort_state_words; i += grid_threads(S.threads)) p.sort_state[i] = 0;
   JobWalk walk(starts.blocks);
-  i32 made = -1;  // the view whose tables are at hand
+  i32 made = -1;  // view whose tables are made
   const i64 end = blocks * (blockIdx.x + i64{1}) / gridDim.x;
   for (i64 block = blocks * blockIdx.x / gridDim.x; block < end; ++block) {
     const i32 j = walk.advance(block);

@@ -1,13 +1,13 @@
-// output[i] = sum of input[j] over j < i, for i in [0, items]: the last one is the total.
+// output[i] = sum of input[j] over j < i, for i in [0, items]; the last one is the total. One block per tile.
 //
-// Around CUB's scan agent (one pass, decoupled look-back). What is added up is a view of the input
-// (ScanInput), so that heads of runs and hits of a kernel map are never written out as 0 and 1. The
-// grid is made for the capacity; tiles past the items found on the device do nothing.
+// Uses CUB's scan agent (one pass, decoupled look-back). The items are computed from the input on the fly
+// (ScanInput), so that heads of runs and hits of a kernel map are never written as 0 and 1. The grid is sized
+// for the capacity; tiles past the count found on the device do nothing.
 #pragma once
 
 #include <cub/block/block_load.cuh>
 #include <cub/block/block_store.cuh>
-// The agents lean on what the two above include.
+// CUB's agent headers rely on what the two headers above include.
 #include <cub/agent/agent_scan.cuh>
 #include <cuda/std/functional>
 #include <cuda/std/iterator>
@@ -18,7 +18,7 @@
 
 namespace minuet {
 
-/// The items to add up, and a 0 after the last one.
+/// Iterator over the items, followed by a 0.
 template <ScanInput I>
 struct ScanView {
   using iterator_category = ::cuda::std::random_access_iterator_tag;
@@ -52,7 +52,7 @@ struct ScanView {
   MINUET_DEVICE ScanView operator+(i64 offset) const { return {input, items, position + offset}; }
 };
 
-/// Where the sums of bits go.
+/// Output iterator that writes sums to BitWord::before.
 struct BitSums {
   using iterator_category = ::cuda::std::random_access_iterator_tag;
   using value_type = i32;
@@ -88,7 +88,8 @@ struct ScanPolicy {
   static constexpr cub::CacheLoadModifier LOAD_MODIFIER = cub::LOAD_DEFAULT;
   static constexpr cub::BlockStoreAlgorithm STORE_ALGORITHM = cub::BLOCK_STORE_WARP_TRANSPOSE;
   static constexpr cub::BlockScanAlgorithm SCAN_ALGORITHM = cub::BLOCK_SCAN_WARP_SCANS;
-  // CUB waits between two looks at a tile where the grid is large; ours is, of which few tiles have items.
+  // CUB delays repeated reads of a tile's state if the grid is large. This grid is large, but few of its
+  // tiles have items, so the delay is disabled.
   struct detail {
     using delay_constructor_t = cub::detail::no_delay_constructor_t<0>;
   };

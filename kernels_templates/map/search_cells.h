@@ -1,7 +1,8 @@
-// Masks of the queries of kernel maps by an index of the sources' cells (cell_index.h); where somebody reads
-// them, counts of the offsets, and a map's rows, map[k][q] = the source row of q + offset k, or -1, too.
+// masks[w][q] = bits of the offsets at which query q has a source, looked up in an index of the sources'
+// cells (cell_index.h). If wanted, counts[k] += number of queries with offset k, and map[k][q] = the source
+// row of q + offset k, or -1.
 //
-// One thread a query. All threads of a warp are at the same lines, whose hits they count by vote.
+// One thread per query. All threads of a warp process the same lines and count their hits by votes.
 #pragma once
 
 #include "kernels_templates/core/grid.h"
@@ -11,7 +12,7 @@
 
 namespace minuet {
 
-/// Rows of the offsets of several lines, `k` and the ones behind it.
+/// Stores the rows of the offsets of several lines, beginning with offset `k`.
 MINUET_DEVICE void store_rows(i32* rows, i64 queries, i64 q, i32 k, i32 several, i32 length,
                               const LineCells (&found)[kLinesAtOnce]) {
   i32* to = rows + k * queries + q;
@@ -42,19 +43,19 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads,
   const i64 queries = *search.query_count;
   const i64 lane = threadIdx.x & 31u, stride = static_cast<i64>(search.end_block - begin) * S.threads;
   const i64 first_query = static_cast<i64>(blockIdx.x - begin) * S.threads + threadIdx.x;
-  // Of a cloud that has too many cells there are no queries, and no grid.
+  // A cloud with too many cells has no queries, and its grids are not valid.
   if (first_query - threadIdx.x >= queries) return;
   for (i32 first = 0; first == 0 || first < lines.count; first += kMostLines) {
     make_lines<S.ndim, S.threads>(lines, search.geometry, p.index, search.source_level, *p.layout, first);
     const i32 here = lines_at_hand(lines), length = lines.length, offsets = here * length;
     for (i32 k = static_cast<i32>(threadIdx.x); k < offsets; k += S.threads) counts[k] = 0;
     __syncthreads();
-    // All lanes of a warp go on together: those past the last query vote too.
+    // All lanes of a warp must take part in votes, including those past the last query.
     for (i64 q = first_query; q - lane < queries; q += stride) {
       const bool is_query = q < queries;
       const i64 center =
           is_query ? cell_of_key(lines, fresh(static_cast<const Key*>(search.query_keys) + q)) : 0;
-      u64 mask = 0;  // of offsets from `word` words behind the first of the lines on
+      u64 mask = 0;  // bits of the offsets from mask word `word` on, counted from the first stored line
       i32 word = 0, bits = 0;
       MINUET_NO_UNROLL
       for (i32 line = 0; line < here; line += kLinesAtOnce) {

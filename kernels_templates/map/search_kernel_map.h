@@ -1,9 +1,9 @@
-// Forward search (paper 5.1.2): map[k][q] = the source row whose key is q + delta_k, or -1.
+// Forward search (paper, section 5.1.2): map[k][q] = the source row whose key is q + delta_k, or -1.
 //
-// One thread block a query block ("piece"), taken in turn by a grid of any size. The piece's number
-// gives its offset k, source block i and place j by a search in piece_starts that the whole thread
-// block does together; the source block is staged in shared memory, and each thread searches it for
-// a few queries at once. Queries are made on the fly from the query keys: they are never stored.
+// One thread block per query block ("piece"); the pieces are strided over a grid of any size. The thread
+// block searches piece_starts together to find the piece's offset k, source block i and position. It stages
+// the source block in shared memory, and each thread searches it for a few queries at once. Segments of
+// queries are computed from the query keys on the fly and never stored.
 #pragma once
 
 #include "kernels_templates/core/grid.h"
@@ -13,8 +13,9 @@
 
 namespace minuet {
 
-/// The last i in [0, count) with starts[i] <= value; starts ascend, starts[0] <= value. Each round the
-/// block's threads cut the range into that many parts: two rounds where one thread needs a dozen.
+/// Returns the last i in [0, count) with starts[i] <= value. `starts` must ascend, with starts[0] <= value.
+/// In each round the block's threads cut the range into that many parts, so it takes two rounds instead of
+/// the dozen steps that one thread would need.
 template <i32 Threads>
 MINUET_DEVICE i64 find_share_by_block(const i32* starts, i64 count, i64 value) {
   i64 first = 0;
@@ -29,8 +30,8 @@ MINUET_DEVICE i64 find_share_by_block(const i32* starts, i64 count, i64 value) {
   return first;
 }
 
-/// The `count` queries of one piece, at offset `delta`, against one staged source block whose first row
-/// is block_row; map and queries begin at the piece.
+/// Searches one staged source block, whose first row is block_row, for the `count` queries of one piece at
+/// offset `delta`. `map` and `queries` point to the piece.
 template <SearchKernelMapSpec S, class Key>
 MINUET_DEVICE void search_piece(const Key* block, i32 block_size, i32 block_row, const Key* queries,
                                 i32 count, Key delta, i32* map) {
@@ -71,7 +72,7 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void search_kernel_map(MINUET_PARA
   for (i64 piece = blockIdx.x; piece < pieces; piece += gridDim.x) {
     const i64 border = find_share_by_block<S.threads>(p.piece_starts, borders, piece);
     const i64 k = quotient(border, blocks);
-    if (threadIdx.x == 0) {  // divisions by run-time kernel sizes: once a block, not once a thread
+    if (threadIdx.x == 0) {  // once per block, because it divides by run-time kernel sizes
       shared_delta = offset_key<Key>(with_ndim<S.ndim>(p.layout->keys), with_ndim<S.ndim>(p.geometry),
                                      static_cast<i32>(k));
     }

@@ -1,7 +1,9 @@
-// unique_keys[u] = the u-th distinct key of the sorted keys; which row became which.
+// unique_keys[u] = the u-th distinct key of the sorted keys; source_row and row_of map between the caller's
+// rows and unique rows.
 //
-// One thread a key. Key i belongs to unique row u = positions[i + 1] - 1 and is the first of its run
-// where positions steps. The sort is stable, so the first of a run is the caller's first such row.
+// One thread per key. Key i belongs to unique row u = positions[i + 1] - 1 and is the first of its run if
+// positions[i + 1] != positions[i]. The sort is stable, so the first key of a run has the caller's first row
+// with that key.
 #pragma once
 
 #include "kernels_templates/core/grid.h"
@@ -22,7 +24,7 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void unique(MINUET_PARAMS(UniquePa
     if (status != 0) atomicOr(p.status, status);
     *p.unique_count = unique > p.capacity ? static_cast<i32>(p.capacity) : unique;
   }
-  // For small code: few threads have more than one.
+  // Keeps the code small, because few threads have more than one key.
   MINUET_NO_UNROLL
   for (i64 i = grid_thread(S.threads); i < count; i += grid_threads(S.threads)) {
     const i32 before = fresh(p.positions + i);

@@ -1,4 +1,4 @@
-// coordinates[i] = unpack(keys[i]). One thread a key.
+// coordinates[i] = unpack(keys[i]). One thread per key.
 #pragma once
 
 #include "kernels_templates/core/grid.h"

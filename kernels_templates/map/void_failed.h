@@ -1,4 +1,4 @@
-// words = 0 where the status has a bit: a cloud that failed has no rows. One block.
+// words[i] = 0 if the status has a bit set, because a failed cloud has no rows. One block.
 #pragma once
 
 #include "kernels_templates/core/programmatic.h"

@@ -1,7 +1,8 @@
 // Pooling: out[q] = max, average or sum over k of in[rows[k][q]].
 //
-// One thread owns one vector of one output row: no atomics, one write. It reads a few offsets' rows together,
-// so that their loads overlap, and combines them in ascending k, so that every device gives the same bits.
+// Each thread owns one vector of one output row, so there are no atomics and one write. It reads the rows of
+// several offsets together, so that their loads overlap, and combines them in ascending k, so that every
+// device gives the same bits.
 #pragma once
 
 #include "kernels_templates/core/grid.h"
@@ -13,21 +14,22 @@ namespace minuet {
 template <PoolSpec S>
 struct PoolShape {
   static constexpr i32 kElement = dtype_bytes(S.io);
-  static constexpr i32 kElements = S.vector_bytes / kElement;              // of one vector
-  static constexpr i32 kVectors = S.channels * kElement / S.vector_bytes;  // of one row
+  static constexpr i32 kElements = S.vector_bytes / kElement;              // elements per vector
+  static constexpr i32 kVectors = S.channels * kElement / S.vector_bytes;  // vectors per row
   static constexpr i32 kAtOnce = 8;                                        // offsets
   static_assert(S.vector_bytes % kElement == 0, "a vector has whole elements");
   static_assert(S.channels * kElement % S.vector_bytes == 0, "vector_bytes must divide a row");
 };
 
-/// `value` joined to what came before. NaN stays: a comparison with it is false, so it is looked for.
+/// Combines `value` with the earlier inputs. A maximum keeps NaN, which is tested explicitly because
+/// comparisons with it are false.
 template <Reduction R>
 MINUET_HD float combine(float before, float value) {
   if constexpr (R != Reduction::Max) return before + value;
   return value > before || value != value ? value : before;
 }
 
-/// Joins the inputs of vector v of output row `row` into `values`; returns how many there are.
+/// Combines the inputs of vector v of output row `row` in `values`, and returns the number of inputs.
 template <PoolSpec S>
 MINUET_HD i32 pool_offsets(const PoolParams& p, i64 count, i64 row, i32 v, float* values) {
   using Shape = PoolShape<S>;

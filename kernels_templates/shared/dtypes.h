@@ -1,18 +1,19 @@
-// THE list of element types: what depends on a type and on nothing else is a column here, and how an
-// element is converted is Element (shared/elements.h). Nobody else lists the types: who treats one apart
-// asks for a column, or switches over all of them, so that a new row does not compile until it is served.
+// The only list of element types. Everything that depends on a type alone is a column here; the conversion of
+// an element is Element (shared/elements.h). Code that treats a type specially reads a column or switches
+// over all types, so that a new row does not compile until every such place handles it.
 #pragma once
 
 #include "kernels_templates/shared/macros.h"
 
-/// ROW(type, name, storage, bytes, cuda, compute):
-/// - type: DType's enumerator, MINUET_<type> of the ABI, the type's name in kernels' names and safetensors;
-/// - name: what people and tuning entries call it;
-/// - storage: the type that memory, partial sums and residuals have: another one where only the operands of
-///   a GEMM are rounded;
-/// - bytes: of one element in memory;
-/// - overflow: the bits of the least fp32 number that becomes infinite there;
-/// - cuda, compute: cuBLASLt's type of an operand, and how it multiplies two.
+/// ROW(type, name, storage, bytes, overflow, cuda, compute):
+/// - type: enumerator of DType, MINUET_<type> in the C ABI, and the type's name in kernel names and
+///   safetensors;
+/// - name: name shown to users and stored in tuning entries;
+/// - storage: type of memory, partial sums and residuals; it differs from `type` if only the operands of a
+///   GEMM are rounded;
+/// - bytes: size of one element in memory;
+/// - overflow: bits of the smallest fp32 number that becomes infinite in the type;
+/// - cuda, compute: cuBLASLt's type of an operand and its compute type.
 #define MINUET_DTYPES(ROW)                                                         \
   ROW(F32, "fp32", F32, 4, 0x7f800000u, CUDA_R_32F, CUBLAS_COMPUTE_32F)            \
   ROW(TF32, "tf32", F32, 4, 0x7f800000u, CUDA_R_32F, CUBLAS_COMPUTE_32F_FAST_TF32) \
@@ -61,22 +62,23 @@ MINUET_HD constexpr u32 overflow_bits(DType type) {
   return 0;
 }
 
-/// Whether memory of the type holds infinity or NaN for an fp32 number of these bits.
+/// Returns true if an fp32 number of these bits is infinite or NaN when stored in the type.
 MINUET_HD constexpr bool overflows(DType type, u32 bits) {
   return (bits & 0x7fffffffu) >= overflow_bits(type);
 }
 
-/// Whether a GEMM multiplies other numbers than those in memory: no operand is read in place then.
+/// Returns true if a GEMM multiplies rounded copies of the stored numbers, so that no operand can be read in
+/// place.
 MINUET_HD constexpr bool rounds_operands(DType type) { return storage_type(type) != type; }
 
-#if !defined(__CUDA_ARCH__)  // a device's compiler would put these into every kernel
+#if !defined(__CUDA_ARCH__)  // a device compiler would put these arrays into every kernel
 constexpr DType kDTypes[] = {
 #define MINUET_DTYPE_ROW(type, ...) DType::type,
     MINUET_DTYPES(MINUET_DTYPE_ROW)
 #undef MINUET_DTYPE_ROW
 };
 constexpr i32 kDTypeCount = sizeof(kDTypes) / sizeof(kDTypes[0]);
-/// "fp16", and "F16" of the enumerator.
+/// Names indexed by DType, for example "fp16" here and "F16" in kDTypeEnumerators.
 constexpr const char* kDTypeNames[] = {
 #define MINUET_DTYPE_ROW(type, name, ...) name,
     MINUET_DTYPES(MINUET_DTYPE_ROW)

@@ -1,17 +1,19 @@
-// One element between fp32 and memory, on the host: the library, the CPU device, the tool and the device
-// code's host side convert with these. To the nearest, ties to even (tf32: ties away from zero, as a
-// device's cvt.rna does); overflow becomes infinity, subnormals are kept, NaN stays NaN.
+// Conversion of one element between fp32 and memory on the host, for the library, the CPU device, the tool
+// and the host versions of device code. Conversions round to nearest, ties to even (to tf32: ties away from
+// zero, as cvt.rna does on a device). Overflow becomes infinity, subnormals are kept, and NaN stays NaN.
 //
-// Integers only, so that a host that flushes subnormals to zero gets the same numbers. Always inlined: code
-// for several instruction sets (runtime/vector/vector_kernels.cc) may share no function.
+// Only integer operations are used, so that hosts which flush subnormals to zero get the same numbers.
+// Everything is always inlined, because code compiled for several instruction sets
+// (runtime/vector/vector_kernels.cc) must not share functions.
 #pragma once
 
 #include "kernels_templates/shared/dtypes.h"
 
 namespace minuet {
 
-/// Stored: what lies in memory; load and store: fp32 from it and to it; operand: the fp32 that a GEMM
-/// multiplies; kLargest: the largest finite number. A type of the table without one does not compile.
+/// Stored is the type in memory; load() and store() convert from it to fp32 and back; operand() returns the
+/// fp32 number that a GEMM multiplies; kLargest is the largest finite number. A type without a specialisation
+/// does not compile.
 template <DType T>
 struct Element;
 
@@ -26,7 +28,7 @@ struct Element<DType::F32> {
 
 template <>
 struct Element<DType::TF32> : Element<DType::F32> {
-  /// 10 of 23 bits of the fraction are kept; half of the last kept one is added to the magnitude.
+  /// Keeps 10 of the 23 bits of the fraction, after adding half of the last kept bit to the magnitude.
   [[gnu::always_inline]] static float operand(float stored) {
     const u32 bits = __builtin_bit_cast(u32, stored);
     const bool finite = (bits & 0x7f800000u) != 0x7f800000u;
@@ -58,8 +60,8 @@ struct Element<DType::F16> {
     const u32 magnitude = bits & 0x7fffffffu, sign = (bits >> 16) & 0x8000u;
     if (magnitude > 0x7f800000u) return static_cast<u16>(sign | 0x7e00u);
     if (magnitude >= kOverflow) return static_cast<u16>(sign | 0x7c00u);
-    if (magnitude < 0x33000001u) return static_cast<u16>(sign);  // 2^-25 and less
-    // The significand shifted down to the half's last place; the cut-off bits decide the rounding.
+    if (magnitude < 0x33000001u) return static_cast<u16>(sign);  // 2^-25 or less
+    // Shifts the significand to the last place of the half; the bits shifted out decide the rounding.
     const i32 exponent = static_cast<i32>(magnitude >> 23);
     const bool normal = exponent >= 113;
     const i32 shift = normal ? 13 : 126 - exponent;
@@ -86,7 +88,7 @@ struct Element<DType::BF16> {
   [[gnu::always_inline]] static float operand(u16 stored) { return load(stored); }
 };
 
-/// body.template operator()<T>() of a type that is known at run time only.
+/// Calls body.template operator()<T>() with T = `type`, which is known only at run time.
 template <class Body>
 constexpr decltype(auto) with_dtype(DType type, const Body& body) {
   switch (type) {

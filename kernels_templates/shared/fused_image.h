@@ -1,18 +1,18 @@
-// The image of a layer's weights, as the fused dataflow's kernel reads them. For hosts, which write it.
+// The image of a layer's weights: the layout in which the fused kernel reads them. The host writes it.
 //
-// Of a warp: [column block][step][32 bytes of the depth][16 columns][lane][4 words]: a lane's 16 bytes are
-// a[] of mma(). Of a warpgroup: [column block][step][64 bytes of the depth][columns][64 bytes, swizzled],
-// what wgmma() reads from shared memory. The order of elements along the depth is that of a lane's input: of
-// 64 bytes, lane t of four has 16 in a row, words 0 and 1 for the first product, 2 and 3 for the second; of
-// the last 32, it has 8. The order of columns is that of the sums: a lane ends with as many consecutive
-// channels as 16 bytes hold.
+// For warps: [column block][step][32 bytes of the depth][16 columns][lane][4 words]. A lane's 16 bytes are
+// a[] of mma(). For warpgroups: [column block][step][64 bytes of the depth][columns][64 bytes, swizzled], as
+// wgmma() reads it from shared memory. Elements along the depth are ordered like a lane's input: of 64 bytes,
+// each lane t of four has 16 consecutive bytes, words 0 and 1 for the first product and words 2 and 3 for the
+// second; if the depth ends with 32 bytes, each lane has 8 of them. Columns are ordered so that a lane's sums
+// are as many consecutive channels as fit in 16 bytes.
 #pragma once
 
 #include "kernels_templates/shared/fused_kernels.h"
 
 namespace minuet {
 
-/// What decides the image of a layer's weights: equal ones have equal images.
+/// Everything that determines a layer's image: equal values have equal images.
 struct FusedImage {
   DType io = DType::F16;
   i32 in_channels = 0, out_channels = 0;
@@ -31,11 +31,11 @@ MINUET_HD constexpr i64 fused_image_bytes(const Spec& spec) {
   return static_cast<i64>(fused_column_blocks(spec)) * fused_steps(spec) * fused_stage_bytes(spec);
 }
 
-/// Where element `index` of the image lies along the depth and across.
+/// Position of a 4-byte word of the image along the depth and across the channels.
 struct FusedPlaceOfWeight {
-  i32 block, step;  // column block
-  i32 word;         // of 4 bytes along the step's depth
-  i32 column;       // channel of the block
+  i32 block, step;  // block: column block
+  i32 word;         // 4-byte word along the step's depth
+  i32 column;       // channel within the column block
 };
 template <class Spec>
 MINUET_HD constexpr FusedPlaceOfWeight fused_place_of_word(const Spec& spec, i64 word) {
@@ -51,7 +51,7 @@ MINUET_HD constexpr FusedPlaceOfWeight fused_place_of_word(const Spec& spec, i64
   return {static_cast<i32>(rest / fused_steps(spec)), static_cast<i32>(rest % fused_steps(spec)),
           granule / 2 * 16 + lane_word + i / 2, fused_column(spec, tile, lane / 4 + i % 2 * 8)};
 }
-/// As wgmma_place() (core/wgmma.h) has the words of a piece.
+/// The same for a warpgroup's image, whose pieces are swizzled by wgmma_place() (core/wgmma.h).
 template <class Spec>
 MINUET_HD constexpr FusedPlaceOfWeight fused_place_of_swizzled_word(const Spec& spec, i64 word) {
   const i32 pieces = spec.step * dtype_bytes(spec.io) / 64;
@@ -64,8 +64,8 @@ MINUET_HD constexpr FusedPlaceOfWeight fused_place_of_swizzled_word(const Spec& 
           piece * 16 + k % 4 * 4 + k / 8 * 2 + k / 4 % 2, fused_column(spec, column / 8, column % 8)};
 }
 
-/// Element of the weights that element `index` of the image is: [volume][in_channels][out_channels], or -1
-/// for a zero.
+/// Returns the index in the weights, [volume][in_channels][out_channels], of element `index` of the image, or
+/// -1 if that element is a zero.
 template <class Spec>
 MINUET_HD constexpr i64 fused_weight_of(const Spec& spec, i64 index) {
   const i32 per_word = 4 / dtype_bytes(spec.io);

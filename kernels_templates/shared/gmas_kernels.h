@@ -1,14 +1,15 @@
-// Spec (compile time) and Params (run time) of the gather and scatter kernels (paper 5.2).
+// Spec (compile time) and Params (run time) of the gather and scatter kernels (paper, section 5.2).
 //
-// A row is `channels` consecutive elements; rows of a matrix are `ld` elements apart, so that a
-// layer can read or write a column range of a wider matrix (a concatenation needs no copy).
+// A row is `channels` consecutive elements. Rows of a matrix are `ld` elements apart, so that a layer can
+// read or write a column range of a wider matrix (a concatenation needs no copy).
 #pragma once
 
 #include "kernels_templates/shared/types.h"
 
 namespace minuet {
 
-/// output[i] = input[index[i]], row by row: the caller's row order in, and back out.
+/// Copies output[i] = input[index[i]], row by row. It converts between the caller's row order and engine
+/// order.
 struct PermuteRowsSpec {
   DType io = DType::F16;
   i32 channels = 64;
@@ -25,19 +26,20 @@ struct PermuteRowsParams {
   i64 input_ld;
   const i32* index;  // [rows]
   i64 rows;
-  const i32* count;  // device: rows from it on become zeros, and their index is not read; or null
+  const i32* count;  // device: rows at and after the count become zeros, and their index is not read; null:
+                     // all rows count
   void* output;
   i64 output_ld;
 };
 
-/// Gather (paper algorithm 2): each thread reads one tile of one input row into registers and
-/// writes it to the buffer row of every offset that uses it. TF32 rounds to nearest on the way.
-/// Rows of padding are zeroed by the threads past the last input row.
+/// Gather (paper, algorithm 2): each thread reads one tile of one input row into registers and writes it to
+/// the buffer row of every offset that uses it. TF32 operands are rounded to nearest on the way. Threads past
+/// the last input row zero the padding rows.
 struct GatherSpec {
   DType io = DType::F16;
   i32 channels = 64;
-  i32 tile = 8;           // consecutive channels one thread handles; divides channels
-  i32 vector_bytes = 16;  // width of one access; divides a tile, and every row's start
+  i32 tile = 8;           // consecutive channels that one thread handles; divides channels
+  i32 vector_bytes = 16;  // width of one access; divides a tile and every row's start
   i32 threads = 128;
   template <class Visitor>
   MINUET_HD constexpr void visit(Visitor&& visitor) const {
@@ -51,22 +53,24 @@ struct GatherParams {
   i64 rows;
   const i32* table;  // [volume][rows] buffer row, or -1
   i32 volume;
-  i32 first_row, last_row;   // of the slice: other entries of the table, and other padding, are left out
+  i32 first_row, last_row;   // buffer rows [first, last) of the slice; table entries and padding outside are
+                             // skipped
   i64 padding_rows;          // of all slices
   const i32* padding_ends;   // [volume] inclusive sums of each offset's padding rows
   const i32* padding_start;  // [volume] buffer row of each offset's first padding row
-  void* buffer;              // [rows of the slice, channels]; zero where they are padding
+  void* buffer;              // [rows of the slice, channels]; padding rows become zero
 };
 
-/// Scatter: out[q] = epilogue(sum over offsets of buffer[table[k][q]]), summed in fp32 registers in
-/// ascending order of k, one write, no atomics. Epilogue: * scale + shift, + residual, activation.
-/// Where the offset that is read in place, or an earlier slice of the buffers, has sums already, they come
-/// first; where a slice follows, the sums are written and not finished.
+/// Scatter: out[q] = epilogue(sum over offsets of buffer[table[k][q]]), summed in fp32 registers in ascending
+/// order of k, with one write and no atomics. Epilogue: * scale + shift, + residual, activation. Sums from
+/// the offset that is read in place, or from an earlier slice of the buffer, are added first (sums_in). If
+/// another slice follows, the sums are written without the epilogue (sums_out).
 struct ScatterSpec {
-  DType io = DType::F16;  // of the output and the residual
+  DType io = DType::F16;  // type of the output and the residual
   i32 channels = 64;
   i32 tile = 8;
-  i32 vector_bytes = 16;  // width of one access to an `io` row; the buffer uses what matches it
+  i32 vector_bytes = 16;  // width of one access to an output or residual row; buffer accesses cover the same
+                          // elements
   bool scale_shift = true;
   bool residual = false;
   Activation activation = Activation::ReLU;
@@ -83,21 +87,22 @@ struct ScatterParams {
   const i32* table;     // [volume][rows] buffer row, or -1
   i64 rows;
   i32 volume;
-  i32 first_row, last_row;  // of the slice: other entries of the table are left out
+  i32 first_row, last_row;  // buffer rows [first, last) of the slice; table entries outside are skipped
   const float* sums_in;     // [rows, channels] or null
-  float* sums_out;          // [rows, channels], sums_in too; null where the slice is the last
-  const float* scale;       // [channels] or null, by the Spec
+  float* sums_out;          // [rows, channels], may be sums_in; null for the last slice
+  const float* scale;       // [channels]; null if the Spec has none
   const float* shift;       // [channels]
   const void* residual;
   i64 residual_ld;
   void* output;
   i64 output_ld;
-  u32* overflow;      // overflow_mark where a number is written that is infinite or NaN, else left alone
+  u32* overflow;      // set to overflow_mark if an infinite or NaN number is written, otherwise unchanged
   u32 overflow_mark;  // not 0
   float slope;        // of the Spec's leaky ReLU; other activations do not read it
 };
 
-/// output[slot] = input[order[slot]], slices of `slice_bytes`: weights into group order.
+/// Copies output[slot] = input[order[slot]], slices of `slice_bytes`: weights into the order of their GEMM
+/// groups.
 struct PermuteWeightsSpec {
   i32 vector_bytes = 16;
   i32 threads = 256;
@@ -114,12 +119,12 @@ struct PermuteWeightsParams {
   i32 volume;
 };
 
-/// Whether a table's entry is a row of the slice [first, last); none (-1) never is.
+/// Returns true if a table entry is a row of the slice [first, last). -1 never is.
 MINUET_HD constexpr bool is_in_slice(i32 row, i32 first, i32 last) {
   return static_cast<u32>(row - first) < static_cast<u32>(last - first);
 }
 
-/// Work items of a gather or scatter launch: tiles of rows, one thread each.
+/// Returns the work items of a gather or scatter launch: tiles of rows, one thread each.
 MINUET_HD constexpr i64 tile_count(i64 rows, i32 channels, i32 tile) { return rows * (channels / tile); }
 
 }  // namespace minuet

@@ -1,9 +1,9 @@
-// Packed coordinates: (batch, x, y, z, ...) in one integer whose order is the coordinates' order.
+// Packed coordinates: (batch, x, y, z, ...) in one integer that sorts like the coordinates.
 //
-// Field f holds coordinate - bias[f] in bits[f] bits at shift[f]; the batch is field 0, at the top.
-// The bias leaves `guard` free cells below the least and above the greatest coordinate, so that
-// adding any kernel offset neither borrows from nor carries into a neighbouring field, and it is a
-// multiple of `period`, so that flooring a field to a stride floors the coordinate (negatives too).
+// Field f holds coordinate - bias[f] in bits[f] bits at shift[f]. The batch is field 0, in the highest bits.
+// The bias leaves `guard` free cells below the least and above the greatest coordinate, so that adding any
+// kernel offset neither borrows from nor carries into a neighbouring field. The bias is a multiple of
+// `period`, so that flooring a field to a stride floors the coordinate (negative ones too).
 #pragma once
 
 #include "kernels_templates/shared/types.h"
@@ -14,15 +14,15 @@ struct KeyLayout {
   i64 bias[kMaxFields] = {};
   i32 shift[kMaxFields] = {};
   i32 bits[kMaxFields] = {};
-  i64 span[kMaxFields] = {};  // the greatest number that a field holds, guard and all
+  i64 span[kMaxFields] = {};  // the greatest number that a field holds, guard included
   i32 fields = 0;             // 1 + ndim
-  i32 total_bits = 0;         // the keys use bits [0, total_bits); above 64 the layout is unusable
+  i32 total_bits = 0;         // keys use bits [0, total_bits); if it exceeds 64, the layout is unusable
 };
 
-/// The narrower key that holds so many bits.
+/// Returns the narrower key type that holds this many bits.
 MINUET_HD constexpr KeyType key_type_of(i32 bits) { return bits <= 32 ? KeyType::U32 : KeyType::U64; }
 
-/// The same layout with its field count known to the compiler, so that loops over fields unroll.
+/// Returns the layout with a compile-time field count, so that loops over fields unroll.
 template <i32 Ndim>
 MINUET_HD constexpr KeyLayout with_ndim(KeyLayout layout) {
   layout.fields = Ndim + 1;
@@ -30,7 +30,7 @@ MINUET_HD constexpr KeyLayout with_ndim(KeyLayout layout) {
 }
 
 MINUET_HD constexpr i64 floor_to_multiple(i64 value, i64 step) {
-  // Most steps are powers of two, and a device takes long to divide 64 bits.
+  // Most steps are powers of two, and a 64-bit division is slow on a device.
   if ((step & (step - 1)) == 0) return value & -step;
   const i64 remainder = value % step;
   return value - (remainder < 0 ? remainder + step : remainder);
@@ -42,8 +42,8 @@ MINUET_HD constexpr i32 bit_width_of(u64 value) {
   return width;
 }
 
-/// The narrowest layout for coordinates in [least, greatest] (1 + ndim fields, batch first).
-/// guard[a] and period[a] are per spatial axis, period >= 1. The caller checks total_bits <= 64.
+/// Returns the narrowest layout for coordinates in [least, greatest] (1 + ndim fields, batch first). guard[a]
+/// and period[a] are per spatial axis; period must be >= 1. The caller checks total_bits <= 64.
 MINUET_HD constexpr KeyLayout make_key_layout(i32 ndim, const i32* least, const i32* greatest,
                                               const i64* guard, const i64* period) {
   KeyLayout layout;
@@ -58,21 +58,21 @@ MINUET_HD constexpr KeyLayout make_key_layout(i32 ndim, const i32* least, const 
     layout.shift[f] = layout.total_bits;
     layout.total_bits += layout.bits[f];
   }
-  // A field of no bits above bit 63 must not be shifted by 64.
+  // A field of 0 bits above bit 63 must not be shifted by 64.
   for (i32 f = 0; f <= ndim; ++f) {
     if (layout.bits[f] == 0) layout.shift[f] = 0;
   }
   return layout;
 }
 
-/// A cloud's layout and the bounds that it is for. It lies in device memory, where make_layout makes it.
+/// A cloud's layout and the bounds that it was made for. make_layout writes it to device memory.
 struct CloudLayout {
   KeyLayout keys;
   i32 least[kMaxFields] = {};
   i32 greatest[kMaxFields] = {};
 };
 
-/// As make_key_layout, with the bounds.
+/// Returns the layout of make_key_layout() together with the bounds.
 MINUET_HD constexpr CloudLayout make_bounded_layout(i32 ndim, const i32* least, const i32* greatest,
                                                     const i64* guard, const i64* period) {
   CloudLayout cloud;
@@ -108,13 +108,15 @@ MINUET_HD constexpr void unpack_key(const KeyLayout& layout, Key key, i32* coord
   }
 }
 
-/// field / stride. A 64-bit division costs a device several times a 32-bit one, and few fields need it.
+/// Returns field / stride. Few fields exceed 32 bits, and a 64-bit division is several times slower on a
+/// device.
 MINUET_HD constexpr u64 divide_field(u64 field, i32 stride) {
   return (field >> 32) == 0 ? static_cast<u32>(field) / static_cast<u32>(stride)
                             : field / static_cast<u64>(stride);
 }
 
-/// floor(p / stride) * stride on every spatial axis; stride[a] divides the layout's period.
+/// Returns the key of floor(p / stride) * stride on every spatial axis. stride[a] must divide the layout's
+/// period.
 template <class Key>
 MINUET_HD constexpr Key floor_key(const KeyLayout& layout, Key key, const i32* stride) {
   u64 floored = key;
@@ -127,33 +129,33 @@ MINUET_HD constexpr Key floor_key(const KeyLayout& layout, Key key, const i32* s
   return static_cast<Key>(floored);
 }
 
-/// The offsets of one kernel: index k runs over the axes with the last axis fastest, so offsets
-/// ascend and every segment of queries is sorted with no further work (paper 5.1.1).
+/// The offsets of one kernel. Index k runs over the axes with the last axis fastest, so that offsets ascend
+/// and every segment of queries is sorted (paper, section 5.1.1).
 struct KernelGeometry {
   i32 kernel_size[kMaxDim] = {1, 1, 1, 1};
-  i32 step[kMaxDim] = {1, 1, 1, 1};  // dilation * the finer side's tensor stride
+  i32 step[kMaxDim] = {1, 1, 1, 1};  // dilation * tensor stride of the finer side
   i32 ndim = 3;
   i32 volume = 1;  // product of kernel_size
 };
 
-/// The same geometry with its dimension known to the compiler.
+/// Returns the geometry with a compile-time dimension.
 template <i32 Ndim>
 MINUET_HD constexpr KernelGeometry with_ndim(KernelGeometry geometry) {
   geometry.ndim = Ndim;
   return geometry;
 }
 
-/// Offset of index i on one axis, in cells of the finest grid: -(K-1)/2 ... K/2, times the step.
+/// Returns the offset of index i on one axis, in cells of the finest grid: -(K-1)/2 ... K/2, times the step.
 MINUET_HD constexpr i64 axis_offset(i32 kernel_size, i32 step, i32 i) {
   return static_cast<i64>(i - (kernel_size - 1) / 2) * step;
 }
 
-/// The largest distance an offset reaches on one axis: the guard that the layout needs.
+/// Returns the largest distance that an offset reaches on one axis: the guard that the layout needs.
 MINUET_HD constexpr i64 axis_reach(i32 kernel_size, i32 step) {
   return static_cast<i64>(kernel_size / 2) * step;
 }
 
-/// Offset k as a number to add to a key, modulo the key's width.
+/// Returns offset k as a number to add to a key, modulo the key's width.
 template <class Key>
 MINUET_HD constexpr Key offset_key(const KeyLayout& layout, const KernelGeometry& geometry, i32 k) {
   u64 delta = 0;

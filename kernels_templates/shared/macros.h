@@ -1,4 +1,4 @@
-// Compiler portability for headers that NVRTC, nvcc-free host compilers and the test shim all read.
+// Compiler portability for headers that NVRTC, host compilers and the CPU test shim all read.
 #pragma once
 
 #if defined(__CUDACC__) || defined(__CUDACC_RTC__)
@@ -14,8 +14,8 @@
 #define MINUET_DEVICE inline
 #define MINUET_KERNEL
 #define MINUET_LAUNCH_BOUNDS(...)
-// One for all threads, as on a GPU: of the 4 KB that some kernels have, each of a thousand would make its
-// own.
+// By reference on the host, so that its threads share the parameters as on a GPU. A kernel may have 4 KB of
+// parameters and a thousand threads; copies for each would add up.
 #define MINUET_PARAMS(Type) const Type&
 #define MINUET_UNROLL
 #define MINUET_NO_UNROLL
@@ -23,7 +23,7 @@
 
 namespace minuet {
 
-// NVRTC has no <cstdint> without cuda::std; these widths hold on every platform CUDA supports.
+// NVRTC has no <cstdint> without cuda::std. These widths hold on every platform that CUDA supports.
 using u16 = unsigned short;
 using i32 = int;
 using u32 = unsigned int;

@@ -5,11 +5,11 @@
 
 namespace minuet {
 
-/// What a pooling makes, per channel, of the inputs that its kernel map leads to one output.
+/// How a pooling combines, per channel, the inputs that its kernel map assigns to one output.
 enum class Reduction : i32 { Max, Average, Sum };
 
-/// out[q] = the reduction of in[rows[k][q]] over the offsets k that are there, in ascending k, in fp32; 0
-/// where none is.
+/// Pooling: out[q] = reduction of in[rows[k][q]] over the offsets k that have a row, in ascending k, in fp32;
+/// 0 if there is none.
 struct PoolSpec {
   DType io = DType::F16;
   i32 channels = 64;
@@ -27,13 +27,13 @@ struct PoolParams {
   const void* input;
   i64 input_ld;
   const i32* rows;          // [volume][*output_count] input row, or -1; null: each row is its own neighbour
-  const i32* output_count;  // device; output_rows at most
+  const i32* output_count;  // device; at most output_rows
   i64 output_rows;
   i32 volume;
-  i32 pads_output;  // not 0: rows from the count on become zeros
+  i32 pads_output;  // not 0: rows at and after the count become zeros
   void* output;
   i64 output_ld;
-  u32* overflow;      // overflow_mark where a number is written that is infinite or NaN, else left alone
+  u32* overflow;      // set to overflow_mark if an infinite or NaN number is written, otherwise unchanged
   u32 overflow_mark;  // not 0
 };
 

@@ -1,4 +1,4 @@
-// Small enumerations that choose between kernels; element types are in dtypes.h.
+// Small enumerations that select kernels. Element types are in dtypes.h.
 #pragma once
 
 #include "kernels_templates/shared/dtypes.h"
@@ -8,7 +8,7 @@ namespace minuet {
 /// Width of a packed coordinate key.
 enum class KeyType : i32 { U32, U64 };
 
-/// What an epilogue does last. A leaky ReLU multiplies negative numbers by the slope of the Params.
+/// Last step of an epilogue. LeakyReLU multiplies negative numbers by the slope in the Params.
 enum class Activation : i32 { None, ReLU, LeakyReLU };
 
 MINUET_HD constexpr i32 key_bytes(KeyType type) { return type == KeyType::U64 ? 8 : 4; }
@@ -22,7 +22,7 @@ struct KeyOf<KeyType::U64> {
   using Type = u64;
 };
 
-/// Most spatial axes a coordinate may have, and the fields of a packed key (batch first).
+/// Maximum number of spatial axes of a coordinate, and of fields of a packed key (batch first).
 constexpr i32 kMaxDim = 4;
 constexpr i32 kMaxFields = kMaxDim + 1;
 

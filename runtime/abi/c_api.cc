@@ -38,7 +38,9 @@ minuet_status set_last_error(StatusCode code, const char* message) noexcept {
   try {
     last_error = {message, ""};
   } catch (...) {
-    last_error.message.clear();  // the message does not fit into memory: only the status is reported
+    // The message does not fit into memory, so only the status is reported.
+    last_error.message.clear();
+    last_error.detail.clear();
   }
   return static_cast<minuet_status>(code);
 }
@@ -62,15 +64,17 @@ llvm::Error check_options(const void* given, std::size_t known_bytes) {
   } head;
   std::memcpy(&head.struct_size, given, sizeof(head.struct_size));
   if (head.struct_size < sizeof(Head)) {
-    return make_error(StatusCode::InvalidArgument, "struct_size is {0}: begin with the struct's _INIT macro",
-                      head.struct_size);
+    return make_error(StatusCode::InvalidArgument,
+                      "struct_size is {0}: initialize the struct with its _INIT macro", head.struct_size);
   }
   std::memcpy(&head, given, sizeof(head));
   const char* const bytes = static_cast<const char*>(given);
   if (std::any_of(bytes + std::min(head.struct_size, known_bytes), bytes + head.struct_size,
                   [](char byte) { return byte != 0; })) {
     return make_error(StatusCode::InvalidArgument,
-                      "an option of a newer version of minuet.h is set, which this library does not know");
+                      "an option of a newer version of minuet.h is set: this library does not have it, so "
+                      "use a newer one or "
+                      "leave the option 0");
   }
   if (head.ext) return make_error(StatusCode::InvalidArgument, "ext must be null");
   return llvm::Error::success();
@@ -129,9 +133,8 @@ llvm::Expected<AxisArray> read_axes(const int32_t* values, i32 ndim, const char*
     }
     if (a >= ndim && values[a] > 1) {
       return make_error(StatusCode::InvalidArgument,
-                        "{0} of axis {1} is {2}; there are {3} axes, and past them it "
-                        "must be 0 or 1",
-                        name, a, values[a], ndim);
+                        "{0} of axis {1} is {2}; there are {3} axes, so it must be 0 or 1", name, a,
+                        values[a], ndim);
     }
     if (values[a] > 0) axes[a] = values[a];
   }
@@ -140,13 +143,13 @@ llvm::Expected<AxisArray> read_axes(const int32_t* values, i32 ndim, const char*
 
 llvm::Expected<DType> read_dtype(minuet_dtype dtype) {
   if (dtype >= 0 && dtype < kDTypeCount) return static_cast<DType>(dtype);
-  return make_error(StatusCode::InvalidArgument, "there is no dtype {0}; there are 0 to {1}",
-                    static_cast<int>(dtype), kDTypeCount - 1);
+  return make_error(StatusCode::InvalidArgument, "dtype is {0}; it must be 0 to {1}", static_cast<int>(dtype),
+                    kDTypeCount - 1);
 }
 
 llvm::Expected<std::optional<Dataflow>> read_dataflow(minuet_dataflow dataflow) {
   if (dataflow < MINUET_DATAFLOW_AUTO || dataflow > MINUET_DATAFLOW_FUSED) {
-    return make_error(StatusCode::InvalidArgument, "there is no dataflow {0}; there are 0 to {1}",
+    return make_error(StatusCode::InvalidArgument, "dataflow is {0}; it must be 0 to {1}",
                       static_cast<int>(dataflow), static_cast<int>(MINUET_DATAFLOW_FUSED));
   }
   if (dataflow == MINUET_DATAFLOW_AUTO) return std::nullopt;
@@ -160,11 +163,11 @@ constexpr int64_t kMostCpuThreads = 4096;
 llvm::Expected<CacheOptions> cache_options(const minuet_context_options& options) {
   CacheOptions cache;
   if (options.jit < MINUET_JIT_DEFAULT || options.jit > MINUET_JIT_OFF) {
-    return make_error(StatusCode::InvalidArgument, "jit is {0}: there are 0, 1 and 2", options.jit);
+    return make_error(StatusCode::InvalidArgument, "jit is {0}; it must be 0, 1 or 2", options.jit);
   }
   if (options.jit != MINUET_JIT_DEFAULT) cache.no_jit = options.jit == MINUET_JIT_OFF;
   if (options.bundle_policy < MINUET_BUNDLE_SAME_MAJOR || options.bundle_policy > MINUET_BUNDLE_ANY) {
-    return make_error(StatusCode::InvalidArgument, "bundle_policy is {0}: there are 0 and 1",
+    return make_error(StatusCode::InvalidArgument, "bundle_policy is {0}; it must be 0 or 1",
                       options.bundle_policy);
   }
   cache.policy = static_cast<BundlePolicy>(options.bundle_policy);
@@ -172,7 +175,7 @@ llvm::Expected<CacheOptions> cache_options(const minuet_context_options& options
   cache.most_bytes = options.cache_max_bytes;
   if (options.bundle_path) cache.bundle_path = options.bundle_path;
   if (options.cache_shared < 0 || options.cache_shared > 2) {
-    return make_error(StatusCode::InvalidArgument, "cache_shared is {0}: there are 0, 1 and 2",
+    return make_error(StatusCode::InvalidArgument, "cache_shared is {0}; it must be 0, 1 or 2",
                       options.cache_shared);
   }
   if (options.cache_shared != 0) cache.shared = options.cache_shared == 1;
@@ -187,7 +190,8 @@ llvm::Expected<CacheOptions> cache_options(const minuet_context_options& options
     };
     if (wants_nvtx() && !has_nvtx()) {
       cache.warn(
-          "MINUET_NVTX is 1, and this build has no NVTX: its header was not there (tools/setup brings it)");
+          "MINUET_NVTX is 1, but the library was built without NVTX's header: run tools/setup and build "
+          "again");
     }
   }
   return cache;
@@ -334,7 +338,8 @@ minuet_status minuet_device_allocate(minuet_device* device, int64_t bytes, void*
   return guarded("minuet_device_allocate", [&]() -> llvm::Error {
     MINUET_TRY(check_pointer(device, "device"));
     MINUET_TRY(check_pointer(memory, "memory"));
-    if (bytes < 0) return make_error(StatusCode::InvalidArgument, "{0} bytes cannot be allocated", bytes);
+    if (bytes < 0)
+      return make_error(StatusCode::InvalidArgument, "bytes is {0}; it must be 0 or more", bytes);
     MINUET_ASSIGN(*memory, device->open->device()->allocate(bytes > 0 ? bytes : 1));
     return llvm::Error::success();
   });
@@ -353,7 +358,8 @@ minuet_status minuet_device_copy(minuet_device* device, void* target, const void
   return guarded("minuet_device_copy", [&]() -> llvm::Error {
     MINUET_TRY(check_pointer(device, "device"));
     if (bytes < 0 || direction < 0 || direction > 1) {
-      return make_error(StatusCode::InvalidArgument, "{0} bytes in direction {1}; directions are 0 and 1",
+      return make_error(StatusCode::InvalidArgument,
+                        "bytes is {0} and direction is {1}; bytes must be 0 or more, and direction 0 or 1",
                         bytes, direction);
     }
     if (bytes == 0) return llvm::Error::success();

@@ -13,7 +13,7 @@
 namespace minuet {
 namespace {
 
-constexpr auto kAskEvery = std::chrono::milliseconds(100);
+constexpr auto kCancelPollInterval = std::chrono::milliseconds(100);
 
 llvm::Expected<std::vector<std::string>> read_archs(const minuet_precompile_options& given) {
   std::vector<std::string> archs;
@@ -36,22 +36,23 @@ llvm::Error add_recorded(KernelCache& cache, const char* path, const std::vector
                          std::vector<KernelRequest>& requests) {
   auto file = llvm::MemoryBuffer::getFile(path);
   if (!file) {
-    return make_error(StatusCode::NotFound, "'{0}' cannot be read: {1}", path, system_text(file.getError()));
+    return make_error(StatusCode::NotFound, "cannot read the recorded kernels of '{0}': {1}", path,
+                      system_text(file.getError()));
   }
   std::vector<int> truncated_lines;
-  llvm::Expected<std::vector<RecordedRequest>> recorded = read_requests((*file)->getBuffer(), &truncated_lines);
+  llvm::Expected<std::vector<RecordedRequest>> recorded =
+      read_requests((*file)->getBuffer(), &truncated_lines);
   if (!recorded) return annotate(recorded.takeError(), "'" + std::string(path) + "'");
   for (const int line : truncated_lines) {
-    cache.warn("'" + std::string(path) +
-               "' has a line that was not written to its end, and is left out (line " + std::to_string(line) +
-               ")");
+    cache.warn("'" + std::string(path) + "': line " + std::to_string(line) +
+               " is ignored, because it was not written completely");
   }
   for (const RecordedRequest& line : *recorded) {
     if (!line.is_same_version) {
-      cache.warn(
-          "'" + std::string(path) +
-          "' has kernels that another version of Minuet asked for: this version's are compiled, which that "
-          "one will not find");
+      cache.warn("'" + std::string(path) +
+                 "' was recorded by another version of Minuet: the kernels are compiled for this version, "
+                 "and the other "
+                 "version cannot use them");
     }
     if (archs.empty()) requests.push_back(line.request);
     for (const std::string& arch : archs) requests.push_back({line.request.source, arch});
@@ -67,14 +68,15 @@ llvm::Expected<std::vector<KernelRequest>> read_requests_of(KernelCache& cache,
   MINUET_ASSIGN(const std::vector<std::string> archs, read_archs(given));
   MINUET_TRY(check_list(given.plans, "plans", given.plan_count, "plan_count"));
   if (given.plan_count > 0 && archs.empty())
-    return make_error(StatusCode::InvalidArgument, "no arch: name one such as sm_90a");
+    return make_error(StatusCode::InvalidArgument, "arch_count is 0: give an architecture such as sm_90a");
   if (given.plan_count == 0 && !given.requests_path) {
     return make_error(StatusCode::InvalidArgument, "nothing to compile: give plans or requests_path");
   }
   if (results) {
     if (archs.empty()) {
-      return make_error(StatusCode::InvalidArgument,
-                        "no arch, and none says whose tuning results to take: name one such as sm_90a");
+      return make_error(
+          StatusCode::InvalidArgument,
+          "arch_count is 0, and tuning results belong to an architecture: give one such as sm_90a");
     }
     MINUET_ASSIGN(const NvrtcInfo compiler, cache.compiler_info());
     const auto warn = [&](const std::string& text) { cache.warn(text); };
@@ -140,7 +142,7 @@ llvm::Expected<PrecompileResult> precompile_watched(KernelCache& cache,
   std::unique_ptr<BackgroundJob> job;
   MINUET_TRY(
       BackgroundJob::start(work, [&](std::unique_ptr<BackgroundJob> begun) { job = std::move(begun); }));
-  while (!job->wait_for(kAskEvery)) {
+  while (!job->wait_for(kCancelPollInterval)) {
     if (given.cancelled && given.cancelled(given.user) != 0) job->cancel();
   }
   MINUET_TRY(job->wait());
@@ -204,7 +206,8 @@ minuet_status minuet_context_write_trace(minuet_context* context, const char* pa
     MINUET_TRY(check_pointer(path, "path"));
     const Trace* const trace = context->context->cache()->trace();
     if (trace) return trace->write(path);
-    return make_error(StatusCode::FailedPrecondition, "the context was made without `trace`");
+    return make_error(StatusCode::FailedPrecondition,
+                      "the context was created without `trace`: set it in minuet_context_options");
   });
 }
 

@@ -26,15 +26,16 @@ llvm::Error read_capacities(const minuet_execution_options& given, i32 levels, N
     }
   }
   if (given.max_points != 0) {
-    return make_error(StatusCode::InvalidArgument,
-                      "max_points is {0}: in capacity mode level_capacity[0] says how many",
-                      given.max_points);
+    return make_error(
+        StatusCode::InvalidArgument,
+        "max_points is {0}; in capacity mode it must be 0, because level_capacity[0] is the limit",
+        given.max_points);
   }
   constexpr i32 kDefaultKeyBits = 64;  // 64-bit keys hold every cloud that 32-bit keys hold
   const i32 wanted = given.key_bits == 0 && !cloud.has_bounds ? kDefaultKeyBits : given.key_bits;
   if (cloud.has_bounds ? wanted != 0 : wanted != 32 && wanted != 64) {
     return make_error(StatusCode::InvalidArgument,
-                      "key_bits is {0}: capacity mode takes 32 or 64, or bounds and no key_bits",
+                      "key_bits is {0}; in capacity mode it must be 0 with bounds, otherwise 0, 32 or 64",
                       given.key_bits);
   }
   cloud.level_capacity.assign(given.level_capacity, given.level_capacity + levels);
@@ -55,14 +56,14 @@ llvm::Expected<ExecutionOptions> read_execution_options(const minuet_execution_o
   }
   MINUET_TRY(read_capacities(given, levels, execution.cloud));
   if (given.map_method < MINUET_MAPS_AUTO || given.map_method > MINUET_MAPS_INDEXED) {
-    return make_error(StatusCode::InvalidArgument, "there is no map method {0}; there are 0 to {1}",
-                      given.map_method, static_cast<int>(MINUET_MAPS_INDEXED));
+    return make_error(StatusCode::InvalidArgument, "map_method is {0}; it must be 0 to {1}", given.map_method,
+                      static_cast<int>(MINUET_MAPS_INDEXED));
   }
   if (given.map_method != MINUET_MAPS_SORTED) execution.cloud.method = MapMethod::Indexed;
   execution.scratch_bytes = given.scratch_bytes;
   if (given.scratch_bytes < 0) {
     return make_error(StatusCode::InvalidArgument,
-                      "scratch_bytes is {0}: give the bytes that a layer's buffers may take, or 0",
+                      "scratch_bytes is {0}: give the most bytes that a layer's buffers may take, or 0",
                       given.scratch_bytes);
   }
   MINUET_ASSIGN(execution.queue, read_queue(given.queue, device));
@@ -80,7 +81,7 @@ llvm::Expected<std::unique_lock<std::mutex>> take_execution(minuet_execution& ex
   std::unique_lock<std::mutex> lock(execution.in_call, std::try_to_lock);
   if (lock.owns_lock()) return lock;
   return make_error(StatusCode::FailedPrecondition,
-                    "the execution is in use by another thread: give every thread one of its own");
+                    "the execution is in use by another thread: use one execution per thread");
 }
 
 /// Returns InvalidArgument if the workspaces of two executions overlap. The message names both.
@@ -104,12 +105,13 @@ llvm::Error check_together(llvm::ArrayRef<minuet_execution*> executions) {
   for (minuet_execution* const execution : executions) {
     MINUET_TRY(check_pointer(execution, "an execution"));
     if (!seen.insert(execution).second) {
-      return make_error(StatusCode::InvalidArgument, "an execution is given twice: it takes one map");
+      return make_error(StatusCode::InvalidArgument,
+                        "an execution is given twice: each execution takes one map");
     }
     const std::shared_ptr<Queue>& queue = execution->execution->queue();
     if (!queue || queue != executions.front()->execution->queue()) {
       return make_error(StatusCode::InvalidArgument,
-                        "executions that are prepared together are made with one queue: give it in "
+                        "executions that are prepared together must be created with one queue: set it in "
                         "minuet_execution_options");
     }
   }
@@ -128,11 +130,15 @@ minuet_status in_execution(const char* function, minuet_execution* execution,
   });
 }
 
+llvm::Error check_count(int32_t count, const std::string& name) {
+  if (count >= 0) return llvm::Error::success();
+  return make_error(StatusCode::InvalidArgument, "{0} is {1}; it must be 0 or more", name, count);
+}
+
 /// `name` is "input" or "output".
 llvm::Expected<std::vector<Tensor>> read_tensors(const std::string& name, const minuet_tensor* tensors,
                                                  int32_t count) {
-  if (count < 0)
-    return make_error(StatusCode::InvalidArgument, "{0}_count is {1}; it must be 0 or more", name, count);
+  MINUET_TRY(check_count(count, name + "_count"));
   if (count > 0) MINUET_TRY(check_pointer(tensors, (name + "s").c_str()));
   std::vector<Tensor> read;
   for (int32_t i = 0; i < count; ++i) {
@@ -154,8 +160,10 @@ llvm::Error check_answers(const char* name, const void* answer, i64 bytes, const
 
 llvm::Error check_has_capacities(const Execution& execution) {
   if (execution.has_capacities()) return llvm::Error::success();
-  return make_error(StatusCode::FailedPrecondition,
-                    "the execution is in exact mode: its prepare returns the errors");
+  return make_error(
+      StatusCode::FailedPrecondition,
+      "the execution is in exact mode, where prepare itself returns the errors of a cloud: this call needs "
+      "capacity mode");
 }
 
 llvm::Expected<minuet_layer_info> layer_info(Execution& execution, i32 number) {
@@ -205,9 +213,10 @@ minuet_status minuet_execution_create(minuet_plan* plan, minuet_device* device,
     MINUET_ASSIGN(const auto locked, lock_queue(given.queue));
     if (program.takes_maps && (given.max_points != 0 || given.cloud.keep_first_duplicate ||
                                given.cloud.has_bounds || given.cloud.has_capacities())) {
-      return make_error(StatusCode::InvalidArgument,
-                        "a convolution's execution takes a workspace, scratch_bytes and a queue; the rest "
-                        "belongs to its coordinate sets");
+      return make_error(
+          StatusCode::InvalidArgument,
+          "the execution of a single op takes a workspace, scratch_bytes and a queue; the other options "
+          "belong to its coordinate sets");
     }
     const Trace::Span span(device->open->trace(), "run", "create an execution");
     MINUET_ASSIGN(std::shared_ptr<const LoadedPlan> loaded, plan->store->loaded_on(*device->open->device()));
@@ -271,8 +280,8 @@ minuet_status minuet_execution_read_cloud(minuet_execution* execution, void* str
     MINUET_TRY(check_has_capacities(own));
     const i32 wanted = 1 + static_cast<i32>(own.plan().program.levels.size());
     if (counts ? count != wanted : count != 0) {
-      return make_error(StatusCode::InvalidArgument, "count is {0}; it must be {1}, or null and 0", count,
-                        wanted);
+      return make_error(StatusCode::InvalidArgument, "count is {0}; it must be {1}, or 0 if counts is null",
+                        count, wanted);
     }
     const i64 bytes = count * static_cast<i64>(sizeof(int32_t));
     MINUET_TRY(check_answers("status", status, sizeof(*status), "counts", counts, bytes));
@@ -284,8 +293,7 @@ minuet_status minuet_execution_suggest_capacities(minuet_execution* execution, d
                                                   int64_t* level_capacity, int32_t level_count) {
   return in_execution("minuet_execution_suggest_capacities", execution, [&](Execution& own) -> llvm::Error {
     MINUET_TRY(check_pointer(level_capacity, "level_capacity"));
-    if (level_count < 0)
-      return make_error(StatusCode::InvalidArgument, "level_count is {0}; it must be 0 or more", level_count);
+    MINUET_TRY(check_count(level_count, "level_count"));
     std::vector<i64> rows(static_cast<std::size_t>(level_count));
     MINUET_TRY(own.suggest_capacities(factor, rows));
     std::copy(rows.begin(), rows.end(), level_capacity);
@@ -297,8 +305,7 @@ minuet_status minuet_execution_prepare_maps(minuet_execution* execution, minuet_
                                             int32_t count, void* stream) {
   return in_execution("minuet_execution_prepare_maps", execution, [&](Execution& own) -> llvm::Error {
     MINUET_TRY(own.invalidate(/*for_maps=*/true));
-    if (count < 0)
-      return make_error(StatusCode::InvalidArgument, "count is {0}; it must be 0 or more", count);
+    MINUET_TRY(check_count(count, "count"));
     if (count > 0) MINUET_TRY(check_pointer(maps, "maps"));
     std::vector<std::shared_ptr<const KernelMap>> given;
     for (int32_t i = 0; i < count; ++i) {
@@ -314,8 +321,7 @@ minuet_status minuet_execution_prepare_maps(minuet_execution* execution, minuet_
 minuet_status minuet_executions_prepare_maps(minuet_execution* const* executions,
                                              minuet_kernel_map* const* maps, int32_t count, void* stream) {
   return guarded("minuet_executions_prepare_maps", [&]() -> llvm::Error {
-    if (count < 0)
-      return make_error(StatusCode::InvalidArgument, "count is {0}; it must be 0 or more", count);
+    MINUET_TRY(check_count(count, "count"));
     if (count == 0) return llvm::Error::success();
     MINUET_TRY(check_pointer(executions, "executions"));
     MINUET_TRY(check_pointer(maps, "maps"));

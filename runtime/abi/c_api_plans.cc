@@ -85,8 +85,8 @@ llvm::Expected<ParameterSource> open_parameters(const minuet_network_options& gi
       given.allow_non_finite_parameters != 0) {
     return make_error(
         StatusCode::InvalidArgument,
-        "weights_order, weights_prefix, weights_map, allow_unused and allow_non_finite_parameters say how a "
-        "weights file is read, and none is given");
+        "weights_order, weights_prefix, weights_map, allow_unused and allow_non_finite_parameters apply to "
+        "a weights file, but weights_path is null");
   }
   return ParameterSource(given.seed);
 }
@@ -157,8 +157,8 @@ llvm::Expected<PoolingProblem> read_problem(const minuet_pooling_options& given)
   MINUET_TRY(read_window(problem, given.ndim, given.dtype, given.kernel_size, given.stride, given.dilation));
   problem.channels = given.channels;
   if (given.reduction < MINUET_REDUCE_MAX || given.reduction > MINUET_REDUCE_SUM) {
-    return make_error(StatusCode::InvalidArgument, "there is no reduction {0}; there are 0 to {1}",
-                      given.reduction, static_cast<int>(MINUET_REDUCE_SUM));
+    return make_error(StatusCode::InvalidArgument, "reduction is {0}; it must be 0 to {1}", given.reduction,
+                      static_cast<int>(MINUET_REDUCE_SUM));
   }
   problem.reduction = static_cast<Reduction>(given.reduction);
   MINUET_ASSIGN(problem.kind, read_kind(given.submanifold, given.transposed, problem));
@@ -171,7 +171,7 @@ llvm::Error check_floats(const float* values, const char* name, int64_t count, i
                          const std::string& of_what) {
   if (count == (values ? wanted : 0)) return llvm::Error::success();
   return make_error(StatusCode::InvalidArgument, "{0}_count is {1}; it must be {2}, {3}", name, count,
-                    values ? wanted : 0, values ? of_what : std::string(name) + " being null");
+                    values ? wanted : 0, values ? of_what : "because " + std::string(name) + " is null");
 }
 
 llvm::Error check_counts(const minuet_convolution_options& given, const ConvolutionProblem& problem) {
@@ -179,9 +179,9 @@ llvm::Error check_counts(const minuet_convolution_options& given, const Convolut
   const i64 out = problem.out_channels;
   MINUET_TRY(check_pointer(given.weight, "weight"));
   const std::string weights = llvm::formatv(
-      "for a kernel of {0} offsets, {1} input channels a group and {2} output channels", volume, in, out);
+      "for a kernel of {0} offsets, {1} input channels per group and {2} output channels", volume, in, out);
   MINUET_TRY(check_floats(given.weight, "weight", given.weight_count, volume * in * out, weights));
-  const std::string channels = "for as many output channels";
+  const std::string channels = "one for each output channel";
   MINUET_TRY(check_floats(given.scale, "scale", given.scale_count, out, channels));
   return check_floats(given.shift, "shift", given.shift_count, out, channels);
 }
@@ -287,7 +287,7 @@ minuet_status minuet_plan_create_convolution_gradient(minuet_context* context,
     ConvolutionGradientProblem problem;
     MINUET_ASSIGN(problem.forward, read_problem(given));
     if (which != MINUET_GRADIENT_INPUT && which != MINUET_GRADIENT_WEIGHT) {
-      return make_error(StatusCode::InvalidArgument, "there is no gradient {0}; there are 0 and 1", which);
+      return make_error(StatusCode::InvalidArgument, "the gradient is {0}; it must be 0 or 1", which);
     }
     problem.gradient = static_cast<Gradient>(which);
     return make_plan(problem, *context->context, plan);
@@ -375,8 +375,10 @@ minuet_status minuet_plan_workspace_bytes(minuet_plan* plan, minuet_device* devi
     MINUET_TRY(check_pointer(device, "device"));
     MINUET_TRY(check_pointer(bytes, "bytes"));
     if (!(max_neighbours >= 1)) {
-      return make_error(StatusCode::InvalidArgument, "max_neighbours is {0}; a voxel has itself at least",
-                        max_neighbours);
+      return make_error(
+          StatusCode::InvalidArgument,
+          "max_neighbours is {0}; it must be 1 or more, because a voxel counts as its own neighbour",
+          max_neighbours);
     }
     MINUET_ASSIGN(std::shared_ptr<const LoadedPlan> loaded, plan->store->loaded_on(*device->open->device()));
     MINUET_ASSIGN(*bytes, Execution::workspace_bound(std::move(loaded), max_points, max_neighbours));

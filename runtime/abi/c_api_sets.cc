@@ -24,7 +24,8 @@ llvm::Expected<CoordinateSetOptions> read_set_options(const minuet_coordinates_o
                         "max_offset of axis {0} is {1}; it must be 1 or more, or 0 for {2}", a,
                         given.max_offset[a], kDefaultMaxOffset);
     if (options.tensor_stride[a] > kMostCells) {
-      return make_error(StatusCode::InvalidArgument, "tensor_stride of axis {0} is {1}; at most 2^24", a,
+      return make_error(StatusCode::InvalidArgument,
+                        "tensor_stride of axis {0} is {1}; it must be at most 2^24", a,
                         options.tensor_stride[a]);
     }
     options.max_offset[a] = given.max_offset[a] > 0 ? given.max_offset[a] : kDefaultMaxOffset;
@@ -50,7 +51,7 @@ int64_t counted(const char* function, const minuet_coordinates* set,
 llvm::Expected<std::shared_ptr<Queue>> read_queue(const minuet_queue* queue, const Device& device) {
   if (!queue) return nullptr;
   if (queue->queue->device().get() != &device) {
-    return make_error(StatusCode::InvalidArgument, "the queue is of {0}, not of {1}",
+    return make_error(StatusCode::InvalidArgument, "the queue belongs to the device {0}, not to {1}",
                       queue->queue->device()->info().name, device.info().name);
   }
   return queue->queue;

@@ -14,7 +14,7 @@ namespace minuet {
 llvm::Expected<std::string> read_tuning_directory(const char* directory) {
   if (!directory) return std::string();
   if (llvm::sys::path::is_absolute(directory)) return std::string(directory);
-  return make_error(StatusCode::InvalidArgument, "the directory '{0}' is no absolute path", directory);
+  return make_error(StatusCode::InvalidArgument, "the directory '{0}' is not an absolute path", directory);
 }
 
 llvm::Expected<TuningStore> open_tuning_store(Context& context, const char* directory) {
@@ -22,7 +22,7 @@ llvm::Expected<TuningStore> open_tuning_store(Context& context, const char* dire
   std::optional<TuningStore> store = context.tuning_store(folder);
   if (store) return std::move(*store);
   return make_error(StatusCode::FailedPrecondition,
-                    "this context has no cache folder, which keeps tuning results: name a directory");
+                    "the context has no cache folder to keep tuning results in: name a directory");
 }
 
 namespace {
@@ -40,7 +40,8 @@ std::string config_text(const TuningConfig& config) {
 
 llvm::Error check_tuning(const minuet_tuning_options& given) {
   if (given.cloud_count < 1 || !given.clouds) {
-    return make_error(StatusCode::InvalidArgument, "no cloud: tuning measures on at least one");
+    return make_error(StatusCode::InvalidArgument,
+                      "tuning needs at least one cloud to measure on: give clouds and cloud_count");
   }
   for (int32_t i = 0; i < given.cloud_count; ++i) {
     if (given.clouds[i].count < 1 || !given.clouds[i].coordinates) {
@@ -48,11 +49,12 @@ llvm::Error check_tuning(const minuet_tuning_options& given) {
     }
   }
   if (given.repeats != 0 && (given.repeats < kLeastRepeats || given.repeats > kMostRepeats)) {
-    return make_error(StatusCode::InvalidArgument, "repeats is {0}: 0, or {1} to {2}", given.repeats,
-                      kLeastRepeats, kMostRepeats);
+    return make_error(StatusCode::InvalidArgument, "repeats is {0}; it must be 0, or {1} to {2}",
+                      given.repeats, kLeastRepeats, kMostRepeats);
   }
   if (!(given.budget_seconds >= 0)) {
-    return make_error(StatusCode::InvalidArgument, "budget_seconds is {0}", given.budget_seconds);
+    return make_error(StatusCode::InvalidArgument, "budget_seconds is {0}; it must be 0 or more",
+                      given.budget_seconds);
   }
   return llvm::Error::success();
 }

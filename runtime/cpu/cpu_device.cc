@@ -39,7 +39,7 @@ CpuDevice::CpuDevice(i32 threads, const VectorKernels& kernels)
 llvm::Expected<std::shared_ptr<CpuDevice>> CpuDevice::create(const CpuOptions& options) {
   const VectorKernels* kernels = vector_kernels(options.vectors);
   if (kernels == nullptr) {
-    return make_error(StatusCode::Unavailable, "this machine lacks the instruction set that was asked for");
+    return make_error(StatusCode::Unavailable, "this machine does not have the requested instruction set");
   }
   const i32 threads = options.threads > 0 ? options.threads : cpu_count();
   return std::shared_ptr<CpuDevice>(new CpuDevice(threads, *kernels));
@@ -51,8 +51,7 @@ llvm::Expected<void*> CpuDevice::allocate(i64 bytes) {
   if (bytes < 0 || bytes > info_.memory_bytes ||
       posix_memalign(&memory, 256, static_cast<size_t>(std::max<i64>(bytes, 1))) != 0) {
     return make_error(StatusCode::ResourceExhausted,
-                      "{0} bytes of memory are not to be had; the machine has {1}", bytes,
-                      info_.memory_bytes);
+                      "cannot allocate {0} bytes of memory; the machine has {1}", bytes, info_.memory_bytes);
   }
   return memory;
 }

@@ -81,7 +81,7 @@ llvm::Error CpuEngine::send(void* target, const void* host, i64 bytes) {
 llvm::Expected<void*> CpuEngine::allocate_pinned(i64 bytes) {
   void* memory = nullptr;
   if (posix_memalign(&memory, 256, static_cast<size_t>(std::max<i64>(bytes, 1))) != 0) {
-    return make_error(StatusCode::ResourceExhausted, "{0} bytes of host memory are not to be had", bytes);
+    return make_error(StatusCode::ResourceExhausted, "cannot allocate {0} bytes of host memory", bytes);
   }
   pinned_.push_back(memory);
   ++counters_.allocations;
@@ -180,15 +180,16 @@ llvm::Error CpuEngine::permute_rows(const PermuteRequest& request) {
 
 llvm::Error CpuEngine::check(const OpRequest& request) const {
   if (request.scratch == nullptr && scratch_words_ > 0) {
-    return make_error(StatusCode::Internal, "the call has no scratch");
+    return make_error(StatusCode::Internal, "the request has no scratch memory");
   }
   if (request.map == nullptr) return llvm::Error::success();
   const MapView& map = *request.map;
   const i64 inputs = request.transposed ? map.queries : map.sources;
   const i64 outputs = request.transposed ? map.sources : map.queries;
   if (request.input_rows == inputs && request.output_rows == outputs) return llvm::Error::success();
-  return make_error(StatusCode::Internal, "the map leads {0} rows to {1}, and the call has {2} and {3}",
-                    inputs, outputs, request.input_rows, request.output_rows);
+  return make_error(StatusCode::Internal,
+                    "the map has {0} input rows and {1} output rows, but the request has {2} and {3}", inputs,
+                    outputs, request.input_rows, request.output_rows);
 }
 
 template <class Work>
@@ -225,10 +226,7 @@ void CpuEngine::time_as(Timed call) {
 }
 
 llvm::Expected<PassTimes> CpuEngine::pass_times() {
-  if (!profiling_)
-    return make_error(StatusCode::FailedPrecondition,
-                      "profiling is off, so no stage was timed: turn it on (minuet_execution_set_profiling) "
-                      "before the calls to time");
+  if (!profiling_) return make_error(StatusCode::FailedPrecondition, kProfilingOff);
   PassTimes times = run_times_;
   times.all += prepare_times_.all;
   return times;

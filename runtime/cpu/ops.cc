@@ -6,7 +6,8 @@ llvm::Expected<std::unique_ptr<CpuOp>> make_cpu_op(const OpChoice& choice,
                                                    llvm::ArrayRef<const void*> parameters) {
   const CpuFamily* const known = find_family(cpu_families(), choice.kind());
   if (known) return known->make(choice, parameters);
-  return make_error(StatusCode::Internal, "nothing runs the family {0} on the CPU", choice.kind().name);
+  return make_error(StatusCode::Internal, "the CPU has no implementation of the family {0}",
+                    choice.kind().name);
 }
 
 }  // namespace minuet

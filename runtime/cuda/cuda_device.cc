@@ -20,10 +20,9 @@ llvm::Expected<std::shared_ptr<CudaDevice>> CudaDevice::open(int ordinal, std::s
   int count = 0;
   MINUET_TRY(check(*driver, driver->cuDeviceGetCount(&count), "cuDeviceGetCount"));
   if (ordinal < 0 || ordinal >= count) {
-    return make_error(
-        StatusCode::Unavailable,
-        "there is no GPU cuda:{0}: the driver shows {1} (CUDA_VISIBLE_DEVICES hides the others)", ordinal,
-        count);
+    return make_error(StatusCode::Unavailable,
+                      "there is no GPU cuda:{0}: the driver shows {1} (CUDA_VISIBLE_DEVICES may hide others)",
+                      ordinal, count);
   }
   CUdevice device = 0;
   CUcontext context = nullptr;
@@ -106,7 +105,7 @@ llvm::Error CudaDevice::upload(void* target, const void* host, i64 bytes) {
       check(driver_,
             driver_.cuMemcpyHtoDAsync(device_address(target), host, static_cast<std::size_t>(bytes), copies_),
             "copying to the device"));
-  return check(driver_, driver_.cuStreamSynchronize(copies_), "copying to the device");
+  return check(driver_, driver_.cuStreamSynchronize(copies_), "waiting for a copy to the device");
 }
 
 llvm::Error CudaDevice::download(void* host, const void* source, i64 bytes) {
@@ -117,7 +116,7 @@ llvm::Error CudaDevice::download(void* host, const void* source, i64 bytes) {
       check(driver_,
             driver_.cuMemcpyDtoHAsync(host, device_address(source), static_cast<std::size_t>(bytes), copies_),
             "copying from the device"));
-  return check(driver_, driver_.cuStreamSynchronize(copies_), "copying from the device");
+  return check(driver_, driver_.cuStreamSynchronize(copies_), "waiting for a copy from the device");
 }
 
 llvm::Error CudaDevice::synchronize(void* stream) {

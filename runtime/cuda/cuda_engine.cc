@@ -21,8 +21,7 @@ llvm::Expected<i32> CudaEngine::add_op(const OpChoice& choice, llvm::ArrayRef<co
   if (found == families_.end()) {
     const CudaFamily* const family = find_family(cuda_families(), choice.kind());
     if (family == nullptr) {
-      return make_error(StatusCode::Internal, "no kernels of the family {0} run on a GPU",
-                        choice.kind().name);
+      return make_error(StatusCode::Internal, "the GPU has no kernels of the family {0}", choice.kind().name);
     }
     families_.push_back({&choice.kind(), family->make(*launcher_, options_)});
     found = std::prev(families_.end());
@@ -95,9 +94,7 @@ llvm::Error CudaEngine::run_op(const OpRequest& request) {
 
 llvm::Expected<PassTimes> CudaEngine::pass_times() {
   if (!launcher_->profiler().on()) {
-    return make_error(StatusCode::FailedPrecondition,
-                      "profiling is off, so no stage was timed: turn it on (minuet_execution_set_profiling) "
-                      "before the calls to time");
+    return make_error(StatusCode::FailedPrecondition, kProfilingOff);
   }
   const ContextScope current = scope();
   return launcher_->profiler().times();

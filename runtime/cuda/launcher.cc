@@ -110,8 +110,8 @@ llvm::Error Launcher::accept(CUstream stream) {
   // A stream at the address of the last call's stream may be another stream, so every call checks it.
   CUcontext context = nullptr;
   CUgreenCtx green = nullptr;
-  MINUET_TRY(
-      check(driver_, driver_.cuStreamGetCtx_v2(stream, &context, &green), "looking at the caller's stream"));
+  MINUET_TRY(check(driver_, driver_.cuStreamGetCtx_v2(stream, &context, &green),
+                   "reading the context of the caller's stream"));
   if (context != device_->context()) {
     // The kernels could be launched there, but the plan's memory, events and GEMMs belong to the primary
     // context.
@@ -125,10 +125,10 @@ llvm::Error Launcher::accept(CUstream stream) {
   usable_ = green ? 1 : kStreams;
   stream_ = stream;
   MINUET_TRY(mark(Stage::None));
-  return look_at_capture();
+  return query_capture();
 }
 
-llvm::Error Launcher::look_at_capture() {
+llvm::Error Launcher::query_capture() {
   CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
   MINUET_TRY(check(driver_, driver_.cuStreamIsCapturing(stream_, &capture), "cuStreamIsCapturing"));
   was_captured_ = capture != CU_STREAM_CAPTURE_STATUS_NONE;
@@ -152,7 +152,7 @@ llvm::Error Launcher::accept_green(CUstream stream) {
   const CUresult result = driver_.cuEventRecord(side_->event(0), stream);
   if (result == CUDA_SUCCESS) return llvm::Error::success();
   return make_error(StatusCode::InvalidArgument,
-                    "this driver keeps the events of {0} off the streams of a green context ({1}): use a "
+                    "this driver cannot record the events of {0} on a stream of a green context ({1}): use a "
                     "stream of the primary context",
                     device_->info().name,
                     take_status(driver_error(driver_, result, "cuEventRecord")).message());
@@ -165,7 +165,8 @@ llvm::Error Launcher::launch_raw(CUkernel kernel, const KernelNeeds& needs, i64 
                       blocks);
   }
   if (blocks % needs.cluster != 0) {
-    return make_error(StatusCode::Internal, "a kernel in clusters of {0} blocks would have {1} of them",
+    return make_error(StatusCode::Internal,
+                      "a kernel in clusters of {0} blocks would have {1} blocks, which is not a multiple",
                       needs.cluster, blocks);
   }
   CUlaunchAttribute attributes[kMostAttributes] = {};

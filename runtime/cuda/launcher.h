@@ -124,7 +124,7 @@ class Launcher {
   void wait_for_all() const;
   llvm::Error accept(CUstream stream);
   llvm::Error accept_green(CUstream stream);
-  llvm::Error look_at_capture();
+  llvm::Error query_capture();
   llvm::Error launch_raw(CUkernel kernel, const KernelNeeds& needs, i64 blocks, void** arguments);
 
   std::shared_ptr<CudaDevice> device_;

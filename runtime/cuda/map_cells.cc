@@ -13,8 +13,10 @@ constexpr i64 kClearBlocksPerMultiprocessor = 8;  // each block computes the gri
 llvm::Error MapStep::index_sets(const IndexSetsRequest& request) {
   const BuildCoordsRequest& finest = request.finest;
   if (finest.most > limits_.capacity || static_cast<i32>(request.levels.size()) != limits_.indexed_sets) {
-    return make_error(StatusCode::Internal, "the Map step was begun for {0} indexed sets of {1} coordinates",
-                      limits_.indexed_sets, limits_.capacity);
+    return make_error(
+        StatusCode::Internal,
+        "the request does not fit the Map step, which was begun for {0} indexed sets of {1} coordinates",
+        limits_.indexed_sets, limits_.capacity);
   }
   MINUET_TRY(launcher_.mark(Stage::Sort));
   const MapKernels& kernels = this->kernels(limits_.key());

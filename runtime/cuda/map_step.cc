@@ -143,7 +143,8 @@ llvm::Error MapStep::check_sort(i64 capacity) const {
   if (next_sort_ < limits_.sets && capacity <= std::max<i64>(limits_.capacity, 1)) {
     return llvm::Error::success();
   }
-  return make_error(StatusCode::Internal, "the Map step was begun for {0} sets of {1} coordinates",
+  return make_error(StatusCode::Internal,
+                    "the request does not fit the Map step, which was begun for {0} sets of {1} coordinates",
                     limits_.sets, limits_.capacity);
 }
 
@@ -167,8 +168,10 @@ llvm::Error MapStep::make_unique(const SortJob& job, i32 half, UniqueParams uniq
 llvm::Error MapStep::scan(const Kernel<ScanParams>& kernel, const ScanSpec& spec, i64 most_items,
                           ScanParams params) {
   if (next_scan_ >= work_.scan_count || scan_state_bytes(spec, most_items) > work_.scan_bytes) {
-    return make_error(StatusCode::Internal, "the Map step was begun for {0} scans of at most {1} state bytes",
-                      work_.scan_count, work_.scan_bytes);
+    return make_error(
+        StatusCode::Internal,
+        "the request does not fit the Map step, which was begun for {0} scans of at most {1} state bytes",
+        work_.scan_count, work_.scan_bytes);
   }
   params.tiles = work_.scans + next_scan_++ * work_.scan_bytes;
   return launcher_.launch(kernel, scan_tiles(spec, most_items), params);
@@ -176,8 +179,10 @@ llvm::Error MapStep::scan(const Kernel<ScanParams>& kernel, const ScanSpec& spec
 
 llvm::Error MapStep::search(const SearchRequest& request) {
   if (request.sources.capacity > limits_.capacity || request.map->geometry.volume > limits_.max_volume) {
-    return make_error(StatusCode::Internal, "the Map step was begun for {0} sources and {1} offsets",
-                      limits_.capacity, limits_.max_volume);
+    return make_error(
+        StatusCode::Internal,
+        "the request does not fit the Map step, which was begun for {0} sources and {1} offsets",
+        limits_.capacity, limits_.max_volume);
   }
   MINUET_TRY(launcher_.mark(Stage::Map));
   MINUET_TRY(find_pieces(request));

@@ -96,8 +96,9 @@ llvm::Error MapStep::make_batch(llvm::ArrayRef<ViewRequest> batch, char* workspa
   SetIndex index;  // in which rows are looked up
   for (const ViewRequest& request : batch) {
     if (!request.is_found()) {
-      return make_error(StatusCode::Internal,
-                        "a view is asked for whose rows nobody wrote and no index tells");
+      return make_error(
+          StatusCode::Internal,
+          "a view needs rows that were never computed, and the map has no index to look them up");
     }
     const ViewJob job = job_of(request);
     params.jobs[params.job_count++] = job;

@@ -59,10 +59,10 @@ llvm::Error ModuleSet::add(const Binary& binary, const Reload& reload) {
     llvm::Error error = driver_error(driver_, call.result, call.name);
     if (!refused || !is_refusal(call.result)) return error;
     return make_error(StatusCode::FailedPrecondition,
-                      "{0}; the driver refuses the kernel {1}: use a driver at least as new as the compiler, "
+                      "{0}; the driver refuses the kernel{1}: use a driver at least as new as the compiler, "
                       "and an architecture that the GPU has",
                       take_status(std::move(error)).message(),
-                      reload ? "even compiled anew" : "that it was given");
+                      reload ? ", even after it was compiled again" : "");
   }
   const std::lock_guard<std::mutex> lock(mutex_);
   kernels_.emplace(binary.display_name, std::move(loaded));  // keeps what another thread added first
@@ -98,12 +98,12 @@ llvm::Expected<LoadedKernel> ModuleSet::find(const std::string& display_name, st
   LoadedKernel& kernel = entry->second;
   if (kernel.params_bytes != 0 && static_cast<std::size_t>(kernel.params_bytes) != params_bytes) {
     return make_error(StatusCode::Internal,
-                      "kernel {0} takes {1} bytes of parameters, the library passes {2}", display_name,
+                      "kernel {0} takes {1} bytes of parameters, but the library passes {2}", display_name,
                       kernel.params_bytes, params_bytes);
   }
   if (needs.threads > kernel.max_threads) {
     return make_error(StatusCode::Internal,
-                      "kernel {0} can run {1} threads a block on this device, its Spec says {2}",
+                      "kernel {0} can run at most {1} threads per block on this device, but its Spec has {2}",
                       display_name, kernel.max_threads, needs.threads);
   }
   MINUET_TRY(allow_shared(display_name, kernel, needs.dynamic_shared_bytes));
@@ -118,7 +118,7 @@ llvm::Error ModuleSet::allow_shared(const std::string& display_name, LoadedKerne
   if (result != CUDA_SUCCESS) {
     return driver_error(
         driver_, result,
-        llvm::formatv("giving kernel {0} {1} bytes of shared memory a block", display_name, bytes).str());
+        llvm::formatv("giving kernel {0} {1} bytes of shared memory per block", display_name, bytes).str());
   }
   kernel.dynamic_shared_bytes = bytes;
   return llvm::Error::success();

@@ -20,12 +20,12 @@ class ReadbackSlots::Fetched final : public DeferredReadback {
   Fetched& operator=(const Fetched&) = delete;
 
   llvm::Expected<llvm::ArrayRef<i32>> wait() override {
-    if (!is_there_) {
+    if (!has_arrived_) {
       const Driver& driver = owner_->device_->driver();
       const ContextScope scope(driver, owner_->device_->context());
       const CaptureScope alone(driver, CU_STREAM_CAPTURE_MODE_RELAXED);
-      MINUET_TRY(check(driver, driver.cuEventSynchronize(slot_.event), "waiting for words of the device"));
-      is_there_ = true;
+      MINUET_TRY(check(driver, driver.cuEventSynchronize(slot_.event), "waiting for a readback"));
+      has_arrived_ = true;
     }
     return llvm::ArrayRef<i32>(slot_.words, static_cast<std::size_t>(words_));
   }
@@ -34,7 +34,7 @@ class ReadbackSlots::Fetched final : public DeferredReadback {
   const std::shared_ptr<ReadbackSlots> owner_;
   const Slot slot_;
   const i64 words_;
-  std::atomic<bool> is_there_{false};  // true once a wait has succeeded
+  std::atomic<bool> has_arrived_{false};  // true once a wait has succeeded
 };
 
 ReadbackSlots::~ReadbackSlots() {
@@ -51,7 +51,7 @@ ReadbackSlots::~ReadbackSlots() {
 llvm::Expected<std::shared_ptr<DeferredReadback>> ReadbackSlots::fetch(CUstream stream, const i32* source,
                                                                        i64 words) {
   if (words > kMostReadbackWords) {
-    return make_error(StatusCode::Internal, "{0} words are fetched late; at most {1}", words,
+    return make_error(StatusCode::Internal, "a readback has {0} words; at most {1} are allowed", words,
                       kMostReadbackWords);
   }
   std::optional<Slot> slot = take_free();
@@ -65,7 +65,7 @@ llvm::Expected<std::shared_ptr<DeferredReadback>> ReadbackSlots::fetch(CUstream 
                    driver.cuMemcpyDtoHAsync(slot->words, device_address(source),
                                             static_cast<std::size_t>(words) * sizeof(i32), stream),
                    "cuMemcpyDtoHAsync"));
-  MINUET_TRY(check(driver, driver.cuEventRecord(slot->event, stream), "cuEventRecord after a copy"));
+  MINUET_TRY(check(driver, driver.cuEventRecord(slot->event, stream), "cuEventRecord after a readback"));
   return fetched;
 }
 

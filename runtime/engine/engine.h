@@ -104,6 +104,12 @@ struct PassTimes {
   std::vector<StageTimes> ops;  // by op number; empty if no op ran
 };
 
+/// The message of Engine::pass_times() while profiling is off.
+inline constexpr const char* kProfilingOff =
+    "profiling is off, so no stage was timed: turn it on (minuet_execution_set_profiling) before the calls "
+    "to "
+    "time";
+
 /// Resources that all engines on one stream may share, because their calls run one after the other
 /// (Device::create_share).
 class EngineShare {

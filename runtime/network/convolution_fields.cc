@@ -24,11 +24,10 @@ llvm::Error read_norm(const Object& object, ConvolutionFields& fields) {
   if (!object.get("norm")) return llvm::Error::success();
   const std::string name = text_or_empty(object, "norm");
   if (name == "layer_norm" || name == "instance_norm" || name == "group_norm") {
-    return make_error(
-        StatusCode::Unimplemented,
-        "\"norm\" is \"{0}\", which is not built yet: it normalizes by statistics of the features "
-        "at hand, and so cannot be folded into a convolution",
-        name);
+    return make_error(StatusCode::Unimplemented,
+                      "\"norm\" is \"{0}\", which is not built yet: it normalizes by statistics of its input "
+                      "features, so it cannot be folded into a convolution",
+                      name);
   }
   if (name != "batch_norm" && name != "none") {
     return make_error(StatusCode::InvalidArgument, "\"norm\" must be \"batch_norm\" or \"none\"");
@@ -57,7 +56,7 @@ llvm::Error read_batch_norm(const Object& object, ConvolutionFields& fields) {
       return make_error(
           StatusCode::Unimplemented,
           "\"track_running_stats\" is false: a batch norm without running statistics normalizes by "
-          "those of the features at hand, and so cannot be folded into a convolution");
+          "those of its input features, so it cannot be folded into a convolution");
     }
   }
   return llvm::Error::success();
@@ -69,9 +68,9 @@ llvm::Expected<Activation> find_activation(llvm::StringRef name) {
   }
   for (const char* other : {"gelu", "silu", "sigmoid", "tanh"}) {
     if (name != other) continue;
-    return make_error(
-        StatusCode::Unimplemented,
-        "\"activation\" is \"{0}\", which no kernel computes yet; there are relu, leaky_relu, none", name);
+    return make_error(StatusCode::Unimplemented,
+                      "\"activation\" is \"{0}\", which no kernel computes yet: use relu, leaky_relu or none",
+                      name);
   }
   return make_error(StatusCode::InvalidArgument,
                     "\"activation\" must be \"relu\", \"leaky_relu\" or \"none\"");
@@ -93,7 +92,7 @@ llvm::Error read_activation(const Object& object, ConvolutionFields& fields) {
   }
   const auto number = slope->getAsNumber();
   if (!number || std::abs(*number) > std::numeric_limits<float>::max()) {
-    return make_error(StatusCode::InvalidArgument, "\"slope\" must be a number that float32 holds");
+    return make_error(StatusCode::InvalidArgument, "\"slope\" must be a number in the range of float32");
   }
   fields.slope = static_cast<float>(*number);
   return llvm::Error::success();
@@ -121,8 +120,8 @@ llvm::Error read_convolution_fields(const Object& object, FieldPlace place, Conv
   for (const char* field : {"activation", "slope"}) {
     if (!object.get(field)) continue;
     return make_error(StatusCode::InvalidArgument,
-                      "\"{0}\" has no place here, for the addition follows; the layer's own activation comes "
-                      "behind the addition",
+                      "\"{0}\" is not allowed here, because the addition follows; the layer's own activation "
+                      "comes after the addition",
                       field);
   }
   return llvm::Error::success();

@@ -62,7 +62,7 @@ llvm::Expected<std::string> read_text(const Object& object, llvm::StringRef fiel
 /// Returns false if descriptions may name the op but no kernel computes it yet.
 bool is_built(LayerDescription::Op op) {
   using Op = LayerDescription::Op;
-  return op != Op::MaxPool && op != Op::AveragePool && op != Op::SumPool && op != Op::GenerativeUp;
+  return op != Op::GenerativeUp;
 }
 
 /// Lists the ops for which is_built() is `are_built`, for example "block, residual, up".
@@ -80,8 +80,7 @@ llvm::Expected<LayerDescription::Op> read_op(const Object& object) {
   for (std::size_t i = 0; i < std::size(kOpNames); ++i) {
     if (op == kOpNames[i]) return static_cast<LayerDescription::Op>(i);
   }
-  return make_error(StatusCode::InvalidArgument,
-                    "op \"{0}\" is unknown; there are {1}; {2} are known, but not built yet", op,
+  return make_error(StatusCode::InvalidArgument, "op \"{0}\" is unknown: use {1} (not built yet: {2})", op,
                     ops_text(/*are_built=*/true), ops_text(/*are_built=*/false));
 }
 
@@ -91,7 +90,7 @@ llvm::Error check_fields(const Object& object, llvm::StringRef of, llvm::ArrayRe
   for (const auto& field : object) {
     const llvm::StringRef key = field.first;
     if (llvm::is_contained(known, key) || llvm::is_contained(more, key)) continue;
-    return make_error(StatusCode::InvalidArgument, "\"{0}\" is no field of {1}", key, of);
+    return make_error(StatusCode::InvalidArgument, "\"{0}\" is not a field of {1}", key, of);
   }
   return llvm::Error::success();
 }
@@ -227,7 +226,7 @@ llvm::Error read_layers(const Object& root, NetworkDescription& network) {
   }
   for (std::size_t i = 0; i < layers->size(); ++i) {
     const Object* object = (*layers)[i].getAsObject();
-    if (!object) return make_error(StatusCode::InvalidArgument, "layer {0} is no object", i);
+    if (!object) return make_error(StatusCode::InvalidArgument, "layer {0} is not an object", i);
     llvm::Expected<LayerDescription> layer = read_layer(*object, network);
     if (!layer) return annotate(layer.takeError(), llvm::formatv("layer {0}", i).str());
     network.layers.push_back(std::move(*layer));
@@ -286,11 +285,11 @@ llvm::Expected<NetworkDescription> parse_network(llvm::StringRef json) {
   }
   llvm::Expected<Value> value = parse_json(json);
   if (!value) {
-    return make_error(StatusCode::InvalidArgument, "the network description is no JSON: {0}",
+    return make_error(StatusCode::InvalidArgument, "the network description is not JSON: {0}",
                       llvm::toString(value.takeError()));
   }
   const Object* root = value->getAsObject();
-  if (!root) return make_error(StatusCode::InvalidArgument, "the network description is no JSON object");
+  if (!root) return make_error(StatusCode::InvalidArgument, "the network description is not a JSON object");
   llvm::Expected<NetworkDescription> network = read_network(*root);
   if (!network) return annotate(network.takeError(), "network description");
   return network;
@@ -302,7 +301,8 @@ llvm::Expected<llvm::StringRef> shipped_network(llvm::StringRef name) {
     if (name == network.name) return llvm::StringRef(network.json);
     names += (names.empty() ? "" : ", ") + std::string(network.name);
   }
-  return make_error(StatusCode::NotFound, "there is no network named \"{0}\"; shipped are {1}", name, names);
+  return make_error(StatusCode::NotFound, "there is no network named \"{0}\"; the shipped networks are {1}",
+                    name, names);
 }
 
 }  // namespace minuet

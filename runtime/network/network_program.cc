@@ -46,7 +46,7 @@ class ProgramBuilder {
     program_.output = current_;
     if (program_.layers.empty()) {
       return make_error(StatusCode::InvalidArgument,
-                        "a network must have a layer; a head without weights or \"classes\" is none");
+                        "a network must have a layer; a head without weights or \"classes\" does not count");
     }
     assign_columns();
     find_lives();
@@ -77,7 +77,8 @@ class ProgramBuilder {
     for (i32 a = 0; a < program_.ndim; ++a) {
       const i64 product = static_cast<i64>(coarse.tensor_stride[a]) * stride[a];
       if (product > kMostCells) {
-        return make_error(StatusCode::InvalidArgument, "the tensor stride of axis {0} passes 2^24", a);
+        return make_error(StatusCode::InvalidArgument,
+                          "the tensor stride of axis {0} would be {1}; it must be at most 2^24", a, product);
       }
       coarse.tensor_stride[a] = static_cast<i32>(product);
     }
@@ -118,7 +119,7 @@ class ProgramBuilder {
                                 const MapSpec& map, const OpProblem& problem) {
     if (!names_.insert(name).second) {
       return make_error(StatusCode::InvalidArgument,
-                        "two layers are called \"{0}\", and would share their weights", name);
+                        "two layers are called \"{0}\" and would share their weights: rename one", name);
     }
     ProgramLayer layer(problem);
     layer.name = name;
@@ -128,8 +129,9 @@ class ProgramBuilder {
     for (i32 a = 0; a < program_.ndim; ++a) {
       const i64 step = static_cast<i64>(map.dilation[a]) * program_.levels[map.fine].tensor_stride[a];
       if (step * map.kernel_size[a] > kFarthestOffset) {
-        return make_error(StatusCode::InvalidArgument, "its offsets on axis {0} reach {1} cells; at most {2}",
-                          a, step * map.kernel_size[a], kFarthestOffset);
+        return make_error(StatusCode::InvalidArgument,
+                          "its offsets on axis {0} reach {1} cells; at most {2} are allowed", a,
+                          step * map.kernel_size[a], kFarthestOffset);
       }
     }
     layer.output = add_tensor(level, channels);
@@ -292,7 +294,8 @@ class ProgramBuilder {
     MINUET_ASSIGN(const i32 skip, find_skip(layer.skip));
     const i32 coarse = level_of(current_), fine = level_of(skip);
     if (coarse == fine) {
-      return make_error(StatusCode::InvalidArgument, "\"{0}\" lives on the current coordinates: use a block",
+      return make_error(StatusCode::InvalidArgument,
+                        "\"{0}\" is on the same coordinate set as the layer's input: use a block",
                         layer.skip);
     }
     for (i32 a = 0; a < program_.ndim; ++a) {
@@ -300,7 +303,7 @@ class ProgramBuilder {
           program_.levels[coarse].tensor_stride[a]) {
         return make_error(
             StatusCode::InvalidArgument,
-            "axis {0}: tensor stride {1} with stride {2} does not lead back to {3}, that of \"{4}\"", a,
+            "axis {0}: tensor stride {1} divided by stride {2} is not {3}, the tensor stride of \"{4}\"", a,
             program_.levels[coarse].tensor_stride[a], layer.stride[a], program_.levels[fine].tensor_stride[a],
             layer.skip);
       }
@@ -349,7 +352,8 @@ class ProgramBuilder {
     const TensorSpec first = program_.tensors[current_];
     const TensorSpec second = program_.tensors[skip];
     if (first.level != second.level) {
-      return make_error(StatusCode::InvalidArgument, "\"{0}\" lives on another coordinate set", layer.skip);
+      return make_error(StatusCode::InvalidArgument,
+                        "\"{0}\" is on another coordinate set than the layer's input", layer.skip);
     }
     if (skip == current_) {
       return make_error(StatusCode::Unimplemented, "\"{0}\" cannot be concatenated with itself", layer.skip);
@@ -359,13 +363,14 @@ class ProgramBuilder {
     };
     if (is_part(first) || is_part(second) || first.storage == second.storage) {
       return make_error(StatusCode::Unimplemented,
-                        "{0} is part of another concat already, and a tensor can be in one only",
-                        is_part(second) ? "\"" + layer.skip + "\"" : "what it follows");
+                        "{0} is already part of another concat, and a tensor can be part of only one",
+                        is_part(second) ? "\"" + layer.skip + "\"" : "the layer's input");
     }
     const i32 channels = first.channels + second.channels;  // each is at most kMostChannels
     if (channels > kMostChannels) {
-      return make_error(StatusCode::InvalidArgument, "with \"{0}\" there are {1} channels; at most {2}",
-                        layer.skip, channels, kMostChannels);
+      return make_error(StatusCode::InvalidArgument,
+                        "the concat with \"{0}\" has {1} channels; at most {2} are allowed", layer.skip,
+                        channels, kMostChannels);
     }
     program_.storages[first.storage].ld = channels;
     program_.storages[second.storage].ld = 0;  // the storage is no longer used

@@ -171,10 +171,12 @@ class WeightsCheck {
       return text_of(beside, "", "");
     }
     const std::string refused = text_of(
-        beside, "; it stands beside parameters that a layer uses, and would change the layer's result",
-        "; they stand beside parameters that a layer uses, and would change the layer's result");
-    const std::string passed = text_of(others, "; the option allow_unused passes it over",
-                                       "; the option allow_unused passes them over");
+        beside,
+        "; it belongs to a layer that uses other parameters, so ignoring it would change the layer's result",
+        "; they belong to layers that use other parameters, so ignoring them would change the layers' "
+        "results");
+    const std::string passed =
+        text_of(others, "; the option allow_unused ignores it", "; the option allow_unused ignores them");
     return refused + (refused.empty() || passed.empty() ? "" : "; ") + passed;
   }
 
@@ -189,14 +191,15 @@ class WeightsCheck {
     const std::string prefix = better_prefix(matches);
     if (!prefix.empty()) {
       parts.push_back(
-          llvm::formatv("{0} of {1} tensors are there with \"{2}\" in front of their names: the option "
+          llvm::formatv("{0} of {1} tensors have \"{2}\" in front of their names: the option "
                         "weights_prefix \"{2}\" strips it",
                         matches, needed_.size(), prefix));
     } else if (!missing_.empty()) {
       parts.push_back(missing_text());
     }
     if (!misshapen_.empty()) parts.push_back(list_text(misshapen_, "; "));
-    if (is_rearranged_) parts.push_back("if another engine stored them, the option weights_order says which");
+    if (is_rearranged_)
+      parts.push_back("if another engine stored them, name it with the option weights_order");
     parts.push_back(unused_text(prefix));
     parts.push_back(fields_.text());
     std::string text;

@@ -92,11 +92,10 @@ std::string WeightsFields::text() const {
   }
   if (!text.empty()) text += " to use the file's tensors";
   if (without_statistics_.empty()) return text;
-  return text + (text.empty() ? "" : "; ") + "there is no running_mean and running_var of " +
+  return text + (text.empty() ? "" : "; ") + "there are no running_mean and running_var of " +
          list_text(without_statistics_) +
-         ": a batch norm without running statistics normalizes by those of the features at hand and cannot "
-         "be "
-         "folded into a convolution, so that no field describes it";
+         ": a batch norm without running statistics normalizes by those of its input features and cannot be "
+         "folded into a convolution, so no field describes it";
 }
 
 std::vector<std::string> WeightsFields::lines() const {

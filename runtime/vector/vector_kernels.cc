@@ -1,6 +1,6 @@
-// Compiled once an instruction set (CMakeLists.txt). Nothing here may call an inline function that
-// another file uses too: the linker keeps one copy, and it may be the one this machine cannot run. Those of
-// shared/elements.h leave none, for they are always inlined.
+// This file is compiled once per instruction set (CMakeLists.txt). It must not call inline functions that
+// other files use too: the linker keeps one copy of each, possibly one that this machine cannot run. The
+// functions of shared/elements.h are safe because they are always inlined.
 #include "runtime/vector/vector_kernels.h"
 
 #include <Eigen/Core>
@@ -38,8 +38,8 @@ void narrow_f16_each(const float* input, u16* output, i64 count) {
 }
 
 #ifdef __F16C__
-// The hardware's conversions keep a NaN's bits or set one of them: eight numbers with a NaN among them are
-// converted one by one, so that every instruction set stores the same bits.
+// The hardware's conversions keep a NaN's bits or set one of them. Groups of eight numbers that contain a NaN
+// are therefore converted one by one, so that every instruction set stores the same bits.
 [[gnu::always_inline]] inline bool has_nan(__m256 values) {
   return _mm256_movemask_ps(_mm256_cmp_ps(values, values, _CMP_UNORD_Q)) != 0;
 }
@@ -87,7 +87,7 @@ void widen(DType type, const void* input, float* output, i64 count) {
   });
 }
 
-/// Of the largest magnitude; NaN is larger than any number.
+/// Returns the bits of the largest magnitude. NaN is larger than any number.
 u32 largest_bits(const float* values, i64 count) {
   u32 largest = 0;
   for (i64 i = 0; i < count; ++i) {
@@ -115,7 +115,7 @@ template <DType T>
   return Element<T>::operand(Element<T>::store(value));
 }
 
-/// As largest_bits of the values.
+/// Rounds each value, and returns the largest_bits() of the values.
 template <DType T>
 u32 round_each(const float* __restrict values, float* __restrict rounded, i64 count) {
   u32 largest = 0;
@@ -139,7 +139,8 @@ u32 round_in_place(float* values, i64 count) {
 }
 
 #ifdef __F16C__
-/// By the hardware's conversions, which keep some bits of a NaN, 16 or 8 at a time; returns how many.
+/// Rounds with the hardware's conversions, 16 or 8 numbers at a time, and returns how many were rounded. NaNs
+/// may keep some of their bits.
 i64 round_f16_vectors(const float* values, float* rounded, i64 count, u32& largest) {
   i64 i = 0;
 #ifdef __AVX512F__
@@ -173,7 +174,7 @@ u32 round_f16_row(const float* values, float* rounded, i64 count) {
 #ifdef __F16C__
   done = round_f16_vectors(values, rounded, count, largest);
   constexpr u32 kInfinity = 0x7f800000u;
-  // Of a NaN the sign alone is kept, and a rounded number stays as it is: all may be rounded once more.
+  // Rounding again reduces each NaN to its sign and leaves rounded numbers unchanged.
   if (largest > kInfinity) round_in_place<DType::F16>(rounded, done);
 #endif
   for (i64 i = done; i < count; ++i) {
@@ -186,8 +187,7 @@ u32 round_f16_row(const float* values, float* rounded, i64 count) {
 
 bool round(DType type, const float* values, float* rounded, i64 count) {
   return with_dtype(type, [&]<DType T>() {
-    // Magnitudes from here on round to infinity. A tf32 lies in memory as fp32, and rounds half away from
-    // zero.
+    // Magnitudes from here on round to infinity. TF32 is stored as fp32 and rounds ties away from zero.
     constexpr u32 kOverflow = T == DType::TF32 ? 0x7f7ff000u : overflow_bits(T);
     if constexpr (T == DType::F16) {
       return round_f16_row(values, rounded, count) < kOverflow;

@@ -2,7 +2,7 @@
 
 namespace minuet {
 
-// Defined by vector_kernels.cc, once an instruction set.
+// Each is defined by one compilation of vector_kernels.cc.
 const VectorKernels& vector_kernels_baseline();
 #ifdef MINUET_X86_SETS
 const VectorKernels& vector_kernels_avx2();
@@ -13,7 +13,7 @@ namespace {
 
 bool machine_has(VectorSet set) {
 #ifdef MINUET_X86_SETS
-  // Every processor with AVX2 and FMA converts fp16 in hardware too (F16C).
+  // Every processor with AVX2 and FMA also converts fp16 in hardware (F16C).
   const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
   if (set == VectorSet::Avx2) return avx2;
   if (set == VectorSet::Avx512) {

@@ -12,8 +12,8 @@ llvm::Error refuse_foreign_weights(llvm::StringRef bytes) {
         StatusCode::InvalidArgument,
         "it is a PyTorch checkpoint, not a safetensors file; convert it in Python: "
         "safetensors.torch.save_file({{k: v.contiguous() for k, v in torch.load(\"in.pth\", "
-        "map_location=\"cpu\").items()}, \"out.safetensors\"), of [\"state_dict\"] or [\"model\"] "
-        "where the checkpoint has more than tensors in it");
+        "map_location=\"cpu\").items()}, \"out.safetensors\"), with [\"state_dict\"] or [\"model\"] "
+        "after torch.load(...) if the checkpoint contains more than tensors");
   }
   return make_error(StatusCode::InvalidArgument, "{0}",
                     other_file_text(*file, WantedFile::Weights, "a safetensors file"));

@@ -42,21 +42,24 @@ llvm::Expected<uint64_t> checked_count(const std::vector<int64_t>& shape) {
   uint64_t count = 1;
   for (int64_t size : shape) {
     if (size < 0 || (size > 0 && count > std::numeric_limits<int64_t>::max() / static_cast<uint64_t>(size))) {
-      return make_error(StatusCode::InvalidArgument, "the shape {0} is impossible", shape_text(shape));
+      return make_error(StatusCode::InvalidArgument, "the shape {0} has too many elements",
+                        shape_text(shape));
     }
     count *= static_cast<uint64_t>(size);
   }
   return count;
 }
 
-llvm::Expected<std::vector<int64_t>> read_integers(const llvm::json::Object& object, llvm::StringRef field) {
+llvm::Expected<std::vector<int64_t>> read_integers(const llvm::json::Object& object, llvm::StringRef tensor,
+                                                   llvm::StringRef field) {
   const llvm::json::Array* array = object.getArray(field);
-  if (!array) return make_error(StatusCode::InvalidArgument, "it has no \"{0}\"", field);
+  if (!array) return make_error(StatusCode::InvalidArgument, "tensor \"{0}\" has no \"{1}\"", tensor, field);
   std::vector<int64_t> values;
   for (const llvm::json::Value& value : *array) {
     const auto number = value.getAsInteger();
     if (!number || *number < 0) {
-      return make_error(StatusCode::InvalidArgument, "\"{0}\" is no list of sizes", field);
+      return make_error(StatusCode::InvalidArgument, "\"{1}\" of tensor \"{0}\" is not a list of sizes",
+                        tensor, field);
     }
     values.push_back(*number);
   }
@@ -70,6 +73,10 @@ double double_at(const char* data, std::size_t index) {
 }
 
 }  // namespace
+
+llvm::Error no_tensor_error(const std::string& path, llvm::StringRef name) {
+  return make_error(StatusCode::InvalidArgument, "weights file {0} has no tensor \"{1}\"", path, name);
+}
 
 int64_t element_count(const std::vector<int64_t>& shape) {
   int64_t count = 1;
@@ -98,13 +105,14 @@ llvm::Expected<SafetensorsFile> SafetensorsFile::open(llvm::StringRef path) {
   SafetensorsFile file;
   file.path_ = path.str();
   if (is_device(path)) {
-    return make_error(StatusCode::InvalidArgument, "weights file {0} is a device, which may have no end",
-                      path);
+    return make_error(StatusCode::InvalidArgument,
+                      "weights file {0} is a device, which may have no end: name a regular file", path);
   }
   auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/false, /*RequiresNullTerminator=*/false,
                                             /*IsVolatile=*/true);  // read, not mapped: the file may shrink
   if (!buffer) {
-    return make_error(StatusCode::NotFound, "weights file {0}: {1}", path, system_text(buffer.getError()));
+    return make_error(StatusCode::NotFound, "cannot read weights file {0}: {1}", path,
+                      system_text(buffer.getError()));
   }
   file.buffer_ = std::move(*buffer);
   if (llvm::Error error = file.parse()) return annotate(std::move(error), ("weights file " + path).str());
@@ -120,17 +128,18 @@ llvm::Error SafetensorsFile::parse() {
   }
   const uint64_t length = llvm::support::endian::read64le(bytes.data());
   if (length > kLongestHeader || length > bytes.size() - kLengthBytes) {
-    return make_error(StatusCode::InvalidArgument,
-                      "it is truncated or no safetensors file: the header claims {0} bytes, the file has {1}",
-                      length, bytes.size());
+    return make_error(
+        StatusCode::InvalidArgument,
+        "it is truncated or not a safetensors file: the header claims {0} bytes, the file has {1}", length,
+        bytes.size());
   }
   auto header = parse_json(bytes.substr(kLengthBytes, length));
   if (!header) {
-    return make_error(StatusCode::InvalidArgument, "its header is no JSON: {0}",
+    return make_error(StatusCode::InvalidArgument, "its header is not JSON: {0}",
                       llvm::toString(header.takeError()));
   }
   const llvm::json::Object* root = header->getAsObject();
-  if (!root) return make_error(StatusCode::InvalidArgument, "its header is no JSON object");
+  if (!root) return make_error(StatusCode::InvalidArgument, "its header is not a JSON object");
   const llvm::StringRef data = bytes.substr(kLengthBytes + length);
   for (const auto& entry : *root) {
     const llvm::StringRef name = entry.first;
@@ -139,26 +148,28 @@ llvm::Error SafetensorsFile::parse() {
       MINUET_TRY(read_metadata(entry.second));
       continue;
     }
-    if (!object) return make_error(StatusCode::InvalidArgument, "\"{0}\" is no tensor", name);
+    if (!object) return make_error(StatusCode::InvalidArgument, "\"{0}\" is not a tensor", name);
     Tensor tensor;
     const auto type = object->getString("dtype");
     tensor.type = type ? type->str() : "";
-    MINUET_ASSIGN(tensor.shape, read_integers(*object, "shape"));
-    MINUET_ASSIGN(const std::vector<int64_t> range, read_integers(*object, "data_offsets"));
+    MINUET_ASSIGN(tensor.shape, read_integers(*object, name, "shape"));
+    MINUET_ASSIGN(const std::vector<int64_t> range, read_integers(*object, name, "data_offsets"));
     if (range.size() != 2 || range[0] > range[1]) {
-      return make_error(StatusCode::InvalidArgument, "\"data_offsets\" of tensor \"{0}\" are no range", name);
+      return make_error(StatusCode::InvalidArgument, "\"data_offsets\" of tensor \"{0}\" are not a range",
+                        name);
     }
     if (static_cast<uint64_t>(range[1]) > data.size()) {
-      return make_error(StatusCode::InvalidArgument, "tensor \"{0}\" lies outside the file: it is truncated",
-                        name);
+      return make_error(StatusCode::InvalidArgument,
+                        "tensor \"{0}\" ends past the end of the file: the file is truncated", name);
     }
     tensor.data = data.data() + range[0];
     tensor.bytes = static_cast<uint64_t>(range[1] - range[0]);
     MINUET_ASSIGN(const uint64_t count, checked_count(tensor.shape));
     const int element = element_bytes(tensor.type);
     if (element != 0 && (tensor.bytes % element != 0 || tensor.bytes / element != count)) {
-      return make_error(StatusCode::InvalidArgument, "tensor \"{0}\" of shape {1} has {2} bytes", name,
-                        shape_text(tensor.shape), tensor.bytes);
+      return make_error(StatusCode::InvalidArgument,
+                        "tensor \"{0}\" of shape {1} and type \"{2}\" has {3} bytes", name,
+                        shape_text(tensor.shape), tensor.type, tensor.bytes);
     }
     tensors_.emplace(name.str(), std::move(tensor));
   }
@@ -189,11 +200,11 @@ llvm::Error SafetensorsFile::check_ranges(llvm::StringRef data) const {
 
 llvm::Error SafetensorsFile::read_metadata(const llvm::json::Value& value) {
   const llvm::json::Object* object = value.getAsObject();
-  if (!object) return make_error(StatusCode::InvalidArgument, "its \"__metadata__\" is no JSON object");
+  if (!object) return make_error(StatusCode::InvalidArgument, "its \"__metadata__\" is not a JSON object");
   for (const auto& entry : *object) {
     const llvm::StringRef key = entry.first;
     const auto text = entry.second.getAsString();
-    if (!text) return make_error(StatusCode::InvalidArgument, "\"{0}\" of its metadata is no text", key);
+    if (!text) return make_error(StatusCode::InvalidArgument, "\"{0}\" of its metadata is not a string", key);
     metadata_.emplace(key.str(), text->str());
   }
   return llvm::Error::success();
@@ -208,7 +219,7 @@ std::vector<std::string> SafetensorsFile::names() const {
 llvm::Expected<const SafetensorsFile::Tensor*> SafetensorsFile::find(llvm::StringRef name) const {
   const auto found = tensors_.find(name.str());
   if (found == tensors_.end()) {
-    return make_error(StatusCode::InvalidArgument, "weights file {0} has no tensor \"{1}\"", path_, name);
+    return no_tensor_error(path_, name);
   }
   return &found->second;
 }

@@ -51,6 +51,8 @@ class SafetensorsFile {
   std::map<std::string, std::string> metadata_;
 };
 
+/// Returns InvalidArgument: the weights file has no such tensor.
+llvm::Error no_tensor_error(const std::string& path, llvm::StringRef name);
 /// Formats a shape, for example "[27, 4, 8]".
 std::string shape_text(const std::vector<int64_t>& shape);
 /// Returns the product of the sizes. It must not overflow, as is known of a tensor that was read.

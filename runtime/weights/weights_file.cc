@@ -39,7 +39,7 @@ llvm::Expected<std::map<std::string, std::string>> parse_names(llvm::StringRef j
   llvm::Expected<llvm::json::Value> value = parse_json(json);
   if (!value) return refuse(llvm::toString(value.takeError()));
   const llvm::json::Object* object = value->getAsObject();
-  if (!object) return refuse("it is no object");
+  if (!object) return refuse("it is not an object");
   std::map<std::string, std::string> names;
   for (const auto& entry : *object) {
     const llvm::StringRef from = entry.first;
@@ -57,22 +57,23 @@ llvm::Expected<WeightsFile> WeightsFile::open(llvm::StringRef path, WeightsOptio
   WeightsFile file;
   MINUET_ASSIGN(file.file_, SafetensorsFile::open(path));
   file.options_ = std::move(options);
-  llvm::Error error = file.heed_mark();
+  llvm::Error error = file.check_weights_order_mark();
   if (!error) error = file.name_tensors();
   if (error) return annotate(std::move(error), ("weights file " + path).str());
   return file;
 }
 
-llvm::Error WeightsFile::heed_mark() {
+llvm::Error WeightsFile::check_weights_order_mark() {
   const auto mark = file_.metadata().find(kWeightsOrderMark);
   if (mark == file_.metadata().end()) return llvm::Error::success();
   llvm::Expected<WeightsOrder> marked = parse_weights_order(mark->second);
   if (!marked) return annotate(marked.takeError(), kWeightsOrderMark);
   if (options_.order_given && options_.order != *marked) {
-    return make_error(StatusCode::InvalidArgument,
-                      "its {0} is \"{1}\", as of a converted file, so it cannot be read by the option "
-                      "weights_order \"{2}\"",
-                      kWeightsOrderMark, mark->second, weights_order_name(options_.order));
+    return make_error(
+        StatusCode::InvalidArgument,
+        "its {0} is \"{1}\", because it is a converted file, so it cannot be read with the option "
+        "weights_order \"{2}\"",
+        kWeightsOrderMark, mark->second, weights_order_name(options_.order));
   }
   options_.order = *marked;
   return llvm::Error::success();
@@ -94,7 +95,7 @@ llvm::Error WeightsFile::name_tensors() {
     const auto [place, is_new] = names_.emplace(name, stored);
     if (!is_new) {
       return make_error(StatusCode::InvalidArgument,
-                        "\"{0}\" and \"{1}\" both come to be \"{2}\" by the option weights_map",
+                        "the option weights_map gives \"{0}\" and \"{1}\" the same name \"{2}\"",
                         place->second, stored, name);
     }
   }
@@ -105,7 +106,7 @@ llvm::Error WeightsFile::name_tensors() {
   }
   if (!unused_entries.empty()) {
     return make_error(StatusCode::InvalidArgument,
-                      "the option weights_map has \"{0}\", which is no tensor's name",
+                      "the option weights_map has \"{0}\", which is not the name of a tensor",
                       *unused_entries.begin());
   }
   return llvm::Error::success();
@@ -123,7 +124,7 @@ const std::string* WeightsFile::find(const std::string& name) const {
 
 llvm::Expected<const std::string*> WeightsFile::need(const std::string& name) const {
   if (const std::string* stored = find(name)) return stored;
-  return make_error(StatusCode::InvalidArgument, "weights file {0} has no tensor \"{1}\"", path(), name);
+  return no_tensor_error(path(), name);
 }
 
 std::vector<std::vector<int64_t>> WeightsFile::weight_shapes(const std::string& name,
@@ -164,7 +165,7 @@ llvm::Expected<std::vector<float>> WeightsFile::read_weight(const std::string& n
   MINUET_ASSIGN(
       const std::vector<float> values,
       file_.read(*stored, {fitting->shape.begin(), fitting->shape.end()}, options_.allow_non_finite));
-  return in_minuets_order(*fitting, problem, values);
+  return to_minuet_order(*fitting, problem, values);
 }
 
 llvm::Expected<std::vector<float>> WeightsFile::read_vector(const std::string& name, i64 channels) const {

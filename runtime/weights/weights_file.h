@@ -52,7 +52,7 @@ class WeightsFile {
   llvm::Expected<std::vector<float>> read_vector(const std::string& name, i64 channels) const;
 
  private:
-  llvm::Error heed_mark();
+  llvm::Error check_weights_order_mark();
   llvm::Error name_tensors();
   llvm::Expected<const std::string*> need(const std::string& name) const;
 

@@ -61,8 +61,8 @@ llvm::Error check_torchsparse(const ConvolutionProblem& problem) {
     }
     if (is_even && problem.kernel_size[a] > 2) {
       return refuse(
-          "TorchSparse begins a kernel of size {0} (axis {1}) with an even number of offsets at one place or "
-          "another, by its kmap_mode, so these weights cannot be carried over",
+          "TorchSparse places a kernel of size {0} (axis {1}) with an even number of offsets differently "
+          "in each kmap_mode, so these weights cannot be carried over",
           problem.kernel_size[a], a);
     }
   }
@@ -73,7 +73,7 @@ llvm::Error check_spconv(const ConvolutionProblem& problem) {
   if (problem.kind != ConvolutionKind::Submanifold) return check_dense_strides("spconv", problem);
   for (i32 a = 0; a < problem.ndim; ++a) {
     if (problem.kernel_size[a] % 2 == 0) {
-      return refuse("spconv has no submanifold kernel of even size, and this layer's is {0} (axis {1})",
+      return refuse("spconv has no submanifold kernel of even size, but this layer's is {0} (axis {1})",
                     problem.kernel_size[a], a);
     }
   }
@@ -181,8 +181,8 @@ std::vector<WeightLayout> weight_layouts(WeightsOrder order, const ConvolutionPr
   return layouts;
 }
 
-std::vector<float> in_minuets_order(const WeightLayout& layout, const ConvolutionProblem& problem,
-                                    const std::vector<float>& stored) {
+std::vector<float> to_minuet_order(const WeightLayout& layout, const ConvolutionProblem& problem,
+                                   const std::vector<float>& stored) {
   std::vector<float> weight;
   weight.reserve(stored.size());
   AxisArray tap{};

@@ -47,7 +47,7 @@ std::vector<WeightLayout> weight_layouts(WeightsOrder order, const ConvolutionPr
                                          llvm::StringRef name);
 
 /// Reorders `stored` to [volume, in_channels, out_channels], offsets with x slowest.
-std::vector<float> in_minuets_order(const WeightLayout& layout, const ConvolutionProblem& problem,
-                                    const std::vector<float>& stored);
+std::vector<float> to_minuet_order(const WeightLayout& layout, const ConvolutionProblem& problem,
+                                   const std::vector<float>& stored);
 
 }  // namespace minuet

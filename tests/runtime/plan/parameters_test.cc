@@ -150,7 +150,7 @@ TEST(WeightsOrder, OfFourAxes) {
   const auto read = [&](WeightsOrder order, const std::vector<i64>& shape, const std::vector<float>& stored) {
     const WeightLayout layout = weight_layouts(order, problem, "w").front();
     EXPECT_EQ(layout.shape, shape);
-    return in_minuets_order(layout, problem, stored);
+    return to_minuet_order(layout, problem, stored);
   };
   EXPECT_EQ(read(WeightsOrder::Minuet, {45, 1, 1}, expected), expected);
   EXPECT_EQ(read(WeightsOrder::Minkowski, {45, 1, 1}, first_fastest), expected);

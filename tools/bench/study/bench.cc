@@ -127,7 +127,7 @@ llvm::Error StudyBench::find_environment() {
 }
 
 std::string StudyBench::cache_text() const {
-  return llvm::formatv("its L2 cache has {0} MB, that of the paper's RTX 3090 6 MB",
+  return llvm::formatv("its L2 cache has {0} MB, and that of the paper's RTX 3090 has 6 MB",
                        environment_.l2_bytes >> 20)
       .str();
 }
@@ -146,7 +146,7 @@ llvm::json::Object StudyBench::machine() const {
 llvm::Expected<StudyFolder> StudyFolder::create() {
   llvm::SmallString<128> path;
   if (const std::error_code error = llvm::sys::fs::createUniqueDirectory("minuet-study", path))
-    return broken("no temporary folder: " + system_text(error));
+    return broken("cannot create a temporary folder: " + system_text(error));
   StudyFolder folder;
   folder.path_.reset(new std::string(path.str()));
   return folder;
@@ -168,8 +168,8 @@ llvm::Error StudyBench::force(const TuningConfigs& configs) {
   MINUET_TRY(check(minuet_context_load_tuning(session_.context.get(), session_.device.get(),
                                               folder.path().c_str(), &results)));
   if (results >= static_cast<int64_t>(configs.size())) return llvm::Error::success();
-  return broken(llvm::formatv("the library takes {0} of {1} configurations that the study asks for", results,
-                              configs.size())
+  return broken(llvm::formatv("the library loaded only {0} of the {1} configurations that the study stored",
+                              results, configs.size())
                     .str());
 }
 

@@ -87,7 +87,7 @@ class StudyBench {
   const DeviceFacts& facts() const { return session_.facts; }
   StudySize size() const { return size_; }
   minuet_dtype dtype() const { return dtype_; }
-  /// Returns, for a GPU, a text such as "its L2 cache has 50 MB, that of the paper's RTX 3090 6 MB".
+  /// Returns, for a GPU, a text such as "its L2 cache has 50 MB, and that of the paper's RTX 3090 has 6 MB".
   std::string cache_text() const;
   /// Returns the value for the size of this run.
   template <class T>

@@ -60,8 +60,8 @@ llvm::Error compare_dataflows(StudyBench& bench, StudyDocument& document, const 
       {"layer", "in", "out", "pairs", "fused, ms", "gather-GEMM-scatter, ms", "quotient", "by default"},
       std::move(rows));
   document.note(
-      llvm::formatv("{0}, {1}: whole inferences take {2:f3} ms fused, {3:f3} ms by gather-GEMM-scatter and "
-                    "{4:f3} ms by default, which is the faster one in {5} of {6} layers.",
+      llvm::formatv("{0}, {1}: a whole inference takes {2:f3} ms fused, {3:f3} ms by gather-GEMM-scatter and "
+                    "{4:f3} ms by default. The default dataflow is the faster one in {5} of {6} layers.",
                     network, cloud.name, real(median(fused.wall)), real(median(gmas.wall)),
                     real(median(chosen.wall)), right, fused.layers.size())
           .str());
@@ -71,7 +71,7 @@ llvm::Error compare_dataflows(StudyBench& bench, StudyDocument& document, const 
 }  // namespace
 
 llvm::Error study_dataflow(StudyBench& bench, StudyDocument& document) {
-  document.note("The paper has gather-GEMM-scatter alone: no figure of its own to compare with.");
+  document.note("The paper has only gather-GEMM-scatter, so it has no figures to compare with.");
   MINUET_ASSIGN(const auto* scenes, bench.clouds());
   const size_t most = bench.by_size<size_t>(1, 1, 2);
   StudySteps steps(bench, 2 * std::min(most, scenes->size()));

@@ -11,7 +11,7 @@ Gpu::~Gpu() {
 llvm::Error Gpu::read(CUdevice_attribute attribute, int64_t& value) const {
   int number = 0;
   MINUET_TRY(context_->check(context_->driver().cuDeviceGetAttribute(&number, attribute, context_->device()),
-                             "no attribute of the GPU"));
+                             "cannot read an attribute of the GPU"));
   value = number;
   return llvm::Error::success();
 }
@@ -29,11 +29,11 @@ llvm::Expected<GpuKernel> Gpu::load(const std::string& cubin, const std::string&
   const CudaContext::Driver& driver = context_->driver();
   MINUET_TRY(context_->check(
       driver.cuLibraryLoadData(&library, cubin.data(), nullptr, nullptr, 0, nullptr, nullptr, 0),
-      "a kernel does not load"));
+      "cannot load a kernel"));
   libraries_.push_back(library);
   CUkernel kernel = nullptr;
-  MINUET_TRY(
-      context_->check(driver.cuLibraryGetKernel(&kernel, library, symbol.c_str()), "a kernel is not there"));
+  MINUET_TRY(context_->check(driver.cuLibraryGetKernel(&kernel, library, symbol.c_str()),
+                             "cannot find a kernel in its cubin"));
   return GpuKernel{kernel};
 }
 
@@ -46,13 +46,13 @@ llvm::Error Gpu::launch(const GpuKernel& kernel, int64_t blocks, void* params) c
   void* arguments[] = {params};
   return context_->check(context_->driver().cuLaunchKernelEx(&config, static_cast<CUfunction>(kernel.kernel),
                                                              arguments, nullptr),
-                         "a kernel does not launch");
+                         "cannot launch a kernel");
 }
 
 llvm::Error Gpu::fill_words(void* memory, uint32_t value, int64_t words) const {
   return context_->check(context_->driver().cuMemsetD32Async(reinterpret_cast<CUdeviceptr>(memory), value,
                                                              static_cast<size_t>(words), nullptr),
-                         "a fill");
+                         "cannot fill memory of the GPU");
 }
 
 }  // namespace minuet::tool

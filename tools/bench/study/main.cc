@@ -20,15 +20,16 @@ namespace minuet::tool {
 namespace {
 
 std::string study_footer() {
-  std::string footer = "\nNAME, or all for every one:\n";
+  std::string footer = "\nNAME is all, which runs every study, or one of:\n";
   for (const Study& study : all_studies())
     footer += llvm::formatv("  {0,-12} {1}\n", study.name, study.help).str();
   return footer +
          R"(
-Each writes DIR/NAME.json: device, driver, toolkit, commit, medians and spread, what the paper's text reports,
-and whether the shape holds here. `minuet report DIR` shows them as plots and tables. --size full is the
-paper's, with the real clouds where their folder is there; small takes a CPU a minute or two; tiny is for
-tests, with narrow networks, and its numbers mean nothing. On a GPU, specs tunes for six minutes at full size.
+Each study writes DIR/NAME.json: device, driver, toolkit, commit, medians and spread, what the paper reports,
+and whether the shape of its result holds here. `minuet report DIR` shows the files as plots and tables.
+--size full measures as the paper does, with the real clouds if their folder exists. --size small takes a CPU
+a minute or two. --size tiny is for tests: its networks are narrow, and its numbers mean nothing. On a GPU,
+specs tunes for six minutes at full size.
 
 Examples:
   minuet-study all --output studies && minuet report studies --output studies.html
@@ -47,7 +48,7 @@ llvm::Expected<std::vector<const Study*>> chosen_studies(const std::vector<std::
     if (is_known) continue;
     std::string all = "all";
     for (const Study& study : all_studies()) all += std::string(", ") + study.name;
-    return bad_input("the study '{0}' is none of {1}", name, all);
+    return bad_input("the study '{0}' is not one of {1}", name, all);
   }
   return chosen;
 }
@@ -69,7 +70,8 @@ llvm::Error run_study(const Study& study, StudyBench& bench, OutputFile& file, c
   llvm::Error error = study.run(bench, document);
   bench.end();
   if (error) return in_file(study.name, std::move(error));
-  if (bench.size() == StudySize::Tiny) document.note("Of the tests' size: numbers and shapes mean nothing.");
+  if (bench.size() == StudySize::Tiny)
+    document.note("This is the size for tests: numbers and shapes mean nothing.");
   const double seconds = milliseconds_since(start) / 1000;
   llvm::json::Object made = std::move(document).json(bench, seconds);
   llvm::outs() << llvm::formatv("{0}, {1:f1} s: {2}\n", study.title, real(seconds), path);
@@ -81,11 +83,11 @@ llvm::Error run_study(const Study& study, StudyBench& bench, OutputFile& file, c
 void add_flags(CLI::App& app, StudyOptions& options) {
   app.name("minuet-study");
   app.footer(study_footer());
-  app.add_option("NAME", options.names, "studies, or all")->required();
-  add_value(app, "--output", options.output, "DIR", "folder for NAME.json each; made where it is not there")
+  app.add_option("NAME", options.names, "names of studies, or all")->required();
+  add_value(app, "--output", options.output, "DIR", "folder for the NAME.json files; created if missing")
       ->required();
   add_value(app, "--size", options.size, "NAME",
-            "tiny, small or full: how much is measured; default: full on a GPU, small on the CPU")
+            "how much to measure: tiny, small or full; default: full on a GPU, small on the CPU")
       ->check(CLI::IsMember({"tiny", "small", "full"}));
   add_dtype(app, options.dtype);
   add_data(app, options.data);
@@ -102,8 +104,9 @@ llvm::Error run_studies(int count, const char* const* values) {
   if (!is_parsed) return llvm::Error::success();
   MINUET_ASSIGN(const std::vector<const Study*> studies, chosen_studies(options.names));
   if (const std::error_code error = llvm::sys::fs::create_directories(options.output))
-    return bad_input("the folder '{0}' cannot be made: {1}", options.output, system_text(error));
-  if (!llvm::sys::fs::is_directory(options.output)) return bad_input("'{0}' is no folder", options.output);
+    return bad_input("cannot create the folder '{0}': {1}", options.output, system_text(error));
+  if (!llvm::sys::fs::is_directory(options.output))
+    return bad_input("--output '{0}' is not a folder", options.output);
   std::optional<Progress> progress("opening the device");
   MINUET_ASSIGN(const std::unique_ptr<StudyBench> bench, StudyBench::open(options));
   progress.reset();

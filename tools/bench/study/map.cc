@@ -16,40 +16,42 @@ double quotient(const std::vector<double>& slow, const std::vector<double>& fast
 /// fits the cache.
 std::string map_reason(const StudyBench& bench) {
   return bench.facts().is_cpu()
-             ? "a CPU, whose caches hold the table at these sizes"
-             : "the table has no engine around it, and this is another GPU: " + bench.cache_text();
+             ? "the caches of a CPU hold the table at these sizes"
+             : "the table is timed without an engine around it, and this is another GPU: " +
+                   bench.cache_text();
 }
 
 void claim_queries(const StudyBench& bench, StudyDocument& document, const std::vector<double>& query,
                    const std::vector<double>& build, const std::vector<double>& by_size) {
   const bool wins = geometric_mean(query) > 1;
-  document.claim("queries are 15.8 x as fast on average (2.72 x to 26.8 x) as by hash tables",
+  document.claim("queries are 15.8 x as fast on average (2.72 x to 26.8 x) as with hash tables",
                  speedups_text(query), verdict(wins), wins ? "" : map_reason(bench));
   const bool builds = geometric_mean(build) > 1;
   document.claim("sorting takes less time than building hash tables", "building: " + speedups_text(build),
                  verdict(builds),
                  builds ? ""
-                        : "sets are made of unsorted coordinates, with bounds, keys and a check for "
-                          "duplicates, and the table of keys that are given");
+                        : "the library starts from unsorted coordinates, and its time includes bounds, keys "
+                          "and a check for duplicates; the table gets its keys for free");
   if (by_size.size() > 1) {
     const bool grows = by_size.back() >= by_size.front();
-    document.claim("hash tables fall behind as points get more, for they leave the caches",
-                   "the gain goes from " + times_text(by_size.front()) + " at the fewest voxels to " +
-                       times_text(by_size.back()) + " at the most",
-                   verdict(grows), grows ? "" : map_reason(bench));
+    document.claim(
+        "hash tables fall behind as the number of points grows, because they no longer fit the caches",
+        "the gain goes from " + times_text(by_size.front()) + " at the fewest voxels to " +
+            times_text(by_size.back()) + " at the most",
+        verdict(grows), grows ? "" : map_reason(bench));
   }
-  document.claim("more than 95 % of accesses hit the L2 cache", "no counters of the cache are read",
-                 Verdict::NotMeasured,
-                 "it takes NVIDIA Nsight Compute: ncu --metrics lts__t_sector_hit_rate.pct");
+  document.claim("more than 95 % of accesses hit the L2 cache", "the counters of the cache are not read",
+                 Verdict::NotMeasured, "use NVIDIA Nsight Compute: ncu --metrics lts__t_sector_hit_rate.pct");
 }
 
 }  // namespace
 
 llvm::Error study_map(StudyBench& bench, StudyDocument& document) {
   document.note(
-      "One submanifold map of kernel 3, by the host's clock. Build: coordinates sorted, or in a hash table "
-      "of 64-bit keys, half full. Query: the map and its number of pairs, by hash, by plain binary search of "
-      "sorted sources, and by the library's double-traversed one.");
+      "The times are those of one submanifold map of kernel size 3, by the host's clock. Build sorts the "
+      "coordinates, or inserts 64-bit keys into a hash table that is half full in the end. Query finds the "
+      "map and its number of pairs by hashing, by plain binary search of the sorted sources, or by the "
+      "library's double-traversed search.");
   MINUET_ASSIGN(const std::unique_ptr<Baseline> baseline, Baseline::create(bench));
   std::vector<StudyCloud> clouds;
   for (const int64_t count : bench.by_size(std::vector<int64_t>{300, 1000}, {3000, 30000, 300000},
@@ -58,8 +60,8 @@ llvm::Error study_map(StudyBench& bench, StudyDocument& document) {
   }
   MINUET_ASSIGN(const auto* scenes, bench.clouds());
   clouds.insert(clouds.end(), scenes->begin(), scenes->end());
-  StudyPlot query_plot("Query", "line", axis("voxels, random", true), axis("ms", true));
-  StudyPlot build_plot("Build", "line", axis("voxels, random", true), axis("ms", true));
+  StudyPlot query_plot("Query", "line", axis("random voxels", true), axis("ms", true));
+  StudyPlot build_plot("Build", "line", axis("random voxels", true), axis("ms", true));
   StudyPlot scene_plot("Query, scenes", "bar", axis(""), axis("ms"));
   std::vector<double> query, build, by_size;
   StudySteps steps(bench, clouds.size());

@@ -119,7 +119,9 @@ class MapTimer {
 
  private:
   static llvm::Error differ(int64_t one, int64_t other) {
-    return broken(llvm::formatv("one search finds {0} pairs, another {1}", one, other).str());
+    return broken(
+        llvm::formatv("two searches of the same map find different numbers of pairs, {0} and {1}", one, other)
+            .str());
   }
 
   template <class Work>

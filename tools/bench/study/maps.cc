@@ -29,7 +29,7 @@ llvm::Expected<MapShape> find_map(const LevelSets& levels, const LayerSamples& l
       if (pairs == layer.info.pairs) return shape;
     }
   }
-  return broken("no levels have the pairs of the layer " + layer.name);
+  return broken("no two levels have the stride and number of pairs of the layer " + layer.name);
 }
 
 }  // namespace

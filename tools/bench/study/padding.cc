@@ -15,7 +15,7 @@ namespace minuet::tool {
 namespace {
 
 constexpr double kThresholds[] = {0, 0.05, 0.1, 0.15, 0.25, 0.5, 1};
-constexpr double kUsual = 0.25;  // the library's default
+constexpr double kDefaultThreshold = 0.25;  // the library's default
 
 /// Sums over many layers: padding in percent of the useful rows, and numbers of GEMMs.
 struct PaddingSums {
@@ -43,10 +43,10 @@ llvm::Error check_library(const LayerSamples& layer, const GroupedGemms& sorted,
   const int64_t gemms = sorted.gemms + (has_direct ? 1 : 0);
   if (sorted.padding == layer.info.padded_rows && gemms == layer.info.gemm_groups)
     return llvm::Error::success();
-  return broken(llvm::formatv("{0}: the library pads {1} rows in {2} GEMMs, and the study {3} in {4}",
-                              layer.name, layer.info.padded_rows, layer.info.gemm_groups, sorted.padding,
-                              gemms)
-                    .str());
+  return broken(
+      llvm::formatv("{0}: the library pads {1} rows in {2} GEMMs, and the study computes {3} in {4}",
+                    layer.name, layer.info.padded_rows, layer.info.gemm_groups, sorted.padding, gemms)
+          .str());
 }
 
 llvm::Error add_network(StudyBench& bench, const std::string& network, const StudyCloud& cloud,
@@ -73,7 +73,7 @@ llvm::Error add_network(StudyBench& bench, const std::string& network, const Stu
                          plain = group_offsets(pairs, /*by_size=*/false, choice);
       study.by_size[t].add(sorted, has_direct);
       study.in_order[t].add(plain, has_direct);
-      if (kThresholds[t] != kUsual) continue;
+      if (kThresholds[t] != kDefaultThreshold) continue;
       by_size.add(sorted, has_direct);
       in_order.add(plain, has_direct);
     }
@@ -87,11 +87,11 @@ llvm::Error add_network(StudyBench& bench, const std::string& network, const Stu
 /// Sorting by size counts as better if, at some threshold, it has fewer GEMMs and no more padding than map
 /// order has at the default threshold.
 void claim_padding(const PaddingStudy& study, StudyDocument& document) {
-  StudyPlot plot("What a threshold gives, heights not rounded", "line", axis("GEMMs a layer"),
+  StudyPlot plot("Padding and GEMMs by threshold, heights not rounded", "line", axis("GEMMs per layer"),
                  axis("padding, % of the rows"));
   size_t usual = 0;
   for (size_t t = 0; t < std::size(kThresholds); ++t) {
-    if (kThresholds[t] == kUsual) usual = t;
+    if (kThresholds[t] == kDefaultThreshold) usual = t;
     plot.add_value("by size", study.by_size[t].mean_gemms(), study.by_size[t].mean_percent());
     plot.add_value("in map order", study.in_order[t].mean_gemms(), study.in_order[t].mean_percent());
   }
@@ -104,18 +104,19 @@ void claim_padding(const PaddingStudy& study, StudyDocument& document) {
     holds = sorted.mean_percent() <= plain.mean_percent() && sorted.mean_gemms() < plain.mean_gemms();
     if (holds) here += " " + sorted.text() + " at " + fixed_text(100 * kThresholds[t], 0) + " %";
   }
-  if (!holds) here += " " + study.by_size[usual].text() + " at the same";
-  here += "; with heights rounded up to 64 rows, as the library has them, by size " + study.rounded.text() +
+  if (!holds) here += " " + study.by_size[usual].text() + " at the same threshold";
+  here += "; with heights rounded up to 64 rows, as in the library, by size " + study.rounded.text() +
           ", in map order " + study.rounded_in_order.text();
-  document.claim("8.2 % padding and 7.76 GEMMs a layer by size; in map order, as TorchSparse, 11 % and 11.1",
-                 here, verdict(holds),
-                 holds ? "" : "no threshold of the list gives less of both on these clouds");
+  document.claim(
+      "8.2 % padding and 7.76 GEMMs per layer by size; in map order, as in TorchSparse, 11 % and 11.1", here,
+      verdict(holds),
+      holds ? "" : "no measured threshold gives fewer GEMMs without more padding on these clouds");
 }
 
 /// Measures the time of gather, GEMM and scatter at several padding thresholds.
 llvm::Error sweep_threshold(StudyBench& bench, StudyDocument& document, const StudyCloud& cloud) {
   StudyPlot plot("Gather, GEMM and scatter of MinkUNet42 by padding threshold, " + cloud.name, "line",
-                 axis("padding that a group may reach, %"), axis("ms"));
+                 axis("largest padding of a group, %"), axis("ms"));
   for (const int percent : {0, 10, 25, 50, 100}) {
     GroupingChoice grouping;
     grouping.padding_threshold = percent / 100.0;
@@ -134,8 +135,8 @@ llvm::Error sweep_threshold(StudyBench& bench, StudyDocument& document, const St
 
 llvm::Error study_padding(StudyBench& bench, StudyDocument& document) {
   document.note(
-      "Offsets are grouped while a group's padding is at most a quarter of its rows; layers of one offset "
-      "are left out. In map order: the same, without sorting by size.");
+      "Offsets are grouped while a group's padding is at most a quarter of its rows. Layers with one offset "
+      "are left out. Grouping in map order is the same without sorting by size.");
   MINUET_ASSIGN(const auto* scenes, bench.clouds());
   PaddingStudy study;
   StudySteps steps(bench, 2 * scenes->size());
@@ -146,9 +147,9 @@ llvm::Error study_padding(StudyBench& bench, StudyDocument& document) {
     }
   }
   MINUET_TRY(sweep_threshold(bench, document, scenes->front()));
-  document.add_table("A layer on average",
-                     {"network", "cloud", "layers", "padding by size, %", "in map order, %", "GEMMs by size",
-                      "in map order"},
+  document.add_table("Average per layer",
+                     {"network", "cloud", "layers", "padding by size, %", "padding in map order, %",
+                      "GEMMs by size", "GEMMs in map order"},
                      std::move(study.rows));
   claim_padding(study, document);
   return llvm::Error::success();

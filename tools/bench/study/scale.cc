@@ -10,10 +10,10 @@
 namespace minuet::tool {
 namespace {
 
-constexpr const char* kNoFigure = "The paper has no figure of this.";
-constexpr const char* kRoads =
-    "Each network with the dataflows that are chosen by default, layer by layer, and with "
-    "gather-GEMM-scatter in all of them; maps by default.";
+constexpr const char* kNoFigure = "The paper does not measure this.";
+constexpr const char* kMethods =
+    "Each network runs with the dataflow that is chosen by default for each layer, and with "
+    "gather-GEMM-scatter in all layers. The maps are the default ones.";
 
 /// Returns a batch of `items` clouds, which are the scene's variants in turn.
 StudyCloud batched(const StudyCloud& scene, int32_t items) {
@@ -34,16 +34,15 @@ const std::vector<std::string> kNetworks = {"minkunet42", "sparseresnet21d"};
 
 /// Times the network with the default dataflows and with gather-GEMM-scatter only. A case that does not fit
 /// the device's memory is left out, with a note in the document.
-llvm::Error time_both_roads(StudyBench& bench, StudyDocument& document, const std::string& network,
-                            const StudyCloud& cloud,
-                            llvm::function_ref<void(const std::string& series, NetworkSamples samples)> add) {
+llvm::Error time_both_dataflows(
+    StudyBench& bench, StudyDocument& document, const std::string& network, const StudyCloud& cloud,
+    llvm::function_ref<void(const std::string& series, NetworkSamples samples)> add) {
   for (const minuet_dataflow dataflow : {MINUET_DATAFLOW_AUTO, MINUET_DATAFLOW_GATHER_GEMM_SCATTER}) {
     const bool by_default = dataflow == MINUET_DATAFLOW_AUTO;
     const std::string series = by_default ? network : network + ", gather-GEMM-scatter";
     llvm::Expected<NetworkSamples> samples = bench.time_network({network, bench.dtype(), dataflow}, cloud);
     if (!samples && samples.errorIsA<OutOfMemory>()) {
-      document.note(series + ", " + cloud.name + ": left out, for " + llvm::toString(samples.takeError()) +
-                    ".");
+      document.note(series + ", " + cloud.name + ": left out: " + llvm::toString(samples.takeError()) + ".");
       continue;
     }
     if (!samples) return samples.takeError();
@@ -73,19 +72,18 @@ llvm::Error study_dtype(StudyBench& bench, StudyDocument& document) {
   }
   if (bench.facts().is_cpu()) {
     document.note(
-        "The CPU computes in float32 whatever the type is: 16-bit types are converted, and tensor cores "
-        "there are none.");
+        "The CPU computes in float32 for every type: it converts 16-bit types and has no tensor cores.");
   }
   return llvm::Error::success();
 }
 
 llvm::Error study_batch(StudyBench& bench, StudyDocument& document) {
   document.note(kNoFigure);
-  document.note(kRoads);
+  document.note(kMethods);
   MINUET_ASSIGN(const auto* scenes, bench.clouds());
   const std::vector<int32_t> sizes = bench.by_size(std::vector<int32_t>{1, 2}, {1, 4, 16}, {1, 2, 4, 8, 16});
-  StudyPlot plot("One inference, for each cloud of the batch", "line", axis("clouds in a batch", true),
-                 axis("ms a cloud"));
+  StudyPlot plot("Time of one inference per cloud of the batch", "line", axis("clouds in a batch", true),
+                 axis("ms per cloud"));
   StudySteps steps(bench, kNetworks.size() * sizes.size());
   for (const std::string& network : kNetworks) {
     for (const int32_t size : sizes) {
@@ -93,7 +91,7 @@ llvm::Error study_batch(StudyBench& bench, StudyDocument& document) {
         for (double& ms : samples.wall) ms /= size;
         plot.add(series, size, samples.wall);
       };
-      MINUET_TRY(time_both_roads(bench, document, network, batched(scenes->front(), size), add));
+      MINUET_TRY(time_both_dataflows(bench, document, network, batched(scenes->front(), size), add));
       steps.count();
     }
   }
@@ -103,14 +101,16 @@ llvm::Error study_batch(StudyBench& bench, StudyDocument& document) {
 
 llvm::Error study_voxels(StudyBench& bench, StudyDocument& document) {
   document.note(kNoFigure);
-  document.note(kRoads);
-  document.note("Uniform voxels in a cube that grows with them: about five neighbours each, as in LiDAR.");
+  document.note(kMethods);
+  document.note(
+      "The voxels are uniform in a cube that grows with their number, so that each has about five "
+      "neighbours, as in LiDAR.");
   const std::vector<int64_t> counts =
       bench.by_size(std::vector<int64_t>{300, 1000}, {1000, 3000, 10000},
                     {10000, 30000, 100000, 300000, 1000000, 3000000, 5000000});
   constexpr double kNeighbours = 5;
   StudyPlot plot("One inference", "line", axis("voxels", true), axis("ms", true));
-  StudyPlot rate("Voxels a microsecond", "line", axis("voxels", true), axis("voxels / us"));
+  StudyPlot rate("Voxels per microsecond", "line", axis("voxels", true), axis("voxels / us"));
   StudySteps steps(bench, kNetworks.size() * counts.size());
   for (const int64_t count : counts) {
     const StudyCloud cloud = bench.random_cloud(count, extent_for_neighbours(3, count, kNeighbours));
@@ -119,7 +119,7 @@ llvm::Error study_voxels(StudyBench& bench, StudyDocument& document) {
         plot.add(series, count, samples.wall);
         rate.add_value(series, count, static_cast<double>(count) / (1000 * median(samples.wall)));
       };
-      MINUET_TRY(time_both_roads(bench, document, network, cloud, add));
+      MINUET_TRY(time_both_dataflows(bench, document, network, cloud, add));
       steps.count();
     }
   }

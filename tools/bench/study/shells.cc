@@ -39,13 +39,15 @@ std::vector<ShellLayer> shell_layers(const StudyBench& bench) {
 
 llvm::Error study_shells(StudyBench& bench, StudyDocument& document) {
   document.note(
-      "The paper has no figure of this: peers are measured on such shells. shell_R: of a cube of R voxels an "
-      "edge those whose centres lie R / 2 - 1.25 to R / 2 voxels from its own, in random order.");
+      "The paper does not measure this, but other engines are measured on such shells. shell_R has those "
+      "voxels of a cube with edges of R voxels whose centres are R / 2 - 1.25 to R / 2 voxels from the "
+      "cube's centre, in random order.");
   document.note(
-      "One submanifold layer of kernel 3, with as many channels out as in; dataflow and maps by default. "
-      "Layer alone: gather, GEMM and scatter, which is the fused kernel alone where that is chosen. Map "
-      "alone: sort and map. Both are profiled; the whole inference is by the host's clock, in exact mode "
-      "with its map, and has what the host takes besides. A shell is one cloud that is run again and again.");
+      "The network is one submanifold layer of kernel size 3 with as many output as input channels. Dataflow "
+      "and maps are the default ones. Layer alone is gather, GEMM and scatter, or only the fused kernel if "
+      "it is chosen. Map alone is sort and map. Both are profiled. The whole inference, by the host's clock "
+      "in exact mode, includes the map and the work of the host. A shell is one cloud that is run "
+      "repeatedly.");
   using Channels = std::vector<int32_t>;
   const std::vector<ShellLayer> shells = shell_layers(bench);
   const Channels of_scene = bench.by_size(Channels{8}, {64, 128}, {64, 96, 128, 256}),
@@ -68,7 +70,7 @@ llvm::Error study_shells(StudyBench& bench, StudyDocument& document) {
   }
   document.add(std::move(times.plot));
   document.add_table("One layer",
-                     {"cloud", "voxels", "pairs a voxel", "channels", "layer alone, ms", "p10", "p90",
+                     {"cloud", "voxels", "pairs per voxel", "channels", "layer alone, ms", "p10", "p90",
                       "map alone, ms", "p10", "p90", "whole inference, ms", "p10", "p90", "kernel"},
                      std::move(times.rows));
   return llvm::Error::success();

@@ -100,7 +100,7 @@ class SpecsStudy {
                                        text_or_null(differences(spec.chosen, spec.otherwise))});
     }
     document_.add_table(name,
-                        {"layer", "least rows", "most rows", "pairs a row", "default, ms", "best, ms",
+                        {"layer", "least rows", "most rows", "pairs per row", "default, ms", "best, ms",
                          "lost, %", "default has", "best has"},
                         std::move(rows));
     const minuet_tuning_result& result = tuned.result;
@@ -116,8 +116,8 @@ class SpecsStudy {
   void finish() && {
     document_.add_table(
         "All cases",
-        {"case", "decided", "lost more than 10 %", "largest loss, %", "whole network by default, ms",
-         "tuned, ms", "candidates tried", "that do not run", "seconds"},
+        {"case", "decisions", "lost more than 10 %", "largest loss, %", "whole network by default, ms",
+         "tuned, ms", "candidates tried", "candidates that do not run", "seconds"},
         std::move(cases_));
   }
 
@@ -131,19 +131,20 @@ class SpecsStudy {
 }  // namespace
 
 llvm::Error study_specs(StudyBench& bench, StudyDocument& document) {
-  document.note("The paper has no fused kernel: no figure of its own to compare with.");
+  document.note("The paper has no fused kernel, so it has no figures to compare with.");
   if (bench.facts().is_cpu()) {
-    document.note("The CPU device has no Specs: nothing is measured.");
+    document.note("The CPU device has no Specs, so nothing is measured.");
     return llvm::Error::success();
   }
   document.note(
-      "minuet_tune over each case, with the fused dataflow alone, in a folder of its own: Specs, then the "
-      "search of sorted maps and the order of rows. A line is a kind of layer at some numbers of rows and of "
-      "pairs a row, up to but not including the second; its times are sums over all such layers of the case, "
-      "inside runs of the whole network. Lost: by how much longer the default takes than the best. The best "
-      "beats it by more than the spread of their difference, twice; 0: none did that was tried in the time. "
-      "It is the least of many, so that a gain has some noise in it. Whole networks on all clouds of the "
-      "case have the search and the order in them.");
+      "minuet_tune runs over each case in a separate folder, with only the fused dataflow: it tunes the "
+      "Specs, then the search of sorted maps and the order of rows. A line of a table is a kind of layer in "
+      "a range of rows and a range of pairs per row, whose upper bound is excluded. Its times are sums over "
+      "all such layers of the case, inside runs of the whole network. The loss is by how much longer the "
+      "default takes than the best. In two measurements, the best beats the default by more than the spread "
+      "of their difference; a loss of 0 means that no candidate that was tried in the time did. The best is "
+      "the fastest of many, so a gain contains some noise. The times of whole networks, on all clouds of the "
+      "case, include the tuned search and order of rows.");
   const std::vector<ShellLayer> shells = shell_layers(bench);
   const std::vector<const char*> networks =
       bench.by_size(std::vector<const char*>{}, {"minkunet42"}, {"minkunet42", "sparseresnet21d"});

@@ -49,7 +49,7 @@ std::string spread_text(const std::set<int>& gather, const std::set<int>& scatte
 llvm::Expected<std::vector<TileTimes>> tiles_of_cloud(StudyBench& bench, StudyDocument& document,
                                                       const StudyCloud& cloud) {
   MINUET_ASSIGN(std::vector<TileTimes> times, time_tiles(bench, "minkunet42", cloud));
-  StudyPlot plot("Best tile, " + cloud.name, "bar", axis(""), axis("channels a thread"));
+  StudyPlot plot("Best tile, " + cloud.name, "bar", axis(""), axis("channels per thread"));
   llvm::json::Array rows;
   std::set<int> gather, scatter;
   std::vector<double> over_fixed;
@@ -69,13 +69,15 @@ llvm::Expected<std::vector<TileTimes>> tiles_of_cloud(StudyBench& bench, StudyDo
   }
   document.add(std::move(plot));
   document.add_table("Best tile of each layer, " + cloud.name,
-                     {"layer", "gather's best", "its ms", "scatter's best", "its ms", "both by tile 4, ms"},
+                     {"layer", "gather's best tile", "gather, ms", "scatter's best tile", "scatter, ms",
+                      "both with tile 4, ms"},
                      std::move(rows));
-  document.claim("the best tile differs from layer to layer, so each layer needs its own; 4 in all is slow",
-                 cloud.name + ": " + spread_text(gather, scatter) +
-                     "; over tile 4 in all, gather and scatter win " + speedups_text(over_fixed),
-                 verdict(gather.size() > 1 && scatter.size() > 1),
-                 gather.size() > 1 && scatter.size() > 1 ? "" : "one tile serves all layers here");
+  document.claim(
+      "the best tile differs from layer to layer, so each layer needs its own; tile 4 in all layers is slow",
+      cloud.name + ": " + spread_text(gather, scatter) +
+          "; speedup of gather and scatter over tile 4 in all layers: " + speedups_text(over_fixed),
+      verdict(gather.size() > 1 && scatter.size() > 1),
+      gather.size() > 1 && scatter.size() > 1 ? "" : "one tile is the best in all layers here");
   return times;
 }
 
@@ -94,11 +96,11 @@ void claim_scenes_differ(const std::vector<std::vector<TileTimes>>& scenes, Stud
     differing += differs ? 1 : 0;
   }
   document.claim("the best tile differs from dataset to dataset",
-                 llvm::formatv("in {0} of {1} layers the first scene's best tile takes the last one more "
-                               "than 5 % longer than its own",
+                 llvm::formatv("in {0} of {1} layers, the last scene takes more than 5 % longer with the "
+                               "first scene's best tile than with its own",
                                differing, first.size())
                      .str(),
-                 verdict(differing > 0), differing > 0 ? "" : "both scenes are served by the same tiles");
+                 verdict(differing > 0), differing > 0 ? "" : "the same tiles are the best for both scenes");
 }
 
 }  // namespace
@@ -151,10 +153,10 @@ TuningConfigs best_tiles(const NetworkSamples& shapes, minuet_dtype dtype,
 
 llvm::Error study_tiles(StudyBench& bench, StudyDocument& document) {
   document.note(
-      "MinkUNet42; a tile is the channels that one thread moves (paper, Algorithm 1). The best is the least "
-      "of the medians, so that a gain has some noise in it.");
+      "The network is MinkUNet42. A tile is the number of channels that one thread moves (paper, Algorithm "
+      "1). The best tile has the least of the medians, so a gain contains some noise.");
   if (bench.facts().is_cpu()) {
-    document.note("The CPU device moves whole rows by vector instructions, and has no tiles.");
+    document.note("The CPU device moves whole rows by vector instructions and has no tiles.");
     document.claim("the best tile differs from layer to layer", "no tiles", Verdict::NotMeasured,
                    "the CPU's gather and scatter move whole rows");
     return llvm::Error::success();

@@ -2,7 +2,6 @@
 
 #include <cmath>
 
-#include "codegen/base/json_text.h"
 #include "tools/minuet/base/error.h"
 #include "tools/minuet/cloud/readers/wrong_file.h"
 
@@ -35,25 +34,23 @@ std::optional<Colour> parse_colour(const llvm::json::Value& value) {
 }  // namespace
 
 llvm::Expected<Palette> Palette::read(const std::string& path) {
-  MINUET_ASSIGN(const std::string text, read_json_text(path, "a palette"));
-  llvm::Expected<llvm::json::Value> value = parse_json(text);
-  if (!value) return bad_input("'{0}' is no JSON: {1}", path, llvm::toString(value.takeError()));
+  MINUET_ASSIGN(const llvm::json::Value value, read_json(path, "a palette"));
   Palette palette;
   palette.path_ = path;
-  const llvm::json::Array* const colours = value->getAsArray();
+  const llvm::json::Array* const colours = value.getAsArray();
   for (size_t i = 0; colours && i < colours->size(); ++i) {
     const std::optional<Colour> colour = parse_colour((*colours)[i]);
     if (!colour) return bad_input("'{0}': colour {1} is not [red, green, blue], each from 0 to 255", path, i);
     palette.colours_.push_back(*colour);
   }
   if (palette.colours_.empty())
-    return bad_input("'{0}' is no list of colours such as [[255, 0, 0], [0, 255, 0]]", path);
+    return bad_input("'{0}' is not a list of colours such as [[255, 0, 0], [0, 255, 0]]", path);
   return palette;
 }
 
 llvm::Error Palette::check_labels(int64_t labels) const {
   if (path_.empty() || labels <= static_cast<int64_t>(colours_.size())) return llvm::Error::success();
-  return bad_input("--palette '{0}' has {1} colours, and there are {2} labels", path_, colours_.size(),
+  return bad_input("--palette '{0}' has {1} colours, but there are {2} labels", path_, colours_.size(),
                    labels);
 }
 

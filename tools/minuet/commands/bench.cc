@@ -206,8 +206,8 @@ llvm::Expected<llvm::json::Object> measure_replays(const Bench& bench, const Ben
   print_times(cloud, times.greatest, times.wall_ms);
   if (times.did_not_fit > 0) {
     std::fprintf(stderr,
-                 "minuet: %s: %d of %d clouds did not fit (%s), were inferred again in exact mode, and made "
-                 "the graph larger\n",
+                 "minuet: %s: %d of %d clouds did not fit (%s); they were inferred again in exact mode, and "
+                 "the graph was made larger\n",
                  cloud.name.c_str(), times.did_not_fit, bench.timed, status_text(times.status).c_str());
   }
   llvm::json::Object entry = times_json(
@@ -291,11 +291,11 @@ llvm::Expected<std::vector<Measurement>> plan_measurements(const Arguments& argu
   const bool is_folder = llvm::sys::fs::is_directory(arguments.output);
   if (!arguments.output.empty() && !is_folder) {
     if (extension_of(arguments.output) != ".json") {
-      return bad_input("--output '{0}' is neither a .json file nor a folder that is there", arguments.output);
+      return bad_input("--output '{0}' is neither a .json file nor an existing folder", arguments.output);
     }
     if (networks.size() * dtypes.size() > 1) {
       return bad_input(
-          "--output takes one result as a .json file: name a folder that is there, or choose one --network "
+          "--output as a .json file takes only one result: name an existing folder, or choose one --network "
           "and one --dtype");
     }
   }
@@ -313,7 +313,10 @@ llvm::Expected<std::vector<Measurement>> plan_measurements(const Arguments& argu
         llvm::sys::path::append(
             path, file_word(llvm::sys::path::stem(network)) + "_" + dtype_name(dtype) + ".json");
         if (!paths.insert(path.str().str()).second) {
-          return bad_input("two results would be written to '{0}'", path);
+          return bad_input(
+              "two results would be written to '{0}': name each dtype and network once, and give networks "
+              "different file names",
+              path);
         }
       }
       all.push_back({network, dtype, path.str().str(), std::nullopt});
@@ -338,11 +341,12 @@ llvm::Error bench_network(const Arguments& arguments, Measurement& measurement,
                 open_network(session.context.get(), choice, measurement.dtype, info));
   if (arguments.tuned) MINUET_TRY(check_tuned(network.get()));
   if (info.ndim != 3 || info.in_channels != 4) {
-    return bad_input("the network '{0}' takes {1} channels in {2} dimensions, and the clouds have 4 in 3",
-                     measurement.network, info.in_channels, info.ndim);
+    return bad_input(
+        "the network '{0}' takes {1} channels in {2} dimensions, but clouds have 4 channels in 3 dimensions",
+        measurement.network, info.in_channels, info.ndim);
   }
   std::vector<KernelFacts> kernels;
-  std::optional<Progress> progress("finding or compiling kernels");
+  std::optional<Progress> progress(kFindingKernels);
   MINUET_TRY(compile_network(network.get(), facts.arch, kernels));
   MINUET_TRY(check(minuet_plan_load(network.get(), device)));
   progress.reset();

@@ -22,14 +22,14 @@ namespace minuet::tool {
 namespace {
 
 constexpr const char* kCacheFooter = R"(
-Every action looks at the cache folder or, with --bundle, at a bundle. KEY is the start of an entry's key, or
+Every action works on the cache folder or, with --bundle, on a bundle. KEY is the start of an entry's key or of
 a kernel's name. --json prints JSON instead of a table.
 
 Examples:
   minuet cache list
   minuet cache inspect gather-f16 --bundle kernels/minuet-sm_90a.bundle
   minuet cache extract 3fa9 --output gather.cubin          # for cuobjdump and nvdisasm
-  minuet cache verify --json                               # exit code 1 where an entry is damaged
+  minuet cache verify --json                               # exit code 1 if an entry is damaged
   minuet cache prune --max-bytes 100000000)";
 
 using llvm::json::Array;
@@ -117,11 +117,14 @@ llvm::Expected<ReadKernel> find_kernel(CacheSource& source, const std::string& k
   }
   if (!named.empty()) fitting = named;
   if (fitting.empty()) {
-    return bad_input("no kernel in {0} has a key or name that starts with '{1}'", source.where(), key);
+    return bad_input(
+        "no kernel in {0} has a key or name that starts with '{1}' (minuet cache list shows them)",
+        source.where(), key);
   }
   if (fitting.size() > 1) {
     return bad_input(
-        "{0} kernels in {1} fit '{2}': give more of the name, or the start of a key (minuet cache list)",
+        "{0} kernels in {1} match '{2}': give more of the name, or the start of a key (minuet cache list "
+        "shows them)",
         fitting.size(), source.where(), key);
   }
   if (!fitting[0]->entry) return broken("the entry is damaged: " + fitting[0]->damage);
@@ -166,8 +169,10 @@ llvm::Error inspect_kernel(const Arguments& arguments) {
 /// Refuses an output inside the cache folder, whose files only the library may change.
 llvm::Error check_outside(llvm::StringRef cache, llvm::StringRef output) {
   if (!starts_with(resolved(output), resolved(cache) + "/")) return llvm::Error::success();
-  return bad_input("--output '{0}' lies in the cache folder {1}, whose files are the library's: name another",
-                   output, cache);
+  return bad_input(
+      "--output '{0}' is in the cache folder {1}, where only the library may write: name a file in another "
+      "folder",
+      output, cache);
 }
 
 llvm::Error extract_kernel(const Arguments& arguments) {
@@ -209,7 +214,7 @@ llvm::Error verify_kernels(const Arguments& arguments) {
   }
   if (damaged.empty()) return llvm::Error::success();
   return broken(
-      llvm::formatv("{0} of the kernel cache is damaged; what is damaged is compiled again when it is needed",
+      llvm::formatv("{0} of the kernel cache is damaged; a damaged entry is compiled again when it is needed",
                     damaged.size() == 1 ? "one entry" : "more than one entry")
           .str());
 }
@@ -221,7 +226,7 @@ llvm::Error prune_store(const Arguments& arguments) {
   if (options.most_bytes != 0) limits.bytes = options.most_bytes;
   if (arguments.most_bytes) limits.bytes = *arguments.most_bytes;
   MINUET_ASSIGN(const PruneResult result, as_user_error(store.prune(limits, /*force=*/true)));
-  if (!result.ran) return broken("another process prunes the cache folder now");
+  if (!result.ran) return broken("another process is pruning the cache folder: try again later");
   if (arguments.to_json) {
     print_object(Object{{"where", store.directory()},
                         {"entries", static_cast<int64_t>(result.entries)},
@@ -233,7 +238,7 @@ llvm::Error prune_store(const Arguments& arguments) {
     return llvm::Error::success();
   }
   llvm::outs() << llvm::formatv(
-      "{0}: {1} entries and {2} bytes removed, {3} orphans, {4} locks; {5} entries, {6} bytes stay\n",
+      "{0}: removed {1} entries ({2} bytes), {3} orphans and {4} locks; {5} entries ({6} bytes) remain\n",
       store.directory(), result.removed_entries, result.removed_bytes, result.removed_orphans,
       result.removed_locks, result.entries, result.bytes);
   return llvm::Error::success();
@@ -295,29 +300,30 @@ void add_cache_actions(CLI::App& cache, Arguments& arguments) {
     CLI::App* const action = cache.add_subcommand(name, help);
     action->callback([&arguments, run] { arguments.action = run; });
     add_cache(*action, arguments);
-    action->add_flag("--json", arguments.to_json, "JSON instead of a table");
+    action->add_flag("--json", arguments.to_json, "print JSON instead of a table");
     return action;
   };
   const auto add_bundle = [&](CLI::App* action) {
-    add_value(*action, "--bundle", arguments.bundle, "FILE", "a bundle instead of the folder");
+    add_value(*action, "--bundle", arguments.bundle, "FILE", "read this bundle instead of the cache folder");
     return action;
   };
   const auto add_key = [&](CLI::App* action) {
-    action->add_option("KEY", arguments.key, "start of a key, or a kernel's name")->required();
+    action->add_option("KEY", arguments.key, "start of an entry's key or of a kernel's name")->required();
     return action;
   };
-  add_bundle(add("list", "Every kernel: name, architecture, bytes, age, key", list_kernels));
-  add_key(add_bundle(add("inspect", "One kernel: registers, memory, compiler, log, keys", inspect_kernel)));
+  add_bundle(add("list", "List every kernel: name, architecture, bytes, age, key", list_kernels));
+  add_key(
+      add_bundle(add("inspect", "Show one kernel: registers, memory, compiler, log, keys", inspect_kernel)));
   CLI::App* const extract =
-      add_key(add_bundle(add("extract", "One kernel's cubin, or PTX, into a file", extract_kernel)));
-  add_value(*extract, "--output", arguments.output, "FILE", "file for the cubin")->required();
-  add_bundle(add("verify", "Read and check every entry; name each damaged one", verify_kernels));
+      add_key(add_bundle(add("extract", "Write one kernel's cubin, or PTX, to a file", extract_kernel)));
+  add_value(*extract, "--output", arguments.output, "FILE", "file for the cubin or PTX")->required();
+  add_bundle(add("verify", "Check every entry, and name each damaged one", verify_kernels));
   add("prune", "Remove the least recently used entries and orphans", prune_store)
       ->add_option("--max-bytes", arguments.most_bytes,
-                   "bytes that may stay; default: MINUET_CACHE_MAX_BYTES, else 1 GiB")
+                   "bytes to keep at most; default: MINUET_CACHE_MAX_BYTES, otherwise 1 GiB")
       ->transform(kDecimal)
       ->check(kWholeNumber);
-  add_bundle(add("stats", "Entries and bytes, by architecture and compiler", show_stats));
+  add_bundle(add("stats", "Count entries and bytes by architecture and compiler", show_stats));
 }
 
 }  // namespace minuet::tool

@@ -42,7 +42,7 @@ llvm::Expected<std::vector<StoredKernel>> CacheSource::list() {
 llvm::Expected<Entry> CacheSource::read(const std::string& key) {
   if (!bundle_) return store_->read(key);
   const auto index = bundle_->find(key);
-  if (!index) return make_error(StatusCode::NotFound, "it is not in the bundle");
+  if (!index) return make_error(StatusCode::NotFound, "the bundle has no such entry");
   return bundle_->read(*index);
 }
 

@@ -6,6 +6,9 @@
 
 namespace minuet::tool {
 
+/// The label of the progress while a network's kernels are compiled or found in a cache.
+constexpr const char* kFindingKernels = "finding or compiling kernels";
+
 llvm::Error run_command(const Arguments& arguments);
 llvm::Error view_command(const Arguments& arguments);
 llvm::Error report_command(const Arguments& arguments);

@@ -33,7 +33,7 @@ void print_device(minuet_context* context, const std::string& name) {
 llvm::Error info_command(const Arguments& arguments) {
   MINUET_ASSIGN(const minuet_system_info system, query_system());
   MINUET_ASSIGN(const ContextHandle context,
-                open_context({arguments.cache, /*trace=*/false, /*must_jit=*/false, /*only_looks=*/true}));
+                open_context({arguments.cache, /*trace=*/false, /*must_jit=*/false, /*read_only=*/true}));
   print_line("minuet", version_text());
   for (int32_t i = 0; i < system.cuda_devices; ++i) print_device(context.get(), "cuda:" + std::to_string(i));
   print_device(context.get(), "cpu");
@@ -43,7 +43,7 @@ llvm::Error info_command(const Arguments& arguments) {
   print_line("cuBLASLt", system.cublaslt_path);
   print_line("LLVM", system.llvm);
   const std::string cache = cache_folder(context.get());
-  print_line("cache folder", cache.empty() ? "none (kernels live in memory only)" : cache);
+  print_line("cache folder", cache.empty() ? "none (kernels are kept in memory only)" : cache);
   llvm::SmallVector<llvm::StringRef, 8> missing;
   llvm::StringRef(system.missing).split(missing, '\n', -1, false);
   for (const llvm::StringRef line : missing) print_line("missing", line);

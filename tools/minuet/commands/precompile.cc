@@ -110,7 +110,8 @@ llvm::Expected<std::optional<OutputFile>> open_json(const Arguments& arguments) 
     bool is_bundles = false;
     (void)llvm::sys::fs::equivalent(folder.empty() ? "." : folder, arguments.output, is_bundles);
     if (is_bundles && extension_of(arguments.json) == ".bundle") {
-      return bad_input("--json '{0}' would take a bundle's place: call it .json", arguments.json);
+      return bad_input("--json '{0}' would overwrite a bundle: name a file that ends in .json",
+                       arguments.json);
     }
   }
   MINUET_TRY(check_distinct({{"--json", arguments.json}}, inputs));
@@ -145,7 +146,7 @@ minuet_status precompile_by(const Arguments& arguments, minuet_context* context,
 llvm::Error precompile_command(const Arguments& arguments) {
   MINUET_TRY(check_precompile(arguments));
   if (arguments.output == "-") {
-    return bad_input("--output takes a folder for bundles, and they cannot go to stdout: name a folder");
+    return bad_input("--output takes a folder for bundles, which cannot be written to stdout: name a folder");
   }
   MINUET_ASSIGN(std::optional<OutputFile> json, open_json(arguments));
   MINUET_ASSIGN(const ContextHandle context,
@@ -153,8 +154,8 @@ llvm::Error precompile_command(const Arguments& arguments) {
   const std::string folder = cache_folder(context.get());
   if (folder.empty() && arguments.output.empty()) {
     return bad_input(
-        "there is no cache folder that could keep the kernels (the warning above says why): name one with "
-        "--cache, or a folder for bundles with --output");
+        "there is no cache folder to store the kernels in (the warning above says why): name one with "
+        "--cache, or name a folder for bundles with --output");
   }
   std::map<std::string, std::string> missing_heads;
   MINUET_ASSIGN(const std::vector<PlanHandle> networks,
@@ -194,8 +195,9 @@ llvm::Error precompile_command(const Arguments& arguments) {
     if (json) MINUET_TRY(json->write(text));
     if (arguments.json == "-") llvm::outs() << text;
   }
-  if (status == MINUET_CANCELLED) return interrupted("interrupted; run the same command again to go on");
-  if (!has_begun && status == MINUET_OK) return bad_input("--from '{0}' lists no kernel", arguments.requests);
+  if (status == MINUET_CANCELLED) return interrupted("interrupted; run the same command again to continue");
+  if (!has_begun && status == MINUET_OK)
+    return bad_input("--from '{0}' lists no kernels", arguments.requests);
   if (!has_begun) return check(status);
   return status == MINUET_OK ? llvm::Error::success() : broken(last_error_text());
 }

@@ -1,7 +1,6 @@
 // `minuet report` shows result files as an HTML page.
 #include <algorithm>
 
-#include "codegen/base/json_text.h"
 #include "codegen/base/number_text.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Path.h"
@@ -21,23 +20,22 @@ namespace fs = llvm::sys::fs;
 
 /// Returns all .json files in the folder and its subfolders, sorted by path.
 llvm::Expected<std::vector<std::string>> result_files(const std::string& folder) {
-  if (!fs::is_directory(folder)) return bad_input("'{0}' is no folder of result files", folder);
+  if (!fs::is_directory(folder)) return bad_input("'{0}' is not a folder of result files", folder);
   std::vector<std::string> files;
   std::error_code error;
   for (fs::recursive_directory_iterator at(folder, error), end; at != end && !error; at.increment(error)) {
     if (extension_of(at->path()) == ".json" && !fs::is_directory(at->path())) files.push_back(at->path());
   }
-  if (error) return bad_input("'{0}' cannot be read: {1}", folder, system_text(error));
-  if (files.empty()) return bad_input("'{0}' has no .json file: minuet bench --output writes such", folder);
+  if (error) return bad_input("the folder '{0}' cannot be read: {1}", folder, system_text(error));
+  if (files.empty())
+    return bad_input("'{0}' has no .json file: write one with minuet bench --output", folder);
   std::sort(files.begin(), files.end());
   return files;
 }
 
 llvm::Expected<llvm::json::Object> read_document(const std::string& path, llvm::StringRef name) {
-  MINUET_ASSIGN(const std::string text, read_json_text(path, "a result file"));
-  llvm::Expected<llvm::json::Value> value = parse_json(text);
-  if (!value) return bad_input("'{0}' is no JSON: {1}", path, llvm::toString(value.takeError()));
-  return in_file(path, document_of(name, *value));
+  MINUET_ASSIGN(const llvm::json::Value value, read_json(path, "a result file"));
+  return in_file(path, document_of(name, value));
 }
 
 }  // namespace
@@ -58,8 +56,8 @@ llvm::Error report_command(const Arguments& arguments) {
   }
   if (page_file("d3.min.js").empty()) {
     return broken(
-        "this minuet was built without the library that draws plots: install libjs-d3 (apt-get install "
-        "libjs-d3, or tools/setup), and configure and build again");
+        "this minuet was built without d3, the library that draws plots: install it (apt-get install "
+        "libjs-d3, or tools/setup), then configure and build again");
   }
   const std::string title = arguments.title.empty()
                                 ? "Results: " + llvm::sys::path::filename(resolved(arguments.results)).str()

@@ -55,7 +55,7 @@ llvm::Expected<NetworkSession> open_network_session(const Arguments& arguments) 
 llvm::Expected<DeviceBuffer> first_inference(NetworkSession& session, const DeviceCloud& cloud,
                                              RunReport& report, Output& output, Progress& progress) {
   const Clock::time_point start = Clock::now();
-  progress.say("finding or compiling kernels");
+  progress.say(kFindingKernels);
   MINUET_TRY(compile_network(session.network.get(), session.facts.arch, report.kernel_list));
   MINUET_TRY(check(minuet_plan_load(session.network.get(), session.device.get())));
   MINUET_ASSIGN(session.execution, open_execution(session.network.get(), session.device.get(),
@@ -166,8 +166,8 @@ llvm::Error check_overflow(const NetworkSession& session, RunReport& report) {
   if (layer < 0) return llvm::Error::success();
   report.overflow = report.layers[static_cast<size_t>(layer)].name;
   std::fprintf(stderr,
-               "minuet: the layer %s gives numbers that are infinite or NaN (the largest %s number is %s): "
-               "the output means nothing; use another --dtype\n",
+               "minuet: the layer %s gives numbers that are infinite or NaN (the largest %s number is %s), "
+               "so the output means nothing: use another --dtype\n",
                report.overflow.c_str(), dtype_name(session.dtype),
                digits(static_cast<double>(dtype_largest(session.dtype))).c_str());
   return llvm::Error::success();

@@ -76,7 +76,8 @@ bool are_too_far(const std::vector<Position>& positions, const VoxelSize& voxel_
 /// Warns about the parts of the input cloud that the PLY file cannot store.
 void warn_of_losses(const Cloud& cloud) {
   for (const std::string& list : cloud.lists) {
-    std::fprintf(stderr, "minuet: the points' list '%s' is not in the output\n", escaped(list).c_str());
+    std::fprintf(stderr, "minuet: the list property '%s' of the points is not in the output\n",
+                 escaped(list).c_str());
   }
   if (!cloud.elements.empty()) {
     std::fprintf(stderr, "minuet: the cloud's other elements are not in the output: %s\n",
@@ -84,9 +85,10 @@ void warn_of_losses(const Cloud& cloud) {
   }
   for (const Attribute& attribute : cloud.attributes) {
     if (attribute.type != Scalar::I64 && attribute.type != Scalar::U64) continue;
-    std::fprintf(stderr,
-                 "minuet: the 64-bit integers '%s' are doubles in the output, as PLY has no such type\n",
-                 escaped(attribute.name).c_str());
+    std::fprintf(
+        stderr,
+        "minuet: the 64-bit integers '%s' are doubles in the output, because PLY has no 64-bit integers\n",
+        escaped(attribute.name).c_str());
   }
 }
 
@@ -138,22 +140,22 @@ llvm::Expected<RunOutputs> RunOutputs::open(const Arguments& arguments) {
 llvm::Error RunOutputs::check(const Input& input, const minuet_plan_info& network) const {
   if (arguments_->labels && network.missing_head != 0 && !arguments_->random_weights) {
     return bad_input(
-        "--labels: the network's head is not among the weights, so that its outputs are no classes; tensors "
-        "of another name need --weights-map, --weights-prefix or --weights-order");
+        "--labels: the network's head is not among the weights, so its outputs are not classes; if its "
+        "tensors have other names, use --weights-map, --weights-prefix or --weights-order");
   }
   if (arguments_->labels) MINUET_TRY(palette_.check_labels(network.out_channels));
   if (coordinates_ && !input.shift()) {
     return bad_input(
-        "--output-coordinates counts voxels from 0, and --origin is no whole number of voxels of {0} m: use "
-        "a multiple, or --output with a .ply file",
+        "--output-coordinates counts voxels from 0, but --origin is not a whole number of voxels of {0} m: "
+        "use a multiple, or --output with a .ply file",
         size_text(input.frame.voxel_size));
   }
   if (!arguments_->per_point) return llvm::Error::success();
   if (input.cloud.is_voxels)
-    return bad_input("--per-point needs a cloud of points, and this one is of voxels");
+    return bad_input("--per-point needs a cloud of points, but this one holds voxels");
   if (network.output_level != 0) {
     return bad_input(
-        "--per-point needs a network whose output lies on the input's voxels, and that of {0} is coarser",
+        "--per-point needs a network whose output is on the input's voxels, but that of {0} is coarser",
         network.name);
   }
   return llvm::Error::success();

@@ -17,8 +17,8 @@ namespace minuet::tool {
 namespace {
 
 constexpr const char* kFooter = R"(
-Results lie in DIR/<environment>/<bucket>.json: one file for each kind of kernel and size of problem, in
-one folder for each GPU, set of kernels to choose among and toolkit. The best of a file is the fastest
+Results are stored in DIR/<environment>/<bucket>.json: one file for each kind of kernel and size of problem,
+in one folder for each GPU, set of available kernels and toolkit. The best result of a file is the fastest
 configuration that beats the default and that the library still has.
 
 Examples:
@@ -38,7 +38,7 @@ llvm::Expected<TuningStore> named_store(llvm::StringRef directory) {
   llvm::SmallString<256> path = directory;
   llvm::sys::fs::make_absolute(path);
   llvm::sys::path::remove_dots(path, /*remove_dot_dot=*/true);
-  if (!llvm::sys::fs::is_directory(path)) return bad_input("'{0}' is no folder", directory);
+  if (!llvm::sys::fs::is_directory(path)) return bad_input("--directory '{0}' is not a folder", directory);
   return store_at(path.str().str());
 }
 
@@ -84,7 +84,8 @@ std::string config_text(const TuningMeasurement& measurement) {
 }
 
 void print_skipped(const TuningFolder& folder) {
-  for (const std::string& reason : folder.skipped) llvm::errs() << "minuet: not used: " << reason << "\n";
+  for (const std::string& reason : folder.skipped)
+    llvm::errs() << "minuet: tuning result not used: " << reason << "\n";
 }
 
 llvm::Error list_results(const Arguments& arguments) {
@@ -139,15 +140,16 @@ void add_tune_actions(CLI::App& tune, Arguments& arguments) {
     return *action;
   };
   const auto add_directory = [&](CLI::App& action) {
-    add_value(action, "--directory", arguments.tuning, "DIR", "folder of results; default: the cache's");
+    add_value(action, "--directory", arguments.tuning, "DIR",
+              "folder of results; default: that of the kernel cache");
     add_cache(action, arguments)
-        ->description("kernel cache folder that has them, where there is no --directory");
+        ->description("kernel cache folder that has the results, without --directory");
   };
   add_tune_run(add("run", "Measure what is fastest for a network on these clouds", tune_run), arguments);
-  add_tune_network(add("show", "Say what was chosen for each layer, and by how much it won", tune_show),
+  add_tune_network(add("show", "Show what was chosen for each layer, and by how much it won", tune_show),
                    arguments);
   CLI::App& list = add("list", "List environments and their entries, best configuration first", list_results);
-  list.add_flag("--json", arguments.to_json, "the entries as one JSON array, as a bundle holds them");
+  list.add_flag("--json", arguments.to_json, "print the entries as one JSON array, as a bundle holds them");
   add_directory(list);
   CLI::App& inspect = add("inspect", "Print the entry of a bucket", inspect_result);
   inspect.add_option("ENTRY", arguments.key, "first digits of the bucket's hash")->required();

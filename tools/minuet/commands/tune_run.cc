@@ -23,19 +23,20 @@ namespace minuet::tool {
 namespace {
 
 constexpr const char* kTuneRunFooter = R"(
-CLOUD: one of `minuet bench`'s, lidar_0.1 or os1_0.1, or a .bin, .ply, .pcd or .npy file of points; without one
-lidar_0.1, room_0.02 and object_0.01, which are generated. Take some that are like those to come, in extent and in
-numbers of voxels: results hold for layers of the same channels and kernel, between powers of two of rows, and for
-the next smaller and larger such range where nothing was measured; those of a whole layer for scattered points
-(less than 4 pairs a row), surfaces (less than 16) or what is filled. Clouds are turned about z, so that `minuet
-bench` times others.
+CLOUD is a cloud of `minuet bench`, such as lidar_0.1 or os1_0.1, or a .bin, .ply, .pcd or .npy file of points.
+The default is lidar_0.1, room_0.02 and object_0.01, which are generated. Choose clouds that have the extent and the
+number of voxels of those that you will run. A result holds for layers with the same channels and kernel size whose
+number of rows is between the same powers of two, and for the next smaller and larger range if nothing was measured
+there. A result for a whole layer holds either for scattered points (less than 4 pairs per row), for surfaces (less
+than 16) or for filled volumes. Clouds are turned about z, so that `minuet bench` times other clouds.
 
-Measured inside runs of the whole network, each candidate in turn with the default: on a GPU the Specs of the
-fused kernel and the order of its rows, the tiles of gather and scatter, cuBLASLt's algorithms, the padding,
-heights and streams of grouped GEMMs, B, C and threads of the search that makes sorted maps; everywhere fused
-against gather-GEMM-scatter. What beats the default by more than the spread of their difference, twice, goes to
-the cache folder as soon as a step is over; Ctrl-C keeps what is done. Nothing uses results that is not told to:
-`--tuned` of `minuet run`, `minuet bench` and `minuet precompile`, minuet_context_load_tuning.
+Each candidate is measured inside runs of the whole network, in turn with the default. On a GPU the candidates are
+the Specs of the fused kernel and the order of its rows, the tiles of gather and scatter, cuBLASLt's algorithms, the
+padding, heights and streams of grouped GEMMs, and B, C and threads of the search that makes sorted maps. On every
+device the fused dataflow is compared with gather-GEMM-scatter. A candidate that beats the default in two
+measurements, by more than the spread of their difference, is stored in the cache folder as soon as its step is over.
+Ctrl-C keeps the results so far. Results are used only with `--tuned` of `minuet run`, `minuet bench` and `minuet
+precompile`, and after minuet_context_load_tuning.
 
 Examples:
   minuet tune run sweep.bin --budget 120
@@ -50,11 +51,11 @@ struct TuneSession : Session {
   minuet_dtype dtype = MINUET_F16;
 };
 
-llvm::Expected<TuneSession> open_tune_session(const Arguments& arguments, bool only_looks) {
+llvm::Expected<TuneSession> open_tune_session(const Arguments& arguments, bool read_only) {
   TuneSession session;
   MINUET_ASSIGN(
       static_cast<Session&>(session),
-      open_session({arguments.cache, /*trace=*/false, /*must_jit=*/true, only_looks}, arguments.device));
+      open_session({arguments.cache, /*trace=*/false, /*must_jit=*/true, read_only}, arguments.device));
   MINUET_ASSIGN(session.dtype, dtype_for(arguments.dtype, session.facts.is_cpu()));
   return session;
 }
@@ -74,25 +75,25 @@ llvm::Expected<TuneClouds> upload_clouds(const std::vector<BenchCloud>& clouds, 
 
 // ---- output ---------------------------------------------------------------------------------------------
 
-struct Told {
+struct TuneOutput {
   std::optional<Progress> progress;
   std::string step;
   std::map<std::string, int> skipped;  // number of skipped candidates by reason
 };
 
 void on_progress(const minuet_tuning_progress* progress, void* user) {
-  Told& told = *static_cast<Told*>(user);
-  if (told.step != progress->step) {
-    told.step = progress->step;
-    told.progress->say("measuring " + told.step);
+  TuneOutput& output = *static_cast<TuneOutput*>(user);
+  if (output.step != progress->step) {
+    output.step = progress->step;
+    output.progress->say("measuring " + output.step);
   }
   // The time of a round is unknown until one is over, and the default may have to be compiled first.
-  if (progress->rounds > 0) told.progress->step(progress->rounds, progress->most_rounds);
+  if (progress->rounds > 0) output.progress->step(progress->rounds, progress->most_rounds);
 }
 
 void on_skip(const minuet_tuning_skip* skip, void* user) {
-  Told& told = *static_cast<Told*>(user);
-  ++told.skipped[std::string(skip->operation) + " " + skip->config + ": " + skip->reason];
+  TuneOutput& output = *static_cast<TuneOutput*>(user);
+  ++output.skipped[std::string(skip->operation) + " " + skip->config + ": " + skip->reason];
 }
 
 struct Choices {
@@ -107,8 +108,8 @@ void print_choice(const minuet_tuned_choice* choice, void* user) {
   const char* const layer = *choice->layer ? choice->layer : "(all layers)";
   if (is_default && !choices.all) return;
   if (choices.printed++ == 0) {
-    llvm::outs() << llvm::formatv("{0,-32} {1,19} {2,11}  {3,-8} {4,10} {5,10} {6,6}\n", "layer", "rows",
-                                  "pairs a row", "what", "chosen, ms", "default", "less");
+    llvm::outs() << llvm::formatv("{0,-32} {1,19} {2,13}  {3,-8} {4,10} {5,10} {6,6}\n", "layer", "rows",
+                                  "pairs per row", "what", "chosen, ms", "default", "less");
   }
   const double chosen = static_cast<double>(choice->chosen_ns) * 1e-6,
                otherwise = static_cast<double>(choice->default_ns) * 1e-6;
@@ -117,7 +118,7 @@ void print_choice(const minuet_tuned_choice* choice, void* user) {
                     what = is_default ? "default: " + std::string(choice->chosen)
                                       : differences(choice->chosen, choice->otherwise) +
                                             ", default: " + differences(choice->otherwise, choice->chosen);
-  llvm::outs() << llvm::formatv("{0,-32} {1,19} {2,11}  {3,-8} {4,10:f4} {5,10:f4} {6,6}  {7}\n", layer, rows,
+  llvm::outs() << llvm::formatv("{0,-32} {1,19} {2,13}  {3,-8} {4,10:f4} {5,10:f4} {6,6}  {7}\n", layer, rows,
                                 density_text(*choice), choice->operation, real(chosen), real(otherwise),
                                 is_default ? "" : less, what);
 }
@@ -130,16 +131,17 @@ llvm::Error print_choices(const TuneSession& session, const NetworkChoice& choic
   Choices choices{all};
   MINUET_TRY(check(minuet_plan_visit_tuning(plan.get(), print_choice, &choices)));
   if (choices.known == 0) {
-    llvm::outs() << "no results for this network, dtype and device: `minuet tune run` measures\n";
+    llvm::outs()
+        << "there are no results for this network, dtype and device: measure with `minuet tune run`\n";
   }
   return llvm::Error::success();
 }
 
-void print_summary(const minuet_tuning_result& result, const Told& told) {
-  for (const auto& [reason, count] : told.skipped) llvm::outs() << "skipped: " << reason << "\n";
+void print_summary(const minuet_tuning_result& result, const TuneOutput& output) {
+  for (const auto& [reason, count] : output.skipped) llvm::outs() << "skipped: " << reason << "\n";
   llvm::outs() << llvm::formatv(
-      "{0} candidates in {1:f1} s, {2} more do not run; the default lost {3} of {4}\n", result.tried,
-      real(result.seconds), result.skipped, result.won, result.decided);
+      "{0} candidates measured in {1:f1} s, {2} more do not run; the default lost {3} of {4} comparisons\n",
+      result.tried, real(result.seconds), result.skipped, result.won, result.decided);
   if (result.tuned_ms <= 0) {
     if (result.won > 0 && !is_interrupted()) {
       llvm::outs() << "no time was left to compare the whole network untuned and tuned\n\n";
@@ -183,20 +185,21 @@ void add_tune_network(CLI::App& app, Arguments& arguments) {
   add_dtype(app, arguments.dtype);
   add_dataflow(app, arguments.network)
       ->description(
-          "gather-gemm-scatter or fused: the kernels of that one alone; default: auto, both, and which is "
-          "faster");
+          "gather-gemm-scatter or fused: only the kernels of this dataflow; default: auto, which measures "
+          "both and compares them");
   add_device(app, arguments.device);
-  add_cache(app, arguments)->description("kernel cache folder, which keeps the results too");
+  add_cache(app, arguments)->description("kernel cache folder, which stores the results too");
 }
 
 void add_tune_run(CLI::App& run, Arguments& arguments) {
   run.footer(kTuneRunFooter);
   run.add_option("CLOUD", arguments.clouds, "clouds by name, or files of points; default: generated ones");
   add_bench_files(run, arguments);
-  add_value(run, "--budget", arguments.budget, "SECONDS", "seconds that all of it may take; default: 120")
+  add_value(run, "--budget", arguments.budget, "SECONDS",
+            "seconds that the whole command may take; default: 120")
       ->transform(kNumber)
       ->check(CLI::Range(0.001, 1e6));
-  run.add_flag("--exhaustive", arguments.exhaustive, "every candidate, whatever the time");
+  run.add_flag("--exhaustive", arguments.exhaustive, "measure every candidate, without a limit of time");
   add_count(run, "--repeat", arguments.repeat, 3, 10000,
             "timed runs of each cloud in a round; default: 16 on a GPU, 5 on the CPU");
   add_tune_network(run, arguments);
@@ -208,16 +211,16 @@ llvm::Error tune_run(const Arguments& arguments) {
   std::vector<std::string> names = arguments.clouds;
   if (names.empty()) names.assign(std::begin(kGenerated), std::end(kGenerated));
   MINUET_ASSIGN(const std::vector<BenchCloud> clouds, open_bench_clouds(names, files));
-  MINUET_ASSIGN(const TuneSession session, open_tune_session(arguments, /*only_looks=*/false));
+  MINUET_ASSIGN(const TuneSession session, open_tune_session(arguments, /*read_only=*/false));
   minuet_plan_info info;
   MINUET_ASSIGN(const PlanHandle plan,
                 open_network(session.context.get(), arguments.network, session.dtype, info));
   if (info.ndim != 3) {
-    return bad_input("the network '{0}' is of {1} dimensions, and clouds have 3", arguments.network.network,
+    return bad_input("the network '{0}' has {1} dimensions, but clouds have 3", arguments.network.network,
                      info.ndim);
   }
   MINUET_ASSIGN(const TuneClouds uploaded, upload_clouds(clouds, session.device.get()));
-  Told told;
+  TuneOutput output;
   minuet_tuning_options tuning = MINUET_TUNING_OPTIONS_INIT;
   tuning.clouds = uploaded.clouds.data();
   tuning.cloud_count = static_cast<int32_t>(uploaded.clouds.size());
@@ -227,23 +230,23 @@ llvm::Error tune_run(const Arguments& arguments) {
   tuning.progress = on_progress;
   tuning.skipped = on_skip;
   tuning.cancelled = [](void*) { return static_cast<int32_t>(is_interrupted()); };
-  tuning.user = &told;
+  tuning.user = &output;
   minuet_tuning_result result = {};
   result.struct_size = sizeof(result);
   watch_interrupts();
-  told.progress.emplace("compiling the default's kernels");
-  if (!arguments.exhaustive) told.progress->ends_within(budget_of(arguments));
+  output.progress.emplace("compiling the default's kernels");
+  if (!arguments.exhaustive) output.progress->ends_within(budget_of(arguments));
   const minuet_status status =
       minuet_tune(session.context.get(), plan.get(), session.device.get(), &tuning, &result);
-  told.progress.reset();
+  output.progress.reset();
   if (status != MINUET_OK && status != MINUET_CANCELLED) return check(status);
   llvm::outs() << llvm::formatv("{0} in {1} on {2}\n", info.name, dtype_name(session.dtype),
                                 session.facts.description);
-  print_summary(result, told);
+  print_summary(result, output);
   if (status == MINUET_OK && result.tried == 0) {
-    llvm::outs() << "nothing was measured: once the default's kernels had been compiled and run, no time was "
-                    "left for a candidate, which is measured twice. They are kept: run it again, or with a "
-                    "larger --budget, a smaller --repeat or fewer clouds\n";
+    llvm::outs() << "nothing was measured: after the default's kernels were compiled and run, no time was "
+                    "left for a candidate, which is measured twice. The kernels are kept: run the command "
+                    "again, or use a larger --budget, a smaller --repeat or fewer clouds\n";
   }
   if (result.decided > 0) MINUET_TRY(print_choices(session, arguments.network, /*all=*/false));
   if (status == MINUET_OK) return llvm::Error::success();
@@ -252,7 +255,7 @@ llvm::Error tune_run(const Arguments& arguments) {
 }
 
 llvm::Error tune_show(const Arguments& arguments) {
-  MINUET_ASSIGN(const TuneSession session, open_tune_session(arguments, /*only_looks=*/true));
+  MINUET_ASSIGN(const TuneSession session, open_tune_session(arguments, /*read_only=*/true));
   return print_choices(session, arguments.network, /*all=*/true);
 }
 

@@ -33,8 +33,8 @@ llvm::Expected<Input> load_cloud(const InputOptions& options) {
   shape.in_channels = 4;
   MINUET_ASSIGN(Input input, load_input(options, shape));
   if (input.voxels.count() > 0) return input;
-  return bad_input("the cloud has no {0}: there is nothing to look at", input.voxels.skipped > 0
-                                                                            ? "point that is finite"
+  return bad_input("the cloud has no {0}, so there is nothing to show", input.voxels.skipped > 0
+                                                                            ? "point with finite numbers"
                                                                         : input.cloud.is_voxels ? "voxels"
                                                                                                 : "points");
 }
@@ -94,7 +94,7 @@ llvm::Error view_command(const Arguments& arguments) {
                               {"data", script_json(view_json(input, levels, columns, palette, shown))}});
   if (page.size() > kMostPageBytes) {
     return bad_input(
-        "the page would have {0} MB, and browsers take no more than {1}: use a part of the cloud",
+        "the page would have {0} MB, but browsers read no more than {1} MB: use a part of the cloud",
         page.size() >> 20, kMostPageBytes >> 20);
   }
   MINUET_TRY(file.write(page));

@@ -16,7 +16,9 @@ llvm::Error weights_command(const Arguments& arguments) {
                      {{"IN", choice.weights}, {"--map", choice.weights_map}, {"--network", choice.network}}));
   if (arguments.output == "-") return bad_input("weights convert writes a file: give it a name");
   MINUET_ASSIGN(OutputFile file, OutputFile::open(arguments.output));
-  if (!file.is_regular()) return bad_input("'{0}' is no file that weights can be kept in", arguments.output);
+  if (!file.is_regular())
+    return bad_input("'{0}' is not a regular file, so it cannot store weights: name another file",
+                     arguments.output);
   NetworkOptions filled;
   MINUET_TRY(fill_network_options(choice, MINUET_F32, filled));
   std::optional<Progress> progress("converting the weights");

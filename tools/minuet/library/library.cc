@@ -126,7 +126,7 @@ llvm::Expected<ContextHandle> open_context(const ContextChoice& choice) {
   options.trace = choice.trace ? 1 : 0;
   if (choice.must_jit) options.jit = MINUET_JIT_ON;
   options.cpu_threads = choice.threads;
-  if (choice.only_looks) options.cache_max_bytes = UINT64_MAX;
+  if (choice.read_only) options.cache_max_bytes = UINT64_MAX;
   minuet_context* context = nullptr;
   MINUET_TRY(check(minuet_context_create(&options, &context)));
   return ContextHandle(context);

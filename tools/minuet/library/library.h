@@ -117,11 +117,11 @@ struct KernelFacts {
 
 /// Options of a context. The context prints the library's warnings to stderr.
 struct ContextChoice {
-  std::string cache;        ///< folder; empty means the library's default
-  bool trace = false;       ///< true to record times for minuet_context_write_trace
-  bool must_jit = false;    ///< true to compile even if MINUET_NO_JIT is set
-  bool only_looks = false;  ///< true if the command uses no kernel, so the cache must not evict any
-  int threads = 0;          ///< threads of the CPU device
+  std::string cache;       ///< folder; empty means the library's default
+  bool trace = false;      ///< true to record times for minuet_context_write_trace
+  bool must_jit = false;   ///< true to compile even if MINUET_NO_JIT is set
+  bool read_only = false;  ///< true if the command uses no kernel, so the cache must not evict any
+  int threads = 0;         ///< threads of the CPU device
 };
 llvm::Expected<ContextHandle> open_context(const ContextChoice& choice);
 /// Returns `cache`, or else MINUET_CACHE_DIR, as an absolute path. Returns an empty string if neither is set.

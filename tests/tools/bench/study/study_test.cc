@@ -144,9 +144,9 @@ TEST_F(Studies, WrongCommandLinesAreRefused) {
   const std::string file = folder_.file("p.bin", "");
   const std::vector<std::pair<std::vector<std::string>, const char*>> cases = {
       {{"--output", results()}, "NAME is required (minuet-study --help lists the flags)"},
-      {{"mapp", "--output", results()}, "the study 'mapp' is none of all, end_to_end, layers, map, gmas"},
+      {{"mapp", "--output", results()}, "the study 'mapp' is not one of all, end_to_end, layers, map, gmas"},
       {{"map"}, "--output is required"},
-      {{"map", "--output", file}, "p.bin' is no folder"},
+      {{"map", "--output", file}, "p.bin' is not a folder"},
       {{"map", "--output", results(), "--size", "large"}, "large not in"},
       {{"map", "--output", results(), "--dtype", "fp8"}, "is none of fp32, tf32"},
       {{"map", "--output", results(), "--threads", "0"}, "--threads"}};

@@ -1,5 +1,6 @@
 #include "tools/minuet/cloud/readers/wrong_file.h"
 
+#include "codegen/base/json_text.h"
 #include "llvm/ADT/StringExtras.h"
 #include "tools/minuet/base/error.h"
 #include "tools/minuet/cloud/readers/scalar.h"
@@ -45,8 +46,15 @@ llvm::Expected<std::string> read_json_text(const std::string& path, const char* 
   }
   const size_t zero = text.find('\0');
   if (zero == llvm::StringRef::npos) return text.str();
-  return bad_input("'{0}' is no JSON text: byte {1} of it is zero; remove all bytes that are no text", path,
+  return bad_input("'{0}' is not JSON text: byte {1} of it is zero; remove all bytes that are not text", path,
                    zero);
+}
+
+llvm::Expected<llvm::json::Value> read_json(const std::string& path, const char* wanted) {
+  MINUET_ASSIGN(const std::string text, read_json_text(path, wanted));
+  llvm::Expected<llvm::json::Value> value = parse_json(text);
+  if (!value) return bad_input("'{0}' is not JSON: {1}", path, llvm::toString(value.takeError()));
+  return value;
 }
 
 }  // namespace minuet::tool

@@ -6,6 +6,7 @@
 #include "codegen/base/file_kind.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/Error.h"
+#include "llvm/Support/JSON.h"
 
 namespace minuet::tool {
 
@@ -28,5 +29,7 @@ llvm::Error refuse_other_than_rows(llvm::StringRef bytes, bool must_be_certain);
 /// Reads the text of a JSON file. `wanted` describes it in errors, for example "a network description".
 /// Another kind of file is an error, and so is a zero byte, because the library takes zero-terminated texts.
 llvm::Expected<std::string> read_json_text(const std::string& path, const char* wanted);
+/// Reads and parses a JSON file, with the same errors.
+llvm::Expected<llvm::json::Value> read_json(const std::string& path, const char* wanted);
 
 }  // namespace minuet::tool
