@@ -22,10 +22,10 @@ MINUET_DEVICE void bulk_copy(void* shared, const void* global, u32 bytes, MBarri
 #endif
 }
 
-/// Orders this thread's earlier reads of shared memory before later bulk copies into it. Each thread that
-/// read the destination calls this before it (or its warp on its behalf) arrives at the barrier that allows
-/// the copy. The arrival alone is not enough: bulk copies use the async proxy (PTX ISA, "proxy"), and on an
-/// H200 they have overtaken a read that was issued before the arrival.
+/// Orders this thread's earlier reads of shared memory before later bulk copies into it. Each such thread
+/// calls this before it, or its warp, arrives at the barrier that allows the copy. The arrival alone is not
+/// enough: bulk copies use the async proxy (PTX ISA, "proxy"), and on an H200 they have overtaken a read that
+/// was issued before the arrival.
 MINUET_DEVICE void bulk_copy_fence() {
 #if defined(__CUDA_ARCH__)
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");

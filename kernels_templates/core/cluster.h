@@ -51,8 +51,8 @@ MINUET_DEVICE void cluster_sync() {
 }
 
 /// Returns the address in block `rank` that corresponds to `own`, an address in this block's dynamic shared
-/// memory. Block `rank` must have started and must not end before the last access; a cluster barrier before
-/// the first access and one after the last access ensure this.
+/// memory.  A cluster barrier must come before the first access and after the last, so that the block has
+/// started and has not ended.
 template <class T>
 MINUET_DEVICE T* map_shared(T* own, u32 rank) {
 #if defined(__CUDA_ARCH__)

@@ -111,8 +111,8 @@ MINUET_HD Vector<Bytes> load_vector_if(bool present, const void* base, i64 byte)
 
 /// Starts a load from `address` + `Offset` if `present`, for use later; the compiler does not move the load.
 /// If not `present`, the result is zeros with `Zeros`, and undefined without. With `Zeros`, the compiler may
-/// use other registers for the zeros and copy the loaded value there at once, which waits for the load;
-/// without `Zeros`, nothing waits, and keep_if() masks the value where it is used. Bytes must be at least 4.
+/// copy the loaded value to other registers at once, which waits for the load. Without, nothing waits; mask
+/// the value with keep_if() where it is used. Bytes must be at least 4.
 template <i32 Bytes, i32 Offset, bool Zeros, bool Fresh = false>
 MINUET_HD Vector<Bytes> start_load_if(bool present, const char* address) {
   static_assert(Bytes >= 4, "whole registers");

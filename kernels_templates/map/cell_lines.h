@@ -64,8 +64,7 @@ MINUET_DEVICE void make_lines(CellLines<Ndim>& lines, const KernelGeometry& geom
     const i32 line = first + i < count ? first + i : count - 1;
     lines.to[i] = offset_cells<Ndim>(geometry, grid, line * length);
   }
-  // Copied by many threads: if one thread copied it, the values it holds between loads and stores would raise
-  // the register count of all threads.
+  // Copied by many threads: a copy by one would raise the register count of all.
   static_assert(sizeof(CellGrid) % sizeof(u32) == 0 && Threads >= 32);
   MINUET_NO_UNROLL
   for (i32 i = static_cast<i32>(threadIdx.x); i < static_cast<i32>(sizeof(CellGrid) / sizeof(u32));

@@ -2,7 +2,7 @@
 // of source block i; pieces[k][i] = number of query blocks of at most C queries between two borders.
 //
 // One thread per border. A border is also the start of the next border's range. A thread block therefore
-// finds one border more than it writes and passes borders on in shared memory instead of searching twice.
+// finds one border more than it writes and shares borders in shared memory.
 #pragma once
 
 #include "kernels_templates/core/grid.h"

@@ -159,8 +159,7 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void index_cells(MINUET_PARAMS(Ind
           // In level 0, each coordinate needs its row, not only the one that marked the cell.
           asks[u] = is_point && (l + u == 0 || (marked >> (l + u) & 1u) != 0);
         } else {
-          // Cells are compared with one neighbour only: a match of 64-bit numbers costs more than it saves,
-          // since there are many words and few cells share one.
+          // Cells are compared with one neighbour only: a match of 64-bit numbers costs more than it saves.
           bool is_first = false;
           if constexpr (S.step == IndexStep::Runs) {
             is_first = lowest_bit(__match_any_sync(~0u, run_of(cells[u]))) == lane;

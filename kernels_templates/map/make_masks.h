@@ -22,7 +22,7 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void make_masks(MINUET_PARAMS(Make
     if (threadIdx.x < 32) counts[threadIdx.x] = 0;
     __syncthreads();
     u32 count = 0;
-    // All lanes of a warp must take part in votes, including those past the last query.
+    // All lanes of a warp must vote, including those past the last query.
     const i64 start = grid_thread(S.threads);
     for (i64 q = start; q - static_cast<i64>(threadIdx.x & 31u) < queries; q += grid_threads(S.threads)) {
       const u32 bits = mask_word(rows, q, word);

@@ -1,4 +1,4 @@
-// The same outputs as order_rows, for views whose rows are looked up in an index at the offsets that the
+// Writes the outputs of order_rows for views whose rows are looked up in an index at the offsets that the
 // masks have. One thread per place.
 #pragma once
 

@@ -2,9 +2,8 @@
 // sorting by these keys, the queries of each view are contiguous, and those with similar masks are near each
 // other. One thread per query, which also makes the mask if needed.
 //
-// A rank depends on bits from all over the mask. Each block has tables from bytes of a mask to its code, and
-// from bytes of a code to its rank. It processes a contiguous range of blocks of queries, so that it makes
-// few tables.
+// A rank depends on bits from all over the mask. Each block uses tables of bytes (RankTables), and processes
+// consecutive blocks of queries, so that it makes few tables.
 #pragma once
 
 #include "kernels_templates/core/grid.h"

@@ -50,7 +50,7 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads,
     const i32 here = lines_at_hand(lines), length = lines.length, offsets = here * length;
     for (i32 k = static_cast<i32>(threadIdx.x); k < offsets; k += S.threads) counts[k] = 0;
     __syncthreads();
-    // All lanes of a warp must take part in votes, including those past the last query.
+    // All lanes of a warp must vote, including those past the last query.
     for (i64 q = first_query; q - lane < queries; q += stride) {
       const bool is_query = q < queries;
       const i64 center =

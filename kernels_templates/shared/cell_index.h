@@ -1,11 +1,11 @@
-// Coordinate sets from occupied cells, without sorting: the index tells which cells of a cloud's extent hold
-// a coordinate, and the rows of those.
+// Coordinate sets from occupied cells, without sorting: an index of the cells of a cloud's extent that hold a
+// coordinate, and of their rows.
 //
 // The cells of a level are the coordinates of its stride inside the cloud's bounds and guards. They are
 // numbered in key order: the highest key field first, the last axis fastest. 128 consecutive cells are a run.
-// One bit per run tells whether it has a coordinate; each run that has one is numbered and gets one bit per
-// cell. Scans count both kinds of bits, so that the row of a cell takes two look-ups and equals its row in
-// the sorted set. One index holds several levels, one after the other.
+// One bit per run is set if it has a coordinate; each run that has one is numbered and gets one bit per cell.
+// Scans count both kinds of bits, so that the row of a cell takes two look-ups and equals its row in the
+// sorted set. One index holds several levels, one after the other.
 #pragma once
 
 #include "kernels_templates/shared/map_kernels.h"
@@ -107,7 +107,7 @@ struct ClearCellsParams {
   i32* points;  // set to 0 if the cloud has too many cells
 };
 
-/// What one pass over the coordinates adds to the index.
+/// The part of the index that one pass over the coordinates adds.
 enum class IndexStep : i32 {
   Runs,   // the runs that have a coordinate
   Cells,  // the cells, after runs are counted; row_of stores the levels whose cell the coordinate was first

@@ -1,6 +1,6 @@
 // The only list of element types. Everything that depends on a type alone is a column here; the conversion of
-// an element is Element (shared/elements.h). Code that treats a type specially reads a column or switches
-// over all types, so that a new row does not compile until every such place handles it.
+// an element is Element (shared/elements.h). Other code reads a column or switches over all types, so that a
+// new row does not compile until every such place handles it.
 #pragma once
 
 #include "kernels_templates/shared/macros.h"

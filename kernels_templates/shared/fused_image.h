@@ -51,7 +51,7 @@ MINUET_HD constexpr FusedPlaceOfWeight fused_place_of_word(const Spec& spec, i64
   return {static_cast<i32>(rest / fused_steps(spec)), static_cast<i32>(rest % fused_steps(spec)),
           granule / 2 * 16 + lane_word + i / 2, fused_column(spec, tile, lane / 4 + i % 2 * 8)};
 }
-/// The same for a warpgroup's image, whose pieces are swizzled by wgmma_place() (core/wgmma.h).
+/// Does the same for a warpgroup's image, whose pieces are swizzled by wgmma_place() (core/wgmma.h).
 template <class Spec>
 MINUET_HD constexpr FusedPlaceOfWeight fused_place_of_swizzled_word(const Spec& spec, i64 word) {
   const i32 pieces = spec.step * dtype_bytes(spec.io) / 64;

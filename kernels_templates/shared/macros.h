@@ -14,8 +14,7 @@
 #define MINUET_DEVICE inline
 #define MINUET_KERNEL
 #define MINUET_LAUNCH_BOUNDS(...)
-// By reference on the host, so that its threads share the parameters as on a GPU. A kernel may have 4 KB of
-// parameters and a thousand threads; copies for each would add up.
+// By reference: otherwise each of up to a thousand host threads would hold its own copy of up to 4 KB.
 #define MINUET_PARAMS(Type) const Type&
 #define MINUET_UNROLL
 #define MINUET_NO_UNROLL

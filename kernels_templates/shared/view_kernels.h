@@ -196,9 +196,9 @@ MINUET_HD constexpr i32 block_weight(i32 offsets, i32 volume) {
 /// More blocks than this are many waves on any GPU, so their tail is short without sorting.
 constexpr i64 kMostSortedBlocks = 8192;
 /// Makes orders of blocks from their masks: blocks whose queries have the most offsets come first, so that
-/// the last blocks of a launch are short. Blocks past the last query, and all blocks if there are more than
-/// kMostSortedBlocks, keep their places. The order among equal blocks may vary from run to run; results do
-/// not depend on it.
+/// the last blocks of a launch are short. Blocks past the last query keep their places, as do all blocks if
+/// there are more than kMostSortedBlocks. The order among equals may vary from run to run; results do not
+/// depend on it.
 struct OrderBlocksSpec {
   i32 threads = 1024;
   template <class Visitor>
