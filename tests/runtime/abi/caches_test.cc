@@ -76,7 +76,7 @@ TEST_F(Caches, R35_ResultsGoIntoTheBundle) {
     EXPECT_EQ(minuet_precompile_tuned(farm.get(), &options, directory, nullptr), status);
     EXPECT_THAT(last_error(), HasSubstr(reason));
   };
-  expect(MINUET_INVALID_ARGUMENT, "results", "set it to an absolute path");
+  expect(MINUET_INVALID_ARGUMENT, "results", "not an absolute path");
   expect(MINUET_NOT_FOUND, nullptr, "tuning results for sm_90a with this version's kernels");
   archs[0] = "sm_80";
   expect(MINUET_NOT_FOUND, results.c_str(), "tuning results for sm_80 with");

@@ -248,7 +248,7 @@ TEST_P(TuningTest, RefusesWhatCannotBeTuned) {
   expect(here_, MINUET_INVALID_ARGUMENT, "reserved");
   options.reserved = 0;
   options.directory = "results";
-  expect(here_, MINUET_INVALID_ARGUMENT, "set it to an absolute path");
+  expect(here_, MINUET_INVALID_ARGUMENT, "not an absolute path");
   const std::string file = folder_ + "/file";
   std::ofstream(file) << "no folder";
   options.directory = file.c_str();
