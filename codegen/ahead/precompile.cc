@@ -29,18 +29,18 @@ namespace {
 constexpr auto kLockBound = std::chrono::seconds(10);
 
 /// The contents of one output bundle: those of the existing file and the new ones.
-struct Shelf {
+struct BundleContents {
   std::map<std::string, Entry> entries;  ///< by request key
   std::string tuning;
 };
 
 /// Reads the bundle at `path`. Leaves out damaged kernels, which are then compiled again. Returns an error
 /// for a file that is not a trusted bundle, so that it is not overwritten.
-llvm::Expected<Shelf> read_shelf(const std::string& path, const TrustPolicy& trust) {
+llvm::Expected<BundleContents> read_shelf(const std::string& path, const TrustPolicy& trust) {
   llvm::Expected<std::unique_ptr<Bundle>> bundle = Bundle::open(path, &trust);
   if (!bundle)
     return annotate(bundle.takeError(), "an existing file cannot be used as the output bundle; move it away");
-  Shelf shelf;
+  BundleContents shelf;
   if (llvm::Expected<std::string> tuning = (*bundle)->tuning()) {
     shelf.tuning = std::move(*tuning);
   } else {
@@ -104,7 +104,7 @@ class Precompilation {
   void finish(const KernelRequest& request, Entry entry, BinaryOrigin origin);
   void fail(const KernelRequest& request, StatusError failure);
   void write_shelves();
-  llvm::Expected<BundleReport> write_shelf(const std::string& arch, Shelf& shelf);
+  llvm::Expected<BundleReport> write_shelf(const std::string& arch, BundleContents& shelf);
   /// Keeps the first failure for the result.
   void keep_failure(StatusError failure) {
     if (!result_.first_failure) result_.first_failure.emplace(std::move(failure));
@@ -113,8 +113,8 @@ class Precompilation {
   KernelCache& cache_;
   const PrecompileOptions& options_;
   NvrtcInfo compiler_;
-  std::vector<KernelRequest> requests_;   ///< without repeats
-  std::map<std::string, Shelf> shelves_;  ///< by architecture
+  std::vector<KernelRequest> requests_;            ///< without repeats
+  std::map<std::string, BundleContents> shelves_;  ///< by architecture
   PrecompileResult result_;
 };
 
@@ -163,7 +163,7 @@ llvm::Error Precompilation::open_shelves() {
 }
 
 bool Precompilation::find(const KernelRequest& request) {
-  const Shelf& shelf = shelves_[request.arch];
+  const BundleContents& shelf = shelves_[request.arch];
   const auto there = shelf.entries.find(request.key);
   if (there == shelf.entries.end() || there->second.binary.compiler_id != compiler_.id) return false;
   cache_.count(there->second.binary, BinaryOrigin::Bundle);
@@ -266,7 +266,7 @@ llvm::Expected<FileLock> Precompilation::lock_bundle(const std::string& name) co
 }
 
 /// Writes a bundle under a lock, and keeps the kernels that another process has added to the file meanwhile.
-llvm::Expected<BundleReport> Precompilation::write_shelf(const std::string& arch, Shelf& shelf) {
+llvm::Expected<BundleReport> Precompilation::write_shelf(const std::string& arch, BundleContents& shelf) {
   const std::string path = bundle_path(options_.output, arch), lock_name = ".minuet-" + arch + ".lock";
   llvm::Expected<FileLock> lock = lock_bundle(lock_name);
   if (!lock) return annotate(lock.takeError(), path);
@@ -275,7 +275,7 @@ llvm::Expected<BundleReport> Precompilation::write_shelf(const std::string& arch
     ~RemoveFile() { ::unlink(path.c_str()); }
   } const afterwards{lock->held() ? options_.output + "/" + lock_name : ""};
   if (llvm::sys::fs::exists(path)) {
-    MINUET_ASSIGN(Shelf others, read_shelf(path, cache_.policy()));
+    MINUET_ASSIGN(BundleContents others, read_shelf(path, cache_.policy()));
     shelf.entries.merge(others.entries);  // keeps this process's entry if both have the key
     shelf.tuning = std::move(others.tuning);
   }

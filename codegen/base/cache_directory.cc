@@ -28,7 +28,7 @@ bool is_plain_absolute(const std::string& path) {
   return std::none_of(parts.begin(), parts.end(), [](llvm::StringRef part) { return part == ".."; });
 }
 
-llvm::Error trouble(const std::string& path, const char* what, int error) {
+llvm::Error failure(const std::string& path, const char* what, int error) {
   return make_error(StatusCode::FailedPrecondition, "{0}{1}: {2}", path, what, errno_text(error));
 }
 
@@ -40,9 +40,9 @@ llvm::Error does_not_exist(const std::string& path) {
 /// checked is the folder that is used, even if another process renames parts of the path meanwhile. Symbolic
 /// links are read and their targets walked the same way, so that links inside a link's target are checked
 /// too.
-class Walk {
+class PathWalker {
  public:
-  Walk(const TrustPolicy& policy, FileSystem& system, Missing missing)
+  PathWalker(const TrustPolicy& policy, FileSystem& system, Missing missing)
       : policy_(policy), system_(system), missing_(missing), folder_(system, -1) {}
 
   llvm::Expected<FileHandle> to(const std::string& directory) {
@@ -73,7 +73,7 @@ class Walk {
   llvm::Error start_at_root() {
     path_.clear();
     folder_ = FileHandle(system_, system_.open_at(AT_FDCWD, "/", kFlags, 0));
-    return folder_.good() ? llvm::Error::success() : trouble("/", " cannot be opened", errno);
+    return folder_.good() ? llvm::Error::success() : failure("/", " cannot be opened", errno);
   }
 
   llvm::Error step(const Part& part) {
@@ -83,13 +83,13 @@ class Walk {
     if (!next.good() && errno == ENOENT && missing_ == Missing::Make && !part.of_link) {
       if (system_.make_folder_at(folder_.get(), part.name.c_str(), policy_.folder_mode()) != 0 &&
           errno != EEXIST) {
-        return trouble(path, " cannot be made", errno);
+        return failure(path, " cannot be made", errno);
       }
       next = FileHandle(system_, system_.open_at(folder_.get(), part.name.c_str(), kFlags, 0));
     }
     if (!next.good() && (errno == ENOTDIR || errno == ELOOP)) return follow(part, path);
     if (!next.good() && errno == ENOENT) return does_not_exist(path);
-    if (!next.good()) return trouble(path, " cannot be opened", errno);
+    if (!next.good()) return failure(path, " cannot be opened", errno);
     folder_ = std::move(next);
     path_ = path;
     return llvm::Error::success();
@@ -98,14 +98,14 @@ class Walk {
   llvm::Error follow(const Part& part, const std::string& path) {
     char target[PATH_MAX];
     const ssize_t size = system_.read_link_at(folder_.get(), part.name.c_str(), target, sizeof target);
-    if (size < 0) return trouble(path, " is not a folder", errno == EINVAL ? ENOTDIR : errno);
+    if (size < 0) return failure(path, " is not a folder", errno == EINVAL ? ENOTDIR : errno);
     struct stat above;
-    if (system_.stat_file(folder_.get(), &above) != 0) return trouble(path_, "", errno);
+    if (system_.stat_file(folder_.get(), &above) != 0) return failure(path_, "", errno);
     if ((above.st_mode & S_ISVTX) != 0 || !policy_.trusts(above)) {
       return make_error(StatusCode::FailedPrecondition, "{0} is a link in a folder that others may write to",
                         path);
     }
-    if (++links_ > kMostLinks) return trouble(path, "", ELOOP);
+    if (++links_ > kMostLinks) return failure(path, "", ELOOP);
     const llvm::StringRef text(target, static_cast<std::size_t>(size));
     push(text, /*of_link=*/true);
     return text.take_front(1) == "/" ? start_at_root() : llvm::Error::success();
@@ -123,7 +123,7 @@ class Walk {
 llvm::Error check_trust(const FileHandle& folder, const std::string& path, const TrustPolicy& policy,
                         FileSystem& system) {
   struct stat status;
-  if (system.stat_file(folder.get(), &status) != 0) return trouble(path, "", errno);
+  if (system.stat_file(folder.get(), &status) != 0) return failure(path, "", errno);
   if (policy.trusts(status)) return llvm::Error::success();
   return make_error(
       StatusCode::FailedPrecondition,
@@ -194,10 +194,10 @@ TrustPolicy process_policy(const Environment& environment) {
 
 llvm::Expected<FileHandle> open_cache_directory(const std::string& directory, const TrustPolicy& policy,
                                                 FileSystem& system, Missing missing) {
-  MINUET_ASSIGN(const FileHandle place, Walk(policy, system, missing).to(directory));
+  MINUET_ASSIGN(const FileHandle place, PathWalker(policy, system, missing).to(directory));
   MINUET_TRY(check_trust(place, directory, policy, system));
   FileHandle folder(system, system.open_at(place.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0));
-  if (!folder.good()) return trouble(directory, " cannot be opened", errno);
+  if (!folder.good()) return failure(directory, " cannot be opened", errno);
   return folder;
 }
 
@@ -209,11 +209,11 @@ llvm::Expected<FileHandle> open_trusted_folder(int parent, const std::string& na
   if (!folder.good() && errno == ENOENT) {
     if (missing == Missing::Fail) return does_not_exist(path);
     if (system.make_folder_at(parent, name.c_str(), policy.folder_mode()) != 0 && errno != EEXIST) {
-      return trouble(path, " cannot be made", errno);
+      return failure(path, " cannot be made", errno);
     }
     folder = FileHandle(system, system.open_at(parent, name.c_str(), kFlags, 0));
   }
-  if (!folder.good()) return trouble(path, " cannot be opened", errno);
+  if (!folder.good()) return failure(path, " cannot be opened", errno);
   MINUET_TRY(check_trust(folder, path, policy, system));
   return folder;
 }

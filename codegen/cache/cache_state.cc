@@ -5,16 +5,16 @@
 
 namespace minuet {
 
-bool has_another(const Flight& landed, const Binary& refused) {
+bool has_another(const PendingBuild& landed, const Binary& refused) {
   const auto* const binary = std::get_if<std::shared_ptr<const Binary>>(&landed.get());
   return binary != nullptr && binary->get() != &refused;
 }
 
-Flight CacheState::claim(const std::string& key, const Binary* refused, std::promise<Outcome>& promise,
-                         bool& ours) {
+PendingBuild CacheState::claim(const std::string& key, const Binary* refused, std::promise<Outcome>& promise,
+                               bool& ours) {
   State& known = state_.get();
   const std::lock_guard<std::mutex> lock(known.mutex);
-  Flight& flight = known.flights[key];
+  PendingBuild& flight = known.flights[key];
   const auto is_over = [&] {
     return refused != nullptr && flight.wait_for(std::chrono::seconds(0)) == std::future_status::ready &&
            !has_another(flight, *refused);
@@ -97,7 +97,7 @@ std::string CacheState::last_published() const {
   return known.last_published;
 }
 
-bool CacheState::is_news(const std::string& text) {
+bool CacheState::is_first_of_kind(const std::string& text) {
   State& known = state_.get();
   const std::lock_guard<std::mutex> lock(known.mutex);
   return known.warned.insert(text.substr(0, text.find_first_of("(:"))).second;

@@ -46,10 +46,10 @@ struct CacheEvent {
 using Outcome = std::variant<std::shared_ptr<const Binary>, StatusError>;
 /// A build in progress, shared by the threads that wait for it. Finished builds that are kept form the memory
 /// layer of the cache.
-using Flight = std::shared_future<Outcome>;
+using PendingBuild = std::shared_future<Outcome>;
 
 /// Returns true if the result of the finished build `landed` is a binary other than `refused`.
-bool has_another(const Flight& landed, const Binary& refused);
+bool has_another(const PendingBuild& landed, const Binary& refused);
 
 /// A forked child starts with an empty state, because its parent's builds finish only in the parent.
 class CacheState {
@@ -57,7 +57,8 @@ class CacheState {
   /// Returns the build of a key. If there is none, or if `refused` is not null and the build has finished
   /// with that binary or an error, starts a new one and sets `ours`: then the caller must do the build and
   /// set its result in `promise`. Otherwise counts a memory hit.
-  Flight claim(const std::string& key, const Binary* refused, std::promise<Outcome>& promise, bool& ours);
+  PendingBuild claim(const std::string& key, const Binary* refused, std::promise<Outcome>& promise,
+                     bool& ours);
   /// Removes the build of a key, so that the next request starts a new one.
   void invalidate(const std::string& key);
   /// Returns the binary of a finished build and counts a memory hit, or returns null if there is no binary.
@@ -76,12 +77,12 @@ class CacheState {
 
   /// Returns true the first time that it gets a warning of its kind. The kind is the text before the first
   /// parenthesis or colon.
-  bool is_news(const std::string& text);
+  bool is_first_of_kind(const std::string& text);
 
  private:
   struct State {
     std::mutex mutex;  ///< never held during compiles, file accesses or calls of the host
-    std::map<std::string, Flight> flights;
+    std::map<std::string, PendingBuild> flights;
     std::set<std::string> warned;
     CacheStats stats;
     std::vector<CacheEvent> events;

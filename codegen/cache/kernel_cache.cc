@@ -13,7 +13,7 @@ namespace {
 using BinaryPointer = KernelCache::BinaryPointer;
 
 /// Returns true for failures that may not occur again at the next attempt.
-bool is_passing(const StatusError& status) {
+bool is_temporary(const StatusError& status) {
   return status.code() == StatusCode::ResourceExhausted || status.code() == StatusCode::Unavailable ||
          status.code() == StatusCode::Cancelled;
 }
@@ -88,7 +88,7 @@ Outcome KernelCache::share(const KernelRequest& request, const CancelToken* canc
   while (!is_cancelled(cancel)) {
     std::promise<Outcome> promise;
     bool ours = false;
-    const Flight flight = state_.claim(key, refused, promise, ours);
+    const PendingBuild flight = state_.claim(key, refused, promise, ours);
     if (ours) {
       land(key, promise, keep, work);
     } else {
@@ -113,7 +113,7 @@ void KernelCache::land(const std::string& key, std::promise<Outcome>& promise, K
     Outcome outcome = work();
     const StatusError* const failure = std::get_if<StatusError>(&outcome);
     const bool is_kept =
-        failure == nullptr ? keep != Keep::Nothing : keep == Keep::All && !is_passing(*failure);
+        failure == nullptr ? keep != Keep::Nothing : keep == Keep::All && !is_temporary(*failure);
     if (!is_kept) state_.invalidate(key);
     promise.set_value(std::move(outcome));
   } catch (...) {
@@ -122,7 +122,7 @@ void KernelCache::land(const std::string& key, std::promise<Outcome>& promise, K
   }
 }
 
-void KernelCache::wait_for(const Flight& flight, const CancelToken* cancel) {
+void KernelCache::wait_for(const PendingBuild& flight, const CancelToken* cancel) {
   if (flight.wait_for(std::chrono::seconds(0)) == std::future_status::ready) return;
   const Trace::Span span(trace(), "wait", "another thread's compile");
   const auto start = std::chrono::steady_clock::now();
@@ -312,7 +312,7 @@ void KernelCache::note(const std::string& compiler_id) {
 }
 
 void KernelCache::warn(const std::string& text) {
-  if (options_.warn && state_.is_news(text)) options_.warn(text);
+  if (options_.warn && state_.is_first_of_kind(text)) options_.warn(text);
 }
 
 // ---- construction ---------------------------------------------------------------------------------------

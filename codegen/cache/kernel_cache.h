@@ -116,7 +116,7 @@ class KernelCache {
   Outcome share(const KernelRequest& request, const CancelToken* cancel, const std::string& key,
                 const Binary* refused, Keep keep, Work work);
   void land(const std::string& key, std::promise<Outcome>& promise, Keep keep, Work work);
-  void wait_for(const Flight& flight, const CancelToken* cancel);
+  void wait_for(const PendingBuild& flight, const CancelToken* cancel);
   Outcome find_or_build(const KernelRequest& request, const CompileControl& control);
   std::optional<Entry> find_in_bundles(const KernelRequest& request, std::string& nowhere);
   Outcome find_without_jit(const KernelRequest& request, const std::string& nowhere);

@@ -141,24 +141,24 @@ llvm::Expected<LockableFile> claim_stamp(const StoreRoot& root, const FileHandle
   if (!force && !is_due(root, version, limits)) return none;
   const int flags = O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
   LockableFile stamp(root.system, root.system.open_at(version.get(), kStamp, flags, root.policy.file_mode()));
-  auto trouble = [&] {
+  auto failure = [&] {
     return make_error(StatusCode::FailedPrecondition, "{0}: {1}", root.path({kStamp}), errno_text(errno));
   };
-  if (!stamp.good()) return trouble();
+  if (!stamp.good()) return failure();
   // Without locks, two simultaneous prunes do no harm, because each checks a file again before removing it.
   if (!stamp.try_lock() && errno == EWOULDBLOCK) return none;
   // Another process may have pruned between the check above and the lock.
   if (!force && !is_due(root, version, limits)) return none;
   // The time is set before the work, so that other processes do not retry at once if the work ends this one.
-  if (root.system.touch_at(version.get(), kStamp) != 0) return trouble();
+  if (root.system.touch_at(version.get(), kStamp) != 0) return failure();
   return stamp;
 }
 
 }  // namespace
 
-llvm::Expected<std::vector<Stray>> Store::strays() {
+llvm::Expected<std::vector<ForeignFile>> Store::strays() {
   const StoreRoot& root = root_;
-  std::vector<Stray> strays;
+  std::vector<ForeignFile> strays;
   MINUET_ASSIGN(const std::optional<FileHandle> objects, open_objects(root));
   if (!objects) return strays;
   MINUET_ASSIGN(const std::vector<std::string> shelves, names_in(root, objects->get()));

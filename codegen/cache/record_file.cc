@@ -13,14 +13,14 @@ static constexpr char kNotRecorded[] = "missing kernels are not recorded";
 
 llvm::Error RecordFile::append(const KernelRequest& request) const {
   MINUET_ASSIGN(std::string line, write_request(request));
-  auto trouble = [this] { return make_system_error("'" + path_ + "'"); };
+  auto failure = [this] { return make_system_error("'" + path_ + "'"); };
   const int file = ::open(path_.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
-  if (file < 0) return annotate(trouble(), kNotRecorded);
+  if (file < 0) return annotate(failure(), kNotRecorded);
   line += "\n";
   struct stat status = {};
   llvm::Error error = ::fstat(file, &status) == 0
                           ? check_file_limit(static_cast<std::uint64_t>(status.st_size) + line.size() + 1)
-                          : trouble();
+                          : failure();
   if (!error && S_ISREG(status.st_mode) && status.st_size > 0) {
     char start[kByteOrderMark.size() + kRequestStart.size()] = {}, last = 0;
     const ssize_t count = ::pread(file, start, sizeof start, 0);
@@ -33,8 +33,8 @@ llvm::Error RecordFile::append(const KernelRequest& request) const {
     if (last != '\n') line.insert(line.begin(), '\n');
   }
   if (!error && ::write(file, line.data(), line.size()) != static_cast<ssize_t>(line.size()))
-    error = trouble();
-  if (::close(file) != 0 && !error) error = trouble();
+    error = failure();
+  if (::close(file) != 0 && !error) error = failure();
   if (!error) return error;
   return annotate(std::move(error), kNotRecorded);
 }

@@ -17,14 +17,14 @@ constexpr std::uint64_t kMostEntryBytes = 256 << 20;
 
 /// Returns NotFound for a missing file, and FailedPrecondition for other system errors, which may be
 /// temporary. InvalidArgument is reserved for files with invalid contents.
-llvm::Error trouble(const std::string& what) {
+llvm::Error failure(const std::string& what) {
   const StatusCode code = errno == ENOENT ? StatusCode::NotFound : StatusCode::FailedPrecondition;
   return make_error(code, "{0}: {1}", what, errno_text(errno));
 }
 
-llvm::Error no_attributes() { return trouble("its attributes cannot be read"); }
+llvm::Error no_attributes() { return failure("its attributes cannot be read"); }
 
-llvm::Error no_good(const char* what) { return make_error(StatusCode::InvalidArgument, "{0}", what); }
+llvm::Error invalid_file(const char* what) { return make_error(StatusCode::InvalidArgument, "{0}", what); }
 
 std::string shelf_name(const std::string& build_key) { return build_key.substr(0, 2); }
 std::string file_name(const std::string& build_key) { return build_key.substr(2); }
@@ -39,7 +39,7 @@ llvm::Error write_all(FileSystem& system, int file, llvm::StringRef bytes) {
   while (!bytes.empty()) {
     const ssize_t count = system.write(file, bytes.data(), bytes.size());
     if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) return trouble("a file cannot be written");
+    if (count <= 0) return failure("a file cannot be written");
     bytes = bytes.drop_front(static_cast<std::size_t>(count));
   }
   return llvm::Error::success();
@@ -107,17 +107,17 @@ llvm::Expected<std::string> StoreRoot::read_file(int folder, const std::string& 
   // Without O_NONBLOCK, a FIFO that replaces the entry at this moment could block forever.
   const FileHandle file(
       system, system.open_at(folder, name.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0));
-  if (!file.good()) return trouble("it cannot be opened");
+  if (!file.good()) return failure("it cannot be opened");
   if (system.stat_file(file.get(), &status) != 0) return no_attributes();
-  if (!S_ISREG(status.st_mode)) return no_good(kNotRegularFile);
-  if (!policy.trusts(status)) return no_good("others may have written it");
-  if (static_cast<std::uint64_t>(status.st_size) > most_bytes) return no_good("it is too long");
+  if (!S_ISREG(status.st_mode)) return invalid_file(kNotRegularFile);
+  if (!policy.trusts(status)) return invalid_file("others may have written it");
+  if (static_cast<std::uint64_t>(status.st_size) > most_bytes) return invalid_file("it is too long");
   std::string bytes(static_cast<std::size_t>(status.st_size), '\0');
   for (std::size_t done = 0; done < bytes.size();) {
     const ssize_t count = system.read(file.get(), &bytes[done], bytes.size() - done);
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return trouble("it cannot be read");
-    if (count == 0) return no_good("it became shorter while it was read");
+    if (count < 0) return failure("it cannot be read");
+    if (count == 0) return invalid_file("it became shorter while it was read");
     done += static_cast<std::size_t>(count);
   }
   return bytes;
@@ -128,11 +128,11 @@ llvm::Error StoreRoot::write_file(int folder, const std::string& name, llvm::Str
   const std::string temporary = unique_name(kTemporaryPrefix);
   const int flags = O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
   FileHandle file(system, system.open_at(folder, temporary.c_str(), flags, policy.file_mode()));
-  if (!file.good()) return trouble("a file cannot be made");
+  if (!file.good()) return failure("a file cannot be made");
   llvm::Error error = write_all(system, file.get(), bytes);
-  if (file.close_now() != 0 && !error) error = trouble("a file cannot be closed");
+  if (file.close_now() != 0 && !error) error = failure("a file cannot be closed");
   if (!error && system.rename_at(folder, temporary.c_str(), name.c_str()) != 0) {
-    error = trouble("a file cannot be renamed");
+    error = failure("a file cannot be renamed");
   }
   if (error) system.unlink_at(folder, temporary.c_str());
   return error;
@@ -160,10 +160,10 @@ llvm::Expected<Entry> Store::read_from(int shelf, const std::string& build_key, 
   const std::string name = file_name(build_key);
   if (root_.system.stat_at(shelf, name.c_str(), &status) != 0) return no_attributes();
   // Check first, because opening a device or a FIFO may have side effects.
-  if (!S_ISREG(status.st_mode)) return no_good(kNotRegularFile);
+  if (!S_ISREG(status.st_mode)) return invalid_file(kNotRegularFile);
   MINUET_ASSIGN(const std::string bytes, root_.read_file(shelf, name, kMostEntryBytes, status));
   MINUET_ASSIGN(Entry entry, read_entry(bytes));
-  if (entry.build_key != build_key) return no_good("it is the entry of another kernel");
+  if (entry.build_key != build_key) return invalid_file("it is the entry of another kernel");
   return entry;
 }
 

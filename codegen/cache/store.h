@@ -106,7 +106,7 @@ struct PruneResult {
 };
 
 /// A file or folder among the entries that is not an entry.
-struct Stray {
+struct ForeignFile {
   std::string path, reason;
 };
 
@@ -155,7 +155,7 @@ class Store {
   llvm::Expected<std::vector<StoredEntry>> list();
   /// Returns all strays, except temporary files and renamed folders of the store itself; empty if there is no
   /// store.
-  llvm::Expected<std::vector<Stray>> strays();
+  llvm::Expected<std::vector<ForeignFile>> strays();
   /// If the entries exceed a limit, removes the least recently used ones until both limits are met with some
   /// margin. Also removes old temporary files and unused lock files. Does nothing if the last prune is
   /// recent, unless `force`. The entry with the build key `keep` is not removed; `keep` may be empty.

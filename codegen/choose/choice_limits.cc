@@ -75,7 +75,7 @@ llvm::Error check_fused_warps(const FusedSpec& spec) {
           "copies, elements of two bytes and input rows of more than 16 bytes");
     }
   }
-  if (kRowsTogether % fused_unit_rows(spec) != 0) {
+  if (kPositionGroup % fused_unit_rows(spec) != 0) {
     return make_error(StatusCode::OutOfRange, "row_tiles is {0}; it must be a power of two", spec.row_tiles);
   }
   return llvm::Error::success();

@@ -17,7 +17,7 @@ std::string file_name(const TuningEntry& entry) { return bucket_hash(entry.bucke
 
 [[gnu::cold]] void warn_of_skipped(const TuningFolder& folder,
                                    const std::function<void(const std::string&)>& warn) {
-  for (const std::string& trouble : folder.skipped) warn("a tuning result is not used: " + trouble);
+  for (const std::string& failure : folder.skipped) warn("a tuning result is not used: " + failure);
 }
 
 std::string tuning_folder_of_cache() { return "tune"; }

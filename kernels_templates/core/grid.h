@@ -33,10 +33,10 @@ MINUET_HD i64 quotient(i64 a, i64 b) {
 
 /// Splits item = outer * row + inner while the item advances by a fixed stride. It divides only at
 /// construction, because a 64-bit division per item would cost more than the rest of a copying kernel.
-class RowWalk {
+class RowIterator {
  public:
   /// `row` must be >= 0. If it is 0, there are no items and outer() and inner() are meaningless.
-  MINUET_HD RowWalk(i64 first, i64 stride, i64 row)
+  MINUET_HD RowIterator(i64 first, i64 stride, i64 row)
       : row_(row < 1 ? 1 : row),
         outer_(first / row_),
         inner_(first % row_),

@@ -21,9 +21,9 @@ MINUET_DEVICE void find_starts(i64 (&starts)[Most + 1], i32 jobs, const Items& i
 }
 
 /// Finds the jobs of one thread's items, which must be given in ascending order.
-class JobWalk {
+class JobIterator {
  public:
-  MINUET_HD explicit JobWalk(const i64* starts) : starts_(starts) {}
+  MINUET_HD explicit JobIterator(const i64* starts) : starts_(starts) {}
 
   /// Returns the job of `item`, which must be below the total.
   MINUET_HD i32 advance(i64 item) {

@@ -37,21 +37,21 @@ MINUET_DEVICE OrderedPlace find_place(const ViewJob& job, const u32* sorted, i64
   const i32 place = static_cast<i32>(block_begin) + static_cast<i32>(threadIdx.x);
   const bool is_there = place < *job.query_count;
   const i32 query = is_there ? static_cast<i32>(fresh(sorted + place)) : 0;
-  if (is_there) job.order[place] = job.query_names ? fresh(job.query_names + query) : query;
+  if (is_there) job.order[place] = job.query_ids ? fresh(job.query_ids + query) : query;
   return {place, is_there, query};
 }
 
 /// Writes the masks of a block's places, word by word, and computes their unions.
 template <i32 Threads>
 class OrderedMasks {
-  static_assert(kLeastBlockHeight == 32 && kRowsTogether == 64 && Threads % kRowsTogether == 0,
+  static_assert(kLeastBlockHeight == 32 && kPositionGroup == 64 && Threads % kPositionGroup == 0,
                 "a lane has a place, and two warps read together");
 
  public:
   struct Word {
-    u32 own;     // mask word of this thread's place; 0 past the end
-    u32 united;  // union over the kRowsTogether places of two warps; the place gets an entry for each offset
-                 // in it
+    u32 own;         // mask word of this thread's place; 0 past the end
+    u32 union_bits;  // union over the kPositionGroup places of two warps; the place gets an entry for each
+                     // offset in it
   };
   /// Writes word `word` of the place's mask and of the block's union mask. All threads of a block must call
   /// it.

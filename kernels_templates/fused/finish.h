@@ -2,7 +2,7 @@
 #pragma once
 
 #include "kernels_templates/core/epilogue.h"
-#include "kernels_templates/fused/fused_place.h"
+#include "kernels_templates/fused/thread_place.h"
 
 namespace minuet {
 
@@ -16,7 +16,7 @@ struct FusedRows {
   bool is_padding[Lane::kQueries];
   u32 residual[Lane::kQueries][S.residual ? kWords : 1];
 
-  MINUET_DEVICE FusedRows(const FusedParams& p, const FusedPlace<S>& place) {
+  MINUET_DEVICE FusedRows(const FusedParams& p, const ThreadPlace<S>& place) {
     MINUET_UNROLL
     for (i32 q = 0; q < Lane::kQueries; ++q) {
       const i64 position = i64{place.first} + Lane::query(place.lane, q);
@@ -38,10 +38,10 @@ struct FusedChannels {
   static constexpr bool kIsLast = kNext == FusedLane<S>::kTiles;
   static constexpr i32 kWord = First * 2 * kElement / 4;  // in FusedRows::residual
 
-  MINUET_DEVICE static i32 channel(const FusedPlace<S>& place) {
+  MINUET_DEVICE static i32 channel(const ThreadPlace<S>& place) {
     return place.column_block * S.columns + First * fused_tile(S) + FusedLane<S>::part(place.lane) * kCount;
   }
-  MINUET_DEVICE static bool is_own(const FusedPlace<S>& place) {
+  MINUET_DEVICE static bool is_own(const ThreadPlace<S>& place) {
     return S.cluster == 1 || place.rank < 0 || fused_owner(S, kGroup) == place.rank;
   }
 };
@@ -49,7 +49,7 @@ struct FusedChannels {
 /// Loads the residual of the groups from First on. All of it is loaded before anything is written, because a
 /// load after a store would wait for memory again.
 template <FusedSpec S, i32 First = 0>
-MINUET_DEVICE void load_residual(const FusedParams& p, const FusedPlace<S>& place, FusedRows<S>& rows) {
+MINUET_DEVICE void load_residual(const FusedParams& p, const ThreadPlace<S>& place, FusedRows<S>& rows) {
   using Channels = FusedChannels<S, First>;
   const i32 channel = Channels::channel(place);
   MINUET_UNROLL
@@ -76,7 +76,7 @@ MINUET_DEVICE void load_residual(const FusedParams& p, const FusedPlace<S>& plac
 /// Applies the epilogue to a lane's channels of one row, and writes them. Returns true if all are finite in
 /// memory.
 template <FusedSpec S, i32 First>
-MINUET_DEVICE bool finish_row(const FusedParams& p, const FusedPlace<S>& place, const FusedSums<S>& sums,
+MINUET_DEVICE bool finish_row(const FusedParams& p, const ThreadPlace<S>& place, const FusedSums<S>& sums,
                               const FusedRows<S>& rows, i32 q, const float* scale, const float* shift) {
   using Channels = FusedChannels<S, First>;
   constexpr i32 kCount = Channels::kCount, kEach = Channels::kEach, kElement = Channels::kElement;
@@ -131,7 +131,7 @@ MINUET_DEVICE void load_floats(const float* numbers, i32 channel, float (&values
 
 /// Finishes the group of tiles from First on, and the groups after it.
 template <FusedSpec S, i32 First = 0>
-MINUET_DEVICE void finish_group(const FusedParams& p, const FusedPlace<S>& place, const FusedSums<S>& sums,
+MINUET_DEVICE void finish_group(const FusedParams& p, const ThreadPlace<S>& place, const FusedSums<S>& sums,
                                 const FusedRows<S>& rows) {
   using Channels = FusedChannels<S, First>;
   if (Channels::is_own(place)) {
@@ -153,7 +153,7 @@ MINUET_DEVICE void finish_group(const FusedParams& p, const FusedPlace<S>& place
 }
 
 template <FusedSpec S>
-MINUET_DEVICE void finish(const FusedParams& p, const FusedPlace<S>& place, const FusedSums<S>& sums) {
+MINUET_DEVICE void finish(const FusedParams& p, const ThreadPlace<S>& place, const FusedSums<S>& sums) {
   FusedRows<S> rows(p, place);
   if constexpr (S.residual) load_residual<S>(p, place, rows);
   finish_group<S>(p, place, sums, rows);

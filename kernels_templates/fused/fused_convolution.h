@@ -18,7 +18,7 @@ namespace minuet {
 /// Returns the address of step 0 of the weights. For a shortcut, whose image holds only the middle offset, it
 /// is the address where step 0 would be.
 template <FusedSpec S>
-MINUET_DEVICE const char* image_of_block(const FusedParams& p, const FusedPlace<S>& place) {
+MINUET_DEVICE const char* image_of_block(const FusedParams& p, const ThreadPlace<S>& place) {
   constexpr i32 kParts = FusedDepth<S>::kParts;
   const i64 step =
       place.one_of(place.column_block * fused_steps(S), place.column_block * kParts - S.volume / 2 * kParts);
@@ -27,9 +27,9 @@ MINUET_DEVICE const char* image_of_block(const FusedParams& p, const FusedPlace<
 
 /// Multiplies all steps of the warp's share. The warp that fills the ring copies all steps instead.
 template <FusedSpec S>
-MINUET_DEVICE void sum_steps(const FusedParams& p, const FusedPlace<S>& place, const FusedMasks<S>& masks,
+MINUET_DEVICE void sum_steps(const FusedParams& p, const ThreadPlace<S>& place, const FusedMasks<S>& masks,
                              const i32 (&columns)[S.row_tiles], FusedSums<S>& sums) {
-  StepWalk<S> walk(masks);
+  StepIterator<S> walk(masks);
   WeightRing<S> ring(image_of_block<S>(p, place), walk);
   // Warps that multiply and also fill the ring start their input loads first.
   constexpr bool kFillsLast = S.weights == WeightRoad::BulkRefill;
@@ -70,7 +70,7 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(fused_threads(S),
     wait_for_last_launch();
     allow_next_launch();
   }
-  const FusedPlace<S> place(p);
+  const ThreadPlace<S> place(p);
   i32 columns[S.row_tiles];
   FusedMasks<S> masks = find_queries<S>(p, place, columns);
   if (i64{place.block} >= place.count && i64{place.block} >= p.padded_rows) return;
@@ -81,7 +81,7 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(fused_threads(S),
   // Steps of several offsets are processed whatever the masks say, so without any query they must be skipped
   // here: there are no rows to read.
   if (!FusedDepth<S>::kFolds || place.count > 0) sum_steps<S>(p, place, masks, columns, sums);
-  const FusedPlace<S> same(p);  // computed again, because registers are scarce while products run
+  const ThreadPlace<S> same(p);  // computed again, because registers are scarce while products run
   if constexpr (S.split > 1) add_warps<S>(same, sums);
   if constexpr (S.cluster > 1) {
     if (same.rank >= 0) add_blocks<S>(same, sums);

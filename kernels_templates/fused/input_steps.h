@@ -7,7 +7,7 @@
 // words are a[] of two tiles.
 #pragma once
 
-#include "kernels_templates/fused/step_walk.h"
+#include "kernels_templates/fused/step_iterator.h"
 
 namespace minuet {
 
@@ -62,7 +62,7 @@ class InputSteps {
  public:
   /// `walk` must be at the share's first step, and `number` is its number. `columns` are the queries' columns
   /// in the views.
-  MINUET_DEVICE InputSteps(const FusedParams& p, const StepWalk<S>& walk, i32 number,
+  MINUET_DEVICE InputSteps(const FusedParams& p, const StepIterator<S>& walk, i32 number,
                            const i32 (&columns)[S.row_tiles])
       : p_(p), walk_(walk), number_(number) {
     MINUET_UNROLL
@@ -180,8 +180,8 @@ class InputSteps {
   }
 
   const FusedParams& p_;
-  StepWalk<S> walk_;  // at the step whose rows are known
-  i32 number_;        // number of that step
+  StepIterator<S> walk_;  // at the step whose rows are known
+  i32 number_;            // number of that step
   i32 columns_[S.row_tiles];
   u32 masks_[S.row_tiles];  // masks of the columns, if steps cover several offsets of one mask word
   i32 rows_[S.row_tiles];   // rows at offset_

@@ -3,8 +3,8 @@
 
 #include "kernels_templates/core/mma.h"
 #include "kernels_templates/core/wgmma.h"
-#include "kernels_templates/fused/fused_place.h"
 #include "kernels_templates/fused/input_steps.h"
+#include "kernels_templates/fused/thread_place.h"
 #include "kernels_templates/fused/weight_ring.h"
 
 namespace minuet {

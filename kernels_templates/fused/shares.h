@@ -2,7 +2,7 @@
 // are exchanged in the memory of the ring.
 #pragma once
 
-#include "kernels_templates/fused/fused_place.h"
+#include "kernels_templates/fused/thread_place.h"
 
 namespace minuet {
 
@@ -13,7 +13,7 @@ MINUET_DEVICE unsigned char* fused_shares() {
 
 /// Returns the position in bytes of vector `vector` of this thread, among those of all threads of a share.
 template <FusedSpec S>
-MINUET_DEVICE i64 share_byte(const FusedPlace<S>& place, i32 vector) {
+MINUET_DEVICE i64 share_byte(const ThreadPlace<S>& place, i32 vector) {
   return static_cast<i64>((vector * S.warps + place.row_warp) * 32 + place.lane) * 16;
 }
 
@@ -29,7 +29,7 @@ MINUET_DEVICE void add_sums(const unsigned char* from, float (&sums)[4]) {
 
 /// Adds the sums of all shares into those of the warps of the first share.
 template <FusedSpec S>
-MINUET_DEVICE void add_warps(const FusedPlace<S>& place, FusedSums<S>& sums) {
+MINUET_DEVICE void add_warps(const ThreadPlace<S>& place, FusedSums<S>& sums) {
   constexpr i32 kVectors = FusedLane<S>::kTiles * FusedLane<S>::kVectors;
   constexpr i64 kShareBytes = static_cast<i64>(fused_block_rows(S)) * S.columns * 4;
   unsigned char* const others = fused_shares<S>();
@@ -50,7 +50,7 @@ MINUET_DEVICE void add_warps(const FusedPlace<S>& place, FusedSums<S>& sums) {
 
 /// Sends to each other block the sums of the tiles that it finishes.
 template <FusedSpec S, i32 Rank = 0>
-MINUET_DEVICE void send_sums(const FusedPlace<S>& place, const FusedSums<S>& sums) {
+MINUET_DEVICE void send_sums(const ThreadPlace<S>& place, const FusedSums<S>& sums) {
   constexpr i32 kEach = FusedLane<S>::kVectors;
   constexpr FusedTiles kOwn = fused_own_tiles(S, Rank);
   constexpr i64 kBlockBytes = share_block_bytes(S);
@@ -64,7 +64,7 @@ MINUET_DEVICE void send_sums(const FusedPlace<S>& place, const FusedSums<S>& sum
   if constexpr (Rank + 1 < S.cluster) send_sums<S, Rank + 1>(place, sums);
 }
 template <FusedSpec S, i32 Rank = 0>
-MINUET_DEVICE void receive_sums(const FusedPlace<S>& place, FusedSums<S>& sums) {
+MINUET_DEVICE void receive_sums(const ThreadPlace<S>& place, FusedSums<S>& sums) {
   constexpr i32 kEach = FusedLane<S>::kVectors;
   constexpr FusedTiles kOwn = fused_own_tiles(S, Rank);
   constexpr i64 kBlockBytes = share_block_bytes(S);
@@ -80,7 +80,7 @@ MINUET_DEVICE void receive_sums(const FusedPlace<S>& place, FusedSums<S>& sums) 
 }
 
 template <FusedSpec S>
-MINUET_DEVICE void add_blocks(const FusedPlace<S>& place, FusedSums<S>& sums) {
+MINUET_DEVICE void add_blocks(const ThreadPlace<S>& place, FusedSums<S>& sums) {
   cluster_sync();  // all reads of the ring are done
   if (place.share == 0) send_sums<S>(place, sums);
   cluster_sync();

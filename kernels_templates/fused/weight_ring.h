@@ -6,7 +6,7 @@
 #include "kernels_templates/core/async_copy.h"
 #include "kernels_templates/core/bulk_copy.h"
 #include "kernels_templates/core/wgmma.h"
-#include "kernels_templates/fused/step_walk.h"
+#include "kernels_templates/fused/step_iterator.h"
 
 namespace minuet {
 
@@ -32,7 +32,7 @@ class WeightRing;
 template <FusedSpec S>
 class WeightRing<S, WeightRoad::Cached> {
  public:
-  MINUET_DEVICE WeightRing(const void* image, const StepWalk<S>&) : image_(image) {}
+  MINUET_DEVICE WeightRing(const void* image, const StepIterator<S>&) : image_(image) {}
   MINUET_DEVICE static void prepare() {}
   MINUET_DEVICE static void fill() {}
   MINUET_DEVICE static i32 end(i32) { return 0; }
@@ -56,7 +56,7 @@ class WeightRing<S, WeightRoad::AsyncCopy> {
   static_assert(kRounds >= 2 && S.stages % S.split == 0, "a ring of whole rounds, two at least");
 
  public:
-  MINUET_DEVICE WeightRing(const void* image, const StepWalk<S>& first) : image_(image), next_(first) {}
+  MINUET_DEVICE WeightRing(const void* image, const StepIterator<S>& first) : image_(image), next_(first) {}
   MINUET_DEVICE static void prepare() {}
   MINUET_DEVICE void fill() {
     for (i32 round = 0; round + 1 < kRounds; ++round) copy_round(round);
@@ -98,7 +98,7 @@ class WeightRing<S, WeightRoad::AsyncCopy> {
   }
 
   const void* image_;
-  StepWalk<S> next_;  // step whose stage is copied next
+  StepIterator<S> next_;  // step whose stage is copied next
   const unsigned char* stage_ = nullptr;
 };
 
@@ -163,7 +163,7 @@ class WeightRing<S, WeightRoad::BulkCopy> : public BulkStages<S> {
   using Stages = BulkStages<S>;
 
  public:
-  MINUET_DEVICE WeightRing(const void* image, const StepWalk<S>& first) : Stages(image), next_(first) {}
+  MINUET_DEVICE WeightRing(const void* image, const StepIterator<S>& first) : Stages(image), next_(first) {}
   MINUET_DEVICE void fill() {
     if (threadIdx.x < fused_threads(S) - 32) return;
     for (i32 number = 0; threadIdx.x % 32 == 0 && !next_.ended(); ++number, next_.advance()) {
@@ -181,7 +181,7 @@ class WeightRing<S, WeightRoad::BulkCopy> : public BulkStages<S> {
   MINUET_DEVICE static void finish() {}
 
  private:
-  StepWalk<S> next_;
+  StepIterator<S> next_;
 };
 
 /// The multiplying warps also fill stages, in turn. A dedicated warp would cost all others registers, and if
@@ -195,7 +195,7 @@ class WeightRing<S, WeightRoad::BulkRefill> : public BulkStages<S> {
   static constexpr i32 kLag = (S.stages > 3 * S.split ? 2 : 1) * S.split;
 
  public:
-  MINUET_DEVICE WeightRing(const void* image, const StepWalk<S>& steps)
+  MINUET_DEVICE WeightRing(const void* image, const StepIterator<S>& steps)
       : Stages(image), steps_(steps), count_(steps.count()) {}
   /// Fills all stages for the first time.
   MINUET_DEVICE void fill() {
@@ -227,7 +227,7 @@ class WeightRing<S, WeightRoad::BulkRefill> : public BulkStages<S> {
  private:
   MINUET_DEVICE static i32 warp() { return static_cast<i32>(threadIdx.x / 32); }
 
-  StepWalk<S> steps_;
+  StepIterator<S> steps_;
   i32 count_;
 };
 

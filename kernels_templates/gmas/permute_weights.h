@@ -11,7 +11,7 @@ template <PermuteWeightsSpec S>
 MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void permute_weights(MINUET_PARAMS(PermuteWeightsParams) p) {
   const i64 vectors = p.slice_bytes / S.vector_bytes;  // vectors per slice
   const i64 stride = grid_threads(S.threads);
-  RowWalk walk(grid_thread(S.threads), stride, vectors);
+  RowIterator walk(grid_thread(S.threads), stride, vectors);
   for (i64 i = grid_thread(S.threads); i < vectors * p.volume; i += stride, walk.advance()) {
     const i64 source = read_only(p.order + walk.outer());
     store_vector(

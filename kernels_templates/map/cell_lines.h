@@ -78,7 +78,7 @@ MINUET_DEVICE void make_lines(CellLines<Ndim>& lines, const KernelGeometry& geom
   __syncthreads();
 }
 template <i32 Ndim>
-MINUET_DEVICE i32 lines_at_hand(const CellLines<Ndim>& lines) {
+MINUET_DEVICE i32 stored_line_count(const CellLines<Ndim>& lines) {
   const i32 left = lines.count - lines.first;
   return left < kMostLines ? left : kMostLines;
 }
@@ -147,7 +147,7 @@ MINUET_DEVICE void find_lines(const CellIndex& index, const CellLines<Ndim>& lin
 /// Returns the number of lines to process together from stored line `line` on.
 template <i32 Ndim>
 MINUET_DEVICE i32 lines_together(const CellLines<Ndim>& lines, i32 line) {
-  const i32 left = lines_at_hand(lines) - line;
+  const i32 left = stored_line_count(lines) - line;
   return left < kLinesAtOnce ? left : kLinesAtOnce;
 }
 /// Looks up several lines for a query whose cell is `center`. `wanted` has a bit for each offset that may

@@ -16,7 +16,7 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void make_tables(MINUET_PARAMS(Mak
   constexpr i32 kEntriesAtOnce = 4;
   const i64 entries = p.queries * p.volume;
   const i64 stride = grid_threads(S.threads);
-  RowWalk walk(grid_thread(S.threads), stride, p.queries);
+  RowIterator walk(grid_thread(S.threads), stride, p.queries);
   for (i64 first = grid_thread(S.threads); first < entries; first += kEntriesAtOnce * stride) {
     i32 source[kEntriesAtOnce], position[kEntriesAtOnce];
     MINUET_UNROLL

@@ -25,7 +25,7 @@ class MaskBits {
     if (there_ < count) {
       const Bits word = masks_.put(job_, at_, word_++);
       own_ |= static_cast<u64>(word.own) << there_;
-      united_ |= static_cast<u64>(word.united) << there_;
+      united_ |= static_cast<u64>(word.union_bits) << there_;
       there_ += 32;
     }
     const u64 taken = (u64{1} << count) - 1;
@@ -49,7 +49,7 @@ MINUET_DEVICE void order_lines(const ViewJob& job, const OrderedPlace& at, const
                                const CellLines<Ndim>& lines, i64 center, i32 line, MaskBits<Threads>& mask) {
   const i32 several = lines_together(lines, line), length = lines.length;
   const auto bits = mask.take(several * length);
-  if (bits.united == 0) return;
+  if (bits.union_bits == 0) return;
   LineCells found[kLinesAtOnce];
   find_several(index, lines, line, bits.own, center, found);
   i32 rows[kLinesAtOnce][kLongestLine];
@@ -57,7 +57,7 @@ MINUET_DEVICE void order_lines(const ViewJob& job, const OrderedPlace& at, const
   for (i32 u = 0; u < kLinesAtOnce; ++u) {
     MINUET_UNROLL
     for (i32 i = 0; i < kLongestLine; ++i) rows[u][i] = (found[u].bits >> i & 1u) != 0 ? found[u].row++ : -1;
-    if (job.row_names != nullptr) name_rows(job.row_names, rows[u]);
+    if (job.row_ids != nullptr) name_rows(job.row_ids, rows[u]);
   }
   i32* to = job.ordered_rows + i64{lines.first + line} * length * job.ordered_stride + at.place;
   MINUET_UNROLL
@@ -65,7 +65,7 @@ MINUET_DEVICE void order_lines(const ViewJob& job, const OrderedPlace& at, const
     MINUET_UNROLL
     for (i32 i = 0; i < kLongestLine; ++i) {
       if (u >= several || i >= length) continue;
-      if (at.is_there && (bits.united >> (u * length + i) & 1u) != 0) *to = rows[u][i];
+      if (at.is_there && (bits.union_bits >> (u * length + i) & 1u) != 0) *to = rows[u][i];
       to += job.ordered_stride;
     }
   }
@@ -76,10 +76,10 @@ template <i32 Ndim, i32 Threads>
 MINUET_DEVICE void order_parent(const ViewJob& job, const OrderedPlace& at, const CellIndex& index,
                                 const CellLines<Ndim>& lines, i64 cell, MaskBits<Threads>& mask) {
   i32 rows[] = {find_row(index, lines.grid, at.is_there, cell)};
-  if (job.row_names != nullptr) name_rows(job.row_names, rows);
+  if (job.row_ids != nullptr) name_rows(job.row_ids, rows);
   const auto bits = mask.take(job.geometry.volume);
   i32* const to = job.ordered_rows + at.place;
-  for (u32 left = at.is_there ? bits.united : 0; left != 0; left &= left - 1) {
+  for (u32 left = at.is_there ? bits.union_bits : 0; left != 0; left &= left - 1) {
     const i32 k = lowest_bit(left);
     to[k * job.ordered_stride] = (bits.own >> k & 1u) != 0 ? rows[0] : -1;
   }
@@ -93,7 +93,7 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads, kLineThreads<S.ndim> /
   __shared__ ViewStarts starts;
   __shared__ CellLines<S.ndim> lines;
   find_view_starts<S.threads>(starts, p, [](const ViewJob& job) { return job.source != RowSource::Table; });
-  JobWalk walk(starts.blocks);
+  JobIterator walk(starts.blocks);
   OrderedMasks<S.threads> masks;
   i32 made = -1;  // view whose first lines are stored
   for (i64 block = blockIdx.x; block < starts.blocks[p.job_count]; block += gridDim.x) {

@@ -16,7 +16,7 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void order_rows(MINUET_PARAMS(View
   constexpr i32 kAtOnce = 8;  // rows of a query that are loaded together
   __shared__ ViewStarts starts;
   find_view_starts<S.threads>(starts, p, [](const ViewJob& job) { return job.source == RowSource::Table; });
-  JobWalk walk(starts.blocks);
+  JobIterator walk(starts.blocks);
   OrderedMasks<S.threads> masks;
   for (i64 block = blockIdx.x; block < starts.blocks[p.job_count]; block += gridDim.x) {
     const i32 j = walk.advance(block);
@@ -27,7 +27,7 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void order_rows(MINUET_PARAMS(View
       const auto mask = masks.put(job, at, word);
       const i32* const from = job.rows + word * 32 * queries + at.query;
       i32* const to = job.ordered_rows + word * 32 * job.ordered_stride + at.place;
-      for (u32 left = mask.united; left != 0;) {
+      for (u32 left = mask.union_bits; left != 0;) {
         i32 offsets[kAtOnce], found[kAtOnce];
         MINUET_UNROLL
         for (i32 u = 0; u < kAtOnce; ++u, left &= left - 1) {
@@ -35,7 +35,7 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void order_rows(MINUET_PARAMS(View
           const bool is_row = left != 0 && (mask.own >> offsets[u] & 1u) != 0;
           found[u] = load_row_if<true>(is_row, from + offsets[u] * queries);
         }
-        if (job.row_names) name_rows(job.row_names, found);
+        if (job.row_ids) name_rows(job.row_ids, found);
         MINUET_UNROLL
         for (i32 u = 0; u < kAtOnce; ++u) {
           if (at.is_there && offsets[u] >= 0) to[offsets[u] * job.ordered_stride] = found[u];

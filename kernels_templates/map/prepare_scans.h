@@ -24,7 +24,7 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void prepare_scans(MINUET_PARAMS(P
   static_assert(kScanTileBytes == sizeof(u64), "one word an entry");
   const i64 entries = p.stride_bytes / kScanTileBytes;
   const i64 stride = grid_threads(S.threads);
-  RowWalk walk(grid_thread(S.threads), stride, entries);
+  RowIterator walk(grid_thread(S.threads), stride, entries);
   for (i64 i = grid_thread(S.threads); i < entries * p.scans; i += stride, walk.advance()) {
     static_cast<u64*>(p.tiles)[i] = initial_scan_tile(walk.inner());
   }

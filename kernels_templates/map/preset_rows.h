@@ -17,7 +17,7 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void preset_rows(MINUET_PARAMS(Vie
     return p.jobs[j].forward_rows ? i64{*p.jobs[j].query_count} * p.jobs[j].geometry.volume : 0;
   });
   const i64 items = starts[p.job_count];
-  JobWalk walk(starts);
+  JobIterator walk(starts);
   for (i64 i = grid_thread(S.threads); i < items; i += grid_threads(S.threads)) {
     const ViewJob& job = p.jobs[walk.advance(i)];
     job.rows[walk.inner(i)] = -1;

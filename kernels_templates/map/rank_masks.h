@@ -76,7 +76,7 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void rank_masks(MINUET_PARAMS(View
   const i64 thread = grid_thread(S.threads), blocks = starts.blocks[p.job_count];
   if (thread == 0) *p.key_count = static_cast<i32>(starts.queries[p.job_count]);
   for (i64 i = thread; i < p.sort_state_words; i += grid_threads(S.threads)) p.sort_state[i] = 0;
-  JobWalk walk(starts.blocks);
+  JobIterator walk(starts.blocks);
   i32 made = -1;  // view whose tables are made
   const i64 end = blocks * (blockIdx.x + i64{1}) / gridDim.x;
   for (i64 block = blocks * blockIdx.x / gridDim.x; block < end; ++block) {

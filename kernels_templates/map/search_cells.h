@@ -47,7 +47,7 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads,
   if (first_query - threadIdx.x >= queries) return;
   for (i32 first = 0; first == 0 || first < lines.count; first += kMostLines) {
     make_lines<S.ndim, S.threads>(lines, search.geometry, p.index, search.source_level, *p.layout, first);
-    const i32 here = lines_at_hand(lines), length = lines.length, offsets = here * length;
+    const i32 here = stored_line_count(lines), length = lines.length, offsets = here * length;
     for (i32 k = static_cast<i32>(threadIdx.x); k < offsets; k += S.threads) counts[k] = 0;
     __syncthreads();
     // All lanes of a warp must vote, including those past the last query.

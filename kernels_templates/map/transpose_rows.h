@@ -18,7 +18,7 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void transpose_rows(MINUET_PARAMS(
     return p.jobs[j].forward_rows ? *p.jobs[j].forward_count : 0;
   });
   const i64 all = starts[p.job_count];
-  JobWalk walk(starts);
+  JobIterator walk(starts);
   for (i64 i = grid_thread(S.threads); i < all; i += grid_threads(S.threads)) {
     const ViewJob& job = p.jobs[walk.advance(i)];
     const i64 query = walk.inner(i), sources = *job.query_count;

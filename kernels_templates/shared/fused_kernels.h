@@ -86,7 +86,7 @@ struct FusedParams {
   const void* input;
   i32 input_ld;
   const i32* rows;    // [volume][row_stride] source row or -1; undefined at offsets that no position of a
-                      // group of kRowsTogether has; null if volume is 1 and each query is its own source
+                      // group of kPositionGroup has; null if volume is 1 and each query is its own source
   const u32* masks;   // [mask_words(volume)][row_stride] bit k % 32 of word k / 32: rows[k] is a row; null if
                       // rows is null
   i32 row_stride;     // of rows and masks
@@ -122,9 +122,9 @@ MINUET_HD constexpr i32 fused_block_rows(const FusedSpec& spec) { return 8 * spe
 MINUET_HD constexpr i32 fused_unit_rows(const FusedSpec& spec) {
   return 8 * spec.row_tiles * (spec.unit == MmaUnit::Warpgroup ? 4 : 1);
 }
-/// Positions per group: position i belongs to group i / kRowsTogether. All positions of a group have entries
+/// Positions per group: position i belongs to group i / kPositionGroup. All positions of a group have entries
 /// at the same offsets. It is a multiple of fused_unit_rows() of every Spec.
-constexpr i32 kRowsTogether = 64;
+constexpr i32 kPositionGroup = 64;
 
 /// Block heights (in rows) for which an ordered view has an order of its blocks.
 constexpr i32 kBlockHeights[] = {32, 64, 128, 192};

@@ -60,7 +60,7 @@ enum class RowSource : i32 {
 };
 
 /// One direction of a map, and the arrays to make from it. A place is a position in the view's order. It has
-/// entries at the offsets that at least one place of its group of kRowsTogether has.
+/// entries at the offsets that at least one place of its group of kPositionGroup has.
 struct ViewJob {
   const i32* query_count;    // device
   const i32* forward_rows;   // [volume][forward queries] rows to transpose into `rows`; null: `rows` is
@@ -75,8 +75,8 @@ struct ViewJob {
   u32* ordered_masks;
   // Numbers under which order stores a query and ordered_rows a row of the other side, for example the
   // caller's rows. Null: the row numbers themselves.
-  const i32* query_names;
-  const i32* row_names;
+  const i32* query_ids;
+  const i32* row_ids;
   i64 ordered_stride;  // of ordered_rows and ordered_masks; at least the number of queries
   // [mask_words(volume)][blocks_of_height(ordered_stride, kLeastBlockHeight)] union of the masks of a block's
   // places.

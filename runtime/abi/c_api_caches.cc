@@ -97,7 +97,7 @@ llvm::Expected<std::vector<KernelRequest>> read_requests_of(KernelCache& cache,
   return requests;
 }
 
-void tell_step(const minuet_precompile_options& given, const PrecompileStep& step) {
+void report_step(const minuet_precompile_options& given, const PrecompileStep& step) {
   if (!given.step) return;
   minuet_kernel_info kernel{};
   if (step.binary) kernel = kernel_info(*step.binary, step.origin);
@@ -132,7 +132,7 @@ llvm::Expected<PrecompileResult> precompile_watched(KernelCache& cache,
   options.tuning = std::move(tuning);
   if (given.output_directory) options.output = given.output_directory;
   options.jobs = given.jobs;
-  options.step = [&given](const PrecompileStep& step) { tell_step(given, step); };
+  options.step = [&given](const PrecompileStep& step) { report_step(given, step); };
   std::optional<PrecompileResult> result;
   auto work = [&](const CancelToken& cancel) -> llvm::Error {
     options.cancel = &cancel;

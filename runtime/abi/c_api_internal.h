@@ -149,7 +149,7 @@ llvm::Expected<i32> read_ndim(int32_t ndim);
 llvm::Expected<std::string> read_arch(const char* arch, const std::string& name = "arch");
 
 /// Locks `queue`, which may be null, until the returned lock is destroyed. A queue serves one call at a time.
-llvm::Expected<QueueCall> lock_queue(const std::shared_ptr<Queue>& queue);
+llvm::Expected<QueueLock> lock_queue(const std::shared_ptr<Queue>& queue);
 
 /// check_options() is for option structs, which begin with struct_size and ext; check_info() is for info
 /// structs, which begin with struct_size. read_options() and write_info() call them.

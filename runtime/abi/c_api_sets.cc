@@ -57,8 +57,8 @@ llvm::Expected<std::shared_ptr<Queue>> read_queue(const minuet_queue* queue, con
   return queue->queue;
 }
 
-llvm::Expected<QueueCall> lock_queue(const std::shared_ptr<Queue>& queue) {
-  return queue ? queue->lock() : QueueCall();
+llvm::Expected<QueueLock> lock_queue(const std::shared_ptr<Queue>& queue) {
+  return queue ? queue->lock() : QueueLock();
 }
 
 }  // namespace minuet

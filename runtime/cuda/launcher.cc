@@ -132,13 +132,13 @@ llvm::Error Launcher::query_capture() {
   CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
   MINUET_TRY(check(driver_, driver_.cuStreamIsCapturing(stream_, &capture), "cuStreamIsCapturing"));
   was_captured_ = capture != CU_STREAM_CAPTURE_STATUS_NONE;
-  if (!alone_) alone_.emplace(driver_);
+  if (!capture_scope_) capture_scope_.emplace(driver_);
   return llvm::Error::success();
 }
 
 llvm::Error Launcher::end() {
   const auto leave = llvm::make_scope_exit([&] { current_.reset(); });
-  alone_.reset();
+  capture_scope_.reset();
   MINUET_TRY(mark(Stage::None));
   if (was_captured_) return llvm::Error::success();
   enqueued_ = true;

@@ -139,8 +139,8 @@ class Launcher {
   bool enqueued_ = false;
   bool idle_ = true;                     // true if no kernel was launched since the last wait()
   bool was_captured_ = false;            // true if the last call was captured
-  std::optional<ContextScope> current_;  // set until end(), as is alone_
-  std::optional<CaptureScope> alone_;
+  std::optional<ContextScope> current_;  // set until end(), as is capture_scope_
+  std::optional<CaptureScope> capture_scope_;
   std::vector<void*> pinned_;
   EngineCounters counters_;
   Profiler profiler_;

@@ -32,8 +32,8 @@ ViewJob job_of(const ViewRequest& request) {
   job.ordered_stride = request.output_coords().capacity;
   job.block_masks = view.block_masks;
   job.block_orders = view.block_orders;
-  job.query_names = request.output_coords().caller_row;
-  job.row_names = request.others().caller_row;
+  job.query_ids = request.output_coords().caller_row;
+  job.row_ids = request.others().caller_row;
   job.has_masks = request.has_masks ? 1 : 0;
   job.ranked = request.offsets->ranked;
   std::copy_n(request.offsets->offsets, kMostRankedOffsets, job.offsets);

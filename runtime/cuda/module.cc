@@ -47,13 +47,13 @@ bool ModuleSet::has(const std::string& display_name) const {
 
 llvm::Error ModuleSet::add(const Binary& binary, const Reload& reload) {
   LoadedKernel loaded;
-  LoadCall call = bring_in(binary, loaded);
+  LoadCall call = load_library(binary, loaded);
   const bool refused = is_refusal(call.result);
   if (refused && reload) {
     // The cached binary was damaged or made for another GPU. The replacement is compiled anew on this
     // machine.
     MINUET_ASSIGN(const std::shared_ptr<const Binary> replacement, reload(binary));
-    call = bring_in(*replacement, loaded);
+    call = load_library(*replacement, loaded);
   }
   if (!call) {
     llvm::Error error = driver_error(driver_, call.result, call.name);
@@ -69,7 +69,7 @@ llvm::Error ModuleSet::add(const Binary& binary, const Reload& reload) {
   return llvm::Error::success();
 }
 
-LoadCall ModuleSet::bring_in(const Binary& binary, LoadedKernel& loaded) const {
+LoadCall ModuleSet::load_library(const Binary& binary, LoadedKernel& loaded) const {
   if (const LoadCall call = registry_.open(driver_, binary, loaded.library); !call) return call;
   CUkernel kernel = loaded.library->kernel();
   // The function is requested only to load the code into this context now; launches use the kernel.

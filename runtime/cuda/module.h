@@ -100,7 +100,7 @@ class ModuleSet {
  private:
   bool has(const std::string& display_name) const;
   llvm::Error add(const Binary& binary, const Reload& reload);
-  LoadCall bring_in(const Binary& binary, LoadedKernel& loaded) const;
+  LoadCall load_library(const Binary& binary, LoadedKernel& loaded) const;
   llvm::Error allow_shared(const std::string& display_name, LoadedKernel& kernel, i32 bytes) const;
 
   const Driver& driver_;

@@ -47,7 +47,7 @@ struct NeighbourView {
   u32* masks = nullptr;  // [mask_words(volume)][queries] bit k % 32 of word k / 32: offset k has a row
   i32* order = nullptr;  // [queries] sorted by mask, full masks first, so similar masks are adjacent
   // Rows and masks in the sequence of `order`. Row entries are valid only for offsets that at least one place
-  // of the same group of kRowsTogether places has (kernels_templates/shared/fused_kernels.h).
+  // of the same group of kPositionGroup places has (kernels_templates/shared/fused_kernels.h).
   i32* ordered_rows = nullptr;
   u32* ordered_masks = nullptr;
   // For blocks of consecutive places of `order`: the masks of blocks of the least height, and, for each

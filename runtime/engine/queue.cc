@@ -84,8 +84,8 @@ llvm::Error Queue::check_stream(void* stream) const {
                     "queue's stream, or create the sets, maps and executions without a queue");
 }
 
-llvm::Expected<QueueCall> Queue::lock() {
-  QueueCall call{std::unique_lock<std::mutex>(in_call_, std::try_to_lock), {}};
+llvm::Expected<QueueLock> Queue::lock() {
+  QueueLock call{std::unique_lock<std::mutex>(in_call_, std::try_to_lock), {}};
   if (!call.in_call.owns_lock()) {
     return make_error(StatusCode::FailedPrecondition,
                       "the queue is in use by another thread: create a queue for each thread");

@@ -37,7 +37,7 @@ class BlockPool final : public MemorySource {
 class MapEngine;
 
 /// The locks that a thread holds on a queue; empty if the call has no queue.
-struct QueueCall {
+struct QueueLock {
   std::unique_lock<std::mutex> in_call, at_work;
 };
 
@@ -65,10 +65,10 @@ class Queue {
   /// Returns the queue's engine for sets and maps of `ndim` axes; null before it is first created.
   std::shared_ptr<MapEngine>& map_engine(i32 ndim) { return map_engines_[ndim]; }
   /// Locks the queue for a whole call. Returns FailedPrecondition if another thread's call is in progress.
-  llvm::Expected<QueueCall> lock();
+  llvm::Expected<QueueLock> lock();
   /// Waits for the call in progress, if any, and locks the queue. For queries, which any thread may make at
   /// any time.
-  std::unique_lock<std::mutex> work() { return std::unique_lock<std::mutex>(at_work_); }
+  std::unique_lock<std::mutex> work() { return std::unique_lock<std::mutex>(work_mutex_); }
 
  private:
   using Block = std::shared_ptr<const DeviceMemory>;
@@ -84,7 +84,7 @@ class Queue {
   std::map<i32, std::shared_ptr<MapEngine>> map_engines_;
   std::mutex in_call_;  // held by calls, not by queries
   // Held by calls and by queries.
-  std::mutex at_work_;
+  std::mutex work_mutex_;
 };
 
 }  // namespace minuet

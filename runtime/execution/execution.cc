@@ -244,8 +244,8 @@ i64 Execution::most_rows() const {
 /// Returns the pairs of each offset, on the host.
 llvm::Expected<const i32*> Execution::counts_of(i32 map) {
   if (network_maps_) return network_maps_->pairs(map);
-  if (!given_[map]->has_counts()) ++map_waits_;
-  MINUET_ASSIGN(const llvm::ArrayRef<i32> counts, given_[map]->counts());
+  if (!caller_maps_[map]->has_counts()) ++map_waits_;
+  MINUET_ASSIGN(const llvm::ArrayRef<i32> counts, caller_maps_[map]->counts());
   return counts.data();
 }
 

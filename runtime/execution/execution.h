@@ -144,8 +144,8 @@ class Execution {
   void take_callers_rows();
   llvm::Error select_within_capacities();
   void take_cloud(i64 count);
-  llvm::Error take_given(std::vector<std::shared_ptr<const KernelMap>> maps);
-  llvm::Error place_given();
+  llvm::Error use_maps(std::vector<std::shared_ptr<const KernelMap>> maps);
+  llvm::Error place_maps();
   llvm::Error take_maps();
   void keep_callers_order();
   i64 rows_of(i32 tensor) const { return levels_[program_.tensors[tensor].level].rows; }
@@ -224,7 +224,7 @@ class Execution {
     Ready,
   };
   Prepared prepared_ = Prepared::Nothing;
-  std::vector<std::shared_ptr<const KernelMap>> given_;
+  std::vector<std::shared_ptr<const KernelMap>> caller_maps_;
   std::vector<Level> levels_;
   std::vector<MapView> maps_;
   // Candidate by layer; -1 before the first prepare and for layers without candidates.

@@ -6,9 +6,9 @@ namespace minuet {
 llvm::Error Execution::prepare_maps(std::vector<std::shared_ptr<const KernelMap>> maps, void* stream) {
   MINUET_TRY(call(stream, Timed::Prepare, [&]() -> llvm::Error {
     MINUET_TRY(refuse_capture());
-    MINUET_TRY(take_given(std::move(maps)));
-    MINUET_TRY(place_given());
-    MINUET_TRY(KernelMap::find_masks(given_, *engine_));
+    MINUET_TRY(use_maps(std::move(maps)));
+    MINUET_TRY(place_maps());
+    MINUET_TRY(KernelMap::find_masks(caller_maps_, *engine_));
     return views_->make_views();
   }));
   prepared_ = Prepared::Ready;
@@ -25,7 +25,7 @@ llvm::Error Execution::prepare_together(llvm::ArrayRef<Execution*> executions,
     std::vector<MapViews*> views;
     for (std::size_t i = 0; i < executions.size(); ++i) {
       Execution& own = *executions[i];
-      if (llvm::Error error = own.take_given({maps[i]})) {
+      if (llvm::Error error = own.use_maps({maps[i]})) {
         return annotate(std::move(error), "execution " + std::to_string(i));
       }
       views.push_back(&*own.views_);
@@ -35,7 +35,7 @@ llvm::Error Execution::prepare_together(llvm::ArrayRef<Execution*> executions,
   }));
   for (Execution* const execution : executions) {
     const Timed timed = execution == &first ? Timed::MoreOfPrepare : Timed::Prepare;
-    MINUET_TRY(execution->call(stream, timed, [&] { return execution->place_given(); }));
+    MINUET_TRY(execution->call(stream, timed, [&] { return execution->place_maps(); }));
   }
   for (Execution* const execution : executions) execution->prepared_ = Prepared::Ready;
   return llvm::Error::success();
@@ -43,20 +43,20 @@ llvm::Error Execution::prepare_together(llvm::ArrayRef<Execution*> executions,
 
 /// Takes the maps and adds work; needs no memory of the execution. Views of maps with a queue have memory of
 /// their own.
-llvm::Error Execution::take_given(std::vector<std::shared_ptr<const KernelMap>> maps) {
+llvm::Error Execution::use_maps(std::vector<std::shared_ptr<const KernelMap>> maps) {
   if (maps.size() != maps_.size()) {
     return make_error(StatusCode::InvalidArgument, "{0} kernel maps are given, but the plan takes {1}",
                       maps.size(), maps_.size());
   }
   MINUET_TRY(keep_captured());
-  given_ = std::move(maps);
+  caller_maps_ = std::move(maps);
   MINUET_TRY(take_maps());
   MINUET_TRY(select_candidates());
   keep_callers_order();
   return add_work();
 }
 
-llvm::Error Execution::place_given() {
+llvm::Error Execution::place_maps() {
   // The pinned tables are overwritten below.
   MINUET_TRY(engine_->wait_for_sends());
   memory_.measure_cloud();
@@ -72,7 +72,7 @@ llvm::Error Execution::take_maps() {
                  set.source_row(), set.row_of(),      set.tensor_stride()};
   };
   for (std::size_t i = 0; i < maps_.size(); ++i) {
-    const KernelMap& map = *given_[i];
+    const KernelMap& map = *caller_maps_[i];
     const MapSpec& spec = program_.maps[i];
     if (map.device() != loaded_->device) {
       return make_error(StatusCode::InvalidArgument,

@@ -66,7 +66,7 @@ MapUse Execution::map_use(i32 number) const {
   const MapSpec& spec = program_.maps[layer.map];
   MapUse use{layer.map, layer.is_transposed(), maps_[layer.map], coords_of(spec.fine),
              coords_of(spec.coarse)};
-  if (!network_maps_ && options_.queue) use.owner = given_[layer.map].get();
+  if (!network_maps_ && options_.queue) use.owner = caller_maps_[layer.map].get();
   return use;
 }
 
@@ -74,7 +74,7 @@ MapUse Execution::map_use(i32 number) const {
 llvm::Error Execution::take_map(i32 number, ViewForm form) {
   const ProgramLayer& layer = program_.layers[number];
   if (network_maps_ || layer.map < 0) return llvm::Error::success();
-  const KernelMap& given = *given_[layer.map];
+  const KernelMap& given = *caller_maps_[layer.map];
   if (form == ViewForm::Pairs) {
     MINUET_TRY(given.find_pairs());
     maps_[layer.map] = given.view();

@@ -111,7 +111,7 @@ llvm::Error Execution::keep_captured() {
         "is no longer replayed");
   }
   RunMemory memory = memory_.retire();
-  memory.maps = std::move(given_);
+  memory.maps = std::move(caller_maps_);
   captured_.keep(std::move(memory));
   return llvm::Error::success();
 }

@@ -83,7 +83,7 @@ class WeightsCheck {
       // Ignoring, for example, the bias of a layer that is described without one would change its result.
       const bool is_beside = parts.count(llvm::StringRef(name).rsplit('.').first.str()) != 0;
       if (!allowed || is_beside) unused_.push_back(stored);
-      if (is_beside) beside_.insert(stored);
+      if (is_beside) adjacent_unused_.insert(stored);
     }
     if (!allowed) unused_.insert(unused_.end(), file_.outside().begin(), file_.outside().end());
     std::sort(unused_.begin(), unused_.end());
@@ -151,7 +151,7 @@ class WeightsCheck {
     std::vector<std::string> names;
     for (const std::string& name : unused_) {
       const bool is_explained = !prefix.empty() && name.compare(0, prefix.size(), prefix) == 0;
-      if (!is_explained && beside_.count(name) == (beside ? 1 : 0)) names.push_back(quoted(name));
+      if (!is_explained && adjacent_unused_.count(name) == (beside ? 1 : 0)) names.push_back(quoted(name));
     }
     return names;
   }
@@ -227,8 +227,8 @@ class WeightsCheck {
   std::set<std::string> needed_, used_;  // names of the network; names of the file
   std::vector<std::pair<std::string, std::vector<std::string>>> foreign_;  // reasons, each with its layers
   std::vector<std::string> missing_, misshapen_, unused_;
-  std::set<std::string> beside_;  // names in the file of unused tensors beside parameters of a layer
-  bool is_rearranged_ = false;    // true if a weight has the right number of elements in another shape
+  std::set<std::string> adjacent_unused_;  // names in the file of unused tensors beside parameters of a layer
+  bool is_rearranged_ = false;  // true if a weight has the right number of elements in another shape
 };
 
 }  // namespace

@@ -170,7 +170,7 @@ class Index {
       job.masks = masks[i].data(), job.order = to.order.data();
       job.ordered_rows = to.rows.data(), job.ordered_masks = to.masks.data();
       job.ordered_stride = to.stride, job.block_masks = to.block_masks.data();
-      if (i % 2) job.query_names = job.row_names = names.data();
+      if (i % 2) job.query_ids = job.row_ids = names.data();
       for (i32 q = queries; q > 0; --q) sorted.push_back(static_cast<u32>(q - 1));
     }
     std::vector<u32> ranks(sorted.size()), numbers(sorted.size());

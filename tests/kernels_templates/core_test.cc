@@ -164,19 +164,19 @@ TEST(Epilogue, InOrderAndNanSurvivesRelu) {
   EXPECT_TRUE(std::isnan(epilogue<false, false, Activation::LeakyReLU>(kNan, 1, 0, 0, 0)));
 }
 
-TEST(RowWalk, EqualsDivision) {
+TEST(RowIterator, EqualsDivision) {
   Random random(3);
   for (i32 trial = 0; trial < 200; ++trial) {
     const i64 row = static_cast<i64>(random.below(trial % 2 == 0 ? 9 : 1000000)) + 1;
     const i64 stride = static_cast<i64>(random.below(5000000)) + 1;
     i64 item = static_cast<i64>(random.below(5000000));
-    RowWalk walk(item, stride, row);
+    RowIterator walk(item, stride, row);
     for (i32 step = 0; step < 50; ++step, item += stride, walk.advance()) {
       ASSERT_EQ(walk.outer(), item / row);
       ASSERT_EQ(walk.inner(), item % row);
     }
   }
-  RowWalk empty(5, 3, 0);  // must not divide by zero
+  RowIterator empty(5, 3, 0);  // must not divide by zero
   empty.advance();
 }
 

@@ -195,8 +195,8 @@ inline void FusedProblem::make_map(Random& random) {
   }
   if (!shape.ordered || !shape.ordered_views) return;
   // Of an offset that none of the positions has that read together there is nothing.
-  for (i64 first = 0; first < count; first += kRowsTogether) {
-    const i64 end = std::min<i64>(first + kRowsTogether, count);
+  for (i64 first = 0; first < count; first += kPositionGroup) {
+    const i64 end = std::min<i64>(first + kPositionGroup, count);
     for (i32 k = 0; k < spec.volume; ++k) {
       i32* const of_offset = rows.data() + k * row_stride;
       if (std::all_of(of_offset + first, of_offset + end, [](i32 row) { return row < 0; }))

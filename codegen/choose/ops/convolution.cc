@@ -164,7 +164,7 @@ i64 next_range(i64 rows) {
 
 /// Returns candidates for consecutive ranges of rows, each with its own Spec.
 std::vector<Candidate> fused_candidates(const ConvolutionProblem& problem, llvm::StringRef arch,
-                                        FusedMeans means) {
+                                        FusedFeatures means) {
   if (arch.empty()) return {make_candidate(choose_fused(problem, arch, 0, means), arch)};
   std::vector<Candidate> candidates;
   for (i64 rows = 1; rows <= kMostRows; rows = next_range(rows)) {
@@ -184,7 +184,7 @@ std::vector<Candidate> fused_candidates(const ConvolutionProblem& problem, llvm:
 class TunedChoices {
  public:
   TunedChoices(const ConvolutionProblem& problem, llvm::StringRef arch, const TuningSnapshot* tuning,
-               std::optional<Dataflow> wanted, FusedMeans means)
+               std::optional<Dataflow> wanted, FusedFeatures means)
       : problem_(problem), arch_(arch), tuning_(tuning), wanted_(wanted) {
     if (kernel_volume(problem) <= kMostFusedOffsets) heuristic_ = fused_candidates(problem, arch, means);
   }
@@ -286,7 +286,7 @@ llvm::Expected<std::vector<Candidate>> convolution_candidates(const ConvolutionP
                                                               llvm::StringRef arch,
                                                               const TuningSnapshot* tuning,
                                                               std::optional<Dataflow> wanted,
-                                                              FusedMeans means) {
+                                                              FusedFeatures means) {
   MINUET_TRY(validate(problem));
   if (wanted == Dataflow::Fused && kernel_volume(problem) > kMostFusedOffsets) {
     return make_error(StatusCode::Unimplemented,

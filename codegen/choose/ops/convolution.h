@@ -94,7 +94,7 @@ struct FusedChoice {
 inline constexpr i64 kMostFusedOffsets = 4096;
 
 /// The features of an architecture that a choice may use if the architecture has them.
-struct FusedMeans {
+struct FusedFeatures {
   bool warpgroups = true;    // wgmma
   bool programmatic = true;  // programmatic dependent launch, in which launches overlap
 };
@@ -103,7 +103,7 @@ struct FusedMeans {
 /// approximate number of output rows, or 0 if it is unknown. For the CPU, whose `arch` is empty, only the
 /// problem matters.
 FusedChoice choose_fused(const ConvolutionProblem& problem, llvm::StringRef arch, i64 rows,
-                         FusedMeans means = {});
+                         FusedFeatures means = {});
 
 void add_sources(SourceList& list, const GmasChoice& choice);
 void add_sources(SourceList& list, const FusedChoice& choice);
@@ -121,6 +121,6 @@ llvm::Expected<std::vector<Candidate>> convolution_candidates(const ConvolutionP
                                                               llvm::StringRef arch,
                                                               const TuningSnapshot* tuning,
                                                               std::optional<Dataflow> wanted = {},
-                                                              FusedMeans means = {});
+                                                              FusedFeatures means = {});
 
 }  // namespace minuet

@@ -205,7 +205,7 @@ void choose_warps(FusedChoice& choice, llvm::StringRef arch, i64 rows) {
 
 }  // namespace
 
-bool suits_warpgroups(const FusedSpec& spec, llvm::StringRef arch, FusedMeans means) {
+bool suits_warpgroups(const FusedSpec& spec, llvm::StringRef arch, FusedFeatures means) {
   return means.warpgroups && arch == "sm_90a" && dtype_bytes(spec.io) == 2 && spec.in_channels >= 64 &&
          spec.out_channels >= 64;
 }
@@ -346,7 +346,7 @@ bool takes_shortcut(const ConvolutionProblem& problem, llvm::StringRef arch) {
 }
 
 /// Sets the fields that follow from the problem.
-FusedChoice begin_choice(const ConvolutionProblem& problem, llvm::StringRef arch, FusedMeans means) {
+FusedChoice begin_choice(const ConvolutionProblem& problem, llvm::StringRef arch, FusedFeatures means) {
   FusedChoice choice;
   choice.problem = problem;
   FusedSpec& spec = choice.fused;
@@ -375,7 +375,7 @@ FusedChoice begin_choice(const ConvolutionProblem& problem, llvm::StringRef arch
 }  // namespace
 
 FusedChoice choose_fused(const ConvolutionProblem& problem, llvm::StringRef arch, i64 rows,
-                         FusedMeans means) {
+                         FusedFeatures means) {
   FusedChoice choice = begin_choice(problem, arch, means);
   FusedSpec& spec = choice.fused;
   FusedChoice by_warpgroups = choice;

@@ -14,7 +14,7 @@ void fit_stages_and_blocks(FusedSpec& spec);
 
 /// Returns true if the architecture has products by warpgroups (wgmma) and they measured faster for such a
 /// Spec.
-bool suits_warpgroups(const FusedSpec& spec, llvm::StringRef arch, FusedMeans means);
+bool suits_warpgroups(const FusedSpec& spec, llvm::StringRef arch, FusedFeatures means);
 
 /// Returns the Spec that multiplies by warpgroups, even where another unit measured faster. Returns nothing
 /// if GPUs of `arch` or the data type have no such products.

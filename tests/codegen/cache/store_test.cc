@@ -178,7 +178,8 @@ TEST(Store, R07_WhatLiesAmongTheEntriesAndIsNoneIsNamed) {
   write_text(folder / "v1/obj/notes", "");
   fs::create_symlink(shelf, folder / "v1/obj/ee");
   std::vector<std::string> told;
-  for (const Stray& stray : llvm::cantFail(store.strays())) told.push_back(stray.path + ": " + stray.reason);
+  for (const ForeignFile& stray : llvm::cantFail(store.strays()))
+    told.push_back(stray.path + ": " + stray.reason);
   EXPECT_THAT(told, testing::UnorderedElementsAre(shelf + place + ": it is not a regular file",
                                                   shelf + std::string(62, 'f') + ": it is not a regular file",
                                                   shelf + "copy: its name is not a build key",

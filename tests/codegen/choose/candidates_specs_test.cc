@@ -170,7 +170,7 @@ void expect_possible(const FusedSpec& spec) {
   EXPECT_NE(spec.io, DType::F32);
 }
 
-constexpr FusedMeans kAllMeans{.warpgroups = true, .programmatic = true};
+constexpr FusedFeatures kAllMeans{.warpgroups = true, .programmatic = true};
 
 TEST(FusedChoice, EverySizeHasASpec) {
   for (DType dtype : kDTypes) {
@@ -179,7 +179,7 @@ TEST(FusedChoice, EverySizeHasASpec) {
       for (const i32 out : {1, 8, 24, 32, 96, 100, 128, 160, 1024, 65536}) {
         for (const i64 rows : {0, 100, 20000, 1000000}) {
           for (const char* arch : {"sm_80", "sm_90a", "compute_120"}) {
-            for (const FusedMeans& means : {FusedMeans{}, kAllMeans}) {
+            for (const FusedFeatures& means : {FusedFeatures{}, kAllMeans}) {
               const FusedSpec spec = choose_fused(example_problem(in, out, dtype), arch, rows, means).fused;
               expect_possible(spec);
               ASSERT_FALSE(HasFailure()) << display_name(spec);  // a name takes as long as all of the rest
@@ -234,7 +234,7 @@ TEST(FusedChoice, WeightsComeFromTheCacheWhereManyBlocksReadFew) {
 }
 
 TEST(FusedChoice, MeansAreUsedWhereTheyAreAndWhereTheyPay) {
-  const auto chosen = [](DType dtype, i32 in, i32 out, const char* arch, i64 rows, FusedMeans means) {
+  const auto chosen = [](DType dtype, i32 in, i32 out, const char* arch, i64 rows, FusedFeatures means) {
     return choose_fused(example_problem(in, out, dtype), arch, rows, means).fused;
   };
   EXPECT_EQ(chosen(DType::F16, 256, 256, "sm_90a", 8000, {.warpgroups = false}).unit, MmaUnit::Warp);

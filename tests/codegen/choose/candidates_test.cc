@@ -95,7 +95,7 @@ TEST(Candidates, AllAreOfTheDataflowThatIsWanted) {
   }
 }
 
-constexpr FusedMeans kByWarps{.warpgroups = false};  // candidates_specs_test.cc has the others
+constexpr FusedFeatures kByWarps{.warpgroups = false};  // candidates_specs_test.cc has the others
 
 /// Neighbouring ranges of rows have different kernels, each that of its rows.
 void expect_kernels_by_rows(const std::vector<Candidate>& candidates, const ConvolutionProblem& problem) {

@@ -19,14 +19,14 @@ std::vector<double> sums_of(const std::vector<double>& a, const std::vector<doub
 }
 
 /// The baseline's data for the levels and maps of a cloud.
-struct BaselineRoom {
+struct BaselineData {
   std::vector<BaselineLevel> levels;
   std::vector<BaselineMap> maps;
 };
 
-llvm::Expected<BaselineRoom> make_room(const StudyBench& bench, const Baseline& baseline,
+llvm::Expected<BaselineData> make_room(const StudyBench& bench, const Baseline& baseline,
                                        const StudyCloud& cloud, const LevelSets& levels) {
-  BaselineRoom room;
+  BaselineData room;
   for (const CoordinatesHandle& set : levels.sets) {
     std::vector<int32_t> coordinates = cloud.variants.front().coordinates;
     if (!room.levels.empty()) {
@@ -52,7 +52,7 @@ llvm::Expected<BaselineRoom> make_room(const StudyBench& bench, const Baseline& 
 
 class MapTimer {
  public:
-  MapTimer(const StudyBench& bench, const Baseline& baseline, const LevelSets& levels, BaselineRoom room,
+  MapTimer(const StudyBench& bench, const Baseline& baseline, const LevelSets& levels, BaselineData room,
            DeviceBuffer coordinates, std::unique_ptr<minuet_queue, QueueRelease> queue)
       : bench_(bench),
         baseline_(baseline),
@@ -145,7 +145,7 @@ class MapTimer {
   const StudyBench& bench_;
   const Baseline& baseline_;
   const LevelSets& levels_;
-  BaselineRoom room_;
+  BaselineData room_;
   DeviceBuffer coordinates_;
   std::unique_ptr<minuet_queue, QueueRelease> queue_;
 };
@@ -171,7 +171,7 @@ llvm::Expected<MapStepSamples> time_map_step(StudyBench& bench, const Baseline& 
                                              const StudyCloud& cloud, const LevelSets& levels) {
   const VoxelCloud& voxels = cloud.variants.front();
   MINUET_ASSIGN(DeviceBuffer coordinates, upload_coordinates(bench.device(), voxels));
-  MINUET_ASSIGN(BaselineRoom room, make_room(bench, baseline, cloud, levels));
+  MINUET_ASSIGN(BaselineData room, make_room(bench, baseline, cloud, levels));
   minuet_queue* queue = nullptr;
   MINUET_TRY(check(minuet_queue_create(bench.device(), nullptr, &queue)));
   MapTimer timer(bench, baseline, levels, std::move(room), std::move(coordinates),

@@ -20,7 +20,7 @@ llvm::Expected<ReplayTimes> time_replays(Replay& replay, const BenchCloud& cloud
     MINUET_TRY(replay.infer(known[static_cast<size_t>(i % unthinned)]).takeError());
   for (int i = unthinned; i < unthinned + timed; ++i) {
     MINUET_ASSIGN(const VoxelCloud voxels, make_variant(cloud, i, /*thin=*/true));
-    MINUET_ASSIGN(const Replayed replayed, replay.infer(voxels));
+    MINUET_ASSIGN(const ReplayResult replayed, replay.infer(voxels));
     times.wall_ms.push_back(replayed.ms);
     times.did_not_fit += replayed.status != 0;
     times.status |= replayed.status;

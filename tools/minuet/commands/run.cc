@@ -84,7 +84,7 @@ llvm::Expected<std::vector<double>> time_replays(NetworkSession& session, const 
   MINUET_TRY(replay.learn(voxels));
   std::vector<double> times;
   for (int i = -1; i < repeats; ++i) {  // run -1 makes the graph and is not timed
-    MINUET_ASSIGN(const Replayed replayed, replay.infer(voxels));
+    MINUET_ASSIGN(const ReplayResult replayed, replay.infer(voxels));
     if (i >= 0) times.push_back(replayed.ms);
     progress.step(i + 1, repeats);
   }

@@ -20,7 +20,7 @@ llvm::Error copy_to(minuet_device* device, const DeviceBuffer& target, const voi
 
 }  // namespace
 
-struct Replay::Fitted {
+struct Replay::CapacityExecution {
   ExecutionHandle execution;
   DeviceBuffer coordinates, features, count, output;
   minuet_tensor input, result;
@@ -106,14 +106,14 @@ llvm::Error Replay::fit() {
   MINUET_ASSIGN(DeviceBuffer count, DeviceBuffer::upload(device_, &none, sizeof none));
   const int64_t rows = capacities_[static_cast<size_t>(info_.output_level)];
   MINUET_ASSIGN(DeviceBuffer output, allocate(rows, int64_t{info_.out_channels} * dtype_bytes(dtype_)));
-  std::unique_ptr<Fitted> fitted(new Fitted{std::move(owned),
-                                            std::move(coordinates),
-                                            std::move(features),
-                                            std::move(count),
-                                            std::move(output),
-                                            {},
-                                            {},
-                                            nullptr});
+  std::unique_ptr<CapacityExecution> fitted(new CapacityExecution{std::move(owned),
+                                                                  std::move(coordinates),
+                                                                  std::move(features),
+                                                                  std::move(count),
+                                                                  std::move(output),
+                                                                  {},
+                                                                  {},
+                                                                  nullptr});
   fitted->input = dense_tensor(fitted->features.get(), most, info_.in_channels, dtype_);
   fitted->result = dense_tensor(fitted->output.get(), rows, info_.out_channels, dtype_);
   if (!facts_.is_cpu()) {
@@ -137,10 +137,10 @@ llvm::Error Replay::put(const VoxelCloud& cloud) {
   return check(minuet_device_synchronize(device_, nullptr));
 }
 
-llvm::Expected<Replayed> Replay::infer(const VoxelCloud& cloud) {
+llvm::Expected<ReplayResult> Replay::infer(const VoxelCloud& cloud) {
   if (!fitted_) MINUET_TRY(fit());
   MINUET_TRY(put(cloud));
-  Replayed result;
+  ReplayResult result;
   const Clock::time_point start = Clock::now();
   if (fitted_->graph) {
     MINUET_TRY(fitted_->graph->replay());

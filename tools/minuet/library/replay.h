@@ -13,7 +13,7 @@
 namespace minuet::tool {
 
 /// The result of one inference.
-struct Replayed {
+struct ReplayResult {
   double ms = 0;        ///< host clock; includes the exact inference if the cloud did not fit
   uint32_t status = 0;  ///< bits MINUET_CLOUD_*; 0 if the cloud fits
 };
@@ -30,13 +30,13 @@ class Replay {
   /// Runs an inference in exact mode and widens capacities and bounds so that the cloud fits.
   llvm::Error learn(const VoxelCloud& cloud);
   /// Runs one timed inference. Requires an earlier learn().
-  llvm::Expected<Replayed> infer(const VoxelCloud& cloud);
+  llvm::Expected<ReplayResult> infer(const VoxelCloud& cloud);
 
   /// Returns the capacity of each level in voxels.
   const std::vector<int64_t>& capacities() const { return capacities_; }
 
  private:
-  struct Fitted;  ///< an execution in capacity mode, its memory and its graph
+  struct CapacityExecution;  ///< an execution in capacity mode, its memory and its graph
   llvm::Expected<double> infer_exactly(const VoxelCloud& cloud);
   llvm::Error learn_from_last(const VoxelCloud& cloud);
   llvm::Error fit();
@@ -52,7 +52,7 @@ class Replay {
   ExecutionHandle exact_;
   std::vector<int64_t> capacities_;
   std::vector<int32_t> least_, greatest_;  ///< bounds of each coordinate, batch first, with a margin
-  std::unique_ptr<Fitted> fitted_;
+  std::unique_ptr<CapacityExecution> fitted_;
 };
 
 /// Describes a status, for example "past the bounds, past the capacity".

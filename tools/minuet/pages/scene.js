@@ -175,12 +175,12 @@ class Scene {
   /** Requests a picture. Several calls before the next frame draw it once. */
   change() {
     this.changed = performance.now();
-    this.pending ||= requestAnimationFrame(() => this.attend());
+    this.pending ||= requestAnimationFrame(() => this.drawIfReady());
   }
 
   /** Draws a new picture if the GPU has finished the last one, because queued pictures would block a slow page. If
    * pictures take long, a moving picture shows boxes as points, and fewer points. */
-  attend() {
+  drawIfReady() {
     this.pending = 0;
     const now = performance.now(), gl = this.gl;
     const isBusy = this.fence && gl.clientWaitSync(this.fence, 0, 0) === gl.TIMEOUT_EXPIRED;
@@ -196,7 +196,7 @@ class Scene {
       this.draw();
       this.fence = gl.fenceSync(gl.SYNC_GPU_COMMANDS_COMPLETE, 0);
     }
-    if (this.fence || this.isRough) this.pending = requestAnimationFrame(() => this.attend());
+    if (this.fence || this.isRough) this.pending = requestAnimationFrame(() => this.drawIfReady());
   }
 
   draw() {

@@ -109,7 +109,7 @@ TEST_P(ReplayTest, AnErrorOfTheCloudIsTheExactModes) {
   take(replay.learn(cloud_of(60, 6, 0, 1)));
   VoxelCloud twice = cloud_of(40, 6, 0, 1);
   std::copy_n(twice.coordinates.begin(), 4, twice.coordinates.begin() + 4);
-  llvm::Expected<Replayed> replayed = replay.infer(twice);
+  llvm::Expected<ReplayResult> replayed = replay.infer(twice);
   ASSERT_FALSE(!!replayed);
   EXPECT_NE(llvm::toString(replayed.takeError()).find("duplicates"), std::string::npos);
 }

@@ -3,14 +3,14 @@
 
 #include "kernels_templates/core/cluster.h"
 #include "kernels_templates/core/grid.h"
-#include "kernels_templates/fused/step_walk.h"
+#include "kernels_templates/fused/step_iterator.h"
 
 namespace minuet {
 
 template <FusedSpec S>
-struct FusedPlace {
+struct ThreadPlace {
   static_assert(S.columns % 16 == 0, "columns are whole tiles of 16");
-  static_assert(kRowsTogether % fused_unit_rows(S) == 0, "a unit reads entries that are there");
+  static_assert(kPositionGroup % fused_unit_rows(S) == 0, "a unit reads entries that are there");
   static_assert(S.unit == MmaUnit::Warp || (S.row_tiles == 2 && S.warps % 4 == 0 && S.split == 1),
                 "whole warpgroups, of 64 rows each");
   // wgmma() reads shared memory through the async proxy. Data that threads write there, also with
@@ -30,7 +30,7 @@ struct FusedPlace {
   u32 first;  // position of the warp's first query
   i32 count;
 
-  MINUET_DEVICE explicit FusedPlace(const FusedParams& p) {
+  MINUET_DEVICE explicit ThreadPlace(const FusedParams& p) {
     const u32 thread = thread_in_block();
     const i32 warp = static_cast<i32>(thread / 32);
     lane = static_cast<i32>(thread % 32);
@@ -67,7 +67,7 @@ struct FusedPlace {
 /// warp's queries. Lanes past the count get a column whose entries exist. If columns are positions, the first
 /// masks are loaded before the count is known.
 template <FusedSpec S>
-MINUET_DEVICE FusedMasks<S> find_queries(const FusedParams& p, const FusedPlace<S>& place,
+MINUET_DEVICE FusedMasks<S> find_queries(const FusedParams& p, const ThreadPlace<S>& place,
                                          i32 (&columns)[S.row_tiles]) {
   const bool by_position = p.ordered_views != 0 || p.order == nullptr;
   i64 positions[S.row_tiles];
@@ -96,7 +96,7 @@ MINUET_DEVICE FusedMasks<S> find_queries(const FusedParams& p, const FusedPlace<
   MINUET_UNROLL
   for (i32 n = 0; n < S.row_tiles; ++n) {
     if (positions[n] < place.count) continue;
-    columns[n] = FusedDepth<S>::kFolds ? 0 : static_cast<i32>(place.first / kRowsTogether * kRowsTogether);
+    columns[n] = FusedDepth<S>::kFolds ? 0 : static_cast<i32>(place.first / kPositionGroup * kPositionGroup);
   }
   return masks;
 }

@@ -102,13 +102,13 @@ class FusedMasks {
 /// The steps that a block processes together, or that a warp processes alone if nothing is shared. If a step
 /// covers several offsets, these are all steps.
 template <FusedSpec S>
-class StepWalk {
+class StepIterator {
   using Depth = FusedDepth<S>;
   static constexpr i32 kEnd = Depth::kFolds ? fused_steps(S) : Depth::kWords;
   static constexpr bool kOneWord = !Depth::kFolds && Depth::kWords == 1;
 
  public:
-  MINUET_DEVICE explicit StepWalk(const FusedMasks<S>& masks) : masks_(masks) {
+  MINUET_DEVICE explicit StepIterator(const FusedMasks<S>& masks) : masks_(masks) {
     if constexpr (!Depth::kFolds) {
       bits_ = bits_of(0);
       find();
