@@ -153,11 +153,12 @@ class NetworkTuner {
     return all;
   }
 
-  /// Returns true if every layer can run this dataflow.
+  /// Returns true if every convolution can run this dataflow.
   bool can_run_by(Dataflow dataflow) const {
     const auto& layers = plan_.program.layers;
     return std::all_of(layers.begin(), layers.end(), [&](const ProgramLayer& layer) {
-      return dataflow != Dataflow::Fused || kernel_volume(*layer.window()) <= kMostFusedOffsets;
+      const ConvolutionProblem* const problem = convolution_of(layer);
+      return dataflow != Dataflow::Fused || !problem || kernel_volume(*problem) <= kMostFusedOffsets;
     });
   }
 
