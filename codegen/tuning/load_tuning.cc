@@ -37,8 +37,10 @@ llvm::Expected<TuningFolder> load_user(const TuningEnvironment& environment, Tun
     }
   }
   for (const std::string& bytes : bundles) {
-    llvm::Expected<std::vector<TuningEntry>> entries = read_tuning(bytes);
+    std::vector<std::string> skipped;
+    llvm::Expected<std::vector<TuningEntry>> entries = read_tuning(bytes, &skipped);
     if (entries) {
+      for (const std::string& trouble : skipped) warn("a tuning result of a bundle is not used: " + trouble);
       layers.push_back({"bundle", std::move(*entries)});
     } else {
       warn("the tuning layer of a bundle is not used: " + take_status(entries.takeError()).message());

@@ -15,6 +15,7 @@
 namespace minuet {
 namespace {
 
+using testing::AllOf;
 using testing::Contains;
 using testing::HasSubstr;
 using testing::SizeIs;
@@ -249,6 +250,14 @@ TEST(TuningSnapshot, R35_WhereRowsAreNotKnownOrNotMeasuredTheMostAreMeant) {
   EXPECT_EQ(choose(&snapshot, example_problem(), 100).gather.tile, 16);
   EXPECT_EQ(choose(&snapshot, example_problem(), 200).gather.tile, 32) << "not measured";
   EXPECT_EQ(choose(&snapshot, example_problem(96), 0).gather.tile, 8) << "other channels";
+}
+
+TEST(TuningSnapshot, R35_ABundlesResultOfAnotherSchemaIsWarnedOf) {
+  Warnings warnings;
+  const std::string section = "[{\"schema\": 9}, " + write_tuning({example_entry()}).substr(1);
+  EXPECT_EQ(load_tuning(example_environment(), nullptr, {section}, warnings.sink())->size(), 1u);
+  EXPECT_THAT(warnings.all(), testing::ElementsAre(AllOf(HasSubstr("a tuning result of a bundle is not used"),
+                                                         HasSubstr("another schema"))));
 }
 
 TEST(TuningSnapshot, R35_LoadedFromTheStoreAndBundles) {
