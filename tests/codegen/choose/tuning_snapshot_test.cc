@@ -1,5 +1,6 @@
 #include "codegen/choose/tuning_snapshot.h"
 #include "codegen/tuning/load_tuning.h"
+#include "codegen/tuning/search_space.h"
 
 #include <gmock/gmock.h>
 #include <pthread.h>
@@ -83,6 +84,60 @@ TEST(TuningSnapshot, R34_EntriesOfOtherEnvironmentsAreLeftOut) {
   other.multiprocessors = 114;
   const TuningSnapshot snapshot = snapshot_of({example_entry(other)});
   EXPECT_EQ(choices_text(&snapshot), choices_text(nullptr));
+}
+
+/// The winner beat a default that nobody chooses any more.
+TEST(TuningSnapshot, R34_AResultAgainstAnotherDefaultIsAMiss) {
+  const TuningBucket tiles = example_entry().bucket,
+                     dataflow = layer_bucket(Operation::Dataflow, example_problem(), kExampleRows);
+  const auto results = [](const TuningBucket& bucket, const TuningConfig& fallback, const TuningConfig& other,
+                          const TuningEnvironment& environment) {
+    const TuningEntry entry =
+        make_entry(environment, bucket, measured(fallback, 14000), {measured(other, 12000)});
+    return TuningSnapshot(environment, {{"user", {entry}}}).size();
+  };
+  const TuningEnvironment gpu = example_environment();
+  EXPECT_EQ(results(tiles, tile_config(8), tile_config(16), gpu), 1u);
+  EXPECT_EQ(results(tiles, tile_config(16), tile_config(32), gpu), 0u);
+  EXPECT_EQ(results(tiles, tile_config(16), tile_config(8), gpu), 0u) << "today's has no time as a default";
+  const TuningConfig fused = config_of(Dataflow::Fused), gmas = config_of(Dataflow::GatherGemmScatter);
+  EXPECT_EQ(results(dataflow, fused, gmas, gpu), 1u);
+  EXPECT_EQ(results(dataflow, gmas, fused, gpu), 0u);
+  // 32-bit types have another default on a GPU than on the CPU.
+  const TuningBucket wide =
+      layer_bucket(Operation::Dataflow, example_problem(64, 64, DType::F32), kExampleRows);
+  TuningEnvironment cpu;
+  cpu.gpu = "a processor";
+  EXPECT_EQ(results(wide, gmas, fused, gpu), 1u);
+  EXPECT_EQ(results(wide, gmas, fused, cpu), 0u);
+  EXPECT_EQ(results(wide, fused, gmas, cpu), 1u);
+}
+
+/// The default of every task that is measured, but of those for a kernel of a whole layer: one of their
+/// buckets has two defaults, with and without a residual.
+TEST(TuningSnapshot, R34_TheDefaultOfABucket) {
+  ConvolutionProblem problem = example_problem(96, 192);
+  std::vector<TuningTask> tasks{search_task(KeyType::U64, 3, 27, 5), grouping_task(problem, 5),
+                                order_task(problem, 5)};
+  for (const DType dtype : kDTypes) {
+    for (const i32 channels : {3, 4, 6, 96}) {
+      problem = example_problem(channels, 2 * channels, dtype);
+      for (TuningTask& task : kernel_tasks(problem, "sm_90a", Dataflow::GatherGemmScatter, kExampleRows)) {
+        tasks.push_back(std::move(task));
+      }
+      tasks.push_back(dataflow_task(problem, "sm_90a", kExampleRows));
+    }
+  }
+  for (const TuningTask& task : tasks) {
+    EXPECT_EQ(default_config_of(task.bucket, false), task.default_config)
+        << operation_name(task.bucket.operation) << " of " << task.bucket.channels;
+  }
+  problem = example_problem(128, 128);
+  EXPECT_EQ(default_config_of(layer_bucket(Operation::Fused, problem, 30000), false), std::nullopt);
+  const TuningConfig plain = config_of(choose_fused(problem, "sm_90a", 30000).fused);
+  problem.residual = true;
+  EXPECT_NE(config_of(choose_fused(problem, "sm_90a", 30000).fused), plain);
+  EXPECT_EQ(default_config_of(gather_bucket(DType::F16, 0, 27, 5), false), std::nullopt);
 }
 
 /// Results serve the architecture that they were measured on, in every spelling, and no other. That a GPU
@@ -170,7 +225,7 @@ TEST(TuningSnapshot, R34_EveryChoicePassesItsChecks) {
     const i32 channels = 1 + static_cast<i32>(random() % 300), tile = 1 + static_cast<i32>(random() % 40);
     const DType dtype = static_cast<DType>(random() % kDTypeCount);
     auto entry = [&](const TuningBucket& bucket) {
-      return make_entry(example_environment(), bucket, measured(tile_config(1), 9),
+      return make_entry(example_environment(), bucket, measured(*default_config_of(bucket, false), 9),
                         {measured(tile_config(tile), 5)});
     };
     const TuningSnapshot snapshot = snapshot_of(
@@ -296,9 +351,10 @@ TEST(TuningSnapshot, R35_TwoProcessesThatReloadChooseTheSame) {
     for (const DType dtype : {DType::F32, DType::F16, DType::BF16}) {
       for (const i32 channels : {32, 64, 96, 256}) {
         if (number++ % 2 != rank) continue;
+        const TuningBucket bucket = gather_bucket(dtype, channels, 27, kExampleRows);
         good &= !llvm::errorToBool(store.publish(
-            make_entry(example_environment(), gather_bucket(dtype, channels, 27, kExampleRows),
-                       measured(tile_config(4), 14000), {measured(tile_config(16), 12000 + number)})));
+            make_entry(example_environment(), bucket, measured(*default_config_of(bucket, false), 14000),
+                       {measured(tile_config(16), 12000 + number)})));
       }
     }
     pthread_barrier_wait(barrier);
