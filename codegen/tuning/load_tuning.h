@@ -11,7 +11,7 @@
 
 namespace minuet {
 
-/// Reads the results that were measured in `environment`: from the user's store,
+/// Reads the results of this build's kernels that were measured in `environment`: from the user's store,
 /// unless `user` is null, then from the tuning sections of bundles. If `environment` names no toolkit,
 /// results of every toolkit are read. A store, a section or a result that cannot be read is left out, and
 /// `warn` gets the reason.

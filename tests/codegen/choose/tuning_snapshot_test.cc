@@ -32,8 +32,8 @@ GmasChoice choose(const TuningSnapshot* tuning, const ConvolutionProblem& proble
 
 /// A gather entry whose fastest configuration is `config`.
 TuningEntry entry_with(TuningConfig config, i64 rows = kExampleRows) {
-  return make_entry(example_environment(), gather_bucket(DType::F16, 64, 27, rows),
-                    measured(tile_config(8), 14000), {measured(std::move(config), 12000)});
+  return as_of_this_build(make_entry(example_environment(), gather_bucket(DType::F16, 64, 27, rows),
+                                     measured(tile_config(8), 14000), {measured(std::move(config), 12000)}));
 }
 
 TEST(TuningSnapshot, R34_AConfigThatTheCodeNoLongerHasIsAMiss) {
@@ -307,6 +307,21 @@ TEST(TuningSnapshot, R35_WhereRowsAreNotKnownOrNotMeasuredTheMostAreMeant) {
   EXPECT_EQ(choose(&snapshot, example_problem(96), 0).gather.tile, 8) << "other channels";
 }
 
+TEST(TuningSnapshot, R33_ResultsOfOtherKernelsAreNotLoaded) {
+  const TemporaryFolder folder;
+  TuningStore store = store_in(folder.path());
+  Warnings warnings;
+  TuningEntry other = entry_with(tile_config(32));
+  other.kernels = std::string(64, '0');
+  llvm::cantFail(store.publish(other));
+  const auto count = [&](const TuningEntry& in_bundle) {
+    return load_tuning(example_environment(), &store, {write_tuning({in_bundle})}, warnings.sink())->size();
+  };
+  EXPECT_EQ(count(other), 0u);
+  EXPECT_EQ(count(example_entry()), 1u);
+  EXPECT_THAT(warnings.all(), testing::IsEmpty());
+}
+
 TEST(TuningSnapshot, R35_ABundlesResultOfAnotherSchemaIsWarnedOf) {
   Warnings warnings;
   const std::string section = "[{\"schema\": 9}, " + write_tuning({example_entry()}).substr(1);
@@ -352,9 +367,9 @@ TEST(TuningSnapshot, R35_TwoProcessesThatReloadChooseTheSame) {
       for (const i32 channels : {32, 64, 96, 256}) {
         if (number++ % 2 != rank) continue;
         const TuningBucket bucket = gather_bucket(dtype, channels, 27, kExampleRows);
-        good &= !llvm::errorToBool(store.publish(
+        good &= !llvm::errorToBool(store.publish(as_of_this_build(
             make_entry(example_environment(), bucket, measured(*default_config_of(bucket, false), 14000),
-                       {measured(tile_config(16), 12000 + number)})));
+                       {measured(tile_config(16), 12000 + number)}))));
       }
     }
     pthread_barrier_wait(barrier);

@@ -64,7 +64,7 @@ TuningEntry forced_entry(const TuningEnvironment& environment, const TuningBucke
   fallback.config =
       default_config_of(bucket, environment.compute_capability.empty()).value_or(std::move(other));
   fallback.median_ns = fallback.least_ns = 2;
-  return make_entry(environment, bucket, fallback, {chosen});
+  return as_of_this_build(make_entry(environment, bucket, fallback, {chosen}));
 }
 
 }  // namespace
@@ -124,7 +124,6 @@ llvm::Error StudyBench::find_environment() {
     environment_.multiprocessors = gpu->multiprocessors();
     environment_.l2_bytes = gpu->l2_bytes();
   }
-  environment_ = as_of_this_build(std::move(environment_));
   return llvm::Error::success();
 }
 
