@@ -27,11 +27,11 @@ int number_of(llvm::StringRef compute_capability) {
     MINUET_ASSIGN(const TuningFolder folder, store.load(environment));
     warn_of_skipped(folder, warn);
     for (const TuningEntry& entry : folder.entries) {
-      TuningEnvironment ours = with_kernels_of_this_build(entry.environment);
-      ours.toolkit = toolkit;
-      if (entry.environment != ours) continue;
+      if (entry.environment.toolkit != toolkit || !is_of_this_build(entry)) continue;
       for (const std::string& arch : archs) {
-        if (capability(arch) == number_of(ours.compute_capability)) tuning[arch].push_back(entry);
+        if (capability(arch) == number_of(entry.environment.compute_capability)) {
+          tuning[arch].push_back(entry);
+        }
       }
     }
   }
@@ -71,7 +71,7 @@ int number_of(llvm::StringRef compute_capability) {
     if (old == there->end()) {
       there->push_back(entry);
     } else {
-      old->measurements = entry.measurements;
+      *old = entry;
     }
   }
   return write_tuning(*there);

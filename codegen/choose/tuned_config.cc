@@ -202,4 +202,29 @@ llvm::Error validate_config(const TuningBucket& bucket, const TuningConfig& conf
                                                : validate_tile<ScatterSpec>(bucket, tile);
 }
 
+std::optional<TuningConfig> default_config_of(const TuningBucket& bucket, bool is_cpu) {
+  if (llvm::errorToBool(validate_bucket(bucket))) return std::nullopt;
+  switch (bucket.operation) {
+    case Operation::Search:
+      return config_of(SearchChoice{});
+    case Operation::Grouping:
+      return config_of(GroupingChoice{});
+    case Operation::Gemm:
+      return config_of(GemmChoice{});
+    case Operation::Order:
+      return config_of(OrderChoice{});
+    case Operation::Gather:
+    case Operation::Scatter:
+      return tile_config(default_tile(dtype_bytes(bucket.dtype), static_cast<i32>(bucket.channels)));
+    case Operation::Dataflow: {
+      ConvolutionProblem problem;
+      problem.dtype = bucket.dtype;
+      problem.kernel_size = {static_cast<i32>(bucket.volume), 1, 1, 1};
+      return config_of(choose_dataflow(problem, is_cpu ? "" : "sm_80"));
+    }
+    default:
+      return std::nullopt;
+  }
+}
+
 }  // namespace minuet

@@ -41,6 +41,11 @@ const TunedResult* find_tuned(const TuningSnapshot* tuning, const TuningBucket& 
   return result;
 }
 
+/// Returns the configuration that this code chooses without tuning for every problem of the bucket. Returns
+/// nothing for an invalid bucket and for the kernel of a whole layer, whose default also depends on parts of
+/// the problem that the bucket does not have, such as the exact rows, a residual and the stride.
+std::optional<TuningConfig> default_config_of(const TuningBucket& bucket, bool is_cpu);
+
 /// Returns an error if this code cannot make the kernels of `config` for every problem of the bucket.
 llvm::Error validate_config(const TuningBucket& bucket, const TuningConfig& config);
 

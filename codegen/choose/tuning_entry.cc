@@ -20,7 +20,7 @@ void rank(std::vector<TuningMeasurement>& measurements) {
 /// depend on which one comes first.
 const TuningMeasurement& better_of(const TuningMeasurement& a, const TuningMeasurement& b) {
   auto order = [](const TuningMeasurement& m) {
-    return std::tie(m.median_ns, m.least_ns, m.spread_ns, m.driver, m.request_keys);
+    return std::tie(m.median_ns, m.least_ns, m.spread_ns, m.driver);
   };
   return order(b) < order(a) ? b : a;
 }
@@ -56,13 +56,13 @@ TuningEntry make_entry(const TuningEnvironment& environment, const TuningBucket&
   for (TuningMeasurement& measurement : others) measurement.is_default = false;
   default_measurement.is_default = true;
   others.push_back(std::move(default_measurement));
-  return {environment, bucket, unite(others)};
+  return {environment, bucket, unite(others), {}};
 }
 
 TuningEntry merge_entries(const TuningEntry& a, const TuningEntry& b) {
   std::vector<TuningMeasurement> all = a.measurements;
   all.insert(all.end(), b.measurements.begin(), b.measurements.end());
-  return {a.environment, a.bucket, unite(all)};
+  return {a.environment, a.bucket, unite(all), a.kernels};
 }
 
 [[gnu::cold]] TuningEntry merge_runs(const TuningEntry& mine, const TuningEntry& other) {

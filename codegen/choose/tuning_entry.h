@@ -20,10 +20,9 @@ struct TuningMeasurement {
   TuningConfig config;
   i64 median_ns = 0;
   i64 least_ns = 0;
-  i64 spread_ns = 0;                      // difference between the upper and the lower quartile
-  bool is_default = false;                // true for the choice that is made without tuning
-  std::string driver;                     // driver version of the measurement
-  std::vector<std::string> request_keys;  // cache keys of its kernels
+  i64 spread_ns = 0;        // difference between the upper and the lower quartile
+  bool is_default = false;  // true for the choice that is made without tuning
+  std::string driver;       // driver version of the measurement
   bool operator==(const TuningMeasurement&) const = default;
 };
 
@@ -33,15 +32,19 @@ struct TuningEntry {
   /// Best first; the default is always included. Measurements that rank behind the default are kept for
   /// merges and are never chosen, because a tuned configuration must beat the default.
   std::vector<TuningMeasurement> measurements;
+  /// Digest of the kernels among which the operation chose (codegen/tuning/tuned_kernels.h). An entry with
+  /// another digest is another result.
+  std::string kernels;
   bool operator==(const TuningEntry&) const = default;
 };
 
-/// Returns the ranked results of a tuning run. The default wins if no other configuration is faster.
+/// Returns the ranked results of a tuning run, without the digest of the kernels. The default wins if no
+/// other configuration is faster.
 TuningEntry make_entry(const TuningEnvironment& environment, const TuningBucket& bucket,
                        TuningMeasurement default_measurement, std::vector<TuningMeasurement> others);
 
 /// Returns the union of both by configuration, and keeps the lower median. Commutative and associative. Both
-/// entries must have the same environment and bucket.
+/// entries must have the same environment, bucket and kernels.
 TuningEntry merge_entries(const TuningEntry& a, const TuningEntry& b);
 
 /// Merges two runs that measured different point clouds. The times of `other` are scaled so that the default

@@ -15,7 +15,7 @@ namespace minuet {
 struct ConvolutionProblem;
 
 /// Part of every hash and every entry, so another schema has other file names.
-inline constexpr int kTuningSchema = 2;
+inline constexpr int kTuningSchema = 3;
 
 /// The properties, beside the problem, that decide how fast a kernel is. The driver is recorded with each
 /// measurement but is not part of the environment, because a new driver runs the same binaries.
@@ -24,7 +24,6 @@ struct TuningEnvironment {
   std::string compute_capability;  // for example "9.0"
   i64 multiprocessors = 0;
   i64 l2_bytes = 0;
-  std::string kernels;  // digest of all configurations to choose from (codegen/tuning/tuned_kernels.h)
   std::string toolkit;  // major.minor of the compiler, for example "13.0"
   bool operator==(const TuningEnvironment&) const = default;
 
@@ -33,7 +32,7 @@ struct TuningEnvironment {
   static void visit(Self& self, Visitor&& visitor) {
     visitor("gpu", self.gpu), visitor("compute_capability", self.compute_capability),
         visitor("multiprocessors", self.multiprocessors), visitor("l2_bytes", self.l2_bytes),
-        visitor("kernels", self.kernels), visitor("toolkit", self.toolkit);
+        visitor("toolkit", self.toolkit);
   }
 };
 

@@ -12,10 +12,14 @@
 namespace minuet {
 namespace {
 
-/// Returns the first measurement of the ranked list that this code can run, if the list has a default.
+/// Returns the first measurement of the ranked list that this code can run, if the list has a default, and it
+/// is still the one that this code chooses.
 std::optional<TunedResult> choose_result(const TuningEntry& entry, const std::string& layer) {
   const auto& all = entry.measurements;
-  const auto fastest_default = std::find_if(all.begin(), all.end(), [](auto& m) { return m.is_default; });
+  const auto today = default_config_of(entry.bucket, entry.environment.compute_capability.empty());
+  const auto fastest_default = std::find_if(all.begin(), all.end(), [&](const TuningMeasurement& m) {
+    return m.is_default && (!today || m.config == *today);
+  });
   if (fastest_default == all.end()) return std::nullopt;
   // Measurements behind the default do not beat it, so the search ends there.
   for (auto candidate = all.begin(); candidate <= fastest_default; ++candidate) {

@@ -38,7 +38,8 @@ struct TunedResult {
 /// Immutable, so threads may share it.
 class TuningSnapshot {
  public:
-  /// Leaves out entries of other environments, and configurations that this code cannot run. The toolkit may
+  /// Leaves out entries of other environments or with another default than this code's, and configurations
+  /// that this code cannot run. The toolkit may
   /// differ, because a bundle's kernels come from the toolkit with which they were measured and run on hosts
   /// with another one.
   TuningSnapshot(const TuningEnvironment& environment, const std::vector<TuningLayer>& layers);

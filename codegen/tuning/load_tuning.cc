@@ -4,7 +4,7 @@
 #include <iterator>
 #include <utility>
 
-#include "codegen/choose/tuned_config.h"
+#include "codegen/tuning/tuned_kernels.h"
 
 namespace minuet {
 namespace {
@@ -21,6 +21,11 @@ llvm::Expected<TuningFolder> load_user(const TuningEnvironment& environment, Tun
   return all;
 }
 
+TuningLayer layer_of(const char* name, std::vector<TuningEntry> entries) {
+  std::erase_if(entries, [](const TuningEntry& entry) { return !is_of_this_build(entry); });
+  return {name, std::move(entries)};
+}
+
 }  // namespace
 
 [[gnu::cold]] std::shared_ptr<const TuningSnapshot> load_tuning(
@@ -31,15 +36,17 @@ llvm::Expected<TuningFolder> load_user(const TuningEnvironment& environment, Tun
     llvm::Expected<TuningFolder> folder = load_user(environment, *user);
     if (folder) {
       warn_of_skipped(*folder, warn);
-      layers.push_back({"user", std::move(folder->entries)});
+      layers.push_back(layer_of("user", std::move(folder->entries)));
     } else {
       warn("no tuning results are read: " + take_status(folder.takeError()).message());
     }
   }
   for (const std::string& bytes : bundles) {
-    llvm::Expected<std::vector<TuningEntry>> entries = read_tuning(bytes);
+    std::vector<std::string> skipped;
+    llvm::Expected<std::vector<TuningEntry>> entries = read_tuning(bytes, &skipped);
     if (entries) {
-      layers.push_back({"bundle", std::move(*entries)});
+      for (const std::string& trouble : skipped) warn("a tuning result of a bundle is not used: " + trouble);
+      layers.push_back(layer_of("bundle", std::move(*entries)));
     } else {
       warn("the tuning layer of a bundle is not used: " + take_status(entries.takeError()).message());
     }

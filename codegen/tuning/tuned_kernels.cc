@@ -3,6 +3,7 @@
 #include <iterator>
 
 #include "codegen/base/sha256.h"
+#include "codegen/choose/tuned_config.h"
 #include "codegen/source/emit.h"
 
 namespace minuet {
@@ -14,29 +15,71 @@ void add_config(FieldHasher& hasher, const char* what, const TuningConfig& confi
   hasher.add(what, text);
 }
 
+/// Appends the defaults of the fused kernel for a layer with these channels, for one between two levels and
+/// for a head, at several numbers of rows.
+[[gnu::cold]] void add_fused_defaults(std::vector<TuningTask>& tasks, ConvolutionProblem problem,
+                                      const char* arch) {
+  const auto add = [&] {
+    for (const i64 rows : {500, 2000, 8000, 30000, 100000}) {
+      const TuningBucket bucket = layer_bucket(Operation::Fused, problem, rows);
+      tasks.push_back({bucket, config_of(choose_fused(problem, arch, rows).fused), {}});
+    }
+  };
+  add();
+  problem.residual = true;
+  add();
+  problem.residual = false;
+  problem.shortcut = true;
+  problem.shortcut_output = problem.output;
+  add();
+  problem.shortcut = false;
+  problem.kernel_size = {1, 1, 1, 1};
+  add();
+  problem.kernel_size = problem.stride = {2, 2, 2, 1};
+  problem.kind = ConvolutionKind::Strided;
+  add();
+  problem.kind = ConvolutionKind::Transposed;
+  add();
+}
+
 }  // namespace
 
-[[gnu::cold]] std::string kernels_digest(llvm::ArrayRef<TunedFamily> families,
-                                         llvm::ArrayRef<TuningTask> tasks) {
-  FieldHasher hasher;
-  for (const TunedFamily& family : families)
-    hasher.add("family", family.name).add("version", std::to_string(family.version)).add("spec", family.spec);
+[[gnu::cold]] KernelsDigests kernels_digests(llvm::ArrayRef<TunedFamily> families,
+                                             llvm::ArrayRef<TuningTask> tasks) {
+  std::map<Operation, FieldHasher> hashers;
+  for (const TunedFamily& family : families) {
+    hashers[family.operation]
+        .add("family", family.name)
+        .add("version", std::to_string(family.version))
+        .add("spec", family.spec);
+  }
   for (const TuningTask& task : tasks) {
+    FieldHasher& hasher = hashers[task.bucket.operation];
     hasher.add("task", bucket_hash(task.bucket));
     add_config(hasher, "default", task.default_config);
     for (const TuningConfig& config : task.candidates) add_config(hasher, "candidate", config);
   }
-  return hasher.hex();
+  KernelsDigests digests;
+  for (auto& [operation, hasher] : hashers) digests[operation] = hasher.hex();
+  FieldHasher of_a_layer;
+  for (const Operation operation :
+       {Operation::Dataflow, Operation::Gather, Operation::Scatter, Operation::Gemm, Operation::Grouping,
+        Operation::Fused, Operation::Order}) {
+    of_a_layer.add(operation_name(operation), digests[operation]);
+  }
+  digests[Operation::Dataflow] = of_a_layer.hex();
+  return digests;
 }
 
 std::vector<TunedFamily> tuned_families() {
-  return {{"gather", 1, emit(GatherSpec{}).name_expression},
-          {"scatter", 1, emit(ScatterSpec{}).name_expression},
-          {"fused_convolution", 1, emit(FusedSpec{}).name_expression},
-          {"find_query_borders", 1, emit(FindQueryBordersSpec{}).name_expression},
-          {"search_kernel_map", 1, emit(SearchKernelMapSpec{}).name_expression},
-          {"gemm", 1, ""},         // cuBLASLt's GEMMs and their grouping
-          {"order_rows", 1, ""}};  // the kernels that order rows for the fused dataflow
+  return {{"gather", Operation::Gather, 1, emit(GatherSpec{}).name_expression},
+          {"scatter", Operation::Scatter, 1, emit(ScatterSpec{}).name_expression},
+          {"fused_convolution", Operation::Fused, 1, emit(FusedSpec{}).name_expression},
+          {"find_query_borders", Operation::Search, 1, emit(FindQueryBordersSpec{}).name_expression},
+          {"search_kernel_map", Operation::Search, 1, emit(SearchKernelMapSpec{}).name_expression},
+          {"gemm", Operation::Gemm, 1, ""},          // cuBLASLt's GEMMs
+          {"grouping", Operation::Grouping, 1, ""},  // the groups of these GEMMs and their streams
+          {"order_rows", Operation::Order, 1, ""}};  // the kernels that order rows for the fused dataflow
 }
 
 [[gnu::cold]] std::vector<TuningTask> tuned_examples() {
@@ -48,16 +91,25 @@ std::vector<TunedFamily> tuned_families() {
                                 order_task(problem, kRows)};
   for (const char* const arch : {"sm_80", "sm_90a"}) {
     for (const DType dtype : {DType::F16, DType::F32}) {
+      problem.dtype = dtype;
+      const auto set_channels = [&](i32 in, i32 out) {
+        problem.in_channels = in;
+        problem.out_channels = out;
+        problem.input = {in, 0};
+        problem.output = problem.residual_input = {out, 0};
+      };
       for (const i32 channels : {4, 64}) {
-        problem.dtype = dtype;
-        problem.in_channels = channels;
-        problem.out_channels = 96;
-        problem.input = {channels, 0};
-        problem.output = problem.residual_input = {96, 0};
+        set_channels(channels, 96);
         tasks.push_back(dataflow_task(problem, arch, kRows));
         for (const Dataflow dataflow : {Dataflow::GatherGemmScatter, Dataflow::Fused}) {
           std::vector<TuningTask> more = kernel_tasks(problem, arch, dataflow, kRows);
           std::move(more.begin(), more.end(), std::back_inserter(tasks));
+        }
+      }
+      for (const i32 channels : {4, 32, 64, 128, 256}) {
+        for (const i32 outputs : {channels, 32}) {
+          set_channels(channels, outputs);
+          add_fused_defaults(tasks, problem, arch);
         }
       }
     }
@@ -65,10 +117,22 @@ std::vector<TunedFamily> tuned_families() {
   return tasks;
 }
 
-[[gnu::cold]] TuningEnvironment with_kernels_of_this_build(TuningEnvironment environment) {
-  static const std::string kernels = kernels_digest(tuned_families(), tuned_examples());
-  environment.kernels = kernels;
-  return environment;
+namespace {
+
+[[gnu::cold]] const std::string& digest_of_this_build(Operation operation) {
+  static const KernelsDigests digests = kernels_digests(tuned_families(), tuned_examples());
+  return digests.at(operation);
+}
+
+}  // namespace
+
+TuningEntry with_kernels_of_this_build(TuningEntry entry) {
+  entry.kernels = digest_of_this_build(entry.bucket.operation);
+  return entry;
+}
+
+bool is_of_this_build(const TuningEntry& entry) {
+  return entry.kernels == digest_of_this_build(entry.bucket.operation);
 }
 
 }  // namespace minuet

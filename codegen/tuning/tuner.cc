@@ -299,7 +299,8 @@ bool agrees(const std::vector<float>& trial, const std::vector<float>& fallback)
 [[gnu::cold]] TuningEntry entry_of(const TuningEnvironment& environment, const TuningDecision& decision) {
   std::vector<TuningMeasurement> others = decision.others;
   if (decision.winner) others.push_back(*decision.winner);
-  return make_entry(environment, decision.bucket, decision.fallback, std::move(others));
+  return with_kernels_of_this_build(
+      make_entry(environment, decision.bucket, decision.fallback, std::move(others)));
 }
 
 }  // namespace minuet

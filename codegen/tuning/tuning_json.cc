@@ -38,8 +38,7 @@ llvm::json::Object object_of(const Fields& fields) {
                                                                {"least", measurement.least_ns},
                                                                {"spread", measurement.spread_ns}}},
                             {"default", measurement.is_default},
-                            {"driver", llvm::json::fixUTF8(measurement.driver)},
-                            {"request_keys", llvm::json::Array(measurement.request_keys)}};
+                            {"driver", llvm::json::fixUTF8(measurement.driver)}};
 }
 
 [[gnu::cold]] llvm::json::Object object_of(const TuningEntry& entry) {
@@ -50,6 +49,7 @@ llvm::json::Object object_of(const Fields& fields) {
                             {"operation", operation_name(entry.bucket.operation)},
                             {"bucket", object_of(entry.bucket)},
                             {"environment", object_of(entry.environment)},
+                            {"kernels", llvm::json::fixUTF8(entry.kernels)},
                             {"configs", std::move(measurements)}};
 }
 
@@ -94,20 +94,13 @@ llvm::Error read_fields(const llvm::json::Object& parent, const char* name, Fiel
   return error;
 }
 
-llvm::Error read_lists(const llvm::json::Object& object, TuningMeasurement& measurement) {
+llvm::Error read_config(const llvm::json::Object& object, TuningMeasurement& measurement) {
   const llvm::json::Object* const config = object.getObject("config");
-  const llvm::json::Array* const keys = object.getArray("request_keys");
-  if (config == nullptr || keys == nullptr)
-    return damaged_tuning_entry("a measurement lacks 'config' or 'request_keys'");
+  if (config == nullptr) return damaged_tuning_entry("a measurement has no 'config'");
   for (const auto& field : *config) {
     const auto value = field.second.getAsInteger();
     if (!value) return damaged_tuning_entry("a field of a configuration is not a whole number");
     measurement.config[field.first.str()] = *value;
-  }
-  for (const llvm::json::Value& key : *keys) {
-    const auto text = key.getAsString();
-    if (!text) return damaged_tuning_entry("a request key is not text");
-    measurement.request_keys.push_back(text->str());
   }
   return llvm::Error::success();
 }
@@ -117,7 +110,7 @@ llvm::Expected<TuningMeasurement> read_measurement(const llvm::json::Value& valu
   const llvm::json::Object* const times = object ? object->getObject("nanoseconds") : nullptr;
   if (times == nullptr) return damaged_tuning_entry("a measurement has no 'nanoseconds'");
   TuningMeasurement measurement;
-  MINUET_TRY(read_lists(*object, measurement));
+  MINUET_TRY(read_config(*object, measurement));
   MINUET_TRY(read_field(*times, "median", measurement.median_ns));
   MINUET_TRY(read_field(*times, "least", measurement.least_ns));
   MINUET_TRY(read_field(*times, "spread", measurement.spread_ns));
@@ -142,6 +135,7 @@ llvm::Expected<TuningEntry> entry_of(const llvm::json::Value& value) {
   if (has_density && is_of_layer(entry.bucket.operation)) entry.bucket.log4_density = 0;  // read by visit()
   MINUET_TRY(read_fields(*object, "bucket", entry.bucket));
   MINUET_TRY(read_fields(*object, "environment", entry.environment));
+  MINUET_TRY(read_field(*object, "kernels", entry.kernels));
   const llvm::json::Array* const measurements = object->getArray("configs");
   if (measurements == nullptr) return damaged_tuning_entry("it has no 'configs'");
   for (const llvm::json::Value& one : *measurements) {
@@ -160,10 +154,10 @@ llvm::Expected<TuningEntry> entry_of(const llvm::json::Value& value) {
 }  // namespace
 
 [[gnu::cold]] std::string write_tuning(const std::vector<TuningEntry>& entries) {
-  std::map<std::pair<std::string, std::string>, TuningEntry> sorted;
+  std::map<std::vector<std::string>, TuningEntry> sorted;
   for (const TuningEntry& entry : entries) {
-    const auto [slot, added] =
-        sorted.try_emplace({environment_hash(entry.environment), bucket_hash(entry.bucket)}, entry);
+    const auto [slot, added] = sorted.try_emplace(
+        {environment_hash(entry.environment), bucket_hash(entry.bucket), entry.kernels}, entry);
     if (!added) slot->second = merge_entries(slot->second, entry);
   }
   llvm::json::Array array;

@@ -68,7 +68,8 @@ std::string tuning_folder_of_cache() { return "tune"; }
   for (const TuningEntry& entry : entries) {
     llvm::Expected<TuningEntry> there = read_entry(folder.get(), environment, file_name(entry));
     if (!there) llvm::consumeError(there.takeError());
-    MINUET_TRY(publish(there ? join(entry, *there) : entry));
+    const bool is_same = there && there->kernels == entry.kernels;
+    MINUET_TRY(publish(is_same ? join(entry, *there) : entry));
   }
   return llvm::Error::success();
 }

@@ -46,10 +46,10 @@ class TuningStore {
   llvm::Error publish(const TuningEntry& entry);
 
   using Join = llvm::function_ref<TuningEntry(const TuningEntry& mine, const TuningEntry& there)>;
-  /// Publishes each entry joined with the stored one by `join`, or alone if none can be read. All entries
-  /// must have one environment. Concurrent processes lose nothing of each other. But if the file system has
-  /// no locks, another process holds the lock for long, or `cancelled` (which may be empty) returns true, the
-  /// last process to write wins.
+  /// Publishes each entry joined with the stored one by `join`, or alone if none of the same kernels can be
+  /// read. All entries must have one environment. Concurrent processes lose nothing of each other. But if the
+  /// file system has no locks, another process holds the lock for long, or `cancelled` (which may be empty)
+  /// returns true, the last process to write wins.
   llvm::Error publish_joined(llvm::ArrayRef<TuningEntry> entries, Join join,
                              const std::function<bool()>& cancelled = {});
 

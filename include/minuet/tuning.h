@@ -4,8 +4,8 @@
  *
  * Nothing is tuned, and no result is used, unless it is asked for: minuet_tune measures; after
  * minuet_context_load_tuning plans of that context are made by the results; minuet_plan_visit_tuning tells
- * what they changed. Results hold for one kind of device, toolkit, and set of kernels to choose among, which
- * most versions of the library leave as it was; processes that load the same results choose the same.
+ * what they changed. A result holds for one kind of device, toolkit, and set of kernels that it chose among,
+ * which most versions of the library leave as it was; processes that load the same results choose the same.
  */
 #ifndef MINUET_TUNING_H_
 #define MINUET_TUNING_H_

@@ -3,7 +3,6 @@
 #include "codegen/base/own_image.h"
 #include "codegen/base/trace.h"
 #include "codegen/compile/helper_compiler.h"
-#include "codegen/tuning/tuned_kernels.h"
 
 namespace minuet {
 namespace {
@@ -64,7 +63,7 @@ TuningEnvironment tuning_environment(const DeviceInfo& device) {
   environment.compute_capability = device.compute_capability;
   environment.multiprocessors = device.multiprocessors;
   environment.l2_bytes = device.l2_bytes;
-  return with_kernels_of_this_build(std::move(environment));
+  return environment;
 }
 
 llvm::Expected<TuningEnvironment> Context::tuning_environment_of(const DeviceInfo& device) {

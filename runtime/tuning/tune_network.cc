@@ -4,8 +4,6 @@
 #include <limits>
 #include <utility>
 
-#include "codegen/choose/tuned_config.h"
-#include "codegen/compile/protocol.h"
 #include "runtime/program/ops/convolution.h"
 
 namespace minuet {
@@ -153,11 +151,12 @@ class NetworkTuner {
     return all;
   }
 
-  /// Returns true if every layer can run this dataflow.
+  /// Returns true if every convolution can run this dataflow.
   bool can_run_by(Dataflow dataflow) const {
     const auto& layers = plan_.program.layers;
     return std::all_of(layers.begin(), layers.end(), [&](const ProgramLayer& layer) {
-      return dataflow != Dataflow::Fused || kernel_volume(*layer.window()) <= kMostFusedOffsets;
+      const ConvolutionProblem* const problem = convolution_of(layer);
+      return dataflow != Dataflow::Fused || !problem || kernel_volume(*problem) <= kMostFusedOffsets;
     });
   }
 
@@ -349,10 +348,7 @@ class NetworkTuner {
     std::vector<TuningEntry> entries;
     for (const TuningDecision& decision : decisions) {
       TuningEntry& entry = entries.emplace_back(entry_of(environment_, decision));
-      for (TuningMeasurement& measurement : entry.measurements) {
-        measurement.driver = device_.info().driver;
-        measurement.request_keys = keys_of(decision.bucket, measurement.config);
-      }
+      for (TuningMeasurement& measurement : entry.measurements) measurement.driver = device_.info().driver;
     }
     const auto join = [&](const TuningEntry& mine, const TuningEntry& there) {
       const auto before = before_.find(mine.bucket);
@@ -366,35 +362,6 @@ class NetworkTuner {
       decided_[decision.bucket] = (decision.winner ? *decision.winner : decision.fallback).config;
     }
     return llvm::Error::success();
-  }
-
-  /// Returns the keys of the bucket's own kernels, for the first layer that it serves; empty for a dataflow,
-  /// which has many kernels, and for a grouping, which has none.
-  std::vector<std::string> keys_of(const TuningBucket& bucket, const TuningConfig& config) const {
-    const std::string& arch = device_.info().arch;
-    const TuningSnapshot snapshot(environment_, TuningConfigs{{bucket, config}});
-    if (bucket.operation == Operation::Search) {
-      const EngineChoice engine = choose_engine(plan_.program.ndim, bucket.volume, &snapshot);
-      const MapChoice& map = bucket.key == KeyType::U32 ? engine.map32 : engine.map64;
-      return {key_of(emit(map.find_query_borders), arch), key_of(emit(map.search_kernel_map), arch)};
-    }
-    for (const std::vector<LayerSize>& sizes : meter_.sizes()) {
-      for (std::size_t i = 0; i < sizes.size(); ++i) {
-        const auto [rows, density] = sizes[i];
-        if (convolution_of(plan_.program.layers[i]) == nullptr) continue;
-        const ConvolutionProblem& problem = *convolution_of(plan_.program.layers[i]);
-        const i64 volume = kernel_volume(problem);
-        if (bucket == layer_bucket(Operation::Fused, problem, rows, density)) {
-          FusedSpec spec = choose_fused(problem, arch, rows).fused;
-          if (!llvm::errorToBool(read_config(config, spec))) return {key_of(emit(spec), arch)};
-        }
-        if (bucket == gather_bucket(problem.dtype, problem.in_channels, volume, rows))
-          return {key_of(emit(choose_gmas(problem, &snapshot, rows).gather), arch)};
-        if (bucket == scatter_bucket(problem.dtype, problem.out_channels, volume, rows))
-          return {key_of(emit(choose_gmas(problem, &snapshot, rows).scatter), arch)};
-      }
-    }
-    return {};
   }
 
   bool has_time_for_network() const { return last_ - meter_.seconds() >= meter_.least_network_seconds(); }

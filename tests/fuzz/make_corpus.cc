@@ -70,27 +70,27 @@ TuningMeasurement measurement(i64 median_ns) {
   one.least_ns = median_ns - 10;
   one.spread_ns = 5;
   one.driver = "580";
-  one.request_keys = {"ab", "cd"};
   return one;
 }
 
 void put_tuning(const Put& put) {
-  const TuningEnvironment environment{"GPU", "9.0", 132, 1 << 20, "digest", "13.0"};
+  const TuningEnvironment environment{"GPU", "9.0", 132, 1 << 20, "13.0"};
   const auto with = [](TuningMeasurement one, TuningConfig config) {
     one.config = std::move(config);
     return one;
   };
-  const TuningEntry gather =
+  TuningEntry gather =
       make_entry(environment, gather_bucket(DType::F16, 64, 27, 1000), with(measurement(900), tile_config(8)),
                  {with(measurement(700), tile_config(16)), with(measurement(100), tile_config(32))});
-  const TuningEntry search = make_entry(environment, search_bucket(KeyType::U64, 3, 27, 0),
-                                        with(measurement(50), config_of(SearchChoice())), {});
-  const TuningEntry grouping = make_entry(environment, grouping_bucket(DType::BF16, 8, 5),
-                                          with(measurement(50), config_of(GroupingChoice())), {});
-  const TuningEntry layer =
+  TuningEntry search = make_entry(environment, search_bucket(KeyType::U64, 3, 27, 0),
+                                  with(measurement(50), config_of(SearchChoice())), {});
+  TuningEntry grouping = make_entry(environment, grouping_bucket(DType::BF16, 8, 5),
+                                    with(measurement(50), config_of(GroupingChoice())), {});
+  TuningEntry layer =
       make_entry(environment, layer_bucket(Operation::Dataflow, ConvolutionProblem(), 1000, 9),
                  with(measurement(50), config_of(Dataflow::Fused)),
                  {with(measurement(40), config_of(Dataflow::GatherGemmScatter))});
+  for (TuningEntry* const entry : {&gather, &search, &grouping, &layer}) entry->kernels = "digest";
   put("tuning/whole-gather.json", write_tuning({gather}));
   put("tuning/whole-layer.json", write_tuning({layer}));
   put("tuning/whole-search.json", write_tuning({search}));

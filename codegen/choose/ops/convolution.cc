@@ -50,11 +50,6 @@ void append(std::vector<Candidate>& candidates, Candidate candidate, i64 least_r
 
 // ---- gather, GEMM, scatter ------------------------------------------------------------------------------
 
-/// Returns the number of consecutive channels of one widest access, reduced until it divides the row.
-i32 default_tile(i32 element_bytes, i32 channels) {
-  return std::gcd(channels, kWidestAccess / element_bytes);
-}
-
 /// Returns the measured tile of the bucket, or one widest access per thread.
 i32 choose_tile(const TuningSnapshot* tuning, const TuningBucket& bucket, std::vector<std::string>& reasons) {
   i32 tile = default_tile(dtype_bytes(bucket.dtype), static_cast<i32>(bucket.channels));
@@ -109,6 +104,10 @@ llvm::Error validate(const ConvolutionProblem& problem) {
         problem.groups);
   }
   return llvm::Error::success();
+}
+
+i32 default_tile(i32 element_bytes, i32 channels) {
+  return std::gcd(channels, kWidestAccess / element_bytes);
 }
 
 i32 direct_offset(bool onto_itself, DType dtype, const KernelGeometry& geometry) {

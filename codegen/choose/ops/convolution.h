@@ -55,6 +55,10 @@ inline bool reads_center_in_place(bool onto_itself, DType dtype) {
 /// Returns the offset whose GEMM reads the features in place, or -1.
 i32 direct_offset(bool onto_itself, DType dtype, const KernelGeometry& geometry);
 
+/// Returns the channels that a thread of gather or scatter moves at once without tuning: those of one widest
+/// access, reduced until they divide the row.
+i32 default_tile(i32 element_bytes, i32 channels);
+
 /// The cuBLASLt algorithm for a layer's GEMMs, as an index into the list that cuBLASLt returns for each GEMM.
 /// cuBLASLt expects the first one to be fastest. If a list is shorter, its last algorithm is used.
 struct GemmChoice {

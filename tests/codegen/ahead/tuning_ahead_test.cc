@@ -14,8 +14,8 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-TuningEnvironment this_build(const std::string& gpu, const std::string& capability) {
-  TuningEnvironment environment = with_kernels_of_this_build(example_environment());
+TuningEnvironment environment_of(const std::string& gpu, const std::string& capability) {
+  TuningEnvironment environment = example_environment();
   environment.gpu = gpu;
   environment.compute_capability = capability;
   return environment;
@@ -34,10 +34,10 @@ class TuningAhead : public testing::Test {
 };
 
 TEST_F(TuningAhead, R35_AnArchitectureGetsTheResultsOfItsGpus) {
-  const TuningEntry h200 = example_entry(this_build("NVIDIA H200", "9.0")),
-                    h100 = example_entry(this_build("NVIDIA H100", "9.0")),
-                    rtx = example_entry(this_build("NVIDIA RTX 5090", "12.0")),
-                    cpu = example_entry(this_build("a processor", ""));
+  const TuningEntry h200 = example_entry(environment_of("NVIDIA H200", "9.0")),
+                    h100 = example_entry(environment_of("NVIDIA H100", "9.0")),
+                    rtx = example_entry(environment_of("NVIDIA RTX 5090", "12.0")),
+                    cpu = example_entry(environment_of("a processor", ""));
   for (const TuningEntry& entry : {h200, h100, rtx, cpu}) llvm::cantFail(store_.publish(entry));
   const ArchTuning tuning = llvm::cantFail(read({"sm_90a", "sm_120", "sm_80"}));
   EXPECT_THAT(tuning.at("sm_90a"), SizeIs(2));
@@ -53,11 +53,11 @@ TEST_F(TuningAhead, R35_AnArchitectureGetsTheResultsOfItsGpus) {
 }
 
 TEST_F(TuningAhead, R33_ResultsOfOtherKernelsOrAnotherToolkitAreLeftOut) {
-  TuningEnvironment older = this_build("NVIDIA H200", "9.0"), other = older;
+  TuningEntry older = example_entry(), other = older;
   older.kernels = std::string(64, '0');
-  other.toolkit = "12.9";
-  llvm::cantFail(store_.publish(example_entry(older)));
-  llvm::cantFail(store_.publish(example_entry(other)));
+  other.environment.toolkit = "12.9";
+  llvm::cantFail(store_.publish(older));
+  llvm::cantFail(store_.publish(other));
   const StatusError status = take_status(read({"sm_90a", "sm_80"}).takeError());
   EXPECT_EQ(status.code(), StatusCode::NotFound);
   EXPECT_THAT(status.message(), HasSubstr("tuning results for sm_90a, sm_80 with"));
@@ -66,8 +66,8 @@ TEST_F(TuningAhead, R33_ResultsOfOtherKernelsOrAnotherToolkitAreLeftOut) {
 }
 
 TEST_F(TuningAhead, R20_ASectionKeepsWhatItHasOfOtherBuckets) {
-  const TuningEntry first = example_entry(this_build("NVIDIA H200", "9.0")),
-                    second = example_entry(this_build("NVIDIA H100", "9.0"));
+  const TuningEntry first = example_entry(environment_of("NVIDIA H200", "9.0")),
+                    second = example_entry(environment_of("NVIDIA H100", "9.0"));
   const auto joined = [](llvm::StringRef to, const std::vector<TuningEntry>& entries) {
     return llvm::cantFail(join_tuning(to, entries));
   };
@@ -75,8 +75,12 @@ TEST_F(TuningAhead, R20_ASectionKeepsWhatItHasOfOtherBuckets) {
   EXPECT_EQ(section, write_tuning({first}));
   EXPECT_EQ(joined(section, {second}), write_tuning({second, first}));
   EXPECT_EQ(joined(section, {first}), section);
-  const TuningEntry again = make_entry(first.environment, first.bucket, measured(tile_config(8), 13000), {});
+  const TuningEntry again = with_kernels_of_this_build(
+      make_entry(first.environment, first.bucket, measured(tile_config(8), 13000), {}));
   EXPECT_EQ(joined(section, {again}), write_tuning({again})) << "what won once did not win again";
+  TuningEntry older = first;
+  older.kernels = std::string(64, '0');
+  EXPECT_EQ(joined(write_tuning({older}), {again}), write_tuning({again})) << "of other kernels";
   for (const char* const none : {"", "damaged"}) EXPECT_EQ(joined(none, {}), none);
   for (const char* const unknown : {"damaged", R"([{"schema": 1000}])"}) {
     llvm::Expected<std::string> lost = join_tuning(unknown, {second});

@@ -13,14 +13,13 @@
 #include "codegen/choose/tuned_config.h"
 #include "codegen/choose/tuning_entry.h"
 #include "codegen/choose/tuning_snapshot.h"
+#include "codegen/tuning/tuned_kernels.h"
 #include "codegen/tuning/tuning_store.h"
 #include "tests/codegen/fakes.h"
 
 namespace minuet {
 
-inline TuningEnvironment example_environment() {
-  return {"NVIDIA H200", "9.0", 132, 52428800, std::string(64, 'a'), "13.0"};
-}
+inline TuningEnvironment example_environment() { return {"NVIDIA H200", "9.0", 132, 52428800, "13.0"}; }
 
 inline TuningMeasurement measured(TuningConfig config, i64 median_ns) {
   TuningMeasurement measurement;
@@ -29,7 +28,6 @@ inline TuningMeasurement measured(TuningConfig config, i64 median_ns) {
   measurement.least_ns = median_ns - median_ns / 10;
   measurement.spread_ns = median_ns / 20;
   measurement.driver = "580.65";
-  measurement.request_keys = {std::string(64, 'b')};
   return measurement;
 }
 
@@ -37,9 +35,9 @@ inline constexpr i64 kExampleRows = 100000;
 
 /// A gather of 64 fp16 channels: tile 16 beats the default's 8.
 inline TuningEntry example_entry(const TuningEnvironment& environment = example_environment()) {
-  return make_entry(environment, gather_bucket(DType::F16, 64, 27, kExampleRows),
-                    measured(tile_config(8), 14000),
-                    {measured(tile_config(32), 15000), measured(tile_config(16), 12000)});
+  return with_kernels_of_this_build(make_entry(
+      environment, gather_bucket(DType::F16, 64, 27, kExampleRows), measured(tile_config(8), 14000),
+      {measured(tile_config(32), 15000), measured(tile_config(16), 12000)}));
 }
 
 inline std::string print_entry(const TuningEntry& entry) { return write_tuning({entry}); }

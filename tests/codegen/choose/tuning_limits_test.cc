@@ -29,7 +29,9 @@ TEST(TuningLimits, R34_TheOutermostConfigsCompile) {
       std::vector<TuningEntry> entries;
       for (const TuningBucket& bucket : buckets) {
         ASSERT_FALSE(llvm::errorToBool(validate_config(bucket, tile_config(tile))));
-        entries.push_back(make_entry(example_environment(), bucket, measured(tile_config(tile), 1), {}));
+        entries.push_back(make_entry(example_environment(), bucket,
+                                     measured(*default_config_of(bucket, false), 2),
+                                     {measured(tile_config(tile), 1)}));
       }
       const TuningSnapshot snapshot(example_environment(), {{"user", entries}});
       const GmasChoice choice = choose_gmas(example_problem(channels, channels, dtype), &snapshot);

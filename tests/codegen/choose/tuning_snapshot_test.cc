@@ -1,5 +1,6 @@
 #include "codegen/choose/tuning_snapshot.h"
 #include "codegen/tuning/load_tuning.h"
+#include "codegen/tuning/search_space.h"
 
 #include <gmock/gmock.h>
 #include <pthread.h>
@@ -15,6 +16,7 @@
 namespace minuet {
 namespace {
 
+using testing::AllOf;
 using testing::Contains;
 using testing::HasSubstr;
 using testing::SizeIs;
@@ -30,8 +32,9 @@ GmasChoice choose(const TuningSnapshot* tuning, const ConvolutionProblem& proble
 
 /// A gather entry whose fastest configuration is `config`.
 TuningEntry entry_with(TuningConfig config, i64 rows = kExampleRows) {
-  return make_entry(example_environment(), gather_bucket(DType::F16, 64, 27, rows),
-                    measured(tile_config(8), 14000), {measured(std::move(config), 12000)});
+  return with_kernels_of_this_build(make_entry(example_environment(), gather_bucket(DType::F16, 64, 27, rows),
+                                               measured(tile_config(8), 14000),
+                                               {measured(std::move(config), 12000)}));
 }
 
 TEST(TuningSnapshot, R34_AConfigThatTheCodeNoLongerHasIsAMiss) {
@@ -82,6 +85,60 @@ TEST(TuningSnapshot, R34_EntriesOfOtherEnvironmentsAreLeftOut) {
   other.multiprocessors = 114;
   const TuningSnapshot snapshot = snapshot_of({example_entry(other)});
   EXPECT_EQ(choices_text(&snapshot), choices_text(nullptr));
+}
+
+/// The winner beat a default that nobody chooses any more.
+TEST(TuningSnapshot, R34_AResultAgainstAnotherDefaultIsAMiss) {
+  const TuningBucket tiles = example_entry().bucket,
+                     dataflow = layer_bucket(Operation::Dataflow, example_problem(), kExampleRows);
+  const auto results = [](const TuningBucket& bucket, const TuningConfig& fallback, const TuningConfig& other,
+                          const TuningEnvironment& environment) {
+    const TuningEntry entry =
+        make_entry(environment, bucket, measured(fallback, 14000), {measured(other, 12000)});
+    return TuningSnapshot(environment, {{"user", {entry}}}).size();
+  };
+  const TuningEnvironment gpu = example_environment();
+  EXPECT_EQ(results(tiles, tile_config(8), tile_config(16), gpu), 1u);
+  EXPECT_EQ(results(tiles, tile_config(16), tile_config(32), gpu), 0u);
+  EXPECT_EQ(results(tiles, tile_config(16), tile_config(8), gpu), 0u) << "today's has no time as a default";
+  const TuningConfig fused = config_of(Dataflow::Fused), gmas = config_of(Dataflow::GatherGemmScatter);
+  EXPECT_EQ(results(dataflow, fused, gmas, gpu), 1u);
+  EXPECT_EQ(results(dataflow, gmas, fused, gpu), 0u);
+  // 32-bit types have another default on a GPU than on the CPU.
+  const TuningBucket wide =
+      layer_bucket(Operation::Dataflow, example_problem(64, 64, DType::F32), kExampleRows);
+  TuningEnvironment cpu;
+  cpu.gpu = "a processor";
+  EXPECT_EQ(results(wide, gmas, fused, gpu), 1u);
+  EXPECT_EQ(results(wide, gmas, fused, cpu), 0u);
+  EXPECT_EQ(results(wide, fused, gmas, cpu), 1u);
+}
+
+/// The default of every task that is measured, but of those for a kernel of a whole layer: one of their
+/// buckets has two defaults, with and without a residual.
+TEST(TuningSnapshot, R34_TheDefaultOfABucket) {
+  ConvolutionProblem problem = example_problem(96, 192);
+  std::vector<TuningTask> tasks{search_task(KeyType::U64, 3, 27, 5), grouping_task(problem, 5),
+                                order_task(problem, 5)};
+  for (const DType dtype : kDTypes) {
+    for (const i32 channels : {3, 4, 6, 96}) {
+      problem = example_problem(channels, 2 * channels, dtype);
+      for (TuningTask& task : kernel_tasks(problem, "sm_90a", Dataflow::GatherGemmScatter, kExampleRows)) {
+        tasks.push_back(std::move(task));
+      }
+      tasks.push_back(dataflow_task(problem, "sm_90a", kExampleRows));
+    }
+  }
+  for (const TuningTask& task : tasks) {
+    EXPECT_EQ(default_config_of(task.bucket, false), task.default_config)
+        << operation_name(task.bucket.operation) << " of " << task.bucket.channels;
+  }
+  problem = example_problem(128, 128);
+  EXPECT_EQ(default_config_of(layer_bucket(Operation::Fused, problem, 30000), false), std::nullopt);
+  const TuningConfig plain = config_of(choose_fused(problem, "sm_90a", 30000).fused);
+  problem.residual = true;
+  EXPECT_NE(config_of(choose_fused(problem, "sm_90a", 30000).fused), plain);
+  EXPECT_EQ(default_config_of(gather_bucket(DType::F16, 0, 27, 5), false), std::nullopt);
 }
 
 /// Results serve the architecture that they were measured on, in every spelling, and no other. That a GPU
@@ -169,7 +226,7 @@ TEST(TuningSnapshot, R34_EveryChoicePassesItsChecks) {
     const i32 channels = 1 + static_cast<i32>(random() % 300), tile = 1 + static_cast<i32>(random() % 40);
     const DType dtype = static_cast<DType>(random() % kDTypeCount);
     auto entry = [&](const TuningBucket& bucket) {
-      return make_entry(example_environment(), bucket, measured(tile_config(1), 9),
+      return make_entry(example_environment(), bucket, measured(*default_config_of(bucket, false), 9),
                         {measured(tile_config(tile), 5)});
     };
     const TuningSnapshot snapshot = snapshot_of(
@@ -251,6 +308,29 @@ TEST(TuningSnapshot, R35_WhereRowsAreNotKnownOrNotMeasuredTheMostAreMeant) {
   EXPECT_EQ(choose(&snapshot, example_problem(96), 0).gather.tile, 8) << "other channels";
 }
 
+TEST(TuningSnapshot, R33_ResultsOfOtherKernelsAreNotLoaded) {
+  const TemporaryFolder folder;
+  TuningStore store = store_in(folder.path());
+  Warnings warnings;
+  TuningEntry other = entry_with(tile_config(32));
+  other.kernels = std::string(64, '0');
+  llvm::cantFail(store.publish(other));
+  const auto count = [&](const TuningEntry& in_bundle) {
+    return load_tuning(example_environment(), &store, {write_tuning({in_bundle})}, warnings.sink())->size();
+  };
+  EXPECT_EQ(count(other), 0u);
+  EXPECT_EQ(count(example_entry()), 1u);
+  EXPECT_THAT(warnings.all(), testing::IsEmpty());
+}
+
+TEST(TuningSnapshot, R35_ABundlesResultOfAnotherSchemaIsWarnedOf) {
+  Warnings warnings;
+  const std::string section = "[{\"schema\": 9}, " + write_tuning({example_entry()}).substr(1);
+  EXPECT_EQ(load_tuning(example_environment(), nullptr, {section}, warnings.sink())->size(), 1u);
+  EXPECT_THAT(warnings.all(), testing::ElementsAre(AllOf(HasSubstr("a tuning result of a bundle is not used"),
+                                                         HasSubstr("another schema"))));
+}
+
 TEST(TuningSnapshot, R35_LoadedFromTheStoreAndBundles) {
   const TemporaryFolder folder;
   TuningStore store = store_in(folder.path());
@@ -287,9 +367,10 @@ TEST(TuningSnapshot, R35_TwoProcessesThatReloadChooseTheSame) {
     for (const DType dtype : {DType::F32, DType::F16, DType::BF16}) {
       for (const i32 channels : {32, 64, 96, 256}) {
         if (number++ % 2 != rank) continue;
-        good &= !llvm::errorToBool(store.publish(
-            make_entry(example_environment(), gather_bucket(dtype, channels, 27, kExampleRows),
-                       measured(tile_config(4), 14000), {measured(tile_config(16), 12000 + number)})));
+        const TuningBucket bucket = gather_bucket(dtype, channels, 27, kExampleRows);
+        good &= !llvm::errorToBool(store.publish(with_kernels_of_this_build(
+            make_entry(example_environment(), bucket, measured(*default_config_of(bucket, false), 14000),
+                       {measured(tile_config(16), 12000 + number)}))));
       }
     }
     pthread_barrier_wait(barrier);

@@ -3,48 +3,185 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cctype>
+#include <map>
+#include <random>
 #include <set>
 
+#include "codegen/base/sha256.h"
+#include "codegen/source/embedded_headers.h"
 #include "tests/codegen/choose/examples.h"
 
 namespace minuet {
 namespace {
 
-/// An edit that orphans all results is seen here. Where that is meant, the new digest goes here too. An edit
-/// of a comment in a kernel's header changes the kernel's own key, and not this.
-TEST(TunedKernels, R33_GoldenDigest) {
-  EXPECT_EQ(kernels_digest(tuned_families(), tuned_examples()),
-            "b6e8e6f0ae1d512ae2d48db2ab124685c251d72982a03e6f0beb1348ebcb9af3");
+using Operations = std::set<Operation>;
+
+/// Those whose results an edit orphans.
+Operations differing(const KernelsDigests& before, const KernelsDigests& after) {
+  Operations operations;
+  for (const auto& [operation, digest] : before) {
+    if (after.at(operation) != digest) operations.insert(operation);
+  }
+  return operations;
 }
 
-TEST(TunedKernels, R33_AChangeOfWhatThereIsToChooseAmongIsAnotherDigest) {
+/// A dataflow is chosen among all kernels that run a layer.
+Operations orphans_of(Operation operation) {
+  if (operation == Operation::Search || operation == Operation::Dataflow) return {operation};
+  return {operation, Operation::Dataflow};
+}
+
+/// An edit that orphans results is seen here. Where that is meant, the new digest goes here too. An edit of a
+/// comment in a kernel's header changes the kernel's own key, and not this.
+TEST(TunedKernels, R33_GoldenDigests) {
+  const KernelsDigests golden{
+      {Operation::Search, "d803d20c784795caa8418805086bd18aef3cca2ef64b1ebd5983f8c06919406a"},
+      {Operation::Gather, "efac3f96370c917c0caa68dc61fe43e58577fcb05e01c34439e189c161697dba"},
+      {Operation::Scatter, "cf92ed1d5fc292a565bb73561cc1b8005cf78f0958bb98e221608e4c636eac65"},
+      {Operation::Grouping, "aaa915b9547a15bee5f7df2bb76994381d35a56dbab54e071ef24f4ecf0ef1fe"},
+      {Operation::Fused, "f17a6e6fcd115e3ca1d6403cbbe763d70877a9d83132a12dd390df6426f941e8"},
+      {Operation::Dataflow, "6dfac00899860a06d988f70366d1a7db717c670334aa7d5b22b790bfca438442"},
+      {Operation::Gemm, "d5f876f459dd5bb164ea9dad206fe888f72760fb047b24f160e84f3861fb145a"},
+      {Operation::Order, "4aa16759c6ed35fc5a6092c454727e6dd440d916b8f164815828c818f8bca4d3"},
+  };
+  for (const auto& [operation, digest] : kernels_digests(tuned_families(), tuned_examples())) {
+    EXPECT_EQ(digest, golden.at(operation)) << operation_name(operation);
+  }
+}
+
+TEST(TunedKernels, R33_AChangeOfWhatThereIsToChooseAmongOrphansThoseThatChoose) {
   const std::vector<TunedFamily> families = tuned_families();
   const std::vector<TuningTask> tasks = tuned_examples();
-  std::set<std::string> digests{kernels_digest(families, tasks)};
-  const auto expect_another = [&](const std::vector<TunedFamily>& some,
+  const KernelsDigests before = kernels_digests(families, tasks);
+  const auto expect_orphans = [&](Operation operation, const std::vector<TunedFamily>& some,
                                   const std::vector<TuningTask>& others) {
-    EXPECT_TRUE(digests.insert(kernels_digest(some, others)).second);
+    EXPECT_EQ(differing(before, kernels_digests(some, others)), orphans_of(operation))
+        << operation_name(operation);
   };
   for (std::size_t i = 0; i < families.size(); ++i) {
+    const Operation operation = families[i].operation;
     std::vector<TunedFamily> changed = families;
     ++changed[i].version;
-    expect_another(changed, tasks);
+    expect_orphans(operation, changed, tasks);
     changed = families;
     changed[i].spec += " .another_field = 1";
-    expect_another(changed, tasks);
+    expect_orphans(operation, changed, tasks);
     changed.erase(changed.begin() + static_cast<std::ptrdiff_t>(i));
-    expect_another(changed, tasks);
+    expect_orphans(operation, changed, tasks);
   }
+  Operations seen;
   for (std::size_t i = 0; i < tasks.size(); ++i) {
+    const Operation operation = tasks[i].bucket.operation;
+    if (!seen.insert(operation).second) continue;
     std::vector<TuningTask> changed = tasks;
     changed[i].default_config["another_field"] = 1;
-    expect_another(families, changed);
-    if (tasks[i].candidates.empty()) continue;
+    expect_orphans(operation, families, changed);
     changed = tasks;
     changed[i].candidates.pop_back();
-    expect_another(families, changed);
+    expect_orphans(operation, families, changed);
     changed[i].candidates.push_back({{"another_field", 1}});
-    expect_another(families, changed);
+    expect_orphans(operation, families, changed);
+  }
+}
+
+TEST(TunedKernels, R33_AFamilyOfANewOperationOrphansNone) {
+  const Operation another = static_cast<Operation>(100);
+  std::vector<TunedFamily> families = tuned_families();
+  std::vector<TuningTask> tasks = tuned_examples();
+  const KernelsDigests before = kernels_digests(families, tasks);
+  families.insert(families.begin(), {"another", another, 1, ""});
+  tasks.insert(tasks.begin(), {TuningBucket{another}, {}, {}});
+  EXPECT_EQ(differing(before, kernels_digests(families, tasks)), Operations());
+}
+
+/// The text without comments and white space. No header has a string with a comment's marks.
+std::string code_of(llvm::StringRef text) {
+  std::string code;
+  while (!text.empty()) {
+    if (text.take_front(2) == "//") {
+      text = text.split('\n').second;
+    } else if (text.take_front(2) == "/*") {
+      text = text.drop_front(2).split("*/").second;
+    } else {
+      if (!std::isspace(static_cast<unsigned char>(text.front()))) code.push_back(text.front());
+      text = text.drop_front(1);
+    }
+  }
+  return code;
+}
+
+/// A digest of these headers of kernels_templates and of those that they include.
+std::string digest_of_code(const std::vector<std::string>& headers) {
+  std::string text;
+  for (const std::string& header : headers) text += "#include \"kernels_templates/" + header + "\"\n";
+  FieldHasher hasher;
+  for (const Header& header : llvm::cantFail(headers_for(text))) {
+    if (header.name.take_front(18) == "kernels_templates/") hasher.add(header.name, code_of(header.text));
+  }
+  return hasher.hex().substr(0, 16);
+}
+
+TEST(TunedKernels, R33_AnEditOfAKernelIsJudged) {
+  struct Pinned {
+    std::vector<std::string> headers;
+    const char* digest;
+  };
+  const std::map<std::string, Pinned> pinned{
+      {"gather", {{"gmas/gather.h"}, "cd13c0818f2bdb8b"}},
+      {"scatter", {{"gmas/scatter.h"}, "c7a7330c78171c67"}},
+      {"fused_convolution", {{"fused/fused_convolution.h"}, "a3d072ce20c444c5"}},
+      {"find_query_borders", {{"map/find_query_borders.h"}, "ecd3d5b1488db789"}},
+      {"search_kernel_map", {{"map/search_kernel_map.h"}, "ce7b81b6eea80766"}},
+      {"order_rows",
+       {{"map/rank_masks.h", "map/order_rows.h", "map/order_cells.h", "map/order_blocks.h"},
+        "61e349dae0f736d5"}},
+  };
+  for (const TunedFamily& family : tuned_families()) {
+    const auto found = pinned.find(family.name);
+    if (found == pinned.end()) {
+      EXPECT_EQ(family.spec, "") << family.name << " has a kernel: pin its headers here";
+      continue;
+    }
+    EXPECT_EQ(digest_of_code(found->second.headers), found->second.digest)
+        << "The code of the kernels of '" << family.name << "' has changed. If the edit may change which of "
+        << "them is fastest, raise the family's version in codegen/tuning/tuned_kernels.cc, which orphans "
+           "its "
+        << "tuning results. Then, or if it does not, renew the digest in this table.";
+  }
+}
+
+TEST(TunedKernels, R33_AnEditOfACommentIsNoEditOfACode) {
+  EXPECT_EQ(code_of("int a;  // one\n/* two\n*/ int  b;"), code_of("int a;\nint b; // three"));
+  EXPECT_NE(code_of("int a;"), code_of("int b;"));
+  for (const char* const open : {"//", "/*"}) EXPECT_EQ(code_of(std::string("a") + open), "a");
+}
+
+/// Another heuristic of the fused kernel gives another digest where it changes what some layer runs: every
+/// value that it chooses for layers of any size is in the examples. Stages and blocks follow from the others,
+/// and steps and columns from the channels.
+TEST(TunedKernels, R33_TheExamplesHaveEveryValueOfTheFusedHeuristic) {
+  std::map<std::string, std::set<i64>> values;
+  for (const TuningTask& task : tuned_examples()) {
+    if (task.bucket.operation != Operation::Fused) continue;
+    for (const auto& [name, value] : task.default_config) values[name].insert(value);
+  }
+  std::mt19937 random(7);
+  const auto draw = [&](i32 least, i32 most) {
+    return least + static_cast<i32>(random() % static_cast<unsigned>(most - least + 1));
+  };
+  for (int round = 0; round < 20000; ++round) {
+    ConvolutionProblem problem =
+        example_problem(16 * draw(1, 16), 16 * draw(1, 16), draw(0, 1) == 0 ? DType::F16 : DType::F32);
+    problem.residual = draw(0, 1) == 1;
+    const TuningConfig config =
+        config_of(choose_fused(problem, draw(0, 1) == 0 ? "sm_80" : "sm_90a", 1 << draw(6, 20)).fused);
+    for (const char* const name :
+         {"weights", "unit", "warps", "row_tiles", "split", "cluster", "prefetch", "early_loads"}) {
+      EXPECT_EQ(values[name].count(config.at(name)), 1u) << name << " " << config.at(name);
+      values[name].insert(config.at(name));  // once is enough
+    }
   }
 }
 
@@ -54,11 +191,15 @@ TEST(TunedKernels, R33_TheExamplesUseEveryOperation) {
   EXPECT_EQ(operations.size(), 8u);
 }
 
-TEST(TunedKernels, R33_ThisBuildsEnvironment) {
-  const TuningEnvironment now = with_kernels_of_this_build(example_environment());
-  EXPECT_EQ(now.gpu, example_environment().gpu);
-  EXPECT_EQ(now.toolkit, "13.0");
-  EXPECT_EQ(now.kernels, kernels_digest(tuned_families(), tuned_examples()));
+TEST(TunedKernels, R33_EntriesOfThisBuild) {
+  for (const auto& [operation, digest] : kernels_digests(tuned_families(), tuned_examples())) {
+    TuningEntry entry;
+    entry.bucket.operation = operation;
+    EXPECT_FALSE(is_of_this_build(entry));
+    entry = with_kernels_of_this_build(entry);
+    EXPECT_TRUE(is_of_this_build(entry));
+    EXPECT_EQ(entry.kernels, digest);
+  }
 }
 
 }  // namespace

@@ -107,6 +107,17 @@ TEST(TuningStore, R33_WhatProcessesHaveOfOneBucketIsJoined) {
   EXPECT_THAT(load(folder.path()).entries, testing::ElementsAre(all));
 }
 
+TEST(TuningStore, R33_AResultOfOtherKernelsIsReplaced) {
+  const TemporaryFolder folder;
+  TuningStore store = store_in(folder.path());
+  TuningEntry older = example_entry(), newer = older;
+  older.kernels = std::string(64, '0');
+  newer.measurements.pop_back();
+  llvm::cantFail(store.publish(older));
+  llvm::cantFail(store.publish_joined(newer, merge_entries));
+  EXPECT_THAT(load(folder.path()).entries, testing::ElementsAre(newer));
+}
+
 /// One wait for all of them, which ends as soon as it is told to; and they are kept all the same.
 TEST(TuningStore, WhoWaitsForAnotherWriterCanBeStopped) {
   const TemporaryFolder folder;

@@ -4,7 +4,6 @@
 #include <thread>
 
 #include "codegen/bundle/bundle.h"
-#include "codegen/tuning/tuned_kernels.h"
 #include "minuet/tuning.h"
 #include "tests/codegen/cache/store_fakes.h"
 #include "tests/codegen/choose/examples.h"
@@ -49,7 +48,7 @@ TEST_F(Caches, R35_ResultsGoIntoTheBundle) {
   minuet_system_info system{};
   system.struct_size = sizeof(system);
   check(minuet_query_system(&system));
-  TuningEnvironment environment = with_kernels_of_this_build(example_environment());
+  TuningEnvironment environment = example_environment();
   environment.toolkit = system.nvrtc;
   const TuningEntry entry = example_entry(environment);
   const std::string results = path("results"), output = path("out"), list = record_few();

@@ -106,7 +106,8 @@ TEST_F(PlanTuning, R35_TheUsersResultGoesBeforeABundles) {
   const TuningBucket gather = gather_bucket(DType::F16, 64, 27, kExampleRows),
                      scatter = scatter_bucket(DType::F16, 64, 27, kExampleRows);
   const auto best = [&](const TuningBucket& bucket, i32 tile) {
-    return make_entry(here, bucket, measured(tile_config(8), 14000), {measured(tile_config(tile), 9000)});
+    return with_kernels_of_this_build(
+        make_entry(here, bucket, measured(tile_config(8), 14000), {measured(tile_config(tile), 9000)}));
   };
   llvm::cantFail(store().publish(best(gather, 16)));
   const std::string path = folder_ / "a.bundle";
@@ -131,9 +132,9 @@ TEST_F(PlanTuning, APlanHasTheKernelsOfEveryBucketOnce) {
   const TuningEnvironment here = environment();
   const std::pair<i64, i32> buckets[] = {{1000, 16}, {100000, 32}, {10000, 16}};
   for (const auto& [rows, tile] : buckets) {
-    llvm::cantFail(
-        store().publish(make_entry(here, gather_bucket(DType::F16, 64, 27, rows),
-                                   measured(tile_config(8), 14000), {measured(tile_config(tile), 9000)})));
+    llvm::cantFail(store().publish(with_kernels_of_this_build(
+        make_entry(here, gather_bucket(DType::F16, 64, 27, rows), measured(tile_config(8), 14000),
+                   {measured(tile_config(tile), 9000)}))));
   }
   const std::shared_ptr<Context> context = make_context();
   ASSERT_EQ(llvm::cantFail(context->load_tuning(example_gpu())), 3u);
@@ -178,15 +179,15 @@ TEST_F(PlanTuning, ASearchAGroupingAndAnOrderAreThoseOfTheLargestKernel) {
   const TuningEnvironment here = environment();
   SearchChoice search{128, 256, 64};
   GroupingChoice grouping{0.5, 32};
-  llvm::cantFail(store().publish(make_entry(here, search_bucket(KeyType::U32, 3, 27, kExampleRows),
-                                            measured(config_of(SearchChoice{}), 900),
-                                            {measured(config_of(search), 800)})));
-  llvm::cantFail(store().publish(make_entry(here, grouping_bucket(DType::F16, 27, kExampleRows),
-                                            measured(config_of(GroupingChoice{}), 900),
-                                            {measured(config_of(grouping), 800)})));
-  llvm::cantFail(store().publish(make_entry(here, order_bucket(DType::F16, 27, kExampleRows),
-                                            measured(config_of(OrderChoice{}), 900),
-                                            {measured(config_of(OrderChoice{RowOrder::ByMask}), 800)})));
+  llvm::cantFail(store().publish(with_kernels_of_this_build(
+      make_entry(here, search_bucket(KeyType::U32, 3, 27, kExampleRows),
+                 measured(config_of(SearchChoice{}), 900), {measured(config_of(search), 800)}))));
+  llvm::cantFail(store().publish(with_kernels_of_this_build(
+      make_entry(here, grouping_bucket(DType::F16, 27, kExampleRows),
+                 measured(config_of(GroupingChoice{}), 900), {measured(config_of(grouping), 800)}))));
+  llvm::cantFail(store().publish(with_kernels_of_this_build(
+      make_entry(here, order_bucket(DType::F16, 27, kExampleRows), measured(config_of(OrderChoice{}), 900),
+                 {measured(config_of(OrderChoice{RowOrder::ByMask}), 800)}))));
   const std::shared_ptr<Context> context = make_context();
   ASSERT_EQ(llvm::cantFail(context->load_tuning(example_gpu())), 3u);
   NetworkProblem problem;
@@ -397,8 +398,9 @@ TEST_F(PlanTuning, TheCpuHasResultsOfItsOwn) {
   const TuningEnvironment here = llvm::cantFail(context->tuning_environment_of(cpu));
   EXPECT_EQ(here.toolkit, "");
   const TuningBucket bucket = layer_bucket(Operation::Dataflow, example_problem(), kExampleRows);
-  llvm::cantFail(store().publish(make_entry(here, bucket, measured(config_of(Dataflow::Fused), 900),
-                                            {measured(config_of(Dataflow::GatherGemmScatter), 800)})));
+  llvm::cantFail(store().publish(
+      with_kernels_of_this_build(make_entry(here, bucket, measured(config_of(Dataflow::Fused), 900),
+                                            {measured(config_of(Dataflow::GatherGemmScatter), 800)}))));
   llvm::cantFail(store().publish(example_entry(environment())));
   EXPECT_EQ(llvm::cantFail(context->load_tuning(cpu)), 1u);
   const auto candidates =

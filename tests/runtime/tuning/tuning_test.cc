@@ -216,6 +216,21 @@ TEST_P(TuningTest, AStopKeepsWhatIsDone) {
   EXPECT_EQ(results, result.decided);
 }
 
+/// It has no dataflow. The fused one takes no convolution of so many offsets.
+TEST_P(TuningTest, FusedKernelsAreTunedBesideAPoolingOfManyOffsets) {
+  if (machine().is_cpu()) GTEST_SKIP() << "its kernels are not tuned";
+  constexpr const char* kPooled =
+      R"({"name": "pooled", "ndim": 3, "in_channels": 4, "channels": [4], "layers": [
+    {"op": "block", "name": "stem", "width": 0, "kernel_size": 3},
+    {"op": "max_pool", "name": "pool", "kernel_size": 17}]})";
+  const Plan plan = make_plan(here_, MINUET_DATAFLOW_FUSED, kPooled);
+  Told told;
+  told.stop_after = 1;
+  minuet_tuning_result result = {};
+  EXPECT_EQ(tune(here_, plan.get(), told, result), MINUET_CANCELLED) << last_error();
+  EXPECT_THAT(told.steps, testing::ElementsAre("fused kernels"));
+}
+
 /// The heuristic is the default, whatever the plan was made by; and a run tunes nothing.
 TEST_P(TuningTest, IsExplicit) {
   int64_t results = -1;

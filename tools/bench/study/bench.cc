@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "codegen/base/arch.h"
+#include "codegen/choose/tuned_config.h"
 #include "codegen/tuning/tuned_kernels.h"
 #include "codegen/tuning/tuning_store.h"
 #include "llvm/Support/FileSystem.h"
@@ -56,13 +57,14 @@ VoxelCloud cloud_of(std::vector<int32_t> coordinates) {
 TuningEntry forced_entry(const TuningEnvironment& environment, const TuningBucket& bucket,
                          const TuningConfig& config) {
   TuningConfig other = config;
-  for (auto& [name, value] : other) value = 1;  // stands for the default and is never chosen
+  for (auto& [name, value] : other) value = 1;  // stands for a default that is unknown, and is never chosen
   TuningMeasurement chosen, fallback;
   chosen.config = config;
   chosen.median_ns = chosen.least_ns = 1;
-  fallback.config = other;
+  fallback.config =
+      default_config_of(bucket, environment.compute_capability.empty()).value_or(std::move(other));
   fallback.median_ns = fallback.least_ns = 2;
-  return make_entry(environment, bucket, fallback, {chosen});
+  return with_kernels_of_this_build(make_entry(environment, bucket, fallback, {chosen}));
 }
 
 }  // namespace
@@ -122,7 +124,6 @@ llvm::Error StudyBench::find_environment() {
     environment_.multiprocessors = gpu->multiprocessors();
     environment_.l2_bytes = gpu->l2_bytes();
   }
-  environment_ = with_kernels_of_this_build(std::move(environment_));
   return llvm::Error::success();
 }
 

@@ -18,8 +18,8 @@ namespace {
 
 constexpr const char* kFooter = R"(
 Results are stored in DIR/<environment>/<bucket>.json: one file for each kind of kernel and size of problem,
-in one folder for each GPU, set of available kernels and toolkit. The best result of a file is the fastest
-configuration that beats the default and that the library still has.
+in one folder for each GPU and toolkit. The best result of a file is the fastest configuration that beats the
+default and that the library still has. Results that chose among other kernels are not used.
 
 Examples:
   minuet tune run os1_0.1 office_0.01 --network minkunet42
@@ -68,9 +68,7 @@ template <class Fields>
 std::string line_of(const Fields& fields) {
   std::string line;
   Fields::visit(fields, [&](const char* name, const auto& value) {
-    std::string text = tuning_text(value);
-    if (llvm::StringRef(name) == "kernels") text.resize(std::min(text.size(), kShownDigits));
-    line += (line.empty() ? "" : ", ") + std::string(name) + " " + text;
+    line += (line.empty() ? "" : ", ") + std::string(name) + " " + tuning_text(value);
   });
   return line;
 }
