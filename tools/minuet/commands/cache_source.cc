@@ -49,8 +49,8 @@ llvm::Expected<Entry> CacheSource::read(const std::string& key) {
 llvm::Expected<std::vector<Damage>> CacheSource::other_damage() {
   std::vector<Damage> damage;
   if (!bundle_) {
-    MINUET_ASSIGN(const std::vector<Stray> strays, as_user_error(store_->strays()));
-    for (const Stray& stray : strays) damage.push_back({stray.path, stray.reason});
+    MINUET_ASSIGN(const std::vector<ForeignFile> strays, as_user_error(store_->strays()));
+    for (const ForeignFile& stray : strays) damage.push_back({stray.path, stray.reason});
     return damage;
   }
   llvm::Expected<BundleCheck> check = bundle_->verify();
