@@ -179,7 +179,7 @@ TEST(HelperProcess, R19_AHostThatIgnoresItsChildrenIsServedToo) {
   ::sigaction(SIGCHLD, &ignore, &before);
   Helper helper;
   EXPECT_THAT(log_of(helper), HasSubstr("pid "));
-  EXPECT_EQ(loss(helper, job_for("die")), "ended");
+  EXPECT_EQ(loss(helper, job_for("die")), "it ended");
   ::sigaction(SIGCHLD, &before, nullptr);
 }
 

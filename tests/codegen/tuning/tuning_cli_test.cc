@@ -40,7 +40,7 @@ TEST(TuningCli, R35_ListAndInspect) {
   const std::string prefix = bucket_hash(example_entry().bucket).substr(0, 6);
   EXPECT_EQ(expect_done({"inspect", prefix, "--directory", folder.path()}), print_entry(example_entry()));
   expect_refused({"inspect", "nothing", "--directory", folder.path()}, "starts with 'nothing'");
-  expect_refused({"list", "--directory", folder / "missing"}, "is no folder");
+  expect_refused({"list", "--directory", folder / "missing"}, "is not a folder");
   expect_refused({}, "subcommand");
 }
 
@@ -85,9 +85,9 @@ TEST(TuningCli, MeasuresOnTheCpuAndShowsWhatWasChosen) {
   EXPECT_THAT(expect_done(with({"show"})), HasSubstr("no results for this network"));
   const std::string measured = expect_done(with({"run", files.cloud, "--repeat", "3", "--budget", "60"}));
   EXPECT_THAT(measured, HasSubstr("small in fp32 on "));
-  EXPECT_THAT(measured, HasSubstr("3 candidates in "));
-  EXPECT_THAT(measured, HasSubstr(" of 3\n"));
-  EXPECT_THAT(measured, HasSubstr(" candidates in "));
+  EXPECT_THAT(measured, HasSubstr("3 candidates measured in "));
+  EXPECT_THAT(measured, HasSubstr(" of 3 comparisons\n"));
+  EXPECT_THAT(measured, HasSubstr(" candidates measured in "));
   const std::string shown = expect_done(with({"show"}));
   for (const char* layer : {"stem ", "down ", "up "}) EXPECT_THAT(shown, HasSubstr(layer));
   EXPECT_THAT(shown, HasSubstr("dataflow=1"));

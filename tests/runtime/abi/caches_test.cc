@@ -82,7 +82,7 @@ TEST_F(Caches, R35_ResultsGoIntoTheBundle) {
   options.arch_count = 0;
   expect(MINUET_INVALID_ARGUMENT, results.c_str(), "arch_count is 0 and archs is not null");
   options.archs = nullptr;
-  expect(MINUET_INVALID_ARGUMENT, results.c_str(), "none says whose tuning results to take");
+  expect(MINUET_INVALID_ARGUMENT, results.c_str(), "tuning results belong to an architecture");
 }
 
 TEST_F(Caches, R20_TwoFarmsMakeTheSameBytesAndASecondRunFindsAll) {

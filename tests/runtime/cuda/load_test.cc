@@ -200,7 +200,7 @@ TEST_F(LoadTest, R28_ASecondRefusalSaysWhatToDo) {
       }));
   EXPECT_EQ(asked, 1);
   EXPECT_EQ(error.code(), StatusCode::FailedPrecondition);
-  EXPECT_THAT(error.message(), testing::HasSubstr("even compiled anew"));
+  EXPECT_THAT(error.message(), testing::HasSubstr("even after it was compiled again"));
 }
 
 /// Two CudaDevices of one GPU, as two contexts of libminuet have them, in turn and at once.

@@ -186,7 +186,7 @@ TEST_F(ModuleTest, MoreSharedMemoryThanTheDeviceHasIsTheDriversError) {
   for (int time = 0; time < 2; ++time) {
     const StatusError error = take_status(modules->find("kernel0", 8, needs).takeError());
     EXPECT_THAT(error.message(),
-                testing::HasSubstr("giving kernel kernel0 232449 bytes of shared memory a block"));
+                testing::HasSubstr("giving kernel kernel0 232449 bytes of shared memory per block"));
   }
   EXPECT_TRUE(kernel_of(*modules, "kernel0"));
 }
@@ -231,7 +231,7 @@ TEST_P(RefusalTest, R28_ASecondRefusalIsTheDriversError) {
   EXPECT_EQ(error.code(), StatusCode::FailedPrecondition);
   EXPECT_THAT(error.message(), testing::StartsWith("loading b: cu"));
   EXPECT_THAT(error.message(), testing::HasSubstr("CUDA_ERROR_"));
-  EXPECT_THAT(error.message(), testing::HasSubstr("even compiled anew: use a driver"));
+  EXPECT_THAT(error.message(), testing::HasSubstr("even after it was compiled again: use a driver"));
   EXPECT_EQ(driver_.open(), 0u);
 }
 
@@ -266,7 +266,7 @@ TEST_F(ModuleTest, R28_WithoutAReloadTheRefusalIsTheError) {
   auto modules = make_set(1);
   EXPECT_THAT(load(*modules, 1, {make_binary("b", "stale")}),
               testing::AllOf(testing::HasSubstr("CUDA_ERROR_NO_BINARY_FOR_GPU"),
-                             testing::HasSubstr("refuses the kernel that it was given")));
+                             testing::HasSubstr("refuses the kernel: use a driver")));
 }
 
 TEST_F(ModuleTest, R28_OtherFailuresAreNoRefusals) {

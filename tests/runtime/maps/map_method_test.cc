@@ -180,7 +180,7 @@ TEST_P(MapMethodTest, OthersAreRefused) {
   minuet_execution* none = nullptr;
   EXPECT_EQ(minuet_execution_create(network_.get(), machine().device(), &options, &none),
             MINUET_INVALID_ARGUMENT);
-  EXPECT_THAT(last_error(), testing::HasSubstr("map method 3"));
+  EXPECT_THAT(last_error(), testing::HasSubstr("map_method is 3; it must be 0 to 2"));
 }
 
 MINUET_INSTANTIATE_EXECUTION_TEST(MapMethodTest);

@@ -53,7 +53,7 @@ TEST(NetworkFields, WhatIsWrongIsRefusedWithItsPlaceAndReason) {
       {block_of(R"("bias": null)"), kWrong, "\"bias\" must be true or false"},
       {block_of(R"("norm": "batchnorm")"), kWrong, "\"norm\" must be \"batch_norm\" or \"none\""},
       {block_of(R"("norm": false)"), kWrong, "\"norm\" must be \"batch_norm\" or \"none\""},
-      {block_of(R"("norm": "layer_norm")"), kUnbuilt, "statistics of the features at hand"},
+      {block_of(R"("norm": "layer_norm")"), kUnbuilt, "statistics of its input features"},
       {block_of(R"("norm": "instance_norm")"), kUnbuilt, "\"instance_norm\", which is not built yet"},
       {block_of(R"("norm": "group_norm")"), kUnbuilt, "cannot be folded"},
       {block_of(R"("affine": "no")"), kWrong, "\"affine\" must be true or false"},

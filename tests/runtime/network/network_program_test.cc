@@ -191,7 +191,7 @@ TEST(NetworkProgram, StoragesLieAsDenseAsTheyCan) {
 }
 
 TEST(NetworkDescription, MistakesAreNamed) {
-  EXPECT_NE(error_of("{").find("no JSON"), std::string::npos);
+  EXPECT_NE(error_of("{").find("not JSON"), std::string::npos);
   EXPECT_NE(error_of(with_layers("")).find("at least one layer"), std::string::npos);
   EXPECT_NE(error_of(with_layers(R"({"op": "max_pool", "name": "p", "width": 0})")).find("\"width\""),
             std::string::npos)
@@ -250,7 +250,7 @@ TEST(NetworkDescription, AConcatenationIsNoWiderThanAnyTensor) {
       R"({"name": "n", "ndim": 3, "in_channels": 4, "channels": [32768], "layers": [)" + layers;
   EXPECT_EQ(error_of(wide + "]}"), "");
   const std::string error = error_of(wide + R"(, {"op": "concat", "with": "b1"}]})");
-  EXPECT_NE(error.find("\"b1\" there are 98304 channels; at most 65536"), std::string::npos) << error;
+  EXPECT_NE(error.find("\"b1\" has 98304 channels; at most 65536"), std::string::npos) << error;
 }
 
 }  // namespace

@@ -117,13 +117,15 @@ TEST_F(WeightsFields, AMessageSaysWhichFieldTakesTheFile) {
 /// Tensors that stand beside parameters of a layer would change its result. They are refused with the option
 /// allow_unused too, so that no message advises it for them.
 TEST_F(WeightsFields, WhatALayerWouldLoseIsNotPassedOver) {
-  const std::string beside = " beside parameters that a layer uses, and would change the layer's result";
-  const std::string one = "no layer uses 1 tensor: \"a.conv.bias\"; it stands" + beside,
-                    two = "no layer uses 2 tensors: \"a.conv.bias\", \"b.conv1.bias\"; they stand" + beside,
-                    passed = "no layer uses 1 tensor: \"c.weight\"; the option allow_unused passes it over",
-                    all_passed =
-                        "no layer uses 2 tensors: \"c.weight\", \"d\"; the option allow_unused passes "
-                        "them over";
+  const std::string
+      one =
+          "no layer uses 1 tensor: \"a.conv.bias\"; it belongs to a layer that uses other parameters, "
+          "so ignoring it would change the layer's result",
+      two =
+          "no layer uses 2 tensors: \"a.conv.bias\", \"b.conv1.bias\"; they belong to layers that "
+          "use other parameters, so ignoring them would change the layers' results",
+      passed = "no layer uses 1 tensor: \"c.weight\"; the option allow_unused ignores it",
+      all_passed = "no layer uses 2 tensors: \"c.weight\", \"d\"; the option allow_unused ignores them";
   struct Row {
     std::vector<const char*> more;
     std::string text, text_if_allowed;  // empty: taken
@@ -174,9 +176,9 @@ TEST_F(WeightsFields, ANormWithoutRunningStatisticsHasNoField) {
   EXPECT_EQ(create(describe("", ""), tensors), MINUET_INVALID_ARGUMENT);
   EXPECT_THAT(last_error(),
               AllOf(HasSubstr("2 tensors are missing: \"a.bn.running_mean\", \"a.bn.running_var\""),
-                    HasSubstr("there is no running_mean and running_var of \"a.bn\": a batch norm "
+                    HasSubstr("there are no running_mean and running_var of \"a.bn\": a batch norm "
                               "without running statistics normalizes by"),
-                    HasSubstr("no field describes it"), Not(HasSubstr("to use the file's tensors"))));
+                    HasSubstr("no field"), Not(HasSubstr("to use the file's tensors"))));
   EXPECT_THAT(last_error_detail(), HasSubstr("without running statistics: \"a.bn\"\n"));
 }
 

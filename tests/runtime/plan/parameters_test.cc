@@ -66,16 +66,16 @@ TEST_F(Safetensors, DamagedFilesAreNamedNotRead) {
     EXPECT_THAT(error_of(write(
                     std::string(R"({"w": {"dtype": "F32", "shape": [1], "data_offsets": )") + offsets + "}}",
                     "1234")),
-                HasSubstr("\"data_offsets\" of tensor \"w\" are no range"));
+                HasSubstr("\"data_offsets\" of tensor \"w\" are not a range"));
   }
-  EXPECT_NE(error_of(write("{]", "")).find("no JSON"), std::string::npos);
+  EXPECT_NE(error_of(write("{]", "")).find("not JSON"), std::string::npos);
   EXPECT_NE(error_of(write(R"({"w": {"dtype": "F32", "shape": [9], "data_offsets": [0, 8]}})", "12345678"))
                 .find("bytes"),
             std::string::npos);
   EXPECT_NE(
       error_of(write(R"({"w": {"dtype": "F32", "shape": [4611686018427387904, 8], "data_offsets": [0, 8]}})",
                      "12345678"))
-          .find("impossible"),
+          .find("has too many elements"),
       std::string::npos);
 }
 
@@ -100,9 +100,9 @@ TEST_F(Safetensors, ATensorHasExactlyTheBytesOfItsShape) {
 /// A mark of ours that is not understood is not one that is not there.
 TEST_F(Safetensors, MetadataAreTexts) {
   EXPECT_EQ(error_of(write(R"({"__metadata__": {}})", "")), "");
-  EXPECT_THAT(error_of(write(R"({"__metadata__": "pt"})", "")), HasSubstr("is no JSON object"));
+  EXPECT_THAT(error_of(write(R"({"__metadata__": "pt"})", "")), HasSubstr("is not a JSON object"));
   EXPECT_THAT(error_of(write(R"({"__metadata__": {"minuet.weights_order": 7}})", "")),
-              HasSubstr("\"minuet.weights_order\" of its metadata is no text"));
+              HasSubstr("\"minuet.weights_order\" of its metadata is not a string"));
 }
 
 /// The format has neither holes nor overlaps: a file that has them is damaged, or hides something.

@@ -248,7 +248,7 @@ TEST_P(TuningTest, RefusesWhatCannotBeTuned) {
     EXPECT_EQ(minuet_tune(of.context, plan.get(), of.device, &options, nullptr), status);
     EXPECT_THAT(last_error(), HasSubstr(reason));
   };
-  expect(here_, MINUET_INVALID_ARGUMENT, "no cloud");
+  expect(here_, MINUET_INVALID_ARGUMENT, "at least one cloud");
   options.clouds = &empty;
   options.cloud_count = 1;
   expect(here_, MINUET_INVALID_ARGUMENT, "cloud 0 has no coordinates");

@@ -135,7 +135,7 @@ TEST_F(Weights, ThatNoLayerUses) {
   tensors["third.conv.weight"] = filled({27, 2, 2}, 1);
   tensors["third.bn.num_batches_tracked"] = filled({}, 1);
   expect_refused(tensors, HasSubstr("no layer uses 2 tensors: \"third.bn.num_batches_tracked\", "
-                                    "\"third.conv.weight\"; the option allow_unused passes them over"));
+                                    "\"third.conv.weight\"; the option allow_unused ignores them"));
   spec_.allow_unused = true;
   EXPECT_EQ(create(tensors), MINUET_OK) << last_error();
   spec_.allow_unused = false;
@@ -304,7 +304,7 @@ TEST_F(Weights, OptionsWithoutAFile) {
     if (option == 3) spec.weights_map = "{}";
     Plan network(nullptr, {minuet_plan_destroy});
     EXPECT_EQ(create_network(*cpu_, spec, network), MINUET_INVALID_ARGUMENT) << option;
-    EXPECT_THAT(last_error(), HasSubstr("how a weights file is read, and none is given"));
+    EXPECT_THAT(last_error(), HasSubstr("but weights_path is null"));
   }
 }
 
@@ -430,7 +430,7 @@ TEST_F(Weights, ConvertKeepsWhatIsNotFinite) {
   std::string reason;
   EXPECT_EQ(minuet_plan_create_network(Machine::open("cpu", reason)->context(), &options, &none),
             MINUET_INVALID_ARGUMENT);
-  EXPECT_THAT(last_error(), HasSubstr("allow_non_finite_parameters say how a weights file is read"));
+  EXPECT_THAT(last_error(), HasSubstr("allow_non_finite_parameters apply to a weights file"));
 }
 
 TEST_F(Weights, WithMetadata) {

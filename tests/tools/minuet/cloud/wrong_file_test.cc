@@ -174,7 +174,7 @@ TEST_F(JsonFiles, APaletteIsNoOtherFile) {
   }
   EXPECT_THAT(error_of(Palette::read(file(R"({"weight_map": {"a": "b"}})"))),
               HasSubstr("it is the index of a checkpoint in parts, not a palette"));
-  EXPECT_THAT(error_of(Palette::read(file("{}"))), HasSubstr("is no list of colours"));
+  EXPECT_THAT(error_of(Palette::read(file("{}"))), HasSubstr("is not a list of colours"));
   EXPECT_EQ(error_of(Palette::read(file("[[1, 2, 3]]"))), "");
 }
 

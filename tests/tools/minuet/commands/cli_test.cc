@@ -311,7 +311,7 @@ TEST(Cli, OutputsCountFromZeroWhateverTheOrigin) {
   const Finished refused = minuet(run(
       {cloud, "--voxel-size", "0.5", "--origin", "0.3,0,0", "--output-coordinates", folder.path("c.npy")}));
   EXPECT_EQ(refused.code, 2);
-  EXPECT_THAT(refused.err, HasSubstr("no whole number of voxels"));
+  EXPECT_THAT(refused.err, HasSubstr("not a whole number of voxels"));
 }
 
 TEST(Cli, InvalidPointsAreDroppedAndCounted) {

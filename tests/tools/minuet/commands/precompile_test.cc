@@ -231,7 +231,7 @@ TEST_F(Precompile, CacheListsInspectsAndExtracts) {
       const Finished inside =
           cache({"extract", "order_blocks", "--output", folder_->path("cache/order_blocks")});
       EXPECT_EQ(inside.code, 2);
-      EXPECT_THAT(inside.err, HasSubstr("lies in the cache folder"));
+      EXPECT_THAT(inside.err, HasSubstr("is in the cache folder"));
     }
     const llvm::json::Object stats = json_of(cache({"stats", "--json"}).out);
     EXPECT_EQ(*stats.getInteger("kernels"), static_cast<int64_t>(kernels.size()));

@@ -93,7 +93,7 @@ TEST_F(WeightsCli, MistakesNameFlags) {
   more["optimizer.step"] = drawn({1});
   const std::string larger = file("larger.safetensors", more);
   expect_refused(convert(larger, ours, {"--from", "spconv", "--map", names_, "--weights-prefix", "module."}),
-                 AllOf(HasSubstr("\"optimizer.step\"; --allow-unused passes it over"), no_fields));
+                 AllOf(HasSubstr("\"optimizer.step\"; --allow-unused ignores it"), no_fields));
   EXPECT_EQ(convert(larger, ours,
                     {"--from", "spconv", "--map", names_, "--weights-prefix", "module.", "--allow-unused"})
                 .code,
