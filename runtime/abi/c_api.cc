@@ -73,8 +73,7 @@ llvm::Error check_options(const void* given, std::size_t known_bytes) {
                   [](char byte) { return byte != 0; })) {
     return make_error(StatusCode::InvalidArgument,
                       "an option of a newer version of minuet.h is set: this library does not have it, so "
-                      "use a newer one or "
-                      "leave the option 0");
+                      "use a newer one or leave the option 0");
   }
   if (head.ext) return make_error(StatusCode::InvalidArgument, "ext must be null");
   return llvm::Error::success();

@@ -51,8 +51,7 @@ llvm::Error add_recorded(KernelCache& cache, const char* path, const std::vector
     if (!line.is_same_version) {
       cache.warn("'" + std::string(path) +
                  "' was recorded by another version of Minuet: the kernels are compiled for this version, "
-                 "and the other "
-                 "version cannot use them");
+                 "and the other version cannot use them");
     }
     if (archs.empty()) requests.push_back(line.request);
     for (const std::string& arch : archs) requests.push_back({line.request.source, arch});

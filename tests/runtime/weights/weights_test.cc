@@ -226,7 +226,7 @@ TEST_F(Weights, InAnotherShapeHintAtAnotherEngine) {
   tensors["first.conv.weight"].shape = {2, 3, 3, 3, 2};
   expect_refused(tensors,
                  HasSubstr("\"first.conv.weight\" has shape [2, 3, 3, 3, 2], but the network needs [27, 2, "
-                           "2]; if another engine stored them, the option weights_order says which"));
+                           "2]; if another engine stored them, name it with the option weights_order"));
   tensors["first.conv.weight"] = filled({8, 2, 2}, 1);
   expect_refused(tensors, Not(HasSubstr("weights_order")));
 }
@@ -254,7 +254,7 @@ TEST_F(Weights, BelowAPrefix) {
   for (const std::string prefix : {"module.", "model.backbone."}) {
     const Tensors tensors = renamed(two_blocks(), [&](const std::string& name) { return prefix + name; });
     spec_.weights_prefix.clear();
-    expect_refused(tensors, HasSubstr("10 of 10 tensors are there with \"" + prefix +
+    expect_refused(tensors, HasSubstr("10 of 10 tensors have \"" + prefix +
                                       "\" in front of their names: the option weights_prefix \"" + prefix +
                                       "\" strips it"));
     spec_.weights_prefix = prefix;
@@ -282,11 +282,14 @@ TEST_F(Weights, ByOtherNames) {
   });
   spec_.weights_prefix = "net.";
   spec_.weights_map = R"({"0.0.kernel": "first.conv.weight", "0.1.": "nowhere.", "0.1.bn.": "first.bn."})";
-  expect_refused(tensors, HasSubstr("the option weights_map has \"0.1.\", which is no tensor's name"));
+  expect_refused(tensors,
+                 HasSubstr("the option weights_map has \"0.1.\", which is not the name of a tensor"));
   spec_.weights_map = R"({"0.0.kernel": "first.conv.weight", "0.1.bn.": "first.bn."})";
   EXPECT_EQ(create(tensors), MINUET_OK) << last_error();
   tensors["net.first.conv.weight"] = filled({27, 2, 2}, 1);
-  expect_refused(tensors, HasSubstr("\"net.0.0.kernel\" and \"net.first.conv.weight\" both come to be"));
+  expect_refused(tensors,
+                 HasSubstr("the option weights_map gives \"net.0.0.kernel\" and \"net.first.conv.weight\" "
+                           "the same name \"first.conv.weight\""));
   for (const char* map : {"[]", "{", R"({"a": 1})", R"({"a": ""})", R"({"a.": "b"})", R"({"": "b"})"}) {
     spec_.weights_map = map;
     EXPECT_EQ(create(tensors), MINUET_INVALID_ARGUMENT) << map;

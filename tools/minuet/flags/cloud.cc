@@ -12,7 +12,7 @@ namespace {
 const CLI::Validator kFinite(
     [](const std::string& text) {
       const std::optional<double> value = parse_double(text);
-      return value && std::isfinite(*value) ? std::string() : "'" + text + "' is no finite number";
+      return value && std::isfinite(*value) ? std::string() : "'" + text + "' is not a finite number";
     },
     "");
 

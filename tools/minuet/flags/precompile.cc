@@ -78,7 +78,7 @@ llvm::Error check_precompile(const Arguments& arguments) {
     return bad_input("--tuned with --from needs --arch, which says whose results to take");
   }
   if (!arguments.tuning.empty() && !llvm::sys::fs::is_directory(arguments.tuning)) {
-    return bad_input("--tuning '{0}' is no folder", arguments.tuning);
+    return bad_input("--tuning '{0}' is not a folder", arguments.tuning);
   }
   for (const std::string& arch : arguments.archs) {
     if (arch.empty()) return bad_input("--arch has an empty name: name architectures such as sm_90a");

@@ -35,7 +35,7 @@ std::vector<std::string> known_words(const CLI::App& app, bool flags) {
   return words;
 }
 
-/// Returns for example "'abc' is no number", with a hint if a decimal comma or the like is probable.
+/// Returns for example "'abc' is not a number", with a hint if a decimal comma or the like is probable.
 std::string parse_error(llvm::StringRef text) {
   return llvm::toString(parse_value(text, Scalar::F64).takeError());
 }
@@ -47,7 +47,7 @@ const CLI::Validator kWholeNumber(
       uint64_t value = 0;
       const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
       const bool is_whole = error == std::errc() && end == text.data() + text.size();
-      return is_whole ? std::string() : "'" + text + "' is no whole number from 0 to 2^64 - 1";
+      return is_whole ? std::string() : "'" + text + "' is not a whole number from 0 to 2^64 - 1";
     },
     "");
 
@@ -62,7 +62,7 @@ const CLI::Validator kDecimal(
       if (digits.empty() || text.size() > digits.size() + 1 ||
           digits.find_first_not_of("0123456789") != llvm::StringRef::npos) {
         const bool is_other_number = parse_double(text) || llvm::isDigit(text.front());
-        return is_other_number ? "'" + text + "' is no whole number in decimal" : parse_error(text);
+        return is_other_number ? "'" + text + "' is not a whole number in decimal" : parse_error(text);
       }
       if (text.size() < 2 || text[0] != '0') return std::string();
       const size_t first = text.find_first_not_of('0');

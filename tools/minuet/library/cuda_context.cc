@@ -34,7 +34,7 @@ llvm::Error CudaContext::open_driver() {
 llvm::Error CudaContext::retain(const DeviceFacts& facts) {
   int ordinal = 0;
   if (llvm::StringRef(facts.name).substr(5).getAsInteger(10, ordinal))
-    return bad_input("'{0}' is no GPU", facts.name);
+    return bad_input("'{0}' is not a GPU", facts.name);
   MINUET_TRY(check(driver_.cuDeviceGet(&device_, ordinal), "the GPU is not there"));
   MINUET_TRY(check(driver_.cuDevicePrimaryCtxRetain(&context_, device_), "no context on the GPU"));
   MINUET_TRY(check(driver_.cuCtxPushCurrent(context_), "the GPU's context cannot be current"));

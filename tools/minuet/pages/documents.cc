@@ -249,7 +249,7 @@ llvm::Expected<Object> document_of(llvm::StringRef file, const Value& value) {
     document["title"] = network_of(*object) + ", " + text_or_empty(*object, "cloud");
   } else {
     return bad_input(
-        "it is no result file: minuet bench --output, minuet run --json and minuet-study write result files");
+        "it is not a result file: minuet bench --output, minuet run --json and minuet-study write result files");
   }
   document["machine"] = machine_of(*object);
   document["file"] = file.str();

@@ -171,7 +171,7 @@ TEST(PcdReader, RefusesBrokenHeaders) {
   EXPECT_THAT(changed("WIDTH 2", "WIDTH two"), HasSubstr("WIDTH"));
   EXPECT_THAT(changed("DATA ascii", "DATA morse"), HasSubstr("morse"));
   EXPECT_THAT(changed("VERSION", "VERSUS"), HasSubstr("not a PCD"));
-  EXPECT_THAT(changed("3 0.25", "three 0.25"), HasSubstr("point 0, field 'z': 'three' is no number"));
+  EXPECT_THAT(changed("3 0.25", "three 0.25"), HasSubstr("point 0, field 'z': 'three' is not a number"));
 }
 
 TEST(PcdReader, RefusesHugeCountsWithoutTakingMemory) {
@@ -294,10 +294,10 @@ TEST(PcdReader, TheIntensityByName) {
 
 TEST(PcdReader, ErrorsNameThePointTheFieldAndTheWord) {
   const std::pair<const char*, const char*> words[] = {
-      {"-6,5", "point 1, field 'z': '-6,5' is no number; decimal commas?"},
-      {"-6.5D0", "point 1, field 'z': '-6.5D0' is no number; a Fortran exponent"},
-      {"-6.5,1", "point 1, field 'z': '-6.5,1' is no number; commas between numbers"},
-      {"six", "point 1, field 'z': 'six' is no number"}};
+      {"-6,5", "point 1, field 'z': '-6,5' is not a number; decimal commas?"},
+      {"-6.5D0", "point 1, field 'z': '-6.5D0' is not a number; a Fortran exponent"},
+      {"-6.5,1", "point 1, field 'z': '-6.5,1' is not a number; commas between numbers"},
+      {"six", "point 1, field 'z': 'six' is not a number"}};
   for (const auto& [word, says] : words) {
     EXPECT_THAT(error_of(read_pcd(replaced(kPlainPcd, "-6.5", word))), HasSubstr(says));
   }

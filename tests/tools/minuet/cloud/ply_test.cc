@@ -305,12 +305,12 @@ TEST(PlyReader, SaysThatNoIntensityIsTaken) {
 /// What is wrong with the second row of three numbers, and what the error has to have.
 TEST(PlyReader, ErrorsNameTheRowThePropertyAndTheWord) {
   const std::tuple<const char*, const char*, const char*> cases[] = {
-      {"4 0,5 6", "property 'y': '0,5' is no number; decimal commas?", "row 1 of 2"},
-      {"4 5 -1,25", "property 'z': '-1,25' is no number; decimal commas?", "row 1 of 2"},
-      {"4 5 1.0D+00", "property 'z': '1.0D+00' is no number; a Fortran exponent", "row 1 of 2"},
-      {"4d2 5 6", "property 'x': '4d2' is no number; a Fortran exponent", "row 1 of 2"},
-      {"4,5,6 5 6", "property 'x': '4,5,6' is no number; commas between numbers", "row 1 of 2"},
-      {"4 five 6", "property 'y': 'five' is no number", "row 1 of 2"},
+      {"4 0,5 6", "property 'y': '0,5' is not a number; decimal commas?", "row 1 of 2"},
+      {"4 5 -1,25", "property 'z': '-1,25' is not a number; decimal commas?", "row 1 of 2"},
+      {"4 5 1.0D+00", "property 'z': '1.0D+00' is not a number; a Fortran exponent", "row 1 of 2"},
+      {"4d2 5 6", "property 'x': '4d2' is not a number; a Fortran exponent", "row 1 of 2"},
+      {"4,5,6 5 6", "property 'x': '4,5,6' is not a number; commas between numbers", "row 1 of 2"},
+      {"4 five 6", "property 'y': 'five' is not a number", "row 1 of 2"},
       {"4 5", "property 'z': the file ends here", "row 1 of 2"},
   };
   for (const auto& [row, says, place] : cases) {
@@ -318,7 +318,7 @@ TEST(PlyReader, ErrorsNameTheRowThePropertyAndTheWord) {
     EXPECT_THAT(error, AllOf(HasSubstr(says), HasSubstr(place), HasSubstr("element 'vertex'"))) << row;
   }
   EXPECT_THAT(error_of(read_ply(vertex_header(1, kXyz + "property uchar ring\n") + "1 2 3 300\n")),
-              HasSubstr("property 'ring': '300' is no number of its type, which is uint8"));
+              HasSubstr("property 'ring': '300' is not a number of its type, which is uint8"));
   EXPECT_THAT(error_of(read_ply(vertex_header(1, kXyz) + "1 2 -")),
               HasSubstr("; the file ends here: is it truncated?"));
   EXPECT_THAT(error_of(read_ply(vertex_header(1, kXyz) + "1 2 -\n")), testing::Not(HasSubstr("truncated")));

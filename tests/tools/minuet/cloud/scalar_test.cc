@@ -57,7 +57,7 @@ TEST(ScalarText, IntegersOutsideOfTheirTypeAreRefused) {
                                                   {"inf", Scalar::U64}};
   for (const auto& [word, type] : cases) {
     EXPECT_THAT(error_of(parse_value(word, type)),
-                AllOf(HasSubstr(word), HasSubstr(scalar_name(type)), HasSubstr("is no number of its type")))
+                AllOf(HasSubstr(word), HasSubstr(scalar_name(type)), HasSubstr("is not a number of its type")))
         << word;
   }
 }
@@ -90,7 +90,7 @@ TEST(ScalarText, FloatsPastTheirTypeAreRefused) {
 TEST(ScalarText, OneSignAtMost) {
   for (const Scalar type : {Scalar::I32, Scalar::U64, Scalar::F32, Scalar::F64}) {
     for (const char* word : {"+-5", "-+5", "++5", "--5", "+", "-", ""}) {
-      EXPECT_THAT(error_of(parse_value(word, type)), HasSubstr("is no number")) << word;
+      EXPECT_THAT(error_of(parse_value(word, type)), HasSubstr("is not a number")) << word;
       EXPECT_FALSE(parse_double(word)) << word;
     }
     EXPECT_EQ(error_of(parse_value("+5", type)), "");

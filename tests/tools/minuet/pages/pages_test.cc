@@ -100,7 +100,7 @@ TEST(Page, HasAllThatItNames) {
   EXPECT_THAT(page, HasSubstr("id=\"data\">{}</script>"));
 }
 
-/// Five points in two voxels of 1 m, which lie in one of stride 2; the fourth is no number.
+/// Five points in two voxels of 1 m, which lie in one of stride 2; the fourth is not a number.
 Input five_points() {
   Input input;
   input.cloud.points = {

@@ -45,7 +45,7 @@ class Body {
     if (!property.list_count) return bad_input("the type of the list's length is not known");
     MINUET_ASSIGN(const double length, next_length(*property.list_count));
     if (!(length >= 0 && length <= 1e18) || length != std::floor(length)) {
-      return bad_input("{0} is no length of a list", digits(length));
+      return bad_input("{0} is not a length of a list", digits(length));
     }
     return skip_numbers(property, static_cast<uint64_t>(length));
   }

@@ -186,9 +186,9 @@ llvm::Expected<ScalarBytes> parse_value(llvm::StringRef word, Scalar type) {
   ScalarBytes bytes = {};
   if (is_integer(type) && parse_integer_into(type, word, bytes)) return bytes;
   const std::optional<double> value = parse_double(word);
-  if (!value) return bad_input("{0} is no number{1}", quoted(word), likely_cause(word));
+  if (!value) return bad_input("{0} is not a number{1}", quoted(word), likely_cause(word));
   if (is_integer(type)) {
-    return bad_input("{0} is no number of its type, which is {1}", quoted(word), scalar_name(type));
+    return bad_input("{0} is not a number of its type, which is {1}", quoted(word), scalar_name(type));
   }
   std::string stored;
   append_scalar(type, *value, stored);
