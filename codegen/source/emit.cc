@@ -60,6 +60,12 @@ std::string short_name(llvm::StringRef field) {
   return letters;
 }
 
+/// Returns the name of an enumerator. An enumerator without a name yields source that does not compile.
+template <std::size_t N>
+const char* name_at(const char* const (&names)[N], std::size_t value) {
+  return value < N ? names[value] : "HasNoNameInEmit";
+}
+
 SpecField enumerator(const char* name, const char* type, llvm::StringRef value) {
   return {name, ("minuet::" + llvm::Twine(type) + "::" + value).str(), short_name(name) + value.lower()};
 }
@@ -120,22 +126,22 @@ SpecField spec_field(const char* name, KeyType value) {
 
 SpecField spec_field(const char* name, Activation value) {
   static constexpr const char* kNames[] = {"None", "ReLU", "LeakyReLU"};
-  return enumerator(name, "Activation", kNames[static_cast<int>(value)]);
+  return enumerator(name, "Activation", name_at(kNames, static_cast<std::size_t>(value)));
 }
 
 SpecField spec_field(const char* name, ScanInput value) {
   static constexpr const char* kNames[] = {"Heads32", "Heads64", "Hits", "Values", "Bits"};
-  return enumerator(name, "ScanInput", kNames[static_cast<int>(value)]);
+  return enumerator(name, "ScanInput", name_at(kNames, static_cast<std::size_t>(value)));
 }
 
 SpecField spec_field(const char* name, IndexStep value) {
   static constexpr const char* kNames[] = {"Runs", "Cells", "Rows"};
-  return enumerator(name, "IndexStep", kNames[static_cast<int>(value)]);
+  return enumerator(name, "IndexStep", name_at(kNames, static_cast<std::size_t>(value)));
 }
 
 SpecField spec_field(const char* name, WeightRoad value) {
   static constexpr const char* kNames[] = {"Cached", "AsyncCopy", "BulkCopy", "BulkRefill"};
-  return enumerator(name, "WeightRoad", kNames[static_cast<int>(value)]);
+  return enumerator(name, "WeightRoad", name_at(kNames, static_cast<std::size_t>(value)));
 }
 
 SpecField spec_field(const char* name, MmaUnit value) {
@@ -144,7 +150,7 @@ SpecField spec_field(const char* name, MmaUnit value) {
 
 SpecField spec_field(const char* name, Reduction value) {
   static constexpr const char* kNames[] = {"Max", "Average", "Sum"};
-  return enumerator(name, "Reduction", kNames[static_cast<int>(value)]);
+  return enumerator(name, "Reduction", name_at(kNames, static_cast<std::size_t>(value)));
 }
 
 SpecField spec_field(const char* name, bool value) {

@@ -9,6 +9,7 @@ namespace minuet {
 /// reads `slope`.
 template <Activation A>
 MINUET_HD float activate(float value, float slope) {
+  static_assert(A == Activation::None || A == Activation::ReLU || A == Activation::LeakyReLU);
   if constexpr (A == Activation::LeakyReLU) return value < 0.0f ? value * slope : value;
   return A == Activation::ReLU && value < 0.0f ? 0.0f : value;
 }

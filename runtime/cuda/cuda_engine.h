@@ -1,5 +1,5 @@
 // The CUDA engine implements runtime/engine/engine.h with a Launcher, a MapStep and the op families of
-// ops.cc. The device's context is current between begin() and end().
+// families.cc. The device's context is current between begin() and end().
 #pragma once
 
 #include <memory>

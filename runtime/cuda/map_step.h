@@ -2,6 +2,9 @@
 //
 // Every operation only enqueues. Counts stay in device memory, so grids are sized for capacities. The states
 // of all sorts and scans of one Map step are initialised at its start by one launch.
+//
+// map_step.cc has the sorted method, map_step_cells.cc the index of cells (index_sets, search_index), and
+// map_step_views.cc the views (make_views).
 #pragma once
 
 #include <vector>

@@ -170,6 +170,7 @@ struct ViewRequest {
   }
 };
 
+/// Implemented by MapStep (runtime/cuda/map_step.h) and CpuEngine (runtime/cpu/cpu_engine.h).
 class MapOperations {
  public:
   virtual ~MapOperations() = default;

@@ -175,7 +175,7 @@ void NetworkMeter::start_compiling(const TuningConfigs& round, const CompiledPla
 }
 
 llvm::Expected<BinaryList> NetworkMeter::compile(const TuningConfigs& round, const CompiledPlan& compiled) {
-  constexpr std::chrono::milliseconds kAskEvery{50};
+  constexpr std::chrono::milliseconds kCancelPollInterval{50};
   if (device_->info().arch.empty()) return BinaryList{};
   const auto is_round = [&](const Announced& announced) { return announced.round == round; };
   auto found = std::find_if(announced_.begin(), announced_.end(), is_round);
@@ -186,8 +186,8 @@ llvm::Expected<BinaryList> NetworkMeter::compile(const TuningConfigs& round, con
   if (found != announced_.end()) {
     const std::unique_ptr<BackgroundJob> job = std::move(found->job);
     announced_.erase(found);
-    while (!job->wait_for(kAskEvery)) MINUET_TRY(check_cancelled());  // the job ends with its owner
-    llvm::consumeError(job->wait());                                  // a failure occurs again below
+    while (!job->wait_for(kCancelPollInterval)) MINUET_TRY(check_cancelled());  // the job ends with its owner
+    llvm::consumeError(job->wait());  // a failure occurs again below
   }
   return cache_->get_or_compile_all(compiled.requests());
 }

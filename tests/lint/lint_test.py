@@ -245,6 +245,27 @@ class Locale(Tree):
         self.expect(check_locale.check_objects(self.root), "sees nothing")
 
 
+class MessageList(Tree):
+    def found(self):
+        return list(check_messages.check(self.root))
+
+    def test_literals_are_joined_and_comments_are_none(self):
+        self.write("runtime/a.cc", 'f("the file " /* no message */ "ends early");  // "no message here"\n'
+                                   'g(R"(one line of help\nanother line)");\n')
+        self.assertEqual([(line, text) for _, line, text in check_messages.messages(self.root)],
+                         [(1, "the file ends early"), (2, "one line of help"), (3, "another line")])
+
+    def test_a_message_stands_in_one_place(self):
+        self.write("runtime/a.cc", 'f("the file ends too early");\n')
+        self.expect(self.found())
+        self.write("codegen/b.cc", 'f("the file ends " "too early");\nf("too early");\n')
+        self.expect(self.found(), "codegen/b.cc:1, runtime/a.cc:1: the same message")
+
+    def test_words_that_are_kept_out(self):
+        self.write("tools/minuet/a.cc", 'f("nobody wrote the rows");\nint whoever;\n')
+        self.expect(self.found(), "tools/minuet/a.cc:1: 'nobody' in")
+
+
 class Headers(Tree):
     def expect_header(self, text, *fragments):
         self.write("include/minuet/minuet.h", text)

@@ -37,7 +37,7 @@ struct ConvolutionProblem : WindowProblem {
   /// 0 would give NaN instead of 0.
   void set_activation(Activation wanted, float wanted_slope) {
     const bool is_leaky = wanted == Activation::LeakyReLU && wanted_slope != 0;
-    activation = is_leaky || wanted == Activation::None ? wanted : Activation::ReLU;
+    activation = wanted == Activation::LeakyReLU && !is_leaky ? Activation::ReLU : wanted;
     slope = is_leaky ? wanted_slope : 0;
   }
 };

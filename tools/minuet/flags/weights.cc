@@ -22,15 +22,15 @@ Examples:
 
 CLI::Option* add_order(CLI::App& app, const std::string& flags, NetworkChoice& choice,
                        const std::string& otherwise) {
-  return add_value(
-      app, flags, choice.weights_order, "ORDER",
-      "who stored the weights: minuet, minkowski, torchsparse, spconv (indices z, y, x) or spconv-xyz" +
-          otherwise);
+  return add_value(app, flags, choice.weights_order, "ORDER",
+                   "engine that stored the weights: minuet, minkowski, torchsparse, spconv (indices z, y, x) "
+                   "or spconv-xyz" +
+                       otherwise);
 }
 
 void add_names(CLI::App& app, const std::string& map_flags, NetworkChoice& choice) {
   add_value(app, "--weights-prefix", choice.weights_prefix, "PREFIX",
-            "what all names of the file begin with, such as module.");
+            "prefix of all names in the file, such as module.");
   add_value(app, map_flags, choice.weights_map, "names.json",
             "JSON file: {\"name in the file\": \"name in the network\", ...}");
   app.add_flag("--allow-unused", choice.allow_unused, "the file may have tensors that no layer uses");

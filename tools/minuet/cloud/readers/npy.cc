@@ -120,12 +120,12 @@ llvm::Expected<NpyArray> parse_npy(llvm::StringRef bytes, WantedFile wanted) {
     return wrong_file(bytes, {FileKind::NumpyArray, wanted, "an NPY file"}, bytes);
   }
   const size_t length_bytes = rest.size() > 2 && rest[0] > 1 ? 4 : 2;
-  if (rest.size() < 2 + length_bytes) return bad_input("the NPY header is truncated");
+  if (rest.size() < 2 + length_bytes) return bad_input("the NPY file ends before the length of its header");
   if (rest[0] < 1 || rest[0] > 3) return bad_input("NPY version {0} is not known", static_cast<int>(rest[0]));
   const Scalar length_type = length_bytes == 2 ? Scalar::U16 : Scalar::U32;
   const int64_t length = decode_integer(length_type, rest.data() + 2, false);
   rest = rest.drop_front(2 + length_bytes);
-  if (length > static_cast<int64_t>(rest.size())) return bad_input("the NPY header is truncated");
+  if (length > static_cast<int64_t>(rest.size())) return bad_input("the NPY file ends inside its header");
 
   NpyArray array;
   MINUET_TRY(HeaderParser(rest.take_front(static_cast<size_t>(length)), array).parse());
