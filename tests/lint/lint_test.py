@@ -15,6 +15,7 @@ import check_headers  # noqa: E402
 import check_layering  # noqa: E402
 import check_library  # noqa: E402
 import check_locale  # noqa: E402
+import check_messages  # noqa: E402
 import skips  # noqa: E402
 
 

@@ -130,8 +130,8 @@ TEST(TunedKernels, R33_AnEditOfAKernelIsJudged) {
   };
   const std::map<std::string, Pinned> pinned{
       {"gather", {{"gmas/gather.h"}, "af9ced54248b048f"}},
-      {"scatter", {{"gmas/scatter.h"}, "ab47c1abc760588a"}},
-      {"fused_convolution", {{"fused/fused_convolution.h"}, "3664eff20d32b6b5"}},
+      {"scatter", {{"gmas/scatter.h"}, "722af13322bacb7b"}},
+      {"fused_convolution", {{"fused/fused_convolution.h"}, "afa4d2de60c55839"}},
       {"find_query_borders", {{"map/find_query_borders.h"}, "320290f247758368"}},
       {"search_kernel_map", {{"map/search_kernel_map.h"}, "5b8cd8ac74d68c61"}},
       {"order_rows",
