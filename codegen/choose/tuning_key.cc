@@ -52,7 +52,10 @@ std::string bucket_hash(const TuningBucket& bucket) {
   return hash_of(start_hash(operation_name(bucket.operation)), bucket);
 }
 
-const char* operation_name(Operation operation) { return kOperations[static_cast<int>(operation)]; }
+const char* operation_name(Operation operation) {
+  const auto number = static_cast<std::size_t>(operation);
+  return number < std::size(kOperations) ? kOperations[number] : "unknown";
+}
 
 std::string toolkit_of(llvm::StringRef compiler_id) {
   return compiler_id.split(' ').second.split(' ').first.str();

@@ -78,7 +78,7 @@ def compare(skips, rows, machine, whole):
     return unexpected, gone
 
 
-def told(skips):
+def summary_lines(skips):
     """Yields one line for each part and reason, with the number of tests that gave the reason."""
     tests = collections.defaultdict(list)
     for skip in skips:
@@ -102,11 +102,11 @@ def main():
     lines = pathlib.Path(sys.argv[2]).read_text().splitlines()
     skips = [Skip(*line.split("\t", 2)) for line in lines]
     unexpected, gone = compare(skips, read_rows(LIST.read_text()), kinds(), sys.argv[3:])
-    for line in told(skips):
+    for line in summary_lines(skips):
         print(f"skipped: {line}")
     for row in gone:
         print(f"no longer skipped, so take it out of {LIST.name}: {' '.join(row)}")
-    for line in told(unexpected):
+    for line in summary_lines(unexpected):
         print(f"unexpected skip ({LIST.name} does not have it): {line}")
     return 1 if unexpected else 0
 

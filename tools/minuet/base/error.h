@@ -29,7 +29,8 @@ inline llvm::Error user_error(std::string sentence) {
 /// Returns a formatted user_error(), for example bad_input("'{0}' has {1} bytes", path, size).
 template <class... Values>
 llvm::Error bad_input(const char* format, Values&&... values) {
-  static_assert((!std::is_floating_point_v<std::decay_t<Values>> && ...), "goes by the locale: use real()");
+  static_assert((!std::is_floating_point_v<std::decay_t<Values>> && ...),
+                "its text depends on the locale: use real()");
   return user_error(llvm::formatv(format, std::forward<Values>(values)...).str());
 }
 

@@ -120,7 +120,8 @@ llvm::Expected<OutputFile> OutputFile::open(llvm::StringRef path) {
   }
   struct stat there = {};
   const bool is_there = ::stat(file.target_.c_str(), &there) == 0;
-  if (!is_there && fs::is_symlink_file(path)) return file.failed("it is a link to a file that is not there");
+  if (!is_there && fs::is_symlink_file(path))
+    return file.failed("it is a link to a file that does not exist");
   if (is_there && !fs::can_write(file.target_)) return file.failed("it is read-only");
   // A killed process may have left a file of that name, because containers reuse process ids.
   for (int number = 0; file.descriptor_ < 0 && (number == 0 || errno == EEXIST) && number < kMostLeftovers;

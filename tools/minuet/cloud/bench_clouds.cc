@@ -77,11 +77,12 @@ llvm::Error check_names(const std::vector<std::string>& names, const BenchFiles&
     if (is_file_name(name)) continue;
     std::string all;
     for (const KnownCloud& known : kKnownClouds) all += (all.empty() ? "" : ", ") + std::string(known.name);
-    return bad_input("the cloud '{0}' is none of {1}, and there is no such file", name, all);
+    return bad_input("the cloud '{0}' is not one of {1}, and there is no such file", name, all);
   }
   if (any_file || (files.voxel_size.empty() && !files.columns.any())) return llvm::Error::success();
   return bad_input(
-      "--voxel-size, --columns, --intensity-column and --intensity-field are for files, and no cloud is one");
+      "--voxel-size, --columns, --intensity-column and --intensity-field are for files, but no cloud is a "
+      "file");
 }
 
 llvm::Expected<BenchCloud> open_known(const KnownCloud& known, const BenchFiles& files) {
@@ -116,7 +117,7 @@ llvm::Expected<BenchCloud> open_file(const std::string& path, const BenchFiles& 
   }
   MINUET_ASSIGN(Cloud read, read_cloud(path, files.columns));
   if (read.is_voxels) {
-    return bad_input("'{0}' holds voxels, and the benchmark turns points: give it a cloud of points", path);
+    return bad_input("'{0}' holds voxels, but this command turns points: name a cloud of points", path);
   }
   cloud.notes = std::move(read.warnings);
   if (!read.no_intensity.empty()) cloud.notes.push_back(std::move(read.no_intensity));
@@ -161,8 +162,8 @@ llvm::Expected<std::vector<BenchCloud>> open_bench_clouds(const std::vector<std:
     const KnownCloud* const known = find_known(name);
     MINUET_TRY(add(known ? open_known(*known, files) : open_file(name, files)));
     if (!clouds.back().is_missing) continue;
-    return bad_input("the cloud '{0}' is {1}, which is not in '{2}': name its folder with --data", name,
-                     known->file, files.data);
+    return bad_input("the cloud '{0}' needs the file {1}, which is not in '{2}': name its folder with --data",
+                     name, known->file, files.data);
   }
   if (!names.empty()) return clouds;
   for (const KnownCloud& known : kKnownClouds) MINUET_TRY(add(open_known(known, files)));

@@ -124,7 +124,7 @@ llvm::Expected<Frame> choose_frame(const std::vector<Point>& points,
     note_step(stored, voxel_size[axis], frame);
     if (stored <= kCoarseShare * voxel_size[axis]) continue;
     return bad_input(
-        "the points lie as far out as {0} m, where {1} numbers are {2} m apart: too coarse for voxels of {3} "
+        "the points are up to {0} m from 0, where {1} numbers are {2} m apart: too coarse for voxels of {3} "
         "m (--voxel-size); store them {4}nearer to 0",
         digits(out), scalar_name(position_types[axis]), digits(stored), digits(voxel_size[axis]),
         position_types[axis] == Scalar::F64 ? "" : "as float64, or ");
@@ -135,8 +135,8 @@ llvm::Expected<Frame> choose_frame(const std::vector<Point>& points,
   note_step(left, voxel_size[worst], frame);
   if (left > kCoarseShare * voxel_size[worst]) {
     return bad_input(
-        "the points lie as far as {0} m from the origin, where float32 numbers are {1} m apart: too coarse "
-        "for voxels of {2} m; use another --origin, a larger --voxel-size, or a part of the cloud",
+        "the points are up to {0} m from the origin, where float32 numbers are {1} m apart: too coarse for "
+        "voxels of {2} m; use another --origin, a larger --voxel-size, or a part of the cloud",
         digits(behind[worst]), digits(left), digits(voxel_size[worst]));
   }
   return frame;

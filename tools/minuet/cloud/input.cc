@@ -28,9 +28,10 @@ llvm::Expected<Cloud> read_coordinates(const InputOptions& options, int ndim) {
 llvm::Error refuse_feature(const std::string& path, llvm::StringRef bytes, int64_t row, int64_t column) {
   MINUET_ASSIGN(const NpyArray array, parse_npy(bytes));
   const double value = decode_scalar(array.type, array.at(row, column), array.big_endian);
-  if (!std::isfinite(value)) return bad_input("'{0}' holds {1} in row {2}", path, digits(value), row);
+  if (!std::isfinite(value))
+    return bad_input("'{0}' holds {1} in row {2}: every feature must be finite", path, digits(value), row);
   return bad_input(
-      "'{0}' holds {1} in row {2}, and the largest float32 number is {3}: scale the features down", path,
+      "'{0}' holds {1} in row {2}, but the largest float32 number is {3}: scale the features down", path,
       digits(value), row, digits(kLargestFloat));
 }
 
@@ -40,7 +41,7 @@ llvm::Expected<VoxelCloud> pair_with_features(const Cloud& cloud, const std::str
   MINUET_ASSIGN(std::vector<float> features,
                 in_file(path, read_npy_matrix(file->getBuffer(), rows, columns)));
   if (rows != cloud.count()) {
-    return bad_input("'{0}' has {1} rows, and there are {2} coordinates", path, rows, cloud.count());
+    return bad_input("'{0}' has {1} rows, but there are {2} coordinates", path, rows, cloud.count());
   }
   for (size_t i = 0; i < features.size(); ++i) {
     if (std::isfinite(features[i])) continue;
@@ -76,16 +77,17 @@ llvm::Error voxelize_input(const InputOptions& options, Input& input) {
 
 llvm::Error check_fit(const VoxelCloud& voxels, const minuet_plan_info& network, bool own_features) {
   if (voxels.ndim != network.ndim) {
-    return bad_input("the network has {0} dimensions and the cloud {1}: give --coordinates and --features",
-                     network.ndim, voxels.ndim);
+    return bad_input(
+        "the network has {0} dimensions, but the cloud has {1}: give --coordinates and --features",
+        network.ndim, voxels.ndim);
   }
   if (voxels.channels == network.in_channels) return llvm::Error::success();
   if (own_features) {
-    return bad_input("the features have {0} columns, and the network takes {1}", voxels.channels,
+    return bad_input("the features have {0} columns, but the network takes {1}", voxels.channels,
                      network.in_channels);
   }
   return bad_input(
-      "the network takes {0} input channels, and a cloud gives 4 (x, y, z, intensity): give --coordinates "
+      "the network takes {0} input channels, but a cloud gives 4 (x, y, z, intensity): give --coordinates "
       "and --features",
       network.in_channels);
 }
@@ -112,7 +114,8 @@ llvm::Expected<VoxelSize> parse_voxel_size(const std::string& text) {
   if (words.size() != 1 && words.size() != 3) {
     const std::string with_point = with_decimal_points(words);
     return bad_input("--voxel-size '{0}' has {1} numbers: give one, or one each for x, y and z{2}", text,
-                     words.size(), with_point.empty() ? "" : "; a decimal comma? Write " + with_point);
+                     words.size(),
+                     with_point.empty() ? "" : "; if this is a decimal comma, write " + with_point);
   }
   VoxelSize size;
   for (size_t axis = 0; axis < 3; ++axis) {
@@ -139,7 +142,8 @@ llvm::Expected<std::vector<Point>> synthetic_points(const InputOptions& options)
                        .Case("object", static_cast<int>(CloudKind::Object))
                        .Case("random", static_cast<int>(CloudKind::Random))
                        .Default(-1);
-  if (kind < 0) return bad_input("the cloud '{0}' is none of lidar, room, object, random", options.synthetic);
+  if (kind < 0)
+    return bad_input("the cloud '{0}' is not one of lidar, room, object, random", options.synthetic);
   wanted.kind = static_cast<CloudKind>(kind);
   wanted.points = options.points;
   wanted.extent = options.extent;
@@ -148,7 +152,8 @@ llvm::Expected<std::vector<Point>> synthetic_points(const InputOptions& options)
   if (values.empty()) {
     const Extents extents = extents_of(wanted.kind);
     return bad_input(
-        "a {0} cloud is {1:g6} to {2:g6} metres across, and --extent is {3:g6}: choose one in that range",
+        "a {0} cloud is {1:g6} to {2:g6} metres across, but --extent is {3:g6}: choose a number in that "
+        "range",
         options.synthetic, real(extents.least), real(extents.greatest), real(options.extent));
   }
   std::vector<Point> points(values.size() / 4);

@@ -59,7 +59,7 @@ llvm::Error voxel_of(const Position& position, int64_t row, const std::array<flo
     // voxelize() defines this computation to be in float32.
     const float cell = fits ? std::floor(static_cast<float>(position[axis]) / voxel_size[axis]) : 0x1p31f;
     if (!(cell >= -0x1p31f && cell < 0x1p31f)) {
-      return bad_input("point {0} lies at {1} = {2} m, which is outside int32 in voxels of {3} m", row,
+      return bad_input("point {0} is at {1} = {2} m, which is outside int32 in voxels of {3} m", row,
                        "xyz"[axis], digits(position[axis]), digits(static_cast<double>(voxel_size[axis])));
     }
     voxel[axis] = static_cast<int32_t>(cell);
@@ -75,7 +75,7 @@ llvm::Error check_voxel_size(const VoxelSize& voxel_size) {
     const float stored = static_cast<float>(voxel_size[axis]);
     if (std::isfinite(stored) && stored > 0) continue;
     return bad_input(
-        "the voxel size (--voxel-size) must be a positive number of metres that float32 can hold, and {0}it "
+        "the voxel size (--voxel-size) must be a positive number of metres that float32 can hold, but {0}it "
         "is {1}",
         is_cubic ? "" : std::string("along ") + "xyz"[axis] + " ", digits(voxel_size[axis]));
   }
@@ -104,7 +104,7 @@ llvm::Expected<VoxelCloud> voxelize(const std::vector<Point>& points, const Voxe
       continue;
     }
     if (std::abs(point[3]) > kLargestFloat) {
-      return bad_input("point {0} has intensity {1}, and the largest float32 number is {2}", i,
+      return bad_input("point {0} has intensity {1}, but the largest float32 number is {2}", i,
                        digits(point[3]), digits(kLargestFloat));
     }
     const Position position = {point[0] - origin[0], point[1] - origin[1], point[2] - origin[2]};

@@ -15,12 +15,12 @@ Examples:
   minuet run sweep.bin --output features.npy --output-coordinates voxels.npy
   minuet run sweep.pcd.bin --columns 5 --voxel-size 0.05 --network sparseresnet21d
   minuet run --synthetic lidar --device cpu --json report.json
-  minuet view sweep.bin --output sweep.html
+  minuet view sweep.pcd --output sweep.html
   minuet info
   minuet precompile --network minkunet42 --arch sm_80,sm_90a --output kernels
   minuet cache verify
-`minuet COMMAND --help` tells all about a command. Exit codes: 0 done, 2 the input or a flag is at fault
-(one sentence on stderr says how), 1 anything else.)";
+`minuet COMMAND --help` describes a command. Exit codes: 0 done, 2 something that the user can fix, such as a
+flag or an input (one sentence on stderr says what is wrong), 1 any other failure.)";
 
 /// Returns the error for a word that is neither a flag nor a command.
 llvm::Error not_understood(const CLI::App& app, std::string why) {

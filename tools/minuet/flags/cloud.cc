@@ -22,9 +22,10 @@ void add_file_columns(CLI::App& app, ColumnOptions& columns) {
   add_count(app, "--columns", columns.columns, 3, 1024,
             "float32 numbers in a row of a .bin file; default: 4");
   add_count(app, "--intensity-column", columns.intensity_column, 3, 1023,
-            "which column of a .bin or .npy file is the intensity; default: 3 of 4 or 5 columns, else none");
+            "column of a .bin or .npy file that is the intensity; default: 3 if there are 4 or 5 columns, "
+            "otherwise none");
   add_value(app, "--intensity-field", columns.intensity_field, "NAME",
-            "which field of a .ply or .pcd file is the intensity, in any case; default: intensity, "
+            "field of a .ply or .pcd file that is the intensity, in any case; default: intensity, "
             "reflectivity or scalar_intensity");
 }
 
@@ -42,14 +43,16 @@ void add_data(CLI::App& app, std::string& data) {
 
 void add_cloud(CLI::App& app, InputOptions& input) {
   add_value(app, "CLOUD", input.cloud, "FILE", "point-cloud file: .bin, .ply, .pcd or .npy");
-  CLI::Option* const synthetic = add_value(app, "--synthetic", input.synthetic, "KIND",
-                                           "a generated cloud instead: lidar, room, object or random");
+  CLI::Option* const synthetic =
+      add_value(app, "--synthetic", input.synthetic, "KIND",
+                "use a generated cloud instead of a file: lidar, room, object or random");
   add_count(app, "--points", input.points, int64_t{1}, int64_t{100000000},
             "points of the generated cloud; default: 120000")
       ->needs(synthetic);
-  add_value(app, "--extent", input.extent, "E",
-            "metres across of what is scanned, in part only by few --points: lidar 10 to 1000, room 0.5 to "
-            "250 (and three quarters of it wide); default: lidar 200, room 8, object 1, random 40")
+  add_value(
+      app, "--extent", input.extent, "E",
+      "size of the generated scene in metres, which few --points cover only in part: lidar 10 to 1000, room "
+      "0.5 to 250 (its width is three quarters of that); default: lidar 200, room 8, object 1, random 40")
       ->needs(synthetic)
       ->transform(kNumber)
       ->check(CLI::Range(1e-3, 1e6));
@@ -67,8 +70,8 @@ void add_cloud(CLI::App& app, InputOptions& input) {
          [&input](const std::vector<double>& origin) {
            input.origin = {origin[0], origin[1], origin[2]};
          },
-         "where voxels are counted from and position features are relative to, in metres; default: 0,0,0, "
-         "and near the middle of clouds that float32 does not resolve from there")
+         "point, in metres, from which voxels are counted and position features are measured; default: "
+         "0,0,0, or near the middle of the cloud if float32 is too coarse for its points")
       ->delimiter(',')
       ->expected(3)
       ->allow_extra_args(false)
@@ -79,17 +82,18 @@ void add_cloud(CLI::App& app, InputOptions& input) {
 
 void add_keep_first_duplicate(CLI::App& app, ExecutionChoice& execution) {
   app.add_flag("--keep-first-duplicate", execution.keep_first_duplicate,
-               "of voxels that are equal the first row's features count; else they are an error");
+               "use the features of the first of equal voxels; without this flag, equal voxels are an error");
 }
 
 llvm::Error check_cloud(const InputOptions& input) {
   const int sources = !input.cloud.empty() + !input.coordinates.empty() + !input.synthetic.empty();
   MINUET_TRY(parse_voxel_size(input.voxel_size).takeError());
-  if (sources == 0) return bad_input("no cloud: name a file, or use --synthetic or, of run, --coordinates");
+  if (sources == 0)
+    return bad_input("no cloud: name a file, or use --synthetic or (minuet run only) --coordinates");
   if (sources > 1) return bad_input("CLOUD, --coordinates and --synthetic exclude each other");
   const ColumnOptions& columns = input.columns;
   if (input.cloud.empty() && columns.any()) {
-    return bad_input("--columns, --intensity-column and --intensity-field are for a CLOUD of a file");
+    return bad_input("--columns, --intensity-column and --intensity-field are only for a CLOUD file");
   }
   return llvm::Error::success();
 }

@@ -9,13 +9,13 @@ namespace minuet::tool {
 namespace {
 
 constexpr const char* kViewFooter = R"(
-Writes one HTML file, which needs no network: any browser with WebGL 2 shows the points, and the voxels of
-tensor strides 1, 2, 4, 8 and 16, to turn, move and zoom by mouse, fingers and keys (H lists them), coloured
-by height, intensity and the file's other numbers, label, feature, neighbours or level. Coordinate sets and
-kernel maps are made by the library, on --device. A coarse voxel has the mean of its points' numbers and the
-label of most of them. CLOUD is read as by `minuet run`.
+Writes one HTML file that works offline. Any browser with WebGL 2 shows the points and the voxels of tensor
+strides 1, 2, 4, 8 and 16, coloured by height, intensity and the file's other numbers, label, feature,
+neighbours or level. The view is turned, moved and zoomed with mouse, fingers and keys (H lists them). The
+library makes coordinate sets and kernel maps on --device. A coarse voxel has the mean of its points' numbers
+and their most frequent label. CLOUD is read as by `minuet run`.
 
---labels and --features have a row for every point, or for every voxel, in the order of `minuet run`.
+--labels and --features have one row for each point or one row for each voxel, in the order of `minuet run`.
 
 Examples:
   minuet view sweep.bin --output sweep.html
@@ -23,16 +23,16 @@ Examples:
   minuet view sweep.bin --labels labels.npy --output labelled.html)";
 
 constexpr const char* kReportFooter = R"(
-Writes one HTML file, which needs no network, with a chapter for every result file: the machine, plots and
-tables. Result files are those of `minuet bench --output`, `minuet run --json` and `minuet-study`; another JSON
-file in the folder is an error.
+Writes one HTML file that works offline, with a chapter for every result file: the machine, plots and tables.
+`minuet bench --output`, `minuet run --json` and `minuet-study` write result files. Any other JSON file in the
+folder is an error.
 
 Examples:
   minuet bench --output results && minuet report results --output results.html
   minuet run sweep.bin --json results/sweep.json && minuet report results --output results.html)";
 
 void add_page(CLI::App& app, Arguments& arguments) {
-  add_value(app, "--output", arguments.output, "FILE", "the page: an .html file")->required();
+  add_value(app, "--output", arguments.output, "FILE", "HTML file to write")->required();
 }
 
 }  // namespace
@@ -52,12 +52,12 @@ void add_view(CLI::App& view, Arguments& arguments) {
   add_value(view, "--features", arguments.view.features, "F.npy",
             "features of the points or voxels: NPY, [N, C]");
   add_list(view, "--feature-columns", arguments.view.feature_columns, "N",
-           "which of them the page has, by commas; default: the first 8")
+           "columns of the features to show, separated by commas; default: the first 8")
       ->needs("--features")
       ->transform(kDecimal)
       ->check(CLI::Range(0, 1000000));
   add_count(view, "--kernel-size", arguments.view.kernel_size, 1, 9,
-            "of the kernel maps whose neighbours are counted, on every axis")
+            "size, on every axis, of the kernel maps whose neighbours are counted")
       ->capture_default_str()
       ->type_name("K");
   add_page(view, arguments);
@@ -72,9 +72,10 @@ llvm::Error check_view(const Arguments& arguments) {
 
 void add_report(CLI::App& report, Arguments& arguments) {
   report.footer(kReportFooter);
-  add_value(report, "DIR", arguments.results, "DIR", "folder of result files: every .json in it and below")
+  add_value(report, "DIR", arguments.results, "DIR",
+            "folder of result files; every .json file in it and its subfolders is read")
       ->required();
-  add_value(report, "--title", arguments.title, "TEXT", "of the page; default: the folder's name");
+  add_value(report, "--title", arguments.title, "TEXT", "title of the page; default: the folder's name");
   add_page(report, arguments);
 }
 

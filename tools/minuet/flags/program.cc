@@ -44,10 +44,10 @@ int exit_code_of(Program program, int count, const char* const* values) {
     llvm::outs().flush();
     if (!llvm::outs().has_error()) return code;
     llvm::outs().clear_error();  // otherwise raw_ostream aborts the process on destruction
-    llvm::errs() << "minuet: the standard output cannot be written\n";
+    llvm::errs() << "minuet: cannot write to the standard output\n";
     return kExitBroken;
   } catch (const std::bad_alloc&) {
-    llvm::errs() << "minuet: the machine's memory does not hold this cloud\n";
+    llvm::errs() << "minuet: there is not enough memory for this cloud\n";
     return kExitBadInput;
   } catch (const std::exception& error) {
     llvm::errs() << "minuet: " << error.what() << "\n";

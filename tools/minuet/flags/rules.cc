@@ -101,7 +101,7 @@ llvm::Error check_values(const CLI::App& app, int count, const char* const* argu
     if (!is_attached && ++i == count) break;
     const llvm::StringRef value = is_attached ? attached : arguments[i];
     if (!is_attached && (value.take_front(2) == "--" || named_option(*command, value))) {
-      return bad_input("{0} has no value, for a flag follows ({1})", flag, value);
+      return bad_input("{0} has no value, because a flag follows ({1})", flag, value);
     }
     if (option->get_delimiter() != ',') continue;
     if (value.contains(",,") || value.take_front(1) == "," || value.take_back(1) == ",")

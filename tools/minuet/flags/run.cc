@@ -9,23 +9,23 @@ namespace minuet::tool {
 namespace {
 
 constexpr const char* kRunFooter = R"(
-CLOUD by the end of its name:
-  .bin   float32 rows, --columns numbers each (KITTI 4, nuScenes 5): x y z intensity ...
+The end of CLOUD's name selects the reader:
+  .bin   float32 rows of --columns numbers (KITTI 4, nuScenes 5): x y z intensity ...
   .ply   ascii, binary little or big endian; vertex properties x y z [intensity], in any case
   .pcd   ascii, binary, binary_compressed; fields x y z [intensity], in any case
   .npy   float [N, 3+]: points; integer [N, 3] or, batch first, [N, 4]: voxels
-Points are in metres. A voxel is floor((p - origin) / voxel_size), p - origin in float64, the rest in
-float32, in the order of first appearance; its features are the mean x, y, z (metres, from the origin) and
-intensity of its points, 0 where absent. Voxels that come as such get their centres in metres. Outputs are
-counted from 0 again, whatever the origin; coarser levels lie on the origin's grid. Positions that are
-stored, or left behind the origin, in steps of more than a tenth of a voxel are refused. .bin and .npy: of
-6 columns or more none is taken for the intensity. Voxels in a .ply --output have `batch` where one is not
-0, and `t`, the fourth axis, in voxels. A file that says it has no points gives empty outputs; one of 0
-bytes is refused.
+Points are in metres. A voxel is floor((p - origin) / voxel_size), with p - origin in float64 and the rest
+in float32. Voxels are in the order of first appearance. Their features are the mean x, y and z (metres from
+the origin) and intensity (0 if absent) of their points. Voxels from a file have their centres in metres as
+features. Outputs are counted from 0 for every origin; coarser levels are on the origin's grid. Positions
+whose steps, as stored or relative to the origin, exceed a tenth of a voxel are refused. In .bin and .npy
+files with 6 columns or more, no column is the intensity by default. Voxels in a .ply --output have `batch`
+if one is not 0, and `t`, the fourth axis, in voxels. A file that says that it has no points gives empty
+outputs; a file of 0 bytes is refused.
 
-Times: `first` is cold (compile or load kernels, upload weights, first inference); `total` the median of
-the warm repeats, each with all maps rebuilt, from coordinates and features in device memory to the
-output. Stages come from a profiled pass of their own on a GPU.
+Times: `first` is the cold start (compile or load kernels, upload weights, first inference). `total` is the
+median of the warm inferences, from coordinates and features in device memory to the output, with all maps
+rebuilt. On a GPU, the stages come from a separate, profiled inference.
 
 Examples:
   minuet run sweep.bin                                  # MinkUNet42, random weights, 0.1 m
@@ -37,16 +37,16 @@ Examples:
       --channels 8,8,16,24,32,32,24,16,16 --weights W.safetensors --dtype fp32 --output out.npy)";
 
 constexpr const char* kBenchFooter = R"(
-Prints a table, and writes nothing but the --output. Of a file whose points lie so far out that float32 is
-too coarse there, an origin near its middle is subtracted first, as `minuet run` does.
+Prints a table, and writes only the --output. If the points of a file are so far from 0 that float32 is too
+coarse there, an origin near their middle is subtracted first, as in `minuet run`.
 
-Wall time of one inference by the host's clock: from unsorted coordinates and features in device memory
-to the output, all maps rebuilt, no graph replay. Every timed inference sees a cloud that was not seen
-before: the cloud turned about z and thinned to 95-99 % of its points (random clouds: another seed). The
-warm-up uses other, unthinned variants. Stages come from a second, profiled loop.
+Times are those of one inference by the host's clock, from unsorted coordinates and features in device
+memory to the output, with all maps rebuilt and without graph replay. Every timed inference has a new cloud:
+the cloud turned about z and thinned to 95-99 % of its points, or random voxels of another seed. The warm-up
+uses other variants, which are not thinned. Stages come from a second, profiled loop.
 
-With --replay the same inferences in capacity mode, 1.25 times the unthinned variants' voxels at every
-level: sizes live on the device, and a GPU replays one graph. There are no stages then.
+With --replay, the same inferences run in capacity mode, with capacities of 1.25 times the unthinned
+variants' voxels at every level. Sizes stay on the device, a GPU replays one graph, and there are no stages.
 
 Clouds: os1_0.1 os1_0.05 office_0.01 room_scan_0.02 (files of --data), random_1e5 random_1e6 (voxels in
 400^3), lidar_0.1 room_0.02 object_0.01 (generated).
@@ -58,44 +58,46 @@ Examples:
 
 void add_maps(CLI::App& app, ExecutionChoice& execution) {
   add_value(app, "--maps", execution.maps, "NAME",
-            "how kernel maps are made: indexed by the cells that are occupied, or sorted; default: indexed "
-            "where it can be");
+            "how kernel maps are made: indexed (by occupied cells) or sorted; default: auto, which uses an "
+            "index if possible");
 }
 
 void add_tuned(CLI::App& app, Arguments& arguments) {
-  app.add_flag("--tuned", arguments.tuned, "choose by what `minuet tune run` found on this device");
+  app.add_flag("--tuned", arguments.tuned,
+               "choose kernels by the results of `minuet tune run` on this device");
 }
 
 void add_replay(CLI::App& app, ExecutionChoice& execution) {
   app.add_flag("--replay", execution.replay,
-               "time inferences in capacity mode: on a GPU, one CUDA graph is replayed for each cloud; one "
-               "that does not fit is inferred again in exact mode, and the graph made larger");
+               "time inferences in capacity mode, on a GPU by replaying one CUDA graph; a cloud that does "
+               "not fit is inferred again in exact mode, and the graph is made larger");
 }
 
 /// Adds the flags for voxels with features, which replace the cloud.
 void add_voxels(CLI::App& app, InputOptions& input) {
   add_value(app, "--coordinates", input.coordinates, "C.npy",
             "voxels instead of CLOUD: NPY, integer [N, ndim] or, batch first, [N, 1 + ndim]");
-  add_value(app, "--features", input.features, "F.npy", "their features: NPY, [N, input channels]");
+  add_value(app, "--features", input.features, "F.npy", "features of these voxels: NPY, [N, input channels]");
 }
 
 void add_run_outputs(CLI::App& run, Arguments& arguments) {
   add_value(run, "--output", arguments.output, "FILE",
             "features of every output voxel: .npy (float32 [M, C]) or .ply");
   run.add_flag("--labels", arguments.labels,
-               "write the channel of the largest feature instead (int32 [M]; -1 where one is not finite), in "
-               ".ply with colours");
+               "write the channel of the largest feature instead (int32 [M]; -1 if one is not finite); a "
+               ".ply file gets colours too");
   add_palette(run, arguments);
-  run.add_flag("--per-point", arguments.per_point,
-               "a row for every point instead of every voxel, in the points' order; .ply keeps the points' "
-               "own numbers");
+  run.add_flag(
+      "--per-point", arguments.per_point,
+      "write a row for every point instead of every voxel, in the points' order; .ply keeps the points' "
+      "own numbers");
   add_value(run, "--output-coordinates", arguments.output_coordinates, "FILE",
             ".npy file for the output voxels: int32 [M, 1 + ndim], batch first");
   add_value(run, "--json", arguments.json, "FILE",
-            "the report as JSON; - writes it to stdout instead of the tables");
+            "write the report as JSON; - writes it to stdout instead of the tables");
   add_value(run, "--trace", arguments.trace, "FILE",
-            "times of look-ups, compiles, loads and of each layer of each inference, on a GPU also as the "
-            "device took them, for ui.perfetto.dev");
+            "write the times of look-ups, compiles, loads and each layer of each inference, for "
+            "ui.perfetto.dev; on a GPU also the times that the device measured");
   run.add_flag("--list-kernels", arguments.list_kernels, "list every kernel and where its binary came from");
 }
 
@@ -109,11 +111,11 @@ CLI::Option* add_network_name(CLI::App& app, NetworkChoice& network) {
 
 CLI::Option* add_networks(CLI::App& app, Arguments& arguments) {
   return add_list(app, "--network", arguments.networks, "NAME|FILE",
-                  "one or more, by commas; default: minkunet42,sparseresnet21d");
+                  "one or more networks, separated by commas; default: minkunet42,sparseresnet21d");
 }
 
 void add_channels(CLI::App& app, NetworkChoice& network) {
-  add_list(app, "--channels", network.channels, "C0,C1", "other widths, as many as the network lists")
+  add_list(app, "--channels", network.channels, "C0,C1", "other channel widths, as many as the network lists")
       ->transform(kDecimal);
 }
 
@@ -129,8 +131,8 @@ void add_dtypes(CLI::App& app, Arguments& arguments, const std::string& otherwis
 
 CLI::Option* add_dataflow(CLI::App& app, NetworkChoice& network) {
   return add_value(app, "--dataflow", network.dataflow, "NAME",
-                   "how convolutions are computed: gather-gemm-scatter or fused; default: auto, what is "
-                   "expected to be faster, layer by layer");
+                   "how convolutions are computed: gather-gemm-scatter or fused; default: auto, which uses "
+                   "the one that is expected to be faster for each layer");
 }
 
 CLI::Option* add_cache(CLI::App& app, Arguments& arguments) {
@@ -140,7 +142,7 @@ CLI::Option* add_cache(CLI::App& app, Arguments& arguments) {
 
 void add_device(CLI::App& app, DeviceChoice& choice) {
   add_value(app, "--device", choice.name, "NAME",
-            "cuda:N or cpu; default: cuda:0 where it is usable, else cpu");
+            "cuda:N or cpu; default: cuda:0 if it is usable, otherwise cpu");
   add_count(
       app, "--threads", choice.threads, 1, kMostThreads,
       "threads of the CPU device, at most one for each CPU that this process may use; default: one for each");
@@ -171,9 +173,10 @@ void add_run(CLI::App& run, Arguments& arguments) {
   add_replay(run, arguments.execution);
   add_tuned(run, arguments);
   add_device(run, arguments.device);
-  run.add_flag("--random-weights", arguments.random_weights, "--labels of a network without --weights");
-  add_count(run, "--repeat", arguments.repeat, 1, 1000000,
-            "warm inferences to time; default: 10 on a GPU, none but the first on the CPU");
+  run.add_flag("--random-weights", arguments.random_weights, "allow --labels without --weights");
+  add_count(
+      run, "--repeat", arguments.repeat, 1, 1000000,
+      "warm inferences to time; default: 10 on a GPU or with --replay, otherwise only the first inference");
   add_run_outputs(run, arguments);
   add_cache(run, arguments);
 }
@@ -183,17 +186,17 @@ void add_bench(CLI::App& bench, Arguments& arguments) {
   add_networks(bench, arguments);
   add_dtypes(bench, arguments, "fp16 on a GPU, fp32 on the CPU");
   add_list(bench, "--cloud", arguments.clouds, "NAME|FILE",
-           "one or more, by commas: clouds below, or .bin, .ply, .pcd and .npy files of points; default: all "
-           "below");
+           "one or more, separated by commas: clouds named below, or .bin, .ply, .pcd and .npy files of "
+           "points; default: all clouds below");
   add_bench_files(bench, arguments);
   add_count(bench, "--variants", arguments.variants, 1, 1000,
             "timed inferences, each on its own cloud; default: 16 on a GPU, 2 on the CPU");
   add_count(bench, "--warm-up", arguments.warm_up, 1, 1000,
-            "inferences before the timed ones; with 1, how a fresh process meets new clouds; default: 20 on "
-            "a GPU, 1 on the CPU");
+            "inferences before the timed ones; 1 shows how a fresh process handles new clouds; default: 20 "
+            "on a GPU, 1 on the CPU");
   add_value(bench, "--output", arguments.output, "FILE|DIR",
-            "the results as JSON: a .json file for one, or a folder that is there, for "
-            "<network>_<dtype>.json each; default: none is written");
+            "write the results as JSON: a .json file for one result, or an existing folder for "
+            "<network>_<dtype>.json files; default: none");
   add_commit(bench, arguments.commit);
   add_dataflow(bench, arguments.network);
   add_maps(bench, arguments.execution);
@@ -211,7 +214,9 @@ llvm::Error check_run(const Arguments& arguments) {
   if (!input.features.empty() && input.coordinates.empty())
     return bad_input("--features needs --coordinates");
   if (!input.coordinates.empty() && !input.features.empty() && input.origin) {
-    return bad_input("--origin is for the positions that become features, and --features gives others");
+    return bad_input(
+        "--origin moves the positions that become features, but --features replaces them: omit one of the "
+        "two");
   }
   const llvm::StringRef output = arguments.output;
   const bool is_ply = extension_of(output) == ".ply";
@@ -233,8 +238,8 @@ llvm::Error check_run(const Arguments& arguments) {
   }
   if (arguments.labels && arguments.network.weights.empty() && !arguments.random_weights) {
     return bad_input(
-        "--labels without --weights: labels of random weights mean nothing; --random-weights writes them all "
-        "the same");
+        "--labels needs --weights, because labels of random weights mean nothing; --random-weights allows "
+        "them");
   }
   return check_weights_flags(arguments.network);
 }

@@ -8,12 +8,13 @@ namespace minuet::tool {
 namespace {
 
 constexpr const char* kConvertFooter = R"(
-Reads IN as `minuet run --weights IN --weights-order ORDER` would, with the same checks, and writes what the
-network takes from it: float32, in Minuet's order and by Minuet's names, so that later runs need no flag but
---weights. OUT is there whole or not at all.
+Reads IN as `minuet run --weights IN --weights-order ORDER` does, with the same checks. Writes the tensors that
+the network uses as float32, in Minuet's order and with Minuet's names, so that later runs need only --weights.
+OUT is written whole or not at all.
 
-names.json is {"name in the file": "name in the network", ...}; where both end in a dot, all names below are
-renamed. share/doc/minuet/networks/WEIGHTS.md tells how each engine orders weights, and what cannot be carried over.
+names.json is {"name in the file": "name in the network", ...}. If both names end in a dot, all names that start
+with the first are renamed. share/doc/minuet/networks/WEIGHTS.md describes how each engine orders weights, and
+what cannot be converted.
 
 Examples:
   minuet weights convert minkunet.safetensors ours.safetensors --from minkowski --map names.json
@@ -33,32 +34,33 @@ void add_names(CLI::App& app, const std::string& map_flags, NetworkChoice& choic
             "prefix of all names in the file, such as module.");
   add_value(app, map_flags, choice.weights_map, "names.json",
             "JSON file: {\"name in the file\": \"name in the network\", ...}");
-  app.add_flag("--allow-unused", choice.allow_unused, "the file may have tensors that no layer uses");
+  app.add_flag("--allow-unused", choice.allow_unused, "accept tensors that no layer uses");
   app.add_flag("--allow-non-finite-parameters", choice.allow_non_finite_parameters,
-               "infinite and NaN parameters, and weights past the range of the dtype, are taken as they are");
+               "accept infinite and NaN parameters, and weights beyond the range of the dtype, as they are");
 }
 
 }  // namespace
 
 void add_weights(CLI::App& app, NetworkChoice& choice) {
   add_value(app, "--weights", choice.weights, "FILE",
-            "safetensors file; default: seeded random weights, which give no meaning to an output");
-  add_order(app, "--weights-order", choice, "; default: as the network says, else minuet");
+            "safetensors file; default: seeded random weights, with which the output means nothing");
+  add_order(app, "--weights-order", choice, "; default: the order that the network names, otherwise minuet");
   add_names(app, "--weights-map", choice);
 }
 
 void add_weights_command(CLI::App& weights, Arguments& arguments) {
   weights.require_subcommand(1);
-  CLI::App& convert = *weights.add_subcommand("convert", "Another engine's weights into a file of Minuet's");
+  CLI::App& convert =
+      *weights.add_subcommand("convert", "Convert another engine's weights into a file for Minuet");
   convert.footer(kConvertFooter);
   NetworkChoice& choice = arguments.network;
-  add_value(convert, "IN", choice.weights, "FILE", "safetensors file")->required();
+  add_value(convert, "IN", choice.weights, "FILE", "safetensors file to read")->required();
   add_value(convert, "OUT", arguments.output, "FILE", "safetensors file to write")->required();
   add_order(convert, "--from,--weights-order", choice, "")->required();
   add_names(convert, "--map,--weights-map", choice);
   add_network_name(convert, choice)
       ->description(
-          "whose weights they are: minkunet42, sparseresnet21d, or a JSON file "
+          "network of the weights: minkunet42, sparseresnet21d, or a JSON file "
           "(share/doc/minuet/networks/README.md)");
   add_channels(convert, choice);
 }

@@ -21,7 +21,7 @@ llvm::Expected<std::unique_ptr<CudaContext>> CudaContext::open(const DeviceFacts
 /// Opens the driver library and reads its functions. libminuet has already opened it for the device.
 llvm::Error CudaContext::open_driver() {
   void* const library = dlopen("libcuda.so.1", RTLD_NOW);
-  if (!library) return bad_input("the CUDA driver does not open: {0}", dlerror());
+  if (!library) return bad_input("cannot open the CUDA driver: {0}", dlerror());
 #define MINUET_ROW(name)                                                                          \
   driver_.name = reinterpret_cast<decltype(&::name)>(dlsym(library, MINUET_TOOL_EXPANDED(name))); \
   if (!driver_.name)                                                                              \
@@ -35,9 +35,10 @@ llvm::Error CudaContext::retain(const DeviceFacts& facts) {
   int ordinal = 0;
   if (llvm::StringRef(facts.name).substr(5).getAsInteger(10, ordinal))
     return bad_input("'{0}' is not a GPU", facts.name);
-  MINUET_TRY(check(driver_.cuDeviceGet(&device_, ordinal), "the GPU is not there"));
-  MINUET_TRY(check(driver_.cuDevicePrimaryCtxRetain(&context_, device_), "no context on the GPU"));
-  MINUET_TRY(check(driver_.cuCtxPushCurrent(context_), "the GPU's context cannot be current"));
+  MINUET_TRY(check(driver_.cuDeviceGet(&device_, ordinal), "cannot find the GPU"));
+  MINUET_TRY(
+      check(driver_.cuDevicePrimaryCtxRetain(&context_, device_), "cannot retain the context of the GPU"));
+  MINUET_TRY(check(driver_.cuCtxPushCurrent(context_), "cannot make the GPU's context current"));
   is_current_ = true;
   return llvm::Error::success();
 }
@@ -53,7 +54,7 @@ llvm::Error CudaContext::check(CUresult result, const char* attempt) const {
   if (result == CUDA_SUCCESS) return llvm::Error::success();
   const char* name = nullptr;
   driver_.cuGetErrorName(result, &name);
-  return broken(std::string(attempt) + ": " + (name ? name : "an error without a name"));
+  return broken(std::string(attempt) + ": " + (name ? name : "unknown error"));
 }
 
 }  // namespace minuet::tool

@@ -15,10 +15,10 @@ llvm::Expected<std::unique_ptr<CudaGraph>> CudaGraph::capture(
   std::unique_ptr<CudaGraph> made(new CudaGraph(std::move(opened)));
   const CudaContext& context = *made->context_;
   const CudaContext::Driver& driver = context.driver();
-  MINUET_TRY(
-      context.check(driver.cuStreamCreate(&made->stream_, CU_STREAM_NON_BLOCKING), "no stream on the GPU"));
+  MINUET_TRY(context.check(driver.cuStreamCreate(&made->stream_, CU_STREAM_NON_BLOCKING),
+                           "cannot create a stream on the GPU"));
   MINUET_TRY(context.check(driver.cuStreamBeginCapture(made->stream_, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),
-                           "no capture"));
+                           "cannot begin a capture"));
   llvm::Error failure = enqueue(made->stream_);
   CUgraph graph = nullptr;
   const CUresult ended = driver.cuStreamEndCapture(made->stream_, &graph);
@@ -26,16 +26,16 @@ llvm::Expected<std::unique_ptr<CudaGraph>> CudaGraph::capture(
     if (graph) static_cast<void>(driver.cuGraphDestroy(graph));
     return llvm::Expected<std::unique_ptr<CudaGraph>>(std::move(failure));
   }
-  MINUET_TRY(context.check(ended, "the inference was not captured"));
+  MINUET_TRY(context.check(ended, "cannot capture the inference"));
   const CUresult instantiated = driver.cuGraphInstantiateWithFlags(&made->graph_, graph, 0);
   static_cast<void>(driver.cuGraphDestroy(graph));
-  MINUET_TRY(context.check(instantiated, "the captured graph is not to be run"));
+  MINUET_TRY(context.check(instantiated, "cannot instantiate the captured graph"));
   return made;
 }
 
 llvm::Error CudaGraph::replay() {
   const CudaContext::Driver& driver = context_->driver();
-  MINUET_TRY(context_->check(driver.cuGraphLaunch(graph_, stream_), "the graph is not launched"));
+  MINUET_TRY(context_->check(driver.cuGraphLaunch(graph_, stream_), "cannot launch the graph"));
   return context_->check(driver.cuStreamSynchronize(stream_), "the graph failed");
 }
 

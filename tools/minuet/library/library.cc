@@ -30,7 +30,7 @@ llvm::Expected<minuet_weights_order> parse_order(llvm::StringRef flag) {
   for (const auto& [name, order] : kOrders) {
     if (flag == name) return order;
   }
-  return bad_input("the weights order '{0}' is none of minuet, minkowski, torchsparse, spconv, spconv-xyz",
+  return bad_input("the weights order '{0}' is not one of minuet, minkowski, torchsparse, spconv, spconv-xyz",
                    flag);
 }
 
@@ -39,7 +39,7 @@ llvm::Expected<minuet_map_method> parse_map_method(llvm::StringRef flag) {
   for (minuet_map_method method = MINUET_MAPS_AUTO; method <= MINUET_MAPS_INDEXED; ++method) {
     if (flag == map_method_name(method)) return method;
   }
-  return bad_input("the map method '{0}' is none of auto, sorted, indexed", flag);
+  return bad_input("the map method '{0}' is not one of auto, sorted, indexed", flag);
 }
 
 llvm::Expected<minuet_dataflow> parse_dataflow(llvm::StringRef flag) {
@@ -47,7 +47,7 @@ llvm::Expected<minuet_dataflow> parse_dataflow(llvm::StringRef flag) {
   for (minuet_dataflow dataflow = MINUET_DATAFLOW_AUTO; dataflow <= MINUET_DATAFLOW_FUSED; ++dataflow) {
     if (flag == dataflow_name(dataflow)) return dataflow;
   }
-  return bad_input("the dataflow '{0}' is none of auto, gather-gemm-scatter, fused", flag);
+  return bad_input("the dataflow '{0}' is not one of auto, gather-gemm-scatter, fused", flag);
 }
 
 /// Replaces names of the C API's options by flags: "the option allow_unused" becomes "--allow-unused".
@@ -90,7 +90,7 @@ std::string last_error_detail() {
 llvm::Error check(minuet_status status) {
   if (status == MINUET_OK) return llvm::Error::success();
   std::string text = last_error_text();
-  if (text.empty()) text = "the library gave status " + std::to_string(status) + " and no reason";
+  if (text.empty()) text = "the library returned status " + std::to_string(status) + " without a reason";
   if (status == MINUET_RESOURCE_EXHAUSTED) return llvm::make_error<OutOfMemory>(text);
   return status == MINUET_INTERNAL ? broken(text) : user_error(text);
 }
@@ -139,7 +139,8 @@ llvm::Expected<std::string> absolute_cache_folder(const std::string& cache) {
   llvm::SmallString<256> folder(!cache.empty() ? cache : variable ? variable : "");
   if (folder.empty()) return std::string();
   if (const std::error_code error = llvm::sys::fs::make_absolute(folder)) {
-    return bad_input("the cache folder '{0}' has no absolute path: {1}", folder, system_text(error));
+    return bad_input("cannot make the path of the cache folder '{0}' absolute: {1}", folder,
+                     system_text(error));
   }
   llvm::sys::path::remove_dots(folder, /*remove_dot_dot=*/true);
   return folder.str().str();
@@ -156,7 +157,7 @@ llvm::Expected<DeviceHandle> open_device(minuet_context* context, const DeviceCh
   MINUET_TRY(check(minuet_device_query(device, &info)));
   facts = {info.name, info.description, info.arch, info.memory_bytes};
   if (choice.threads > 0 && !facts.is_cpu()) {
-    return bad_input("--threads is for the CPU device, and this is {0}: add --device cpu, or omit it",
+    return bad_input("--threads is for the CPU device, but this is {0}: add --device cpu, or omit --threads",
                      facts.name);
   }
   return handle;
@@ -180,7 +181,7 @@ llvm::Expected<minuet_system_info> query_system() {
 llvm::Expected<minuet_dtype> dtype_for(const std::string& flag, bool is_cpu) {
   if (flag.empty()) return is_cpu ? MINUET_F32 : MINUET_F16;
   const std::optional<minuet_dtype> dtype = parse_dtype(flag);
-  if (!dtype) return bad_input("the dtype '{0}' is none of fp32, tf32, fp16, bf16", flag);
+  if (!dtype) return bad_input("the dtype '{0}' is not one of fp32, tf32, fp16, bf16", flag);
   return *dtype;
 }
 
@@ -197,7 +198,8 @@ llvm::Error check_tuned(minuet_plan* plan) {
   MINUET_TRY(check(minuet_plan_visit_tuning(plan, note, &is_tuned)));
   if (is_tuned) return llvm::Error::success();
   return bad_input(
-      "--tuned: there are no results for this network and dtype on this device (minuet tune run measures)");
+      "--tuned: there are no results for this network and dtype on this device: measure with minuet tune "
+      "run");
 }
 
 llvm::Error fill_network_options(const NetworkChoice& choice, minuet_dtype dtype, NetworkOptions& filled) {
@@ -247,7 +249,7 @@ llvm::Expected<PlanHandle> open_network(minuet_context* context, const NetworkCh
 }
 
 std::string missing_head_text(const minuet_plan_info& network) {
-  return llvm::formatv("the head of {0} is left out: neither its description nor weights say how wide it is",
+  return llvm::formatv("the head of {0} is left out: neither its description nor the weights give its width",
                        network.name)
       .str();
 }

@@ -97,7 +97,7 @@ void print_input(const RunReport& report, llvm::raw_ostream& out) {
                          real(origin[0]), real(origin[1]), real(origin[2]));
   }
   if (report.frame.is_coarse()) {
-    out << llvm::formatv("positions are {0:g2} m apart at worst, {1:g2} % of a voxel\n",
+    out << llvm::formatv("steps between positions are up to {0:g2} m, {1:g2} % of a voxel\n",
                          real(report.frame.step), real(100 * report.frame.step_voxels));
   }
   out << llvm::formatv("{0} points", report.points);
@@ -115,8 +115,9 @@ void print_times(const RunReport& report, llvm::raw_ostream& out) {
                        real(stages.sort), real(stages.map), real(stages.gather), real(stages.gemm),
                        real(stages.scatter), real(stages.other));
   if (report.repeats == 0) {
-    out << llvm::formatv("first (cold) {0:f2} ms, of it the inference {1:f3} ms (--repeat times warm ones)\n",
-                         real(report.first_ms), real(report.total_ms));
+    out << llvm::formatv(
+        "first (cold) {0:f2} ms, including the inference of {1:f3} ms (--repeat times warm inferences)\n",
+        real(report.first_ms), real(report.total_ms));
     return;
   }
   out << llvm::formatv("first (cold) {0:f2} ms, total (median of {1} {2}) {3:f3} ms\n", real(report.first_ms),

@@ -12,13 +12,14 @@
 namespace minuet::tool {
 
 llvm::Expected<WeightsSnapshot> read_weights(const std::string& path) {
-  if (is_device(path)) return bad_input("weights file {0} is a device, which may have no end", path);
+  if (is_device(path))
+    return bad_input("weights file {0} is a device and may have no end: name a regular file", path);
   // IsVolatile makes LLVM read the file instead of mapping it, so later writes cannot change the bytes.
   const auto bytes = llvm::MemoryBuffer::getFile(path, /*IsText=*/false, /*RequiresNullTerminator=*/false,
                                                  /*IsVolatile=*/true);
   if (!bytes) return bad_input("weights file {0}: {1}", path, system_text(bytes.getError()));
   const auto no_memory = [&](const std::string& why) {
-    return broken("weights file " + path + ": no memory takes its bytes: " + why);
+    return broken("weights file " + path + ": cannot copy it to memory: " + why);
   };
   const int descriptor = ::memfd_create("weights", MFD_CLOEXEC);
   if (descriptor < 0) return no_memory(errno_text(errno));

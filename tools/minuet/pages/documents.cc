@@ -176,10 +176,10 @@ Object run_document(const Object& file) {
   const double total = real_or(file, "total_ms", 0), first = real_or(file, "first_ms", 0);
   const int64_t repeats = number_or(file, "repeats", 0);
   notes.push_back(
-      llvm::formatv("The first inference with all that comes before it took {0:f2} ms; {1} {2:f2} ms.",
+      llvm::formatv("The first inference, including its preparation, took {0:f2} ms; {1} {2:f2} ms.",
                     real(first),
-                    repeats > 0 ? llvm::formatv("the median of {0} warm ones is", repeats).str()
-                                : "without that it took",
+                    repeats > 0 ? llvm::formatv("the median of {0} warm inferences is", repeats).str()
+                                : "without the preparation it took",
                     real(total))
           .str());
   if (const Object* kernels = file.getObject("kernels")) {
@@ -249,7 +249,8 @@ llvm::Expected<Object> document_of(llvm::StringRef file, const Value& value) {
     document["title"] = network_of(*object) + ", " + text_or_empty(*object, "cloud");
   } else {
     return bad_input(
-        "it is not a result file: minuet bench --output, minuet run --json and minuet-study write result files");
+        "it is not a result file: minuet bench --output, minuet run --json and minuet-study write result "
+        "files");
   }
   document["machine"] = machine_of(*object);
   document["file"] = file.str();

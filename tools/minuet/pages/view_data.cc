@@ -38,7 +38,7 @@ llvm::Expected<std::vector<int64_t>> rows_of_items(const std::string& path, int6
   if (rows != voxels) {
     const std::string points = input.cloud.is_voxels ? "" : llvm::formatv("{0} points in ", items).str();
     return bad_input(
-        "'{0}' has {1} rows, and the cloud has {2}{3} voxels: give a file with a row for each{4}", path, rows,
+        "'{0}' has {1} rows, but the cloud has {2}{3} voxels: give a file with a row for each{4}", path, rows,
         points, voxels, points.empty() ? "" : ", and the --voxel-size that it was made with");
   }
   for (int64_t item = 0; item < items; ++item) row_of[static_cast<size_t>(item)] = voxel_of(input, item);
@@ -50,11 +50,12 @@ llvm::Expected<std::vector<int32_t>> read_labels(const std::string& path, const 
   MINUET_ASSIGN(const NpyArray array, in_file(path, parse_npy(file->getBuffer())));
   const std::vector<int64_t>& shape = array.shape;
   if (shape.empty() || shape.size() > 2 || (shape.size() == 2 && shape[1] != 1)) {
-    return bad_input("'{0}': labels are an array [N], and this one has {1} dimensions{2}", path, shape.size(),
-                     shape.size() == 2 ? llvm::formatv(" of {0} columns", shape[1]).str() : "");
+    return bad_input("'{0}': labels must be an array [N], but this one has {1} dimensions{2}", path,
+                     shape.size(), shape.size() == 2 ? llvm::formatv(" of {0} columns", shape[1]).str() : "");
   }
   if (!is_integer(array.type)) {
-    return bad_input("'{0}': labels are integers, and this array holds {1}", path, scalar_name(array.type));
+    return bad_input("'{0}': labels must be integers, but this array holds {1}", path,
+                     scalar_name(array.type));
   }
   MINUET_ASSIGN(const std::vector<int64_t> row_of, rows_of_items(path, shape[0], input));
   const auto bytes = static_cast<int64_t>(scalar_bytes(array.type));

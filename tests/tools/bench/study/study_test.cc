@@ -148,7 +148,7 @@ TEST_F(Studies, WrongCommandLinesAreRefused) {
       {{"map"}, "--output is required"},
       {{"map", "--output", file}, "p.bin' is not a folder"},
       {{"map", "--output", results(), "--size", "large"}, "large not in"},
-      {{"map", "--output", results(), "--dtype", "fp8"}, "is none of fp32, tf32"},
+      {{"map", "--output", results(), "--dtype", "fp8"}, "is not one of fp32, tf32"},
       {{"map", "--output", results(), "--threads", "0"}, "--threads"}};
   for (const auto& [arguments, says] : cases) {
     const Finished finished = run_program(MINUET_STUDY, arguments);

@@ -140,7 +140,7 @@ TEST(OutputFiles, WhatAKilledProcessLeftIsInNobodysWay) {
   EXPECT_EQ(contents(folder.path(left)), "half");
   std::filesystem::create_symlink("nowhere", folder.path("link"));
   EXPECT_THAT(error_of(OutputFile::open(folder.path("link"))),
-              testing::HasSubstr("a link to a file that is not there"));
+              testing::HasSubstr("a link to a file that does not exist"));
 }
 
 TEST(OutputFiles, WhatCannotBeWrittenIsSaidAtOnce) {

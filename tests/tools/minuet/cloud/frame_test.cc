@@ -124,8 +124,9 @@ TEST(Frame, EachAxisIsMeasuredByItsOwnVoxels) {
       size[fine] = 0.0001;
       const std::string error = error_of(choose_frame({point}, kFloats, std::nullopt, size));
       if (fine == axis) {
-        EXPECT_THAT(error, HasSubstr("1000 m, where float32 numbers are 6.10351562e-05 m apart: too coarse "
-                                     "for voxels of 0.0001 m"));
+        EXPECT_THAT(error,
+                    HasSubstr("1000 m from 0, where float32 numbers are 6.10351562e-05 m apart: too coarse "
+                              "for voxels of 0.0001 m"));
       } else {
         EXPECT_EQ(error, "");
       }

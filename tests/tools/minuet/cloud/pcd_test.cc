@@ -294,9 +294,9 @@ TEST(PcdReader, TheIntensityByName) {
 
 TEST(PcdReader, ErrorsNameThePointTheFieldAndTheWord) {
   const std::pair<const char*, const char*> words[] = {
-      {"-6,5", "point 1, field 'z': '-6,5' is not a number; decimal commas?"},
-      {"-6.5D0", "point 1, field 'z': '-6.5D0' is not a number; a Fortran exponent"},
-      {"-6.5,1", "point 1, field 'z': '-6.5,1' is not a number; commas between numbers"},
+      {"-6,5", "point 1, field 'z': '-6,5' is not a number; if this is a decimal comma, write a point"},
+      {"-6.5D0", "point 1, field 'z': '-6.5D0' is not a number; if this is a Fortran exponent"},
+      {"-6.5,1", "point 1, field 'z': '-6.5,1' is not a number; if this is several numbers"},
       {"six", "point 1, field 'z': 'six' is not a number"}};
   for (const auto& [word, says] : words) {
     EXPECT_THAT(error_of(read_pcd(replaced(kPlainPcd, "-6.5", word))), HasSubstr(says));

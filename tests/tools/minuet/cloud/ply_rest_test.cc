@@ -77,10 +77,9 @@ TEST(PlyReader, VerticesStayStrict) {
     return error_of(
         read_ply(replaced(vertex_header(2, kXyz), "end_header\n", behind + "end_header\n") + body));
   };
-  EXPECT_THAT(error(kFace, "1 2 3 9\n4 5 6 9\n2 0 1\n1 0\n"),
-              HasSubstr("the points do not stand one on a line"));
-  EXPECT_THAT(error(kFace, "1 2\n4 5\n2 0 1\n2 0 1\n"), HasSubstr("the points do not stand one on a line"));
-  EXPECT_THAT(error(kFace, "1\n2\n3\n4\n5\n6\n9\n"), HasSubstr("the points do not stand one on a line"));
+  EXPECT_THAT(error(kFace, "1 2 3 9\n4 5 6 9\n2 0 1\n1 0\n"), HasSubstr("the points are not one per line"));
+  EXPECT_THAT(error(kFace, "1 2\n4 5\n2 0 1\n2 0 1\n"), HasSubstr("the points are not one per line"));
+  EXPECT_THAT(error(kFace, "1\n2\n3\n4\n5\n6\n9\n"), HasSubstr("the points are not one per line"));
   EXPECT_THAT(error(kFace, "1 2 3\n4 five 6\n2 0 1\n1 0\n"), HasSubstr("'five'"));
   EXPECT_THAT(error("", "1 2 3\n4 5 6\n7\n"), HasSubstr("more follows than the 2 rows of element 'vertex'"));
   EXPECT_THAT(error("element face 0\nproperty list uchar int i\n", "1 2 3\n4 5 6\n7 8 9\n"),

@@ -305,11 +305,13 @@ TEST(PlyReader, SaysThatNoIntensityIsTaken) {
 /// What is wrong with the second row of three numbers, and what the error has to have.
 TEST(PlyReader, ErrorsNameTheRowThePropertyAndTheWord) {
   const std::tuple<const char*, const char*, const char*> cases[] = {
-      {"4 0,5 6", "property 'y': '0,5' is not a number; decimal commas?", "row 1 of 2"},
-      {"4 5 -1,25", "property 'z': '-1,25' is not a number; decimal commas?", "row 1 of 2"},
-      {"4 5 1.0D+00", "property 'z': '1.0D+00' is not a number; a Fortran exponent", "row 1 of 2"},
-      {"4d2 5 6", "property 'x': '4d2' is not a number; a Fortran exponent", "row 1 of 2"},
-      {"4,5,6 5 6", "property 'x': '4,5,6' is not a number; commas between numbers", "row 1 of 2"},
+      {"4 0,5 6", "property 'y': '0,5' is not a number; if this is a decimal comma, write a point",
+       "row 1 of 2"},
+      {"4 5 -1,25", "property 'z': '-1,25' is not a number; if this is a decimal comma, write a point",
+       "row 1 of 2"},
+      {"4 5 1.0D+00", "property 'z': '1.0D+00' is not a number; if this is a Fortran exponent", "row 1 of 2"},
+      {"4d2 5 6", "property 'x': '4d2' is not a number; if this is a Fortran exponent", "row 1 of 2"},
+      {"4,5,6 5 6", "property 'x': '4,5,6' is not a number; if this is several numbers", "row 1 of 2"},
       {"4 five 6", "property 'y': 'five' is not a number", "row 1 of 2"},
       {"4 5", "property 'z': the file ends here", "row 1 of 2"},
   };

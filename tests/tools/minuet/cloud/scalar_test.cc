@@ -56,8 +56,8 @@ TEST(ScalarText, IntegersOutsideOfTheirTypeAreRefused) {
                                                   {"nan", Scalar::I32},
                                                   {"inf", Scalar::U64}};
   for (const auto& [word, type] : cases) {
-    EXPECT_THAT(error_of(parse_value(word, type)),
-                AllOf(HasSubstr(word), HasSubstr(scalar_name(type)), HasSubstr("is not a number of its type")))
+    EXPECT_THAT(error_of(parse_value(word, type)), AllOf(HasSubstr(word), HasSubstr(scalar_name(type)),
+                                                         HasSubstr("is not a number of its type")))
         << word;
   }
 }
@@ -77,11 +77,11 @@ TEST(ScalarText, FloatsAreRoundedToTheirType) {
 
 TEST(ScalarText, FloatsPastTheirTypeAreRefused) {
   const std::tuple<const char*, Scalar, const char*> cases[] = {
-      {"70000", Scalar::F16, "past the largest float16 number, 65504"},
-      {"-65520", Scalar::F16, "past the largest float16 number, 65504"},
-      {"1e39", Scalar::F32, "past the largest float32 number, 3.40282347e+38"},
-      {"-1e400", Scalar::F32, "past the largest float32 number"},
-      {"1e400", Scalar::F64, "past the largest float64 number, 1.79769313e+308"}};
+      {"70000", Scalar::F16, "beyond the largest float16 number, 65504"},
+      {"-65520", Scalar::F16, "beyond the largest float16 number, 65504"},
+      {"1e39", Scalar::F32, "beyond the largest float32 number, 3.40282347e+38"},
+      {"-1e400", Scalar::F32, "beyond the largest float32 number"},
+      {"1e400", Scalar::F64, "beyond the largest float64 number, 1.79769313e+308"}};
   for (const auto& [word, type, says] : cases) {
     EXPECT_THAT(error_of(parse_value(word, type)), AllOf(HasSubstr(word), HasSubstr(says))) << word;
   }
@@ -134,10 +134,10 @@ TEST(ScalarText, ReadersOfTextTellOfNumbersPastFloat32) {
     const std::string rows = "1 2 3 4 5\n" + std::string(row) + "\n";
     EXPECT_THAT(error_of(read_ply(vertex_header(2, kXyzi + "property float w\n") + rows)),
                 AllOf(HasSubstr("row 1 of 2 of element 'vertex', property '"), HasSubstr("1e39'"),
-                      HasSubstr("past the largest float32 number")));
+                      HasSubstr("beyond the largest float32 number")));
     EXPECT_THAT(error_of(read_pcd("FIELDS x y z intensity w\nPOINTS 2\nDATA ascii\n" + rows)),
                 AllOf(HasSubstr("point 1, field '"), HasSubstr("1e39'"),
-                      HasSubstr("past the largest float32 number")));
+                      HasSubstr("beyond the largest float32 number")));
   }
   EXPECT_EQ(points_of(read_ply(vertex_header(1, "property half x\n" + kXyz.substr(17)) + "0.1 2 3\n")),
             (std::vector<Point>{{0.0999755859375, 2, 3, 0}}));

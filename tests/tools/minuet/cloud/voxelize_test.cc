@@ -86,7 +86,7 @@ TEST(Voxelize, ASizeThatIsWrongOnOneAxisIsRefused) {
     }
   }
   EXPECT_THAT(error_of(voxelize({{0, 0, 3e9, 0}}, {1, 1, 0.5}, false)),
-              HasSubstr("lies at z = 3e+09 m, which is outside int32 in voxels of 0.5 m"));
+              HasSubstr("is at z = 3e+09 m, which is outside int32 in voxels of 0.5 m"));
 }
 
 TEST(Input, VoxelSizesAsTheyAreWritten) {

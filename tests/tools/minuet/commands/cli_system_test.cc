@@ -41,7 +41,7 @@ TEST_F(CliSystem, AFullDiskIsNoFaultOfTheUsers) {
   for (const char* argument : {"info", "--help", "--version"}) {
     const Finished finished = minuet_to("/dev/full", {argument});
     EXPECT_EQ(finished.code, 1) << argument;
-    EXPECT_EQ(finished.err, "minuet: the standard output cannot be written\n");
+    EXPECT_EQ(finished.err, "minuet: cannot write to the standard output\n");
   }
 }
 

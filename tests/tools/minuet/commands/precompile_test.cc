@@ -133,7 +133,7 @@ TEST_F(Precompile, AWrongFlagIsOneSentence) {
       {{"precompile", "--output", network_ + "/below"}, "cannot be made"},
       {{"precompile", "--output", network_}, "Not a directory"},
       {{"precompile", "--tuned", "--from", network_}, "--tuned with --from needs --arch"},
-      {{"precompile", "--tuning", network_}, "is no folder"},
+      {{"precompile", "--tuning", network_}, "is not a folder"},
       {{"precompile", "--tuned"}, "tuning results for sm_90a with this version's kernels"},
       {{"cache"}, "subcommand"},
       {{"cache", "list", "--cache", folder_->path("none")}, "there is no cache folder"},

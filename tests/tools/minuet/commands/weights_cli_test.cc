@@ -107,7 +107,7 @@ TEST_F(WeightsCli, MistakesNameFlags) {
                  AllOf(HasSubstr("--weights-map must be a JSON object"), no_fields));
   expect_refused(run({"--weights", theirs, "--weights-map", folder_.path("none")}), HasSubstr("none"));
   expect_refused(run({"--weights", theirs, "--weights-order", "tf"}),
-                 HasSubstr("'tf' is none of minuet, minkowski"));
+                 HasSubstr("'tf' is not one of minuet, minkowski"));
   for (const char* flag : {"--weights-order", "--weights-prefix", "--weights-map"})
     expect_refused(run({flag, "spconv"}), HasSubstr("need --weights"));
   expect_refused(run({"--allow-unused"}), HasSubstr("need --weights"));
@@ -127,7 +127,7 @@ TEST_F(WeightsCli, PrecompileChecksThemTooAndBeforeItCompiles) {
   const std::string theirs = file("theirs.safetensors", of_spconv());
   expect_refused(precompile({"--network", network_, "--weights", theirs}), HasSubstr("tensors are missing"));
   expect_refused(precompile({"--network", network_ + ",minkunet42", "--weights", theirs}),
-                 HasSubstr("--weights belongs to one network, and --network names 2"));
+                 HasSubstr("--weights belongs to one network, but --network names 2"));
   expect_refused(precompile({"--weights-order", "spconv"}), HasSubstr("need --weights"));
   expect_refused(precompile({"--from", network_, "--weights", theirs}), HasSubstr("--from excludes"));
 }

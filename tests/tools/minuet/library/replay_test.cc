@@ -121,7 +121,7 @@ INSTANTIATE_TEST_SUITE_P(Device, ReplayTest, testing::Values("cpu", "cuda:0"), [
 TEST(ReplayStatus, EveryBitHasItsWords) {
   EXPECT_EQ(status_text(0), "");
   EXPECT_EQ(status_text(MINUET_CLOUD_OUT_OF_BOUNDS | MINUET_CLOUD_PAST_CAPACITY),
-            "past the bounds, past the capacity");
+            "voxels outside the bounds, too many voxels");
 }
 
 }  // namespace

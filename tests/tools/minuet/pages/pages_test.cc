@@ -226,9 +226,9 @@ TEST(ViewData, WrongFilesAreRefused) {
   };
   EXPECT_THAT(
       of_labels(npy_bytes(std::vector<int32_t>{1, 2, 3}, {3})),
-      HasSubstr("has 3 rows, and the cloud has 5 points in 2 voxels: give a file with a row for each"));
+      HasSubstr("has 3 rows, but the cloud has 5 points in 2 voxels: give a file with a row for each"));
   EXPECT_THAT(of_labels(npy_bytes(std::vector<float>{1, 2}, {2})),
-              HasSubstr("labels are integers, and this array"));
+              HasSubstr("labels must be integers, but this array"));
   EXPECT_THAT(of_labels(npy_bytes(std::vector<int32_t>{1, 2, 3, 4}, {2, 2})),
               HasSubstr("2 dimensions of 2 columns"));
   EXPECT_THAT(of_labels(npy_bytes(std::vector<int32_t>{1, -2}, {2})), HasSubstr("the label -2 in row 1"));

@@ -16,14 +16,12 @@ llvm::Expected<Cloud> read_cloud(llvm::StringRef path, const ColumnOptions& opti
     return bad_input("'{0}' does not end in .bin, .ply, .pcd or .npy", path);
   }
   if (options.columns && !is_bin)
-    return bad_input("--columns is for .bin files, and '{0}' says its own", path);
+    return bad_input("--columns is for .bin files, but '{0}' names its own columns", path);
   if (options.intensity_column && !is_bin && !is_npy) {
-    return bad_input("--intensity-column is for .bin and .npy files; --intensity-field names one of '{0}'",
-                     path);
+    return bad_input("--intensity-column is for .bin and .npy files; use --intensity-field for '{0}'", path);
   }
   if (options.intensity_field && (is_bin || is_npy)) {
-    return bad_input("--intensity-field is for .ply and .pcd files; --intensity-column names one of '{0}'",
-                     path);
+    return bad_input("--intensity-field is for .ply and .pcd files; use --intensity-column for '{0}'", path);
   }
   MINUET_ASSIGN(const auto file, read_file(path));
   const llvm::StringRef bytes = file->getBuffer();

@@ -45,11 +45,11 @@ llvm::Error take_named_intensity(std::vector<CloudField>& fields, const std::str
                      names_of(fields));
   }
   if (places.size() > 1) {
-    return bad_input("--intensity-field '{0}' may mean {1}: write the name as the file does", name,
+    return bad_input("--intensity-field '{0}' may mean {1}: write the name exactly as the file does", name,
                      list_of(names_at(fields, places)));
   }
   CloudField& field = fields[places.front()];
-  if (field.target >= 0) return bad_input("--intensity-field '{0}' is a position", name);
+  if (field.target >= 0) return bad_input("--intensity-field '{0}' is a position, not an intensity", name);
   field.target = 3;
   return llvm::Error::success();
 }

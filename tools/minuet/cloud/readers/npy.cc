@@ -54,7 +54,7 @@ class HeaderParser {
   llvm::Error value_of(llvm::StringRef key) {
     if (key == "descr") {
       const std::optional<llvm::StringRef> word = quoted();
-      if (!word) return bad_input("structured NPY arrays are not read: save a plain [N, columns] array");
+      if (!word) return bad_input("structured NPY arrays cannot be read: save a plain [N, columns] array");
       return type(*word);
     }
     if (key == "fortran_order") {
@@ -90,7 +90,7 @@ class HeaderParser {
       array_.type = known.type;
       return llvm::Error::success();
     }
-    return bad_input("elements of type '{0}' are not read (integers and floats are)", word);
+    return bad_input("elements of type '{0}' cannot be read: save integers or floats", word);
   }
 
   llvm::StringRef text_;
@@ -121,7 +121,8 @@ llvm::Expected<NpyArray> parse_npy(llvm::StringRef bytes, WantedFile wanted) {
   }
   const size_t length_bytes = rest.size() > 2 && rest[0] > 1 ? 4 : 2;
   if (rest.size() < 2 + length_bytes) return bad_input("the NPY file ends before the length of its header");
-  if (rest[0] < 1 || rest[0] > 3) return bad_input("NPY version {0} is not known", static_cast<int>(rest[0]));
+  if (rest[0] < 1 || rest[0] > 3)
+    return bad_input("NPY version {0} is not known (1 to 3 are)", static_cast<int>(rest[0]));
   const Scalar length_type = length_bytes == 2 ? Scalar::U16 : Scalar::U32;
   const int64_t length = decode_integer(length_type, rest.data() + 2, false);
   rest = rest.drop_front(2 + length_bytes);
@@ -135,12 +136,12 @@ llvm::Expected<NpyArray> parse_npy(llvm::StringRef bytes, WantedFile wanted) {
     if (__builtin_mul_overflow(needed, extent, &needed)) return bad_input("the NPY shape is too large");
   }
   if (needed > static_cast<int64_t>(array.data.size())) {
-    return bad_input("the file is truncated: its header promises {0} of data and {1}",
+    return bad_input("the file is truncated: its header promises {0} of data, but {1}",
                      counted(needed, "byte"), bytes_follow(array.data.size()));
   }
   if (needed < static_cast<int64_t>(array.data.size())) {
-    return bad_input("the header promises {0} of data and {1}: one of them is wrong", counted(needed, "byte"),
-                     bytes_follow(array.data.size()));
+    return bad_input("the header promises {0} of data, but {1}: one of them is wrong",
+                     counted(needed, "byte"), bytes_follow(array.data.size()));
   }
   return array;
 }
@@ -149,11 +150,12 @@ llvm::Expected<Cloud> read_npy_coordinates(llvm::StringRef bytes, int ndim) {
   MINUET_ASSIGN(NpyArray array, parse_matrix(bytes, WantedFile::Array));
   const int64_t columns = array.shape[1];
   if (!is_integer(array.type)) {
-    return bad_input("voxel coordinates are integers, and this array holds {0}", scalar_name(array.type));
+    return bad_input("voxel coordinates must be integers, but this array holds {0}", scalar_name(array.type));
   }
   if (columns != ndim && columns != ndim + 1) {
     return bad_input(
-        "voxel coordinates are [N, {0}], or [N, {1}] with the batch index first; this array is [{2}, {3}]",
+        "voxel coordinates must be [N, {0}], or [N, {1}] with the batch index first, but this array is [{2}, "
+        "{3}]",
         ndim, ndim + 1, array.shape[0], columns);
   }
   Cloud cloud;
@@ -181,17 +183,18 @@ llvm::Expected<Cloud> read_npy(llvm::StringRef bytes, std::optional<int> intensi
   MINUET_ASSIGN(NpyArray array, parse_matrix(bytes, WantedFile::PointBytes));
   if (is_integer(array.type)) {
     if (intensity_column)
-      return bad_input("--intensity-column: the array is of integers, so it holds voxels");
+      return bad_input("--intensity-column is for points, but the array has integers, so it holds voxels");
     return read_npy_coordinates(bytes, 3);
   }
   const int64_t columns = array.shape[1];
   if (columns < 3) {
-    return bad_input("points are [N, 3 or more] floats; this array is [{0}, {1}]", array.shape[0], columns);
+    return bad_input("points must be [N, 3 or more] floats, but this array is [{0}, {1}]", array.shape[0],
+                     columns);
   }
   if (columns > kMostColumns)
-    return bad_input("the array has {0} columns; at most {1}", columns, kMostColumns);
+    return bad_input("the array has {0} columns, but at most {1} can be read", columns, kMostColumns);
   if (columns > kManyColumns && array.shape[0] < columns) {
-    return bad_input("points are rows, and this array has {0} rows of {1} columns: is it the transposed one?",
+    return bad_input("points are rows, but this array has {0} rows of {1} columns: is it transposed?",
                      array.shape[0], columns);
   }
   MINUET_ASSIGN(std::vector<CloudField> fields, unnamed_fields(columns, array.type, intensity_column));
@@ -212,7 +215,7 @@ llvm::Expected<std::vector<float>> read_npy_matrix(llvm::StringRef bytes, int64_
   MINUET_ASSIGN(NpyArray array, parse_matrix(bytes, WantedFile::Array));
   rows = array.shape[0];
   columns = array.shape[1];
-  if (columns == 0) return bad_input("the array has rows of no columns");
+  if (columns == 0) return bad_input("the array has no columns");
   std::vector<float> values;
   values.reserve(static_cast<size_t>(rows * columns));
   for (int64_t row = 0; row < rows; ++row) {

@@ -117,7 +117,7 @@ llvm::Error lay_out_field(const RawPcdHeader& raw, size_t i, PcdHeader& header) 
   field.offset = header.row_bytes;
   header.row_bytes += field.count * scalar_bytes(field.type);
   header.row_tokens += field.count;
-  if (header.row_tokens > (1 << 20)) return bad_input("the PCD fields have too many numbers a point");
+  if (header.row_tokens > (1 << 20)) return bad_input("the PCD fields have too many numbers per point");
   header.fields.push_back(field);
   return llvm::Error::success();
 }
@@ -147,7 +147,7 @@ llvm::Error lay_out_fields(const RawPcdHeader& raw, const std::optional<std::str
     MINUET_TRY(lay_out_field(raw, i, header));
     const llvm::StringRef name = raw.fields[i];
     if (name != kPaddingField && !names.insert(name).second) {
-      return bad_input("the PCD field '{0}' is there twice", name);
+      return bad_input("the PCD field '{0}' occurs twice", name);
     }
   }
   header.cloud_fields = cloud_fields(header);
@@ -185,7 +185,7 @@ llvm::Expected<PcdHeader> parse_pcd_header(TextCursor& cursor,
 }
 
 llvm::Error truncated(const PcdHeader& header, size_t bytes) {
-  return bad_input("the file is truncated: the header promises {0} of {1} and {2}",
+  return bad_input("the file is truncated: the header promises {0} of {1}, but {2}",
                    counted(header.points, "point"), counted(header.row_bytes, "byte"), bytes_follow(bytes));
 }
 
@@ -238,7 +238,7 @@ llvm::Expected<Cloud> read_binary(const PcdHeader& header, llvm::StringRef body,
   if (header.points > static_cast<int64_t>(body.size()) / header.row_bytes)
     return truncated(header, body.size());
   if (!is_padding(body.drop_front(static_cast<size_t>(header.points * header.row_bytes)))) {
-    return bad_input("the header promises {0} of {1} and {2}: one of them is wrong",
+    return bad_input("the header promises {0} of {1}, but {2}: one of them is wrong",
                      counted(header.points, "point"), counted(header.row_bytes, "byte"),
                      bytes_follow(body.size()));
   }
@@ -264,16 +264,16 @@ llvm::Expected<Cloud> read_compressed(const PcdHeader& header, llvm::StringRef b
   const int64_t unpacked = decode_integer(Scalar::U32, body.data() + 4, false);
   body = body.drop_front(8);
   if (packed > static_cast<int64_t>(body.size())) {
-    return bad_input("the file is truncated: {0} of compressed data are promised and {1}",
+    return bad_input("the file is truncated: it promises {0} of compressed data, but {1}",
                      counted(packed, "byte"), bytes_follow(body.size()));
   }
   if (!is_padding(body.drop_front(static_cast<size_t>(packed)))) {
-    return bad_input("{0} of compressed data are promised and {1}: one of them is wrong",
+    return bad_input("the file promises {0} of compressed data, but {1}: one of them is wrong",
                      counted(packed, "byte"), bytes_follow(body.size()));
   }
   int64_t needed = 0;
   if (__builtin_mul_overflow(header.points, header.row_bytes, &needed) || needed != unpacked) {
-    return bad_input("the compressed data hold {0}, and the header promises {1} of {2}",
+    return bad_input("the compressed data hold {0}, but the header promises {1} of {2}",
                      counted(unpacked, "byte"), counted(header.points, "point"),
                      counted(header.row_bytes, "byte"));
   }

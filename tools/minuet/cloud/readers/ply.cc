@@ -118,7 +118,7 @@ llvm::Error in_row(int64_t row, const PlyElement& element, const PlyProperty& pr
 
 llvm::Error check_size(const PlyElement& element, const Body& body) {
   if (body.can_hold(element)) return llvm::Error::success();
-  return bad_input("the file is truncated: the header promises {0} of element '{1}' and {2}",
+  return bad_input("the file is truncated: the header promises {0} of element '{1}', but {2}",
                    counted(element.count, "row"), element.name, bytes_follow(body.bytes_left()));
 }
 
@@ -193,7 +193,7 @@ llvm::Error check_rest(llvm::ArrayRef<PlyElement> behind, const PlyElement& last
     return reworded(std::move(fault), [&](const std::string& text) { return text + "; " + doubt; });
   }
   cloud.warnings.push_back(
-      "the points are read, and what follows them is not as the header says" +
+      "the points are read, but the data after them do not match the header" +
       std::string(body.is_text() ? "" : ", or the number of points in the header is wrong") + ": " +
       llvm::toString(std::move(fault)));
   return llvm::Error::success();
@@ -210,7 +210,7 @@ llvm::Expected<Cloud> read_ply(llvm::StringRef bytes, const std::optional<std::s
   if (vertices == elements.end()) return bad_input("the PLY file has no element 'vertex'");
   const llvm::ArrayRef<PlyElement> behind(vertices + 1, elements.end());
   for (const PlyElement& element : behind) {
-    if (element.is_vertices()) return bad_input("the PLY element 'vertex' is there twice");
+    if (element.is_vertices()) return bad_input("the PLY element 'vertex' occurs twice");
   }
   Body body(cursor.rest(), header.format);
   for (const PlyElement& element : elements.drop_back(behind.size() + 1)) {

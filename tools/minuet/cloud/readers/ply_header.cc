@@ -36,13 +36,13 @@ llvm::Error check_property(const PlyElement& element, const PlyProperty& propert
                      property.name);
   }
   for (const PlyProperty& other : element.properties) {
-    if (other.name == property.name) return bad_input("the PLY property '{0}' is there twice", property.name);
+    if (other.name == property.name) return bad_input("the PLY property '{0}' occurs twice", property.name);
   }
   return llvm::Error::success();
 }
 
 llvm::Error parse_property(const Words& words, PlyHeader& header) {
-  if (header.elements.empty()) return bad_input("a PLY property stands before any element");
+  if (header.elements.empty()) return bad_input("a PLY property comes before any element");
   PlyProperty property;
   property.is_list = words.size() == 5 && words[1].equals_insensitive("list");
   if (!property.is_list && words.size() != 3) return bad_input("the PLY header has a broken property line");

@@ -67,14 +67,15 @@ bool are_points_behind(const PointRows& rows, llvm::ArrayRef<PlyElement> behind,
 }  // namespace
 
 std::string doubt_about_points(const PointRows& rows, llvm::ArrayRef<PlyElement> behind, bool more_follows) {
-  if (!rows.are_lines) return "the points do not stand one on a line, so they may be at fault, too";
+  if (!rows.are_lines) return "the points are not one per line, so they may be wrong, too";
   const auto* const next = llvm::find_if(
       behind, [](const PlyElement& element) { return element.count > 0 && !element.properties.empty(); });
   if (are_points_behind(rows, behind, next != behind.end() ? next : nullptr)) {
-    return "a row as of the points follows them, so the number of points in the header may be too small";
+    return "a row like those of the points follows them, so the number of points in the header may be too "
+           "small";
   }
   if (!more_follows && next != behind.end() && !rows.last_row.empty() && can_be_row(rows.last_row, *next)) {
-    return "the last row of the points may be one of element '" + next->name.str() +
+    return "the last row of the points may belong to element '" + next->name.str() +
            "', so the number of points in the header may be too large";
   }
   return "";

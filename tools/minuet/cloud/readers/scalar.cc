@@ -47,9 +47,10 @@ bool is_number_with(llvm::StringRef word, llvm::StringRef from, char to) {
 
 /// Returns a suggestion for a word that is not a number, or an empty string if there is none.
 std::string likely_cause(llvm::StringRef word) {
-  if (is_number_with(word, ",", '.')) return "; decimal commas?";
-  if (is_number_with(word, "dD", 'e')) return "; a Fortran exponent, which is to be written with an e?";
-  if (word.contains(',') || word.contains(';')) return "; commas between numbers, in place of blanks?";
+  if (is_number_with(word, ",", '.')) return "; if this is a decimal comma, write a point";
+  if (is_number_with(word, "dD", 'e')) return "; if this is a Fortran exponent, write it with an e";
+  if (word.contains(',') || word.contains(';'))
+    return "; if this is several numbers, separate them by blanks";
   return "";
 }
 
@@ -194,7 +195,7 @@ llvm::Expected<ScalarBytes> parse_value(llvm::StringRef word, Scalar type) {
   append_scalar(type, *value, stored);
   std::copy(stored.begin(), stored.end(), bytes.begin());
   if (std::isinf(decode_scalar(type, bytes.data(), /*big_endian=*/false)) && !says_infinite(word)) {
-    return bad_input("{0} is past the largest {1} number, {2}", quoted(word), scalar_name(type),
+    return bad_input("{0} is beyond the largest {1} number, {2}", quoted(word), scalar_name(type),
                      digits(largest_of(type)));
   }
   return bytes;
@@ -211,7 +212,7 @@ std::optional<int64_t> parse_count(llvm::StringRef token) {
 }
 
 llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> read_file(llvm::StringRef path) {
-  if (is_device(path)) return bad_input("'{0}' is a device, no file", path);
+  if (is_device(path)) return bad_input("'{0}' is a device, not a file", path);
   auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/false, /*RequiresNullTerminator=*/false);
   if (!buffer) return bad_input("'{0}' cannot be read: {1}", path, system_text(buffer.getError()));
   if ((*buffer)->getBufferSize() == 0) return bad_input("'{0}' is empty", path);

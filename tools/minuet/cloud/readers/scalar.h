@@ -40,7 +40,7 @@ using ScalarBytes = std::array<char, 8>;
 std::optional<double> parse_double(llvm::StringRef token);
 /// Parses a word as a number of the type: integers exactly, floats rounded to nearest. A number beyond the
 /// range of the type is an error. The error says what is wrong and suggests a cause, but not where the word
-/// is: "'0,5' is not a number; decimal commas?".
+/// is: "'0,5' is not a number; if this is a decimal comma, write a point".
 llvm::Expected<ScalarBytes> parse_value(llvm::StringRef word, Scalar type);
 /// Returns the start of a word in quotes, for errors.
 std::string quoted(llvm::StringRef word);
