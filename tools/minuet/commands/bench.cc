@@ -127,6 +127,7 @@ minuet_stage_times median_stages(const std::vector<minuet_stage_times>& all) {
        {&minuet_stage_times::sort, &minuet_stage_times::map, &minuet_stage_times::gather,
         &minuet_stage_times::gemm, &minuet_stage_times::scatter, &minuet_stage_times::other}) {
     std::vector<double> values;
+    values.reserve(all.size());
     for (const minuet_stage_times& stages : all) values.push_back(stages.*stage);
     middle.*stage = median(values);
   }

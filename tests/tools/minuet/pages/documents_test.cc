@@ -66,7 +66,7 @@ TEST(Documents, OfARun) {
   EXPECT_EQ(
       *made.get("notes"),
       parsed(
-          R"(["The first inference with all that comes before it took 10.00 ms; the median of 3 warm ones is 2.00 ms.",
+          R"(["The first inference, including its preparation, took 10.00 ms; the median of 3 warm inferences is 2.00 ms.",
                        "Kernels: 1 compiled, 0 from bundles, 4 from disk, 0 in memory."])"));
   ASSERT_EQ(entry(made, "plots", 1).getArray("series")->size(), 2u);
   EXPECT_EQ(values_of(made, 1, 1), parsed(R"([{"x": "stem", "y": 0.5}])"));
