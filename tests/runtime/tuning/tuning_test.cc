@@ -216,9 +216,8 @@ TEST_P(TuningTest, AStopKeepsWhatIsDone) {
   EXPECT_EQ(results, result.decided);
 }
 
-/// It has no dataflow. The fused one takes no convolution of so many offsets.
+/// A pooling has no dataflow. The fused dataflow takes no convolution of so many offsets.
 TEST_P(TuningTest, FusedKernelsAreTunedBesideAPoolingOfManyOffsets) {
-  if (machine().is_cpu()) GTEST_SKIP() << "its kernels are not tuned";
   constexpr const char* kPooled =
       R"({"name": "pooled", "ndim": 3, "in_channels": 4, "channels": [4], "layers": [
     {"op": "block", "name": "stem", "width": 0, "kernel_size": 3},
@@ -227,8 +226,15 @@ TEST_P(TuningTest, FusedKernelsAreTunedBesideAPoolingOfManyOffsets) {
   Told told;
   told.stop_after = 1;
   minuet_tuning_result result = {};
-  EXPECT_EQ(tune(here_, plan.get(), told, result), MINUET_CANCELLED) << last_error();
-  EXPECT_THAT(told.steps, testing::ElementsAre("fused kernels"));
+  const minuet_status status = tune(here_, plan.get(), told, result);
+  if (machine().is_cpu()) {
+    // A plan with one dataflow leaves nothing to choose there.
+    EXPECT_EQ(status, MINUET_OK) << last_error();
+    EXPECT_EQ(result.tried, 0);
+  } else {
+    EXPECT_EQ(status, MINUET_CANCELLED) << last_error();
+    EXPECT_THAT(told.steps, testing::ElementsAre("fused kernels"));
+  }
 }
 
 /// The heuristic is the default, whatever the plan was made by; and a run tunes nothing.
