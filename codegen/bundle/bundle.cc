@@ -127,7 +127,7 @@ llvm::Error Bundle::check_contents() const {
       return damaged_bundle("the place of a name is out of range");
     }
     if (text(row.arch) != arch_)
-      return damaged_bundle("a kernel is for another architecture than the bundle");
+      return damaged_bundle("the architecture of a kernel is not that of the bundle");
   }
   return end + kDigestBytes == head_.file_bytes ? llvm::Error::success()
                                                 : damaged_bundle("it has bytes that belong to no part");
@@ -213,9 +213,9 @@ llvm::Expected<Entry> Bundle::read(std::size_t index) const {
   entry.binary.cubin = bytes.substr(row.manifest_bytes);
   // A cubin does not contain the suffix of its architecture, so contents and manifest must agree on it.
   if (entry.binary.arch != text(row.arch))
-    return damaged_bundle("a kernel is for another architecture than its index says");
+    return damaged_bundle("a kernel's manifest and the bundle's index name different architectures");
   if (entry.binary.compiler_id != text(row.compiler))
-    return damaged_bundle("a kernel is from another compiler than its index says");
+    return damaged_bundle("a kernel's manifest and the bundle's index name different compilers");
   MINUET_TRY(check_cubin(entry));
   entry.request_key = hex_of(bytes_of(row.key));
   entry.build_key = build_key(entry.request_key, entry.binary.compiler_id);

@@ -119,8 +119,8 @@ llvm::Error check_fused_cluster(const FusedSpec& spec) {
     return llvm::Error::success();
   }
   return make_error(StatusCode::OutOfRange,
-                    "cluster is {0}; it must be 1, or a power of two up to {1} with weights in a ring and "
-                    "input rows of more than 16 bytes",
+                    "cluster is {0}; it must be 1, or a power of two up to {1} if weights is not Cached and "
+                    "input rows have more than 16 bytes",
                     spec.cluster, groups);
 }
 

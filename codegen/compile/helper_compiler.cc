@@ -133,8 +133,8 @@ class HelperCompiler : public Compiler {
                                                       name + " for " + request.arch));
     MINUET_ASSIGN(Entry entry, read_entry(bytes));
     if (entry.request_key != request.key)
-      return make_error(StatusCode::Internal, "the helper program answered with another kernel than {0}",
-                        name);
+      return make_error(StatusCode::Internal,
+                        "the helper program was asked for {0} and returned a different kernel", name);
     // A kernel of another NVRTC would be stored under the wrong build key.
     if (entry.binary.compiler_id != nvrtc.id) {
       return make_error(StatusCode::FailedPrecondition,

@@ -124,9 +124,12 @@ llvm::Expected<TuningEntry> entry_of(const llvm::json::Value& value) {
   const llvm::json::Object* const object = value.getAsObject();
   if (object == nullptr) return damaged_tuning_entry("it is not a JSON object");
   const auto schema = object->getInteger("schema");
-  if (!schema || *schema != kTuningSchema) {
-    return make_error(StatusCode::Unimplemented, "the tuning entry has another schema than {0}",
-                      kTuningSchema);
+  if (!schema) return damaged_tuning_entry("it has no 'schema'");
+  if (*schema != kTuningSchema) {
+    return make_error(
+        StatusCode::Unimplemented,
+        "the tuning entry has schema {0}, and this library reads schema {1}: tune again with it", *schema,
+        kTuningSchema);
   }
   TuningEntry entry;
   MINUET_TRY(read_field(*object, "operation", entry.bucket.operation));

@@ -5,6 +5,7 @@
 #include "codegen/base/file_kind.h"
 #include "codegen/base/json_text.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/JSON.h"
 #include "runtime/shipped_networks.h"
 
@@ -87,10 +88,13 @@ llvm::Expected<LayerDescription::Op> read_op(const Object& object) {
 /// Returns InvalidArgument for a field that is in neither list, because ignoring it would hide a mistake.
 llvm::Error check_fields(const Object& object, llvm::StringRef of, llvm::ArrayRef<llvm::StringRef> known,
                          llvm::ArrayRef<llvm::StringRef> more = {}) {
+  std::vector<llvm::StringRef> fields = known.vec();
+  fields.insert(fields.end(), more.begin(), more.end());
   for (const auto& field : object) {
     const llvm::StringRef key = field.first;
-    if (llvm::is_contained(known, key) || llvm::is_contained(more, key)) continue;
-    return make_error(StatusCode::InvalidArgument, "\"{0}\" is not a field of {1}", key, of);
+    if (llvm::is_contained(fields, key)) continue;
+    return make_error(StatusCode::InvalidArgument, "\"{0}\" is not a field of {1}: its fields are {2}", key,
+                      of, llvm::join(fields, ", "));
   }
   return llvm::Error::success();
 }
@@ -100,34 +104,35 @@ llvm::Error check_layer_fields(const Object& object, LayerDescription::Op op) {
   const auto of_convolutions = convolution_field_names(FieldPlace::Layer);
   switch (op) {
     case Op::Block:
-      return check_fields(object, "a block",
+      return check_fields(object, "the op block",
                           {"op", "name", "width", "kernel_size", "stride", "dilation", "save"},
                           of_convolutions);
     case Op::Residual:
       return check_fields(
-          object, "a residual",
+          object, "the op residual",
           {"op", "name", "width", "kernel_size", "stride", "dilation", "save", "conv1", "conv2", "shortcut"},
           of_convolutions);
     case Op::Bottleneck:
-      return check_fields(object, "a bottleneck",
+      return check_fields(object, "the op bottleneck",
                           {"op", "name", "width", "inner_width", "kernel_size", "stride", "dilation", "save",
                            "conv1", "conv2", "conv3", "shortcut"},
                           of_convolutions);
     case Op::Up:
-      return check_fields(object, "an up",
+      return check_fields(object, "the op up",
                           {"op", "name", "width", "kernel_size", "stride", "dilation", "onto", "save"},
                           of_convolutions);
     case Op::Concat:
-      return check_fields(object, "a concat", {"op", "with", "save"});
+      return check_fields(object, "the op concat", {"op", "with", "save"});
     case Op::Head:
-      return check_fields(object, "a head", {"op", "name", "classes", "save"},
+      return check_fields(object, "the op head", {"op", "name", "classes", "save"},
                           convolution_field_names(FieldPlace::Head));
     case Op::MaxPool:
     case Op::AveragePool:
     case Op::SumPool:
-      return check_fields(object, "a pooling", {"op", "name", "kernel_size", "stride", "dilation", "save"});
+      return check_fields(object, "the ops max_pool, average_pool and sum_pool",
+                          {"op", "name", "kernel_size", "stride", "dilation", "save"});
     case Op::GenerativeUp:
-      return check_fields(object, "a generative up",
+      return check_fields(object, "the op generative_up",
                           {"op", "name", "width", "kernel_size", "stride", "dilation", "save"},
                           of_convolutions);
   }

@@ -26,8 +26,9 @@ llvm::Error override_description(NetworkProblem& problem) {
     description.channels = problem.channels;
   }
   if (problem.ndim != 0 && problem.ndim != description.ndim) {
-    return make_error(StatusCode::InvalidArgument, "the description of {0} has {1} axes, not {2}",
-                      description.name, description.ndim, problem.ndim);
+    return make_error(StatusCode::InvalidArgument,
+                      "the option ndim is {0}, but the description of {1} has {2} axes", problem.ndim,
+                      description.name, description.ndim);
   }
   return llvm::Error::success();
 }

@@ -79,10 +79,10 @@ TEST(NetworkFields, WhatIsWrongIsRefusedWithItsPlaceAndReason) {
       {R"({"op": "blok", "name": "a", "width": 0})", kWrong,
        "op \"blok\" is unknown: use block, residual, up, concat, head, max_pool, average_pool, sum_pool, "
        "bottleneck (not built yet: generative_up)"},
-      {block_of(R"("shortcut": {})"), kWrong, "\"shortcut\" is not a field of a block"},
-      {block_of(R"("inner_width": 0)"), kWrong, "\"inner_width\" is not a field of a block"},
-      {residual_of(R"("inner_width": 0)"), kWrong, "\"inner_width\" is not a field of a residual"},
-      {residual_of(R"("conv3": {})"), kWrong, "\"conv3\" is not a field of a residual"},
+      {block_of(R"("shortcut": {})"), kWrong, "\"shortcut\" is not a field of the op block"},
+      {block_of(R"("inner_width": 0)"), kWrong, "\"inner_width\" is not a field of the op block"},
+      {residual_of(R"("inner_width": 0)"), kWrong, "\"inner_width\" is not a field of the op residual"},
+      {residual_of(R"("conv3": {})"), kWrong, "\"conv3\" is not a field of the op residual"},
       {residual_of(R"("conv1": true)"), kWrong, "\"conv1\" must be an object of fields"},
       {residual_of(R"("conv1": {"width": 1})"), kWrong, "\"width\" is not a field of \"conv1\""},
       {residual_of(R"("conv1": {"slope": 1})"), kWrong, "\"conv1\": \"slope\" belongs to"},
@@ -99,10 +99,11 @@ TEST(NetworkFields, WhatIsWrongIsRefusedWithItsPlaceAndReason) {
        "\"inner_width\" must be"},
       {R"({"op": "bottleneck", "name": "a", "width": 0, "inner_width": 1, "conv3": {"slope": 1}})", kWrong,
        "\"conv3\": \"slope\" is not allowed here"},
-      {R"({"op": "head", "name": "a", "norm": "none"})", kWrong, "\"norm\" is not a field of a head"},
+      {R"({"op": "head", "name": "a", "norm": "none"})", kWrong, "\"norm\" is not a field of the op head"},
       {R"({"op": "head", "name": "a", "slope": 1})", kWrong, "the activation is \"none\""},
-      {R"({"op": "max_pool", "name": "a", "bias": true})", kWrong, "\"bias\" is not a field of a pooling"},
-      {R"({"op": "concat", "with": "s", "bias": true})", kWrong, "\"bias\" is not a field of a concat"},
+      {R"({"op": "max_pool", "name": "a", "bias": true})", kWrong,
+       "\"bias\" is not a field of the ops max_pool, average_pool and sum_pool"},
+      {R"({"op": "concat", "with": "s", "bias": true})", kWrong, "\"bias\" is not a field of the op concat"},
   };
   for (const Refusal& refusal : refusals) {
     const StatusError error = refusal_of(R"({"op": "block", "name": "first", "width": 0}, )" + refusal.layer);

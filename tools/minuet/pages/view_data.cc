@@ -50,8 +50,8 @@ llvm::Expected<std::vector<int32_t>> read_labels(const std::string& path, const 
   MINUET_ASSIGN(const NpyArray array, in_file(path, parse_npy(file->getBuffer())));
   const std::vector<int64_t>& shape = array.shape;
   if (shape.empty() || shape.size() > 2 || (shape.size() == 2 && shape[1] != 1)) {
-    return bad_input("'{0}': labels must be an array [N], but this one has {1} dimensions{2}", path,
-                     shape.size(), shape.size() == 2 ? llvm::formatv(" of {0} columns", shape[1]).str() : "");
+    return bad_input("'{0}': labels must be an array [N], but the shape of this one is [{1:$[, ]}]", path,
+                     llvm::make_range(shape.begin(), shape.end()));
   }
   if (!is_integer(array.type)) {
     return bad_input("'{0}': labels must be integers, but this array holds {1}", path,

@@ -230,7 +230,7 @@ TEST(ViewData, WrongFilesAreRefused) {
   EXPECT_THAT(of_labels(npy_bytes(std::vector<float>{1, 2}, {2})),
               HasSubstr("labels must be integers, but this array"));
   EXPECT_THAT(of_labels(npy_bytes(std::vector<int32_t>{1, 2, 3, 4}, {2, 2})),
-              HasSubstr("2 dimensions of 2 columns"));
+              HasSubstr("the shape of this one is [2, 2]"));
   EXPECT_THAT(of_labels(npy_bytes(std::vector<int32_t>{1, -2}, {2})), HasSubstr("the label -2 in row 1"));
   EXPECT_THAT(of_labels("no array"), HasSubstr("l.npy"));
   ViewOptions options;

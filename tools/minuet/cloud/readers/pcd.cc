@@ -179,7 +179,9 @@ llvm::Expected<PcdHeader> parse_pcd_header(TextCursor& cursor,
   PcdHeader header;
   MINUET_TRY(lay_out_fields(raw, intensity_field, header));
   MINUET_ASSIGN(header.points, points_of(raw));
-  if (raw.data.size() != 1) return bad_input("the PCD header has a broken DATA line");
+  if (raw.data.size() != 1)
+    return bad_input(
+        "the DATA line of the PCD header must have one word: ascii, binary or binary_compressed");
   header.data = raw.data[0].lower();
   return header;
 }

@@ -41,11 +41,16 @@ llvm::Error check_property(const PlyElement& element, const PlyProperty& propert
   return llvm::Error::success();
 }
 
-llvm::Error parse_property(const Words& words, PlyHeader& header) {
-  if (header.elements.empty()) return bad_input("a PLY property comes before any element");
+llvm::Error parse_property(llvm::StringRef line, const Words& words, PlyHeader& header) {
+  if (header.elements.empty()) return bad_input("a PLY property comes before the first element");
   PlyProperty property;
   property.is_list = words.size() == 5 && words[1].equals_insensitive("list");
-  if (!property.is_list && words.size() != 3) return bad_input("the PLY header has a broken property line");
+  if (!property.is_list && words.size() != 3) {
+    return bad_input(
+        "the PLY header has the line '{0}': a property is 'property TYPE NAME' or 'property list TYPE TYPE "
+        "NAME'",
+        line.trim());
+  }
   if (property.is_list) property.list_count = scalar_type(words[2]);
   property.name = words.back();
   property.type_name = words[words.size() - 2];
@@ -65,7 +70,7 @@ llvm::Error parse_line(llvm::StringRef line, PlyHeader& header, bool& has_format
     header.comments.push_back(line.trim().str());
     return llvm::Error::success();
   }
-  if (words[0] == "property") return parse_property(words, header);
+  if (words[0] == "property") return parse_property(line, words, header);
   if (words[0] == "format" && words.size() == 3) {
     const auto format = llvm::StringSwitch<std::optional<PlyFormat>>(words[1])
                             .Case("ascii", PlyFormat::Ascii)
