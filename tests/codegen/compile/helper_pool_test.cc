@@ -144,7 +144,7 @@ TEST(HelperPool, R19_AnswersThatAreWrongAreErrors) {
           fake_options(1));
   EXPECT_THAT(outcome.errors[0], HasSubstr("not a frame"));
   EXPECT_THAT(outcome.errors[1], HasSubstr("damaged"));
-  EXPECT_THAT(outcome.errors[2], HasSubstr("another kernel"));
+  EXPECT_THAT(outcome.errors[2], HasSubstr("a different kernel"));
   EXPECT_EQ(outcome.errors[3], "");
 }
 
