@@ -88,11 +88,11 @@ llvm::Expected<LayerDescription::Op> read_op(const Object& object) {
 /// Returns InvalidArgument for a field that is in neither list, because ignoring it would hide a mistake.
 llvm::Error check_fields(const Object& object, llvm::StringRef of, llvm::ArrayRef<llvm::StringRef> known,
                          llvm::ArrayRef<llvm::StringRef> more = {}) {
-  std::vector<llvm::StringRef> fields = known.vec();
-  fields.insert(fields.end(), more.begin(), more.end());
   for (const auto& field : object) {
     const llvm::StringRef key = field.first;
-    if (llvm::is_contained(fields, key)) continue;
+    if (llvm::is_contained(known, key) || llvm::is_contained(more, key)) continue;
+    std::vector<llvm::StringRef> fields = known.vec();
+    fields.insert(fields.end(), more.begin(), more.end());
     return make_error(StatusCode::InvalidArgument, "\"{0}\" is not a field of {1}: its fields are {2}", key,
                       of, llvm::join(fields, ", "));
   }

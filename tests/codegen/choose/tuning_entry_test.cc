@@ -88,6 +88,7 @@ TEST(TuningEntry, R33_AnotherSchemaIsRefused) {
   text.replace(text.find(mark), mark.size(), "\"schema\": " + std::to_string(kTuningSchema - 1));
   EXPECT_THAT(take_status(parse_entry(text).takeError()).message(),
               HasSubstr("has schema " + std::to_string(kTuningSchema - 1)));
+  EXPECT_THAT(take_status(parse_entry("[{}]").takeError()).message(), HasSubstr("it has no 'schema'"));
 }
 
 TEST(TuningEntry, R33_DamagedTextIsAnErrorOrAnEntryAndNeverACrash) {

@@ -103,7 +103,8 @@ TEST(NetworkFields, WhatIsWrongIsRefusedWithItsPlaceAndReason) {
       {R"({"op": "head", "name": "a", "slope": 1})", kWrong, "the activation is \"none\""},
       {R"({"op": "max_pool", "name": "a", "bias": true})", kWrong,
        "\"bias\" is not a field of the ops max_pool, average_pool and sum_pool"},
-      {R"({"op": "concat", "with": "s", "bias": true})", kWrong, "\"bias\" is not a field of the op concat"},
+      {R"({"op": "concat", "with": "s", "bias": true})", kWrong,
+       "\"bias\" is not a field of the op concat: its fields are op, with, save"},
   };
   for (const Refusal& refusal : refusals) {
     const StatusError error = refusal_of(R"({"op": "block", "name": "first", "width": 0}, )" + refusal.layer);

@@ -31,7 +31,7 @@ CLI::Option* add_order(CLI::App& app, const std::string& flags, NetworkChoice& c
 
 void add_names(CLI::App& app, const std::string& map_flags, NetworkChoice& choice) {
   add_value(app, "--weights-prefix", choice.weights_prefix, "PREFIX",
-            "prefix of all names in the file that is removed, with its dot: \"module.\"");
+            "prefix that all names in the file have and that is removed, with its dot: \"module.\"");
   add_value(app, map_flags, choice.weights_map, "names.json",
             "JSON file: {\"name in the file\": \"name in the network\", ...}");
   app.add_flag("--allow-unused", choice.allow_unused, "accept tensors that no layer uses");

@@ -170,6 +170,7 @@ TEST(PcdReader, RefusesBrokenHeaders) {
   EXPECT_THAT(changed("POINTS 2", "POINTS 3"), HasSubstr("POINTS is 3"));
   EXPECT_THAT(changed("WIDTH 2", "WIDTH two"), HasSubstr("WIDTH"));
   EXPECT_THAT(changed("DATA ascii", "DATA morse"), HasSubstr("morse"));
+  EXPECT_THAT(changed("DATA ascii", "DATA ascii binary"), HasSubstr("must have one word"));
   EXPECT_THAT(changed("VERSION", "VERSUS"), HasSubstr("not a PCD"));
   EXPECT_THAT(changed("3 0.25", "three 0.25"), HasSubstr("point 0, field 'z': 'three' is not a number"));
 }

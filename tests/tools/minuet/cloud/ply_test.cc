@@ -103,6 +103,8 @@ TEST(PlyReader, RefusesBrokenHeaders) {
   EXPECT_THAT(error_of(read_ply("ply\nformat base64 1.0\nend_header\n")), HasSubstr("base64"));
   EXPECT_THAT(error_of(read_ply(start + "property float x\nend_header\n")),
               HasSubstr("before the first element"));
+  EXPECT_THAT(error_of(read_ply(start + "element vertex 1\nproperty float x y\nend_header\n")),
+              HasSubstr("has the line 'property float x y'"));
   EXPECT_THAT(error_of(read_ply(start + "element vertex -1\n" + xyz)), HasSubstr("count"));
   EXPECT_THAT(error_of(read_ply(start + "element vertex 1\nproperty float128 x\nend_header\n")),
               HasSubstr("float128"));
