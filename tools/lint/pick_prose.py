@@ -29,7 +29,7 @@ def comments(root):
             continue
         mark = "#" if is_script else "//"
         whole = re.compile(rf"\s*{mark}(?!!)[/!<]* ?(.*)")
-        behind = re.compile(rf"(.*\S)\s\s?{mark}[/<]*\s(.*)")
+        behind = re.compile(rf"(.*\S)\s+{mark}[/<]*\s(.*)")
         lines = (root / path).read_text(encoding="utf-8").split("\n")
         at = 0
         while at < len(lines):
