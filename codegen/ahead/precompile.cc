@@ -25,12 +25,13 @@
 namespace minuet {
 namespace {
 
-// A writer holds the lock for milliseconds, or for about a second with very many kernels.
+// Limits the wait for the lock of a bundle. Another writer holds the lock for milliseconds, or for about a
+// second with very many kernels.
 constexpr auto kLockBound = std::chrono::seconds(10);
 
-/// The contents of one output bundle: those of the existing file and the new ones.
+/// Holds the contents of one output bundle, which are those of the existing file and the new ones.
 struct BundleContents {
-  std::map<std::string, Entry> entries;  ///< by request key
+  std::map<std::string, Entry> entries;  ///< Maps request keys to entries.
   std::string tuning;
 };
 
@@ -58,8 +59,9 @@ llvm::Expected<BundleContents> read_shelf(const std::string& path, const TrustPo
 }
 
 llvm::Error make_folder(const std::string& path) {
-  std::error_code error = llvm::sys::fs::create_directories(path, /*IgnoreExisting=*/true,
-                                                            llvm::sys::fs::all_all);  // the umask applies
+  // The umask restricts the mode all_all.
+  std::error_code error =
+      llvm::sys::fs::create_directories(path, /*IgnoreExisting=*/true, llvm::sys::fs::all_all);
   // create_directories() does not fail if the path is a file.
   if (!error && !llvm::sys::fs::is_directory(path)) error = std::make_error_code(std::errc::not_a_directory);
   if (!error) error = llvm::sys::fs::access(path, llvm::sys::fs::AccessMode::Write);
@@ -105,7 +107,7 @@ class Precompilation {
   void fail(const KernelRequest& request, StatusError failure);
   void write_shelves();
   llvm::Expected<BundleReport> write_shelf(const std::string& arch, BundleContents& shelf);
-  /// Keeps the first failure for the result.
+  /// Stores the failure in the result if it is the first one.
   void keep_failure(StatusError failure) {
     if (!result_.first_failure) result_.first_failure.emplace(std::move(failure));
   }
@@ -113,12 +115,13 @@ class Precompilation {
   KernelCache& cache_;
   const PrecompileOptions& options_;
   NvrtcInfo compiler_;
-  std::vector<KernelRequest> requests_;            ///< without repeats
-  std::map<std::string, BundleContents> shelves_;  ///< by architecture
+  std::vector<KernelRequest> requests_;            ///< Contains no request twice.
+  std::map<std::string, BundleContents> shelves_;  ///< Maps architectures to the contents of their bundles.
   PrecompileResult result_;
 };
 
-/// Stores the requests without repeats. Networks share kernels, and recorded lists may repeat them.
+/// Stores the requests without repeats. Requests may be repeated because networks share kernels and because
+/// recorded lists may contain a kernel twice.
 llvm::Error Precompilation::take(const std::vector<KernelRequest>& requests) {
   std::set<std::string> seen;
   for (const KernelRequest& request : requests) {
@@ -133,9 +136,12 @@ llvm::Error Precompilation::take(const std::vector<KernelRequest>& requests) {
   return llvm::Error::success();
 }
 
-/// Returns an error for an architecture for which no kernel can be compiled, so that this is reported once.
+/// Returns an error if there is an architecture for which no kernel can be compiled. Without this check,
+/// every kernel for it would fail with the same error.
 llvm::Error Precompilation::check_archs() const {
-  std::map<std::string, std::set<std::string>> needs;  // by architecture; "" if a kernel compiles
+  // Maps each architecture to those that its kernels need, such as "sm_90 or newer". The text "" stands for a
+  // kernel that can be compiled.
+  std::map<std::string, std::set<std::string>> needs;
   for (const KernelRequest& request : requests_) {
     needs[request.arch].insert(missing_arch(request.source, request.arch));
   }
@@ -171,7 +177,7 @@ bool Precompilation::find(const KernelRequest& request) {
   return true;
 }
 
-/// Converts an exception of a compile to an error, so that the bundles are still written.
+/// Converts an exception of a compile to an error, so that the bundles are still written after it.
 StatusError failure_of(const std::exception_ptr& thrown) {
   try {
     std::rethrow_exception(thrown);
@@ -217,7 +223,7 @@ void Precompilation::finish(const KernelRequest& request, Entry entry, BinaryOri
 }
 
 void Precompilation::fail(const KernelRequest& request, StatusError failure) {
-  if (failure.code() == StatusCode::Cancelled) return;  // not started, so not counted as failed
+  if (failure.code() == StatusCode::Cancelled) return;  // A cancelled kernel has not failed.
   ++result_.failed;
   if (options_.step) {
     const std::size_t done = static_cast<std::size_t>(result_.compiled + result_.found + result_.failed);
@@ -241,8 +247,8 @@ void Precompilation::write_shelves() {
   }
 }
 
-/// Locks a file beside the bundle, which is removed after the write. A lock on the bundle itself would be
-/// lost when the new bundle is renamed to it.
+/// Locks a file beside the bundle. The caller removes that file after the write. A lock on the bundle itself
+/// would be lost when the new bundle is renamed to it.
 llvm::Expected<FileLock> Precompilation::lock_bundle(const std::string& name) const {
   FileSystem& system = cache_.file_system();
   const auto open_folder = [&]() -> llvm::Expected<FileHandle> {
@@ -252,7 +258,8 @@ llvm::Expected<FileLock> Precompilation::lock_bundle(const std::string& name) co
     return make_system_error(options_.output);
   };
   FileLock lock = take_file_lock(system, open_folder, name, 0666, kLockBound, options_.cancel);
-  // Without locks, the atomic rename still leaves a complete bundle, that of the last writer.
+  // If the file system has no locks, the atomic rename still leaves a complete bundle, which is that of the
+  // last writer.
   if (lock.held() || lock.without_locks()) return lock;
   if (lock.outcome() == FileLock::Outcome::Unavailable) {
     return make_error(StatusCode::FailedPrecondition,
@@ -265,7 +272,8 @@ llvm::Expected<FileLock> Precompilation::lock_bundle(const std::string& name) co
                     name);
 }
 
-/// Writes a bundle under a lock, and keeps the kernels that another process has added to the file meanwhile.
+/// Writes a bundle while it holds the lock, and keeps the kernels that another process has added to the file
+/// meanwhile.
 llvm::Expected<BundleReport> Precompilation::write_shelf(const std::string& arch, BundleContents& shelf) {
   const std::string path = bundle_path(options_.output, arch), lock_name = ".minuet-" + arch + ".lock";
   llvm::Expected<FileLock> lock = lock_bundle(lock_name);
@@ -276,11 +284,12 @@ llvm::Expected<BundleReport> Precompilation::write_shelf(const std::string& arch
   } const afterwards{lock->held() ? options_.output + "/" + lock_name : ""};
   if (llvm::sys::fs::exists(path)) {
     MINUET_ASSIGN(BundleContents others, read_shelf(path, cache_.policy()));
-    shelf.entries.merge(others.entries);  // keeps this process's entry if both have the key
+    shelf.entries.merge(others.entries);  // For a key that both have, merge() keeps this process's entry.
     shelf.tuning = std::move(others.tuning);
   }
   const auto tuned = options_.tuning.find(arch);
-  const bool whole = !result_.cancelled && result_.failed == 0;  // else tuned kernels may be missing
+  // Otherwise kernels that the tuning results choose may be missing from the bundle.
+  const bool whole = !result_.cancelled && result_.failed == 0;
   if (whole && tuned != options_.tuning.end()) {
     llvm::Expected<std::string> joined = join_tuning(shelf.tuning, tuned->second);
     if (!joined) return annotate(joined.takeError(), path);

@@ -1,4 +1,5 @@
-// Compiles kernels for GPUs of other machines into bundles, one per architecture. Needs no GPU.
+// Compiles kernels for GPUs of other machines and writes them to bundles, one per architecture. It needs no
+// GPU.
 #pragma once
 
 #include <functional>
@@ -12,21 +13,25 @@
 
 namespace minuet {
 
-/// The result for one kernel.
+/// Describes the result for one kernel.
 struct PrecompileStep {
-  std::size_t done = 0, total = 0;  ///< numbers of kernels; done includes this one
+  /// Of `total` kernels, `done` are finished, including this one.
+  std::size_t done = 0, total = 0;
   const KernelRequest& request;
-  const Binary* binary = nullptr;  ///< null if it failed
+  const Binary* binary = nullptr;  ///< Is null if the kernel failed.
   BinaryOrigin origin = BinaryOrigin::Compiled;
-  const StatusError* failure = nullptr;  ///< null if it succeeded
+  const StatusError* failure = nullptr;  ///< Is null if the kernel succeeded.
 };
 
 struct PrecompileOptions {
-  std::string output;  ///< folder for the bundles, created if missing; empty: write no bundles
-  ArchTuning tuning;   ///< tuning results for the bundles
-  int jobs = 0;        ///< number of helper processes; 0: as many as cores and memory allow
+  /// Names the folder for the bundles, which is created if it is missing. If it is empty, no bundles are
+  /// written.
+  std::string output;
+  ArchTuning tuning;  ///< Holds the tuning results that are written to the bundles.
+  /// Is the number of helper processes. If it is 0, there are as many as the cores and the memory allow.
+  int jobs = 0;
   const CancelToken* cancel = nullptr;
-  std::function<void(const PrecompileStep&)> step;  ///< called after each kernel, by one thread at a time
+  std::function<void(const PrecompileStep&)> step;  ///< Is called after each kernel, by one thread at a time.
 };
 
 struct BundleReport {
@@ -36,20 +41,20 @@ struct BundleReport {
 
 struct PrecompileResult {
   std::int64_t kernels = 0, compiled = 0, found = 0, failed = 0;
-  std::int64_t bytes = 0;  ///< total size of the cubins
+  std::int64_t bytes = 0;  ///< Is the total size of the cubins.
   double seconds = 0;
-  std::vector<BundleReport> bundles;         ///< in ascending order of architectures
-  std::optional<StatusError> first_failure;  ///< of a kernel or a bundle
-  bool cancelled = false;                    ///< true if kernels are missing because of a cancel
+  std::vector<BundleReport> bundles;         ///< Is in ascending order of architectures.
+  std::optional<StatusError> first_failure;  ///< Is the first failure of a kernel or a bundle.
+  bool cancelled = false;                    ///< Is true if kernels are missing because of a cancel.
 };
 
 /// Returns `<output>/minuet-<arch>.bundle`.
 std::string bundle_path(const std::string& output, llvm::StringRef arch);
 
-/// Searches each kernel in the existing bundle and in the cache folder, compiles missing kernels in helper
-/// processes, which also adds them to the cache folder, and writes the bundles. The bundles contain all
-/// available kernels, even after failures or a cancel. Returns an error only for problems found before any
-/// kernel is compiled; later failures are in the result.
+/// Searches for each kernel in the existing bundle and in the cache folder. Compiles missing kernels in
+/// helper processes and adds them to the cache folder. Then writes the bundles, which contain all available
+/// kernels, even after failures or a cancel. Returns an error only for problems found before any kernel is
+/// compiled. The result contains later failures.
 llvm::Expected<PrecompileResult> precompile(KernelCache& cache, const std::vector<KernelRequest>& requests,
                                             const PrecompileOptions& options);
 

@@ -1,4 +1,4 @@
-// Selects tuning results of the local store for bundles, which other machines use.
+// Selects tuning results of the local store and adds them to bundles, which other machines use.
 #pragma once
 
 #include <functional>
@@ -10,19 +10,19 @@
 
 namespace minuet {
 
-/// Tuning results by architecture.
+/// Maps each architecture to its tuning results.
 using ArchTuning = std::map<std::string, std::vector<TuningEntry>>;
 
-/// Returns the store's results for GPUs of each of `archs` that were measured with this build's kernels and
-/// `toolkit`. Calls `warn` for results that cannot be read and for architectures without results. Returns
-/// NotFound if no architecture has results.
+/// Returns, for each of `archs`, the results in the store that were measured on GPUs of that architecture
+/// with this build's kernels and the toolkit version `toolkit`. Calls `warn` for results that cannot be read
+/// and for architectures without results. Returns NotFound if no architecture has results.
 llvm::Expected<ArchTuning> read_tuning_for(TuningStore& store, const std::vector<std::string>& archs,
                                            const std::string& toolkit,
                                            const std::function<void(const std::string&)>& warn);
 
-/// Returns the tuning section of a bundle, which may be empty, with `entries` added. They replace the
-/// measurements of entries with the same environment and bucket. Returns FailedPrecondition if the section
-/// has entries that this build cannot read, because they would be lost.
+/// Adds `entries` to `section`, which is the tuning section of a bundle and may be empty, and returns the new
+/// section. An entry replaces the one with the same environment and bucket. Returns FailedPrecondition if the
+/// section has entries that this build cannot read, because they would be lost.
 llvm::Expected<std::string> join_tuning(llvm::StringRef section, const std::vector<TuningEntry>& entries);
 
 }  // namespace minuet

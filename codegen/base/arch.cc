@@ -6,8 +6,8 @@
 namespace minuet {
 namespace {
 
-constexpr int kFirstFamily = 100;  // the lowest capability with family ('f') code
-constexpr int kFirstPtx = 75;      // the lowest capability that NVRTC 13 supports
+constexpr int kFirstFamily = 100;  // Family code (suffix 'f') exists from this compute capability on.
+constexpr int kFirstPtx = 75;      // NVRTC 13 supports no compute capability below this one.
 
 bool is_tegra(int number) {
   constexpr int kTegra[] = {53, 62, 72, 87, 88, 101, 110};
@@ -25,7 +25,8 @@ std::optional<Arch> parse_arch(llvm::StringRef text) {
   if (rest.consumeInteger(10, number) || number < 10 || number > 999) return std::nullopt;
   arch.number = static_cast<int>(number);
   if (rest == "a" || rest == "f") arch.suffix = rest[0];
-  // Only the canonical spelling is accepted, because "sm_090" would give the same code a second key.
+  // Only the canonical spelling is accepted. The keys of kernels contain the name, so "sm_090" would give the
+  // same code a second key.
   if (format_arch(arch) != text) return std::nullopt;
   return arch;
 }
@@ -60,7 +61,8 @@ std::vector<std::string> runnable_archs(llvm::StringRef target, bool ptx) {
   auto add = [&](int sm, char suffix) { archs.push_back(format_arch({sm, suffix, is_virtual})); };
   if (wanted->suffix != '\0') add(number, wanted->suffix);
   add(number, '\0');
-  // Family code runs on its own minor and on later minors of the same major.
+  // Family code runs on the compute capability for which it was compiled, and on those with the same major
+  // and a higher minor version.
   const int lowest = is_tegra(number) ? number : wanted->major() * 10;
   for (int sm = number; sm >= lowest; --sm) {
     const bool is_first = sm == number && wanted->suffix == 'f';

@@ -38,7 +38,8 @@ BackgroundJob::~BackgroundJob() {
   cancel();
   if (!thread_) return;
   if (generation_ != fork_generation()) {
-    // The thread belongs to the parent process, so it can be neither joined nor detached here.
+    // The thread exists only in the parent process, so this child process can neither join nor detach it.
+    // Destroying the std::thread would end the process, so it is leaked.
     static_cast<void>(thread_.release());
   } else if (is_out_of_reach()) {
     thread_->detach();

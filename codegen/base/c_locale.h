@@ -1,4 +1,5 @@
-// Sets the C locale around calls of locale-dependent libc functions, because the host may have set another.
+// Sets the C locale around calls of locale-dependent libc functions, because the host program may have set
+// another locale.
 #pragma once
 
 #include <locale.h>

@@ -36,10 +36,10 @@ llvm::Error does_not_exist(const std::string& path) {
   return make_error(StatusCode::NotFound, "{0} does not exist", path);
 }
 
-/// Walks from "/" to a folder part by part and keeps the current folder open, so that the folder that was
-/// checked is the folder that is used, even if another process renames parts of the path meanwhile. Symbolic
-/// links are read and their targets walked the same way, so that links inside a link's target are checked
-/// too.
+/// Opens the folders of a path one by one, beginning with "/", and keeps the current one open. So the folder
+/// that was checked is the folder that is used, even if another process renames parts of the path meanwhile.
+/// Symbolic links are read, and the folders of their targets are opened in the same way, so that links inside
+/// the target of a link are checked too.
 class PathWalker {
  public:
   PathWalker(const TrustPolicy& policy, FileSystem& system, Missing missing)
@@ -61,9 +61,10 @@ class PathWalker {
     std::string name;
     bool of_link;
   };
-  // O_PATH needs no read permission on the folders of the path. O_DIRECTORY triggers an automounter.
+  // O_PATH opens folders for which this user has no read permission. O_DIRECTORY makes the kernel mount a
+  // file system that is mounted on demand.
   static constexpr int kFlags = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
-  static constexpr int kMostLinks = 40;  // the Linux kernel's limit
+  static constexpr int kMostLinks = 40;  // Linux follows at most this number of links in a path.
 
   void push(llvm::StringRef path, bool of_link) {
     const Parts parts = parts_of(path);
@@ -79,7 +80,7 @@ class PathWalker {
   llvm::Error step(const Part& part) {
     const std::string path = path_ + "/" + part.name;
     FileHandle next(system_, system_.open_at(folder_.get(), part.name.c_str(), kFlags, 0));
-    // A missing part of a link's target is not created: probably a file system is not mounted.
+    // A missing part of a link's target is not created, because a file system is probably not mounted there.
     if (!next.good() && errno == ENOENT && missing_ == Missing::Make && !part.of_link) {
       if (system_.make_folder_at(folder_.get(), part.name.c_str(), policy_.folder_mode()) != 0 &&
           errno != EEXIST) {
@@ -115,8 +116,8 @@ class PathWalker {
   FileSystem& system_;
   const Missing missing_;
   FileHandle folder_;
-  std::string path_;        // the path of folder_, for messages
-  std::vector<Part> todo_;  // the remaining parts in reverse order
+  std::string path_;        // Holds the path of folder_, for error messages.
+  std::vector<Part> todo_;  // Holds the remaining parts in reverse order.
   int links_ = 0;
 };
 
@@ -162,7 +163,7 @@ llvm::Expected<std::string> choose_cache_directory(const std::string& from_calle
     const char* name;
     std::string value;
     const char* below;
-    std::string must_be_there;  // a folder that must exist; empty if every part may be created
+    std::string must_be_there;  // Names a folder that must exist, or is empty if all may be created.
   };
   const std::string xdg = environment("XDG_CACHE_HOME"), home = environment("HOME");
   const Choice choices[] = {{"the given directory", from_caller, "", ""},

@@ -1,4 +1,4 @@
-// A flag by which one thread asks work on another thread to stop.
+// Defines a flag by which one thread asks work on another thread to stop.
 #pragma once
 
 #include <atomic>
@@ -7,7 +7,7 @@
 
 namespace minuet {
 
-/// Thread-safe.
+/// Holds the flag. All functions are thread-safe.
 class CancelToken {
  public:
   void cancel() { cancelled_ = true; }
@@ -19,11 +19,11 @@ class CancelToken {
 
 inline bool is_cancelled(const CancelToken* cancel) { return cancel != nullptr && cancel->cancelled(); }
 
-/// Waits until `future` is ready and returns true, or returns false if `cancel` (may be null) is cancelled
-/// first.
+/// Waits until `future` is ready and returns true, or returns false if `cancel` is cancelled first. `cancel`
+/// may be null.
 template <class T>
 bool wait_for(const std::shared_future<T>& future, const CancelToken* cancel) {
-  constexpr auto kStep = std::chrono::milliseconds(20);  // the longest delay until a cancel is noticed
+  constexpr auto kStep = std::chrono::milliseconds(20);  // A cancel is noticed after this time at most.
   while (future.wait_for(kStep) != std::future_status::ready) {
     if (is_cancelled(cancel)) return false;
   }

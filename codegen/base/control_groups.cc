@@ -18,7 +18,8 @@ std::vector<std::string> split_list(llvm::StringRef list) {
   return {words.begin(), words.end()};
 }
 
-/// Decodes a path of mountinfo, where blanks, tabs, line ends and backslashes are \040, \011, \012 and \134.
+/// Decodes a path of mountinfo, in which \040, \011, \012 and \134 stand for a blank, a tab, a line end and a
+/// backslash.
 std::string unescaped(llvm::StringRef text) {
   std::string path;
   while (!text.empty()) {
@@ -52,9 +53,9 @@ bool has_parent_step(llvm::StringRef path) {
   return llvm::is_contained(steps, "..");
 }
 
-/// Returns the path of a group relative to the mounted group, or nothing if the group is not visible in the
-/// mount. A group outside the cgroup namespace has a path such as "/../other", visible only in a mount of
-/// "/..".
+/// Returns the path of a group relative to the mounted group, or std::nullopt if the group is not visible in
+/// the mount. A group outside the cgroup namespace has a path such as "/../other" and is visible only in a
+/// mount of "/..".
 std::optional<std::string> path_below(const GroupMount& mount, llvm::StringRef group) {
   if (!is_in(group, mount.group)) return std::nullopt;
   const llvm::StringRef below = group.drop_front(llvm::StringRef(mount.group).rtrim('/').size()).rtrim('/');
@@ -62,15 +63,17 @@ std::optional<std::string> path_below(const GroupMount& mount, llvm::StringRef g
   return below.str();
 }
 
-/// A mount of the membership's hierarchy, and the path of the process's group below the mount point.
+/// Names a mount of the process's hierarchy of groups, and the path of the process's group below the mount
+/// point.
 struct GroupPlace {
   const GroupMount* mount;
   std::string below;
 };
 
-/// Returns true if `mount` is a better choice than `other`. The group must be visible in both or in neither.
-/// A mount with a shorter group path also contains other groups, for example a host folder mounted in a
-/// container.
+/// Returns true if `mount` is a better choice than `other`. The group must be visible in both mounts or in
+/// neither. If it is visible in both (`shows_group`), a longer path of the mounted group is better, because a
+/// mount with a shorter one also contains other groups, for example a host folder mounted in a container.
+/// Among mounts with equally long paths, one in kUsualFolder is better.
 bool is_better(const GroupMount& mount, const GroupMount& other, bool shows_group) {
   const auto rank = [&](const GroupMount& candidate) {
     return std::pair(shows_group ? candidate.group.size() : 0, is_in(candidate.folder, kUsualFolder));
@@ -78,8 +81,9 @@ bool is_better(const GroupMount& mount, const GroupMount& other, bool shows_grou
   return rank(mount) > rank(other);
 }
 
-/// Chooses the best mount in which the group is visible. If it is visible in none, the process may be in a
-/// container that sees its group by the host's path; then the usual mount is the container's own group.
+/// Chooses the best mount, if possible one in which the group is visible. If the group is visible in no
+/// mount, the process may be in a container and see the group's path on the host. The mount in kUsualFolder
+/// then shows the container's own group.
 GroupPlace choose_place(const std::vector<const GroupMount*>& mounts, llvm::StringRef group) {
   GroupPlace best = {nullptr, ""};
   bool best_shows = false;
@@ -94,7 +98,7 @@ GroupPlace choose_place(const std::vector<const GroupMount*>& mounts, llvm::Stri
   return best;
 }
 
-/// Returns the usual mount, for a system whose mountinfo names none.
+/// Returns the mount that a system usually has. It is used if mountinfo names no mount.
 GroupMount usual_mount(const GroupMembership& membership, llvm::StringRef controller) {
   const std::string folder = kUsualFolder.str();
   return {membership.controllers, "/",
@@ -111,7 +115,8 @@ std::vector<GroupMembership> parse_group_memberships(llvm::StringRef text) {
     const auto [number, rest] = line.split(':');
     const auto [controllers, path] = rest.split(':');
     if (path.empty() || path.front() != '/') continue;
-    if (controllers.empty() != (number == "0")) continue;  // only "0::" is version 2
+    // Only lines of version 2 have the number 0, and only they name no controllers.
+    if (controllers.empty() != (number == "0")) continue;
     memberships.push_back({split_list(controllers), path.str()});
   }
   return memberships;
@@ -123,7 +128,8 @@ std::vector<GroupMount> parse_group_mounts(llvm::StringRef text) {
   text.split(lines, '\n', -1, /*KeepEmpty=*/false);
   for (const llvm::StringRef line : lines) {
     // A line has the form "30 23 0:26 /group /folder rw,nosuid shared:9 - cgroup2 source rw,cpu". The number
-    // of words before the "-" varies.
+    // of words before the "-" varies, but the fourth is always the mounted group and the fifth the mount
+    // point.
     const auto [before, after] = line.split(" - ");
     Words place, kind;
     before.split(place, ' ', -1, /*KeepEmpty=*/false);

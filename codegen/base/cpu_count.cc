@@ -17,7 +17,7 @@
 namespace minuet {
 namespace {
 
-/// The largest supported affinity mask. No machine has that many CPUs.
+/// Limits the size of the affinity mask, in CPUs. No machine has that many.
 constexpr std::size_t kMostCpus = 1 << 20;
 
 std::optional<std::int64_t> read_number(llvm::StringRef text) {
@@ -26,7 +26,8 @@ std::optional<std::int64_t> read_number(llvm::StringRef text) {
   return number;
 }
 
-/// Returns quota / period in CPUs, rounded up, or nothing if there is no quota ("max" or -1).
+/// Returns quota / period as a number of CPUs, rounded up. Returns std::nullopt if there is no quota, which
+/// is the case if the file contains "max" or -1.
 std::optional<std::int64_t> cpus_of_quota(std::optional<std::int64_t> quota,
                                           std::optional<std::int64_t> period) {
   if (!quota || !period || *quota <= 0 || *period <= 0) return std::nullopt;
@@ -35,7 +36,8 @@ std::optional<std::int64_t> cpus_of_quota(std::optional<std::int64_t> quota,
 
 std::optional<std::int64_t> cpus_of_group(const GroupFolder& group) {
   if (group.is_version2) {
-    const std::string text = read_system_file(group.path + "/cpu.max");  // "200000 100000", "max 100000"
+    // The file contains the quota and the period, for example "200000 100000" or "max 100000".
+    const std::string text = read_system_file(group.path + "/cpu.max");
     const auto [quota, period] = llvm::StringRef(text).trim().split(' ');
     return cpus_of_quota(read_number(quota), read_number(period));
   }
@@ -53,7 +55,7 @@ int cpus_of_thread() {
     if (::sched_getaffinity(0, bytes, mask.data()) == 0) {
       return std::clamp(CPU_COUNT_S(bytes, mask.data()), 1, machine);
     }
-    if (errno != EINVAL) break;  // EINVAL: this machine's mask is longer
+    if (errno != EINVAL) break;  // EINVAL means that the mask is too short for this machine.
   }
   return machine;
 }

@@ -14,9 +14,9 @@ namespace {
 
 constexpr unsigned kMachineCuda = 190;
 
-constexpr int kMostBlockThreads = 1024;  // the limit for a kernel without launch bounds
+constexpr int kMostBlockThreads = 1024;  // A kernel without launch bounds allows this many threads per block.
 
-/// Attributes of .nv.info sections. They hold facts that the compile log does not contain.
+/// Lists attributes of .nv.info sections that hold facts that the compile log does not contain.
 enum Attribute : unsigned { kMaxThreads = 0x05, kParamBytes = 0x19 };
 
 template <class T>
@@ -43,7 +43,7 @@ llvm::Error broken(const char* what) {
 
 struct Section {
   llvm::StringRef name;
-  llvm::StringRef bytes;  // empty for a section without bytes in the file (NOBITS, NULL)
+  llvm::StringRef bytes;  // Is empty for a section without bytes in the file (NOBITS, NULL).
   Elf64_Shdr header;
 };
 
@@ -76,7 +76,8 @@ void read_attributes(llvm::StringRef info, CubinFacts& facts) {
     const unsigned format = static_cast<unsigned char>(info[0]);
     const unsigned attribute = static_cast<unsigned char>(info[1]);
     const std::uint16_t number = *load<std::uint16_t>(info, 2);
-    // An attribute of format 4 is followed by `number` bytes; the others have their value in `number`.
+    // The value of an attribute of format 4 is in the `number` bytes that follow. Other attributes have their
+    // value in `number`.
     const auto value = slice(info, 4, format == 4 ? number : 0);
     if (!value) return;
     if (attribute == kParamBytes && format != 4) facts.params_bytes = number;
@@ -103,7 +104,8 @@ llvm::Expected<CubinFacts> read_cubin(llvm::StringRef bytes, llvm::StringRef ker
   if (find(sections, (".text." + kernel).str()) == nullptr) return broken("it does not have the kernel");
   CubinFacts facts;
   facts.max_threads = kMostBlockThreads;
-  // ABI version 8 (CUDA 13) moved the SM number of e_flags up by one byte.
+  // From ABI version 8 (CUDA 13) on, the SM number is in the second byte of e_flags. Before, it is in the
+  // first.
   const unsigned shift = header->e_ident[EI_ABIVERSION] >= 8 ? 8 : 0;
   facts.sm = static_cast<int>((header->e_flags >> shift) & 0xff);
   if (const Section* info = find(sections, (".nv.info." + kernel).str())) {

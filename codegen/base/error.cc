@@ -35,7 +35,8 @@ StatusError take_status(llvm::Error error) {
   llvm::handleAllErrors(
       std::move(error),
       [&](const StatusError& part) {
-        // The first of several errors sets the code; the messages and details are joined.
+        // If there are several errors, the first one sets the code, and their messages and details are
+        // joined.
         if (status.code() == StatusCode::Ok) {
           status = part;
         } else {

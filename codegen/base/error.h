@@ -1,4 +1,4 @@
-// The error type of Minuet: a status code, a message for the user, and a log.
+// Defines the error type of Minuet, which has a status code, a message for the user, and a log.
 #pragma once
 
 #include <initializer_list>
@@ -51,7 +51,7 @@ class StatusError : public llvm::ErrorInfo<StatusError> {
   std::string detail_;
 };
 
-/// A number or text for the message of an error. Does not own the text.
+/// Holds a number or text for the message of an error. It does not own the text.
 class ErrorValue {
  public:
   ErrorValue() : ErrorValue(llvm::StringRef()) {}
@@ -79,12 +79,12 @@ class ErrorValue {
 
 inline constexpr std::size_t kMostErrorValues = 9;
 
-/// Implements the template below. It is not a template because its body at every call would enlarge the
-/// library.
+/// Implements the template below. This function is not a template itself, because a copy of its body for each
+/// list of types would enlarge the library.
 llvm::Error make_error(StatusCode code, const char* format, std::initializer_list<ErrorValue> values);
 
-/// Makes an error with a formatted message: make_error(StatusCode::OutOfRange, "axis {0} needs {1} bits",
-/// axis, bits).
+/// Makes an error with a formatted message, for example make_error(StatusCode::OutOfRange, "axis {0} needs
+/// {1} bits", axis, bits).
 template <class... Values>
 llvm::Error make_error(StatusCode code, const char* format, const Values&... values) {
   static_assert(sizeof...(values) <= kMostErrorValues);
@@ -96,11 +96,11 @@ std::string system_text(const std::error_code& error);
 /// Returns the system's text for a value of errno, in English in every locale.
 std::string errno_text(int error);
 
-/// Returns FailedPrecondition with `what: ` and the text of errno, so errno must still be that of the failed
-/// call.
+/// Returns FailedPrecondition with a message that consists of `what: ` and the text of errno. It must be
+/// called directly after the failed call, before errno changes.
 llvm::Error make_system_error(const std::string& what);
 
-/// Prepends `phrase: ` to the message of `error`. Success stays success.
+/// Prepends `phrase: ` to the message of `error`, or returns success if `error` is success.
 llvm::Error annotate(llvm::Error error, llvm::StringRef phrase);
 
 /// Consumes `error` and returns it as a StatusError. Errors of other types get the code Internal.

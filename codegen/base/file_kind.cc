@@ -13,9 +13,9 @@ namespace minuet {
 namespace {
 
 constexpr std::size_t kStartBytes = 4096;
-constexpr std::size_t kTextBytes = 64;  // the number of bytes by which text is recognized
+constexpr std::size_t kTextBytes = 64;  // is_text() looks at this number of bytes.
 constexpr std::size_t kShownCharacters = 40;
-constexpr std::uint64_t kLongestTensorHeader = 100u << 20;  // the limit of the safetensors format
+constexpr std::uint64_t kLongestTensorHeader = 100u << 20;  // The safetensors format sets this limit.
 
 struct Magic {
   llvm::StringLiteral start;
@@ -40,7 +40,7 @@ constexpr Magic kMagics[] = {
     {"ply\r", FileKind::Ply, true, "a PLY file"},
     {"# .PCD", FileKind::Pcd, true, "a PCD file"},
     {"\x80\x02\x8a\x0al\xfc\x9c"
-     "F\xf9 j\xa8P\x19.",  // the magic number of the older torch.save
+     "F\xf9 j\xa8P\x19.",  // torch.save wrote this magic number before it wrote zip files.
      FileKind::Pickle, true, "a PyTorch checkpoint"},
     {"\x1f\x8b\x08", FileKind::Compressed, true, "compressed by gzip"},
     {"\xfd"
@@ -53,13 +53,15 @@ bool begins_with(llvm::StringRef bytes, llvm::StringRef start) {
   return bytes.take_front(start.size()) == start;
 }
 
-/// Returns true if the bytes begin with a plausible header length and the header's opening brace.
+/// Returns true if the bytes begin with a plausible length of a safetensors header and the header's opening
+/// brace.
 bool is_safetensors(llvm::StringRef bytes) {
   return bytes.size() > 8 && llvm::support::endian::read64le(bytes.data()) <= kLongestTensorHeader &&
          bytes[8] == '{';
 }
 
-/// Returns true for protocols 2 to 5, followed by an opcode that can begin a list, dictionary or object.
+/// Returns true if the bytes begin with a pickle of protocol 2 to 5 and with an opcode that can begin a list,
+/// dictionary or object.
 bool is_pickle(llvm::StringRef bytes) {
   return bytes.size() >= 3 && bytes[0] == '\x80' && bytes[1] >= 2 && bytes[1] <= 5 &&
          llvm::StringRef("}](cX\x8a\x8c\x95").contains(bytes[2]);
@@ -71,15 +73,15 @@ bool has_pickle_frame(llvm::StringRef bytes) {
          llvm::support::endian::read64le(bytes.data() + 3) < std::uint64_t{1} << 40;
 }
 
-/// Returns true if the bytes begin with protobuf field 1 (the version), then field 2 (the producer) or 7 (the
-/// graph).
+/// Returns true if the bytes begin like an ONNX model, that is, with protobuf field 1 (the version) and then
+/// field 2 (the producer) or 7 (the graph).
 bool is_onnx(llvm::StringRef bytes) {
   return bytes.size() > 3 && bytes[0] == '\x08' && bytes[1] < 32 &&
          (bytes[2] == '\x12' || bytes[2] == '\x3a');
 }
 
-/// Returns true if the first kTextBytes are UTF-8 text without control characters. The last character may be
-/// cut off.
+/// Returns true if the first kTextBytes are UTF-8 text without control characters other than white space. The
+/// last character may be cut off.
 bool is_text(llvm::StringRef bytes) {
   const llvm::StringRef start = without_byte_order_mark(bytes).take_front(kTextBytes);
   for (std::size_t i = 0; i < start.size();) {
@@ -99,7 +101,7 @@ bool is_bzip2(llvm::StringRef bytes) {
 
 /// Returns true if the first two-byte units are ASCII characters, all in the same byte order.
 bool is_utf16_of_ascii(llvm::StringRef bytes) {
-  constexpr std::size_t kFewest = 8;  // fewer bytes may match by chance
+  constexpr std::size_t kFewest = 8;  // Fewer bytes may match by chance.
   const llvm::StringRef start = bytes.take_front(kTextBytes);
   if (start.size() < kFewest) return false;
   const auto is_ascii = [&](std::size_t of_character) {
@@ -121,8 +123,8 @@ std::optional<KnownFile> identify_utf16(llvm::StringRef bytes) {
   return KnownFile{FileKind::Utf16, is_certain, "text in UTF-16", {}};
 }
 
-/// Returns true for HTML and XML. A page may begin with a comment or any tag: "<!--", "<meta charset=...>",
-/// "<Error>".
+/// Returns true for HTML and XML. A page may begin with a comment or any tag, such as "<!--", "<meta
+/// charset=...>" or "<Error>".
 bool is_web_page(llvm::StringRef text) {
   for (const llvm::StringRef start : {"<!doctype html", "<html", "<head", "<?xml", "<!--"}) {
     if (text.take_front(start.size()).lower() == start) return true;
@@ -131,7 +133,7 @@ bool is_web_page(llvm::StringRef text) {
   return begins_with(text, "<") && llvm::isAlpha(second[0]) && is_text(text);
 }
 
-/// Returns true if the text begins with a PCD header, with or without the comment that precedes most of them.
+/// Returns true if the text begins with a PCD header. Comments may precede the header.
 bool is_pcd_header(llvm::StringRef text) {
   TextCursor cursor(text.take_front(kStartBytes));
   llvm::StringRef line = cursor.row();
@@ -159,12 +161,12 @@ bool read_shard_index(llvm::StringRef text, std::vector<std::string>& names) {
   return true;
 }
 
-/// Describes other text by its first line, such as "text that begins 'Entry not found'".
+/// Describes text of an unknown kind by its first line, such as "text that begins 'Entry not found'".
 KnownFile plain_text(llvm::StringRef text) {
   llvm::StringRef line = TextCursor(text).row().trim();
   std::size_t shown = std::min(line.size(), kShownCharacters);
   while (shown < line.size() && shown > 0 && (line[shown] & '\xc0') == '\x80')
-    --shown;  // do not cut a UTF-8 character
+    --shown;  // This avoids a cut inside a UTF-8 character.
   return {FileKind::Text,
           true,
           ("text that begins '" + line.take_front(shown) + (shown < line.size() ? "...'" : "'")).str(),

@@ -12,13 +12,13 @@
 namespace minuet {
 
 enum class FileKind : std::uint8_t {
-  LfsPointer,  ///< the text that Git LFS stores in place of a large file
-  ShardIndex,  ///< the JSON file that names the parts of a checkpoint
-  WebPage,     ///< HTML or XML
-  TorchZip,    ///< the zip format of torch.save
-  Pickle,      ///< the older pickle format of torch.save
+  LfsPointer,  ///< Is the text that Git LFS stores in place of a large file.
+  ShardIndex,  ///< Is the JSON file that names the parts of a checkpoint.
+  WebPage,     ///< Is HTML or XML.
+  TorchZip,    ///< Is the zip format of torch.save.
+  Pickle,      ///< Is the older pickle format of torch.save.
   Zip,
-  Compressed,  ///< gzip, bzip2, xz, zstd
+  Compressed,  ///< Is compressed by gzip, bzip2, xz or zstd.
   Hdf5,
   NumpyArray,
   Gguf,
@@ -26,43 +26,44 @@ enum class FileKind : std::uint8_t {
   Safetensors,
   Ply,
   Pcd,
-  Las,  ///< LAS, LAZ, E57
+  Las,  ///< Is a point cloud in LAS, LAZ or E57.
   Picture,
   Document,
-  Utf16,  ///< text with two bytes per character
+  Utf16,
   Json,
-  Text,  ///< any other text
+  Text,  ///< Is any other text.
 };
 
 struct KnownFile {
   FileKind kind;
-  /// True if a file of raw numbers is very unlikely to begin with the same bytes by chance.
+  /// Is true if a file of raw numbers is very unlikely to begin with the same bytes by chance.
   bool is_certain = false;
-  std::string is;  ///< a description, such as "a PLY file"
-  std::vector<std::string>
-      parts;  ///< the file names in the index of a sharded checkpoint; empty if the index is incomplete
+  std::string is;  ///< Describes the file, such as "a PLY file".
+  /// Holds the file names in the index of a sharded checkpoint, or is empty if the index is incomplete.
+  std::vector<std::string> parts;
 };
 
-/// Recognizes a file by its bytes; the first 4096 are enough for every kind, except that listing the parts of
-/// a ShardIndex needs the whole file. Returns nothing if the kind is unknown. Pure.
+/// Recognizes a file by its bytes. The first 4096 bytes are enough for every kind, except that the parts of a
+/// ShardIndex can only be listed if `bytes` is the whole file. Returns std::nullopt if the kind is unknown.
+/// The function is pure.
 std::optional<KnownFile> identify_file(llvm::StringRef bytes);
 
-/// The kind of file that a reader needs. It determines the advice about a file of another kind.
+/// Names the kind of file that a reader needs, which determines the advice about a file of another kind.
 enum class WantedFile : std::uint8_t {
-  PointText,   ///< PLY and PCD clouds
-  PointBytes,  ///< .bin and .npy clouds
-  Array,       ///< arrays that are not clouds: features, labels, coordinates
+  PointText,   ///< Is a point cloud in PLY or PCD.
+  PointBytes,  ///< Is a point cloud in a .bin or .npy file.
+  Array,       ///< Is an array that is no cloud, such as features, labels or coordinates.
   Weights,
   Json,
   Bundle,
 };
 
-/// Returns "it is <description>, not <wanted_name>", followed by ": <advice>" if there is advice for this
-/// kind.
+/// Returns "it is <description>, not <wanted_name>", followed by ": <advice>" if there is advice for a file
+/// of this kind.
 std::string other_file_text(const KnownFile& file, WantedFile wanted, llvm::StringRef wanted_name);
 
 /// Returns InvalidArgument if the bytes belong to a known kind of file other than JSON, and success
-/// otherwise. `wanted_name` is for the message, such as "a network description".
+/// otherwise. The message calls the needed file `wanted_name`, for example "a network description".
 llvm::Error refuse_other_than_json(llvm::StringRef bytes, llvm::StringRef wanted_name);
 
 }  // namespace minuet

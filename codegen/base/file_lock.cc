@@ -9,7 +9,7 @@ namespace minuet {
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
-/// One attempt to get a lock, with its waits.
+/// Tries to lock a file until it has the lock, the time limit has passed, or the wait is cancelled.
 class FileLockWait {
  public:
   FileLockWait(FileSystem& system, OpenFolder open_folder, const std::string& name, mode_t mode,
@@ -28,7 +28,8 @@ class FileLockWait {
       if (!file_.good() && !open()) return end(FileLock::Outcome::Unavailable, errno);
       if (file_.try_lock()) {
         if (is_current()) return end(FileLock::Outcome::Held);
-        file_ = LockableFile(system_, -1);  // removed by a prune meanwhile: lock the next one
+        // The lock file was removed or replaced before it was locked, so open the current one.
+        file_ = LockableFile(system_, -1);
         if (++lost_ == kMostLost) return end(FileLock::Outcome::Unavailable, ENOLCK);
       } else if (errno != EWOULDBLOCK) {
         return end(FileLock::Outcome::Unavailable, errno);
@@ -42,7 +43,8 @@ class FileLockWait {
   }
 
  private:
-  // Prunes are 20 minutes apart, so many lost files mean a file system without stable inode numbers.
+  // Limits how often a lock file may be removed before it is locked. The kernel cache removes lock files at
+  // most every 20 minutes, so many lost files mean that the file system has no stable inode numbers.
   static constexpr int kMostLost = 20;
 
   /// Opens or creates the lock file. Returns false and sets errno on failure.
@@ -61,7 +63,8 @@ class FileLockWait {
     return errno = error, file_.good();
   }
 
-  /// Returns true if the locked file still has its name. If not, other processes lock another file.
+  /// Returns true if the locked file still has its name. If it does not, other processes lock another file by
+  /// that name.
   bool is_current() {
     struct stat held, named;
     return system_.stat_file(file_.get(), &held) == 0 &&
@@ -69,8 +72,8 @@ class FileLockWait {
            held.st_ino == named.st_ino;
   }
 
-  /// Sleeps before the next attempt. flock has no timeout, and ending it by a signal would need a signal
-  /// handler in the host's process.
+  /// Sleeps before the next attempt. The lock is polled because flock has no timeout, and interrupting it by
+  /// a signal would need a signal handler in the host's process.
   void pause() {
     const auto rest = std::chrono::ceil<milliseconds>(bound_ - (Clock::now() - start_));
     std::this_thread::sleep_for(std::clamp(rest, milliseconds(0), pause_));

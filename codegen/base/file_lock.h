@@ -1,4 +1,5 @@
-// A lock file that lets one process build a kernel or write a bundle while others wait for the result.
+// Implements a lock file, with which one process builds a kernel or writes a bundle while others wait for the
+// result.
 #pragma once
 
 #include <cerrno>
@@ -11,23 +12,24 @@
 
 namespace minuet {
 
-/// A lock on a file, between processes and between threads. It is released if its holder is killed; if the
-/// holder is stopped, others wait no longer than their bound. Failing to get the lock is not an error: a
-/// process that builds a kernel then compiles without it, and at worst a kernel is compiled twice. After
-/// getting the lock, the caller must check again whether the work is done, even if it did not wait, because
-/// another holder may have published the result and released the lock between the first check and the lock.
+/// Represents a lock on a file, which excludes other processes and other threads. The system releases the
+/// lock if its holder is killed. If the holder is only stopped, others wait no longer than their bound.
+/// Failing to get the lock is not an error, because a process that builds a kernel can compile without the
+/// lock, and at worst a kernel is compiled twice. After getting the lock, the caller must check again whether
+/// the work is done, even if it did not wait, because another holder may have published the result and
+/// released the lock between the first check and the lock.
 class FileLock {
  public:
   enum class Outcome {
-    Held,         ///< until release() or destruction
-    TimedOut,     ///< another holder had it during the whole wait
-    Unavailable,  ///< for example the file system has no locks, is read-only or is full
+    Held,         ///< The lock is held until release() or destruction.
+    TimedOut,     ///< Another holder had the lock during the whole wait.
+    Unavailable,  ///< The file system has no locks, is read-only or is full, for example.
     Cancelled,
   };
 
   Outcome outcome() const { return outcome_; }
   bool held() const { return outcome_ == Outcome::Held; }
-  /// Returns errno of the call that failed, if outcome() is Unavailable.
+  /// Returns errno of the call that failed if outcome() is Unavailable.
   int error() const { return error_; }
   /// Returns true if error() means that the file system has no locks.
   bool without_locks() const {
@@ -38,8 +40,9 @@ class FileLock {
   bool had_to_wait() const { return had_to_wait_; }
   std::chrono::milliseconds waited() const { return waited_; }
 
-  /// Releases the lock. The file remains, so that the next holder need not create it again. A process that
-  /// was forked after the lock was taken does not hold it and releases nothing.
+  /// Releases the lock. The file remains, so that the next holder need not create it again. In a process that
+  /// was forked after the lock was taken, this function does nothing, because the child does not hold the
+  /// lock.
   void release() { file_.unlock(); }
 
  private:
@@ -60,8 +63,9 @@ class FileLock {
 
 using OpenFolder = llvm::function_ref<llvm::Expected<FileHandle>()>;
 
-/// Waits for the lock on the file `name` in a folder, at most for `bound` (0 means one attempt) and until
-/// `cancel` (may be null) is cancelled. The holder may remove the file; waiters then create a new one.
+/// Waits for the lock on the file `name` in the folder that `open_folder` opens. Waits at most for `bound`,
+/// where 0 means one attempt, and only until `cancel`, which may be null, is cancelled. A new file gets the
+/// mode `mode`. The holder may remove the file, and waiters then create a new one.
 FileLock take_file_lock(FileSystem& system, OpenFolder open_folder, const std::string& name, mode_t mode,
                         std::chrono::milliseconds bound, const CancelToken* cancel);
 

@@ -43,7 +43,7 @@ int FileSystem::touch_at(int folder, const char* path) {
 int FileSystem::lock(int file, int operation) { return ::flock(file, operation); }
 
 int FileSystem::list(int folder, std::vector<std::string>* names) {
-  // Opened again, because reading through the caller's descriptor would move its position.
+  // The folder is opened again, because reading through the caller's descriptor would move its position.
   const int file = ::openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (file < 0) return -1;
   DIR* const stream = ::fdopendir(file);
@@ -81,8 +81,9 @@ bool LockableFile::try_lock() {
 }
 
 void LockableFile::unlock() {
-  // A child forked after the lock was taken shares the open file. Closing the file here would leave the lock
-  // with the child, so the parent unlocks it; and the child must not unlock it for the parent.
+  // A child that was forked after the lock was taken shares the open file, and with it the lock. If the
+  // parent only closed the file, the child would keep the lock, so the parent unlocks it explicitly. The
+  // child must not unlock it, because the parent may still need the lock.
   if (file_.good() && holder_ == ::getpid()) system_->lock(file_.get(), LOCK_UN);
   holder_ = 0;
 }

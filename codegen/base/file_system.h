@@ -1,4 +1,4 @@
-// The system calls of the store, as virtual functions, so that tests can make each call fail.
+// Wraps the system calls of the kernel store in virtual functions, so that tests can make each call fail.
 #pragma once
 
 #include <fcntl.h>
@@ -16,8 +16,8 @@
 
 namespace minuet {
 
-/// System calls with POSIX semantics: they return -1 and set errno on failure. No call follows a symbolic
-/// link at the end of its path, except open_at without O_NOFOLLOW. Thread-safe.
+/// Makes system calls with POSIX semantics, which return -1 and set errno on failure. No call follows a
+/// symbolic link at the end of its path, except open_at() without O_NOFOLLOW. All functions are thread-safe.
 class FileSystem {
  public:
   virtual ~FileSystem() = default;
@@ -30,26 +30,26 @@ class FileSystem {
   virtual int rename_at(int folder, const char* from, const char* to);
   virtual int unlink_at(int folder, const char* path);
   virtual int make_folder_at(int folder, const char* path, mode_t mode);
-  virtual int remove_folder_at(int folder, const char* path);  ///< fails if it is not empty
+  virtual int remove_folder_at(int folder, const char* path);  ///< Fails if the folder is not empty.
   virtual ssize_t read_link_at(int folder, const char* path, char* target, std::size_t size);
-  virtual int touch_at(int folder, const char* path);             ///< sets both times to now
-  virtual int list(int folder, std::vector<std::string>* names);  ///< omits "." and ".."
-  virtual int lock(int file, int operation);                      ///< flock
+  virtual int touch_at(int folder, const char* path);  ///< Sets the access and modification times to now.
+  virtual int list(int folder, std::vector<std::string>* names);  ///< Omits "." and "..".
+  virtual int lock(int file, int operation);                      ///< Calls flock().
 };
 
 FileSystem& real_file_system();
 
-/// Returns true if `path` is a character or block device. Reading one may never end.
+/// Returns true if `path` is a character or block device. Reading from a device may never end.
 bool is_device(llvm::StringRef path);
 
 /// Returns FailedPrecondition if a file of `bytes` bytes exceeds this process's RLIMIT_FSIZE. A write past
 /// that limit would raise SIGXFSZ, for which the host may have no handler, instead of failing.
 llvm::Error check_file_limit(std::uint64_t bytes);
 
-/// The message for a folder, device or pipe where a file is needed.
+/// Is the message of an error about a folder, device or pipe in place of a file.
 inline constexpr char kNotRegularFile[] = "it is not a regular file";
 
-/// A file descriptor that is closed at the end of its scope.
+/// Owns a file descriptor and closes it on destruction.
 class FileHandle {
  public:
   FileHandle(FileSystem& system, int file) : system_(&system), file_(file) {}
@@ -66,7 +66,7 @@ class FileHandle {
   }
   bool good() const { return file_ >= 0; }
   int get() const { return file_; }
-  /// Closes the file and returns the result of close(), for callers that must detect a failure.
+  /// Closes the file and returns the result of close(). Callers that must detect a failure use this function.
   int close_now() { return system_->close(std::exchange(file_, -1)); }
 
  private:
@@ -74,8 +74,8 @@ class FileHandle {
   int file_;
 };
 
-/// An open file that this process can lock with flock. Unlike an fcntl lock, it also excludes other threads,
-/// and closing another descriptor of the file does not release it.
+/// Owns an open file that this process can lock with flock(). Unlike a lock by fcntl(), the lock also
+/// excludes other threads, and closing another descriptor of the file does not release it.
 class LockableFile {
  public:
   LockableFile(FileSystem& system, int file) : system_(&system), file_(system, file) {}
@@ -89,15 +89,15 @@ class LockableFile {
   ~LockableFile() { unlock(); }
   bool good() const { return file_.good(); }
   int get() const { return file_.get(); }
-  /// Tries to lock without waiting. Returns false and sets errno on failure: EWOULDBLOCK if the lock is
-  /// taken.
+  /// Tries to lock without waiting. Returns false and sets errno on failure. EWOULDBLOCK means that another
+  /// holder has the lock.
   bool try_lock();
   void unlock();
 
  private:
   FileSystem* system_;
   FileHandle file_;
-  pid_t holder_ = 0;  ///< the process that took the lock; 0 if not locked
+  pid_t holder_ = 0;  ///< Is the process that took the lock, or 0 if the file is not locked.
 };
 
 }  // namespace minuet

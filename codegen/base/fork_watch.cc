@@ -7,8 +7,8 @@
 namespace minuet {
 namespace {
 
-// Constant-initialized and atomic, because the handler runs in the child directly after fork, where no lock
-// may be taken.
+// The counter is constant-initialized and atomic, because the handler runs in the child directly after
+// fork(), where no lock may be taken.
 std::atomic<std::uint64_t> generation{0};
 
 void after_fork_in_child() { ++generation; }
@@ -16,7 +16,8 @@ void after_fork_in_child() { ++generation; }
 }  // namespace
 
 void watch_forks() {
-  // pthread_atfork fails only if memory is exhausted. Then forks are not detected; all else works.
+  // pthread_atfork() fails only if memory is exhausted. In that case forks are not detected, but all else
+  // works.
   static const bool registered = ::pthread_atfork(nullptr, nullptr, &after_fork_in_child) == 0;
   static_cast<void>(registered);
 }

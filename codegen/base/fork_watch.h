@@ -1,4 +1,4 @@
-// Detects that the process was forked since an object was created. Thread-safe.
+// Detects that the process was forked since an object was created. All functions are thread-safe.
 #pragma once
 
 #include <atomic>
@@ -7,7 +7,7 @@
 
 namespace minuet {
 
-/// Registers the fork handler. Forks after the first call are counted.
+/// Registers the handler that counts forks. Forks before the first call are not counted.
 void watch_forks();
 
 /// Returns the number of forks between the process that first called watch_forks() and this one, or 0 before
@@ -15,9 +15,9 @@ void watch_forks();
 /// exist.
 std::uint64_t fork_generation();
 
-/// A value of type T per process. A forked child gets a new T, because a thread that does not exist in the
-/// child may hold a lock of the parent's T or may have been changing it. The child never deletes the parent's
-/// T.
+/// Holds one value of type T for each process. A forked child gets a new T, because a thread that does not
+/// exist in the child may have held a lock of the parent's T or may have been changing it at the time of the
+/// fork. The child never deletes the parent's T.
 template <class T>
 class PerProcess {
  public:

@@ -35,16 +35,18 @@ llvm::Error check_depth(llvm::StringRef json) {
 
 /// Returns InvalidArgument if an object has a key twice. Requires that llvm::json::parse accepted `json`.
 llvm::Error check_keys(llvm::StringRef json) {
-  std::vector<llvm::StringSet<>> keys;  // one set for each open object and array
+  std::vector<llvm::StringSet<>> keys;  // Holds one set for each open object and array.
   for (std::size_t i = 0; i < json.size(); ++i) {
     if (json[i] == '[' || json[i] == '{') keys.emplace_back();
     if (json[i] == ']' || json[i] == '}') keys.pop_back();
     if (json[i] != '"') continue;
     const std::size_t start = i;
     while (json[++i] != '"') i += json[i] == '\\';
-    if (json.drop_front(i + 1).ltrim().take_front(1) != ":") continue;  // the string is not a key
+    // Only a string before a colon is a key.
+    if (json.drop_front(i + 1).ltrim().take_front(1) != ":") continue;
     const llvm::StringRef quoted = json.slice(start, i + 1);
-    llvm::Expected<llvm::json::Value> key = llvm::json::parse(quoted);  // decodes escapes: "\u0061" is "a"
+    // The parser decodes escapes, so that "\u0061" and "a" are the same key.
+    llvm::Expected<llvm::json::Value> key = llvm::json::parse(quoted);
     if (!key) return key.takeError();
     if (!keys.back().insert(*key->getAsString()).second) {
       return make_error(StatusCode::InvalidArgument, "the key {0} occurs twice", quoted);
@@ -53,8 +55,8 @@ llvm::Error check_keys(llvm::StringRef json) {
   return llvm::Error::success();
 }
 
-/// Returns InvalidArgument if 2^63 is written as a real number. llvm::json would convert it to int64_t, which
-/// is undefined behavior.
+/// Returns InvalidArgument if 2^63 is written as a real number, because llvm::json would convert it to
+/// int64_t, which is undefined behavior.
 llvm::Error check_numbers(const llvm::json::Value& value) {
   if (const llvm::json::Object* const object = value.getAsObject()) {
     for (const auto& entry : *object) MINUET_TRY(check_numbers(entry.second));
@@ -71,7 +73,7 @@ llvm::Error check_numbers(const llvm::json::Value& value) {
 }  // namespace
 
 llvm::Expected<llvm::json::Value> parse_json(llvm::StringRef text) {
-  const CLocale c_locale;  // llvm::json reads numbers by strtod
+  const CLocale c_locale;  // llvm::json reads numbers with strtod(), which depends on the locale.
   text = without_byte_order_mark(text);
   const llvm::StringRef start = text.ltrim().take_front(1);
   const bool is_structure = start == "{" || start == "[";
@@ -90,7 +92,7 @@ llvm::Expected<llvm::json::Value> parse_json(llvm::StringRef text) {
 }
 
 std::string print_json(const llvm::json::Value& value, unsigned indent) {
-  const CLocale c_locale;  // llvm::json prints numbers by snprintf
+  const CLocale c_locale;  // llvm::json prints numbers with snprintf(), which depends on the locale.
   std::string text;
   llvm::raw_string_ostream stream(text);
   llvm::json::OStream(stream, indent).value(value);

@@ -1,5 +1,5 @@
-// A value that is created on first use. It uses no lock, because a forked child would wait forever for a lock
-// that is held by a thread of its parent. Thread-safe.
+// Defines a value that is created on first use. It uses no lock, because a forked child would wait forever
+// for a lock that a thread of its parent holds. All functions are thread-safe.
 #pragma once
 
 #include <atomic>

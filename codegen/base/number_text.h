@@ -9,14 +9,14 @@
 
 namespace minuet {
 
-/// Writes a number as printf("%.<digits>f") does in the C locale.
+/// Writes a number as printf("%.<digits>f") does in the C locale, but with at most 60 digits after the point.
 std::string fixed_text(double value, int digits);
 
-/// Writes a number as printf("%.<digits>g") does in the C locale.
+/// Writes a number as printf("%.<digits>g") does in the C locale, but with at most 60 digits.
 std::string general_text(double value, int digits);
 
-/// A number for llvm::formatv, with the style f<digits> (like fixed_text) or g<digits> (like general_text).
-/// The default style is f2. Example: formatv("{0,8:f3} ms", real(time)).
+/// Holds a number for llvm::formatv, which prints it with the style f<digits> (like fixed_text) or g<digits>
+/// (like general_text). The default style is f2. An example is formatv("{0,8:f3} ms", real(time)).
 struct Real {
   double value;
 };

@@ -5,7 +5,7 @@
 namespace minuet {
 namespace {
 
-thread_local std::optional<sigset_t> signals_of_host;  // empty in a thread of the host
+thread_local std::optional<sigset_t> signals_of_host;  // Is empty in a thread of the host.
 
 }  // namespace
 

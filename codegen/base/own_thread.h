@@ -1,5 +1,5 @@
-// Starts threads of the library in the host's process. They block all signals, so that the host's threads get
-// them.
+// Starts threads of the library in the host's process. These threads block all signals, so that the host's
+// threads receive the signals.
 #pragma once
 
 #include <pthread.h>
@@ -14,8 +14,9 @@ namespace minuet {
 /// host's thread that started the work.
 sigset_t host_signals();
 
-/// Sets host_signals() as the mask of this thread during a callback into the host. Otherwise a thread or
-/// process started by the callback would inherit a mask that blocks all signals, and no signal could stop it.
+/// Sets host_signals() as the signal mask of this thread during a callback into the host. Otherwise a thread
+/// or process that the callback starts would inherit a mask that blocks all signals, and no signal could stop
+/// it.
 class HostSignals {
  public:
   HostSignals() : HostSignals(host_signals()) {}
@@ -38,7 +39,8 @@ std::thread start_own_thread(Work work) {
   const sigset_t of_host = host_signals();
   sigset_t all, before;
   ::sigfillset(&all);
-  // A new thread inherits the mask, so it blocks signals from its first instruction.
+  // A new thread inherits the mask of the thread that starts it, so it blocks signals from its first
+  // instruction.
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
   struct Restore {
     const sigset_t& signals;

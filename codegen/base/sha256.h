@@ -1,4 +1,4 @@
-// Computes SHA-256 digests of bytes and of lists of fields, as hex digits.
+// Computes SHA-256 digests of bytes and of lists of fields, and returns them as hex digits.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace minuet {
 
-/// Returns a digest as 64 lower-case hex digits. Accepts the StringRef of LLVM 14 and the byte array of LLVM
-/// 19.
+/// Returns a digest as 64 lower-case hex digits. Accepts both the StringRef that LLVM 14 uses for a digest
+/// and the byte array of LLVM 19.
 template <class Digest>
 std::string hex_of(const Digest& digest) {
   return llvm::toHex(llvm::StringRef(reinterpret_cast<const char*>(digest.data()), digest.size()),

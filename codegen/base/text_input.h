@@ -1,4 +1,4 @@
-// Splits text input into lines and words. All handling of byte order marks, line ends and blanks is here.
+// Splits text input into lines and words. Only this code handles byte order marks, line ends and blanks.
 #pragma once
 
 #include <optional>
@@ -7,7 +7,7 @@
 
 namespace minuet {
 
-/// The mark that some editors write at the start of UTF-8 text.
+/// Some editors write this mark at the start of UTF-8 text.
 inline constexpr llvm::StringLiteral kByteOrderMark = "\xef\xbb\xbf";
 
 /// Returns the text after a leading byte order mark, or the whole text if there is none.
@@ -19,13 +19,13 @@ inline llvm::StringRef without_byte_order_mark(llvm::StringRef text) {
 /// Iterates over the lines and words of a text, and skips a byte order mark at its start.
 ///
 /// A line ends with "\n" or "\r\n". In a text whose first line ends with a lone "\r", lines end with "\r" or
-/// "\n". The first line decides, because binary data may follow a header: a "\n" after the header's last "\r"
-/// may belong to the data. Words are separated by blanks and line ends of any kind.
+/// "\n". Only the first line decides this, because binary data may follow a header, and a "\n" after the
+/// header's last "\r" may belong to the data. Words are separated by blanks and line ends of any kind.
 class TextCursor {
  public:
   explicit TextCursor(llvm::StringRef text);
 
-  /// Returns the next line without its line end, or nothing at the end of the text.
+  /// Returns the next line without its line end, or std::nullopt at the end of the text.
   std::optional<llvm::StringRef> line();
   /// Returns the next line that is not blank, or an empty string at the end of the text.
   llvm::StringRef row();
@@ -38,7 +38,7 @@ class TextCursor {
 
  private:
   llvm::StringRef rest_;
-  llvm::StringRef line_ends_;  ///< the characters that end a line
+  llvm::StringRef line_ends_;  ///< Holds the characters that end a line.
 };
 
 }  // namespace minuet

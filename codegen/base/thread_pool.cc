@@ -17,7 +17,7 @@ ThreadPool::ThreadPool(i32 threads) {
     try {
       workers_.emplace_back([this] { serve(); });
     } catch (const std::system_error&) {
-      break;  // a limit on threads: use those that exist
+      break;  // The system allows no more threads, so use those that exist.
     }
   }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);

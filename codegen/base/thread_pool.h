@@ -1,4 +1,4 @@
-// A pool of threads that share the tasks of a call. The engines of a CPU device share one pool.
+// Defines a pool of threads that share the tasks of a call. All engines of a CPU device use the same pool.
 #pragma once
 
 #include <condition_variable>
@@ -14,7 +14,7 @@ namespace minuet {
 
 class ThreadPool {
  public:
-  /// Creates a pool of `threads` threads (at least 1), including the one that calls run(). If the system
+  /// Creates a pool of `threads` threads (at least 1), including the thread that calls run(). If the system
   /// cannot create that many, the pool has fewer.
   explicit ThreadPool(i32 threads);
   ~ThreadPool();
@@ -26,26 +26,26 @@ class ThreadPool {
 
   /// Calls work(task, slot) for every task in [0, tasks), in any order, on this thread and on idle threads of
   /// the pool, and returns when all calls have returned. Concurrent calls of `work` in one run() have
-  /// different slots in [0, threads()). Several threads may call run() at the same time, but `work` must not.
-  /// `work` must not throw.
+  /// different slots in [0, threads()). Several threads may call run() at the same time, but `work` must not
+  /// call it. `work` must not throw.
   void run(i64 tasks, llvm::function_ref<void(i64 task, i32 slot)> work);
 
  private:
   struct Job {
     llvm::function_ref<void(i64, i32)> work;
     i64 tasks;
-    i64 next = 0;    ///< the next task; guarded by mutex_, like the other members
-    i32 slots = 0;   ///< the number of slots in use
-    i32 active = 0;  ///< the number of threads that work on the job
+    i64 next = 0;    ///< Is the next task. mutex_ guards it and the members below.
+    i32 slots = 0;   ///< Counts the slots in use.
+    i32 active = 0;  ///< Counts the threads that work on the job.
   };
 
   void serve();
-  /// Executes tasks of the job until none is left. Holds `lock` except during a task.
+  /// Executes tasks of the job until none is left. `lock` is held except during a task.
   void take_part(Job& job, std::unique_lock<std::mutex>& lock);
 
   std::mutex mutex_;
-  std::condition_variable wake_;  ///< signals a new job or the end of the pool
-  std::condition_variable done_;  ///< signals that the last active thread has left a job
+  std::condition_variable wake_;  ///< Signals a new job or the end of the pool.
+  std::condition_variable done_;  ///< Signals that the last active thread has left a job.
   std::deque<Job*> jobs_;
   bool stop_ = false;
   std::vector<std::thread> workers_;

@@ -1,4 +1,5 @@
-// Records timed spans of a cold start for Perfetto and chrome://tracing. Thread-safe.
+// Records when the steps in the start of a process begin and end, as spans that Perfetto and chrome://tracing
+// can show. All functions are thread-safe.
 #pragma once
 
 #include <atomic>
@@ -36,9 +37,9 @@ class Trace {
     Clock::time_point start_;
   };
 
-  /// Writes the spans recorded so far to a file, in Chrome's JSON trace format, which ui.perfetto.dev can
-  /// open. The times are of CLOCK_MONOTONIC, so that the parent process can compute how long the start of
-  /// this process took. A regular file is replaced as a whole; a pipe or device is written directly.
+  /// Writes the spans recorded so far to a file in Chrome's JSON trace format, which ui.perfetto.dev can
+  /// open. The times are those of CLOCK_MONOTONIC, so that the parent process can compute how long the start
+  /// of this process took. A regular file is replaced as a whole, but a pipe or device is written directly.
   llvm::Error write(const std::string& path) const;
   /// Returns the spans recorded so far in the same format.
   std::string json() const;

@@ -15,7 +15,7 @@ namespace {
 /// Creates a temporary file beside `path` and stores its name in `temporary`.
 llvm::Expected<FileHandle> create_beside(const std::string& path, std::string& temporary) {
   static std::atomic<unsigned> count{0};
-  // An earlier process with the same process id may have left a file with this name.
+  // An earlier process with the same process id may have left a file with this name, so try several names.
   for (int attempt = 0; attempt < 1000; ++attempt) {
     temporary = llvm::formatv("{0}.tmp-{1}-{2}", path, ::getpid(), count++).str();
     FileHandle file(real_file_system(),

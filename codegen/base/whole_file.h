@@ -8,8 +8,8 @@
 namespace minuet {
 
 /// Writes a temporary file beside `path`, syncs it and renames it to `path`, so that a reader of `path` finds
-/// either the old bytes or the new ones. The mode is 0644 less the umask, because files that others can
-/// change are not trusted later. Errors name `path`.
+/// either the old bytes or the new ones. The mode is 0644 less the umask, because the library does not trust
+/// files that other users can change. Errors name `path`.
 llvm::Error write_whole_file(const std::string& path, llvm::StringRef bytes);
 
 }  // namespace minuet

@@ -14,13 +14,13 @@
 namespace minuet {
 namespace {
 
-constexpr std::uint64_t kStartBytes = 4096;  // enough bytes to recognize other kinds of files
+constexpr std::uint64_t kStartBytes = 4096;  // identify_file() needs no more bytes to recognize other files.
 
 llvm::Error damaged_bundle(const std::string& what) {
   return make_error(StatusCode::InvalidArgument, "the bundle is damaged: {0}", what);
 }
 
-/// Returns the error for a file that is not a bundle. It names the kind of the file if that is known.
+/// Returns the error for a file that is not a bundle. The error names the kind of the file if that is known.
 llvm::Error no_bundle(llvm::StringRef start) {
   const std::optional<KnownFile> file = identify_file(start);
   return make_error(StatusCode::InvalidArgument, "{0}",
@@ -39,7 +39,7 @@ std::uint64_t frames_start(const BundleHead& head) {
   return index_bytes(head) + head.dictionary_bytes + head.tuning_bytes;
 }
 
-/// Checks the numbers in the head before any memory is allocated according to them.
+/// Checks the numbers in the head before memory is allocated according to them.
 llvm::Error check_head(const BundleHead& head, std::uint64_t file_bytes) {
   if (head.format != kBundleFormat) {
     return make_error(StatusCode::InvalidArgument,
@@ -152,7 +152,7 @@ BundleRow Bundle::row(std::size_t index) const {
 }
 
 llvm::StringRef Bundle::text(std::uint32_t start) const {
-  // The names end with '\0' (see check_contents), so every name is terminated.
+  // The strings end with '\0' (see check_contents()), so every name in them is terminated.
   return llvm::StringRef(index_).take_back(head_.strings_bytes).drop_front(start).data();
 }
 
@@ -211,7 +211,8 @@ llvm::Expected<Entry> Bundle::read(std::size_t index) const {
   Entry entry;
   MINUET_TRY(read_manifest(llvm::StringRef(bytes).take_front(row.manifest_bytes), entry));
   entry.binary.cubin = bytes.substr(row.manifest_bytes);
-  // A cubin does not contain the suffix of its architecture, so contents and manifest must agree on it.
+  // A cubin does not contain the suffix of its architecture, so the manifest and the bundle's contents must
+  // agree on the architecture.
   if (entry.binary.arch != text(row.arch))
     return damaged_bundle("a kernel's manifest and the bundle's index name different architectures");
   if (entry.binary.compiler_id != text(row.compiler))

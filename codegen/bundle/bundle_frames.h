@@ -12,22 +12,23 @@ struct ZSTD_CDict_s;
 
 namespace minuet {
 
-/// The content of a kernel's frame: the manifest, then the cubin.
+/// Holds the content of a kernel's frame, which is the manifest followed by the cubin.
 struct BundlePayload {
   std::string manifest;
   std::string cubin;
-  std::string name;  ///< such as "gather-f16-c128"; kernels with the same first word are similar
+  std::string name;  ///< Is a name such as "gather-f16-c128". Kernels with the same first word are similar.
 };
 
-/// Returns a dictionary of the largest kernel for each first word of the names, because kernels with the same
-/// first word share most of their bytes. Kernels that would exceed the dictionary's limit are left out. The
-/// order of the payloads matters only between equally large kernels.
+/// Returns a dictionary that contains the largest kernel for each first word of the names, because kernels
+/// with the same first word share most of their bytes. Kernels that would exceed the dictionary's limit are
+/// left out. The order of the payloads matters only between equally large kernels.
 std::string choose_dictionary(const std::vector<const BundlePayload*>& payloads);
 
-/// Compresses frames at a high zstd level. Not thread-safe.
+/// Compresses frames at a high zstd level. The class is not thread-safe.
 class FramePacker {
  public:
-  explicit FramePacker(llvm::StringRef dictionary);  ///< an empty dictionary means none
+  /// Compresses without a dictionary if `dictionary` is empty.
+  explicit FramePacker(llvm::StringRef dictionary);
   ~FramePacker();
   FramePacker(const FramePacker&) = delete;
   FramePacker& operator=(const FramePacker&) = delete;
@@ -39,8 +40,9 @@ class FramePacker {
   bool has_dictionary_;
 };
 
-/// Returns the `size` bytes that `frame`, which may be untrusted, contains. Returns InvalidArgument if it is
-/// damaged or contains another number of bytes. The caller must limit `size`.
+/// Decompresses `frame`, which may be untrusted, to `size` bytes. Returns InvalidArgument if the frame is
+/// damaged or contains another number of bytes. The caller must limit `size`, because the function allocates
+/// that much memory.
 llvm::Expected<std::string> unpack_frame(llvm::StringRef frame, llvm::StringRef dictionary, std::size_t size);
 
 }  // namespace minuet

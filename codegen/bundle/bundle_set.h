@@ -1,4 +1,5 @@
-// The open bundles of a process, and the rules that decide which of their kernels are used. Thread-safe.
+// Holds the open bundles of a process, and decides which of their kernels are used. All functions are
+// thread-safe.
 #pragma once
 
 #include <functional>
@@ -14,33 +15,39 @@
 
 namespace minuet {
 
-/// Decides by its compiler whether a kernel of a bundle is used.
+/// Selects the kernels of a bundle that may be used, according to the compiler that made them.
 enum class BundlePolicy {
-  SameMajor,  ///< only if the compiler's CUDA major version is that of the host or older
+  SameMajor,  ///< Accepts a kernel only if its compiler's CUDA major version is at most the host's.
   Any,
 };
 
-/// A bundle file, or a folder that stands for all *.bundle files in it, in order of their names.
+/// Names a bundle file, or a folder that stands for all *.bundle files in it, in the order of their names.
 struct BundlePlace {
   std::string path;
-  std::string sha256;  ///< required digest of the file, 64 hex digits; empty: any; not for folders
+  /// Is the digest that the file must have, in 64 hex digits. If it is empty, any digest is accepted. A
+  /// folder must not have one.
+  std::string sha256;
 };
 
 struct BundleOptions {
   std::vector<BundlePlace> places;
-  std::string search_path;     ///< files and folders separated by colons (MINUET_BUNDLE_PATH)
-  std::string library_folder;  ///< its minuet-*.bundle files are searched last; empty: none
+  std::string search_path;  ///< Lists files and folders, separated by colons (MINUET_BUNDLE_PATH).
+  /// Names a folder whose minuet-*.bundle files are searched last. If it is empty, no such folder is
+  /// searched.
+  std::string library_folder;
   BundlePolicy policy = BundlePolicy::SameMajor;
-  bool ptx = false;                              ///< true: use PTX if no bundle has compiled code
-  TrustPolicy trust;                             ///< accepted owners and modes of files without a digest
-  int cuda_major = 13;                           ///< the host's; README.md says why it is not the driver's
-  std::function<void(const std::string&)> warn;  ///< may be called from any thread
+  bool ptx = false;   ///< Allows the use of PTX if no bundle has compiled code.
+  TrustPolicy trust;  ///< Decides which owners and modes are accepted for files without a required digest.
+  /// Stands for the host's CUDA major version. README.md says why it is a constant and not the driver's
+  /// version.
+  int cuda_major = 13;
+  std::function<void(const std::string&)> warn;  ///< Is called with each warning, from any thread.
 };
 
 class BundleSet {
  public:
-  /// Opens all bundles. Warns about a bundle that is missing, damaged or not trusted, or that does not have
-  /// the required digest, and continues without it.
+  /// Opens all bundles of `options`. Warns about a bundle that is missing, damaged or not trusted, or that
+  /// does not have the required digest, and continues without it.
   explicit BundleSet(BundleOptions options);
 
   /// Adds a bundle that is searched before all others. Returns an error and adds nothing if the file is not a
@@ -63,7 +70,8 @@ class BundleSet {
   bool open_folder(const std::string& folder, llvm::StringRef prefix, BundleList& opened);
   void open_file(const BundlePlace& place, BundleList& opened);
   llvm::Expected<std::shared_ptr<const Bundle>> open_bundle(const BundlePlace& place) const;
-  /// Returns an empty string if the policy accepts kernels of `compiler_id`, else the reason.
+  /// Returns an empty string if the policy accepts kernels of `compiler_id`, and otherwise the reason why it
+  /// does not.
   std::string refusal(llvm::StringRef compiler_id) const;
   std::optional<Entry> find_in(const Bundle& bundle, const std::string& key, llvm::StringRef name_expression,
                                std::string& why_not) const;
@@ -71,8 +79,10 @@ class BundleSet {
 
   const BundleOptions options_;
   PushList<std::shared_ptr<const Bundle>> bundles_;
-  PushList<std::string> rejected_;                                   ///< request keys
-  mutable PushList<std::pair<const Bundle*, std::string>> damaged_;  ///< bundle and request key
+  /// Holds the request keys that were passed to reject().
+  PushList<std::string> rejected_;
+  /// Holds the damaged kernels that were found, each as a bundle and a request key.
+  mutable PushList<std::pair<const Bundle*, std::string>> damaged_;
 };
 
 }  // namespace minuet

@@ -15,9 +15,9 @@
 namespace minuet {
 namespace {
 
-/// A kernel to be written to a bundle.
+/// Holds a kernel that will be written to a bundle.
 struct Item {
-  std::string key;  // 32 bytes
+  std::string key;  // Is the request key in 32 bytes.
   const Entry* entry;
   BundlePayload payload;
 };
@@ -66,7 +66,8 @@ llvm::Expected<Item> make_item(llvm::StringRef arch, const Entry& entry) {
   return item;
 }
 
-/// Returns the items sorted by key, each key once.
+/// Returns one item for each request key, sorted by key. Returns InvalidArgument if two different kernels
+/// have the same key.
 llvm::Expected<std::vector<Item>> make_items(llvm::StringRef arch, const std::vector<Entry>& entries) {
   std::map<std::string, Item> items;
   for (const Entry& entry : entries) {
@@ -84,7 +85,7 @@ llvm::Expected<std::vector<Item>> make_items(llvm::StringRef arch, const std::ve
   return sorted;
 }
 
-/// The strings of a bundle, each once, and the offset of each.
+/// Holds the strings of a bundle without repeats, and the offset of each.
 class StringTable {
  public:
   explicit StringTable(const std::set<std::string>& names) {

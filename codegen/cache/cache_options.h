@@ -1,5 +1,5 @@
-// The options of a kernel cache. Options that the caller leaves open come from the environment, which is read
-// once.
+// Defines the options of a kernel cache. Options that the caller does not set are taken from environment
+// variables, which are read once.
 #pragma once
 
 #include <chrono>
@@ -19,24 +19,42 @@ namespace minuet {
 class Trace;
 
 struct CacheOptions {
-  std::string directory;  ///< empty: MINUET_CACHE_DIR, XDG_CACHE_HOME/minuet or HOME/.cache/minuet
+  /// Names the folder of the cache. If it is empty, the folder is MINUET_CACHE_DIR, XDG_CACHE_HOME/minuet or
+  /// HOME/.cache/minuet.
+  std::string directory;
   bool use_disk = true;
-  std::optional<bool> shared;              ///< trust other users' entries; unset: MINUET_CACHE_SHARED
-  std::uint64_t most_bytes = 0;            ///< limit of the directory; 0: MINUET_CACHE_MAX_BYTES, else 1 GiB
-  std::vector<BundlePlace> bundles;        ///< searched first
-  std::optional<std::string> bundle_path;  ///< searched next; separated by colons; unset: MINUET_BUNDLE_PATH
-  std::optional<BundlePolicy> policy;      ///< unset: SameMajor
-  bool ptx = false;                        ///< true: use PTX of bundles if they have no compiled code
-  std::string library_folder;              ///< its minuet-*.bundle files are searched last; empty: none
-  std::optional<bool> no_jit;              ///< true: never compile; unset: MINUET_NO_JIT
-  std::optional<std::string> record;       ///< file to which misses are appended; unset: MINUET_RECORD
-  std::chrono::milliseconds lock_bound{60000};   ///< longest wait for another process's compile
-  std::shared_ptr<Trace> trace;                  ///< receives spans; may be null
-  std::function<void(const std::string&)> warn;  ///< called at most once per kind of warning
+  /// Says whether entries of other users are trusted. If it is unset, MINUET_CACHE_SHARED decides.
+  std::optional<bool> shared;
+  /// Limits the size of the folder. If it is 0, the limit is MINUET_CACHE_MAX_BYTES, or 1 GiB without that
+  /// variable.
+  std::uint64_t most_bytes = 0;
+  /// Names the bundles that are searched first.
+  std::vector<BundlePlace> bundles;
+  /// Lists bundles that are searched next, separated by colons. If it is unset, MINUET_BUNDLE_PATH is used.
+  std::optional<std::string> bundle_path;
+  /// Decides which kernels of bundles are used. If it is unset, SameMajor is used.
+  std::optional<BundlePolicy> policy;
+  /// Allows the use of PTX if no bundle has compiled code.
+  bool ptx = false;
+  /// Names a folder whose minuet-*.bundle files are searched last. If it is empty, no such folder is
+  /// searched.
+  std::string library_folder;
+  /// Forbids compiling if it is true. If it is unset, MINUET_NO_JIT decides.
+  std::optional<bool> no_jit;
+  /// Names a file to which requests for kernels that no bundle has are appended. If it is unset,
+  /// MINUET_RECORD is used.
+  std::optional<std::string> record;
+  /// Limits the wait for another process's compile.
+  std::chrono::milliseconds lock_bound{60000};
+  /// Receives spans of the cache's work, and may be null.
+  std::shared_ptr<Trace> trace;
+  /// Is called at most once per kind of warning.
+  std::function<void(const std::string&)> warn;
 };
 
-/// Returns `options` with unset options, except the directory, taken from the environment. Returns
-/// InvalidArgument if a variable has an invalid value, such as MINUET_NO_JIT=maybe.
+/// Returns `options`, in which unset options have the values of their environment variables or their
+/// defaults. Only the directory remains unset. Returns InvalidArgument if a variable has an invalid value,
+/// such as MINUET_NO_JIT=maybe.
 llvm::Expected<CacheOptions> with_environment(CacheOptions options, const Environment& environment);
 
 }  // namespace minuet

@@ -1,5 +1,5 @@
-// The state of a kernel cache within one process: kernels that are being built or are in memory, counters,
-// and warnings already given. Thread-safe.
+// Holds the state of a kernel cache within one process, which consists of kernels that are being built or are
+// in memory, counters, and warnings already given. All functions are thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -18,45 +18,47 @@
 
 namespace minuet {
 
-/// The source of a binary for its first request.
+/// Says how the cache obtained a binary for its first request.
 enum class BinaryOrigin { Memory, Bundle, Disk, Compiled };
 constexpr const char* origin_name(BinaryOrigin origin) {
   constexpr const char* kNames[] = {"memory", "bundle", "disk", "compiled"};
   return kNames[static_cast<int>(origin)];
 }
 
-/// Counters of one cache in this process. A forked child counts from 0.
+/// Counts the events of one cache in this process. A forked child counts from 0.
 struct CacheStats {
   std::int64_t memory_hits = 0, bundle_hits = 0, disk_hits = 0, compiled = 0;
-  std::int64_t failures = 0;           ///< failed compiles, including cancelled ones
-  std::int64_t waits = 0;              ///< waits for another thread or process that builds the same kernel
-  std::int64_t lock_timeouts = 0;      ///< waits for another process that timed out
-  std::int64_t cubin_bytes = 0;        ///< from bundles, disk and compiles
-  double compile_ms = 0, wait_ms = 0;  ///< summed over threads
+  std::int64_t failures = 0;  ///< Counts failed compiles, including cancelled ones.
+  std::int64_t waits = 0;     ///< Counts waits for another thread or process that builds the same kernel.
+  std::int64_t lock_timeouts = 0;      ///< Counts waits for another process that timed out.
+  std::int64_t cubin_bytes = 0;        ///< Adds up the sizes of cubins from bundles, disk and compiles.
+  double compile_ms = 0, wait_ms = 0;  ///< Both are sums over all threads.
 };
 
-/// A record that a kernel was obtained, and its origin.
+/// Records which kernel the cache obtained, and from where.
 struct CacheEvent {
   std::string display_name;
   std::string arch;
   BinaryOrigin origin;
 };
 
-/// The result of a build: the binary or the error. Every waiting thread gets a copy.
+/// Holds the result of a build, which is the binary or the error. Every waiting thread gets a copy.
 using Outcome = std::variant<std::shared_ptr<const Binary>, StatusError>;
-/// A build in progress, shared by the threads that wait for it. Finished builds that are kept form the memory
-/// layer of the cache.
+/// Represents a build, which is shared by the threads that wait for it. Finished builds that are kept form
+/// the memory layer of the cache.
 using PendingBuild = std::shared_future<Outcome>;
 
 /// Returns true if the result of the finished build `landed` is a binary other than `refused`.
 bool has_another(const PendingBuild& landed, const Binary& refused);
 
-/// A forked child starts with an empty state, because its parent's builds finish only in the parent.
+/// Holds the state. A forked child starts with an empty one, because its parent's builds finish only in the
+/// parent.
 class CacheState {
  public:
-  /// Returns the build of a key. If there is none, or if `refused` is not null and the build has finished
-  /// with that binary or an error, starts a new one and sets `ours`: then the caller must do the build and
-  /// set its result in `promise`. Otherwise counts a memory hit.
+  /// Returns the build of a key. Starts a new build if there is none, or if `refused` is not null and the
+  /// build has finished with that binary or with an error. In this case sets `ours` to true, and the caller
+  /// must do the build and set its result in `promise`. Otherwise sets `ours` to false and counts a memory
+  /// hit.
   PendingBuild claim(const std::string& key, const Binary* refused, std::promise<Outcome>& promise,
                      bool& ours);
   /// Removes the build of a key, so that the next request starts a new one.
@@ -75,13 +77,13 @@ class CacheState {
   /// Returns the build key that this process published last, or an empty string if there is none.
   std::string last_published() const;
 
-  /// Returns true the first time that it gets a warning of its kind. The kind is the text before the first
+  /// Returns true if `text` is the first warning of its kind. The kind is the text before the first
   /// parenthesis or colon.
   bool is_first_of_kind(const std::string& text);
 
  private:
   struct State {
-    std::mutex mutex;  ///< never held during compiles, file accesses or calls of the host
+    std::mutex mutex;  ///< Is never held during compiles, file accesses or calls of the host.
     std::map<std::string, PendingBuild> flights;
     std::set<std::string> warned;
     CacheStats stats;

@@ -19,7 +19,7 @@ bool is_temporary(const StatusError& status) {
 }
 
 /// Checks that the kernel can be compiled for its architecture. `number` is the architecture's number, or 0
-/// if it is not a valid one for the caller.
+/// if the caller does not accept the architecture.
 llvm::Error check_arch(const KernelRequest& request, int number) {
   if (number == 0) return not_an_arch(request.arch);
   const std::string missing = missing_arch(request.source, request.arch);
@@ -36,12 +36,12 @@ llvm::Expected<BinaryPointer> to_expected(const Outcome& outcome) {
 
 }  // namespace
 
-// ---- lookup, in order -------------------------------------------------------------------------------------
+// The functions of the search follow in the order in which they are called.
 
 llvm::Expected<BinaryList> KernelCache::get_or_compile_all(const std::vector<KernelRequest>& requests,
                                                            const CancelToken* cancel) {
   BinaryList binaries(requests.size());
-  std::vector<std::size_t> places;  // indices of the kernels that are not in memory
+  std::vector<std::size_t> places;  // Holds the indices of the kernels that are not in memory.
   std::vector<KernelRequest> missing;
   for (std::size_t i = 0; i < requests.size(); ++i) {
     binaries[i] = state_.find_landed(requests[i].key);
@@ -49,7 +49,7 @@ llvm::Expected<BinaryList> KernelCache::get_or_compile_all(const std::vector<Ker
     places.push_back(i);
     missing.push_back(requests[i]);
   }
-  if (missing.empty()) return binaries;  // starts no thread or process
+  if (missing.empty()) return binaries;  // This case starts no thread or process.
   HelperPoolOptions options;
   options.cancel = cancel;
   std::mutex mutex;
@@ -65,10 +65,11 @@ llvm::Expected<BinaryList> KernelCache::get_or_compile_all(const std::vector<Ker
         StatusError status = take_status(binary.takeError());
         const std::lock_guard<std::mutex> lock(mutex);
         if (!failure) failure.emplace(std::move(status));
-        return record_.has_value();  // continue, because only a complete record is useful
+        // If misses are recorded, the search continues, because only a complete record is useful.
+        return record_.has_value();
       });
   if (failure) return llvm::make_error<StatusError>(std::move(*failure));
-  if (pool.thrown) std::rethrow_exception(pool.thrown);  // thrown by get_or_compile
+  if (pool.thrown) std::rethrow_exception(pool.thrown);  // get_or_compile() has thrown it.
   return binaries;
 }
 
@@ -81,8 +82,8 @@ llvm::Expected<BinaryPointer> KernelCache::get_or_compile(const KernelRequest& r
                            [&] { return find_or_build(request, control); }));
 }
 
-/// Lets one of the threads that need `key` do the work; all of them get its result. If `refused` is not null,
-/// a result other than that binary is required.
+/// Lets one of the threads that need `key` do the work and gives its result to all of them. If `refused` is
+/// not null, the result must not be that binary.
 Outcome KernelCache::share(const KernelRequest& request, const CancelToken* cancel, const std::string& key,
                            const Binary* refused, Keep keep, Work work) {
   while (!is_cancelled(cancel)) {
@@ -97,7 +98,7 @@ Outcome KernelCache::share(const KernelRequest& request, const CancelToken* canc
     }
     const Outcome& outcome = flight.get();
     const auto* const failure = std::get_if<StatusError>(&outcome);
-    // Try again if another thread cancelled its build, or if the result cannot be used.
+    // The thread tries again if another thread cancelled its build, or if the result cannot be used.
     const bool again = failure != nullptr ? failure->code() == StatusCode::Cancelled
                                           : refused != nullptr && !has_another(flight, *refused);
     if (ours || !again) return outcome;
@@ -105,9 +106,9 @@ Outcome KernelCache::share(const KernelRequest& request, const CancelToken* canc
   return StatusError(StatusCode::Cancelled, "compiling " + request.source.display_name + " was cancelled");
 }
 
-/// Does the work and sets its result. A result that is not kept goes only to the threads that wait for it
-/// now. Its key is removed before the result is set, so that no other thread finds it there, and so that no
-/// newer build of another thread is removed.
+/// Does the work and sets its result. A result that `keep` does not include goes only to the threads that
+/// already wait for it. Its key is removed before the result is set, so that no later request finds the
+/// result, and so that the removal cannot hit a newer build of another thread.
 void KernelCache::land(const std::string& key, std::promise<Outcome>& promise, Keep keep, Work work) {
   try {
     Outcome outcome = work();
@@ -146,7 +147,8 @@ Outcome KernelCache::find_or_build(const KernelRequest& request, const CompileCo
   return build_once(Order(request, control, compiler->id), origin);
 }
 
-/// Looks for the kernel in the bundles. Sets `nowhere` to the reason of a miss, for error messages.
+/// Looks for the kernel in the bundles. Sets `nowhere` to a phrase with the reason of a miss, for error
+/// messages.
 std::optional<Entry> KernelCache::find_in_bundles(const KernelRequest& request, std::string& nowhere) {
   const Trace::Span span(trace(), "bundle", request.source.display_name);
   std::string why;
@@ -155,8 +157,8 @@ std::optional<Entry> KernelCache::find_in_bundles(const KernelRequest& request, 
   return entry;
 }
 
-/// Looks on disk for the kernel from any compiler that has entries there, because identifying the present
-/// compiler would start a process.
+/// Looks on disk for the kernel from any compiler that has entries there. It does not identify the present
+/// compiler, because that would start a process.
 Outcome KernelCache::find_without_jit(const KernelRequest& request, const std::string& nowhere) {
   if (!store_) return no_jit_error(request, nowhere);
   for (const std::string& compiler_id : store_->compilers()) {
@@ -166,8 +168,8 @@ Outcome KernelCache::find_without_jit(const KernelRequest& request, const std::s
   return no_jit_error(request, nowhere + " and not in the cache folder");
 }
 
-/// Lets one thread of this process and one process at a time find or compile this kernel from this compiler.
-/// Other threads get the same result; other processes read the published entry from the disk.
+/// Finds the kernel on disk or compiles it, in one thread of this process and in one process at a time. Other
+/// threads get the same result, and other processes read the published entry from the disk.
 Outcome KernelCache::build_once(const Order& order, BinaryOrigin& origin) {
   const CancelToken* const cancel = order.control.cancel;
   const auto find = [&]() -> std::optional<Outcome> {
@@ -197,7 +199,8 @@ std::optional<Entry> KernelCache::find_on_disk(const Order& order) {
   const KernelRequest& request = order.request;
   const Trace::Span span(trace(), "disk", request.source.display_name);
   std::optional<Entry> entry = store_->find(order.build_key);
-  // The build key is a digest of these fields, so a difference means that the writer was faulty.
+  // The build key is a digest of these fields, so a difference means that the program that wrote the entry
+  // was faulty.
   if (entry && (entry->request_key != request.key || entry->binary.arch != request.arch ||
                 entry->name_expression != request.source.name_expression ||
                 entry->binary.compiler_id != order.compiler_id)) {
@@ -216,7 +219,8 @@ Outcome KernelCache::build(const Order& order, bool keep, FileLock* lock) {
   control.packed = &bytes;
   llvm::Expected<Binary> binary = [&] {
     const Trace::Span span(trace(), "compile", request.source.display_name);
-    return compiler_->compile(request, control);  // usually HelperCompiler, compile/helper_compiler.cc
+    // This usually calls HelperCompiler of compile/helper_compiler.cc.
+    return compiler_->compile(request, control);
   }();
   if (!binary) {
     state_.count_failure();
@@ -238,7 +242,7 @@ Outcome KernelCache::found(Binary binary, BinaryOrigin origin) {
   return std::make_shared<const Binary>(std::move(binary));
 }
 
-// ---- other entry points -------------------------------------------------------------------------------
+// The following functions are the other entry points of the cache and their helpers.
 
 llvm::Expected<BinaryPointer> KernelCache::get_exactly(const KernelRequest& request,
                                                        const CompileControl& control, BinaryOrigin& origin) {
@@ -247,8 +251,8 @@ llvm::Expected<BinaryPointer> KernelCache::get_exactly(const KernelRequest& requ
   return to_expected(build_once(Order(request, control, compiler.id), origin));
 }
 
-/// Compiles once per key, as get_or_compile does, because several devices may refuse the same binary at the
-/// same time.
+/// Compiles at most once per key at a time, as get_or_compile() does, because several devices may refuse the
+/// same binary at the same time.
 llvm::Expected<BinaryPointer> KernelCache::replace(const KernelRequest& request, const Binary& refused) {
   bundles_->reject(key_of(request.source, refused.arch));
   // Failures are not kept, because another device of this architecture may load the stored binary.
@@ -270,9 +274,7 @@ llvm::Expected<KernelCache::BinaryPointer> KernelCache::replace(llvm::ArrayRef<K
                     refused.display_name);
 }
 
-// ---- helpers --------------------------------------------------------------------------------------------
-
-/// May start a process, so it is called only after the search in memory and bundles.
+/// May start a process, so find_or_build() calls it only after the search in memory and bundles.
 llvm::Expected<NvrtcInfo> KernelCache::compiler_info(const CompileControl& control) {
   if (compiler_ == nullptr) {
     return make_error(
@@ -295,7 +297,8 @@ llvm::Expected<std::string> KernelCache::compiler_id_or_none(const CompileContro
   return llvm::make_error<StatusError>(std::move(why));
 }
 
-/// Returns the error for a miss without JIT. `where` is a phrase such as "in no bundle".
+/// Returns the error for a kernel that was not found and may not be compiled. `where` is a phrase such as "in
+/// no bundle".
 StatusError KernelCache::no_jit_error(const KernelRequest& request, const std::string& where) {
   return StatusError(
       StatusCode::FailedPrecondition,
@@ -314,8 +317,6 @@ void KernelCache::note(const std::string& compiler_id) {
 void KernelCache::warn(const std::string& text) {
   if (options_.warn && state_.is_first_of_kind(text)) options_.warn(text);
 }
-
-// ---- construction ---------------------------------------------------------------------------------------
 
 llvm::Expected<std::unique_ptr<KernelCache>> KernelCache::create(CacheOptions options,
                                                                  std::shared_ptr<Compiler> compiler,
@@ -347,13 +348,13 @@ KernelCache::KernelCache(CacheOptions options, std::shared_ptr<Compiler> compile
   if (!options_.record->empty()) record_.emplace(*options_.record);
 }
 
-/// Does not log, because the host may no longer expect calls of its callback.
+/// Does not warn if the prune fails, because the host may not expect calls of its callback at this time.
 KernelCache::~KernelCache() {
   try {
     const std::string last = state_.last_published();
     if (store_ && !last.empty()) llvm::consumeError(store_->keep_limits(last));
   } catch (...) {
-    // Memory is exhausted. The next cache that opens the folder prunes it.
+    // An exception means that memory is exhausted. The next cache that opens the folder prunes it.
   }
 }
 

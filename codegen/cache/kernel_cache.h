@@ -1,4 +1,5 @@
-// Gets the binary of a kernel from memory, bundles, the disk or the compiler, in this order. Thread-safe.
+// Gets the binary of a kernel from memory, bundles, the disk or the compiler, in this order. All functions
+// are thread-safe.
 #pragma once
 
 #include <atomic>
@@ -34,8 +35,8 @@ class KernelCache {
  public:
   using BinaryPointer = std::shared_ptr<const Binary>;
 
-  /// Creates a cache. If `compiler` is null, a miss is an error that says how to install a compiler.
-  /// `environment` and `system` are replaced only in tests.
+  /// Creates a cache. If `compiler` is null, a kernel that is not found causes an error that says how to
+  /// install a compiler. Only tests pass an `environment` and a `system`.
   static llvm::Expected<std::unique_ptr<KernelCache>> create(
       CacheOptions options, std::shared_ptr<Compiler> compiler,
       const Environment& environment = process_environment(), FileSystem& system = real_file_system());
@@ -46,8 +47,8 @@ class KernelCache {
   KernelCache& operator=(const KernelCache&) = delete;
 
   /// Returns the binaries of `requests` in their order. Uses several threads, and none if all binaries are in
-  /// memory. Stops at the first failure, unless the cache records misses: then it tries all, so that the
-  /// record is complete.
+  /// memory. Stops at the first failure, unless the cache records misses. In that case it tries all requests,
+  /// so that the record is complete.
   llvm::Expected<BinaryList> get_or_compile_all(const std::vector<KernelRequest>& requests,
                                                 const CancelToken* cancel = nullptr);
   /// Returns the binary of one kernel. A binary from a bundle may be for another architecture that runs on
@@ -58,16 +59,17 @@ class KernelCache {
                                                const CompileControl& control = {});
   /// Returns the binary for exactly the requested architecture, which may be PTX, from the present compiler.
   /// Ignores bundles and memory, so the binary comes from the disk or is compiled. Sets `origin` accordingly,
-  /// or to Memory if another thread was building it already.
+  /// or to Memory if another thread was already building the binary.
   llvm::Expected<BinaryPointer> get_exactly(const KernelRequest& request, const CompileControl& control,
                                             BinaryOrigin& origin);
-  /// Compiles a kernel again whose stored binary the driver refused to load, and replaces that binary in
-  /// memory and on disk. Bundles do not return it again.
+  /// Compiles a kernel again after the driver refused to load its stored binary `refused`, and replaces that
+  /// binary in memory and on disk. Bundles do not return it again in this process.
   llvm::Expected<BinaryPointer> replace(const KernelRequest& request, const Binary& refused);
-  /// Calls replace() for the request with the refused binary's name. Returns Internal if there is none.
+  /// Calls replace() for the request with the name of the refused binary. Returns Internal if there is no
+  /// such request.
   llvm::Expected<BinaryPointer> replace(llvm::ArrayRef<KernelRequest> requests, const Binary& refused);
 
-  /// Adds a bundle that is searched before all others. Returns an error if it cannot be used.
+  /// Adds a bundle that is searched before all others. Returns an error if the bundle cannot be used.
   llvm::Error add_bundle(const BundlePlace& place) { return bundles_->add(place); }
 
   /// Counts a binary that the caller found without this cache.
@@ -75,16 +77,17 @@ class KernelCache {
 
   /// Returns facts about the compiler, or the reason why there is none. The first call may start a process.
   llvm::Expected<NvrtcInfo> compiler_info(const CompileControl& control = {});
-  /// Returns the compiler id for callers that do not need a compiler. Returns an empty string if there is
-  /// none, or if JIT is disabled, because then no process may be started to identify it. Other failures are
-  /// errors.
+  /// Returns the compiler id for callers that do not need a compiler. Returns an empty string if there is no
+  /// compiler. Also returns it if JIT is disabled, because then no process may be started to identify the
+  /// compiler. Other failures are errors.
   llvm::Expected<std::string> compiler_id_or_none(const CompileControl& control = {});
   /// Calls the warning callback of the options, once per kind of warning.
   void warn(const std::string& text);
 
   CacheStats stats() const { return state_.stats(); }
   std::vector<CacheEvent> events() const { return state_.events(); }
-  /// Returns the directory in use, or an empty string if only memory is used; warn() got the reason.
+  /// Returns the directory in use, or an empty string if kernels are kept in memory only. If the directory
+  /// could not be used, warn() was called with the reason.
   std::string directory() const { return store_ ? store_->directory() : ""; }
   FileSystem& file_system() const { return system_; }
   BundleSet::BundleList bundles() const { return bundles_->bundles(); }
@@ -97,7 +100,7 @@ class KernelCache {
   KernelCache(CacheOptions options, std::shared_ptr<Compiler> compiler, const Environment& environment,
               FileSystem& system);
 
-  /// A request for a kernel from one compiler.
+  /// Describes a request for a kernel from one compiler.
   struct Order {
     Order(const KernelRequest& kernel, const CompileControl& how, std::string compiler)
         : request(kernel),
@@ -108,11 +111,11 @@ class KernelCache {
     const CompileControl& control;
     std::string compiler_id, build_key;
   };
-  /// The results of finished builds that stay in memory.
+  /// Says which results of finished builds stay in memory.
   enum class Keep { All, Binaries, Nothing };
   using Work = llvm::function_ref<Outcome()>;
 
-  // In the order in which get_or_compile calls them.
+  // The following functions are in the order in which get_or_compile() calls them.
   Outcome share(const KernelRequest& request, const CancelToken* cancel, const std::string& key,
                 const Binary* refused, Keep keep, Work work);
   void land(const std::string& key, std::promise<Outcome>& promise, Keep keep, Work work);
@@ -126,7 +129,7 @@ class KernelCache {
   Outcome found(Binary binary, BinaryOrigin origin);
 
   static StatusError no_jit_error(const KernelRequest& request, const std::string& where);
-  /// Records in the store, once, that it has entries of this compiler.
+  /// Records in the store that it has entries of this compiler, if this cache has not done so.
   void note(const std::string& compiler_id);
   void open_store(const Environment& environment);
 
@@ -135,11 +138,13 @@ class KernelCache {
   FileSystem& system_;
   TrustPolicy policy_;
   CacheState state_;
-  std::optional<BundleSet> bundles_;  ///< set by the constructor
+  std::optional<BundleSet> bundles_;  ///< Is empty only while the constructor runs.
   std::optional<Store> store_;
-  PushList<std::string> noted_compilers_;  ///< compiler ids already recorded in the store
+  /// Holds the compiler ids that are already recorded in the store.
+  PushList<std::string> noted_compilers_;
   std::optional<RecordFile> record_;
-  std::atomic<bool> is_identified_{false};  ///< true once the compiler is known; later queries take no time
+  /// Is true once the compiler is known. Later queries take no time, so they are not traced.
+  std::atomic<bool> is_identified_{false};
 };
 
 }  // namespace minuet

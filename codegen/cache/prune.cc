@@ -11,15 +11,15 @@
 namespace minuet {
 namespace {
 
-/// The file that a pruning process locks. Its modification time is that of the last prune.
+/// Names the file that a pruning process locks. The modification time of the file is that of the last prune.
 constexpr const char* kStamp = "pruned";
 
 struct Found {
-  std::string path;  ///< relative to obj/: "ab/cdef..."
+  std::string path;  ///< Is relative to obj/, such as "ab/cdef...".
   struct stat status;
 };
 
-/// Files of the store: entries, and temporary files that may be left over.
+/// Holds files of the store, which are entries and temporary files that may be left over.
 struct Scan {
   std::vector<Found> entries, orphans;
 };
@@ -48,7 +48,7 @@ void scan_shelf(const StoreRoot& root, int objects, const std::string& name, Sca
   }
 }
 
-/// Opens the folder obj/. Returns nothing if it does not exist, because nothing was ever stored.
+/// Opens the folder obj/. Returns std::nullopt if it does not exist, because then nothing was ever stored.
 llvm::Expected<std::optional<FileHandle>> open_objects(const StoreRoot& root) {
   llvm::Expected<FileHandle> objects = root.open({"obj"}, Missing::Fail);
   if (objects) return std::move(*objects);
@@ -64,7 +64,7 @@ llvm::Expected<std::vector<std::string>> names_in(const StoreRoot& root, int obj
                     errno_text(errno));
 }
 
-/// Returns all files below obj/, with the least recently used entry first.
+/// Returns the entries and the temporary files below obj/. The least recently used entry comes first.
 llvm::Expected<Scan> scan_objects(const StoreRoot& root, int objects) {
   Scan scan;
   MINUET_ASSIGN(const std::vector<std::string> shelves, names_in(root, objects));
@@ -133,8 +133,8 @@ bool is_due(const StoreRoot& root, const FileHandle& version, const StoreLimits&
 }
 
 /// Locks the stamp file and sets its time to now. Returns a file that is not good() if the last prune is
-/// recent or if another process is pruning. In a new store the stamp file is created now, so the last prune
-/// counts as recent unless `force`.
+/// recent or if another process is pruning. In a new store, this function creates the stamp file, so that the
+/// last prune counts as recent unless `force` is true.
 llvm::Expected<LockableFile> claim_stamp(const StoreRoot& root, const FileHandle& version,
                                          const StoreLimits& limits, bool force) {
   LockableFile none(root.system, -1);
@@ -145,11 +145,13 @@ llvm::Expected<LockableFile> claim_stamp(const StoreRoot& root, const FileHandle
     return make_error(StatusCode::FailedPrecondition, "{0}: {1}", root.path({kStamp}), errno_text(errno));
   };
   if (!stamp.good()) return failure();
-  // Without locks, two simultaneous prunes do no harm, because each checks a file again before removing it.
+  // If the file system has no locks, two simultaneous prunes do no harm, because each checks a file again
+  // before removing it.
   if (!stamp.try_lock() && errno == EWOULDBLOCK) return none;
   // Another process may have pruned between the check above and the lock.
   if (!force && !is_due(root, version, limits)) return none;
-  // The time is set before the work, so that other processes do not retry at once if the work ends this one.
+  // The time is set before the work, so that other processes do not retry at once if this process ends during
+  // the work.
   if (root.system.touch_at(version.get(), kStamp) != 0) return failure();
   return stamp;
 }
@@ -216,7 +218,7 @@ llvm::Expected<PruneResult> Store::prune(const StoreLimits& limits, bool force, 
                       "the store is open for reading only, so it cannot be pruned");
   MINUET_ASSIGN(const std::optional<FileHandle> objects, open_objects(root));
   result.ran = !objects.has_value();
-  if (result.ran) return result;  // nothing was ever stored here
+  if (result.ran) return result;  // Nothing was ever stored here, so nothing needs to be removed.
   MINUET_ASSIGN(const FileHandle version, root.open({}, Missing::Fail));
   MINUET_ASSIGN(const LockableFile stamp, claim_stamp(root, version, limits, force));
   if (!stamp.good()) return result;
@@ -236,8 +238,8 @@ llvm::Error Store::keep_limits(const std::string& keep) {
   if (size && size->bytes <= limits_.bytes && size->entries <= limits_.files) return llvm::Error::success();
   llvm::Error error = prune(limits_, /*force=*/true, keep).takeError();
   if (size) return error;
-  // There is no size record and the prune failed, for example because this user can only read the folder. It
-  // is not known that the limits are exceeded, so this is not an error.
+  // The size is unknown and the prune failed, for example because this user can only read the folder. The
+  // store may still be within its limits, so this is not an error.
   llvm::consumeError(std::move(error));
   return llvm::Error::success();
 }

@@ -29,7 +29,7 @@ llvm::Error RecordFile::append(const KernelRequest& request) const {
       error = make_error(StatusCode::FailedPrecondition,
                          "'{0}' is not a list of kernels, so nothing is appended to it", path_);
     }
-    // A killed process or a full disk may have left an incomplete line. Keep it apart from the new line.
+    // A killed process or a full disk may have left an incomplete line, so keep it apart from the new line.
     if (last != '\n') line.insert(line.begin(), '\n');
   }
   if (!error && ::write(file, line.data(), line.size()) != static_cast<ssize_t>(line.size()))

@@ -1,4 +1,5 @@
-// Records the kernels that no bundle had, one JSON line each, for `minuet precompile --from`. Thread-safe.
+// Records the requests for kernels that no bundle has, each as one line of JSON, for `minuet precompile
+// --from`. All functions are thread-safe.
 #pragma once
 
 #include <string>

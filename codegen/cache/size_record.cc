@@ -6,7 +6,7 @@ namespace minuet {
 namespace {
 
 constexpr const char* kName = "size";
-constexpr std::uint64_t kMostBytes = 1 << 20;  // a longer record is not read; the next prune replaces it
+constexpr std::uint64_t kMostBytes = 1 << 20;  // A longer record is not read, and the next prune replaces it.
 
 bool is_number(llvm::StringRef text, std::uint64_t& number) { return !text.getAsInteger(10, number); }
 
@@ -15,8 +15,8 @@ std::uint64_t add(std::uint64_t a, std::uint64_t b) {
   return sum < a ? std::numeric_limits<std::uint64_t>::max() : sum;
 }
 
-/// Appends a line to the record if it exists. Failures are ignored, because a lost line only makes the sum
-/// too small until the next prune.
+/// Appends a line to the record if the record exists. Failures are ignored, because a lost line only makes
+/// the sum too small until the next prune.
 void append(const StoreRoot& root, int version, const std::string& line) {
   const int flags = O_WRONLY | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
   const FileHandle file(root.system, root.system.open_at(version, kName, flags, 0));

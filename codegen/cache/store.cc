@@ -15,8 +15,8 @@ namespace {
 
 constexpr std::uint64_t kMostEntryBytes = 256 << 20;
 
-/// Returns NotFound for a missing file, and FailedPrecondition for other system errors, which may be
-/// temporary. InvalidArgument is reserved for files with invalid contents.
+/// Returns NotFound if errno means a missing file, and FailedPrecondition for other system errors, which may
+/// be temporary. InvalidArgument is reserved for files with invalid contents.
 llvm::Error failure(const std::string& what) {
   const StatusCode code = errno == ENOENT ? StatusCode::NotFound : StatusCode::FailedPrecondition;
   return make_error(code, "{0}: {1}", what, errno_text(errno));
@@ -29,7 +29,7 @@ llvm::Error invalid_file(const char* what) { return make_error(StatusCode::Inval
 std::string shelf_name(const std::string& build_key) { return build_key.substr(0, 2); }
 std::string file_name(const std::string& build_key) { return build_key.substr(2); }
 
-/// Returns true if both are the same inode with the same size and modification time.
+/// Returns true if both describe the same inode with the same size and modification time.
 bool same_file(const struct stat& a, const struct stat& b) {
   return a.st_dev == b.st_dev && a.st_ino == b.st_ino && a.st_size == b.st_size &&
          a.st_mtim.tv_sec == b.st_mtim.tv_sec && a.st_mtim.tv_nsec == b.st_mtim.tv_nsec;
@@ -78,14 +78,15 @@ bool is_key(llvm::StringRef text) {
 
 std::string unique_name(llvm::StringRef prefix) {
   static std::atomic<unsigned> count{0};
-  // The time is used alone if the system has no source of random numbers.
+  // `salt` is the time alone if the system has no source of random numbers.
   unsigned long long salt =
       static_cast<unsigned long long>(std::chrono::steady_clock::now().time_since_epoch().count());
   try {
     salt ^= static_cast<unsigned long long>(std::random_device{}()) << 32;
   } catch (const std::exception&) {
   }
-  // The process id is unique only within one host, but several hosts may share the directory.
+  // The process id is unique only within one host, but several hosts may share the directory, so the name
+  // also contains `salt`.
   return llvm::formatv("{0}{1}-{2}-{3:x-}", prefix, ::getpid(), count++, salt).str();
 }
 
@@ -104,7 +105,8 @@ Removal remove_if_same(FileSystem& system, int folder, const std::string& name, 
 
 llvm::Expected<std::string> StoreRoot::read_file(int folder, const std::string& name,
                                                  std::uint64_t most_bytes, struct stat& status) const {
-  // Without O_NONBLOCK, a FIFO that replaces the entry at this moment could block forever.
+  // Another process may replace the entry by a FIFO at this moment. Without O_NONBLOCK, opening it could
+  // block forever.
   const FileHandle file(
       system, system.open_at(folder, name.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0));
   if (!file.good()) return failure("it cannot be opened");
@@ -159,7 +161,7 @@ llvm::Expected<FileHandle> Store::open_shelf(const std::string& build_key, Missi
 llvm::Expected<Entry> Store::read_from(int shelf, const std::string& build_key, struct stat& status) {
   const std::string name = file_name(build_key);
   if (root_.system.stat_at(shelf, name.c_str(), &status) != 0) return no_attributes();
-  // Check first, because opening a device or a FIFO may have side effects.
+  // Check the type first, because opening a device or a FIFO may have side effects.
   if (!S_ISREG(status.st_mode)) return invalid_file(kNotRegularFile);
   MINUET_ASSIGN(const std::string bytes, root_.read_file(shelf, name, kMostEntryBytes, status));
   MINUET_ASSIGN(Entry entry, read_entry(bytes));
@@ -219,7 +221,7 @@ void Store::clear_place(int shelf, const std::string& name, const struct stat& s
 bool Store::note_compiler(const std::string& id) {
   if (root_.read_only) return true;
   llvm::Expected<FileHandle> folder = root_.open({"compilers"}, Missing::Make);
-  // On failure, entries can still be found by processes that can identify the compiler.
+  // A failure is not serious, because processes that can identify the compiler still find its entries.
   if (!folder) return llvm::consumeError(folder.takeError()), false;
   const int flags = O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
   const FileHandle made(root_.system,
@@ -232,7 +234,7 @@ std::vector<std::string> Store::compilers() {
   llvm::Expected<FileHandle> folder = root_.open({"compilers"}, Missing::Fail);
   if (!folder) return llvm::consumeError(folder.takeError()), ids;
   static_cast<void>(root_.system.list(folder->get(), &ids));
-  std::sort(ids.begin(), ids.end());  // independent of the order in the folder
+  std::sort(ids.begin(), ids.end());  // The result must not depend on the order in the folder.
   return ids;
 }
 

@@ -1,6 +1,7 @@
-// Candidates are ways to run an op, each as data: the choice of its kernels, the reasons for it, and the
-// properties that the execution needs in order to run it without knowing what it computes. These functions
-// are pure. They are called once for each architecture, before any point cloud is known.
+// A candidate is a way to run an op. It is data: the choice of the op's kernels, the reasons for this choice,
+// and the properties that the execution needs in order to run the kernels without knowing what they compute.
+// The functions of this file are pure. A plan calls choose_candidates() once for each op and architecture,
+// before any point cloud is known.
 #pragma once
 
 #include <limits>
@@ -15,21 +16,23 @@ namespace minuet {
 
 class TuningSnapshot;
 struct OpFamily;
-/// Holds the kernels that run one op, in a type of the op's own files.
+/// Holds the kernels that run one op. The stored type is defined in the op's own files, for example
+/// FusedChoice.
 using OpChoice = AnyOf<OpFamily>;
 
-/// Describes the choices of one type, which are all run in the same way. Each room above has a table with one
-/// row per family.
+/// Describes the choices of one stored type, which are all run in the same way. Code that handles choices,
+/// such as runtime/cuda, has a table with one row per family (find_family()).
 struct OpFamily {
-  const char* name;  // used in reports, for example "fused"
-  /// Adds every kernel of a choice, so that it can be compiled ahead of time.
+  const char* name;  // The name appears in reports, for example "fused".
+  /// Adds the source of every kernel of `choice` to `list`, so that the kernels can be compiled ahead of
+  /// time.
   void (*add_sources)(SourceList& list, const OpChoice& choice);
   /// Returns true if two choices for one problem use the same kernels.
   bool (*is_same)(const OpChoice& a, const OpChoice& b);
 };
 
-/// Returns the row of a room's table that belongs to the family; null if there is none. A row has a member
-/// `family`.
+/// Returns the row of `table` whose member `family` is the given family, or null if the table has no such
+/// row.
 template <class Row>
 const Row* find_family(llvm::ArrayRef<Row> table, const OpFamily& family) {
   for (const Row& row : table) {
@@ -38,36 +41,42 @@ const Row* find_family(llvm::ArrayRef<Row> table, const OpFamily& family) {
   return nullptr;
 }
 
-/// Returns the table entry of a family. `Choice` must have overloads of the functions of OpFamily:
-/// add_sources and is_same.
+/// Returns the OpFamily of choices of type `Choice`, for which the functions add_sources() and is_same() must
+/// have overloads.
 template <class Choice>
 constexpr OpFamily make_op_family(const char* name) {
   return {name, [](SourceList& list, const OpChoice& choice) { add_sources(list, choice.get<Choice>()); },
           [](const OpChoice& a, const OpChoice& b) { return is_same(a.get<Choice>(), b.get<Choice>()); }};
 }
 
-/// Names the form in which a candidate reads the kernel map of its op, in the op's direction.
+/// Names the form in which a candidate reads the kernel map of its op. A transposed op reads the map with
+/// input and output swapped.
 enum class ViewForm : i32 {
-  None,    // the candidate reads no map
-  Pairs,   // the pairs of each offset; their counts are on the host
-  Rows,    // for each output row the input row of each offset, or -1
-  Masked,  // Rows with a mask of the present offsets, in the order of the plan's OrderChoice
+  None,   // The candidate reads no map.
+  Pairs,  // The candidate reads the pairs of each offset, and their counts are on the host.
+  Rows,   // The candidate reads, for each output row and offset, the input row or -1.
+  /// The candidate reads the same as with Rows, and for each row a mask of its offsets. The rows are in the
+  /// order of the plan's OrderChoice.
+  Masked,
 };
 
 inline constexpr i32 kMostCovered = 4;
 
 struct Candidate {
   OpChoice choice;
-  std::vector<std::string> reasons = {};  // one sentence per decision
-  // Inclusive ranges of the op's output rows and of the density.
+  std::vector<std::string> reasons = {};  // Holds one sentence per decision.
+  // The candidate serves only numbers of output rows and densities within these inclusive ranges. The density
+  // is the number of pairs per output row.
   i64 least_rows = 0, most_rows = std::numeric_limits<i64>::max();
-  double least_density = 0, most_density = std::numeric_limits<double>::infinity();  // pairs per output row
-  std::string kernel = {};  // display name if a single kernel runs the op, else empty
+  double least_density = 0, most_density = std::numeric_limits<double>::infinity();
+  /// Holds the kernel's display name if a single kernel runs the op, and is empty otherwise.
+  std::string kernel = {};
   ViewForm form = ViewForm::None;
-  /// The number of following ops that the same kernel computes too; at most kMostCovered.
+  /// Counts the following ops that the same kernel computes too. There are at most kMostCovered.
   i32 covers = 0;
-  /// The message for capacity mode, in which counts exist on the device only: why the candidate needs the
-  /// map's counts on the host, and what to do instead. Empty if it does not need them.
+  /// Holds the error message for capacity mode, in which counts exist on the device only. It says why the
+  /// candidate needs the map's counts on the host, and what the user can do instead. It is empty if the
+  /// candidate does not need the counts.
   std::string needs_counts = {};
 };
 
@@ -76,29 +85,29 @@ inline bool is_same(const OpChoice& a, const OpChoice& b) {
   return &a.kind() == &b.kind() && a.kind().is_same(a, b);
 }
 
-/// Adds every kernel of a choice, so that it can be compiled ahead of time.
+/// Adds the source of every kernel of `choice` to `list`, so that the kernels can be compiled ahead of time.
 inline void add_sources(SourceList& list, const OpChoice& choice) { choice.kind().add_sources(list, choice); }
 
-/// The inputs of choose_candidates() beside the problem.
+/// Holds the inputs of choose_candidates() other than the problem.
 struct CandidateOptions {
-  llvm::StringRef arch;                    // empty for the CPU
-  const TuningSnapshot* tuning = nullptr;  // measurements on a GPU or on the CPU; may be null
+  llvm::StringRef arch;                    // The string is empty for the CPU.
+  const TuningSnapshot* tuning = nullptr;  // Points to measurements on a GPU or on the CPU, or is null.
 };
 
-/// Returns the candidates in order of rows; exactly one of them serves each pair of row count and density.
-/// Within one range of rows, the density with the most measured time comes first, because select() takes the
-/// first candidate if the density is not known.
+/// Returns the candidates in ascending order of rows. Exactly one of them serves each pair of row count and
+/// density. Within one range of rows, the range of densities with the most measured time comes first, because
+/// select() takes the first candidate if the density is not known.
 llvm::Expected<std::vector<Candidate>> choose_candidates(const OpProblem& problem,
                                                          const CandidateOptions& options);
 
 /// Returns true if two candidates for one problem use the same kernels for the same densities.
 bool has_same_kernels(const Candidate& a, const Candidate& b);
 
-/// Returns true if select() depends on the density.
+/// Returns true if the result of select() depends on the density.
 bool needs_density(const std::vector<Candidate>& candidates);
 
 /// Returns the first candidate that serves this number of output rows and this density (pairs per output
-/// row). Callers that do not know the pairs yet pass no density; then the rows alone decide.
+/// row). Callers that do not know the pairs yet pass no density; then the number of rows alone decides.
 const Candidate& select(const std::vector<Candidate>& candidates, i64 output_rows,
                         std::optional<double> density);
 

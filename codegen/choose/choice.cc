@@ -21,8 +21,9 @@ i32 widest_vector(i32 element_bytes, i32 tile, const std::vector<Columns>& opera
 
 namespace {
 
-/// Returns the threads and items per thread that were fastest on an H200 from 10^5 to 2^28 keys
-/// (tools/bench/results). Small tiles keep more multiprocessors busy; large tiles look back less often.
+/// Returns the numbers of threads and of items per thread that were fastest on an H200 from 10^5 to 2^28 keys
+/// (tools/bench/results). Small tiles keep more multiprocessors busy. With large tiles, a kernel looks back
+/// at the sums of preceding tiles less often.
 RadixPassChoice choose_radix_pass(KeyType key, bool values) {
   if (key == KeyType::U64) return {{key, values, 384, 12, false}, {key, values, 384, 12, false}};
   const RadixPassSpec small{key, values, 256, 12, false};
@@ -98,7 +99,7 @@ PermuteRowsSpec choose_permute_coordinates(i32 ndim) {
   PermuteRowsSpec spec;
   spec.io = DType::F32;
   spec.channels = 1 + ndim;
-  spec.vector_bytes = 4;  // the caller's coordinates are aligned to int32 only
+  spec.vector_bytes = 4;  // The caller aligns coordinates to 4 bytes only.
   return spec;
 }
 

@@ -1,5 +1,6 @@
-// Chooses the Specs of kernels that do not belong to an op: those of the Map step, and those that permute
-// rows and coordinates on the way in and out. All functions are pure and use no GPU.
+// Chooses the Specs of the kernels that do not belong to an op. These are the kernels of the Map step, which
+// builds coordinate sets and kernel maps, and the kernels that permute rows and coordinates between the
+// caller's order and the library's order. All functions are pure and use no GPU.
 #pragma once
 
 #include <string>
@@ -12,19 +13,19 @@ namespace minuet {
 
 class TuningSnapshot;
 
-/// Parameters of the double-traversed binary search (paper, section 5.1.3).
+/// Holds the parameters of the double-traversed binary search (paper, section 5.1.3).
 struct SearchChoice {
-  i32 source_block = 256;  // B in the paper
-  i32 query_block = 512;   // C in the paper
+  i32 source_block = 256;  // The paper calls this number B.
+  i32 query_block = 512;   // The paper calls this number C.
   i32 threads = 128;
   bool operator==(const SearchChoice&) const = default;
 };
 
-/// The number of keys from which a sort uses larger tiles.
+/// A sort of at least this many keys uses larger tiles.
 inline constexpr i64 kLargeSort = 1 << 19;
 
-/// Holds one value for small sorts and one for large ones. Both are compiled, because the number of keys is
-/// known only when a point cloud arrives.
+/// Holds one value for small sorts and one for large sorts. If the values are kernels, both are compiled,
+/// because the number of keys is known only when a point cloud arrives.
 template <class T>
 struct BySortSize {
   T small, large;
@@ -32,7 +33,8 @@ struct BySortSize {
 };
 using RadixPassChoice = BySortSize<RadixPassSpec>;
 
-/// The kernels that build coordinate sets and kernel maps, for one key width and one number of dimensions.
+/// Describes the kernels that build coordinate sets and kernel maps, for one key width and one number of
+/// dimensions.
 struct MapChoice {
   KeyType key = KeyType::U32;
 #define MINUET_MAP_KERNEL(Spec, member) Spec member;
@@ -40,7 +42,7 @@ struct MapChoice {
 #include "codegen/choose/map_kernels.inc"
 };
 
-/// Calls visitor(spec, kernels.<same member>) for each kernel of the Map step. `kernels` is `choice` itself
+/// Calls visitor(choice.member, kernels.member) for each kernel of the Map step. `kernels` is `choice` itself
 /// or a struct of loaded kernels with the same members.
 template <class Kernels, class Visitor>
 void visit_map_kernels(const MapChoice& choice, Kernels& kernels, const Visitor& visitor) {
@@ -53,68 +55,70 @@ void visit_map_kernels(const MapChoice& choice, Kernels& kernels, const Visitor&
 
 MapChoice choose_map(KeyType key, i32 ndim, const SearchChoice& search = {});
 
-/// The most streams that run GEMMs, the caller's stream included. More streams measured slower: a layer's few
-/// GEMMs do not fill the GPU better, and each stream costs four calls per layer.
+/// GEMMs run on at most this many streams, the caller's stream included. More streams measured slower,
+/// because the few GEMMs of a layer do not fill the GPU better, and each stream costs four calls per layer.
 inline constexpr i32 kMostGemmStreams = 2;
 
 /// Controls how GEMMs of one kernel map are grouped (paper, section 5.2.2) and run concurrently.
 struct GroupingChoice {
-  double padding_threshold = 0.25;  // largest number of padding rows per useful row in a group
-  i32 height_step = 64;             // GEMM heights are rounded up to a multiple of this
-  i32 streams = kMostGemmStreams;   // streams for a layer's GEMMs, if the caller's stream allows several
+  double padding_threshold = 0.25;  // A group has at most this many padding rows per useful row.
+  i32 height_step = 64;             // GEMM heights are rounded up to a multiple of this number.
+  /// A layer's GEMMs run on this many streams if the caller's stream allows several.
+  i32 streams = kMostGemmStreams;
   bool operator==(const GroupingChoice&) const = default;
 };
 
-/// Returns the grouping for the maps of a problem: the measured one if `tuning` has one, with its reason
-/// added to `reasons`.
+/// Returns the grouping of GEMMs for the maps of a problem. If `tuning` has a measured one, returns it and
+/// adds its reason to `reasons`; otherwise returns the default. `tuning` may be null.
 GroupingChoice choose_grouping(const WindowProblem& problem, const TuningSnapshot* tuning, i64 rows,
                                std::vector<std::string>& reasons);
 
-/// Return an error if a choice violates an assert of its kernel or needs more registers or shared memory than
-/// there are. Every choice made by this room is valid.
+/// The following functions return an error if a choice violates an assert of its kernel, or needs more
+/// registers or shared memory than a GPU has. Every choice that functions of codegen/choose make is valid.
 llvm::Error validate_spec(const GatherSpec& spec);
 llvm::Error validate_spec(const ScatterSpec& spec);
 llvm::Error validate_spec(const FusedSpec& spec);
-/// Returns true if GPUs of `arch` can run the kernel.
+/// Returns true if GPUs of `arch` can run the kernel of this Spec.
 bool runs_on(const FusedSpec& spec, llvm::StringRef arch);
 llvm::Error validate(const SearchChoice& search, KeyType key);
 llvm::Error validate(const GroupingChoice& grouping);
 
-/// The order in which kernels of the fused dataflow process the rows of a network's maps.
+/// Names the order in which kernels of the fused dataflow process the rows of a network's maps.
 enum class RowOrder : i32 {
-  AsTheyCome,  // rows are neither sorted nor copied
-  ByMask,      // rows with similar masks of offsets are near each other
-  ByBlock,     // as ByMask, and blocks with the most work start first
+  AsTheyCome,  // Rows are neither sorted nor copied.
+  ByMask,      // Rows with similar masks of offsets are near each other.
+  ByBlock,     // Rows are ordered as with ByMask, and blocks with the most work start first.
 };
 struct OrderChoice {
   RowOrder order = RowOrder::ByBlock;
 };
 
-/// Returns the order of rows in the same way as choose_grouping().
+/// Returns the order of rows for the maps of a problem. If `tuning` has a measured one, returns it and adds
+/// its reason to `reasons`; otherwise returns the default. `tuning` may be null.
 OrderChoice choose_order(const WindowProblem& problem, const TuningSnapshot* tuning, i64 rows,
                          std::vector<std::string>& reasons);
 
 PermuteRowsSpec choose_permute_rows(DType io, i32 channels, Columns input, Columns output);
-/// Returns the Spec for rows of 1 + ndim coordinates, which are moved as 32-bit words.
+/// Returns the Spec of the kernel that permutes rows of 1 + ndim coordinates. It moves them as 32-bit words.
 PermuteRowsSpec choose_permute_coordinates(i32 ndim);
 
-inline constexpr i32 kWidestAccess = 16;  // bytes of one load or store
-/// Returns the widest access in bytes, a power of two up to kWidestAccess, that divides a tile and the start
-/// of every row.
+inline constexpr i32 kWidestAccess = 16;  // A load or a store moves at most this many bytes.
+/// Returns the number of bytes of the widest access that divides a tile and the start of every row. It is a
+/// power of two up to kWidestAccess.
 i32 widest_vector(i32 element_bytes, i32 tile, const std::vector<Columns>& operands);
 
-/// Adds every kernel of the Map step.
+/// Adds the source of every kernel of the Map step to `list`.
 void add_sources(SourceList& list, const MapChoice& choice);
 
-/// The kernels of the Map step that an engine loads. It holds both key widths, because the point cloud
-/// decides which one is used.
+/// Describes the kernels of the Map step that an engine loads. They cover both key widths, because the point
+/// cloud decides which one is used.
 struct EngineChoice {
   i32 ndim = 3;
   MapChoice map32, map64;
 };
 
-/// Chooses one search for all maps of a program whose largest kernel has `volume` offsets. Uses the measured
-/// one if `tuning`, which may be null, has one.
+/// Chooses the kernels of the Map step for a program whose largest kernel has `volume` offsets. All maps of
+/// the program use the same search, which is the measured one if `tuning` has one. `tuning` may be null.
 EngineChoice choose_engine(i32 ndim, i64 volume = 0, const TuningSnapshot* tuning = nullptr);
 
 }  // namespace minuet

@@ -1,5 +1,5 @@
-// Checks choices against the asserts of the kernels, and returns errors for configurations that come from
-// outside, such as tuning results.
+// Checks choices against the asserts of the kernels. An invalid choice gives an error, because configurations
+// may come from outside the library, for example from a file of tuning results.
 #include "codegen/base/arch.h"
 #include "codegen/choose/ops/convolution.h"
 
@@ -7,11 +7,12 @@ namespace minuet {
 namespace {
 
 constexpr i32 kWarp = 32;
-constexpr i32 kMostThreads = 1024;          // of a thread block
-constexpr i32 kWidestTile = 256;            // a wider tile spills registers and takes seconds to compile
-constexpr i32 kMostSharedBytes = 40 << 10;  // for a staged source block; a thread block may have 48 KiB
+constexpr i32 kMostThreads = 1024;  // A thread block has at most this many threads.
+constexpr i32 kWidestTile = 256;    // A wider tile spills registers and takes seconds to compile.
+// A source block in shared memory takes at most this many bytes, of the 48 KiB that a thread block may have.
+constexpr i32 kMostSharedBytes = 40 << 10;
 constexpr i32 kMostBlock = 1 << 20;
-constexpr double kMostPadding = 16;  // times the useful rows
+constexpr double kMostPadding = 16;  // A group of GEMMs has at most this many padding rows per useful row.
 
 llvm::Error check_threads(i32 threads) {
   if (threads >= kWarp && threads <= kMostThreads && threads % kWarp == 0) return llvm::Error::success();
@@ -49,10 +50,11 @@ llvm::Error validate_spec(const ScatterSpec& spec) {
 
 namespace {
 
-/// Checks the numbers of warps, blocks and steps in flight, the cluster size, and the needs of warpgroups.
+/// Checks the numbers of warps, blocks and prefetched steps, the cluster size, and the requirements of
+/// warpgroups.
 llvm::Error check_fused_warps(const FusedSpec& spec) {
   constexpr i32 kMostTiles = 8, kMostPrefetch = 4, kMostBlocks = 16, kMostCluster = 8;
-  constexpr i32 kResidentThreads = 2048;  // of a multiprocessor
+  constexpr i32 kResidentThreads = 2048;  // A multiprocessor runs at most this many threads at once.
   const bool counts_fit = spec.row_tiles >= 1 && spec.row_tiles <= kMostTiles && spec.warps >= 1 &&
                           spec.warps <= kWarp && spec.split >= 1 && spec.split <= kWarp &&
                           spec.prefetch >= 1 && spec.prefetch <= kMostPrefetch && spec.blocks >= 1 &&
@@ -81,7 +83,7 @@ llvm::Error check_fused_warps(const FusedSpec& spec) {
   return llvm::Error::success();
 }
 
-/// Checks the step, the columns of a block, and the stages of the ring.
+/// Checks the length of a step, the columns of a block, and the stages of the ring that holds weights.
 llvm::Error check_fused_shape(const FusedSpec& spec) {
   constexpr i32 kMostStep = 512, kMostColumns = 256, kWarpgroupColumns = 128, kMostStages = 16;
   const bool is_warpgroup = spec.unit == MmaUnit::Warpgroup;
@@ -110,7 +112,7 @@ llvm::Error check_fused_shape(const FusedSpec& spec) {
   return llvm::Error::success();
 }
 
-/// Checks the cluster. The shape must have been checked before.
+/// Checks the cluster size. The caller must have called check_fused_shape() before.
 llvm::Error check_fused_cluster(const FusedSpec& spec) {
   if (spec.cluster == 1) return llvm::Error::success();
   const i32 groups = fused_column_group(spec, spec.columns / fused_tile(spec) - 1).number + 1;
@@ -127,7 +129,7 @@ llvm::Error check_fused_cluster(const FusedSpec& spec) {
 }  // namespace
 
 llvm::Error validate_spec(const FusedSpec& spec) {
-  constexpr i32 kMostDynamicBytes = 227 << 10;  // shared memory of a block on sm_90
+  constexpr i32 kMostDynamicBytes = 227 << 10;  // A block on sm_90 has at most this much shared memory.
   MINUET_TRY(check_fused_warps(spec));
   MINUET_TRY(check_fused_shape(spec));
   MINUET_TRY(check_fused_cluster(spec));
@@ -140,7 +142,7 @@ llvm::Error validate_spec(const FusedSpec& spec) {
 }
 
 bool runs_on(const FusedSpec& spec, llvm::StringRef arch) {
-  constexpr i32 kLeastDynamicBytes = 99 << 10;  // shared memory of a block on every architecture
+  constexpr i32 kLeastDynamicBytes = 99 << 10;  // A block has this much shared memory on every architecture.
   const llvm::StringRef exact = fused_exact_arch(spec);
   return fused_least_sm(spec) <= capability(arch) && (exact.empty() || exact == arch) &&
          (capability(arch) == 90 || fused_shared_bytes(spec) <= kLeastDynamicBytes);
@@ -154,7 +156,7 @@ llvm::Error validate(const SearchChoice& search, KeyType key) {
                       "source_block is {0} and query_block is {1}; both must be 1 to {2}",
                       search.source_block, search.query_block, kMostBlock);
   }
-  i64 bytes = key_bytes(key);  // the kernel rounds a block up to a power of two
+  i64 bytes = key_bytes(key);  // The kernel rounds a block up to a power of two.
   while (bytes < i64{search.source_block} * key_bytes(key)) bytes *= 2;
   if (bytes > kMostSharedBytes) {
     return make_error(StatusCode::OutOfRange,

@@ -8,14 +8,15 @@
 namespace minuet {
 namespace {
 
-/// Keys of 16 bits need two sort passes, keys of 24 bits three. For few queries, the third pass takes as long
-/// as finer ranks save.
+/// Keys of 16 bits need two sort passes, and keys of 24 bits need three. For at most kFewQueries queries, the
+/// third pass takes as long as the finer ranks save.
 constexpr i32 kShortKeyBits = 16;
 constexpr i64 kFewQueries = 1 << 20;
-constexpr u32 kFewestRanks = 1 << 13;  // of a view with more masks than ranks
+// If a view with more masks than ranks would get fewer ranks than this, the sort uses longer keys.
+constexpr u32 kFewestRanks = 1 << 13;
 
-/// Returns the most ranks that a view gets. Views of few offsets get one rank for each mask; the other views
-/// share the remaining ranks equally.
+/// Returns the greatest number of ranks that a view gets. Views of few offsets get one rank for each mask.
+/// The other views share the remaining ranks equally.
 u32 most_ranks(llvm::ArrayRef<i32> ranked, i32 key_bits) {
   u32 left = 1u << key_bits, large = 0;
   for (const i32 offsets : ranked) {
@@ -32,7 +33,9 @@ u32 most_ranks(llvm::ArrayRef<i32> ranked, i32 key_bits) {
 }  // namespace
 
 OffsetOrder order_offsets(const KernelGeometry& geometry) {
-  std::vector<std::pair<i32, i64>> distances;  // number of axes, then the sum of squares in steps
+  // A pair has the number of axes on which the offset is not zero, and the sum of the squares of its
+  // components in steps.
+  std::vector<std::pair<i32, i64>> distances;
   for (i32 k = 0; k < geometry.volume; ++k) {
     std::pair<i32, i64> distance{0, 0};
     i32 rest = k;

@@ -1,5 +1,6 @@
-// Chooses the offsets by which the fused dataflow orders its queries, and the number of ranks of their masks.
-// The order is static, which sorts as well as an order by counted offsets.
+// Chooses the offsets by which the fused dataflow orders its queries, and the number of ranks for the
+// queries' masks. The order of offsets depends only on the kernel. It sorts queries as well as an order by
+// the number of queries that have each offset.
 #pragma once
 
 #include <llvm/ADT/ArrayRef.h>
@@ -12,16 +13,18 @@
 namespace minuet {
 
 struct OffsetOrder {
-  u16 offsets[kMostRankedOffsets] = {};  // the rarest first
+  u16 offsets[kMostRankedOffsets] = {};  // The rarest offset comes first.
   i32 ranked = 0;
 };
 
-/// Ranks offsets by the number of axes on which they differ from the centre, then by distance: corners,
-/// edges, faces, centre. Ties keep the order of offset numbers. The kernel may have at most 2^16 offsets.
+/// Orders offsets by the number of axes on which they differ from the centre, then by distance. Corners come
+/// first, then edges, faces and the centre. Offsets that are equal in both keep the order of their numbers.
+/// The kernel may have at most 2^16 offsets.
 OffsetOrder order_offsets(const KernelGeometry& geometry);
 
-/// Returns the ranks of the masks of several views that are ordered by one sort. `ranked` has the number of
-/// ranked offsets of each view, at most kMostViews views; `queries` is the total number of queries.
+/// Returns the ranks of the masks of several views that one sort orders. `ranked` has the number of ranked
+/// offsets of each view, for at most kMostViews views. `queries` is the number of queries of all views
+/// together.
 std::vector<MaskRanks> share_ranks(llvm::ArrayRef<i32> ranked, i64 queries);
 
 }  // namespace minuet

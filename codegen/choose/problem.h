@@ -1,5 +1,5 @@
-// The description of an op as the caller asks for it, limited to the parts that all kinds of ops share. Each
-// kind has a problem struct of its own in codegen/choose/ops.
+// Describes an op as the caller asks for it, limited to the parts that all kinds of ops share. Each kind has
+// a problem struct of its own in codegen/choose/ops.
 #pragma once
 
 #include <array>
@@ -16,30 +16,34 @@ namespace minuet {
 using AxisArray = std::array<i32, kMaxDim>;
 
 inline constexpr i32 kMostChannels = 1 << 16;
-inline constexpr i64 kMostOffsets = 1 << 20;     // of a kernel
-inline constexpr i32 kMostCells = 1 << 24;       // size, stride and dilation; products fit into 64 bits
-inline constexpr i64 kFarthestOffset = 1 << 28;  // keeps every step and offset within 32 bits
+inline constexpr i64 kMostOffsets = 1 << 20;  // A kernel has at most this many offsets.
+/// Limits sizes, strides and dilations, so that their products fit into 64 bits.
+inline constexpr i32 kMostCells = 1 << 24;
+inline constexpr i64 kFarthestOffset = 1 << 28;  // Limits steps and offsets, so that they fit into 32 bits.
 
 /// Names how the output coordinates of an op over a kernel map follow from its input coordinates.
 enum class ConvolutionKind : i32 {
-  Submanifold,   // equal to the input set; stride 1
-  Strided,       // unique floor(p / (s t)) * (s t)
-  GivenOutputs,  // a set given by the caller
-  Transposed,    // uses the map of the matching forward convolution with input and output swapped
-  Generative,    // as Transposed, onto every coordinate that an input reaches
+  Submanifold,  // The output set equals the input set, and the stride is 1.
+  /// The output set has the unique coordinates floor(p / (s t)) * (s t) for inputs p, stride s and tensor
+  /// stride t.
+  Strided,
+  GivenOutputs,  // The caller gives the output set.
+  Transposed,    // The op uses the map of the matching forward convolution with input and output swapped.
+  Generative,    // As with Transposed, but the output set has every coordinate that an input reaches.
 };
 
-/// A column range of a row-major matrix: rows are `ld` elements apart, and the range starts at `column`.
+/// Describes a column range of a row-major matrix. Rows are `ld` elements apart, and the range starts at
+/// `column`.
 struct Columns {
   i32 ld = 0;
   i32 column = 0;
 };
 
-/// The properties that all ops over a kernel map share.
+/// Holds the properties that all ops over a kernel map share.
 struct WindowProblem {
   i32 ndim = 3;
-  DType dtype = DType::F16;           // type of stored features and weights; accumulation is in fp32
-  AxisArray kernel_size{1, 1, 1, 1};  // axes from ndim on stay 1
+  DType dtype = DType::F16;           // Features and weights are stored in this type, and sums are in fp32.
+  AxisArray kernel_size{1, 1, 1, 1};  // Axes from ndim on have size 1.
   AxisArray stride{1, 1, 1, 1};
   AxisArray dilation{1, 1, 1, 1};
   ConvolutionKind kind = ConvolutionKind::Submanifold;
@@ -51,26 +55,26 @@ struct WindowProblem {
 /// ops.
 llvm::Error check_window(const WindowProblem& problem, i32 in_channels, i32 out_channels);
 
-/// Returns the number of offsets, at most kMostOffsets + 1.
+/// Returns the number of offsets of the kernel, or kMostOffsets + 1 if there are more than kMostOffsets.
 i64 kernel_volume(const WindowProblem& problem);
 
-/// Returns the offsets of a kernel whose finer side has this tensor stride.
+/// Returns the geometry of a kernel. `tensor_stride` is the stride of the finer side of its map.
 KernelGeometry make_geometry(i32 ndim, const AxisArray& kernel_size, const AxisArray& dilation,
                              const AxisArray& tensor_stride);
 
 /// Returns the number of the offset that is zero on every axis.
 i32 center_offset(const KernelGeometry& geometry);
 
-/// The places of an op's operands in a program's storages.
+/// Holds the columns of an op's operands in the storages of a program.
 struct OperandColumns {
   Columns input, output, residual;
-  Columns covered_output;  // output of the next op, if one kernel may compute both
+  Columns covered_output;  // Holds the output of the next op, if one kernel may compute both.
 };
 
-/// The widths of the rows that an op reads and writes.
+/// Describes the rows that an op reads and writes.
 struct OperandShape {
   i32 in_channels = 0, out_channels = 0;
-  bool has_residual = false;  // of out_channels columns
+  bool has_residual = false;  // The residual has out_channels columns.
   bool has_weight = false;
 };
 
@@ -80,11 +84,11 @@ using OpProblem = AnyOf<OpKind>;
 struct Candidate;
 struct CandidateOptions;
 
-/// The functions of this room for one kind of op. Each kind has a file pair in codegen/choose/ops.
+/// Holds the functions of codegen/choose for one kind of op. Each kind has a file pair in codegen/choose/ops.
 struct OpKind {
-  const char* name;  // used in messages, for example "convolution"
-  /// Returns an error with the reason for invalid sizes, impossible combinations and features that are not
-  /// implemented.
+  const char* name;  // The name appears in messages, for example "convolution".
+  /// Returns an error with the reason if the problem has an invalid size, an impossible combination of
+  /// fields, or a feature that is not implemented.
   llvm::Error (*validate)(const OpProblem& problem);
   /// Returns the candidates of a valid problem, as choose_candidates() does.
   llvm::Expected<std::vector<Candidate>> (*candidates)(const OpProblem& problem,
@@ -92,12 +96,12 @@ struct OpKind {
   /// Returns the kernel map that the op reads, or null if it reads none.
   const WindowProblem* (*window)(const OpProblem& problem);
   OperandShape (*shape)(const OpProblem& problem);
-  /// Returns the problem with its operands at these columns.
+  /// Returns a copy of the problem whose operands are at these columns.
   OpProblem (*at_columns)(const OpProblem& problem, const OperandColumns& columns);
 };
 
-/// Returns the table entry of a kind. `Problem` must have overloads of the functions of OpKind: validate,
-/// candidates, window, shape and at_columns.
+/// Returns the OpKind of problems of type `Problem`, for which the functions validate(), candidates(),
+/// window(), shape() and at_columns() must have overloads.
 template <class Problem>
 constexpr OpKind make_op_kind(const char* name) {
   return {name,

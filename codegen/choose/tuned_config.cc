@@ -46,7 +46,7 @@ llvm::Error validate_bucket(const TuningBucket& bucket) {
   return llvm::Error::success();
 }
 
-/// Visits the numbers of a Spec that may be tuned, with their names.
+/// Calls the visitor with the name and the value of each number of a Spec that may be tuned.
 template <class Spec, class Visitor>
 void visit_fused(Spec& spec, Visitor&& visitor) {
   visitor("step", spec.step), visitor("columns", spec.columns), visitor("row_tiles", spec.row_tiles),

@@ -16,7 +16,7 @@ void rank(std::vector<TuningMeasurement>& measurements) {
             });
 }
 
-/// Returns the better of two measurements of one configuration by a total order, so the result does not
+/// Returns the better of two measurements of one configuration by a total order, so that the result does not
 /// depend on which one comes first.
 const TuningMeasurement& better_of(const TuningMeasurement& a, const TuningMeasurement& b) {
   auto order = [](const TuningMeasurement& m) {
@@ -41,7 +41,7 @@ const TuningMeasurement& better_of(const TuningMeasurement& a, const TuningMeasu
   return united;
 }
 
-/// Returns null if there is none.
+/// Returns the measurement of the default, or null if the entry has none.
 const TuningMeasurement* default_of(const TuningEntry& entry) {
   const auto& all = entry.measurements;
   const auto found =

@@ -1,5 +1,5 @@
-// The measurements of one bucket in one environment, as a ranked list and as JSON text. All functions are
-// pure.
+// Represents the measurements of one bucket in one environment as a ranked list, and converts them to and
+// from JSON text. All functions are pure.
 //
 // Times are whole nanoseconds and configurations hold whole numbers, so that equal entries have equal bytes
 // in every process and locale.
@@ -13,56 +13,59 @@
 
 namespace minuet {
 
-/// A configuration by the names of its fields, for example {"tile": 16}. tuned_config.h defines the names.
+/// Maps the names of a configuration's fields to their values, for example {"tile": 16}. tuned_config.h
+/// defines the names.
 using TuningConfig = std::map<std::string, i64>;
 
 struct TuningMeasurement {
   TuningConfig config;
   i64 median_ns = 0;
   i64 least_ns = 0;
-  i64 spread_ns = 0;        // difference between the upper and the lower quartile
-  bool is_default = false;  // true for the choice that is made without tuning
-  std::string driver;       // driver version of the measurement
+  i64 spread_ns = 0;        // This is the difference between the upper and the lower quartile.
+  bool is_default = false;  // This is true for the choice that is made without tuning.
+  std::string driver;       // This is the version of the driver during the measurement.
   bool operator==(const TuningMeasurement&) const = default;
 };
 
 struct TuningEntry {
   TuningEnvironment environment;
   TuningBucket bucket;
-  /// Best first; the default is always included. Measurements that rank behind the default are kept for
-  /// merges and are never chosen, because a tuned configuration must beat the default.
+  /// Holds the measurements, the best one first. The default is always included. Measurements that rank
+  /// behind the default are kept for merges and are never chosen, because a tuned configuration must beat the
+  /// default.
   std::vector<TuningMeasurement> measurements;
-  /// Digest of the kernels among which the operation chose (codegen/tuning/tuned_kernels.h). An entry with
-  /// another digest is another result.
+  /// Holds a digest of the kernels among which the operation chose (codegen/tuning/tuned_kernels.h). Entries
+  /// with different digests are different results.
   std::string kernels;
   bool operator==(const TuningEntry&) const = default;
 };
 
-/// Returns the ranked results of a tuning run, without the digest of the kernels. The default wins if no
-/// other configuration is faster.
+/// Returns the ranked results of a tuning run, without the digest of the kernels. The default ranks first if
+/// no other configuration is faster.
 TuningEntry make_entry(const TuningEnvironment& environment, const TuningBucket& bucket,
                        TuningMeasurement default_measurement, std::vector<TuningMeasurement> others);
 
-/// Returns the union of both by configuration, and keeps the lower median. Commutative and associative. Both
-/// entries must have the same environment, bucket and kernels.
+/// Returns the measurements of both entries. If both measured a configuration, the measurement with the lower
+/// median is kept. The function is commutative and associative. Both entries must have the same environment,
+/// bucket and kernels.
 TuningEntry merge_entries(const TuningEntry& a, const TuningEntry& b);
 
-/// Merges two runs that measured different point clouds. The times of `other` are scaled so that the default
-/// has the time that it has in `mine`. Returns `mine` alone if the runs have different defaults.
+/// Merges two runs that measured different point clouds. The times of `other` are scaled so that its default
+/// has the time that the default has in `mine`. Returns `mine` alone if the runs have different defaults.
 TuningEntry merge_runs(const TuningEntry& mine, const TuningEntry& other);
 
-/// Returns a JSON array as in files of the store and in bundles. Equal sets of entries give equal bytes in
-/// any order.
+/// Returns the entries as a JSON array, which is the content of files of the store and of tuning sections of
+/// bundles. Equal sets of entries give equal bytes in any order.
 std::string write_tuning(const std::vector<TuningEntry>& entries);
-/// Reads the elements of a JSON array. Elements with another schema and those that lack or misspell a field
-/// are left out, and the reason is added to `skipped`, which may be null. Fields that this schema does not
-/// have are ignored. Returns an error if the text is no array.
+/// Reads the elements of a JSON array. An element with another schema, or one that lacks or misspells a
+/// field, is left out, and the reason is added to `skipped`, which may be null. Fields that this schema does
+/// not have are ignored. Returns an error if the text is not a JSON array.
 llvm::Expected<std::vector<TuningEntry>> read_tuning(llvm::StringRef text,
                                                      std::vector<std::string>* skipped = nullptr);
-/// Returns true if an element has a later schema than this library.
+/// Returns true if an element of the JSON array has a later schema than this library reads.
 bool has_newer_schema(llvm::StringRef text);
 
-/// Returns each distinct environment once, as pointers into `entries`.
+/// Returns each distinct environment of the entries once. The pointers point into `entries`.
 std::vector<const TuningEnvironment*> environments_of(const std::vector<TuningEntry>& entries);
 
 }  // namespace minuet

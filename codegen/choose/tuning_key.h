@@ -1,5 +1,5 @@
-// The keys of a measurement: the environment in which it was made and the bucket of problems to which it
-// applies. Their hashes name the folder and the file of an entry. All functions are pure.
+// Defines the keys of a measurement: the environment in which it was made, and the bucket of problems to
+// which it applies. Their hashes name the folder and the file of an entry. All functions are pure.
 #pragma once
 
 #include <compare>
@@ -14,20 +14,20 @@ namespace minuet {
 
 struct ConvolutionProblem;
 
-/// Part of every hash and every entry, so another schema has other file names.
+/// The schema is part of every hash and every entry, so entries of another schema have other file names.
 inline constexpr int kTuningSchema = 3;
 
-/// The properties, beside the problem, that decide how fast a kernel is. The driver is recorded with each
-/// measurement but is not part of the environment, because a new driver runs the same binaries.
+/// Holds the properties, other than the problem, that decide how fast a kernel is. The driver is recorded
+/// with each measurement but is not part of the environment, because a new driver runs the same binaries.
 struct TuningEnvironment {
-  std::string gpu;                 // for example "NVIDIA H200"
-  std::string compute_capability;  // for example "9.0"
+  std::string gpu;                 // An example is "NVIDIA H200".
+  std::string compute_capability;  // An example is "9.0".
   i64 multiprocessors = 0;
   i64 l2_bytes = 0;
-  std::string toolkit;  // major.minor of the compiler, for example "13.0"
+  std::string toolkit;  // This is the compiler's major.minor version, for example "13.0".
   bool operator==(const TuningEnvironment&) const = default;
 
-  /// Visits every field with its name, for hashing, writing and reading.
+  /// Calls the visitor with the name and the value of every field, for hashing, writing and reading.
   template <class Self, class Visitor>
   static void visit(Self& self, Visitor&& visitor) {
     visitor("gpu", self.gpu), visitor("compute_capability", self.compute_capability),
@@ -39,62 +39,71 @@ struct TuningEnvironment {
 /// Returns 64 hex digits, which depend on every field.
 std::string environment_hash(const TuningEnvironment& environment);
 
-/// Returns "13.0" for the compiler id "nvrtc 13.0 ...", or an empty string if there is no compiler.
+/// Returns the toolkit's version in a compiler id, which is "13.0" for "nvrtc 13.0 ...". Returns an empty
+/// string if there is no compiler.
 std::string toolkit_of(llvm::StringRef compiler_id);
 
-/// The subjects of tuning.
+/// Names what tuning chooses.
 enum class Operation : i32 {
   Search,
   Gather,
   Scatter,
   Grouping,
-  Fused,     // kernel of a whole layer
-  Dataflow,  // dataflow of a layer
-  Gemm,      // GEMMs of gather-GEMM-scatter
-  Order,     // order of rows for the fused dataflow
+  Fused,     // This is the fused kernel of a whole layer.
+  Dataflow,  // This is the dataflow of a whole layer.
+  Gemm,      // This is the algorithm for the GEMMs of gather-GEMM-scatter.
+  Order,     // This is the order of rows for the fused dataflow.
 };
 const char* operation_name(Operation operation);
-/// Returns true if the operation is a whole layer. Its best choice depends on the density and on the rows, so
-/// a result applies to its own and to neighbouring ranges of rows only.
+/// Returns true if the operation chooses for a whole layer. The best choice then depends on the density and
+/// on the rows, so a result applies only to its own range of rows and to the neighbouring ranges.
 inline bool is_of_layer(Operation operation) {
   return operation == Operation::Fused || operation == Operation::Dataflow;
 }
-/// Returns true if one choice serves all layers of a network: the one tuned for the largest kernel and the
-/// most rows.
+/// Returns true if one choice serves all layers of a network. It is the choice that was tuned for the largest
+/// kernel and the most rows.
 inline bool is_of_network(Operation operation) {
   return operation == Operation::Search || operation == Operation::Grouping || operation == Operation::Order;
 }
 
-/// Mark rows and density as unknown. They become known only with a point cloud, after the plan is made.
+/// These values mean that the rows or the density are unknown. Both become known only with a point cloud,
+/// after the plan is made.
 inline constexpr i32 kAnyRows = -1, kAnyDensity = -1;
 
-/// Returns the range of a density in pairs per output row: 0 below 4, 1 below 16 and so on. For kernels of 27
-/// offsets, the ranges separate scattered points, surfaces and solids.
+/// Returns the number of the range that contains a density, in pairs per output row. Range 0 is below 4,
+/// range 1 is below 16, and so on. For kernels of 27 offsets, the ranges separate scattered points, surfaces
+/// and solids.
 inline i64 log4_of(double density) {
   i64 log4 = 0;
   for (; density >= 4; density /= 4) ++log4;
   return log4;
 }
-/// Returns the least density of a range; the range ends where the next one begins.
+/// Returns the least density of a range. The range ends where the next one begins.
 inline double least_density_of(i64 log4) { return log4 > 0 ? static_cast<double>(i64{1} << 2 * log4) : 0; }
 
-/// The problems that share one measurement. Make buckets with the functions below, so that fields which do
-/// not matter to an operation keep their defaults.
+/// Describes the problems that share one measurement. Make buckets with the functions below, so that fields
+/// that do not matter to an operation keep their defaults.
 struct TuningBucket {
   Operation operation = Operation::Gather;
   DType dtype = DType::F32;
-  i64 channels = 0;      // of gathered or scattered rows, or of the input of a layer or GEMM
-  i64 out_channels = 0;  // of a whole layer or a GEMM
-  ConvolutionKind kind = ConvolutionKind::Submanifold;  // of a whole layer
-  i64 volume = 0;                                       // offsets of the kernel
+  /// Counts the channels of gathered or scattered rows, or of the input of a layer or a GEMM.
+  i64 channels = 0;
+  /// Counts the output channels of a whole layer or a GEMM.
+  i64 out_channels = 0;
+  /// Holds the kind of a whole layer.
+  ConvolutionKind kind = ConvolutionKind::Submanifold;
+  /// Counts the offsets of the kernel.
+  i64 volume = 0;
   KeyType key = KeyType::U32;
   i64 ndim = 0;
-  i64 log2_rows = kAnyRows;        // output rows of the layer, or sources of a search; rounded down
-  i64 log4_density = kAnyDensity;  // of a whole layer; rounded down
-  // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 takes the 0 that it compares with for one
+  /// Holds the logarithm of the number of output rows of the layer, or of sources of a search, rounded down.
+  i64 log2_rows = kAnyRows;
+  /// Holds the number of the range of a whole layer's density (log4_of()).
+  i64 log4_density = kAnyDensity;
+  // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 takes the 0 of a comparison for a null pointer.
   auto operator<=>(const TuningBucket&) const = default;
 
-  /// Visits every field that matters to the operation.
+  /// Calls the visitor with the name and the value of every field that matters to the operation.
   template <class Self, class Visitor>
   static void visit(Self& self, Visitor&& visitor) {
     const bool multiplies = is_of_layer(self.operation) || self.operation == Operation::Gemm;
@@ -105,20 +114,23 @@ struct TuningBucket {
     if (is_of_layer(self.operation)) visitor("kind", self.kind);
     if (self.operation == Operation::Search) visitor("key", self.key), visitor("ndim", self.ndim);
     visitor("volume", self.volume), visitor("log2_rows", self.log2_rows);
-    // Only if it was measured: results without a density apply to every density.
+    // The density is visited only if it was measured, because results without a density apply to every
+    // density.
     if (is_of_layer(self.operation) && self.log4_density != kAnyDensity)
       visitor("log4_density", self.log4_density);
   }
 };
 
-/// `rows` is the approximate number of output rows of the layer, or of sources of a search; 0 means unknown.
+/// In the following functions, `rows` is the approximate number of output rows of the layer, or of sources of
+/// a search. 0 means that it is unknown.
 TuningBucket gather_bucket(DType dtype, i64 in_channels, i64 volume, i64 rows);
 TuningBucket scatter_bucket(DType dtype, i64 out_channels, i64 volume, i64 rows);
 TuningBucket gemm_bucket(DType dtype, i64 in_channels, i64 out_channels, i64 volume, i64 rows);
 TuningBucket search_bucket(KeyType key, i32 ndim, i64 volume, i64 rows);
 TuningBucket grouping_bucket(DType dtype, i64 volume, i64 rows);
 TuningBucket order_bucket(DType dtype, i64 volume, i64 rows);
-/// `operation` is Fused or Dataflow. `density` is in pairs per output row, and empty if it is unknown.
+/// Returns the bucket of a whole layer. `operation` is Fused or Dataflow. `density` is in pairs per output
+/// row, and is empty if it is unknown.
 TuningBucket layer_bucket(Operation operation, const ConvolutionProblem& problem, i64 rows,
                           std::optional<double> density = {});
 
@@ -128,13 +140,13 @@ std::vector<TuningBucket> buckets_of_layer(const ConvolutionProblem& problem, i6
 
 std::string bucket_hash(const TuningBucket& bucket);
 
-/// Convert strings, numbers and enumerators to the text that hashes and files use.
+/// The following functions convert strings, numbers and enumerators to the text that hashes and files use.
 std::string tuning_text(const std::string& value);
 std::string tuning_text(i64 value);
-std::string tuning_text(DType value);            // for example "fp16"
-std::string tuning_text(KeyType value);          // for example "u32"
-std::string tuning_text(ConvolutionKind value);  // for example "submanifold"
-/// Reads the enumerator of that name, or returns InvalidArgument.
+std::string tuning_text(DType value);            // An example is "fp16".
+std::string tuning_text(KeyType value);          // An example is "u32".
+std::string tuning_text(ConvolutionKind value);  // An example is "submanifold".
+/// The following functions read the enumerator that `text` names, or return InvalidArgument.
 llvm::Error read_tuning_text(llvm::StringRef text, DType& value);
 llvm::Error read_tuning_text(llvm::StringRef text, KeyType& value);
 llvm::Error read_tuning_text(llvm::StringRef text, ConvolutionKind& value);

@@ -12,8 +12,8 @@
 namespace minuet {
 namespace {
 
-/// Returns the first measurement of the ranked list that this code can run, if the list has a default, and it
-/// is still the one that this code chooses.
+/// Returns the first measurement of the ranked list that this code can run. Returns nothing if the list has
+/// no default, or if its default is not the one that this code chooses.
 std::optional<TunedResult> choose_result(const TuningEntry& entry, const std::string& layer) {
   const auto& all = entry.measurements;
   const auto today = default_config_of(entry.bucket, entry.environment.compute_capability.empty());
@@ -91,7 +91,7 @@ const TunedResult* TuningSnapshot::find_exactly(const TuningBucket& bucket) cons
   return nullptr;
 }
 
-/// Finds the result of a whole layer for these rows, else for twice as many, else for half as many.
+/// Finds the result of a whole layer for these rows, for twice as many or for half as many, in this order.
 const TunedResult* TuningSnapshot::find_near(const TuningBucket& bucket) const {
   if (bucket.log2_rows == kAnyRows) return nullptr;
   for (const i64 step : {0, 1, -1}) {

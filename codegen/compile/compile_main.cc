@@ -1,5 +1,5 @@
-// minuet-compile compiles kernels for another process, which starts it and communicates over its standard
-// input and output (protocol.h).
+// The program minuet-compile compiles kernels for another process, which starts it and communicates over its
+// standard input and output (protocol.h).
 #include <fcntl.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -29,7 +29,8 @@ constexpr char kHelp[] =
     "  --help         this text\n"
     "  --version      the version of the library that it belongs to\n";
 
-/// Returns the peak memory of this process. getrusage would include the process that spawned it.
+/// Returns the peak memory of this process in bytes, or 0 if it cannot be read. getrusage() is not used,
+/// because its peak would include the process that spawned this one.
 std::int64_t peak_bytes() {
   char text[4096];
   const int file = ::open("/proc/self/status", O_RDONLY | O_CLOEXEC);
@@ -65,7 +66,7 @@ HelperAnswer do_job(const HelperJob& job) {
   return answer;
 }
 
-/// Processes jobs until `input` ends. An error means that the stream is broken.
+/// Processes jobs until `input` ends. Returns an error if the stream is broken.
 llvm::Error serve(int input, int output) {
   FrameStream stream(input, output);
   while (true) {
@@ -79,10 +80,10 @@ llvm::Error serve(int input, int output) {
   }
 }
 
-// ---- the process ------------------------------------------------------------------------------------------
+// The following functions set up the process before it serves jobs.
 
-/// Moves the stream to another descriptor and opens /dev/null in its place, so that output of a library stays
-/// out of the stream.
+/// Moves the stream of `file` to another descriptor and opens /dev/null as `file`. A library that writes to
+/// standard output therefore does not disturb the stream.
 int take_over(int file, int flags) {
   const int taken = ::fcntl(file, F_DUPFD_CLOEXEC, 3);
   const int nothing = ::open("/dev/null", flags | O_CLOEXEC);
@@ -96,15 +97,15 @@ int take_over(int file, int flags) {
 void prefer_for_oom_kill() {
   const int file = ::open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
   if (file < 0) return;
-  static_cast<void>(!::write(file, "1000", 4));  // if this fails, the system chooses as usual
+  static_cast<void>(!::write(file, "1000", 4));  // If this fails, the system chooses a process as usual.
   ::close(file);
 }
 
-/// Makes the kernel kill this process together with its parent, that is, with the thread that started it.
-/// Returns false if `parent` is not the parent any more.
+/// Makes Linux kill this process when the thread that started it ends. Returns false if `parent` has already
+/// ended.
 bool follow_parent(pid_t parent) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  return ::getppid() == parent;  // otherwise it ended before the line above
+  return ::getppid() == parent;  // If the ids differ, the parent ended before the call above.
 }
 
 int run() {
@@ -137,6 +138,6 @@ int main(int count, char** arguments) {
     if (!minuet::follow_parent(parent)) return 1;
   }
   const int status = minuet::run();
-  // Skips the destructors of NVRTC, whose threads may still run.
+  // This skips the destructors of NVRTC, whose threads may still run.
   ::_exit(status);
 }

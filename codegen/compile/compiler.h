@@ -1,5 +1,5 @@
-// The interface of a compiler, which turns a request into a binary. The library implements it in
-// helper_compiler.cc and the helper program in nvrtc.cc; tests use fakes.
+// Declares the interface of a compiler, which turns a request into a binary. The library implements it in
+// helper_compiler.cc, and the helper program implements it in nvrtc.cc. Tests use fakes.
 #pragma once
 
 #include <cstdint>
@@ -13,53 +13,63 @@
 
 namespace minuet {
 
-/// A compiled kernel and its properties that are known without a GPU. Immutable.
+/// Holds a compiled kernel and those of its properties that are known without a GPU. It does not change after
+/// the compile.
 struct Binary {
-  std::string cubin;  // PTX if `arch` is virtual ("compute_90"); then the numbers below are 0, because they
-                      // are known only after loading
+  /// Holds a cubin, or PTX if `arch` is virtual ("compute_90"). For PTX the numbers below are 0, because they
+  /// are known only after loading.
+  std::string cubin;
   std::string display_name;
-  std::string lowered_name;  // symbol of the only kernel inside
-  std::string arch;          // for example "sm_90a"
-  int registers = 0;         // per thread
-  int shared_bytes = 0;      // static shared memory per block
-  int local_bytes = 0;       // spills and stack per thread
-  int max_threads = 0;       // per block
+  std::string lowered_name;  // This is the symbol of the only kernel inside.
+  std::string arch;          // An example is "sm_90a".
+  int registers = 0;         // Each thread uses this many registers.
+  int shared_bytes = 0;      // Each block uses this much static shared memory.
+  int local_bytes = 0;       // Each thread uses this much local memory for spills and its stack.
+  int max_threads = 0;       // A block has at most this many threads.
   int params_bytes = 0;
   std::string log;
   double compile_ms = 0;
-  std::string compiler_id;  // version and build ids of NVRTC
+  std::string compiler_id;  // Contains the version and build ids of NVRTC.
 };
 
-class Helper;  // helper_compiler.h
+class Helper;  // The class is declared in helper_compiler.h.
 
-/// Options of one compile that do not change its result.
+/// Holds the options of one compile that do not change its result.
 struct CompileControl {
-  const CancelToken* cancel = nullptr;  // if a helper compiles, kills it and returns Cancelled
-  Helper* helper = nullptr;             // helper of this thread; null: one for this compile alone
-  std::string* packed = nullptr;        // output if not null: the bytes of write_entry, or empty
+  /// If the token is cancelled while a helper compiles, the helper is killed and the compile returns
+  /// Cancelled.
+  const CancelToken* cancel = nullptr;
+  /// Points to the helper of the calling thread. If it is null, the compile starts a helper for itself alone.
+  Helper* helper = nullptr;
+  /// If it is not null, a compile by a helper stores the bytes of write_entry() there. Other compilers leave
+  /// it unchanged.
+  std::string* packed = nullptr;
 };
 
 struct NvrtcInfo {
-  std::string path;     // of libnvrtc
-  std::string version;  // for example "13.0"
-  std::string id;       // version and build ids, part of the build key; never empty
+  std::string path;     // This is the path of libnvrtc.
+  std::string version;  // An example is "13.0".
+  std::string id;       // Contains version and build ids, is part of the build key, and is never empty.
   std::vector<std::string> archs;
 };
 
 class Compiler {
  public:
   virtual ~Compiler() = default;
-  /// Returns which NVRTC there is, or an error that says how to get one. A later call may succeed.
+  /// Returns which NVRTC the compiler uses, or an error that says how to get one. After an error, a later
+  /// call may succeed.
   virtual llvm::Expected<NvrtcInfo> info(const CompileControl& control = {}) = 0;
   virtual llvm::Expected<Binary> compile(const KernelRequest& request, const CompileControl& control) = 0;
 };
 
-/// Opens libnvrtc with dlopen, its builtins first. `library` is a path. If it is empty, searches
-/// MINUET_NVRTC, the loader's path, the usual toolkit folders, the wheels of the build and then `others`.
-/// Returns Unavailable, with the way to get the library, if there is none. Never touches libcuda.
+/// Opens libnvrtc with dlopen, and then its builtins. `library` is a path. If it is empty, the function tries
+/// the path in MINUET_NVRTC if that is set. Otherwise it searches the loader's path, the usual toolkit
+/// folders and pip wheels, and tries `others` last. Returns Unavailable, with the way to get the library, if
+/// it finds none. It never touches libcuda.
 ///
-/// Only minuet-compile and tests call this: a fork during a compile leaves NVRTC's locks held, and exit()
-/// destroys objects that its threads still use. The library uses make_helper_compiler (helper_compiler.h).
+/// Only minuet-compile and tests call this function, because a fork during a compile leaves NVRTC's locks
+/// held, and exit() destroys objects that its threads still use. The library uses make_helper_compiler()
+/// (helper_compiler.h).
 llvm::Expected<std::shared_ptr<Compiler>> open_nvrtc(llvm::StringRef library = {},
                                                      const std::vector<std::string>& others = {});
 

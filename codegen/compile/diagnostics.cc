@@ -12,9 +12,9 @@
 namespace minuet {
 namespace {
 
-// Values of nvrtcResult; only nvrtc.cc includes nvrtc.h.
+// These are values of nvrtcResult. They are repeated here, because only nvrtc.cc includes nvrtc.h.
 enum NvrtcStatus { kOutOfMemory = 1, kInvalidOption = 5, kCompilation = 6, kBuiltins = 7 };
-constexpr int kContext = 3;  // source lines on either side of an error
+constexpr int kContext = 3;  // An excerpt has this many source lines on either side of an error.
 
 struct Place {
   std::string file;
@@ -24,7 +24,8 @@ struct Place {
   }
 };
 
-/// Parses "file(12): error: ..." and "file(12): catastrophic error: ..." in a log line.
+/// Reads the place from a log line such as "file(12): error: ..." or "file(12): catastrophic error: ...".
+/// Returns false for any other line.
 bool parse_place(llvm::StringRef line, Place& place) {
   const auto [where, what] = line.split("): ");
   if (!what.contains("error")) return false;
@@ -62,7 +63,7 @@ std::string excerpts(const CompileFailure& failure, const KernelSource& source,
   return result;
 }
 
-/// Returns the first error of a log without its place: the text after "file(2): error:" or after the
+/// Returns the first error of a log without its place. This is the text after "file(2): error:" or after the
 /// assembler's "ptxas fatal   :".
 llvm::StringRef first_error(llvm::StringRef log) {
   llvm::SmallVector<llvm::StringRef, 0> lines;

@@ -1,4 +1,4 @@
-// Makes the error of a failed compile for the user. The functions are pure and print nothing.
+// Makes the error that a user gets for a failed compile. The functions are pure and print nothing.
 #pragma once
 
 #include <functional>
@@ -10,29 +10,31 @@
 
 namespace minuet {
 
-/// Program name of every unit. It is fixed, because it becomes part of the binary.
+/// Every unit is compiled under this program name. It is fixed, because it becomes part of the binary.
 inline constexpr const char kProgramName[] = "minuet_kernel.cu";
 
 struct CompileFailure {
-  int status = 0;           // nvrtcResult
-  std::string status_name;  // for example "NVRTC_ERROR_COMPILATION"
+  int status = 0;           // This is a value of nvrtcResult.
+  std::string status_name;  // An example is "NVRTC_ERROR_COMPILATION".
   std::string log;
   std::string arch;
   std::vector<std::string> options;
-  std::string request_key;         // or its first digits
-  std::string compiler;            // for example "NVRTC 13.0 (/usr/local/cuda/lib64/libnvrtc.so.13)"
-  std::vector<std::string> archs;  // architectures that this NVRTC supports
+  std::string request_key;         // The first digits of the key suffice.
+  std::string compiler;            // An example is "NVRTC 13.0 (/usr/local/cuda/lib64/libnvrtc.so.13)".
+  std::vector<std::string> archs;  // The NVRTC supports these architectures.
 };
 
-/// Returns true if an NVRTC that supports these architectures can compile for `arch`, or if it lists none.
+/// Returns true if an NVRTC that supports the architectures `known` can compile for `arch`. If the list is
+/// empty, it is assumed that it can.
 bool is_known_arch(const std::vector<std::string>& known, llvm::StringRef arch);
-/// Returns Unimplemented for an architecture that is not supported. `compiler` is as in CompileFailure.
+/// Returns the Unimplemented error for an architecture that the compiler does not support. `compiler` has the
+/// same form as in CompileFailure.
 StatusError unknown_arch(const std::string& compiler, llvm::StringRef arch,
                          const std::vector<std::string>& known);
 
 /// Returns an error whose message says in a sentence what to do. Its detail has the status, the whole log,
-/// numbered source lines around each error, options, architecture, request key and how to repeat the compile.
-/// `header` returns the text of an included file, or nothing.
+/// numbered source lines around each error, the options, the architecture, the request key and the way to
+/// repeat the compile. `header` returns the text of an included file, or an empty string.
 StatusError compile_error(const CompileFailure& failure, const KernelSource& source,
                           const std::function<llvm::StringRef(llvm::StringRef)>& header);
 

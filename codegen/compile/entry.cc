@@ -14,7 +14,7 @@ namespace minuet {
 namespace {
 
 constexpr char kMagic[8] = {'M', 'I', 'N', 'U', 'E', 'T', 'K', '\n'};
-constexpr std::uint64_t kMostCubinBytes = 256u << 20;  // limits the allocation for a damaged size
+constexpr std::uint64_t kMostCubinBytes = 256u << 20;  // A damaged size allocates at most this much memory.
 
 struct Head {
   char magic[8];
@@ -22,7 +22,7 @@ struct Head {
   std::uint32_t manifest_bytes;
   std::uint64_t frame_bytes;
   std::uint64_t cubin_bytes;
-  char digest[64];  // of manifest and frame, in hex
+  char digest[64];  // This is the SHA-256 of the manifest and the frame in hex digits.
 };
 
 llvm::Error damaged(const char* what) {
@@ -37,7 +37,7 @@ llvm::Error check_ptx(const Binary& binary, Arch arch) {
   const llvm::StringRef text = binary.cubin;
   // The driver would stop reading at a NUL.
   if (text.find('\0') != llvm::StringRef::npos) return damaged("its PTX has a NUL byte");
-  arch.is_virtual = false;  // PTX for compute_90 has the target sm_90
+  arch.is_virtual = false;  // PTX for compute_90 has the target sm_90.
   if (text.split("\n.target ").second.split('\n').first != format_arch(arch)) {
     return damaged("its PTX is for another architecture");
   }
@@ -70,8 +70,8 @@ std::string write_manifest(const Entry& entry) {
 
 llvm::Error read_manifest(llvm::StringRef text, Entry& entry) {
   llvm::Expected<llvm::json::Value> value = parse_json(text);
-  // InvalidArgument would make the store remove the entry. The digest was right, so a writer wrote exactly
-  // this, and the fault may be in a field that is not needed here.
+  // InvalidArgument would make the store remove the entry. The digest is right, so a writer wrote exactly
+  // this text, and the fault may be in a field that this function does not need.
   if (!value) {
     return make_error(StatusCode::FailedPrecondition, "the entry is damaged: its manifest is not JSON: {0}",
                       llvm::toString(value.takeError()));
@@ -115,7 +115,9 @@ std::string write_entry(const Entry& entry) {
   if (!ZSTD_isError(packed) && packed < cubin.size()) {
     frame.resize(packed);
   } else {
-    frame = cubin;  // recognized by its length; the usual cause is too little memory to compress
+    // The function read_entry() recognizes an uncompressed cubin by its length. The usual reason for one is
+    // too little memory to compress.
+    frame = cubin;
   }
   const std::string body = manifest + frame;
   Head head = {};

@@ -30,13 +30,14 @@ extern "C" char** environ;
 
 namespace minuet {
 
-// ---- many kernels: which thread takes which -----------------------------------------------------------
+// The following code distributes many kernels over threads.
 
 namespace {
 
 constexpr std::int64_t kHelperBytes = std::int64_t{512} << 20;
 
-/// Hands out requests. Those that include CUB come first, because they take longest. Thread-safe.
+/// Gives each request to one thread. Requests that include CUB come first, because they take longest. The
+/// class is thread-safe.
 class Queue {
  public:
   explicit Queue(const std::vector<KernelRequest>& requests) : waiting_(requests.size()) {
@@ -79,7 +80,7 @@ HelperPoolReport for_each_with_helper(const std::vector<KernelRequest>& requests
   if (options.memory_budget > 0) resources.memory_bytes = options.memory_budget;
   Queue queue(requests);
   HelperPoolReport report;
-  std::mutex mutex;  // guards the report
+  std::mutex mutex;  // This mutex guards `report`.
   const auto hand_out = [&](Helper& helper) {
     CompileControl control;
     control.cancel = options.cancel;
@@ -93,7 +94,7 @@ HelperPoolReport for_each_with_helper(const std::vector<KernelRequest>& requests
     Helper helper;
     try {
       hand_out(helper);
-    } catch (...) {  // ends this thread only; the others go on
+    } catch (...) {  // The exception ends this thread only, and the other threads continue.
       const std::lock_guard<std::mutex> lock(mutex);
       if (!report.thrown) report.thrown = std::current_exception();
     }
@@ -114,7 +115,7 @@ HelperPoolReport for_each_with_helper(const std::vector<KernelRequest>& requests
   return report;
 }
 
-// ---- one kernel, in its thread's helper ---------------------------------------------------------------
+// The following class compiles one kernel in the helper of its thread.
 
 namespace {
 
@@ -135,7 +136,7 @@ class HelperCompiler : public Compiler {
     if (entry.request_key != request.key)
       return make_error(StatusCode::Internal,
                         "the helper program was asked for {0} and returned a different kernel", name);
-    // A kernel of another NVRTC would be stored under the wrong build key.
+    // If the helper used another NVRTC, its kernel would be stored under the wrong build key.
     if (entry.binary.compiler_id != nvrtc.id) {
       return make_error(StatusCode::FailedPrecondition,
                         "{0} has changed since this process first used it: restart the process", nvrtc.path);
@@ -153,7 +154,7 @@ class HelperCompiler : public Compiler {
 
  private:
   const std::string library_, program_;
-  PushList<NvrtcInfo> info_;  // empty until NVRTC is identified
+  PushList<NvrtcInfo> info_;  // The list is empty until NVRTC is identified.
 };
 
 }  // namespace
@@ -162,18 +163,20 @@ std::shared_ptr<Compiler> make_helper_compiler(std::string library, std::string 
   return std::make_shared<HelperCompiler>(std::move(library), std::move(program));
 }
 
-// ---- a thread's helper: its process -----------------------------------------------------------------------
+// The rest of this file manages the process of a thread's helper.
 
 namespace {
 
 constexpr char kHelperName[] = "minuet-compile";
 constexpr std::int64_t kLargeBytes = std::int64_t{256} << 20;
-/// Time for which a start is retried if the system has no process or file to spare, because other processes
+/// A start is retried for this long if the system has no process or file to spare, because other processes
 /// may end.
 constexpr auto kStartPatience = std::chrono::seconds(5);
 constexpr int kStartStepMs = 20;
-constexpr int kWaitStepMs = 20;  // longest delay of a cancel, or of an exit that a copy of the socket hides
-constexpr int kGraceMs = 2000;   // for a process to end by itself
+// This is the longest delay before a cancel is noticed, or the exit of a helper whose socket another process
+// holds open.
+constexpr int kWaitStepMs = 20;
+constexpr int kGraceMs = 2000;  // A process has this long to end by itself.
 
 llvm::Error cancelled() { return make_error(StatusCode::Cancelled, "the compile was cancelled"); }
 llvm::Error closed_output() { return make_error(StatusCode::Unavailable, "it closed its output"); }
@@ -190,7 +193,7 @@ llvm::Expected<std::string> Helper::ask(const std::string& program, const Helper
     if (answer) return finish(std::move(*answer));
     StatusError status = take_status(answer.takeError());
     // A process that closed its stream gets time to end by itself, so that its status is known. After a
-    // cancel or an invalid answer it is killed.
+    // cancel or an invalid answer, the process is killed at once.
     how = "it " + end(status.code() == StatusCode::Unavailable ? kGraceMs : 0);
     if (status.code() == StatusCode::Cancelled) {
       status.annotate(what);
@@ -223,7 +226,8 @@ llvm::Error Helper::start(const std::string& program, const CancelToken* cancel)
 
 llvm::Expected<std::string> find_helper() {
   std::string image = own_image();
-  // A package may install a link to the library, with the helper beside the real file only.
+  // A package may install a link to the library in another folder. The helper is then beside the real file
+  // only.
   if (const std::string real = real_path(image.c_str()); !real.empty()) image = real;
   const std::string helper = image.substr(0, image.rfind('/') + 1) + kHelperName;
   if (::access(helper.c_str(), X_OK) == 0) return helper;
@@ -254,10 +258,11 @@ int spawn(const std::string& helper, int socket, pid_t& id) {
   ::posix_spawn_file_actions_adddup2(&actions, socket, STDIN_FILENO);
   ::posix_spawn_file_actions_adddup2(&actions, socket, STDOUT_FILENO);
   ::posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-  // Some files of the host are not O_CLOEXEC: the helper would keep its ports and pipes open.
+  // Some files of the host are not O_CLOEXEC. Without this action, the helper would keep the host's ports and
+  // pipes open.
   ::posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1);
-  // The helper does not inherit blocked or ignored signals, and gets no terminal signals of the host's
-  // process group.
+  // The helper does not inherit blocked or ignored signals. It has its own process group, so it gets no
+  // terminal signals of the host's group.
   sigset_t none, all;
   ::sigemptyset(&none);
   ::sigfillset(&all);
@@ -296,7 +301,7 @@ llvm::Error Helper::start_once(const std::string& program) {
   }
   if (ours >= 0) ::close(ours);
   const bool may_pass = error == EAGAIN || error == ENOMEM || error == EMFILE || error == ENFILE ||
-                        error == ETXTBSY;  // the file is being installed
+                        error == ETXTBSY;  // ETXTBSY means that the file is being installed.
   return make_error(may_pass ? StatusCode::ResourceExhausted : StatusCode::Unavailable,
                     "the helper program {0} cannot be started: {1}", program, errno_text(error));
 }
@@ -317,8 +322,8 @@ llvm::Error Helper::wait_ready(int file, short events, const CancelToken* cancel
   pollfd ready = {file, events, 0};
   while (true) {
     if (is_cancelled(cancel)) return cancelled();
-    // A process that was forked meanwhile may hold a copy of the other end, so poll() alone does not see the
-    // helper's exit.
+    // A process that was forked meanwhile may hold a copy of the other end of the socket, so poll() alone
+    // does not see the helper's exit.
     const bool was_over = has_ended();
     const int count = ::poll(&ready, 1, was_over ? 0 : kWaitStepMs);
     if (count > 0) return llvm::Error::success();
@@ -339,8 +344,8 @@ bool Helper::has_ended() {
   int status = 0;
   const pid_t got = ::waitpid(process.id, &status, WNOHANG);
   if (got == 0 || (got < 0 && errno == EINTR)) return false;
-  // ECHILD: the host ignores SIGCHLD or waits for every child, or this process is a fork of the one that
-  // started the helper.
+  // If `got` is negative, waitpid() failed with ECHILD: the host ignores SIGCHLD or waits for every child, or
+  // this process is a fork of the one that started the helper.
   process.has_ended = true;
   process.status = got == process.id ? status : -1;
   return true;
@@ -370,7 +375,7 @@ std::string describe(int status) {
 }  // namespace
 
 std::string Helper::end(int grace_ms) {
-  // An idle helper ends when its input ends. poll() reports at once when it has closed the socket.
+  // An idle helper ends when its input ends. poll() returns at once when the helper has closed the socket.
   ::shutdown(process_->socket, SHUT_WR);
   pollfd closed = {process_->socket, 0, 0};
   for (int waited = 0; waited < grace_ms && !has_ended(); ++waited)

@@ -1,5 +1,6 @@
-// Compiles with NVRTC in processes of the helper program, which are started with posix_spawn (never fork).
-// Many kernels compile in as many helpers as cores and memory allow, both at run time and ahead of time.
+// Compiles with NVRTC in processes of the helper program. The library starts them with posix_spawn() and
+// never with fork(). Many kernels compile in as many helpers as cores and memory allow, both at run time and
+// ahead of time.
 //
 // NVRTC has locks, which a fork during a compile leaves held forever, and static objects, which exit()
 // destroys while threads compile. So the library never opens NVRTC in its own process, and compiles nothing
@@ -22,24 +23,25 @@
 
 namespace minuet {
 
-/// Returns a compiler that identifies NVRTC only when it is first used: a process that finds all kernels in
-/// bundles, or uses only the CPU, starts no helper. A cancelled compile ends at once, because its helper is
-/// killed. Parameters and errors are those of identify_nvrtc; a compile also returns FailedPrecondition if
-/// NVRTC is not the identified one any more.
+/// Returns a compiler that identifies NVRTC only when it is first used. A process that finds all kernels in
+/// bundles, or uses only the CPU, therefore starts no helper. A cancelled compile ends at once, because its
+/// helper is killed. The parameters and errors are those of identify_nvrtc(). A compile also returns
+/// FailedPrecondition if NVRTC is not the identified one any more.
 std::shared_ptr<Compiler> make_helper_compiler(std::string library = {}, std::string program = {});
 
 struct HelperReport {
-  int started = 0;              // processes, including replacements of lost ones
-  int lost = 0;                 // processes that ended before they answered
-  std::int64_t peak_bytes = 0;  // of the process that used the most memory
+  int started = 0;              // Counts processes, including replacements of lost ones.
+  int lost = 0;                 // Counts processes that ended before they answered.
+  std::int64_t peak_bytes = 0;  // This is the peak memory of the process that used the most memory.
 };
 
-/// Returns the path of minuet-compile beside the library (or the program) that contains this code, or
-/// Unavailable.
+/// Returns the path of minuet-compile beside the library or program that contains this code, or Unavailable
+/// if it is not there.
 llvm::Expected<std::string> find_helper();
 
-/// The helper process of one thread. The process starts at the first request and again after it was lost; the
-/// destructor ends it. Not thread-safe. Linux ends the process together with the thread that started it.
+/// Owns the helper process of one thread. The process starts at the first request, and again after it was
+/// lost. The destructor ends it. Linux also ends the process together with the thread that started it. The
+/// class is not thread-safe.
 class Helper {
  public:
   Helper() = default;
@@ -47,13 +49,14 @@ class Helper {
   Helper(const Helper&) = delete;
   Helper& operator=(const Helper&) = delete;
 
-  /// Returns the answer of `program` to the job; an empty `program` is minuet-compile beside the library.
-  /// `what` names the job in errors. If the process is lost, tries once more and then returns
-  /// ResourceExhausted with how it ended ("was killed by SIGKILL"). If the system has no process or file to
-  /// spare, retries for seconds. If `cancel` is set, kills the process and returns Cancelled.
+  /// Returns the answer of `program` to the job. An empty `program` means minuet-compile beside the library.
+  /// `what` names the job in errors. If the process is lost, tries once more, and then returns
+  /// ResourceExhausted with the way in which the process ended ("was killed by SIGKILL"). If the system has
+  /// no process or file to spare, retries for seconds. If `cancel` is set, kills the process and returns
+  /// Cancelled.
   llvm::Expected<std::string> ask(const std::string& program, const HelperJob& job, const CancelToken* cancel,
                                   const std::string& what);
-  /// Ends a process that used much memory, because it does not return memory.
+  /// Ends the process if it has used much memory, because it does not return memory to the system.
   void end_if_large();
   const HelperReport& report() const { return report_; }
   /// Returns the id of the running process, or -1.
@@ -64,52 +67,53 @@ class Helper {
     pid_t id;
     int socket;
     bool has_ended = false;
-    int status = -1;              // as returned by waitpid; -1 if other code waited for the process
-    std::int64_t peak_bytes = 0;  // peak memory in the latest answer
+    int status = -1;              // This comes from waitpid(), or is -1 if other code waited for the process.
+    std::int64_t peak_bytes = 0;  // This is the peak memory in the latest answer.
   };
 
   llvm::Error start(const std::string& program, const CancelToken* cancel);
-  /// Returns Unavailable, with the reason, if the process cannot start, and ResourceExhausted if it may start
-  /// later.
+  /// Returns Unavailable, with the reason, if the process cannot start, and ResourceExhausted if a later try
+  /// may succeed.
   llvm::Error start_once(const std::string& program);
-  /// Sends one frame and reads the answer. Any error means that the process is lost; Internal means an
-  /// invalid answer.
+  /// Sends one frame and reads the answer. After an error, the process must be ended. The error Internal
+  /// means an invalid answer.
   llvm::Expected<HelperAnswer> exchange(const std::string& frame, const CancelToken* cancel);
   llvm::Error wait_ready(int file, short events, const CancelToken* cancel);
   llvm::Expected<std::string> finish(HelperAnswer answer);
   bool has_ended();
-  /// Waits up to `grace_ms` for the process to end by itself, then kills it. Returns how it ended.
+  /// Waits up to `grace_ms` milliseconds for the process to end by itself, and then kills it. Returns text
+  /// that says how it ended.
   std::string end(int grace_ms);
 
   std::optional<Process> process_;
   HelperReport report_;
 };
 
-// ---- many kernels, many helpers --------------------------------------------------------------------------
+// The following declarations distribute many kernels over several helpers.
 
 struct HelperPoolOptions {
-  int jobs = 0;                         // most helpers at a time; 0: one per core
-  std::int64_t memory_budget = 0;       // bytes for all helpers; 0: the available memory
-  const CancelToken* cancel = nullptr;  // passed on in each control
+  int jobs = 0;                         // At most this many helpers run at a time; 0 means one per core.
+  std::int64_t memory_budget = 0;       // All helpers may use these bytes; 0 means the available memory.
+  const CancelToken* cancel = nullptr;  // Each CompileControl for `work` has this token.
 };
 
 struct HelperPoolReport : HelperReport {
-  int helpers = 0;            // at a time
-  std::exception_ptr thrown;  // the first exception of `work`; null if there was none, and all was done
+  int helpers = 0;            // This many helpers ran at a time.
+  std::exception_ptr thrown;  // This is the first exception of `work`, or null if there was none.
 };
 
-/// Returns the number of helpers: `asked` (or one per core), but no more than jobs and one for each half GiB
-/// of memory, and at least one.
+/// Returns the number of helpers to start. It is `asked`, or one per core if `asked` is 0, but no more than
+/// one per job and one for each half GiB of memory, and at least one.
 int count_helpers(int asked, const Resources& resources, std::size_t jobs);
 
-/// Processes one request. Compiles must use `control`, which has the helper of the thread. Returns false to
-/// leave the requests that no thread has begun.
+/// Processes the request with this index. Compiles must use `control`, which has the helper of the thread.
+/// Returns false if the requests that no thread has begun must be left.
 using HelperWork = llvm::function_ref<bool(std::size_t index, const CompileControl& control)>;
 
-/// Calls `work` once for every request and returns when all are done. The calls run in this process on
-/// several threads, each with its own helper; the caller's thread is one of them. Requests that include CUB
-/// come first, because they take longest. An exception from `work` ends the turn of its thread only, so some
-/// requests may never be processed.
+/// Calls `work` once for every request and returns when all calls have ended. The calls run in this process
+/// on several threads, each with its own helper, and the caller's thread is one of them. Requests that
+/// include CUB come first, because they take longest. An exception from `work` ends its own thread only. If
+/// every thread ends so, some requests are never processed.
 HelperPoolReport for_each_with_helper(const std::vector<KernelRequest>& requests,
                                       const HelperPoolOptions& options, HelperWork work);
 

@@ -14,16 +14,17 @@
 namespace minuet {
 namespace {
 
-/// The helper's answer, or the reason why there is none.
+/// Holds the helper's answer, or the reason why there is none.
 using Told = std::variant<NvrtcInfo, StatusError>;
 
-/// Questions in progress and their answers, by question.
+/// Holds the answer to each question that was asked. Threads may still wait for it.
 struct Identified {
-  std::mutex mutex;  // never held while a helper is asked
+  std::mutex mutex;  // No thread holds it while it asks a helper.
   std::map<std::string, std::shared_future<Told>> told;
 };
 
-/// Never destroyed, because other threads may use it when the process ends.
+/// Returns the answers that this process knows. They are never destroyed, because other threads may use them
+/// when the process ends.
 Identified& identified() {
   static auto* const one = new PerProcess<Identified>;
   return one->get();
@@ -41,8 +42,8 @@ bool was_cancelled(const Told& told) {
   return failure != nullptr && failure->code() == StatusCode::Cancelled;
 }
 
-/// Asks the helper of `control` if there is one, so that it goes on to compile, else one for this question
-/// alone.
+/// Asks the helper of `control` if there is one, so that the same process can compile next. Otherwise starts
+/// a helper for this question alone.
 llvm::Expected<NvrtcInfo> ask_helper(const std::string& program, const HelperJob& job,
                                      const CompileControl& control) {
   Helper own_helper;
@@ -53,15 +54,16 @@ llvm::Expected<NvrtcInfo> ask_helper(const std::string& program, const HelperJob
   StatusError status = take_status(bytes.takeError());
   if (status.code() != StatusCode::ResourceExhausted || helper.report().lost == lost)
     return llvm::make_error<StatusError>(std::move(status));
-  // Identifying needs little memory, so the cause is not memory: the library that it opens or the program is
-  // broken.
+  // Identifying needs little memory, so the helper was not lost for lack of memory. Either the library that
+  // it opens or the program itself is broken.
   return make_error(
       StatusCode::Unavailable,
       "{0}: check that minuet-compile runs on this machine, or name another library with MINUET_NVRTC",
       status.message());
 }
 
-/// Stores the answer. A failure goes only to the threads that already wait for it and is then forgotten.
+/// Asks and stores the answer. A failure is passed to the threads that already wait for it and is not stored,
+/// so later threads ask again.
 void publish_answer(Identified& known, const std::string& question, std::promise<Told>& promise,
                     llvm::function_ref<llvm::Expected<NvrtcInfo>()> ask) {
   const auto invalidate = [&] {
@@ -103,7 +105,7 @@ llvm::Expected<NvrtcInfo> identify_nvrtc(const std::string& library, const std::
     }
     if (ours) publish_answer(known, question, promise, [&] { return ask_helper(program, job, control); });
     if (!wait_for(told, control.cancel)) break;
-    if (!ours && was_cancelled(told.get())) continue;  // another thread cancelled
+    if (!ours && was_cancelled(told.get())) continue;  // Another thread cancelled, so this one asks again.
     if (const auto* const failure = std::get_if<StatusError>(&told.get()))
       return llvm::make_error<StatusError>(*failure);
     return std::get<NvrtcInfo>(told.get());

@@ -1,4 +1,4 @@
-// Identifies NVRTC by a helper process that opens it.
+// Identifies the NVRTC that a helper process opens.
 #pragma once
 
 #include <string>
@@ -7,13 +7,16 @@
 
 namespace minuet {
 
-/// Returns the NVRTC that a helper opens. A success is kept for the life of the process; an error is not.
-/// `library` is as for open_nvrtc(); if it is empty and none is found, an NVRTC that this process has loaded
-/// will do. An empty `program` is minuet-compile beside the library. Returns Unavailable if there is no
-/// NVRTC, or if the helper does not start, is lost or belongs to another version, and ResourceExhausted if
-/// the system lacks resources to start it. Thread-safe: of several threads with the same question, one asks
-/// and the others wait for its answer. After a fork, never waits for a thread of the parent process. Uses
-/// only `cancel` and `helper` of `control`.
+/// Returns the NVRTC that a helper opens. A success is kept for the life of the process, but an error is not.
+/// `library` is as for open_nvrtc(). If it is empty and the helper's search finds no NVRTC, one that this
+/// process has loaded is used. An empty `program` means minuet-compile beside the library. Only `cancel` and
+/// `helper` of `control` are used.
+///
+/// Returns Unavailable if there is no NVRTC, or if the helper does not start, is lost or belongs to another
+/// version. Returns ResourceExhausted if the system lacks resources to start it.
+///
+/// The function is thread-safe. If several threads ask for the same NVRTC, one of them asks a helper, and the
+/// others wait for its answer. After a fork, it never waits for a thread of the parent process.
 llvm::Expected<NvrtcInfo> identify_nvrtc(const std::string& library = {}, const std::string& program = {},
                                          const CompileControl& control = {});
 

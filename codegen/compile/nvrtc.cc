@@ -1,5 +1,5 @@
-// Implements Compiler with NVRTC. Only this file includes nvrtc.h, and only for its types: every function is
-// looked up in the open library.
+// Implements Compiler with NVRTC. Only this file includes nvrtc.h, and only for its types, because every
+// function is looked up in the open library.
 #include <nvrtc.h>
 
 #include <algorithm>
@@ -23,9 +23,9 @@
 namespace minuet {
 namespace {
 
-// ---- NVRTC: its functions, and one of its programs --------------------------------------------------------
+// The following classes hold the functions of NVRTC and one of its programs.
 
-/// The functions of an open libnvrtc.
+/// Holds the functions of an open libnvrtc.
 struct NvrtcApi {
 #define MINUET_NVRTC_FUNCTIONS(X) \
   X(nvrtcVersion)                 \
@@ -66,7 +66,7 @@ class NvrtcProgram {
     if (program_ != nullptr) api_.nvrtcDestroyProgram(&program_);
   }
 
-  /// Must be the first call and may be called once only.
+  /// Compiles the source. This must be the first call, and may be called only once.
   nvrtcResult build(const KernelSource& source, const std::vector<Header>& headers,
                     const std::vector<std::string>& options);
   std::string log() const { return read(api_.nvrtcGetProgramLogSize, api_.nvrtcGetProgramLog, true); }
@@ -75,7 +75,8 @@ class NvrtcProgram {
   std::string lowered_name(const KernelSource& source) const;
 
  private:
-  /// If `terminated` is true, removes NULs from the end.
+  /// Returns the bytes that `get` reads, or an empty string after an error. If `terminated` is true, removes
+  /// NULs from the end.
   template <class SizeOf, class Get>
   std::string read(SizeOf size_of, Get get, bool terminated) const;
 
@@ -116,9 +117,9 @@ std::string NvrtcProgram::read(SizeOf size_of, Get get, bool terminated) const {
   return bytes;
 }
 
-// ---- the compiler -----------------------------------------------------------------------------------------
+// The following code implements the compiler.
 
-/// Removes the lines of the log that differ from run to run.
+/// Returns the log without the lines that differ from run to run.
 std::string stable_log(llvm::StringRef log) {
   llvm::SmallVector<llvm::StringRef, 0> lines;
   log.split(lines, '\n', -1, /*KeepEmpty=*/false);
@@ -180,10 +181,10 @@ class NvrtcCompiler : public Compiler {
   std::vector<std::string> options_of(const KernelRequest& request) const {
     std::vector<std::string> all = compile_options(request.arch);
     all.insert(all.end(), request.source.options.begin(), request.source.options.end());
-    // The seed is no number, because NVRTC 13.0 ignores numbers above 32 bits, and then every compile
-    // differs.
+    // The seed is text and not a number. NVRTC 13.0 ignores a number above 32 bits, and then two compiles of
+    // a source give different binaries.
     all.push_back("--frandom-seed=rk-" + seed_of(request));
-    // NVRTC's own cache would ask libcuda for its version, and Minuet has a cache of its own.
+    // NVRTC's own cache would ask libcuda for its version, and Minuet has its own cache.
     if (takes_no_cache_) all.push_back("--no-cache");
     return all;
   }
@@ -204,7 +205,8 @@ class NvrtcCompiler : public Compiler {
     MINUET_ASSIGN(const CubinFacts facts, read_cubin(binary.cubin, binary.lowered_name));
     binary.registers = number_before(binary.log, " registers,");
     binary.shared_bytes = number_before(binary.log, " bytes smem");
-    // The frame belongs to the kernel; the stack includes the functions that it calls.
+    // The stack frame belongs to the kernel alone. The cumulative stack size includes the functions that it
+    // calls.
     binary.local_bytes = std::max(number_before(binary.log, " bytes stack frame"),
                                   number_before(binary.log, " bytes cumulative stack size"));
     binary.max_threads = facts.max_threads;

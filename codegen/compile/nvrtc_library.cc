@@ -33,8 +33,8 @@ bool exists(const std::string& path) {
   return ::stat(path.c_str(), &status) == 0;
 }
 
-/// Returns the subfolders of `parent` whose names start with `prefix`, the greatest name (newest version)
-/// first.
+/// Returns the subfolders of `parent` whose names start with `prefix`. The greatest name, which is the newest
+/// version, comes first.
 std::vector<std::string> subfolders(const std::string& parent, llvm::StringRef prefix) {
   std::vector<std::string> names;
   if (DIR* folder = ::opendir(parent.c_str())) {
@@ -48,7 +48,7 @@ std::vector<std::string> subfolders(const std::string& parent, llvm::StringRef p
   return names;
 }
 
-/// Adds the libraries that exist in `folder`.
+/// Adds each libnvrtc that exists in `folder` to `candidates`.
 void add_folder(const std::string& folder, std::vector<std::string>& candidates) {
   for (const char* soname : kSonames) {
     const std::string path = folder + "/" + soname;
@@ -70,11 +70,11 @@ void add_toolkits(const NvrtcPlaces& places, std::vector<std::string>& folders) 
   }
 }
 
-/// Adds folders of pip wheels: nvidia-cuda-nvrtc is in site-packages/nvidia/cu13/lib (13) or
-/// nvidia/cuda_nvrtc/lib.
+/// Adds the folders of pip wheels. The wheel of NVRTC 13 installs into site-packages/nvidia/cu13/lib, and
+/// that of NVRTC 12 into site-packages/nvidia/cuda_nvrtc/lib.
 void add_wheels(const NvrtcPlaces& places, std::vector<std::string>& folders) {
   std::vector<std::string> sites;
-  // Virtual environments come first, then the places of pip for one user and for all users.
+  // Virtual environments come first, then the folders where pip installs for one user and for all users.
   const std::string home = places.environment("HOME");
   const std::string roots[] = {places.environment("VIRTUAL_ENV"), places.environment("CONDA_PREFIX"),
                                home.empty() ? "" : home + "/.local", "/usr/local", "/usr"};
@@ -85,8 +85,8 @@ void add_wheels(const NvrtcPlaces& places, std::vector<std::string>& folders) {
       sites.push_back(python + "/dist-packages");
     }
   }
-  // If the library is installed as a wheel itself, it is in site-packages/minuet or below. A build folder has
-  // the wheels of tools/setup in the same place.
+  // If this library is itself installed as a wheel, it is in site-packages/minuet or below. A build folder
+  // has the wheels of tools/setup in the same place.
   if (!places.own_folder.empty()) {
     sites.push_back(places.own_folder + "/..");
     sites.push_back(places.own_folder + "/../..");
@@ -97,7 +97,7 @@ void add_wheels(const NvrtcPlaces& places, std::vector<std::string>& folders) {
   }
 }
 
-/// Returns the path of an open library as the loader knows it.
+/// Returns the path under which the loader knows an open library.
 std::string loaded_path(void* handle, const std::string& name) {
   const link_map* map = nullptr;
   if (::dlinfo(handle, RTLD_DI_LINKMAP, &map) != 0 || map == nullptr || map->l_name[0] == '\0') return name;
@@ -105,7 +105,7 @@ std::string loaded_path(void* handle, const std::string& name) {
   return path.empty() ? map->l_name : path;
 }
 
-/// A library in memory.
+/// Identifies a library in memory. read_loaded() sets the id.
 struct Loaded {
   const link_map* map = nullptr;
   std::string id;
@@ -123,8 +123,8 @@ int read_loaded(dl_phdr_info* info, std::size_t, void* into) {
     if (segment.p_type == PT_NOTE && loaded.id.empty()) loaded.id = find_build_id(bytes(segment));
   }
   if (!loaded.id.empty()) return 1;
-  // Without a build id, uses a digest of the read-only segments, which the loader does not change. They are
-  // about a hundred megabytes and are read in place.
+  // If there is no build id, the id is a digest of the read-only segments, which the loader does not change.
+  // They have about a hundred megabytes and are read in place.
   for (const ElfW(Phdr) & segment : segments) {
     if (segment.p_type == PT_LOAD && (segment.p_flags & PF_W) == 0) loaded.id += sha256_hex(bytes(segment));
   }
@@ -199,7 +199,7 @@ std::vector<std::string> loaded_nvrtcs() {
     void* const handle = ::dlopen(soname, RTLD_NOW | RTLD_NOLOAD);
     if (handle == nullptr) continue;
     paths.push_back(loaded_path(handle, soname));
-    ::dlclose(handle);  // the handle that first loaded it remains
+    ::dlclose(handle);  // The library stays loaded through the handle that first loaded it.
   }
   return paths;
 }
@@ -218,7 +218,8 @@ llvm::Error nvrtc_not_found(const NvrtcPlaces& places, const std::string& tried)
 
 llvm::Expected<NvrtcLibrary> open_builtins(const NvrtcLibrary& library, llvm::StringRef version) {
   const std::string name = ("libnvrtc-builtins.so." + version).str();
-  // libnvrtc has no RUNPATH: if it is opened by its path, it does not find the builtins beside it by itself.
+  // The library libnvrtc has no RUNPATH, so it does not find the builtins beside it if it is opened by its
+  // path.
   const std::string beside = folder_of(library.path) + "/" + name;
   for (const std::string& candidate : {beside, name}) {
     if (void* const handle = open_library(candidate))

@@ -1,4 +1,5 @@
-// Finds libnvrtc and its builtins and opens them with dlopen, never at load time. Thread-safe.
+// Finds libnvrtc and its builtins and opens them with dlopen when they are needed, and not when the program
+// is loaded. All functions are thread-safe.
 #pragma once
 
 #include <functional>
@@ -10,42 +11,46 @@
 
 namespace minuet {
 
-/// The places to search. The environment is a parameter, so that tests need not change their own.
+/// Holds the places to search. The environment is a parameter, so that tests need not change their own.
 struct NvrtcPlaces {
-  std::string library;                                  // a path from the caller, or empty
-  std::function<std::string(const char*)> environment;  // returns "" for a variable that is not set
-  std::string own_folder;                               // folder of the library or program with this code
-  std::vector<std::string> others;                      // paths to try last
+  std::string library;                                  // Holds a path from the caller, or is empty.
+  std::function<std::string(const char*)> environment;  // It returns "" for a variable that is not set.
+  /// Holds the folder of the library or program that contains this code.
+  std::string own_folder;
+  std::vector<std::string> others;  // These paths are tried last.
 };
 
-/// Returns paths and bare names for dlopen in order: CUDA 13 from the loader, toolkits and wheels, then CUDA
-/// 12 in the same way. A path from the caller or from MINUET_NVRTC is the only candidate: a named compiler is
-/// used or is an error.
+/// Returns paths and bare names for dlopen in the order in which they are tried. CUDA 13 from the loader,
+/// toolkits and wheels comes before CUDA 12 from the same places, and `others` come last. If the caller or
+/// MINUET_NVRTC names a path, only that path is returned, because a compiler that is named must be used or
+/// give an error.
 std::vector<std::string> nvrtc_candidates(const NvrtcPlaces& places);
 
-/// Returns the places of this process.
+/// Returns the places that this process searches.
 NvrtcPlaces this_process(llvm::StringRef library, const std::vector<std::string>& others);
 
-/// An open libnvrtc. It is never closed, because NVRTC has threads and state that outlive each user.
+/// Represents an open libnvrtc or its builtins. It is never closed, because NVRTC has threads and state that
+/// outlive each user.
 struct NvrtcLibrary {
   void* handle = nullptr;
   std::string path;
   void* symbol(const char* name) const;
-  /// Returns the build id in hex digits. It is read from memory, because the file under `path` may have been
-  /// replaced. If there is none, returns a digest of the read-only segments.
+  /// Returns the build id in hex digits, or a digest of the read-only segments if there is no build id. Both
+  /// are read from memory, because the file under `path` may have been replaced.
   std::string build_id() const;
 };
 
 /// Opens one candidate. If it does not load, appends the loader's reason to `tried`.
 std::optional<NvrtcLibrary> open_nvrtc_library(const std::string& candidate, std::string& tried);
 
-/// Returns the paths of the libnvrtc that this process has already loaded. Runs none of their code.
+/// Returns the paths of each libnvrtc that this process has already loaded. None of their code is run.
 std::vector<std::string> loaded_nvrtcs();
 
-/// Returns Unavailable with the way to get libnvrtc and the reasons why the tried ones do not work.
+/// Returns the Unavailable error that says how to get libnvrtc. `tried` has the reasons why the libraries
+/// that were tried do not work.
 llvm::Error nvrtc_not_found(const NvrtcPlaces& places, const std::string& tried);
 
-/// Opens the builtins of `version` ("13.0") beside `library`, or else those that the loader finds.
+/// Opens the builtins of `version`, such as "13.0", beside `library`, or else those that the loader finds.
 llvm::Expected<NvrtcLibrary> open_builtins(const NvrtcLibrary& library, llvm::StringRef version);
 
 }  // namespace minuet

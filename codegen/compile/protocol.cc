@@ -15,7 +15,7 @@ namespace minuet {
 
 using llvm::json::Object;
 
-// ---- requests -------------------------------------------------------------------------------------
+// The following functions write and read requests.
 
 namespace {
 
@@ -33,7 +33,7 @@ llvm::Expected<int> number_field(const Object& object, const char* name) {
                     "field \"{0}\" is missing or is not a number from 1 to 999999", name);
 }
 
-/// Reads the fields that most kernels' requests do not have.
+/// Reads the fields that only a few requests have.
 llvm::Error read_needs(const Object& object, KernelSource& source) {
   if (object.get("exact_arch") != nullptr) {
     MINUET_ASSIGN(source.exact_arch, text_field(object, "exact_arch"));
@@ -54,7 +54,7 @@ llvm::Error read_needs(const Object& object, KernelSource& source) {
   return llvm::Error::success();
 }
 
-/// Returns InvalidArgument for text that is not UTF-8, which JSON cannot hold.
+/// Returns the request as JSON, or InvalidArgument for text that is not UTF-8, which JSON cannot hold.
 llvm::Expected<Object> to_json(const KernelRequest& request) {
   const KernelSource& source = request.source;
   for (const std::string* text :
@@ -74,7 +74,7 @@ llvm::Expected<Object> to_json(const KernelRequest& request) {
   return object;
 }
 
-/// Ignores unknown fields.
+/// Reads a request. Unknown fields are ignored.
 llvm::Expected<RecordedRequest> from_json(const Object& object) {
   MINUET_ASSIGN(const int schema, number_field(object, "schema"));
   if (schema != kRequestSchema) {
@@ -84,7 +84,7 @@ llvm::Expected<RecordedRequest> from_json(const Object& object) {
   KernelSource source;
   MINUET_ASSIGN(source.display_name, text_field(object, "name"));
   MINUET_ASSIGN(const std::string arch, text_field(object, "arch"));
-  if (capability(arch) == 0) {  // becomes part of a compiler option
+  if (capability(arch) == 0) {  // `arch` becomes part of a compiler option, so it must be valid.
     return annotate(not_an_arch(arch), "field \"arch\"");
   }
   MINUET_ASSIGN(source.name_expression, text_field(object, "expression"));
@@ -133,7 +133,7 @@ llvm::Expected<std::vector<RecordedRequest>> read_requests(llvm::StringRef text,
   return requests;
 }
 
-// ---- jobs and answers -----------------------------------------------------------------------------
+// The following functions encode and decode jobs and answers.
 
 namespace {
 
@@ -159,10 +159,10 @@ std::vector<std::string> texts_or_none(const Object& object, const char* name) {
   return texts;
 }
 
-constexpr char kProtocol[] = "4";  // increased when jobs or answers change
+constexpr char kProtocol[] = "4";  // Increase it when jobs or answers change.
 
-/// Returns the key that an identify job has instead of a request's key. It differs if request keys may differ
-/// or if the protocol does.
+/// Returns the key that a job with `identify` has instead of a request's key. Two versions of the library
+/// have different keys if their request keys may differ or if their protocols differ.
 std::string version_key() {
   return key_of(KernelSource(), "sm_90") + "-" + all_headers_digest() + "-" + kProtocol;
 }
@@ -176,7 +176,8 @@ llvm::Error other_version() {
 
 constexpr char kFrameMagic[4] = {'M', 'N', 'F', '1'};
 constexpr std::size_t kMostFrameBytes = 1u << 30;
-constexpr std::size_t kStepBytes = 1u << 20;  // a wrong length allocates at most this much more than was sent
+// A frame with a wrong length allocates at most this much more than was sent.
+constexpr std::size_t kStepBytes = 1u << 20;
 
 struct FrameHead {
   char magic[4];
@@ -189,7 +190,8 @@ llvm::Error stream_error(const char* what, int error) {
   return make_error(StatusCode::Unavailable, "{0}: {1}", what, errno_text(error));
 }
 
-/// Uses send() for MSG_NOSIGNAL, and write() for a pipe, which a user may connect to the helper by hand.
+/// Uses send() for a socket, because write() has no MSG_NOSIGNAL, and write() for a pipe, which a user may
+/// connect to the helper by hand.
 ssize_t send_some(int file, const char* bytes, std::size_t size, bool may_block) {
   const ssize_t sent = ::send(file, bytes, size, MSG_NOSIGNAL | (may_block ? 0 : MSG_DONTWAIT));
   return sent < 0 && errno == ENOTSOCK ? ::write(file, bytes, size) : sent;

@@ -11,7 +11,7 @@
 namespace minuet {
 namespace {
 
-/// Returns the number at the beginning of the file, or nothing if there is no file or it says "max".
+/// Returns the number in the file, or nothing if there is no file or it says "max".
 std::optional<std::int64_t> read_number(const std::string& path) {
   const std::string text = read_system_file(path);
   std::int64_t number = 0;
@@ -32,11 +32,11 @@ std::optional<std::int64_t> read_field(const std::string& path, llvm::StringRef 
   return std::nullopt;
 }
 
-/// The names of a group's memory files, which depend on the version of control groups.
+/// Holds the names of a group's memory files, which depend on the version of control groups.
 struct MemoryFiles {
   const char* limit;
   const char* usage;
-  const char* reclaimable;  // a field of memory.stat
+  const char* reclaimable;  // This is a field of memory.stat.
 };
 constexpr MemoryFiles kVersion1 = {"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"};
 constexpr MemoryFiles kVersion2 = {"memory.max", "memory.current", "inactive_file"};
@@ -45,7 +45,8 @@ void limit_memory(const GroupFolder& group, Resources& resources) {
   const MemoryFiles& files = group.is_version2 ? kVersion2 : kVersion1;
   const std::optional<std::int64_t> limit = read_number(group.path + "/" + files.limit);
   if (!limit) return;
-  // Cached file pages that were not used recently count as used, although the system frees them on demand.
+  // Cached file pages that were not used recently count as used, but are subtracted, because the system frees
+  // them on demand.
   const std::int64_t used = read_number(group.path + "/" + files.usage).value_or(0) -
                             read_field(group.path + "/memory.stat", files.reclaimable).value_or(0);
   const std::int64_t left = std::max<std::int64_t>(0, *limit - std::max<std::int64_t>(0, used));

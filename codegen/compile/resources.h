@@ -1,5 +1,5 @@
-// Finds the resources that helper processes may use, including the limits of control groups. CPUs are counted
-// in codegen/base/cpu_count.h.
+// Finds the resources that helper processes may use, including the limits of control groups. The CPUs are
+// counted by codegen/base/cpu_count.h.
 #pragma once
 
 #include <cstdint>
@@ -9,12 +9,12 @@ namespace minuet {
 
 struct Resources {
   int cores = 1;
-  std::int64_t memory_bytes = 0;  // available to new processes without swapping
+  std::int64_t memory_bytes = 0;  // New processes can use this much memory without swapping.
 };
 
-/// Returns the memory that the machine and each control group above this process allow, and the CPUs of
-/// cpu_count(). `root` is the folder that contains proc/ and sys/; if it is given, its groups limit the CPUs
-/// of this thread.
+/// Returns the memory that the machine and the control groups of this process and their parents allow, and
+/// the CPUs of cpu_count(). `root` is the folder that contains proc/ and sys/. If it is not empty, the CPUs
+/// are those of this thread, limited by the groups in `root`.
 Resources available_resources(const std::string& root = "");
 
 }  // namespace minuet

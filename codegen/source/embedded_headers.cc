@@ -18,7 +18,7 @@ extern const char minuet_cccl_headers[], minuet_cccl_headers_end[];
 namespace minuet {
 namespace {
 
-/// One blob, which is unpacked once.
+/// Represents one blob, which is unpacked once.
 class HeaderGroup {
  public:
   explicit HeaderGroup(llvm::StringRef blob) : blob_(blob) {}
@@ -67,7 +67,8 @@ struct Groups {
 };
 
 Groups& groups() {
-  static Groups* const all = new Groups;  // never destroyed: a compile may run while the process exits
+  // The groups are never destroyed, because a compile may run while the process exits.
+  static Groups* const all = new Groups;
   return *all;
 }
 

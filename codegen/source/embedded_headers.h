@@ -1,6 +1,6 @@
-// The texts of the headers that a compile may include: those of our kernels and those of one version of CUDA
-// and CCCL. They are embedded in the helper program only. Thread-safe. A group is unpacked at its first use
-// and kept.
+// Provides the texts of the headers that a compile may include: the headers of our kernels, and those of one
+// version of CUDA and CCCL. Only the helper program contains them. A group of headers is unpacked at its
+// first use and kept. All functions are thread-safe.
 #pragma once
 
 #include <string>
@@ -11,13 +11,14 @@
 
 namespace minuet {
 
-/// Returns the embedded headers for a unit with this text: of our kernels exactly the included ones, of the
-/// toolkit the whole group if one of its headers is included. A kernel without CUB therefore does not pay for
-/// CUB. Returns InvalidArgument for an include that would leave the embedded set.
+/// Returns the embedded headers for a unit with this text. Of our own headers these are exactly the included
+/// ones. If the unit includes one of the toolkit's headers, the whole group of that header is returned. A
+/// kernel without CUB therefore does not pay for CUB. Returns InvalidArgument for an include that would leave
+/// the embedded set.
 llvm::Expected<std::vector<Header>> headers_for(llvm::StringRef text);
 
-/// Returns the text of an embedded header if its group is unpacked, else an empty string. Used for error
-/// reports.
+/// Returns the text of an embedded header if its group is unpacked, and an empty string otherwise. Error
+/// reports use it.
 llvm::StringRef unpacked_header(llvm::StringRef name);
 
 }  // namespace minuet

@@ -70,8 +70,8 @@ SpecField enumerator(const char* name, const char* type, llvm::StringRef value) 
   return {name, ("minuet::" + llvm::Twine(type) + "::" + value).str(), short_name(name) + value.lower()};
 }
 
-/// Returns, for example, "minuet::GatherSpec{.io = minuet::DType::F16, .channels = 64}". The initializers are
-/// designated, so that a visit() in another order than the fields does not compile.
+/// Returns an expression such as "minuet::GatherSpec{.io = minuet::DType::F16, .channels = 64}". The
+/// initializers are designated, so that a visit() in another order than the fields does not compile.
 std::string spec_expression(const char* spec_type, const std::vector<SpecField>& fields) {
   std::string text = std::string("minuet::") + spec_type + "{";
   for (const SpecField& field : fields) {
@@ -81,8 +81,8 @@ std::string spec_expression(const char* spec_type, const std::vector<SpecField>&
   return text + "}";
 }
 
-/// Returns code that takes the Spec apart into as many parts as visit() names. It does not compile if visit()
-/// omits a field, which would give two different Specs the same kernel.
+/// Returns code that splits the Spec into as many parts as visit() names. It does not compile if visit()
+/// omits a field, because two different Specs would then have the same kernel.
 std::string spec_assertion(llvm::StringRef spec_type, const std::vector<SpecField>& fields,
                            llvm::StringRef expression) {
   std::string parts;
@@ -159,7 +159,8 @@ SpecField spec_field(const char* name, bool value) {
 
 SpecField spec_field(const char* name, i32 value) {
   const std::string digits = std::to_string(value);
-  // A name cannot contain a minus sign; no field is negative in a Spec that compiles.
+  // A tag has only letters and digits, so "m" stands for a minus sign. No field is negative in a Spec that
+  // compiles.
   return {name, digits, short_name(name) + (value < 0 ? "m" + digits.substr(1) : digits)};
 }
 

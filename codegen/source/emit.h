@@ -1,8 +1,8 @@
-// Makes the source of one kernel from its Spec: the translation unit and the name expression. All functions
-// are pure.
+// Makes the source of one kernel from its Spec. The source consists of the translation unit and the name
+// expression. All functions are pure.
 //
 // A Spec names its own fields (Spec::visit), and kernels.inc names its kernel, header and Params. A new
-// kernel therefore needs no line here, except the include of a new file in shared/.
+// kernel therefore needs no line here, except the include of a new file in kernels_templates/shared.
 #pragma once
 
 #include <set>
@@ -21,23 +21,28 @@
 
 namespace minuet {
 
-constexpr int kLeastProgrammatic = 90;  // code for an older capability does not wait for its predecessor
+// A kernel that is compiled for an older compute capability does not wait for the launch before it.
+constexpr int kLeastProgrammatic = 90;
 
-/// The values that follow the least SM in a row of kernels.inc. Clusters require sm_90.
+/// Holds the values that follow the least SM in a row of kernels.inc. Clusters require sm_90.
 struct KernelNeeds {
-  i32 threads = 0;               // of a block; 0: the Spec's `threads`
-  i32 dynamic_shared_bytes = 0;  // of a block
-  i32 cluster = 1;               // blocks per cluster, at most 8; the grid is a multiple of it
-  // The kernel may start before its predecessor has ended, and then waits for it. Requires
-  // kLeastProgrammatic.
+  i32 threads = 0;               // Counts the threads of a block; 0 means the Spec's `threads`.
+  i32 dynamic_shared_bytes = 0;  // A block uses this many bytes of dynamic shared memory.
+  i32 cluster = 1;               // Counts the blocks of a cluster, at most 8. The grid is a multiple of it.
+  // This is true if the kernel may start before the preceding launch has ended, and then waits for it. It
+  // requires the compute capability kLeastProgrammatic.
   bool programmatic = false;
-  const char* exact_arch = "";  // the only architecture, for example "sm_90a"; empty: any
-  const char* options = "";     // options of NVRTC beside those of compile_options(), separated by spaces
-  i32 least_sm = 0;             // for this Spec, if it is higher than the row's
+  /// Names the only possible architecture, for example "sm_90a". If it is empty, any architecture is
+  /// possible.
+  const char* exact_arch = "";
+  /// Lists options of NVRTC in addition to those of compile_options(), separated by spaces.
+  const char* options = "";
+  /// Replaces the row's least SM for this Spec if it is higher.
+  i32 least_sm = 0;
 };
 
 template <class Spec>
-struct KernelRow;  // specialized for each row of kernels.inc, or of a test's list
+struct KernelRow;  // It is specialized for each row of kernels.inc, or of a test's list.
 
 #define MINUET_DEFINE_KERNEL_ROW(kernel, kernel_header, KernelSpec, KernelParams, sm, ...)                \
   template <>                                                                                             \
@@ -63,29 +68,32 @@ constexpr KernelNeeds kernel_needs(const Spec& spec) {
   return needs;
 }
 
-/// The input of the compiler for one kernel. Equal requests have equal fields.
+/// Holds the input of the compiler for one kernel. Equal Specs have equal sources.
 struct KernelSource {
-  std::string display_name;     // "gather-f16-c64-t8-v16-n128": program name, cache prefix, NVTX name
-  std::string text;             // includes the header and asserts sizes
-  std::string name_expression;  // for example "minuet::gather<minuet::GatherSpec{...}>"
+  /// Names the kernel in reports and among loaded kernels, for example "gather-f16-c64-t8-v16-n128".
+  std::string display_name;
+  std::string text;             // It includes the kernel's header and asserts sizes.
+  std::string name_expression;  // An example is "minuet::gather<minuet::GatherSpec{...}>".
   int least_sm = 80;
-  std::string exact_arch = {};            // the only architecture; empty: any from least_sm on
-  std::vector<std::string> options = {};  // options of NVRTC beside those of every kernel
+  /// Names the only possible architecture. If it is empty, any architecture from least_sm on is possible.
+  std::string exact_arch = {};
+  /// Lists options of NVRTC in addition to those of every kernel.
+  std::vector<std::string> options = {};
 };
 
-/// Returns the architecture that the kernel needs, such as "sm_90 or newer" or "sm_90a and no other", if it
-/// cannot be compiled for `arch`; otherwise an empty string.
+/// If the kernel cannot be compiled for `arch`, returns the architecture that it needs, such as "sm_90 or
+/// newer" or "sm_90a and no other". Otherwise returns an empty string.
 std::string missing_arch(const KernelSource& source, llvm::StringRef arch);
 
-/// Returns true if a kernel may use this option. Allowed options change code and name no file, because
-/// requests may come from files of other users.
+/// Returns true if a kernel may use this option of NVRTC. Allowed options change code and name no file,
+/// because requests may come from files of other users.
 bool is_kernel_option(llvm::StringRef option);
 
-/// One field of a Spec, as text for the source and as a short tag for the display name.
+/// Describes one field of a Spec, as text for the source and as a short tag for the display name.
 struct SpecField {
   std::string name;
-  std::string value;  // C++ expression
-  std::string tag;    // letters and digits
+  std::string value;  // This is a C++ expression.
+  std::string tag;    // This has only letters and digits.
 };
 
 SpecField spec_field(const char* name, DType value);
@@ -119,13 +127,13 @@ KernelSource emit(const Spec& spec) {
                      Row::least_sm, spec_fields(spec), kernel_needs(spec));
 }
 
-/// Returns the kernel's name with every field of the Spec, which is unique for each Spec.
+/// Returns the kernel's name followed by every field of the Spec. This name is unique for each Spec.
 template <class Spec>
 std::string display_name(const Spec& spec) {
   return display_name(KernelRow<Spec>::name, spec_fields(spec));
 }
 
-/// Collects the sources of kernels, each of them once.
+/// Collects the sources of kernels. A source that is added again is kept only once.
 class SourceList {
  public:
   template <class Spec>
@@ -139,7 +147,8 @@ class SourceList {
   std::vector<KernelSource> sources_;
 };
 
-/// Returns every kernel of a choice. Requires an overload of add_sources() for it.
+/// Returns the sources of every kernel of a choice, for which the function add_sources() must have an
+/// overload.
 template <class Choice>
 std::vector<KernelSource> sources_of(const Choice& choice) {
   SourceList list;

@@ -47,16 +47,17 @@ std::string build_key(llvm::StringRef request, llvm::StringRef compiler_id) {
 
 std::vector<std::string> compile_options(llvm::StringRef arch) {
   return {"--std=c++20", ("-arch=" + arch).str(),
-          "--no-source-include",  // headers come from memory only
-          // Matches the CPU device: a fused multiply-add in one of the two would give different results.
-          "--fmad=false", "--ptxas-options=-v"};  // registers and spills in the log
+          "--no-source-include",  // Headers come from memory only.
+          // The CPU device does not fuse multiplications and additions. If the GPU did, the two would give
+          // different results.
+          "--fmad=false", "--ptxas-options=-v"};  // This puts registers and spills into the log.
 }
 
-// ---- headers ------------------------------------------------------------------------------------------
+// The following code finds the headers that a unit reads.
 
 namespace {
 
-// embed_headers writes these together with the embedded headers.
+// The build tool embed_headers writes the following files together with the embedded headers.
 constexpr HeaderRow kKernelHeaders[] = {
 #include "codegen/kernels_headers.inc"
 };
@@ -84,7 +85,8 @@ class IncludeCollector {
   explicit IncludeCollector(llvm::ArrayRef<HeaderRow> index) : index_(index) {}
 
   void include(llvm::StringRef name) {
-    // An absolute or climbing path would be read from the disk, and one key could mean different texts.
+    // A name that is absolute or contains ".." would be read from the disk, and one key could then mean
+    // different texts.
     if (name.take_front(1) == "/" || name.contains("..")) closure_.outside = name.str();
     closure_.cccl |= is_cccl(name);
     closure_.cuda |= is_cuda(name) || is_cccl(name);
@@ -136,8 +138,9 @@ std::string header_digest(llvm::StringRef text, llvm::ArrayRef<HeaderRow> index)
 
 namespace {
 
-/// Never destroyed, because other threads may use it when the process ends. Initialized before any code runs,
-/// because a forked child could find the guard of a function-local static held.
+/// Holds the results of header_use(). It is never destroyed, because other threads may use it when the
+/// process ends. It is initialized before any code runs, because a forked child could find the guard of a
+/// function-local static held and would wait forever.
 union KnownUses {
   constexpr KnownUses() : list() {}
   ~KnownUses() {}

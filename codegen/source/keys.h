@@ -1,4 +1,4 @@
-// Names kernels to compile: requests and their keys, the options of every compile, and the headers that a
+// Defines requests to compile kernels and their keys, the options of every compile, and the headers that a
 // unit reads. All functions are pure.
 #pragma once
 
@@ -12,11 +12,11 @@
 
 namespace minuet {
 
-/// A kernel to compile for one architecture. Its constructor makes its key.
+/// Describes a kernel to compile for one architecture. The constructor computes the key.
 struct KernelRequest {
   KernelSource source;
-  std::string arch;  // for example "sm_90a"; "compute_90" for PTX
-  std::string key;   // request key with this library's headers and options
+  std::string arch;  // An example is "sm_90a", or "compute_90" for PTX.
+  std::string key;   // This is the request key with this library's headers and options.
 
   KernelRequest() = default;
   KernelRequest(KernelSource kernel, llvm::StringRef target);
@@ -28,52 +28,54 @@ std::vector<KernelRequest> requests_of(std::vector<KernelSource> sources, llvm::
 /// Returns the request key of a source for an architecture, with this library's headers and options.
 std::string key_of(const KernelSource& source, llvm::StringRef arch);
 
-/// Increased when the meaning of a key or of an entry changes.
+/// Increase it when the meaning of a key or of an entry changes.
 constexpr int kKeySchema = 1;
 
 /// Returns the request key, which covers everything that decides what is compiled and nothing of the
-/// compiling machine. `options` are those of every kernel and come before the source's own.
+/// compiling machine. `options` are those of every kernel, and the source's own options follow them.
 std::string request_key(const KernelSource& source, llvm::StringRef header_digest,
                         const std::vector<std::string>& options, llvm::StringRef arch);
 
 /// Returns the build key, which names a request together with one compiler.
 std::string build_key(llvm::StringRef request, llvm::StringRef compiler_id);
 
-/// Returns the options of every compile for `arch` with any compiler. A source may have more.
+/// Returns the options of every compile for `arch` with any compiler. A source may have more options.
 std::vector<std::string> compile_options(llvm::StringRef arch);
 
-// ---- headers: their texts are in embedded_headers.h, which only the helper program contains --------------
+// The following declarations describe headers. Their texts are in embedded_headers.h, which only the helper
+// program contains.
 
-/// A header of our kernels.
+/// Describes a header of our kernels.
 struct HeaderRow {
-  const char* name;      // as written in an include
-  const char* digest;    // SHA-256 of its text
-  const char* includes;  // names, each followed by '\n'
+  const char* name;      // An include directive has this name.
+  const char* digest;    // This is the SHA-256 of the header's text.
+  const char* includes;  // These are the names that it includes, each followed by '\n'.
 };
 
 /// Returns the embedded headers of our kernels, sorted by name.
 llvm::ArrayRef<HeaderRow> kernel_headers();
 
-/// The headers that a unit reads, directly or through our own headers.
+/// Describes the headers that a unit reads, directly or through our own headers.
 struct HeaderClosure {
-  std::vector<const HeaderRow*> ours;  // in the order of the index
-  bool cuda = false;                   // true if the fp16 and bf16 headers are read, as CCCL's do
-  bool cccl = false;                   // true if CUB and the headers that it includes are read
-  std::string outside;                 // an include that would leave the embedded set, or empty
+  std::vector<const HeaderRow*> ours;  // They are in the order of the index.
+  bool cuda = false;    // This is true if the unit reads the fp16 and bf16 headers, as CCCL's headers do.
+  bool cccl = false;    // This is true if the unit reads CUB and the headers that it includes.
+  std::string outside;  // This is an include that would leave the embedded set, or empty.
 };
 HeaderClosure header_closure(llvm::StringRef text, llvm::ArrayRef<HeaderRow> index = kernel_headers());
 
-/// Returns the digest of the headers that a unit with this text reads, which is part of its request key. Of
-/// our headers it covers exactly those, so that a changed comment leaves other kernels alone; of the toolkit
-/// it covers whole groups, which change only with its version.
+/// Returns the digest of the headers that a unit with this text reads. It is part of the request key. Of our
+/// headers it covers only those that the unit reads, so that a changed comment leaves the keys of other
+/// kernels unchanged. Of the toolkit it covers whole groups, which change only with the toolkit's version.
 std::string header_digest(llvm::StringRef text, llvm::ArrayRef<HeaderRow> index = kernel_headers());
 
-/// The properties of a unit's headers that keys and helper pools need.
+/// Holds the properties of a unit's headers that keys and helper pools need.
 struct HeaderUse {
-  std::string digest;  // header_digest
-  bool cccl = false;   // true if the unit includes CUB, which takes seconds to compile
+  std::string digest;  // This is the result of header_digest().
+  bool cccl = false;   // This is true if the unit includes CUB, which takes seconds to compile.
 };
-/// Computes the result once per process for each list of includes. Thread-safe.
+/// Returns the header use of a unit with this text. It is computed once per process for each list of
+/// includes. The function is thread-safe.
 const HeaderUse& header_use(llvm::StringRef text);
 
 /// Returns the digest of all embedded headers.

@@ -15,7 +15,7 @@ bool fits(const TuningBucket& bucket, const TuningConfig& config) {
   return !llvm::errorToBool(validate_config(bucket, config));
 }
 
-// ---- tiles ----------------------------------------------------------------------------------------------
+// The following functions make the tasks of the gather-GEMM-scatter dataflow.
 
 [[gnu::cold]] TuningTask tile_task(const TuningBucket& bucket, i32 default_tile) {
   TuningTask task{bucket, tile_config(default_tile), {}};
@@ -23,7 +23,8 @@ bool fits(const TuningBucket& bucket, const TuningConfig& config) {
   for (i32 tile = 1; tile <= bucket.channels; ++tile) {
     if (bucket.channels % tile == 0 && tile != default_tile) tiles.push_back(tile);
   }
-  // Sorts by the ratio to the default, up or down; of two equal ratios the wider tile comes first.
+  // The tiles are sorted by their ratio to the default, up or down. Of two equal ratios, the wider tile comes
+  // first.
   const auto distance = [&](i32 tile) {
     return std::tuple(std::max(tile, default_tile) / static_cast<double>(std::min(tile, default_tile)),
                       -tile);
@@ -43,12 +44,12 @@ bool fits(const TuningBucket& bucket, const TuningConfig& config) {
   return task;
 }
 
-// ---- tasks of a whole network ---------------------------------------------------------------------------
+// The following code combines the values of several fields, for tasks of a whole network.
 
-/// A field and its values other than the default, by expected gain.
+/// Names a field and lists its values other than the default, in order of expected gain.
 using FieldValues = std::pair<const char*, std::vector<i64>>;
 
-/// Adds all combinations that fit; those that differ from the default in the fewest fields come first.
+/// Adds all combinations that fit. Those that differ from the default in the fewest fields come first.
 [[gnu::cold]] void add_combinations(TuningTask& task, llvm::ArrayRef<FieldValues> fields) {
   std::vector<TuningConfig> combined{task.default_config};
   for (const auto& [name, values] : fields) {
@@ -72,11 +73,11 @@ using FieldValues = std::pair<const char*, std::vector<i64>>;
   }
 }
 
-// ---- Specs of the fused kernel --------------------------------------------------------------------------
+// The following code makes the Specs of the fused kernel that are worth measuring.
 
-/// One way to change a Spec.
+/// Sets one field of a Spec.
 using Change = std::function<void(FusedSpec&)>;
-/// Changes that exclude each other: the values of a field.
+/// Holds changes that exclude each other, because they set the same field.
 using Axis = std::vector<Change>;
 
 template <class Field>
@@ -86,7 +87,8 @@ Axis values_of(Field FusedSpec::*field, const std::vector<Field>& values) {
   return axis;
 }
 
-/// Returns steps that divide the input channels into 1 to 6 equal parts.
+/// Returns the steps that divide the input channels into 1 to 6 equal parts. If a step covers several
+/// offsets, returns half and twice the step instead.
 std::vector<i32> steps_of(const FusedSpec& spec) {
   if (folds_offsets(spec.io, spec.in_channels)) return {spec.step / 2, spec.step * 2};
   const i32 unit = fused_granule(spec.io) * (spec.unit == MmaUnit::Warpgroup ? 2 : 1);
@@ -103,8 +105,8 @@ std::vector<i32> columns_of(const FusedSpec& spec) {
   return {columns.begin(), columns.end()};
 }
 
-/// Returns the fields by observed effect: the work of a block, the warps and blocks that share it, and its
-/// loads.
+/// Returns the fields in order of their observed effect: the work of a block comes first, then the warps and
+/// blocks that share it, then its loads.
 [[gnu::cold]] std::vector<Axis> axes_of(const FusedSpec& spec) {
   const bool is_warpgroup = spec.unit == MmaUnit::Warpgroup;
   const std::vector<i32> warps = is_warpgroup ? std::vector<i32>{4, 8, 12, 16} : std::vector<i32>{2, 4, 8};
@@ -123,7 +125,7 @@ std::vector<i32> columns_of(const FusedSpec& spec) {
   return axes;
 }
 
-/// Appends the Specs that fit, each once, in order of the calls.
+/// Appends the Specs that fit to a task, each of them once, in the order of the calls.
 class SpecList {
  public:
   SpecList(TuningTask& task, llvm::StringRef arch) : task_(task), arch_(arch) {
@@ -151,7 +153,8 @@ void add_neighbours(SpecList& list, const FusedSpec& base) {
   for (const Axis& axis : axes_of(base)) {
     for (const Change& change : axis) list.add_changed(base, {&change});
   }
-  for (const i32 more : {1, -1}) {  // fields that otherwise follow from the others
+  // The numbers of blocks and stages otherwise follow from the other fields.
+  for (const i32 more : {1, -1}) {
     FusedSpec blocks = base, stages = base;
     blocks.blocks += more;
     stages.stages += more * base.split;
@@ -196,7 +199,7 @@ void add_second_neighbours(SpecList& list, const FusedSpec& base) {
   llvm::Expected<std::vector<Candidate>> candidates =
       convolution_candidates(problem, arch, nullptr, dataflow);
   if (!candidates) {
-    llvm::consumeError(candidates.takeError());  // the dataflow cannot run the problem
+    llvm::consumeError(candidates.takeError());  // The dataflow cannot run the problem.
     return {};
   }
   const OpChoice& chosen = select(*candidates, rows, {}).choice;

@@ -1,5 +1,5 @@
-// The search space of tuning: configurations that fit an op, in order of expected gain. All functions are
-// pure.
+// Defines the search space of tuning, which is the configurations that fit an op in order of expected gain.
+// All functions are pure.
 #pragma once
 
 #include <vector>
@@ -9,33 +9,36 @@
 
 namespace minuet {
 
-/// One decision to make by measuring.
+/// Describes one decision to make by measuring.
 struct TuningTask {
   TuningBucket bucket;
-  TuningConfig default_config;           // chosen without tuning
-  std::vector<TuningConfig> candidates;  // other configurations that fit, by expected gain
-  bool has_favourite = false;            // true if the first candidate won before and is tried first
+  TuningConfig default_config;           // This is the configuration without tuning.
+  std::vector<TuningConfig> candidates;  // Holds the others that fit, in order of expected gain.
+  /// This is true if the first candidate won in an earlier tuning run and is tried first.
+  bool has_favourite = false;
 };
 
-/// Returns the tasks of an op with `rows` output rows and `density` pairs per row that runs by `dataflow`.
-/// For gather-GEMM-scatter these are tiles (all divisors of the channels, those near the default first) and
-/// cuBLASLt's algorithms. For the fused dataflow they are Specs: the default's and that of the other matrix
-/// unit, with one or two fields changed. Returns none for the CPU, whose `arch` is empty, because its kernels
-/// are not specialized.
+/// Returns the tasks of an op that has `rows` output rows and `density` pairs per row and runs by `dataflow`.
+/// For gather-GEMM-scatter, these choose tiles (all divisors of the channels, those near the default first)
+/// and cuBLASLt's algorithms. For the fused dataflow, there is one task, which chooses a Spec. Its candidates
+/// are the default's Spec and that of the other matrix unit, each also with one or two fields changed. There
+/// are no tasks for the CPU, whose `arch` is empty, because its kernels are not specialized.
 std::vector<TuningTask> kernel_tasks(const ConvolutionProblem& problem, llvm::StringRef arch,
                                      Dataflow dataflow, i64 rows, std::optional<double> density = {});
 
-/// Returns the task for B, C and threads of the search that makes the sorted maps of a network, with at most
-/// `volume` offsets and about `rows` rows.
+/// Returns the task for the search that makes the sorted maps of a network. It chooses B, C and the number of
+/// threads (SearchChoice). The network's kernels have at most `volume` offsets, and its maps about `rows`
+/// rows.
 TuningTask search_task(KeyType key, i32 ndim, i64 volume, i64 rows);
-/// Returns the task for the padding of groups of GEMMs, the multiple of their heights and the number of their
-/// streams. The problem has the largest kernel of the network.
+/// Returns the task for the padding of groups of GEMMs, the step of their heights and the number of their
+/// streams. `problem` has the largest kernel of the network.
 TuningTask grouping_task(const WindowProblem& problem, i64 rows);
 
-/// Returns the task for the order of rows. The problem is as for grouping_task().
+/// Returns the task for the order of rows. `problem` has the largest kernel of the network.
 TuningTask order_task(const WindowProblem& problem, i64 rows);
 
-/// Returns the task for the dataflow. It has no candidate if only one dataflow can run the problem.
+/// Returns the task for the dataflow of a layer. It has no candidate if only one dataflow can run the
+/// problem.
 TuningTask dataflow_task(const ConvolutionProblem& problem, llvm::StringRef arch, i64 rows,
                          std::optional<double> density = {});
 

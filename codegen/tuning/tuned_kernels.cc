@@ -15,8 +15,9 @@ void add_config(FieldHasher& hasher, const char* what, const TuningConfig& confi
   hasher.add(what, text);
 }
 
-/// Appends the defaults of the fused kernel for a layer with these channels, for one between two levels and
-/// for a head, at several numbers of rows.
+/// Appends the defaults of the fused kernel for several layers with these channels, at several numbers of
+/// rows. The layers are a plain one, one with a residual, one with a shortcut, one with a single offset, and
+/// two between levels of a network.
 [[gnu::cold]] void add_fused_defaults(std::vector<TuningTask>& tasks, ConvolutionProblem problem,
                                       const char* arch) {
   const auto add = [&] {
@@ -77,9 +78,9 @@ std::vector<TunedFamily> tuned_families() {
           {"fused_convolution", Operation::Fused, 1, emit(FusedSpec{}).name_expression},
           {"find_query_borders", Operation::Search, 1, emit(FindQueryBordersSpec{}).name_expression},
           {"search_kernel_map", Operation::Search, 1, emit(SearchKernelMapSpec{}).name_expression},
-          {"gemm", Operation::Gemm, 1, ""},          // cuBLASLt's GEMMs
-          {"grouping", Operation::Grouping, 1, ""},  // the groups of these GEMMs and their streams
-          {"order_rows", Operation::Order, 1, ""}};  // the kernels that order rows for the fused dataflow
+          {"gemm", Operation::Gemm, 1, ""},          // The members are cuBLASLt's algorithms.
+          {"grouping", Operation::Grouping, 1, ""},  // The members group the GEMMs of a layer.
+          {"order_rows", Operation::Order, 1, ""}};  // The members order rows for the fused dataflow.
 }
 
 [[gnu::cold]] std::vector<TuningTask> tuned_examples() {

@@ -1,4 +1,4 @@
-// The identity of the kernels among which an operation of tuning chooses. It is part of every result. All
+// Identifies the kernels among which an operation of tuning chooses. Every result contains this identity. All
 // functions are pure.
 #pragma once
 
@@ -11,28 +11,28 @@
 
 namespace minuet {
 
-/// A family of kernels, or of calls of a library, among which tuning chooses.
+/// Describes a family of kernels, or of calls of a library, among which tuning chooses.
 struct TunedFamily {
   const char* name;
-  Operation operation;  // that chooses among its members
-  int version;          // increase it when an edit changes which member is fastest
-  std::string spec;     // the kernel with its default Spec; empty if it has no Spec
+  Operation operation;  // This operation chooses among the members of the family.
+  int version;          // Increase it when an edit changes which member is fastest.
+  std::string spec;     // This is the kernel with its default Spec, or empty if it has no Spec.
 };
 
 using KernelsDigests = std::map<Operation, std::string>;
 
-/// Returns for each operation a digest of the families and tasks among which it chooses: its own and, for a
-/// dataflow, those of all kernels that run a layer. It does not cover the text of headers, so an edit of a
-/// comment, or of code that is as fast as before, invalidates no result.
+/// Returns for each operation a digest of the families and tasks among which it chooses. These are its own
+/// and, for a dataflow, those of all kernels that run a layer. The digest does not cover the text of headers,
+/// so an edit of a comment, or an edit of code that does not change its speed, invalidates no result.
 KernelsDigests kernels_digests(llvm::ArrayRef<TunedFamily> families, llvm::ArrayRef<TuningTask> tasks);
 
 /// Returns the families of this build.
 std::vector<TunedFamily> tuned_families();
-/// Returns the tasks of a few problems that together use the whole search space of this build, and the
-/// defaults of many fused kernels, because default_config_of() does not know these.
+/// Returns the tasks of a few problems that together use the whole search space of this build. They include
+/// the defaults of many fused kernels, because default_config_of() does not return these.
 std::vector<TuningTask> tuned_examples();
 
-/// Returns the entry with the digest of this build.
+/// Returns the entry with the digest of this build's kernels.
 TuningEntry with_kernels_of_this_build(TuningEntry entry);
 /// Returns true if the entry chose among the kernels of this build.
 bool is_of_this_build(const TuningEntry& entry);

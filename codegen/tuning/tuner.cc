@@ -8,11 +8,11 @@
 namespace minuet {
 namespace {
 
-constexpr double kLeastGain = 0.01;  // of the default's time
-constexpr int kConfirmations = 3;    // candidates of a task that may be measured a second time
+constexpr double kLeastGain = 0.01;  // A winner saves more than this fraction of the default's time.
+constexpr int kConfirmations = 3;    // This many candidates of a task may be measured a second time.
 constexpr std::size_t kLeastSamples = 3;
 
-/// Returns the value below which the fraction `rank` of all values is, interpolated.
+/// Returns the value below which the fraction `rank` of all values is. It interpolates between two values.
 double quantile(std::vector<double> values, double rank) {
   if (values.empty()) return 0;
   std::sort(values.begin(), values.end());
@@ -26,8 +26,8 @@ double spread(const std::vector<double>& values) { return quantile(values, 0.75)
 
 std::vector<double> as_doubles(const std::vector<i64>& values) { return {values.begin(), values.end()}; }
 
-/// Returns for each pair the fraction of the default's time that the trial saved. A drifting clock rate does
-/// not change fractions.
+/// Returns for each pair of times the fraction of the default's time that the trial saved. A drifting clock
+/// rate does not change these fractions.
 std::vector<double> gains(const TuningSamples& samples) {
   std::vector<double> gains;
   for (std::size_t i = 0; i < std::min(samples.trial.size(), samples.fallback.size()); ++i) {
@@ -44,7 +44,8 @@ i64 differing_fields(const TuningConfig& a, const TuningConfig& b) {
   });
 }
 
-/// The measurement of a configuration in one round, relative to the default's median in that round.
+/// Holds the measurement of a configuration in one round. The times are fractions of the default's time in
+/// that round.
 struct Result {
   TuningConfig config;
   double time = 1, least = 1, spread = 0;
@@ -58,14 +59,14 @@ Result result_of(const TuningConfig& config, const TuningSamples& samples) {
           beats(samples)};
 }
 
-/// The state of one task.
+/// Holds the state of one task.
 struct Search {
   const TuningTask* task = nullptr;
-  std::vector<bool> taken;         // candidates that were picked
-  std::vector<Result> results;     // of the search
-  std::vector<Result> refused;     // won, but not a second time
-  std::optional<Result> winner;    // won a second time
-  std::vector<i64> default_times;  // of all rounds
+  std::vector<bool> taken;         // An element is true if its candidate was picked.
+  std::vector<Result> results;     // These are the first measurements of the candidates.
+  std::vector<Result> refused;     // These cannot win, because they do not run or won only once.
+  std::optional<Result> winner;    // This is the result that won a second time.
+  std::vector<i64> default_times;  // These are the default's times in all rounds.
 
   i64 tried() const { return std::count(taken.begin(), taken.end(), true); }
 
@@ -80,7 +81,8 @@ struct Search {
     return best;
   }
 
-  /// Returns the candidate that differs in the fewest fields from the best so far; of equal ones the first.
+  /// Returns the index of the next candidate. It differs in the fewest fields from the best result so far, or
+  /// from the default if none has won. Of equal candidates the first is returned.
   std::optional<std::size_t> next() const {
     if (task->has_favourite && !taken[0]) return 0;
     const Result* const leader = best();
@@ -122,19 +124,21 @@ class Tuner {
   [[gnu::cold]] llvm::Error search() {
     TuningConfigs round = pick();
     if (!round.empty()) meter_.announce(round);
-    while (!round.empty() && has_time(2)) {  // for this round and a confirming one
-      TuningConfigs next = pick();  // chosen by the present results, so that it compiles during this round
+    // The time must suffice for this round and a confirming one.
+    while (!round.empty() && has_time(2)) {
+      // The next round is chosen by the present results, so that its kernels compile during this round.
+      TuningConfigs next = pick();
       if (!next.empty()) meter_.announce(next);
       MINUET_TRY(measure(round, /*confirms=*/false));
       ++rounds_;
       tell_progress(static_cast<i64>(!next.empty()));
       round = std::move(next);
     }
-    meter_.announce({});  // the following measurements must not be disturbed
+    meter_.announce({});  // The following measurements must not be disturbed.
     for (int i = 0; i < kConfirmations; ++i) {
       const TuningConfigs winners = unconfirmed();
       if (winners.empty()) return llvm::Error::success();
-      if (i > 0 && !has_time(1)) break;  // time for the first one was reserved
+      if (i > 0 && !has_time(1)) break;  // The loop above reserved the time for the first confirming round.
       MINUET_TRY(measure(winners, /*confirms=*/true));
       ++rounds_;
     }
@@ -175,7 +179,7 @@ class Tuner {
       most = std::max(most,
                       options_.most_tried == 0 ? left : std::min(left, options_.most_tried - search.tried()));
     }
-    const i64 to_come = most + picked + 1;  // and a confirming round
+    const i64 to_come = most + picked + 1;  // The last round is a confirming one.
     const double by_rounds = seconds_a_round() * static_cast<double>(to_come);
     const double by_clock = std::max(0.0, options_.deadline - meter_.seconds());
     options_.progress({rounds_, rounds_ + to_come, std::min(by_rounds, by_clock)});
@@ -190,7 +194,8 @@ class Tuner {
     return round;
   }
 
-  /// If a round does not run, measures its halves, and skips configurations that do not run alone.
+  /// Measures a round. If it does not run, measures its halves, and skips configurations that do not run
+  /// alone.
   [[gnu::cold]] llvm::Error measure(const TuningConfigs& round, bool confirms) {
     llvm::Expected<std::map<TuningBucket, TuningSamples>> samples = meter_.measure(round);
     if (samples) {
@@ -212,7 +217,7 @@ class Tuner {
     Search& search = searches_[candidate.first];
     search.refused.push_back({candidate.second});
     // If the failure has broken the device, the candidates that follow would fail too, although they are not
-    // at fault.
+    // at fault. So the default is measured to see whether it still runs.
     llvm::Expected<std::map<TuningBucket, TuningSamples>> fallback = meter_.measure({});
     return fallback ? llvm::Error::success()
                     : annotate(fallback.takeError(), "the default configuration no longer runs");

@@ -1,5 +1,5 @@
-// The search for the best configurations: it decides what to measure next and what has won. It is pure: a
-// meter measures and provides the clock.
+// Searches for the best configurations. The search decides what to measure next and which configuration has
+// won. It is pure, because a meter measures and provides the clock.
 //
 // A round tries one configuration of every task at once, because layers do not affect each other's time. So
 // the number of rounds is the number of candidates of the largest task. Each round is measured in alternation
@@ -16,7 +16,8 @@
 
 namespace minuet {
 
-/// Times of one bucket in a round in nanoseconds. Element i of both was measured in direct succession.
+/// Holds the times of one bucket in a round in nanoseconds. Elements of both vectors with the same index were
+/// measured in direct succession.
 struct TuningSamples {
   std::vector<i64> trial, fallback;
 };
@@ -24,10 +25,10 @@ struct TuningSamples {
 class TuningMeter {
  public:
   virtual ~TuningMeter() = default;
-  /// Returns the time of a monotonic clock.
+  /// Returns the time of a monotonic clock in seconds.
   virtual double seconds() = 0;
   /// Announces a coming round. Its kernels may be compiled while earlier rounds are measured. An empty round
-  /// means that nothing may be compiled during measurements any more.
+  /// means that from now on nothing may be compiled during measurements.
   virtual void announce(const TuningConfigs& round) = 0;
   /// Measures the buckets of a round with their configurations, in alternation with the default of all
   /// buckets. An empty round only checks that the default runs. Returns Cancelled if measuring must stop. Any
@@ -36,43 +37,50 @@ class TuningMeter {
 };
 
 struct TuningProgress {
-  i64 rounds = 0, most_rounds = 0;  // finished; finished and remaining, if time suffices
+  /// `rounds` counts the finished rounds. `most_rounds` also counts the rounds that remain if the time
+  /// suffices.
+  i64 rounds = 0, most_rounds = 0;
   double seconds_left = 0;
 };
 
 struct TunerOptions {
-  double deadline = 0;       // no round begins if it and a confirming round are expected to end later
-  double round_seconds = 0;  // expected duration of a round before one was measured
-  i64 most_tried = 0;        // candidates per task; 0: all
-  std::function<void(const TuningProgress&)> progress;  // called after each round; may be empty
-  /// Called for each candidate that does not run; may be empty.
+  /// No round begins if it and a confirming round are expected to end after this time of the meter's clock.
+  double deadline = 0;
+  /// Holds the expected duration of a round, which is used before a round was measured.
+  double round_seconds = 0;
+  /// Limits the number of candidates that are tried per task; 0 means no limit.
+  i64 most_tried = 0;
+  /// The search calls it after each round. It may be empty.
+  std::function<void(const TuningProgress&)> progress;
+  /// The search calls it for each candidate that does not run. It may be empty.
   std::function<void(const TuningBucket&, const TuningConfig&, const std::string& reason)> skipped;
 };
 
-/// The result of a task for which something was measured.
+/// Holds the result of a task for which something was measured.
 struct TuningDecision {
   TuningBucket bucket;
-  TuningMeasurement fallback;  // the default
-  /// The configuration that beat the default twice. If the search was stopped before the second measurement,
-  /// the one that beat it once.
+  TuningMeasurement fallback;  // This is the measurement of the default.
+  /// Holds the configuration that beat the default twice. If the search was stopped before the second
+  /// measurement, it is the one that beat the default once.
   std::optional<TuningMeasurement> winner;
-  std::vector<TuningMeasurement> others;  // not faster than the winner, or than the default if there is none
+  /// Holds the measurements that are not faster than the winner, or than the default if there is no winner.
+  std::vector<TuningMeasurement> others;
 };
 
 struct TuningOutcome {
   std::vector<TuningDecision> decisions;
-  i64 tried = 0, skipped = 0;          // candidates
-  bool stopped = false;                // true if the meter returned Cancelled
-  std::optional<StatusError> failure;  // set if the default fails too; earlier decisions are kept
+  i64 tried = 0, skipped = 0;          // These count candidates.
+  bool stopped = false;                // This is true if the meter returned Cancelled.
+  std::optional<StatusError> failure;  // It is set if the default fails too; earlier decisions are kept.
 };
 
-/// Returns true if the trial wins by more than the spread of the differences (between the quartiles) and by
-/// at least one percent.
+/// Returns true if the trial's median gain exceeds both one percent and the spread of the gains, which is the
+/// difference between their quartiles.
 bool beats(const TuningSamples& samples);
 
 /// Returns true if a trial's output equals the default's except for rounding, so that wrong kernels are
-/// rejected: within 1/32 of the greatest value, and finite at the same places. Sums in another order differ
-/// by at most 1/100 in bf16.
+/// rejected. The difference may be up to 1/32 of the greatest value, and numbers must be finite at the same
+/// places. Sums in another order differ by at most 1/100 in bf16.
 bool agrees(const std::vector<float>& trial, const std::vector<float>& fallback);
 
 TuningOutcome search_configs(const std::vector<TuningTask>& tasks, TuningMeter& meter,

@@ -1,4 +1,4 @@
-// Reads and writes entries as JSON text.
+// Reads and writes tuning entries as JSON text.
 #include <algorithm>
 #include <utility>
 
@@ -14,7 +14,7 @@ llvm::Error damaged_tuning_entry(llvm::StringRef what) {
   return make_error(StatusCode::InvalidArgument, "the tuning entry is damaged: {0}", what);
 }
 
-// ---- writing ------------------------------------------------------------------------------------
+// The following functions write JSON.
 
 llvm::json::Value json_of(i64 value) { return value; }
 llvm::json::Value json_of(const std::string& value) { return llvm::json::fixUTF8(value); }
@@ -53,7 +53,7 @@ llvm::json::Object object_of(const Fields& fields) {
                             {"configs", std::move(measurements)}};
 }
 
-// ---- reading ------------------------------------------------------------------------------------
+// The following functions read JSON.
 
 llvm::Error read_field(const llvm::json::Object& object, const char* name, i64& value) {
   const auto number = object.getInteger(name);
@@ -135,7 +135,8 @@ llvm::Expected<TuningEntry> entry_of(const llvm::json::Value& value) {
   MINUET_TRY(read_field(*object, "operation", entry.bucket.operation));
   const llvm::json::Object* const bucket = object->getObject("bucket");
   const bool has_density = bucket != nullptr && bucket->get("log4_density") != nullptr;
-  if (has_density && is_of_layer(entry.bucket.operation)) entry.bucket.log4_density = 0;  // read by visit()
+  // The function visit() reads a density only if the field is not kAnyDensity.
+  if (has_density && is_of_layer(entry.bucket.operation)) entry.bucket.log4_density = 0;
   MINUET_TRY(read_fields(*object, "bucket", entry.bucket));
   MINUET_TRY(read_fields(*object, "environment", entry.environment));
   MINUET_TRY(read_field(*object, "kernels", entry.kernels));

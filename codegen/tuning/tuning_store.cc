@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::uint64_t kMostFileBytes = 1 << 20;
 constexpr llvm::StringLiteral kSuffix = ".json";
-constexpr const char* kFolderLock = "lock";  // held by a writer for the entries of one step
+constexpr const char* kFolderLock = "lock";  // A writer holds this lock file while it joins entries.
 constexpr std::chrono::seconds kFolderLockBound{10};
 
 std::string file_name(const TuningEntry& entry) { return bucket_hash(entry.bucket) + kSuffix.str(); }
@@ -44,7 +44,7 @@ std::string tuning_folder_of_cache() { return "tune"; }
   return root_.write_file(folder.get(), name, write_tuning({entry}));
 }
 
-/// Tries repeatedly for short times and checks `cancelled` in between.
+/// Tries repeatedly for short times to take the lock, and checks `cancelled` in between.
 [[gnu::cold]] FileLock TuningStore::lock_folder(OpenFolder open_folder,
                                                 const std::function<bool()>& cancelled) {
   constexpr std::chrono::milliseconds kTry{50};
@@ -63,7 +63,8 @@ std::string tuning_folder_of_cache() { return "tune"; }
   const std::string environment = environment_hash(entries.front().environment);
   const auto open_folder = [&] { return root_.open({environment}, Missing::Make); };
   MINUET_ASSIGN(const FileHandle folder, open_folder());
-  // Publishes even without the lock: the results cost more than the data that another process may lose.
+  // The entries are published even without the lock, because they are worth more than the data that another
+  // process may lose.
   const FileLock lock = lock_folder(open_folder, cancelled);
   for (const TuningEntry& entry : entries) {
     llvm::Expected<TuningEntry> there = read_entry(folder.get(), environment, file_name(entry));
@@ -81,7 +82,7 @@ std::string tuning_folder_of_cache() { return "tune"; }
   std::vector<std::string> skipped;
   MINUET_ASSIGN(const std::vector<TuningEntry> entries, read_tuning(bytes, &skipped));
   if (!skipped.empty()) return make_error(StatusCode::InvalidArgument, "{0}", skipped.front());
-  // A file that was copied from another GPU's folder names its own environment.
+  // A file that was copied from another GPU's folder names another environment.
   if (entries.size() != 1 || environment_hash(entries[0].environment) != environment ||
       file_name(entries[0]) != name) {
     return make_error(StatusCode::InvalidArgument,

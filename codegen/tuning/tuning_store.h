@@ -1,9 +1,9 @@
 // Stores tuning entries on disk as <directory>/<below>/<environment hash>/<bucket hash>.json.
 //
-// Each entry is one file and is published as a whole, so that concurrent processes lose nothing; entries of
-// two processes for one bucket are joined under a lock. Folders and files are trusted by the rules of the
-// kernel cache (cache_directory.h). Nothing is pruned, because each result costs a measurement and thousands
-// of them take a few megabytes. Thread-safe.
+// Each entry is one file and is published as a whole, so that concurrent processes lose nothing. If two
+// processes have entries for one bucket, the entries are joined under a lock. Folders and files are trusted
+// by the rules of the kernel cache (cache_directory.h). Nothing is pruned, because each result costs a
+// measurement and thousands of them take a few megabytes. The class is thread-safe.
 #pragma once
 
 #include <functional>
@@ -17,8 +17,8 @@
 
 namespace minuet {
 
-/// The entries of one environment in the order of their file names, and the files that were skipped with the
-/// reason.
+/// Holds the entries of one environment in the order of their file names, and the files that were skipped
+/// with the reasons.
 struct TuningFolder {
   std::vector<TuningEntry> entries;
   std::vector<std::string> skipped;
@@ -27,13 +27,14 @@ struct TuningFolder {
 /// Passes a warning to `warn` for each file that was skipped.
 void warn_of_skipped(const TuningFolder& folder, const std::function<void(const std::string&)>& warn);
 
-/// Returns the folder of results inside a kernel cache's directory. It is beside the folders of kernel
-/// formats, because results have a schema of their own.
+/// Returns the name of the folder of results inside a kernel cache's directory. It is beside the folders of
+/// kernel formats, because results have a schema of their own.
 std::string tuning_folder_of_cache();
 
 class TuningStore {
  public:
-  /// `below` is a folder inside `directory` ("tune", or empty), which is checked like it.
+  /// `below` is a folder inside `directory`, such as "tune", or is empty. It is checked in the same way as
+  /// `directory`.
   TuningStore(std::string directory, std::string below, TrustPolicy policy, FileSystem& system)
       : root_{std::move(directory), policy, system, std::move(below)} {}
 
@@ -41,20 +42,20 @@ class TuningStore {
   /// measured.
   llvm::Error check_writable(const std::string& environment_hash);
 
-  /// Replaces the entry of the same environment and bucket. Returns FailedPrecondition if that has a newer
-  /// schema, because this version would lose its data.
+  /// Replaces the entry of the same environment and bucket. Returns FailedPrecondition if the stored entry
+  /// has a newer schema, because this version would lose its data.
   llvm::Error publish(const TuningEntry& entry);
 
   using Join = llvm::function_ref<TuningEntry(const TuningEntry& mine, const TuningEntry& there)>;
-  /// Publishes each entry joined with the stored one by `join`, or alone if none of the same kernels can be
-  /// read. All entries must have one environment. Concurrent processes lose nothing of each other. But if the
-  /// file system has no locks, another process holds the lock for long, or `cancelled` (which may be empty)
-  /// returns true, the last process to write wins.
+  /// Publishes each entry joined with the stored one by `join`, or the entry alone if no stored entry of the
+  /// same kernels can be read. All entries must have one environment. Concurrent processes lose nothing of
+  /// each other, with three exceptions. If the file system has no locks, another process holds the lock for
+  /// long, or `cancelled` (which may be empty) returns true, the last process to write wins.
   llvm::Error publish_joined(llvm::ArrayRef<TuningEntry> entries, Join join,
                              const std::function<bool()>& cancelled = {});
 
-  /// Returns no entries if there is no such environment. Skips files that are no entry of this schema or of
-  /// this environment.
+  /// Returns the entries of an environment, or none if the environment has no folder. Skips files that are
+  /// not entries of this schema and this environment.
   llvm::Expected<TuningFolder> load(const std::string& environment_hash);
 
   /// Returns the hashes of the environments that have a folder, in ascending order.
@@ -65,7 +66,7 @@ class TuningStore {
                                          const std::string& name);
   FileLock lock_folder(OpenFolder open_folder, const std::function<bool()>& cancelled);
   /// Returns names in ascending order, because file systems list folders in different orders. Returns none if
-  /// there is no such folder.
+  /// the folder does not exist.
   llvm::Expected<std::vector<std::string>> names_in(const std::vector<std::string>& parts);
 
   StoreRoot root_;

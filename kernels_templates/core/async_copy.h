@@ -1,19 +1,21 @@
-// Asynchronous copies of 4, 8 or 16 bytes by one thread from global to shared memory (cp.async). The data
-// does not pass through registers.
+// This file wraps asynchronous copies (cp.async). One thread copies 4, 8 or 16 bytes from global to shared
+// memory, and the data does not pass through registers.
 #pragma once
 
 #include "kernels_templates/core/shared_address.h"
 
 namespace minuet {
 
-/// Copies `Bytes` bytes (4, 8 or 16) if `present`; otherwise writes zeros and reads nothing. Both addresses
-/// must be aligned to `Bytes`.
+/// Copies `Bytes` bytes (4, 8 or 16) if `present`. Otherwise it writes zeros and reads nothing. Both
+/// addresses must be aligned to `Bytes`.
 template <i32 Bytes>
 MINUET_DEVICE void async_copy_if(bool present, void* shared, const void* global) {
   static_assert(Bytes == 4 || Bytes == 8 || Bytes == 16, "one copy is 4, 8 or 16 bytes");
 #if defined(__CUDA_ARCH__)
   const u32 source_bytes = present ? Bytes : 0;
-  if constexpr (Bytes == 16) {  // bypasses L1, because no other thread of the SM would hit the line there
+  // A copy of 16 bytes bypasses L1, because no other thread of the multiprocessor would find the cache line
+  // there.
+  if constexpr (Bytes == 16) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(shared)),
                  "l"(__cvta_generic_to_global(global)), "r"(source_bytes)
                  : "memory");
@@ -41,8 +43,8 @@ MINUET_DEVICE void async_copy_commit() {
 #endif
 }
 
-/// Waits until all committed groups of this thread, except the latest `Groups`, have completed. Only this
-/// thread sees the data then; other threads need a barrier after the wait.
+/// Waits until all committed groups of this thread, except the latest `Groups`, have completed. Then only
+/// this thread sees the data. Other threads need a barrier after the wait.
 template <i32 Groups>
 MINUET_DEVICE void async_copy_wait() {
 #if defined(__CUDA_ARCH__)

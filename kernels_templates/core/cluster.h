@@ -1,12 +1,11 @@
-// Thread block clusters: blocks that run at the same time and access each other's shared memory. Requires
-// sm_90.
+// This file wraps thread block clusters, whose blocks run at the same time and access each other's shared
+// memory. Clusters require sm_90.
 #pragma once
 
 #include "kernels_templates/shared/types.h"
 
 namespace minuet {
 
-/// Returns this block's rank in its cluster.
 MINUET_DEVICE u32 cluster_rank() {
 #if defined(__CUDA_ARCH__)
   u32 rank;
@@ -27,8 +26,8 @@ MINUET_DEVICE u32 cluster_size() {
 #endif
 }
 
-/// First half of a barrier over all threads of all blocks of the cluster. Writes before the arrival are
-/// visible to the cluster's threads after cluster_wait(). All threads of a warp must call it together.
+/// Arrives at a barrier over all threads of all blocks of the cluster. Writes before the arrival are visible
+/// to the cluster's threads after cluster_wait(). All threads of a warp must call it together.
 MINUET_DEVICE void cluster_arrive() {
 #if defined(__CUDA_ARCH__)
   asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
@@ -51,8 +50,8 @@ MINUET_DEVICE void cluster_sync() {
 }
 
 /// Returns the address in block `rank` that corresponds to `own`, an address in this block's dynamic shared
-/// memory.  A cluster barrier must come before the first access and after the last, so that the block has
-/// started and has not ended.
+/// memory. A cluster barrier must come before the first access and after the last, so that the other block
+/// has started and has not ended.
 template <class T>
 MINUET_DEVICE T* map_shared(T* own, u32 rank) {
 #if defined(__CUDA_ARCH__)

@@ -1,6 +1,6 @@
-// Conversion of elements between fp32 and the storage types. A device uses one instruction; a host uses
-// shared/elements.h, with the same results except that here every NaN becomes one canonical pattern, as on a
-// device.
+// This file converts elements between fp32 and the storage types. A device uses one instruction per
+// conversion. A host uses shared/elements.h with the same results, except that every NaN becomes one
+// canonical pattern here, as on a device.
 //
 // 16-bit elements are handled as bits, so that no kernel needs cuda_fp16.h or cuda_bf16.h.
 #pragma once

@@ -1,4 +1,5 @@
-// Dynamic shared memory, whose size the launch sets. It may exceed the 48 KB limit of static shared arrays.
+// This file gives access to dynamic shared memory, whose size the launch sets. It may exceed the 48 KB limit
+// of static shared arrays.
 #pragma once
 
 #include "kernels_templates/core/vector.h"
@@ -18,7 +19,6 @@ MINUET_DEVICE unsigned char* dynamic_shared() {
 #endif
 }
 
-/// Loads 16 bytes from shared memory.
 MINUET_DEVICE Vector<16> load_shared_vector(const void* shared) {
 #if defined(__CUDA_ARCH__)
   Vector<16> v;

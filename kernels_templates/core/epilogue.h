@@ -1,12 +1,13 @@
-// The epilogue of an output element, in fp32: activation(sum * scale + shift + residual).
+// This file computes the epilogue of an output element in fp32, which is activation(sum * scale + shift +
+// residual).
 #pragma once
 
 #include "kernels_templates/shared/types.h"
 
 namespace minuet {
 
-/// Applies the activation. NaN passes through; max(x, 0) would turn it into 0 and hide it. Only LeakyReLU
-/// reads `slope`.
+/// Applies the activation. NaN passes through, whereas max(x, 0) would turn it into 0 and hide it. Only
+/// LeakyReLU reads `slope`.
 template <Activation A>
 MINUET_HD float activate(float value, float slope) {
   static_assert(A == Activation::None || A == Activation::ReLU || A == Activation::LeakyReLU);

@@ -1,5 +1,5 @@
-// Thread indices and grid-stride loops. Kernels stride their items over the grid, so that they work with any
-// grid size.
+// This file computes thread indices for grid-stride loops. Kernels stride their items over the grid, so that
+// they work with any grid size.
 #pragma once
 
 #include "kernels_templates/shared/types.h"
@@ -11,7 +11,7 @@ MINUET_DEVICE i64 grid_thread(i32 threads) {
   return static_cast<i64>(blockIdx.x) * threads + static_cast<i32>(threadIdx.x);
 }
 
-/// Returns the number of threads of the whole grid: the stride of a grid-stride loop.
+/// Returns the number of threads of the whole grid, which is the stride of a grid-stride loop.
 MINUET_DEVICE i64 grid_threads(i32 threads) { return static_cast<i64>(gridDim.x) * threads; }
 
 /// Reads a word that no thread of the kernel writes, through the read-only cache.
@@ -31,11 +31,11 @@ MINUET_HD i64 quotient(i64 a, i64 b) {
   return a / b;
 }
 
-/// Splits item = outer * row + inner while the item advances by a fixed stride. It divides only at
+/// Splits item = outer * row + inner while the item advances by a fixed stride. The class divides only at
 /// construction, because a 64-bit division per item would cost more than the rest of a copying kernel.
 class RowIterator {
  public:
-  /// `row` must be >= 0. If it is 0, there are no items and outer() and inner() are meaningless.
+  /// `row` must be >= 0. If it is 0, there are no items, and outer() and inner() are meaningless.
   MINUET_HD RowIterator(i64 first, i64 stride, i64 row)
       : row_(row < 1 ? 1 : row),
         outer_(first / row_),
@@ -58,8 +58,8 @@ class RowIterator {
   i64 row_, outer_, inner_, step_outer_, step_inner_;
 };
 
-/// Returns threadIdx.x, read again at each call, so that the compiler need not keep values derived from it in
-/// registers. block_in_grid() does the same for blockIdx.x.
+/// Returns threadIdx.x and reads it again at each call, so that the compiler need not keep values derived
+/// from it in registers. block_in_grid() does the same for blockIdx.x.
 MINUET_DEVICE u32 thread_in_block() {
 #if defined(__CUDA_ARCH__)
   u32 number;

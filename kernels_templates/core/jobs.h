@@ -1,12 +1,13 @@
-// Many jobs in one launch: the items of all jobs are concatenated, and threads stride over all of them.
+// This file distributes the items of many jobs over one launch. The items of all jobs are concatenated, and
+// threads stride over all of them.
 #pragma once
 
 #include "kernels_templates/core/grid.h"
 
 namespace minuet {
 
-/// Fills starts[j] with the number of items of the jobs before j; starts[jobs] is the total. items(j) returns
-/// the number of items of job j. All threads of a block must call it; `starts` must be in shared memory.
+/// Fills starts[j] with the number of items of the jobs before j. starts[jobs] is the total. items(j) returns
+/// the number of items of job j. All threads of a block must call it, and `starts` must be in shared memory.
 template <i32 Threads, i32 Most, class Items>
 MINUET_DEVICE void find_starts(i64 (&starts)[Most + 1], i32 jobs, const Items& items) {
   __shared__ i64 counts[Most];

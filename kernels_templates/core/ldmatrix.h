@@ -1,5 +1,5 @@
-// Loads fragments for mma() from shared memory. Each lane names a row of 16 bytes and receives words of other
-// lanes' rows.
+// This file loads fragments for mma() from shared memory. Each lane passes the address of a row of 16 bytes
+// and receives words of other lanes' rows.
 #pragma once
 
 #include "kernels_templates/core/shared_address.h"
@@ -26,9 +26,9 @@ void ldmatrix_of_warp(void* const* lanes) {
 }
 #endif
 
-/// Loads words[i] of lane l from word l % 4 of the row that lane 8 i + l / 4 names. All 32 threads of the
-/// warp must call it. `row` is ignored in lanes 8 * Count and above. It works for two 16-bit elements or one
-/// 32-bit element per word.
+/// Loads words[i] of lane l from word l % 4 of the row whose address lane 8 i + l / 4 passes. All 32 threads
+/// of the warp must call it. `row` is ignored in lanes 8 * Count and above. The function works for two 16-bit
+/// elements or one 32-bit element per word.
 template <i32 Count>
 MINUET_DEVICE void ldmatrix(u32 (&words)[Count], const void* row) {
   static_assert(Count == 1 || Count == 2 || Count == 4, "one, two or four matrices of 8 rows");

@@ -1,8 +1,9 @@
-// Barriers in shared memory that count arrivals of threads and bytes of bulk copies. Requires sm_90.
+// This file wraps barriers in shared memory that count arrivals of threads and bytes of bulk copies. They
+// require sm_90.
 //
 // A barrier's phases have parity 0, 1, 0, and so on. A phase ends when the number of arrivals given at
-// initialisation and all expected bytes have been reached. Waiting for parity 1 before any phase has ended
-// returns at once.
+// initialisation and all expected bytes have been reached. A wait for parity 1 returns at once if no phase
+// has ended yet.
 #pragma once
 
 #include "kernels_templates/core/shared_address.h"
@@ -10,12 +11,12 @@
 namespace minuet {
 
 struct alignas(8) MBarrier {
-  u64 state;  // opaque; defined by the hardware
+  u64 state;  // The hardware defines the meaning of the bits.
 };
 
 /// Initialises the barrier for `count` arrivals per phase. One thread calls it and then
-/// mbarrier_init_fence(). Other threads of the block may use the barrier after a __syncthreads() that
-/// follows, other blocks after a cluster barrier.
+/// mbarrier_init_fence(). Afterwards, other threads of the block may use the barrier once they have passed a
+/// __syncthreads(), and other blocks once they have passed a cluster barrier.
 MINUET_DEVICE void mbarrier_init(MBarrier* barrier, u32 count) {
 #if defined(__CUDA_ARCH__)
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(barrier)), "r"(count)
@@ -36,7 +37,7 @@ MINUET_DEVICE void mbarrier_init_fence() {
 #endif
 }
 
-/// Invalidates the barrier. Required before its memory is used for anything else.
+/// Invalidates the barrier. This is required before its memory is used for anything else.
 MINUET_DEVICE void mbarrier_invalidate(MBarrier* barrier) {
 #if defined(__CUDA_ARCH__)
   asm volatile("mbarrier.inval.shared::cta.b64 [%0];" ::"r"(shared_address(barrier)) : "memory");

@@ -1,16 +1,16 @@
-// sum += a * b on the tensor cores of one warp: 16 rows of a, 8 columns of b, 32 bytes of each along k, and
-// fp32 sums.
+// This file computes sum += a * b on the tensor cores of one warp. `a` has 16 rows, `b` has 8 columns, both
+// have 32 bytes along k, and the sums are fp32.
 //
 // A 32-bit word holds one tf32 element or two 16-bit elements, with the lower k in the lower half. With g = l
-// / 4 and t = l % 4, lane l holds a[i] = word t + 4 (i / 2) of row g + 8 (i % 2), b[i] = word t + 4 i of
-// column g, and sum[i] = row g + 8 (i / 2), column 2 t + i % 2.
+// / 4 and t = l % 4, lane l holds word t + 4 (i / 2) of row g + 8 (i % 2) as a[i], word t + 4 i of column g
+// as b[i], and the sum of row g + 8 (i / 2) and column 2 t + i % 2 as sum[i].
 #pragma once
 
 #include "kernels_templates/core/convert.h"
 
 namespace minuet {
 
-constexpr i32 kMmaRows = 16, kMmaColumns = 8, kMmaWords = 8;  // kMmaWords: 32-bit words along k
+constexpr i32 kMmaRows = 16, kMmaColumns = 8, kMmaWords = 8;  // kMmaWords counts 32-bit words along k.
 
 /// Returns the number of elements along k.
 template <DType T>
@@ -37,9 +37,9 @@ void mma_elements(const u32* words, float* elements) {
   }
 }
 
-/// Computes the product for all lanes of a warp. Products are exact in fp32 and are added to the sum one by
-/// one in ascending k, each addition rounded to nearest. A device adds several at once and truncates, so its
-/// last bits differ.
+/// Computes the product for all lanes of a warp, on the host. Products of two elements are exact in fp32 and
+/// are added to the sum one by one in ascending k, each addition rounded to nearest. A device adds several at
+/// once and truncates, so its last bits differ.
 template <DType T>
 void mma_of_warp(void* const* lanes) {
   const auto lane = [&](i32 l) -> const MmaLane& { return *static_cast<const MmaLane*>(lanes[l]); };
@@ -89,7 +89,7 @@ MINUET_DEVICE void mma(float (&sum)[4], const u32 (&a)[4], const u32 (&b)[2]) {
 #endif
 }
 
-/// Splits fp32 numbers into sums of two tf32 numbers. The first is truncated instead of rounded, so that the
+/// Splits fp32 numbers into sums of two tf32 numbers. `high` is truncated instead of rounded, so that the
 /// largest numbers stay finite.
 template <i32 Count>
 MINUET_HD void split_to_tf32(const u32 (&bits)[Count], u32 (&high)[Count], u32 (&low)[Count]) {

@@ -1,5 +1,5 @@
-// Places of ordered views: which query a place holds, and its mask and rows. A place is a position in a
-// view's order.
+// This file finds the query of each place of an ordered view, and writes the place's mask and rows. A place
+// is a position in a view's order.
 #pragma once
 
 #include "kernels_templates/core/jobs.h"
@@ -9,8 +9,8 @@
 
 namespace minuet {
 
-/// Prefix sums over the views of a launch: of the ordered views' queries, and of the blocks that the launch
-/// uses. Each block works on one view.
+/// Holds prefix sums over the views of a launch. `queries` sums the ordered views' queries, and `blocks` sums
+/// the blocks of places that the launch processes. Each of these blocks belongs to one view.
 struct ViewStarts {
   i64 queries[kMostViews + 1], blocks[kMostViews + 1];
 };
@@ -27,10 +27,10 @@ MINUET_DEVICE void find_view_starts(ViewStarts& starts, const ViewsParams& p, co
   });
 }
 
-/// The place of one thread. Consecutive threads of a block take consecutive places of one view.
+/// Describes the place of one thread. Consecutive threads of a block take consecutive places of one view.
 struct OrderedPlace {
   i32 place;
-  bool is_there;  // false in the last block of a view for threads past its end
+  bool is_there;  // This is false for threads past the end of the view, in its last block.
   i32 query;
 };
 MINUET_DEVICE OrderedPlace find_place(const ViewJob& job, const u32* sorted, i64 block_begin) {
@@ -49,12 +49,13 @@ class OrderedMasks {
 
  public:
   struct Word {
-    u32 own;         // mask word of this thread's place; 0 past the end
-    u32 union_bits;  // union over the kPositionGroup places of two warps; the place gets an entry for each
-                     // offset in it
+    u32 own;  // Holds the mask word of this thread's place, or 0 past the end.
+    /// Holds the union over the kPositionGroup places of two warps. The place gets an entry for each offset
+    /// in it.
+    u32 union_bits;
   };
-  /// Writes word `word` of the place's mask and of the block's union mask. All threads of a block must call
-  /// it.
+  /// Writes word `word` of the place's mask, and of the union mask of the 32 places of the warp. All threads
+  /// of a block must call it.
   MINUET_DEVICE Word put(const ViewJob& job, const OrderedPlace& at, i32 word) {
     __shared__ u32 of_warps[2][Threads / 32];
     const u32 own = at.is_there ? fresh(job.masks + word * i64{*job.query_count} + at.query) : 0u;
@@ -67,7 +68,8 @@ class OrderedMasks {
       const i64 stride = blocks_of_height(job.ordered_stride, kLeastBlockHeight);
       if (at.is_there) job.block_masks[word * stride + at.place / kLeastBlockHeight] = of_warp;
     }
-    // Two buffers alternate, so one barrier per call is enough: slow threads may still read the other one.
+    // Two buffers alternate, so one barrier per call is enough. Slow threads may still read the buffer of the
+    // previous call.
     __syncthreads();
     return {own, of_warp | of_warps[turn_][warp ^ 1]};
   }
@@ -76,7 +78,8 @@ class OrderedMasks {
   i32 turn_ = 0;
 };
 
-/// Replaces each row that is not -1 by its name.
+/// Replaces each row that is not -1 by its number in `names`, which is ViewJob::query_ids or
+/// ViewJob::row_ids.
 template <i32 Count>
 MINUET_DEVICE void name_rows(const i32* names, i32 (&found)[Count]) {
   MINUET_UNROLL

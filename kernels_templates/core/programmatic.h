@@ -1,13 +1,13 @@
-// Programmatic dependent launch: blocks of the next launch start as soon as this one leaves room, and wait
-// for it themselves. The functions do nothing before sm_90 and in a launch without the programmatic
-// attribute.
+// This file supports programmatic dependent launch, in which blocks of the next launch start as soon as this
+// launch leaves room, and wait for its end themselves. allow_next_launch() and wait_for_last_launch() do
+// nothing before sm_90 and in a launch without the programmatic attribute.
 #pragma once
 
 #include "kernels_templates/shared/types.h"
 
 namespace minuet {
 
-/// Allows the next launch to start once all blocks of this one have called this. Call it after
+/// Allows the next launch to start once all blocks of this one have called this function. Call it after
 /// wait_for_last_launch(), so that at most two launches run at once.
 MINUET_DEVICE void allow_next_launch() {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
@@ -16,7 +16,7 @@ MINUET_DEVICE void allow_next_launch() {
 }
 
 /// Waits until all earlier launches have ended. Every thread of every block must call it before it reads or
-/// writes anything that another launch accesses; otherwise the end of this launch would not imply the end of
+/// writes anything that another launch accesses. Otherwise the end of this launch would not imply the end of
 /// all launches before it. Data that other launches write must be read with fresh() or with `Fresh` loads
 /// (core/vector.h), because the compiler may move read-only loads in front of the wait.
 MINUET_DEVICE void wait_for_last_launch() {
@@ -25,13 +25,14 @@ MINUET_DEVICE void wait_for_last_launch() {
 #endif
 }
 
-/// Does both, for a kernel that has no work to do before the wait.
+/// Waits for the earlier launches, then allows the next. This suits kernels that have no work to do before
+/// the wait.
 MINUET_DEVICE void follow_last_launch() {
   wait_for_last_launch();
   allow_next_launch();
 }
 
-/// Reads a word that another launch may have written.
+/// Reads a word that another launch may have written. It does not use the read-only cache.
 template <class T>
 MINUET_HD T fresh(const T* address) {
   return *address;

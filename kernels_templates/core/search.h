@@ -1,4 +1,4 @@
-// Binary searches over sorted arrays.
+// This file has binary searches over sorted arrays.
 #pragma once
 
 #include "kernels_templates/core/programmatic.h"
@@ -6,7 +6,7 @@
 namespace minuet {
 
 /// Returns the first i in [0, count) with keys[i] + delta > bound, or count if there is none. Sums wrap in
-/// the key's width; the guard cells of the key layout keep them in order.
+/// the key's width, but the guard cells of the key layout keep them in order.
 template <class Key>
 MINUET_HD i64 first_greater(const Key* keys, i64 count, Key delta, Key bound) {
   i64 first = 0;
@@ -32,16 +32,16 @@ MINUET_HD i32 share_of(const i32* ends, i32 count, i64 value) {
   return first;
 }
 
-/// Returns the smallest power of two that is at least `value` (>= 1).
+/// Returns the smallest power of two that is at least `value`, which must be at least 1.
 MINUET_HD constexpr i32 next_power_of_two(i32 value) {
   i32 power = 1;
   while (power < value) power *= 2;
   return power;
 }
 
-/// For each of `Count` keys, finds the only i in [0, Size) where block[i] may equal the key. Size must be a
-/// power of two and `block` ascending; short blocks must be padded with the greatest key. The searches are
-/// branch-free and advance in lockstep so that their loads overlap; each step is one load, one comparison and
+/// Finds, for each of `Count` keys, the only i in [0, Size) where block[i] may equal the key. Size must be a
+/// power of two and `block` ascending. Short blocks must be padded with the greatest key. The searches are
+/// branch-free and advance in lockstep so that their loads overlap. Each step is one load, one comparison and
 /// one addition.
 template <i32 Size, i32 Count, class Key>
 MINUET_HD void find_candidates(const Key* block, const Key* keys, i32* positions) {

@@ -1,5 +1,5 @@
-// Converts a pointer to shared memory into the 32-bit address in the cluster's shared window that PTX
-// instructions take. Device only; the host versions in core/ take pointers.
+// This file converts a pointer to shared memory into the 32-bit address in the cluster's shared window that
+// PTX instructions take. It is for devices only, because the host versions in core/ take pointers.
 #pragma once
 
 #include "kernels_templates/shared/types.h"

@@ -1,10 +1,10 @@
-// Loads, stores and conversion of 1 to 16 consecutive bytes in one access each.
+// This file loads, stores and converts 1 to 16 consecutive bytes, with one access each.
 #pragma once
 
 #include "kernels_templates/core/convert.h"
 
-// Rows are arrays of float, half or bytes elsewhere; Vector may alias them all. Device code accesses memory
-// through PTX and needs no attribute.
+// Elsewhere, rows are arrays of float, half or bytes. A Vector may alias them all, for which host compilers
+// need an attribute. Device code accesses memory through PTX and needs none.
 #if defined(__CUDACC_RTC__) || defined(__CUDACC__)
 #define MINUET_MAY_ALIAS
 #else
@@ -26,7 +26,7 @@ struct VectorWord<1> {
   using Type = unsigned char;
 };
 
-/// `Bytes` bytes in registers, aligned to their size: 1, 2, 4, 8 or 16.
+/// Holds `Bytes` bytes in registers, aligned to their size. `Bytes` is 1, 2, 4, 8 or 16.
 template <i32 Bytes>
 struct alignas(Bytes) MINUET_MAY_ALIAS Vector {
   static_assert(Bytes > 0 && Bytes <= 16 && (Bytes & (Bytes - 1)) == 0,
@@ -49,7 +49,7 @@ template <i32 Bytes>
 MINUET_HD Vector<Bytes> load_vector(const void* base, i64 byte) {
   const char* address = static_cast<const char*>(base) + byte;
 #if defined(__CUDA_ARCH__)
-  // Inline PTX, because the compiler may split the load of an aggregate in two.
+  // The load is inline PTX, because the compiler may split the load of an aggregate in two.
   Vector<Bytes> v;
   if constexpr (Bytes == 16) {
     asm("ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];"
@@ -70,8 +70,8 @@ MINUET_HD Vector<Bytes> load_vector(const void* base, i64 byte) {
 
 /// Returns load_vector() if `present`, otherwise zeros. It is one predicated instruction, because a branch
 /// around each load would keep the compiler from having several loads in flight. `Fresh` must be set for data
-/// that the preceding programmatic launch may have written (core/programmatic.h): the compiler may move a
-/// read-only load in front of the wait.
+/// that the preceding programmatic launch may have written (core/programmatic.h), because the compiler may
+/// move a read-only load in front of the wait.
 template <i32 Bytes, bool Fresh = false>
 MINUET_HD Vector<Bytes> load_vector_if(bool present, const void* base, i64 byte) {
 #if defined(__CUDA_ARCH__)
@@ -109,10 +109,10 @@ MINUET_HD Vector<Bytes> load_vector_if(bool present, const void* base, i64 byte)
 #endif
 }
 
-/// Starts a load from `address` + `Offset` if `present`, for use later; the compiler does not move the load.
+/// Starts a load from `address` + `Offset` if `present`, for use later. The compiler does not move the load.
 /// If not `present`, the result is zeros with `Zeros`, and undefined without. With `Zeros`, the compiler may
-/// copy the loaded value to other registers at once, which waits for the load. Without, nothing waits; mask
-/// the value with keep_if() where it is used. Bytes must be at least 4.
+/// copy the loaded value to other registers at once, which waits for the load. Without `Zeros`, nothing
+/// waits, and the caller must mask the value with keep_if() where it uses it. `Bytes` must be at least 4.
 template <i32 Bytes, i32 Offset, bool Zeros, bool Fresh = false>
 MINUET_HD Vector<Bytes> start_load_if(bool present, const char* address) {
   static_assert(Bytes >= 4, "whole registers");
@@ -155,7 +155,8 @@ MINUET_HD Vector<Bytes> start_load_if(bool present, const char* address) {
   return v;
 }
 
-/// Returns `word` if `mask` is ~0 and 0 if it is 0. The compiler does not move it to an earlier place.
+/// Returns `word` if `mask` is ~0, and 0 if `mask` is 0. The compiler does not move this operation to an
+/// earlier place, where it would wait for the load of `word`.
 MINUET_HD u32 keep_if(u32 mask, u32 word) {
 #if defined(__CUDA_ARCH__)
   u32 result;
@@ -166,9 +167,9 @@ MINUET_HD u32 keep_if(u32 mask, u32 word) {
 #endif
 }
 
-/// Returns *address, an entry of a table of row numbers, if `present`, otherwise -1, with one predicated load
-/// as in load_vector_if(). With `Started` the compiler does not move the load, so it can be issued early for
-/// later use.
+/// Returns *address, an entry of a table of row numbers, if `present`, otherwise -1. It is one predicated
+/// load, as in load_vector_if(). With `Started` the compiler does not move the load, so it can be issued
+/// early for later use.
 template <bool Fresh = false, bool Started = false>
 MINUET_HD i32 load_row_if(bool present, const i32* address) {
 #if defined(__CUDA_ARCH__)
@@ -220,7 +221,6 @@ MINUET_HD i32 lowest_bit(u32 bits) {
 #endif
 }
 
-/// Returns the number of set bits.
 MINUET_HD i32 count_bits(u32 bits) {
 #if defined(__CUDA_ARCH__)
   return __popc(bits);
@@ -229,7 +229,7 @@ MINUET_HD i32 count_bits(u32 bits) {
 #endif
 }
 
-/// Converts stored elements to GEMM operands: rounds TF32, and returns other types unchanged.
+/// Converts stored elements to GEMM operands. It rounds TF32 and returns other types unchanged.
 template <DType T, i32 Bytes>
 MINUET_HD Vector<Bytes> to_operand(Vector<Bytes> v) {
   if constexpr (rounds_operands(T)) {

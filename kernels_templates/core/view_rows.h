@@ -1,4 +1,4 @@
-// The rows of a view that are stored in a table, and the masks computed from them.
+// This file reads the rows of a view from a table, and computes masks from them.
 #pragma once
 
 #include "kernels_templates/core/grid.h"
@@ -8,13 +8,13 @@
 
 namespace minuet {
 
-/// A table of rows, [volume][queries].
+/// Describes a table of rows of the shape [volume][queries].
 struct ViewRows {
   const i32* rows;
   i64 queries;
   i32 volume;
 
-  /// Loads the rows of query `q` at `Count` offsets from `first` on; -1 past the last offset.
+  /// Loads the rows of query `q` at `Count` offsets from `first` on, and -1 past the last offset.
   template <i32 Count>
   MINUET_DEVICE void load(i64 q, i32 first, i32 (&found)[Count]) const {
     const i32* from = rows + first * queries + q;

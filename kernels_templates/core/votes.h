@@ -1,14 +1,14 @@
-// Bit counts across a warp.
+// This file counts bits across a warp.
 #pragma once
 
 #include "kernels_templates/shared/types.h"
 
 namespace minuet {
 
-/// Returns to lane k the number of lanes of the warp whose `bits` have bit k set. The 32 x 32 bit matrix is
-/// transposed by exchanging halves of halves. All 32 lanes must call it.
+/// Returns to lane k the number of lanes of the warp whose `bits` have bit k set. It transposes the 32 x 32
+/// bit matrix by exchanging blocks of 16, 8, 4, 2 and 1 bits between lanes. All 32 lanes must call it.
 MINUET_DEVICE u32 count_votes(u32 bits) {
-  u32 low = 0xffffu;  // bits that stay in lanes without bit `distance`
+  u32 low = 0xffffu;  // The exchanges leave these bits in lanes whose number lacks bit `distance`.
   MINUET_UNROLL
   for (u32 distance = 16; distance != 0; distance /= 2, low ^= low << distance) {
     const u32 other = __shfl_xor_sync(~0u, bits, distance);

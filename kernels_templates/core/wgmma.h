@@ -1,15 +1,17 @@
-// sum += a * b on the tensor cores of a warpgroup (four warps, 128 threads): 64 rows of a in registers, up to
-// 128 columns of b in shared memory, 32 bytes of each along k, and fp32 sums. Requires sm_90a exactly.
+// This file computes sums += a * b on the tensor cores of a warpgroup (four warps, 128 threads). `a` has 64
+// rows in registers, `b` has up to 128 columns in shared memory, both have 32 bytes along k, and the sums are
+// fp32. The instructions require exactly sm_90a.
 //
-// Warp w holds rows 16 w to 16 w + 15 in the layout of mma(). With g = l / 4 and t = l % 4, lane l holds a[i]
-// = word t + 4 (i / 2) of row g + 8 (i % 2), and sums[j][i] = row g + 8 (i / 2), column 8 j + 2 t + i % 2.
+// Warp w holds rows 16 w to 16 w + 15 in the layout of mma(). With g = l / 4 and t = l % 4, lane l holds word
+// t + 4 (i / 2) of row g + 8 (i % 2) as a[i], and the sum of row g + 8 (i / 2) and column 8 j + 2 t + i % 2
+// as sums[j][i].
 //
-// The products are asynchronous:
-//   wgmma_fence();           // after the last access to sums and a
-//   wgmma<T>(sums, a, b);    // any number of times
+// The products are asynchronous. Callers use these functions in the following order:
+//   wgmma_fence();           // It comes after the last access to sums and a.
+//   wgmma<T>(sums, a, b);    // It may be called any number of times.
 //   wgmma_commit();
-//   wgmma_wait();            // before sums, a or the memory of b are accessed
-// The products read shared memory through the async proxy, as bulk copies do: data that threads wrote there
+//   wgmma_wait();            // It comes before sums, a or the memory of b are accessed.
+// The products read shared memory through the async proxy, as bulk copies do. Data that threads wrote there
 // is visible only after a fence.proxy.async.
 #pragma once
 
@@ -18,20 +20,21 @@
 
 namespace minuet {
 
-constexpr i32 kWarpgroup = 128;  // threads
+constexpr i32 kWarpgroup = 128;  // Gives the number of threads of a warpgroup.
 constexpr i32 kWgmmaRows = 64;
-constexpr i32 kWgmmaPiece = 64;  // bytes of b along k that are contiguous: two products
-constexpr i32 kWgmmaAtom = 512;  // alignment of b in bytes
+/// Gives the number of contiguous bytes of b along k, enough for two products.
+constexpr i32 kWgmmaPiece = 64;
+constexpr i32 kWgmmaAtom = 512;  // Gives the alignment of b in bytes.
 
-/// Returns the position of byte `byte` of column `column` in a piece, [columns][kWgmmaPiece]. Its 16-byte
-/// units are swizzled so that eight columns cover all banks.
+/// Returns the position of byte `byte` of column `column` in a piece of the shape [columns][kWgmmaPiece]. The
+/// 16-byte units of the piece are swizzled so that eight columns cover all banks.
 MINUET_HD constexpr i32 wgmma_place(i32 column, i32 byte) {
   return column * kWgmmaPiece + (byte / 16 ^ (column / 2 & 3)) * 16 + byte % 16;
 }
 
 #if !defined(__CUDA_ARCH__)
-/// Returns the low 32 bits of the address. The shared memory window has less than 2^18 bytes, so the block's
-/// base address gives the rest.
+/// Returns the low 32 bits of a host address. An operand of wgmma() keeps only 18 of them, because the shared
+/// memory window has less than 2^18 bytes. The block's base address gives the other bits.
 inline u32 shared_address(const void* shared) { return static_cast<u32>(reinterpret_cast<u64>(shared)); }
 #endif
 
@@ -40,8 +43,8 @@ MINUET_DEVICE unsigned char* align_wgmma(unsigned char* begin) {
   return begin + ((0u - shared_address(begin)) & (kWgmmaAtom - 1));
 }
 
-/// Returns the operand b of a product: the first 32 bytes of all columns of a piece, [columns][kWgmmaPiece],
-/// which must be aligned to kWgmmaAtom.
+/// Returns the operand b of a product, which is the first 32 bytes of all columns of a piece. The piece has
+/// the shape [columns][kWgmmaPiece] and must be aligned to kWgmmaAtom.
 MINUET_DEVICE u64 wgmma_operand(const unsigned char* piece) {
   constexpr u64 kSwizzle64 = u64{2} << 62, kBytesOfEightColumns = u64{8 * kWgmmaPiece / 16} << 32;
   return kSwizzle64 | kBytesOfEightColumns | u64{1} << 16 | (shared_address(piece) & 0x3ffff) >> 4;
@@ -75,15 +78,15 @@ MINUET_DEVICE void wgmma_wait() {
 }
 
 #if !defined(__CUDA_ARCH__)
-/// Computes one product for all threads of a warpgroup: `sums` and `a` have 128 entries, one per thread; `b`
-/// is the operand from wgmma_operand().
+/// Computes one product for all threads of a warpgroup. `sums` and `a` have 128 entries, one per thread, and
+/// `b` is the operand from wgmma_operand().
 template <DType T, i32 Columns>
 void wgmma_of_warpgroup(float* const* sums, const u32* const* a, u64 b) {
   constexpr i32 kDepth = mma_depth<T>();
   if (b >> 62 != 2 || (b >> 32 & 0x3fff) != 8 * kWgmmaPiece / 16 || (b >> 49 & 7) != 0)
     shim::fail("an operand of wgmma that is not laid out as this one is");
-  // `start` is the address in host memory: the operand holds the byte in the window, and the base adds the
-  // rest.
+  // `start` is the operand's address in host memory. The operand holds only its low 18 bits, and `base` adds
+  // the rest.
   const u64 base = reinterpret_cast<u64>(shim::dynamic_shared());
   const u64 start = base + (((b & 0x3fff) * 16 - base) & 0x3ffff);
   float rows[kWgmmaRows][kDepth], column[kDepth];
@@ -96,7 +99,7 @@ void wgmma_of_warpgroup(float* const* sums, const u32* const* a, u64 b) {
   for (i32 c = 0; c < Columns; ++c) {
     for (i32 w = 0; w < kMmaWords; ++w) {
       u64 address = start + static_cast<u64>(c * kWgmmaPiece + w * 4);
-      address ^= (address >> 7 & 3) << 4;  // bits 4 and 5 are XORed with bits 7 and 8
+      address ^= (address >> 7 & 3) << 4;  // The swizzle XORs bits 4 and 5 with bits 7 and 8.
       words[w] = *reinterpret_cast<const u32*>(address);
     }
     mma_elements<T>(words, column);
@@ -108,7 +111,7 @@ void wgmma_of_warpgroup(float* const* sums, const u32* const* a, u64 b) {
 }
 #endif
 
-// Operand lists; each has 16 columns more than the one before.
+// These macros list the operands of a product. Each list covers 16 columns more than the one before it.
 #define MINUET_D1 "%0, %1, %2, %3, %4, %5, %6, %7"
 #define MINUET_D2 MINUET_D1 ", %8, %9, %10, %11, %12, %13, %14, %15"
 #define MINUET_D3 MINUET_D2 ", %16, %17, %18, %19, %20, %21, %22, %23"

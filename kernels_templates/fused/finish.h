@@ -1,4 +1,4 @@
-// Applies the epilogue to a thread's sums, and writes the rows of the output.
+// This file applies the epilogue to a thread's sums, and writes the rows of the output.
 #pragma once
 
 #include "kernels_templates/core/epilogue.h"
@@ -6,13 +6,14 @@
 
 namespace minuet {
 
-/// The rows of the output and of the residual that a lane handles.
+/// Holds the rows of the output and of the residual that a lane handles.
 template <FusedSpec S>
 struct FusedRows {
   using Lane = FusedLane<S>;
-  static constexpr i32 kWords = Lane::kTiles * 2 * dtype_bytes(S.io) / 4;  // words of a row's residual
+  /// Gives the number of words of a row's residual that a lane holds.
+  static constexpr i32 kWords = Lane::kTiles * 2 * dtype_bytes(S.io) / 4;
 
-  i32 numbers[Lane::kQueries];  // -1: none
+  i32 numbers[Lane::kQueries];  // Holds the row numbers, or -1 where there is no row.
   bool is_padding[Lane::kQueries];
   u32 residual[Lane::kQueries][S.residual ? kWords : 1];
 
@@ -27,7 +28,7 @@ struct FusedRows {
   }
 };
 
-/// The channels of a group of tiles that a lane holds, and how it reads and writes them.
+/// Describes the channels of a group of tiles that a lane holds, and how the lane reads and writes them.
 template <FusedSpec S, i32 First>
 struct FusedChannels {
   static constexpr FusedColumnGroup kGroup = fused_column_group(S, First);
@@ -36,7 +37,8 @@ struct FusedChannels {
                        kEach = kAccess / kElement;
   static constexpr i32 kNext = First + kGroup.tiles;
   static constexpr bool kIsLast = kNext == FusedLane<S>::kTiles;
-  static constexpr i32 kWord = First * 2 * kElement / 4;  // in FusedRows::residual
+  /// Gives the group's first word in FusedRows::residual.
+  static constexpr i32 kWord = First * 2 * kElement / 4;
 
   MINUET_DEVICE static i32 channel(const ThreadPlace<S>& place) {
     return place.column_block * S.columns + First * fused_tile(S) + FusedLane<S>::part(place.lane) * kCount;
@@ -46,8 +48,8 @@ struct FusedChannels {
   }
 };
 
-/// Loads the residual of the groups from First on. All of it is loaded before anything is written, because a
-/// load after a store would wait for memory again.
+/// Loads the residual of the groups of tiles from tile First on. All of it is loaded before anything is
+/// written, because a load after a store would wait for memory again.
 template <FusedSpec S, i32 First = 0>
 MINUET_DEVICE void load_residual(const FusedParams& p, const ThreadPlace<S>& place, FusedRows<S>& rows) {
   using Channels = FusedChannels<S, First>;
@@ -73,8 +75,8 @@ MINUET_DEVICE void load_residual(const FusedParams& p, const ThreadPlace<S>& pla
   if constexpr (!Channels::kIsLast) load_residual<S, Channels::kNext>(p, place, rows);
 }
 
-/// Applies the epilogue to a lane's channels of one row, and writes them. Returns true if all are finite in
-/// memory.
+/// Applies the epilogue to a lane's channels of one row, and writes them. Returns true if all sums and
+/// results are finite in memory.
 template <FusedSpec S, i32 First>
 MINUET_DEVICE bool finish_row(const FusedParams& p, const ThreadPlace<S>& place, const FusedSums<S>& sums,
                               const FusedRows<S>& rows, i32 q, const float* scale, const float* shift) {
@@ -113,7 +115,7 @@ MINUET_DEVICE bool finish_row(const FusedParams& p, const ThreadPlace<S>& place,
   return finite;
 }
 
-/// Loads values of [out_channels], from `channel` on.
+/// Loads the numbers of channels [channel, channel + Count) from an array with one number per output channel.
 template <FusedSpec S, i32 Count>
 MINUET_DEVICE void load_floats(const float* numbers, i32 channel, float (&values)[Count]) {
   if constexpr (Count % 4 == 0 && S.out_channels % Count == 0) {
@@ -129,7 +131,7 @@ MINUET_DEVICE void load_floats(const float* numbers, i32 channel, float (&values
   }
 }
 
-/// Finishes the group of tiles from First on, and the groups after it.
+/// Writes the output of the group of tiles that begins with tile First, and of the groups after it.
 template <FusedSpec S, i32 First = 0>
 MINUET_DEVICE void finish_group(const FusedParams& p, const ThreadPlace<S>& place, const FusedSums<S>& sums,
                                 const FusedRows<S>& rows) {

@@ -1,11 +1,13 @@
-// A whole convolution: output[q] = epilogue(sum over offsets k of input[rows[k][q]] * weights[k]), on tensor
-// cores. All sums stay in fp32 registers and each output is written once.
+// The kernel fused_convolution computes a whole convolution, output[q] = epilogue(sum over offsets k of
+// input[rows[k][q]] * weights[k]), on tensor cores. All sums stay in fp32 registers, and each output is
+// written once.
 //
-// A warp computes 8 * row_tiles queries by `columns` output channels. 16 bytes of an input row are fragments
-// as loaded from memory, so the input does not pass through shared memory. With mma() queries are the columns
-// and channels the rows; with wgmma() queries are the rows. A warp or warpgroup skips offsets that none of
-// its queries has. The block's weights arrive stage by stage. Warps that share queries take the steps in
-// turn, and the blocks of a cluster take some offsets each; their sums are added at the end in a fixed order.
+// A warp computes 8 * row_tiles queries by `columns` output channels. A lane's 16 bytes of an input row are
+// operand fragments as loaded from memory, so the input does not pass through shared memory. With mma()
+// queries are the columns of a product and channels are the rows. With wgmma() queries are the rows. A warp
+// or warpgroup skips offsets that none of its queries has. The block's weights arrive stage by stage. Warps
+// that share queries take the steps in turn, and the blocks of a cluster take some offsets each. Their sums
+// are added at the end in a fixed order.
 #pragma once
 
 #include "kernels_templates/core/programmatic.h"
@@ -15,8 +17,8 @@
 
 namespace minuet {
 
-/// Returns the address of step 0 of the weights. For a shortcut, whose image holds only the middle offset, it
-/// is the address where step 0 would be.
+/// Returns the address of step 0 of the weights. The image of a shortcut holds only the middle offset, so for
+/// a shortcut this is the address where step 0 would be.
 template <FusedSpec S>
 MINUET_DEVICE const char* image_of_block(const FusedParams& p, const ThreadPlace<S>& place) {
   constexpr i32 kParts = FusedDepth<S>::kParts;
@@ -25,7 +27,8 @@ MINUET_DEVICE const char* image_of_block(const FusedParams& p, const ThreadPlace
   return static_cast<const char*>(place.one_of(p.weights, p.shortcut.weights)) + step * fused_stage_bytes(S);
 }
 
-/// Multiplies all steps of the warp's share. The warp that fills the ring copies all steps instead.
+/// Multiplies all steps of the warp's share. With BulkCopy, the warp that fills the ring copies all steps
+/// instead.
 template <FusedSpec S>
 MINUET_DEVICE void sum_steps(const FusedParams& p, const ThreadPlace<S>& place, const FusedMasks<S>& masks,
                              const i32 (&columns)[S.row_tiles], FusedSums<S>& sums) {
@@ -78,10 +81,11 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(fused_threads(S),
   if constexpr (FusedMasks<S>::kOfBlock) __syncthreads();
   masks.gather();
   FusedSums<S> sums = {};
-  // Steps of several offsets are processed whatever the masks say, so without any query they must be skipped
-  // here: there are no rows to read.
+  // Steps that cover several offsets are processed whatever the masks say. Without any query there are no
+  // rows to read, so the steps must be skipped here.
   if (!FusedDepth<S>::kFolds || place.count > 0) sum_steps<S>(p, place, masks, columns, sums);
-  const ThreadPlace<S> same(p);  // computed again, because registers are scarce while products run
+  // The place is computed again, because registers are scarce while products run.
+  const ThreadPlace<S> same(p);
   if constexpr (S.split > 1) add_warps<S>(same, sums);
   if constexpr (S.cluster > 1) {
     if (same.rank >= 0) add_blocks<S>(same, sums);

@@ -1,27 +1,29 @@
-// Loads the input rows that a warp multiplies, step after step, from global memory directly into mma()
-// fragments.
+// This file loads the input rows that a warp multiplies, step after step, from global memory directly into
+// mma() fragments.
 //
-// With g = lane / 4 and t = lane % 4, a lane holds query g of each of the warp's tiles of 8 queries: 16 bytes
-// of each 64 bytes of its row in a step. Words 0 and 1 are b[] of one product, words 2 and 3 that of the next
-// one. The weights are stored in the same order (shared/fused_image.h). For a warpgroup's products these
-// words are a[] of two tiles.
+// With g = lane / 4 and t = lane % 4, a lane holds data of query g of each of the warp's tiles of 8 queries.
+// In a step, this is 16 bytes of each 64 bytes of the query's row, at position t. Words 0 and 1 are b[] of
+// one product, and words 2 and 3 are b[] of the next one. The weights are stored in the same order
+// (shared/fused_image.h). For a warpgroup's products these words are a[] of two tiles.
 #pragma once
 
 #include "kernels_templates/fused/step_iterator.h"
 
 namespace minuet {
 
-/// A lane's input of one step.
+/// Holds a lane's input of one step.
 template <FusedSpec S>
 struct InputStep {
-  static constexpr i32 kPieces = (fused_stage_bytes(S) / S.columns + 63) / 64;  // pieces of 64 bytes of a row
+  /// Gives the number of pieces of 64 bytes that a step has of each row.
+  static constexpr i32 kPieces = (fused_stage_bytes(S) / S.columns + 63) / 64;
   Vector<16> pieces[S.row_tiles][kPieces];
-  u32 present[S.row_tiles];  // ~0 if the pieces are valid, 0 if they count as zeros
-  u32 hits;                  // bit n: a query of tile n has a row; set only if tiles are skipped
-  i32 number;                // among the block's steps; -1: there is none
-  i32 step;                  // in the image of the weights
+  u32 present[S.row_tiles];  // Holds ~0 if the pieces of a tile are valid, and 0 if they count as zeros.
+  /// Bit n is set if a query of tile n has a row. It is computed only if fused_skips_tiles(S).
+  u32 hits;
+  i32 number;  // Gives the step's number among the block's steps, or -1 if there is no step.
+  i32 step;    // Gives the number of the step in the image of the weights.
 
-  /// Returns b[] of product `granule`.
+  /// Sets `b` to the operand of product `granule` for the queries of a tile.
   MINUET_DEVICE void operand(i32 tile, i32 granule, u32 (&b)[2]) const {
     MINUET_UNROLL
     for (i32 i = 0; i < 2; ++i)
@@ -29,8 +31,8 @@ struct InputStep {
   }
 };
 
-/// Starts to load `Bytes` bytes at `row` + Offset, of which the first belongs to channel `channel`, in
-/// accesses First and later. The result is undefined if not `present`, and zeros past the last channel.
+/// Starts to load `Bytes` bytes at `row` + Offset, of which the first belongs to channel `channel`. It begins
+/// with access number First. The result is undefined if not `present`, and zeros past the last channel.
 template <FusedSpec S, i32 Bytes, i32 Offset, i32 First = 0>
 MINUET_DEVICE void load_channels(bool present, const char* row, i32 channel, u32* words) {
   constexpr i32 kAccess = S.input_bytes < Bytes ? S.input_bytes : Bytes, kByte = Offset + First * kAccess;
@@ -49,19 +51,20 @@ MINUET_DEVICE void load_channels(bool present, const char* row, i32 channel, u32
     load_channels<S, Bytes, Offset, First + 1>(present, row, channel, words);
 }
 
-/// Walks the steps of a warp's share whose offsets any of its queries has, and loads their input ahead of the
-/// products.
+/// Iterates over the steps of a warp's share whose offsets at least one of its queries has, and loads their
+/// input ahead of the products.
 template <FusedSpec S>
 class InputSteps {
   using Depth = FusedDepth<S>;
-  static constexpr i32 kElement = dtype_bytes(S.io), kLane = 16 / kElement;  // elements of a lane's 16 bytes
+  /// kLane gives the number of elements in a lane's 16 bytes.
+  static constexpr i32 kElement = dtype_bytes(S.io), kLane = 16 / kElement;
   static constexpr i32 kGranules = S.step / fused_granule(S.io);
   static_assert(S.step % fused_granule(S.io) == 0, "steps of whole products");
   static_assert(!Depth::kFolds || kGranules % 2 == 0, "steps of several offsets are whole pieces");
 
  public:
-  /// `walk` must be at the share's first step, and `number` is its number. `columns` are the queries' columns
-  /// in the views.
+  /// `walk` must be at the share's first step, and `number` is the number of that step. `columns` holds the
+  /// columns of the queries in FusedParams::rows and FusedParams::masks.
   MINUET_DEVICE InputSteps(const FusedParams& p, const StepIterator<S>& walk, i32 number,
                            const i32 (&columns)[S.row_tiles])
       : p_(p), walk_(walk), number_(number) {
@@ -73,7 +76,7 @@ class InputSteps {
     find();
   }
 
-  /// Starts to load the next step; loads nothing if there is none.
+  /// Starts to load the next step, or loads nothing if there is none.
   MINUET_DEVICE void start(InputStep<S>& step) {
     const i32 t = static_cast<i32>(threadIdx.x % 4);
     step.number = walk_.ended() ? -1 : number_;
@@ -82,7 +85,8 @@ class InputSteps {
       MINUET_UNROLL
       for (i32 n = 0; n < S.row_tiles; ++n) start_folded(step, n, t);
     } else {
-      // All votes come first, because a load between them would be waited for.
+      // All votes come before the loads, because the warp would wait for a load that is issued between two
+      // votes.
       if constexpr (fused_skips_tiles(S)) {
         step.hits = 0;
         MINUET_UNROLL
@@ -95,8 +99,9 @@ class InputSteps {
       for (i32 n = 0; n < S.row_tiles; ++n)
         start_pieces<0>(step, n, t, input_row(rows_[n]) + walk_.part() * (S.step * kElement));
     }
-    advance();  // unconditional: a branch would copy the registers that are being loaded, and wait for the
-                // loads
+    // This call is unconditional, because a branch would copy the registers that are being loaded, and so
+    // wait for the loads.
+    advance();
     find();
   }
 
@@ -105,7 +110,8 @@ class InputSteps {
     walk_.advance(S.split);
     number_ += S.split;
   }
-  /// Finds the next step that is the warp's own, and loads the rows if its offset is new.
+  /// Finds the next step whose offset the warp's queries have, and loads the row numbers if its offset is a
+  /// new one.
   MINUET_DEVICE void find() {
     while (!walk_.ended() && !walk_.is_own()) advance();
     if constexpr (!Depth::kFolds) {
@@ -118,13 +124,15 @@ class InputSteps {
       for (i32 n = 0; n < S.row_tiles; ++n) rows_[n] = row_of(offset, n, !walk_.ended());
     }
   }
-  /// Returns the row at an offset, or -1 if there is none or not `present`.
+  /// Returns the input row of the lane's query of tile n at an offset, or -1 if there is none or not
+  /// `present`.
   MINUET_DEVICE i32 row_of(i32 offset, i32 n, bool present) const {
     if (S.volume == 1 && p_.rows == nullptr) return present ? columns_[n] : -1;
     return load_row_if<S.programmatic, /*Started=*/true>(present,
                                                          p_.rows + i64{offset} * p_.row_stride + columns_[n]);
   }
-  /// Returns true if the masks have the offset. If not, the view may have no entry there.
+  /// Returns true if the mask of the lane's query of tile n has the offset. If it does not, the view may have
+  /// no entry there.
   MINUET_DEVICE bool has_row(i32 offset, i32 n) const {
     const u32 mask = Depth::kWords == 1 ? masks_[n] : load_mask(offset / 32, n);
     return (mask >> offset % 32 & 1u) != 0;
@@ -139,7 +147,8 @@ class InputSteps {
     return static_cast<const char*>(p_.input) + i64{row} * (p_.input_ld * kElement);
   }
 
-  /// Starts to load the pieces from Piece on. `row` is where the step begins.
+  /// Starts to load the pieces from number Piece on. `row` is the address where the step begins in the input
+  /// row.
   template <i32 Piece>
   MINUET_DEVICE void start_pieces(InputStep<S>& step, i32 n, i32 t, const char* row) {
     constexpr i32 kBytes = Piece * 2 + 1 < kGranules ? 16 : 8;
@@ -149,7 +158,7 @@ class InputSteps {
     if constexpr (Piece + 1 < InputStep<S>::kPieces) start_pieces<Piece + 1>(step, n, t, row);
   }
 
-  /// Loads a lane's pieces if each holds the channels of several offsets.
+  /// Starts to load the pieces of tile n for a step that covers several offsets.
   MINUET_DEVICE void start_folded(InputStep<S>& step, i32 n, i32 t) {
     constexpr i32 kOffsets = kLane / Depth::kOffset, kBytes = Depth::kOffset * kElement;
     i32 rows[InputStep<S>::kPieces][kOffsets];
@@ -176,15 +185,16 @@ class InputSteps {
         }
       }
     }
-    step.present[n] = ~0u;  // missing rows are already loaded as zeros
+    step.present[n] = ~0u;  // Missing rows were loaded as zeros, so all pieces are valid.
   }
 
   const FusedParams& p_;
-  StepIterator<S> walk_;  // at the step whose rows are known
-  i32 number_;            // number of that step
+  StepIterator<S> walk_;  // This iterator is at the step whose row numbers have been loaded.
+  i32 number_;            // Gives the number of the step at which walk_ is.
   i32 columns_[S.row_tiles];
-  u32 masks_[S.row_tiles];  // masks of the columns, if steps cover several offsets of one mask word
-  i32 rows_[S.row_tiles];   // rows at offset_
+  /// Holds the masks of the columns, if steps cover several offsets and a mask is one word.
+  u32 masks_[S.row_tiles];
+  i32 rows_[S.row_tiles];  // Holds the input rows of the lane's queries at offset_.
   i32 offset_ = -1;
 };
 

@@ -1,4 +1,4 @@
-// The products of a step, by warps or by warpgroups.
+// This file computes the products of a step, by warps or by warpgroups.
 #pragma once
 
 #include "kernels_templates/core/mma.h"
@@ -9,8 +9,8 @@
 
 namespace minuet {
 
-/// sum += a * b. fp32 is computed as the three largest products of tf32 parts, which are added to the sum by
-/// ordinary additions, because tensor cores truncate.
+/// Computes sum += a * b. For fp32, it computes the three largest products of tf32 parts and adds them to
+/// `sum` by ordinary additions, because tensor cores truncate.
 template <FusedSpec S>
 MINUET_DEVICE void multiply(float (&sum)[4], const u32 (&a)[4], const u32 (&b)[2]) {
   if constexpr (S.io == DType::F32) {
@@ -28,7 +28,7 @@ MINUET_DEVICE void multiply(float (&sum)[4], const u32 (&a)[4], const u32 (&b)[2
   }
 }
 
-/// Multiplies tiles [First, First + Count) of queries.
+/// Multiplies the weights of a step with the tiles [First, First + Count) of queries.
 template <FusedSpec S, i32 First, i32 Count>
 MINUET_DEVICE void multiply_tiles(const WeightRing<S>& ring, const InputStep<S>& input, FusedSums<S>& sums) {
   constexpr i32 kTiles = FusedLane<S>::kTiles;
@@ -55,8 +55,8 @@ MINUET_DEVICE void multiply_hits(const WeightRing<S>& ring, const InputStep<S>& 
   if constexpr (Tile + 1 < S.row_tiles) multiply_hits<S, Tile + 1>(ring, input, sums);
 }
 
-/// Multiplies all tiles that have a row. There is one branch per step, because the compiler would make the
-/// warp converge before each mma() under a condition of its own.
+/// Multiplies all tiles that have a row. A branch covers all products of a step or of a tile, because the
+/// compiler would make the warp converge before each mma() that has a condition of its own.
 template <FusedSpec S>
 MINUET_DEVICE void multiply_step(const WeightRing<S>& ring, const InputStep<S>& input, FusedSums<S>& sums) {
   if (!fused_skips_tiles(S) || input.hits == (1u << S.row_tiles) - 1) {
@@ -76,8 +76,8 @@ MINUET_DEVICE void take_step(WeightRing<S>& ring, i32 number, InputSteps<S>& inp
   if constexpr (S.weights == WeightRoad::BulkRefill) ring.refill(number);
 }
 
-/// Multiplies one step by a warpgroup. Making operands waits for the loads and frees their registers, so the
-/// next loads start either right after it (early_loads) or while the products run.
+/// Multiplies one step by a warpgroup. Making the operands waits for the loads and frees their registers. The
+/// next loads therefore start either right after it (early_loads) or while the products run.
 template <FusedSpec S>
 MINUET_DEVICE void take_warpgroup_step(WeightRing<S>& ring, i32 number, InputSteps<S>& inputs,
                                        InputStep<S>& step, FusedSums<S>& sums) {

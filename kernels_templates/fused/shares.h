@@ -1,5 +1,6 @@
-// Adds the sums of warps of a block, then of blocks of a cluster, that share rows, in a fixed order. The sums
-// are exchanged in the memory of the ring.
+// This file adds the sums of warps of a block, and of blocks of a cluster, that share rows. It adds them in a
+// fixed order and exchanges them in the memory of the ring. The warps of a block that take the same steps
+// form a share.
 #pragma once
 
 #include "kernels_templates/fused/thread_place.h"
@@ -11,7 +12,8 @@ MINUET_DEVICE unsigned char* fused_shares() {
   return dynamic_shared() + fused_barrier_bytes(S) + fused_mask_bytes(S);
 }
 
-/// Returns the position in bytes of vector `vector` of this thread, among those of all threads of a share.
+/// Returns the byte position of this thread's vector number `vector` among the vectors of all threads of a
+/// share.
 template <FusedSpec S>
 MINUET_DEVICE i64 share_byte(const ThreadPlace<S>& place, i32 vector) {
   return static_cast<i64>((vector * S.warps + place.row_warp) * 32 + place.lane) * 16;
@@ -27,13 +29,14 @@ MINUET_DEVICE void add_sums(const unsigned char* from, float (&sums)[4]) {
   for (i32 i = 0; i < 4; ++i) sums[i] += part[i];
 }
 
-/// Adds the sums of all shares into those of the warps of the first share.
+/// Adds the sums of all shares to those of the warps of the first share.
 template <FusedSpec S>
 MINUET_DEVICE void add_warps(const ThreadPlace<S>& place, FusedSums<S>& sums) {
   constexpr i32 kVectors = FusedLane<S>::kTiles * FusedLane<S>::kVectors;
   constexpr i64 kShareBytes = static_cast<i64>(fused_block_rows(S)) * S.columns * 4;
   unsigned char* const others = fused_shares<S>();
-  __syncthreads();  // all reads of the ring are done, and no copy into it is in flight
+  // After this barrier, all reads of the ring are done, and no copy into it is in flight.
+  __syncthreads();
   if (place.share != 0 && place.share < S.split) {
     MINUET_UNROLL
     for (i32 v = 0; v < kVectors; ++v)
@@ -48,7 +51,7 @@ MINUET_DEVICE void add_warps(const ThreadPlace<S>& place, FusedSums<S>& sums) {
   }
 }
 
-/// Sends to each other block the sums of the tiles that it finishes.
+/// Sends to each other block of the cluster the sums of the tiles that this other block finishes.
 template <FusedSpec S, i32 Rank = 0>
 MINUET_DEVICE void send_sums(const ThreadPlace<S>& place, const FusedSums<S>& sums) {
   constexpr i32 kEach = FusedLane<S>::kVectors;
@@ -81,7 +84,7 @@ MINUET_DEVICE void receive_sums(const ThreadPlace<S>& place, FusedSums<S>& sums)
 
 template <FusedSpec S>
 MINUET_DEVICE void add_blocks(const ThreadPlace<S>& place, FusedSums<S>& sums) {
-  cluster_sync();  // all reads of the ring are done
+  cluster_sync();  // After this barrier, all reads of the ring are done.
   if (place.share == 0) send_sums<S>(place, sums);
   cluster_sync();
   if (place.share == 0) receive_sums<S>(place, sums);

@@ -1,4 +1,5 @@
-// The steps of the depth that a block or warp must process: those of the offsets that its queries have.
+// This file finds the steps of the depth that a block or warp must process, which are those of the offsets
+// that its queries have.
 #pragma once
 
 #include "kernels_templates/core/dynamic_shared.h"
@@ -10,8 +11,9 @@ namespace minuet {
 template <FusedSpec S>
 struct FusedDepth {
   static constexpr bool kFolds = folds_offsets(S.io, S.in_channels);
-  static constexpr i32 kOffset = fused_offset_depth(S);         // elements per offset
-  static constexpr i32 kParts = kFolds ? 1 : kOffset / S.step;  // steps per offset
+  /// Gives the number of elements of the depth per offset.
+  static constexpr i32 kOffset = fused_offset_depth(S);
+  static constexpr i32 kParts = kFolds ? 1 : kOffset / S.step;  // Gives the number of steps per offset.
   static constexpr i32 kWords = mask_words(S.volume);
 };
 
@@ -25,32 +27,32 @@ MINUET_HD i32 nth_bit(u32 bits, i32 number) {
   }
   return place;
 }
-/// Returns the `count` lowest set bits.
+/// Returns `bits` with only its `count` lowest set bits.
 MINUET_HD u32 lowest_bits(u32 bits, i32 count) {
   return count >= count_bits(bits) ? bits : bits & ((1u << nth_bit(bits, count)) - 1);
 }
-/// Returns the set bits with indices [first, end), counted from the lowest.
+/// Returns `bits` with only its set bits of indices [first, end), counted from the lowest.
 MINUET_HD u32 keep_bits(u32 bits, i32 first, i32 end) {
   return lowest_bits(bits, end) & ~lowest_bits(bits, first);
 }
 
-/// The offsets that the queries of a warp have, and those that its block processes: all offsets that its
-/// queries have, or a part of them in a cluster. They are stored in shared memory, [words][warps], and also
-/// in registers if they fit in one word.
+/// Holds the offsets that the queries of a warp have, and those that its block processes. The block processes
+/// all offsets that its queries have, or a part of them in a cluster. The masks are stored in shared memory,
+/// [words][warps], and also in registers if they fit in one word.
 template <FusedSpec S>
 class FusedMasks {
   static constexpr i32 kWords = FusedDepth<S>::kWords;
-  /// true if the block is one warpgroup, which owns all steps; this saves a register
+  /// Is true if the block is one warpgroup, which owns all steps. This saves a register.
   static constexpr bool kOneOwner = S.unit == MmaUnit::Warpgroup && S.warps == 4;
   static_assert(S.cluster == 1 || (!FusedDepth<S>::kFolds && S.weights != WeightRoad::Cached),
                 "the blocks of a cluster share offsets, and each a ring");
 
  public:
-  /// false if warps share nothing and keep their masks in registers
+  /// Is false if warps share nothing and keep their masks in registers.
   static constexpr bool kOfBlock = S.weights != WeightRoad::Cached || kWords > 1;
 
   MINUET_DEVICE FusedMasks(i32 warp, i32 rank) : warp_(warp), rank_(rank) {}
-  /// Sets a word of the warp's mask. In shared memory it is written only if `tells`.
+  /// Sets a word of the warp's mask. If the masks are in shared memory, it is written only if `tells` is set.
   MINUET_DEVICE void put(i32 word, u32 bits, bool tells) {
     if constexpr (kOfBlock) {
       if (tells) shared()[word * S.warps + warp_] = bits;
@@ -58,7 +60,7 @@ class FusedMasks {
       own_ = all_ = bits;
     }
   }
-  /// Reads the masks of the block. Call it after put() by all warps and a barrier.
+  /// Reads the masks of the block. All warps must have called put() and then passed a barrier.
   MINUET_DEVICE void gather() {
     if constexpr (S.cluster > 1) {
       i32 offsets = 0;
@@ -95,12 +97,13 @@ class FusedMasks {
     return keep_bits(bits, first_ - below, end_ - below);
   }
   i32 warp_, rank_;
-  i32 first_ = 0, end_ = 0;  // part of the block's offsets that it processes, counted over all words
+  /// The block processes the offsets [first_, end_) of those that its queries have, counted over all words.
+  i32 first_ = 0, end_ = 0;
   u32 own_ = 0, all_ = 0;
 };
 
-/// The steps that a block processes together, or that a warp processes alone if nothing is shared. If a step
-/// covers several offsets, these are all steps.
+/// Iterates over the steps that a block processes together, or that a warp processes alone if nothing is
+/// shared. If a step covers several offsets, these are all steps.
 template <FusedSpec S>
 class StepIterator {
   using Depth = FusedDepth<S>;
@@ -123,7 +126,7 @@ class StepIterator {
     return offsets * Depth::kParts;
   }
   MINUET_DEVICE bool ended() const { return kOneWord ? bits_ == 0 : word_ == kEnd; }
-  /// Returns the image's step that is step `number` of this walk.
+  /// Returns the number, in the image of the weights, of step `number` of the iterator.
   MINUET_DEVICE i32 step_of(i32 number) const {
     if constexpr (Depth::kFolds) return number;
     i32 offset = number / Depth::kParts, word = 0;
@@ -132,16 +135,16 @@ class StepIterator {
       offset -= count_bits(bits);
     return (word * 32 + nth_bit(bits, offset)) * Depth::kParts + number % Depth::kParts;
   }
-  /// Returns the current step in the image.
+  /// Returns the number of the current step in the image of the weights.
   MINUET_DEVICE i32 step() const { return Depth::kFolds ? word_ : offset() * Depth::kParts + part_; }
   MINUET_DEVICE i32 offset() const { return word_ * 32 + lowest_bit(bits_); }
   MINUET_DEVICE i32 part() const { return part_; }
-  /// Returns true if the warp's queries have the step's offset.
+  /// Returns true if the warp's queries have the step's offset, or if all steps are processed.
   MINUET_DEVICE bool is_own() const {
     return Depth::kFolds || S.weights == WeightRoad::Cached || (masks_.own(word_) & bits_ & (0 - bits_)) != 0;
   }
 
-  /// Moves to the next step; past the last one the walk stays ended.
+  /// Moves to the next step. After the last step the iterator stays at the end.
   MINUET_DEVICE void advance() {
     if constexpr (Depth::kFolds) {
       word_ += word_ < kEnd;
@@ -167,8 +170,8 @@ class StepIterator {
   }
 
   FusedMasks<S> masks_;
-  i32 word_ = 0;  // word of the masks; the step if steps cover several offsets
-  u32 bits_ = 0;  // bits of the word, from the current offset on
+  i32 word_ = 0;  // Gives the current word of the masks, or the current step if steps cover several offsets.
+  u32 bits_ = 0;  // Holds the bits of the current word of the masks, from the current offset on.
   i32 part_ = 0;
 };
 

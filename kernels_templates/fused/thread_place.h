@@ -1,4 +1,5 @@
-// The place of a thread of the fused kernel: which queries its warp reads, and which sums it ends with.
+// This file computes which queries the warp of a thread of the fused kernel reads, and with which sums the
+// thread ends.
 #pragma once
 
 #include "kernels_templates/core/cluster.h"
@@ -14,7 +15,7 @@ struct ThreadPlace {
   static_assert(S.unit == MmaUnit::Warp || (S.row_tiles == 2 && S.warps % 4 == 0 && S.split == 1),
                 "whole warpgroups, of 64 rows each");
   // wgmma() reads shared memory through the async proxy. Data that threads write there, also with
-  // asynchronous copies, would need a fence.
+  // asynchronous copies, would need a fence. Warpgroups therefore require bulk copies.
   static_assert(S.unit == MmaUnit::Warp || S.weights == WeightRoad::BulkCopy ||
                     S.weights == WeightRoad::BulkRefill,
                 "warpgroups read what bulk copies brought");
@@ -22,12 +23,14 @@ struct ThreadPlace {
                 "a shortcut has an offset in the middle, and steps of its own");
 
   i32 lane, row_warp;
-  i32 share;  // position along S.split; S.split for the warp that fills the ring
-  i32 rank;   // rank of the block in its cluster; -1: it shares no rows
+  /// Gives the warp's number among the S.split warps that share its rows, or S.split for the warp that fills
+  /// the ring.
+  i32 share;
+  i32 rank;  // Gives the rank of the block in its cluster, or -1 if the block shares no rows.
   i32 column_block;
   bool of_shortcut;
-  u32 block;  // position of the block's first query
-  u32 first;  // position of the warp's first query
+  u32 block;  // Gives the position of the block's first query.
+  u32 first;  // Gives the position of the warp's first query.
   i32 count;
 
   MINUET_DEVICE explicit ThreadPlace(const FusedParams& p) {
@@ -52,7 +55,7 @@ struct ThreadPlace {
     first = block + static_cast<u32>(row_warp * 8 * S.row_tiles);
     count = load_row_if<S.programmatic>(true, p.query_count);
   }
-  /// Returns the value for the shortcut if this block computes the shortcut, otherwise that of the layer.
+  /// Returns `shortcut` if this block computes the shortcut, otherwise `own`.
   template <class T>
   MINUET_HD T one_of(T own, T shortcut) const {
     return S.shortcut && of_shortcut ? shortcut : own;
@@ -63,9 +66,9 @@ struct ThreadPlace {
   }
 };
 
-/// Sets the columns of the views from which the lane loads its input rows, and returns the masks of the
-/// warp's queries. Lanes past the count get a column whose entries exist. If columns are positions, the first
-/// masks are loaded before the count is known.
+/// Sets the columns of FusedParams::rows and FusedParams::masks from which the lane loads its input rows and
+/// masks, and returns the masks of the warp's queries. Lanes past the count get a column whose entries exist.
+/// If columns are positions, the first masks are loaded before the count is known.
 template <FusedSpec S>
 MINUET_DEVICE FusedMasks<S> find_queries(const FusedParams& p, const ThreadPlace<S>& place,
                                          i32 (&columns)[S.row_tiles]) {
@@ -77,7 +80,7 @@ MINUET_DEVICE FusedMasks<S> find_queries(const FusedParams& p, const ThreadPlace
     columns[n] = static_cast<i32>(by_position ? positions[n] : place.query(p, positions[n]));
   }
   FusedMasks<S> masks(place.row_warp, place.rank);
-  // Steps that cover several offsets are all processed, whatever the masks.
+  // Steps that cover several offsets are all processed, so they need no masks.
   constexpr i32 kWords = FusedDepth<S>::kFolds ? 0 : mask_words(S.volume);
   for (i32 word = 0; word < kWords; ++word) {
     u32 mask = 0;
@@ -101,17 +104,17 @@ MINUET_DEVICE FusedMasks<S> find_queries(const FusedParams& p, const ThreadPlace
   return masks;
 }
 
-/// The sums of one lane: two channels of each tile, for kQueries queries.
+/// Describes the sums of one lane, which are two channels of each tile, for kQueries queries.
 template <FusedSpec S>
 struct FusedLane {
   static constexpr bool kOfWarp = S.unit == MmaUnit::Warp;
   static constexpr i32 kTiles = S.columns / fused_tile(S);
   static constexpr i32 kQueries = 2 * (kOfWarp ? S.row_tiles : 1);
-  static constexpr i32 kVectors = kQueries / 2;  // vectors of four sums per tile
+  static constexpr i32 kVectors = kQueries / 2;  // Gives the number of vectors of four sums per tile.
   using Sums = float[kTiles * kVectors][4];
 
   MINUET_HD static i32 part(i32 lane) { return kOfWarp ? lane / 4 : lane % 4; }
-  /// Returns the index of query q among those of the warp.
+  /// Returns the index, among the warp's queries, of a lane's query q.
   MINUET_HD static i32 query(i32 lane, i32 q) {
     return kOfWarp ? q / 2 * 8 + lane % 4 * 2 + q % 2 : q * 8 + lane / 4;
   }

@@ -1,6 +1,6 @@
-// Delivers stages of weights to the warps of a block: the steps that the block processes, one after the
-// other, in rounds of `split` steps, one step for each share of the warps. A warp must either acquire and
-// release, or pass, every step of its share.
+// This file delivers stages of weights to the warps of a block. There is one stage for each step that the
+// block processes. The steps come in rounds of `split` steps, one for each share of the warps. A warp must
+// either acquire and release, or pass, every step of its share.
 #pragma once
 
 #include "kernels_templates/core/async_copy.h"
@@ -17,18 +17,19 @@ MINUET_DEVICE unsigned char* fused_ring() {
   return align_wgmma(begin);
 }
 
-/// A stage consists of vectors for all lanes, 16 bytes per lane.
+/// Gives the size in bytes of one 16-byte vector for each of 32 lanes. A stage consists of such groups of
+/// vectors.
 constexpr i32 kLaneVectors = 32 * 16;
 MINUET_DEVICE const unsigned char* lane_vector(const unsigned char* stage) {
   return stage + threadIdx.x % 32 * 16;
 }
 
-/// Reads the image of one column block. A step has a number among the block's steps, and a number in the
+/// Reads the image of one column block. A step has one number among the block's steps, and another in the
 /// image.
 template <FusedSpec S, WeightRoad Road = S.weights>
 class WeightRing;
 
-/// Without a ring: each warp reads its weights from global memory.
+/// This version has no ring. Each warp reads its weights from global memory.
 template <FusedSpec S>
 class WeightRing<S, WeightRoad::Cached> {
  public:
@@ -47,7 +48,7 @@ class WeightRing<S, WeightRoad::Cached> {
 
  private:
   const void* image_;
-  const unsigned char* stage_ = nullptr;  // the lane's vectors of the stage
+  const unsigned char* stage_ = nullptr;  // Points to the lane's vectors of the stage.
 };
 
 template <FusedSpec S>
@@ -61,7 +62,7 @@ class WeightRing<S, WeightRoad::AsyncCopy> {
   MINUET_DEVICE void fill() {
     for (i32 round = 0; round + 1 < kRounds; ++round) copy_round(round);
   }
-  /// All warps take part in all rounds.
+  /// Returns the number of steps rounded up to whole rounds, because all warps take part in all rounds.
   MINUET_DEVICE static i32 end(i32 steps) { return (steps + S.split - 1) / S.split * S.split; }
   MINUET_DEVICE void pass(i32 number) {
     async_copy_wait<kRounds - 2>();
@@ -83,7 +84,7 @@ class WeightRing<S, WeightRoad::AsyncCopy> {
   MINUET_DEVICE static unsigned char* stage(i32 number) {
     return fused_ring<S>() + number % S.stages * fused_stage_bytes(S);
   }
-  /// Copies the stages of a round as one group; the group is empty past the last step.
+  /// Copies the stages of a round as one group. The group is empty past the last step.
   MINUET_DEVICE void copy_round(i32 round) {
     for (i32 share = 0; share < S.split && !next_.ended(); ++share, next_.advance()) {
       const char* const from =
@@ -98,12 +99,12 @@ class WeightRing<S, WeightRoad::AsyncCopy> {
   }
 
   const void* image_;
-  StepIterator<S> next_;  // step whose stage is copied next
+  StepIterator<S> next_;  // The iterator is at the step whose stage is copied next.
   const unsigned char* stage_ = nullptr;
 };
 
-/// Stages filled by bulk copies. Each has a barrier that signals that it is full, and one that signals that
-/// the warps of its share have released it.
+/// Holds stages that bulk copies fill. Each stage has a barrier that signals that it is full, and one that
+/// signals that the warps of its share have released it.
 template <FusedSpec S>
 class BulkStages {
   static_assert(S.stages >= 2 * S.split && S.stages % S.split == 0, "a ring of whole rounds, two at least");
@@ -121,7 +122,8 @@ class BulkStages {
   }
   MINUET_DEVICE static i32 end(i32 steps) { return steps; }
   MINUET_DEVICE static void release(i32 number) {
-    if constexpr (S.unit == MmaUnit::Warp) bulk_copy_fence();  // wgmma() itself uses the async proxy
+    // wgmma() needs no fence, because it itself uses the async proxy.
+    if constexpr (S.unit == MmaUnit::Warp) bulk_copy_fence();
     __syncwarp();
     if (threadIdx.x % 32 == 0) mbarrier_arrive(empty(number));
   }
@@ -140,13 +142,13 @@ class BulkStages {
   MINUET_DEVICE static unsigned char* stage(i32 number) {
     return fused_ring<S>() + number % S.stages * fused_stage_bytes(S);
   }
-  /// Starts the copy of step `step` of the image into an empty stage.
+  /// Starts the copy of step `step` of the image into the empty stage of step `number`.
   MINUET_DEVICE void copy(i32 number, i32 step) const {
     mbarrier_arrive_expect(full(number), fused_stage_bytes(S));
     const char* const from = static_cast<const char*>(image_) + static_cast<i64>(step) * fused_stage_bytes(S);
     bulk_copy(stage(number), from, fused_stage_bytes(S), full(number));
   }
-  /// Waits for the stage of step `number`.
+  /// Waits until the stage of step `number` is full.
   MINUET_DEVICE void take(i32 number) {
     mbarrier_wait(full(number), phase(number));
     stage_ = stage(number);
@@ -157,7 +159,7 @@ class BulkStages {
   const unsigned char* stage_ = nullptr;
 };
 
-/// The last warp only fills stages.
+/// Delivers weights with bulk copies by the last warp, which only fills stages.
 template <FusedSpec S>
 class WeightRing<S, WeightRoad::BulkCopy> : public BulkStages<S> {
   using Stages = BulkStages<S>;
@@ -172,7 +174,8 @@ class WeightRing<S, WeightRoad::BulkCopy> : public BulkStages<S> {
     }
     __syncwarp();
   }
-  /// Waits for the stage before releasing it, because a barrier cannot signal phases beyond the next.
+  /// Waits for the stage before releasing it. Otherwise a warp could release the same stage twice in one
+  /// phase of its barrier.
   MINUET_DEVICE void pass(i32 number) {
     acquire(number, 0);
     Stages::release(number);
@@ -184,14 +187,15 @@ class WeightRing<S, WeightRoad::BulkCopy> : public BulkStages<S> {
   StepIterator<S> next_;
 };
 
-/// The multiplying warps also fill stages, in turn. A dedicated warp would cost all others registers, and if
-/// always the same warp filled them, its warpgroup would be late for its products in every step.
+/// Delivers weights with bulk copies by the multiplying warps, which take turns in filling stages. A
+/// dedicated warp would cost all others registers. If always the same warp filled stages, its warpgroup would
+/// be late for its products in every step.
 template <FusedSpec S>
 class WeightRing<S, WeightRoad::BulkRefill> : public BulkStages<S> {
   using Stages = BulkStages<S>;
-  /// Number of steps between the last use of a stage and the copy into it. Other warps may be this far behind
-  /// without being waited for. Waiting cannot deadlock, because every warp waits only for warps that are
-  /// further behind, and the last one can always continue.
+  /// Gives the number of steps between the last use of a stage and the next copy into it. Other warps may be
+  /// this far behind without being waited for. Waiting cannot deadlock, because every warp waits only for
+  /// warps that are further behind, and the last one can always continue.
   static constexpr i32 kLag = (S.stages > 3 * S.split ? 2 : 1) * S.split;
 
  public:
@@ -212,7 +216,7 @@ class WeightRing<S, WeightRoad::BulkRefill> : public BulkStages<S> {
     refill(number);
   }
   MINUET_DEVICE void acquire(i32 number, i32) { Stages::take(number); }
-  /// While the products of step `number` run, the warp whose turn it is copies a later step.
+  /// Copies a later step while the products of step `number` run, if it is this warp's turn.
   MINUET_DEVICE void refill(i32 number) {
     const i32 next = number - kLag + S.stages;
     if (number / S.split % S.warps != warp() % S.warps || number < kLag || next >= count_) return;

@@ -1,9 +1,10 @@
-// Gather (paper, algorithm 2): buffer[table[k][i]] = input[i] for every offset k that uses row i.
+// The kernel gather (paper, algorithm 2) sets buffer[table[k][i]] = input[i] for every offset k that uses row
+// i.
 //
-// Each thread holds one tile of one row in registers and writes it once per offset. The threads of a row
-// interleave vector by vector: thread t of R holds vectors t, t + R, t + 2R, ..., so that in each access
-// neighbouring threads touch neighbouring vectors, whatever the tile size. Threads past the last row zero the
-// padding rows, so that no GEMM reads uninitialised memory.
+// Each thread holds one tile of one row in registers and writes it once per offset. The R threads of a row
+// interleave vector by vector, so that thread t holds vectors t, t + R, t + 2R, and so on. In each access,
+// neighbouring threads therefore touch neighbouring vectors, whatever the tile size. Threads past the last
+// row write zeros to the padding rows, so that no GEMM reads uninitialised memory.
 #pragma once
 
 #include "kernels_templates/core/grid.h"
@@ -16,9 +17,11 @@ namespace minuet {
 template <GatherSpec S>
 struct GatherShape {
   static constexpr i32 kElement = dtype_bytes(S.io);
-  static constexpr i32 kThreads = S.channels / S.tile;                       // threads per row
-  static constexpr i32 kVectors = S.tile * kElement / S.vector_bytes;        // vectors per tile
-  static constexpr i64 kRowBytes = static_cast<i64>(S.channels) * kElement;  // bytes of a buffer row
+  static constexpr i32 kThreads = S.channels / S.tile;  // Gives the number of threads per row.
+  /// Gives the number of vectors per tile.
+  static constexpr i32 kVectors = S.tile * kElement / S.vector_bytes;
+  /// Gives the length of a buffer row in bytes.
+  static constexpr i64 kRowBytes = static_cast<i64>(S.channels) * kElement;
   static_assert(S.channels % S.tile == 0, "tile must divide channels");
   static_assert(S.tile * kElement % S.vector_bytes == 0, "vector_bytes must divide a tile");
   static_assert(S.vector_bytes >= kElement, "an access holds whole elements");
@@ -29,10 +32,11 @@ struct GatherShape {
   }
 };
 
-/// Table entries loaded before the first is used; a 3 x 3 x 3 kernel takes three rounds.
+/// A thread loads this many table entries before it uses the first. A 3 x 3 x 3 kernel takes three rounds.
 constexpr i32 kOffsetsAtOnce = 9;
 
-/// Loads the buffer rows of table column `row` at offsets [k, k + kOffsetsAtOnce), -1 past the last offset.
+/// Loads the buffer rows of table column `row` at offsets [k, k + kOffsetsAtOnce), and -1 past the last
+/// offset.
 MINUET_HD void load_table_column(const i32* table, i64 rows, i64 row, i32 k, i32 volume, i32* buffer_rows) {
   MINUET_UNROLL
   for (i32 u = 0; u < kOffsetsAtOnce; ++u) {

@@ -1,5 +1,5 @@
-// output[i] = input[index[i]], row by row; rows at and after the count become zeros. One thread per vector,
-// with several vectors in flight.
+// The kernel permute_rows sets output[i] = input[index[i]], row by row. Rows at and after the count become
+// zeros. A thread handles several vectors at once, so that their loads overlap.
 #pragma once
 
 #include "kernels_templates/core/grid.h"
@@ -12,7 +12,7 @@ template <PermuteRowsSpec S>
 MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void permute_rows(MINUET_PARAMS(PermuteRowsParams) p) {
   constexpr i32 kElement = dtype_bytes(S.io);
   static_assert(S.channels * kElement % S.vector_bytes == 0, "vector_bytes must divide a row");
-  constexpr i32 kVectors = S.channels * kElement / S.vector_bytes;  // vectors per row
+  constexpr i32 kVectors = S.channels * kElement / S.vector_bytes;  // Gives the number of vectors per row.
   constexpr i32 kAtOnce = 4;
   const i64 items = p.rows * kVectors;
   const i64 count = p.count != nullptr ? *p.count : p.rows;

@@ -1,8 +1,9 @@
-// Scatter: out[q] = epilogue(sum over k of buffer[table[k][q]]), in ascending k, in fp32 registers.
+// The kernel scatter computes out[q] = epilogue(sum over k of buffer[table[k][q]]), in ascending k, in fp32
+// registers.
 //
-// Each thread owns one tile of one output row, so there are no atomics and one write. The threads of a row
-// interleave vector by vector, as in gather. The buffer is fp32 whatever the output type, so a vector is a
-// number of elements: vector_bytes of the output, and the same elements of the buffer.
+// Each thread owns one tile of one output row, so it needs no atomics and writes once. The threads of a row
+// interleave vector by vector, as in gather. The buffer is fp32 whatever the output type. A vector therefore
+// is a number of elements, which take vector_bytes in the output, and four bytes each in the buffer.
 #pragma once
 
 #include "kernels_templates/core/epilogue.h"
@@ -15,29 +16,32 @@ namespace minuet {
 template <ScatterSpec S>
 struct ScatterShape {
   static constexpr i32 kElement = dtype_bytes(S.io);
-  static constexpr i32 kThreads = S.channels / S.tile;         // threads per row
-  static constexpr i32 kElements = S.vector_bytes / kElement;  // elements per vector
-  static constexpr i32 kVectors = S.tile / kElements;          // vectors per tile
+  static constexpr i32 kThreads = S.channels / S.tile;         // Gives the number of threads per row.
+  static constexpr i32 kElements = S.vector_bytes / kElement;  // Gives the number of elements per vector.
+  static constexpr i32 kVectors = S.tile / kElements;          // Gives the number of vectors per tile.
   static constexpr i32 kPartialElement = static_cast<i32>(sizeof(float));
-  static constexpr i32 kPartialBytes = kElements * kPartialElement;        // bytes of a vector's partial sums
-  static constexpr i32 kAccess = kPartialBytes < 16 ? kPartialBytes : 16;  // bytes per read of them
+  /// Gives the length of a vector's partial sums in bytes.
+  static constexpr i32 kPartialBytes = kElements * kPartialElement;
+  /// Gives the width in bytes of one read of partial sums.
+  static constexpr i32 kAccess = kPartialBytes < 16 ? kPartialBytes : 16;
   static constexpr i32 kAccesses = kPartialBytes / kAccess;
   static constexpr i64 kBufferRowBytes = static_cast<i64>(S.channels) * kPartialElement;
   static_assert(S.channels % S.tile == 0, "tile must divide channels");
   static_assert(S.vector_bytes >= kElement && S.tile % kElements == 0, "vector_bytes must divide a tile");
 
-  /// Offsets covered by one mask of hits; their table entries are loaded together. All 27 offsets of a 3 x 3
-  /// x 3 kernel at once are faster than nine at a time, because the rows wait for the last entry.
+  /// Gives the number of offsets that one mask of hits covers. Their table entries are loaded together. All
+  /// 27 offsets of a 3 x 3 x 3 kernel at once are faster than nine at a time, because the rows wait for the
+  /// last entry.
   static constexpr i32 kOffsetsAtOnce = 27;
-  /// Buffer rows read before the first is added. They take at most 128 bytes per thread, which fit in its
-  /// registers.
+  /// A thread reads kRowsAtOnce buffer rows before it adds the first. Their tiles take at most 128 bytes,
+  /// unless one tile alone is larger, so that they fit in the thread's registers.
   static constexpr i32 kTileBytes = S.tile * kPartialElement;
   static constexpr i32 kRowsAtOnce = kTileBytes >= 128 ? 1 : kTileBytes > 32 ? 128 / kTileBytes : 4;
 
   /// Returns the first element of vector v of a row's thread t.
   MINUET_HD static constexpr i32 first_element(i32 t, i32 v) { return (v * kThreads + t) * kElements; }
 
-  struct Partial {  // one tile of one buffer row
+  struct Partial {  // Holds one tile of one buffer row.
     Vector<kAccess> data[kVectors * kAccesses];
   };
 };
@@ -85,8 +89,8 @@ MINUET_HD u32 find_hits(const ScatterParams& p, i64 row, i32 k) {
   return hits;
 }
 
-/// Adds up thread t's tile of output row `row`. Most offsets of most rows have no neighbour, so the hits are
-/// found first and then added a few at a time; their table entries are in the cache by then.
+/// Adds up thread t's tile of output row `row`. Most offsets of most rows have no neighbour. The hits are
+/// therefore found first and then added a few at a time. Their table entries are in the cache by then.
 template <ScatterSpec S>
 MINUET_HD void sum_offsets(const ScatterParams& p, i64 row, i32 t, float* sums) {
   using Shape = ScatterShape<S>;
@@ -108,7 +112,7 @@ MINUET_HD void sum_offsets(const ScatterParams& p, i64 row, i32 t, float* sums) 
   }
 }
 
-/// Stores the sums without epilogue, for the slice that follows.
+/// Stores the sums without the epilogue. The launch for the following slice reads them.
 template <ScatterSpec S>
 MINUET_HD void store_sums(float* target, i64 row, i32 t, const float* sums) {
   using Shape = ScatterShape<S>;
@@ -125,7 +129,7 @@ MINUET_HD void store_sums(float* target, i64 row, i32 t, const float* sums) {
 }
 
 /// Applies the epilogue to one vector, elements [first, first + kElements) of output row `row`, and writes
-/// it. Returns true if all elements are finite in memory.
+/// it. Returns true if all sums and results are finite in memory.
 template <ScatterSpec S>
 MINUET_HD bool finish_vector(const ScatterParams& p, i64 row, i32 first, const float* sums) {
   using Shape = ScatterShape<S>;

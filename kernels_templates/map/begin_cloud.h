@@ -1,5 +1,6 @@
-// Initialises a cloud: its number of coordinates, its status, and empty bounds. One block; thread 0 takes the
-// count, and threads below 2 * kMaxFields initialise the bounds.
+// The kernel begin_cloud initialises a cloud, which means its number of coordinates, its status, and empty
+// bounds. It runs as one block. Thread 0 takes the count, and threads below 2 * kMaxFields initialise the
+// bounds.
 #pragma once
 
 #include "kernels_templates/core/programmatic.h"
@@ -7,7 +8,7 @@
 
 namespace minuet {
 
-/// Sets the number of coordinates and the status. One thread calls it.
+/// Sets the number of coordinates and the status. Only one thread may call it.
 MINUET_DEVICE void take_count(const BeginCloudParams& p) {
   const i64 count = p.given_count != nullptr ? *p.given_count : p.most;
   const bool fits = count >= 0 && count <= p.most;

@@ -1,43 +1,46 @@
-// Looks up the neighbours of a coordinate in an index, line by line. A line is the offsets of a kernel along
-// the last axis if they are adjacent cells. It is looked up as a whole.
+// This file looks up the neighbours of a coordinate in an index, line by line. A line consists of the offsets
+// of a kernel along the last axis, if they are adjacent cells. It is looked up as a whole.
 #pragma once
 
 #include "kernels_templates/map/cell_rows.h"
 
 namespace minuet {
 
-/// Number of lines that a block stores at once. Their offsets fill whole words of masks, whatever the length
-/// of a line.
+/// Gives the number of lines that a block stores at once. Their offsets fill whole words of masks, whatever
+/// the length of a line.
 constexpr i32 kMostLines = 96;
-/// Maximum cells per line. If a line would be longer or have gaps, each offset is a line of its own.
+/// Limits the number of cells per line. If a line would be longer or have gaps, each offset is a line of its
+/// own.
 constexpr i32 kLongestLine = 5;
-/// Number of lines whose words are loaded together.
+/// Gives the number of lines whose words are loaded together.
 constexpr i32 kLinesAtOnce = 3;
-/// Target number of threads per multiprocessor, for launch bounds. Look-ups wait for each other, so occupancy
-/// matters; more threads would leave too few registers.
+/// Gives the target number of threads per multiprocessor, for launch bounds. The loads of a look-up depend on
+/// each other, so many threads are needed to hide their latency, but more threads would leave too few
+/// registers.
 template <i32 Ndim>
 constexpr i32 kLineThreads = Ndim < 4 ? 1152 : 1024;
 static_assert(kMostLines % kWordBits == 0 && kMostLines % kLinesAtOnce == 0);
 
-/// Position of a field in the queries' keys.
+/// Gives the position of a field in the queries' keys.
 struct KeyField {
   i32 shift;
   u32 mask;
 };
 
-/// Lines of one kernel, in shared memory.
+/// Holds the lines of one kernel, in shared memory.
 template <i32 Ndim>
 struct CellLines {
   KeyField fields[Ndim + 1];
-  CellGrid grid;  // of the sources' level
-  i32 length;     // cells per line
-  i32 count;      // number of lines of the kernel
-  i32 first;      // number of the first stored line
-  i64 to[kMostLines + kLinesAtOnce -
-         1];  // cells from a query's cell to a line's first cell; entries past the last line repeat it
+  CellGrid grid;  // Describes the cells of the sources' level.
+  i32 length;     // Gives the number of cells per line.
+  i32 count;      // Gives the number of lines of the convolution kernel.
+  i32 first;      // Gives the number of the first stored line.
+  /// Gives the distance in cells from a query's cell to the first cell of each line. Entries past the last
+  /// line repeat it.
+  i64 to[kMostLines + kLinesAtOnce - 1];
 };
 
-/// Returns offset k of a kernel in cells of a level.
+/// Returns offset k of a kernel as a distance in cells of a level.
 template <i32 Ndim>
 MINUET_DEVICE i64 offset_cells(const KernelGeometry& geometry, const CellGrid& grid, i32 k) {
   i64 cells = 0;
@@ -50,8 +53,8 @@ MINUET_DEVICE i64 offset_cells(const KernelGeometry& geometry, const CellGrid& g
   return cells;
 }
 
-/// Stores the lines from `first` on. All threads of a block must call it; the barrier at its start protects
-/// earlier lines that are still in use.
+/// Stores the lines from number `first` on. All threads of a block must call it. The barrier at its start
+/// protects earlier lines that are still in use.
 template <i32 Ndim, i32 Threads>
 MINUET_DEVICE void make_lines(CellLines<Ndim>& lines, const KernelGeometry& geometry, const CellIndex& index,
                               i32 level, const CloudLayout& layout, i32 first) {
@@ -64,7 +67,7 @@ MINUET_DEVICE void make_lines(CellLines<Ndim>& lines, const KernelGeometry& geom
     const i32 line = first + i < count ? first + i : count - 1;
     lines.to[i] = offset_cells<Ndim>(geometry, grid, line * length);
   }
-  // Copied by many threads: a copy by one would raise the register count of all.
+  // Many threads copy the grid, because a copy by one thread would raise the register count of all.
   static_assert(sizeof(CellGrid) % sizeof(u32) == 0 && Threads >= 32);
   MINUET_NO_UNROLL
   for (i32 i = static_cast<i32>(threadIdx.x); i < static_cast<i32>(sizeof(CellGrid) / sizeof(u32));
@@ -93,16 +96,17 @@ MINUET_DEVICE i64 cell_of_key(const CellLines<Ndim>& lines, Key key) {
   return cell_of(lines.grid, fields, Ndim + 1);
 }
 
-/// The coordinates found in a line.
+/// Describes the coordinates found in a line.
 struct LineCells {
-  u32 bits;  // bit i: cell i has a coordinate
-  i32 row;   // row of the first cell that has one; the rows of the following ones are consecutive
+  u32 bits;  // Bit i is set if cell i of the line holds a coordinate.
+  /// Gives the row of the first cell that holds a coordinate. The rows of the following ones are consecutive.
+  i32 row;
 };
 
 /// Sets found[u] for the line that begins at cells[u], if asks[u].
 ///
-/// A line may continue in the next word, also in that of the next run. All loads of each kind of word are
-/// issued together.
+/// A line may continue in the next word, which may belong to the next run. All loads of each kind of word are
+/// issued together, so that they overlap.
 template <i32 Ndim>
 MINUET_DEVICE void find_lines(const CellIndex& index, const CellLines<Ndim>& lines,
                               const bool (&asks)[kLinesAtOnce], const i64 (&cells)[kLinesAtOnce],
@@ -128,8 +132,8 @@ MINUET_DEVICE void find_lines(const CellIndex& index, const CellLines<Ndim>& lin
     const u32 word = cell_word(place, runs[u], cells[u]);
     const u32 next_run = place.bit == kLastBit ? runs_behind[u] : runs[u].bits >> (place.bit + 1) % 32;
     const bool is_behind = goes_on[u] && (leaves_run[u] ? (next_run & 1u) != 0 : is_there[u]);
-    // The first word of the next occupied run follows this run's words, or is in their place if this run is
-    // empty.
+    // Only occupied runs have words of cell bits. The first word of the next occupied run follows this run's
+    // words, or is in their place if this run is empty.
     const u32 word_behind = leaves_run[u] ? word - (kRunWords - 1) + (is_there[u] ? kRunWords : 0) : word + 1;
     words[u] = load_bits_if(is_there[u], index.cells, word);
     words_behind[u] = load_bits_if(is_behind, index.cells, word_behind);
@@ -144,14 +148,14 @@ MINUET_DEVICE void find_lines(const CellIndex& index, const CellLines<Ndim>& lin
   }
 }
 
-/// Returns the number of lines to process together from stored line `line` on.
+/// Returns the number of lines to process together, beginning with stored line `line`.
 template <i32 Ndim>
 MINUET_DEVICE i32 lines_together(const CellLines<Ndim>& lines, i32 line) {
   const i32 left = stored_line_count(lines) - line;
   return left < kLinesAtOnce ? left : kLinesAtOnce;
 }
-/// Looks up several lines for a query whose cell is `center`. `wanted` has a bit for each offset that may
-/// have a row; lines without any are not looked up.
+/// Looks up several lines, beginning with stored line `line`, for a query whose cell is `center`. `wanted`
+/// has a bit for each offset that may have a row. Lines without such an offset are not looked up.
 template <i32 Ndim>
 MINUET_DEVICE void find_several(const CellIndex& index, const CellLines<Ndim>& lines, i32 line, u32 wanted,
                                 i64 center, LineCells (&found)[kLinesAtOnce]) {
@@ -165,7 +169,7 @@ MINUET_DEVICE void find_several(const CellIndex& index, const CellLines<Ndim>& l
   find_lines(index, lines, asks, cells, found);
 }
 
-/// Returns the concatenated bits of several lines.
+/// Returns the concatenated bits of several lines, each of which has `length` bits.
 MINUET_DEVICE u32 bits_of(const LineCells (&found)[kLinesAtOnce], i32 length) {
   u32 bits = 0;
   MINUET_UNROLL

@@ -1,8 +1,8 @@
-// Initialises an empty index with the grids of the cloud's levels (cell_index.h).
+// The kernel clear_cells initialises an empty index with the grids of the cloud's levels (cell_index.h).
 //
-// Every block computes the grids for itself, one thread per level; the first block also stores them for later
-// kernels. Then all blocks clear the run words that the cloud's extent needs, and as many cell words as its
-// points can use.
+// Every block computes the grids for itself, with one thread per level. The first block also stores them for
+// later kernels. Then all blocks clear the run words that the cloud's extent needs, and as many cell words as
+// its points can use.
 #pragma once
 
 #include "kernels_templates/core/grid.h"
@@ -12,7 +12,8 @@
 
 namespace minuet {
 
-/// Sets words[0, count) to 0, with all threads of a grid. `count` must be even.
+/// Sets the first `count` words to 0. All threads of a grid must call it with their index as `first` and
+/// their number as `stride`. `count` must be even, because one store clears two words.
 MINUET_DEVICE void clear_words(BitWord* words, i64 count, i64 first, i64 stride) {
   for (i64 i = first; i < count / 2; i += stride) store_vector<16>(words, i * 16, Vector<16>{});
 }
@@ -29,7 +30,8 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void clear_cells(MINUET_PARAMS(Cle
     level_words[level] = grid.words;
   }
   __syncthreads();
-  // The first block may already have set it to 0 for a cloud that does not fit; then nothing is cleared.
+  // For a cloud that does not fit, the first block may already have set *p.points to 0. This does no harm,
+  // because then nothing has to be cleared.
   const i64 points = *p.points;
   i64 words = 0, runs = 0;
   for (i32 l = 0; l < p.levels; ++l) {
@@ -52,7 +54,8 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void clear_cells(MINUET_PARAMS(Cle
   }
   const i64 first = grid_thread(S.threads), stride = grid_threads(S.threads);
   const i64 rows = points < p.most_rows ? points : p.most_rows;
-  clear_words(p.index.runs, words + words % 2, first, stride);  // includes words[words]
+  // The number of words is made even, because one store clears two words.
+  clear_words(p.index.runs, words + words % 2, first, stride);
   clear_words(p.index.cells, runs * kRunWords, first, stride);
   for (i64 i = first; i < rows; i += stride) p.source_row[i] = 0x7fffffff;
 }

@@ -1,7 +1,7 @@
-// sources[n], targets[n] = map[k][q], q with n = positions[k][q], for each hit of the map: pairs ordered by
-// offset, then by query.
+// The kernel compact_pairs writes the pairs of a kernel map, ordered by offset, then by query. For each hit
+// map[k][q] with n = positions[k][q], it sets sources[n] = map[k][q] and targets[n] = q.
 //
-// One thread per map entry, with several entries in flight.
+// A thread handles several map entries at once, so that their loads overlap.
 #pragma once
 
 #include "kernels_templates/core/grid.h"

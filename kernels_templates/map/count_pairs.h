@@ -1,4 +1,5 @@
-// counts[k] = number of hits of offset k in the kernel map. One block, one thread per offset.
+// The kernel count_pairs computes counts[k], the number of hits of offset k in the kernel map. It runs as one
+// block with one thread per offset.
 #pragma once
 
 #include "kernels_templates/core/grid.h"

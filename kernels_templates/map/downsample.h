@@ -1,4 +1,5 @@
-// floored[i] = pack(floor(p_i / stride) * stride). One thread per key.
+// The kernel downsample computes floored[i], the key of coordinate i rounded down to a multiple of the
+// stride. Each thread handles one key.
 #pragma once
 
 #include "kernels_templates/core/grid.h"

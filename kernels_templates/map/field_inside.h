@@ -1,4 +1,4 @@
-// Clamps coordinates to a cloud's bounds before they are packed.
+// This file clamps coordinates to a cloud's bounds before they are packed.
 #pragma once
 
 #include "kernels_templates/core/programmatic.h"
@@ -6,8 +6,8 @@
 
 namespace minuet {
 
-/// Returns field f of a coordinate, clamped to the bounds. If it was outside, sets a bit of `status`.
-/// Clamping keeps every key inside the layout until the caller reports the error.
+/// Returns field f of a coordinate, clamped to the bounds, and sets bits of `status` if the field was
+/// outside. Clamping keeps every key inside the layout until the caller reports the error.
 MINUET_DEVICE i32 field_inside(const CloudLayout& cloud, const i32* coordinate, i32 f, u32& status) {
   const i32 value = fresh(coordinate + f);
   const i32 raised = value < cloud.least[f] ? cloud.least[f] : value;

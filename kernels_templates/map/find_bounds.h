@@ -1,7 +1,8 @@
-// bounds[0][f], bounds[1][f] = minimum, maximum over all coordinates of field f (batch first).
+// The kernel find_bounds computes bounds[0][f], the minimum of field f over all coordinates, and
+// bounds[1][f], its maximum. Field 0 is the batch.
 //
-// Each thread keeps both in registers over its share of the coordinates. Warps combine them, then blocks in
-// shared memory, then the grid with one atomic per field and block.
+// Each thread keeps both in registers over its share of the coordinates. Warps combine them, then blocks
+// combine them in shared memory. The grid combines them with one atomic operation per field and block.
 #pragma once
 
 #include "kernels_templates/core/grid.h"

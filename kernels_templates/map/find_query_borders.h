@@ -1,8 +1,9 @@
-// Backward search (paper, section 5.1.2): borders[k][i] = the first query q with q + delta_k > the last key
-// of source block i; pieces[k][i] = number of query blocks of at most C queries between two borders.
+// The kernel find_query_borders is the backward search (paper, section 5.1.2). It computes borders[k][i], the
+// first query q with q + delta_k > the last key of source block i, and pieces[k][i], the number of query
+// blocks of at most C queries between two borders.
 //
-// One thread per border. A border is also the start of the next border's range. A thread block therefore
-// finds one border more than it writes and shares borders in shared memory.
+// Each thread finds one border. A border is also the start of the next border's range. A thread block
+// therefore finds one border more than it writes and shares borders in shared memory.
 #pragma once
 
 #include "kernels_templates/core/grid.h"

@@ -1,11 +1,11 @@
-// One pass over a cloud's coordinates. Depending on IndexStep, it marks their runs or their cells in the
-// index of all levels, or writes the coordinate sets from the index (cell_index.h). One thread per
-// coordinate.
+// The kernel index_cells makes one pass over a cloud's coordinates, with one thread per coordinate. Depending
+// on IndexStep, it marks their runs or their cells in the index of all levels, or writes the coordinate sets
+// from the index (cell_index.h).
 //
-// If several coordinates are in one cell, the thread that marked the cell writes its key to the set, and
-// source_row gets the lowest row, so that results do not depend on the order of threads. Among the lanes of a
-// warp with the same run, only the first marks it: a coarse level has few run words, and atomics on one word
-// are serialised. A cell is marked by the first of adjacent lanes with the same cell.
+// If several coordinates are in one cell, the thread that marked the cell writes the cell's key to the set,
+// and source_row gets the lowest row. Results therefore do not depend on the order of threads. Among the
+// lanes of a warp with the same run, only the first marks it, because a coarse level has few run words, and
+// atomics on one word are serialised. A cell is marked by the first of adjacent lanes with the same cell.
 #pragma once
 
 #include "kernels_templates/core/grid.h"
@@ -16,17 +16,18 @@
 
 namespace minuet {
 
-/// Number of levels whose words are loaded together.
+/// Gives the number of levels whose words are loaded together.
 constexpr i32 kLevelsAtOnce = 4;
 
-/// Sets a bit of a word, unless the earlier value `seen` has it, which is common for the cells of coarse
-/// levels. Returns true if this thread set it first.
+/// Sets a bit of a word, unless `seen`, an earlier value of the word, already has the bit. This is common for
+/// the cells of coarse levels. Returns true if this thread was the first to set the bit.
 MINUET_DEVICE bool set_bit(u32* word, u32 seen, i32 bit) {
   const u32 mask = 1u << bit;
   return (seen & mask) == 0 && (atomicOr(word, mask) & mask) == 0;
 }
 
-/// Returns the key of the fields floored to the level of `grid`.
+/// Returns the key of a coordinate rounded down to the strides of `grid`. `fields` holds the coordinate's key
+/// fields.
 template <class Key, i32 Fields>
 MINUET_DEVICE Key floored_key(const KeyLayout& layout, const CellGrid& grid, const u32* fields) {
   u64 key = u64{fields[0]} << layout.shift[0];
@@ -38,8 +39,8 @@ MINUET_DEVICE Key floored_key(const KeyLayout& layout, const CellGrid& grid, con
   return static_cast<Key>(key);
 }
 
-/// Stores the number of rows of a level of a finished index, and of the levels before it for searches. Sets
-/// the status if rows exceed the capacity or coordinates occur twice.
+/// Stores the number of rows of a level of a finished index, and for later searches the number of rows of all
+/// levels before it. Sets the status if the rows exceed the capacity or if coordinates occur twice.
 template <IndexCellsSpec S>
 MINUET_DEVICE void report_rows(const IndexCellsParams& p, i32 level, i64 points) {
   const CellGrids& grids = *p.index.grids;
@@ -55,7 +56,7 @@ MINUET_DEVICE void report_rows(const IndexCellsParams& p, i32 level, i64 points)
   if (status != 0) atomicOr(p.status, status);
 }
 
-/// A block's copy of the grids of all levels.
+/// Holds a block's copy of the grids of all levels.
 struct IndexedLevels {
   CellGrid grids[kMostIndexedLevels];
 };
@@ -71,8 +72,8 @@ MINUET_DEVICE void find_levels(const IndexCellsParams& p, IndexedLevels& levels)
   __syncthreads();
 }
 
-/// Processes one coordinate in several levels. cells[u] is its cell of level `first` + u, used if asks[u].
-/// Bit l of `marked` means that the coordinate was first to mark its cell of level l.
+/// Processes one coordinate in several levels. cells[u] is its cell of level `first` + u, which is used if
+/// asks[u]. Bit l of `marked` means that the coordinate was the first to mark its cell of level l.
 template <IndexCellsSpec S>
 MINUET_DEVICE void index_levels(const IndexCellsParams& p, const IndexedLevels& levels,
                                 const KeyLayout& layout, const u32* fields, i64 point, i32 first,
@@ -132,7 +133,7 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void index_cells(MINUET_PARAMS(Ind
       report_rows<S>(p, static_cast<i32>(threadIdx.x), points);
     }
   }
-  // All lanes of a warp must take part; lanes past the last coordinate repeat it.
+  // All lanes of a warp must take part in the exchanges below, so lanes past the last coordinate repeat it.
   const i64 lane = threadIdx.x & 31u;
   find_levels<S>(p, levels);
   for (i64 first = grid_thread(S.threads) - lane; first < points; first += grid_threads(S.threads)) {
@@ -146,7 +147,7 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void index_cells(MINUET_PARAMS(Ind
           static_cast<u32>(field_inside(cloud, p.coordinates + i * kFields, f, status) - layout.bias[f]);
     }
     if (S.step == IndexStep::Runs && status != 0) atomicOr(p.status, status);
-    // IndexStep::Cells stores the marked levels in row_of; IndexStep::Rows replaces them by the row.
+    // IndexStep::Cells stores the marked levels in row_of, and IndexStep::Rows replaces them by the row.
     u32 marked = S.step == IndexStep::Rows && is_point ? static_cast<u32>(fresh(p.row_of + i)) : 0u;
     for (i32 l = 0; l < p.levels; l += kLevelsAtOnce) {
       i64 cells[kLevelsAtOnce];
@@ -156,10 +157,12 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void index_cells(MINUET_PARAMS(Ind
         const bool is_level = l + u < p.levels;
         cells[u] = is_level ? cell_of(levels.grids[l + u], fields, kFields) : 0;
         if constexpr (S.step == IndexStep::Rows) {
-          // In level 0, each coordinate needs its row, not only the one that marked the cell.
+          // In level 0, each coordinate needs its row. In the other levels, only the one that marked the cell
+          // does.
           asks[u] = is_point && (l + u == 0 || (marked >> (l + u) & 1u) != 0);
         } else {
-          // Cells are compared with one neighbour only: a match of 64-bit numbers costs more than it saves.
+          // A lane compares its cell only with that of the lane before it. Matching 64-bit numbers across the
+          // whole warp would cost more than it saves.
           bool is_first = false;
           if constexpr (S.step == IndexStep::Runs) {
             is_first = lowest_bit(__match_any_sync(~0u, run_of(cells[u]))) == lane;

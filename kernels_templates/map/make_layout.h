@@ -1,5 +1,6 @@
-// layout = the layout of the cloud's keys, made from its bounds (key_layout.h). If keys cannot hold it, sets
-// the status, the number of points to 0, and an empty layout. One thread.
+// The kernel make_layout makes the layout of the cloud's keys from its bounds (key_layout.h). If keys cannot
+// hold it, the kernel sets the status, sets the number of points to 0, and writes an empty layout. One thread
+// does the work.
 #pragma once
 
 #include "kernels_templates/core/programmatic.h"
@@ -26,7 +27,7 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void make_layout(MINUET_PARAMS(Mak
   if (status != 0) {
     *p.cloud.status |= status;
     *p.cloud.points = 0;
-    cloud.keys = KeyLayout{};  // prevents shifts by invalid amounts in later kernels
+    cloud.keys = KeyLayout{};  // The empty layout prevents shifts by invalid amounts in later kernels.
   }
   *p.layout = cloud;
 }

@@ -1,5 +1,6 @@
-// masks[w][q] = bits of the offsets 32 w, 32 w + 1, ... at which query q has a row; counts[k] += number of
-// queries with offset k. One thread per query; warps count by votes, blocks in shared memory.
+// The kernel make_masks computes masks[w][q], the bits of the offsets 32 w, 32 w + 1, ... at which query q
+// has a row. It also adds the number of queries that have offset k to counts[k]. Each thread handles one
+// query. Warps count by votes, and blocks add up their counts in shared memory.
 #pragma once
 
 #include "kernels_templates/core/grid.h"

@@ -1,6 +1,6 @@
-// Metadata tables: pair n of offset k has buffer row row_base[k] + n, stored by its query (query_table) and
-// by its source (source_table). Pairs of the direct offset have none. One thread per map entry, with several
-// entries in flight.
+// The kernel make_tables makes the metadata tables. Pair n of offset k has buffer row row_base[k] + n. The
+// kernel stores this row by query in query_table and by source in source_table. Pairs of the direct offset
+// have no buffer row. A thread handles several map entries at once, so that their loads overlap.
 #pragma once
 
 #include "kernels_templates/core/grid.h"

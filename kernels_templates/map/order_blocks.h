@@ -1,6 +1,7 @@
-// block_orders[height] = the blocks of each ordered view, those with the most offsets first. Each block of
-// the grid makes one order with a counting sort. Views with more than kMostSortedBlocks blocks keep their
-// order, because the last blocks of a launch matter little there.
+// The kernel order_blocks writes block_orders, which lists the blocks of each ordered view for each block
+// height, those with the most offsets first. Each thread block makes one such order with a counting sort.
+// Views with more than kMostSortedBlocks blocks keep their order, because the last blocks of a launch matter
+// little there.
 #pragma once
 
 #include "kernels_templates/core/programmatic.h"
@@ -9,7 +10,8 @@
 
 namespace minuet {
 
-/// Returns the weight of the smallest blocks [first, end) together, from the union of their masks.
+/// Returns the weight of a block that consists of the smallest blocks [first, end), from the union of their
+/// masks.
 MINUET_DEVICE i32 weigh_block(const ViewJob& job, i64 first, i64 end) {
   const i64 stride = blocks_of_height(job.ordered_stride, kLeastBlockHeight);
   i32 offsets = 0;
@@ -21,7 +23,7 @@ MINUET_DEVICE i32 weigh_block(const ViewJob& job, i64 first, i64 end) {
   return block_weight(offsets, job.geometry.volume);
 }
 
-/// Calls visit(block, weight) for each block of this thread, with weight -1 past the last. The masks of
+/// Calls visit(block, weight) for each block of this thread, with weight -1 past the last block. The masks of
 /// several blocks are loaded together. All threads of a warp must call it.
 template <i32 Threads, class Weigh, class Visit>
 MINUET_DEVICE void for_each_block(i64 blocks, const Weigh& weigh, const Visit& visit) {
@@ -42,8 +44,8 @@ MINUET_DEVICE void for_each_block(i64 blocks, const Weigh& weigh, const Visit& v
   }
 }
 
-/// Adds 1 to next[weight] for each lane and returns the value before it; weight -1 adds nothing. Many blocks
-/// have the same weight, so lanes of equal weight add with one atomic.
+/// Adds 1 to next[weight] for each lane and returns the value before the addition. A weight of -1 adds
+/// nothing. Many blocks have the same weight, so lanes of equal weight add with one atomic operation.
 MINUET_DEVICE u32 count_weight(u32* next, i32 weight) {
   const u32 lane = threadIdx.x & 31u, same = __match_any_sync(~0u, weight);
   const i32 leader = lowest_bit(same);

@@ -1,5 +1,5 @@
-// Writes the outputs of order_rows for views whose rows are looked up in an index at the offsets that the
-// masks have. One thread per place.
+// The kernel order_cells writes the outputs of order_rows for views whose rows are not in a table. It looks
+// them up in an index, at the offsets that the masks have. Each thread handles one place of a view.
 #pragma once
 
 #include "kernels_templates/core/grid.h"
@@ -11,8 +11,8 @@
 
 namespace minuet {
 
-/// Delivers the masks of a block's places bit by bit, and writes the ordered masks word by word as they are
-/// needed.
+/// Delivers the bits of the masks of a block's places in small groups, and writes the ordered masks word by
+/// word as the bits are needed.
 template <i32 Threads>
 class MaskBits {
  public:
@@ -43,7 +43,7 @@ class MaskBits {
   i32 there_ = 0, word_ = 0;
 };
 
-/// Writes the ordered rows of several lines, from stored line `line` on.
+/// Writes the ordered rows of several lines, beginning with stored line `line`.
 template <i32 Ndim, i32 Threads>
 MINUET_DEVICE void order_lines(const ViewJob& job, const OrderedPlace& at, const CellIndex& index,
                                const CellLines<Ndim>& lines, i64 center, i32 line, MaskBits<Threads>& mask) {
@@ -95,7 +95,7 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads, kLineThreads<S.ndim> /
   find_view_starts<S.threads>(starts, p, [](const ViewJob& job) { return job.source != RowSource::Table; });
   JobIterator walk(starts.blocks);
   OrderedMasks<S.threads> masks;
-  i32 made = -1;  // view whose first lines are stored
+  i32 made = -1;  // This is the view whose first lines are stored, or -1.
   for (i64 block = blockIdx.x; block < starts.blocks[p.job_count]; block += gridDim.x) {
     const i32 j = walk.advance(block);
     const ViewJob& job = p.jobs[j];

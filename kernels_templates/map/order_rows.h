@@ -1,6 +1,8 @@
-// order[i] = the query that the sort put in place i of its view; ordered_rows[k][i] = rows[k][order[i]] if a
-// place of the same group has offset k. Both use the job's names for rows. Also writes the ordered masks and
-// the union of the masks of each 32 places. One thread per place, for views whose rows are in a table.
+// The kernel order_rows writes order[i], the query that the sort put in place i of its view. It sets
+// ordered_rows[k][i] = rows[k][order[i]] if a place of the same group of kPositionGroup places has offset k.
+// In both arrays it replaces row numbers by the job's query_ids and row_ids. It also writes the ordered
+// masks, and the union of the masks of each 32 places. Each thread handles one place. The views' rows must be
+// in a table.
 #pragma once
 
 #include "kernels_templates/core/grid.h"
@@ -13,7 +15,7 @@ namespace minuet {
 template <OrderRowsSpec S>
 MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void order_rows(MINUET_PARAMS(ViewsParams) p) {
   follow_last_launch();
-  constexpr i32 kAtOnce = 8;  // rows of a query that are loaded together
+  constexpr i32 kAtOnce = 8;  // Gives the number of rows of a query that are loaded together.
   __shared__ ViewStarts starts;
   find_view_starts<S.threads>(starts, p, [](const ViewJob& job) { return job.source == RowSource::Table; });
   JobIterator walk(starts.blocks);

@@ -1,4 +1,5 @@
-// keys[i] = pack(coordinates[i]), rows[i] = i. One thread per coordinate.
+// The kernel pack computes keys[i] = pack(coordinates[i]) and rows[i] = i. Each thread handles one
+// coordinate.
 #pragma once
 
 #include "kernels_templates/core/grid.h"

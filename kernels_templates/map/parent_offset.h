@@ -1,4 +1,5 @@
-// The offset of a kernel that leads from a cell of a coarser level to a coordinate inside the cell.
+// This file finds the offset of a kernel that leads from a cell of a coarser level to a coordinate inside the
+// cell.
 #pragma once
 
 #include "kernels_templates/shared/key_layout.h"
@@ -8,7 +9,7 @@ namespace minuet {
 static_assert(1 << kMaxDim <= 32, "one word has all places of a cell");
 
 /// Returns the offset of a key in its parent's cell. The kernel's offsets must be the places in the cell,
-/// from 0 on: one or two per axis, as many as the finer level's steps in the cell.
+/// counted from 0. On each axis there are one or two, as many as the cell has steps of the finer level.
 template <i32 Ndim, class Key>
 MINUET_HD constexpr i32 parent_offset(const KeyLayout& layout, const KernelGeometry& geometry, Key key) {
   i32 offset = 0;

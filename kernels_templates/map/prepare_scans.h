@@ -1,5 +1,6 @@
-// tiles[scan][entry] = "out of bounds" for the padding before the first tile, "invalid" for the tiles;
-// zeros[i] = 0, the state of the sorts. One thread per word.
+// The kernel prepare_scans sets tiles[scan][entry] to "out of bounds" for the padding before the first tile,
+// and to "invalid" for the tiles. It also clears `zeros`, the state of the sorts. Each thread handles one
+// word at a time.
 //
 // An entry is CUB's ScanTileState<i32> descriptor, with the status in the low word and the value in the high
 // word. scan.h asserts that the constants here equal CUB's, so that this kernel compiles without CUB.

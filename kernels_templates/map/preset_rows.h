@@ -1,5 +1,5 @@
-// rows = -1 in every transposed view; transpose_rows then writes only the entries that have a query. One
-// thread per word.
+// The kernel preset_rows sets all rows of transposed views to -1. After it, transpose_rows writes only the
+// entries that have a query. Each thread handles one word at a time.
 #pragma once
 
 #include "kernels_templates/core/grid.h"

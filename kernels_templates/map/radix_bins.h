@@ -1,7 +1,9 @@
-// bins[pass][digit] = sum of bins[pass][d] over d < digit, in place. One block per pass.
+// The kernel radix_bins replaces bins[pass][digit] by the sum of bins[pass][d] over d < digit. It runs as one
+// block per pass.
 //
-// The sum doubles its distance each round in shared memory. 256 numbers per pass do not justify the block
-// scan of a library.
+// In each round a thread adds to its sum the sum of the bin that is `distance` bins before. This distance
+// doubles from round to round. The threads exchange the sums in shared memory. 256 numbers per pass do not
+// justify the block scan of a library.
 #pragma once
 
 #include "kernels_templates/core/programmatic.h"
@@ -12,7 +14,7 @@ namespace minuet {
 template <RadixBinsSpec S>
 MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void radix_bins(MINUET_PARAMS(RadixBinsParams) p) {
   follow_last_launch();
-  constexpr i32 kShare = (kRadixBins + S.threads - 1) / S.threads;  // bins per thread
+  constexpr i32 kShare = (kRadixBins + S.threads - 1) / S.threads;  // Gives the number of bins per thread.
   __shared__ u32 sums[kRadixBins];
   u32* bins = p.bins + static_cast<i64>(blockIdx.x) * kRadixBins;
   u32 sum[kShare], own[kShare];

@@ -1,7 +1,7 @@
-// bins[pass][digit] += number of keys whose digit of that pass is `digit`, for all passes in one read of the
-// keys.
+// The kernel radix_histogram adds to bins[pass][digit] the number of keys whose digit of that pass is
+// `digit`. It handles all passes in one read of the keys.
 //
-// Uses CUB's histogram agent: each block counts its tiles in shared memory and adds to bins once.
+// It uses CUB's histogram agent. Each block counts its tiles in shared memory and adds to bins once.
 #pragma once
 
 #include <cub/block/block_load.cuh>

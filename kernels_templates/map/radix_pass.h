@@ -1,8 +1,10 @@
-// One digit of a stable least-significant-digit radix sort: keys (and values) move to bins[digit] + rank
-// among equal digits. The rank across tiles is found by decoupled look-back.
+// The kernel radix_pass does the pass for one digit of a stable least-significant-digit radix sort. It moves
+// keys, and optionally values, to bins[digit] + their rank among equal digits. Decoupled look-back finds the
+// rank across tiles.
 //
-// Uses CUB's onesweep agent. The launch has one block per tile of the capacity. Tiles are numbered in the
-// order in which blocks start, so tiles past *count are the last ones, and their blocks return at once.
+// It uses CUB's onesweep agent. The launch has one block per tile of the capacity. Tiles are numbered in the
+// order in which blocks start. Tiles past *count are therefore the last ones, and their blocks return at
+// once.
 #pragma once
 
 #include <cub/block/block_load.cuh>

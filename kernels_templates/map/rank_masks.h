@@ -1,9 +1,10 @@
-// keys[i] = rank of query q's mask, plus the number of ranks of the views before; queries[i] = q. After
-// sorting by these keys, the queries of each view are contiguous, and those with similar masks are near each
-// other. One thread per query, which also makes the mask if needed.
+// The kernel rank_masks computes a sort key for each query of each view. keys[i] is the rank of the query's
+// mask plus the number of ranks of the views before, and queries[i] is the query. After sorting by these
+// keys, the queries of each view are contiguous, and those with similar masks are near each other. Each
+// thread handles one query and also makes its mask if needed.
 //
-// A rank depends on bits from all over the mask. Each block uses tables of bytes (RankTables), and processes
-// consecutive blocks of queries, so that it makes few tables.
+// A rank depends on bits from all over the mask. Each block uses tables that are indexed by bytes
+// (RankTables), and processes consecutive blocks of queries, so that it makes few tables.
 #pragma once
 
 #include "kernels_templates/core/grid.h"
@@ -15,8 +16,8 @@
 
 namespace minuet {
 
-/// Tables of one view, from bytes of a one-word mask to its code (mask_code()) and from bytes of a code to
-/// its rank.
+/// Holds tables of one view. They map bytes of a one-word mask to its code (mask_code()), and bytes of a code
+/// to its rank.
 class RankTables {
  public:
   /// Makes the tables of a view. All threads of a block must call it, after a barrier that ends all use of
@@ -53,7 +54,8 @@ class RankTables {
   RankInterval of_code_byte_[256];
 };
 
-/// Returns the first word of a query's mask. If the masks are not made yet, makes and stores all its words.
+/// Returns the first word of a query's mask. If the masks are not made yet, makes and stores all words of
+/// this mask.
 template <RankMasksSpec S>
 MINUET_DEVICE u32 find_mask(const ViewJob& job, const CloudLayout* layout, i64 q, i64 queries) {
   using Key = typename KeyOf<S.key>::Type;
@@ -77,7 +79,7 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void rank_masks(MINUET_PARAMS(View
   if (thread == 0) *p.key_count = static_cast<i32>(starts.queries[p.job_count]);
   for (i64 i = thread; i < p.sort_state_words; i += grid_threads(S.threads)) p.sort_state[i] = 0;
   JobIterator walk(starts.blocks);
-  i32 made = -1;  // view whose tables are made
+  i32 made = -1;  // This is the view whose tables are made, or -1.
   const i64 end = blocks * (blockIdx.x + i64{1}) / gridDim.x;
   for (i64 block = blocks * blockIdx.x / gridDim.x; block < end; ++block) {
     const i32 j = walk.advance(block);

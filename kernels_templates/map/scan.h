@@ -1,8 +1,9 @@
-// output[i] = sum of input[j] over j < i, for i in [0, items]; the last one is the total. One block per tile.
+// The kernel scan computes output[i], the sum of input[j] over j < i, for i in [0, items]. The last output is
+// the total. Each block handles one tile.
 //
-// Uses CUB's scan agent (one pass, decoupled look-back). The items are computed from the input on the fly
-// (ScanInput), so that heads of runs and hits of a kernel map are never written as 0 and 1. The grid is sized
-// for the capacity; tiles past the count found on the device do nothing.
+// It uses CUB's scan agent, which makes one pass with decoupled look-back. The items are computed from the
+// input on the fly (ScanInput), so that they are never written to memory as 0 and 1. The grid is sized for
+// the capacity, and tiles past the count found on the device do nothing.
 #pragma once
 
 #include <cub/block/block_load.cuh>
@@ -18,7 +19,7 @@
 
 namespace minuet {
 
-/// Iterator over the items, followed by a 0.
+/// Iterates over the numbers that the scan adds up, followed by a 0.
 template <ScanInput I>
 struct ScanView {
   using iterator_category = ::cuda::std::random_access_iterator_tag;
@@ -52,7 +53,7 @@ struct ScanView {
   MINUET_DEVICE ScanView operator+(i64 offset) const { return {input, items, position + offset}; }
 };
 
-/// Output iterator that writes sums to BitWord::before.
+/// Serves as an output iterator that writes sums to BitWord::before.
 struct BitSums {
   using iterator_category = ::cuda::std::random_access_iterator_tag;
   using value_type = i32;

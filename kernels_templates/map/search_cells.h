@@ -1,8 +1,8 @@
-// masks[w][q] = bits of the offsets at which query q has a source, looked up in an index of the sources'
-// cells (cell_index.h). If wanted, counts[k] += number of queries with offset k, and map[k][q] = the source
-// row of q + offset k, or -1.
+// The kernel search_cells computes masks[w][q], the bits of the offsets at which query q has a source. It
+// looks them up in an index of the sources' cells (cell_index.h). If wanted, it adds the number of queries
+// that have offset k to counts[k], and sets rows[k][q] to the source row of q + offset k, or to -1.
 //
-// One thread per query. All threads of a warp process the same lines and count their hits by votes.
+// Each thread handles one query. All threads of a warp process the same lines and count their hits by votes.
 #pragma once
 
 #include "kernels_templates/core/grid.h"
@@ -43,7 +43,8 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads,
   const i64 queries = *search.query_count;
   const i64 lane = threadIdx.x & 31u, stride = static_cast<i64>(search.end_block - begin) * S.threads;
   const i64 first_query = static_cast<i64>(blockIdx.x - begin) * S.threads + threadIdx.x;
-  // A cloud with too many cells has no queries, and its grids are not valid.
+  // A cloud with too many cells has no queries. Its grids are not valid, so its blocks return before they use
+  // them.
   if (first_query - threadIdx.x >= queries) return;
   for (i32 first = 0; first == 0 || first < lines.count; first += kMostLines) {
     make_lines<S.ndim, S.threads>(lines, search.geometry, p.index, search.source_level, *p.layout, first);
@@ -55,7 +56,8 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads,
       const bool is_query = q < queries;
       const i64 center =
           is_query ? cell_of_key(lines, fresh(static_cast<const Key*>(search.query_keys) + q)) : 0;
-      u64 mask = 0;  // bits of the offsets from mask word `word` on, counted from the first stored line
+      // The mask has the bits of the offsets from mask word `word` on, counted from the first stored line.
+      u64 mask = 0;
       i32 word = 0, bits = 0;
       MINUET_NO_UNROLL
       for (i32 line = 0; line < here; line += kLinesAtOnce) {

@@ -1,9 +1,10 @@
-// Forward search (paper, section 5.1.2): map[k][q] = the source row whose key is q + delta_k, or -1.
+// The kernel search_kernel_map is the forward search (paper, section 5.1.2). It sets map[k][q] to the source
+// row whose key is q + delta_k, or to -1.
 //
-// One thread block per query block ("piece"); the pieces are strided over a grid of any size. The thread
-// block searches piece_starts together to find the piece's offset k, source block i and position. It stages
-// the source block in shared memory, and each thread searches it for a few queries at once. Segments of
-// queries are computed from the query keys on the fly and never stored.
+// Each query block (a "piece") is handled by one thread block, and the pieces are strided over a grid of any
+// size. The thread block searches piece_starts together to find the piece's offset k, source block i and
+// position. It stages the source block in shared memory, and each thread searches it for a few queries at
+// once. Segments of queries are computed from the query keys on the fly and never stored.
 #pragma once
 
 #include "kernels_templates/core/grid.h"
@@ -14,8 +15,8 @@
 namespace minuet {
 
 /// Returns the last i in [0, count) with starts[i] <= value. `starts` must ascend, with starts[0] <= value.
-/// In each round the block's threads cut the range into that many parts, so it takes two rounds instead of
-/// the dozen steps that one thread would need.
+/// In each round the threads of the block cut the range into as many parts as there are threads. The search
+/// therefore takes two rounds instead of the dozen steps that one thread would need.
 template <i32 Threads>
 MINUET_DEVICE i64 find_share_by_block(const i32* starts, i64 count, i64 value) {
   i64 first = 0;
@@ -72,7 +73,8 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void search_kernel_map(MINUET_PARA
   for (i64 piece = blockIdx.x; piece < pieces; piece += gridDim.x) {
     const i64 border = find_share_by_block<S.threads>(p.piece_starts, borders, piece);
     const i64 k = quotient(border, blocks);
-    if (threadIdx.x == 0) {  // once per block, because it divides by run-time kernel sizes
+    // One thread computes shared_delta for the block, because offset_key() divides by run-time kernel sizes.
+    if (threadIdx.x == 0) {
       shared_delta = offset_key<Key>(with_ndim<S.ndim>(p.layout->keys), with_ndim<S.ndim>(p.geometry),
                                      static_cast<i32>(k));
     }
@@ -94,7 +96,8 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void search_kernel_map(MINUET_PARA
     search_piece<S, Key>(block, block_size, static_cast<i32>(block_row),
                          static_cast<const Key*>(p.query_keys) + begin, count, shared_delta,
                          p.map + k * query_count + begin);
-    __syncthreads();  // the next piece overwrites the block
+    // All threads must be done with the source block before the next piece overwrites it.
+    __syncthreads();
   }
 }
 

@@ -1,9 +1,9 @@
-// unique_keys[u] = the u-th distinct key of the sorted keys; source_row and row_of map between the caller's
-// rows and unique rows.
+// The kernel unique writes the distinct keys of the sorted keys to unique_keys, in the same order. source_row
+// and row_of map between the caller's rows and unique rows.
 //
-// One thread per key. Key i belongs to unique row u = positions[i + 1] - 1 and is the first of its run if
-// positions[i + 1] != positions[i]. The sort is stable, so the first key of a run has the caller's first row
-// with that key.
+// Each thread handles one key. Key i belongs to unique row u = positions[i + 1] - 1 and is the first of its
+// run of equal keys if positions[i + 1] != positions[i]. The sort is stable, so the first key of a run has
+// the caller's first row with that key.
 #pragma once
 
 #include "kernels_templates/core/grid.h"
@@ -24,7 +24,7 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void unique(MINUET_PARAMS(UniquePa
     if (status != 0) atomicOr(p.status, status);
     *p.unique_count = unique > p.capacity ? static_cast<i32>(p.capacity) : unique;
   }
-  // Keeps the code small, because few threads have more than one key.
+  // The loop is not unrolled, to keep the code small. Few threads have more than one key.
   MINUET_NO_UNROLL
   for (i64 i = grid_thread(S.threads); i < count; i += grid_threads(S.threads)) {
     const i32 before = fresh(p.positions + i);

@@ -1,4 +1,4 @@
-// coordinates[i] = unpack(keys[i]). One thread per key.
+// The kernel unpack computes coordinates[i] = unpack(keys[i]). Each thread handles one key.
 #pragma once
 
 #include "kernels_templates/core/grid.h"

@@ -1,4 +1,5 @@
-// words[i] = 0 if the status has a bit set, because a failed cloud has no rows. One block.
+// The kernel void_failed sets words[i] = 0 if the status has a bit set, because a failed cloud has no rows.
+// It runs as one block.
 #pragma once
 
 #include "kernels_templates/core/programmatic.h"

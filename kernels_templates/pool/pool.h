@@ -1,7 +1,7 @@
-// Pooling: out[q] = max, average or sum over k of in[rows[k][q]].
+// The kernel pool computes out[q], the maximum, average or sum over k of in[rows[k][q]].
 //
-// Each thread owns one vector of one output row, so there are no atomics and one write. It reads the rows of
-// several offsets together, so that their loads overlap, and combines them in ascending k, so that every
+// Each thread owns one vector of one output row, so it needs no atomics and writes once. It reads the rows of
+// several offsets together, so that their loads overlap. It combines them in ascending k, so that every
 // device gives the same bits.
 #pragma once
 
@@ -14,9 +14,10 @@ namespace minuet {
 template <PoolSpec S>
 struct PoolShape {
   static constexpr i32 kElement = dtype_bytes(S.io);
-  static constexpr i32 kElements = S.vector_bytes / kElement;              // elements per vector
-  static constexpr i32 kVectors = S.channels * kElement / S.vector_bytes;  // vectors per row
-  static constexpr i32 kAtOnce = 8;                                        // offsets
+  static constexpr i32 kElements = S.vector_bytes / kElement;  // Gives the number of elements per vector.
+  /// Gives the number of vectors per row.
+  static constexpr i32 kVectors = S.channels * kElement / S.vector_bytes;
+  static constexpr i32 kAtOnce = 8;  // Gives the number of offsets whose rows are read together.
   static_assert(S.vector_bytes % kElement == 0, "a vector has whole elements");
   static_assert(S.channels * kElement % S.vector_bytes == 0, "vector_bytes must divide a row");
 };

@@ -1,19 +1,20 @@
-// The only list of element types. Everything that depends on a type alone is a column here; the conversion of
-// an element is Element (shared/elements.h). Other code reads a column or switches over all types, so that a
-// new row does not compile until every such place handles it.
+// This file has the only list of element types. Every property that depends on the type alone is a column of
+// the list. Element (shared/elements.h) converts elements of a type. Other code reads a column or switches
+// over all types, so that a new row does not compile until every such place handles it.
 #pragma once
 
 #include "kernels_templates/shared/macros.h"
 
-/// ROW(type, name, storage, bytes, overflow, cuda, compute):
-/// - type: enumerator of DType, MINUET_<type> in the C ABI, and the type's name in kernel names and
-///   safetensors;
-/// - name: name shown to users and stored in tuning entries;
-/// - storage: type of memory, partial sums and residuals; it differs from `type` if only the operands of a
-///   GEMM are rounded;
-/// - bytes: size of one element in memory;
-/// - overflow: bits of the smallest fp32 number that becomes infinite in the type;
-/// - cuda, compute: cuBLASLt's type of an operand and its compute type.
+/// Calls ROW(type, name, storage, bytes, overflow, cuda, compute) for each element type:
+/// - `type` is the enumerator of DType, and the type's name in kernel names and safetensors files. The C ABI
+///   calls it MINUET_<type>.
+/// - `name` is the name that users see and that tuning entries store.
+/// - `storage` is the type of the numbers in memory. It differs from `type` if only the operands of a GEMM
+/// are
+///   rounded.
+/// - `bytes` is the size of one element in memory.
+/// - `overflow` holds the bits of the smallest fp32 number that becomes infinite in the type.
+/// - `cuda` is cuBLASLt's type of an operand, and `compute` is cuBLASLt's compute type.
 #define MINUET_DTYPES(ROW)                                                         \
   ROW(F32, "fp32", F32, 4, 0x7f800000u, CUDA_R_32F, CUBLAS_COMPUTE_32F)            \
   ROW(TF32, "tf32", F32, 4, 0x7f800000u, CUDA_R_32F, CUBLAS_COMPUTE_32F_FAST_TF32) \
@@ -22,7 +23,7 @@
 
 namespace minuet {
 
-/// Type of features and weights. TF32 is fp32 storage whose GEMM operands are rounded to tf32.
+/// Selects the type of features and weights. TF32 means fp32 in memory, with GEMM operands rounded to tf32.
 enum class DType : i32 {
 #define MINUET_DTYPE_ROW(type, ...) type,
   MINUET_DTYPES(MINUET_DTYPE_ROW)
@@ -62,23 +63,23 @@ MINUET_HD constexpr u32 overflow_bits(DType type) {
   return 0;
 }
 
-/// Returns true if an fp32 number of these bits is infinite or NaN when stored in the type.
+/// Returns true if an fp32 number with these bits is infinite or NaN when it is stored in the type.
 MINUET_HD constexpr bool overflows(DType type, u32 bits) {
   return (bits & 0x7fffffffu) >= overflow_bits(type);
 }
 
-/// Returns true if a GEMM multiplies rounded copies of the stored numbers, so that no operand can be read in
-/// place.
+/// Returns true if a GEMM multiplies rounded copies of the stored numbers, so that it cannot read its
+/// operands in place.
 MINUET_HD constexpr bool rounds_operands(DType type) { return storage_type(type) != type; }
 
-#if !defined(__CUDA_ARCH__)  // a device compiler would put these arrays into every kernel
+#if !defined(__CUDA_ARCH__)  // A device compiler would put these arrays into every kernel.
 constexpr DType kDTypes[] = {
 #define MINUET_DTYPE_ROW(type, ...) DType::type,
     MINUET_DTYPES(MINUET_DTYPE_ROW)
 #undef MINUET_DTYPE_ROW
 };
 constexpr i32 kDTypeCount = sizeof(kDTypes) / sizeof(kDTypes[0]);
-/// Names indexed by DType, for example "fp16" here and "F16" in kDTypeEnumerators.
+/// Lists the names of the types, indexed by DType. An example is "fp16" here and "F16" in kDTypeEnumerators.
 constexpr const char* kDTypeNames[] = {
 #define MINUET_DTYPE_ROW(type, name, ...) name,
     MINUET_DTYPES(MINUET_DTYPE_ROW)

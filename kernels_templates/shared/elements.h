@@ -1,19 +1,20 @@
-// Conversion of one element between fp32 and memory on the host, for the library, the CPU device, the tool
-// and the host versions of device code. Conversions round to nearest, ties to even (to tf32: ties away from
-// zero, as cvt.rna does on a device). Overflow becomes infinity, subnormals are kept, and NaN stays NaN.
+// This file converts single elements between fp32 and their format in memory, on the host. The library, the
+// CPU device, the command-line tool and the host versions of device code use it. Conversions round to
+// nearest, with ties to even. Only the conversion to tf32 rounds ties away from zero, as cvt.rna does on a
+// device. Overflow becomes infinity, subnormals are kept, and NaN stays NaN.
 //
-// Only integer operations are used, so that hosts which flush subnormals to zero get the same numbers.
-// Everything is always inlined, because code compiled for several instruction sets
-// (runtime/vector/vector_kernels.cc) must not share functions.
+// The conversions use only integer operations, so that hosts which flush subnormals to zero get the same
+// numbers. All functions are always inlined, because runtime/vector/vector_kernels.cc is compiled for several
+// instruction sets, and code for different instruction sets must not share functions.
 #pragma once
 
 #include "kernels_templates/shared/dtypes.h"
 
 namespace minuet {
 
-/// Stored is the type in memory; load() and store() convert from it to fp32 and back; operand() returns the
-/// fp32 number that a GEMM multiplies; kLargest is the largest finite number. A type without a specialisation
-/// does not compile.
+/// Describes an element type. Stored is the type in memory. load() and store() convert from it to fp32 and
+/// back. operand() returns the fp32 number that a GEMM multiplies. kLargest is the largest finite number. A
+/// type without a specialisation does not compile.
 template <DType T>
 struct Element;
 
@@ -40,7 +41,8 @@ template <>
 struct Element<DType::F16> {
   using Stored = u16;
   static constexpr float kLargest = 65504.0f;
-  static constexpr u32 kOverflow = overflow_bits(DType::F16);  // 65520
+  /// These are the fp32 bits of 65520, the least number that overflows.
+  static constexpr u32 kOverflow = overflow_bits(DType::F16);
   [[gnu::always_inline]] static float load(u16 stored) {
     const u32 sign = static_cast<u32>(stored & 0x8000u) << 16;
     const u32 exponent = (stored >> 10) & 31u, fraction = stored & 0x3ffu;
@@ -50,7 +52,7 @@ struct Element<DType::F16> {
     } else if (exponent == 0 && fraction == 0) {
       magnitude = 0;
     } else if (exponent == 0) {
-      const i32 shift = __builtin_clz(fraction) - 21;  // brings the leading one to bit 10
+      const i32 shift = __builtin_clz(fraction) - 21;  // The shift brings the leading one to bit 10.
       magnitude = static_cast<u32>(113 - shift) << 23 | ((fraction << shift) & 0x3ffu) << 13;
     }
     return __builtin_bit_cast(float, sign | magnitude);
@@ -60,8 +62,9 @@ struct Element<DType::F16> {
     const u32 magnitude = bits & 0x7fffffffu, sign = (bits >> 16) & 0x8000u;
     if (magnitude > 0x7f800000u) return static_cast<u16>(sign | 0x7e00u);
     if (magnitude >= kOverflow) return static_cast<u16>(sign | 0x7c00u);
-    if (magnitude < 0x33000001u) return static_cast<u16>(sign);  // 2^-25 or less
-    // Shifts the significand to the last place of the half; the bits shifted out decide the rounding.
+    if (magnitude < 0x33000001u) return static_cast<u16>(sign);  // Numbers up to 2^-25 round to 0.
+    // The shift moves the last place of the fp16 number to bit 0. The bits that are shifted out decide the
+    // rounding.
     const i32 exponent = static_cast<i32>(magnitude >> 23);
     const bool normal = exponent >= 113;
     const i32 shift = normal ? 13 : 126 - exponent;

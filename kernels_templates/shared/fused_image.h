@@ -1,18 +1,20 @@
-// The image of a layer's weights: the layout in which the fused kernel reads them. The host writes it.
+// This file defines the image of a layer's weights, which is the layout in which the fused kernel reads them.
+// The host writes the image.
 //
-// For warps: [column block][step][32 bytes of the depth][16 columns][lane][4 words]. A lane's 16 bytes are
-// a[] of mma(). For warpgroups: [column block][step][64 bytes of the depth][columns][64 bytes, swizzled], as
-// wgmma() reads it from shared memory. Elements along the depth are ordered like a lane's input: of 64 bytes,
-// each lane t of four has 16 consecutive bytes, words 0 and 1 for the first product and words 2 and 3 for the
-// second; if the depth ends with 32 bytes, each lane has 8 of them. Columns are ordered so that a lane's sums
-// are as many consecutive channels as fit in 16 bytes.
+// The image for warps has the dimensions [column block][step][32 bytes of the depth][16 columns][lane][4
+// words]. The four words of a lane are the operand a[] of mma(). The image for warpgroups has the dimensions
+// [column block][step][64 bytes of the depth][columns][64 bytes, swizzled], as wgmma() reads it from shared
+// memory. Elements along the depth are ordered like the input of a lane: lane % 4 selects 16 consecutive
+// bytes of each 64 bytes, of which words 0 and 1 are for the first product, and words 2 and 3 for the second.
+// If the depth of a step ends with 32 bytes, a lane has 8 consecutive bytes of them. Columns are ordered so
+// that a lane's sums are as many consecutive channels as fit in 16 bytes.
 #pragma once
 
 #include "kernels_templates/shared/fused_kernels.h"
 
 namespace minuet {
 
-/// Everything that determines a layer's image: equal values have equal images.
+/// Holds everything that determines the layout of a layer's image. Equal values mean equal layouts.
 struct FusedImage {
   DType io = DType::F16;
   i32 in_channels = 0, out_channels = 0;
@@ -31,11 +33,11 @@ MINUET_HD constexpr i64 fused_image_bytes(const Spec& spec) {
   return static_cast<i64>(fused_column_blocks(spec)) * fused_steps(spec) * fused_stage_bytes(spec);
 }
 
-/// Position of a 4-byte word of the image along the depth and across the channels.
+/// Gives the position of a 4-byte word of the image along the depth and across the channels.
 struct FusedPlaceOfWeight {
-  i32 block, step;  // block: column block
-  i32 word;         // 4-byte word along the step's depth
-  i32 column;       // channel within the column block
+  i32 block, step;  // `block` is the number of the column block.
+  i32 word;         // Gives the number of the 4-byte word along the step's depth.
+  i32 column;       // Gives the channel within the column block.
 };
 template <class Spec>
 MINUET_HD constexpr FusedPlaceOfWeight fused_place_of_word(const Spec& spec, i64 word) {
@@ -51,7 +53,8 @@ MINUET_HD constexpr FusedPlaceOfWeight fused_place_of_word(const Spec& spec, i64
   return {static_cast<i32>(rest / fused_steps(spec)), static_cast<i32>(rest % fused_steps(spec)),
           granule / 2 * 16 + lane_word + i / 2, fused_column(spec, tile, lane / 4 + i % 2 * 8)};
 }
-/// Does the same for a warpgroup's image, whose pieces are swizzled by wgmma_place() (core/wgmma.h).
+/// Finds a word's position in a warpgroup's image, whose 64-byte pieces wgmma_place() (core/wgmma.h)
+/// swizzles.
 template <class Spec>
 MINUET_HD constexpr FusedPlaceOfWeight fused_place_of_swizzled_word(const Spec& spec, i64 word) {
   const i32 pieces = spec.step * dtype_bytes(spec.io) / 64;
@@ -64,8 +67,8 @@ MINUET_HD constexpr FusedPlaceOfWeight fused_place_of_swizzled_word(const Spec& 
           piece * 16 + k % 4 * 4 + k / 8 * 2 + k / 4 % 2, fused_column(spec, column / 8, column % 8)};
 }
 
-/// Returns the index in the weights, [volume][in_channels][out_channels], of element `index` of the image, or
-/// -1 if that element is a zero.
+/// Returns the index of element `index` of the image in the weights, whose shape is
+/// [volume][in_channels][out_channels]. The result is -1 if the element is padding and must be 0.
 template <class Spec>
 MINUET_HD constexpr i64 fused_weight_of(const Spec& spec, i64 index) {
   const i32 per_word = 4 / dtype_bytes(spec.io);

@@ -1,55 +1,68 @@
-// Spec (compile time) and Params (run time) of the fused dataflow: one kernel per layer.
+// This file declares the Spec (compile time) and Params (run time) of the fused kernel, which computes a
+// whole layer in one launch:
 //
 //   output[q] = epilogue(sum over offsets k of input[rows[k][q]] * weights[k])
 //
-// The sum runs over the flattened depth (offset, input channel) in steps of `step` elements; one stage of
-// weights holds the weights of one step. A step stays within one offset, except in layers of few input
-// channels, whose steps cover several offsets each.
+// The sum runs over the flattened depth, whose elements are the pairs (offset, input channel). The kernel
+// processes the depth in steps of `step` elements. A stage of weights holds the weights of one step. A step
+// stays within one offset, except in layers of few input channels, whose steps cover several offsets each.
+// All pointers in Params are device pointers.
 #pragma once
 
 #include "kernels_templates/shared/types.h"
 
 namespace minuet {
 
-/// How a block's weights reach its tensor cores.
+/// Selects how the weights of a block reach its tensor cores.
 enum class WeightRoad : i32 {
-  Cached,     // each warp reads them through the cache on its own; for few channels
-  AsyncCopy,  // a ring in shared memory, filled by all threads (cp.async)
-  BulkCopy,   // a ring in shared memory, filled by a dedicated warp with bulk copies; requires sm_90
-  BulkRefill  // the same ring, filled by the multiplying warps in turn
+  Cached,     // Each warp reads the weights through the cache on its own, which suits few channels.
+  AsyncCopy,  // All threads fill a ring of stages in shared memory with cp.async.
+  BulkCopy,   // A dedicated warp fills the ring with bulk copies, which require sm_90.
+  BulkRefill  // The warps that multiply take turns in filling the ring with bulk copies.
 };
 
-/// The unit that computes a product.
+/// Selects the unit that computes a product.
 enum class MmaUnit : i32 {
-  Warp,      // mma.sync
-  Warpgroup  // wgmma: 64 rows per product, weights from a ring; sm_90a only, and not for fp32
+  Warp,  // A warp computes a product with mma.sync.
+  /// A warpgroup computes 64 rows per product with wgmma and reads the weights from a ring. This requires
+  /// sm_90a and does not work for fp32.
+  Warpgroup
 };
 
 struct FusedSpec {
   DType io = DType::F16;
   i32 in_channels = 64, out_channels = 64;
-  i32 volume = 27;    // offsets of the kernel
-  i32 step = 64;      // elements along the depth per stage of weights
-  i32 columns = 64;   // output channels per block, a multiple of 16
-  i32 row_tiles = 2;  // tiles of 8 output rows per warp; 2 with warpgroups
-  i32 warps = 4;      // warps along the rows of a block; whole warpgroups with Warpgroup
-  i32 split = 1;      // warps that share the same rows and take the steps in turn; 1 with warpgroups
-  i32 cluster = 1;    // blocks that share the same rows and take a part of the offsets each; > 1 requires
-                      // sm_90
-  i32 prefetch = 2;   // steps whose input rows are loaded ahead, in flight or in registers
-  i32 stages = 4;     // of the ring
-  i32 blocks = 1;     // resident blocks per multiprocessor that the register count must allow
+  i32 volume = 27;    // Gives the number of offsets of the convolution kernel.
+  i32 step = 64;      // Gives the number of depth elements (offset, input channel) that one step processes.
+  i32 columns = 64;   // Gives the number of output channels per block, a multiple of 16.
+  i32 row_tiles = 2;  // Gives the number of tiles of 8 output rows per warp. Warpgroups need 2.
+  i32 warps = 4;      // Gives the number of warps along the rows of a block. Warpgroups need a multiple of 4.
+  i32 split = 1;  // Gives the number of warps that share rows and take the steps in turn. Warpgroups need 1.
+  /// Gives the number of blocks that share the same rows and take a part of the offsets each. A number above
+  /// 1 requires sm_90.
+  i32 cluster = 1;
+  /// Gives the number of steps whose input rows a warp loads ahead of the products. These rows are in flight
+  /// or in registers.
+  i32 prefetch = 2;
+  i32 stages = 4;  // Gives the number of stages in the ring of weights.
+  /// Gives the number of resident blocks per multiprocessor that the registers per thread must allow.
+  i32 blocks = 1;
   WeightRoad weights = WeightRoad::AsyncCopy;
   MmaUnit unit = MmaUnit::Warp;
-  bool early_loads = false;   // warpgroups only: true loads the next input before a step's products, not
-                              // after starting them
-  bool programmatic = false;  // true: starts before the preceding launch has ended; requires sm_90
-  i32 input_bytes = 16;       // widest access that divides every input row's start and length, at most 16
-  i32 output_bytes = 16;      // widest access that divides every output and residual row's start and length,
-                              // at most 16
+  /// Matters for warpgroups only. If true, the next input loads start before the products of a step. If
+  /// false, they start right after these products have been started.
+  bool early_loads = false;
+  /// True means that the kernel may start before the preceding launch has ended, which requires sm_90.
+  bool programmatic = false;
+  /// Gives the widest access, at most 16 bytes, that divides the start and the length of every input row.
+  i32 input_bytes = 16;
+  /// Gives the widest access, at most 16 bytes, that divides the start and the length of every output and
+  /// residual row.
+  i32 output_bytes = 16;
   bool scale_shift = true;
   bool residual = false;
-  bool shortcut = false;  // true: additional blocks compute a 1x1 convolution of the same input and channels
+  /// True means that additional blocks compute a 1x1 convolution of the same input and channels.
+  bool shortcut = false;
   Activation activation = Activation::ReLU;
   bool operator==(const FusedSpec&) const = default;
   template <class Visitor>
@@ -66,13 +79,13 @@ struct FusedSpec {
   }
 };
 
-/// A residual block's shortcut convolution, computed in the launch of the residual block's first layer by
-/// additional thread blocks, which do not form clusters that share rows. It uses the middle offset of the
-/// kernel, at which each query is its own source. It applies scale and shift if the Spec has them, and no
-/// activation.
+/// Describes a residual block's shortcut convolution. Additional thread blocks compute it in the launch of
+/// the residual block's first layer. These blocks do not form clusters that share rows. The shortcut uses the
+/// middle offset of the kernel, at which each query is its own source. It applies scale and shift if the Spec
+/// has them, and no activation.
 struct FusedShortcut {
-  u32 first_block;      // of the grid: fused_blocks()
-  const void* weights;  // image of [1][in_channels][out_channels]
+  u32 first_block;  // Gives the number of the grid's first block that computes the shortcut, fused_blocks().
+  const void* weights;  // Points to the image of weights of the shape [1][in_channels][out_channels].
   const float* scale;
   const float* shift;
   void* output;
@@ -80,40 +93,51 @@ struct FusedShortcut {
   u32* overflow;
 };
 
-/// A position is a query's place in an order. Each block handles fused_block_rows(spec) positions. The grid
-/// has fused_grid(spec, capacity) blocks.
+/// Holds the arguments of the fused kernel. A position is a query's place in an order. Each block handles
+/// fused_block_rows(spec) positions. The grid has fused_grid(spec, capacity) blocks.
 struct FusedParams {
   const void* input;
   i32 input_ld;
-  const i32* rows;    // [volume][row_stride] source row or -1; undefined at offsets that no position of a
-                      // group of kPositionGroup has; null if volume is 1 and each query is its own source
-  const u32* masks;   // [mask_words(volume)][row_stride] bit k % 32 of word k / 32: rows[k] is a row; null if
-                      // rows is null
-  i32 row_stride;     // of rows and masks
-  const i32* order;   // [count] the query of a position, which is its row of output and residual; null: the
-                      // position itself
-  i32 ordered_views;  // not 0: columns of rows and masks are positions; 0: columns are queries
-  const i32* block_order;  // [row blocks] in the order in which blocks start, the row block that each
-                           // computes; null: in ascending order
-  const i32* query_count;  // on the device
-  i64 padded_rows;         // output rows from the count up to this number become zeros
-  const void* weights;     // image of [volume][in_channels][out_channels], aligned to 16 bytes
-  const float* scale;      // [out_channels], aligned to 16 bytes as is shift; null if the Spec has none
+  /// Has the shape [volume][row_stride] and holds source rows, or -1. An entry is undefined if no position of
+  /// its group of kPositionGroup positions has the offset. The pointer is null if volume is 1 and each query
+  /// is its own source.
+  const i32* rows;
+  /// Has the shape [mask_words(volume)][row_stride]. Bit k % 32 of word k / 32 is set if rows[k] holds a row.
+  /// The pointer is null if `rows` is null.
+  const u32* masks;
+  i32 row_stride;  // Gives the distance in elements between the rows of `rows` and `masks`.
+  /// Holds the query of each position below the count. The query is also its row of the output and of the
+  /// residual. If this is null, the position itself is the query.
+  const i32* order;
+  /// If not 0, the columns of `rows` and `masks` are positions. If 0, the columns are queries.
+  i32 ordered_views;
+  /// Lists the row blocks, of fused_block_rows() positions each, in the order in which thread blocks start
+  /// and compute them. If this is null, the order is ascending.
+  const i32* block_order;
+  const i32* query_count;
+  /// The kernel writes zeros to the output rows from *query_count up to this number.
+  i64 padded_rows;
+  /// Points to the image of weights of the shape [volume][in_channels][out_channels], aligned to 16 bytes.
+  const void* weights;
+  /// Has out_channels elements and is aligned to 16 bytes, as is `shift`. Both are null if the Spec has no
+  /// scale.
+  const float* scale;
   const float* shift;
   const void* residual;
   i32 residual_ld;
   void* output;
   i32 output_ld;
-  u32* overflow;           // set to overflow_mark if an infinite or NaN number is written, otherwise
-                           // unchanged
-  u32 overflow_mark;       // not 0
-  float slope;             // of the Spec's leaky ReLU; other activations do not read it
-  FusedShortcut shortcut;  // read only if the Spec has a shortcut
+  /// The kernel sets it to overflow_mark if a sum or an output is infinite or NaN, and otherwise leaves it
+  /// unchanged.
+  u32* overflow;
+  u32 overflow_mark;       // The mark must not be 0.
+  float slope;             // Gives the slope of the leaky ReLU. Other activations do not read it.
+  FusedShortcut shortcut;  // The kernel reads it only if the Spec has a shortcut.
 };
 
 MINUET_HD constexpr i32 mask_words(i32 volume) { return (volume + 31) / 32; }
 
-/// Returns the threads of a block. With BulkCopy the last warp fills the ring.
+/// Returns the number of threads of a block. With BulkCopy, one additional warp, the last, fills the ring.
 MINUET_HD constexpr i32 fused_threads(const FusedSpec& spec) {
   return 32 * (spec.warps * spec.split + (spec.weights == WeightRoad::BulkCopy ? 1 : 0));
 }
@@ -122,22 +146,23 @@ MINUET_HD constexpr i32 fused_block_rows(const FusedSpec& spec) { return 8 * spe
 MINUET_HD constexpr i32 fused_unit_rows(const FusedSpec& spec) {
   return 8 * spec.row_tiles * (spec.unit == MmaUnit::Warpgroup ? 4 : 1);
 }
-/// Positions per group: position i belongs to group i / kPositionGroup. All positions of a group have entries
-/// at the same offsets. It is a multiple of fused_unit_rows() of every Spec.
+/// Gives the number of positions per group. Position i belongs to group i / kPositionGroup. In an ordered
+/// view, all positions of a group have entries at the same offsets. The number is a multiple of
+/// fused_unit_rows() of every Spec.
 constexpr i32 kPositionGroup = 64;
 
-/// Block heights (in rows) for which an ordered view has an order of its blocks.
+/// Lists the block heights, in rows, for which an ordered view has an order of its blocks.
 constexpr i32 kBlockHeights[] = {32, 64, 128, 192};
 constexpr i32 kBlockHeightCount = 4, kLeastBlockHeight = 32;
 MINUET_HD constexpr i64 blocks_of_height(i64 queries, i32 height) { return (queries + height - 1) / height; }
-/// Returns where the order of height `which` begins in the concatenated orders of a view of `capacity`
-/// queries. For kBlockHeightCount it returns their total length.
+/// Returns where the order for kBlockHeights[which] begins in the concatenated block orders of a view of
+/// `capacity` queries. For kBlockHeightCount it returns their total length.
 MINUET_HD constexpr i64 block_order_begin(i64 capacity, i32 which) {
   i64 begin = 0;
   for (i32 i = 0; i < which; ++i) begin += blocks_of_height(capacity, kBlockHeights[i]);
   return begin;
 }
-/// Returns the index in kBlockHeights of the Spec's block height, or -1.
+/// Returns the index in kBlockHeights of the Spec's block height, or -1 if it is not there.
 MINUET_HD constexpr i32 block_order_of(const FusedSpec& spec) {
   for (i32 i = 0; i < kBlockHeightCount; ++i) {
     if (kBlockHeights[i] == fused_block_rows(spec)) return i;
@@ -145,25 +170,25 @@ MINUET_HD constexpr i32 block_order_of(const FusedSpec& spec) {
   return -1;
 }
 
-// ---- the depth ------------------------------------------------------------------------------------------
+// The following functions compute sizes along the flattened depth.
 
-/// Returns the number of elements in 32 bytes along the depth, the depth of one tensor core product: 16 of 16
-/// bits, or 8 of 32 bits.
+/// Returns the number of elements in 32 bytes along the depth, which is the depth of one tensor core product.
+/// It is 16 for elements of 16 bits and 8 for elements of 32 bits.
 MINUET_HD constexpr i32 fused_granule(DType io) { return 32 / dtype_bytes(io); }
 
-/// Returns true if the 16 bytes of input that a lane loads hold all channels of an offset. Steps then cover
-/// several offsets.
+/// Returns true if the 16 bytes of input that a lane loads at once hold all channels of an offset. Steps then
+/// cover several offsets.
 MINUET_HD constexpr bool folds_offsets(DType io, i32 in_channels) {
   return in_channels * dtype_bytes(io) <= 16;
 }
 
-/// Returns true if a warp skips the products of tiles that have no row. With few channels the products cost
-/// less than the test.
+/// Returns true if a warp skips the products of tiles that have no row at an offset. With few channels, the
+/// products cost less than the test.
 MINUET_HD constexpr bool fused_skips_tiles(const FusedSpec& spec) {
   return spec.unit == MmaUnit::Warp && spec.row_tiles > 1 && spec.weights != WeightRoad::Cached &&
          !folds_offsets(spec.io, spec.in_channels);
 }
-/// Returns the elements of the depth per offset: its channels padded with zeros.
+/// Returns the number of elements of the depth per offset, which are its channels padded with zeros.
 MINUET_HD constexpr i32 fused_offset_depth(DType io, i32 in_channels, i32 step) {
   if (!folds_offsets(io, in_channels)) return (in_channels + step - 1) / step * step;
   i32 power = 1;
@@ -206,10 +231,9 @@ MINUET_HD constexpr i32 fused_stage_bytes(const Spec& spec) {
   return spec.step * spec.columns * dtype_bytes(spec.io);
 }
 
-// ---- columns of a block ---------------------------------------------------------------------------------
-//
-// Products compute tiles of columns, of which a lane holds two columns each. The channels of some tiles are
-// interleaved, so that a lane holds as many consecutive channels as fit in 16 bytes.
+// The following functions describe the columns of a block. Products compute tiles of columns, of which a lane
+// holds two columns each. The channels of some tiles are interleaved, so that a lane holds as many
+// consecutive channels as fit in 16 bytes.
 
 /// Returns the number of columns of a tile.
 template <class Spec>
@@ -217,10 +241,11 @@ MINUET_HD constexpr i32 fused_tile(const Spec& spec) {
   return spec.unit == MmaUnit::Warpgroup ? 8 : 16;
 }
 
-/// A group of tiles whose channels are interleaved: a lane's consecutive channels are two of each tile.
+/// Describes a group of tiles whose channels are interleaved. A lane's consecutive channels are two of each
+/// tile.
 struct FusedColumnGroup {
-  i32 first, tiles;  // first tile in the block, and number of tiles
-  i32 number;        // index of the group in the block
+  i32 first, tiles;  // These are the group's first tile in the block and its number of tiles.
+  i32 number;        // Gives the index of the group in the block.
 };
 template <class Spec>
 MINUET_HD constexpr FusedColumnGroup fused_column_group(const Spec& spec, i32 tile) {
@@ -232,9 +257,9 @@ MINUET_HD constexpr FusedColumnGroup fused_column_group(const Spec& spec, i32 ti
   }
 }
 
-/// Returns the channel, within the block, of column `column` of a tile. The lanes with part p get two
-/// neighbouring channels of each tile: p is t in a warpgroup (columns 2 p and 2 p + 1), and g in a warp
-/// (columns p and p + 8).
+/// Returns the channel, within the block, of column `column` of a tile. Each lane has two columns of a tile,
+/// and they get neighbouring channels. With t = lane % 4 and g = lane / 4, these are columns 2 t and 2 t + 1
+/// of a warpgroup's tile, or columns g and g + 8 of a warp's tile.
 template <class Spec>
 MINUET_HD constexpr i32 fused_column(const Spec& spec, i32 tile, i32 column) {
   const bool of_warp = spec.unit == MmaUnit::Warp;
@@ -243,12 +268,13 @@ MINUET_HD constexpr i32 fused_column(const Spec& spec, i32 tile, i32 column) {
   return group.first * fused_tile(spec) + part * 2 * group.tiles + (tile - group.first) * 2 + second;
 }
 
-/// Returns the rank of the block of a cluster that finishes a group.
+/// Returns the rank of the block in a cluster that adds all blocks' sums of a column group and writes its
+/// output.
 MINUET_HD constexpr i32 fused_owner(const FusedSpec& spec, FusedColumnGroup group) {
   const FusedColumnGroup last = fused_column_group(spec, spec.columns / fused_tile(spec) - 1);
   return group.number * spec.cluster / (last.number + 1);
 }
-/// The tiles of all groups that one block of a cluster finishes.
+/// Gives the range of tiles of all groups for which one block of a cluster writes the output.
 struct FusedTiles {
   i32 first, count;
 };
@@ -270,10 +296,8 @@ MINUET_HD constexpr i32 fused_most_own_tiles(const FusedSpec& spec) {
   return most;
 }
 
-// ---- shared memory --------------------------------------------------------------------------------------
-
-/// Dynamic shared memory holds the barriers of the ring, the masks of the warps' rows, and the ring. At the
-/// end the sums of warps and blocks that share rows replace the ring.
+/// Returns the size of the ring's barriers. Dynamic shared memory holds these barriers, the masks of the
+/// warps' rows, and the ring. At the end, the sums of warps and blocks that share rows replace the ring.
 MINUET_HD constexpr i32 fused_barrier_bytes(const FusedSpec& spec) {
   const bool copies_bulk = spec.weights == WeightRoad::BulkCopy || spec.weights == WeightRoad::BulkRefill;
   return copies_bulk ? (2 * spec.stages * 8 + 127) / 128 * 128 : 0;
@@ -281,11 +305,12 @@ MINUET_HD constexpr i32 fused_barrier_bytes(const FusedSpec& spec) {
 MINUET_HD constexpr i32 fused_mask_bytes(const FusedSpec& spec) {
   return (spec.warps * mask_words(spec.volume) * 4 + 127) / 128 * 128;
 }
-/// Returns the bytes of the sums that a block gets from one other block of its cluster.
+/// Returns the size in bytes of the sums that a block receives from one other block of its cluster.
 MINUET_HD constexpr i32 share_block_bytes(const FusedSpec& spec) {
   return fused_block_rows(spec) * fused_tile(spec) * fused_most_own_tiles(spec) * 4;
 }
-/// Returns the bytes of the sums that a block gets from its own warps or from other blocks.
+/// Returns the size in bytes of the sums that a block receives from its own warps or from other blocks,
+/// whichever is larger.
 MINUET_HD constexpr i32 fused_share_bytes(const FusedSpec& spec) {
   const i32 of_warps = (spec.split - 1) * fused_block_rows(spec) * spec.columns * 4;
   const i32 of_blocks = (spec.cluster - 1) * share_block_bytes(spec);

@@ -1,9 +1,10 @@
-// Packed coordinates: (batch, x, y, z, ...) in one integer that sorts like the coordinates.
+// This file packs coordinates (batch, x, y, z, ...) into one integer that sorts like the coordinates.
 //
-// Field f holds coordinate - bias[f] in bits[f] bits at shift[f]. The batch is field 0, in the highest bits.
-// The bias leaves `guard` free cells below the least and above the greatest coordinate, so that adding any
-// kernel offset neither borrows from nor carries into a neighbouring field. The bias is a multiple of
-// `period`, so that flooring a field to a stride floors the coordinate (negative ones too).
+// Field f of a key holds coordinate - bias[f] in bits[f] bits, of which the lowest is bit shift[f] of the
+// key. The batch is field 0, in the highest bits. The bias and the field's width leave `guard` free cells
+// below the least and above the greatest coordinate. Adding any kernel offset therefore neither borrows from
+// nor carries into a neighbouring field. The bias is a multiple of `period`, so that flooring a field to a
+// stride also floors the coordinate, even a negative one.
 #pragma once
 
 #include "kernels_templates/shared/types.h"
@@ -14,9 +15,9 @@ struct KeyLayout {
   i64 bias[kMaxFields] = {};
   i32 shift[kMaxFields] = {};
   i32 bits[kMaxFields] = {};
-  i64 span[kMaxFields] = {};  // the greatest number that a field holds, guard included
-  i32 fields = 0;             // 1 + ndim
-  i32 total_bits = 0;         // keys use bits [0, total_bits); if it exceeds 64, the layout is unusable
+  i64 span[kMaxFields] = {};  // Gives the greatest number that each field holds, including the guard.
+  i32 fields = 0;             // Gives the number of fields of a key, which is 1 + ndim.
+  i32 total_bits = 0;         // Keys use bits [0, total_bits). A layout of more than 64 bits is unusable.
 };
 
 /// Returns the narrower key type that holds this many bits.
@@ -42,8 +43,9 @@ MINUET_HD constexpr i32 bit_width_of(u64 value) {
   return width;
 }
 
-/// Returns the narrowest layout for coordinates in [least, greatest] (1 + ndim fields, batch first). guard[a]
-/// and period[a] are per spatial axis; period must be >= 1. The caller checks total_bits <= 64.
+/// Returns the narrowest layout for coordinates in [least, greatest], which have 1 + ndim fields, batch
+/// first. guard[a] and period[a] are for spatial axis a, and period[a] must be at least 1. The caller must
+/// check that total_bits is at most 64.
 MINUET_HD constexpr KeyLayout make_key_layout(i32 ndim, const i32* least, const i32* greatest,
                                               const i64* guard, const i64* period) {
   KeyLayout layout;
@@ -58,14 +60,15 @@ MINUET_HD constexpr KeyLayout make_key_layout(i32 ndim, const i32* least, const 
     layout.shift[f] = layout.total_bits;
     layout.total_bits += layout.bits[f];
   }
-  // A field of 0 bits above bit 63 must not be shifted by 64.
+  // A field of 0 bits may begin at bit 64, but shifting a 64-bit word by 64 is undefined.
   for (i32 f = 0; f <= ndim; ++f) {
     if (layout.bits[f] == 0) layout.shift[f] = 0;
   }
   return layout;
 }
 
-/// A cloud's layout and the bounds that it was made for. make_layout writes it to device memory.
+/// Holds a cloud's layout and the bounds that it was made for. The kernel make_layout writes it to device
+/// memory.
 struct CloudLayout {
   KeyLayout keys;
   i32 least[kMaxFields] = {};
@@ -115,8 +118,8 @@ MINUET_HD constexpr u64 divide_field(u64 field, i32 stride) {
                             : field / static_cast<u64>(stride);
 }
 
-/// Returns the key of floor(p / stride) * stride on every spatial axis. stride[a] must divide the layout's
-/// period.
+/// Returns the key of the coordinate rounded down to a multiple of the stride on every spatial axis.
+/// stride[a] must divide the layout's period on axis a.
 template <class Key>
 MINUET_HD constexpr Key floor_key(const KeyLayout& layout, Key key, const i32* stride) {
   u64 floored = key;
@@ -129,28 +132,30 @@ MINUET_HD constexpr Key floor_key(const KeyLayout& layout, Key key, const i32* s
   return static_cast<Key>(floored);
 }
 
-/// The offsets of one kernel. Index k runs over the axes with the last axis fastest, so that offsets ascend
-/// and every segment of queries is sorted (paper, section 5.1.1).
+/// Describes the offsets of one kernel. Index k runs over the axes with the last axis fastest, so that the
+/// keys of the offsets ascend, and queries plus one offset are sorted (paper, section 5.1.1).
 struct KernelGeometry {
   i32 kernel_size[kMaxDim] = {1, 1, 1, 1};
-  i32 step[kMaxDim] = {1, 1, 1, 1};  // dilation * tensor stride of the finer side
+  /// Gives the dilation times the tensor stride of the finer side, per axis.
+  i32 step[kMaxDim] = {1, 1, 1, 1};
   i32 ndim = 3;
-  i32 volume = 1;  // product of kernel_size
+  i32 volume = 1;  // Gives the product of kernel_size over the axes.
 };
 
-/// Returns the geometry with a compile-time dimension.
+/// Returns the geometry with a compile-time dimension, so that loops over axes unroll.
 template <i32 Ndim>
 MINUET_HD constexpr KernelGeometry with_ndim(KernelGeometry geometry) {
   geometry.ndim = Ndim;
   return geometry;
 }
 
-/// Returns the offset of index i on one axis, in cells of the finest grid: -(K-1)/2 ... K/2, times the step.
+/// Returns the offset of index i on one axis, in cells of the finest grid. For a kernel size K, offsets run
+/// from -(K - 1) / 2 to K / 2, times the step.
 MINUET_HD constexpr i64 axis_offset(i32 kernel_size, i32 step, i32 i) {
   return static_cast<i64>(i - (kernel_size - 1) / 2) * step;
 }
 
-/// Returns the largest distance that an offset reaches on one axis: the guard that the layout needs.
+/// Returns the largest distance that an offset reaches on one axis, which is the guard that the layout needs.
 MINUET_HD constexpr i64 axis_reach(i32 kernel_size, i32 step) {
   return static_cast<i64>(kernel_size / 2) * step;
 }

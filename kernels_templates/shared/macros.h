@@ -1,4 +1,4 @@
-// Compiler portability for headers that NVRTC, host compilers and the CPU test shim all read.
+// This file makes headers portable between NVRTC, host compilers and the CPU test shim.
 #pragma once
 
 #if defined(__CUDACC__) || defined(__CUDACC_RTC__)
@@ -14,7 +14,8 @@
 #define MINUET_DEVICE inline
 #define MINUET_KERNEL
 #define MINUET_LAUNCH_BOUNDS(...)
-// By reference: otherwise each of up to a thousand host threads would hold its own copy of up to 4 KB.
+// The shim passes Params by reference. Otherwise each of up to a thousand host threads would hold its own
+// copy of up to 4 KB.
 #define MINUET_PARAMS(Type) const Type&
 #define MINUET_UNROLL
 #define MINUET_NO_UNROLL
@@ -22,7 +23,7 @@
 
 namespace minuet {
 
-// NVRTC has no <cstdint> without cuda::std. These widths hold on every platform that CUDA supports.
+// NVRTC has no <cstdint> without cuda::std. The widths below hold on every platform that CUDA supports.
 using u16 = unsigned short;
 using i32 = int;
 using u32 = unsigned int;

@@ -1,26 +1,30 @@
-// Spec (compile time) and Params (run time) of the kernels of the Map step (paper, section 5.1).
+// This file declares the Spec (compile time) and Params (run time) of the kernels of the Map step (paper,
+// section 5.1).
 //
 // Counts are in device memory, because the device knows them long before the host could read them back. A
 // kernel is launched for a capacity and processes the count that it finds. Params are passed by value as the
-// only argument. All pointers are device pointers. All rows are in engine order (ascending keys).
+// only argument. All pointers are device pointers. Rows are in engine order (ascending keys), unless they are
+// called the caller's rows.
 #pragma once
 
 #include "kernels_templates/shared/key_layout.h"
 
 namespace minuet {
 
-/// Bits of the status word that Map kernels set.
-constexpr u32 kStatusOutOfBounds = 1u;  // a coordinate is outside the declared bounds
+/// The following constants are bits of the status word that Map kernels set.
+constexpr u32 kStatusOutOfBounds = 1u;  // This bit means that a coordinate is outside the declared bounds.
 constexpr u32 kStatusNegativeBatch = 2u;
 constexpr u32 kStatusDuplicate = 4u;
-constexpr u32 kStatusPastCapacity = 8u;   // more coordinates, or rows of a level, than capacity
-constexpr u32 kStatusKeyTooNarrow = 16u;  // the cloud's extent needs more bits than keys have
-constexpr u32 kStatusTooFar = 32u;        // coordinates of a coarser level would exceed 32 bits
-constexpr u32 kStatusTooManyCells = 64u;  // the cloud's extent has more cells than the index has room for
+/// This bit means that there are more coordinates, or rows of a level, than the capacity.
+constexpr u32 kStatusPastCapacity = 8u;
+/// This bit means that the cloud's extent needs more bits than keys have.
+constexpr u32 kStatusKeyTooNarrow = 16u;
+/// This bit means that coordinates of a coarser level would exceed 32 bits.
+constexpr u32 kStatusTooFar = 32u;
+/// This bit means that the cloud's extent has more cells than the index has room for.
+constexpr u32 kStatusTooManyCells = 64u;
 
-// ---- a cloud's count, bounds and layout ------------------------------------------------------
-
-/// Initialises a cloud whose bounds are to be found. One block.
+/// The kernel begin_cloud initialises a cloud whose bounds are to be found. It runs as one block.
 struct BeginCloudSpec {
   i32 threads = 128;
   template <class Visitor>
@@ -29,12 +33,13 @@ struct BeginCloudSpec {
   }
 };
 struct BeginCloudParams {
-  const i32* given_count;  // device; null: there are `most` coordinates
-  i64 most;                // capacity; if the given count is larger or negative, the status is set and the
-                           // count becomes 0
-  u32* status;             // out: one word
-  i32* points;             // out: one word
-  i32* bounds;             // out: [2][kMaxFields] INT_MAX, then INT_MIN
+  const i32* given_count;  // Points to the number of coordinates. If it is null, the number is `most`.
+  /// Gives the capacity. If the given count is larger or negative, the kernel sets the status and a count of
+  /// 0.
+  i64 most;
+  u32* status;  // Receives the status word.
+  i32* points;  // Receives the number of coordinates.
+  i32* bounds;  // Receives [2][kMaxFields] words, INT_MAX in the first row and INT_MIN in the second.
 };
 
 /// Returns the status bits that a layout and its bounds cause if keys have at most `key_bits` bits.
@@ -46,8 +51,9 @@ MINUET_HD constexpr u32 layout_status(const CloudLayout& cloud, i32 ndim, const 
   return status | (cloud.keys.total_bits > key_bits ? kStatusKeyTooNarrow : 0);
 }
 
-/// Makes the key layout from a cloud's bounds. For declared bounds it also initialises the cloud. If no valid
-/// layout exists, it sets the status and the number of points to 0. One thread.
+/// The kernel make_layout makes the key layout from a cloud's bounds. For declared bounds it also initialises
+/// the cloud. If no valid layout exists, it sets the status, and the number of points to 0. One thread does
+/// the work.
 struct MakeLayoutSpec {
   i32 ndim = 3;
   i32 threads = 32;
@@ -57,19 +63,18 @@ struct MakeLayoutSpec {
   }
 };
 struct MakeLayoutParams {
-  BeginCloudParams cloud;  // if bounds is null, the bounds below are declared and the cloud is initialised;
-                           // otherwise bounds were found by find_bounds, and status bits are or-ed in
-  i32 least[kMaxFields];   // declared bounds
+  /// If its `bounds` is null, the bounds below are declared and the kernel initialises the cloud. Otherwise
+  /// find_bounds found the bounds, and the kernel ORs its bits into the status.
+  BeginCloudParams cloud;
+  i32 least[kMaxFields];  // Holds the least declared coordinate of each field.
   i32 greatest[kMaxFields];
   i64 guard[kMaxDim];
   i64 period[kMaxDim];
-  i32 key_bits;         // maximum number of bits of a key
-  CloudLayout* layout;  // out
+  i32 key_bits;         // Gives the maximum number of bits of a key.
+  CloudLayout* layout;  // Receives the layout and the bounds.
 };
 
-// ---- coordinates -> keys -------------------------------------------------------------------
-
-/// Finds the least and greatest coordinate of each field.
+/// The kernel find_bounds finds the least and the greatest coordinate of each field.
 struct FindBoundsSpec {
   i32 ndim = 3;
   i32 threads = 256;
@@ -79,12 +84,14 @@ struct FindBoundsSpec {
   }
 };
 struct FindBoundsParams {
-  const i32* coordinates;  // [count, 1 + ndim]
-  const i32* count;        // device
-  i32* bounds;             // [2][kMaxFields] least, preset to INT_MAX, then greatest, preset to INT_MIN
+  const i32* coordinates;  // Holds coordinates, batch first, in the shape [count, 1 + ndim].
+  const i32* count;
+  /// Has the shape [2][kMaxFields]. The first row receives the least coordinates and must be preset to
+  /// INT_MAX. The second row receives the greatest and must be preset to INT_MIN.
+  i32* bounds;
 };
 
-/// Packs coordinates into keys and stores the caller's row number beside each key.
+/// The kernel pack packs coordinates into keys and stores the caller's row number of each key in `rows`.
 struct PackSpec {
   KeyType key = KeyType::U32;
   i32 ndim = 3;
@@ -95,16 +102,17 @@ struct PackSpec {
   }
 };
 struct PackParams {
-  const i32* coordinates;     // [count, 1 + ndim]
-  const i32* count;           // device
-  const CloudLayout* layout;  // device; a coordinate outside its bounds sets the status
-  void* keys;                 // [count] Key
-  u32* rows;                  // [count] rows[i] = i, the caller's row; or null
-  u32* status;                // one word, bits are or-ed in; null if all coordinates are known to be inside
-                              // the bounds
+  const i32* coordinates;  // Holds coordinates, batch first, in the shape [count, 1 + ndim].
+  const i32* count;
+  const CloudLayout* layout;  // A coordinate outside the bounds of this layout sets the status.
+  void* keys;                 // Receives `count` keys of the Spec's key type.
+  u32* rows;                  // Receives rows[i] = i, the caller's row, unless it is null.
+  /// The kernel ORs its status bits into this word. It may be null if all coordinates are known to be inside
+  /// the bounds.
+  u32* status;
 };
 
-/// Unpacks keys into coordinates, in engine order.
+/// The kernel unpack unpacks keys into coordinates, in engine order.
 struct UnpackSpec {
   KeyType key = KeyType::U32;
   i32 ndim = 3;
@@ -116,12 +124,12 @@ struct UnpackSpec {
 };
 struct UnpackParams {
   const void* keys;
-  const i32* count;           // device
-  const CloudLayout* layout;  // device
-  i32* coordinates;           // [count, 1 + ndim]
+  const i32* count;
+  const CloudLayout* layout;
+  i32* coordinates;  // Receives coordinates, batch first, in the shape [count, 1 + ndim].
 };
 
-/// Sets the counts of a failed cloud to 0. One block.
+/// The kernel void_failed sets the counts of a failed cloud to 0. It runs as one block.
 struct VoidFailedSpec {
   i32 threads = 32;
   template <class Visitor>
@@ -131,17 +139,18 @@ struct VoidFailedSpec {
 };
 struct VoidFailedParams {
   const u32* status;
-  i32* words;  // [counts]
+  i32* words;  // Points to `counts` numbers, which become 0 if the status has a bit set.
   i64 counts;
 };
 
-// ---- radix sort (least significant digit first, one pass over the keys per digit) ------------
+// The following three kernels form a radix sort. It sorts by the least significant digit first and makes one
+// pass over the keys per digit.
 
 constexpr i32 kRadixBits = 8;
 constexpr i32 kRadixBins = 1 << kRadixBits;
 constexpr i32 kMaxRadixPasses = 8;
 
-/// Counts every digit of every pass in one read of the keys.
+/// The kernel radix_histogram counts every digit of every pass in one read of the keys.
 struct RadixHistogramSpec {
   KeyType key = KeyType::U32;
   i32 threads = 128;
@@ -153,13 +162,14 @@ struct RadixHistogramSpec {
 };
 struct RadixHistogramParams {
   const void* keys;
-  const i32* count;  // device
-  u32* bins;         // [passes][kRadixBins], preset to 0
+  const i32* count;
+  u32* bins;  // Receives the digit counts [passes][kRadixBins]. They must be preset to 0.
   i32 begin_bit;
   i32 end_bit;
 };
 
-/// Replaces each pass's bins by their exclusive sums, in place. One block per pass.
+/// The kernel radix_bins replaces each pass's bins by their exclusive sums, in place. It runs as one block
+/// per pass.
 struct RadixBinsSpec {
   i32 threads = kRadixBins;
   template <class Visitor>
@@ -168,17 +178,18 @@ struct RadixBinsSpec {
   }
 };
 struct RadixBinsParams {
-  u32* bins;  // [passes][kRadixBins]
+  u32* bins;  // Holds the digit counts [passes][kRadixBins] and receives their exclusive sums.
 };
 
-/// Sorts by one digit: a stable scatter of keys (and values) with decoupled look-back.
+/// The kernel radix_pass sorts by one digit. It is a stable scatter of keys, and optionally of values, with
+/// decoupled look-back.
 struct RadixPassSpec {
   KeyType key = KeyType::U32;
-  bool values = true;  // true: u32 values move with the keys
+  bool values = true;  // True means that u32 values move with the keys.
   i32 threads = 512;
   i32 items_per_thread = 17;
-  bool raking_scan = true;  // algorithm that scans the digit counts; true uses fewer registers, for tiles
-                            // with many items
+  /// Selects the algorithm that scans the digit counts. True uses fewer registers, for tiles with many items.
+  bool raking_scan = true;
   template <class Visitor>
   MINUET_HD constexpr void visit(Visitor&& visitor) const {
     visitor("key", key), visitor("values", values), visitor("threads", threads),
@@ -186,36 +197,35 @@ struct RadixPassSpec {
   }
 };
 struct RadixPassParams {
-  const i32* count;  // device
-  const u32* bins;   // [kRadixBins] exclusive sums of this pass
-  u32* lookback;     // [tiles][kRadixBins], preset to 0
-  u32* next_tile;    // one word, preset to 0
+  const i32* count;
+  const u32* bins;  // Holds the kRadixBins exclusive sums of this pass.
+  u32* lookback;    // Holds the look-back states [tiles][kRadixBins]. They must be preset to 0.
+  u32* next_tile;   // Counts the tiles that blocks have taken. It must be preset to 0.
   const void* keys_in;
   void* keys_out;
-  const u32* values_in;  // null without values
+  const u32* values_in;  // The pointer is null if the Spec has no values.
   u32* values_out;
-  i32 bit;   // lowest bit of the digit
-  i32 bits;  // width of the digit, 1 ... kRadixBits
+  i32 bit;   // Gives the lowest bit of the digit.
+  i32 bits;  // Gives the width of the digit, from 1 to kRadixBits.
 };
 
-// ---- scan ------------------------------------------------------------------------------------
-
-/// The numbers that a scan adds up.
+/// Selects the numbers that a scan adds up.
 enum class ScanInput : i32 {
-  Heads32,  // 1 if a u32 key differs from its predecessor
-  Heads64,  // 1 if a u64 key differs from its predecessor
-  Hits,     // 1 if an i32 (an entry of a kernel map) is not negative
-  Values,   // i32 values
-  Bits,     // number of ones of BitWord::bits; the sums go to BitWord::before
+  Heads32,  // The scan adds 1 for each u32 key that differs from its predecessor.
+  Heads64,  // The scan adds 1 for each u64 key that differs from its predecessor.
+  Hits,     // The scan adds 1 for each i32 entry of a kernel map that is not negative.
+  Values,   // The scan adds the i32 values of its input.
+  Bits,     // The scan adds the number of ones in BitWord::bits and writes sums to BitWord::before.
 };
 
-/// A word of a bitmap and the number of ones in all words before it, so that one 8-byte load reads both.
+/// Holds a word of a bitmap and the number of ones in all words before it, so that one 8-byte load reads
+/// both.
 struct alignas(8) BitWord {
   u32 bits;
   i32 before;
 };
 
-/// Computes exclusive sums in one pass with decoupled look-back.
+/// The kernel scan computes exclusive sums in one pass with decoupled look-back.
 struct ScanSpec {
   ScanInput input = ScanInput::Values;
   i32 threads = 128;
@@ -225,16 +235,17 @@ struct ScanSpec {
     visitor("input", input), visitor("threads", threads), visitor("items_per_thread", items_per_thread);
   }
 };
-/// The scan covers volume * max(least_items, ceil(*count / divisor)) items: `volume` segments of one kernel
-/// map, with one item per query (divisor 1) or per source block (divisor B).
+/// Holds the arguments of a scan over volume * max(least_items, ceil(*count / divisor)) items. These are the
+/// `volume` segments of one kernel map, with one item per query (divisor 1) or per source block (divisor B).
 struct ScanParams {
   const void* input;
-  const i32* count;  // device
+  const i32* count;
   i32 volume;
   i32 divisor;
   i32 least_items;
-  void* output;  // i32 or BitWord: exclusive sums, then the total as one more item
-  void* tiles;   // scan_state_bytes(capacity) bytes, initialised by prepare_scans
+  /// Receives the exclusive sums, then the total as one more item. Its elements are i32 or BitWord.
+  void* output;
+  void* tiles;  // Has scan_state_bytes() bytes, which prepare_scans must have initialised.
 };
 
 /// Returns the number of items that a scan adds up, given the count found on the device.
@@ -243,7 +254,8 @@ MINUET_HD constexpr i64 scan_items(const ScanParams& p, i64 count) {
   return p.volume * (segment < p.least_items ? p.least_items : segment);
 }
 
-/// Initialises the look-back state of many scans in one launch.
+/// The kernel prepare_scans initialises the look-back state of many scans in one launch. It also clears
+/// `zeros`.
 struct PrepareScansSpec {
   i32 threads = 256;
   template <class Visitor>
@@ -252,32 +264,30 @@ struct PrepareScansSpec {
   }
 };
 struct PrepareScansParams {
-  void* tiles;  // [scans] states, stride_bytes apart
+  void* tiles;  // Holds the state of each scan, stride_bytes apart.
   i64 stride_bytes;
   i32 scans;
   u32* zeros;
   i64 zero_words;
 };
 
-constexpr i32 kScanPaddingTiles = 32;  // CUB's look-back reads one warp of tiles before the first
+constexpr i32 kScanPaddingTiles = 32;  // CUB's look-back reads one warp of tiles before the first.
 constexpr i32 kScanTileBytes = 8;
 
 MINUET_HD constexpr i64 scan_tiles(const ScanSpec& spec, i64 items) {
   const i64 tile = static_cast<i64>(spec.threads) * spec.items_per_thread;
-  return (items + tile) / tile;  // one item more than the input, because the total is an output too
+  return (items + tile) / tile;  // The output has one item more than the input, which is the total.
 }
-/// Returns the bytes of one scan's look-back state, a multiple of 256.
+/// Returns the size in bytes of one scan's look-back state, a multiple of 256.
 MINUET_HD constexpr i64 scan_state_bytes(const ScanSpec& spec, i64 items) {
   return ((scan_tiles(spec, items) + kScanPaddingTiles) * kScanTileBytes + 255) / 256 * 256;
 }
 
-// ---- unique, downsample ----------------------------------------------------------------------
-
-/// Keeps the first of equal keys. `positions` is the Heads scan of the sorted keys; key i belongs to unique
-/// row positions[i + 1] - 1.
+/// The kernel unique keeps the first of equal keys. `positions` is a scan of the sorted keys with
+/// ScanInput::Heads32 or ScanInput::Heads64. Key i belongs to unique row positions[i + 1] - 1.
 struct UniqueSpec {
   KeyType key = KeyType::U32;
-  bool rows = true;  // true: the caller's rows come with the keys
+  bool rows = true;  // True means that UniqueParams::rows gives the caller's row of each key.
   i32 threads = 256;
   template <class Visitor>
   MINUET_HD constexpr void visit(Visitor&& visitor) const {
@@ -285,20 +295,21 @@ struct UniqueSpec {
   }
 };
 struct UniqueParams {
-  const void* keys;  // [count] sorted
-  const u32* rows;   // [count] the caller's row of each key, or null
-  const i32* count;  // device
+  const void* keys;  // Holds `count` sorted keys.
+  const u32* rows;   // Holds the caller's row of each key, or is null.
+  const i32* count;
   const i32* positions;
   void* unique_keys;
-  i32* unique_count;     // device
-  i64 capacity;          // of unique keys; further keys set the status and are not written
-  u32 duplicate_status;  // status bits to set if a key occurs twice
-  u32* status;           // one word, bits are or-ed in
-  i32* source_row;       // [unique] the caller's first row with the key, or null
-  i32* row_of;           // [count] the unique row of each of the caller's rows, or null
+  i32* unique_count;     // Receives the number of unique keys.
+  i64 capacity;          // Limits the unique keys. Further keys set the status and are not written.
+  u32 duplicate_status;  // The kernel sets these status bits if a key occurs twice.
+  u32* status;           // The kernel ORs its status bits into this word.
+  i32* source_row;       // Receives the caller's first row with each unique key, unless it is null.
+  i32* row_of;           // Receives the unique row of each of the caller's rows, unless it is null.
 };
 
-/// Floors keys to a stride. The result is the coarser set, still unsorted and with duplicates.
+/// The kernel downsample floors keys to a stride. The result is the coarser set, still unsorted and with
+/// duplicates.
 struct DownsampleSpec {
   KeyType key = KeyType::U32;
   i32 ndim = 3;
@@ -310,13 +321,13 @@ struct DownsampleSpec {
 };
 struct DownsampleParams {
   const void* keys;
-  const i32* count;           // device
-  const CloudLayout* layout;  // device
-  i32 stride[kMaxDim];        // of the coarser set, in cells of the finest grid
+  const i32* count;
+  const CloudLayout* layout;
+  i32 stride[kMaxDim];  // Gives the stride of the coarser set, in cells of the finest grid.
   void* floored;
 };
 
-// ---- double-traversed binary search (paper, section 5.1.2) -------------------------------------
+// The following two kernels form the double-traversed binary search (paper, section 5.1.2).
 
 /// Returns the number of source blocks of B keys. An empty source has one empty block, so that every query
 /// gets a result.
@@ -324,13 +335,14 @@ MINUET_HD constexpr i64 source_blocks(i64 sources, i32 source_block) {
   return sources <= 0 ? 1 : (sources + source_block - 1) / source_block;
 }
 
-/// Backward search: finds, per offset and source block, the first query greater than the block's last key.
-/// The border of the last block is the number of queries; queries past its last key are misses.
+/// The kernel find_query_borders is the backward search. Per offset and source block, it finds the border,
+/// which is the first query greater than the block's last key. The border of the last block is the number of
+/// queries, and queries past its last key find no source.
 struct FindQueryBordersSpec {
   KeyType key = KeyType::U32;
   i32 ndim = 3;
-  i32 source_block = 256;  // B
-  i32 query_block = 512;   // C
+  i32 source_block = 256;  // Gives the number of keys per source block, B in the paper.
+  i32 query_block = 512;   // Gives the maximum number of queries per query block, C in the paper.
   i32 threads = 128;
   template <class Visitor>
   MINUET_HD constexpr void visit(Visitor&& visitor) const {
@@ -340,21 +352,23 @@ struct FindQueryBordersSpec {
 };
 struct FindQueryBordersParams {
   const void* source_keys;
-  const i32* source_count;  // device
+  const i32* source_count;
   const void* query_keys;
-  const i32* query_count;     // device
-  const CloudLayout* layout;  // device
+  const i32* query_count;
+  const CloudLayout* layout;
   KernelGeometry geometry;
-  i32* borders;  // [volume][source blocks] one past the block's last query
-  i32* pieces;   // [volume][source blocks] number of query blocks of at most C queries
+  i32* borders;  // Has the shape [volume][source blocks] and receives one past each block's last query.
+  /// Has the shape [volume][source blocks] and receives the numbers of query blocks of at most C queries.
+  i32* pieces;
 };
 
-/// Forward search: one thread block per query block, with the source block staged in shared memory.
+/// The kernel search_kernel_map is the forward search. Each query block is searched by one thread block,
+/// which stages the source block in shared memory.
 struct SearchKernelMapSpec {
   KeyType key = KeyType::U32;
   i32 ndim = 3;
-  i32 source_block = 256;  // B
-  i32 query_block = 512;   // C
+  i32 source_block = 256;  // Gives the number of keys per source block, B in the paper.
+  i32 query_block = 512;   // Gives the maximum number of queries per query block, C in the paper.
   i32 threads = 128;
   template <class Visitor>
   MINUET_HD constexpr void visit(Visitor&& visitor) const {
@@ -364,19 +378,18 @@ struct SearchKernelMapSpec {
 };
 struct SearchKernelMapParams {
   const void* source_keys;
-  const i32* source_count;  // device
+  const i32* source_count;
   const void* query_keys;
-  const i32* query_count;     // device
-  const CloudLayout* layout;  // device
+  const i32* query_count;
+  const CloudLayout* layout;
   KernelGeometry geometry;
-  const i32* borders;       // [volume][source blocks]
-  const i32* piece_starts;  // exclusive sums of pieces, then the total
-  i32* map;                 // [volume][queries] the source row, or -1; every entry is written
+  const i32* borders;       // Holds the borders from find_query_borders, of shape [volume][source blocks].
+  const i32* piece_starts;  // Holds the exclusive sums of FindQueryBordersParams::pieces, then the total.
+  i32* map;                 // Has the shape [volume][queries]. Every entry becomes the source row or -1.
 };
 
-// ---- counts, compaction, metadata tables -------------------------------------------------------
-
-/// Computes counts[k], the number of pairs of offset k, from the Hits scan of the map. One block.
+/// The kernel count_pairs computes counts[k], the number of pairs of offset k, from a scan of the map with
+/// ScanInput::Hits. It has work for one block only.
 struct CountPairsSpec {
   i32 threads = 128;
   template <class Visitor>
@@ -385,13 +398,14 @@ struct CountPairsSpec {
   }
 };
 struct CountPairsParams {
-  const i32* positions;    // exclusive sums over [volume][queries], then the total
-  const i32* query_count;  // device
+  const i32* positions;  // Holds the exclusive sums of the map's hits over [volume][queries], then the total.
+  const i32* query_count;
   i32 volume;
-  i32* counts;  // [volume]
+  i32* counts;  // Receives the number of pairs of each of the `volume` offsets.
 };
 
-/// Writes the compacted pairs, ordered by offset, then by query row.
+/// The kernel compact_pairs writes the pairs of a kernel map without gaps, ordered by offset, then by query
+/// row.
 struct CompactPairsSpec {
   i32 threads = 256;
   template <class Visitor>
@@ -400,16 +414,16 @@ struct CompactPairsSpec {
   }
 };
 struct CompactPairsParams {
-  const i32* map;        // [volume][queries]
-  const i32* positions;  // exclusive sums of the map's hits
+  const i32* map;        // Holds source rows, or -1, in the shape [volume][queries].
+  const i32* positions;  // Holds the exclusive sums of the map's hits.
   i64 queries;
   i32 volume;
-  i32* sources;  // [pairs] source row
-  i32* targets;  // [pairs] query row
+  i32* sources;  // Receives the source row of each pair.
+  i32* targets;  // Receives the query row of each pair.
 };
 
-/// Makes the metadata tables: the buffer row of each map entry. Buffer rows include the padding of the GEMM
-/// groups.
+/// The kernel make_tables makes the metadata tables, which hold the buffer row of each map entry. Buffer rows
+/// include the padding of the GEMM groups.
 struct MakeTablesSpec {
   i32 threads = 256;
   template <class Visitor>
@@ -418,15 +432,17 @@ struct MakeTablesSpec {
   }
 };
 struct MakeTablesParams {
-  const i32* map;        // [volume][queries]
-  const i32* positions;  // exclusive sums of the map's hits
-  const i32* row_base;   // [volume] first buffer row of each offset
+  const i32* map;        // Holds source rows, or -1, in the shape [volume][queries].
+  const i32* positions;  // Holds the exclusive sums of the map's hits.
+  const i32* row_base;   // Holds the first buffer row of each of the `volume` offsets.
   i64 queries;
   i64 sources;
   i32 volume;
-  i32 direct_offset;  // this offset reads its rows in place and has no buffer rows; -1: none
-  i32* source_table;  // [volume][sources], preset to -1: buffer row of (offset, source)
-  i32* query_table;   // [volume][queries] buffer row of (offset, query), or -1; every entry is written
+  i32 direct_offset;  // Names the offset whose rows are read in place, without buffer rows, or is -1.
+  /// Has the shape [volume][sources] and must be preset to -1. It receives the buffer row of each (offset,
+  /// source).
+  i32* source_table;
+  i32* query_table;  // Has the shape [volume][queries]. Every entry becomes a buffer row or -1.
 };
 
 }  // namespace minuet

@@ -1,19 +1,20 @@
-// Spec (compile time) and Params (run time) of the pooling kernel.
+// This file declares the Spec (compile time) and Params (run time) of the pooling kernel. All pointers are
+// device pointers.
 #pragma once
 
 #include "kernels_templates/shared/types.h"
 
 namespace minuet {
 
-/// How a pooling combines, per channel, the inputs that its kernel map assigns to one output.
+/// Selects how a pooling combines, per channel, the inputs that its kernel map assigns to one output.
 enum class Reduction : i32 { Max, Average, Sum };
 
-/// Pooling: out[q] = reduction of in[rows[k][q]] over the offsets k that have a row, in ascending k, in fp32;
-/// 0 if there is none.
+/// The kernel pool computes out[q] = reduction of in[rows[k][q]] over the offsets k that have a row, in
+/// ascending k and in fp32. The result is 0 if no offset has a row.
 struct PoolSpec {
   DType io = DType::F16;
   i32 channels = 64;
-  i32 vector_bytes = 16;  // width of one access; divides every row's start and length
+  i32 vector_bytes = 16;  // Gives the width of one access, which divides every row's start and length.
   Reduction reduction = Reduction::Max;
   i32 threads = 128;
   bool operator==(const PoolSpec&) const = default;
@@ -26,15 +27,19 @@ struct PoolSpec {
 struct PoolParams {
   const void* input;
   i64 input_ld;
-  const i32* rows;          // [volume][*output_count] input row, or -1; null: each row is its own neighbour
-  const i32* output_count;  // device; at most output_rows
+  /// Has the shape [volume][*output_count] and holds input rows, or -1. If it is null, each row is its own
+  /// neighbour.
+  const i32* rows;
+  const i32* output_count;  // The count must be at most output_rows.
   i64 output_rows;
   i32 volume;
-  i32 pads_output;  // not 0: rows at and after the count become zeros
+  i32 pads_output;  // If not 0, rows at and after the count become zeros.
   void* output;
   i64 output_ld;
-  u32* overflow;      // set to overflow_mark if an infinite or NaN number is written, otherwise unchanged
-  u32 overflow_mark;  // not 0
+  /// The kernel sets it to overflow_mark if it writes an infinite or NaN number, and otherwise leaves it
+  /// unchanged.
+  u32* overflow;
+  u32 overflow_mark;  // The mark must not be 0.
 };
 
 }  // namespace minuet

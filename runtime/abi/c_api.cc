@@ -1,4 +1,4 @@
-// The C ABI: errors, contexts and devices.
+// Implements the functions of the C ABI for errors, contexts and devices.
 #include <algorithm>
 #include <new>
 #include <string_view>
@@ -196,7 +196,7 @@ llvm::Expected<CacheOptions> cache_options(const minuet_context_options& options
   return cache;
 }
 
-/// Fills `info`. `missing` gets one line for each component that is missing.
+/// Fills `info`. Its member `missing` gets one line for each component that is missing.
 void describe_system(minuet_system_info& info) {
   std::string missing;
   auto note = [&](llvm::Error error) { missing += take_status(std::move(error)).message() + "\n"; };
@@ -224,7 +224,7 @@ void describe_system(minuet_system_info& info) {
 }  // namespace
 }  // namespace minuet
 
-using namespace minuet;  // NOLINT: the ABI's functions are global
+using namespace minuet;  // NOLINT: The functions of the ABI are global and use the names of this namespace.
 
 extern "C" {
 
@@ -377,5 +377,4 @@ minuet_status minuet_device_synchronize(minuet_device* device, void* stream) {
     return device->open->device()->synchronize(stream);
   });
 }
-
-}  // extern "C"
+}

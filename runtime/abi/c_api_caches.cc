@@ -1,9 +1,9 @@
-// The C ABI: bundles, traces and background compilation.
+// Implements the functions of the C ABI for bundles, traces and background compilation.
 #include "codegen/base/own_thread.h"
 #include "codegen/base/trace.h"
 #include "runtime/abi/c_api_internal.h"
 
-using namespace minuet;  // NOLINT: the ABI's functions are global
+using namespace minuet;  // NOLINT: The functions of the ABI are global and use the names of this namespace.
 
 extern "C" {
 
@@ -37,7 +37,7 @@ minuet_status minuet_plan_compile_async(minuet_plan* plan, const char* arch, min
       llvm::Expected<BinaryList> binaries = store->compile(known, &cancel);
       StatusError result(StatusCode::Ok, "");
       if (!binaries) result = take_status(annotate(binaries.takeError(), "minuet_plan_compile_async"));
-      if (done) {  // runs last, because the callback may destroy the job
+      if (done) {  // The callback comes last, because it may destroy the job.
         const bool good = result.code() == StatusCode::Ok;
         const HostSignals signals;
         done(good ? MINUET_OK : set_last_error(llvm::make_error<StatusError>(result)), user);
@@ -67,5 +67,4 @@ minuet_status minuet_job_wait(minuet_job* job) {
 }
 
 void minuet_job_destroy(minuet_job* job) { delete job; }
-
-}  // extern "C"
+}

@@ -1,4 +1,4 @@
-// The C ABI: executions.
+// Implements the functions of the C ABI for executions.
 #include <set>
 
 #include "runtime/abi/c_api_internal.h"
@@ -31,7 +31,7 @@ llvm::Error read_capacities(const minuet_execution_options& given, i32 levels, N
         "max_points is {0}; in capacity mode it must be 0, because level_capacity[0] is the limit",
         given.max_points);
   }
-  constexpr i32 kDefaultKeyBits = 64;  // 64-bit keys hold every cloud that 32-bit keys hold
+  constexpr i32 kDefaultKeyBits = 64;  // Keys of 64 bits hold every cloud that keys of 32 bits hold.
   const i32 wanted = given.key_bits == 0 && !cloud.has_bounds ? kDefaultKeyBits : given.key_bits;
   if (cloud.has_bounds ? wanted != 0 : wanted != 32 && wanted != 64) {
     return make_error(StatusCode::InvalidArgument,
@@ -99,7 +99,8 @@ llvm::Error check_workspaces(llvm::ArrayRef<minuet_execution*> executions) {
   return llvm::Error::success();
 }
 
-/// Checks that executions to be prepared together share one queue, have disjoint workspaces and are distinct.
+/// Checks that executions that are to be prepared together are distinct, share one queue and have disjoint
+/// workspaces.
 llvm::Error check_together(llvm::ArrayRef<minuet_execution*> executions) {
   std::set<const minuet_execution*> seen;
   for (minuet_execution* const execution : executions) {
@@ -135,7 +136,7 @@ llvm::Error check_count(int32_t count, const std::string& name) {
   return make_error(StatusCode::InvalidArgument, "{0} is {1}; it must be 0 or more", name, count);
 }
 
-/// `name` is "input" or "output".
+/// Reads the input or output tensors of a call. `name` is "input" or "output".
 llvm::Expected<std::vector<Tensor>> read_tensors(const std::string& name, const minuet_tensor* tensors,
                                                  int32_t count) {
   MINUET_TRY(check_count(count, name + "_count"));
@@ -196,7 +197,7 @@ llvm::Expected<minuet_layer_info> layer_info(Execution& execution, i32 number) {
 }  // namespace
 }  // namespace minuet
 
-using namespace minuet;  // NOLINT: the ABI's functions are global
+using namespace minuet;  // NOLINT: The functions of the ABI are global and use the names of this namespace.
 
 extern "C" {
 
@@ -229,7 +230,7 @@ minuet_status minuet_execution_create(minuet_plan* plan, minuet_device* device,
 
 void minuet_execution_destroy(minuet_execution* execution) {
   if (!execution) return;
-  execution->in_call.lock();  // waits for another thread's call
+  execution->in_call.lock();  // This waits for a call of another thread to end.
   execution->in_call.unlock();
   delete execution;
 }
@@ -467,5 +468,4 @@ minuet_status minuet_execution_find_overflow(minuet_execution* execution, void* 
     return llvm::Error::success();
   });
 }
-
-}  // extern "C"
+}

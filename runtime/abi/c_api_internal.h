@@ -1,5 +1,5 @@
-// Helpers shared by the files of the C ABI: handles, reading of versioned option structs, and conversion of
-// errors.
+// Declares what the files of the C ABI share: handles, the reading of versioned option structs, and the
+// conversion of errors.
 #pragma once
 
 #include <algorithm>
@@ -30,7 +30,7 @@ struct minuet_device {
   std::shared_ptr<minuet::OpenDevice> open;
 };
 struct minuet_queue {
-  std::shared_ptr<minuet::OpenDevice> open;  // must outlive the members below
+  std::shared_ptr<minuet::OpenDevice> open;  // It must outlive the members below.
   std::shared_ptr<minuet::Queue> queue;
 };
 struct minuet_coordinates {
@@ -40,21 +40,22 @@ struct minuet_kernel_map {
   std::shared_ptr<minuet::KernelMap> map;
 };
 struct minuet_plan {
-  std::shared_ptr<minuet::PlanStore> store;  // a background job may hold it longer
+  std::shared_ptr<minuet::PlanStore> store;  // A background job may hold it longer than the plan.
   std::vector<minuet::ParameterName> parameters;
 };
 struct minuet_job {
   std::unique_ptr<minuet::BackgroundJob> job;
 };
 struct minuet_execution {
-  std::shared_ptr<minuet::OpenDevice> open;  // must outlive the members below
+  std::shared_ptr<minuet::OpenDevice> open;  // It must outlive the members below.
   std::unique_ptr<minuet::Execution> execution;
   std::mutex in_call;
 };
 
 namespace minuet {
 
-// The enum values of the ABI equal those of the library, so both sides cast.
+// The code casts between enum values of the ABI and of the library. These assertions check that they are
+// equal, or that those of the ABI are larger by 1 where 0 means a default.
 static_assert(MINUET_MAX_DIM == kMaxDim);
 #define MINUET_DTYPE_ROW(type, ...) static_assert(MINUET_##type == static_cast<int>(DType::type));
 MINUET_DTYPES(MINUET_DTYPE_ROW)
@@ -90,8 +91,8 @@ static_assert(MINUET_CANCELLED == static_cast<int>(StatusCode::Cancelled) &&
               MINUET_INTERNAL == static_cast<int>(StatusCode::Internal) &&
               MINUET_UNAVAILABLE == static_cast<int>(StatusCode::Unavailable));
 
-// New fields are appended to these structs. A struct must not end in padding: an older caller would leave
-// garbage where a newer library reads the appended field.
+// New fields are appended to these structs. A struct must not end in padding, because an older caller would
+// leave garbage where a newer library reads the appended field.
 #define MINUET_ENDS_WITH(Struct, field)                                                    \
   static_assert(sizeof(Struct) == offsetof(Struct, field) + sizeof(Struct::field), #Struct \
                 " ends in "                                                                \
@@ -100,16 +101,14 @@ MINUET_ENDS_WITH(minuet_context_options, cpu_threads);
 MINUET_ENDS_WITH(minuet_kernel_counters, wait_ms);
 MINUET_ENDS_WITH(minuet_precompile_step, error);
 MINUET_ENDS_WITH(minuet_bundle_info, kernels);
-// NOLINTNEXTLINE(bugprone-sizeof-expression): the size of a pointer is meant
 MINUET_ENDS_WITH(minuet_precompile_options, user);
 MINUET_ENDS_WITH(minuet_precompile_result, seconds);
-// NOLINTNEXTLINE(bugprone-sizeof-expression): the size of a pointer is meant
+// NOLINTNEXTLINE(bugprone-sizeof-expression): The size of the pointer is meant, not that of the queue.
 MINUET_ENDS_WITH(minuet_coordinates_options, queue);
 MINUET_ENDS_WITH(minuet_kernel_map_options, reserved);
 MINUET_ENDS_WITH(minuet_convolution_options, shift_count);
 MINUET_ENDS_WITH(minuet_pooling_options, transposed);
 MINUET_ENDS_WITH(minuet_network_options, allow_non_finite_parameters);
-// NOLINTNEXTLINE(bugprone-sizeof-expression): the size of a pointer is meant
 MINUET_ENDS_WITH(minuet_execution_options, reserved);
 MINUET_ENDS_WITH(minuet_system_info, reserved);
 MINUET_ENDS_WITH(minuet_device_info, memory_bytes);
@@ -117,17 +116,16 @@ MINUET_ENDS_WITH(minuet_plan_info, parameters);
 MINUET_ENDS_WITH(minuet_parameter_info, reserved);
 MINUET_ENDS_WITH(minuet_tensor, dtype);
 MINUET_ENDS_WITH(minuet_level_info, reserved);
-// NOLINTNEXTLINE(bugprone-sizeof-expression): the size of a pointer is meant
 MINUET_ENDS_WITH(minuet_layer_info, scatter);
 MINUET_ENDS_WITH(minuet_tuning_progress, seconds_left);
 MINUET_ENDS_WITH(minuet_tuning_skip, reason);
-// NOLINTNEXTLINE(bugprone-sizeof-expression): the size of a pointer is meant
 MINUET_ENDS_WITH(minuet_tuning_options, user);
 MINUET_ENDS_WITH(minuet_tuning_result, seconds);
 MINUET_ENDS_WITH(minuet_tuned_choice, most_density);
 #undef MINUET_ENDS_WITH
 
-/// Stores the message for this thread's minuet_last_error and returns the status. Consumes the error.
+/// Stores the error's message for minuet_last_error() of this thread and returns the status. Consumes the
+/// error.
 minuet_status set_last_error(llvm::Error error);
 minuet_status set_last_error(StatusCode code, const char* message) noexcept;
 
@@ -142,22 +140,22 @@ llvm::Error check_list(const void* list, const char* name, i64 count, const char
 /// Returns the queue, or null if `queue` is null. Returns InvalidArgument if the queue belongs to another
 /// device.
 llvm::Expected<std::shared_ptr<Queue>> read_queue(const minuet_queue* queue, const Device& device);
-/// Returns the number of axes, 3 if `ndim` is 0. Returns InvalidArgument unless `ndim` is 0 to 4.
+/// Returns the number of axes, which is 3 if `ndim` is 0. Returns InvalidArgument unless `ndim` is 0 to 4.
 llvm::Expected<i32> read_ndim(int32_t ndim);
-/// Returns the library's name of the architecture: empty for "cpu". Returns InvalidArgument for null and for
-/// an empty string; the message calls the argument `name`.
+/// Returns the library's name of the architecture, which is empty for "cpu". Returns InvalidArgument for null
+/// and for an empty string. The message calls the argument `name`.
 llvm::Expected<std::string> read_arch(const char* arch, const std::string& name = "arch");
 
 /// Locks `queue`, which may be null, until the returned lock is destroyed. A queue serves one call at a time.
 llvm::Expected<QueueLock> lock_queue(const std::shared_ptr<Queue>& queue);
 
-/// check_options() is for option structs, which begin with struct_size and ext; check_info() is for info
+/// check_options() checks option structs, which begin with struct_size and ext. check_info() checks info
 /// structs, which begin with struct_size. read_options() and write_info() call them.
 llvm::Error check_options(const void* given, std::size_t known_bytes);
 llvm::Error check_info(const void* target);
 
-/// Reads options of a caller built against this or an older minor version. Fields that the caller's version
-/// does not have keep their defaults.
+/// Reads the options of a caller that was built against this version of minuet.h or another minor version.
+/// Fields that the caller's version does not have keep their defaults.
 template <class Options>
 llvm::Expected<Options> read_options(const Options* given, Options defaults) {
   if (!given) return defaults;
@@ -175,7 +173,8 @@ llvm::Expected<Options> read_options(const Options* given, Options defaults) {
 template <class Info>
 llvm::Error write_info(Info answer, Info* target) {
   MINUET_TRY(check_info(target));
-  answer.struct_size = std::min(target->struct_size, sizeof(Info));  // the bytes filled in
+  // The caller learns from struct_size how many bytes are filled in.
+  answer.struct_size = std::min(target->struct_size, sizeof(Info));
   std::memcpy(target, &answer, answer.struct_size);
   return llvm::Error::success();
 }
@@ -187,22 +186,24 @@ void copy_text(char (&target)[N], llvm::StringRef text) {
   target[length] = '\0';
 }
 
-/// Copies as much of the text as fits and returns the bytes needed for all of it, terminator included.
+/// Copies as much of the text as fits. Returns the number of bytes that the whole text needs, including the
+/// terminator.
 std::size_t give_text(llvm::StringRef text, char* buffer, std::size_t size);
 
-/// Reads one value per axis, where 0 means 1. Axes from `ndim` on must be 0 or 1.
+/// Reads one value per axis, where 0 means 1. The values of the axes from number `ndim` on must be 0 or 1.
 llvm::Expected<AxisArray> read_axes(const int32_t* values, i32 ndim, const char* name);
 llvm::Expected<DType> read_dtype(minuet_dtype dtype);
-/// Returns nullopt for MINUET_DATAFLOW_AUTO.
+/// Returns the dataflow, or nullopt for MINUET_DATAFLOW_AUTO.
 llvm::Expected<std::optional<Dataflow>> read_dataflow(minuet_dataflow dataflow);
-/// Returns an empty string for null, and InvalidArgument for a path that is not absolute.
+/// Returns the path of a directory. Returns an empty string for null, and InvalidArgument for a path that is
+/// not absolute.
 llvm::Expected<std::string> read_tuning_directory(const char* directory);
 /// Opens the store in `directory`, or in the context's cache folder if `directory` is null.
 llvm::Expected<TuningStore> open_tuning_store(Context& context, const char* directory);
-/// The strings of the result point into `binary`.
+/// Describes a binary. The strings of the result point into `binary`.
 minuet_kernel_info kernel_info(const Binary& binary, BinaryOrigin origin);
-/// Calls `visit` for every binary. The origins come from the cache's events from `first_event` on; a kernel
-/// without an event was already in memory.
+/// Calls `visit` for every binary. The cache's events from `first_event` on tell where a binary came from. A
+/// binary without such an event was already in memory.
 void visit_kernels(const BinaryList& binaries, const std::vector<CacheEvent>& events, std::size_t first_event,
                    minuet_kernel_visitor visit, void* user);
 

@@ -1,4 +1,4 @@
-// The C ABI: plans of networks and of single ops, and weights files.
+// Implements the functions of the C ABI for plans of networks and of single ops, and for weights files.
 #include <cmath>
 
 #include "llvm/Support/FileSystem.h"
@@ -186,8 +186,8 @@ llvm::Error check_counts(const minuet_convolution_options& given, const Convolut
   return check_floats(given.shift, "shift", given.shift_count, out, channels);
 }
 
-/// If only one of scale and shift is given, `beside` stores ones or zeros for the other; the result points
-/// into it.
+/// Reads the parameters of a convolution. If only one of scale and shift is given, `beside` stores ones or
+/// zeros for the other, and the result points into `beside`.
 llvm::Expected<GivenParameters> read_parameters(const minuet_convolution_options& given,
                                                 const ConvolutionProblem& problem, LayerParameters& beside) {
   MINUET_TRY(check_counts(given, problem));
@@ -241,7 +241,7 @@ llvm::Expected<minuet_convolution_options> read_convolution(const minuet_convolu
 }  // namespace
 }  // namespace minuet
 
-using namespace minuet;  // NOLINT: the ABI's functions are global
+using namespace minuet;  // NOLINT: The functions of the ABI are global and use the names of this namespace.
 
 extern "C" {
 
@@ -313,7 +313,8 @@ minuet_status minuet_plan_compile(minuet_plan* plan, const char* arch, minuet_ke
     MINUET_TRY(check_pointer(plan, "plan"));
     MINUET_ASSIGN(const std::string known, read_arch(arch));
     const KernelCache& cache = plan->store->cache();
-    const std::size_t first_event = cache.events().size();  // a kernel without a later event came from memory
+    // A kernel without an event from this number on was already in memory.
+    const std::size_t first_event = cache.events().size();
     MINUET_ASSIGN(const BinaryList binaries, plan->store->compile(known));
     visit_kernels(binaries, cache.events(), first_event, visit, user);
     return llvm::Error::success();
@@ -399,7 +400,7 @@ minuet_status minuet_weights_convert(const minuet_network_options* options, cons
     }
     MINUET_ASSIGN(NetworkProblem problem, read_network(given));
     MINUET_ASSIGN(const std::shared_ptr<const WeightsFile> file, open_weights(given, problem.description));
-    // Plan::create() refuses whatever minuet_plan_create_network refuses.
+    // Plan::create() returns the same errors here as in minuet_plan_create_network().
     MINUET_ASSIGN(const std::shared_ptr<const Plan> plan,
                   Plan::create(std::move(problem), ParameterSource(file)));
     MINUET_ASSIGN(const auto tensors, tensors_of(*file, plan->program));
@@ -407,5 +408,4 @@ minuet_status minuet_weights_convert(const minuet_network_options* options, cons
                                   {{kWeightsOrderMark, weights_order_name(WeightsOrder::Minuet)}});
   });
 }
-
-}  // extern "C"
+}

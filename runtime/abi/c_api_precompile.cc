@@ -1,4 +1,4 @@
-// The C ABI: compilation ahead of time.
+// Implements the functions of the C ABI for compilation ahead of time.
 #include <chrono>
 #include <iterator>
 #include <optional>
@@ -30,7 +30,8 @@ llvm::Expected<std::vector<std::string>> read_archs(const minuet_precompile_opti
   return archs;
 }
 
-/// Adds the kernels of a recorded list, for `archs`, or for the recorded architectures if `archs` is empty.
+/// Adds the kernels of a recorded list to `requests`. They are compiled for `archs`, or for the recorded
+/// architectures if `archs` is empty.
 llvm::Error add_recorded(KernelCache& cache, const char* path, const std::vector<std::string>& archs,
                          std::vector<KernelRequest>& requests) {
   auto file = llvm::MemoryBuffer::getFile(path);
@@ -121,7 +122,7 @@ void tell_bundles(const minuet_precompile_options& given, const std::vector<Bund
   }
 }
 
-/// Compiles on a thread of its own, so that the caller's thread can poll given.cancelled.
+/// Compiles on another thread, so that the caller's thread can poll given.cancelled.
 llvm::Expected<PrecompileResult> precompile_watched(KernelCache& cache,
                                                     const std::vector<KernelRequest>& requests,
                                                     ArchTuning tuning,
@@ -147,8 +148,8 @@ llvm::Expected<PrecompileResult> precompile_watched(KernelCache& cache,
   return std::move(*result);
 }
 
-/// Returns Cancelled if the compilation was cancelled, otherwise the first failure with the number of
-/// failures.
+/// Returns Cancelled if the compilation was cancelled. Otherwise returns the first failure with the number of
+/// failures, or success.
 llvm::Error verdict(const PrecompileResult& result) {
   if (result.cancelled) {
     return make_error(StatusCode::Cancelled, "stopped after {0} of {1} kernels",
@@ -186,7 +187,7 @@ llvm::Error verdict(const PrecompileResult& result) {
 }  // namespace
 }  // namespace minuet
 
-using namespace minuet;  // NOLINT: the ABI's functions are global
+using namespace minuet;  // NOLINT: The functions of the ABI are global and use the names of this namespace.
 
 extern "C" {
 
@@ -204,5 +205,4 @@ minuet_status minuet_precompile_tuned(minuet_context* context, const minuet_prec
     return precompile_for(context, options, std::move(results), result);
   });
 }
-
-}  // extern "C"
+}

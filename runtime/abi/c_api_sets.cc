@@ -1,4 +1,4 @@
-// The C ABI: queues, coordinate sets and kernel maps.
+// Implements the functions of the C ABI for queues, coordinate sets and kernel maps.
 #include "runtime/abi/c_api_internal.h"
 
 namespace minuet {
@@ -37,8 +37,8 @@ llvm::Expected<CoordinateSetOptions> read_set_options(const minuet_coordinates_o
   return options;
 }
 
-/// Returns a row count of the set, which may have to be computed first. Returns 0 for null and -1 after a
-/// failure.
+/// Returns the row count of the set that `rows` reads. Waits for the counts first if they are not known yet.
+/// Returns 0 if `set` is null, and -1 after a failure.
 int64_t counted(const char* function, const minuet_coordinates* set,
                 llvm::function_ref<i64(const CoordinateSet&)> rows) {
   if (!set) return 0;
@@ -63,7 +63,7 @@ llvm::Expected<QueueLock> lock_queue(const std::shared_ptr<Queue>& queue) {
 
 }  // namespace minuet
 
-using namespace minuet;  // NOLINT: the ABI's functions are global
+using namespace minuet;  // NOLINT: The functions of the ABI are global and use the names of this namespace.
 
 extern "C" {
 
@@ -192,5 +192,4 @@ minuet_status minuet_kernel_map_export(minuet_kernel_map* map, int32_t* pairs, v
     return map->map->export_pairs(pairs, stream);
   });
 }
-
-}  // extern "C"
+}

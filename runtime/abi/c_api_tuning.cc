@@ -1,4 +1,4 @@
-// The C ABI: tuning.
+// Implements the functions of the C ABI for tuning.
 #include "minuet/tuning.h"
 
 #include <chrono>
@@ -114,7 +114,7 @@ void tell_progress(const minuet_tuning_options& given, const TuneProgress& progr
   visit(&told, user);
 }
 
-/// Visits the results of a bucket for all values of its rows and density.
+/// Visits the results of a bucket for every number of rows and every density.
 [[gnu::cold]] void visit_bucket(const TuningSnapshot& tuning, const std::string& layer, TuningBucket bucket,
                                 minuet_tuned_visitor visit, void* user) {
   constexpr i64 kMostLog2Rows = 30;
@@ -131,7 +131,7 @@ void tell_progress(const minuet_tuning_options& given, const TuneProgress& progr
 }  // namespace
 }  // namespace minuet
 
-using namespace minuet;  // NOLINT: the ABI's functions are global
+using namespace minuet;  // NOLINT: The functions of the ABI are global and use the names of this namespace.
 
 extern "C" {
 
@@ -204,5 +204,4 @@ minuet_status minuet_plan_visit_tuning(minuet_plan* plan, minuet_tuned_visitor v
     return llvm::Error::success();
   });
 }
-
-}  // extern "C"
+}

@@ -1,5 +1,5 @@
-// The context: the kernel cache, the compiler and the open devices that all plans of a process share.
-// Thread-safe.
+// Declares the context. It holds the kernel cache, the compiler and the open devices, which all plans of a
+// context share. The context is thread-safe.
 #pragma once
 
 #include <map>
@@ -16,7 +16,8 @@
 
 namespace minuet {
 
-/// An open device with the objects that are made once for it. Open devices are cached by name and context.
+/// Holds an open device with the objects that are made once for it. A context keeps one object per device
+/// name.
 class OpenDevice {
  public:
   OpenDevice(std::shared_ptr<Device> device, std::shared_ptr<KernelCache> cache)
@@ -33,13 +34,15 @@ class OpenDevice {
   std::map<i32, std::shared_ptr<MapEngines>> engines_;
 };
 
-/// Options for opening devices. If the path of a CUDA library is empty, MINUET_NVRTC or MINUET_CUBLASLT names
-/// it; otherwise the usual places are searched.
+/// Holds options for opening devices. If the path of a CUDA library is empty, the environment variable
+/// MINUET_NVRTC or MINUET_CUBLASLT names the library. If this is not set either, the library is searched for
+/// in the usual places.
 struct DeviceOptions {
-  std::string nvrtc;  // file or folder
+  std::string nvrtc;  // This is the path of a file or folder.
   std::string cublaslt;
-  std::string helper;   // path of the program minuet-compile; empty: beside the library
-  i32 cpu_threads = 0;  // as in open_cpu_device
+  /// This is the path of the program minuet-compile; if it is empty, the program is beside the library.
+  std::string helper;
+  i32 cpu_threads = 0;  // open_cpu_device() gets this number.
 };
 
 /// Returns the properties that determine how fast kernels run on `device`, except the toolkit.
@@ -47,23 +50,24 @@ TuningEnvironment tuning_environment(const DeviceInfo& device);
 
 class Context {
  public:
-  /// Does not open NVRTC. The first kernel that no bundle contains opens it, so that a context whose kernels
-  /// are all in bundles does not pay for it.
+  /// Creates a context without opening NVRTC. The first kernel that no bundle contains opens NVRTC, so that a
+  /// context whose kernels are all in bundles does not pay for it.
   static llvm::Expected<std::shared_ptr<Context>> create(CacheOptions options, DeviceOptions devices);
   const std::shared_ptr<KernelCache>& cache() const { return cache_; }
   /// Opens "cuda:N" or "cpu". The empty name selects cuda:0 if it is usable, otherwise cpu. Equal names
   /// return the same device.
   llvm::Expected<std::shared_ptr<OpenDevice>> open_device(llvm::StringRef name);
 
-  /// Loads results measured on devices like this one, first from `directory` (if empty: the cache's folder),
-  /// then from bundles. Plans that are created afterwards use them. Returns the number of results.
+  /// Loads results that were measured on devices like this one. The results come from `directory` (or from
+  /// the cache's folder if it is empty) and then from bundles. Plans that are created afterwards use them.
+  /// Returns the number of results.
   llvm::Expected<std::size_t> load_tuning(const DeviceInfo& device, const std::string& directory = "");
-  /// Returns tuning_environment(), and the toolkit if the device runs compiled kernels.
+  /// Returns tuning_environment() of the device, and adds the toolkit if the device runs compiled kernels.
   llvm::Expected<TuningEnvironment> tuning_environment_of(const DeviceInfo& device);
-  /// Returns the store in `directory`, or in the cache's folder if the name is empty. Returns nullopt if both
-  /// are empty: the cache then keeps kernels in memory only.
+  /// Returns the store in `directory`, or in the cache's folder if `directory` is empty. Returns nullopt if
+  /// both are empty, because the cache then keeps kernels in memory only.
   std::optional<TuningStore> tuning_store(const std::string& directory);
-  /// Returns null before the first load_tuning().
+  /// Returns the results that load_tuning() loaded last, or null before its first call.
   std::shared_ptr<const TuningSnapshot> tuning() const;
 
  private:
@@ -75,7 +79,7 @@ class Context {
   std::mutex mutex_;
   /// Devices stay open as long as the context, because plans and sets compare devices by identity.
   std::map<std::string, std::shared_ptr<OpenDevice>> devices_;
-  /// The snapshot pushed last is in use. The list needs no lock, so that plans can be created in a forked
+  /// The snapshot that was pushed last is in use. The list needs no lock, so plans can be created in a forked
   /// child.
   PushList<std::shared_ptr<const TuningSnapshot>> tuning_;
 };

@@ -47,7 +47,8 @@ llvm::Expected<std::shared_ptr<CpuDevice>> CpuDevice::create(const CpuOptions& o
 
 llvm::Expected<void*> CpuDevice::allocate(i64 bytes) {
   void* memory = nullptr;
-  // Linux may grant more memory than there is and kill the process later, so a larger request fails here.
+  // Linux may grant more memory than there is and kill the process later, so a request for more memory than
+  // the machine has fails here.
   if (bytes < 0 || bytes > info_.memory_bytes ||
       posix_memalign(&memory, 256, static_cast<size_t>(std::max<i64>(bytes, 1))) != 0) {
     return make_error(StatusCode::ResourceExhausted,

@@ -1,4 +1,4 @@
-// The CPU as a device: host memory, one pool of threads, and engines that share the pool.
+// Implements the CPU as a device with host memory, one pool of threads, and engines that share the pool.
 #pragma once
 
 #include "codegen/base/thread_pool.h"
@@ -7,15 +7,15 @@
 
 namespace minuet {
 
-/// Options that open_cpu_device() sets and that tests may set directly.
+/// Holds options that open_cpu_device() sets. Tests may set them directly.
 struct CpuOptions {
-  i32 threads = 0;  // 0: cpu_count() threads; otherwise exactly this many
+  i32 threads = 0;  // The pool has exactly this many threads; 0 means cpu_count().
   VectorSet vectors = VectorSet::Best;
 };
 
 class CpuDevice final : public Device {
  public:
-  /// Returns Unavailable if the machine lacks the instruction set.
+  /// Returns Unavailable if the machine lacks the instruction set in the options.
   static llvm::Expected<std::shared_ptr<CpuDevice>> create(const CpuOptions& options);
 
   const DeviceInfo& info() const override { return info_; }

@@ -23,7 +23,7 @@ void for_chunks(ThreadPool& pool, i64 items, const Work& work) {
            [&](i64 chunk, i32) { work(chunk * kCpuChunk, std::min(items, (chunk + 1) * kCpuChunk), chunk); });
 }
 
-/// Replaces counts by their exclusive sums and returns the total.
+/// Replaces `values` by their exclusive prefix sums and returns the total.
 i64 exclusive_sums(i64* values, i64 count) {
   i64 sum = 0;
   for (i64 i = 0; i < count; ++i) {
@@ -34,16 +34,18 @@ i64 exclusive_sums(i64* values, i64 count) {
   return sum;
 }
 
-/// Receives unique keys. Keys beyond the capacity of `coords` set kStatusPastCapacity and are dropped.
+/// Describes where unique keys are stored. Keys beyond the capacity of `coords` set kStatusPastCapacity and
+/// are dropped.
 struct UniqueTarget {
   Coords coords;
   u32* status = nullptr;
-  u32 duplicate_status = 0;  // status bits to set if a key occurs twice
+  u32 duplicate_status = 0;  // These status bits are set if a key occurs twice.
   i32* source_row = nullptr;
   i32* row_of = nullptr;
 };
 
-/// Keeps the first of equal keys. `keys` (with `rows`, which may be null) are sorted.
+/// Stores the first of equal keys in `target`. `keys` must be sorted. `rows`, which may be null, has the
+/// caller's row of each key.
 template <class Key>
 void keep_unique(ThreadPool& pool, const MapScratch& scratch, const Key* keys, const u32* rows, i64 count,
                  const UniqueTarget& target) {
@@ -59,7 +61,8 @@ void keep_unique(ThreadPool& pool, const MapScratch& scratch, const Key* keys, c
   *target.coords.count = static_cast<i32>(std::min(heads, capacity));
   Key* unique = static_cast<Key*>(target.coords.keys);
   for_chunks(pool, count, [&](i64 first, i64 end, i64 chunk) {
-    i64 row = scratch.chunks[chunk] - 1;  // of the last unique key so far, earlier chunks included
+    // This is the row of the last unique key so far, including those of earlier chunks.
+    i64 row = scratch.chunks[chunk] - 1;
     for (i64 i = first; i < end; ++i) {
       if (is_head(i) && ++row < capacity) {
         unique[row] = keys[i];
@@ -80,11 +83,11 @@ u32 check_coordinate(const CloudLayout& cloud, const i32* coordinate) {
   return status;
 }
 
-/// Returns the row of `key` in the sorted keys [first, end), or -1. Moves `first` forward to the first key
-/// that is not less than `key`, as in a merge.
+/// Returns the row of `key` in the sorted keys [first, end), or -1 if it is not there. Moves `first` forward
+/// to the first key that is not less than `key`, as a merge does.
 template <class Key>
 i32 find_from(const Key* keys, i64 end, Key key, i64& first) {
-  // The step doubles: neighbouring queries are usually close, but a gap must not cost a linear scan.
+  // The step doubles, because the next key is usually close, but a large gap must not cost a linear scan.
   i64 step = 1;
   while (first + step < end && keys[first + step] < key) {
     first += step;
@@ -110,8 +113,8 @@ MapScratch place_map_scratch(const MapLimits& limits, void* workspace) {
 
 namespace {
 
-/// Finds the bounds as [2][kMaxFields], least then greatest; without coordinates they are INT_MAX and
-/// INT_MIN.
+/// Stores the bounds as [2][kMaxFields], first the least values, then the greatest ones. Without coordinates
+/// they are INT_MAX and INT_MIN.
 void find_bounds(ThreadPool& pool, i32 ndim, const i32* coordinates, i64 count, i32* bounds) {
   std::fill(bounds, bounds + kMaxFields, INT_MAX);
   std::fill(bounds + kMaxFields, bounds + 2 * kMaxFields, INT_MIN);
@@ -172,8 +175,8 @@ void build_coords_cpu(ThreadPool& pool, const MapScratch& scratch, const BuildCo
     for (i64 i = first; i < end; ++i) {
       const i32* coordinate = request.coordinates + i * cloud.keys.fields;
       const u32 bad = check_coordinate(cloud, coordinate);
-      // A coordinate that is out of bounds has no key. `least` takes its place: the set stays valid, although
-      // it is not used.
+      // A coordinate that is out of bounds has no key, so `least` takes its place, which keeps the set valid.
+      // The set is not used, because the status reports an error.
       keys.now[i] = pack_key<Key>(cloud.keys, bad == 0 ? coordinate : cloud.least);
       rows.now[i] = static_cast<u32>(i);
       seen |= bad;
@@ -209,8 +212,8 @@ void search_cpu(ThreadPool& pool, const SearchRequest& request) {
   const i64 source_count = *request.sources.count, query_count = *request.queries.count;
   const MapView& map = *request.map;
   const i64 chunks = cpu_chunks(query_count);
-  // Sorted queries plus one offset remain sorted: each chunk finds its first position once, then moves
-  // forward.
+  // Sorted queries remain sorted when one offset is added to all of them. Each chunk therefore finds its
+  // first position once and then moves forward.
   pool.run(map.geometry.volume * chunks, [&](i64 task, i32) {
     const i64 k = task / chunks, first = task % chunks * kCpuChunk;
     const Key delta = offset_key<Key>(request.layout->keys, map.geometry, static_cast<i32>(k));
@@ -232,7 +235,7 @@ void unpack_cpu(ThreadPool& pool, const Coords& coords, const KeyLayout& layout,
 
 void count_pairs_cpu(ThreadPool& pool, const MapScratch& scratch, i64 query_count, const MapView& map) {
   const i64 chunks = cpu_chunks(query_count);
-  // Returns the range [first, end) of a task's entries.
+  // Returns the range [first, end) of the map's entries that a task processes.
   const auto entries = [&](i64 task) {
     const i64 k = task / chunks, first = task % chunks * kCpuChunk;
     return std::pair(k * query_count + first, k * query_count + std::min(query_count, first + kCpuChunk));

@@ -1,5 +1,5 @@
-// The Map step on the CPU (paper, section 5.1). The operations and results equal those of the kernels in
-// kernels_templates/map; host loops take the place of thread blocks.
+// Implements the Map step on the CPU (paper, section 5.1). The operations and results equal those of the
+// kernels in kernels_templates/map. Host loops take the place of thread blocks.
 #pragma once
 
 #include "runtime/cpu/radix_sort.h"
@@ -7,13 +7,14 @@
 
 namespace minuet {
 
-/// The parts of the Map step's workspace for given limits.
+/// Holds the parts of the Map step's workspace for given limits.
 struct MapScratch {
-  void* keys[2] = {};     // [capacity] of the key type
-  u32* rows[2] = {};      // [capacity]
-  u32* bins = nullptr;    // of the radix sort
-  i64* chunks = nullptr;  // [max(1, max_volume) * chunks of the capacity] counts, then positions
-  i64 bytes = 0;          // total size
+  void* keys[2] = {};   // Each part holds [capacity] keys of the key type.
+  u32* rows[2] = {};    // Each part holds [capacity] rows.
+  u32* bins = nullptr;  // Holds the digit counts of the radix sort.
+  /// Has the shape [max(1, max_volume) * chunks of the capacity]. It holds counts first, and then positions.
+  i64* chunks = nullptr;
+  i64 bytes = 0;  // This is the size of all parts together.
 };
 
 /// Places the parts in `workspace`. If it is null, only `bytes` is meaningful.

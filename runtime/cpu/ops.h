@@ -1,4 +1,5 @@
-// Ops on the CPU: each op is an object, made from the table in families.cc.
+// Declares the interface of ops on the CPU. Each op is an object, which is made from the table in
+// families.cc.
 #pragma once
 
 #include <memory>
@@ -10,28 +11,28 @@
 
 namespace minuet {
 
-/// Resources that an op uses during a call.
+/// Holds the resources that an op uses during a call.
 struct CpuCall {
   ThreadPool& pool;
   const VectorKernels& kernels;
-  float* scratch;     // [slots of the pool][scratch_words]
-  i64 scratch_words;  // the maximum over the engine's ops
+  float* scratch;     // Has the shape [threads of the pool][scratch_words].
+  i64 scratch_words;  // This is the maximum over the engine's ops.
   /// Runs `work` and adds its time to one stage if profiling is on.
   llvm::function_ref<void(double StageTimes::*stage, llvm::function_ref<void()> work)> timed;
 };
 
-/// One op. Only one thread calls it at a time.
+/// Runs one op. Only one thread at a time calls it.
 class CpuOp {
  public:
   virtual ~CpuOp() = default;
-  /// Returns the fp32 words of scratch that the op needs for each slot of the pool.
+  /// Returns how many fp32 words of scratch memory the op needs for each thread of the pool.
   virtual i64 scratch_words() const = 0;
-  /// Prepares the op for a cloud. Called before its first run on that cloud.
+  /// Prepares the op for a cloud. It is called before the first run on that cloud.
   virtual llvm::Error prepare(const CpuCall&, const OpRequest&) { return llvm::Error::success(); }
   virtual llvm::Error run(const CpuCall& call, const OpRequest& request) = 0;
 };
 
-/// A row of the table of families (families.cc).
+/// Describes a row of the table of families (families.cc).
 struct CpuFamily {
   const OpFamily& family;
   llvm::Expected<std::unique_ptr<CpuOp>> (*make)(const OpChoice& choice,
@@ -39,7 +40,8 @@ struct CpuFamily {
 };
 llvm::ArrayRef<CpuFamily> cpu_families();
 
-/// Returns InvalidArgument if the device cannot run the choice with these parameters (Engine::add_op()).
+/// Makes an op that runs the choice with these parameters (see Engine::add_op()). Returns InvalidArgument if
+/// the parameters or the rows of the tensors do not fit the choice.
 llvm::Expected<std::unique_ptr<CpuOp>> make_cpu_op(const OpChoice& choice,
                                                    llvm::ArrayRef<const void*> parameters);
 

@@ -1,18 +1,20 @@
-// Stable least-significant-digit radix sort of keys, alone or with the rows that they came from.
+// Sorts keys by a stable radix sort from the least significant digit up. The keys are sorted alone or with
+// the rows that they came from.
 #pragma once
 
 #include "codegen/base/thread_pool.h"
 
 namespace minuet {
 
-/// Items of one task. The size is fixed so that results do not depend on the number of threads.
+/// This is the number of items of one task. It is fixed, so that results do not depend on the number of
+/// threads.
 constexpr i64 kCpuChunk = 16384;
 constexpr i64 cpu_chunks(i64 items) { return (items + kCpuChunk - 1) / kCpuChunk; }
 
 /// Returns the bytes that the sort of `count` keys needs for its bins.
 constexpr i64 radix_bins_bytes(i64 count) { return cpu_chunks(count) * 256 * 4; }
 
-/// Two buffers of one array. The sort alternates between them and leaves the result in `now`.
+/// Holds two buffers of one array. The sort alternates between them and leaves the result in `now`.
 template <class T>
 struct PingPong {
   T* now = nullptr;

@@ -1,4 +1,4 @@
-// The further views of kernel maps on the CPU. The results equal those of the kernels in
+// Makes the further views of kernel maps on the CPU. The results equal those of the kernels in
 // kernels_templates/map.
 #pragma once
 
@@ -9,10 +9,10 @@ namespace minuet {
 /// Makes the masks of a view from its rows. If `counts` [volume] is not null, adds the pairs of each offset
 /// to it.
 void make_masks_cpu(ThreadPool& pool, i64 queries, i32 volume, const NeighbourView& view, i32* counts);
-/// Places the scratch for ordering, which the requests use one after the other; empty if no request is
-/// ordered.
+/// Places the scratch memory for ordering. The requests use it one after the other. It is empty if no request
+/// is ordered.
 MapScratch place_order_scratch(llvm::ArrayRef<ViewRequest> requests, void* workspace);
-/// `scratch` was placed for requests that include this one.
+/// Makes one view. `scratch` must have been placed for requests that include this one.
 void make_view_cpu(ThreadPool& pool, const MapScratch& scratch, const ViewRequest& request);
 
 }  // namespace minuet

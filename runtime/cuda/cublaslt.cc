@@ -15,7 +15,8 @@ namespace {
 constexpr const char* kLibrary = "libcublasLt.so.13";
 constexpr std::size_t kLeastVersion = 130000;
 
-/// Returns globs of the Python environments in which a wheel may be installed.
+/// Returns glob patterns of package folders of Python environments, in which a wheel may have installed the
+/// library.
 std::vector<std::string> package_folders() {
   std::vector<std::string> folders;
   for (const char* variable : {"VIRTUAL_ENV", "CONDA_PREFIX"}) {
@@ -108,7 +109,8 @@ std::vector<std::string> cublaslt_candidates(const std::string& named) {
 
 llvm::Expected<const CublasLt*> CublasLt::get(const std::string& named) {
   static std::mutex mutex;
-  // Keyed by the requested name. Never destroyed, because its users may be destroyed in any order at exit.
+  // The key of the map is the requested name. The map is never destroyed, because the users of its libraries
+  // may be destroyed in any order at exit.
   static auto& libraries = *new std::map<std::string, CublasLt>;
   const std::lock_guard<std::mutex> lock(mutex);
   CublasLt& library = libraries[named];

@@ -1,4 +1,5 @@
-// cuBLASLt, opened with dlopen at first use: the table of its entry points, and its errors.
+// Opens cuBLASLt with dlopen at its first use. Declares the table of its entry points and the conversion of
+// its errors.
 #pragma once
 
 #include <cublasLt.h>
@@ -13,18 +14,20 @@ namespace minuet {
 struct CublasLt {
 #define MINUET_CUBLASLT_ROW(name) decltype(&::name) name = nullptr;
 #include "runtime/cuda/cublaslt.inc"
-  std::string path;     // as the loader found it
-  std::string version;  // "13.0.2"
+  std::string path;     // This is the path that the loader accepted.
+  std::string version;  // An example is "13.0.2".
 
-  /// Returns the process's library, or the file `named`. Thread-safe; the library is never unloaded. If there
-  /// is none, returns Unavailable with every place that was tried and how to get it; the next call looks
-  /// again.
+  /// Returns the table of the library in the file `named`, or of the first usable library if `named` is
+  /// empty. The function is thread-safe, and the library is never unloaded. If no library is usable, it
+  /// returns Unavailable; the message lists every place that was tried and says how to get the library. The
+  /// next call searches again.
   static llvm::Expected<const CublasLt*> get(const std::string& named = {});
 };
 
-/// Returns the places where the library is looked for, in order. If `named` or MINUET_CUBLASLT is set, it is
-/// the only one; otherwise they are the loader's path, CUDA toolkits, and the wheels of visible Python
-/// environments.
+/// Returns the paths at which the library is searched for, in order. If `named` is not empty, it is the only
+/// one. Otherwise the value of the environment variable MINUET_CUBLASLT is the only one, if it is set.
+/// Otherwise the places are the search path of the loader, CUDA toolkits, and Python environments with
+/// wheels.
 std::vector<std::string> cublaslt_candidates(const std::string& named = {});
 
 llvm::Error cublaslt_error(const CublasLt& library, cublasStatus_t status, llvm::StringRef attempt);

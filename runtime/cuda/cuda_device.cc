@@ -8,7 +8,8 @@ namespace {
 
 constexpr int kLeastDriverVersion = 13000;
 
-/// From Hopper on, instructions of a single GPU generation require the suffix 'a'.
+/// Returns the name of an architecture. From Hopper (9.0) on, the name ends in 'a', because some instructions
+/// exist only on one GPU generation and require this suffix.
 std::string arch_name(int major, int minor) {
   return "sm_" + std::to_string(major) + std::to_string(minor) + (major >= 9 ? "a" : "");
 }
@@ -72,7 +73,7 @@ llvm::Error CudaDevice::describe(int ordinal) {
 }
 
 CudaDevice::~CudaDevice() {
-  // At process exit the driver may already be gone, so every result is ignored.
+  // At process exit the driver may already be gone, so the destructor ignores every result.
   {
     const ContextScope scope(driver_, context_);
     matmuls_.reset();
@@ -133,7 +134,7 @@ llvm::Error CudaDevice::load(const std::vector<std::shared_ptr<const Binary>>& b
 
 namespace {
 
-/// Returns the candidate's family if it has a warm-up, otherwise null.
+/// Returns the candidate's family, or null if the family has no warm-up.
 const CudaFamily* find_warm_up(const Candidate& candidate) {
   const CudaFamily* const family = find_family(cuda_families(), candidate.choice.kind());
   return family != nullptr && family->warm_up != nullptr ? family : nullptr;
@@ -146,7 +147,7 @@ bool CudaDevice::needs_warm_up(llvm::ArrayRef<Candidate> candidates) const {
 }
 
 llvm::Error CudaDevice::warm_up(llvm::ArrayRef<Candidate> candidates) {
-  // Most candidates of a tuned layer need the same warm-up, so each distinct one is done once.
+  // Most candidates of a tuned layer need the same warm-up, so each distinct warm-up runs only once.
   std::vector<const Candidate*> done;
   for (const Candidate& candidate : candidates) {
     const CudaFamily* const family = find_warm_up(candidate);
@@ -179,7 +180,7 @@ llvm::Expected<Matmuls*> CudaDevice::matmuls() {
 
 llvm::Expected<std::unique_ptr<Engine>> CudaDevice::create_engine(const EngineChoice& choice,
                                                                   std::shared_ptr<EngineShare> share) {
-  // create_share() made the share of a queue.
+  // `share` is null or was made by create_share(), so the cast is valid.
   return CudaEngine::create(shared_from_this(), choice, {}, std::static_pointer_cast<SideStreams>(share));
 }
 

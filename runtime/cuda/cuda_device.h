@@ -1,4 +1,5 @@
-// One GPU as a device (runtime/engine/device.h): its primary context, memory, loaded kernels and cuBLASLt.
+// Implements one GPU as a device (runtime/engine/device.h). The device has the primary context, memory,
+// loaded kernels and cuBLASLt.
 #pragma once
 
 #include <memory>
@@ -13,11 +14,12 @@
 
 namespace minuet {
 
-/// How the GEMMs of a group get their weights in the group's order.
+/// Selects how the GEMMs of a batch get their weights in the order of the batch.
 enum class WeightPath {
-  Automatic,     // pointer arrays if cuBLASLt has an algorithm for them, otherwise a permuted copy
-  PointerArray,  // members without such an algorithm run one by one
-  Permute,
+  Automatic,  // Uses PointerArray if cuBLASLt has an algorithm for it, otherwise Permute.
+  /// Passes an array of pointers to the weights. If a batch has no algorithm, its members run one by one.
+  PointerArray,
+  Permute,  // Passes a copy of the weights that has the order of the batch.
 };
 
 struct CudaEngineOptions {
@@ -26,7 +28,7 @@ struct CudaEngineOptions {
 
 class CudaDevice final : public Device, public std::enable_shared_from_this<CudaDevice> {
  public:
-  /// `cublaslt` is the library's file; if it is empty, CublasLt::get looks for it.
+  /// `cublaslt` is the path of the library. If it is empty, CublasLt::get() searches for the library.
   static llvm::Expected<std::shared_ptr<CudaDevice>> open(int ordinal, std::string cublaslt = {});
   ~CudaDevice() override;
 
@@ -43,15 +45,15 @@ class CudaDevice final : public Device, public std::enable_shared_from_this<Cuda
   llvm::Expected<std::unique_ptr<Engine>> create_engine(const EngineChoice& choice,
                                                         std::shared_ptr<EngineShare> share) override;
   llvm::Expected<std::shared_ptr<EngineShare>> create_share() override;
-  /// Creates an engine outside of queues with options, for tests and measurements.
+  /// Creates an engine that belongs to no queue. The options are for tests and measurements.
   llvm::Expected<std::unique_ptr<Engine>> create_engine(const EngineChoice& choice,
                                                         CudaEngineOptions options);
 
   const Driver& driver() const { return driver_; }
   CUcontext context() const { return context_; }
   i32 multiprocessors() const { return multiprocessors_; }
-  /// Returns the device's GEMMs and opens cuBLASLt at first use. Returns Unavailable with the places that
-  /// were tried if there is none.
+  /// Returns the GEMMs of the device. The first call opens cuBLASLt. If there is none, the call returns
+  /// Unavailable with the places that were tried.
   llvm::Expected<Matmuls*> matmuls();
 
   /// Returns the loaded kernel of `spec`, or FailedPrecondition if it is not loaded.
@@ -71,17 +73,18 @@ class CudaDevice final : public Device, public std::enable_shared_from_this<Cuda
         cublaslt_(std::move(cublaslt)),
         modules_(driver, device) {}
   llvm::Error describe(int ordinal);
-  /// Clears needs that the loaded code does not support.
+  /// Returns the loaded kernel with this display name. Clears `needs.programmatic` if the loaded code does
+  /// not support it.
   llvm::Expected<CUkernel> find_kernel(const std::string& name, std::size_t params_bytes, KernelNeeds& needs);
 
   const Driver& driver_;
   CUdevice device_;
-  CUcontext context_;  // the primary context, retained
+  CUcontext context_;  // This is the primary context, which the destructor releases.
   const std::string cublaslt_;
   DeviceInfo info_;
   i32 multiprocessors_ = 1;
   ModuleSet modules_;
-  std::mutex mutex_;  // guards matmuls_
+  std::mutex mutex_;  // Guards matmuls_.
   CUstream copies_ = nullptr;
   std::unique_ptr<Matmuls> matmuls_;
 };

@@ -7,8 +7,9 @@
 namespace minuet {
 namespace {
 
-// The version of the entry points, which newer drivers provide too. CUDA 12.0 is the first with
-// cuLibraryLoadData. Older drivers need no fallback, because cuBLASLt 13 requires driver 580.
+// Entry points are requested as CUDA 12.0 defines them. Newer drivers have these versions too. CUDA 12.0 is
+// the first version with cuLibraryLoadData. Older drivers need no fallback, because cuBLASLt 13 requires
+// driver 580.
 constexpr int kLeastDriver = 12000;
 constexpr const char* kDriverLibrary = "libcuda.so.1";
 
@@ -47,7 +48,8 @@ llvm::Error open_driver(Driver& driver) {
                       "with GPU access; the CPU device needs neither",
                       reason ? reason : kDriverLibrary);
   }
-  // The versioned name is looked up: plain cuGetProcAddress is the older function with four parameters.
+  // The code looks up the versioned name, because plain cuGetProcAddress is the older function with four
+  // parameters.
   auto get = reinterpret_cast<GetProcAddress>(dlsym(library, "cuGetProcAddress_v2"));
   if (!get) {
     return make_error(StatusCode::Unavailable,

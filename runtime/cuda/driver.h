@@ -1,7 +1,8 @@
-// The CUDA driver, opened with dlopen at first use: the table of its entry points, and its errors.
+// Opens the CUDA driver with dlopen at its first use. Declares the table of its entry points and the
+// conversion of its errors.
 //
-// Names such as cuMemAlloc are macros of cuda.h for versioned names. The table is filled with the same
-// macros, so callers use the names of the driver's manual.
+// cuda.h defines names such as cuMemAlloc as macros that expand to versioned names. The table is filled
+// through the same macros, so callers use the names of the driver's manual.
 #pragma once
 
 #include <cuda.h>
@@ -16,19 +17,21 @@ struct Driver {
 #define MINUET_DRIVER_ROW(name) decltype(&::name) name = nullptr;
 #include "runtime/cuda/driver.inc"
 
-  /// Returns the process's initialised driver. Thread-safe; the driver is never unloaded. Returns Unavailable
-  /// with the reason if there is no libcuda.so.1, it is too old, or it finds no GPU; the next call looks
-  /// again.
+  /// Returns the driver of this process after initialising it. The function is thread-safe, and the driver is
+  /// never unloaded. If there is no libcuda.so.1, or if it is too old or finds no GPU, the function returns
+  /// Unavailable with the reason, and the next call tries again.
   static llvm::Expected<const Driver*> get();
 };
 
-/// Formats a version, for example "13.0".
+/// Formats the driver's number of a CUDA version. For example, 13000 becomes "13.0".
 std::string version_text(int version);
 
-/// Returns the error of a driver call: `attempt`, then the name and meaning of the result.
+/// Returns the error of a failed driver call. Its message has `attempt`, then the name and the meaning of the
+/// result.
 llvm::Error driver_error(const Driver& driver, CUresult result, llvm::StringRef attempt);
 
-/// Costs one comparison if the call succeeded. `attempt` names the call and its purpose.
+/// Returns an error if a driver call failed. `attempt` names the call or its purpose. For a successful call
+/// this costs one comparison.
 inline llvm::Error check(const Driver& driver, CUresult result, const char* attempt) {
   if (result == CUDA_SUCCESS) return llvm::Error::success();
   return driver_error(driver, result, attempt);
@@ -36,8 +39,8 @@ inline llvm::Error check(const Driver& driver, CUresult result, const char* atte
 
 inline CUdeviceptr device_address(const void* memory) { return reinterpret_cast<CUdeviceptr>(memory); }
 
-/// Makes a context current and restores the caller's at the end. If that fails, no context is current, so
-/// that the next call fails instead of reaching another GPU.
+/// Makes a context current and restores the caller's context at the end of the scope. If it fails to do so,
+/// it makes no context current, so that the next driver call fails instead of reaching another GPU.
 class ContextScope {
  public:
   ContextScope(const Driver& driver, CUcontext context)
@@ -56,9 +59,10 @@ class ContextScope {
   bool pushed_;
 };
 
-/// While it lives, stream captures of other threads do not restrict this thread's calls, which do not affect
-/// their graphs. In RELAXED mode, captures of this thread do not either; this is for calls that do not affect
-/// its own graph.
+/// Sets the capture mode of this thread during the scope. In THREAD_LOCAL mode, stream captures of other
+/// threads do not forbid any driver call of this thread, because its calls do not affect their graphs.
+/// RELAXED mode also ignores captures of this thread. It is for calls that do not affect the graph of such a
+/// capture.
 class CaptureScope {
  public:
   explicit CaptureScope(const Driver& driver, CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_THREAD_LOCAL)

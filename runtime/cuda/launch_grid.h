@@ -1,4 +1,4 @@
-// Grid sizes. Pure arithmetic in 64 bits; no grid is empty.
+// Computes the sizes of grids. The functions are pure and use 64-bit arithmetic. No grid is empty.
 #pragma once
 
 #include <algorithm>
@@ -7,26 +7,32 @@
 
 namespace minuet {
 
-constexpr i64 kBlocksPerMultiprocessor = 64;  // grid-stride kernels; more than one wave evens out tails
-constexpr i64 kHistogramBlocksPerMultiprocessor = 16;  // each block adds its bins to global memory
+/// Limits the grids of grid-stride kernels. More than one wave of blocks evens out the load at the end of a
+/// launch.
+constexpr i64 kBlocksPerMultiprocessor = 64;
+/// Limits the grids of histogram kernels. They have fewer blocks, because each block adds its bins to global
+/// memory.
+constexpr i64 kHistogramBlocksPerMultiprocessor = 16;
 
 constexpr i64 ceil_div(i64 value, i64 step) { return (value + step - 1) / step; }
 
-/// Returns the blocks of a kernel that strides over `items`, `per_block` of them at a time.
+/// Returns the number of blocks of a grid-stride kernel. Its blocks process `per_block` of the `items` items
+/// at a time.
 constexpr i64 stride_grid(i64 items, i64 per_block, i32 multiprocessors,
                           i64 blocks_per_multiprocessor = kBlocksPerMultiprocessor) {
   return std::clamp<i64>(ceil_div(items, per_block), 1, multiprocessors * blocks_per_multiprocessor);
 }
 
-/// Rounds `blocks` up to whole clusters.
+/// Rounds `blocks` up to a multiple of the cluster size.
 constexpr i64 whole_clusters(i64 blocks, i32 cluster) { return ceil_div(blocks, cluster) * cluster; }
 
-/// Returns the tiles, and so the blocks, of one pass over up to `capacity` keys.
+/// Returns the number of tiles in one pass over up to `capacity` keys. A launch has one block per tile.
 constexpr i64 radix_tiles(const RadixPassSpec& spec, i64 capacity) {
   return std::max<i64>(ceil_div(capacity, static_cast<i64>(spec.threads) * spec.items_per_thread), 1);
 }
 
-/// Returns the maximum number of tiles of any sort of up to `capacity` keys.
+/// Returns the largest number of tiles of any sort of up to `capacity` keys. Small sorts may use smaller
+/// tiles than large ones.
 inline i64 most_radix_tiles(const RadixPassChoice& pass, i64 capacity) {
   return std::max(radix_tiles(pass.small, std::min(capacity, kLargeSort)),
                   radix_tiles(pass.of(capacity), capacity));
@@ -34,11 +40,12 @@ inline i64 most_radix_tiles(const RadixPassChoice& pass, i64 capacity) {
 
 constexpr i32 radix_passes(i32 bits) { return (bits + kRadixBits - 1) / kRadixBits; }
 
-/// Returns the digit width of pass `pass`: 8 bits, as the histogram counts; the last digit may be narrower.
+/// Returns the width of the digit that pass `pass` sorts by, in bits. The last digit may be narrower than the
+/// others.
 constexpr i32 radix_pass_bits(i32 bits, i32 pass) { return std::min(kRadixBits, bits - pass * kRadixBits); }
 
-/// Returns the maximum number of query blocks for any borders: each source block of each offset adds at most
-/// one that is not full.
+/// Returns the largest number of query blocks that a search can have. Each source block of each offset adds
+/// at most one query block that is not full.
 constexpr i64 most_pieces(i64 sources, i64 queries, i32 volume, i32 source_block, i32 query_block) {
   return volume * (source_blocks(sources, source_block) + queries / query_block);
 }

@@ -5,7 +5,7 @@
 namespace minuet {
 namespace {
 
-constexpr int kMostAttributes = 2;  // of a launch
+constexpr int kMostAttributes = 2;  // A launch has at most this many attributes.
 
 /// Writes the launch attributes that the kernel needs and returns their number.
 unsigned set_attributes(const KernelNeeds& needs, CUlaunchAttribute* attributes) {
@@ -82,9 +82,9 @@ Launcher::~Launcher() {
   profiler_.release();
 }
 
-/// A queue's stream cannot be waited for while it is being captured. Then only copies from pinned memory are
-/// waited for, by their event; device memory needs no wait, because the queue's pool gives it to calls on
-/// this stream only.
+/// Waits for the enqueued work. If the stream of a queue is being captured, a wait for it would fail, so this
+/// waits only for copies from pinned memory, through their event. Device memory needs no wait then, because
+/// the queue's pool reuses it only for calls on the same stream.
 void Launcher::wait_for_all() const {
   if (!enqueued_) return;
   if (!in_queue_) {
@@ -102,18 +102,18 @@ llvm::Error Launcher::begin(CUstream stream) {
   const bool is_first = !current_;
   if (is_first) current_.emplace(driver_, device_->context());
   llvm::Error accepted = accept(stream);
-  if (accepted && is_first) current_.reset();  // no end() follows
+  if (accepted && is_first) current_.reset();  // A call that failed to begin has no end().
   return accepted;
 }
 
 llvm::Error Launcher::accept(CUstream stream) {
-  // A stream at the address of the last call's stream may be another stream, so every call checks it.
+  // A new stream may have the address of a destroyed one, so every call checks its stream.
   CUcontext context = nullptr;
   CUgreenCtx green = nullptr;
   MINUET_TRY(check(driver_, driver_.cuStreamGetCtx_v2(stream, &context, &green),
                    "reading the context of the caller's stream"));
   if (context != device_->context()) {
-    // The kernels could be launched there, but the plan's memory, events and GEMMs belong to the primary
+    // Kernels could run in the other context, but the plan's memory, events and GEMMs belong to the primary
     // context.
     return make_error(StatusCode::InvalidArgument,
                       "the stream belongs to another context than the primary context of {0}, where the "
@@ -121,7 +121,8 @@ llvm::Error Launcher::accept(CUstream stream) {
                       device_->info().name);
   }
   if (green) MINUET_TRY(accept_green(stream));
-  // Side streams would use multiprocessors outside of those that a green context is confined to.
+  // A call on a green context uses no side streams, because they would use multiprocessors outside of those
+  // of the green context.
   usable_ = green ? 1 : kStreams;
   stream_ = stream;
   MINUET_TRY(mark(Stage::None));
@@ -146,8 +147,8 @@ llvm::Error Launcher::end() {
   return check(driver_, driver_.cuEventRecord(ended_, stream_), "cuEventRecord at a call's end");
 }
 
-/// Checks that the driver accepts an event of the primary context on this stream, because copies record such
-/// events.
+/// Checks that the driver accepts an event of the primary context on a stream of a green context, because
+/// copies record such events.
 llvm::Error Launcher::accept_green(CUstream stream) {
   const CUresult result = driver_.cuEventRecord(side_->event(0), stream);
   if (result == CUDA_SUCCESS) return llvm::Error::success();
@@ -159,7 +160,7 @@ llvm::Error Launcher::accept_green(CUstream stream) {
 }
 
 llvm::Error Launcher::launch_raw(CUkernel kernel, const KernelNeeds& needs, i64 blocks, void** arguments) {
-  // Only the first dimension of a grid may have up to 2^31 - 1 blocks.
+  // The grid has only its first dimension, because the others cannot have as many as 2^31 - 1 blocks.
   if (blocks > 0x7fffffff) {
     return make_error(StatusCode::OutOfRange, "a kernel would need {0} blocks; a grid has at most 2^31 - 1",
                       blocks);
@@ -225,7 +226,7 @@ llvm::Expected<void*> Launcher::allocate_pinned(i64 bytes) {
   const ContextScope scope(driver_, device_->context());
   const CaptureScope alone(driver_);
   void* memory = nullptr;
-  pinned_.reserve(pinned_.size() + 1);  // so that push_back below cannot fail
+  pinned_.reserve(pinned_.size() + 1);  // The reservation makes sure that push_back below cannot fail.
   const CUresult result = driver_.cuMemHostAlloc(&memory, static_cast<std::size_t>(bytes > 0 ? bytes : 1), 0);
   if (result != CUDA_SUCCESS) {
     return driver_error(driver_, result, llvm::formatv("allocating {0} bytes of pinned memory", bytes).str());

@@ -1,7 +1,7 @@
-// The launches, copies and fills of one engine on the caller's stream, counted and timed.
+// Enqueues the launches, copies and fills of one engine on the caller's stream, and counts and times them.
 //
-// Side streams fork from the caller's stream and join it again, so that the caller sees one stream, under
-// graph capture too. Used by one thread at a time.
+// Side streams fork from the caller's stream and join it again, so that the caller sees one stream, even
+// under graph capture. Only one thread at a time may use a launcher.
 #pragma once
 
 #include <cuda.h>
@@ -18,11 +18,12 @@
 
 namespace minuet {
 
-/// Includes the caller's stream.
+/// This number of streams includes the caller's stream.
 constexpr i32 kStreams = kMostGemmStreams;
 
-/// Streams over which a call's work spreads beside the caller's stream, with the events that fork to them and
-/// join them. They belong to one launcher, or to all launchers whose calls come through one queue.
+/// Owns the streams that run a part of a call's work beside the caller's stream, and the events that fork to
+/// them and join them. An object belongs to one launcher, or to all launchers whose calls go through one
+/// queue.
 class SideStreams final : public EngineShare {
  public:
   static llvm::Expected<std::shared_ptr<SideStreams>> create(std::shared_ptr<CudaDevice> device);
@@ -31,23 +32,25 @@ class SideStreams final : public EngineShare {
   SideStreams& operator=(const SideStreams&) = delete;
 
   CUstream stream(i32 index) const { return streams_[index]; }
-  /// Event 0 forks; the others join.
+  /// Returns an event. Event 0 is for forks, and event i is for the join of stream i.
   CUevent event(i32 index) const { return events_[index]; }
 
  private:
   explicit SideStreams(std::shared_ptr<CudaDevice> device) : device_(std::move(device)) {}
 
   std::shared_ptr<CudaDevice> device_;
-  std::array<CUstream, kStreams> streams_ = {};  // [0] stays null
+  /// Element 0 stays null; it stands for the caller's stream.
+  std::array<CUstream, kStreams> streams_ = {};
   std::array<CUevent, kStreams> events_ = {};
 };
 
 class Launcher {
  public:
-  /// `side` belongs to a queue, whose stream lives as long as the launcher; or null.
+  /// `side` holds the side streams of a queue, whose stream must live as long as the launcher. If it is null,
+  /// the launcher creates side streams for itself.
   static llvm::Expected<std::unique_ptr<Launcher>> create(std::shared_ptr<CudaDevice> device,
                                                           std::shared_ptr<SideStreams> side);
-  /// Waits for the enqueued work and frees pinned memory. Never fails.
+  /// Waits for the enqueued work and frees pinned memory. It never fails.
   ~Launcher();
   Launcher(const Launcher&) = delete;
   Launcher& operator=(const Launcher&) = delete;
@@ -60,20 +63,21 @@ class Launcher {
   Profiler& profiler() { return profiler_; }
 
   /// Starts a call on `stream`. Returns InvalidArgument if the stream belongs to a context other than the
-  /// device's primary one; streams of green contexts, which are parts of the primary context, are accepted.
+  /// device's primary one. Streams of green contexts, which are parts of the primary context, are accepted.
   /// Until end(), the device's context is current on this thread, and captures of other threads do not
-  /// restrict it, because a call does not affect their graphs. May be called again before end().
+  /// restrict this thread, because a call does not affect their graphs. A caller may call begin() again
+  /// before end().
   llvm::Error begin(CUstream stream);
-  /// Ends a call. The destructor waits for what was enqueued up to here, unless it was captured.
+  /// Ends a call. The destructor waits for the work that was enqueued up to here, unless it was captured.
   llvm::Error end();
   bool was_captured() const { return was_captured_; }
   CUstream stream(i32 index = 0) const { return index == 0 ? stream_ : side_->stream(index); }
-  /// Returns true if all launched kernels have been waited for.
+  /// Returns true if no kernel was launched since the last wait().
   bool is_idle() const { return idle_; }
-  /// Returns how many streams, the caller's included, the work of this call may use.
+  /// Returns the number of streams that the work of this call may use, including the caller's stream.
   i32 usable_streams() const { return usable_; }
 
-  /// Assigns the following work to `stage`.
+  /// Assigns the work that follows to `stage`, until the next call of mark().
   llvm::Error mark(Stage stage) {
     if (stage == Stage::None) {
       steps_.end();
@@ -83,10 +87,11 @@ class Launcher {
     return profiler_.marks() ? profiler_.mark(stage, stream_, counters_) : llvm::Error::success();
   }
 
-  /// Ends the profiler range (NVTX) of the current step; what the host does next belongs to no step.
+  /// Ends the profiler range (NVTX) of the current step. What the host does next belongs to no step.
   void end_step() { steps_.end(); }
 
-  /// Launches as the kernel's row in kernels.inc says. `blocks` must be whole clusters.
+  /// Launches a kernel with the threads, shared memory and cluster size that its row in kernels.inc asks for.
+  /// `blocks` must be a multiple of the cluster size.
   template <class Params>
   llvm::Error launch(const Kernel<Params>& kernel, i64 blocks, const Params& params) {
     void* arguments[] = {const_cast<Params*>(&params)};
@@ -104,14 +109,14 @@ class Launcher {
   llvm::Error wait();
   llvm::Expected<void*> allocate_pinned(i64 bytes);
 
-  /// Protect pinned memory that the host rewrites: call record_copy() after its copy is enqueued, and
-  /// wait_for_copy() before it is written again.
+  /// These two functions protect pinned memory that the host writes repeatedly. Call record_copy() after
+  /// enqueuing a copy from the memory, and wait_for_copy() before writing to it again.
   llvm::Error record_copy();
   llvm::Error wait_for_copy();
 
-  /// Makes side streams 1 ... used - 1 wait for what the caller's stream holds now.
+  /// Makes side streams 1 ... used - 1 wait for the work that is already on the caller's stream.
   llvm::Error fork(i32 used);
-  /// Makes the caller's stream wait for the side streams.
+  /// Makes the caller's stream wait for the work on side streams 1 ... used - 1.
   llvm::Error join(i32 used);
 
  private:
@@ -132,14 +137,16 @@ class Launcher {
   const std::shared_ptr<SideStreams> side_;
   const bool in_queue_;
   i32 usable_ = 1;
-  CUstream stream_ = nullptr;  // the caller's
+  CUstream stream_ = nullptr;  // This is the caller's stream.
   CUevent copied_ = nullptr;
   bool copying_ = false;
-  CUevent ended_ = nullptr;  // the last call's work; not recorded in a queue, to save an event per call
+  /// Marks the end of the last call's work. A launcher of a queue does not record it, to save an event per
+  /// call.
+  CUevent ended_ = nullptr;
   bool enqueued_ = false;
-  bool idle_ = true;                     // true if no kernel was launched since the last wait()
-  bool was_captured_ = false;            // true if the last call was captured
-  std::optional<ContextScope> current_;  // set until end(), as is capture_scope_
+  bool idle_ = true;                     // It is true if no kernel was launched since the last wait().
+  bool was_captured_ = false;            // It is true if the last call was captured.
+  std::optional<ContextScope> current_;  // It is set from begin() to end(), like capture_scope_.
   std::optional<CaptureScope> capture_scope_;
   std::vector<void*> pinned_;
   EngineCounters counters_;

@@ -49,7 +49,8 @@ llvm::Expected<std::unique_ptr<MapStep>> MapStep::create(Launcher& launcher, con
 }
 
 i64 MapStep::workspace_bytes(const MapLimits& limits) const {
-  // The cloud may turn out to fit into narrower keys, whose kernels may have other tiles.
+  // The cloud may turn out to fit into 32-bit keys, whose kernels may have tiles of other sizes. The
+  // workspace must be large enough in both cases.
   MapLimits narrow = limits;
   narrow.key_bits = 32;
   return std::max(MapWorkspace::place(kernels(limits.key()).choice, limits, nullptr).bytes,
@@ -58,7 +59,8 @@ i64 MapStep::workspace_bytes(const MapLimits& limits) const {
 
 llvm::Error MapStep::begin(const MapLimits& limits, void* workspace) {
   limits_ = limits;
-  // Kernels may still count the pairs of the last cloud there, because the host does not wait for them.
+  // Kernels may still use the workspace to count the pairs of the previous cloud, because the host does not
+  // wait for them. The workspace is idle only if the launcher is.
   work_ = MapWorkspace::place(kernels(limits.key()).choice, limits, static_cast<char*>(workspace),
                               launcher_.is_idle());
   next_sort_ = next_scan_ = 0;
@@ -74,7 +76,7 @@ llvm::Error MapStep::begin(const MapLimits& limits, void* workspace) {
 llvm::Error MapStep::find_layout(const LayoutRequest& request) {
   MINUET_TRY(launcher_.mark(Stage::Other));
   const CloudState& cloud = request.cloud;
-  // These kernels do not depend on the key's width: both choices name the same ones.
+  // map32_ and map64_ have the same kernels here, because these kernels do not depend on the width of keys.
   MakeLayoutParams make = {};
   make.cloud = {request.given_count, request.most, cloud.status, cloud.points, cloud.bounds};
   if (request.declared) {
@@ -148,7 +150,8 @@ llvm::Error MapStep::check_sort(i64 capacity) const {
                     limits_.sets, limits_.capacity);
 }
 
-/// `unique` names the outputs; the inputs are added here.
+/// Writes the unique keys of a sorted job. The caller sets the outputs in `unique`, and this function sets
+/// the inputs.
 llvm::Error MapStep::make_unique(const SortJob& job, i32 half, UniqueParams unique) {
   const MapKernels& kernels = this->kernels(limits_.key());
   ScanParams heads = {};
@@ -189,7 +192,8 @@ llvm::Error MapStep::search(const SearchRequest& request) {
   return search_pieces(request);
 }
 
-/// Backward search: finds the query range of each source block and the number of query blocks in it.
+/// Runs the backward search. It finds the range of queries of each source block and the number of query
+/// blocks in that range.
 llvm::Error MapStep::find_pieces(const SearchRequest& request) {
   const MapKernels& kernels = this->kernels(limits_.key());
   const FindQueryBordersSpec& spec = kernels.choice.find_query_borders;

@@ -1,10 +1,11 @@
-// The Map step on the GPU (paper, section 5.1): coordinate sets, kernel maps and their views.
+// Implements the Map step of the paper (section 5.1) on the GPU: it builds coordinate sets, kernel maps and
+// views of kernel maps.
 //
-// Every operation only enqueues. Counts stay in device memory, so grids are sized for capacities. The states
-// of all sorts and scans of one Map step are initialised at its start by one launch.
+// Every operation only enqueues work. Counts stay in device memory, so grids are sized for capacities. One
+// launch at the start of a Map step initialises the states of all its sorts and scans.
 //
-// map_step.cc has the sorted method, map_step_cells.cc the index of cells (index_sets, search_index), and
-// map_step_views.cc the views (make_views).
+// map_step.cc builds sets and maps by sorting keys. map_step_cells.cc builds them from an index of occupied
+// cells (index_sets, search_index). map_step_views.cc makes views (make_views).
 #pragma once
 
 #include <vector>
@@ -16,11 +17,11 @@
 
 namespace minuet {
 
-/// Blocks per multiprocessor of kernels whose blocks first compute the lines of a kernel map
-/// (kernels_templates/map/cell_lines.h).
+/// Limits the blocks per multiprocessor of kernels in which every block first computes the lines of a kernel
+/// map (kernels_templates/map/cell_lines.h).
 constexpr i64 kLineBlocksPerMultiprocessor = 16;
 
-/// The loaded kernels of one MapChoice.
+/// Holds the loaded kernels of one MapChoice.
 struct MapKernels {
   MapChoice choice;
 #define MINUET_MAP_KERNEL(Spec, member) Kernel<KernelRow<Spec>::Params> member;
@@ -28,7 +29,8 @@ struct MapKernels {
 #include "codegen/choose/map_kernels.inc"
 
   static llvm::Expected<MapKernels> create(CudaDevice& device, const MapChoice& choice);
-  /// Returns the kernels that sort up to `capacity` keys, with the caller's rows or without.
+  /// Returns the kernels that sort up to `capacity` keys. If `rows` is true, the caller's rows move with the
+  /// keys.
   SortKernels sort(bool rows, i64 capacity) const;
   /// Returns the kernels that sort up to `capacity` ranks of masks.
   SortKernels rank_sort(i64 capacity) const;
@@ -56,7 +58,8 @@ class MapStep final : public MapOperations {
   llvm::Error compact_pairs(const MapView& map, i32* sources, i32* targets) override;
 
  private:
-  /// Keys in workspace half 0, with the caller's rows or without, to be sorted and made unique.
+  /// Describes keys that are to be sorted and made unique. They are in half 0 of the workspace's buffers. If
+  /// `rows` is true, the caller's rows are there too.
   struct SortJob {
     const i32* count = nullptr;
     i64 capacity = 0;
@@ -67,7 +70,8 @@ class MapStep final : public MapOperations {
       : launcher_(launcher), map32_(map32), map64_(map64) {}
   const MapKernels& kernels(KeyType key) const { return key == KeyType::U32 ? map32_ : map64_; }
   llvm::Error check_sort(i64 capacity) const;
-  /// Sorts. `half` receives the half that holds the result.
+  /// Sorts the keys of the job. `half` receives the number of the half of the workspace's buffers that holds
+  /// the result.
   llvm::Error sort(const SortJob& job, i32& half);
   llvm::Error make_unique(const SortJob& job, i32 half, UniqueParams unique);
   llvm::Error scan(const Kernel<ScanParams>& kernel, const ScanSpec& spec, i64 most_items, ScanParams params);

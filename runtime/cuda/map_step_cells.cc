@@ -1,4 +1,5 @@
-// Coordinate sets and kernel maps by the cells that the sets occupy (kernels_templates/shared/cell_index.h).
+// Builds coordinate sets and kernel maps from the cells that the sets occupy
+// (kernels_templates/shared/cell_index.h).
 #include <algorithm>
 
 #include "runtime/cuda/map_step.h"
@@ -6,7 +7,8 @@
 namespace minuet {
 namespace {
 
-constexpr i64 kClearBlocksPerMultiprocessor = 8;  // each block computes the grids first
+// There are few blocks, because each first computes the grids.
+constexpr i64 kClearBlocksPerMultiprocessor = 8;
 
 }  // namespace
 

@@ -1,12 +1,13 @@
-// The further views of kernel maps: masks, order, and the transposed direction.
+// Makes the further views of kernel maps: masks, orders, and rows in the transposed direction.
 #include "runtime/cuda/map_step.h"
 #include "runtime/cuda/view_workspace.h"
 
 namespace minuet {
 namespace {
 
-constexpr i64 kMaskBlocksPerMultiprocessor = 8;  // each adds its counts to global memory
-// As many blocks as run at once, because each computes the tables of its views.
+// There are few blocks, because each adds its counts to global memory.
+constexpr i64 kMaskBlocksPerMultiprocessor = 8;
+// The grid has only as many blocks as run at once, because every block computes the tables of its views.
 constexpr i64 kRankBlocksPerMultiprocessor = 5;
 
 ViewJob job_of(const ViewRequest& request) {
@@ -93,7 +94,7 @@ llvm::Error MapStep::make_views(llvm::ArrayRef<ViewRequest> requests, void* work
 llvm::Error MapStep::make_batch(llvm::ArrayRef<ViewRequest> batch, char* workspace) {
   ViewsParams params = {};
   i64 preset = 0, forward_queries = 0, from_tables = 0, looked_up = 0;
-  SetIndex index;  // in which rows are looked up
+  SetIndex index;  // The rows of the batch are looked up in this index.
   for (const ViewRequest& request : batch) {
     if (!request.is_found()) {
       return make_error(

@@ -9,7 +9,7 @@ namespace minuet {
 namespace {
 
 constexpr i64 kBinsBytes = i64{kMaxRadixPasses} * kRadixBins * static_cast<i64>(sizeof(u32));
-constexpr i64 kTicketBytes = 256;  // kMaxRadixPasses words, padded
+constexpr i64 kTicketBytes = 256;  // This is the padded size of the kMaxRadixPasses words of next_tile.
 constexpr i64 kTileBytes = i64{kRadixBins} * static_cast<i64>(sizeof(u32));
 
 }  // namespace
@@ -29,7 +29,7 @@ MapWorkspace MapWorkspace::place(const MapChoice& choice, const MapLimits& limit
   work.pieces = parts.take<i32>(borders);
   work.piece_starts = parts.take<i32>(borders + 1);
 
-  // The maximum over both variants of the sort, with the caller's rows and without.
+  // The workspace has room for both variants of the sort, with and without the caller's rows.
   work.sort_tiles = std::max(most_radix_tiles(choice.radix_pass_rows, limits.capacity),
                              most_radix_tiles(choice.radix_pass_keys, limits.capacity));
   const i32 passes = radix_passes(8 * key_bytes(limits.key()));
@@ -46,7 +46,7 @@ MapWorkspace MapWorkspace::place(const MapChoice& choice, const MapLimits& limit
   if (limits.indexed_sets > 0) {
     // No level has more runs than the cloud has coordinates.
     const i64 cell_words = limits.indexed_sets * limits.capacity * kRunWords;
-    work.scan_count += 2;  // one of runs, one of cells
+    work.scan_count += 2;  // One scan counts runs and one counts cells.
     work.scan_bytes = std::max(work.scan_bytes,
                                scan_state_bytes(choice.scan_bits, std::max(limits.index_words, cell_words)));
   }

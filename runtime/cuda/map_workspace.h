@@ -1,4 +1,5 @@
-// The layout of a Map step's scratch memory. The same arithmetic measures and places it.
+// Divides the scratch memory of a Map step into parts. The same function measures the memory and places the
+// parts.
 #pragma once
 
 #include "codegen/choose/choice.h"
@@ -7,33 +8,36 @@
 
 namespace minuet {
 
-/// The state of one radix sort. All states of a Map step are zeroed together.
+/// Holds the state of one radix sort. One launch sets all states of a Map step to zero.
 struct SortState {
-  u32* bins = nullptr;       // [kMaxRadixPasses][kRadixBins]
-  u32* next_tile = nullptr;  // [kMaxRadixPasses]
-  u32* lookback = nullptr;   // [passes][tiles][kRadixBins]
+  u32* bins = nullptr;       // Has the shape [kMaxRadixPasses][kRadixBins].
+  u32* next_tile = nullptr;  // Has the shape [kMaxRadixPasses].
+  u32* lookback = nullptr;   // Has the shape [passes][tiles][kRadixBins].
 };
 
 struct MapWorkspace {
-  // Sorting: both halves of the ping-pong buffers, and the scan of the first of equal keys.
+  // A sort alternates between the two halves of `keys` and `rows`. Then a scan writes `positions`, which
+  // number the unique keys.
   void* keys[2] = {};
   u32* rows[2] = {};
-  i32* positions = nullptr;  // [capacity + 1]
-  // Searching: [max_volume][source blocks], reused for each map.
+  i32* positions = nullptr;  // Has the shape [capacity + 1].
+  // A search of a map uses the following parts. They have the shape [max_volume][source blocks] and are used
+  // again for the next map.
   i32* borders = nullptr;
   i32* pieces = nullptr;
-  i32* piece_starts = nullptr;  // one more
-  // One sort state per set; one scan state per set and two per map.
+  i32* piece_starts = nullptr;  // Has one more element for the total.
+  // Each set has one sort state and one scan state. Each map has two scan states, and so has an index of
+  // cells.
   char* sorts = nullptr;
-  i64 sort_bytes = 0;  // of one state
+  i64 sort_bytes = 0;  // This is the size of one sort state in bytes.
   i64 sort_tiles = 0;
   char* scans = nullptr;
-  i64 scan_bytes = 0;  // of one state
+  i64 scan_bytes = 0;  // This is the size of one scan state in bytes.
   i32 scan_count = 0;
   i64 bytes = 0;
 
-  /// Places the parts at `base`; with a null base only the sizes are set. `idle` is true if no enqueued work
-  /// still uses the memory (ArenaLayout).
+  /// Places the parts at `base`. If `base` is null, this only sets the sizes. `idle` is true if no enqueued
+  /// work still uses the memory (see ArenaLayout).
   static MapWorkspace place(const MapChoice& choice, const MapLimits& limits, char* base, bool idle = true);
   SortState sort_state(i32 index) const;
 };

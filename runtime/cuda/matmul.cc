@@ -7,8 +7,8 @@ namespace {
 
 constexpr int kCandidates = 4;
 
-// The partial sums of a split must be added in a fixed order, so they go through the workspace and are not
-// added in place.
+// If an algorithm splits a sum, it must add the partial sums in a fixed order. Algorithms do so in the
+// workspace, but not in place, so the schemes that add in place are excluded.
 constexpr std::uint32_t kReductions = CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
 
 cudaDataType_t data_type(DType type) {
@@ -59,8 +59,8 @@ llvm::Error Matmuls::lay_out(const MatmulProblem& problem, MatmulLayouts& layout
   const auto height = static_cast<std::uint64_t>(problem.height);
   const auto in = static_cast<std::uint64_t>(shape.in_channels);
   const auto out = static_cast<std::uint64_t>(shape.out_channels);
-  // A rejected attribute must not go unnoticed: without its batch mode, a layout would make the GEMM read a
-  // table of pointers as numbers.
+  // A rejected attribute must not go unnoticed, because a layout without its batch mode would make the GEMM
+  // read a table of pointers as numbers.
   auto lay = [&](cublasLtMatrixLayoutOpaque_t& layout, DType type, std::uint64_t rows, std::uint64_t columns,
                  i64 ld, i64 stride) -> llvm::Error {
     MINUET_TRY(check(library_,
@@ -90,7 +90,7 @@ llvm::Error Matmuls::look_up(const MatmulProblem& problem, MatmulAlgorithm& resu
   result.found = false;
   if (llvm::Error error = lay_out(problem, layouts)) {
     if (problem.mode != BatchMode::Pointers) return error;
-    llvm::consumeError(std::move(error));  // an older library without pointer arrays
+    llvm::consumeError(std::move(error));  // The library is too old for pointer arrays.
     return llvm::Error::success();
   }
   cublasLtMatmulPreferenceOpaque_t preference;
@@ -112,19 +112,19 @@ llvm::Error Matmuls::look_up(const MatmulProblem& problem, MatmulAlgorithm& resu
   MINUET_TRY(prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, output_alignment));
   MINUET_TRY(prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, output_alignment));
 
-  // Some algorithms of the list cannot run, so several are requested, and more if the choice wants a later
-  // one.
+  // Some algorithms in the list cannot run, so the code requests several, and more if the choice wants a
+  // later one.
   cublasLtMatmulHeuristicResult_t results[kMostGemmAlgorithms] = {};
   const int most = problem.shape.algorithm == 0 ? kCandidates : kMostGemmAlgorithms;
   int count = 0;
   const cublasStatus_t status = library_.cublasLtMatmulAlgoGetHeuristic(
       handle_, &operations_[static_cast<int>(problem.shape.io)], &layouts.weight, &layouts.input,
       &layouts.output, &layouts.output, &preference, most, results, &count);
-  // Having no algorithm is a result; any other failure is an error.
+  // If cuBLASLt has no algorithm, that is a result. Any other failure is an error.
   if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE)
     return llvm::Error::success();
   MINUET_TRY(check(library_, status, "cublasLtMatmulAlgoGetHeuristic"));
-  i32 rest = problem.shape.algorithm;  // algorithms to skip, as long as others follow
+  i32 rest = problem.shape.algorithm;  // This is how many algorithms to skip, as long as others follow.
   for (int i = 0; i < count && rest >= 0; ++i) {
     if (results[i].state != CUBLAS_STATUS_SUCCESS ||
         results[i].workspaceSize > static_cast<std::size_t>(kMatmulWorkspaceBytes)) {
@@ -145,7 +145,8 @@ const MatmulEntry* Matmuls::find_in(const MatmulEntry* entry, const MatmulKey& k
 llvm::Expected<const MatmulEntry*> Matmuls::find(const MatmulKey& key, i64& lookups) {
   std::atomic<const MatmulEntry*>& bucket = buckets_[hash_of(key) % buckets_.size()];
   if (const MatmulEntry* const known = find_in(bucket.load(std::memory_order_acquire), key)) return known;
-  // The look-up runs outside the lock: two threads may look up the same key, and the first result is kept.
+  // The look-up runs without the lock. If two threads look up the same key, the first result to be added is
+  // kept.
   MatmulAlgorithm algorithm;
   ++lookups;
   MINUET_TRY(look_up(representative(key), algorithm));
@@ -164,7 +165,7 @@ llvm::Expected<bool> Matmuls::takes_pointers(const MatmulShape& shape, i64& look
 
 cublasStatus_t Matmuls::enqueue(const BoundMatmul& matmul, void* workspace, CUstream stream) {
   static constexpr float kOne = 1, kZero = 0;
-  // The API takes layouts by pointer to non-const, but only reads them.
+  // The API takes non-const pointers to layouts, but only reads the layouts.
   auto& layouts = const_cast<MatmulLayouts&>(matmul.layouts);
   return library_.cublasLtMatmul(handle_, operation(matmul.problem.shape.io), &kOne, matmul.weight,
                                  &layouts.weight, matmul.input, &layouts.input, &kZero, matmul.output,

@@ -1,5 +1,5 @@
-// Grouped GEMMs through cuBLASLt. Algorithms are looked up once per bucket and bound to addresses once per
-// cloud.
+// Runs grouped GEMMs through cuBLASLt. An algorithm is looked up once per bucket of sizes (matmul_key.h) and
+// bound to addresses once per cloud.
 #pragma once
 
 #include <cuda.h>
@@ -21,31 +21,32 @@ inline MatmulShape shape_of(const GmasChoice& choice) {
   return {problem.in_channels, problem.out_channels, problem.dtype, choice.gemm.algorithm};
 }
 
-/// Device memory that an algorithm may use, per stream.
+/// Limits the device memory that an algorithm may use on one stream.
 constexpr i64 kMatmulWorkspaceBytes = i64{8} << 20;
 
-/// The result of a look-up. `found` is false if cuBLASLt has no algorithm.
+/// Holds the result of a look-up. `found` is false if cuBLASLt has no algorithm.
 struct MatmulAlgorithm {
   cublasLtMatmulAlgo_t algorithm = {};
   bool found = false;
 };
 
-/// The algorithm of a key. Only is_warm changes.
+/// Holds the algorithm of a key. Only is_warm changes after the construction.
 struct MatmulEntry : MatmulAlgorithm {
   MatmulEntry(const MatmulKey& the_key, const MatmulAlgorithm& algorithm, const MatmulEntry* the_next)
       : MatmulAlgorithm(algorithm), key(the_key), next(the_next) {}
 
   const MatmulKey key;
-  mutable std::atomic<bool> is_warm{false};  // true if its kernel is loaded or being loaded
-  const MatmulEntry* const next;             // in the same bucket of the hash table
+  mutable std::atomic<bool> is_warm{false};  // It is true if the kernel is loaded or being loaded.
+  const MatmulEntry* const next;             // This is the next entry in the same bucket of the hash table.
 };
 
-/// The layouts of one problem. cuBLASLt is column-major, so the GEMM is out^T = weight^T in^T.
+/// Holds the layouts of one problem. cuBLASLt is column-major, so the GEMM computes out^T = weight^T in^T.
 struct MatmulLayouts {
   cublasLtMatrixLayoutOpaque_t weight, input, output;
 };
 
-/// One GEMM or batch, ready to run. In Pointers mode the three addresses are those of arrays of pointers.
+/// Describes one GEMM or batch that is ready to run. In Pointers mode the three addresses are those of arrays
+/// of pointers.
 struct BoundMatmul {
   MatmulProblem problem;
   MatmulLayouts layouts;
@@ -55,7 +56,8 @@ struct BoundMatmul {
   void* output = nullptr;
 };
 
-/// The GEMM algorithms of one device. Thread-safe; the device's context must be current in every call.
+/// Finds and runs GEMM algorithms on one device. The class is thread-safe. The device's context must be
+/// current in every call.
 class Matmuls {
  public:
   static llvm::Expected<std::unique_ptr<Matmuls>> create(const std::string& cublaslt = {});
@@ -63,15 +65,16 @@ class Matmuls {
   Matmuls(const Matmuls&) = delete;
   Matmuls& operator=(const Matmuls&) = delete;
 
-  /// Returns the algorithm for a key; it stays valid as long as this object. The first call for a key asks
-  /// cuBLASLt, which takes long, and counts that in `lookups`; later calls find it without a lock.
+  /// Returns the algorithm for a key. The result stays valid as long as this object. The first call for a key
+  /// asks cuBLASLt, which takes long, and adds 1 to `lookups`. Later calls find the algorithm without a lock.
   llvm::Expected<const MatmulEntry*> find(const MatmulKey& key, i64& lookups);
-  /// Returns true if cuBLASLt has batches by pointers for a shape.
+  /// Returns true if cuBLASLt can run batches of this shape whose members are given by arrays of pointers.
   llvm::Expected<bool> takes_pointers(const MatmulShape& shape, i64& lookups);
-  /// Looks an algorithm up for exactly this problem; `result.found` is false if there is none.
+  /// Looks up an algorithm for exactly this problem. `result.found` is false if there is none.
   llvm::Error look_up(const MatmulProblem& problem, MatmulAlgorithm& result) const;
   llvm::Error lay_out(const MatmulProblem& problem, MatmulLayouts& layouts) const;
-  /// Enqueues the GEMM. If the algorithm refuses this very problem, `matmul` gets one that accepts it.
+  /// Enqueues the GEMM. If its algorithm refuses the problem, looks up another algorithm for exactly this
+  /// problem and stores it in `matmul`.
   llvm::Error run(BoundMatmul& matmul, void* workspace, CUstream stream, i64& lookups);
 
  private:
@@ -82,10 +85,12 @@ class Matmuls {
 
   const CublasLt& library_;
   cublasLtHandle_t handle_ = nullptr;
-  mutable cublasLtMatmulDescOpaque_t operations_[kDTypeCount];  // cuBLASLt only reads them
-  std::mutex mutex_;  // guards additions to entries_; find() takes no lock
+  /// cuBLASLt only reads these descriptors, but its functions take non-const pointers.
+  mutable cublasLtMatmulDescOpaque_t operations_[kDTypeCount];
+  std::mutex mutex_;  // Guards additions to entries_. A search in buckets_ takes no lock.
   std::deque<MatmulEntry> entries_;
-  std::array<std::atomic<const MatmulEntry*>, 256> buckets_ = {};  // by the hash of the key
+  /// The index of a bucket is the hash of its keys modulo 256.
+  std::array<std::atomic<const MatmulEntry*>, 256> buckets_ = {};
 };
 
 }  // namespace minuet

@@ -1,7 +1,8 @@
-// The key of a GEMM algorithm: the shape of the GEMM, with heights and batch sizes in buckets.
+// Defines the key of a GEMM algorithm. It has the shape of the GEMM, and buckets of its height and batch
+// size.
 //
-// Heights are known only once a cloud is. Algorithms are looked up for buckets, so that the next cloud finds
-// them again. Pure arithmetic.
+// The heights of GEMMs depend on the cloud. Algorithms are looked up for buckets of heights, so that the next
+// cloud finds them again. All functions are pure arithmetic.
 #pragma once
 
 #include <algorithm>
@@ -12,46 +13,51 @@
 
 namespace minuet {
 
-/// How the members of one batch are addressed.
+/// Selects how the members of one batch are addressed.
 enum class BatchMode : i32 { Single, Strided, Pointers };
 
 struct MatmulShape {
   i32 in_channels = 0;
   i32 out_channels = 0;
-  DType io = DType::F16;  // of features and weights; sums are fp32
-  i32 algorithm = 0;      // number in cuBLASLt's list (GemmChoice)
-  // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 takes the 0 that it compares with for one
+  DType io = DType::F16;  // This is the type of features and weights; sums are fp32.
+  i32 algorithm = 0;      // This is an index into cuBLASLt's list (see GemmChoice).
+  // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 mistakes an implicit 0 for a null pointer.
   auto operator<=>(const MatmulShape&) const = default;
 };
 
-/// output[i] = input[i] weight[i] for `batch` members: [height, in] x [in, out] -> [height, out], row major.
-/// Members follow each other without a gap; input rows are input_ld elements apart.
+/// Describes the GEMMs output[i] = input[i] weight[i] for `batch` members. Their row-major shapes are
+/// [height, in] x [in, out] -> [height, out]. Members follow each other without a gap. Rows of the input are
+/// input_ld elements apart.
 struct MatmulProblem {
   MatmulShape shape;
   BatchMode mode = BatchMode::Single;
   i64 height = 0;
   i32 batch = 1;
   i64 input_ld = 0;
-  i32 weight_alignment = 16;  // bytes that divide every member's address
+  /// Each alignment is a number of bytes that divides the address of every member.
+  i32 weight_alignment = 16;
   i32 input_alignment = 16;
   i32 output_alignment = 16;
 };
 
-// Loading a plan looks up all buckets and loads their kernels, so there are few of them.
-constexpr i32 kLeastHeightBucket = 3, kLargestHeightBucket = 9;  // up to 64 rows; more than 65,536
+// There are few buckets, because loading a plan looks up all of them and loads their kernels. The least
+// bucket has heights of up to 64 rows, and the largest has heights of more than 65,536 rows.
+constexpr i32 kLeastHeightBucket = 3, kLargestHeightBucket = 9;
 
-/// Heights in (4^(b-1), 4^b] share bucket b.
+/// Returns the bucket of a height. Bucket b has the heights in (4^(b-1), 4^b]. The least bucket also has all
+/// lower heights, and the largest has all greater ones.
 constexpr i32 height_bucket(i64 height) {
   const i32 bucket = height <= 1 ? 0 : (bit_width_of(static_cast<u64>(height - 1)) + 1) / 2;
   return std::clamp(bucket, kLeastHeightBucket, kLargestHeightBucket);
 }
 
-/// Returns the height that represents a bucket: half of the largest.
+/// Returns the height that represents a bucket. It is half of 4^bucket.
 constexpr i64 bucket_height(i32 bucket) { return i64{1} << (2 * bucket - 1); }
 
 constexpr i32 kLargestBatchBucket = 2;
 
-/// Bucket 0 holds single GEMMs, bucket 1 batches of up to 4, bucket 2 larger ones.
+/// Returns the bucket of a batch size. Bucket 0 is for single GEMMs, bucket 1 for batches of up to 4, and
+/// bucket 2 for larger ones.
 constexpr i32 batch_bucket(i32 batch) { return batch <= 1 ? 0 : batch <= 4 ? 1 : kLargestBatchBucket; }
 
 /// Returns the batch size that represents a bucket.
@@ -71,7 +77,7 @@ struct MatmulKey {
   i32 batch_bucket = 0;
   i64 input_ld = 0;
   i32 weight_alignment = 16, input_alignment = 16, output_alignment = 16;
-  // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 takes the 0 that it compares with for one
+  // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 mistakes an implicit 0 for a null pointer.
   auto operator<=>(const MatmulKey&) const = default;
 };
 
@@ -98,8 +104,8 @@ constexpr MatmulProblem representative(const MatmulKey& key) {
           key.output_alignment};
 }
 
-/// Returns the key of a problem of medium size. Its look-up tells whether cuBLASLt has batches by pointers
-/// for the shape; a batch that has no algorithm nevertheless runs member by member.
+/// Returns the key of a batch of medium size in Pointers mode. Its look-up tells whether cuBLASLt supports
+/// this mode for the shape. A batch that nevertheless has no algorithm runs member by member.
 constexpr MatmulKey pointers_probe(const MatmulShape& shape) {
   MatmulProblem problem;
   problem.shape = shape;
@@ -112,8 +118,9 @@ constexpr MatmulKey pointers_probe(const MatmulShape& shape) {
   return key_of(problem);
 }
 
-/// Adds every key that the groups of a layer can have for any cloud: single GEMMs and, if there are several
-/// offsets, batches of mode `batches`, each beginning at any row of the buffers.
+/// Adds every key that the GEMM groups of a layer can have for any cloud. These are single GEMMs and, if the
+/// kernel has several offsets, batches in the mode `batches`. Each may begin at any row of the buffers, so
+/// this adds a key for every alignment.
 inline void add_group_keys(const MatmulShape& shape, i32 volume, BatchMode batches,
                            std::set<MatmulKey>& keys) {
   MatmulKey key = pointers_probe(shape);

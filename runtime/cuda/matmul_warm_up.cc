@@ -13,10 +13,10 @@ namespace {
 constexpr i64 kHeight = 16;
 constexpr i32 kBatch = 2;
 
-/// Offsets of the memory that warm-up GEMMs read and write, in one block.
+/// Holds the byte offsets of the operands of warm-up GEMMs. All operands are in one block of `bytes` bytes.
 struct Operands {
   i64 weight = 0, input = 0, output = 0, pointers = 0, workspace = 0, bytes = 0;
-  i64 output_member = 0;  // bytes
+  i64 output_member = 0;  // This is the size of one member's output, in bytes.
 
   explicit Operands(llvm::ArrayRef<const MatmulEntry*> entries) {
     i64 weights = 0, inputs = 0;
@@ -37,7 +37,7 @@ struct Operands {
   }
 };
 
-/// The algorithm and the other properties that determine its kernel.
+/// Identifies a cuBLASLt kernel by the algorithm and the other properties that determine it.
 using Choice = std::pair<std::array<char, sizeof(cublasLtMatmulAlgo_t)>, std::pair<BatchMode, DType>>;
 
 Choice choice_of(const MatmulEntry& entry) {
@@ -109,7 +109,8 @@ llvm::Error warm_up_matmuls(CudaDevice& device, Matmuls& matmuls, const std::set
     MINUET_ASSIGN(const MatmulEntry* entry, matmuls.find(key, lookups));
     if (entry->found) entries.push_back(entry);
   }
-  // Layers of one shape may be loaded concurrently; the first one warms up the entries that they share.
+  // Several threads may load layers of one shape at once. The first thread that marks an entry as warm also
+  // runs it.
   llvm::erase_if(entries, [](const MatmulEntry* entry) { return entry->is_warm.exchange(true); });
   if (entries.empty()) return llvm::Error::success();
   llvm::Error error = run_all(device, matmuls, entries);

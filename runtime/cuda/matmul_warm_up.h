@@ -1,5 +1,6 @@
-// Warm-up of cuBLASLt. It loads a kernel at its first run, and a look-up is slow. Both are done when a plan
-// is loaded, for every GEMM that any cloud can need.
+// When a plan is loaded, this prepares cuBLASLt for every GEMM that any cloud can need. Otherwise the first
+// runs would be slow, because looking up an algorithm takes long and cuBLASLt loads a kernel when it first
+// runs.
 #pragma once
 
 #include <set>
@@ -8,8 +9,8 @@
 
 namespace minuet {
 
-/// Looks all keys up, runs each algorithm that was found once on a small problem, and waits. Keys that are
-/// already warm cost nothing.
+/// Looks up all keys, runs each algorithm that it finds once on a small problem, and waits. It does not run
+/// algorithms that are already warm.
 llvm::Error warm_up_matmuls(CudaDevice& device, Matmuls& matmuls, const std::set<MatmulKey>& keys);
 
 }  // namespace minuet

@@ -7,20 +7,20 @@ namespace minuet {
 namespace {
 
 /// Returns true if the driver rejects the image, so that another image may be tried. This includes
-/// INVALID_VALUE and NOT_FOUND: drivers return them for damaged images, and here they can have no other
-/// cause, because no argument is null and the compiler gave the name.
+/// INVALID_VALUE and NOT_FOUND, because drivers return them for damaged images. Here they can have no other
+/// cause, because no argument is null and the kernel's name came from the compiler.
 bool is_refusal(CUresult result) {
   switch (result) {
     case CUDA_ERROR_NO_BINARY_FOR_GPU:
     case CUDA_ERROR_INVALID_IMAGE:
     case CUDA_ERROR_INVALID_PTX:
     case CUDA_ERROR_UNSUPPORTED_PTX_VERSION:
-    case CUDA_ERROR_JIT_COMPILER_NOT_FOUND:    // of PTX too
-    case CUDA_ERROR_JIT_COMPILATION_DISABLED:  // by CUDA_DISABLE_PTX_JIT
+    case CUDA_ERROR_JIT_COMPILER_NOT_FOUND:    // The image is PTX, and the driver cannot compile it.
+    case CUDA_ERROR_JIT_COMPILATION_DISABLED:  // The environment variable CUDA_DISABLE_PTX_JIT is set.
     case CUDA_ERROR_INVALID_SOURCE:
     case CUDA_ERROR_INVALID_VALUE:
     case CUDA_ERROR_NOT_FOUND:
-    case CUDA_ERROR_NOT_SUPPORTED:  // code for another GPU whose ELF flags name this one
+    case CUDA_ERROR_NOT_SUPPORTED:  // The image has code for another GPU, but its ELF flags name this one.
       return true;
     default:
       return false;
@@ -65,7 +65,8 @@ llvm::Error ModuleSet::add(const Binary& binary, const Reload& reload) {
                       reload ? ", even after it was compiled again" : "");
   }
   const std::lock_guard<std::mutex> lock(mutex_);
-  kernels_.emplace(binary.display_name, std::move(loaded));  // keeps what another thread added first
+  // If another thread has added the kernel first, emplace() keeps that one.
+  kernels_.emplace(binary.display_name, std::move(loaded));
   return llvm::Error::success();
 }
 
@@ -110,7 +111,8 @@ llvm::Expected<LoadedKernel> ModuleSet::find(const std::string& display_name, st
   return kernel;
 }
 
-/// More than 48 KB of shared memory, static and dynamic together, must be requested once per device.
+/// Asks the driver to allow `bytes` bytes of dynamic shared memory. A kernel with more than 48 KB of static
+/// and dynamic shared memory needs this once per device.
 llvm::Error ModuleSet::allow_shared(const std::string& display_name, LoadedKernel& kernel, i32 bytes) const {
   if (bytes <= kernel.dynamic_shared_bytes) return llvm::Error::success();
   const CUresult result = driver_.cuKernelSetAttribute(CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, bytes,
@@ -130,12 +132,12 @@ void ModuleSet::unload() {
   kernels_.swap(kernels);
 }
 
-// ---- Cubins of the process ------------------------------------------------------------------------------
+// ---- The code below manages the cubins of the process. ------------------------------------------------
 
 namespace {
 
-/// Identifies a binary by its bytes too: a recompiled kernel has the name and architecture of the refused
-/// one.
+/// Returns a text that identifies a binary. It depends on the bytes too, because a recompiled kernel has the
+/// same name and architecture as the refused one.
 std::string identity(const Binary& binary) {
   return FieldHasher()
       .add("name", binary.display_name)
@@ -148,7 +150,8 @@ std::string identity(const Binary& binary) {
 }  // namespace
 
 KernelLibrary::~KernelLibrary() {
-  // At process exit the driver may be gone (CUDA_ERROR_DEINITIALIZED), and the library with it.
+  // At process exit the driver and the library may already be gone (CUDA_ERROR_DEINITIALIZED), so the result
+  // is ignored.
   static_cast<void>(driver_.cuLibraryUnload(library_));
 }
 
@@ -166,7 +169,7 @@ LoadCall LibraryRegistry::open(const Driver& driver, const Binary& binary,
   const auto known = libraries_.find(key);
   if (known != libraries_.end() && (library = known->second.lock())) return {};
 
-  // If the binary is PTX, this call compiles it. PTX must end in '\0', which data() guarantees.
+  // If the binary is PTX, this call compiles it. PTX must end in '\0', which std::string::data() guarantees.
   CUlibrary loaded = nullptr;
   CUkernel kernel = nullptr;
   const CUresult load =

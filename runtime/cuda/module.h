@@ -1,8 +1,8 @@
-// The loaded kernels of one device: cubin -> CUlibrary -> CUkernel. A device loads each display name once; a
-// process loads each cubin once, for all devices.
+// Loads the kernels of one device. A cubin becomes a CUlibrary, which holds one CUkernel. A device loads each
+// display name once, and a process loads each cubin once for all devices.
 //
-// A CUlibrary and its CUkernel belong to no context. The driver loads the code into a context when a function
-// of it is requested there, also after the context was destroyed and created again.
+// A CUlibrary and its CUkernel belong to no context. When a context requests a function of the library, the
+// driver loads the code into that context, even if the context was destroyed and created again.
 #pragma once
 
 #include <cuda.h>
@@ -19,7 +19,7 @@
 
 namespace minuet {
 
-/// One loaded cubin and its kernel. Its last user's release unloads it.
+/// Owns one loaded cubin and its kernel. The destructor unloads the cubin.
 class KernelLibrary {
  public:
   KernelLibrary(const Driver& driver, CUlibrary library, CUkernel kernel)
@@ -35,15 +35,15 @@ class KernelLibrary {
   CUkernel kernel_;
 };
 
-/// The result of a driver call during a load. It is kept with the call's name, because some failures can be
-/// remedied.
+/// Holds the result and the name of a driver call during a load. It is not an error yet, because the caller
+/// can remedy some failures.
 struct LoadCall {
   CUresult result = CUDA_SUCCESS;
   const char* name = "";
   explicit operator bool() const { return result == CUDA_SUCCESS; }
 };
 
-/// The libraries in use. Keeps none of them alive. Thread-safe.
+/// Lists the libraries that are in use, without keeping any of them alive. The class is thread-safe.
 class LibraryRegistry {
  public:
   LibraryRegistry() = default;
@@ -53,7 +53,8 @@ class LibraryRegistry {
   /// process exits.
   static LibraryRegistry& process();
 
-  /// Returns the library of exactly these bytes and loads it if necessary. Needs no current context.
+  /// Sets `library` to the library of exactly these bytes, and loads it if necessary. It needs no current
+  /// context.
   LoadCall open(const Driver& driver, const Binary& binary, std::shared_ptr<const KernelLibrary>& library);
   /// Returns the number of libraries in use.
   std::size_t size() const;
@@ -63,24 +64,25 @@ class LibraryRegistry {
   std::map<std::string, std::weak_ptr<const KernelLibrary>> libraries_;
 };
 
-/// A kernel ready to launch on its device.
+/// Describes a kernel that is ready to launch on its device.
 struct LoadedKernel {
   std::shared_ptr<const KernelLibrary> library;
-  int params_bytes = 0;          // 0 if the compiler did not report it
-  int max_threads = 0;           // per block, according to the driver
-  int dynamic_shared_bytes = 0;  // per block, as the driver was asked to allow
-  int capability = 0;            // of the code; may be older than the device's
+  int params_bytes = 0;          // It is 0 if the compiler did not report it.
+  int max_threads = 0;           // The driver accepts at most this many threads per block.
+  int dynamic_shared_bytes = 0;  // The driver was asked to allow this much per block.
+  int capability = 0;            // This is the code's capability; the device's may be higher.
 };
 
-/// A kernel with the type of its only argument and its launch requirements. It outlives every engine of the
-/// device.
+/// Holds a kernel with the type of its only argument and its launch requirements. The kernel stays loaded at
+/// least as long as every engine of the device.
 template <class Params>
 struct Kernel {
   CUkernel kernel = nullptr;
   KernelNeeds needs;
 };
 
-/// Thread-safe. The device's context must be current in load().
+/// Holds the loaded kernels of one device by display name. The class is thread-safe. The device's context
+/// must be current in load().
 class ModuleSet {
  public:
   ModuleSet(const Driver& driver, CUdevice device, LibraryRegistry& registry = LibraryRegistry::process())
@@ -88,8 +90,9 @@ class ModuleSet {
   ModuleSet(const ModuleSet&) = delete;
   ModuleSet& operator=(const ModuleSet&) = delete;
 
-  /// Loads the binaries that are not loaded yet, code included, because the first launch may happen under
-  /// stream capture. If the driver refuses a binary and `reload` is set, its replacement is tried once.
+  /// Loads the binaries that are not loaded yet. It also loads their code into the context, because the first
+  /// launch may happen under stream capture. If the driver refuses a binary and `reload` is set, it tries the
+  /// replacement once.
   llvm::Error load(const std::vector<std::shared_ptr<const Binary>>& binaries, const Reload& reload);
   /// Returns the kernel and allows it the shared memory that it needs. Returns FailedPrecondition if load()
   /// has not loaded it.
@@ -106,7 +109,7 @@ class ModuleSet {
   const Driver& driver_;
   CUdevice device_;
   LibraryRegistry& registry_;
-  mutable std::mutex mutex_;  // guards kernels_; never held while loading or compiling
+  mutable std::mutex mutex_;  // Guards kernels_. No thread holds it while it loads or compiles.
   std::map<std::string, LoadedKernel> kernels_;
 };
 

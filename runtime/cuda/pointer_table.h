@@ -1,22 +1,22 @@
-// Pointer arrays for the batches of one layer. Pure arithmetic on addresses.
+// Fills the pointer arrays for the batches of one layer. This is pure arithmetic on addresses.
 #pragma once
 
 #include "runtime/engine/ops/convolution_groups.h"
 
 namespace minuet {
 
-/// The memory of the members of a layer's groups. Sizes are in bytes.
+/// Describes the memory of the members of a layer's groups. All sizes are in bytes.
 struct MemberAddresses {
-  const void* weights = nullptr;  // [volume] slices, by offset
+  const void* weights = nullptr;  // Points to [volume] slices in the order of the offsets.
   i64 slice_bytes = 0;
-  void* inputs = nullptr;  // buffer rows
+  void* inputs = nullptr;  // Points to the rows of the gather buffer.
   i64 input_row_bytes = 0;
   void* outputs = nullptr;
   i64 output_row_bytes = 0;
 };
 
-/// Fills slots [first_slot, first_slot + count) of table [3][volume], which holds weights, inputs and
-/// outputs.
+/// Fills the slots [first_slot, first_slot + count) of the table [3][volume], whose rows point to weights,
+/// inputs and outputs.
 inline void write_pointers(const MemberAddresses& members, const i32* order, const GemmGroup& group,
                            i32 volume, void** table) {
   char* weights = const_cast<char*>(static_cast<const char*>(members.weights));

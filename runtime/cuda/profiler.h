@@ -1,5 +1,5 @@
-// Time per stage, measured between events on the caller's stream. If it is off, which is the default, it
-// records nothing.
+// Measures the time of each stage between events on the caller's stream. Profiling is off by default, and
+// then nothing is recorded.
 #pragma once
 
 #include <cuda.h>
@@ -36,13 +36,13 @@ class Profiler {
     if (call == Timed::Prepare) prepare_.marks = 0;
     if (call == Timed::Run) run_.marks = 0;
   }
-  /// Assigns the following marks to this op, or to none if it is -1.
+  /// Assigns the following marks to this op, or to no op if it is -1.
   void set_op(i32 op) { op_ = op; }
-  /// Assigns the following work to `stage`, until the next mark. Call it only if marks().
+  /// Assigns the work that follows, until the next mark, to `stage`. Call it only if marks() returns true.
   llvm::Error mark(Stage stage, CUstream stream, EngineCounters& counters);
-  /// Destroys the events. The device's context must be current. Never fails.
+  /// Destroys the events. The device's context must be current. It never fails.
   void release();
-  /// Waits for the last marks and returns the sums.
+  /// Waits for the last marks and returns the time of each stage.
   llvm::Expected<PassTimes> times();
 
  private:
@@ -51,10 +51,10 @@ class Profiler {
     Stage stage = Stage::None;
     i32 op = -1;
   };
-  /// The marks of the last prepare or run.
+  /// Holds the marks of the last prepare or run.
   struct Pass {
     std::size_t marks = 0;
-    std::vector<Mark> recorded;  // their events are reused by the next pass
+    std::vector<Mark> recorded;  // The next pass reuses their events.
   };
   llvm::Error add_times(const Pass& pass, PassTimes& times) const;
 

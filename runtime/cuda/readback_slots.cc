@@ -13,8 +13,8 @@ class ReadbackSlots::Fetched final : public DeferredReadback {
  public:
   Fetched(std::shared_ptr<ReadbackSlots> owner, Slot slot, i64 words)
       : owner_(std::move(owner)), slot_(slot), words_(words) {}
-  /// The slot may be reused before the copy has finished: its next copy is enqueued behind it on the same
-  /// stream.
+  /// The slot may be reused before the copy has finished, because its next copy is enqueued behind this one
+  /// on the same stream.
   ~Fetched() override { owner_->give_back(slot_); }
   Fetched(const Fetched&) = delete;
   Fetched& operator=(const Fetched&) = delete;
@@ -34,7 +34,7 @@ class ReadbackSlots::Fetched final : public DeferredReadback {
   const std::shared_ptr<ReadbackSlots> owner_;
   const Slot slot_;
   const i64 words_;
-  std::atomic<bool> has_arrived_{false};  // true once a wait has succeeded
+  std::atomic<bool> has_arrived_{false};  // It is true once a wait has succeeded.
 };
 
 ReadbackSlots::~ReadbackSlots() {
@@ -72,7 +72,7 @@ llvm::Expected<std::shared_ptr<DeferredReadback>> ReadbackSlots::fetch(CUstream 
 llvm::Error ReadbackSlots::add_slots() {
   const Driver& driver = device_->driver();
   const CaptureScope alone(driver);
-  pinned_.reserve(pinned_.size() + 1);  // so that push_back below cannot fail
+  pinned_.reserve(pinned_.size() + 1);  // The reservation makes sure that push_back below cannot fail.
   slots_.reserve(slots_.size() + kSlotsAtOnce);
   void* memory = nullptr;
   MINUET_TRY(check(driver, driver.cuMemHostAlloc(&memory, kSlotsAtOnce * kMostReadbackWords * sizeof(i32), 0),

@@ -1,4 +1,5 @@
-// Copies of device words to the host that the host does not wait for at once. Their pinned memory is reused.
+// Copies words from the device to the host without making the host wait at once. The copies reuse pinned
+// memory.
 #pragma once
 
 #include <memory>
@@ -10,17 +11,18 @@
 
 namespace minuet {
 
-/// Slots of pinned memory with an event each. fetch() is called by one thread at a time; any thread may wait
-/// for a result and release it.
+/// Owns slots of pinned memory with an event each. Only one thread at a time calls fetch(), but any thread
+/// may wait for a result and release it.
 class ReadbackSlots : public std::enable_shared_from_this<ReadbackSlots> {
  public:
   explicit ReadbackSlots(std::shared_ptr<CudaDevice> device) : device_(std::move(device)) {}
-  /// Waits for the copies that are still under way.
+  /// Waits for the copies that are still in progress.
   ~ReadbackSlots();
   ReadbackSlots(const ReadbackSlots&) = delete;
   ReadbackSlots& operator=(const ReadbackSlots&) = delete;
 
-  /// Enqueues a copy of at most kMostReadbackWords words; not in a capture. Allocates if no slot is free.
+  /// Enqueues a copy of at most kMostReadbackWords words. It must not be called in a capture. It allocates
+  /// memory if no slot is free.
   llvm::Expected<std::shared_ptr<DeferredReadback>> fetch(CUstream stream, const i32* source, i64 words);
 
  private:
@@ -36,8 +38,8 @@ class ReadbackSlots : public std::enable_shared_from_this<ReadbackSlots> {
 
   const std::shared_ptr<CudaDevice> device_;
   std::vector<Slot> slots_;
-  std::vector<void*> pinned_;  // holds the words of the slots
-  std::mutex mutex_;           // guards free_; never held during driver calls
+  std::vector<void*> pinned_;  // Holds the words of the slots.
+  std::mutex mutex_;           // Guards free_. No thread holds it during a driver call.
   std::vector<Slot> free_;
 };
 

@@ -1,4 +1,4 @@
-// The launches of one radix sort. The Map step uses it, and a test compares it with CUB.
+// Enqueues the launches of one radix sort. The Map step uses it, and a test compares it with CUB.
 #pragma once
 
 #include "runtime/cuda/launcher.h"
@@ -6,7 +6,7 @@
 
 namespace minuet {
 
-/// Kernels for one key width, for keys with the caller's rows or for keys alone.
+/// Holds the kernels for one key width. They sort keys alone, or keys with the caller's rows.
 struct SortKernels {
   RadixHistogramSpec histogram_spec;
   RadixPassSpec pass_spec;
@@ -15,18 +15,20 @@ struct SortKernels {
   Kernel<RadixPassParams> pass;
 };
 
-/// The range to sort: the first *count of `capacity` keys, stably, by the bits [begin_bit, end_bit).
+/// Describes what to sort: the first *count of `capacity` keys, by the bits [begin_bit, end_bit). The sort is
+/// stable.
 struct SortRange {
-  const i32* count = nullptr;  // device
-  i64 capacity = 0;            // fewer than 2^30
+  const i32* count = nullptr;  // Points to device memory.
+  i64 capacity = 0;            // It must be less than 2^30.
   i32 begin_bit = 0;
   i32 end_bit = 0;
 };
 
-/// The two halves of the ping-pong buffers and a zeroed state with room for `tiles` tiles.
+/// Holds the two halves of the buffers between which a sort alternates, and a zeroed state with room for
+/// `tiles` tiles.
 struct SortMemory {
   void* keys[2] = {};
-  u32* rows[2] = {};  // null without rows
+  u32* rows[2] = {};  // They are null if keys are sorted alone.
   SortState state;
   i64 tiles = 0;
 };

@@ -37,7 +37,8 @@ i64 ordered_capacity(llvm::ArrayRef<ViewRequest> batch) {
 
 ViewWorkspace ViewWorkspace::place(const RadixPassChoice& pass, i64 capacity, char* base) {
   ViewWorkspace work;
-  // Work of an earlier call may still use memory where this placement has gaps, so gaps are not poisoned.
+  // Work of an earlier call may still use memory that lies in the gaps between the parts, so Placement must
+  // not poison the gaps (see ArenaLayout).
   Placement parts(base, /*idle=*/false);
   for (int half = 0; half < 2; ++half) {
     work.keys[half] = parts.take<u32>(capacity);

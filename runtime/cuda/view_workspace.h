@@ -1,4 +1,4 @@
-// Batches of views that are made together on the GPU, and the scratch memory of a batch.
+// Divides views into batches that the GPU makes together, and places the scratch memory of a batch.
 #pragma once
 
 #include "codegen/choose/choice.h"
@@ -6,24 +6,25 @@
 
 namespace minuet {
 
-/// Returns how many views, from the front, form one batch. A kernel's table holds kMostViews, all queries
-/// together must be fewer than 2^30 to be sorted, and all rows that are looked up must be in one index.
+/// Returns how many views, counted from the front, form one batch. A kernel's table holds at most kMostViews
+/// views. All queries together must be fewer than 2^30 to be sorted. All rows that are looked up must be in
+/// one index.
 std::size_t view_batch(llvm::ArrayRef<ViewRequest> requests);
 
-/// Returns the capacity of the queries that are put in order.
+/// Returns the total capacity of those views in the batch that get an order.
 i64 ordered_capacity(llvm::ArrayRef<ViewRequest> batch);
 
-/// The scratch memory of one batch.
+/// Holds the scratch memory of one batch.
 struct ViewWorkspace {
   u32* keys[2] = {};
   u32* rows[2] = {};
-  i32* key_count = nullptr;    // device
-  u32* state_words = nullptr;  // the state of the sort, contiguous
+  i32* key_count = nullptr;    // Points to one word of device memory.
+  u32* state_words = nullptr;  // Holds the whole state of the sort in one piece.
   i64 state_count = 0;
   i64 tiles = 0;
   i64 bytes = 0;
 
-  /// Places the parts at `base`; with a null base only the sizes are set.
+  /// Places the parts at `base`. If `base` is null, this only sets the sizes.
   static ViewWorkspace place(const RadixPassChoice& pass, i64 capacity, char* base);
   SortState sort_state() const;
 };

@@ -1,4 +1,4 @@
-// The alignment that kernels need to read and write the caller's matrices 16 bytes at a time.
+// Checks the alignment that kernels need to read and write the caller's matrices 16 bytes at a time.
 #pragma once
 
 #include <cstdint>

@@ -28,7 +28,8 @@ llvm::Error Arena::reserve(i64 bytes, i64 slack) {
                       bytes_, bytes);
   }
   const bool growing = bytes_ > 0;
-  memory_ = DeviceMemory();  // released before the allocation, because both may not fit
+  // Releases the old block before the allocation, because memory may not suffice for both blocks.
+  memory_ = DeviceMemory();
   data_ = nullptr;
   bytes_ = 0;
   MINUET_ASSIGN(memory_,

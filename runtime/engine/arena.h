@@ -1,4 +1,4 @@
-// One block of device memory, divided into parts that start on 256-byte boundaries.
+// Divides one block of device memory into parts that start on 256-byte boundaries.
 #pragma once
 
 #include <algorithm>
@@ -21,15 +21,15 @@ namespace minuet {
 
 constexpr i64 kArenaAlignment = 256;
 
-/// True if parts that are never in use at the same time share memory. Under AddressSanitizer they do not,
-/// because the gaps between parts are poisoned.
+/// Says whether parts that are never in use at the same time share memory. They do not under
+/// AddressSanitizer, because the poisoned gaps between some parts would lie inside other parts.
 #ifdef MINUET_GUARD_PARTS
 constexpr bool kSharesMemory = false;
 #else
 constexpr bool kSharesMemory = true;
 #endif
 
-/// Removes the poison from a whole block, so that its next owner may divide it anew.
+/// Removes AddressSanitizer's poison from a whole block, so that its next owner can divide the block again.
 inline void unpoison_parts(void* block, i64 bytes) {
 #ifdef MINUET_GUARD_PARTS
   if (block) ASAN_UNPOISON_MEMORY_REGION(block, static_cast<std::size_t>(bytes));
@@ -38,12 +38,13 @@ inline void unpoison_parts(void* block, i64 bytes) {
 #endif
 }
 
-/// Offsets of parts inside one block. Under AddressSanitizer a poisoned gap separates the parts, so that an
-/// overrun is reported instead of silently corrupting the next part.
+/// Computes the offsets of parts inside one block. Under AddressSanitizer, a poisoned gap follows each part,
+/// so that an overrun is reported instead of silently corrupting the next part.
 class ArenaLayout {
  public:
-  /// Returns the offset of a new part of `bytes` bytes. If `base` is given, the part is in use from now on.
-  /// Its gap is poisoned only if the block is `idle`, because work in progress may still write there.
+  /// Adds a part of `bytes` bytes and returns its offset. If the block exists, `base` is its address, and
+  /// AddressSanitizer is told that the part is in use. The gap behind the part is poisoned only if the block
+  /// is `idle`, because work in progress may still write there.
   i64 add(i64 bytes, char* base = nullptr, bool idle = true) {
     const i64 offset = bytes_;
     bytes_ += (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
@@ -67,8 +68,8 @@ class ArenaLayout {
   i64 bytes_ = 0;
 };
 
-/// Hands out parts of a block at `base`. With a null base it returns null pointers and only measures the
-/// size.
+/// Hands out parts of the block at `base`. If `base` is null, this class returns null pointers and only
+/// measures the size of the block.
 class Placement {
  public:
   explicit Placement(char* base, bool idle = true) : base_(base), idle_(idle) {}
@@ -89,7 +90,7 @@ class Placement {
     second(*this);
     layout_.move_to(std::max(end, layout_.bytes()));
   }
-  /// Returns a Placement for parts that begin `offset` bytes after the end of those handed out so far.
+  /// Returns a Placement for parts that begin `offset` bytes after the end of the parts handed out so far.
   Placement from(i64 offset) const {
     return Placement(base_ ? base_ + layout_.bytes() + offset : nullptr, idle_);
   }
@@ -100,8 +101,8 @@ class Placement {
   ArenaLayout layout_;
 };
 
-/// Allocates a block for the parts that place(Placement&) takes. Calls `place` twice: to measure, then to
-/// place.
+/// Allocates a block for the parts that place(Placement&) takes. The first call of `place` measures the size
+/// of the block, and the second one places the parts.
 template <class Place>
 llvm::Expected<DeviceMemory> allocate_parts(const std::shared_ptr<MemorySource>& source, const Place& place) {
   Placement measured(nullptr);
@@ -112,33 +113,34 @@ llvm::Expected<DeviceMemory> allocate_parts(const std::shared_ptr<MemorySource>&
   return memory;
 }
 
-/// Takes memory for the keys of a coordinate set and their count.
+/// Takes memory for the keys of a coordinate set and for the number of these keys.
 inline Coords place_coords(Placement& parts, i64 capacity, i32 key_bits) {
   const KeyType key = key_type_of(key_bits);
   return {parts.take<char>(capacity * key_bytes(key)), parts.take<i32>(1), capacity, key};
 }
 
-/// Returns an eighth of `amount`, so that the next, slightly larger cloud fits too.
+/// Returns how much to allocate beyond `amount`, so that a later, slightly larger cloud fits too.
 constexpr i64 slack_of(i64 amount) { return amount / 8; }
 
-/// Allocates a replacement for a block that has become too small: with `slack` extra bytes if they are
-/// available, else without.
+/// Allocates a replacement for a block that has become too small. The new block has `bytes` bytes, and
+/// `slack` more if that much memory is available.
 llvm::Expected<DeviceMemory> allocate_grown(const std::shared_ptr<MemorySource>& source, i64 bytes,
                                             i64 slack);
 
-/// Device memory of an execution: either the caller's workspace, which never grows, or memory of its own,
-/// which does.
+/// Holds the device memory of an execution. This is either the caller's workspace, which never grows, or
+/// memory that the arena allocates and replaces by a larger block when it needs one.
 class Arena {
  public:
   Arena(std::shared_ptr<MemorySource> source, void* workspace, i64 bytes);
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
   ~Arena();
-  /// Provides at least `bytes` bytes. Growing loses the contents, and allocates `slack` bytes more if they
-  /// are available. After a failure the arena has no memory, except for a caller's workspace, which it keeps.
+  /// Provides at least `bytes` bytes. If an existing block is too small, its contents are lost, and the new
+  /// block has `slack` bytes more if they are available. After a failure, the arena has no memory, except
+  /// that it keeps a caller's workspace.
   llvm::Error reserve(i64 bytes, i64 slack);
-  /// Moves the memory out, for work that still uses it, and leaves the arena empty. Not for a caller's
-  /// workspace.
+  /// Moves the memory out of the arena, so that work which still uses it can finish, and leaves the arena
+  /// empty. Do not call it if the memory is a caller's workspace.
   DeviceMemory retire();
   char* data() const { return data_; }
   i64 bytes() const { return bytes_; }

@@ -6,7 +6,7 @@ namespace minuet {
 
 llvm::Expected<DeviceMemory> DeviceMemory::create(std::shared_ptr<MemorySource> source, i64 bytes) {
   DeviceMemory memory;
-  // Allocates at least one byte, so that an empty block has an address and callers need no special case.
+  // Allocates at least one byte, so that an empty block has an address too and callers need no special case.
   MINUET_ASSIGN(void* data, source->allocate(bytes > 0 ? bytes : 1));
   memory.source_ = std::move(source);
   memory.data_ = static_cast<char*>(data);

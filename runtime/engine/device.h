@@ -1,4 +1,5 @@
-// A device: its memory, loaded kernels and engines. Thread-safe; plans and executions share it.
+// Declares a device with its memory, loaded kernels and engines. A device is thread-safe, because plans and
+// executions share it.
 #pragma once
 
 #include <functional>
@@ -12,21 +13,24 @@
 namespace minuet {
 
 struct DeviceInfo {
-  std::string name;         // "cuda:0", "cpu"
-  std::string description;  // "NVIDIA H200", "AMD EPYC, 2 threads, AVX-512"
-  std::string arch;         // "sm_90a"; empty on the CPU, which compiles no kernels
-  std::string driver;       // "13.0" or empty
+  std::string name;         // Holds "cpu" or, for example, "cuda:0".
+  std::string description;  // Holds, for example, "NVIDIA H200" or "AMD EPYC, 2 threads, AVX-512".
+  std::string arch;    // Holds, for example, "sm_90a". It is empty on the CPU, which compiles no kernels.
+  std::string driver;  // Holds the driver's version, for example "13.0". It is empty on the CPU.
   i64 memory_bytes = 0;
-  // The properties that a tuning measurement is valid for (codegen/tuning); empty and 0 on the CPU.
-  std::string compute_capability;  // "9.0"
+  // A tuning measurement is valid for devices that agree in the following properties (codegen/tuning). They
+  // are empty and 0 on the CPU.
+  std::string compute_capability;  // Holds, for example, "9.0".
   i64 multiprocessors = 0;
   i64 l2_bytes = 0;
 };
 
-/// Returns a newly compiled binary to replace one that the driver refused. It must not come from a cache.
+/// Returns a newly compiled binary in place of one that the driver refused. The binary must not come from a
+/// cache.
 using Reload = std::function<llvm::Expected<std::shared_ptr<const Binary>>(const Binary& refused)>;
 
-/// A source of memory for DeviceMemory, aligned to 256 bytes: a device, or the pool of a queue. Thread-safe.
+/// Provides memory for DeviceMemory, aligned to 256 bytes. A source is a device or the pool of a queue. All
+/// functions are thread-safe.
 class MemorySource {
  public:
   virtual ~MemorySource() = default;
@@ -39,30 +43,31 @@ class MemorySource {
 class Device : public MemorySource {
  public:
   virtual const DeviceInfo& info() const = 0;
-  /// Returns the type in which weights are stored: the dtype itself on CUDA, F32 (already rounded to the
-  /// dtype) on the CPU.
+  /// Returns the type in which the device stores weights of this dtype. CUDA devices store the dtype itself.
+  /// The CPU stores fp32 numbers that are already rounded to the dtype.
   virtual DType weight_type(DType dtype) const = 0;
 
-  /// Blocking copies for set-up; they do not use a stream of the caller.
+  /// The next two functions copy for set-up. They return when the copy is done, and use no stream of the
+  /// caller.
   virtual llvm::Error upload(void* target, const void* host, i64 bytes) = 0;
   virtual llvm::Error download(void* host, const void* source, i64 bytes) = 0;
   virtual llvm::Error synchronize(void* stream) = 0;
 
-  /// Loads binaries; those already loaded cost nothing. A run loads nothing. If the driver refuses a binary,
-  /// calls `reload` (may be empty) at most once for it, with no lock held; if the replacement is refused too,
-  /// returns that error.
+  /// Loads the binaries that are not loaded yet, so that a run loads nothing. If the driver refuses a binary,
+  /// this function calls `reload`, which may be empty, at most once for it, and holds no lock meanwhile. If
+  /// the driver refuses the replacement too, the function returns that error.
   virtual llvm::Error load(const std::vector<std::shared_ptr<const Binary>>& binaries,
                            const Reload& reload) = 0;
   /// Returns true if warm_up() has work to do for the candidates of an op.
   virtual bool needs_warm_up(llvm::ArrayRef<Candidate>) const { return false; }
   /// Prepares the library resources that an op needs, for every candidate and every cloud, so that no call
-  /// looks up or loads anything later. Repeating it costs nothing. Thread-safe.
+  /// looks up or loads anything later. A repeated call costs nothing. The function is thread-safe.
   virtual llvm::Error warm_up(llvm::ArrayRef<Candidate>) { return llvm::Error::success(); }
-  /// `share` is that of the queue through which all calls of the engine go; null for an engine without a
-  /// queue.
+  /// Creates an engine. `share` belongs to the queue through which all calls of the engine go. It is null for
+  /// an engine without a queue.
   virtual llvm::Expected<std::unique_ptr<Engine>> create_engine(const EngineChoice& choice,
                                                                 std::shared_ptr<EngineShare> share = {}) = 0;
-  /// Returns null if engines of this device share nothing.
+  /// Creates what engines on one stream share. Returns null if engines of this device share nothing.
   virtual llvm::Expected<std::shared_ptr<EngineShare>> create_share() = 0;
 };
 
@@ -83,21 +88,22 @@ class DeviceMemory {
   i64 bytes_ = 0;
 };
 
-/// Implemented in runtime/cpu. Starts at most cpu_count() threads, because more threads than CPUs only slow
-/// each other down; 0 threads means cpu_count().
+/// Opens the CPU as a device; runtime/cpu implements this function. It starts at most cpu_count() threads,
+/// because more threads than CPUs only slow each other down. 0 threads means cpu_count().
 llvm::Expected<std::shared_ptr<Device>> open_cpu_device(i32 threads = 0);
-/// Implemented in runtime/cuda. Returns Unavailable, with the reason and a remedy, if there is no driver or
-/// no GPU. `cublaslt` is the path of the library; if it is empty, the library is searched for at first use.
+/// Opens a GPU as a device; runtime/cuda implements this function. It returns Unavailable, with the reason
+/// and a remedy, if there is no driver or no GPU. `cublaslt` is the path of that library; if the path is
+/// empty, the library is searched for at first use.
 llvm::Expected<std::shared_ptr<Device>> open_cuda_device(int ordinal, std::string cublaslt = {});
-/// The driver's version, such as "13.0", and the number of devices.
+/// Holds the driver's version, such as "13.0", and the number of devices.
 struct CudaSystem {
   std::string driver;
   int devices = 0;
 };
-/// Returns an error that says what is missing if there is no usable driver.
+/// Returns an error that says what is missing, if there is no usable driver.
 llvm::Expected<CudaSystem> cuda_system();
-/// Returns the path of libcublasLt, without creating a handle; returns Unavailable, with a remedy, if
-/// it is not found.
+/// Returns the path of libcublasLt without creating a handle of the library. Returns Unavailable, with a
+/// remedy, if the library is not found.
 llvm::Expected<std::string> cublaslt_path();
 
 }  // namespace minuet

@@ -1,7 +1,7 @@
-// The operations of the Map step that a device offers: coordinate sets, kernel maps and views of kernel maps
-// (paper, section 5.1).
+// Declares the operations of the Map step that a device offers. They make coordinate sets, kernel maps and
+// views of kernel maps (section 5.1 of the paper).
 //
-// Pointers are device pointers unless a name says host. All operations only enqueue work, between the
+// All pointers to data are device pointers. All operations only enqueue work, and are called between the
 // engine's begin() and end().
 #pragma once
 
@@ -13,87 +13,99 @@
 
 namespace minuet {
 
-/// A coordinate set on a device: keys in ascending order, and their number in device memory.
+/// Describes a coordinate set on a device. Its keys are in ascending order.
 struct Coords {
-  void* keys = nullptr;  // [capacity]
-  i32* count = nullptr;  // device
+  void* keys = nullptr;  // Points to memory for `capacity` keys.
+  i32* count = nullptr;  // Points to the number of keys in device memory.
   i64 capacity = 0;
   KeyType key = KeyType::U64;
-  // The caller's row of each row. If set, ordered views name rows by it instead of by their own number.
+  /// Holds the caller's row of each row of the set. If this pointer is not null, ordered views name rows by
+  /// the caller's numbers instead of the set's.
   const i32* caller_row = nullptr;
 };
 
-/// State of a cloud on the device before its keys are made.
+/// Holds the state of a cloud on the device before its keys are made.
 struct CloudState {
-  u32* status = nullptr;  // one word of kStatus... bits
-  i32* points = nullptr;  // one word: the number of coordinates; 0 if no key layout fits them
-  i32* bounds = nullptr;  // [kBoundsWords] the bounds found; may be null if bounds are declared
+  u32* status = nullptr;  // Points to one word of kStatus... bits.
+  i32* points = nullptr;  // Points to the number of coordinates, which is 0 if no key layout fits them.
+  i32* bounds = nullptr;  // Holds the bounds in [kBoundsWords] words. It may be null if they are declared.
   CloudLayout* layout = nullptr;
 };
 
 struct LayoutRequest {
-  const i32* coordinates = nullptr;  // [most, 1 + ndim]
-  const i32* given_count = nullptr;  // device; null: there are `most` coordinates
+  const i32* coordinates = nullptr;  // The shape is [most, 1 + ndim].
+  const i32* given_count = nullptr;  // Points to the number of coordinates. Null means that it is `most`.
   i64 most = 0;
-  const Bounds* declared = nullptr;  // null: the operation finds the bounds
+  const Bounds* declared = nullptr;  // Points to host memory. Null means that the operation finds the bounds.
   i64 guard[kMaxDim] = {}, period[kMaxDim] = {1, 1, 1, 1};
-  i32 key_bits = 64;  // most bits that keys may have
-  CloudState cloud;   // output
+  i32 key_bits = 64;  // Limits the number of bits of a key.
+  CloudState cloud;   // Points to the memory that receives the results.
 };
 
-/// Lists, for each row of one side of a map (a query here), its neighbours on the other side.
+/// Lists the neighbours of each row of one side of a map, which are rows of the other side. The comments
+/// below call each row of the one side a query, and the index of a query in `order` a place.
 struct NeighbourView {
-  i32* rows = nullptr;   // [volume][queries] row of the other side, or -1; null: rows come from an index
-  u32* masks = nullptr;  // [mask_words(volume)][queries] bit k % 32 of word k / 32: offset k has a row
-  i32* order = nullptr;  // [queries] sorted by mask, full masks first, so similar masks are adjacent
-  // Rows and masks in the sequence of `order`. Row entries are valid only for offsets that at least one place
-  // of the same group of kPositionGroup places has (kernels_templates/shared/fused_kernels.h).
+  /// Holds the row at each offset of each query, [volume][queries], or -1 if there is none. If this pointer
+  /// is null, rows are looked up in an index.
+  i32* rows = nullptr;
+  /// Holds [mask_words(volume)][queries] words. Bit k % 32 of word k / 32 is set if offset k has a row.
+  u32* masks = nullptr;
+  /// Holds the [queries] queries sorted by mask, with full masks first, so that similar masks are adjacent.
+  i32* order = nullptr;
+  /// These two arrays hold rows and masks in the sequence of `order`. A row entry is valid only if at least
+  /// one place of the same group of kPositionGroup places has a row at its offset
+  /// (kernels_templates/shared/fused_kernels.h).
   i32* ordered_rows = nullptr;
   u32* ordered_masks = nullptr;
-  // For blocks of consecutive places of `order`: the masks of blocks of the least height, and, for each
-  // height in kBlockHeights, the order in which blocks start.
+  /// The next two arrays describe blocks of consecutive places. `block_masks` holds the masks of blocks of
+  /// the least height. `block_orders` holds, for each height in kBlockHeights, the order in which blocks
+  /// start.
   u32* block_masks = nullptr;
   i32* block_orders = nullptr;
 };
 
-/// An index of the cells that coordinate sets occupy. Does not own its memory.
+/// Points to an index of the cells that coordinate sets occupy. It does not own the memory of the index.
 struct SetIndex {
-  const CloudLayout* layout = nullptr;  // null: there is no index
-  KeyType key = KeyType::U64;           // key type of all indexed sets
+  const CloudLayout* layout = nullptr;  // Null means that there is no index.
+  KeyType key = KeyType::U64;           // All indexed sets have this key type.
   CellIndex cells;
 };
 
-/// The index in which the rows of a map are looked up. Without an index, a table stores the rows.
+/// Says where the rows of a map are looked up in an index. If there is no index, a table stores the rows.
 struct IndexedSides : SetIndex {
   i32 source_level = 0, query_level = 0;
   const void *source_keys = nullptr, *query_keys = nullptr;
-  bool fills_cells = false;  // the kernel's offsets fill a query's cell: each source is read by one query
+  /// Holds the result of fills_cells() for the kernel. If it is true, only one query reads each source.
+  bool fills_cells = false;
 };
 
-/// One kernel map on a device with the views that ops read. Each view is made once, by its own operation, and
-/// never overwritten. Sources are the rows of the finer side, queries those of the coarser side; a transposed
-/// convolution reads the map in the other direction. All other views are made from the rows that search() or
-/// search_index() finds; if no op reads these rows themselves, the operation that makes the orders looks them
-/// up in the index.
+/// Holds one kernel map on a device, with the views that ops read. Each view is made once, by its own
+/// operation, and never overwritten. Sources are the rows of the finer side, and queries are those of the
+/// coarser side; a transposed convolution reads the map in the other direction. All other views are made from
+/// the rows that search() or search_index() finds. If no op reads these rows themselves, they are not stored,
+/// and the operation that makes the orders looks them up in the index.
 struct MapView : NeighbourView {
   KernelGeometry geometry;
   IndexedSides index;
-  i64 sources = 0;  // known to the host after the read-back
+  /// These numbers count the rows of the two sides. The host knows them only after it has read them back.
+  i64 sources = 0;
   i64 queries = 0;
-  NeighbourView transposed;  // from the finer side to the coarser one
-  /// Pairs by offset, then by query: the position of each entry of `rows`, and the number of pairs.
-  i32* positions = nullptr;  // [volume * queries + 1] exclusive prefix sums of hits
-  i32* counts = nullptr;     // [volume] pairs of each offset
+  NeighbourView transposed;  // Lists the neighbours of the finer side's rows on the coarser side.
+  /// Holds the number of pairs before each entry of `rows`, and then the number of all pairs: [volume *
+  /// queries + 1] exclusive prefix sums. Each sum is the position of the entry's pair if pairs are ordered by
+  /// offset and then by query.
+  i32* positions = nullptr;
+  i32* counts = nullptr;  // Holds the number of pairs of each of the [volume] offsets.
 };
 
-/// Limits that MapOperations::begin() reserves workspace for.
+/// Limits what the operations after MapOperations::begin() may do, so that its workspace suffices for them.
 struct MapLimits {
-  i32 key_bits = 64;  // no key has a bit above these
-  i64 capacity = 0;   // coordinates of the largest set
-  i32 sets = 1;       // coordinate sets to be built
+  i32 key_bits = 64;  // Limits the number of bits of a key.
+  i64 capacity = 0;   // No coordinate set has a larger capacity.
+  i32 sets = 1;       // Counts the coordinate sets that are built by sorting.
   i32 maps = 0;
-  i32 max_volume = 1;  // largest volume of the maps
-  // Number of sets indexed by their cells, and words of their index.
+  i32 max_volume = 1;  // No map has more offsets.
+  // The next two members count the sets that are indexed by their cells, and the words of their index.
   i32 indexed_sets = 0;
   i64 index_words = 0;
 
@@ -101,39 +113,39 @@ struct MapLimits {
 };
 
 struct BuildCoordsRequest {
-  const i32* coordinates = nullptr;  // [*count, 1 + ndim], in the caller's order
-  const i32* count = nullptr;        // device
-  i64 most = 0;                      // upper bound of *count
+  const i32* coordinates = nullptr;  // The shape is [*count, 1 + ndim]. Rows are in the caller's order.
+  const i32* count = nullptr;        // Points to the number of coordinates in device memory.
+  i64 most = 0;                      // Holds an upper bound of *count.
   const CloudLayout* layout = nullptr;
-  bool refuses_duplicates = false;  // reported as kStatusDuplicate
-  Coords coords;                    // output: unique and sorted
-  i32* source_row = nullptr;        // output [unique]: the first of the caller's rows with that coordinate
-  i32* row_of = nullptr;            // output [*count]: the unique row of each of the caller's rows
-  u32* status = nullptr;            // bits are or-ed in
+  bool refuses_duplicates = false;  // Says whether a duplicate sets kStatusDuplicate.
+  Coords coords;                    // Receives the unique coordinates in ascending order.
+  i32* source_row = nullptr;        // Receives the caller's first row with each unique coordinate.
+  i32* row_of = nullptr;            // Receives the unique row of each of the caller's *count rows.
+  u32* status = nullptr;            // The operation adds status bits to this word.
 };
 
 struct DownsampleRequest {
   Coords fine;
   const CloudLayout* layout = nullptr;
-  AxisArray stride{1, 1, 1, 1};  // tensor stride of the coarser set
-  Coords coarse;                 // output
-  u32* status = nullptr;         // bits are or-ed in
+  AxisArray stride{1, 1, 1, 1};  // Holds the tensor stride of the coarser set.
+  Coords coarse;                 // Receives the coarser set.
+  u32* status = nullptr;         // The operation adds status bits to this word.
 };
 
-/// Builds all coordinate sets of a cloud by the cells that they occupy, without a sort.
+/// Requests all coordinate sets of a cloud, which are built by the cells that they occupy and without a sort.
 struct IndexSetsRequest {
-  BuildCoordsRequest finest;  // the first level
-  i32* points = nullptr;      // the number of coordinates; set to 0 if the index has too few words
-  CellIndex cells;            // output, with memory for the whole index
+  BuildCoordsRequest finest;  // Describes the finest level, which is also levels[0].
+  i32* points = nullptr;      // Points to the number of coordinates. It becomes 0 if the index is too small.
+  CellIndex cells;            // Receives the index, and has memory for all of it.
   struct Level {
-    AxisArray stride{1, 1, 1, 1};  // tensor stride
-    Coords coords;                 // output
+    AxisArray stride{1, 1, 1, 1};  // Holds the tensor stride of the level.
+    Coords coords;                 // Receives the coordinate set of the level.
   };
-  llvm::ArrayRef<Level> levels;  // MapLimits::indexed_sets of them
+  llvm::ArrayRef<Level> levels;  // The number of levels is MapLimits::indexed_sets.
 };
 
-/// A map whose sources are indexed. The search writes its masks, adds to its counts, which must be 0 before,
-/// and writes its rows if they have memory.
+/// Requests the search of a map whose sources are indexed. The search writes the map's masks, and its rows if
+/// `map->rows` is not null. It adds to the map's counts, which must be 0 before.
 struct IndexedSearch {
   Coords queries;
   const MapView* map = nullptr;
@@ -143,34 +155,38 @@ struct SearchRequest {
   Coords sources;
   Coords queries;
   const CloudLayout* layout = nullptr;
-  MapView* map = nullptr;  // output: rows
+  MapView* map = nullptr;  // Receives the rows.
 };
 
-/// One direction of a kernel map whose rows are known, and the views to make of it.
+/// Requests the view of one direction of a kernel map whose rows are known.
 struct ViewRequest {
   const MapView* map = nullptr;
-  Coords sources, queries;  // the finer side, the coarser side
-  bool transposed = false;  // finer side to coarser side; makes its rows if they are in a table
-  bool has_masks = false;   // true if the masks are already made
-  // How the order sorts. With it, the view gets masks, an order, and ordered rows and masks; null: no order.
+  Coords sources, queries;  // These are the finer side and the coarser side.
+  /// Says whether the view leads from the finer side to the coarser one. If the map's rows are in a table,
+  /// the operation then makes the view's rows too.
+  bool transposed = false;
+  bool has_masks = false;  // Says whether the masks are already made.
+  /// Says how the order of the view sorts. If it is not null, the view gets masks, an order, and ordered rows
+  /// and masks. If it is null, the view gets no order.
   const OffsetOrder* offsets = nullptr;
 
   const NeighbourView& view() const { return transposed ? map->transposed : *map; }
   const Coords& output_coords() const { return transposed ? sources : queries; }
   const Coords& others() const { return transposed ? queries : sources; }
-  /// Returns where the view's rows come from: a table, possibly one to transpose, or an index.
+  /// Returns where the view's rows come from. This is a table, possibly one to transpose, or an index.
   RowSource row_source() const {
     if (map->rows || !map->index.layout) return RowSource::Table;
     return transposed ? RowSource::Parents : RowSource::Cells;
   }
-  /// Returns true if the rows can be found: in a table, or in an index. Looking up forward rows requires
-  /// masks, and looking up transposed rows requires filled cells.
+  /// Returns true if the rows can be found in a table or in an index. An index can be used for forward rows
+  /// if the masks are made, and for transposed rows if the kernel fills cells.
   bool is_found() const {
     return row_source() == RowSource::Table || (transposed ? map->index.fills_cells : has_masks);
   }
 };
 
-/// Implemented by MapStep (runtime/cuda/map_step.h) and CpuEngine (runtime/cpu/cpu_engine.h).
+/// Declares the operations of the Map step. MapStep (runtime/cuda/map_step.h) and CpuEngine
+/// (runtime/cpu/cpu_engine.h) implement them.
 class MapOperations {
  public:
   virtual ~MapOperations() = default;
@@ -178,7 +194,8 @@ class MapOperations {
   /// Finds the count, bounds and key layout of a cloud, and initializes its status.
   virtual llvm::Error find_layout(const LayoutRequest& request) = 0;
   virtual i64 workspace_bytes(const MapLimits& limits) const = 0;
-  /// Starts the Map step. `workspace` has workspace_bytes(limits) bytes and is in use until the last search.
+  /// Starts the Map step. `workspace` has workspace_bytes(limits) bytes and stays in use until the last
+  /// search.
   virtual llvm::Error begin(const MapLimits& limits, void* workspace) = 0;
   virtual llvm::Error build_coords(const BuildCoordsRequest& request) = 0;
   virtual llvm::Error downsample(const DownsampleRequest& request) = 0;
@@ -186,24 +203,27 @@ class MapOperations {
   /// Returns true if the engine can index sets by cells. Only then may the next two functions be called.
   virtual bool has_cell_index() const { return false; }
   virtual llvm::Error index_sets(const IndexSetsRequest&) { return no_cell_index(); }
-  /// Searches maps that share one index. begin() is not required.
+  /// Searches maps that share one index. It does not require a call of begin().
   virtual llvm::Error search_index(llvm::ArrayRef<IndexedSearch>) { return no_cell_index(); }
-  /// Writes positions and counts of a map whose rows were searched after begin(). `queries` is the coarser
-  /// side.
+  /// Writes positions and counts of a map whose rows were searched after begin(). `queries` is the map's
+  /// coarser side.
   virtual llvm::Error count_pairs(const Coords& queries, const MapView& map) = 0;
-  /// Writes the masks of a view whose rows are made, and adds the pairs of each offset to `counts` [volume].
+  /// Writes the masks of a view whose rows are made, and adds the number of pairs of each offset to `counts`,
+  /// which has [volume] elements.
   virtual llvm::Error make_masks(const Coords& queries, i32 volume, const NeighbourView& view,
                                  i32* counts) = 0;
   /// Returns the workspace that make_views() needs for `requests`, whose views may not have memory yet.
   virtual i64 view_workspace_bytes(llvm::ArrayRef<ViewRequest> requests) const = 0;
-  /// Makes many views at once. begin() is not required. `workspace` is in use until all views are made.
+  /// Makes many views at once. It does not require a call of begin(). `workspace` stays in use until all
+  /// views are made.
   virtual llvm::Error make_views(llvm::ArrayRef<ViewRequest> requests, void* workspace) = 0;
-  /// Unpacks keys to `coordinates`, [*coords.count, 1 + ndim], in engine order.
+  /// Unpacks keys to `coordinates` of shape [*coords.count, 1 + ndim], in the order of the keys.
   virtual llvm::Error unpack(const Coords& coords, const CloudLayout* layout, i32* coordinates) = 0;
   /// Sets the `counts` words at `words` to 0 if the status has any bit set, so that later operations process
   /// no rows.
   virtual llvm::Error void_failed(const u32* status, i32* words, i64 counts) = 0;
-  /// Writes sources and targets, [pairs] each, ordered by offset, then by query.
+  /// Writes the source row and the query row of each pair to `sources` and `targets`, which have [pairs]
+  /// elements each. Pairs are ordered by offset, then by query.
   virtual llvm::Error compact_pairs(const MapView& map, i32* sources, i32* targets) = 0;
 
  private:

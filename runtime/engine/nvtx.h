@@ -1,5 +1,6 @@
-// NVTX ranges, which name calls and layers in Nsight Systems, in the domain "minuet". Ranges are recorded
-// only if the environment variable MINUET_NVTX was 1 at first use. Thread-safe.
+// Records NVTX ranges in the domain "minuet", which name calls and layers in Nsight Systems. Ranges are
+// recorded only if the environment variable MINUET_NVTX was 1 at first use. Threads may record ranges at the
+// same time.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +9,11 @@ namespace minuet {
 
 /// Returns true if this build includes NVTX. Otherwise all ranges do nothing.
 bool has_nvtx();
-/// Returns true if MINUET_NVTX is 1.
+/// Returns true if MINUET_NVTX was 1 at the first call.
 bool wants_nvtx();
 
-/// A range of the current thread, such as a call or a layer. Ranges nest.
+/// Records a range of the current thread, such as a call or a layer, until it is destroyed. Ranges may
+/// contain each other.
 class NvtxRange {
  public:
   explicit NvtxRange(const char* name);
@@ -23,8 +25,8 @@ class NvtxRange {
   const bool is_open_;
 };
 
-/// Consecutive ranges, at most one open at a time. A range may stay open after a failure; the next begin() or
-/// the destructor ends it.
+/// Records consecutive ranges, of which at most one is open at a time. A range may stay open after a failure;
+/// the next begin() or the destructor ends it.
 class NvtxSteps {
  public:
   NvtxSteps() = default;
@@ -35,7 +37,7 @@ class NvtxSteps {
   void end();
 
  private:
-  std::uint64_t open_ = 0;  // 0: no range is open
+  std::uint64_t open_ = 0;  // Identifies the open range, or is 0 if no range is open.
 };
 
 }  // namespace minuet

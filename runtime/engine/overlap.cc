@@ -3,7 +3,7 @@
 namespace minuet {
 namespace {
 
-/// Rounds towards minus infinity. Requires divisor > 0.
+/// Divides and rounds towards minus infinity. Requires divisor > 0.
 i64 floor_divide(i64 number, i64 divisor) { return number / divisor - (number % divisor < 0 ? 1 : 0); }
 
 std::uintptr_t end_of(const MemoryRows& memory) {

@@ -8,13 +8,13 @@
 
 namespace minuet {
 
-/// Rows of memory, in bytes: row i is [begin + i * stride, begin + i * stride + width).
+/// Describes rows of memory in bytes. Row i is [begin + i * stride, begin + i * stride + width).
 struct MemoryRows {
   std::uintptr_t begin = 0;
   i64 rows = 0, stride = 0, width = 0;
 };
 
-/// Returns one block of memory; it has no rows if `bytes` is 0.
+/// Returns one block of memory as a single row, or no rows if `bytes` is 0.
 inline MemoryRows memory_of(const void* data, i64 bytes) {
   return {reinterpret_cast<std::uintptr_t>(data), bytes > 0 ? 1 : 0, bytes, bytes};
 }
@@ -25,14 +25,15 @@ MemoryRows memory_of(const Tensor& tensor);
 /// from the first byte to the last one intersect. Requires stride >= width.
 bool overlap(const MemoryRows& a, const MemoryRows& b);
 
-/// The name of ExecutionOptions::workspace in overlap_error().
+/// Names ExecutionOptions::workspace in the messages of overlap_error().
 inline constexpr const char* kWorkspaceName = "the workspace of the execution's options";
 
-/// Returns InvalidArgument with both names, for example "output 0" and "input 1 (the residual)".
+/// Returns InvalidArgument with both names in its message, for example "output 0" and "input 1 (the
+/// residual)".
 llvm::Error overlap_error(const std::string& written, const std::string& other);
 
-/// Checks the rules of minuet_execution_run: no output overlaps an input, another output or the workspace,
-/// and no input overlaps the workspace.
+/// Checks the rules of minuet_execution_run, by which no output overlaps an input, another output or the
+/// workspace, and no input overlaps the workspace.
 llvm::Error check_apart(llvm::ArrayRef<Tensor> inputs, llvm::ArrayRef<Tensor> outputs,
                         const MemoryRows& workspace, bool has_residual);
 

@@ -49,7 +49,8 @@ llvm::Expected<void*> BlockPool::allocate(i64 bytes) {
     StatusError failure = take_status(block.takeError());
     if (failure.code() != StatusCode::ResourceExhausted)
       return llvm::make_error<StatusError>(std::move(failure));
-    trim();  // the missing memory may be in unused blocks
+    // The missing memory may be in unused blocks, which trim() frees.
+    trim();
     block = device_->allocate(bytes);
     if (!block) return block.takeError();
   }
@@ -97,7 +98,8 @@ llvm::Expected<QueueLock> Queue::lock() {
 llvm::Expected<Queue::Block> Queue::grown(Block& block, i64 bytes) {
   if (block && block->bytes() >= bytes) return block;
   const bool growing = block != nullptr;
-  if (block.use_count() == 1) block.reset();  // released before the allocation, because both may not fit
+  // Releases the old block before the allocation, because memory may not suffice for both blocks.
+  if (block.use_count() == 1) block.reset();
   MINUET_ASSIGN(DeviceMemory memory, growing ? allocate_grown(memory_, bytes, slack_of(bytes))
                                              : DeviceMemory::create(memory_, bytes));
   block = std::make_shared<const DeviceMemory>(std::move(memory));

@@ -1,5 +1,5 @@
-// State that all calls on one stream share (minuet_queue): side streams, scratch, and memory of coordinate
-// sets and kernel maps.
+// Holds the state that all calls on one stream share (minuet_queue), which is side streams, scratch memory,
+// and memory of coordinate sets and kernel maps.
 //
 // Work on a stream runs in order, so a call may reuse the memory of the call before it without waiting.
 #pragma once
@@ -12,8 +12,8 @@
 
 namespace minuet {
 
-/// A pool of device memory blocks that are reused. The work that used a block before its release and the work
-/// that uses it after the next allocate() must be enqueued on the same stream. Thread-safe.
+/// Holds blocks of device memory that are reused. The work that used a block before its release and the work
+/// that uses it after the next allocate() must be enqueued on the same stream. The class is thread-safe.
 class BlockPool final : public MemorySource {
  public:
   explicit BlockPool(std::shared_ptr<Device> device) : device_(std::move(device)) {}
@@ -23,25 +23,26 @@ class BlockPool final : public MemorySource {
   bool returns_idle_memory() const override { return false; }
 
  private:
-  /// Returns a free block of at least `bytes` bytes and less than twice that, the smallest one, or null.
+  /// Returns the smallest free block of at least `bytes` bytes and less than twice that, or null if there is
+  /// none.
   void* take_free(i64 bytes);
   /// Frees all unused blocks. The driver waits for work that still uses them.
   void trim();
 
   const std::shared_ptr<Device> device_;
-  std::mutex mutex_;  // guards both maps; never held during a driver call
+  std::mutex mutex_;  // Guards both maps, and is never held during a driver call.
   std::multimap<i64, void*> free_;
-  std::map<void*, i64> bytes_;  // size of each block in use
+  std::map<void*, i64> bytes_;  // Holds the size of each block in use.
 };
 
 class MapEngine;
 
-/// The locks that a thread holds on a queue; empty if the call has no queue.
+/// Holds a thread's locks on a queue. The locks are empty if the call has no queue.
 struct QueueLock {
   std::unique_lock<std::mutex> in_call, at_work;
 };
 
-/// Allows one call at a time. Only the release of memory is exempt.
+/// Represents the queue of one stream. It allows one call at a time, but memory may be released at any time.
 class Queue {
  public:
   static llvm::Expected<std::shared_ptr<Queue>> create(std::shared_ptr<Device> device, void* stream);
@@ -54,7 +55,7 @@ class Queue {
   const std::shared_ptr<EngineShare>& share() const { return share_; }
   /// Returns InvalidArgument if `stream` is not the queue's stream.
   llvm::Error check_stream(void* stream) const;
-  /// Returns at least `bytes` bytes that every call may use; the contents do not survive between two calls.
+  /// Returns at least `bytes` bytes that every call may use. The contents do not survive between two calls.
   /// If a larger block is needed, it replaces the current one, which stays valid for its other owners.
   llvm::Expected<std::shared_ptr<const DeviceMemory>> scratch(i64 bytes) { return grown(scratch_, bytes); }
   /// Returns memory for Engine::scratch_bytes(), which does not depend on the cloud. It behaves like
@@ -62,12 +63,13 @@ class Queue {
   llvm::Expected<std::shared_ptr<const DeviceMemory>> engine_scratch(i64 bytes) {
     return grown(engine_scratch_, bytes);
   }
-  /// Returns the queue's engine for sets and maps of `ndim` axes; null before it is first created.
+  /// Returns the queue's engine for sets and maps of `ndim` axes. It is null until the caller creates the
+  /// engine and stores it here.
   std::shared_ptr<MapEngine>& map_engine(i32 ndim) { return map_engines_[ndim]; }
   /// Locks the queue for a whole call. Returns FailedPrecondition if another thread's call is in progress.
   llvm::Expected<QueueLock> lock();
-  /// Waits for the call in progress, if any, and locks the queue. For queries, which any thread may make at
-  /// any time.
+  /// Waits for the call in progress, if any, and locks the queue. This is meant for queries, which any thread
+  /// may make at any time.
   std::unique_lock<std::mutex> work() { return std::unique_lock<std::mutex>(work_mutex_); }
 
  private:
@@ -82,9 +84,8 @@ class Queue {
   const std::shared_ptr<MemorySource> memory_;
   Block scratch_, engine_scratch_;
   std::map<i32, std::shared_ptr<MapEngine>> map_engines_;
-  std::mutex in_call_;  // held by calls, not by queries
-  // Held by calls and by queries.
-  std::mutex work_mutex_;
+  std::mutex in_call_;     // Calls hold this lock, but queries do not.
+  std::mutex work_mutex_;  // Calls and queries hold this lock.
 };
 
 }  // namespace minuet

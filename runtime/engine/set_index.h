@@ -1,5 +1,5 @@
-// Indexes of coordinate sets by occupied cells (kernels_templates/shared/cell_index.h): size limits and
-// placement.
+// Computes the size limits of indexes of coordinate sets by occupied cells, and places such an index in
+// memory (kernels_templates/shared/cell_index.h).
 #pragma once
 
 #include "codegen/choose/problem.h"
@@ -11,18 +11,19 @@ namespace minuet {
 /// fixed range.
 i64 most_index_words(i64 coordinates);
 
-/// Returns the number of words that a level of this tensor stride needs.
+/// Returns the number of words that a level of this tensor stride needs in the index.
 i64 level_index_words(const KeyLayout& layout, const AxisArray& stride);
 
-/// Returns an upper bound on the runs of a level with `words` words in a cloud of `coordinates` coordinates.
+/// Returns an upper bound on the occupied runs of cells of a level that has `words` words, in a cloud of
+/// `coordinates` coordinates. A run is kRunCells consecutive cells.
 i64 most_level_runs(i64 words, i64 coordinates);
 
-/// Takes memory for an index whose levels have `words` words and at most `runs` runs in total.
+/// Takes memory for an index whose levels have `words` words and at most `runs` occupied runs in total.
 CellIndex place_cell_index(Placement& parts, i64 words, i64 runs);
 
 /// Returns true if the kernel's offsets, applied to a coarse coordinate, are exactly the fine coordinates of
-/// its cell. Each row of the finer set is then read by one row of the coarser set only: the row that it is
-/// floored to.
+/// its cell. Then only one row of the coarser set reads a row of the finer set, namely the one whose cell the
+/// finer row is in.
 bool fills_cells(i32 ndim, const AxisArray& kernel_size, const AxisArray& dilation,
                  const AxisArray& fine_stride, const AxisArray& coarse_stride);
 

@@ -1,4 +1,4 @@
-// Feature matrices given by the caller.
+// Describes and checks feature matrices that the caller gives.
 #pragma once
 
 #include <string>
@@ -8,21 +8,21 @@
 
 namespace minuet {
 
-/// In elements. Kernels count the bytes between two rows in 32 bits.
+/// Limits the row stride, in elements, because kernels count the bytes between two rows in 32 bits.
 constexpr i64 kMostRowStride = i64{1} << 28;
 
-/// Rows of `channels` consecutive elements in device memory. Does not own them.
+/// Describes rows of `channels` consecutive elements in device memory, which the struct does not own.
 struct Tensor {
   void* data = nullptr;
   i64 rows = 0;
-  i64 ld = 0;  // elements from row to row
+  i64 ld = 0;  // Counts the elements from the start of a row to the start of the next one.
   i32 channels = 0;
   DType dtype = DType::F16;
 };
 
-/// Returns InvalidArgument, naming `what` (for example "input 0"), if `given` is not [wanted.rows,
-/// wanted.channels] of the wanted dtype, or if its address or row stride is not suitable for vector accesses
-/// of 16 bytes.
+/// Returns InvalidArgument if `given` does not have the wanted shape and dtype, or if its address or row
+/// stride is not suitable for vector accesses of 16 bytes. The message names the tensor as `what`, for
+/// example "input 0".
 llvm::Error check_tensor(const std::string& what, const Tensor& given, const Tensor& wanted);
 
 }  // namespace minuet

@@ -1,4 +1,5 @@
-// Decides where the parts of an execution's memory are placed. Pure: no memory is accessed here.
+// Decides where the parts of an execution's memory are placed. The functions are pure and access no memory of
+// the execution.
 #pragma once
 
 #include <vector>
@@ -8,22 +9,26 @@
 
 namespace minuet {
 
-/// The phases of an execution's work on a cloud, in this order.
+/// Lists the phases of an execution's work on a cloud, in the order in which they happen.
 enum class Phase : i32 {
-  Maps,   // prepare makes coordinate sets and kernel maps
-  Views,  // prepare makes views of the maps, and the other data that runs read
+  // In this phase, prepare makes coordinate sets and kernel maps.
+  Maps,
+  // In this phase, prepare makes the views of the maps and the other data that runs read.
+  Views,
   Run,
 };
 
-/// The phases in which a part is in use; both ends are included.
+/// Holds the first and the last phase in which a part is in use.
 struct Lifetime {
   Phase first, last;
 };
 
-/// The block of device memory that contains a part.
+/// Names the block of device memory that contains a part.
 enum class Owner : i32 {
-  Arena,         // the execution's own block or the caller's workspace
-  QueueScratch,  // a block of the queue, which other executions may use between two calls
+  // This is the execution's own block, or the caller's workspace.
+  Arena,
+  // This is a block of the queue, which other executions may use between two calls.
+  QueueScratch,
 };
 
 struct ArenaPart {
@@ -33,7 +38,8 @@ struct ArenaPart {
 };
 
 struct ArenaPlan {
-  std::vector<i64> offsets;  // of each part, within its block
+  // Holds the offset of each part within its block, in bytes.
+  std::vector<i64> offsets;
   i64 arena_bytes = 0, scratch_bytes = 0;
 };
 

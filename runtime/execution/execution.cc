@@ -67,13 +67,14 @@ llvm::Expected<std::unique_ptr<Execution>> Execution::create(std::shared_ptr<con
   return execution;
 }
 
-/// Assumes that every level is as large as the input, and that groups of pairs have as much padding as
+/// Assumes that every level has as many rows as the input, and that groups of pairs have as much padding as
 /// allowed.
 llvm::Expected<i64> Execution::workspace_bound(std::shared_ptr<const LoadedPlan> loaded, i64 points,
                                                double neighbours) {
   ExecutionOptions options;
   options.max_points = points;
-  options.cloud.method = MapMethod::Indexed;  // also has memory for the sorted method
+  // The memory for this method also suffices for the sorted method.
+  options.cloud.method = MapMethod::Indexed;
   MINUET_ASSIGN(std::unique_ptr<Execution> execution, create_unplaced(std::move(loaded), options));
   const Program& program = execution->program_;
   const i64 rows = std::max<i64>(points, 1);
@@ -82,7 +83,8 @@ llvm::Expected<i64> Execution::workspace_bound(std::shared_ptr<const LoadedPlan>
   for (std::size_t i = 0; i < counts.size(); ++i) {
     Level& level = execution->levels_[i];
     level.rows = rows;
-    level.count = &counts[i];  // distinct addresses, because they identify levels
+    // The addresses must be distinct, because they identify levels.
+    level.count = &counts[i];
     level.source_row = &kPermuted;
   }
   for (const Work& work : execution->works_) work.work->begin(rows);
@@ -109,7 +111,8 @@ llvm::Error Execution::add_steps() {
   return check_made_levels();
 }
 
-/// The op that makes a level reads the keys of its parent and may keep all of them.
+/// Checks the levels that an op makes in each run. Such an op must read the parent of the level, and the
+/// level needs the capacity of its parent, because the op may keep all keys.
 llvm::Error Execution::check_made_levels() const {
   const std::vector<i64>& capacities = options_.cloud.level_capacity;
   for (std::size_t i = 0; i < program_.levels.size(); ++i) {
@@ -155,7 +158,7 @@ llvm::Error Execution::call(void* stream, Timed timed, llvm::function_ref<llvm::
   if (options_.queue) MINUET_TRY(options_.queue->check_stream(stream));
   engine_->time_as(timed);
   MINUET_TRY(engine_->begin(stream));
-  // end() must run even if work() throws, or the engine stays busy.
+  // end() must run even if work() throws, because otherwise the engine would stay busy.
   auto end = llvm::make_scope_exit([&] { llvm::consumeError(engine_->end()); });
   llvm::Error error = work();
   end.release();
@@ -164,14 +167,13 @@ llvm::Error Execution::call(void* stream, Timed timed, llvm::function_ref<llvm::
   return error;
 }
 
-/// Only run() may be captured: work captured in prepare() would be repeated by every replay.
+/// Returns FailedPrecondition if the stream is being captured, because every replay would repeat the work of
+/// prepare. Only runs may be captured, except in capacity mode, where this function is not called.
 llvm::Error Execution::refuse_capture() const {
   if (!engine_->was_captured()) return llvm::Error::success();
   return make_error(StatusCode::FailedPrecondition,
                     "the stream is being captured: prepare before the capture, which may contain only runs");
 }
-
-// ---- prepare -----------------------------------------------------------------------------------
 
 llvm::Error Execution::check_takes(bool maps) const {
   if (maps != program_.takes_maps) {
@@ -202,13 +204,15 @@ llvm::Error Execution::prepare(const i32* coordinates, i64 count, void* stream) 
     MINUET_TRY(ensure_capacity(std::max<i64>(count, 1), idle));
     for (bool fits = false; !fits;) {
       MINUET_TRY(network_maps_->build(coordinates, count));
-      idle = true;  // build() has waited
+      // build() has waited, so the device has finished with the arena.
+      idle = true;
       take_cloud(count);
       MINUET_TRY(select_candidates());
       MINUET_TRY(add_work());
       memory_.measure_cloud();
       fits = memory_.fits();
-      if (!fits) MINUET_TRY(reserve(memory_.cloud_slack(), idle));  // growing the arena loses the maps
+      // Growing the arena loses the maps, so the loop then builds them again.
+      if (!fits) MINUET_TRY(reserve(memory_.cloud_slack(), idle));
     }
     MINUET_TRY(place_cloud(idle));
     MINUET_TRY(prepare_layers());
@@ -241,7 +245,7 @@ i64 Execution::most_rows() const {
   return rows;
 }
 
-/// Returns the pairs of each offset, on the host.
+/// Returns the number of pairs of each offset, in host memory.
 llvm::Expected<const i32*> Execution::counts_of(i32 map) {
   if (network_maps_) return network_maps_->pairs(map);
   if (!caller_maps_[map]->has_counts()) ++map_waits_;
@@ -275,7 +279,8 @@ llvm::Expected<i64> Execution::layer_pairs(i32 layer) {
   return map < 0 ? 0 : pairs_of(map);
 }
 
-/// Capacities usually exceed clouds: this assumes a quarter of the capacity to be unused.
+/// Returns the number of rows by which candidates are selected. A cloud usually has fewer rows than the
+/// capacities allow, so a quarter of the capacity is assumed to be unused.
 i64 Execution::likely_rows(i32 tensor) const {
   const i64 rows = rows_of(tensor);
   return has_capacities() ? std::max<i64>(rows * 3 / 4, 1) : rows;
@@ -287,7 +292,9 @@ llvm::Error Execution::select_candidates() {
     const std::vector<Candidate>& candidates = compiled_.candidates[i];
     if (candidates.empty()) continue;
     const i64 outputs = rows_of(layer.output);
-    std::optional<double> density;  // not known in capacity mode; for the caller's maps it would need a wait
+    // The density stays unknown in capacity mode. It also stays unknown for the caller's maps, because
+    // finding it might need a wait.
+    std::optional<double> density;
     if (network_maps_ && !has_capacities() && needs_density(candidates)) {
       MINUET_ASSIGN(const i64 pairs, pairs_of(layer.map));
       density = static_cast<double>(pairs) / static_cast<double>(std::max<i64>(outputs, 1));
@@ -299,8 +306,9 @@ llvm::Error Execution::select_candidates() {
   return llvm::Error::success();
 }
 
-/// For a network, the words are already 0 when a cloud begins. For given maps, each prepare uses a new mark,
-/// so that words written for earlier maps are ignored without a fill.
+/// Chooses the mark that an op writes if it computes an infinite or NaN value. For a network, the words are
+/// already 0 when a cloud begins. For the caller's maps, each prepare uses a new mark, so that words written
+/// for earlier maps are ignored without a fill.
 llvm::Error Execution::begin_overflow() {
   const u32 last = std::exchange(overflow_mark_, 0);
   if (network_maps_) {
@@ -333,9 +341,7 @@ llvm::Error Execution::check_prepared() const {
                                     "no kernel map is prepared: call prepare_maps first");
 }
 
-// ---- run ---------------------------------------------------------------------------------------
-
-/// Returns true if the caller's memory serves as the tensor's storage, including other parts of a
+/// Returns true if the caller's memory serves as the storage of the tensor, including the other parts of a
 /// concatenation.
 bool Execution::is_in_place(i32 tensor) const { return !levels_[program_.tensors[tensor].level].source_row; }
 
@@ -363,7 +369,7 @@ OpRequest Execution::request_of(i32 number) const {
   request.output_rows = rows_of(layer.output);
   request.output_ld = ld_of(layer.output);
   request.output_count = levels_[program_.tensors[layer.output].level].count;
-  // This also applies to parts of a concatenation that is the output.
+  // If the output is a concatenation, its parts are padded too, because they have the same storage.
   request.pads_output = program_.tensors[layer.output].storage == program_.tensors[program_.output].storage;
   if (layer.residual >= 0) {
     request.residual = address_of(layer.residual);
@@ -437,7 +443,7 @@ llvm::Error Execution::output_coordinates(i32* coordinates, void* stream) {
     const i32 level = program_.tensors[program_.output].level;
     const i32 fields = 1 + program_.ndim;
     if (!levels_[level].row_of) {
-      // Only the device knows how many rows there are; those behind them are zeros.
+      // Only the device knows how many rows there are, so the rows past that number become zeros.
       const bool may_be_fewer = has_capacities() || program_.levels[level].is_made_in_run();
       if (may_be_fewer) MINUET_TRY(engine_->fill_words(coordinates, 0, levels_[level].rows * fields));
       return network_maps_->unpack(level, coordinates);

@@ -1,10 +1,12 @@
-// One caller's use of a loaded plan: prepare for a cloud or for kernel maps, then run(features).
+// Represents one caller's use of a loaded plan. The caller prepares a cloud or kernel maps, and then calls
+// run() with features.
 //
-// For a network, prepare(coordinates) builds every coordinate set and kernel map on the device and reads all
-// counts back in one copy; a single op takes the caller's kernel maps in prepare_maps(). Both select each
-// layer's candidate and make the views of the maps that the selected candidates read; run() only enqueues.
-// All device memory is one arena. It grows if a cloud exceeds it, and prepare then starts over; a warm
-// prepare allocates nothing. Not thread-safe.
+// For a network, prepare() builds every coordinate set and kernel map on the device and reads all counts back
+// in one copy. For a single op, prepare_maps() takes the caller's kernel maps. Both select the candidate of
+// each layer, and make the views of the maps that the selected candidates read. run() only enqueues work.
+// All device memory is in one arena, except for memory that comes from a queue. If a cloud needs more memory,
+// the arena grows and prepare starts over. A prepare call that finds enough memory allocates nothing. The
+// class is not thread-safe.
 #pragma once
 
 #include <memory>
@@ -24,10 +26,13 @@ namespace minuet {
 struct ExecutionOptions {
   i64 max_points = 0;
   NetworkMapOptions cloud;
-  void* workspace = nullptr;  // the caller's arena; null: the execution allocates one
+  // Points to memory of the caller that serves as the arena. If it is null, the execution allocates one.
+  void* workspace = nullptr;
   i64 workspace_bytes = 0;
-  i64 scratch_bytes = 0;         // limit for the buffers of a layer; 0: depends on the size of the cloud
-  std::shared_ptr<Queue> queue;  // may be null
+  // Limits the size of a layer's buffers. If the value is 0, the limit depends on the size of the cloud.
+  i64 scratch_bytes = 0;
+  // The pointer is null if the execution uses no queue.
+  std::shared_ptr<Queue> queue;
 };
 
 class Execution {
@@ -35,72 +40,86 @@ class Execution {
   static llvm::Expected<std::unique_ptr<Execution>> create(std::shared_ptr<const LoadedPlan> loaded,
                                                            const ExecutionOptions& options);
 
-  /// Returns a sufficient workspace for clouds of `points` coordinates with `neighbours` pairs per output row
-  /// in each map.
+  /// Returns the size of a workspace that suffices for clouds of `points` coordinates if each map has
+  /// `neighbours` pairs per output row.
   static llvm::Expected<i64> workspace_bound(std::shared_ptr<const LoadedPlan> loaded, i64 points,
                                              double neighbours);
 
-  /// Invalidates the prepared state. Every prepare calls this before it checks its arguments, so a failed
-  /// prepare never leaves old maps in use. Returns FailedPrecondition, and invalidates nothing, if the plan
-  /// requires the other kind of prepare.
+  /// Invalidates the prepared state. Every caller of a prepare function calls this before it checks the
+  /// arguments, so that a failed prepare never leaves old maps in use. The function returns
+  /// FailedPrecondition, and invalidates nothing, if the plan requires prepare_maps() instead of prepare(),
+  /// or the reverse.
   llvm::Error invalidate(bool for_maps);
   llvm::Error check_takes(bool maps) const;
   llvm::Error prepare(const i32* coordinates, i64 count, void* stream);
-  /// Prepares in capacity mode; may be captured. `given_count` is on the device; if it is null, there are
-  /// `most` coordinates.
+  /// Prepares a cloud in capacity mode. This call may be captured. `given_count` is a device pointer. If it
+  /// is null, there are `most` coordinates.
   llvm::Error prepare_within(const i32* coordinates, const i32* given_count, i64 most, void* stream);
   llvm::Error prepare_maps(std::vector<std::shared_ptr<const KernelMap>> maps, void* stream);
-  /// Prepares executions of one queue, the i-th for maps[i], and makes their views together.
+  /// Prepares executions of one queue together, so that their views are made together. The i-th execution
+  /// takes maps[i].
   static llvm::Error prepare_together(llvm::ArrayRef<Execution*> executions,
                                       llvm::ArrayRef<std::shared_ptr<const KernelMap>> maps, void* stream);
   llvm::Error run(llvm::ArrayRef<Tensor> inputs, llvm::ArrayRef<Tensor> outputs, void* stream);
   llvm::Error output_coordinates(i32* coordinates, void* stream);
-  /// Returns the first layer that wrote an infinite or NaN value since the last prepare, or -1. Waits.
+  /// Returns the first layer that wrote an infinite or NaN value since the last prepare, or -1. The function
+  /// waits for the device.
   llvm::Expected<i32> find_overflow(void* stream);
 
-  /// Sets the trace that gets a span for each layer of a run; null turns it off.
+  /// Sets the trace that receives a span for each layer of a run. A null pointer turns tracing off.
   void set_trace(Trace* trace) { trace_ = trace; }
   bool has_capacities() const { return options_.cloud.has_capacities(); }
-  /// Writes one capacity for each level: `factor` times the prepared rows.
+  /// Writes one capacity for each level, which is `factor` times the number of its rows in the prepared
+  /// cloud, rounded up.
   llvm::Error suggest_capacities(double factor, llvm::MutableArrayRef<i64> rows) const;
-  /// Reads the state of a cloud in capacity mode: kStatus... bits, the caller's rows and the rows of each
-  /// level. Waits.
+  /// Copies the state of a cloud in capacity mode to the host and waits for it. `status` receives the status
+  /// bits (kStatus...). `counts` receives the number of the caller's rows, then the number of rows of each
+  /// level.
   llvm::Error read_cloud(void* stream, u32& status, llvm::MutableArrayRef<i32> counts);
   const NetworkMaps* network_maps() const { return network_maps_ ? &*network_maps_ : nullptr; }
 
   const Plan& plan() const { return *loaded_->plan; }
   bool is_prepared() const { return prepared_ == Prepared::Ready; }
-  llvm::Error check_prepared() const;  // FailedPrecondition if nothing is prepared
+  /// Returns FailedPrecondition if nothing is prepared.
+  llvm::Error check_prepared() const;
   i64 output_rows() const { return levels_[program_.tensors[program_.output].level].caller_rows; }
-  /// The rows of one level in the prepared state; 0 before the first prepare.
+  /// Describes the rows of one level in the prepared state. Before the first prepare, all numbers are 0.
   struct Level {
-    i64 rows = 0;                       // of the coordinate set
-    i64 caller_rows = 0;                // of the caller's tensors on this level
-    i32* count = nullptr;               // device: rows of the set
-    const i32* caller_count = nullptr;  // device: the caller's rows; null: all caller_rows
-    const i32* source_row = nullptr;    // null: the caller's order is the set's order
+    // Counts the rows of the coordinate set.
+    i64 rows = 0;
+    // Counts the rows of the caller's tensors on this level.
+    i64 caller_rows = 0;
+    // Points to the number of rows of the set on the device.
+    i32* count = nullptr;
+    // Points to the number of the caller's rows on the device. If it is null, there are `caller_rows` rows.
+    const i32* caller_count = nullptr;
+    // Points to the caller's row of each row of the set. It is null if the caller's order is the order of the
+    // set.
+    const i32* source_row = nullptr;
     const i32* row_of = nullptr;
     AxisArray tensor_stride{};
-    // Set if views name rows in the caller's order, so that tensors need no permutation.
+    // Points to the caller's row of each row of the set if views use the caller's row numbers. Tensors then
+    // need no permutation, and source_row is null.
     const i32* caller_row = nullptr;
   };
   const Level& level(i32 level) const { return levels_[level]; }
   /// Returns the method that made the prepared maps.
   MapMethod map_method() const { return network_maps_ ? network_maps_->method() : MapMethod::Sorted; }
-  /// Returns the pairs of a layer's map; 0 before prepare and in capacity mode. Waits if the map is the
-  /// caller's and its pairs have not been read back yet.
+  /// Returns the number of pairs of a layer's map. It is 0 before prepare and in capacity mode. The function
+  /// waits if the caller gave the map and its pair counts have not been read back yet.
   llvm::Expected<i64> layer_pairs(i32 layer);
-  /// Returns the times of the last profiled pass, and keeps those of the layers. Waits.
+  /// Returns the times of the last profiled pass, and keeps those of the layers for layer_times(). The
+  /// function waits for the device.
   llvm::Expected<StageTimes> query_times();
-  /// Returns the layer's times that query_times() found, if the layer still runs the same candidate; else
-  /// zeros.
+  /// Returns the layer's times that query_times() found. They are zeros if the layer ran another candidate
+  /// then.
   StageTimes layer_times(i32 layer) const;
-  /// Returns the candidate that computes a layer; null before prepare.
+  /// Returns the candidate that computes a layer, or null before prepare.
   const Candidate* selected(i32 layer) const { return is_prepared() ? &candidate_of(layer) : nullptr; }
-  /// Returns zeros before prepare.
+  /// Returns figures about a layer's op, which are zeros before prepare.
   OpReport layer_report(i32 layer) const;
-  /// Frees the memory of captured runs. The caller must no longer replay graphs that contain runs of this
-  /// execution.
+  /// Frees the memory that captured runs use. The caller must not replay graphs that contain runs of this
+  /// execution afterwards.
   void release_captures();
   const ExecutionOptions& options() const { return options_; }
   const std::shared_ptr<Queue>& queue() const { return options_.queue; }
@@ -115,7 +134,7 @@ class Execution {
   void reset_map_waits() { map_waits_ = 0; }
 
  private:
-  /// The memory of a storage in the current run.
+  /// Describes the memory of a storage in the current run.
   struct Place {
     char* base = nullptr;
     i64 ld = 0;
@@ -134,7 +153,8 @@ class Execution {
   void add_memory();
   void place_kept(Placement& parts);
   void place_storages(Placement& parts);
-  // `idle` is true if the device has finished with the arena. Every call starts with false.
+  // In the following functions, `idle` is true if the device has finished with the arena. Every call starts
+  // with false.
   llvm::Error ensure_capacity(i64 count, bool& idle);
   llvm::Error reserve(i64 slack, bool& idle);
   llvm::Error fill_arena();
@@ -157,7 +177,7 @@ class Execution {
   llvm::Error select_candidates();
   /// Returns true if the candidate of an earlier layer computes this layer too.
   bool is_covered(i32 layer) const { return runner_of(layer) != layer; }
-  /// Returns the layer whose candidate computes this one: itself or an earlier one.
+  /// Returns the layer whose candidate computes this layer, which is this layer or an earlier one.
   i32 runner_of(i32 layer) const { return runners_[layer]; }
   void find_runners();
   const Candidate& candidate_of(i32 layer) const {
@@ -181,7 +201,8 @@ class Execution {
   bool is_in_place(i32 tensor) const;
   Tensor wanted(i32 tensor) const;
   llvm::Error check_tensors(llvm::ArrayRef<Tensor> inputs, llvm::ArrayRef<Tensor> outputs) const;
-  /// Returns InvalidArgument with `name` if the caller's memory overlaps the caller's workspace.
+  /// Returns InvalidArgument if the memory at `data` overlaps the caller's workspace. The message calls it
+  /// `name`.
   llvm::Error check_outside_workspace(const char* name, const void* data, i64 bytes) const;
   llvm::Error check_coordinates(const void* coordinates, i64 rows) const;
   llvm::Error check_count_on_device(const i32* count) const;
@@ -191,7 +212,7 @@ class Execution {
   llvm::Error load_inputs(llvm::ArrayRef<Tensor> inputs);
   llvm::Error run_layers(llvm::ArrayRef<Tensor> inputs, const Tensor& output);
   OpRequest request_of(i32 layer) const;
-  /// Calls `enqueue` with the request of the layer's family.
+  /// Calls `enqueue` with the request that the family of the layer's candidate makes.
   llvm::Error with_request(i32 layer, llvm::function_ref<llvm::Error(const OpRequest&)> enqueue) const {
     return work_of(candidate_of(layer)).with_request(candidate_of(layer), layer, request_of(layer), enqueue);
   }
@@ -200,46 +221,59 @@ class Execution {
   const Program& program_;
   const CompiledPlan& compiled_;
   const ExecutionOptions options_;
-  // Destroyed after the engine, which waits for work that uses them.
+  // The next two members are destroyed after the engine, whose destructor waits for the work that uses their
+  // memory.
   ExecutionMemory memory_;
   CapturedRuns captured_;
   std::unique_ptr<Engine> engine_;
-  std::optional<NetworkMaps> network_maps_;  // builds the maps; empty if the caller gives them
+  // Builds the maps of a network. It is empty if the caller gives the maps.
+  std::optional<NetworkMaps> network_maps_;
   std::optional<MapViews> views_;
   struct Work {
     const OpFamily* family = nullptr;
     std::unique_ptr<OpWork> work;
   };
-  std::vector<Work> works_;  // of the families that have a candidate
+  // Holds one element for each family that has a candidate.
+  std::vector<Work> works_;
   std::vector<Step> schedule_;
-  std::vector<i32> ops_;  // by layer: the engine's number of its first candidate
+  // Holds the engine's number of the first candidate of each layer.
+  std::vector<i32> ops_;
   std::vector<i32> permute_inputs_;
   i32 permute_output_ = 0, permute_coordinates_ = 0;
 
-  // The prepared state.
   Trace* trace_ = nullptr;
   enum class Prepared : i32 {
     Nothing,
-    Outdated,  // the last prepare failed; in capacity mode the words of an earlier cloud remain
+    // The last prepare failed. In capacity mode, the words of an earlier cloud can still be read.
+    Outdated,
     Ready,
   };
   Prepared prepared_ = Prepared::Nothing;
   std::vector<std::shared_ptr<const KernelMap>> caller_maps_;
   std::vector<Level> levels_;
   std::vector<MapView> maps_;
-  // Candidate by layer; -1 before the first prepare and for layers without candidates.
+  // Holds the number of the selected candidate of each layer. It is -1 before the first prepare and for
+  // layers without candidates.
   std::vector<i32> selected_;
-  std::vector<i32> runners_;  // by layer: the layer whose candidate computes it
+  // Holds, for each layer, the layer whose candidate computes it.
+  std::vector<i32> runners_;
   std::vector<char*> storages_;
-  std::vector<i64> tops_;             // by storage: where it ends
-  std::vector<Place> places_;         // by storage
-  std::vector<StageTimes> op_times_;  // by the engine's op numbers
+  // Holds the offset at which each storage ends, in bytes.
+  std::vector<i64> tops_;
+  // Holds one element for each storage.
+  std::vector<Place> places_;
+  // Holds the times of each op, indexed by the engine's op numbers.
+  std::vector<StageTimes> op_times_;
 
   i64 map_waits_ = 0;
-  u32 *overflow_ = nullptr, *host_overflow_ = nullptr;  // one word for each layer, and its host copy
-  u32 overflow_mark_ = 0;  // of the last prepare, 1 for a cloud; 0: the words are undefined
+  // These pointers refer to one word for each layer, on the device and in a copy on the host.
+  u32 *overflow_ = nullptr, *host_overflow_ = nullptr;
+  // Holds the mark that the last prepare chose. A network always uses 1. The value 0 means that the words are
+  // undefined.
+  u32 overflow_mark_ = 0;
   void* engine_workspace_ = nullptr;
-  void* engine_scratch_ = nullptr;  // used by runs
+  // Points to scratch memory that runs use.
+  void* engine_scratch_ = nullptr;
 };
 
 }  // namespace minuet

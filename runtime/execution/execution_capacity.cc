@@ -1,4 +1,5 @@
-// Executions in capacity mode: prepare only enqueues, because only the device knows the sizes of the cloud.
+// Implements executions in capacity mode. In this mode prepare only enqueues work, because only the device
+// knows the sizes of the cloud.
 #include <algorithm>
 #include <cmath>
 
@@ -7,13 +8,15 @@
 namespace minuet {
 namespace {
 
-constexpr i64 kCapacityStep = 256;  // suggested capacities are multiples of it
+// Suggested capacities are multiples of this number.
+constexpr i64 kCapacityStep = 256;
 constexpr double kMostCapacityFactor = 1024;
-constexpr i64 kLeastRowsOnDevice = 1;  // assumed for coordinates whose count is on the device
+// If only the device knows the number of coordinates, the check of their memory covers this many rows.
+constexpr i64 kLeastRowsOnDevice = 1;
 
 }  // namespace
 
-/// Reserves all memory that any cloud within the capacities will need.
+/// Reserves all memory that a cloud within the capacities may need.
 llvm::Error Execution::make_room() {
   const std::vector<i64>& rows = options_.cloud.level_capacity;
   network_maps_->set_capacity(*std::max_element(rows.begin(), rows.end()));
@@ -21,7 +24,8 @@ llvm::Error Execution::make_room() {
   memory_.measure_capacity();
   bool idle = false;
   MINUET_TRY(reserve(0, idle));
-  // Repeats after the arena has grown, because levels are identified by the addresses of their counts.
+  // The loop repeats after the arena has grown, because the growth moves the row counts, whose addresses
+  // identify the levels.
   for (bool fits = false; !fits;) {
     take_capacities();
     MINUET_TRY(select_within_capacities());
@@ -47,7 +51,7 @@ void Execution::take_capacities() {
   }
 }
 
-/// Selects by the capacities only, because a graph runs the same kernels for every cloud.
+/// Selects candidates by the capacities only, because a graph runs the same kernels for every cloud.
 llvm::Error Execution::select_within_capacities() {
   MINUET_TRY(select_candidates());
   for (i32 i = 0; i < layer_count(); ++i) {
@@ -75,7 +79,8 @@ llvm::Error Execution::prepare_within(const i32* coordinates, const i32* given_c
   MINUET_TRY(call(stream, Timed::Prepare, [&]() -> llvm::Error {
     MINUET_TRY(network_maps_->enqueue(coordinates, given_count, given_count ? capacity : most));
     MINUET_TRY(add_work());
-    memory_.place_cloud(/*idle=*/false);  // at the places that make_room() chose
+    // The parts get the places that make_room() has chosen.
+    memory_.place_cloud(/*idle=*/false);
     MINUET_TRY(prepare_layers());
     return views_->make_views();
   }));
@@ -108,8 +113,8 @@ llvm::Error Execution::suggest_capacities(double factor, llvm::MutableArrayRef<i
 }
 
 llvm::Error Execution::read_cloud(void* stream, u32& status, llvm::MutableArrayRef<i32> counts) {
-  // Replays of a graph may continue after a refused prepare, so the words of the last cloud can still be
-  // read.
+  // Replays of a graph may continue after a prepare call was refused, so the words of the last cloud can
+  // still be read.
   const bool has_words = has_capacities() && prepared_ != Prepared::Nothing;
   if (!has_words) MINUET_TRY(check_prepared());
   return call(stream, Timed::Nothing, [&] { return network_maps_->read_state(status, counts); });

@@ -1,4 +1,4 @@
-// Executions of single ops: prepare for the caller's kernel maps.
+// Implements executions of single ops, which prepare for kernel maps of the caller.
 #include "runtime/execution/execution.h"
 
 namespace minuet {
@@ -19,7 +19,7 @@ llvm::Error Execution::prepare_together(llvm::ArrayRef<Execution*> executions,
                                         llvm::ArrayRef<std::shared_ptr<const KernelMap>> maps, void* stream) {
   if (executions.empty()) return llvm::Error::success();
   Execution& first = *executions.front();
-  // Enqueues the views first, so that the device makes them while the host continues.
+  // The work that makes the views is enqueued first, so that the device makes them while the host continues.
   MINUET_TRY(first.call(stream, Timed::Prepare, [&]() -> llvm::Error {
     MINUET_TRY(first.refuse_capture());
     std::vector<MapViews*> views;
@@ -41,8 +41,8 @@ llvm::Error Execution::prepare_together(llvm::ArrayRef<Execution*> executions,
   return llvm::Error::success();
 }
 
-/// Takes the maps and adds work; needs no memory of the execution. Views of maps with a queue have memory of
-/// their own.
+/// Takes the maps, selects the candidates, and calls add_work(). It needs no memory of the execution, because
+/// views of maps with a queue have memory of their own.
 llvm::Error Execution::use_maps(std::vector<std::shared_ptr<const KernelMap>> maps) {
   if (maps.size() != maps_.size()) {
     return make_error(StatusCode::InvalidArgument, "{0} kernel maps are given, but the plan takes {1}",
@@ -57,7 +57,7 @@ llvm::Error Execution::use_maps(std::vector<std::shared_ptr<const KernelMap>> ma
 }
 
 llvm::Error Execution::place_maps() {
-  // The pinned tables are overwritten below.
+  // The host overwrites the pinned tables below, so earlier copies of them to the device must have finished.
   MINUET_TRY(engine_->wait_for_sends());
   memory_.measure_cloud();
   bool idle = false;
@@ -95,8 +95,8 @@ llvm::Error Execution::take_maps() {
   return llvm::Error::success();
 }
 
-/// Lets ordered views name rows in the caller's order, so that features need no permutation. This is not
-/// possible if duplicates were kept, because no row of the set refers to them.
+/// Makes ordered views refer to rows by the caller's row numbers, so that features need no permutation. This
+/// is not possible if duplicate coordinates were dropped, because no row of the set refers to the duplicates.
 void Execution::keep_callers_order() {
   if (!views_->has_order() || candidate_of(0).form != ViewForm::Masked) return;
   for (Level& level : levels_) {

@@ -48,8 +48,8 @@ i64 ExecutionMemory::cloud_slack() const {
 llvm::Error ExecutionMemory::grow(Engine& engine, i64 slack, bool& idle) {
   const bool was_used = state_ != State::New;
   state_ = State::Displaced;
-  // Work on the queue's stream is ordered after earlier uses of a block. Only a fill by the host needs a
-  // wait.
+  // The queue's stream orders new work after earlier uses of a block. Only a copy from the host, which is not
+  // on that stream, needs a wait.
   const bool must_wait = options_.queue ? options_.is_filled_by_host : was_used;
   llvm::Error error = must_wait ? engine.wait() : llvm::Error::success();
   idle = options_.is_filled_by_host || !options_.queue;
@@ -62,7 +62,8 @@ llvm::Error ExecutionMemory::grow(Engine& engine, i64 slack, bool& idle) {
 
 llvm::Error ExecutionMemory::take_queue_blocks(i64 engine_scratch_bytes) {
   if (!options_.queue) return llvm::Error::success();
-  queue_scratch_.reset();  // released first, so that a larger block can replace it
+  // This block is released first, so that a larger block can replace it.
+  queue_scratch_.reset();
   MINUET_ASSIGN(queue_engine_, options_.queue->engine_scratch(engine_scratch_bytes));
   MINUET_ASSIGN(queue_scratch_, options_.queue->scratch(plan_.scratch_bytes));
   return llvm::Error::success();
@@ -75,7 +76,7 @@ void ExecutionMemory::place(bool of_capacity, bool idle) {
     const Part& part = parts_[i];
     if (part.is_of_capacity() != of_capacity) continue;
     const bool is_own = part.owner == Owner::Arena;
-    // Work of other executions may still use the queue's block.
+    // Work of other executions may still use the queue's block, so it is never treated as idle.
     Placement pieces((is_own ? arena_.data() : queue_scratch_->data()) + plan_.offsets[i], idle && is_own);
     part.place(pieces);
   }

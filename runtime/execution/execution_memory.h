@@ -1,5 +1,5 @@
-// The device memory of an execution: its arena, the blocks that it takes from its queue, and the memory that
-// captured graphs still read.
+// Manages the device memory of an execution. This memory consists of the arena, the blocks that the execution
+// takes from its queue, and the memory that captured graphs still read.
 #pragma once
 
 #include <functional>
@@ -16,11 +16,14 @@ namespace minuet {
 
 class KernelMap;
 
-/// Memory that a run reads. A graph that contains the run still reads it after the next prepare.
+/// Holds the memory that a run reads. A graph that contains the run still reads this memory after the next
+/// prepare.
 struct RunMemory {
   DeviceMemory arena;
-  std::shared_ptr<const DeviceMemory> scratch, engine_scratch;  // of the queue, or null
-  std::vector<std::shared_ptr<const KernelMap>> maps;           // the caller's maps, if any
+  // These blocks belong to the queue. They are null if there is no queue.
+  std::shared_ptr<const DeviceMemory> scratch, engine_scratch;
+  // Holds the caller's maps. It is empty for a network.
+  std::vector<std::shared_ptr<const KernelMap>> maps;
 };
 
 /// Keeps track of the runs of an execution that graphs contain.
@@ -29,12 +32,12 @@ class CapturedRuns {
   /// Notes that a run of the prepared state was captured.
   void add() { holds_prepared_ = true; }
   bool holds_prepared() const { return holds_prepared_; }
-  /// Keeps `memory` for the graphs, before another cloud or map is prepared in other memory.
+  /// Keeps `memory` for the graphs. The caller must then prepare the next cloud or map in other memory.
   void keep(RunMemory memory) {
     kept_.push_back(std::move(memory));
     holds_prepared_ = false;
   }
-  /// Frees everything; the caller no longer replays the graphs.
+  /// Frees everything. The caller must not replay the graphs afterwards.
   void release() {
     kept_.clear();
     holds_prepared_ = false;
@@ -45,28 +48,30 @@ class CapturedRuns {
   bool holds_prepared_ = false;
 };
 
-/// Options of an execution that concern its memory.
+/// Holds the options of an execution that concern its memory.
 struct MemoryOptions {
-  void* workspace = nullptr;  // the caller's arena; null: the execution has its own
+  // Points to memory of the caller that serves as the arena. If it is null, the execution has an arena of its
+  // own.
+  void* workspace = nullptr;
   i64 workspace_bytes = 0;
-  std::shared_ptr<Queue> queue;  // may be null
-  /// True if the host fills part of the arena by a copy that is not ordered by a stream.
+  // The pointer is null if the execution uses no queue.
+  std::shared_ptr<Queue> queue;
+  /// The flag is true if the host fills a part of the arena by a copy that no stream orders.
   bool is_filled_by_host = false;
 };
 
-/// Measures and places the device memory of an execution. During a call, the caller keeps a local `idle`,
-/// which is true if the device has finished with the arena. Not thread-safe; functions are called between the
-/// engine's begin() and end().
+/// Measures and places the device memory of an execution. During a call, the caller keeps a local variable
+/// `idle`, which is true if the device has finished with the arena. This class is not thread-safe.
 class ExecutionMemory {
  public:
   ExecutionMemory(std::shared_ptr<MemorySource> source, MemoryOptions options);
 
-  /// Adds a part. `place` takes the part's pieces from a Placement. It is called with a null base to measure,
-  /// and again later with memory.
+  /// Adds a part. `place` takes the part's pieces from a Placement. It is called with a null base to measure
+  /// the part, and later with memory to place it.
   void add(Lifetime lifetime, Owner owner, std::function<void(Placement&)> place);
 
-  /// measure_capacity() measures the parts in use from Phase::Maps on, whose sizes depend on the capacity.
-  /// The sizes of the other parts depend on the cloud; they are 0 until measure_cloud().
+  /// Measures the parts that are in use from Phase::Maps on, whose sizes depend on the capacity. The sizes of
+  /// the other parts depend on the cloud, and count as 0 until measure_cloud().
   void measure_capacity();
   void measure_cloud();
   i64 arena_bytes() const { return plan_.arena_bytes; }
@@ -75,22 +80,25 @@ class ExecutionMemory {
   bool is_placed() const { return state_ == State::Placed; }
   /// Returns true if is_placed() and the arena is large enough for everything that was measured.
   bool fits() const { return is_placed() && plan_.arena_bytes <= arena_.bytes(); }
-  /// Marks the parts that depend on the capacity as not placed, because their sizes change.
+  /// Marks the parts that depend on the capacity as not placed. It must be called when their sizes change.
   void displace() { state_ = state_ == State::New ? State::New : State::Displaced; }
   /// Makes the arena large enough for what was measured, with `slack` bytes more if they are available, and
-  /// places the parts that depend on the capacity. Waits for earlier work that may still use the memory.
+  /// places the parts that depend on the capacity. Waits for earlier work that may still use the memory. The
+  /// caller must have called begin() of the engine.
   llvm::Error grow(Engine& engine, i64 slack, bool& idle);
-  /// Returns the slack for the next, slightly larger cloud. Parts in use in all phases need none.
+  /// Returns the number of bytes to reserve in addition, so that a slightly larger cloud fits too. The parts
+  /// that are in use in all phases need none.
   i64 cloud_slack() const;
-  /// Takes the queue's blocks; the engine's ops need `engine_scratch_bytes` of scratch.
+  /// Takes the blocks of the queue. The ops of the engine need `engine_scratch_bytes` bytes of scratch
+  /// memory.
   llvm::Error take_queue_blocks(i64 engine_scratch_bytes);
   /// Places the parts that depend on the cloud, with the sizes measured last.
   void place_cloud(bool idle);
 
-  /// Returns the queue's scratch for the engine's ops; null if there is no queue.
+  /// Returns the queue's scratch memory for the ops of the engine, or null if there is no queue.
   void* queue_engine_scratch() const { return queue_engine_ ? queue_engine_->data() : nullptr; }
-  /// Returns the memory that a run of the prepared state reads. The arena becomes empty and will be allocated
-  /// again at the same size or larger. Not for the caller's workspace.
+  /// Returns the memory that a run of the prepared state reads. The arena becomes empty, and grow() allocates
+  /// it again with the same size or more. The arena must not be the caller's workspace.
   RunMemory retire();
 
   const Arena& arena() const { return arena_; }
@@ -113,7 +121,8 @@ class ExecutionMemory {
   std::vector<Part> parts_;
   ArenaPlan plan_;
   State state_ = State::New;
-  i64 least_arena_bytes_ = 0;  // size of the retired arena
+  // Holds the size of the retired arena, which is the least size of the next one.
+  i64 least_arena_bytes_ = 0;
 };
 
 }  // namespace minuet

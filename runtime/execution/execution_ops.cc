@@ -1,10 +1,11 @@
-// The needs of an execution's ops: the views of maps that their candidates read, and the works of their
-// families.
+// Determines what the ops of an execution need. These are the views of maps that their candidates read, and
+// the OpWork objects of their families.
 #include "runtime/execution/execution.h"
 
 namespace minuet {
 
-/// Reserves memory for every family that may run the layer.
+/// Adds the memory needs of every family that may run the layer. It assumes `rows` rows in each level and
+/// `neighbours` pairs per output row.
 llvm::Error Execution::bound_layer(i32 number, i64 rows, double neighbours) {
   for (const Work& work : works_) {
     const auto is_of = [&](const Candidate& candidate) { return &candidate.choice.kind() == work.family; };
@@ -35,7 +36,8 @@ llvm::Error Execution::make_works() {
   return llvm::Error::success();
 }
 
-/// Only layers that are not covered select what covers the next ones.
+/// Finds the layer whose candidate computes each layer. A covered layer is skipped, so its own candidate
+/// decides nothing about the next layers.
 void Execution::find_runners() {
   for (i32 i = 0; i < layer_count();) {
     const i32 runner = i, covers = compiled_.candidates[i][selected_[i]].covers;
@@ -45,7 +47,8 @@ void Execution::find_runners() {
 
 OpWork& Execution::work_of(const Candidate& candidate) const {
   const auto is_of = [&](const Work& work) { return work.family == &candidate.choice.kind(); };
-  return *llvm::find_if(works_, is_of)->work;  // make_works() made one for every candidate
+  // The search succeeds, because make_works() made an element for the family of every candidate.
+  return *llvm::find_if(works_, is_of)->work;
 }
 
 /// Returns every view that a candidate of any layer may read.
@@ -70,7 +73,7 @@ MapUse Execution::map_use(i32 number) const {
   return use;
 }
 
-/// Updates the state of the caller's map to what a candidate reads in this form.
+/// Sets the layer's element of maps_ to what a candidate reads from the caller's map in this form.
 llvm::Error Execution::take_map(i32 number, ViewForm form) {
   const ProgramLayer& layer = program_.layers[number];
   if (network_maps_ || layer.map < 0) return llvm::Error::success();
@@ -84,7 +87,8 @@ llvm::Error Execution::take_map(i32 number, ViewForm form) {
   return llvm::Error::success();
 }
 
-/// Adds the views and the work of each layer's selected candidate.
+/// Adds the views that the selected candidate of each layer reads, and adds the op to the OpWork of its
+/// family.
 llvm::Error Execution::add_work() {
   for (const Work& work : works_) work.work->begin(most_rows());
   views_->begin();

@@ -1,11 +1,11 @@
-// The parts of an execution's memory.
+// Defines the parts of an execution's memory and places them.
 #include <algorithm>
 
 #include "runtime/execution/execution.h"
 
 namespace minuet {
 
-/// Parts are placed in the order in which they are added.
+/// Adds all parts. They are placed in the order in which this function adds them.
 void Execution::add_memory() {
   const Owner work = options_.queue ? Owner::QueueScratch : Owner::Arena;
   memory_.add({Phase::Maps, Phase::Run}, Owner::Arena, [this](Placement& parts) { place_kept(parts); });
@@ -40,7 +40,7 @@ void Execution::place_kept(Placement& parts) {
 }
 
 /// Places each storage on top of those below it. Tensors that are used in place, in the caller's memory, get
-/// none.
+/// no storage.
 void Execution::place_storages(Placement& parts) {
   const i64 element = dtype_bytes(program_.dtype);
   i64 bytes = 0;
@@ -77,8 +77,8 @@ llvm::Error Execution::fill_arena() {
   return network_maps_ ? network_maps_->fill(*loaded_->device) : llvm::Error::success();
 }
 
-/// Makes the arena large enough for `count` coordinates. A growing arena gets some slack for the next, larger
-/// cloud.
+/// Makes the arena large enough for `count` coordinates. A growing arena gets some slack for the next cloud,
+/// which may be larger.
 llvm::Error Execution::ensure_capacity(i64 count, bool& idle) {
   const i64 capacity = network_maps_->capacity();
   if (count <= capacity && memory_.is_placed()) return llvm::Error::success();
@@ -92,7 +92,7 @@ llvm::Error Execution::ensure_capacity(i64 count, bool& idle) {
   return reserve(0, idle);
 }
 
-/// Requires an arena that is large enough for what was measured.
+/// Places the parts that depend on the cloud. The arena must be large enough for what was measured.
 llvm::Error Execution::place_cloud(bool idle) {
   MINUET_TRY(memory_.take_queue_blocks(engine_->scratch_bytes()));
   if (options_.queue) engine_scratch_ = memory_.queue_engine_scratch();
@@ -100,8 +100,8 @@ llvm::Error Execution::place_cloud(bool idle) {
   return llvm::Error::success();
 }
 
-/// If graphs contain runs of the prepared state, they still read its memory, so the next prepare must use
-/// other memory.
+/// Sets the memory of the prepared state aside if graphs contain runs that read it, so that the next prepare
+/// uses other memory.
 llvm::Error Execution::keep_captured() {
   if (!captured_.holds_prepared()) return llvm::Error::success();
   if (options_.workspace) {

@@ -1,4 +1,4 @@
-// Checks of the memory that the caller gives: tensors must fit the prepared state, and must not overlap other
+// Checks the memory that the caller gives. Tensors must fit the prepared state and must not overlap other
 // memory.
 #include "runtime/engine/overlap.h"
 #include "runtime/execution/execution.h"
@@ -21,7 +21,8 @@ llvm::Error Execution::check_tensors(llvm::ArrayRef<Tensor> inputs, llvm::ArrayR
     MINUET_TRY(check_tensor("input " + std::to_string(i), inputs[i], wanted(program_.inputs[i])));
   }
   MINUET_TRY(check_tensor("output 0", outputs[0], wanted(program_.output)));
-  const bool has_residual = program_.takes_maps;  // the second input of a single convolution
+  // The residual is the second input of a single convolution.
+  const bool has_residual = program_.takes_maps;
   return check_apart(inputs, outputs, memory_of(options_.workspace, options_.workspace_bytes), has_residual);
 }
 
@@ -36,7 +37,7 @@ llvm::Error Execution::check_coordinates(const void* coordinates, i64 rows) cons
   return check_outside_workspace("coordinates", coordinates, bytes);
 }
 
-/// The count must not be in the words that each prepare writes for the cloud.
+/// Checks that the caller's count is not in the words that each prepare writes for the cloud.
 llvm::Error Execution::check_count_on_device(const i32* count) const {
   const MemoryRows given = memory_of(count, sizeof(i32));
   MINUET_TRY(check_outside_workspace("count", count, sizeof(i32)));

@@ -1,4 +1,4 @@
-// The families of ops that an execution can run, one line each. A test may link another table instead.
+// Lists the families of ops that an execution can run. A test may link another table in place of this one.
 #include "codegen/choose/ops/convolution.h"
 #include "codegen/choose/ops/pooling.h"
 #include "runtime/execution/op_work.h"

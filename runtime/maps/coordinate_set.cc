@@ -6,13 +6,14 @@
 namespace minuet {
 namespace {
 
-constexpr i64 kCommonPeriod = 64;  // strides that divide it need no new layout
+// Sets whose strides divide this period need no key layout of their own.
+constexpr i64 kCommonPeriod = 64;
 
 static_assert(kMostIndexedLevels <= kMostReadbackWords,
               "the readback holds a status and a count of each coarser set");
 
-/// Returns true if flooring a key of this period to `stride` floors the coordinate and stays inside the
-/// guard.
+/// Returns true if `stride` divides `period` on each axis. Flooring a key to `stride` then floors the
+/// coordinate, and the result stays inside the guard of the layout.
 bool strides_fit(const i64* period, const AxisArray& stride, i32 ndim) {
   for (i32 a = 0; a < ndim; ++a) {
     if (period[a] % stride[a] != 0) return false;
@@ -107,8 +108,8 @@ llvm::Error CoordinateSet::take_layout() {
   return llvm::Error::success();
 }
 
-/// Sorts by as many bits as the keys of earlier sets had, while the device finds the bits needed. This waits
-/// once, or twice if more bits are needed.
+/// Sorts by as many key bits as earlier sets needed, while the device finds how many bits this set needs. The
+/// function waits once, or twice if this set needs more bits.
 llvm::Error CoordinateSet::find_and_build(MapEngine& engine, const i32* coordinates, i64 count,
                                           void* stream) {
   i32 bits = engines_->key_bits();
@@ -160,7 +161,7 @@ llvm::Error CoordinateSet::build(MapEngine& engine, const i32* coordinates, i64 
   request.row_of = row_of_;
   request.status = state_.status;
   MINUET_TRY(engine->maps().build_coords(request));
-  // Keeps the coordinates in ascending order, so that they can be packed in any other layout.
+  // The coordinates are kept in ascending order, so that repack() can pack them in any other layout.
   return engine->maps().unpack(coords_, state_.layout, coordinates_);
 }
 
@@ -193,7 +194,8 @@ llvm::Error CoordinateSet::count_rows() const {
   if (!readback) return llvm::Error::success();
   MINUET_ASSIGN(const llvm::ArrayRef<i32> report, readback->wait());
   const std::lock_guard<std::mutex> lock(counting_);
-  if (!deferred_) return llvm::Error::success();  // another thread took the report, and may be reading rows_
+  // Another thread has already taken the report and may be reading rows_, which must not be written again.
+  if (!deferred_) return llvm::Error::success();
   MINUET_TRY(take_report(report));
   deferred_.reset();
   return llvm::Error::success();
@@ -287,7 +289,8 @@ llvm::Expected<bool> CoordinateSet::join_family(CoordinateSet& coarse) const {
 }
 
 llvm::Error CoordinateSet::make_deferred() const {
-  const std::shared_ptr<const CoordinateSet> finest = finest_;  // a copy: make_family() resets finest_
+  // make_family() resets finest_, so this copy keeps the finest set alive during the call.
+  const std::shared_ptr<const CoordinateSet> finest = finest_;
   if (finest) return finest->make_deferred();
   if (!family_ || family_->deferred_sets.empty()) return llvm::Error::success();
   std::vector<std::shared_ptr<const CoordinateSet>> sets;
@@ -297,7 +300,8 @@ llvm::Error CoordinateSet::make_deferred() const {
   return sets.empty() ? llvm::Error::success() : make_family(sets);
 }
 
-/// Called on the finest set of the family; the index computes its rows again.
+/// Makes `sets` with one index of cells. It is called on the finest set of the family, whose rows the index
+/// computes again.
 llvm::Error CoordinateSet::make_family(llvm::ArrayRef<std::shared_ptr<const CoordinateSet>> sets) const {
   SetFamily& family = *family_;
   const Coords own = coords();
@@ -326,7 +330,7 @@ llvm::Error CoordinateSet::make_family(llvm::ArrayRef<std::shared_ptr<const Coor
     build.source_row = parts.take<i32>(most);
     build.row_of = parts.take<i32>(most);
   };
-  // Used only by index_sets().
+  // Only index_sets() uses these rows, so their memory is released when this function returns.
   MINUET_ASSIGN(const DeviceMemory rows, allocate_parts(memory_source(), place_rows));
   i32* const counts = reinterpret_cast<i32*>(family.counts.data());
   build.coordinates = coordinates_;
@@ -355,9 +359,11 @@ llvm::Error CoordinateSet::make_family(llvm::ArrayRef<std::shared_ptr<const Coor
 
 llvm::Expected<std::shared_ptr<CoordinateSet>> CoordinateSet::sort_coarser(
     std::shared_ptr<CoordinateSet> coarse, void* stream) const {
-  if (finest_) MINUET_TRY(make_deferred());  // makes the keys that are sorted below
+  // This makes the keys that are sorted below.
+  if (finest_) MINUET_TRY(make_deferred());
   MINUET_ASSIGN(const MapEngines::Lease engine, engines_->take(queue_.get()));
-  std::vector<DeviceMemory> used;  // must outlive the read-back, if no queue orders the work
+  // Without a queue, this memory must outlive the read-back, because no stream orders its reuse.
+  std::vector<DeviceMemory> used;
   Coords fine = coords();
   const i64 most = fine.capacity;
   const bool fits = strides_fit(period_, coarse->tensor_stride_, engines_->ndim());

@@ -1,4 +1,5 @@
-// Coordinate sets and kernel maps outside of networks, for single convolutions (paper, section 5.1).
+// Declares the coordinate sets and kernel maps that exist outside of networks, for single convolutions
+// (section 5.1 of the Minuet paper).
 #pragma once
 
 #include <atomic>
@@ -23,145 +24,176 @@ struct CoordinateSetOptions {
   i64 max_offset[kMaxDim] = {128, 128, 128, 128};
   bool has_bounds = false;
   Bounds bounds;
-  std::shared_ptr<Queue> queue;  // may be null
+  // The pointer is null if the set uses no queue.
+  std::shared_ptr<Queue> queue;
 };
 
-/// A set of a queue and the coarser sets derived from it. One index of cells makes all of them as soon as one
-/// of them is needed. Access requires Queue::work(), which calls of the queue hold.
+/// Holds what a set with a queue shares with the coarser sets derived from it. One index of occupied cells
+/// makes all of these sets, as soon as one of them is needed. A thread may access the family only while it
+/// holds the lock of Queue::work(). Queue::lock() takes that lock for a whole call.
 struct SetFamily {
-  // The sets to make. The caller may have dropped some of them.
+  // Lists the sets that are still to be made. The pointers are weak because the caller may release a set
+  // before.
   std::vector<std::weak_ptr<const CoordinateSet>> deferred_sets;
-  i64 words = 0;        // of the index, including the levels of the deferred sets
-  DeviceMemory counts;  // i32 [kMostReadbackWords] status, then the rows of each set
+  // Counts the words that the index needs, including those of the levels of the deferred sets.
+  i64 words = 0;
+  // Holds kMostReadbackWords i32 words on the device: a status, then the number of rows of each deferred set.
+  DeviceMemory counts;
   DeviceMemory memory;
-  SetIndex index;  // in `memory`; once it is made, no more sets join the family
+  // Points into `memory`. Once the index is made, no more sets join the family.
+  SetIndex index;
 
   bool is_made() const { return index.layout != nullptr; }
 };
 
-/// A sorted set of unique coordinates on a device. Immutable, except that its creation and the read-back of
-/// its row count may be deferred.
+/// Holds a sorted set of unique coordinates on a device. A set does not change after its creation, except
+/// that the work that makes it and the read-back of its row count may be deferred.
 class CoordinateSet : public std::enable_shared_from_this<CoordinateSet> {
  public:
   static llvm::Expected<std::shared_ptr<CoordinateSet>> create(std::shared_ptr<MapEngines> engines,
                                                                const CoordinateSetOptions& options,
                                                                const i32* coordinates, i64 count,
                                                                void* stream);
-  /// Without a queue, waits until the coarser set is made. With a queue, only enqueues, even if this set's
-  /// rows are not counted yet. If an index can make the coarser set, enqueues nothing: the set is made later,
-  /// together with all sets requested until then.
+  /// Returns the set of the coordinates of this set, floored to its tensor stride times `stride`. Without a
+  /// queue, the function waits until the coarser set is made. With a queue, it only enqueues work, even if
+  /// the host does not know the row count of this set yet. If an index of cells can make the coarser set, it
+  /// enqueues nothing. Such a set is made later, together with all other sets requested until then.
   llvm::Expected<std::shared_ptr<CoordinateSet>> downsample(const AxisArray& stride, void* stream) const;
   /// Returns InvalidArgument if the set has a queue and `stream` is not the queue's stream.
   llvm::Error check_stream(void* stream) const;
   llvm::Error export_coordinates(i32* coordinates, void* stream) const;
 
-  /// Enqueues the work that makes this set, and its family, if that was deferred. Requires Queue::work().
+  /// Enqueues the work that makes this set and its family, if that was deferred. If the set has a queue, the
+  /// caller must hold the lock of Queue::work().
   llvm::Error make_deferred() const;
-  /// Waits until the host knows the number of rows. Makes the set first if that was deferred. Any thread may
-  /// call it, but a call of the queue must call make_deferred() before.
+  /// Waits until the host knows the number of rows, and makes the set first if that was deferred. Any thread
+  /// may call this function. A thread that holds the lock of Queue::work() must call make_deferred() before,
+  /// because this function would otherwise try to take the same lock.
   llvm::Error count_rows() const;
-  /// Valid after count_rows(); so is caller_rows().
+  /// Returns the number of rows. This value and caller_rows() are valid only after count_rows().
   i64 rows() const { return rows_; }
-  i32* count() const { return coords_.count; }  // device: rows(); valid once the set is made
-  /// Returns the number of rows that the caller gave; rows() for derived sets.
+  /// Returns the device address of the number of rows. The number is valid once the set is made.
+  i32* count() const { return coords_.count; }
+  /// Returns the number of rows that the caller gave, or rows() for a derived set.
   i64 caller_rows() const { return caller_rows_ < 0 ? rows_ : caller_rows_; }
   const AxisArray& tensor_stride() const { return tensor_stride_; }
-  /// Return the caller's row of each row, [rows], and the row of each of the caller's rows, [caller_rows];
-  /// null for derived sets, whose rows the caller sees in the same order.
+  /// Returns the device address of the caller's row of each row, [rows]. It is null for a derived set, whose
+  /// rows the caller sees in the same order.
   const i32* source_row() const { return source_row_; }
+  /// Returns the device address of the row of each of the caller's rows, [caller_rows]. It is null for a
+  /// derived set.
   const i32* row_of() const { return row_of_; }
   const std::shared_ptr<MapEngines>& engines() const { return engines_; }
-  /// Returns the queue that the set and everything made from it use; may be null.
+  /// Returns the queue that the set and everything made from it use, or null.
   const std::shared_ptr<Queue>& queue() const { return queue_; }
 
  private:
   friend class KernelMap;
   CoordinateSet() = default;
-  /// Returns the queue's pool, or the device if there is no queue.
+  /// Returns the memory pool of the queue, or the device if there is no queue.
   std::shared_ptr<MemorySource> memory_source() const;
   llvm::Error allocate(i64 capacity, bool from_caller);
-  /// Allocates a layout of this set's own. A coarser set whose strides fit the finer set's layout shares that
-  /// one.
+  /// Allocates device memory for a key layout of this set's own. A coarser set whose strides fit the layout
+  /// of the finer set uses the finer set's layout instead.
   llvm::Error allocate_layout();
-  /// Returns true if `coarse` joins the family, to be made with the others. Otherwise `coarse` is unchanged.
+  /// Adds `coarse` to the family, so that it is made together with the other sets, and returns true. If the
+  /// family cannot take it, the function returns false and leaves `coarse` unchanged.
   llvm::Expected<bool> join_family(CoordinateSet& coarse) const;
-  /// Makes the coarser set now, by sorting.
+  /// Makes the coarser set by sorting, without deferring the work.
   llvm::Expected<std::shared_ptr<CoordinateSet>> sort_coarser(std::shared_ptr<CoordinateSet> coarse,
                                                               void* stream) const;
   llvm::Error make_family(llvm::ArrayRef<std::shared_ptr<const CoordinateSet>> sets) const;
   bool is_made() const;
-  /// Returns the stride of the set's cells in an index: 1 for a caller's set, whose coordinates may be
-  /// anywhere, whatever its tensor stride.
+  /// Returns the stride of the set's cells in an index. It is 1 for a set that the caller gave, because its
+  /// coordinates need not be multiples of its tensor stride.
   AxisArray cell_stride() const { return coordinates_ ? AxisArray{1, 1, 1, 1} : tensor_stride_; }
-  /// `declared` is null if the device must find the bounds.
+  /// Enqueues the computation of the key layout for `count` coordinates. If `declared` is null, the device
+  /// finds the bounds of the coordinates.
   llvm::Error find_layout(MapEngine& engine, const i32* coordinates, i64 count, const Bounds* declared,
                           i32 key_bits) const;
-  /// Enqueues a sort-based build; read_report() reads its result.
+  /// Enqueues the work that builds the set by sorting. read_report() reads the result of that work.
   llvm::Error build(MapEngine& engine, const i32* coordinates, i64 count, const Bounds* declared,
                     i32 key_bits, void* stream);
   llvm::Error find_and_build(MapEngine& engine, const i32* coordinates, i64 count, void* stream);
-  /// Waits for the report.
+  /// Copies the report to host_report_ and waits for it.
   llvm::Error read_report(MapEngine& engine);
   llvm::Error take_report(llvm::ArrayRef<i32> report) const;
-  /// Returns null if the report has already been taken.
+  /// Returns the report that the host has not taken yet, or null if there is none.
   std::shared_ptr<DeferredReadback> deferred_report() const;
-  /// Returns the keys with capacity rows(), or an upper bound if the rows are not counted yet.
+  /// Returns the keys. Their capacity is rows() if the host knows it, otherwise an upper bound of it.
   Coords coords() const;
-  /// Computes the layout of bounds_.
+  /// Sets layout_ to the key layout for bounds_.
   llvm::Error take_layout();
-  /// Writes the keys of this set under another layout to `target`, which has capacity for rows() keys. The
-  /// enqueued work reads memory that is appended to `used`.
+  /// Enqueues the work that writes the keys of this set, packed in another layout, to `target`. `target` must
+  /// have the capacity of coords(). The function appends the memory that this work reads to `used`. Without a
+  /// queue, the caller must keep that memory until the work has finished.
   llvm::Error repack(MapEngine& engine, const CloudLayout* layout, Coords target,
                      std::vector<DeviceMemory>& used) const;
 
   std::shared_ptr<MapEngines> engines_;
   std::shared_ptr<Queue> queue_;
   AxisArray tensor_stride_{1, 1, 1, 1};
-  i64 guard_[kMaxDim] = {};             // how far the offsets of a map may reach under the layout
-  i64 period_[kMaxDim] = {1, 1, 1, 1};  // a stride that divides it can use the same layout
+  // Holds the farthest reach on each axis that this layout allows for the offsets of a kernel map.
+  i64 guard_[kMaxDim] = {};
+  // A coarser set can use this layout if its tensor stride divides this period on each axis.
+  i64 period_[kMaxDim] = {1, 1, 1, 1};
   Bounds bounds_;
-  KeyLayout layout_;                   // the same layout as on the device
-  i32 key_bits_ = 0;                   // bits that the keys were sorted by; they decide the key type
-  std::shared_ptr<SetFamily> family_;  // null for sets that are built on their own and have no family
-  mutable i32 level_ = -1;       // in the family's index, once it has this set; guarded by Queue::work()
-  mutable std::mutex counting_;  // guards the next three members; never held during a wait
-  // The finest set of the family until this set is made; null afterwards. Writing requires Queue::work() too,
-  // so either lock is enough to read it.
+  // Holds the same layout as `state_.layout` on the device.
+  KeyLayout layout_;
+  // Holds the number of bits by which the keys were sorted. It determines the key type.
+  i32 key_bits_ = 0;
+  // The pointer is null if the coarser sets of this set can only be made by sorting.
+  std::shared_ptr<SetFamily> family_;
+  // Holds the number of this set's level in the index of its family, or -1 before the set has one. The lock
+  // of Queue::work() guards it.
+  mutable i32 level_ = -1;
+  // Guards the next three members. No thread holds this lock while it waits for the device.
+  mutable std::mutex counting_;
+  // Points to the finest set of the family until this set is made, and is null afterwards. A thread that
+  // writes it must hold the lock of Queue::work() as well as counting_, so either lock is enough to read it.
   mutable std::shared_ptr<const CoordinateSet> finest_;
-  mutable std::shared_ptr<DeferredReadback> deferred_;  // the report of a set whose rows are not counted yet
+  // Holds the pending read-back of the report until the host knows the number of rows.
+  mutable std::shared_ptr<DeferredReadback> deferred_;
   mutable i64 rows_ = 0;
-  i64 caller_rows_ = -1;  // -1 for a derived set
+  // The value is -1 for a derived set.
+  i64 caller_rows_ = -1;
   DeviceMemory memory_;
   std::shared_ptr<const DeviceMemory> layout_memory_;
-  Coords coords_;  // as allocated
+  // Holds the keys with the allocated capacity, which may exceed the number of rows.
+  Coords coords_;
   CloudState state_;
-  i32* report_ = nullptr;  // [kReportWords] status, points, rows, bounds
+  // Points to kReportWords words on the device: the status, the number of points, the number of rows, and the
+  // bounds.
+  i32* report_ = nullptr;
   static constexpr i64 kRowsAt = 2, kBoundsAt = 3;
-  i64 rows_at_ = kRowsAt;  // in deferred_
+  // Holds the position of this set's row count in the report.
+  i64 rows_at_ = kRowsAt;
   static constexpr i64 kReportWords = kBoundsAt + kBoundsWords;
   i32 host_report_[kReportWords] = {};
   i32* source_row_ = nullptr;
   i32* row_of_ = nullptr;
-  i32* coordinates_ = nullptr;  // [rows, 1 + ndim] ascending; null for derived sets
+  // Points to the coordinates in ascending order, [rows, 1 + ndim]. It is null for a derived set.
+  i32* coordinates_ = nullptr;
 };
 
-/// A kernel map: which input row feeds which output row at which offset. Immutable, except for what calls of
-/// its queue add.
+/// Lists which input row contributes to which output row at which kernel offset. A map does not change,
+/// except that calls that use its queue add data to it.
 class KernelMap {
  public:
-  /// Waits for the rows of both sets. Without a queue, also waits until the map is made; with one, only
-  /// enqueues that.
+  /// Waits until the host knows the row counts of both sets. Without a queue, the function also waits until
+  /// the map is made. With a queue, it only enqueues that work, or defers it if an index can find the rows.
   static llvm::Expected<std::shared_ptr<KernelMap>> create(std::shared_ptr<const CoordinateSet> input,
                                                            std::shared_ptr<const CoordinateSet> output,
                                                            const AxisArray& kernel_size,
                                                            const AxisArray& dilation, bool transposed,
                                                            void* stream);
-  /// Returns the same pairs in the other direction; shares all memory.
+  /// Returns a map that has the same pairs in the other direction. Both maps share all memory.
   std::shared_ptr<KernelMap> transpose() const;
-  /// Copies [pairs][3] (offset, input row, output row) to the host, in the caller's row numbers.
+  /// Copies all pairs to the host as [pairs][3] numbers: offset, input row and output row. The rows are
+  /// numbered in the caller's order.
   llvm::Error export_pairs(i32* pairs, void* stream) const;
 
-  /// Returns InvalidArgument if this is not a map that `problem` can use. `op` names the op in messages, for
+  /// Returns InvalidArgument if `problem` cannot use this map. Messages call the op by the name `op`, for
   /// example "convolution".
   llvm::Error check_serves(const WindowProblem& problem, const char* op) const;
 
@@ -169,48 +201,59 @@ class KernelMap {
   const std::shared_ptr<Device>& device() const { return input_->engines()->device(); }
   const CoordinateSet& fine() const { return transposed_ ? *output_ : *input_; }
   const CoordinateSet& coarse() const { return transposed_ ? *input_ : *output_; }
-  /// Makes rows, positions and counts, if they are missing. The fused dataflow does not need them if an index
-  /// gives the rows. Only in calls of the queue.
+  /// Enqueues the work that makes the rows, positions and counts of the map, if they are missing. The fused
+  /// dataflow does not need them if an index provides the rows. The caller must hold the lock of the queue
+  /// (Queue::lock).
   llvm::Error find_pairs() const;
-  /// Returns the map in the state from which views of the form Rows or Masked are made. A masked view whose
-  /// rows an index gives needs no table, and can be made after find_masks(). In all other cases makes the
-  /// rows, without positions and counts. Only in calls of the queue.
+  /// Returns the map with the data from which a view of the form Rows or Masked is made. A masked view whose
+  /// rows an index provides needs no table of rows, and can be made after find_masks(). In all other cases
+  /// the function enqueues the work that makes the rows, without positions and counts. The caller must hold
+  /// the lock of the queue (Queue::lock).
   llvm::Expected<MapView> view_of(bool transposed, ViewForm form) const;
-  /// Enqueues one search for the masks that these maps still need for their views.
+  /// Enqueues the searches for the masks that these maps still need for their views. All maps of one index
+  /// are searched together.
   static llvm::Error find_masks(llvm::ArrayRef<std::shared_ptr<const KernelMap>> maps, Engine& engine);
-  /// Return the pairs of each offset and of all offsets. If there is a queue, only in its calls; the first
-  /// call reads the counts back and waits.
+  /// Returns the number of pairs of each offset. The first call reads these counts back and waits. If there
+  /// is a queue, the caller must hold its lock (Queue::lock).
   llvm::Expected<llvm::ArrayRef<i32>> counts() const;
+  /// Returns the total number of pairs. The conditions of counts() apply.
   llvm::Expected<i64> pairs() const;
-  /// Any thread may call it.
+  /// Returns true if the host knows the counts. Any thread may call this function.
   bool has_counts() const { return pairs_->has_counts; }
   const std::shared_ptr<Queue>& queue() const { return input_->queue(); }
-  /// Views that executions share. Only in calls of the queue.
+  /// Returns the view of this form that executions share, or null if there is none yet. The caller of this
+  /// function or keep_view() must hold the lock of the queue (Queue::lock).
   std::shared_ptr<SharedView> find_view(bool transposed, ViewForm form) const;
   void keep_view(std::shared_ptr<SharedView> view) const { pairs_->views.push_back(std::move(view)); }
-  /// Returns the views that one family of ops keeps with the map; only its files know their type.
+  /// Returns the views that one family of ops keeps with the map. Only the files of that family know the type
+  /// of these views.
   std::vector<std::shared_ptr<KeptView>>& kept_views(const OpFamily& family) const {
     return pairs_->kept[&family];
   }
 
  private:
-  /// The data that both directions share.
+  /// Holds the data that both directions of a map share.
   struct Pairs {
     MapView view;
-    DeviceMemory rows, masks, positions;  // `positions` also holds the counts
-    bool has_masks = false;               // true once the search is enqueued
-    std::vector<i32> counts;              // empty until they are read back
+    // The block `positions` contains the counts too.
+    DeviceMemory rows, masks, positions;
+    // The flag is true once the search for the masks is enqueued.
+    bool has_masks = false;
+    // The list is empty until the counts are read back.
+    std::vector<i32> counts;
     std::atomic<bool> has_counts{false};
     std::vector<std::shared_ptr<SharedView>> views;
     std::map<const OpFamily*, std::vector<std::shared_ptr<KeptView>>> kept;
   };
 
   KernelMap() = default;
-  /// Makes the rows, if they are missing; with `positions`, also positions and counts.
+  /// Enqueues the work that makes the rows, if they are missing. If `positions` is true, the work also makes
+  /// the positions and counts.
   llvm::Error find(void* stream, bool positions) const;
   llvm::Error search(MapEngine& engine, MapView& found, std::vector<DeviceMemory>& used, void* stream) const;
   llvm::Error search_index(MapEngine& engine, MapView& found, void* stream) const;
-  /// Returns the index that contains both sets; empty if there is none or it has no cells for all offsets.
+  /// Returns the index that contains both sets. The result is empty if there is no such index, or if it does
+  /// not have cells for all offsets.
   IndexedSides find_index(const AxisArray& kernel_size, const AxisArray& dilation) const;
   bool is_indexed() const { return view().index.layout != nullptr; }
   bool is_guarded() const;

@@ -87,12 +87,13 @@ llvm::Expected<std::shared_ptr<KernelMap>> KernelMap::create(std::shared_ptr<con
     map->pairs_->has_counts = true;
   }
   if (!map->is_identity()) view.index = map->find_index(kernel_size, dilation);
-  if (map->is_indexed()) {  // searched later with other maps, once the needed form is known
+  // An indexed map is searched later, in view_of() or find_masks(), when the forms that ops read are known.
+  if (map->is_indexed()) {
     MINUET_ASSIGN(const MapEngines::Lease engine, engines->take(map->queue().get()));
     MINUET_TRY(engine->begin_making(stream));
     return map;
   }
-  // Without a queue everything is made now, because any thread may use it later.
+  // Without a queue everything is made now, because later any thread may use the map.
   const bool has_queue = map->queue() != nullptr;
   if (!has_queue || !map->is_identity()) MINUET_TRY(map->find(stream, /*positions=*/!has_queue));
   return map;
@@ -104,7 +105,8 @@ IndexedSides KernelMap::find_index(const AxisArray& kernel_size, const AxisArray
   if (!fine.family_ || fine.family_ != coarse.family_ || !fine.family_->is_made() || !is_guarded()) return {};
   const AxisArray sources = fine.cell_stride(), queries = coarse.cell_stride();
   for (i32 a = 0; a < ndim; ++a) {
-    if (queries[a] % sources[a] != 0) return {};  // queries not on the grid of the sources have no cells
+    // The index has no cells for queries that are not on the grid of the sources.
+    if (queries[a] % sources[a] != 0) return {};
   }
   return {fine.family_->index,
           fine.level_,
@@ -115,7 +117,7 @@ IndexedSides KernelMap::find_index(const AxisArray& kernel_size, const AxisArray
               fills_cells(ndim, kernel_size, dilation, sources, coarse.tensor_stride())};
 }
 
-/// Returns true if the guards of both sets' layouts are large enough for all offsets.
+/// Returns true if the key layouts of both sets have guards that are large enough for all offsets.
 bool KernelMap::is_guarded() const {
   const KernelGeometry& geometry = view().geometry;
   for (i32 a = 0; a < geometry.ndim; ++a) {
@@ -152,7 +154,8 @@ llvm::Expected<MapView> KernelMap::view_of(bool transposed, ViewForm form) const
 
 llvm::Error KernelMap::find_masks(llvm::ArrayRef<std::shared_ptr<const KernelMap>> maps, Engine& engine) {
   std::vector<Pairs*> unfound;
-  std::map<const CellGrids*, std::vector<IndexedSearch>> searches;  // by index
+  // Each key is the address of the grids of an index, which identifies the index.
+  std::map<const CellGrids*, std::vector<IndexedSearch>> searches;
   for (const std::shared_ptr<const KernelMap>& map : maps) {
     Pairs& pairs = *map->pairs_;
     if (!pairs.view.masks || pairs.has_masks || llvm::is_contained(unfound, &pairs)) continue;
@@ -168,7 +171,8 @@ llvm::Error KernelMap::find(void* stream, bool positions) const {
   MapView found = pairs_->view;
   const i64 entries = found.geometry.volume * found.queries;
   const std::shared_ptr<MemorySource> source = input_->memory_source();
-  // Must outlive the lease of the engine, whose return waits if there is no queue.
+  // This memory must outlive the lease of the engine. Without a queue, the end of the lease waits for the
+  // work that uses the memory.
   std::vector<DeviceMemory> used;
   MINUET_ASSIGN(const MapEngines::Lease engine, input_->engines()->take(queue().get()));
   if (found.rows) {
@@ -190,7 +194,8 @@ llvm::Error KernelMap::find(void* stream, bool positions) const {
   view.rows = found.rows;
   view.positions = found.positions;
   view.counts = found.counts;
-  // Without a queue the search must be waited for here anyway, because it uses memory that is released.
+  // Without a queue, the function must wait for the search anyway, because the search uses memory that is
+  // released here. It therefore reads the counts back at the same time.
   return queue() || has_counts() ? llvm::Error::success() : read_counts(*engine);
 }
 
@@ -211,7 +216,8 @@ llvm::Error KernelMap::search_index(MapEngine& engine, MapView& found, void* str
   return llvm::Error::success();
 }
 
-/// Searches under the layout of the sets if they share it and its guard suffices; otherwise packs both again.
+/// Searches with the keys of the sets if both have the same layout and its guard is large enough. Otherwise
+/// packs the keys of both sets in a common layout first.
 llvm::Error KernelMap::search(MapEngine& engine, MapView& found, std::vector<DeviceMemory>& used,
                               void* stream) const {
   const CoordinateSet &fine = this->fine(), &coarse = this->coarse();
@@ -227,7 +233,8 @@ llvm::Error KernelMap::search(MapEngine& engine, MapView& found, std::vector<Dev
   CloudState common;
   Bounds bounds = fine.bounds_;
   if (repack) {
-    if (fine.rows() == 0) bounds = coarse.bounds_;  // an empty set has no bounds
+    // An empty set has no bounds.
+    if (fine.rows() == 0) bounds = coarse.bounds_;
     for (i32 f = 0; f <= ndim && coarse.rows() > 0; ++f) {
       bounds.least[f] = std::min(bounds.least[f], coarse.bounds_.least[f]);
       bounds.greatest[f] = std::max(bounds.greatest[f], coarse.bounds_.greatest[f]);
@@ -258,7 +265,7 @@ llvm::Error KernelMap::search(MapEngine& engine, MapView& found, std::vector<Dev
   return engine->maps().search({sources, queries, layout, &found});
 }
 
-/// Reads the counts back, and waits.
+/// Copies the counts to the host and waits for them.
 llvm::Error KernelMap::read_counts(MapEngine& engine) const {
   std::vector<i32> counts(static_cast<std::size_t>(view().geometry.volume));
   MINUET_TRY(engine.read_words(counts.data(), view().counts, view().geometry.volume));

@@ -17,7 +17,8 @@ llvm::Error MapEngine::begin(void* stream) {
   return llvm::Error::success();
 }
 
-/// Sets and maps are made once and shared, but every replay would repeat work captured here.
+/// Returns FailedPrecondition if the stream is being captured. Sets and maps are made once and shared, but
+/// every replay of the graph would repeat the work that makes them.
 llvm::Error MapEngine::refuse_capture() const {
   if (!engine_->was_captured()) return llvm::Error::success();
   return make_error(
@@ -44,7 +45,8 @@ llvm::Error MapEngine::begin_maps(const MapLimits& limits, void* stream) {
 llvm::Error MapEngine::read_words(i32* host, const i32* source, i64 words) {
   MINUET_TRY(refuse_capture());
   if (words > pinned_words_) {
-    const i64 grown = std::max<i64>(2 * words, kLeastPinnedWords);  // the engine keeps the smaller block too
+    // The size at least doubles, because the engine keeps the old block too.
+    const i64 grown = std::max<i64>(2 * words, kLeastPinnedWords);
     MINUET_ASSIGN(void* pinned, engine_->allocate_pinned(grown * static_cast<i64>(sizeof(i32))));
     pinned_ = static_cast<i32*>(pinned);
     pinned_words_ = grown;

@@ -1,4 +1,5 @@
-// Engines that build coordinate sets and kernel maps outside of networks (paper, section 5.1).
+// Provides the engines that build coordinate sets and kernel maps outside of networks (section 5.1 of the
+// Minuet paper).
 #pragma once
 
 #include <memory>
@@ -12,7 +13,7 @@
 
 namespace minuet {
 
-/// One engine and the workspace of its calls. Not thread-safe.
+/// Owns one engine and the workspace of its calls. This class is not thread-safe.
 class MapEngine {
  public:
   MapEngine(std::shared_ptr<MemorySource> memory, std::unique_ptr<Engine> engine, i32 permute_coordinates)
@@ -22,48 +23,56 @@ class MapEngine {
   Engine* operator->() const { return engine_.get(); }
   i32 permute_coordinates() const { return permute_coordinates_; }
   llvm::Error begin(void* stream);
-  /// Calls begin() for results that are made once. Returns FailedPrecondition in a capture, because every
-  /// replay would repeat the work.
+  /// Calls begin() for work whose results are made only once. Returns FailedPrecondition if the stream is
+  /// being captured, because every replay of the graph would repeat the work.
   llvm::Error begin_making(void* stream);
-  /// Calls begin_making() and starts the Map step.
+  /// Calls begin_making(), makes the workspace large enough for `limits`, and starts the Map step.
   llvm::Error begin_maps(const MapLimits& limits, void* stream);
-  /// Copies device words to the host and waits. Returns FailedPrecondition in a capture.
+  /// Copies device words to the host and waits for them. Returns FailedPrecondition if the stream is being
+  /// captured.
   llvm::Error read_words(i32* host, const i32* source, i64 words);
-  /// Ends a use of the engine. It must be called after a failure too.
+  /// Ends the use of the engine that begin() started. The caller must call it after a failure too.
   void end();
-  /// Ends a use and waits for work that uses the workspace, because the next use may be on another stream.
+  /// Calls end(), but waits before for work that uses the workspace, because the next use of the engine may
+  /// be on another stream.
   void settle();
 
  private:
   llvm::Error refuse_capture() const;
 
   std::shared_ptr<MemorySource> memory_;
-  DeviceMemory workspace_;  // destroyed after the engine, which waits for the work that uses it
+  // This memory is destroyed after the engine, whose destructor waits for the work that uses it.
+  DeviceMemory workspace_;
   std::unique_ptr<Engine> engine_;
   i32 permute_coordinates_ = 0;
-  // False: the engine may still know the stream of an earlier call, which may be destroyed.
+  // The flag is true from begin() to end(). At other times end() does nothing, because the engine may still
+  // know the stream of an earlier call, and that stream may be destroyed.
   bool begun_ = false;
-  bool in_use_ = false;  // true: enqueued work uses the workspace
+  // The flag is true if enqueued work uses the workspace.
+  bool in_use_ = false;
   i32* pinned_ = nullptr;
   i64 pinned_words_ = 0;
 };
 
-/// The engines of one device and dimension. Each call takes one for itself, so that no call waits for the
-/// stream of another one.
+/// Owns the engines for one device and one number of axes. Each call takes an engine for itself, so that no
+/// call waits for the stream of another call.
 class MapEngines : public std::enable_shared_from_this<MapEngines> {
  public:
-  /// Compiles and loads the kernels of the Map step.
+  /// Compiles and loads the kernels of the Map step, if the device needs any. take() creates the engines
+  /// later.
   static llvm::Expected<std::shared_ptr<MapEngines>> create(std::shared_ptr<Device> device,
                                                             KernelCache& cache, i32 ndim);
   struct GiveBack {
-    std::shared_ptr<MapEngines> owner;  // null for the engine of a queue, which the queue keeps
+    // The pointer is null for the engine of a queue, because the queue keeps its engine.
+    std::shared_ptr<MapEngines> owner;
     void operator()(MapEngine* engine) const;
   };
   using Lease = std::unique_ptr<MapEngine, GiveBack>;
-  /// Returns the engine of `queue`, which must be in a call; if `queue` is null, any free engine.
+  /// Returns the engine of `queue`, whose lock the caller must hold (Queue::lock). If `queue` is null,
+  /// returns a free engine, or a new one if none is free.
   llvm::Expected<Lease> take(Queue* queue);
 
-  /// Returns the estimate of key bits (KeyBits) for sets whose bounds are not declared.
+  /// Returns the estimated number of key bits of sets whose bounds are not declared (KeyBits).
   i32 key_bits() const {
     const std::lock_guard<std::mutex> lock(mutex_);
     return key_bits_.bits();
@@ -86,7 +95,8 @@ class MapEngines : public std::enable_shared_from_this<MapEngines> {
   const std::shared_ptr<Device> device_;
   const EngineChoice choice_;
   const PermuteRowsSpec permute_;
-  mutable std::mutex mutex_;  // guards the members below; never held during a wait
+  // Guards the members below. No thread holds this lock while it waits for the device.
+  mutable std::mutex mutex_;
   std::vector<std::unique_ptr<MapEngine>> free_;
   KeyBits key_bits_;
 };

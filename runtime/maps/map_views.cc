@@ -6,11 +6,12 @@
 namespace minuet {
 namespace {
 
-constexpr bool kDirections[] = {false, true};  // transposed or not
+// The value true stands for the transposed direction.
+constexpr bool kDirections[] = {false, true};
 constexpr ViewForm kForms[] = {ViewForm::Rows, ViewForm::Masked};
 
-/// Returns true for a map with one offset from a set to itself: each row is its own neighbour, and no view is
-/// needed.
+/// Returns true if the map has one offset and its two sides are the same set. Each row is then its only
+/// neighbour, and no view is needed. The address of its row count identifies a set.
 bool is_identity(const MapView& map, const Coords& sources, const Coords& queries) {
   return map.geometry.volume == 1 && sources.count == queries.count;
 }
@@ -52,7 +53,7 @@ void MapViews::begin() {
   forms_.clear();
 }
 
-/// Calls visitor(map, side, transposed, form) for every side that an op reads.
+/// Calls visitor(map, side, transposed, form) for every view that an op reads.
 template <class Visitor>
 void MapViews::visit_sides(const Visitor& visitor) {
   for (std::size_t map = 0; map < maps_.size(); ++map) {
@@ -73,7 +74,8 @@ llvm::Error MapViews::add(const MapUse& use, ViewForm form) {
   side.has_masks = use.view.masks != nullptr;
   side.sources = use.sources;
   side.queries = use.queries;
-  if (!use.transposed && !is_ordered(form)) return llvm::Error::success();  // the map itself is the view
+  // In this case the map itself serves as the view, so nothing needs to be made.
+  if (!use.transposed && !is_ordered(form)) return llvm::Error::success();
   if (is_ordered(form)) find_offsets(use.map);
   if (!use.owner) {
     ask_for(use.map, side, use.transposed, form);
@@ -140,9 +142,9 @@ void MapViews::place_view_workspace(Placement& parts, Side& side, bool transpose
   view.block_masks = parts.take<u32>(words * blocks_of_height(queries, kLeastBlockHeight));
 }
 
-/// Places the table of a transposed view. A view whose rows come from an index gets no table, but in an
-/// execution's own memory the space is reserved, so that a similar cloud with too many cells for an index
-/// fits too.
+/// Places the table of rows of a transposed view. A view whose rows come from an index gets no table. If such
+/// a view is in the execution's own memory, the space for a table is reserved all the same. The memory then
+/// also suffices for a similar cloud that has too many cells for an index.
 void MapViews::place_rows(Placement& parts, Side& side, bool transposed) {
   const bool is_table = side.view.rows || !side.view.index.layout;
   if (!transposed || (!is_table && side.shared)) return;
@@ -150,7 +152,8 @@ void MapViews::place_rows(Placement& parts, Side& side, bool transposed) {
   if (is_table) side.view.transposed.rows = rows;
 }
 
-/// Places the execution's own views; shared views have their own memory.
+/// Calls `place` for each view that must be made in the execution's own memory. Shared views have memory of
+/// their own.
 void MapViews::place_unmade(Placement& parts, PlaceView place) {
   visit_sides([&](i32, Side& side, bool transposed, ViewForm form) {
     if (side.unmade && !side.shared) (this->*place)(parts, side, transposed, form);
@@ -177,8 +180,8 @@ llvm::Error MapViews::make_views() {
   return finish_views();
 }
 
-/// Makes the masks of transposed views without an order (the map already has the masks of its coarser side),
-/// and notes that all views are made.
+/// Makes the masks of transposed views without an order, and marks all views as made. The other views without
+/// an order need no work here, because the map already has the masks of its coarser side.
 llvm::Error MapViews::finish_views() {
   for (std::size_t i = 0; i < requests_.size(); ++i) {
     const ViewRequest& request = requests_[i];
@@ -200,7 +203,7 @@ llvm::Error MapViews::make_views(llvm::ArrayRef<MapViews*> views, Queue& queue) 
   std::vector<ViewRequest> requests;
   for (MapViews* const own : views) {
     for (const ViewRequest& request : own->requests_) {
-      // Executions that use the same map need the same view only once.
+      // Executions that use the same map share its views, so each view is requested only once.
       const auto is_same = [&](const ViewRequest& other) {
         return other.view().order == request.view().order && other.view().rows == request.view().rows;
       };

@@ -1,5 +1,5 @@
-// Decides which views of an execution's kernel maps are needed and stored, places them, and makes all views
-// of a prepare together.
+// Decides which views of an execution's kernel maps are needed and stored, places them in memory, and makes
+// all views that one prepare call needs together.
 #pragma once
 
 #include <memory>
@@ -10,69 +10,80 @@
 
 namespace minuet {
 
-/// One direction of a map that at least one op reads in this form.
+/// Describes a direction and a form in which at least one op reads a map.
 struct ViewNeed {
   i32 map = 0;
   bool transposed = false;
   ViewForm form = ViewForm::None;
 };
 
-/// A map in one prepare, with the rows of its two sides.
+/// Describes a map in one prepare call, with the rows of its two sides.
 struct MapUse {
-  i32 map = -1;             // -1: the op reads no map
-  bool transposed = false;  // the direction in which the op reads it
+  // The value is -1 if the op reads no map.
+  i32 map = -1;
+  // The flag is true if the op reads the map in the transposed direction.
+  bool transposed = false;
   MapView view;
-  Coords sources, queries;  // the finer side, the coarser side
-  // The caller's map, which keeps views for all executions on its queue; may be null.
+  // The sources are the rows of the finer side, the queries those of the coarser side.
+  Coords sources, queries;
+  // Points to the caller's map, which keeps views for all executions on its queue. It is null if the map
+  // belongs to a network or has no queue.
   const KernelMap* owner = nullptr;
 };
 
 class MapViews {
  public:
-  /// `needs` has every view that an op of the execution may read. `order` is the plan's preference for masked
-  /// views. Capacity mode (`has_capacities`) always uses an order: kernels read an ordered view with a stride
-  /// of its capacity, but a plain table with a stride of its row count, which only the device knows.
+  /// `needs` must contain every view that an op of the execution may read. `order` is the row order that the
+  /// plan prefers for masked views. Capacity mode (`has_capacities`) always orders masked views. The reason
+  /// is that kernels read an ordered view with a stride of its capacity, but a plain table with a stride of
+  /// its row count, which only the device knows.
   MapViews(const Program& program, Engine& engine, std::vector<ViewNeed> needs, RowOrder order,
            bool has_capacities);
 
-  // ---- decided by the needs, for every cloud ---------------------------------------------------
-  /// Returns true if masked views are ordered, and false if no op reads a masked view.
+  // The results of the following functions depend only on the needs, so they are the same for every cloud.
+
+  /// Returns true if masked views are ordered. The result is false if no op reads a masked view.
   bool has_order() const { return order_ != RowOrder::AsTheyCome; }
-  /// Returns true if every view of the map is an ordered one that can be made from an index of cells, without
-  /// a table of the map's rows. A transposed view also requires `fills_cells`: the kernel's offsets are
-  /// exactly the places of a cell.
+  /// Returns true if all views of the map can be made from an index of cells, without a table of the map's
+  /// rows. This requires that every view is ordered. A transposed view also requires `fills_cells`, which
+  /// means that the kernel's offsets from a coarse coordinate are exactly the fine coordinates of its cell.
   bool may_look_up(i32 map, bool fills_cells) const;
   /// Returns true if runs read the map's own table of rows, or its masks.
   bool keeps_rows(i32 map) const;
 
-  // ---- steps of a prepare, in this order -------------------------------------------------------
-  /// Forgets all views of the last prepare.
+  // The following functions are the steps of a prepare call, in the order in which they must be called.
+
+  /// Forgets all views of the last prepare call.
   void begin();
-  /// Adds a view that an op reads; several ops may add the same view. `form` is Rows or Masked.
+  /// Adds a view that an op reads. Several ops may add the same view. `form` must be Rows or Masked.
   llvm::Error add(const MapUse& use, ViewForm form);
   void place_views(Placement& parts);
   /// Places the memory that only make_views() uses.
   void place_workspace(Placement& parts);
   llvm::Error make_views();
-  /// Makes the views of several executions of one queue together, instead of calling make_views() of each.
+  /// Makes the views of several executions of one queue together. It replaces the call of make_views() for
+  /// each of them.
   static llvm::Error make_views(llvm::ArrayRef<MapViews*> views, Queue& queue);
 
-  // ---- results ---------------------------------------------------------------------------------
-  /// Returns an empty view if each row is its own only neighbour.
+  /// Returns the view that a kernel reads. It is empty if each row is its only neighbour.
   NeighbourView view(i32 map, bool transposed, ViewForm form) const;
 
  private:
-  /// One direction of a map in one form.
+  /// Describes one view, which is one direction of a map in one form.
   struct Side {
     bool used = false;
     bool unmade = false;
-    std::shared_ptr<SharedView> shared;  // the owner's view; null if there is no owner
-    MapView view;                        // with the neighbours of this form only
-    bool has_masks = false;              // true if the cloud's map has masks of its coarser side
+    // Points to the view that MapUse::owner keeps. It is null if there is no owner.
+    std::shared_ptr<SharedView> shared;
+    // Contains the neighbours of this form only.
+    MapView view;
+    // The flag is true if the map already has the masks of its coarser side.
+    bool has_masks = false;
     Coords sources, queries;
   };
   struct Map {
-    Side sides[2][2];  // [transposed][form is Masked]
+    // The first index is `transposed`. The second index is 1 for the form Masked and 0 for Rows.
+    Side sides[2][2];
   };
 
   using PlaceView = void (MapViews::*)(Placement& parts, Side& side, bool transposed, ViewForm form) const;
@@ -86,8 +97,9 @@ class MapViews {
   void ask_for(i32 map, Side& side, bool transposed, ViewForm form);
   bool is_ordered(ViewForm form) const { return form == ViewForm::Masked && has_order(); }
   bool has_plain_masks(ViewForm form) const { return form == ViewForm::Masked && !has_order(); }
-  /// Places the parts of a view that runs read. The next function places those needed only to make it.
+  /// Places the parts of a view that runs read.
   void place_view(Placement& parts, Side& side, bool transposed, ViewForm form) const;
+  /// Places the parts of a view that are needed only to make it.
   void place_view_workspace(Placement& parts, Side& side, bool transposed, ViewForm form) const;
   static void place_rows(Placement& parts, Side& side, bool transposed);
   void place_unmade(Placement& parts, PlaceView place);
@@ -98,11 +110,16 @@ class MapViews {
   const std::vector<ViewNeed> needs_;
   const RowOrder order_;
   std::vector<Map> maps_;
-  std::vector<OffsetOrder> offsets_;   // by map; filled when a prepare first uses the map
-  std::vector<ViewRequest> requests_;  // one for each view to be made
-  std::vector<ViewForm> forms_;        // the form of each request
-  void* workspace_ = nullptr;          // used by make_views()
-  i32* mask_counts_ = nullptr;         // required by make_masks(); not read
+  // Holds one element per map, which is filled when a prepare call first uses the map.
+  std::vector<OffsetOrder> offsets_;
+  // Holds one request for each view that must still be made.
+  std::vector<ViewRequest> requests_;
+  // Holds the form of each request.
+  std::vector<ViewForm> forms_;
+  // Points to the workspace of make_views().
+  void* workspace_ = nullptr;
+  // Points to the counts that make_masks() writes and that nothing reads.
+  i32* mask_counts_ = nullptr;
 };
 
 }  // namespace minuet

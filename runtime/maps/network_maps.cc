@@ -62,8 +62,9 @@ bool NetworkMaps::keeps_keys(std::size_t level) const {
          });
 }
 
-/// An index holds all levels, so it is not possible if an op makes a level in a run. Capacity mode requires
-/// bounds, because a cloud too large for the index would go unnoticed without them.
+/// Returns true if an index may build the levels. An index holds all levels, so no op may make one of them in
+/// a run. Capacity mode requires declared bounds, because only they show in advance whether the index has
+/// room for the cells of every cloud.
 bool NetworkMaps::may_index() const {
   return llvm::none_of(program_.levels, std::mem_fn(&LevelSpec::is_made_in_run)) &&
          (options_.has_bounds || !options_.has_capacities()) && options_.method == MapMethod::Indexed &&
@@ -97,7 +98,8 @@ void NetworkMaps::place(Placement& parts) {
   for (std::size_t i = 0; i < levels_.size(); ++i) {
     const i64 capacity = capacity_of(i);
     levels_[i] = {keeps_keys(i) ? parts.take<u64>(capacity) : nullptr, word(kLevelsAt + static_cast<i64>(i)),
-                  capacity, key_type_of(key_bits_.bits())};  // final in capacity mode; else set by enqueue()
+                  // The key type is final in capacity mode. Otherwise enqueue() sets it again.
+                  capacity, key_type_of(key_bits_.bits())};
   }
   for (std::size_t i = 0; i < maps_.size(); ++i) maps_[i].counts = word(report_offset_[i]);
   place_masks(parts, /*kept=*/true);
@@ -140,7 +142,7 @@ void NetworkMaps::place_rows(Placement& parts, bool looked_up, bool kept) {
   }
 }
 
-/// Sets each map's rows: null if an index replaces the table, otherwise the memory placed for them.
+/// Sets the row table of each map to null if an index replaces it, otherwise to the memory placed for it.
 void NetworkMaps::assign_rows() {
   for (std::size_t i = 0; i < maps_.size(); ++i) {
     const MapSpec& spec = program_.maps[i];
@@ -185,7 +187,8 @@ llvm::Expected<KeyLayout> NetworkMaps::needed_layout(i64 count) const {
 llvm::Error NetworkMaps::build(const i32* coordinates, i64 count) {
   if (key_bits_.bits() == 0) {
     if (!options_.has_bounds) {
-      MINUET_TRY(engine_.fill_words(report_, 0, report_words_));  // because all of it is read back
+      // The whole report must be initialized, because all of it is read back.
+      MINUET_TRY(engine_.fill_words(report_, 0, report_words_));
       MINUET_TRY(find_layout(coordinates, nullptr, count));
       MINUET_TRY(read_words());
     }
@@ -211,8 +214,8 @@ void NetworkMaps::update_estimates(const KeyLayout& layout, i64 coordinates) {
   indexes_ = dense && (indexes_ || dense_clouds_ >= KeyBits::kPatience);
 }
 
-/// Takes the key bits from the declared bounds if they are not given, and decides whether clouds get an
-/// index.
+/// Derives the number of key bits from the declared bounds unless the options give it, and decides whether
+/// clouds get an index.
 llvm::Error NetworkMaps::find_limits() {
   if (key_bits_.bits() != 0) return llvm::Error::success();
   MINUET_ASSIGN(const KeyLayout layout, needed_layout(0));
@@ -221,7 +224,8 @@ llvm::Error NetworkMaps::find_limits() {
 }
 
 llvm::Error NetworkMaps::enqueue(const i32* coordinates, const i32* given_count, i64 most) {
-  // In exact mode there is memory for capacity_, but the work depends on the size of this cloud only.
+  // In exact mode the memory holds capacity_ coordinates, but the amount of work depends only on the size of
+  // this cloud.
   MapLimits limits = this->limits(key_bits_.bits());
   limits.capacity = std::max<i64>(most, 1);
   for (std::size_t i = 0; i < levels_.size(); ++i) {
@@ -230,7 +234,9 @@ llvm::Error NetworkMaps::enqueue(const i32* coordinates, const i32* given_count,
     limits.capacity = std::max(limits.capacity, levels_[i].capacity);
   }
   if (indexes_) {
-    limits.sets = 0;  // limits.maps stays, because gather-GEMM-scatter counts pairs
+    // limits.maps keeps its value, because gather-GEMM-scatter needs the workspace in which pairs are
+    // counted.
+    limits.sets = 0;
     limits.indexed_sets = static_cast<i32>(levels_.size());
     limits.index_words = most_index_words(limits.capacity);
   }
@@ -297,7 +303,7 @@ llvm::Error NetworkMaps::search_indexed() {
   return engine_.maps().search_index(searches);
 }
 
-/// Reads the whole report back, and waits.
+/// Copies the whole report to the host and waits for it.
 llvm::Error NetworkMaps::read_words() {
   MINUET_TRY(engine_.read_back(host_report_, report_, report_words_ * static_cast<i64>(sizeof(i32))));
   return engine_.wait();

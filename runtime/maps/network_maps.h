@@ -1,4 +1,5 @@
-// The coordinate sets and kernel maps of a network, for one cloud at a time, in the arena of an execution.
+// Builds the coordinate sets and kernel maps of a network, for one cloud at a time, in the arena of an
+// execution.
 #pragma once
 
 #include <vector>
@@ -11,10 +12,12 @@
 
 namespace minuet {
 
-/// Method for building coordinate sets and kernel maps.
+/// Names a method that builds coordinate sets and kernel maps.
 enum class MapMethod : i32 {
-  Sorted,   // sort keys, then search sorted keys (paper, section 5.1)
-  Indexed,  // index the occupied cells; falls back to Sorted if there are too many cells, and on the CPU
+  // Sorts the keys, then searches the sorted keys (section 5.1 of the Minuet paper).
+  Sorted,
+  // Indexes the occupied cells. Falls back to Sorted if there are too many cells, and always on the CPU.
+  Indexed,
 };
 
 struct NetworkMapOptions {
@@ -22,10 +25,11 @@ struct NetworkMapOptions {
   bool keep_first_duplicate = false;
   bool has_bounds = false;
   Bounds bounds;
-  /// Used in capacity mode only, else empty: the most rows of each level; level 0 also limits the caller's
-  /// coordinates.
+  /// Holds the maximum number of rows of each level in capacity mode, and is empty in exact mode. The
+  /// capacity of level 0 also limits the number of the caller's coordinates.
   std::vector<i64> level_capacity;
-  i32 key_bits = 0;  // of keys in capacity mode if no bounds are declared
+  // Holds the number of key bits in capacity mode if no bounds are declared.
+  i32 key_bits = 0;
 
   bool has_capacities() const { return !level_capacity.empty(); }
 };
@@ -37,7 +41,7 @@ class NetworkMaps {
               const MapViews& views);
   llvm::Error allocate_host();
 
-  /// Returns OutOfRange if `count` is more than one cloud may have.
+  /// Returns OutOfRange if `count` is larger than the number of coordinates that a cloud may have.
   llvm::Error check_count(i64 count) const;
   i64 most_coordinates() const;
   /// Returns the number of coordinates that place() reserves memory for.
@@ -49,58 +53,67 @@ class NetworkMaps {
   /// Uploads constant data to the memory that place() placed.
   llvm::Error fill(Device& device);
 
-  /// Builds the sets and maps of a cloud. Waits once; twice if the keys need more bits than those of earlier
-  /// clouds, or for the first cloud if no bounds are declared.
+  /// Builds the sets and maps of a cloud. The function waits once. It waits twice for the first cloud if no
+  /// bounds are declared, or if the keys need more bits than those of earlier clouds, or if the cloud turns
+  /// out to have too many cells for an index.
   llvm::Error build(const i32* coordinates, i64 count);
-  /// Capacity mode: determines key bits and method. Required before the first enqueue().
+  /// Determines the number of key bits and the method in capacity mode, where it must be called before
+  /// enqueue().
   llvm::Error find_limits();
-  /// Enqueues the build of a cloud; this is all that capacity mode does. `given_count` is on the device; if
-  /// it is null, there are `most` coordinates. In capacity mode, a cloud that does not fit gets no rows and a
-  /// bit in status().
+  /// Enqueues the work that builds the sets and maps of a cloud. In capacity mode, this function takes the
+  /// place of build(). `given_count` is a device pointer. If it is null, there are `most` coordinates. In
+  /// capacity mode, a cloud that does not fit gets no rows, and a bit in status() says why.
   llvm::Error enqueue(const i32* coordinates, const i32* given_count, i64 most);
 
-  // Results of the last build.
+  // The following functions return the results of the last build.
+
   MapMethod method() const { return indexes_built_ ? MapMethod::Indexed : MapMethod::Sorted; }
   KeyType key() const { return levels_[0].key; }
-  /// Returns the rows of a level; an upper bound if an op makes the level in each run.
+  /// Returns the number of rows of a level. It is an upper bound if an op makes the level in each run.
   i64 rows(i32 level) const {
     const LevelSpec& spec = program_.levels[level];
     return spec.is_made_in_run() ? rows(spec.parent) : host_report_[kLevelsAt + level];
   }
-  i32* count(i32 level) const { return levels_[level].count; }  // device
+  /// Returns the device address of the number of rows of a level.
+  i32* count(i32 level) const { return levels_[level].count; }
   const Coords& coords(i32 level) const { return levels_[level]; }
   const MapView& map(i32 map) const { return maps_[map]; }
   const i32* pairs(i32 map) const { return host_report_ + report_offset_[map]; }
-  /// Reads status and counts() back, and waits. `counts` has 1 + levels words.
+  /// Copies the status and the words of counts() to the host and waits for them. `counts` must have one word
+  /// more than there are levels.
   llvm::Error read_state(u32& status, llvm::MutableArrayRef<i32> counts);
-  /// On the device: the number of the caller's rows followed by the rows of each level; and the status bits.
+  /// Returns the device address of 1 + levels words: the number of the caller's rows, then the number of rows
+  /// of each level.
   const i32* counts() const { return state_.points; }
+  /// Returns the device address of the status bits (kStatus...), which are 0 if the cloud is valid.
   const u32* status() const { return state_.status; }
-  /// Map rows between the caller's order and level 0.
+  /// Returns the device address of the caller's row of each row of level 0.
   const i32* source_row() const { return source_row_; }
+  /// Returns the device address of the row in level 0 of each of the caller's rows.
   const i32* row_of() const { return row_of_; }
-  /// [capacity] 0, 1, 2, ...: serves as both row tables of a map with one offset from a set to itself.
+  /// Returns the device address of the numbers 0, 1, 2, ... [capacity]. They serve as both row tables of a
+  /// map with one offset from a set to itself.
   i32* identity() const { return identity_; }
-  /// Unpacks the coordinates of a level to int32 [rows, 1 + ndim], ascending.
+  /// Enqueues the work that unpacks the keys of a level to int32 coordinates [rows, 1 + ndim], in ascending
+  /// order.
   llvm::Error unpack(i32 level, i32* coordinates) const;
-  /// [layers] words that are 0 when a cloud begins. They follow the report, so that one fill, also in a
-  /// replayed graph, clears both.
+  /// Returns the device address of one word per layer, which is 0 when a cloud begins. These words follow the
+  /// report, so that one fill clears both, also in a replayed graph.
   u32* layer_words() const { return report_ ? reinterpret_cast<u32*>(report_ + report_words_) : nullptr; }
-  /// Memory for the coordinates of level 0.
+  /// Returns device memory for the coordinates of level 0.
   i32* coordinates() const { return coordinates_; }
 
  private:
   MapLimits limits(i32 key_bits) const;
   bool may_index() const;
-  /// Returns true if the level's keys are read after the views are made: by the caller, or by an op that
-  /// makes a level in a run.
+  /// Returns true if the keys of the level are in use after the views are made. The caller reads those of the
+  /// output. An op that makes a level in a run writes its keys and reads those of the parent level.
   bool keeps_keys(std::size_t level) const;
   void place_masks(Placement& parts, bool kept);
-  /// Places the rows of the maps whose rows an index can look up, or of the other maps; of these, the rows
-  /// that runs read (`kept`), or the rows that are only needed to make views.
+  /// Places the row tables of the maps for which looks_up_ is `looked_up` and keeps_rows_ is `kept`.
   void place_rows(Placement& parts, bool looked_up, bool kept);
   void assign_rows();
-  /// Returns true if an index for this layout is small enough for `most` coordinates.
+  /// Returns true if an index for this layout is small enough for a cloud of `most` coordinates.
   bool is_dense(const KeyLayout& layout, i64 most) const;
   void update_estimates(const KeyLayout& layout, i64 coordinates);
   i64 capacity_of(std::size_t level) const {
@@ -108,7 +121,7 @@ class NetworkMaps {
   }
   llvm::Error find_layout(const i32* coordinates, const i32* given_count, i64 most);
   llvm::Error read_words();
-  /// Returns the layout of the bounds that are declared or have been read back.
+  /// Returns the key layout for the declared bounds, or for those that have been read back.
   llvm::Expected<KeyLayout> needed_layout(i64 count) const;
   llvm::Error build_sorted(const BuildCoordsRequest& build);
   llvm::Error search_sorted();
@@ -120,16 +133,23 @@ class NetworkMaps {
   const NetworkMapOptions options_;
   Engine& engine_;
   i64 capacity_ = 0;
-  i64 guard_[kMaxDim] = {}, period_[kMaxDim] = {1, 1, 1, 1};  // required of the layout
+  // The key layout of each cloud must have this guard and this period on each axis.
+  i64 guard_[kMaxDim] = {}, period_[kMaxDim] = {1, 1, 1, 1};
   KeyBits key_bits_;
-  bool indexes_ = false;  // true if the next cloud gets an index; requires several dense clouds in a row
+  // The flag is true if the next cloud gets an index. After a cloud with too many cells, it becomes true
+  // again only after KeyBits::kPatience dense clouds in a row.
+  bool indexes_ = false;
   i32 dense_clouds_ = 0;
-  bool indexes_built_ = false;  // true if the last cloud has an index
+  // The flag is true if the last cloud has an index.
+  bool indexes_built_ = false;
   std::vector<Coords> levels_;
   std::vector<MapView> maps_;
-  std::vector<i32*> map_rows_;    // memory for the rows of each map, also used if a cloud has no index
-  std::vector<bool> looks_up_;    // by map: true if an index can replace the table of rows
-  std::vector<bool> keeps_rows_;  // by map: true if runs read its table of rows or its masks
+  // Holds memory for the row table of each map, which is used unless an index replaces the table.
+  std::vector<i32*> map_rows_;
+  // An element is true if an index can replace the row table of the map.
+  std::vector<bool> looks_up_;
+  // An element is true if runs read the row table of the map or its masks.
+  std::vector<bool> keeps_rows_;
 
   CloudState state_;
   i32* report_ = nullptr;
@@ -137,12 +157,14 @@ class NetworkMaps {
   void* map_workspace_ = nullptr;
   CellIndex cells_;
 
-  // The report, copied to the host at once: status, points, level counts, bounds, map counts.
+  // The following members describe the report, which one copy brings to the host. The report contains the
+  // status, the number of points, the row count of each level, the bounds, and the pair counts of each map.
   static constexpr i64 kLevelsAt = 2;
   i64 bounds_at() const { return kLevelsAt + static_cast<i64>(levels_.size()); }
   i64 report_words_;
   i64 cleared_words() const { return report_words_ + static_cast<i64>(program_.layers.size()); }
-  std::vector<i64> report_offset_;  // where the counts of each map begin, in words
+  // Holds the position of the first count of each map in the report, in words.
+  std::vector<i64> report_offset_;
   i32* host_report_ = nullptr;
 };
 

@@ -1,4 +1,4 @@
-// Views of a kernel map that all executions on the map's queue share.
+// Declares the views of a kernel map that all executions on the map's queue share.
 #pragma once
 
 #include "codegen/choose/candidates.h"
@@ -6,17 +6,18 @@
 
 namespace minuet {
 
-/// One direction of a map in one form.
+/// Holds one direction of a map in one form.
 struct SharedView {
   bool transposed = false;
   ViewForm form = ViewForm::Masked;
-  bool is_made = false;  // true once the work that makes it is enqueued
+  // The flag is true once the work that makes the view is enqueued.
+  bool is_made = false;
   NeighbourView view;
   DeviceMemory memory;
 };
 
-/// A view that a family of ops makes from a map's pairs and keeps with the map. Its type is defined in the
-/// family's files.
+/// Represents a view that a family of ops makes from the pairs of a map and keeps with the map. The files of
+/// that family define the derived type.
 class KeptView {
  public:
   virtual ~KeptView() = default;

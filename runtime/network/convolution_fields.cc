@@ -12,7 +12,8 @@ namespace {
 using llvm::json::Object;
 using llvm::json::Value;
 
-constexpr float kUsualSlope = 0.01f;  // PyTorch's default
+// This is PyTorch's default slope of a leaky ReLU.
+constexpr float kUsualSlope = 0.01f;
 constexpr const char* kActivationNames[] = {"none", "relu", "leaky_relu"};
 
 llvm::Expected<bool> read_flag(const Value& value, llvm::StringRef field) {

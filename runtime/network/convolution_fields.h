@@ -1,4 +1,4 @@
-// The fields of a description that belong to a convolution: its bias, norm and activation.
+// Reads the fields of a description that belong to a convolution, which are its bias, norm and activation.
 #pragma once
 
 #include "codegen/base/error.h"
@@ -8,37 +8,45 @@
 
 namespace minuet {
 
-/// activation(norm(convolution(x) + bias)). The defaults are those of a block.
+/// Describes activation(norm(convolution(x) + bias)). The defaults are those of a block.
 struct ConvolutionFields {
   bool bias = false;
-  bool batch_norm = true;  // "norm": "batch_norm" or "none"
-  bool affine = true;      // true if the batch norm has a weight and a bias
-  double epsilon = 1e-5;   // of the batch norm
+  // The field "norm" is "batch_norm" if the flag is true, and "none" if it is false.
+  bool batch_norm = true;
+  // The flag is true if the batch norm has a weight and a bias.
+  bool affine = true;
+  // Holds the epsilon of the batch norm.
+  double epsilon = 1e-5;
   Activation activation = Activation::ReLU;
-  float slope = 0;  // of a leaky ReLU
+  // Holds the slope of a leaky ReLU for negative numbers.
+  float slope = 0;
 };
 
-/// Where fields appear in a description. The place determines which fields and values are allowed.
+/// Names a place of fields in a description. The place determines which fields and values are allowed.
 enum class FieldPlace {
-  Layer,              // a layer of convolutions
-  Head,               // a head, which has no norm
-  Part,               // a convolution of a residual block
-  PartBeforeAddition  // a convolution whose result is added in the block; it has no activation
+  // The fields belong to a layer of convolutions.
+  Layer,
+  // The fields belong to a head, which has no norm.
+  Head,
+  // The fields belong to a convolution inside a residual or bottleneck block.
+  Part,
+  // The fields belong to a convolution whose result is added in such a block. It has no activation.
+  PartBeforeAddition
 };
 
 /// Returns the names of all fields that are allowed at `place`.
 llvm::ArrayRef<llvm::StringRef> convolution_field_names(FieldPlace place);
 
-/// Overwrites the defaults in `fields` with the fields of `object`; other fields of the object are ignored.
-/// Returns InvalidArgument, also for fields that contradict each other, or Unimplemented. The error names the
-/// field and the reason.
+/// Overwrites the defaults in `fields` with the fields of `object`. Fields of `object` that do not belong to
+/// a convolution are ignored. Returns InvalidArgument for a wrong value or for fields that contradict each
+/// other, and Unimplemented for a value that no kernel supports. The error names the field and the reason.
 llvm::Error read_convolution_fields(const llvm::json::Object& object, FieldPlace place,
                                     ConvolutionFields& fields);
 
-/// Reads the epsilon of a batch norm, a number above 0 and below 1.
+/// Reads the epsilon of a batch norm, which must be a number above 0 and below 1.
 llvm::Expected<double> read_epsilon(const llvm::json::Value& value, llvm::StringRef field);
 
-/// Returns "relu", "leaky_relu" or "none".
+/// Returns the name of an activation in a description, which is "relu", "leaky_relu" or "none".
 const char* activation_name(Activation activation);
 
 }  // namespace minuet

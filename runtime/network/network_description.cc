@@ -19,7 +19,9 @@ using llvm::json::Value;
 constexpr const char* kOpNames[] = {"block",    "residual",     "up",       "concat",        "head",
                                     "max_pool", "average_pool", "sum_pool", "generative_up", "bottleneck"};
 
-constexpr i64 kLargestSize = 1 << 16;  // of a width, kernel size or stride; cannot overflow
+// Limits each width, kernel size, stride and dilation, so that 64-bit products of two of them cannot
+// overflow.
+constexpr i64 kLargestSize = 1 << 16;
 
 llvm::Expected<i32> read_size(const Value& value, llvm::StringRef field) {
   const auto number = value.getAsInteger();
@@ -30,7 +32,8 @@ llvm::Expected<i32> read_size(const Value& value, llvm::StringRef field) {
   return static_cast<i32>(*number);
 }
 
-/// Reads one number for all axes, or an array of one number per axis.
+/// Reads a field that is one number for all axes, or an array of one number per axis. If there is no such
+/// field, each axis gets `where_absent`.
 llvm::Expected<AxisArray> read_axes(const Object& object, llvm::StringRef field, i32 ndim,
                                     i32 where_absent = 1) {
   AxisArray axes{1, 1, 1, 1};
@@ -60,13 +63,13 @@ llvm::Expected<std::string> read_text(const Object& object, llvm::StringRef fiel
   return text->str();
 }
 
-/// Returns false if descriptions may name the op but no kernel computes it yet.
+/// Returns false if a description may name the op although no kernel computes it yet.
 bool is_built(LayerDescription::Op op) {
   using Op = LayerDescription::Op;
   return op != Op::GenerativeUp;
 }
 
-/// Lists the ops for which is_built() is `are_built`, for example "block, residual, up".
+/// Lists the ops for which is_built() returns `are_built`, for example "block, residual, up".
 std::string ops_text(bool are_built) {
   std::string text;
   for (std::size_t i = 0; i < std::size(kOpNames); ++i) {
@@ -85,7 +88,8 @@ llvm::Expected<LayerDescription::Op> read_op(const Object& object) {
                     ops_text(/*are_built=*/true), ops_text(/*are_built=*/false));
 }
 
-/// Returns InvalidArgument for a field that is in neither list, because ignoring it would hide a mistake.
+/// Returns InvalidArgument if the object has a field that is in neither list, because ignoring the field
+/// would hide a mistake.
 llvm::Error check_fields(const Object& object, llvm::StringRef of, llvm::ArrayRef<llvm::StringRef> known,
                          llvm::ArrayRef<llvm::StringRef> more = {}) {
   for (const auto& field : object) {
@@ -157,12 +161,13 @@ llvm::Error read_head(const Object& object, LayerDescription& layer) {
   return read_convolution_fields(object, FieldPlace::Head, layer.fields);
 }
 
-/// Reads the fields of each convolution of a residual or a bottleneck. The layer's own fields are their
+/// Reads the fields of each convolution of a residual or bottleneck block. The fields of the layer are their
 /// defaults.
 llvm::Error read_parts(const Object& object, LayerDescription& layer) {
   const llvm::ArrayRef<const char*> names = part_names(layer.op);
   for (std::size_t i = 0; i < names.size(); ++i) {
-    const bool precedes_addition = i + 2 >= names.size();  // the last convolution and the shortcut
+    // The flag is true for the last convolution and for the shortcut.
+    const bool precedes_addition = i + 2 >= names.size();
     const FieldPlace place = precedes_addition ? FieldPlace::PartBeforeAddition : FieldPlace::Part;
     ConvolutionFields& fields = layer.parts.emplace_back(layer.fields);
     if (precedes_addition) fields.activation = Activation::None, fields.slope = 0;

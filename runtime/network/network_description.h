@@ -1,4 +1,4 @@
-// A network as its JSON file describes it: a chain of layers with named skips.
+// Represents a network as its JSON file describes it, which is a chain of layers with named skips.
 //
 // runtime/network/networks/README.md describes the format. The two shipped files are built into the library.
 #pragma once
@@ -13,7 +13,7 @@
 
 namespace minuet {
 
-/// One entry of "layers".
+/// Represents one entry of "layers".
 struct LayerDescription {
   enum class Op {
     Block,
@@ -28,18 +28,29 @@ struct LayerDescription {
     Bottleneck
   };
   Op op = Op::Block;
-  std::string name;     // prefix of the parameters' names; empty for concat
-  i32 width = 0;        // index into the network's channels
-  i32 inner_width = 0;  // the same for a bottleneck's first two convolutions
+  // Holds the prefix of the parameters' names. It is empty for a concat.
+  std::string name;
+  // Holds an index into the channels of the network.
+  i32 width = 0;
+  // Holds such an index for the first two convolutions of a bottleneck.
+  i32 inner_width = 0;
   AxisArray kernel_size{1, 1, 1, 1};
   AxisArray stride{1, 1, 1, 1};
   AxisArray dilation{1, 1, 1, 1};
-  i32 classes = 0;   // of a head; 0: as many as the weights file has for it, and no head without a file
-  std::string skip;  // up: the skip whose coordinates the output has; concat: the skip to append
-  std::string save;  // name under which the result remains available
-  ConvolutionFields fields;  // of the layer's convolution; for a residual or a bottleneck, those of the whole
-  std::vector<ConvolutionFields> parts;  // for a residual or a bottleneck, one per name of part_names()
-  bool has_shortcut_fields = false;      // true if the description has a "shortcut"
+  // Holds the number of channels of a head. If it is 0, the weights file determines the number, and without a
+  // weights file the head is omitted.
+  i32 classes = 0;
+  // In the op `up`, this is the skip whose coordinates the output has. In `concat`, it is the skip to append.
+  std::string skip;
+  // Holds the name under which later layers can read the result.
+  std::string save;
+  // Holds the fields of the layer's convolution. In a residual or a bottleneck, they are the defaults of all
+  // its convolutions.
+  ConvolutionFields fields;
+  // Holds one element for each name of part_names(), so it is empty for most ops.
+  std::vector<ConvolutionFields> parts;
+  // The flag is true if the layer's description has a "shortcut".
+  bool has_shortcut_fields = false;
 };
 
 struct NetworkDescription {
@@ -48,15 +59,17 @@ struct NetworkDescription {
   i32 in_channels = 4;
   std::vector<i32> channels;
   double batch_norm_epsilon = 1e-5;
-  WeightsOrder weights_order = WeightsOrder::Minuet;  // default order of the network's weights files
+  // Holds the order in which weights files of this network store weights, unless an option names another
+  // order.
+  WeightsOrder weights_order = WeightsOrder::Minuet;
   std::vector<LayerDescription> layers;
 };
 
-/// Returns the value of "op", for example "block" or "max_pool".
+/// Returns the value of the field "op", for example "block" or "max_pool".
 const char* op_name(LayerDescription::Op op);
 
-/// Returns the names of the convolutions of a residual or a bottleneck, such as "conv1", "conv2", "shortcut",
-/// the shortcut last. Other ops have none.
+/// Returns the names of the convolutions of a residual or a bottleneck, for example "conv1", "conv2" and
+/// "shortcut". The shortcut comes last. The list is empty for other ops.
 llvm::ArrayRef<const char*> part_names(LayerDescription::Op op);
 
 /// Parses and checks a JSON description. Errors name the layer and the field.

@@ -12,7 +12,7 @@ namespace {
 
 using Op = LayerDescription::Op;
 
-/// The part of the input that a convolution reads for each output.
+/// Describes the part of the input that a convolution reads for each output.
 struct Window {
   AxisArray kernel_size{1, 1, 1, 1}, stride{1, 1, 1, 1}, dilation{1, 1, 1, 1};
 };
@@ -70,7 +70,8 @@ class ProgramBuilder {
 
   i32 level_of(i32 tensor) const { return program_.tensors[tensor].level; }
 
-  /// Returns `level` itself, or a coarser level if `stride` is not 1.
+  /// Returns `level` if each stride is 1. Otherwise returns a coarser level, which is added if the program
+  /// does not have it yet.
   llvm::Expected<i32> strided_level(i32 level, const AxisArray& stride) {
     if (stride == AxisArray{1, 1, 1, 1}) return level;
     LevelSpec coarse{program_.levels[level].tensor_stride, level};
@@ -92,7 +93,7 @@ class ProgramBuilder {
     return static_cast<i32>(program_.levels.size()) - 1;
   }
 
-  /// Makes the period of the key layout a common multiple of all levels' strides.
+  /// Makes the period of the key layout a common multiple of the strides of all levels.
   llvm::Error widen_period(const AxisArray& tensor_stride) {
     for (i32 a = 0; a < program_.ndim; ++a) {
       program_.period[a] = std::lcm(program_.period[a], static_cast<i64>(tensor_stride[a]));
@@ -181,14 +182,15 @@ class ProgramBuilder {
     return problem;
   }
 
-  /// Reserves a prefix of parameter names, up to the last dot, for one layer.
+  /// Reserves a prefix of parameter names, up to the last dot, for one layer. Returns InvalidArgument if
+  /// another layer has reserved it.
   llvm::Error claim(const std::string& part) {
     if (parts_.insert(part).second) return llvm::Error::success();
     return make_error(StatusCode::InvalidArgument, "two layers have parameters called \"{0}\"", part + ".*");
   }
 
-  /// Names the parameters of the program's last layer. A layer without a batch norm reserves that prefix too,
-  /// so that another layer's parameters are not mistaken for its own.
+  /// Names the parameters of the program's last layer. A layer without a batch norm reserves the prefix of
+  /// one too, so that no parameters of another layer can look like those of its batch norm.
   llvm::Error name_parameters(const std::string& convolution, const std::string& batch_norm,
                               const ConvolutionFields& fields, LayerOrigin origin) {
     MINUET_TRY(claim(convolution));
@@ -208,7 +210,8 @@ class ProgramBuilder {
     return name_parameters(layer.name + ".conv", layer.name + ".bn", layer.fields, {layer.name, "", ""});
   }
 
-  /// Adds a convolution that keeps the level, or makes a coarser one if it has a stride.
+  /// Adds a convolution. Its output has the level of the input, or a coarser level if the convolution has a
+  /// stride.
   llvm::Expected<i32> add_downward(const std::string& name, i32 input, const Window& window,
                                    ConvolutionProblem problem) {
     const i32 fine = level_of(input);
@@ -224,7 +227,8 @@ class ProgramBuilder {
     return name_parameters(layer);
   }
 
-  /// Adds a convolution of a residual or a bottleneck, given by its index among the parts.
+  /// Adds a convolution of a residual or a bottleneck. `part` is the index of the convolution in
+  /// part_names().
   llvm::Expected<i32> add_part(const LayerDescription& layer, std::size_t part, i32 input,
                                const Window& window, const ConvolutionProblem& problem) {
     const std::string name = part_names(layer.op)[part];
@@ -237,9 +241,10 @@ class ProgramBuilder {
     return output;
   }
 
-  /// Returns the tensor that is added to the last convolution's result: the input, or a convolution of it if
-  /// the shapes differ. This convolution is appended to the program. If `may_run_with_last`, the program's
-  /// last layer is the block's first and keeps the rows, so its kernel may compute the shortcut too.
+  /// Returns the tensor that is added to the result of the last convolution. This is the input if the shapes
+  /// are equal, otherwise the output of a convolution that this function appends to the program. If
+  /// `may_run_with_last` is true, the program's last layer is the first one of the block and its output has
+  /// the rows of the input, so its kernel may compute the shortcut too.
   llvm::Expected<i32> add_shortcut(const LayerDescription& layer, i32 input, bool may_run_with_last) {
     const i32 width = description_.channels[layer.width];
     if (program_.tensors[input].channels == width && layer.stride == AxisArray{1, 1, 1, 1}) {
@@ -265,8 +270,9 @@ class ProgramBuilder {
     return output;
   }
 
-  /// Adds activation(bn2(conv2(activation(bn1(conv1(x))))) + shortcut(x)); a bottleneck has three
-  /// convolutions instead of two. The last convolution adds the shortcut, which comes right before it.
+  /// Adds activation(bn2(conv2(activation(bn1(conv1(x))))) + shortcut(x)). A bottleneck has three
+  /// convolutions instead of two. The last convolution adds the result of the shortcut, whose layer comes
+  /// right before it.
   llvm::Error add_residual(const LayerDescription& layer) {
     const Window whole = window_of(layer), one;
     const Window unstrided{layer.kernel_size, one.stride, layer.dilation};
@@ -284,7 +290,8 @@ class ProgramBuilder {
                   add_shortcut(layer, input, !is_bottleneck && layer.stride == one.stride));
     ConvolutionProblem problem = problem_of(layer.parts[last], width);
     problem.residual = true;
-    problem.set_activation(layer.fields.activation, layer.fields.slope);  // after the addition
+    // This activation follows the addition.
+    problem.set_activation(layer.fields.activation, layer.fields.slope);
     MINUET_ASSIGN(current_, add_part(layer, last, current_, windows[last], problem));
     program_.layers.back().residual = shortcut;
     return llvm::Error::success();
@@ -337,7 +344,8 @@ class ProgramBuilder {
     return llvm::Error::success();
   }
 
-  /// Always fails: no kernel creates a level by expanding another one yet, and validate() gives the reason.
+  /// Always fails, because no kernel creates a level by expanding another one yet. validate() gives the
+  /// reason.
   llvm::Error add_generative_up(const LayerDescription& layer) {
     ConvolutionProblem problem = problem_of(layer.fields, description_.channels[layer.width]);
     take_window(layer, problem);
@@ -346,7 +354,7 @@ class ProgramBuilder {
     return validate(problem);
   }
 
-  /// Places both tensors side by side in one storage, so that their writers write in place.
+  /// Places both tensors side by side in one storage, so that the layers that compute them write in place.
   llvm::Error add_concat(const LayerDescription& layer) {
     MINUET_ASSIGN(const i32 skip, find_skip(layer.skip));
     const TensorSpec first = program_.tensors[current_];
@@ -366,16 +374,19 @@ class ProgramBuilder {
                         "{0} is already part of another concat, and a tensor can be part of only one",
                         is_part(second) ? "\"" + layer.skip + "\"" : "the layer's input");
     }
-    const i32 channels = first.channels + second.channels;  // each is at most kMostChannels
+    // The sum cannot overflow, because each term is at most kMostChannels.
+    const i32 channels = first.channels + second.channels;
     if (channels > kMostChannels) {
       return make_error(StatusCode::InvalidArgument,
                         "the concat with \"{0}\" has {1} channels; at most {2} are allowed", layer.skip,
                         channels, kMostChannels);
     }
     program_.storages[first.storage].ld = channels;
-    program_.storages[second.storage].ld = 0;  // the storage is no longer used
+    // The loop below takes all tensors out of this storage.
+    program_.storages[second.storage].ld = 0;
     for (TensorSpec& tensor : program_.tensors) {
-      if (tensor.storage != second.storage) continue;  // the skip and what was concatenated into it
+      // The tensors of this storage are the skip and the tensors that were concatenated into it.
+      if (tensor.storage != second.storage) continue;
       tensor.storage = first.storage;
       tensor.column += first.channels;
     }
@@ -397,7 +408,8 @@ class ProgramBuilder {
     return name_parameters(layer.name, "", layer.fields, {layer.name, "", ""});
   }
 
-  /// The row pitch and first column of a tensor are known once all concatenations are.
+  /// Sets the row pitch and the first column of the operands of each layer. They are known only after all
+  /// concatenations have been added.
   void assign_columns() {
     for (std::size_t i = 0; i < program_.layers.size(); ++i) {
       ProgramLayer& layer = program_.layers[i];
@@ -410,8 +422,9 @@ class ProgramBuilder {
     }
   }
 
-  /// Finds the interval in which each storage is in use: from the first layer that writes it to the last that
-  /// reads it. A shortcut may be written by the layer before it.
+  /// Finds the interval in which each storage is in use. It begins at the first layer that writes the storage
+  /// and ends at the last layer that reads it. The layer before a shortcut may already write the result of
+  /// the shortcut.
   void find_lives() {
     const i32 layers = static_cast<i32>(program_.layers.size());
     for (StorageSpec& storage : program_.storages) storage.first = layers, storage.last = -1;
@@ -442,7 +455,7 @@ class ProgramBuilder {
     for (const StorageSpec& storage : storages) {
       const i32 number = static_cast<i32>(size.size());
       size.push_back(rows[storage.level] * storage.ld);
-      // Other storages are not in use: a concatenation replaced them.
+      // The other storages are not in use, because a concatenation replaced them.
       if (storage.first <= storage.last) by_size.push_back(number);
     }
     std::stable_sort(by_size.begin(), by_size.end(), [&](i32 a, i32 b) { return size[a] > size[b]; });
@@ -470,8 +483,10 @@ class ProgramBuilder {
   const std::optional<Dataflow> dataflow_;
   Program program_;
   std::map<std::string, i32> skips_;
-  std::set<std::string> names_;  // of layers
-  std::set<std::string> parts_;  // prefixes of parameters: "a.conv", "a.bn"
+  // Holds the names of all layers.
+  std::set<std::string> names_;
+  // Holds the prefixes of all parameters, for example "a.conv" and "a.bn".
+  std::set<std::string> parts_;
   i32 current_ = 0;
 };
 

@@ -9,12 +9,12 @@
 
 namespace minuet {
 
-/// Returns the output channels of a head whose description does not give them: the number in the weights, or
-/// 0, in which case the head is omitted.
+/// Returns the number of output channels of a head whose description does not give it. This is the number in
+/// the weights. If it is 0, the head is omitted.
 using HeadChannels = std::function<llvm::Expected<i32>(const std::string& head, i32 in_channels)>;
 
-/// `dataflow` applies to every convolution. If it is empty, each convolution uses the dataflow that is
-/// expected to be fastest.
+/// Builds the program of a network. `dataflow` applies to every convolution. If it is empty, each convolution
+/// uses the dataflow that is expected to be fastest.
 llvm::Expected<Program> build_program(const NetworkDescription& description, DType dtype,
                                       const HeadChannels& head_channels,
                                       std::optional<Dataflow> dataflow = {});

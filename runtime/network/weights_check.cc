@@ -22,7 +22,8 @@ class WeightsCheck {
   llvm::Error run() {
     for (const ProgramLayer& layer : program_.layers) {
       const ConvolutionProblem* const problem = convolution_of(layer);
-      if (problem == nullptr) continue;  // without parameters
+      // Only convolutions have parameters.
+      if (problem == nullptr) continue;
       if (llvm::Error error = check_carries_over(file_.options().order, *problem)) {
         add_foreign(layer.name, take_status(std::move(error)).message());
       }
@@ -65,7 +66,7 @@ class WeightsCheck {
       misshapen_.push_back(quoted(*stored) + " has shape " + shape_text(shape) + ", but the network needs " +
                            needs);
     }
-    // PyTorch stores it with every batch norm; inference does not use it.
+    // PyTorch stores num_batches_tracked with every batch norm, but inference does not use it.
     if (!layer.batch_norm.empty()) {
       if (const std::string* stored = file_.find(layer.batch_norm + ".num_batches_tracked"))
         used_.insert(*stored);
@@ -74,13 +75,15 @@ class WeightsCheck {
 
   void find_unused() {
     const bool allowed = file_.options().allow_unused;
-    std::set<std::string> parts;  // prefixes of used tensors: "a.conv" of "a.conv.weight"
+    // Holds the prefixes of needed parameters, for example "a.conv" for "a.conv.weight".
+    std::set<std::string> parts;
     for (const std::string& name : needed_) parts.insert(llvm::StringRef(name).rsplit('.').first.str());
-    // A batch norm counts too if its layer is described without one.
+    // The prefix of a batch norm counts too if the description gives its layer none.
     for (const ProgramLayer& layer : program_.layers) parts.insert(layer.origin.batch_norm);
     for (const auto& [name, stored] : file_.names()) {
       if (used_.count(stored) != 0) continue;
-      // Ignoring, for example, the bias of a layer that is described without one would change its result.
+      // Ignoring such a tensor, for example the bias of a layer that is described without one, would change
+      // the result of the layer.
       const bool is_beside = parts.count(llvm::StringRef(name).rsplit('.').first.str()) != 0;
       if (!allowed || is_beside) unused_.push_back(stored);
       if (is_beside) adjacent_unused_.insert(stored);
@@ -89,8 +92,8 @@ class WeightsCheck {
     std::sort(unused_.begin(), unused_.end());
   }
 
-  /// Returns the unused tensor with the most similar name if a typing error may explain the difference,
-  /// otherwise an empty string.
+  /// Returns the unused tensor with the most similar name if a typing error may explain the difference.
+  /// Otherwise returns an empty string.
   std::string nearest(const std::string& name) const {
     unsigned least = static_cast<unsigned>(std::max<std::size_t>(2, name.size() / 5)) + 1;
     std::string nearest;
@@ -113,7 +116,8 @@ class WeightsCheck {
     return near.empty() ? "" : " (there is " + quoted(near) + ")";
   }
 
-  /// For each possible prefix of an unused tensor, counts the network's names that removing it would give.
+  /// Counts, for each prefix that could be removed from the name of an unused tensor, the names of the
+  /// network that result from the removal.
   void add_prefixes(const std::string& stored, std::map<std::string, std::size_t>& found) const {
     if (used_.count(stored) != 0) return;
     for (std::size_t dot = stored.find('.'); dot != std::string::npos; dot = stored.find('.', dot + 1)) {
@@ -121,8 +125,8 @@ class WeightsCheck {
     }
   }
 
-  /// Returns the prefix that gives the most of the network's names, if that is more than are found without
-  /// it, otherwise an empty string. `matches` receives the number of names.
+  /// Returns the prefix whose removal gives the most names of the network, if these are more names than are
+  /// found without it. Otherwise returns an empty string. `matches` receives the number of names.
   std::string better_prefix(std::size_t& matches) const {
     std::map<std::string, std::size_t> found;
     for (const auto& [name, stored] : file_.names()) add_prefixes(stored, found);
@@ -145,8 +149,9 @@ class WeightsCheck {
     return count_text(names.size()) + (names.size() == 1 ? " is" : " are") + " missing: " + list_text(names);
   }
 
-  /// Returns the names of unused tensors that a missing prefix does not explain. `beside` selects those that
-  /// stand beside parameters of a layer, or all others.
+  /// Returns the quoted names of the unused tensors, except for those that begin with `prefix` if it is not
+  /// empty. If `beside` is true, these are the tensors beside parameters of a layer, otherwise all others.
+  /// Two tensors are beside each other if their names are equal up to the last dot.
   std::vector<std::string> unused_names(const std::string& prefix, bool beside) const {
     std::vector<std::string> names;
     for (const std::string& name : unused_) {
@@ -163,8 +168,8 @@ class WeightsCheck {
       return "no layer uses " + count_text(names.size()) + ": " + list_text(names) +
              (names.size() == 1 ? if_one : if_more);
     };
-    // Next to other mistakes, unused tensors are probably missing parameters under another name, so the
-    // message lists them all alike.
+    // If there are other mistakes, the unused tensors are probably missing parameters under other names, so
+    // the message does not divide them into two groups.
     if (!foreign_.empty() || !missing_.empty() || !misshapen_.empty()) {
       beside.insert(beside.end(), others.begin(), others.end());
       std::sort(beside.begin(), beside.end());
@@ -207,7 +212,7 @@ class WeightsCheck {
     return text;
   }
 
-  /// Returns the detail with one line per mistake.
+  /// Returns the detail of the error, which has one line per mistake.
   std::string detail() const {
     std::string text;
     for (const auto& [reason, layers] : foreign_) {
@@ -223,12 +228,17 @@ class WeightsCheck {
 
   const WeightsFile& file_;
   const Program& program_;
-  const WeightsFields fields_;           // what the file suggests
-  std::set<std::string> needed_, used_;  // names of the network; names of the file
-  std::vector<std::pair<std::string, std::vector<std::string>>> foreign_;  // reasons, each with its layers
+  // Finds the fields of the description that the file suggests.
+  const WeightsFields fields_;
+  // The first set contains names of the network, the second one names of the file.
+  std::set<std::string> needed_, used_;
+  // Holds the reasons why the weights of layers cannot be used, each with the names of these layers.
+  std::vector<std::pair<std::string, std::vector<std::string>>> foreign_;
   std::vector<std::string> missing_, misshapen_, unused_;
-  std::set<std::string> adjacent_unused_;  // names in the file of unused tensors beside parameters of a layer
-  bool is_rearranged_ = false;  // true if a weight has the right number of elements in another shape
+  // Holds the names in the file of the unused tensors that are beside parameters of a layer.
+  std::set<std::string> adjacent_unused_;
+  // The flag is true if a weight has the right number of elements in another shape.
+  bool is_rearranged_ = false;
 };
 
 }  // namespace

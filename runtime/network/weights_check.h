@@ -6,19 +6,22 @@
 
 namespace minuet {
 
-/// A tensor that a layer reads from a weights file.
+/// Describes a tensor that a layer reads from a weights file.
 struct ParameterName {
   std::string name;
-  bool is_weight = false;      // of a convolution; all others are vectors of out_channels
-  std::vector<int64_t> shape;  // in Minuet's order
+  // The flag is true for the weight of a convolution. All other parameters are vectors of out_channels
+  // elements.
+  bool is_weight = false;
+  // Holds the shape in Minuet's order.
+  std::vector<int64_t> shape;
 };
-/// Returns the layer's parameters: weight and bias of the convolution, then weight, bias, running_mean and
-/// running_var of the batch norm. Those that the layer does not have are omitted.
+/// Returns the layer's parameters. These are the weight and bias of the convolution, then the weight, bias,
+/// running_mean and running_var of the batch norm. Parameters that the layer does not have are omitted.
 std::vector<ParameterName> parameter_names(const ProgramLayer& layer);
 
-/// Returns InvalidArgument if layers cannot be carried over, if tensors are missing or have another shape, or
-/// if no layer uses a tensor and the options do not allow it. The message lists the first few of each kind,
-/// the detail lists all.
+/// Returns InvalidArgument if the engine that stored the weights computes another function for a layer, if
+/// tensors are missing or have another shape, or if no layer uses a tensor and the options do not allow it.
+/// The message lists the first few mistakes of each kind, and the detail lists all of them.
 llvm::Error check_weights(const WeightsFile& file, const Program& program);
 
 }  // namespace minuet

@@ -10,7 +10,8 @@ llvm::Expected<std::map<std::string, FileTensor>> tensors_of(const WeightsFile& 
   std::map<std::string, FileTensor> tensors;
   for (const ProgramLayer& layer : program.layers) {
     const ConvolutionProblem* const problem = convolution_of(layer);
-    if (problem == nullptr) continue;  // without parameters
+    // Only convolutions have parameters.
+    if (problem == nullptr) continue;
     for (const ParameterName& parameter : parameter_names(layer)) {
       FileTensor& tensor = tensors[parameter.name];
       tensor.shape = parameter.shape;

@@ -7,7 +7,8 @@
 
 namespace minuet {
 
-/// Requires that the file fits the program (check_weights).
+/// Returns all tensors that the program reads, by name. The file must fit the program, which check_weights()
+/// checks.
 llvm::Expected<std::map<std::string, FileTensor>> tensors_of(const WeightsFile& file, const Program& program);
 
 }  // namespace minuet

@@ -34,8 +34,8 @@ WeightsFields::WeightsFields(const WeightsFile& file, const Program& program) : 
   }
 }
 
-/// Returns true if the file has unknown tensors below the layer's name, which may be its missing tensors
-/// under other names.
+/// Returns true if the file has unknown tensors whose names begin with the layer's name. These may be the
+/// missing tensors of the layer under other names.
 bool WeightsFields::has_others(const ProgramLayer& layer) const {
   const std::string below = parent_of(prefix_of(layer)) + ".";
   return std::any_of(file_.names().begin(), file_.names().end(), [&](const auto& entry) {
@@ -72,7 +72,8 @@ void WeightsFields::add(const char* field, const ProgramLayer& layer) {
   wanted_[field].push_back(layer.origin);
 }
 
-/// Names a layer once if all of its convolutions want the field, otherwise names each convolution.
+/// Names a layer once if all of its convolutions need the field. Otherwise names each convolution that needs
+/// it.
 std::vector<std::string> WeightsFields::places_of(const std::vector<LayerOrigin>& origins) const {
   std::map<std::string, int> counts;
   for (const LayerOrigin& origin : origins) ++counts[origin.layer];

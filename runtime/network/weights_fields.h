@@ -14,10 +14,11 @@ namespace minuet {
 inline std::string quoted(const std::string& name) { return "\"" + name + "\""; }
 
 constexpr std::size_t kMostListed = 8;
-/// Lists at most kMostListed items: "a, b and 3 more".
+/// Lists at most kMostListed items and counts the others, for example "a, b and 3 more".
 std::string list_text(const std::vector<std::string>& items, const char* between = ", ");
 
-/// Compares bias, norm and affine of each layer with the tensors that the file has beside the layer's weight.
+/// Compares the bias, norm and affine fields of each layer with the tensors that the file has beside the
+/// layer's weight.
 class WeightsFields {
  public:
   WeightsFields(const WeightsFile& file, const Program& program);
@@ -36,10 +37,14 @@ class WeightsFields {
   bool has_others(const ProgramLayer& layer) const;
 
   const WeightsFile& file_;
-  std::map<std::string, int> parts_;  // number of convolutions of each layer of the description
-  std::set<std::string> known_;       // prefixes of all layers' parameters, up to the last dot
-  std::map<std::string, std::vector<LayerOrigin>> wanted_;  // by field and value
-  std::vector<std::string> without_statistics_;             // batch norms
+  // Holds the number of convolutions of each layer of the description.
+  std::map<std::string, int> parts_;
+  // Holds the prefixes of the parameters of all layers, up to the last dot.
+  std::set<std::string> known_;
+  // Lists the convolutions that need each field. The key contains the field and its value.
+  std::map<std::string, std::vector<LayerOrigin>> wanted_;
+  // Lists the batch norms that have no running statistics in the file.
+  std::vector<std::string> without_statistics_;
 };
 
 }  // namespace minuet

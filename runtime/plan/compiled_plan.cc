@@ -24,7 +24,7 @@ bool is_miss(const StatusError& status) {
 
 }  // namespace
 
-// ---- compiled for an architecture ----------------------------------------------------------------------
+// The following functions compile a plan for an architecture.
 
 llvm::Expected<BinaryList> PlanStore::compile(llvm::StringRef arch, const CancelToken* cancel) {
   {
@@ -67,7 +67,7 @@ llvm::Expected<BinaryList> PlanStore::compile(llvm::StringRef arch, const Cancel
 
 namespace {
 
-/// Returns the first of the convolutions with the largest kernel; null if there is none.
+/// Returns the first of the convolutions with the largest kernel, or null if there is no convolution.
 const ProgramLayer* find_largest_convolution(const Program& program) {
   const ProgramLayer* largest = nullptr;
   for (const ProgramLayer& layer : program.layers) {
@@ -106,8 +106,9 @@ std::vector<TuningBucket> buckets_of_network(const Program& program) {
 
 namespace {
 
-/// Returns true if layers before `number` compute it too: with some of their candidates, or, if `always`,
-/// with all candidates of a layer that is itself never skipped.
+/// Returns true if kernels of an earlier layer compute layer `number` too. If `always` is false, one
+/// candidate of an earlier layer with such a kernel suffices. If `always` is true, all candidates of an
+/// earlier layer must have such a kernel, and no layer may compute that earlier layer.
 bool is_covered(const std::vector<std::vector<Candidate>>& candidates, std::size_t number, bool always) {
   for (std::size_t ahead = 1; ahead <= static_cast<std::size_t>(kMostCovered) && ahead <= number; ++ahead) {
     const std::vector<Candidate>& before = candidates[number - ahead];
@@ -141,13 +142,14 @@ llvm::Expected<std::shared_ptr<const CompiledPlan>> CompiledPlan::create(const P
   }
   compiled->engine = choose_engine(program.ndim, largest_volume(program), tuning);
   if (const ProgramLayer* const largest = find_largest_convolution(program)) {
-    // A convolution that another one always computes has no candidate that could show the reasons.
+    // The reasons are added to a candidate. A convolution that another one always computes has no candidate,
+    // and its reasons are dropped.
     std::vector<std::string> not_shown;
     std::vector<Candidate>& of_largest = compiled->candidates[largest - program.layers.data()];
     std::vector<std::string>& reasons = of_largest.empty() ? not_shown : of_largest.front().reasons;
     compiled->grouping = choose_grouping(*largest->window(), tuning, 0, reasons);
-    // Only a network's own maps are ordered by the plan: executions of many plans share the views of the
-    // caller's maps.
+    // The plan chooses the order only for a network's own maps, because executions of many plans share the
+    // views of the caller's maps.
     if (!program.takes_maps) compiled->order = choose_order(*largest->window(), tuning, 0, reasons);
   }
   const auto permute = [&](i32 tensor, bool in) {
@@ -168,7 +170,8 @@ bool CompiledPlan::has(ViewForm form, std::size_t layer) const {
 
 std::vector<KernelRequest> CompiledPlan::requests() const {
   SourceList list;
-  // add_sources() is defined in codegen/choose/choice.cc for the Map step, and in codegen/choose/ops for ops.
+  // The overloads of add_sources() for the Map step are in codegen/choose/choice.cc, and those for ops are in
+  // codegen/choose/ops.
   add_sources(list, engine.map32);
   add_sources(list, engine.map64);
   for (const std::vector<Candidate>& layer : candidates) {
@@ -184,7 +187,8 @@ std::vector<KernelRequest> CompiledPlan::requests() const {
     const Plan& plan, llvm::StringRef arch, const std::vector<TuningEntry>& results) {
   MINUET_ASSIGN(const auto compiled, CompiledPlan::create(plan, arch));
   std::vector<KernelRequest> requests = compiled->requests();
-  if (plan.tuning && !results.empty()) {  // used if tuned kernels are missing
+  // Adds the kernels that run if tuned kernels are missing.
+  if (plan.tuning && !results.empty()) {
     MINUET_ASSIGN(const auto standard, CompiledPlan::create(plan.program, arch, nullptr));
     std::vector<KernelRequest> more = standard->requests();
     std::move(more.begin(), more.end(), std::back_inserter(requests));
@@ -200,7 +204,7 @@ std::vector<KernelRequest> CompiledPlan::requests() const {
   return requests;
 }
 
-// ---- loaded on a device --------------------------------------------------------------------------------
+// The following functions load a compiled plan on a device.
 
 llvm::Error PlanStore::load(std::shared_ptr<Device> device) {
   {
@@ -270,9 +274,9 @@ llvm::Expected<std::shared_ptr<const LoadedPlan>> LoadedPlan::create(
 
 namespace {
 
-/// One block of a layer's parameters, and its place.
+/// Describes one block of a layer's parameters, and its place in the memory of all parameters.
 struct ParameterBlock {
-  ParameterImage image;  // `ahead` is 0
+  ParameterImage image;  // Its member `ahead` is 0, because the layer lists its own blocks.
   i64 bytes = 0, offset = 0;
 };
 
@@ -299,8 +303,9 @@ llvm::Error upload_parameters(LoadedPlan& loaded) {
   const DType type = loaded.device->weight_type(plan.program.dtype);
   const std::string& arch = loaded.device->info().arch;
   ArenaLayout layout;
-  std::vector<std::vector<ParameterBlock>> blocks(plan.parameters.size());  // by layer, each block once
-  using Place = std::pair<std::size_t, std::size_t>;                        // layer, block
+  // Lists the blocks of each layer. A block that several candidates read is listed once.
+  std::vector<std::vector<ParameterBlock>> blocks(plan.parameters.size());
+  using Place = std::pair<std::size_t, std::size_t>;  // Names a layer and one of its blocks.
   const auto place_of = [&](std::size_t layer, ParameterImage image) -> Place {
     layer += static_cast<std::size_t>(std::exchange(image.ahead, 0));
     std::vector<ParameterBlock>& known = blocks[layer];
@@ -312,7 +317,8 @@ llvm::Error upload_parameters(LoadedPlan& loaded) {
     known.push_back({image, bytes, bytes > 0 ? layout.add(bytes) : 0});
     return place;
   };
-  std::vector<std::vector<std::vector<Place>>> places(blocks.size());  // by layer and candidate
+  // Lists the places that each candidate of each layer reads.
+  std::vector<std::vector<std::vector<Place>>> places(blocks.size());
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     for (const Candidate& candidate : loaded.compiled->candidates[i]) {
       std::vector<Place>& read = places[i].emplace_back();
@@ -349,7 +355,7 @@ llvm::Expected<std::shared_ptr<const Binary>> PlanStore::reload(const std::strin
                                                                 const CompiledPlan& compiled,
                                                                 const Binary& refused) {
   MINUET_ASSIGN(std::shared_ptr<const Binary> made, cache_->replace(compiled.requests(), refused));
-  // The next device of that architecture would refuse the old binary too.
+  // Replaces the old binary here too, because the next device of this architecture would also refuse it.
   const std::lock_guard<std::mutex> lock(mutex_);
   for (std::shared_ptr<const Binary>& binary : compiled_[arch].binaries) {
     if (binary->display_name == refused.display_name) binary = made;

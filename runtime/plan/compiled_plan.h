@@ -1,4 +1,5 @@
-// A plan compiled for one architecture, its loaded form on one device, and the store that keeps both.
+// Declares a plan compiled for one architecture, its loaded form on one device, and the store that keeps
+// both.
 #pragma once
 
 #include <map>
@@ -15,54 +16,58 @@
 
 namespace minuet {
 
-/// The candidates for each op of a plan on one architecture. Immutable. The problems and the tuning results
-/// (codegen/tuning) decide the candidates; the cloud decides which candidate runs.
+/// Holds the candidates for each op of a plan on one architecture. It is immutable. The problems and the
+/// tuning results (codegen/tuning) decide which candidates there are, and the cloud decides which one runs.
 struct CompiledPlan {
-  std::string arch;  // "" for the CPU
+  std::string arch;  // Names an architecture of GPUs, or is empty for the CPU.
   EngineChoice engine;
-  /// By layer; empty for an op that every candidate of an op before it computes too.
+  /// Lists the candidates of each layer. The list of an op is empty if every candidate of an earlier op
+  /// computes it too.
   std::vector<std::vector<Candidate>> candidates;
-  std::vector<PermuteRowsSpec> permute_inputs;  // by input of the program
+  std::vector<PermuteRowsSpec> permute_inputs;  // There is one Spec for each input of the program.
   PermuteRowsSpec permute_output, permute_coordinates;
-  GroupingChoice grouping;  // of all convolutions that run as gather-GEMM-scatter
-  OrderChoice order;        // of a network's masked views
+  GroupingChoice grouping;  // Applies to all convolutions that run as gather-GEMM-scatter.
+  OrderChoice order;        // Applies to the views of a network's own maps.
 
-  /// Chooses with the plan's own tuning results.
+  /// Chooses the candidates with the plan's own tuning results.
   static llvm::Expected<std::shared_ptr<const CompiledPlan>> create(const Plan& plan, llvm::StringRef arch) {
     return create(plan.program, arch, plan.tuning.get());
   }
-  /// `tuning` has the tuning results to use; null chooses what is expected to be fastest.
+  /// Chooses the candidates with the results in `tuning`. If it is null, chooses by heuristics what is
+  /// expected to be fastest.
   static llvm::Expected<std::shared_ptr<const CompiledPlan>> create(const Program& program,
                                                                     llvm::StringRef arch,
                                                                     const TuningSnapshot* tuning);
   /// Returns true if a candidate of the layer reads its map in this form.
   bool has(ViewForm form, std::size_t layer) const;
-  /// Returns every kernel that any cloud may need, each once.
+  /// Returns a request for every kernel that any cloud may need, without repetitions.
   std::vector<KernelRequest> requests() const;
 };
 
-/// Returns the number of offsets of the largest kernel map, whose choice of search serves all maps; 0 if
-/// there is no map.
+/// Returns the number of offsets of the largest kernel map, or 0 if there is no map. The search that is
+/// chosen for this number serves all maps.
 i64 largest_volume(const Program& program);
-/// Returns the convolution with the largest kernel, whose grouping and row order serve all convolutions; null
-/// if there is no convolution.
+/// Returns the convolution with the largest kernel, or null if there is no convolution. The grouping and the
+/// row order that are chosen for it serve all convolutions.
 const WindowProblem* largest_convolution(const Program& program);
-/// Returns what can be tuned for a network as a whole; empty if it has no map.
+/// Returns the buckets that can be tuned for a network as a whole. There are none if it has no map.
 std::vector<TuningBucket> buckets_of_network(const Program& program);
 
-/// Returns every kernel of a plan for `arch`, including those that GPUs of that architecture choose by the
-/// tuning results of these GPUs. Kernels may be repeated.
+/// Returns requests for every kernel of a plan for `arch`, to compile them ahead of time. They include the
+/// kernels that GPUs of this architecture choose by their tuning results in `results`. Kernels may be
+/// repeated.
 llvm::Expected<std::vector<KernelRequest>> requests_ahead(const Plan& plan, llvm::StringRef arch,
                                                           const std::vector<TuningEntry>& results);
 
-/// A compiled plan's parameters on one device, where its kernels are loaded. Immutable; executions share it.
+/// Holds the parameters of a compiled plan on one device, on which its kernels are loaded. It is immutable,
+/// because executions share it.
 struct LoadedPlan {
   std::shared_ptr<const Plan> plan;
   std::shared_ptr<const CompiledPlan> compiled;
   std::shared_ptr<Device> device;
   DeviceMemory parameters;
-  /// By layer and candidate: the images that parameter_images() lists, on the device; null if the op does not
-  /// have the parameter.
+  /// Points, for each candidate of each layer, to the images on the device that parameter_images() lists. A
+  /// pointer is null if the op does not have the parameter.
   std::vector<std::vector<std::vector<const void*>>> weights;
 
   /// Loads kernels, GEMMs and parameters in parallel. `trace` may be null.
@@ -71,7 +76,8 @@ struct LoadedPlan {
       const BinaryList& binaries, std::shared_ptr<Device> device, const Reload& reload, Trace* trace);
 };
 
-/// Keeps the compiled and loaded forms of a plan, by architecture and device. Thread-safe.
+/// Keeps the compiled forms of a plan by architecture, and the loaded ones by device. The class is
+/// thread-safe.
 class PlanStore {
  public:
   PlanStore(std::shared_ptr<const Plan> plan, std::shared_ptr<KernelCache> cache)
@@ -101,7 +107,7 @@ class PlanStore {
 
   std::shared_ptr<const Plan> plan_;
   std::shared_ptr<KernelCache> cache_;
-  mutable std::mutex mutex_;  // guards both maps; never held while compiling or loading
+  mutable std::mutex mutex_;  // Guards both maps, and is never held during compilation or loading.
   std::map<std::string, Compiled> compiled_;
   std::map<const Device*, std::shared_ptr<const LoadedPlan>> loaded_;
 };

@@ -12,7 +12,7 @@ namespace {
 
 constexpr i64 kMostClasses = 1 << 16;
 
-/// Returns for example "tf32, bf16 or fp32".
+/// Returns the names of the dtypes in which the value is finite, for example "tf32, bf16 or fp32".
 std::string dtypes_that_hold(float value) {
   std::string names;
   static_assert(kDTypes[0] == DType::F32);
@@ -24,15 +24,16 @@ std::string dtypes_that_hold(float value) {
   return names + (names.empty() ? "fp32" : " or fp32");
 }
 
-/// splitmix64, because its numbers are the same on every platform, unlike those of std distributions.
+/// Generates numbers by splitmix64, because they are the same on every platform, unlike those of the
+/// distributions of the standard library.
 class RandomStream {
  public:
   RandomStream(uint64_t seed, llvm::StringRef name) : state_(seed ^ 0x9e3779b97f4a7c15ull) {
     for (char c : name) state_ = next() ^ static_cast<unsigned char>(c);
   }
 
-  /// Returns the sum of twelve uniforms minus six: close enough to normal for weights, and independent of
-  /// libm.
+  /// Returns the sum of twelve uniform numbers minus six. Its distribution is close enough to the normal one
+  /// for weights, and the result does not depend on libm.
   double normal() {
     double sum = -6;
     for (int i = 0; i < 12; ++i) sum += static_cast<double>(next() >> 11) * 0x1p-53;
@@ -49,7 +50,7 @@ class RandomStream {
   uint64_t state_;
 };
 
-// Small blocks, so that what resize() clears is still in the cache.
+// Limits the values that are rounded at once, so that the memory that resize() clears is still in the cache.
 constexpr std::size_t kRoundedAtOnce = 4096;
 
 }  // namespace
@@ -107,7 +108,7 @@ llvm::Error ParameterSource::refuse_weight(const ProgramLayer& layer) const {
                     overflow_text(problem.dtype, weight[*lost]));
 }
 
-/// Returns the weight rounded to the dtype.
+/// Returns the layer's weight, rounded to the dtype of its problem.
 llvm::Expected<std::vector<float>> ParameterSource::weight(const ProgramLayer& layer) const {
   const ConvolutionProblem& problem = *convolution_of(layer);
   const i64 inputs = kernel_volume(problem) * problem.in_channels;
@@ -169,7 +170,8 @@ llvm::Error ParameterSource::fold_batch_norm(const ProgramLayer& layer, LayerPar
                         prefix, c, number_text(variance[c]), file_ ? kAllowNonFiniteHint : "");
     }
     const double scale = weight[c] / std::sqrt(static_cast<double>(variance[c]) + layer.batch_norm_epsilon);
-    // The convolution's bias is added first: bn(sum + before) = sum * scale + (before - mean) * scale + bias.
+    // The convolution adds its own bias, `before`, ahead of the batch norm. Therefore
+    // bn(sum + before) = sum * scale + (before - mean) * scale + bias.
     const double shift = bias[c] - (static_cast<double>(mean[c]) - before[c]) * scale;
     parameters.scale[c] = static_cast<float>(scale);
     parameters.shift[c] = static_cast<float>(shift);

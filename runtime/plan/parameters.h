@@ -1,4 +1,5 @@
-// Parameters of convolutions on the host: read or random, with batch norm folded, rounded to the dtype.
+// Provides the parameters of convolutions on the host. They are read from a file or drawn at random. Batch
+// norms are folded into them, and weights are rounded to the dtype.
 #pragma once
 
 #include <memory>
@@ -12,33 +13,35 @@
 
 namespace minuet {
 
-/// Parameters of one op in fp32; empty for an op without parameters. The problem's dtype holds all values of
-/// `weight` exactly.
+/// Holds the parameters of one op in fp32. All are empty for an op without parameters. The problem's dtype
+/// can hold all values of `weight` exactly.
 struct LayerParameters {
-  std::vector<float> weight;  // [volume, in_channels, out_channels]
-  std::vector<float> scale;   // [out_channels], empty if the problem has no scale and shift
+  std::vector<float> weight;  // The shape is [volume, in_channels, out_channels].
+  std::vector<float> scale;   // Holds [out_channels] numbers, or none if there is no scale and shift.
   std::vector<float> shift;
 };
 
-/// Returns the index of the first value that is not finite in the dtype.
+/// Returns the index of the first value that is not finite in the dtype, or nullopt if there is none.
 std::optional<std::size_t> find_lost(DType dtype, llvm::ArrayRef<float> values);
 
-/// Returns the values rounded to the dtype, as GEMMs multiply them. Sets `all_finite` to false if one is not
-/// finite.
+/// Returns the values rounded to the dtype, as GEMMs multiply them. Sets `all_finite` to true if all rounded
+/// values are finite, and otherwise to false.
 std::vector<float> rounded_copy(DType dtype, llvm::ArrayRef<float> values, bool& all_finite);
 
-/// Returns for example "which fp16 cannot hold; use bf16, tf32 or fp32; the option ...".
+/// Returns the end of an error message about a value that is not finite in the dtype, for example "which fp16
+/// cannot hold; use bf16, tf32 or fp32; the option ...".
 std::string overflow_text(DType dtype, float value);
 
-/// Reads parameters from a file, or draws them: convolution weights are normal with variance 2 / (volume *
-/// in_channels), batch norms are near the identity. A drawn tensor depends only on its name and the seed.
+/// Reads parameters from a file, or draws them at random. Drawn convolution weights are normally distributed
+/// with variance 2 / (volume * in_channels), and drawn batch norms are near the identity. A drawn tensor
+/// depends only on its name and the seed.
 class ParameterSource {
  public:
   explicit ParameterSource(uint64_t seed) : seed_(seed) {}
   explicit ParameterSource(std::shared_ptr<const WeightsFile> file) : file_(std::move(file)) {}
 
-  /// Returns the output channels of `name.weight`, or 0 if it does not exist; drawn networks have no such
-  /// head.
+  /// Returns the number of output channels of a network's head, whose weight is the tensor `name.weight`, or
+  /// 0 if the file has no such tensor. If the parameters are drawn, there is no head.
   llvm::Expected<i32> head_channels(const std::string& name, i32 in_channels) const;
   /// Runs check_weights() if the parameters come from a file.
   llvm::Error check(const Program& program) const;
@@ -50,7 +53,7 @@ class ParameterSource {
   };
   std::vector<float> draw(const std::string& name, i64 count, Draw draw) const;
   llvm::Expected<std::vector<float>> vector(const std::string& name, i64 channels, Draw draw) const;
-  /// Returns vector(), or `channels` times `where_absent` if the name is empty.
+  /// Returns the result of vector(), or `channels` copies of `where_absent` if the name is empty.
   llvm::Expected<std::vector<float>> optional_vector(const std::string& name, i64 channels,
                                                      float where_absent, Draw draw) const;
   llvm::Expected<std::vector<float>> weight(const ProgramLayer& layer) const;

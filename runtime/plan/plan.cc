@@ -40,7 +40,7 @@ llvm::Error check_finite(const char* name, llvm::ArrayRef<float> values) {
                     number_text(values[*bad]), kAllowNonFiniteHint);
 }
 
-/// Returns the error about weights of which some are not finite in the dtype.
+/// Returns the error for weights of which at least one is not finite in the dtype.
 llvm::Error refuse_weight(DType dtype, llvm::ArrayRef<float> weight) {
   MINUET_TRY(check_finite("weight", weight));
   const std::size_t lost = *find_lost(dtype, weight);

@@ -1,6 +1,7 @@
-// A plan: a program with its parameters, independent of architecture. Immutable.
+// Declares a plan, which is a program with its parameters. It is immutable and does not depend on an
+// architecture.
 //
-// It is the first of these stages: plan -> compiled plan -> loaded plan -> execution.
+// A plan is compiled for an architecture, then loaded on a device, and then an execution runs it.
 #pragma once
 
 #include <memory>
@@ -12,29 +13,30 @@
 
 namespace minuet {
 
-/// The network that a caller requests.
+/// Describes the network that a caller requests.
 struct NetworkProblem {
   NetworkDescription description;
   DType dtype = DType::F16;
-  std::vector<i32> channels;         // empty: as in the description
-  i32 ndim = 0;                      // 0: as in the description
-  std::optional<Dataflow> dataflow;  // of every convolution; none: chosen for each
+  std::vector<i32> channels;         // If this is empty, the description's channels are used.
+  i32 ndim = 0;                      // If this is not 0, it must be the number of axes in the description.
+  std::optional<Dataflow> dataflow;  // If this is set, every convolution runs it.
 };
 
-/// Parameters of one op in the caller's memory, which must outlive this object: weight in fp32 [volume,
-/// in_channels, out_channels], scale and shift [out_channels], or empty if the problem has none.
+/// Points to the parameters of one op in the caller's memory, which must outlive this object. The weight has
+/// shape [volume, in_channels, out_channels] in fp32. Scale and shift have [out_channels] elements, or none
+/// if the problem has no scale and shift.
 struct GivenParameters {
   GivenParameters() = default;
-  GivenParameters(const LayerParameters& layer)  // NOLINT: implicit on purpose
+  GivenParameters(const LayerParameters& layer)  // NOLINT: The conversion is implicit on purpose.
       : weight(layer.weight), scale(layer.scale), shift(layer.shift) {}
-  GivenParameters(const LayerParameters&&) = delete;  // a temporary would not outlive this object
+  GivenParameters(const LayerParameters&&) = delete;  // A temporary would not outlive this object.
   llvm::ArrayRef<float> weight, scale, shift;
 };
 
 struct Plan {
   Program program;
-  std::vector<LayerParameters> parameters;       // by layer
-  std::shared_ptr<const TuningSnapshot> tuning;  // tuning results that the choices use; may be null
+  std::vector<LayerParameters> parameters;       // There is one element per layer.
+  std::shared_ptr<const TuningSnapshot> tuning;  // Holds the results that the choices use. It may be null.
 
   /// Creates the plan of a network with the channels that `problem` requires and the heads that `source` has,
   /// and checks the parameters.

@@ -12,11 +12,11 @@ namespace minuet {
 namespace {
 
 constexpr i32 kGpuRepeats = 16, kCpuRepeats = 5;
-// Comparing a large output would take a second, so only this many evenly distributed parts, of this many
-// values, are compared.
+// Comparing all of a large output would take a second. Therefore only kOutputParts evenly distributed parts,
+// of kOutputPart values each, are compared.
 constexpr i64 kOutputParts = 256, kOutputPart = 1 << 14;
 
-/// Returns the part of a layer's times that depends on an operation.
+/// Returns the time of the part of a layer that the configuration of an operation affects.
 double time_of(Operation operation, const StageTimes& times) {
   switch (operation) {
     case Operation::Gather:
@@ -69,7 +69,7 @@ llvm::Expected<std::unique_ptr<NetworkMeter>> NetworkMeter::create(std::shared_p
 
 llvm::Error NetworkMeter::set_default(TuningConfigs configs, std::optional<Dataflow> dataflow,
                                       MapMethod maps) {
-  announced_.clear();  // compiled for another default
+  announced_.clear();  // The announced rounds were compiled for another default.
   fallback_.reset();
   default_ = std::move(configs);
   dataflow_ = dataflow;
@@ -112,19 +112,21 @@ llvm::Error NetworkMeter::estimate() {
   MINUET_TRY(set_default({}, wanted_dataflow(plan_->program)));
   opening_seconds_ = seconds() - start;
   for (std::size_t cloud = 0; cloud < options_.clouds.size(); ++cloud) {
-    MINUET_TRY(time_inference(*fallback_, cloud).takeError());  // allocates the memory
+    // The time of the first inference is not used, because it includes the allocation of memory.
+    MINUET_TRY(time_inference(*fallback_, cloud).takeError());
     MINUET_ASSIGN(const i64 time, time_inference(*fallback_, cloud));
     inference_seconds_ += static_cast<double>(time) * 1e-9;
   }
   return llvm::Error::success();
 }
 
-/// Returns the time to open and settle both executions, and to run the warm-up pass.
+/// Returns the seconds that it takes to open and settle the executions of the default and of the trial, and
+/// to run the warm-up pass of both.
 double NetworkMeter::network_overhead() const {
   return 2 * (opening_seconds_ + (settling_clouds() + 1) * inference_seconds_);
 }
 
-/// Uses numbers of both signs, so that no product is skipped and a ReLU gets both.
+/// Uploads features of both signs, so that a ReLU gets both.
 llvm::Error NetworkMeter::make_features() {
   const Program& program = plan_->program;
   const auto count = static_cast<std::size_t>(most_points() * program.tensors[program.inputs[0]].channels);
@@ -147,7 +149,7 @@ double NetworkMeter::now() {
 
 TuningConfigs NetworkMeter::with_default(const TuningConfigs& round) const {
   TuningConfigs configs = round;
-  configs.insert(default_.begin(), default_.end());  // keeps the configurations of the round
+  configs.insert(default_.begin(), default_.end());  // This does not replace configurations of the round.
   return configs;
 }
 
@@ -161,7 +163,8 @@ void NetworkMeter::announce(const TuningConfigs& round) {
   if (round.empty()) announced_.clear();
   if (round.empty() || arch.empty()) return;
   llvm::Expected<std::shared_ptr<const CompiledPlan>> compiled = choose(round);
-  if (!compiled) return llvm::consumeError(compiled.takeError());  // measure() reports the error
+  // Ignores an error here, because measure() repeats the call and reports the error.
+  if (!compiled) return llvm::consumeError(compiled.takeError());
   start_compiling(round, **compiled);
 }
 
@@ -186,8 +189,10 @@ llvm::Expected<BinaryList> NetworkMeter::compile(const TuningConfigs& round, con
   if (found != announced_.end()) {
     const std::unique_ptr<BackgroundJob> job = std::move(found->job);
     announced_.erase(found);
-    while (!job->wait_for(kCancelPollInterval)) MINUET_TRY(check_cancelled());  // the job ends with its owner
-    llvm::consumeError(job->wait());  // a failure occurs again below
+    // If tuning is cancelled, the destructor of `job` cancels the compilation.
+    while (!job->wait_for(kCancelPollInterval)) MINUET_TRY(check_cancelled());
+    // Ignores an error here, because the call below repeats the compilation and returns the error.
+    llvm::consumeError(job->wait());
   }
   return cache_->get_or_compile_all(compiled.requests());
 }
@@ -211,7 +216,8 @@ llvm::Error NetworkMeter::prepare(Execution& execution, std::size_t cloud) {
   return execution.prepare(options_.clouds[cloud].coordinates, options_.clouds[cloud].count, nullptr);
 }
 
-/// The last preparation has the keys that the ones before it led to.
+/// Returns how often settle() prepares a cloud. After KeyBits::kPatience similar clouds, a GPU may use
+/// narrower keys or index the sets by cells, as the last preparation then does.
 i32 NetworkMeter::settling_clouds() const {
   return device_->info().arch.empty() ? 1 : KeyBits::kPatience + 1;
 }
@@ -238,10 +244,12 @@ llvm::Expected<std::vector<float>> NetworkMeter::output_of(Execution& execution,
   const i64 count = execution.output_rows() * program.tensors[program.output].channels;
   const bool is_whole = count <= kOutputParts * kOutputPart;
   const i64 parts = is_whole ? 1 : kOutputParts, part = is_whole ? count : kOutputPart;
-  const auto place = [&](i64 i) {  // the last part ends with the output
+  // Returns the address of part i. The last part ends where the output ends.
+  const auto place = [&](i64 i) {
     return static_cast<char*>(output_.data()) + (count - part) * i / (kOutputParts - 1) * bytes;
   };
-  std::vector<char> stored(parts * part * bytes, '\xff');  // NaN marks values that are not written
+  // Fills the parts with NaN before the run, which marks values that the run does not write.
+  std::vector<char> stored(parts * part * bytes, '\xff');
   for (i64 i = 0; i < parts; ++i)
     MINUET_TRY(device_->upload(place(i), stored.data() + i * part * bytes, part * bytes));
   MINUET_TRY(run(execution, cloud));
@@ -285,9 +293,10 @@ llvm::Error NetworkMeter::check_output(Execution& trial, std::size_t cloud) {
   std::map<TuningBucket, i64> times;
   for (std::size_t i = 0; i < layers.size(); ++i) {
     const StageTimes layer = execution.layer_times(static_cast<i32>(i));
-    if (convolution_of(layers[i]) == nullptr) continue;  // has nothing to tune
+    if (convolution_of(layers[i]) == nullptr) continue;  // Such a layer has nothing to tune.
     const ConvolutionProblem& problem = *convolution_of(layers[i]);
-    // One dataflow computes a layer's shortcut in the layer's launch, the other one in a launch after it.
+    // The fused dataflow computes a layer's shortcut in the layer's own launch, and gather-GEMM-scatter in a
+    // launch after it. A comparison of the dataflows therefore adds the time of that launch.
     StageTimes with_shortcut = layer;
     if (i + 1 < layers.size() && layers[i + 1].is_shortcut)
       with_shortcut += execution.layer_times(static_cast<i32>(i + 1));
@@ -339,10 +348,9 @@ llvm::Error NetworkMeter::check_output(Execution& trial, std::size_t cloud) {
     MINUET_TRY(settle(*fallback_, cloud));
     MINUET_TRY(settle(trial, cloud));
   }
-  // The first pass warms up, and discards the times of the preparation. The two executions alternate in
-  // running first.
+  // Pass -1 warms up, and its times are discarded. The two executions alternate in running first.
   for (i32 pass = -1; pass < options_.repeats; ++pass) {
-    std::map<TuningBucket, i64> times[2];  // of the default, of the trial
+    std::map<TuningBucket, i64> times[2];  // Element 0 belongs to the default, and element 1 to the trial.
     for (const bool second : {false, true}) {
       const bool is_trial = (pass % 2 == 0) == second;
       Execution& execution = is_trial ? trial : *fallback_;

@@ -1,5 +1,5 @@
-// Measures configurations inside a whole network, where each layer runs after the others and finds the caches
-// as they left them.
+// Measures configurations inside a whole network, in which a layer runs after other layers and finds the
+// caches as they left them.
 #pragma once
 
 #include <functional>
@@ -14,23 +14,26 @@
 namespace minuet {
 
 struct MeterCloud {
-  const i32* coordinates = nullptr;  // device memory [count, 1 + ndim]
+  const i32* coordinates = nullptr;  // Points to device memory of shape [count, 1 + ndim].
   i64 count = 0;
 };
 
-/// Fewest passes whose samples are meaningful.
+/// Limits the number of passes from below, because the samples of fewer passes are not meaningful.
 inline constexpr i32 kLeastNetworkPasses = 3;
 
 struct MeterOptions {
-  std::vector<MeterCloud> clouds;   // at least one
-  i32 repeats = 0;                  // timed runs of each cloud in a round; 0: 16 on a GPU, 5 on the CPU
-  std::function<bool()> cancelled;  // called between runs and during compilation; may be empty
+  std::vector<MeterCloud> clouds;  // There must be at least one cloud.
+  i32 repeats = 0;  // Counts the timed runs of each cloud in a round. 0 means 16 on a GPU and 5 on the CPU.
+  /// Returns true if tuning must stop. The meter calls this function between runs and during compilation. It
+  /// may be empty.
+  std::function<bool()> cancelled;
 };
 
-/// Measures the plan of a network. Not thread-safe. The times of a round are sums over the clouds and over
-/// the layers of a bucket; they exclude the preparation of a cloud. There are two exceptions: the times of a
-/// search are those of the sorted maps that a preparation makes, and the times of an order are those of a
-/// preparation and a run together. A round that tries a search or an order must not try anything else.
+/// Measures the plan of a network. The class is not thread-safe. The times of a round
+/// (codegen/tuning/tuner.h) are sums over the clouds and over the layers of a bucket, without the preparation
+/// of a cloud. There are two exceptions. The times of Operation::Search are those of the sorted maps that a
+/// preparation makes, and the times of Operation::Order are those of a preparation and a run together. A
+/// round that tries one of these two operations must not try anything else.
 class NetworkMeter final : public TuningMeter {
  public:
   static llvm::Expected<std::unique_ptr<NetworkMeter>> create(std::shared_ptr<const Plan> plan,
@@ -38,22 +41,22 @@ class NetworkMeter final : public TuningMeter {
                                                               std::shared_ptr<Device> device,
                                                               const TuningEnvironment& environment,
                                                               MeterOptions options);
-  /// Sets what later rounds are compared with. `dataflow` applies to all layers; if it is empty, each layer
-  /// uses its own choice. `maps` is the method that makes maps.
+  /// Sets the default with which later rounds are compared. `dataflow` applies to all layers. If it is empty,
+  /// each layer uses its own choice. `maps` is the method that makes maps.
   llvm::Error set_default(TuningConfigs configs, std::optional<Dataflow> dataflow,
                           MapMethod maps = MapMethod::Indexed);
   struct LayerSize {
-    i64 rows = 0;        // rows of the output
-    double density = 0;  // pairs per output row
+    i64 rows = 0;        // Counts the rows of the output.
+    double density = 0;  // Holds the number of pairs per output row.
   };
-  /// Returns the sizes by cloud and layer.
+  /// Returns the sizes of each cloud's layers.
   const std::vector<std::vector<LayerSize>>& sizes() const { return sizes_; }
   /// Returns the key type of each cloud's sorted maps.
   const std::vector<KeyType>& keys() const { return keys_; }
-  /// Returns about how long measure() takes once its kernels are compiled.
+  /// Returns about how many seconds measure() takes once its kernels are compiled.
   double round_seconds() const { return opening_seconds_ + 2 * (options_.repeats + 3) * inference_seconds_; }
-  /// Return the same for set_default() followed by measure_network(), with a full number of passes and with
-  /// the fewest passes.
+  /// The next two functions return about how many seconds set_default() and measure_network() take together.
+  /// The first one assumes as many passes as a round has, and the second one the fewest passes.
   double network_seconds() const { return network_overhead() + 2 * options_.repeats * inference_seconds_; }
   double least_network_seconds() const {
     return network_overhead() + 2 * kLeastNetworkPasses * inference_seconds_;
@@ -63,9 +66,9 @@ class NetworkMeter final : public TuningMeter {
   double seconds() override { return now(); }
   void announce(const TuningConfigs& round) override;
   llvm::Expected<std::map<TuningBucket, TuningSamples>> measure(const TuningConfigs& round) override;
-  /// Measures whole inferences of all clouds in wall time, from coordinates and features to the output: as
-  /// many passes as a round has, or as many as fit into `seconds`. Returns no samples, and runs nothing, if
-  /// not even kLeastNetworkPasses fit.
+  /// Measures whole inferences of all clouds in wall time, from coordinates and features to the output. It
+  /// makes as many passes as a round has, or fewer if only fewer fit into `seconds`. If not even
+  /// kLeastNetworkPasses fit, it runs nothing and returns no samples.
   llvm::Expected<TuningSamples> measure_network(const TuningConfigs& configs, double seconds);
 
  private:
@@ -89,18 +92,21 @@ class NetworkMeter final : public TuningMeter {
   llvm::Expected<BinaryList> compile(const TuningConfigs& round, const CompiledPlan& compiled);
   llvm::Expected<std::unique_ptr<Execution>> open(const TuningConfigs& round);
   llvm::Error prepare(Execution& execution, std::size_t cloud);
-  /// Prepares a cloud until its keys and maps are made as for a long sequence of similar clouds.
+  /// Prepares a cloud repeatedly, until its keys and maps are made as after a long sequence of similar
+  /// clouds.
   llvm::Error settle(Execution& execution, std::size_t cloud);
   i32 settling_clouds() const;
   llvm::Error run(Execution& execution, std::size_t cloud);
-  /// Runs a cloud and returns its output; of a large output only parts, evenly distributed.
+  /// Runs a cloud and returns its output. If the output is large, returns only evenly distributed parts of
+  /// it.
   llvm::Expected<std::vector<float>> output_of(Execution& execution, std::size_t cloud);
   /// Returns FailedPrecondition if the default's output cannot reveal a wrong kernel.
   llvm::Error check_default_output();
   /// Prepares the default and the trial for a cloud, and checks that both have the same output.
   llvm::Error check_output(Execution& trial, std::size_t cloud);
-  /// Return the nanoseconds of each bucket of `round` for one run (time_layers), one preparation in a round
-  /// of searches (time_search), or a preparation and a run in a round of an order (time_whole).
+  /// The next three functions return the nanoseconds of each bucket of `round`. time_layers() measures one
+  /// run. time_search() measures one preparation, for Operation::Search. time_whole() measures a preparation
+  /// and a run, for Operation::Order.
   llvm::Expected<std::map<TuningBucket, i64>> time_layers(Execution& execution, std::size_t cloud,
                                                           const TuningConfigs& round);
   llvm::Expected<std::map<TuningBucket, i64>> time_search(Execution& execution, std::size_t cloud,
@@ -118,8 +124,8 @@ class NetworkMeter final : public TuningMeter {
   const MeterOptions options_;
   std::vector<std::vector<LayerSize>> sizes_;
   std::vector<KeyType> keys_;
-  double opening_seconds_ = 0;    // of the default, whose kernels are already compiled
-  double inference_seconds_ = 0;  // one inference of each cloud
+  double opening_seconds_ = 0;    // Holds the time to open the default, whose kernels are already compiled.
+  double inference_seconds_ = 0;  // Holds the sum of the times of one inference of each cloud.
   DeviceMemory features_, output_;
   TuningConfigs default_;
   std::optional<Dataflow> dataflow_;

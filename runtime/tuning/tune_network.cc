@@ -9,8 +9,8 @@
 namespace minuet {
 namespace {
 
-// Most candidates of a task unless tuning is exhaustive. A task that serves all layers needs a round for each
-// candidate.
+// Unless tuning is exhaustive, a task tries at most kMostTried candidates. A task that serves all layers
+// tries at most kMostTriedForAll, because other tasks cannot share the rounds of its candidates.
 constexpr i64 kMostTried = 40, kMostTriedForAll = 12;
 
 i64 median(std::vector<i64> values) {
@@ -52,12 +52,13 @@ class NetworkTuner {
  private:
   enum class Work { Fused, GatherGemmScatter, Grouping, Search, Order, Dataflows };
   struct Step {
-    double weight;  // share of the time
+    double weight;  // Holds the step's share of the time, relative to the other steps.
     Work work;
   };
 
-  /// Returns the time reserved for measuring the whole network, with the dataflows that won and with all
-  /// results: at most a quarter of the time, with fewer passes if necessary.
+  /// Returns the seconds that are reserved for measuring the whole network, once with the dataflows that won
+  /// and once with all results. They are at most a quarter of the time that is left, even if fewer passes fit
+  /// into it.
   double time_for_comparisons() const {
     if (options_.exhaustive) return 0;
     return std::min((wanted_ ? 1 : 2) * meter_.network_seconds(), (last_ - meter_.seconds()) / 4);
@@ -118,8 +119,8 @@ class NetworkTuner {
 
   using LayerSize = NetworkMeter::LayerSize;
 
-  /// Returns true if a fused kernel of the layer before computes this layer, so that it has no time of its
-  /// own. Layers run `dataflow`, or their default if it is empty.
+  /// Returns true if the fused kernel of the previous layer computes this layer too, so that this layer has
+  /// no time of its own. Layers run `dataflow`, or their default if it is empty.
   bool is_fused_shortcut(std::size_t layer, i64 rows, std::optional<Dataflow> dataflow) const {
     if (!plan_.program.layers[layer].is_shortcut) return false;
     const ConvolutionProblem& before = *convolution_of(plan_.program.layers[layer - 1]);
@@ -128,8 +129,8 @@ class NetworkTuner {
            choose_fused(before, arch, rows).fused.shortcut;
   }
 
-  /// Returns the tasks of all layers in all clouds, each bucket once. `tasks_of` returns those of a problem
-  /// with its size in a cloud. Layers run `dataflow`, or their default if it is empty.
+  /// Returns the tasks of all layers in all clouds, with one task per bucket. `tasks_of` returns the tasks of
+  /// a layer with this problem and this size. Layers run `dataflow`, or their default if it is empty.
   std::vector<TuningTask> collect(
       std::optional<Dataflow> dataflow,
       llvm::function_ref<std::vector<TuningTask>(const ConvolutionProblem&, const LayerSize&)> tasks_of)
@@ -169,8 +170,8 @@ class NetworkTuner {
     return search(dataflow == Dataflow::Fused ? "fused kernels" : "tiles and GEMMs", tasks, dataflow);
   }
 
-  /// Returns the rows of the largest level of the clouds whose maps have this key type; 0 if there is no such
-  /// cloud.
+  /// Returns the rows of the largest level of the clouds whose maps have this key type, or 0 if there is no
+  /// such cloud.
   i64 most_rows(std::optional<KeyType> key = {}) const {
     i64 most = 0;
     for (std::size_t cloud = 0; cloud < meter_.sizes().size(); ++cloud) {
@@ -220,21 +221,22 @@ class NetworkTuner {
     return search("dataflows", tasks, {});
   }
 
-  /// Loads the entries that the store had before this run.
+  /// Loads the entries that the store has before this tuning adds any.
   llvm::Error load_previous() {
     MINUET_ASSIGN(TuningFolder there, store_.load(environment_hash(environment_)));
     for (TuningEntry& entry : there.entries) before_.emplace(entry.bucket, std::move(entry));
     return llvm::Error::success();
   }
 
-  /// Puts earlier winners first, so that a short run does not lose the results of a long one.
+  /// Puts the winners of earlier tunings first, so that a short tuning does not lose the results of a long
+  /// one.
   void put_winners_first(std::vector<TuningTask>& tasks) const {
     for (TuningTask& task : tasks) {
       const auto known = before_.find(task.bucket);
       if (known == before_.end() || known->second.measurements.empty()) continue;
       const auto best = std::find(task.candidates.begin(), task.candidates.end(),
                                   known->second.measurements.front().config);
-      if (best == task.candidates.end()) continue;  // the default
+      if (best == task.candidates.end()) continue;  // The default won, and it is not among the candidates.
       std::rotate(task.candidates.begin(), best, best + 1);
       task.has_favourite = true;
     }
@@ -244,7 +246,8 @@ class NetworkTuner {
   TuningProgress before_the_first(const std::vector<TuningTask>& tasks, const TunerOptions& tuner) const {
     i64 most = 0;
     for (const TuningTask& task : tasks) most = std::max(most, static_cast<i64>(task.candidates.size()));
-    most = (tuner.most_tried == 0 ? most : std::min(most, tuner.most_tried)) + 1;  // and one confirming round
+    // Adds 1 for the round that confirms the winners.
+    most = (tuner.most_tried == 0 ? most : std::min(most, tuner.most_tried)) + 1;
     const double rounds = static_cast<double>(most) * tuner.round_seconds;
     return {0, most, std::max(0.0, std::min(rounds, tuner.deadline - meter_.seconds()))};
   }
@@ -277,7 +280,8 @@ class NetworkTuner {
     return llvm::Error::success();
   }
 
-  /// Returns which buckets of `moved` read which map of which cloud.
+  /// Returns pairs of a map and a bucket of `moved` that reads it. A map has a different number in each
+  /// cloud.
   std::vector<std::pair<i64, TuningBucket>> maps_of(const TuningConfigs& moved) const {
     const Program& program = plan_.program;
     std::vector<std::pair<i64, TuningBucket>> read;
@@ -294,10 +298,11 @@ class NetworkTuner {
     return read;
   }
 
-  /// Selects, from the dataflows that won layer by layer, those that make the network faster: what the layers
-  /// save must exceed the cost of additional views of their maps. Tries all of them together; if that is not
-  /// faster, tries the groups of layers that share maps, while time permits. Returns nullopt if there is no
-  /// time to measure.
+  /// Selects, from the dataflows that won for single layers, those that make the whole network faster. The
+  /// time that layers save must exceed the cost of additional views of their maps. The function first
+  /// measures all of these dataflows together. If the network is not faster with them, the function measures
+  /// each group of layers that share maps, while time permits. It returns nullopt if there is no time to
+  /// measure.
   [[gnu::cold]] llvm::Expected<std::optional<TuningConfigs>> winning_moves(
       const std::vector<TuningDecision>& decisions) {
     TuningConfigs moved, winners;
@@ -307,14 +312,14 @@ class NetworkTuner {
     if (moved.empty()) return winners;
     if (!has_time_for_network()) return std::nullopt;
     report_network_step();
-    // The other half of the time is for the last comparison, which decides nothing.
+    // Leaves half of the time for compare(), which decides nothing.
     const double half = (last_ - meter_.seconds()) / 2;
     MINUET_ASSIGN(const TuningSamples together,
                   meter_.measure_network(moved, std::max(half, meter_.least_network_seconds())));
     if (median(together.trial) < median(together.fallback)) return moved;
     const std::vector<std::set<TuningBucket>> groups = group_by_map(maps_of(moved));
     for (const std::set<TuningBucket>& group : groups) {
-      // Reserves time to compare all results.
+      // Reserves time for compare().
       const double left = last_ - meter_.seconds() - meter_.network_seconds();
       if (groups.size() == 1 || left < meter_.network_seconds()) break;
       TuningConfigs some;
@@ -324,7 +329,8 @@ class NetworkTuner {
     }
     return winners;
   }
-  /// Decides nothing if the moves could not be measured.
+  /// Drops the winning dataflows that do not make the whole network faster. If that could not be measured, no
+  /// decision about a dataflow is left.
   llvm::Error settle_dataflows(TuningOutcome& outcome) {
     std::vector<TuningDecision> decisions = std::exchange(outcome.decisions, {});
     if (outcome.stopped || outcome.failure) return llvm::Error::success();
@@ -335,15 +341,16 @@ class NetworkTuner {
     for (TuningDecision& decision : decisions) {
       if (!decision.winner || winners.count(decision.bucket) != 0) continue;
       decision.winner.reset();
-      decision.others.clear();  // these may be faster than the default
+      // Drops these measurements too, because they may be faster than the default, which is now the result.
+      decision.others.clear();
     }
     outcome.decisions = std::move(decisions);
     return llvm::Error::success();
   }
 
-  /// Publishes decisions to the store. They replace the entries that the same buckets had before this run,
-  /// because times are sums over this run's clouds and not comparable with those of another run. Results that
-  /// other processes published during this run are merged.
+  /// Publishes decisions to the store. They replace the entries that the same buckets had before this tuning
+  /// began, because times are sums over the clouds of one tuning and cannot be compared with times of another
+  /// one. Results that other processes have published since then are merged.
   [[gnu::cold]] llvm::Error keep(const std::vector<TuningDecision>& decisions) {
     std::vector<TuningEntry> entries;
     for (const TuningDecision& decision : decisions) {
@@ -397,11 +404,11 @@ class NetworkTuner {
   TuningStore& store_;
   const TuneOptions& options_;
   NetworkMeter& meter_;
-  const double last_;    // on the meter's clock: when everything must be finished
-  const double end_;     // when the steps must be finished
-  double deadline_ = 0;  // of the current step
+  const double last_;    // Everything must be finished at this time of the meter's clock.
+  const double end_;     // The steps must be finished at this time.
+  double deadline_ = 0;  // The current step must be finished at this time.
   bool choosing_dataflows_ = false;
-  std::map<TuningBucket, TuningEntry> before_;  // entries in the store when this run began
+  std::map<TuningBucket, TuningEntry> before_;  // Holds what the store contained when tuning began.
   TuningConfigs decided_;
   TuneSummary summary_;
 };

@@ -1,10 +1,11 @@
-// Tunes a network: decides what is measured, in which order, and which results are kept.
+// Tunes a network. tune_network() decides what is measured, in which order, and which results are kept.
 //
-// The kernels of the dataflow that most layers run come first, then those of the other dataflow, each
-// dataflow on its own. Then follow the settings that serve all layers: grouping of GEMMs, search of sorted
-// maps, order of rows. Then the dataflows are compared, each with its best kernels, and last the whole
-// network is measured. The store has the decisions of a step as soon as the step is over. Each step gets a
-// share of the time left for it and the steps after it.
+// Tuning has several steps. The first two steps measure the kernels of each dataflow in a network that runs
+// only this dataflow, and begin with the dataflow that most layers run. The next steps measure the settings
+// that serve all layers, which are the grouping of GEMMs, the search of sorted maps and the order of rows.
+// The last step compares the dataflows, each with its best kernels. In the end, the whole network is
+// measured. The store has the decisions of a step as soon as the step is over. Each step gets a share of the
+// time that is left for it and the steps after it.
 #pragma once
 
 #include <functional>
@@ -21,33 +22,34 @@
 namespace minuet {
 
 struct TuneProgress {
-  const char* step = "";  // for example "fused kernels"
+  const char* step = "";  // Names the step, for example "fused kernels".
   TuningProgress search;
 };
 
 struct TuneOptions {
   MeterOptions meter;
-  double budget_seconds = 120;  // for the whole tuning, including compilation
-  bool exhaustive = false;      // measures every candidate and ignores the budget
+  double budget_seconds = 120;  // Limits the time of the whole tuning, including compilation.
+  bool exhaustive = false;      // Says whether to measure every candidate and to ignore the budget.
   std::function<void(const TuneProgress&)> progress;
   std::function<void(const TuningBucket&, const TuningConfig&, const std::string& reason)> skipped;
 };
 
 struct TuneSummary {
-  i64 tried = 0, skipped = 0;  // candidates
-  i64 decided = 0, won = 0;    // buckets decided, and those where a candidate beats the default
-  // Medians of one inference of all clouds; 0 if nothing won or there was no time to compare.
+  i64 tried = 0, skipped = 0;  // These numbers count the candidates tried, and those that do not run.
+  i64 decided = 0, won = 0;    // These count the buckets decided, and those in which a candidate won.
+  /// These are the median times of one inference of all clouds, without and with the results. Both are 0 if
+  /// no candidate won or if there was no time to measure the whole network.
   i64 untuned_ns = 0, tuned_ns = 0;
   bool stopped = false;
 };
 
-/// Returns the groups of layers' buckets that must be decided together because they read the same map: if
-/// layers of one map run different dataflows, views for both must be made. `read` has pairs of a map and a
-/// bucket that reads it.
+/// Returns the groups of buckets that must be decided together because their layers read the same map. If
+/// layers that read one map ran different dataflows, the map would need views for both. `read` has pairs of a
+/// map and a bucket that reads it.
 std::vector<std::set<TuningBucket>> group_by_map(const std::vector<std::pair<i64, TuningBucket>>& read);
 
-/// Tunes the plan of a network on `device`; the measurements are valid for `environment`. The baseline is the
-/// heuristic choice, whatever tuning results the plan uses.
+/// Tunes the plan of a network on `device`. The measurements are valid for `environment`. They are compared
+/// with the heuristic choice, even if the plan uses tuning results.
 llvm::Expected<TuneSummary> tune_network(const std::shared_ptr<const Plan>& plan,
                                          const std::shared_ptr<KernelCache>& cache,
                                          TuningEnvironment environment, const std::shared_ptr<Device>& device,

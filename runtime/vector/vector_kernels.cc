@@ -1,6 +1,6 @@
 // This file is compiled once per instruction set (CMakeLists.txt). It must not call inline functions that
-// other files use too: the linker keeps one copy of each, possibly one that this machine cannot run. The
-// functions of shared/elements.h are safe because they are always inlined.
+// other files use too, because the linker keeps one copy of each, possibly one that this machine cannot run.
+// The functions of shared/elements.h are safe because they are always inlined.
 #include "runtime/vector/vector_kernels.h"
 
 #include <Eigen/Core>
@@ -87,7 +87,8 @@ void widen(DType type, const void* input, float* output, i64 count) {
   });
 }
 
-/// Returns the bits of the largest magnitude. NaN is larger than any number.
+/// Returns the bits of the largest magnitude. The magnitude of a NaN counts as larger than that of any
+/// number.
 u32 largest_bits(const float* values, i64 count) {
   u32 largest = 0;
   for (i64 i = 0; i < count; ++i) {
@@ -115,7 +116,7 @@ template <DType T>
   return Element<T>::operand(Element<T>::store(value));
 }
 
-/// Rounds each value, and returns the largest_bits() of the values.
+/// Rounds each value, and returns what largest_bits() returns for the values.
 template <DType T>
 u32 round_each(const float* __restrict values, float* __restrict rounded, i64 count) {
   u32 largest = 0;
@@ -139,8 +140,8 @@ u32 round_in_place(float* values, i64 count) {
 }
 
 #ifdef __F16C__
-/// Rounds with the hardware's conversions, 16 or 8 numbers at a time, and returns how many were rounded. NaNs
-/// may keep some of their bits.
+/// Rounds with the hardware's conversions, 16 or 8 numbers at a time, and returns how many numbers it
+/// rounded. NaNs may keep some of their bits.
 i64 round_f16_vectors(const float* values, float* rounded, i64 count, u32& largest) {
   i64 i = 0;
 #ifdef __AVX512F__
@@ -174,7 +175,8 @@ u32 round_f16_row(const float* values, float* rounded, i64 count) {
 #ifdef __F16C__
   done = round_f16_vectors(values, rounded, count, largest);
   constexpr u32 kInfinity = 0x7f800000u;
-  // Rounding again reduces each NaN to its sign and leaves rounded numbers unchanged.
+  // Rounding again in software replaces each NaN by one that depends only on its sign, so that every
+  // instruction set has the same results. It leaves all other numbers unchanged.
   if (largest > kInfinity) round_in_place<DType::F16>(rounded, done);
 #endif
   for (i64 i = done; i < count; ++i) {
@@ -187,7 +189,8 @@ u32 round_f16_row(const float* values, float* rounded, i64 count) {
 
 bool round(DType type, const float* values, float* rounded, i64 count) {
   return with_dtype(type, [&]<DType T>() {
-    // Magnitudes from here on round to infinity. TF32 is stored as fp32 and rounds ties away from zero.
+    // Magnitudes from kOverflow on round to infinity. The value for TF32 is not overflow_bits(TF32), because
+    // TF32 is stored as fp32 and its ties are rounded away from zero.
     constexpr u32 kOverflow = T == DType::TF32 ? 0x7f7ff000u : overflow_bits(T);
     if constexpr (T == DType::F16) {
       return round_f16_row(values, rounded, count) < kOverflow;

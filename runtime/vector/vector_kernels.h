@@ -1,4 +1,4 @@
-// Loops that benefit from wide vector registers, as a table of functions per instruction set.
+// Declares loops that benefit from wide vector registers, as one table of functions per instruction set.
 #pragma once
 
 #include "kernels_templates/shared/types.h"
@@ -6,33 +6,35 @@
 namespace minuet {
 
 struct VectorKernels {
-  const char* name;  // "AVX-512", "AVX2" or "baseline"
-  /// Computes c[rows, n] = a[rows, k] * b[k, n], fp32, row-major. Rows of a are lda elements apart; b and c
-  /// are dense.
+  const char* name;  // Holds "AVX-512", "AVX2" or "baseline".
+  /// Computes c[rows, n] = a[rows, k] * b[k, n] in fp32. The matrices are row-major. Rows of a are lda
+  /// elements apart; b and c are dense.
   void (*gemm)(const float* a, i64 lda, const float* b, float* c, i64 rows, i64 k, i64 n);
-  /// Converts from storage to fp32. TF32 is rounded to the nearest tf32, ties away from zero.
+  /// Converts from the storage format of the type to fp32. If the type is TF32, each number is also rounded
+  /// to the nearest tf32 number, with ties away from zero.
   void (*widen)(DType type, const void* input, float* output, i64 count);
-  /// Converts from fp32 to storage, to nearest, ties to even. Returns true if all results are finite.
+  /// Converts from fp32 to the storage format of the type. Each number is rounded to the nearest number of
+  /// that format, with ties to even. Returns true if all results are finite.
   bool (*narrow)(DType type, const float* input, void* output, i64 count);
   /// Rounds fp32 numbers to those that a GEMM of the type multiplies, as narrow() followed by widen() does.
   /// Returns true if all results are finite. `rounded` must equal `values` or not overlap it.
   bool (*round)(DType type, const float* values, float* rounded, i64 count);
   /// Returns true if all values are finite in fp32.
   bool (*all_finite)(const float* values, i64 count);
-  /// sum += values
+  /// Adds each value to the sum at the same index.
   void (*add)(const float* values, float* sum, i64 count);
-  /// sum = sum * scale + shift
+  /// Replaces each sum by sum * scale + shift, with the scale and the shift at the same index.
   void (*scale_shift)(const float* scale, const float* shift, float* sum, i64 count);
-  /// Sets negative values to 0; NaN stays.
+  /// Sets negative values to 0, and keeps NaN.
   void (*relu)(float* values, i64 count);
-  /// Multiplies negative values by slope; NaN stays.
+  /// Multiplies negative values by `slope`, and keeps NaN.
   void (*leaky_relu)(float slope, float* values, i64 count);
 };
 
 enum class VectorSet : i32 { Best, Baseline, Avx2, Avx512 };
 
-/// Returns the table of an instruction set, or for Best that of the widest set of this machine. Returns null
-/// if the machine lacks the set.
+/// Returns the table of an instruction set. VectorSet::Best stands for the widest set that this machine has.
+/// Returns null if the machine lacks the set.
 const VectorKernels* vector_kernels(VectorSet set);
 
 }  // namespace minuet

@@ -2,7 +2,7 @@
 
 namespace minuet {
 
-// Each is defined by one compilation of vector_kernels.cc.
+// One compilation of vector_kernels.cc defines each of the following functions.
 const VectorKernels& vector_kernels_baseline();
 #ifdef MINUET_X86_SETS
 const VectorKernels& vector_kernels_avx2();
@@ -13,7 +13,7 @@ namespace {
 
 bool machine_has(VectorSet set) {
 #ifdef MINUET_X86_SETS
-  // Every processor with AVX2 and FMA also converts fp16 in hardware (F16C).
+  // F16C, which converts fp16 in hardware, is not tested, because every processor with AVX2 and FMA has it.
   const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
   if (set == VectorSet::Avx2) return avx2;
   if (set == VectorSet::Avx512) {

@@ -1,4 +1,4 @@
-// The table of op families that have parameters. A test may link a table of its own instead.
+// Defines the table of op families that have parameters. A test may link a table of its own instead.
 #include "runtime/weights/weight_image.h"
 
 namespace minuet {

@@ -8,9 +8,10 @@
 namespace minuet {
 namespace {
 
-constexpr std::size_t kAtOnce = 4096;  // elements of a block, which stays in the first-level cache
+/// Limits the number of elements of a block, so that it stays in the first-level cache.
+constexpr std::size_t kAtOnce = 4096;
 
-/// A block in storage format. It is aligned to its elements; callers' memory need not be.
+/// Holds a block in storage format. A block is aligned to its elements, but memory of callers may not be.
 struct Block {
   alignas(float) char bytes[kAtOnce * sizeof(float)];
 };
@@ -20,7 +21,7 @@ const VectorKernels& kernels() {
   return *best;
 }
 
-/// Calls body(first, count) for each block of [0, count).
+/// Divides the indices [0, count) into blocks and calls `body` with the first index and the size of each.
 template <class Body>
 void in_blocks(std::size_t count, const Body& body) {
   for (std::size_t first = 0; first < count; first += kAtOnce) body(first, std::min(kAtOnce, count - first));

@@ -1,5 +1,6 @@
 // Converts fp32 arrays on the host to the storage of a dtype and back. The results equal those of
-// kernels_templates/shared/elements.h bit by bit. Uses the widest vector instructions of the processor.
+// kernels_templates/shared/elements.h bit by bit. The functions use the widest vector instructions of the
+// processor.
 #pragma once
 
 #include <cstddef>
@@ -8,11 +9,11 @@
 
 namespace minuet {
 
-/// Rounds values to those that a GEMM of `dtype` multiplies, as fp32. `rounded` is `values` or does not
+/// Rounds values to the fp32 numbers that a GEMM of `dtype` multiplies. `rounded` must equal `values` or not
 /// overlap it. Returns true if all rounded values are finite.
 bool round_values(DType dtype, const float* values, std::size_t count, float* rounded);
 
-/// Stores values in the format of `dtype`: dtype_bytes(dtype) * count bytes.
+/// Stores values in the format of `dtype`. They take dtype_bytes(dtype) * count bytes.
 void store_values(DType dtype, const float* values, std::size_t count, void* target);
 
 /// Loads values stored in the format of `dtype`.

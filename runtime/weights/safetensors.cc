@@ -19,7 +19,7 @@ namespace minuet {
 namespace {
 
 constexpr uint64_t kLengthBytes = 8;
-constexpr uint64_t kLongestHeader = 100u << 20;  // the format's own limit
+constexpr uint64_t kLongestHeader = 100u << 20;  // The file format sets this limit.
 
 /// Returns the dtype that files store under this name, or nullopt for F64, which is not a dtype, and for
 /// unknown names.
@@ -108,8 +108,10 @@ llvm::Expected<SafetensorsFile> SafetensorsFile::open(llvm::StringRef path) {
     return make_error(StatusCode::InvalidArgument,
                       "weights file {0} is a device, which may have no end: name a regular file", path);
   }
+  // IsVolatile makes LLVM read the file instead of mapping it, because access to a mapped file would fail if
+  // the file shrank.
   auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/false, /*RequiresNullTerminator=*/false,
-                                            /*IsVolatile=*/true);  // read, not mapped: the file may shrink
+                                            /*IsVolatile=*/true);
   if (!buffer) {
     return make_error(StatusCode::NotFound, "cannot read weights file {0}: {1}", path,
                       system_text(buffer.getError()));
@@ -182,7 +184,7 @@ llvm::Error SafetensorsFile::check_ranges(llvm::StringRef data) const {
   llvm::sort(in_file, [](auto* a, auto* b) {
     return std::tie(a->second.data, a->second.bytes) < std::tie(b->second.data, b->second.bytes);
   });
-  const char* end = data.begin();  // end of the tensors so far
+  const char* end = data.begin();  // Points to the end of the tensors that the loop has checked.
   for (const auto* tensor : in_file) {
     const auto& [name, place] = *tensor;
     if (place.data > end) {

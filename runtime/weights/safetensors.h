@@ -1,4 +1,5 @@
-// Reads safetensors files: an 8-byte header length, a JSON header, then the bytes of the tensors.
+// Reads safetensors files. Such a file has an 8-byte header length, a JSON header, and then the bytes of the
+// tensors.
 #pragma once
 
 #include <map>
@@ -12,22 +13,22 @@
 
 namespace minuet {
 
-/// The end of an error message about a parameter that is infinite or NaN.
+/// Ends each error message about a parameter that is infinite or NaN.
 inline constexpr const char* kAllowNonFiniteHint =
     "; the option allow_non_finite_parameters takes parameters as they are";
 
-/// The tensors of one file. open() reads the file; read() converts one tensor.
+/// Holds the tensors of one file. open() reads the file, and read() converts one tensor.
 class SafetensorsFile {
  public:
   static llvm::Expected<SafetensorsFile> open(llvm::StringRef path);
 
   std::vector<std::string> names() const;
-  /// Returns the texts of "__metadata__".
+  /// Returns the texts in the header's entry "__metadata__", by their keys.
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
   llvm::Expected<std::vector<int64_t>> shape(llvm::StringRef name) const;
   /// Returns the values of an F32, F64, F16 or BF16 tensor as fp32. Returns InvalidArgument if its shape is
-  /// not `shape` and, unless `allow_non_finite`, if a value is NaN, infinite, or beyond the range of fp32,
-  /// where it becomes infinite.
+  /// not `shape`. Unless `allow_non_finite` is set, also returns InvalidArgument if a value is NaN, infinite,
+  /// or so large that it becomes infinite in fp32.
   llvm::Expected<std::vector<float>> read(llvm::StringRef name, const std::vector<int64_t>& shape,
                                           bool allow_non_finite = false) const;
   const std::string& path() const { return path_; }
@@ -51,11 +52,12 @@ class SafetensorsFile {
   std::map<std::string, std::string> metadata_;
 };
 
-/// Returns InvalidArgument: the weights file has no such tensor.
+/// Returns InvalidArgument with the message that the weights file has no tensor of this name.
 llvm::Error no_tensor_error(const std::string& path, llvm::StringRef name);
 /// Formats a shape, for example "[27, 4, 8]".
 std::string shape_text(const std::vector<int64_t>& shape);
-/// Returns the product of the sizes. It must not overflow, as is known of a tensor that was read.
+/// Returns the product of the sizes, which must not overflow. SafetensorsFile::open() checks this for the
+/// tensors of a file.
 int64_t element_count(const std::vector<int64_t>& shape);
 /// Formats a number, for example "1e+300" or "nan".
 std::string number_text(double value);

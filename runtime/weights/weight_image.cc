@@ -12,7 +12,7 @@ std::vector<ParameterImage> gmas_images(const OpChoice& choice, DType type, llvm
           {0, ParameterPart::Shift, {}}};
 }
 
-// On the CPU, weights keep their order.
+// On the CPU, for which `arch` is empty, weights keep their order.
 std::vector<ParameterImage> fused_images(const OpChoice& choice, DType type, llvm::StringRef arch) {
   const FusedChoice& fused = choice.get<FusedChoice>();
   const ConvolutionProblem& problem = fused.problem;

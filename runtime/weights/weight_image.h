@@ -1,5 +1,5 @@
-// The images in which a choice reads its parameters. They depend only on the choice, the type and the
-// architecture.
+// Describes the images of parameters that the kernels of a choice read. They depend only on the choice, the
+// type and the architecture.
 #pragma once
 
 #include <optional>
@@ -11,11 +11,11 @@
 
 namespace minuet {
 
-/// The layout of a weight in memory. Equal images of one weight have equal bytes.
+/// Describes the layout of a weight tensor in memory. Equal images of one tensor have equal bytes.
 struct WeightImage {
   DType type = DType::F16;
-  i64 numbers = 0;                  // number of weights
-  std::optional<FusedImage> fused;  // if empty, the weights keep their order
+  i64 numbers = 0;                  // Counts the elements of the weight tensor.
+  std::optional<FusedImage> fused;  // If this is empty, the elements keep their order.
 
   bool operator==(const WeightImage&) const = default;
   i64 bytes() const;
@@ -24,11 +24,13 @@ struct WeightImage {
 
 enum class ParameterPart : i32 { Weight, Scale, Shift };
 
-/// One block of parameters that a choice's kernels read.
+/// Describes one block of parameters that the kernels of a choice read.
 struct ParameterImage {
-  i32 ahead = 0;  // 0 for the choice's own op, 1 for the op behind it, which the choice covers, and so on
+  /// Selects the op that has the parameters. It is 0 for the choice's own op, and i for the op i places later
+  /// in the program, which the choice's kernels compute too.
+  i32 ahead = 0;
   ParameterPart part = ParameterPart::Weight;
-  WeightImage weight;  // for a weight; scales and shifts are fp32 in their own order
+  WeightImage weight;  // Applies only to a weight. Scales and shifts are fp32 in their own order.
 
   bool operator==(const ParameterImage&) const = default;
 };
@@ -36,16 +38,16 @@ struct ParameterImage {
 std::vector<ParameterImage> gmas_images(const OpChoice& choice, DType type, llvm::StringRef arch);
 std::vector<ParameterImage> fused_images(const OpChoice& choice, DType type, llvm::StringRef arch);
 
-/// A row of the table of families that have parameters (families.cc).
+/// Represents a row of the table of families that have parameters (families.cc).
 struct ImagesOfFamily {
   const OpFamily& family;
   std::vector<ParameterImage> (*images)(const OpChoice& choice, DType type, llvm::StringRef arch);
 };
 llvm::ArrayRef<ImagesOfFamily> images_of_families();
 
-/// Returns the images of a choice in the order in which its device op receives them. `type` is that of
-/// Device::weight_type(); `arch` is empty for the CPU. The list always has a scale and a shift, even if the
-/// op does not.
+/// Returns the images of a choice in the order in which Engine::add_op() receives them. `type` comes from
+/// Device::weight_type(). `arch` is empty for the CPU. The list of a family with parameters always has a
+/// scale and a shift, even if the op does not. The list of another family is empty.
 std::vector<ParameterImage> parameter_images(const OpChoice& choice, DType type, llvm::StringRef arch);
 
 }  // namespace minuet

@@ -12,8 +12,8 @@ bool calls_weights_kernels(WeightsOrder order) {
   return order == WeightsOrder::Minkowski || order == WeightsOrder::TorchSparse;
 }
 
-/// Returns the entry for a name: its own, otherwise the longest that ends in a dot and begins the name, or
-/// null.
+/// Returns the entry whose key is the name. If there is none, returns the entry with the longest key that
+/// ends in a dot and with which the name begins. If there is none either, returns null.
 const std::pair<const std::string, std::string>* entry_of(const std::map<std::string, std::string>& names,
                                                           const std::string& name) {
   const auto own = names.find(name);
@@ -174,7 +174,8 @@ llvm::Expected<std::vector<float>> WeightsFile::read_vector(const std::string& n
   for (const std::vector<int64_t>& possible : vector_shapes(channels)) {
     if (shape == possible) return file_.read(*stored, possible, options_.allow_non_finite);
   }
-  return file_.read(*stored, {channels}, options_.allow_non_finite);  // fails with the reason
+  // The shape does not fit, so this call returns an error that says why.
+  return file_.read(*stored, {channels}, options_.allow_non_finite);
 }
 
 }  // namespace minuet

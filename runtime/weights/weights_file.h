@@ -1,4 +1,5 @@
-// A weights file as seen by one network: tensors by the network's names, weights in Minuet's order.
+// Presents a weights file to one network. It finds tensors by the network's names, and returns weights in
+// Minuet's order.
 #pragma once
 
 #include <map>
@@ -10,19 +11,21 @@
 
 namespace minuet {
 
-/// How a file is read. The prefix is removed from names before they are mapped.
+/// Says how a file is read. The prefix is removed from the file's names before `names` maps them.
 struct WeightsOptions {
   WeightsOrder order = WeightsOrder::Minuet;
-  // True if the user set `order`, which must then match the file's mark; otherwise a mark takes precedence.
+  /// Says whether the user set `order`. If so, it must match the file's mark (kWeightsOrderMark). Otherwise a
+  /// mark takes precedence over `order`.
   bool order_given = false;
-  std::string prefix;  // in front of the network's names in the file
-  // The file's names -> the network's. An entry "a." -> "b." renames all names below.
+  std::string prefix;  // Precedes the network's names in the file.
+  /// Maps the file's names to the network's. An entry from "a." to "b." renames all names that begin with
+  /// "a.".
   std::map<std::string, std::string> names;
   bool allow_unused = false;
-  bool allow_non_finite = false;  // true if parameters may be infinite or NaN
+  bool allow_non_finite = false;  // Says whether parameters may be infinite or NaN.
 };
 
-/// Parses {"the file's name": "the network's name", ...}.
+/// Parses JSON text of the form {"the file's name": "the network's name", ...}.
 llvm::Expected<std::map<std::string, std::string>> parse_names(llvm::StringRef json);
 
 class WeightsFile {
@@ -31,22 +34,26 @@ class WeightsFile {
 
   const std::string& path() const { return file_.path(); }
   const WeightsOptions& options() const { return options_; }
-  /// Maps the network's names to the file's. Tensors without the prefix are not included.
+  /// Returns a map from the network's names to the file's. It does not include tensors without the prefix.
   const std::map<std::string, std::string>& names() const { return names_; }
   /// Returns the file's names of the tensors without the prefix.
   const std::vector<std::string>& outside() const { return outside_; }
 
-  /// Returns the file's name of a tensor, or null. The "kernel" of other engines is found as "weight".
+  /// Returns the file's name of the tensor that the network calls `name`, or null. In files of
+  /// MinkowskiEngine and TorchSparse, a name that ends in ".weight" also finds the tensor that ends in
+  /// ".kernel" instead.
   const std::string* find(const std::string& name) const;
-  /// `stored` is the file's name.
+  /// Returns the shape of the tensor that the file calls `stored`.
   llvm::Expected<std::vector<int64_t>> shape(const std::string& stored) const { return file_.shape(stored); }
 
-  /// Return the shapes that a layer's weight, and a vector such as a bias, may have.
+  /// The next two functions return the shapes that a layer's weight may have, and those that a vector such as
+  /// a bias may have.
   std::vector<std::vector<int64_t>> weight_shapes(const std::string& name,
                                                   const ConvolutionProblem& problem) const;
   std::vector<std::vector<int64_t>> vector_shapes(i64 channels) const;
 
-  /// Returns [volume, in_channels, out_channels] values, not rounded further than the file stores them.
+  /// Returns the values of a weight in the order [volume, in_channels, out_channels]. It does not round them
+  /// to the problem's dtype.
   llvm::Expected<std::vector<float>> read_weight(const std::string& name,
                                                  const ConvolutionProblem& problem) const;
   llvm::Expected<std::vector<float>> read_vector(const std::string& name, i64 channels) const;

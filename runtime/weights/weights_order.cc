@@ -18,7 +18,8 @@ llvm::Error refuse(const char* format, Values&&... values) {
   return make_error(StatusCode::InvalidArgument, format, std::forward<Values>(values)...);
 }
 
-/// Even kernels begin at the output's own position in MinkowskiEngine, and (K - 1) / 2 before it in Minuet.
+/// Refuses kernels of even size K unless K is 2. In MinkowskiEngine, they begin at the output's own position.
+/// In Minuet, they begin (K - 1) / 2 positions before it, which is the same place only if K is 2.
 llvm::Error check_minkowski(const ConvolutionProblem& problem) {
   for (i32 a = 0; a < problem.ndim; ++a) {
     const i32 size = problem.kernel_size[a];
@@ -32,9 +33,9 @@ llvm::Error check_minkowski(const ConvolutionProblem& problem) {
   return llvm::Error::success();
 }
 
-/// Both engines make an output wherever a kernel reaches one, as a dense convolution does; Minuet makes the
-/// outputs floor(p / stride). The outputs are the same if the kernels of neighbours touch without
-/// overlapping.
+/// Refuses strided layers whose outputs differ between the engine and Minuet. TorchSparse and spconv make an
+/// output wherever a kernel reaches an input, as a dense convolution does. Minuet makes the outputs floor(p /
+/// stride). The outputs are the same if the kernels of neighbouring outputs touch without overlapping.
 llvm::Error check_dense_strides(const char* engine, const ConvolutionProblem& problem) {
   for (i32 a = 0; a < problem.ndim; ++a) {
     const i32 size = problem.kernel_size[a], stride = problem.stride[a];
@@ -80,7 +81,8 @@ llvm::Error check_spconv(const ConvolutionProblem& problem) {
   return llvm::Error::success();
 }
 
-/// Returns the layout [volume, in, out], with the first or the last axis fastest.
+/// Returns the layout [volume, in_channels, out_channels]. Offsets are numbered with the first or the last
+/// axis of the kernel fastest.
 WeightLayout offsets_first(const ConvolutionProblem& problem, bool first_fastest) {
   WeightLayout layout;
   layout.shape = {kernel_volume(problem), problem.in_channels, problem.out_channels};
@@ -94,13 +96,14 @@ WeightLayout offsets_first(const ConvolutionProblem& problem, bool first_fastest
   return layout;
 }
 
-/// Returns the layout [out, one kernel axis per coordinate, in].
+/// Returns the layout [out_channels, one kernel size per axis, in_channels].
 WeightLayout outputs_first(const ConvolutionProblem& problem, bool x_is_last) {
   WeightLayout layout;
   layout.shape = {problem.out_channels};
   i64 stride = problem.in_channels;
   for (i32 i = 0; i < problem.ndim; ++i) {
-    const i32 a = x_is_last ? i : problem.ndim - 1 - i;  // from the fastest
+    // Goes through the axes from the fastest to the slowest one.
+    const i32 a = x_is_last ? i : problem.ndim - 1 - i;
     layout.tap_strides[a] = stride;
     stride *= problem.kernel_size[a];
     layout.shape.insert(layout.shape.begin() + 1, problem.kernel_size[a]);
@@ -110,7 +113,8 @@ WeightLayout outputs_first(const ConvolutionProblem& problem, bool x_is_last) {
   return layout;
 }
 
-/// Returns the layout of a kernel of one offset as a matrix: [in, out], or [out, in] as in torch.nn.Linear.
+/// Returns the layout of a kernel of one offset as a matrix. The shape is [in_channels, out_channels], or
+/// [out_channels, in_channels] as in torch.nn.Linear.
 WeightLayout matrix(const ConvolutionProblem& problem, bool is_linear) {
   WeightLayout layout;
   layout.shape = {problem.in_channels, problem.out_channels};

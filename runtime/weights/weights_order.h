@@ -1,5 +1,5 @@
-// The orders in which other engines store the weights of a convolution, and the layers that can be carried
-// over.
+// Describes the orders in which other engines store the weights of a convolution, and checks for which layers
+// Minuet can use such weights.
 //
 // runtime/network/networks/WEIGHTS.md documents each engine, with sources.
 #pragma once
@@ -13,40 +13,43 @@
 
 namespace minuet {
 
-/// The ABI's values; its 0 means "as described".
+/// Names the order of the weights in a file. The values are those of the ABI. The ABI's value 0, which stands
+/// for the order that the network's description names, is not among them.
 enum class WeightsOrder : i32 {
   Minuet = 1,
   Minkowski = 2,
   TorchSparse = 3,
-  Spconv = 4,     // index columns are batch, z, y, x, as spconv's voxel generators write them
-  SpconvXyz = 5,  // index columns are batch, x, y, z
+  Spconv = 4,     // Index columns are batch, z, y and x, as spconv's voxel generators write them.
+  SpconvXyz = 5,  // Index columns are batch, x, y and z.
 };
 
-/// Key of a file's metadata that names its order. Files written by Minuet have it.
+/// This key of a file's metadata has the file's order as its value. Files written by Minuet have it.
 constexpr const char* kWeightsOrderMark = "minuet.weights_order";
 
-/// The names are "minuet", "minkowski", "torchsparse", "spconv" and "spconv-xyz".
+/// Returns the order of this name. The names are "minuet", "minkowski", "torchsparse", "spconv" and
+/// "spconv-xyz".
 llvm::Expected<WeightsOrder> parse_weights_order(llvm::StringRef name);
 const char* weights_order_name(WeightsOrder order);
 
-/// Returns an error with the reason if the engine computes another function for such a layer, so that its
-/// weights cannot be used here.
+/// Returns an error with the reason if the engine that uses this order computes another function for the
+/// layer than Minuet, so that Minuet cannot use the engine's weights.
 llvm::Error check_carries_over(WeightsOrder order, const ConvolutionProblem& problem);
 
-/// The layout of a weight in a file: its shape, and the strides in elements along each axis of the kernel and
-/// along the input and output channels.
+/// Describes the layout of a weight in a file by its shape and its strides. The strides count elements along
+/// each axis of the kernel and along the input and output channels.
 struct WeightLayout {
   std::vector<i64> shape;
   std::array<i64, kMaxDim> tap_strides{};
   i64 in_stride = 1, out_stride = 1;
 };
 
-/// Returns every layout that a file of this order may have for the layer's weight, the engine's own first.
-/// `name` is the tensor's name in the file.
+/// Returns every layout that a file of this order may have for the layer's weight. The engine's own layout
+/// comes first. `name` is the tensor's name in the file.
 std::vector<WeightLayout> weight_layouts(WeightsOrder order, const ConvolutionProblem& problem,
                                          llvm::StringRef name);
 
-/// Reorders `stored` to [volume, in_channels, out_channels], offsets with x slowest.
+/// Reorders `stored` to [volume, in_channels, out_channels]. Offsets are numbered with the first axis
+/// slowest.
 std::vector<float> to_minuet_order(const WeightLayout& layout, const ConvolutionProblem& problem,
                                    const std::vector<float>& stored);
 

@@ -12,9 +12,10 @@ import sys
 
 MARKERS = {"replays": "<!-- tools/bench/tables.py replays: {} -->", "clouds": "<!-- tools/bench/tables.py: {} -->",
            "starts": "<!-- tools/bench/tables.py starts: {} -->"}
-# A key that identifies each kind of result. The first kind whose key a result has applies.
+# Maps each kind of result to a key that identifies it. If a result has several of these keys, the first one decides.
 KEYS = {"replays": "capacity_factor", "clouds": "clouds", "starts": "starts"}
-# The parts of a start and their column titles. The rest of the time to the first inference is the column "other".
+# Maps each part of a start to the title of its column. The column "other" has the rest of the time to the first
+# inference.
 PARTS = {"open_device_ms": "open the GPU", "create_network_ms": "create the network",
          "plan_compile_ms": "find or compile kernels", "load_ms": "load", "create_execution_ms": "create an execution",
          "first_run_ms": "prepare and run"}

@@ -5,7 +5,7 @@
 # are part of every cache key, so exactly CUDA 13.0 with CCCL 3.0.1 is accepted. A toolkit of another version is
 # ignored, and the pinned wheels of tools/setup are used instead.
 
-set(MINUET_CCCL_VERSION 3000001)  # CCCL 3.0.1
+set(MINUET_CCCL_VERSION 3000001)  # This number stands for CCCL 3.0.1.
 set(MINUET_CUDA_VERSION 13000)
 
 # Sets <result> to the folder of the CUDA headers below <root> if they have the pinned version, else to "".
@@ -45,7 +45,7 @@ endif()
 set(MINUET_CCCL_INCLUDE_DIR ${MINUET_CUDA_INCLUDE_DIR}/cccl)
 message(STATUS "CUDA 13.0 headers: ${MINUET_CUDA_INCLUDE_DIR}")
 
-# NVTX is a single header, from the same toolkit or from the wheel nvidia-nvtx.
+# NVTX is a single header, which comes with the toolkit or from the wheel nvidia-nvtx.
 set(MINUET_NVTX_HEADER "")
 if(EXISTS ${MINUET_CUDA_INCLUDE_DIR}/nvtx3/nvToolsExt.h)
   set(MINUET_NVTX_HEADER ${MINUET_CUDA_INCLUDE_DIR}/nvtx3/nvToolsExt.h)

@@ -1,12 +1,15 @@
-# Finds the libraries that Minuet is built with. All come from Debian or PyPI; tools/setup installs what is missing.
+# Finds the libraries that Minuet is built with. All of them come from Debian or PyPI, and tools/setup installs those
+# that are missing.
 #
-# Targets: minuet_llvm (static LLVM Support and Demangle), minuet_zstd, minuet_eigen, minuet_cuda_headers.
-# Variables: MINUET_CUDA_INCLUDE_DIR   folder of cuda.h, nvrtc.h, cublasLt.h, cuda_fp16.h of CUDA 13.0
-#            MINUET_CCCL_INCLUDE_DIR   folder of cub/ and cuda/std/ of CCCL 3.0.1
-# Options:   MINUET_LLVM_VERSION       14 to 19; empty selects the oldest one found
-#            MINUET_LLVM_ROOT          prefix of an LLVM in an unusual place
-#            MINUET_HIDE_TOOLKIT       if on, configure as if no CUDA toolkit were installed
-#            MINUET_WHEEL_DIR, MINUET_SYSROOT   where tools/setup unpacks wheels and .deb files
+# This file defines the targets minuet_llvm (LLVM's static Support and Demangle), minuet_zstd, minuet_eigen and
+# minuet_cuda_headers. It also defines these variables:
+#   MINUET_CUDA_INCLUDE_DIR is the folder of cuda.h, nvrtc.h, cublasLt.h and cuda_fp16.h of CUDA 13.0.
+#   MINUET_CCCL_INCLUDE_DIR is the folder of cub/ and cuda/std/ of CCCL 3.0.1.
+# It has these options:
+#   MINUET_LLVM_VERSION is the version of LLVM to use, from 14 to 19. If it is empty, the oldest one found is used.
+#   MINUET_LLVM_ROOT is the prefix of an LLVM in an unusual place.
+#   MINUET_HIDE_TOOLKIT configures as if no CUDA toolkit were installed.
+#   MINUET_WHEEL_DIR and MINUET_SYSROOT are the folders into which tools/setup unpacks wheels and .deb files.
 
 set(MINUET_LLVM_VERSION "" CACHE STRING "Major version of LLVM, 14 to 19; empty: the oldest found")
 set(MINUET_LLVM_ROOT "" CACHE PATH "Prefix of an LLVM in an unusual place")
@@ -23,9 +26,9 @@ endif()
 include(MinuetLlvm)
 include(MinuetCuda)
 
-# ---- zstd: static if the archive can be linked into a shared library ---------------------------------
-# Debian builds the archive for executables, but with --exclude-libs it also links into a shared library. The probe
-# below finds out whether it does here.
+# The library zstd is linked statically if its archive can be linked into a shared library. Debian builds the archive
+# for executables, but with --exclude-libs it also links into a shared library. The probe below finds out whether it
+# does on this machine.
 find_path(MINUET_ZSTD_INCLUDE_DIR zstd.h)
 find_library(MINUET_ZSTD_STATIC libzstd.a)
 find_library(MINUET_ZSTD_SHARED NAMES zstd libzstd.so.1)
@@ -51,7 +54,6 @@ else()
   target_link_libraries(minuet_zstd INTERFACE ${MINUET_ZSTD_SHARED})
 endif()
 
-# ---- Eigen: headers only ----------------------------------------------------------------------------
 find_path(MINUET_EIGEN_INCLUDE_DIR Eigen/Core PATH_SUFFIXES eigen3)
 if(NOT MINUET_EIGEN_INCLUDE_DIR)
   message(FATAL_ERROR "Eigen is missing: run 'apt-get install libeigen3-dev' or tools/setup.")
@@ -61,7 +63,6 @@ target_include_directories(minuet_eigen SYSTEM INTERFACE ${MINUET_EIGEN_INCLUDE_
 # Eigen must start no threads, because Minuet has its own, and must not take its fp16 type from the CUDA headers.
 target_compile_definitions(minuet_eigen INTERFACE EIGEN_DONT_PARALLELIZE EIGEN_NO_CUDA EIGEN_MPL2_ONLY)
 
-# ---- tests ------------------------------------------------------------------------------------------
 if(MINUET_BUILD_TESTS)
   find_package(GTest QUIET)
   if(NOT TARGET GTest::gtest_main OR NOT TARGET GTest::gmock)

@@ -1,6 +1,6 @@
-# Install rules for the library, the public headers, the tool, the documents, the CMake package and the pkg-config file,
-# and the target `uninstall`. The link options of the shared library are here too, because they decide what it exports.
-# Both packages use relative paths, so an installed tree may be moved.
+# Defines the rules that install the library, the public headers, the tool, the documents, the CMake package and the
+# pkg-config file, and defines the target `uninstall`. The link options of the shared library are here too, because they
+# decide what it exports. Both packages use relative paths, so an installed tree may be moved.
 
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
@@ -8,7 +8,7 @@ include(CMakePackageConfigHelpers)
 set(minuet_cmake_dir ${CMAKE_INSTALL_LIBDIR}/cmake/minuet)
 
 # The host process may have its own LLVM, so the library exports only minuet_*. --gc-sections drops the unused parts of
-# LLVM Support, among them RemoveFileOnSignal, which installs signal handlers (tools/lint/check_library.py).
+# LLVM Support, among them RemoveFileOnSignal, which installs signal handlers. tools/lint/check_library.py checks both.
 set(minuet_version_script ${PROJECT_SOURCE_DIR}/runtime/abi/libminuet.map)
 target_link_options(minuet PRIVATE -Wl,--version-script=${minuet_version_script} -Wl,--exclude-libs,ALL
                     -Wl,--gc-sections -Wl,--as-needed)
@@ -19,12 +19,12 @@ set_target_properties(minuet PROPERTIES LINK_DEPENDS ${minuet_version_script} VE
                       SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
 target_include_directories(minuet INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
                            $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
-target_compile_features(minuet INTERFACE cxx_std_17)  # minuet.hpp
+target_compile_features(minuet INTERFACE cxx_std_17)  # The header minuet.hpp needs C++17.
 if(NOT TARGET minuet::minuet)
   add_library(minuet::minuet ALIAS minuet)
 endif()
 install(TARGETS minuet EXPORT minuet_targets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-# The library looks for this program in its own folder.
+# The library looks for the program minuet-compile in its own folder.
 install(TARGETS minuet_compile RUNTIME DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(EXPORT minuet_targets NAMESPACE minuet:: FILE minuetTargets.cmake DESTINATION ${minuet_cmake_dir})
 install(FILES ${PROJECT_SOURCE_DIR}/include/minuet/minuet.h ${PROJECT_SOURCE_DIR}/include/minuet/minuet.hpp
@@ -34,8 +34,9 @@ set(minuet_doc_dir ${CMAKE_INSTALL_DATADIR}/doc/minuet)
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md DESTINATION ${minuet_doc_dir})
 install(FILES ${PROJECT_SOURCE_DIR}/runtime/abi/LIMITS.md ${PROJECT_SOURCE_DIR}/tools/minuet/REFERENCE.md
         DESTINATION ${minuet_doc_dir})
+# These documents are in one folder, because they cite each other.
 install(FILES ${PROJECT_SOURCE_DIR}/runtime/network/networks/README.md ${PROJECT_SOURCE_DIR}/runtime/network/networks/WEIGHTS.md
-        DESTINATION ${minuet_doc_dir}/networks)  # in one folder, because they cite each other
+        DESTINATION ${minuet_doc_dir}/networks)
 if(TARGET minuet_cli)
   file(RELATIVE_PATH minuet_bin_to_lib ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR})
   set_target_properties(minuet_cli PROPERTIES INSTALL_RPATH "$ORIGIN/${minuet_bin_to_lib}")

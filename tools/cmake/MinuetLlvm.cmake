@@ -1,7 +1,7 @@
 # Finds the static archives Support and Demangle of LLVM 14 to 19 and defines the target minuet_llvm.
 #
 # LLVMConfig.cmake is not used, because it requires every component of LLVM with its dependencies, and two archives
-# suffice here. Their symbols are hidden by --exclude-libs.
+# suffice here. The linker option --exclude-libs hides their symbols.
 
 set(minuet_llvm_versions 14 15 16 17 18 19)
 if(MINUET_LLVM_VERSION)
@@ -24,7 +24,7 @@ endfunction()
 set(minuet_llvm_roots ${MINUET_LLVM_ROOT})
 foreach(version IN LISTS minuet_llvm_versions)
   list(APPEND minuet_llvm_roots /usr/lib/llvm-${version} ${MINUET_SYSROOT}/usr/lib/llvm-${version})
-  # NO_CACHE: a program found by an earlier run may be of another version than the one selected now.
+  # NO_CACHE makes CMake search again, because an earlier run may have found the program of another version.
   find_program(minuet_llvm_config llvm-config-${version} NO_CACHE)
   if(minuet_llvm_config)
     execute_process(COMMAND ${minuet_llvm_config} --prefix OUTPUT_VARIABLE prefix
@@ -56,8 +56,8 @@ target_include_directories(minuet_llvm SYSTEM INTERFACE ${MINUET_LLVM_FOUND_ROOT
 target_link_libraries(minuet_llvm INTERFACE ${MINUET_LLVM_FOUND_ROOT}/lib/libLLVMSupport.a
                       ${MINUET_LLVM_FOUND_ROOT}/lib/libLLVMDemangle.a Threads::Threads ${CMAKE_DL_LIBS} rt m)
 
-# Libraries that Support may need. --as-needed drops those that no linked archive member uses, so an unnecessary one
-# costs nothing; a missing one is a link error.
+# LLVM's Support may need these libraries. --as-needed drops those that no linked archive member uses, so an
+# unnecessary library costs nothing. A missing one is a link error.
 find_library(MINUET_ZLIB NAMES z libz.so.1)
 find_library(MINUET_TINFO NAMES tinfo libtinfo.so.6)
 foreach(library IN ITEMS MINUET_ZLIB MINUET_TINFO)
@@ -72,10 +72,10 @@ if(MINUET_LLVM_FOUND_VERSION GREATER_EQUAL 15)
   endif()
 endif()
 
-# clang in C++20 mode cannot compile JSON.h of older LLVMs with libstdc++'s constexpr vector: member functions of the
-# class Array instantiate the vector with a type that is still incomplete there. So a copy of JSON.h that uses a vector
-# with the same layout and no constexpr comes first on the include path. All compilers get it, because clang-tidy reads
-# the files that g++ compiles.
+# In C++20 mode, clang cannot compile JSON.h of older LLVMs with libstdc++'s constexpr vector, because member functions
+# of the class Array instantiate the vector with a type that is still incomplete there. So a copy of JSON.h comes first
+# on the include path. It uses a vector with the same layout and without constexpr (late_vector.h). All compilers get
+# the copy, because clang-tidy reads the files that g++ compiles.
 file(READ ${MINUET_LLVM_FOUND_ROOT}/include/llvm/Support/JSON.h minuet_json_text)
 string(FIND "${minuet_json_text}" "  Value &operator[](size_t I) { return V[I]; }" minuet_json_body)
 if(NOT minuet_json_body EQUAL -1)

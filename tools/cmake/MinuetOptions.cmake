@@ -1,12 +1,14 @@
 # Defines the target minuet_options with the compile options that every target of Minuet links PRIVATE.
 #
-# Options:
-#   MINUET_WERROR     warnings are errors; on if Minuet is the top-level project
-#   MINUET_SANITIZE   empty, "address,undefined" or "thread"
-#   MINUET_SANITIZE_TRAP   with clang, reports of undefined behaviour give the source location only
-#   MINUET_BUILD_FUZZERS   builds the fuzz targets of tests/fuzz; on with clang and AddressSanitizer, which they need
-#   MINUET_FUZZ_COMPARES   fuzz targets learn from comparisons too; on in the preset fuzz
-# Environment: MINUET_SHARED is the folder with golden problems and clouds, which only tests and the quickstart read.
+# It has these options:
+#   MINUET_WERROR makes warnings errors. It is on if Minuet is the top-level project.
+#   MINUET_SANITIZE is empty, "address,undefined" or "thread".
+#   MINUET_SANITIZE_TRAP makes clang's reports of undefined behaviour give the source location only.
+#   MINUET_BUILD_FUZZERS builds the fuzz targets of tests/fuzz. It is on with clang and AddressSanitizer, which the
+#     fuzz targets need.
+#   MINUET_FUZZ_COMPARES makes fuzz targets learn from comparisons too. It is on in the preset fuzz.
+# The environment variable MINUET_SHARED names the folder with golden problems and clouds. Only tests and the quickstart
+# read this folder.
 
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   set(MINUET_LEAST_COMPILER 12)
@@ -32,16 +34,17 @@ if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "Debug, Release or RelWithDebInfo" FORCE)
 endif()
 
-# Replaces CMake's default -O3, which makes the code a fifth larger and nothing faster: loops that must be vectorized
-# are marked explicitly (runtime/cpu).
+# Replaces CMake's default -O3, which makes the code a fifth larger and not faster, because loops that must be
+# vectorized are marked explicitly (runtime/cpu).
 foreach(language IN ITEMS C CXX)
   if(CMAKE_${language}_FLAGS_RELEASE STREQUAL "-O3 -DNDEBUG")
     set(CMAKE_${language}_FLAGS_RELEASE "-O2 -DNDEBUG")
   endif()
 endforeach()
 
-# Settings of ccache: it caches compiles that use precompiled headers only with this CCACHE_SLOPPINESS. CCACHE_DEPEND
-# takes included files from the compiler's dependency list, so that a miss does not run the preprocessor twice.
+# The compiler cache ccache caches compiles that use precompiled headers only with this CCACHE_SLOPPINESS. With
+# CCACHE_DEPEND it takes the included files from the compiler's dependency list, so that a miss does not run the
+# preprocessor twice.
 find_program(MINUET_CCACHE ccache)
 if(MINUET_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_DEPEND=1
@@ -49,7 +52,7 @@ if(MINUET_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_C_COMPILER_LAUNCHER ${CMAKE_CXX_COMPILER_LAUNCHER})
 endif()
 
-# Compiler options that ccache needs to cache compiles that use precompiled headers.
+# The program ccache needs these compiler options to cache compiles that use precompiled headers.
 set(MINUET_PCH_FOR_CCACHE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fpch-preprocess>
                           "$<$<COMPILE_LANG_AND_ID:CXX,Clang>:SHELL:-Xclang -fno-pch-timestamp>")
 
@@ -65,16 +68,16 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   target_compile_options(minuet_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Wno-maybe-uninitialized>
                          $<$<COMPILE_LANGUAGE:CXX>:-Wno-restrict>)
 endif()
-# A distribution's LLVM does not abort on an unchecked Error, so an ignored one is always a compile error.
+# The LLVM of a distribution does not abort on an unchecked Error, so an ignored Error is a compile error here.
 target_compile_options(minuet_options INTERFACE -Werror=unused-result)
 # Disables contraction to fused multiply-add, which would make results differ between compilers and devices.
 target_compile_options(minuet_options INTERFACE -ffp-contract=off)
-# Separate sections let the linker drop unreachable code: most of LLVM Support, including its signal handlers.
+# Separate sections let the linker drop unreachable code, such as most of LLVM Support with its signal handlers.
 target_compile_options(minuet_options INTERFACE -ffunction-sections -fdata-sections)
 target_link_libraries(minuet_options INTERFACE Threads::Threads)
 # Precompiles codegen/base/error.h, which includes most headers of LLVM and of the standard library. This saves about a
-# third of the library's compile time. Targets with equal flags share the result by FROM.
-#   minuet_precompile(<target> [FROM <target with the same flags>])
+# third of the library's compile time. The call is minuet_precompile(<target> [FROM <other target>]). With FROM, the
+# target uses the precompiled header of the other target, which must have the same flags.
 function(minuet_precompile target)
   cmake_parse_arguments(PARSE_ARGV 1 pch "" "FROM" "")
   if(pch_FROM)
@@ -85,9 +88,9 @@ function(minuet_precompile target)
   if(NOT CMAKE_DISABLE_PRECOMPILE_HEADERS)
     target_compile_options(${target} PRIVATE ${MINUET_PCH_FOR_CCACHE})
   endif()
-  if(MINUET_BUILD_FUZZERS)  # instruments the library's code for the fuzzers
-    # Coverage of comparisons guides the fuzzers too, but costs a fifth of the compile time, so only the preset fuzz
-    # enables it.
+  if(MINUET_BUILD_FUZZERS)
+    # This instruments the library's code for the fuzzers. Coverage of comparisons guides them too, but takes a fifth of
+    # the compile time, so only the preset fuzz enables it.
     set(coverage -fsanitize-coverage=inline-8bit-counters,pc-table)
     if(MINUET_FUZZ_COMPARES)
       set(coverage -fsanitize=fuzzer-no-link)
@@ -100,26 +103,29 @@ if(MINUET_SANITIZE)
   # All linked code needs these flags, including third-party test libraries, so they are global.
   set(MINUET_SANITIZE_FLAGS -fsanitize=${MINUET_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   if(MINUET_SANITIZE_TRAP AND MINUET_SANITIZE MATCHES "undefined" AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
-    # The messages of UndefinedBehaviorSanitizer take a tenth of the compile time. Without them a failed check executes an
-    # illegal instruction, whose location AddressSanitizer prints (handle_sigill). The checks vptr and function keep their
-    # messages, because only their runtime compares by name the types that two libraries both define.
+    # The messages of UndefinedBehaviorSanitizer take a tenth of the compile time. Without them a failed check executes
+    # an illegal instruction, whose location AddressSanitizer prints (handle_sigill). The checks vptr and function keep
+    # their messages, because only the code that prints them compares types by name, so that a type that two libraries
+    # define counts as one type.
     list(APPEND MINUET_SANITIZE_FLAGS -fsanitize-trap=undefined -fno-sanitize-trap=vptr,function)
   endif()
   add_compile_options(${MINUET_SANITIZE_FLAGS})
   add_link_options(-fsanitize=${MINUET_SANITIZE})
-  # lld shortens linking: there are a hundred test programs, and each contains the whole library.
+  # The linker lld shortens linking, which takes long because each of a hundred test programs contains the whole
+  # library.
   find_program(MINUET_LLD ld.lld)
   if(MINUET_LLD AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
     add_link_options(-fuse-ld=lld)
   endif()
 endif()
 
-# Optimizes one target in sanitizer builds. These use -O0, which halves clang's compile time, except for targets that
-# compute much.
+# Optimizes one target in sanitizer builds. It is for targets that compute much. All other targets use -O0 in these
+# builds, which halves clang's compile time.
 function(minuet_optimize target)
   if(MINUET_SANITIZE)
     target_compile_options(${target} PRIVATE -O1)
-    set_target_properties(${target} PROPERTIES DISABLE_PRECOMPILE_HEADERS ON)  # they need equal flags
+    # The target's flags differ from those with which the headers were precompiled, so it cannot use them.
+    set_target_properties(${target} PROPERTIES DISABLE_PRECOMPILE_HEADERS ON)
   endif()
 endfunction()
 

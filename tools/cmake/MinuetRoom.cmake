@@ -1,7 +1,6 @@
-# minuet_add_room(<target> USES <target>... SOURCES <file>...)
-#
-# Adds a room of the library as a static library. USES names the rooms below it whose headers it includes;
-# tools/lint/check_layering.py checks the includes.
+# The call minuet_add_room(<target> USES <target>... SOURCES <file>...) adds a room, which is a folder of sources with
+# its own README, as a static library. USES names the rooms whose headers the sources include.
+# tools/lint/check_layering.py checks which room includes which.
 function(minuet_add_room target)
   cmake_parse_arguments(PARSE_ARGV 1 room "" "" "USES;SOURCES")
   add_library(${target} STATIC ${room_SOURCES})

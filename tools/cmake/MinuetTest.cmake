@@ -1,24 +1,24 @@
-# minuet_add_test(NAME <name> SOURCES <file>... [LIBRARIES <target>...] LABELS cpu|nvrtc|gpu|concurrent...
-#                 [TIMEOUT <seconds>] [FILTERS <suffix>=<gtest filter>...] [ARGUMENTS <argument>...])
+# The call
+#   minuet_add_test(NAME <name> SOURCES <file>... [LIBRARIES <target>...] LABELS cpu|nvrtc|gpu|concurrent|unit...
+#                   [TIMEOUT <seconds>] [FILTERS <suffix>=<gtest filter>...] [ARGUMENTS <argument>...])
+# adds the GoogleTest executable <name> and one ctest entry, or with FILTERS one entry <name>.<suffix> for each filter.
+# If every test in an entry skips itself, for example without a GPU or a golden folder, ctest shows the entry as
+# skipped. An entry that runs no test at all fails.
 #
-# Adds the GoogleTest executable <name> and one ctest entry, or with FILTERS one entry <name>.<suffix>
-# for each of them. If every test in an entry skips itself (no GPU, no golden folder), ctest shows
-# the entry as skipped; an entry that runs no test at all fails.
-#
-# Labels:
-#   cpu         needs nothing
-#   nvrtc       needs libnvrtc
-#   gpu         needs a GPU
-#   concurrent  added to one of these: the test starts threads, so the tsan build runs it
-#   unit        added to cpu: tests one part whose results do not depend on the optimizer, or the tests' own code.
-#               A complete tools/check runs each test once: unit tests only under the sanitizers, and not in the release
-#               build (-DMINUET_UNIT_TESTS=OFF). Added to gpu: the sanitizers' build runs all of it on the software
-#               device, and the release build runs it too if there is a GPU.
+# The labels have these meanings:
+#   cpu says that the test needs nothing special.
+#   nvrtc says that the test needs libnvrtc.
+#   gpu says that the test needs a GPU.
+#   concurrent, added to one of these, says that the test starts threads, so that the tsan build runs it.
+#   unit, added to cpu, says that the test is of one part whose results do not depend on the optimizer, or of the tests'
+#     own code. A complete tools/check runs such a test only under the sanitizers, and not in the release build
+#     (-DMINUET_UNIT_TESTS=OFF), so that it runs once. Added to gpu, unit says that the sanitizers' build runs the whole
+#     test on the software CUDA device. The release build runs it too if there is a GPU.
 option(MINUET_UNIT_TESTS "Build and run the tests with the label unit" ON)
 option(MINUET_UNIT_TESTS_OF_GPU "Build and run the tests with the labels gpu and unit" ON)
 
-# The targets that tools/check builds in the asan and tsan builds. There it runs the entries with the label gtest,
-# which every entry made here has.
+# The script tools/check builds these targets in the asan and tsan builds, and runs there the entries with the label
+# gtest. Every entry that is made here has this label.
 add_custom_target(minuet_cpu_tests)
 add_custom_target(minuet_concurrent_tests)
 
@@ -27,11 +27,12 @@ set(MINUET_ALL_SKIPPED "\\[  PASSED  \\] 0 tests\\.\n\\[  SKIPPED \\] [0-9]+ tes
 set(MINUET_NONE_RAN "\\[==========\\] 0 tests from 0 test suites ran")
 
 function(minuet_test_properties name labels timeout)
-  # The tests' kernel cache is in the build folder, so that it is warm on the next run and no home folder is touched.
+  # The tests' kernel cache is in the build folder, so that the next run finds it and no home folder is touched.
   set(environment "XDG_CACHE_HOME=${CMAKE_BINARY_DIR}/test-cache")
   if(MINUET_SANITIZE MATCHES "address")
-    # handle_sigill reports undefined behaviour, which executes an illegal instruction (MINUET_SANITIZE_TRAP).
-    # protect_shadow_gap is off because the CUDA driver maps memory in ASan's shadow gap.
+    # The option handle_sigill reports undefined behaviour, which executes an illegal instruction
+    # (MINUET_SANITIZE_TRAP). The option protect_shadow_gap is off because the CUDA driver maps memory in ASan's shadow
+    # gap.
     list(APPEND environment "ASAN_OPTIONS=handle_sigill=1:protect_shadow_gap=0:strict_string_checks=1:detect_stack_use_after_return=1"
          "UBSAN_OPTIONS=print_stacktrace=1" "LSAN_OPTIONS=suppressions=${PROJECT_SOURCE_DIR}/tools/lint/lsan.supp")
   elseif(MINUET_SANITIZE MATCHES "thread")
@@ -62,9 +63,10 @@ endfunction()
 function(minuet_compile_as_test target)
   minuet_precompile_test_headers()
   target_precompile_headers(${target} REUSE_FROM minuet_test_headers)
-  target_link_libraries(${target} PRIVATE minuet_llvm)  # the precompiled headers refer to a variable of LLVM
-  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O0>  # saves a quarter of the compile time
-    $<$<COMPILE_LANGUAGE:CXX>:-fPIE>  # the precompiled headers were compiled so; also needed for libraries
+  target_link_libraries(${target} PRIVATE minuet_llvm)  # The precompiled headers refer to a variable of LLVM.
+  # -O0 saves a quarter of the compile time. Libraries need -fPIE too, because the headers were precompiled with it.
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O0>
+    $<$<COMPILE_LANGUAGE:CXX>:-fPIE>
     ${MINUET_PCH_FOR_CCACHE})
 endfunction()
 
@@ -85,7 +87,7 @@ function(minuet_add_test)
   add_executable(${test_NAME} ${test_SOURCES} $<TARGET_OBJECTS:minuet_test_host_locale>)
   target_link_libraries(${test_NAME} PRIVATE minuet_options ${test_LIBRARIES} minuet_test_expect GTest::gmock GTest::gtest
                         GTest::gtest_main)
-  # The default folder of golden problems. The environment variable MINUET_SHARED overrides it.
+  # MINUET_SHARED_DEFAULT is the folder of golden problems unless the environment variable MINUET_SHARED is set.
   target_compile_definitions(${test_NAME} PRIVATE MINUET_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
                              MINUET_SHARED_DEFAULT="${PROJECT_SOURCE_DIR}/../shared")
   set_target_properties(${test_NAME} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
@@ -124,8 +126,8 @@ function(minuet_add_test)
   endforeach()
 endfunction()
 
-# Adds another entry <name>.<suffix> of an executable, for a part of its tests.
-#   minuet_add_test_entry(<name> <suffix> <gtest filter> LABELS <label>... [TIMEOUT <seconds>])
+# Adds another entry <name>.<suffix> of an executable, for a part of its tests. The call is
+# minuet_add_test_entry(<name> <suffix> <gtest filter> LABELS <label>... [TIMEOUT <seconds>]).
 function(minuet_add_test_entry name suffix filter)
   cmake_parse_arguments(PARSE_ARGV 3 entry "" "TIMEOUT" "LABELS")
   if(NOT entry_TIMEOUT)
@@ -151,5 +153,6 @@ function(minuet_add_comma_test name filter)
     set(label ${ARGV2})
   endif()
   minuet_test_properties(${entry} "${label};gtest" 900)
-  set_tests_properties(${entry} PROPERTIES SKIP_RETURN_CODE 77)  # comma_locale.py prints the reason
+  # The script comma_locale.py exits with 77 if the locale cannot be built, and prints the reason.
+  set_tests_properties(${entry} PROPERTIES SKIP_RETURN_CODE 77)
 endfunction()

@@ -1,5 +1,5 @@
-// A std::vector without constexpr functions, for a class that uses it with a type that is still incomplete.
-// tools/cmake/MinuetLlvm.cmake makes a copy of LLVM's JSON.h that uses it; nothing else includes it.
+// Defines a std::vector without constexpr functions, for a class that uses it with a type that is still
+// incomplete. Only the copy of LLVM's JSON.h that tools/cmake/MinuetLlvm.cmake makes includes this file.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +8,8 @@
 
 namespace minuet {
 
-/// Has the layout and behaviour of std::vector<T>. clang instantiates a constexpr function when it is named;
-/// it instantiates these functions only where they are used, when the type is complete.
+/// Has the layout and behaviour of std::vector<T>. clang instantiates a constexpr function as soon as code
+/// names it. It instantiates the functions of this class only where they are called, and there T is complete.
 template <typename T>
 class LateVector : public std::vector<T> {
   using Base = std::vector<T>;

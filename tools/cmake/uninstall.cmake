@@ -1,6 +1,7 @@
 # Removes the files of a build's last installation, and folders named minuet that are empty afterwards.
 #
-# usage: cmake -DMANIFEST=BUILD/install_manifest.txt -P uninstall.cmake    (with the same DESTDIR as the installation)
+# Run it as `cmake -DMANIFEST=BUILD/install_manifest.txt -P uninstall.cmake`, with the same DESTDIR in the environment
+# as the installation.
 if(NOT EXISTS "${MANIFEST}")
   message(FATAL_ERROR "There is nothing to uninstall: this build has not been installed (no ${MANIFEST}).")
 endif()

@@ -13,14 +13,16 @@ import sources
 
 MARK = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b")
 LONGEST = 500
-LONGER = {"include/minuet/minuet.h": 840}  # by design, one file holds the whole C ABI and its manual
+# By design, one file holds the whole C ABI and its manual, so it may have more lines.
+LONGER = {"include/minuet/minuet.h": 840}
 TOP_LEVEL = {"CMakeLists.txt", "runtime", "codegen", "kernels_templates", "include", "tests", "tools", "README.md",
              "LICENSE", "CHANGELOG.md", "CMakePresets.json", ".ci", ".clang-format", ".clang-tidy", ".gitignore", ".gitattributes"}
 KERNEL = re.compile(r'^MINUET_KERNEL_ROW\(\s*(\w+),\s*"([^"]+)"', re.MULTILINE)
 NO_CODE = re.compile(r'//.*|^#include.*|"(?:\\.|[^"\\\n])*"', re.MULTILINE)
 ALIAS = re.compile(r"^\s*using (?:\w*::)+(\w+);|^\s*namespace (\w+) = .*;", re.MULTILINE)
 CLASS = re.compile(r"^(?:class|struct) (\w+)(?: final)?(?: :[^{;]*)? \{", re.MULTILINE)
-NO_README = {".", ".ci", "include"}  # the root's README is not about code; include/ holds only minuet/
+# Code in these folders needs no README: the root's README is not about code, and include/ holds only minuet/.
+NO_README = {".", ".ci", "include"}
 
 
 def check_text(root, path):

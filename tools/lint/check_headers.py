@@ -26,15 +26,17 @@ import kept
 import sources
 
 AHEAD = "codegen/base/error.h"
-THREADS = "codegen/base/cancel_token.h"  # includes the headers for threads and waiting
-EMIT = "codegen/source/emit.h"  # includes every kernel's Spec
-# Lists of headers that take longest to parse, the largest lists first.
+THREADS = "codegen/base/cancel_token.h"  # This header includes those for threads and waiting.
+EMIT = "codegen/source/emit.h"  # This header includes every kernel's Spec.
+# Each row lists headers that take long to parse and are precompiled together. A header that is checked uses the first
+# row whose headers it includes, so larger rows come first.
 READ_AHEAD = (("gmock/gmock.h", "gtest/gtest.h", AHEAD), ("gtest/gtest.h", AHEAD), (AHEAD, THREADS, EMIT),
               (AHEAD, EMIT), (AHEAD,),
               ("CLI/CLI.hpp", "llvm/Support/Error.h"), ("llvm/Support/Error.h",), ("gtest/gtest.h",),
               ("functional", "string", "vector"), ("string",))
 STRICT = ["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only"]
-# Device code, which NVRTC compiles, and the tests' shim with declarations of its own in front.
+# These folders hold device code, which is not compiled here. NVRTC compiles it, and so does the tests' shim, which puts
+# its own declarations in front.
 DEVICE_ONLY = ("kernels_templates/core/", "kernels_templates/map/", "kernels_templates/gmas/",
                "kernels_templates/fused/", "kernels_templates/pool/",
                "tests/kernels_templates/device/", "tests/support/software_cuda/twins/kernels_templates/")
@@ -68,7 +70,7 @@ class Ahead:
 
     def __init__(self, compiler, flags, folder):
         self.compiler, self.flags, self.folder = compiler, flags, pathlib.Path(folder)
-        # Instantiates templates in the precompiled header, so that its users need not do it again.
+        # This option of clang instantiates templates in the precompiled header, so that its users need not do so.
         self.whole = ["-fpch-instantiate-templates"] if "clang" in kept.version(compiler) else []
         self.locks = {names: threading.Lock() for names in READ_AHEAD}
 
@@ -85,7 +87,7 @@ class Ahead:
 def compile_alone(compiler, language, header, flags, root):
     with tempfile.TemporaryDirectory() as folder:
         source = pathlib.Path(folder) / ("alone." + ("c" if language == "c" else "cc"))
-        # Includes the header twice, so that a missing include guard is an error.
+        # The source includes the header twice, so that a missing include guard is an error.
         source.write_text(f'#include "{header}"\n#include "{header}"\n')
         run = subprocess.run([*shlex.split(compiler), *flags, str(source)], capture_output=True, text=True, cwd=root)
     if run.returncode == 0:
@@ -125,7 +127,8 @@ def main():
     parser.add_argument("--build", type=pathlib.Path)
     parser.add_argument("root", nargs="?", type=pathlib.Path, default=pathlib.Path(__file__).resolve().parents[2])
     options = parser.parse_args()
-    options.own_cxx = shutil.which("clang++") or options.cxx  # clang takes less time to parse them
+    # Headers take less time to parse with clang than with g++.
+    options.own_cxx = shutil.which("clang++") or options.cxx
     options.root = options.root.resolve()
     options.build = (options.build or options.root / "build/release").resolve()
     results = kept.Results(options.build.parent / "kept-headers")

@@ -15,18 +15,18 @@ import sys
 
 import sources
 
-# The first pattern that matches an include path decides its territory.
+# Maps include paths to territories. The first pattern that matches a path decides its territory.
 TERRITORIES = [
     ("shared", r"kernels_templates/(shared/|kernels\.inc$)"),
     ("templates", r"kernels_templates/"),
     ("codegen", r"codegen/"),
     ("runtime", r"runtime/"),
-    ("clouds", r"tests/support/clouds\.h$"),  # generated clouds, which the tool uses too
+    ("clouds", r"tests/support/clouds\.h$"),  # The tool uses these generated clouds too.
     ("tests", r"tests/"),
     ("command line", r"tools/minuet/"),
     ("tools", r"tools/"),
     ("public", r"minuet/"),
-    ("element", r"cuda_(fp16|bf16)\.h$"),  # device element types
+    ("element", r"cuda_(fp16|bf16)\.h$"),  # These headers have element types for devices.
     ("nvrtc", r"nvrtc\.h$"),
     ("cub", r"(cub|cuda|nv)/"),
     ("cuda", r"(cuda|cublas|cudart|driver_types|vector_types|library_types|nvtx3/)"),
@@ -45,14 +45,14 @@ ALLOWED = {
     "codegen": {"shared", "codegen", "llvm", "zstd", "nvrtc"},
     "runtime": {"shared", "codegen", "runtime", "public", "llvm", "zstd", "eigen", "element", "cuda"},
     "runtime/bindings": {"public"},
-    "tests": None,  # everything
+    "tests": None,  # None allows every territory.
     "tools": None,
     "tools/minuet": {"shared", "codegen", "public", "llvm", "cuda", "clouds", "command line", "test tools",
                      "command-line tools"},
 }
 
-# Rooms on the same floor may not include each other; the highest floor comes first. All rooms of codegen are below
-# those of runtime, which are below those of the command-line tool.
+# Lists the rooms (subfolders) of each folder by floors, the highest floor first. A room may include only rooms of lower
+# floors. All rooms of codegen are below those of runtime, which are below those of the command-line tool.
 FLOORS = {
     "tools/minuet": (("commands",), ("flags",), ("pages",), ("library",), ("cloud",), ("base",)),
     "runtime": (("abi",), ("tuning",), ("execution",), ("maps", "plan"), ("network", "cuda", "cpu"), ("program",),
@@ -61,22 +61,25 @@ FLOORS = {
 }
 FLOOR_OF = {f"{house}/{room}": number for number, (house, rooms) in enumerate(
     (house, rooms) for house, floors in FLOORS.items() for rooms in floors) for room in rooms}
-BINDINGS = "runtime/bindings"  # the adapters, which may include only the public headers
+# This folder is for adapters to other software, which may include only the public headers.
+BINDINGS = "runtime/bindings"
 BESIDE_ROOMS = ("README.md", "CMakeLists.txt", "main.cc", "REFERENCE.md")
 
-# Names that library code may not use: cl::opt registers globally, others replace signal handlers, print, or end the
-# process.
+# Code in the folders LIBRARY may not use the names that BANNED matches. cl::opt registers globally, and the others
+# replace signal handlers, print, or end the process.
 LIBRARY = ("codegen/", "runtime/", "kernels_templates/shared/")
-PROGRAMS = ("codegen/source/embed/embed_headers.cc",)  # a program of the build, which may print
+PROGRAMS = ("codegen/source/embed/embed_headers.cc",)  # This program of the build may print.
 BANNED = re.compile(r"\b(TempFile|LockFileManager|FileOutputBuffer|ToolOutputFile|localCache|InitLLVM|cl::opt|"
                     r"std::cout|std::cerr|std::abort|std::exit|report_fatal_error|printf|fprintf)\b")
-# LLVM 14 has only these spellings, and LLVM 19 only the renamed ones.
+# LLVM 14 has methods with these names, which LLVM 19 has renamed, so no name works with both.
 RENAMED = re.compile(r"\.(startswith|endswith)\(")
-# AddressSanitizer's header and LLVM's do not compile together with g++, so only these files include it.
+# The header of AddressSanitizer and LLVM's headers do not compile together with g++, so only the files in
+# SANITIZER_FILES include the former.
 SANITIZER_HEADER = re.compile(r'#\s*include\s*[<"](sanitizer/\w+\.h)')
 SANITIZER_FILES = ("tests/support/shim/sanitizers.h", "runtime/engine/arena.h")
-# Kernels that may start before the preceding launch has ended, and the functions that they may not read with: the
-# read-only cache could return old data (kernels_templates/core/programmatic.h).
+# The kernels in the files OVERLAPPING may start before the preceding launch has ended. They may not read with the
+# functions that READ_ONLY matches, because the read-only cache could return old data
+# (kernels_templates/core/programmatic.h).
 OVERLAPPING = ("kernels_templates/map/", *(f"kernels_templates/core/{name}.h" for name in ("jobs", "search", "view_rows")))
 READ_ONLY = re.compile(r"\b(__ldg|read_only|load_vector<|start_load_if|load_row_if\b(?!<true)|load_vector_if\b(?!<\w+, true))")
 KERNEL = re.compile(r"MINUET_KERNEL\b[^{;]*\{\s*(?!follow_last_launch\(\);)(\S[^\n]*)")

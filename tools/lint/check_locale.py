@@ -14,10 +14,11 @@ import sys
 import sources
 
 FOLDERS = ("codegen/", "runtime/", "tools/minuet/", "tools/bench/study/")
-BUILD_PROGRAM = "codegen/source/embed/"  # runs only during the build
-JSON_TEXT = "json_text.cc"        # the only file that may call llvm::json to parse and print; it sets the C locale
+BUILD_PROGRAM = "codegen/source/embed/"  # This program runs only during the build.
+# Only this file may call llvm::json to parse and print, because it sets the C locale.
+JSON_TEXT = "json_text.cc"
 
-# Patterns that sources may not contain, each with the alternative and the file that is exempt, if any.
+# Each row has a pattern that sources may not contain, the alternative, and the file that is exempt or None.
 BANNED = [
     (r"#include <(?:fstream|sstream|iostream|iomanip|locale|clocale|regex)>",
      "iostreams go by the locale: codegen/base/system_file.h, llvm::MemoryBuffer or raw_ostream",
@@ -37,8 +38,8 @@ BANNED = [
 ]
 COMMENT = re.compile(r"//.*")
 
-# Symbols that object files may not refer to. LLVM holds for the library and the tool. C holds for the library only:
-# the tool's CLI11 parses with the C library, for which flags/program.cc sets the C locale.
+# Object files may not refer to symbols that these patterns match. LLVM applies to the library and the tool. C applies
+# to the library only, because the tool's CLI11 parses with the C library, for which flags/program.cc sets the C locale.
 LLVM = re.compile(r"\bllvm::(write_double\(|raw_ostream::operator<<\(double\)|format_provider<llvm::json::Value"
                   r"|json::OStream::value|json::parse\()")
 C = re.compile(r" (?:__)?(?:isoc(?:99|23)_)?(?:v?sn?printf|v?f?s?scanf|strto(?:d|f|ld)|atof|strerror|strerror_r|"

@@ -21,7 +21,7 @@ TOKEN = re.compile(
     r'//[^\n]*|/\*.*?\*/|R"(?P<mark>\w*)\((?P<raw>.*?)\)(?P=mark)"|"(?P<text>(?:\\.|[^"\\\n])*)"'
     r"|'(?:\\.|[^'\\\n])+'|\s+|(?P<code>.)", re.DOTALL)
 ESCAPES = {"\\n": "\n", "\\t": "\t"}
-# Two words with a blank between them. A placeholder such as {0} counts as a word.
+# Matches two words with a blank between them. A placeholder such as {0} counts as a word.
 PROSE = re.compile(r"[A-Za-z']{2,}[,;:]? +[A-Za-z('{]")
 KEPT_OUT = re.compile(r"\b(who|whoever|whom|nobody|somebody|anybody|is told|is no more|but for|keepers?|askers?"
                       r"|late words|R\d{1,2})\b", re.IGNORECASE)
@@ -59,7 +59,8 @@ def check(root):
     for path, line, text in messages(root):
         for word in KEPT_OUT.findall(text):
             yield f"{path}:{line}: '{word}' in \"{text}\""
-        is_example = text.startswith("minuet ")  # a command line, which several help texts may show
+        # Several help texts may show the same command line.
+        is_example = text.startswith("minuet ")
         if len(text.split()) >= LEAST_WORDS_OF_A_DUPLICATE and not is_example:
             places[text].append(f"{path}:{line}")
     for text, where in places.items():

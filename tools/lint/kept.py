@@ -19,7 +19,7 @@ def included(root, path):
     if not file.is_file():
         return frozenset()
     names = (pathlib.Path(name) for name in INCLUDE.findall(file.read_text(errors="replace")))
-    # Paths are relative to the root, or to include/ for public headers, which are included as users include them.
+    # Sources include files by the path from the root, and public headers by the path from include/, as users do.
     return frozenset(found for name in names for found in (name, "include" / name) if (root / found).is_file())
 
 

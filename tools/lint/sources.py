@@ -6,7 +6,7 @@ As a program, it prints the C and C++ files, one per line.
 import pathlib
 import subprocess
 
-# Names at the top level to leave out if the tree is a copy without git.
+# These names at the top level are left out if the tree is a copy without git.
 NOT_OURS = {"build", "shared", ".cache", ".git"}
 MOST_SHOWN = 40
 CODE = {".h", ".hpp", ".cc", ".c", ".inc", ".cuh"}

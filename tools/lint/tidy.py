@@ -33,7 +33,7 @@ def tidy_files(build, root):
     for path in ours:
         if path.suffix == ".cc" and str(root / path) not in reached:
             sys.exit(f"{path}: in no unity file of {build}, so clang-tidy would not read it")
-    # The largest files come first, so that all cores end at about the same time.
+    # The largest files come first, so that all cores finish at about the same time.
     return sorted(compiled, key=lambda path: -path.stat().st_size)
 
 

@@ -1,4 +1,4 @@
-// The command-line tool and the table of its commands.
+// Runs the command-line tool and defines the table of its commands.
 #include "tools/minuet/base/error.h"
 #include "tools/minuet/commands/commands.h"
 #include "tools/minuet/flags/flags.h"

@@ -13,10 +13,11 @@
 namespace minuet {
 namespace {
 
-constexpr i64 kMostRows = i64{1} << 30;  // a kernel map has fewer than 2^31
+// No range of rows begins above this number, because a kernel map has fewer than 2^31 rows.
+constexpr i64 kMostRows = i64{1} << 30;
 
-/// Makes a candidate of `choice`, whose reasons move to the candidate. `was_tuned` is true if tuning results
-/// chose this dataflow and the heuristic expects another one to be faster.
+/// Makes a candidate of `choice` and moves the reasons of the choice to the candidate. `was_tuned` is true if
+/// tuning results chose this dataflow although the heuristic expects another one to be faster.
 Candidate make_candidate(GmasChoice choice, bool was_tuned = false) {
   std::vector<std::string> reasons = std::exchange(choice.reasons, {});
   Candidate candidate{std::move(choice), std::move(reasons)};
@@ -39,7 +40,8 @@ Candidate make_candidate(FusedChoice choice, llvm::StringRef arch) {
   return candidate;
 }
 
-/// Appends a candidate that serves rows from `least_rows` on, and ends the range of the previous one there.
+/// Appends a candidate that serves rows from `least_rows` on, and ends the range of the previous candidate
+/// before that number.
 void append(std::vector<Candidate>& candidates, Candidate candidate, i64 least_rows) {
   if (!candidates.empty()) {
     candidate.least_rows = least_rows;
@@ -48,9 +50,9 @@ void append(std::vector<Candidate>& candidates, Candidate candidate, i64 least_r
   candidates.push_back(std::move(candidate));
 }
 
-// ---- gather, GEMM, scatter ------------------------------------------------------------------------------
+// The following functions choose the kernels of the gather-GEMM-scatter dataflow.
 
-/// Returns the measured tile of the bucket, or one widest access per thread.
+/// Returns the measured tile of the bucket, or a tile of one widest access per thread if none was measured.
 i32 choose_tile(const TuningSnapshot* tuning, const TuningBucket& bucket, std::vector<std::string>& reasons) {
   i32 tile = default_tile(dtype_bytes(bucket.dtype), static_cast<i32>(bucket.channels));
   const auto* const tuned = find_tuned(tuning, bucket, tile);
@@ -151,7 +153,7 @@ Dataflow choose_dataflow(const ConvolutionProblem& problem, llvm::StringRef arch
 
 namespace {
 
-// ---- fused ----------------------------------------------------------------------------------------------
+// The following functions choose the kernels of the fused dataflow for all numbers of rows.
 
 /// Returns the first row count of the next range. Ranges begin at powers of two, as tuning buckets do, and
 /// half-way between them, because the best kernel depends on the number of blocks that a GPU runs at once.
@@ -161,13 +163,15 @@ i64 next_range(i64 rows) {
   return rows == power ? rows + rows / 2 : 2 * power;
 }
 
-/// Returns candidates for consecutive ranges of rows, each with its own Spec.
+/// Returns candidates of the fused dataflow for consecutive ranges of rows, each with its own Spec. The CPU
+/// has a single candidate, because it does not use the Spec.
 std::vector<Candidate> fused_candidates(const ConvolutionProblem& problem, llvm::StringRef arch,
                                         FusedFeatures means) {
   if (arch.empty()) return {make_candidate(choose_fused(problem, arch, 0, means), arch)};
   std::vector<Candidate> candidates;
   for (i64 rows = 1; rows <= kMostRows; rows = next_range(rows)) {
-    FusedChoice choice = choose_fused(problem, arch, (rows + next_range(rows)) / 2, means);  // mid-range
+    // The number of rows in the middle of a range represents the range.
+    FusedChoice choice = choose_fused(problem, arch, (rows + next_range(rows)) / 2, means);
     const bool known =
         !candidates.empty() && candidates.back().choice.get<FusedChoice>().fused == choice.fused;
     if (known) continue;
@@ -176,10 +180,9 @@ std::vector<Candidate> fused_candidates(const ConvolutionProblem& problem, llvm:
   return candidates;
 }
 
-// ---- an op's candidates ---------------------------------------------------------------------------------
+// The following code makes the candidates of an op from tuning results and the functions above.
 
-/// Chooses candidates by measurements. `wanted` is the dataflow of all candidates, as in
-/// convolution_candidates().
+/// Chooses candidates by measurements. If `wanted` has a dataflow, all candidates use it.
 class TunedChoices {
  public:
   TunedChoices(const ConvolutionProblem& problem, llvm::StringRef arch, const TuningSnapshot* tuning,
@@ -188,7 +191,8 @@ class TunedChoices {
     if (kernel_volume(problem) <= kMostFusedOffsets) heuristic_ = fused_candidates(problem, arch, means);
   }
 
-  /// Returns one candidate for each range of densities; the one with the most measured time comes first.
+  /// Returns one candidate for each range of densities whose choice differs. The candidate with the most
+  /// measured time comes first, because select() takes the first one if the density is not known.
   [[gnu::cold]] std::vector<Candidate> of_rows(i64 rows) const {
     std::vector<Chosen> all;
     for (i64 log4 = 0; log4 <= log4_of(static_cast<double>(kernel_volume(problem_))); ++log4) {
@@ -213,11 +217,11 @@ class TunedChoices {
  private:
   struct Chosen {
     Candidate candidate;
-    i64 default_ns = 0;  // time of the default; 0 if it was not measured
+    i64 default_ns = 0;  // This is the time of the default, or 0 if it was not measured.
   };
 
-  /// If the fused dataflow cannot run the problem, there is no dataflow to choose. Tuning results on trial
-  /// were not validated, so they are not read then.
+  /// Chooses the dataflow and its kernels. If the fused dataflow cannot run the problem, no measured dataflow
+  /// is read: a snapshot of configurations on trial is not validated and could name the fused one.
   [[gnu::cold]] Chosen choose(i64 rows, double density) const {
     Dataflow dataflow = wanted_ ? *wanted_ : choose_dataflow(problem_, arch_);
     const TunedResult* const tuned =
@@ -243,8 +247,8 @@ class TunedChoices {
     return {make_candidate(std::move(fused), arch_), default_ns};
   }
 
-  /// Replaces the Spec with the measured one if GPUs of the architecture can run it. Returns the default's
-  /// time, or 0 if the Spec was kept.
+  /// Replaces the Spec of the choice with the measured one if GPUs of the architecture can run it. Returns
+  /// the time of the default, or 0 if the Spec was kept.
   [[gnu::cold]] i64 tune(FusedChoice& choice, i64 rows, double density) const {
     FusedSpec spec = choice.fused;
     const auto* const tuned =
@@ -259,12 +263,14 @@ class TunedChoices {
   const llvm::StringRef arch_;
   const TuningSnapshot* const tuning_;
   const std::optional<Dataflow> wanted_;
-  std::vector<Candidate> heuristic_;  // candidates of the fused dataflow; empty if it cannot run the problem
+  /// Holds the candidates of the fused dataflow without tuning, and is empty if that dataflow cannot run the
+  /// problem.
+  std::vector<Candidate> heuristic_;
 };
 
 [[gnu::cold]] std::vector<Candidate> tuned_candidates(const TunedChoices& choices) {
   std::vector<Candidate> candidates;
-  std::size_t last = 0;  // index of the first candidate for the latest range of rows
+  std::size_t last = 0;  // This is the index of the first candidate for the latest range of rows.
   for (i64 rows = 0; rows <= kMostRows; rows = next_range(rows)) {
     std::vector<Candidate> next = choices.of_rows(rows);
     const auto before = candidates.begin() + static_cast<std::ptrdiff_t>(last);
@@ -322,9 +328,11 @@ void add_sources(SourceList& list, const GmasChoice& choice) {
 
 void add_sources(SourceList& list, const FusedChoice& choice) { list.add(choice.fused); }
 
-// make_op_kind() and make_op_family() find these by argument-dependent lookup, so they are not in an unnamed
-// namespace.
-/// Tuning changes only these fields and those that follow from them.
+// The functions make_op_kind() and make_op_family() find the following functions by argument-dependent
+// lookup, which does not search unnamed namespaces.
+
+/// Returns true if both choices use the same kernels. Tuning changes only the fields that are compared here
+/// and those that follow from them.
 static bool is_same(const GmasChoice& a, const GmasChoice& b) {
   return a.gather.tile == b.gather.tile && a.scatter.tile == b.scatter.tile &&
          a.gemm.algorithm == b.gemm.algorithm;

@@ -9,27 +9,37 @@
 namespace minuet {
 namespace {
 
-// The limits were measured on an H200 in fp16 (`minuet-study specs`).
-constexpr i32 kTile = 16;                    // columns of a product
-constexpr i32 kMostColumns = 96;             // of a block; 128 output channels run faster in two halves
-constexpr i32 kFewColumns = 32;              // of a block, if there are few rows
-constexpr i32 kMostCachedColumns = 64;       // output channels whose weights are cached at any number of rows
-constexpr i64 kMostCachedBytes = 256 << 10;  // of a layer's weights, if many rows share them
-constexpr i32 kFewInputBytes = 64;           // of an input row
-// Most elements of an input row that a step holds in registers, for 16-bit and for 32-bit types.
+// The following limits were measured on an H200 in fp16 (`minuet-study specs`).
+constexpr i32 kTile = 16;  // A product has this many columns.
+// A block has at most this many columns. 128 output channels run faster in two blocks of 64 columns.
+constexpr i32 kMostColumns = 96;
+constexpr i32 kFewColumns = 32;  // A block has at most this many columns if there are few rows.
+// A layer with few input channels and at most this many output channels reads its weights through the cache
+// at any number of rows.
+constexpr i32 kMostCachedColumns = 64;
+// A layer with at most this many bytes of weights may read them through the cache if many rows share them.
+constexpr i64 kMostCachedBytes = 256 << 10;
+// A layer has few input channels if an input row has at most this many bytes.
+constexpr i32 kFewInputBytes = 64;
+// A step holds at most this many elements of an input row in registers, for 16-bit and for 32-bit types.
 constexpr i32 kMostStep = 128, kMostWideStep = 32;
-constexpr i32 kMostRing = 72 << 10;  // bytes; a block may have 99 KB on every architecture
+// The ring takes at most this many bytes of the 99 KB that a block may have on every architecture.
+constexpr i32 kMostRing = 72 << 10;
 constexpr i32 kMostStages = 6;
-constexpr i64 kEnoughBlocks = 400;  // blocks that keep a large GPU busy
+constexpr i64 kEnoughBlocks = 400;  // This many blocks keep a large GPU busy.
 constexpr i64 kVeryFewRows = 1 << 10;
 constexpr i32 kMultiprocessors = 132;
-constexpr i64 kFewestBlocks = kMultiprocessors / 4;  // fewest blocks of warpgroups in a launch
+// A launch with warpgroups has at least this many blocks.
+constexpr i64 kFewestBlocks = kMultiprocessors / 4;
 // From this number of rows on, more warps hide loads better than prefetching within a warp.
 constexpr i64 kManyRows = 3 << 15;
-constexpr i32 kFewOffsets = 8;    // the products of so few offsets end before they hide loads
-constexpr i32 kFewOutputs = 16;   // output channels; then more rows share the weights that are read
-constexpr i32 kHeadOutputs = 32;  // output channels of a head with one offset, which reads few weights
-constexpr i32 kFewSteps = 4;      // warps do not split fewer steps
+// The products of at most this many offsets end before they hide the loads.
+constexpr i32 kFewOffsets = 8;
+// With at most this many output channels, more rows share the weights that a warp reads.
+constexpr i32 kFewOutputs = 16;
+// A head (an output layer) with one offset and at most this many output channels reads few weights.
+constexpr i32 kHeadOutputs = 32;
+constexpr i32 kFewSteps = 4;  // Warps share the steps only if there are at least this many.
 
 i32 round_up(i32 value, i32 unit) { return (value + unit - 1) / unit * unit; }
 
@@ -53,21 +63,23 @@ i32 choose_step(DType io, i32 in_channels, i32 volume) {
   return std::min(round_up(volume * fused_offset_depth(io, in_channels, 0), 2 * granule), most / 2);
 }
 
-/// Returns a whole number of rounds of `split` stages, at least two rounds.
+/// Returns the number of stages of the ring. It is a whole number of rounds of `split` stages, and at least
+/// two rounds.
 i32 choose_stages(const FusedSpec& spec) {
   const i32 rounds = std::min(kMostRing / fused_stage_bytes(spec), kMostStages) / spec.split;
   return std::max(rounds, 2) * spec.split;
 }
 
-/// Returns true if as many warps as fit hide the loads by taking turns: they read weights through the cache
-/// and keep one step of input in flight.
+/// Returns true if the kernel hides loads by many warps that take turns, and not by prefetching. Such warps
+/// read weights through the cache and keep one step of input in flight.
 bool has_many_warps(const FusedSpec& spec) {
   return spec.weights == WeightRoad::Cached && spec.prefetch == 1 && dtype_bytes(spec.io) == 2 &&
          !folds_offsets(spec.io, spec.in_channels);
 }
 
-/// Returns the number of blocks whose registers a multiprocessor holds. The registers besides sums and input
-/// steps were observed in compiled kernels. A quarter of a multiprocessor has 512 registers per lane.
+/// Returns the number of blocks whose registers a multiprocessor holds. The registers for everything except
+/// sums and input steps (`beside`) were observed in compiled kernels. A quarter of a multiprocessor has 512
+/// registers per lane.
 i32 choose_blocks(const FusedSpec& spec) {
   const i32 granules = spec.step / fused_granule(spec.io);
   const bool is_lean = dtype_bytes(spec.io) == 2 && spec.weights == WeightRoad::BulkCopy;
@@ -86,15 +98,16 @@ i32 choose_blocks(const FusedSpec& spec) {
   return blocks;
 }
 
-/// Returns the registers of a thread of a warpgroup: sums, two steps of input, a wide residual, and a fixed
-/// number for everything else.
+/// Returns the number of registers that a thread of a warpgroup needs for sums, two steps of input and a wide
+/// residual, with a fixed number for everything else.
 i32 warpgroup_registers(const FusedSpec& spec) {
   const i32 residual = spec.residual && spec.columns > 96 ? 8 : 0;
   return spec.columns / 2 + spec.step * dtype_bytes(spec.io) / 4 + residual + 32;
 }
 
-/// Returns the stages that fit into shared memory. Less shared memory is used if rows are read in parts or by
-/// many blocks, because the level-1 cache gets the rest and keeps some of these rows between reads.
+/// Returns the number of stages that fit into shared memory. The ring gets less shared memory if blocks read
+/// rows in parts or if many blocks run on a multiprocessor. The level-1 cache gets the rest and keeps some of
+/// these rows between reads.
 i32 choose_warpgroup_stages(const FusedSpec& spec) {
   constexpr i32 kWhole = 208 << 10, kOfParts = 164 << 10, kMost = 8;
   const i32 bytes = spec.in_channels > spec.step || spec.blocks > 4 ? kOfParts : kWhole;
@@ -104,7 +117,7 @@ i32 choose_warpgroup_stages(const FusedSpec& spec) {
 }  // namespace
 
 void fit_stages_and_blocks(FusedSpec& spec) {
-  constexpr i32 kRegisters = 1 << 16, kMostBlocks = 5;  // of a multiprocessor
+  constexpr i32 kRegisters = 1 << 16, kMostBlocks = 5;  // A multiprocessor has these limits.
   if (spec.unit == MmaUnit::Warp) {
     spec.stages = spec.weights == WeightRoad::Cached ? 1 : choose_stages(spec);
     spec.blocks = choose_blocks(spec);
@@ -117,23 +130,25 @@ void fit_stages_and_blocks(FusedSpec& spec) {
 
 namespace {
 
-/// Returns true if blocks of this size leave a large GPU idle, and smaller blocks would help.
+/// Returns true if so few blocks leave a large GPU idle and smaller blocks would help.
 bool are_few(const FusedSpec& spec, i64 rows) {
   return spec.weights != WeightRoad::Cached && fused_blocks(spec, rows) < kEnoughBlocks;
 }
 
-/// Returns true if each query has one offset only, as in a transposed convolution whose stride covers its
-/// kernel.
+/// Returns true if each query has only one offset. Such kernels have a single offset, or belong to a
+/// transposed convolution whose stride covers its kernel.
 bool has_one_offset(const ConvolutionProblem& problem) {
   bool covers = problem.kind == ConvolutionKind::Transposed;
   for (i32 a = 0; a < problem.ndim; ++a) covers = covers && problem.kernel_size[a] <= problem.stride[a];
   return covers || kernel_volume(problem) == 1;
 }
 
-/// Fits the Spec of a layer with few input channels, 16-bit types and weights read through the cache.
+/// Adapts the Spec of a layer that has few input channels and a 16-bit type and reads its weights through the
+/// cache.
 void choose_few_channels(FusedSpec& spec, const ConvolutionProblem& problem, i64 rows) {
   const bool few_outputs = spec.out_channels <= kFewOutputs;
-  // Neighbours of a coarser row have fewer rows in common.
+  // Neighbouring rows of a coarser output have fewer input rows in common, so a strided layer is treated
+  // differently.
   const bool strided = problem.kind == ConvolutionKind::Strided && spec.volume > kFewOffsets;
   const bool many = rows == 0 || rows >= (strided ? kManyRows / 2 : kManyRows);
   if (folds_offsets(spec.io, spec.in_channels)) {
@@ -154,8 +169,9 @@ bool has_few_inputs(const FusedSpec& spec) {
   return spec.in_channels * dtype_bytes(spec.io) <= kFewInputBytes;
 }
 
-/// Returns true if the weights are read through the cache, in 16 bits, because many blocks share them: for
-/// layers that turn few channels into many, and for heads with one step and few output channels.
+/// Returns true if the layer should read its 16-bit weights through the cache, because many blocks share
+/// them. This suits layers that turn few channels into many, and heads (output layers) with one step and few
+/// output channels.
 bool suits_cache(const FusedSpec& spec, i64 rows) {
   const i64 bytes = i64{2} * spec.volume * spec.in_channels * spec.out_channels;
   if (dtype_bytes(spec.io) != 2 || folds_offsets(spec.io, spec.in_channels) || bytes > kMostCachedBytes)
@@ -188,8 +204,8 @@ void choose_warps(FusedChoice& choice, llvm::StringRef arch, i64 rows) {
   } else if (rows != 0 && are_few(spec, rows)) {
     spec.row_tiles = 1;
     spec.split = fused_steps(spec) < kFewSteps ? 1 : 2;
-    // With many channels, more blocks of fewer columns are used, and their steps are longer to take as much
-    // of the ring.
+    // With many channels, the layer uses more blocks, which have fewer columns and longer steps. A longer
+    // step of fewer columns takes as much of the ring.
     if (element == 2 && spec.in_channels > kMostStep && spec.columns > kFewColumns &&
         !has_one_offset(choice.problem) && fused_blocks(spec, rows) < kMultiprocessors) {
       spec.columns = equal_parts(spec.out_channels, kTile, kFewColumns);
@@ -213,8 +229,8 @@ bool suits_warpgroups(const FusedSpec& spec, llvm::StringRef arch, FusedFeatures
 namespace {
 
 /// Splits the work of few offsets into more blocks if they still run at once, because each block mostly waits
-/// for loads. If blocks of two warpgroups exceed one wave, kernels of several offsets run three blocks of one
-/// warpgroup on each multiprocessor; blocks of a single offset are too short for that.
+/// for loads. If there would be more blocks of two warpgroups than multiprocessors, three blocks of one
+/// warpgroup run on each multiprocessor. Blocks of a single offset are too short for that.
 void choose_short_blocks(FusedSpec& spec, const ConvolutionProblem& problem, i64 rows) {
   FusedSpec shorter = spec;
   shorter.warps = 8;
@@ -226,7 +242,8 @@ void choose_short_blocks(FusedSpec& spec, const ConvolutionProblem& problem, i64
   }
 }
 
-/// Chooses blocks that fill a multiprocessor's registers.
+/// Chooses blocks that fill a multiprocessor's registers. A wave below means the blocks that all
+/// multiprocessors run at once.
 void choose_warpgroup_blocks(FusedSpec& spec, const ConvolutionProblem& problem, i64 rows) {
   constexpr i32 kWarpgroupColumns = 128;
   const i32 piece = 2 * fused_granule(spec.io);
@@ -251,7 +268,7 @@ void choose_warpgroup_blocks(FusedSpec& spec, const ConvolutionProblem& problem,
   }
   spec.stages = choose_warpgroup_stages(spec);
   const i64 blocks = fused_blocks(spec, rows);
-  // With two or three waves of long blocks, shorter blocks fill the last wave better.
+  // If long blocks need two or three waves, shorter blocks fill the last wave better.
   if (spec.warps == 12 && spec.in_channels >= 256 && blocks >= kMultiprocessors * 3 / 2 &&
       blocks < kMultiprocessors * 3) {
     FusedSpec shorter = spec;
@@ -261,7 +278,7 @@ void choose_warpgroup_blocks(FusedSpec& spec, const ConvolutionProblem& problem,
     };
     if (waves(shorter) * shorter.warps <= waves(spec) * spec.warps) spec = shorter;
   }
-  // If one to one and a half waves are needed, one wave of larger blocks with shorter steps may suffice.
+  // If the blocks need one to one and a half waves, one wave of larger blocks with shorter steps may suffice.
   // Blocks of 512 threads have too few registers for a residual.
   if (spec.blocks > 1 || spec.residual || spec.volume <= kFewOffsets || blocks <= kMultiprocessors ||
       blocks >= kMultiprocessors * 3 / 2)
@@ -273,12 +290,13 @@ void choose_warpgroup_blocks(FusedSpec& spec, const ConvolutionProblem& problem,
   if (fused_blocks(larger, rows) <= kMultiprocessors) spec = larger;
 }
 
-/// Sets the number of blocks that share the same rows, so that fewer multiprocessors are idle. Two blocks
-/// share rows if there are fewer blocks than one and a half waves or, if several blocks run on a
-/// multiprocessor, three quarters of a wave. Four share rows if two would fill less than half of the
-/// multiprocessors. Each block must have at least eight steps and one group of columns to finish. With few
-/// offsets four steps suffice, if half as many blocks would already be kFewestBlocks and all run at once, at
-/// most two on each multiprocessor.
+/// Sets the number of blocks that share the same rows, so that fewer multiprocessors are idle. A wave is the
+/// blocks that all multiprocessors run at once. Two blocks share rows if there are fewer blocks than one and
+/// a half waves, or, if several blocks run on a multiprocessor, fewer than three quarters of a wave. Four
+/// blocks share rows if two would fill less than half of the multiprocessors. Each block must have at least
+/// eight steps and one group of columns to finish. With few offsets, four steps suffice if half as many
+/// blocks would already be kFewestBlocks, and if all blocks run at once with at most two on each
+/// multiprocessor.
 void choose_cluster(FusedSpec& spec, const ConvolutionProblem& problem, i64 rows) {
   const i32 groups = fused_column_group(spec, spec.columns / fused_tile(spec) - 1).number + 1;
   const i64 alone = fused_blocks(spec, rows);
@@ -290,18 +308,20 @@ void choose_cluster(FusedSpec& spec, const ConvolutionProblem& problem, i64 rows
            !has_one_offset(problem);
   };
   const i64 wave = kMultiprocessors * std::clamp(spec.blocks, 2, 4);
-  // If several blocks share a multiprocessor, there are no registers left for masks of several words; if two
-  // do, there are none for a residual.
+  // If several blocks run on a multiprocessor, no registers are left for masks of several words. If two
+  // blocks run on it, none are left for a residual.
   const bool has_registers =
       spec.blocks == 1 || (mask_words(spec.volume) == 1 && !(spec.blocks == 2 && spec.residual));
-  // A shortcut's blocks fill the rest of a nearly full wave, so the limit is lower with a shortcut.
+  // The blocks of a shortcut fill the rest of a nearly full wave, so the limit is lower with a shortcut.
   const bool has_parts = spec.in_channels > spec.step;
   const i64 most = !spec.shortcut ? wave * 3 / 4 : has_parts ? kMultiprocessors : kMultiprocessors * 3 / 4;
-  const bool is_full = spec.warps == 16 || spec.blocks == 3;  // chosen by choose_warpgroup_blocks()
+  // If one of these values was chosen, choose_warpgroup_blocks() has already filled the GPU.
+  const bool is_full = spec.warps == 16 || spec.blocks == 3;
   if (is_full || !has_registers || !fits(2) || fused_blocks(spec, rows) >= most) return;
   spec.cluster = 2;
   // Clusters and shortcuts need a few more registers, so one block fewer runs on a multiprocessor. The
-  // smallest blocks keep their number if they have no shortcut and at least two run on each multiprocessor.
+  // smallest blocks keep their number if they have no shortcut and at least two of them run on each
+  // multiprocessor.
   const bool has_enough =
       spec.blocks == 5 && !spec.shortcut && fused_blocks(spec, rows) >= 2 * kMultiprocessors;
   if (!has_enough && (spec.blocks == 5 || (spec.blocks == 2 && spec.shortcut))) {
@@ -309,8 +329,9 @@ void choose_cluster(FusedSpec& spec, const ConvolutionProblem& problem, i64 rows
     spec.stages = choose_warpgroup_stages(spec);
   }
   if (fits(4) && fused_blocks(spec, rows) < kMultiprocessors / 2) spec.cluster = 4;
-  // If these blocks leave multiprocessors idle, smaller blocks that still run at once are used. In clusters
-  // of four the blocks are so few that each waits for its loads, so they prefetch two steps.
+  // If these blocks leave multiprocessors idle, smaller blocks are used if all of them still run at once. In
+  // clusters of four, the blocks are so few that each of them waits for its loads, so they prefetch two
+  // steps.
   const i64 blocks = fused_blocks(spec, rows);
   if (spec.warps == 12 && blocks >= kFewestBlocks && blocks < kMultiprocessors * 4 / 5) {
     FusedSpec smaller = spec;
@@ -320,11 +341,12 @@ void choose_cluster(FusedSpec& spec, const ConvolutionProblem& problem, i64 rows
   }
 }
 
-/// Returns false if there is too little work for warpgroups; the caller then chooses smaller blocks.
+/// Chooses a Spec that multiplies by warpgroups. Returns false if there is too little work for warpgroups;
+/// the caller then chooses smaller blocks.
 bool choose_warpgroups(FusedChoice& choice, i64 rows) {
   FusedSpec& spec = choice.fused;
   choose_warpgroup_blocks(spec, choice.problem, rows);
-  // Few steps do not pay for filling the ring if there are few blocks as well.
+  // If there are few blocks, a few steps are not worth the time that filling the ring takes.
   if (rows != 0 && fused_steps(spec) < kFewSteps && fused_blocks(spec, rows) < kMultiprocessors / 2)
     return false;
   choose_cluster(spec, choice.problem, rows);
@@ -336,8 +358,8 @@ bool choose_warpgroups(FusedChoice& choice, i64 rows) {
   return true;
 }
 
-/// Returns true if the launch can compute a residual block's shortcut too. The kernel must have a middle
-/// offset, which finds each query's own row.
+/// Returns true if the launch can also compute the shortcut of a residual block. The kernel must have a
+/// middle offset, at which each query finds its own row.
 bool takes_shortcut(const ConvolutionProblem& problem, llvm::StringRef arch) {
   bool has_middle = problem.kind == ConvolutionKind::Submanifold;
   for (const i32 edge : problem.kernel_size) has_middle = has_middle && edge % 2 == 1;
@@ -345,7 +367,7 @@ bool takes_shortcut(const ConvolutionProblem& problem, llvm::StringRef arch) {
          !folds_offsets(problem.dtype, problem.in_channels);
 }
 
-/// Sets the fields that follow from the problem.
+/// Makes a choice with the fields that follow from the problem. The other fields keep their defaults.
 FusedChoice begin_choice(const ConvolutionProblem& problem, llvm::StringRef arch, FusedFeatures means) {
   FusedChoice choice;
   choice.problem = problem;
@@ -394,7 +416,7 @@ std::optional<FusedSpec> by_warpgroups(const ConvolutionProblem& problem, llvm::
   const bool folds = folds_offsets(problem.dtype, problem.in_channels);
   if (arch != "sm_90a" || dtype_bytes(problem.dtype) != 2 || folds) return std::nullopt;
   FusedChoice choice = begin_choice(problem, arch, {});
-  (void)choose_warpgroups(choice, rows);  // chosen even if there is little work
+  (void)choose_warpgroups(choice, rows);  // The Spec is used even if there is little work.
   return choice.fused;
 }
 

@@ -1,23 +1,24 @@
-// Parts of choosing a Spec of the fused dataflow. The candidates and the tuner's search space use them.
+// Declares the parts of the choice of a fused Spec that both the candidates and the tuner's search space use.
 #pragma once
 
 #include "codegen/choose/ops/convolution.h"
 
 namespace minuet {
 
-/// Returns the size of equal parts of `whole`, a multiple of `unit` and at most `most`, that needs the least
-/// padding behind `whole`; of equally good sizes the largest.
+/// Returns the size of equal parts that cover `whole` with the least padding behind it. The size is a
+/// multiple of `unit` and at most `most`. Of equally good sizes the largest is returned.
 i32 equal_parts(i32 whole, i32 unit, i32 most);
 
-/// Sets the stages of the ring and the blocks per multiprocessor, which follow from the other fields.
+/// Sets the number of stages of the ring and the number of blocks per multiprocessor, which follow from the
+/// other fields.
 void fit_stages_and_blocks(FusedSpec& spec);
 
-/// Returns true if the architecture has products by warpgroups (wgmma) and they measured faster for such a
-/// Spec.
+/// Returns true if `means` allows products by warpgroups (wgmma), the architecture has them, and they
+/// measured faster for such a Spec.
 bool suits_warpgroups(const FusedSpec& spec, llvm::StringRef arch, FusedFeatures means);
 
 /// Returns the Spec that multiplies by warpgroups, even where another unit measured faster. Returns nothing
-/// if GPUs of `arch` or the data type have no such products.
+/// if GPUs of `arch` have no such products, or none for the data type or for so few input channels.
 std::optional<FusedSpec> by_warpgroups(const ConvolutionProblem& problem, llvm::StringRef arch, i64 rows);
 
 }  // namespace minuet

@@ -13,7 +13,8 @@ llvm::Error validate(const ConvolutionGradientProblem& problem) {
             "kernel map and multiply by offset");
 }
 
-// make_op_kind() finds these by argument-dependent lookup, so they are not in an unnamed namespace.
+// The function make_op_kind() finds the following functions by argument-dependent lookup, which does not
+// search unnamed namespaces.
 static llvm::Expected<std::vector<Candidate>> candidates(const ConvolutionGradientProblem& problem,
                                                          const CandidateOptions&) {
   return validate(problem);

@@ -1,11 +1,11 @@
-// The gradients of a convolution. No kernel computes them yet, so validate() refuses every problem.
+// Describes the gradients of a convolution. No kernel computes them yet, so validate() refuses every problem.
 #pragma once
 
 #include "codegen/choose/ops/convolution.h"
 
 namespace minuet {
 
-/// The operand with respect to which the loss is differentiated.
+/// Names the operand with respect to which the loss is differentiated.
 enum class Gradient : i32 { Input, Weight };
 
 struct ConvolutionGradientProblem {

@@ -12,7 +12,7 @@ llvm::Error validate(const PoolingProblem& problem) {
 
 PoolChoice choose_pool(const PoolingProblem& problem) {
   PoolChoice choice{problem, {}};
-  choice.pool.io = storage_type(problem.dtype);  // nothing is multiplied, so nothing is rounded to tf32
+  choice.pool.io = storage_type(problem.dtype);  // Nothing is multiplied, so nothing is rounded to tf32.
   choice.pool.channels = problem.channels;
   choice.pool.reduction = problem.reduction;
   choice.pool.vector_bytes =
@@ -22,8 +22,8 @@ PoolChoice choose_pool(const PoolingProblem& problem) {
 
 void add_sources(SourceList& list, const PoolChoice& choice) { list.add(choice.pool); }
 
-// make_op_kind() and make_op_family() find these by argument-dependent lookup, so they are not in an unnamed
-// namespace.
+// The functions make_op_kind() and make_op_family() find the following functions by argument-dependent
+// lookup, which does not search unnamed namespaces.
 static llvm::Expected<std::vector<Candidate>> candidates(const PoolingProblem& problem,
                                                          const CandidateOptions& options) {
   const PoolChoice choice = choose_pool(problem);

@@ -1,5 +1,5 @@
-// Pooling over a kernel map: the maximum, the average or the sum of the inputs that the map pairs with an
-// output. All functions are pure.
+// Describes pooling over a kernel map. It computes the maximum, the average or the sum of the inputs that the
+// map pairs with an output. All functions are pure.
 #pragma once
 
 #include "codegen/choose/candidates.h"

@@ -1,10 +1,10 @@
-// Build tool that packs headers for NVRTC, byte for byte, into one zstd frame. It also writes what keys.cc
-// needs: a row for each of our headers, and one digest for the toolkit's.
+// This build tool packs headers for NVRTC, byte for byte, into one zstd frame. It also writes what keys.cc
+// needs, which is a row for each of our headers and one digest for those of the toolkit.
 //
-// embed_headers BLOB INDEX DEPFILE kernels ROOT: packs the headers of kernels.inc and their includes.
-// embed_headers BLOB INDEX DEPFILE toolkit CCCL CUDA HEADER...: packs the given headers and their includes.
+// "embed_headers BLOB INDEX DEPFILE kernels ROOT" packs the headers of kernels.inc and their includes.
+// "embed_headers BLOB INDEX DEPFILE toolkit CCCL CUDA HEADER..." packs the given headers and their includes.
 //
-// Include lines are followed as text without regard to #if: a few headers too many cost nothing, and the same
+// Include lines are followed as text without regard to #if. A few headers too many cost nothing, and the same
 // set serves every architecture.
 #include <cstdint>
 #include <cstdio>
@@ -44,7 +44,7 @@ class Packer {
  public:
   explicit Packer(std::vector<std::string> folders) : folders_(std::move(folders)) {}
 
-  /// Adds `name` and the headers that it includes. Returns false if it is in none of the folders.
+  /// Adds `name` and the headers that it includes. Returns false if none of the folders has it.
   bool add(const std::string& name) {
     if (headers_.count(name) != 0) return true;
     for (const std::string& folder : folders_) {
@@ -102,7 +102,7 @@ class Packer {
 
  private:
   std::vector<std::string> folders_;
-  std::map<std::string, std::string> headers_;  // sorted, so equal headers give an equal blob
+  std::map<std::string, std::string> headers_;  // They are sorted, so that equal headers give an equal blob.
   std::vector<std::string> paths_;
 };
 

@@ -1,7 +1,8 @@
-// The packed form of embedded headers, shared by the build tool and the library.
+// Defines the packed form of embedded headers, which the build tool and the library share.
 //
-// A blob is the raw size (u64) and one zstd frame. The raw bytes have for each header the lengths of name and
-// text (u64 each), the name and the text, each followed by a NUL, because NVRTC requires C strings.
+// A blob is the size of the raw bytes (u64) and one zstd frame, which holds the raw bytes. They have, for
+// each header, the lengths of its name and text (u64 each), the name and the text. The name and the text are
+// each followed by a NUL, because NVRTC requires C strings.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,8 @@ namespace minuet {
 constexpr std::size_t kBlobPrefixSize = sizeof(std::uint64_t);
 
 struct Header {
-  llvm::StringRef name;  // as written in an include; both are NUL-terminated
+  /// Holds the name as an include directive has it. Both the name and the text end with a NUL in memory.
+  llvm::StringRef name;
   llvm::StringRef text;
 };
 
@@ -27,7 +29,7 @@ inline void append_header(std::string& raw, llvm::StringRef name, llvm::StringRe
   raw.append(text.data(), text.size()).push_back('\0');
 }
 
-/// Returns views into `raw`, which append_header() wrote.
+/// Returns the headers as views into `raw`, which append_header() wrote.
 inline std::vector<Header> split_headers(llvm::StringRef raw) {
   std::vector<Header> headers;
   std::uint64_t sizes[2];
@@ -40,7 +42,7 @@ inline std::vector<Header> split_headers(llvm::StringRef raw) {
   return headers;
 }
 
-/// Returns the names between <> or "" in the #include lines of `text`. Ignores #if.
+/// Returns the names between <> or "" in the #include lines of `text`, without regard to #if.
 inline std::vector<std::string> included_names(llvm::StringRef text) {
   std::vector<std::string> names;
   while (!text.empty()) {

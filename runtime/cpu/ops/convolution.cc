@@ -9,11 +9,11 @@ void finish_row(const CpuConvolution& call, i64 row, float* sum, float* residual
   const ConvolutionProblem& problem = call.problem;
   const OpRequest& request = call.request;
   const i64 channels = problem.out_channels;
-  // The sum is checked here because a ReLU would hide one that is minus infinity.
+  // The sums are checked before the activation, because a ReLU would hide a sum of minus infinity.
   bool finite = problem.activation == Activation::None || call.kernels.all_finite(sum, channels);
   if (problem.scale_shift) call.kernels.scale_shift(call.weights.scale, call.weights.shift, sum, channels);
   if (problem.residual) {
-    // TF32 rounds the operands of a GEMM only, so the residual is read in its storage type.
+    // TF32 rounds only the operands of a GEMM, so the residual is read in its storage type.
     const DType type = storage_type(problem.dtype);
     call.kernels.widen(type, row_at(request.residual, row, request.residual_ld, type), residual, channels);
     call.kernels.add(residual, sum, channels);
@@ -57,7 +57,8 @@ class ConvolutionOp : public CpuOp {
   const ConvolutionWeights weights_;
 };
 
-/// Reads weights by offset, in whatever order the groups are.
+/// Runs gather-GEMM-scatter. It reads the weights of each offset in place, so it needs no copy of them in
+/// group order.
 class GmasOp final : public ConvolutionOp {
  public:
   using ConvolutionOp::ConvolutionOp;

@@ -1,4 +1,4 @@
-// Parts that both dataflows of a convolution on the CPU share, and the ops of both.
+// Declares what both dataflows of a convolution on the CPU share, and the functions that make their ops.
 #pragma once
 
 #include "runtime/cpu/ops.h"
@@ -6,14 +6,14 @@
 
 namespace minuet {
 
-/// A convolution's operands during one call.
+/// Holds a convolution's operands during one call.
 struct CpuConvolution {
   ThreadPool& pool;
   const VectorKernels& kernels;
   const ConvolutionProblem& problem;
   const ConvolutionWeights& weights;
   const OpRequest& request;
-  float* scratch;  // [slots][scratch_words]
+  float* scratch;  // Has the shape [threads of the pool][scratch_words].
   i64 scratch_words;
 };
 
@@ -21,7 +21,7 @@ inline const char* row_at(const void* base, i64 row, i64 ld, DType type) {
   return static_cast<const char*>(base) + row * ld * dtype_bytes(type);
 }
 
-/// Applies the epilogue to the sums of output row `row` and writes it. `residual` has room for one row.
+/// Applies the epilogue to the sums of output row `row` and writes the row. `residual` has room for one row.
 void finish_row(const CpuConvolution& call, i64 row, float* sum, float* residual);
 
 llvm::Expected<std::unique_ptr<CpuOp>> make_gmas_op(const OpChoice& choice,

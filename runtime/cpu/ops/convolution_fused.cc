@@ -6,19 +6,19 @@
 namespace minuet {
 namespace {
 
-constexpr i64 kFusedTaskWords = 96 * 1024;  // of inputs, products and sums: 384 KiB
+constexpr i64 kFusedTaskWords = 96 * 1024;  // A task's inputs, products and sums take about 384 KiB.
 
-/// Returns the output rows of a task. They depend on the problem alone, so that results do not depend on the
-/// number of threads.
+/// Returns the number of output rows of a task. It depends on the problem alone, so that results do not
+/// depend on the number of threads.
 i64 task_rows(const ConvolutionProblem& problem) {
   return std::clamp<i64>(kFusedTaskWords / (problem.in_channels + 2 * problem.out_channels) / 16 * 16, 16,
                          1024);
 }
 
-/// The parts of a task's scratch.
+/// Divides a task's scratch memory into parts.
 struct TaskScratch {
   float *inputs, *products, *sums, *residual;
-  i32* targets;  // the products' rows within the task
+  i32* targets;  // Holds the row of each product within the task.
 
   TaskScratch(const ConvolutionProblem& problem, float* words) {
     const i64 rows = task_rows(problem);
@@ -30,8 +30,8 @@ struct TaskScratch {
   }
 };
 
-/// Widens the inputs of the output rows [first, end) at one offset and returns how many there are. `rows` is
-/// the map's row of the offset; null if each row is its own neighbour.
+/// Widens the input rows that the output rows [first, end) have at one offset, and returns their number.
+/// `rows` has the input row of each output row at this offset. It is null if each row is its own neighbour.
 i64 gather_offset(const CpuConvolution& call, const i32* rows, i64 first, i64 end,
                   const TaskScratch& scratch) {
   const OpRequest& request = call.request;
@@ -65,7 +65,7 @@ void fused_cpu(const CpuConvolution& call, const i32* neighbours) {
     const i64 first = task * step, end = std::min(rows, first + step);
     const TaskScratch scratch(call.problem, call.scratch + slot * call.scratch_words);
     std::fill_n(scratch.sums, (end - first) * out, 0.0f);
-    for (i64 k = 0; k < volume; ++k) {  // in the same order for every row
+    for (i64 k = 0; k < volume; ++k) {  // Every row adds its offsets in this order.
       const i64 found =
           gather_offset(call, neighbours ? neighbours + k * rows : nullptr, first, end, scratch);
       if (found == 0) continue;

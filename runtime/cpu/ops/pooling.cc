@@ -14,7 +14,7 @@ class PoolingOp final : public CpuOp {
  public:
   explicit PoolingOp(const PoolChoice& choice) : spec_(choice.pool), volume_(kernel_volume(choice.problem)) {}
 
-  /// Scratch holds one input row and one output row.
+  /// The scratch memory holds one input row and one output row.
   i64 scratch_words() const override { return (2 * i64{spec_.channels} + 63) / 64 * 64; }
 
   llvm::Error run(const CpuCall& call, const OpRequest& given) override {
@@ -41,14 +41,14 @@ class PoolingOp final : public CpuOp {
     for (i32 c = 0; c < spec_.channels; ++c) {
       if (spec_.reduction != Reduction::Max) {
         values[c] += inputs[c];
-      } else if (inputs[c] > values[c] || inputs[c] != inputs[c]) {  // NaN stays
+      } else if (inputs[c] > values[c] || inputs[c] != inputs[c]) {  // A NaN replaces any value and stays.
         values[c] = inputs[c];
       }
     }
   }
 
-  /// `rows` is the number of output rows, and so the stride of the view's table. Offsets are read in
-  /// ascending order, as on the GPU.
+  /// Computes one output row. `rows` is the number of output rows, and so the stride of the view's table.
+  /// Offsets are read in ascending order, as on the GPU.
   void pool_row(const CpuCall& call, const NeighbourRequest& request, i64 rows, i64 row,
                 float* scratch) const {
     const i64 element = dtype_bytes(spec_.io);

@@ -1,4 +1,4 @@
-// Pooling on the CPU.
+// Implements pooling on the CPU.
 #pragma once
 
 #include "runtime/cpu/ops.h"

@@ -1,4 +1,4 @@
-// The fused dataflow on the GPU: one launch per layer.
+// Implements the fused dataflow of convolutions on the GPU, with one launch per layer.
 #pragma once
 
 #include <vector>
@@ -21,7 +21,7 @@ class FusedStep final : public CudaOps {
     FusedSpec spec;
     Kernel<FusedParams> kernel;
     ConvolutionWeights weights;
-    float slope = 0;  // of its activation
+    float slope = 0;  // This is the slope of a leaky ReLU.
   };
 
   Launcher& launcher_;

@@ -11,7 +11,7 @@ i64 row_bytes(i32 channels, DType type) { return i64{channels} * dtype_bytes(typ
 
 }  // namespace
 
-// ---- once per cloud -----------------------------------------------------------------------------
+// ---- The functions below run once per cloud. ---------------------------------------------------
 
 llvm::Error GmasStep::prepare(i32 op, const OpRequest& given) {
   const auto& request = static_cast<const GmasRequest&>(given);
@@ -22,7 +22,7 @@ llvm::Error GmasStep::prepare(i32 op, const OpRequest& given) {
   layer.matmuls.clear();
   layer.slice_matmuls.clear();
   if (llvm::Error error = bind_slices(layer, request)) {
-    pending_ = false;  // the next cloud starts its pointer tables anew
+    pending_ = false;  // The next cloud writes its pointer tables anew.
     return error;
   }
   layer.prepared = true;
@@ -83,15 +83,15 @@ MatmulProblem GmasStep::problem_of(const Layer& layer, BatchMode mode, i64 first
   return problem;
 }
 
-/// Returns false if cuBLASLt has no algorithm.
+/// Binds a problem to an algorithm and to addresses. Returns false if cuBLASLt has no algorithm for it.
 llvm::Expected<bool> GmasStep::bind(const MatmulProblem& problem, const void* weight, const void* input,
                                     void* output, BoundMatmul& bound) {
   MINUET_ASSIGN(const MatmulAlgorithm* algorithm,
                 matmuls_->find(key_of(problem), launcher_.counters().gemm_lookups));
   MatmulAlgorithm exact;
   if (!algorithm->found) {
-    if (problem.mode != BatchMode::Single) return false;  // the caller binds it member by member
-    // The problem that represents the bucket has no algorithm, but this very height may have one.
+    if (problem.mode != BatchMode::Single) return false;  // The caller then binds the members one by one.
+    // The problem that represents the bucket has no algorithm, but the exact height may have one.
     ++launcher_.counters().gemm_lookups;
     MINUET_TRY(matmuls_->look_up(problem, exact));
     if (!exact.found) return false;
@@ -106,7 +106,8 @@ llvm::Expected<bool> GmasStep::bind(const MatmulProblem& problem, const void* we
   return true;
 }
 
-/// Adds the GEMMs of a group or a single GEMM. Returns false if cuBLASLt has no algorithm.
+/// Adds a single GEMM, or the GEMMs of a group as one batch, to a layer. Returns false if cuBLASLt has no
+/// algorithm for it.
 llvm::Expected<bool> GmasStep::add(Layer& layer, const MatmulProblem& problem, const void* weight,
                                    const void* input, void* output) {
   BoundMatmul bound;
@@ -120,7 +121,8 @@ llvm::Error GmasStep::bind_direct(Layer& layer, const GmasRequest& request, Boun
   MatmulProblem problem = problem_of(layer, BatchMode::Single, 0, groups.direct_rows, 1);
   const i64 element = dtype_bytes(layer.shape.io);
   problem.input_ld = request.input_ld;
-  // The tensor is aligned to 16 bytes. Row pitch and first column determine the alignment of the operand.
+  // The tensor is aligned to 16 bytes. The row pitch and the first column determine the alignment of the
+  // operand.
   problem.input_alignment =
       std::min(alignment_of(problem.input_ld * element), alignment_of(layer.problem.input.column * element));
   MINUET_ASSIGN(const bool found,
@@ -189,7 +191,7 @@ llvm::Error GmasStep::send_prepared() {
   return launcher_.record_copy();
 }
 
-// ---- once per run -------------------------------------------------------------------------------
+// ---- The functions below are called in every run. --------------------------------------------------
 
 llvm::Error GmasStep::run(i32 op, const OpRequest& given) {
   const auto& request = static_cast<const GmasRequest&>(given);
@@ -215,7 +217,8 @@ llvm::Error GmasStep::gather(const Layer& layer, const GmasRequest& request, con
   params.features = request.input;
   params.ld = request.input_ld;
   params.rows = request.input_rows;
-  // The columns of the table are the rows of the input side.
+  // The columns of the table must be the rows of the input side, which is the query side if the convolution
+  // is transposed.
   params.table = request.transposed ? request.tables->query_table : request.tables->source_table;
   params.volume = layer.volume;
   params.first_row = static_cast<i32>(slice.first_row);
@@ -250,7 +253,8 @@ llvm::Error GmasStep::multiply(Layer& layer, const GmasRequest& request, std::si
                           launcher_.stream(stream), counters.gemm_lookups);
     if (++stream == used) stream = 0;
   }
-  // Joins after a failure too, because the caller waits only for its own stream before it reuses the buffers.
+  // The streams are joined after a failure too, because the caller waits only for its own stream before it
+  // reuses the buffers.
   return llvm::joinErrors(std::move(error), launcher_.join(used));
 }
 

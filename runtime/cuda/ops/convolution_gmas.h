@@ -1,5 +1,5 @@
-// The gather-GEMM-scatter dataflow on the GPU (paper, section 5.2): gather, grouped GEMMs on several streams,
-// scatter.
+// Implements the gather-GEMM-scatter dataflow on the GPU (paper, section 5.2). It runs a gather, grouped
+// GEMMs on several streams, and a scatter.
 //
 // A layer is added once. For each cloud, prepare() binds its GEMMs to algorithms and addresses, so that run()
 // only enqueues, without look-ups, locks or allocations.
@@ -20,10 +20,10 @@ class GmasStep final : public CudaOps {
   llvm::Expected<i32> add(const OpChoice& choice, llvm::ArrayRef<const void*> parameters) override;
   i64 workspace_bytes() const override { return layout(nullptr).total; }
   llvm::Error set_workspace(void* workspace) override;
-  /// kMatmulWorkspaceBytes per stream.
+  /// Returns kMatmulWorkspaceBytes for each stream, or 0 if there is no layer.
   i64 scratch_bytes() const override { return layers_.empty() ? 0 : kStreams * kMatmulWorkspaceBytes; }
 
-  /// `request` must be a GmasRequest, also for run().
+  /// `request` must be a GmasRequest, and so must that of run().
   llvm::Error prepare(i32 op, const OpRequest& request) override;
   llvm::Error send_prepared() override;
   llvm::Error run(i32 op, const OpRequest& request) override;
@@ -39,22 +39,24 @@ class GmasStep final : public CudaOps {
     Kernel<PermuteWeightsParams> permute_weights;
     i32 permute_vector_bytes = 1;
     ConvolutionWeights weights;
-    bool uses_pointers = false;  // otherwise batches read a permuted copy of the weights in group order
+    /// Batches read their weights through arrays of pointers if this is true, and from a copy of the weights
+    /// in group order otherwise.
+    bool uses_pointers = false;
     i32 volume = 1;
-    i64 slice_bytes = 0;                     // weights of one offset
-    i64 pointer_offset = 0;                  // of its pointer arrays [3][volume], counted in pointers
-    char* permuted = nullptr;                // [volume] slices in group order
-    std::vector<BoundMatmul> matmuls;        // the direct one first, then slice by slice
-    std::vector<std::size_t> slice_matmuls;  // end of each slice's matmuls
+    i64 slice_bytes = 0;               // This is the size of the weights of one offset.
+    i64 pointer_offset = 0;            // The pointer arrays [3][volume] of the layer begin at this index.
+    char* permuted = nullptr;          // Holds [volume] slices of weights in group order.
+    std::vector<BoundMatmul> matmuls;  // The direct GEMM comes first; the others follow slice by slice.
+    std::vector<std::size_t> slice_matmuls;  // Holds the end of each slice in `matmuls`.
     bool prepared = false;
   };
   struct Layout {
-    i64 pointers = 0;           // of all pointer arrays
-    std::vector<i64> permuted;  // offset of each layer's permuted weights, or -1
+    i64 pointers = 0;           // This is the offset of all pointer arrays.
+    std::vector<i64> permuted;  // Holds the offset of each layer's permuted weights, or -1.
     i64 total = 0;
   };
 
-  /// Lays out the parts at `base`; with a null base only the sizes are computed.
+  /// Lays out the parts at `base`. If `base` is null, this only computes the sizes.
   Layout layout(char* base) const;
   llvm::Error place_weights(Layer& layer);
   MatmulProblem problem_of(const Layer& layer, BatchMode mode, i64 first_row, i64 height, i32 batch) const;
@@ -70,25 +72,27 @@ class GmasStep final : public CudaOps {
   llvm::Error permute_weights(const Layer& layer, const GmasRequest& request);
 
   llvm::Error gather(const Layer& layer, const GmasRequest& request, const GemmSlice& slice);
-  /// Runs the matmuls [first, last).
+  /// Runs the GEMMs layer.matmuls[first, last).
   llvm::Error multiply(Layer& layer, const GmasRequest& request, std::size_t first, std::size_t last);
   llvm::Error scatter(const Layer& layer, const GmasRequest& request, std::size_t slice);
 
   Launcher& launcher_;
   CudaEngineOptions options_;
-  Matmuls* matmuls_ = nullptr;  // the device's
+  Matmuls* matmuls_ = nullptr;  // It belongs to the device.
   Kernel<MakeTablesParams> make_tables_;
   std::vector<Layer> layers_;
 
-  // Pointer arrays of all layers. prepare() writes them, and send_prepared() sends them together.
-  void** host_pointers_ = nullptr;  // pinned
+  // These are the pointer arrays of all layers. prepare() writes them on the host, and send_prepared() sends
+  // them to the device together.
+  void** host_pointers_ = nullptr;  // It is pinned memory.
   void** device_pointers_ = nullptr;
   i64 pointer_count_ = 0;
-  i64 pinned_count_ = 0;  // capacity of host_pointers_
-  bool pending_ = false;  // true if written since the last send
+  i64 pinned_count_ = 0;  // This is the capacity of host_pointers_.
+  bool pending_ = false;  // It is true if prepare() wrote pointers that were not sent yet.
 };
 
-/// Looks up and loads the GEMMs of a GmasChoice in advance. Thread-safe; repeated calls cost nothing.
+/// Looks up and loads the GEMMs of a GmasChoice in advance. The function is thread-safe. A repeated call
+/// looks up and loads nothing.
 llvm::Error warm_up_gmas(CudaDevice& device, const OpChoice& choice);
 bool is_same_warm_up(const OpChoice& a, const OpChoice& b);
 

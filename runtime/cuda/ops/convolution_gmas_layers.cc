@@ -1,4 +1,4 @@
-// The set-up of GmasStep: its layers, their memory, and the placement of their weights.
+// Sets up GmasStep: adds its layers, lays out their memory, and decides how their GEMMs read the weights.
 #include "runtime/cuda/matmul_warm_up.h"
 #include "runtime/cuda/ops/convolution_gmas.h"
 #include "runtime/engine/arena.h"
@@ -6,7 +6,7 @@
 namespace minuet {
 namespace {
 
-constexpr i32 kPointerArrays = 3;  // weights, inputs, outputs
+constexpr i32 kPointerArrays = 3;  // There is one array each for weights, inputs and outputs.
 
 }  // namespace
 
@@ -41,7 +41,7 @@ llvm::Expected<i32> GmasStep::add(const OpChoice& chosen, llvm::ArrayRef<const v
 }
 
 llvm::Error GmasStep::place_weights(Layer& layer) {
-  if (layer.volume == 1) return llvm::Error::success();  // one offset: the weights are read in place
+  if (layer.volume == 1) return llvm::Error::success();  // The weights of one offset are read in place.
   if (options_.weights == WeightPath::Automatic) {
     MINUET_ASSIGN(layer.uses_pointers,
                   matmuls_->takes_pointers(layer.shape, launcher_.counters().gemm_lookups));
@@ -69,7 +69,7 @@ llvm::Error GmasStep::set_workspace(void* workspace) {
   device_pointers_ = reinterpret_cast<void**>(base + parts.pointers);
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     layers_[i].permuted = parts.permuted[i] < 0 ? nullptr : base + parts.permuted[i];
-    layers_[i].prepared = false;  // its GEMMs are bound to the old memory
+    layers_[i].prepared = false;  // Its GEMMs are bound to the old memory.
   }
   pending_ = false;
   if (pointer_count_ <= pinned_count_) return llvm::Error::success();

@@ -1,4 +1,4 @@
-// Requests and parameters of convolutions, for each dataflow.
+// Declares the request of gather-GEMM-scatter, and the parameters of a convolution in either dataflow.
 #pragma once
 
 #include "codegen/choose/ops/convolution.h"
@@ -7,30 +7,32 @@
 
 namespace minuet {
 
-/// The view of a kernel map that gather-GEMM-scatter reads.
+/// Holds the view of a kernel map that gather-GEMM-scatter reads. A table entry is a buffer row, or -1.
 struct GmasTables {
-  i32* source_table = nullptr;  // [volume][sources] buffer row or -1
-  i32* query_table = nullptr;   // [volume][queries] buffer row or -1
-  GroupTables groups;           // device copies of the host's grouping
+  i32* source_table = nullptr;  // The shape is [volume][sources].
+  i32* query_table = nullptr;   // The shape is [volume][queries].
+  GroupTables groups;           // Points to device copies of the host's grouping.
 };
 
-/// The request of gather-GEMM-scatter.
+/// Requests one convolution by gather-GEMM-scatter.
 struct GmasRequest : OpRequest {
   const GmasTables* tables = nullptr;
-  bool fills_tables = false;  // prepare fills them, for all ops that read them; the map must have positions
+  /// Says whether prepare_op() fills the tables, for all ops that read them. The map must have positions.
+  bool fills_tables = false;
   const GroupPlan* groups = nullptr;
-  const GemmSlices* slices = nullptr;  // of `groups`; the buffers fit the largest slice
-  void* gather_buffer = nullptr;       // [rows of a slice, in_channels]
-  float* gemm_buffer = nullptr;        // [rows of a slice, out_channels] partial sums
-  float* sums = nullptr;               // [output_rows, out_channels]; used only if needs_sums()
+  const GemmSlices* slices = nullptr;  // Divides `groups` into slices. The buffers fit the largest slice.
+  void* gather_buffer = nullptr;       // The shape is [rows of a slice, in_channels].
+  float* gemm_buffer = nullptr;        // Holds partial sums. The shape is [rows of a slice, out_channels].
+  float* sums = nullptr;               // Holds [output_rows, out_channels] sums if needs_sums() is true.
 };
 
-/// Parameters of one convolution on a device, in the order of parameter_images().
+/// Points to the parameters of one convolution on a device. The constructor takes them in the order of
+/// parameter_images().
 struct ConvolutionWeights {
-  const void* weight = nullptr;  // in the image that the choice reads
-  const float* scale = nullptr;  // [out_channels], or null if the problem has none
+  const void* weight = nullptr;  // Points to the image that the choice reads.
+  const float* scale = nullptr;  // Points to [out_channels] numbers. Null means that there is no scale.
   const float* shift = nullptr;
-  // Parameters of the shortcut convolution, if the choice's kernel computes one too.
+  // The following parameters belong to the shortcut convolution, if the choice's kernel computes one too.
   const void* shortcut_weight = nullptr;
   const float* shortcut_scale = nullptr;
   const float* shortcut_shift = nullptr;

@@ -9,7 +9,8 @@ namespace {
 
 i64 round_up(i64 value, i64 step) { return (value + step - 1) / step * step; }
 
-/// Makes slots [first, last) one group; every member gets the height of the largest.
+/// Makes one group of the offsets plan.order[first] to plan.order[last - 1]. Every member gets the height of
+/// the largest member.
 void place_group(const i32* counts, i32 first, i32 last, i64 step, GroupPlan& plan) {
   GemmGroup group;
   group.first_slot = first;
@@ -19,10 +20,11 @@ void place_group(const i32* counts, i32 first, i32 last, i64 step, GroupPlan& pl
   for (i32 slot = first; slot < last; ++slot) {
     const i32 k = plan.order[slot];
     const i64 base = group.first_row + (slot - first) * group.height;
-    // If these values exceed 31 bits, they are never used: the caller fails on gathered_rows.
+    // The casts may overflow, but then group_gemms() returns an error and the values are not used.
     plan.row_base[k] = static_cast<i32>(base);
     plan.padding_start[k] = static_cast<i32>(base + counts[k]);
-    plan.padding_ends[k] = static_cast<i32>(group.height - counts[k]);  // replaced by prefix sums at the end
+    // Stores the number of padding rows. At the end, group_gemms() replaces the numbers by their prefix sums.
+    plan.padding_ends[k] = static_cast<i32>(group.height - counts[k]);
   }
   plan.gathered_rows += group.count * group.height;
   plan.largest_height = std::max(plan.largest_height, group.height);
@@ -62,7 +64,7 @@ llvm::Error group_gemms(const i32* counts, i32 volume, i32 direct_offset, const 
   std::fill(plan.padding_start.begin(), plan.padding_start.end(), 0);
   std::fill(plan.row_base.begin(), plan.row_base.end(), 0);
 
-  // Empty offsets sort first and the direct one last, so that the others form one ascending run.
+  // Sorts empty offsets first and the direct offset last, so that the others form one ascending sequence.
   auto size_of = [&](i32 k) { return k == direct_offset ? std::numeric_limits<i64>::max() : i64{counts[k]}; };
   std::sort(plan.order.begin(), plan.order.end(),
             [&](i32 a, i32 b) { return size_of(a) != size_of(b) ? size_of(a) < size_of(b) : a < b; });
@@ -104,7 +106,7 @@ i64 slice_rows(const GroupPlan& plan, i64 row_bytes, i64 scratch_bytes) {
 void slice_groups(const GroupPlan& plan, i64 rows, GemmSlices& slices) {
   slices.groups.clear();
   slices.slices.assign(1, GemmSlice{});
-  // Rows are numbered from the smallest group, which is the last in plan.groups.
+  // Iterates in reverse, because rows are numbered from the smallest group, which is the last in plan.groups.
   for (auto group = plan.groups.rbegin(); group != plan.groups.rend(); ++group) {
     for (i32 done = 0; done < group->count;) {
       GemmSlice* slice = &slices.slices.back();

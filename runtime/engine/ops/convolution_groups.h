@@ -1,4 +1,5 @@
-// Padding-efficient GEMM grouping (paper, section 5.2.2): sort GEMMs by size and group neighbours.
+// Implements padding-efficient GEMM grouping (section 5.2.2 of the paper), which sorts GEMMs by size and
+// groups neighbours.
 #pragma once
 
 #include <vector>
@@ -7,15 +8,16 @@
 
 namespace minuet {
 
-/// One strided-batched GEMM: `count` offsets padded to equal height, adjacent in the buffers.
+/// Describes one strided-batched GEMM of `count` offsets, which are adjacent in the buffers and padded to
+/// equal height.
 struct GemmGroup {
-  i64 first_row = 0;  // in the buffers
-  i64 height = 0;     // rows of each member, including padding
+  i64 first_row = 0;  // Holds the number of a row in the buffers.
+  i64 height = 0;     // Counts the rows of each member, including padding.
   i32 first_slot = 0;
   i32 count = 0;
 };
 
-/// Device copies of a GroupPlan's tables, each [volume] i32.
+/// Points to device copies of a GroupPlan's tables, which have [volume] elements each.
 struct GroupTables {
   const i32* row_base = nullptr;
   const i32* padding_ends = nullptr;
@@ -23,60 +25,69 @@ struct GroupTables {
   const i32* order = nullptr;
 };
 
-/// How the GEMMs of one kernel map run for one cloud. Refilling it does not allocate.
+/// Says how the GEMMs of one kernel map run for one cloud. Refilling it does not allocate memory.
 struct GroupPlan {
-  std::vector<i32> order;          // [volume] slot -> offset, by ascending size, ties by offset
-  std::vector<i32> row_base;       // [volume] by offset: its first buffer row
-  std::vector<i32> padding_ends;   // [volume] by offset: inclusive prefix sums of padding rows
-  std::vector<i32> padding_start;  // [volume] by offset: its first padding row
-  std::vector<GemmGroup> groups;   // non-empty offsets except the direct one, largest first
-  i32 direct_offset = -1;  // its GEMM reads the features in place and writes the first terms of the sums
+  /// Lists the [volume] offsets by ascending number of pairs, but the direct offset last. A slot is an index
+  /// into this list.
+  std::vector<i32> order;
+  std::vector<i32> row_base;       // Holds the first buffer row of each offset.
+  std::vector<i32> padding_ends;   // Holds inclusive prefix sums of the padding rows of each offset.
+  std::vector<i32> padding_start;  // Holds the first padding row of each offset.
+  /// These groups hold the offsets that have pairs, except the direct offset. The largest group comes first.
+  std::vector<GemmGroup> groups;
+  /// The GEMM of this offset reads the features in place and writes the first terms of the sums. It is -1 if
+  /// there is no such offset.
+  i32 direct_offset = -1;
   i64 direct_rows = 0;
-  i64 pairs = 0;  // useful rows, including those of the direct offset
+  i64 pairs = 0;  // Counts useful rows, including those of the direct offset.
   i64 padding_rows = 0;
-  i64 gathered_rows = 0;  // rows of all groups
+  i64 gathered_rows = 0;  // Counts the rows of all groups.
   i64 largest_height = 0;
-  i32 streams = 1;  // streams that the GEMMs may be distributed over
+  i32 streams = 1;  // Limits the number of streams that run the GEMMs.
 
   explicit GroupPlan(i32 volume = 0);
 };
 
 constexpr i32 kGroupTables = 4;
-/// Copies the host's tables one after the other, in the order of GroupTables: [kGroupTables][volume]. Returns
-/// the end.
+/// Copies the plan's tables to `target` one after the other, in the order of GroupTables. The copy has shape
+/// [kGroupTables][volume]. Returns its end.
 i32* copy_tables(const GroupPlan& plan, i32* target);
 
-/// Returns the pointers of tables copied to `tables`; all are null if `tables` is null.
+/// Returns pointers to the tables that begin at `tables`, in the order of copy_tables(). All pointers are
+/// null if `tables` is null.
 GroupTables tables_at(const i32* tables, i32 volume);
 
-/// Groups the GEMMs of a map. `counts` [volume] are the pairs of each offset; `direct_offset` is -1, or the
-/// offset that covers every row. Returns OutOfRange if a buffer would have more than 2^31 - 1 rows.
+/// Groups the GEMMs of a map. `counts` holds the number of pairs of each of the [volume] offsets.
+/// `direct_offset` is the offset that has a pair for every row, or -1. Returns OutOfRange if a buffer would
+/// have more than 2^31 - 1 rows.
 llvm::Error group_gemms(const i32* counts, i32 volume, i32 direct_offset, const GroupingChoice& choice,
                         GroupPlan& plan);
 
-/// A part of a layer that is gathered, multiplied and scattered at once, so that the buffers need not fit all
-/// pairs.
+/// Describes a part of a layer that is gathered, multiplied and scattered at once, so that the buffers need
+/// not fit all pairs. The ends `last_row` and `last_group` are exclusive.
 struct GemmSlice {
-  i64 first_row = 0, last_row = 0;  // rows of the plan
+  i64 first_row = 0, last_row = 0;  // The rows are numbered as in the GroupPlan.
   i32 first_group = 0, last_group = 0;
 };
 struct GemmSlices {
-  std::vector<GemmSlice> slices;  // at least one
-  std::vector<GemmGroup> groups;  // rows count from the first row of the slice; within a slice, largest first
+  std::vector<GemmSlice> slices;  // There is at least one slice.
+  /// Lists the groups of all slices. Each slice's largest group comes first, and the rows of its groups are
+  /// counted from the first row of the slice.
+  std::vector<GemmGroup> groups;
 };
 
-/// Returns the number of buffer rows of a layer: as many as fit `scratch_bytes` at `row_bytes` a row, at
-/// least one whole GEMM, and no more than the plan gathers.
+/// Returns how many rows the buffers of a layer have. These are as many rows of `row_bytes` bytes as fit into
+/// `scratch_bytes`, but at least those of the largest GEMM, and at most those that the plan gathers.
 i64 slice_rows(const GroupPlan& plan, i64 row_bytes, i64 scratch_bytes);
 
-/// Returns true if partial sums must be kept in memory: the direct offset writes its terms before the slices,
-/// and each slice before the next.
+/// Returns true if partial sums must be kept in memory. This is the case if a direct offset writes its terms
+/// before the slices do, or if there are several slices.
 inline bool needs_sums(const GroupPlan& plan, i64 slice_rows) {
   return plan.direct_rows > 0 || plan.gathered_rows > slice_rows;
 }
 
-/// Divides the offsets into slices of at most `rows` rows (see slice_rows). An offset is never split. Refills
-/// `slices`.
+/// Divides the offsets into slices of at most `rows` rows (see slice_rows) and stores them in `slices`. An
+/// offset is never split.
 void slice_groups(const GroupPlan& plan, i64 rows, GemmSlices& slices);
 
 }  // namespace minuet

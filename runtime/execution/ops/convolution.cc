@@ -8,14 +8,17 @@
 namespace minuet {
 namespace {
 
-/// The grouped pairs of a map, and the buffer row of each pair. Either owned by one execution, or shared by
-/// all executions on the map's queue.
+/// Holds the groups of a map's pairs, and tables of the buffer row of each pair. One execution owns it, or
+/// all executions on the map's queue share it.
 struct GmasView final : KeptView {
-  bool is_made = false;  // only for a shared view: true once the work that fills its tables is enqueued
+  // The flag is true once the work that fills the tables is enqueued. Each prepare resets the flag of an
+  // execution's own view.
+  bool is_made = false;
   i32 direct_offset = -1;
   GroupingChoice grouping;
   GroupPlan groups;
-  // The tables of a shared view, as in GmasTables. An execution's own tables are in its arena.
+  // The pointers refer to the tables of a shared view, as in GmasTables. An execution's own tables are in its
+  // arena.
   i32 *source_table = nullptr, *query_table = nullptr;
   DeviceMemory memory;
 };
@@ -39,17 +42,23 @@ class GmasWork final : public OpWork {
  private:
   struct Map {
     bool used = false;
-    bool is_identity = false;  // NetworkMaps::identity() serves as both of its tables
+    // If the flag is true, NetworkMaps::identity() serves as both tables of the map.
+    bool is_identity = false;
     MapView view;
     Coords queries;
-    bool finds_positions = false;  // true if this prepare must compute positions
+    // The flag is true if this prepare must compute the positions of the pairs.
+    bool finds_positions = false;
     std::shared_ptr<GmasView> own;
-    std::shared_ptr<const GmasView> view_in_use;  // `own`, or a view that the caller's map keeps
-    std::shared_ptr<GmasView> view_to_fill;       // the same view, if this prepare must fill it
+    // Points to `own`, or to a view that the caller's map keeps.
+    std::shared_ptr<const GmasView> view_in_use;
+    // Points to the view of view_in_use if this prepare must fill it, and is null otherwise.
+    std::shared_ptr<GmasView> view_to_fill;
     const KernelMap* owner = nullptr;
-    i32 filler = -1;  // the layer whose prepare fills the tables for all layers
+    // Holds the layer whose prepare_op() fills the tables for all layers that read the map.
+    i32 filler = -1;
     GmasTables tables;
-    i64 table_offset = 0;  // of its group tables, in words
+    // Holds the offset of the map's group tables, in words.
+    i64 table_offset = 0;
 
     bool is_unfilled() const { return view_to_fill && !view_to_fill->is_made && !is_identity; }
   };
@@ -74,10 +83,13 @@ class GmasWork final : public OpWork {
   const i64 wanted_scratch_bytes_;
   i64 scratch_bytes_ = 0;
   std::vector<Map> maps_;
-  std::vector<Layer> layers_;       // layers in use
-  std::vector<GemmSlices> slices_;  // by layer of the program
+  // Lists the layers that were added since begin().
+  std::vector<Layer> layers_;
+  // Holds one element for each layer of the program.
+  std::vector<GemmSlices> slices_;
   i64 table_words_ = 0;
-  i32 *tables_ = nullptr, *host_tables_ = nullptr;  // group tables of all maps
+  // These pointers refer to the group tables of all maps, on the device and on the host.
+  i32 *tables_ = nullptr, *host_tables_ = nullptr;
   void* gather_buffer_ = nullptr;
   float *gemm_buffer_ = nullptr, *sums_ = nullptr;
 };
@@ -89,7 +101,7 @@ GmasWork::GmasWork(const OpWorkContext& context)
       engine_(context.engine),
       wanted_scratch_bytes_(context.scratch_bytes),
       slices_(context.program.layers.size()) {
-  // Offsets in the tables do not depend on the cloud.
+  // The offset of each map in the tables does not depend on the cloud, so it is set here once.
   for (const MapSpec& spec : program_.maps) {
     Map map;
     map.own = std::make_shared<GmasView>();
@@ -139,7 +151,7 @@ llvm::Error GmasWork::add_map(const OpUse& use) {
   return group_gemms(counts, map.view.geometry.volume, direct, grouping_, map.view_to_fill->groups);
 }
 
-/// Chooses the map's view: one that the caller's map keeps, or a new one that this prepare fills.
+/// Chooses the map's view, which is one that the caller's map keeps or a new one that this prepare fills.
 llvm::Error GmasWork::choose_view(Map& map, i32 direct) {
   map.own->is_made = false;
   map.view_to_fill = map.own;
@@ -167,7 +179,7 @@ llvm::Error GmasWork::choose_view(Map& map, i32 direct) {
   return llvm::Error::success();
 }
 
-/// Assumes that groups have as much padding as the threshold allows.
+/// Sets upper bounds for the map. They assume that groups have as much padding as the threshold allows.
 void GmasWork::bound_map(i32 number, i64 rows, double neighbours) {
   Map& map = maps_[number];
   map.used = true;
@@ -215,7 +227,7 @@ void GmasWork::place_workspace(Placement& parts) {
   }
 }
 
-/// Returns the number of buffer rows of a layer.
+/// Returns the number of buffer rows that the layer needs.
 i64 GmasWork::slice_rows_of(i32 layer) const {
   const ConvolutionProblem& problem = *convolution_of(program_.layers[layer]);
   const i64 row_bytes =

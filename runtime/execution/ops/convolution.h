@@ -1,12 +1,12 @@
-// The work of convolution families in an execution.
+// Declares the OpWork of the families of convolutions.
 #pragma once
 
 #include "runtime/execution/op_work.h"
 
 namespace minuet {
 
-/// Returns the work of gather-GEMM-scatter: the groups and tables of the maps that its layers read, the
-/// slices of their GEMMs, and the buffers.
+/// Returns an OpWork for gather-GEMM-scatter. It keeps the groups and tables of the maps that the layers
+/// read, the slices of the GEMMs, and the buffers.
 std::unique_ptr<OpWork> make_gmas_work(const OpWorkContext& context);
 
 }  // namespace minuet

@@ -1,4 +1,4 @@
-// Access to what only the convolutions of a program have: weights and dataflows.
+// Provides access to what only the convolutions of a program have, which is weights and dataflows.
 #pragma once
 
 #include "codegen/choose/ops/convolution.h"
@@ -6,16 +6,17 @@
 
 namespace minuet {
 
-/// Returns null if the layer is another op.
+/// Returns the convolution of a layer, or null if the layer is another op.
 inline const ConvolutionProblem* convolution_of(const ProgramLayer& layer) {
   return layer.problem.get_if<ConvolutionProblem>();
 }
 
-/// Returns the program with `dataflow` as the dataflow of every convolution; with none, each convolution uses
-/// the dataflow that is expected to be fastest.
+/// Returns the program with `dataflow` as the dataflow of every convolution. If `dataflow` is empty, each
+/// convolution uses the dataflow that is expected to be fastest.
 Program with_dataflow(Program program, std::optional<Dataflow> dataflow);
 
-/// Returns the dataflow that the first convolution requires; all convolutions of a network require the same.
+/// Returns the dataflow that the first convolution requires, if any. All convolutions of a network require
+/// the same one.
 std::optional<Dataflow> wanted_dataflow(const Program& program);
 
 }  // namespace minuet

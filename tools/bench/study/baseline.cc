@@ -21,11 +21,15 @@ using study::HashTable;
 using study::InsertParams;
 using study::QueryParams;
 
-constexpr int64_t kBias = 1 << 15;    // makes coordinates from -2^15 on unsigned
-constexpr int64_t kRoom = 1 << 10;    // margin of the key range, larger than any offset
-constexpr int64_t kFewItems = 16384;  // items below which starting another thread does not pay
+/// Shifts coordinates, so that those from -2^15 on are not negative in a key.
+constexpr int64_t kBias = 1 << 15;
+/// Coordinates keep this distance from both ends of a key's range. It is larger than any offset of a kernel.
+constexpr int64_t kRoom = 1 << 10;
+/// Each of several threads gets at least this many items, because starting a thread for fewer does not pay.
+constexpr int64_t kFewItems = 16384;
 
-/// Splits `count` items among the CPU's cores, calls `work` for each part, and waits for all.
+/// Splits `count` items among the CPU's cores, calls `work` for each part, and waits until all calls have
+/// ended.
 void on_all_cores(int64_t count, const std::function<void(int64_t first, int64_t end)>& work) {
   const int64_t cores = cpu_count();
   const int64_t threads = std::clamp<int64_t>(count / kFewItems, 1, cores);
@@ -118,7 +122,8 @@ llvm::Expected<BaselineMap> Baseline::make_map(const std::array<int32_t, 3>& ker
   for (int64_t x = least(0); x <= greatest(0); ++x) {
     for (int64_t y = least(1); y <= greatest(1); ++y) {
       for (int64_t z = least(2); z <= greatest(2); ++z) {
-        // Fields of a key plus an offset never overflow, so adding to the whole key adds to each field.
+        // Because of kRoom, a field of a key plus an offset always fits its 16 bits, so that one addition to
+        // the whole key adds to each field.
         deltas.push_back(
             static_cast<u64>(x * steps[0] * (int64_t{1} << 32) + y * steps[1] * (1 << 16) + z * steps[2]));
       }

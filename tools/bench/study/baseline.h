@@ -1,5 +1,5 @@
-// The Map step that the paper compares with: a hash table, and a plain binary search of sorted keys. It is
-// written for the studies only. On the CPU device its loops run on all cores.
+// Implements the two searches with which the paper compares its Map step: lookups in a hash table, and plain
+// binary search of sorted keys. Only the studies use them. On the CPU device, their loops run on all cores.
 #pragma once
 
 #include <memory>
@@ -11,27 +11,30 @@
 
 namespace minuet::tool {
 
-/// The coordinates of one level as keys, in the caller's order and in ascending order, and memory for a hash
-/// table.
+/// Holds the coordinates of one level as keys, in the caller's order (`keys`) and in ascending order
+/// (`sorted`), and memory for a hash table.
 struct BaselineLevel {
   DeviceBuffer keys, sorted, table_keys, table_rows, claims;
   int64_t count = 0, slots = 0;
 };
 
-/// The key differences of one kernel map's offsets, and memory for the map and its numbers of pairs.
+/// Holds the key difference of each offset of one kernel map, and memory for the map and for each offset's
+/// number of pairs.
 struct BaselineMap {
   DeviceBuffer deltas, map, counts;
   int32_t volume = 0;
-  size_t sources = 0, queries = 0;  ///< indices of the two levels
+  size_t sources = 0, queries = 0;  ///< These are the indices of the levels that have them.
 };
 
 class Baseline {
  public:
   static llvm::Expected<std::unique_ptr<Baseline>> create(const StudyBench& bench);
 
-  /// `coordinates` is [count, 4]. Fails if a coordinate does not fit the 16 bits that a key has for it.
+  /// Makes a level of `coordinates`, which has the shape [count, 4]. Fails if a coordinate does not fit the
+  /// 16 bits that a key has for it.
   llvm::Expected<BaselineLevel> make_level(const std::vector<int32_t>& coordinates) const;
-  /// `steps` is the distance in voxels, on each axis, that an offset of 1 stands for.
+  /// Makes a map for `queries` output voxels. `steps` is the distance in voxels, on each axis, that an offset
+  /// of 1 stands for.
   llvm::Expected<BaselineMap> make_map(const std::array<int32_t, 3>& kernel_size,
                                        const std::array<int32_t, 3>& steps, int64_t queries) const;
 
@@ -49,7 +52,7 @@ class Baseline {
   llvm::Error compile();
 
   const StudyBench& bench_;
-  std::unique_ptr<Gpu> gpu_;  ///< null on the CPU
+  std::unique_ptr<Gpu> gpu_;  ///< It is null on the CPU device.
   GpuKernel insert_, query_hash_, query_sorted_;
 };
 

@@ -1,4 +1,4 @@
-// The source of the baseline's kernels, in the form that NVRTC compiles.
+// Declares the source of the baseline's kernels, in the form that NVRTC compiles.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace minuet::tool {
 
-/// Returns the source that instantiates `name`: insert_keys<256>, query_keys<true> (by hash) or
-/// query_keys<false> (in sorted keys).
+/// Returns the source that instantiates the kernel `name`. It is "insert_keys<256>", "query_keys<true>",
+/// which looks keys up in the hash table, or "query_keys<false>", which searches the sorted keys.
 KernelSource baseline_kernel(const std::string& name);
 
 }  // namespace minuet::tool

@@ -1,5 +1,6 @@
-// The hash table that the studies compare with: open addressing, linear probing, at most half full. For GPUs,
-// CMake puts this file in front of baseline_kernels.inc; the CPU's loops are in baseline.cc.
+// Implements the hash table that the studies compare with. It has open addressing with linear probing, and is
+// at most half full. For GPUs, CMake puts this file in front of baseline_kernels.inc. The loops for the CPU
+// are in baseline.cc.
 #pragma once
 
 #include "kernels_templates/shared/macros.h"
@@ -8,22 +9,24 @@ namespace minuet::study {
 
 constexpr u64 kEmptyKey = ~u64{0};
 
-/// A table of `mask` + 1 slots, which is a power of two. Keys are unique, so a slot belongs to the thread
-/// that increments its claim first.
+/// Describes a table of `mask` + 1 slots, which is a power of two. No key is inserted twice, so a slot
+/// belongs to the thread that increments its claim first.
 struct HashTable {
-  u64* keys;  // kEmptyKey in a free slot
+  u64* keys;  // A free slot has kEmptyKey.
   i32* rows;
-  u32* claims;  // 0 for a free slot
+  u32* claims;  // A free slot has 0.
   u32 mask;
 };
 
-MINUET_HD u32 first_slot(u64 key, u32 mask) {  // the finalizer of SplitMix64
+/// Returns the slot at which a search for the key starts. The hash function is the finalizer of SplitMix64.
+MINUET_HD u32 first_slot(u64 key, u32 mask) {
   key = (key ^ (key >> 30)) * 0xbf58476d1ce4e5b9u;
   key = (key ^ (key >> 27)) * 0x94d049bb133111ebu;
   return static_cast<u32>(key ^ (key >> 31)) & mask;
 }
 
-/// `claim` atomically increments the number at an address and returns the old value.
+/// Inserts a key with its row. `claim` atomically increments the number at an address and returns the old
+/// value.
 template <class Claim>
 MINUET_HD void insert_key(const HashTable& table, u64 key, i32 row, const Claim& claim) {
   u32 slot = first_slot(key, table.mask);
@@ -32,7 +35,7 @@ MINUET_HD void insert_key(const HashTable& table, u64 key, i32 row, const Claim&
   table.rows[slot] = row;
 }
 
-/// Returns the row of a key, or -1.
+/// Returns the row of a key, or -1 if the table does not have the key.
 MINUET_HD i32 find_in_table(const HashTable& table, u64 key) {
   for (u32 slot = first_slot(key, table.mask);; slot = (slot + 1) & table.mask) {
     const u64 found = table.keys[slot];
@@ -41,7 +44,7 @@ MINUET_HD i32 find_in_table(const HashTable& table, u64 key) {
   }
 }
 
-/// Returns the row of a key among ascending keys, or -1, by plain binary search.
+/// Returns the index of a key among ascending keys, or -1 if the key is missing, by plain binary search.
 MINUET_HD i32 find_sorted(const u64* keys, i32 count, u64 key) {
   i32 first = 0;
   for (i32 left = count; left > 0;) {
@@ -60,15 +63,15 @@ struct InsertParams {
 };
 
 struct QueryParams {
-  HashTable table;     // read by query_keys<true>
-  const u64* sources;  // read by query_keys<false>; ascending
+  HashTable table;     // Only query_keys<true> reads the table.
+  const u64* sources;  // Only query_keys<false> reads these ascending keys.
   i32 source_count;
   const u64* queries;
   i32 query_count;
-  const u64* deltas;  // [volume]: the number that an offset adds to a key
+  const u64* deltas;  // This array [volume] has the number that each offset adds to a key.
   i32 volume;
-  i32* map;     // [volume][query_count]: the source row, or -1
-  u32* counts;  // [volume]: numbers of pairs are added to it
+  i32* map;     // This array [volume][query_count] receives source rows, or -1 where there is no pair.
+  u32* counts;  // The number of pairs of each offset is added to this array [volume].
 };
 
 }  // namespace minuet::study

@@ -21,7 +21,7 @@
 namespace minuet::tool {
 namespace {
 
-/// Returns narrow channel widths, with which the tests take milliseconds instead of seconds.
+/// Returns narrow channel widths for the network, so that a test takes milliseconds instead of seconds.
 std::vector<int32_t> narrow_widths(const std::string& network) {
   if (network == "minkunet42") return {4, 4, 8, 8, 8, 8, 8, 4, 4};
   return {4, 8, 8, 8};
@@ -29,8 +29,8 @@ std::vector<int32_t> narrow_widths(const std::string& network) {
 
 bool is_description(const std::string& network) { return network.front() == '{'; }
 
-/// Returns the cloud with the number of channels that the network takes. If it differs from the cloud's own,
-/// the features are random numbers from -1 to 1.
+/// Returns the cloud with `channels` features for each voxel. If the cloud has another number of features,
+/// the new features are random numbers from -1 to 1.
 VoxelCloud with_channels(const VoxelCloud& cloud, int32_t channels) {
   if (cloud.channels == channels) return cloud;
   VoxelCloud other;
@@ -52,12 +52,13 @@ VoxelCloud cloud_of(std::vector<int32_t> coordinates) {
   return features_from_centres(drawn, cubic(0.1));
 }
 
-/// Returns a tuning entry that makes the library choose `config`: it claims that `config` was measured to be
-/// faster than the default.
+/// Returns a tuning entry that makes the library choose `config`. The entry claims that `config` was measured
+/// to be faster than the default.
 TuningEntry forced_entry(const TuningEnvironment& environment, const TuningBucket& bucket,
                          const TuningConfig& config) {
   TuningConfig other = config;
-  for (auto& [name, value] : other) value = 1;  // stands for a default that is unknown, and is never chosen
+  // If the default is unknown, these values stand for it. They are never chosen.
+  for (auto& [name, value] : other) value = 1;
   TuningMeasurement chosen, fallback;
   chosen.config = config;
   chosen.median_ns = chosen.least_ns = 1;
@@ -91,8 +92,6 @@ double geometric_mean(const std::vector<double>& values) {
   for (const double value : values) sum += std::log(value);
   return values.empty() ? 0 : std::exp(sum / static_cast<double>(values.size()));
 }
-
-// ---- opening --------------------------------------------------------------------------------------------
 
 llvm::Expected<std::unique_ptr<StudyBench>> StudyBench::open(const StudyOptions& options) {
   std::unique_ptr<StudyBench> bench(new StudyBench);
@@ -174,7 +173,7 @@ llvm::Error StudyBench::force(const TuningConfigs& configs) {
                     .str());
 }
 
-// ---- clouds ---------------------------------------------------------------------------------------------
+// The following functions make the clouds that the studies measure.
 
 llvm::Expected<const std::vector<StudyCloud>*> StudyBench::clouds() {
   if (clouds_) return &*clouds_;
@@ -236,11 +235,11 @@ StudyCloud StudyBench::shell_cloud(int32_t resolution) const {
   return {llvm::formatv("shell_{0}", resolution).str(), {cloud_of(make_shell(resolution, 1000))}};
 }
 
-// ---- networks -------------------------------------------------------------------------------------------
+// The following functions create networks and time them.
 
 namespace {
 
-/// One network on one device with its inputs, ready to be timed.
+/// Holds one network on one device with its inputs, ready to be timed.
 struct Ready {
   PlanHandle plan;
   minuet_plan_info info = {};
@@ -350,10 +349,12 @@ llvm::Expected<NetworkSamples> StudyBench::time_network(const NetworkCase& netwo
   }
   MINUET_TRY(check(minuet_execution_query_counters(execution, &samples.counters)));
   MINUET_TRY(check(minuet_execution_set_profiling(execution, 1)));
-  MINUET_TRY(infer_variant(*this, ready, 0));  // creates the events, which happens in the first profiled run
+  // The first profiled run creates the events that time the stages, so the times of this run are not
+  // recorded.
+  MINUET_TRY(infer_variant(*this, ready, 0));
   for (size_t i = 0; i < runs; ++i) {
-    // Ends with the first variant, so that levels and layers report the shapes of the variant that names the
-    // cloud.
+    // The last run has the first variant, whose voxels StudyCloud::voxels() counts, so that the levels and
+    // layers that are queried last have its shapes.
     MINUET_TRY(infer_variant(*this, ready, runs - 1 - i));
     MINUET_TRY(take_stages(ready, samples));
   }

@@ -1,5 +1,5 @@
-// The measuring tools of all studies: a device, clouds, and networks whose kernels and grouping can be
-// forced.
+// Declares what all studies measure with: a device, clouds, and networks whose kernels and grouping of GEMMs
+// a study can force.
 #pragma once
 
 #include <memory>
@@ -14,58 +14,61 @@
 
 namespace minuet::tool {
 
-/// How much is measured. Tiny is for the tests, Small takes a CPU a minute or two, Full measures as the paper
-/// does.
+/// Says how much is measured. Tiny is for the tests, Small takes a CPU a minute or two, and Full measures as
+/// the paper does.
 enum class StudySize { Tiny, Small, Full };
 
-/// The values of the command-line flags.
+/// Holds the values of the command-line flags.
 struct StudyOptions {
-  std::vector<std::string> names;  ///< names of studies, or "all"
-  std::string output;              ///< a folder
-  std::string size;                ///< tiny, small or full; empty: full on a GPU, small on the CPU
+  std::vector<std::string> names;  ///< Lists names of studies, or has "all".
+  std::string output;              ///< Names the folder for the results.
+  /// Is "tiny", "small" or "full". If it is empty, the size is full on a GPU and small on the CPU.
+  std::string size;
   std::string dtype, cache, data, commit;
   DeviceChoice device;
 };
 
-/// A scene as a few variants, which differ by a rotation about z or by the seed of random voxels.
+/// Holds a few variants of one scene. They differ by a rotation about z or, if the voxels are random, by the
+/// seed.
 struct StudyCloud {
   std::string name;
   std::vector<VoxelCloud> variants;
   int64_t voxels() const { return variants.front().count(); }
 };
 
-/// A network and the dtype, dataflow and map method to run it with.
+/// Selects a network and the dtype, dataflow and map method to run it with.
 struct NetworkCase {
-  std::string network = "minkunet42";  ///< a shipped name, or a description as JSON
+  std::string network = "minkunet42";  ///< Names a built-in network, or describes one as JSON.
   minuet_dtype dtype = MINUET_F16;
   minuet_dataflow dataflow = MINUET_DATAFLOW_AUTO;
   minuet_map_method maps = MINUET_MAPS_AUTO;
 };
-/// Returns the paper's method: sorted keys, double-traversed search and gather-GEMM-scatter.
+/// Returns a case with the paper's method, which uses sorted keys, the double-traversed search and
+/// gather-GEMM-scatter.
 NetworkCase paper_case(const std::string& network, minuet_dtype dtype);
 /// Returns the JSON description of a network with one submanifold layer of kernel size 3.
 std::string one_layer(int32_t in_channels, int32_t out_channels);
 
 struct LayerSamples {
-  minuet_layer_info
-      info;  ///< its `name` and `kernel` are null, because the execution that owned them is destroyed
+  /// The `name` and `kernel` in it are null, because the execution that owned these strings is destroyed.
+  minuet_layer_info info;
   std::string name, kernel;
-  std::vector<double> gather, gemm, scatter;  ///< ms
+  std::vector<double> gather, gemm, scatter;  ///< These have one time in milliseconds for each run.
   int64_t volume() const;
 };
 
-/// Milliseconds, one number for each run. `wall` is by the host's clock without profiling; stages and layers
-/// come from profiled runs.
+/// Holds one time in milliseconds for each run. `wall` is by the host's clock without profiling, and the
+/// times of stages and layers come from profiled runs. `gmas` is the sum of gather, GEMM and scatter, and
+/// `sort_map` is the sum of sort and map.
 struct NetworkSamples {
-  std::vector<double> wall, sort, map, gather, gemm, scatter, other,
-      gmas,      ///< gather, GEMM and scatter
-      sort_map;  ///< sort and map
+  std::vector<double> wall, sort, map, gather, gemm, scatter, other, gmas, sort_map;
   std::vector<LayerSamples> layers;
   std::vector<minuet_level_info> levels;
-  minuet_execution_counters counters = MINUET_EXECUTION_COUNTERS_INIT;  ///< counters of one inference
+  /// Counts the work of one inference.
+  minuet_execution_counters counters = MINUET_EXECUTION_COUNTERS_INIT;
 };
 
-/// A temporary folder for tuning results. The destructor removes it.
+/// Owns a temporary folder for tuning results. The destructor removes the folder.
 class StudyFolder {
  public:
   static llvm::Expected<StudyFolder> create();
@@ -87,9 +90,10 @@ class StudyBench {
   const DeviceFacts& facts() const { return session_.facts; }
   StudySize size() const { return size_; }
   minuet_dtype dtype() const { return dtype_; }
-  /// Returns, for a GPU, a text such as "its L2 cache has 50 MB, and that of the paper's RTX 3090 has 6 MB".
+  /// Returns a text about the GPU, such as "its L2 cache has 50 MB, and that of the paper's RTX 3090 has 6
+  /// MB".
   std::string cache_text() const;
-  /// Returns the value for the size of this run.
+  /// Returns the argument that belongs to the size of this run.
   template <class T>
   T by_size(T tiny, T small, T full) const {
     return size_ == StudySize::Tiny ? tiny : size_ == StudySize::Small ? small : full;
@@ -97,12 +101,12 @@ class StudyBench {
   /// Returns the number of timed runs of each variant.
   int repeats() const { return by_size(3, 3, 8); }
 
-  /// Returns the scenes: at full size all available real ones and the generated ones, else small generated
-  /// ones.
+  /// Returns the scenes. At full size, these are the generated ones and all real ones that are available, and
+  /// otherwise small generated ones.
   llvm::Expected<const std::vector<StudyCloud>*> clouds();
-  /// Returns the scenes with these names, or the first scene if there is none of them.
+  /// Returns the scenes with these names, or only the first scene if no scene has one of these names.
   llvm::Expected<std::vector<const StudyCloud*>> clouds_named(const std::vector<std::string>& names);
-  /// Returns random voxels, uniform in a cube with edges of `extent` voxels.
+  /// Returns random voxels, which are uniform in a cube with edges of `extent` voxels.
   StudyCloud random_cloud(int64_t voxels, int32_t extent) const;
   /// Returns a spherical shell in a cube with edges of `resolution` voxels (make_shell). It has one variant
   /// only, because it may be large.
@@ -121,7 +125,7 @@ class StudyBench {
   void step(int64_t done, int64_t total) { progress_->step(done, total); }
   void end() { progress_.reset(); }
 
-  /// Returns the origin of a result: device, arch, driver, toolkit, version, dtype and commit.
+  /// Returns where a result comes from: device, arch, driver, toolkit, version, dtype and commit.
   llvm::json::Object machine() const;
 
  private:

@@ -10,7 +10,7 @@
 namespace minuet::tool {
 namespace {
 
-constexpr int kFixedTile = 4;  // the tile of prior engines according to the paper
+constexpr int kFixedTile = 4;  // Prior engines use this tile, according to the paper.
 constexpr int64_t kLargestKernel = 27;
 constexpr const char* kSortedQueries = "+ sorted queries (SS)";
 
@@ -70,7 +70,7 @@ std::string baseline_note(const StudyBench& bench) {
          "study says otherwise.";
 }
 
-// ---- whole networks -------------------------------------------------------------------------------------
+// The following studies compare whole networks.
 
 llvm::Error study_end_to_end(StudyBench& bench, StudyDocument& document) {
   document.note(baseline_note(bench));
@@ -107,8 +107,8 @@ llvm::Error study_density(StudyBench& bench, StudyDocument& document) {
   MINUET_ASSIGN(const std::unique_ptr<Baseline> baseline, Baseline::create(bench));
   const std::vector<int64_t> counts = bench.by_size(std::vector<int64_t>{200, 600}, {500, 1500, 5000},
                                                     {10000, 30000, 100000, 300000, 1000000});
-  const int32_t edge =
-      bench.by_size(34, 68, 400);  // the largest count is as dense as the paper's densest cloud
+  // In a cube with this edge, the largest count is as dense as the paper's densest cloud.
+  const int32_t edge = bench.by_size(34, 68, 400);
   StudyPlot time("MinkUNet42: Map, gather, GEMM and scatter", "line", axis("voxels", true), axis("ms", true));
   StudyPlot gain("Speedup", "line", axis("voxels", true), axis("times"));
   std::vector<double> speedups;
@@ -131,7 +131,7 @@ llvm::Error study_density(StudyBench& bench, StudyDocument& document) {
   return llvm::Error::success();
 }
 
-// ---- the four ideas -------------------------------------------------------------------------------------
+// The following study switches on the paper's four ideas one after another.
 
 namespace {
 
@@ -207,7 +207,7 @@ llvm::Error study_breakdown(StudyBench& bench, StudyDocument& document) {
   return llvm::Error::success();
 }
 
-// ---- single layers --------------------------------------------------------------------------------------
+// The following studies compare single layers.
 
 namespace {
 
@@ -219,7 +219,8 @@ std::vector<Widths> common_widths(const StudyBench& bench) {
       {{4, 16}, {16, 16}, {16, 32}, {32, 32}, {32, 64}, {64, 64}, {96, 96}, {128, 128}, {256, 256}});
 }
 
-/// Compares single layers of common widths, averaged over the scenes.
+/// Compares the paper's method and the fused dataflow with the baseline on single layers of common widths,
+/// and averages over the scenes.
 llvm::Error compare_layers(StudyBench& bench, StudyDocument& document, bool with_map, std::string paper) {
   document.note(baseline_note(bench));
   document.note(

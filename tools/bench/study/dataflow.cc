@@ -13,8 +13,8 @@ double layer_ms(const LayerSamples& layer) {
   return median(layer.gather) + median(layer.gemm) + median(layer.scatter);
 }
 
-/// If a kernel in the first samples computed the shortcut that follows its layer too, merges layer and
-/// shortcut into one layer in all samples.
+/// Merges a layer and the shortcut that follows it into one layer in all samples, if one kernel computed both
+/// in the first samples.
 void merge_shortcuts(llvm::ArrayRef<NetworkSamples*> all) {
   std::vector<LayerSamples>& layers = all.front()->layers;
   for (size_t i = layers.size(); i-- > 1;) {

@@ -1,5 +1,5 @@
-// The result of a study: plots with medians and spread, tables, and the paper's claims beside what was
-// measured.
+// Builds the result of a study, which has plots with medians and spread, tables, and the paper's claims
+// beside what was measured.
 #pragma once
 
 #include <string>
@@ -13,12 +13,12 @@ namespace minuet::tool {
 enum class Verdict { Holds, Fails, NotMeasured };
 inline Verdict verdict(bool holds) { return holds ? Verdict::Holds : Verdict::Fails; }
 
-/// A plot under construction. Its series keep the order in which they are first named.
+/// Represents a plot under construction. Its series keep the order in which the calls first name them.
 class StudyPlot {
  public:
   StudyPlot(std::string title, std::string kind, llvm::json::Object x, llvm::json::Object y);
-  /// Adds the median, p10, p90, minimum, maximum and number of samples in milliseconds. `x` is a name in a
-  /// bar plot, else a number.
+  /// Adds the median, p10, p90, minimum, maximum and number of samples, which are in milliseconds. `x` is a
+  /// name in a plot of bars and a number in a plot of lines.
   void add(const std::string& series, llvm::json::Value x, const std::vector<double>& samples);
   /// Adds a number that was computed from medians and has no spread.
   void add_value(const std::string& series, llvm::json::Value x, double value);
@@ -36,8 +36,8 @@ class StudyDocument {
  public:
   StudyDocument(std::string study, std::string title) : study_(std::move(study)), title_(std::move(title)) {}
   void note(std::string text) { notes_.push_back(std::move(text)); }
-  /// Records a claim of the paper and what was measured here. `why` is the reason if the claim does not hold
-  /// or was not measured.
+  /// Records a claim of the paper and what was measured here. If the claim does not hold or was not measured,
+  /// `why` is the reason.
   void claim(const std::string& paper, const std::string& here, Verdict verdict, const std::string& why = "");
   void add(StudyPlot plot) { plots_.push_back(std::move(plot).json()); }
   void add_table(llvm::StringRef title, const std::vector<const char*>& columns, llvm::json::Array rows);
@@ -48,9 +48,9 @@ class StudyDocument {
   llvm::json::Array notes_, claims_, plots_, tables_;
 };
 
-/// Returns, for example, "1.74 x".
+/// Returns a factor as text, for example "1.74 x".
 std::string times_text(double factor);
-/// Returns the geometric mean and the range, for example "on average 1.74 x, 1.33 x to 2.22 x".
+/// Returns the factors' geometric mean and range, for example "on average 1.74 x, 1.33 x to 2.22 x".
 std::string speedups_text(const std::vector<double>& factors);
 
 }  // namespace minuet::tool

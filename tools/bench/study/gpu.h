@@ -1,5 +1,5 @@
-// The CUDA driver calls that the studies make beside the library: GPU attributes, and launches of the
-// baseline's kernels.
+// Makes the CUDA driver calls that the studies need in addition to the library's: calls that read GPU
+// attributes, and calls that load and launch the baseline's kernels.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +11,14 @@
 
 namespace minuet::tool {
 
-/// A kernel whose only argument is one struct, passed by value.
+/// Represents a loaded kernel whose only argument is one struct, passed by value.
 struct GpuKernel {
-  void* kernel = nullptr;  ///< CUkernel
-  int threads = 256;       ///< threads per block
+  void* kernel = nullptr;  ///< This is a CUkernel.
+  int threads = 256;       ///< Each block has this many threads.
 };
 
-/// One GPU's primary context, which is current for the opening thread during the object's lifetime. All work
-/// goes to the default stream.
+/// Keeps one GPU's primary context current on the opening thread during the object's lifetime. All work goes
+/// to the default stream.
 class Gpu {
  public:
   static llvm::Expected<std::unique_ptr<Gpu>> open(const DeviceFacts& facts);

@@ -1,4 +1,5 @@
-// Computes padding and number of GEMMs for an order in which offsets are grouped. Pure functions.
+// Computes the padding and the number of GEMMs that result if the offsets of a kernel map are grouped in a
+// given order. The function is pure.
 #pragma once
 
 #include <cstdint>
@@ -9,13 +10,14 @@
 namespace minuet::tool {
 
 struct GroupedGemms {
-  int64_t useful = 0, padding = 0;  ///< rows
+  int64_t useful = 0, padding = 0;  ///< These count rows.
   int64_t gemms = 0;
   bool operator==(const GroupedGemms&) const = default;
 };
 
-/// Groups neighbouring offsets while a group's padding stays within the threshold (paper, section 5.2.2), in
-/// the given order or sorted by size. An offset without pairs needs no GEMM.
+/// Groups neighbouring offsets while a group's padding stays within the threshold (section 5.2.2 of the
+/// paper), in the given order or sorted by size. `pairs` has the number of pairs of each offset. An offset
+/// without pairs needs no GEMM.
 GroupedGemms group_offsets(std::vector<int64_t> pairs, bool by_size, const GroupingChoice& choice);
 
 }  // namespace minuet::tool

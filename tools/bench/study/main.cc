@@ -1,4 +1,5 @@
-// minuet-study repeats the paper's measurements on this machine and compares them with the paper's claims.
+// The program minuet-study repeats the measurements of the Minuet paper on this machine and compares them
+// with the paper's claims.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <optional>

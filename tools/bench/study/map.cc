@@ -1,4 +1,5 @@
-// Times the two parts of the Map step, build and query, by number of voxels (paper, section 6.4).
+// Times the two parts of the Map step, build and query, for several numbers of voxels (section 6.4 of the
+// paper).
 #include <algorithm>
 
 #include "tools/bench/study/map_step.h"
@@ -12,8 +13,8 @@ double quotient(const std::vector<double>& slow, const std::vector<double>& fast
   return median(slow) / median(fast);
 }
 
-/// Returns the reasons why sorted queries may not be faster: for example, they gain nothing if the hash table
-/// fits the cache.
+/// Returns the reasons why sorted queries may not be faster on this device. For example, they gain nothing if
+/// the hash table fits the cache.
 std::string map_reason(const StudyBench& bench) {
   return bench.facts().is_cpu()
              ? "the caches of a CPU hold the table at these sizes"

@@ -18,7 +18,7 @@ std::vector<double> sums_of(const std::vector<double>& a, const std::vector<doub
   return sums;
 }
 
-/// The baseline's data for the levels and maps of a cloud.
+/// Holds the baseline's data for the levels and maps of a cloud.
 struct BaselineData {
   std::vector<BaselineLevel> levels;
   std::vector<BaselineMap> maps;

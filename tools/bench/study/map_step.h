@@ -1,4 +1,4 @@
-// Times the Map step by itself: the library's and the baseline's.
+// Times only the Map step, for the library and for the baseline.
 #pragma once
 
 #include <vector>
@@ -8,16 +8,19 @@
 
 namespace minuet::tool {
 
-/// Milliseconds by the host's clock, summed over all levels or all maps; one number for each repeat.
+/// Holds times in milliseconds by the host's clock, summed over all levels or all maps, one for each repeat.
 struct MapStepSamples {
-  std::vector<double> hash_build, hash_query;  ///< building hash tables of known keys; querying them
-  std::vector<double> binary_query;            ///< plain binary search of all sources, with sorted queries
-  std::vector<double> library_build, library_query;  ///< sets from unsorted coordinates; kernel maps
+  /// These time the building of hash tables of known keys, and the lookups in them.
+  std::vector<double> hash_build, hash_query;
+  /// Times plain binary search of all sources, with sorted queries.
+  std::vector<double> binary_query;
+  /// These time the making of coordinate sets from unsorted coordinates, and of kernel maps.
+  std::vector<double> library_build, library_query;
   int64_t pairs = 0;
 
-  std::vector<double> hash() const;     ///< hash_build + hash_query
-  std::vector<double> binary() const;   ///< library_build + binary_query
-  std::vector<double> library() const;  ///< library_build + library_query
+  std::vector<double> hash() const;     ///< Returns hash_build + hash_query.
+  std::vector<double> binary() const;   ///< Returns library_build + binary_query.
+  std::vector<double> library() const;  ///< Returns library_build + library_query.
 };
 
 /// Times the Map step over the cloud's first variant. Fails if the three searches find different numbers of

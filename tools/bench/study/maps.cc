@@ -13,8 +13,8 @@ Axes axes_of(const int32_t* values) {
   return {std::max(values[0], 1), std::max(values[1], 1), std::max(values[2], 1)};
 }
 
-/// Finds the two levels that a layer connects: those whose stride ratio and number of pairs equal the
-/// layer's.
+/// Finds the two levels that a layer connects, by comparing their stride ratio and number of pairs with those
+/// of the layer.
 llvm::Expected<MapShape> find_map(const LevelSets& levels, const LayerSamples& layer) {
   const Axes stride = axes_of(layer.info.stride);
   for (size_t fine = 0; fine < levels.sets.size(); ++fine) {

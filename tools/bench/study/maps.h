@@ -9,20 +9,21 @@
 
 namespace minuet::tool {
 
-/// A kernel map of a network. A transposed layer uses the map of the strided layer that it reverses.
+/// Identifies a kernel map of a network. A transposed layer uses the map of the strided layer that it
+/// reverses.
 struct MapShape {
   std::array<int32_t, 3> kernel_size;
-  size_t fine = 0, coarse = 0;  ///< indices of levels; equal for a submanifold map
+  size_t fine = 0, coarse = 0;  ///< These are indices of levels. They are equal in a submanifold map.
   int64_t volume() const { return int64_t{kernel_size[0]} * kernel_size[1] * kernel_size[2]; }
   bool operator==(const MapShape&) const = default;
 };
 
-/// The coordinate sets of the levels of one network over one cloud, and the maps that its layers use.
+/// Holds the coordinate sets of the levels of one network over one cloud, and the maps that its layers use.
 struct LevelSets {
   std::vector<CoordinatesHandle> sets;
-  std::vector<std::array<int32_t, 3>> strides;  ///< tensor strides
-  std::vector<MapShape> maps;                   ///< distinct maps with more than one offset
-  std::vector<int> map_of_layer;                ///< index into maps; -1 for a layer with one offset
+  std::vector<std::array<int32_t, 3>> strides;  ///< Has the tensor stride of each level.
+  std::vector<MapShape> maps;                   ///< Lists the distinct maps with more than one offset.
+  std::vector<int> map_of_layer;  ///< Has each layer's index in `maps`, or -1 if it has one offset.
 };
 
 llvm::Expected<CoordinatesHandle> create_set(minuet_device* device, const DeviceBuffer& coordinates,
@@ -31,11 +32,12 @@ llvm::Expected<CoordinatesHandle> downsample_set(const CoordinatesHandle& fine,
                                                  const std::array<int32_t, 3>& stride);
 llvm::Expected<MapHandle> create_map(const LevelSets& levels, const MapShape& shape);
 
-/// `shapes` must come from the network over the cloud's first variant.
+/// Makes a network's sets and finds its maps. `shapes` must come from this network over the cloud's first
+/// variant.
 llvm::Expected<LevelSets> make_levels(const StudyBench& bench, const StudyCloud& cloud,
                                       const NetworkSamples& shapes);
 
-/// Returns the number of pairs of each offset.
+/// Returns the number of pairs of each offset of the map.
 llvm::Expected<std::vector<int64_t>> pairs_by_offset(const LevelSets& levels, const MapShape& shape);
 
 }  // namespace minuet::tool

@@ -1,4 +1,4 @@
-// Measures padding and number of GEMMs of the networks' layers (paper, sections 5.2.2 and 6.5).
+// Measures the padding and the number of GEMMs of the networks' layers (sections 5.2.2 and 6.5 of the paper).
 #include <algorithm>
 #include <iterator>
 
@@ -15,9 +15,9 @@ namespace minuet::tool {
 namespace {
 
 constexpr double kThresholds[] = {0, 0.05, 0.1, 0.15, 0.25, 0.5, 1};
-constexpr double kDefaultThreshold = 0.25;  // the library's default
+constexpr double kDefaultThreshold = 0.25;  // This is the library's default.
 
-/// Sums over many layers: padding in percent of the useful rows, and numbers of GEMMs.
+/// Sums, over many layers, the padding in percent of the useful rows and the number of GEMMs.
 struct PaddingSums {
   double percent = 0, gemms = 0;
   int64_t layers = 0;
@@ -32,8 +32,9 @@ struct PaddingSums {
   std::string text() const { return fixed_text(mean_percent(), 1) + " % and " + fixed_text(mean_gemms(), 2); }
 };
 
-/// Sums for each threshold, with offsets sorted by size and in map order. `rounded` and `rounded_in_order`
-/// use the library's default threshold and round heights up as the library does.
+/// Holds the sums for each threshold, with offsets sorted by size and in map order. `rounded` and
+/// `rounded_in_order` use the library's default threshold and round the GEMMs' heights up as the library
+/// does.
 struct PaddingStudy {
   PaddingSums by_size[std::size(kThresholds)], in_order[std::size(kThresholds)], rounded, rounded_in_order;
   llvm::json::Array rows;
@@ -84,8 +85,8 @@ llvm::Error add_network(StudyBench& bench, const std::string& network, const Stu
   return llvm::Error::success();
 }
 
-/// Sorting by size counts as better if, at some threshold, it has fewer GEMMs and no more padding than map
-/// order has at the default threshold.
+/// Records the paper's claim that sorting by size is better than map order. It counts as better if, at some
+/// threshold, it has fewer GEMMs and no more padding than map order has at the default threshold.
 void claim_padding(const PaddingStudy& study, StudyDocument& document) {
   StudyPlot plot("Padding and GEMMs by threshold, heights not rounded", "line", axis("GEMMs per layer"),
                  axis("padding, % of the rows"));

@@ -1,4 +1,5 @@
-// Measures the sensitivity to B and C of the double-traversed binary search (paper, section 6.4).
+// Measures how the time of the double-traversed binary search depends on its block sizes (section 6.4 of the
+// paper). The paper calls the block size of sources B, and that of queries C.
 #include <algorithm>
 
 #include "codegen/base/number_text.h"
@@ -9,7 +10,8 @@
 namespace minuet::tool {
 namespace {
 
-constexpr double kNearEnough = 1.05;  // times the best pair's time
+/// The default B and C count as the best if their time is at most this multiple of the best time.
+constexpr double kNearEnough = 1.05;
 
 TuningConfigs search_configs_of(int block, int queries) {
   const SearchChoice search{block, queries, SearchChoice().threads};

@@ -1,4 +1,5 @@
-// Times single layers on the voxels of spherical shells, the inputs on which other engines are measured.
+// Selects single layers to time on the voxels of spherical shells, because other engines are measured on such
+// inputs.
 #pragma once
 
 #include <vector>

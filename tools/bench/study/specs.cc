@@ -1,4 +1,4 @@
-// Compares the fused kernel's default Specs with the best that the tuner finds.
+// Compares the fused kernel's default Specs (its compile-time parameters) with the best that the tuner finds.
 #include <algorithm>
 
 #include "tools/bench/study/shells.h"
@@ -10,19 +10,21 @@
 namespace minuet::tool {
 namespace {
 
-constexpr double kMuch = 10;  // a loss of the default, in percent, that the summary counts
+/// The summary counts the results in which the default takes longer than the best by more than this
+/// percentage.
+constexpr double kMuch = 10;
 
-/// The tuner's result for one kind of layer in one range of rows and of pairs per row.
+/// Holds the tuner's result for one kind of layer in one range of rows and of pairs per row.
 struct FoundSpec {
   std::string layer, density, chosen, otherwise;
   int64_t least_rows, most_rows, chosen_ns, default_ns;
-  int64_t more = 0;  ///< number of further layers with this result
+  int64_t more = 0;  ///< Counts the further layers with this result.
   /// Returns by how many percent the default takes longer than the best.
   double lost() const { return 100 * (static_cast<double>(default_ns) / static_cast<double>(chosen_ns) - 1); }
   std::string layers() const {
     return more == 0 ? layer : llvm::formatv("{0} and {1} more", layer, more).str();
   }
-  /// Returns true if both are the same result, for different layers.
+  /// Returns true if both have the same result, for different layers.
   bool is_of(const FoundSpec& other) const {
     return least_rows == other.least_rows && density == other.density && chosen == other.chosen &&
            otherwise == other.otherwise && chosen_ns == other.chosen_ns && default_ns == other.default_ns;
@@ -48,7 +50,8 @@ struct TunedCase {
   std::vector<FoundSpec> specs;
 };
 
-/// Tunes one network into a temporary folder and reads the results. No later measurement uses them.
+/// Tunes one network, stores the results in a temporary folder, and reads them. No later measurement uses
+/// them.
 llvm::Expected<TunedCase> tune_case(StudyBench& bench, const std::string& network,
                                     const std::vector<const StudyCloud*>& clouds, double budget) {
   const NetworkCase wanted{network, bench.dtype(), MINUET_DATAFLOW_FUSED};
@@ -64,7 +67,7 @@ llvm::Expected<TunedCase> tune_case(StudyBench& bench, const std::string& networ
   TunedCase tuned;
   tuned.result.struct_size = sizeof(tuned.result);
   MINUET_ASSIGN(const PlanHandle plan, bench.create_plan(wanted));
-  // Compiles the default's kernels first, because compiling them counts against the tuner's budget.
+  // The default's kernels are compiled before minuet_tune(), which would count the time against the budget.
   MINUET_TRY(check(minuet_plan_compile(plan.get(), bench.facts().arch.c_str(), nullptr, nullptr)));
   MINUET_TRY(check(minuet_tune(bench.context(), plan.get(), bench.device(), &options, &tuned.result)));
   MINUET_TRY(

@@ -1,4 +1,4 @@
-// The list of the studies. Each is one row of studies.cc.
+// Declares the studies and their list, which has one row for each study in studies.cc.
 #pragma once
 
 #include <vector>
@@ -11,11 +11,11 @@ namespace minuet::tool {
 struct Study {
   const char* name;
   const char* title;
-  const char* help;  ///< one sentence for --help
+  const char* help;  ///< Describes the study in one line of --help.
   llvm::Error (*run)(StudyBench& bench, StudyDocument& document);
 };
 
-/// Returns the studies in the order in which `all` runs them.
+/// Returns the studies in the order in which the name `all` runs them.
 const std::vector<Study>& all_studies();
 
 llvm::Error study_end_to_end(StudyBench& bench, StudyDocument& document);

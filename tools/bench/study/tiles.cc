@@ -10,7 +10,8 @@
 namespace minuet::tool {
 namespace {
 
-constexpr int64_t kAnyRowsOf = int64_t{1} << 30;  // without other results, one for these rows serves all rows
+/// A tuning result for this number of rows serves layers with any number of rows, if it is the only result.
+constexpr int64_t kAnyRowsOf = int64_t{1} << 30;
 
 int fastest(const std::map<int, double>& times) {
   return std::min_element(times.begin(), times.end(),
@@ -37,7 +38,7 @@ std::set<int> tiles_of(const NetworkSamples& shapes, int widest) {
   return tiles;
 }
 
-/// Lists the tiles that are the best for some layer.
+/// Returns a text that lists the tiles that are the best for some layer.
 std::string spread_text(const std::set<int>& gather, const std::set<int>& scatter) {
   std::string text = "gather: ";
   for (const int tile : gather) text += std::to_string(tile) + " ";
@@ -81,7 +82,7 @@ llvm::Expected<std::vector<TileTimes>> tiles_of_cloud(StudyBench& bench, StudyDo
   return times;
 }
 
-/// Records whether the first scene's best tiles are slower in the last scene than that scene's own, by more
+/// Records whether the last scene takes longer with the first scene's best tiles than with its own, by more
 /// than the noise.
 void claim_scenes_differ(const std::vector<std::vector<TileTimes>>& scenes, StudyDocument& document) {
   constexpr double kNoise = 1.05;

@@ -1,4 +1,5 @@
-// Finds the best tile of each layer's gather and scatter.
+// Finds the best tile of each layer's gather and scatter. A tile is the number of channels that one thread
+// moves.
 #pragma once
 
 #include <map>
@@ -11,16 +12,18 @@ namespace minuet::tool {
 
 struct TileTimes {
   std::string layer;
-  std::map<int, double> gather, scatter;  ///< ms by tile, for the tried tiles that divide the channels
+  /// These map each tried tile that divides the layer's channels to its time in milliseconds.
+  std::map<int, double> gather, scatter;
 };
 
-/// Times every layer with every tile. Requires a GPU: gather and scatter on the CPU have no tiles.
+/// Times every layer with every tile. Requires a GPU, because gather and scatter on the CPU have no
+/// tiles.
 llvm::Expected<std::vector<TileTimes>> time_tiles(StudyBench& bench, const std::string& network,
                                                   const StudyCloud& cloud);
 
-/// Forces this tile in every layer whose channels it divides.
+/// Returns configurations that use this tile in every layer whose channels it divides.
 TuningConfigs fixed_tile(const NetworkSamples& shapes, minuet_dtype dtype, int tile);
-/// Forces the fastest tile for each kind of layer.
+/// Returns configurations that use the fastest tile for each kind of layer.
 TuningConfigs best_tiles(const NetworkSamples& shapes, minuet_dtype dtype,
                          const std::vector<TileTimes>& times);
 

@@ -1,4 +1,4 @@
-// The host clock with which the tool measures times.
+// Defines the host clock with which the tool measures times.
 #pragma once
 
 #include <chrono>

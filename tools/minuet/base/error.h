@@ -1,4 +1,5 @@
-// Errors of the tool. Each has one sentence for the user and implies the exit code of the process.
+// Makes the tool's errors. Each error has one sentence for the user and determines the exit code of the
+// process.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +9,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "codegen/base/error.h"  // MINUET_TRY, MINUET_ASSIGN
+#include "codegen/base/error.h"  // This header defines MINUET_TRY and MINUET_ASSIGN.
 #include "codegen/base/number_text.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringRef.h"
@@ -17,16 +18,20 @@
 
 namespace minuet::tool {
 
-constexpr int kExitBadInput = 2;  ///< The user can fix it: a flag, a file, a cloud, a missing driver.
-constexpr int kExitBroken = 1;    ///< The tool, the library or the machine failed.
+/// This exit code means that the user can correct the cause, such as a flag, a file, a cloud or a missing
+/// driver.
+constexpr int kExitBadInput = 2;
+/// This exit code means that the tool, the library or the machine failed.
+constexpr int kExitBroken = 1;
 constexpr int kExitInterrupted = 130;
 
-/// Returns an error with exit code 2.
+/// Returns an error with exit code 2, which means that the user can correct the cause.
 inline llvm::Error user_error(std::string sentence) {
   return llvm::make_error<llvm::StringError>(sentence, std::make_error_code(std::errc::invalid_argument));
 }
 
-/// Returns a formatted user_error(), for example bad_input("'{0}' has {1} bytes", path, size).
+/// Returns a user_error() with a formatted sentence, for example bad_input("'{0}' has {1} bytes", path,
+/// size).
 template <class... Values>
 llvm::Error bad_input(const char* format, Values&&... values) {
   static_assert((!std::is_floating_point_v<std::decay_t<Values>> && ...),
@@ -34,20 +39,21 @@ llvm::Error bad_input(const char* format, Values&&... values) {
   return user_error(llvm::formatv(format, std::forward<Values>(values)...).str());
 }
 
-/// A user_error() that says that memory does not suffice. It has a type of its own so that callers can handle
-/// this case separately.
+/// Represents a user_error() that says that memory does not suffice. It has a type of its own so that callers
+/// can handle this case separately.
 struct OutOfMemory : llvm::ErrorInfo<OutOfMemory, llvm::StringError> {
   inline static char ID = 0;
   explicit OutOfMemory(const std::string& sentence)
       : ErrorInfo(sentence, std::make_error_code(std::errc::invalid_argument)) {}
 };
 
-/// Returns an error with exit code 1.
+/// Returns an error with exit code 1, which means that the tool, the library or the machine failed.
 inline llvm::Error broken(std::string sentence) {
   return llvm::make_error<llvm::StringError>(sentence, std::make_error_code(std::errc::io_error));
 }
 
-/// Converts an error of codegen about a file, which the user can fix, to its message with exit code 2.
+/// Converts an error of codegen/ to a user_error() with the same message, for causes that the user can
+/// correct.
 inline llvm::Error as_user_error(llvm::Error error) {
   return error ? user_error(take_status(std::move(error)).message()) : llvm::Error::success();
 }
@@ -62,22 +68,22 @@ inline llvm::Error interrupted(std::string sentence) {
   return llvm::make_error<llvm::StringError>(sentence, std::make_error_code(std::errc::interrupted));
 }
 
-/// The largest float32, the type of features and positions.
+/// Holds the largest finite float32 number. The tool refuses features and positions beyond it.
 inline constexpr double kLargestFloat = static_cast<double>(std::numeric_limits<float>::max());
 
-/// Prints `value` with 9 digits, enough to tell any two float32 numbers apart.
+/// Returns `value` as text with 9 significant digits, which are enough to tell any two float32 numbers apart.
 inline std::string digits(double value) { return general_text(value, 9); }
 
-/// Returns for example "1 point" or "2 points".
+/// Returns the count with the noun in the singular or plural, for example "1 point" or "2 points".
 inline std::string counted(int64_t count, llvm::StringRef noun) {
   return (std::to_string(count) + " " + noun + (count == 1 ? "" : "s")).str();
 }
-/// Returns for example "1 byte follows" or "2 bytes follow".
+/// Returns a count of bytes with its verb, for example "1 byte follows" or "2 bytes follow".
 inline std::string bytes_follow(uint64_t count) {
   return counted(static_cast<int64_t>(count), "byte") + (count == 1 ? " follows" : " follow");
 }
 
-/// Returns `error` with the text change(text) and the same exit code.
+/// Replaces the text of `error` by change(text) and keeps the exit code.
 template <class Change>
 llvm::Error reworded(llvm::Error error, Change change) {
   if (!error) return error;
@@ -102,8 +108,8 @@ llvm::Expected<T> in_file(llvm::StringRef path, llvm::Expected<T> value) {
   return value;
 }
 
-/// Replaces `path`, a file that the user does not know, by `known`, the file that it represents, in the
-/// error's text.
+/// Replaces `path` by `known` in the error's text. The tool uses the file at `path` in place of `known`,
+/// which is the file that the user named.
 inline llvm::Error about_file(const std::string& path, const std::string& known, llvm::Error error) {
   return reworded(std::move(error), [&](std::string text) {
     const size_t at = text.find(path);
@@ -111,7 +117,8 @@ inline llvm::Error about_file(const std::string& path, const std::string& known,
   });
 }
 
-/// Returns `text` with control characters as \x1b, because messages may quote the content of files.
+/// Replaces each control character in `text` by its code, such as \x1b, because a message may quote a file,
+/// and control characters could change the state of the terminal.
 inline std::string escaped(llvm::StringRef text) {
   std::string plain;
   for (const char c : text) {

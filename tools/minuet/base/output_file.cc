@@ -32,8 +32,8 @@ namespace {
 
 constexpr int kMostLeftovers = 1000;
 
-// Paths of unfinished files, in memory that a signal handler can read. A slot is in use while its first byte
-// is not 0.
+// Each slot holds the path of an unfinished file. The slots are static arrays, because a signal handler reads
+// them. A slot is in use while its first byte is not 0.
 constexpr size_t kMostUnfinished = 32;
 char unfinished[kMostUnfinished][PATH_MAX];
 
@@ -64,7 +64,8 @@ void forget_unfinished(const std::string& path) {
   }
 }
 
-/// Returns a name in the folder of `target`. It is short even if the name of `target` is long.
+/// Returns a path in the folder of `target`. Its file name is short even if that of `target` is long, so that
+/// it does not exceed the limit of the file system.
 std::string temporary_name(llvm::StringRef target, int number) {
   llvm::SmallString<256> name = llvm::sys::path::parent_path(target);
   llvm::sys::path::append(name, llvm::formatv(".minuet-{0}-{1}.part", ::getpid(), number).str());
@@ -123,7 +124,8 @@ llvm::Expected<OutputFile> OutputFile::open(llvm::StringRef path) {
   if (!is_there && fs::is_symlink_file(path))
     return file.failed("it is a link to a file that does not exist");
   if (is_there && !fs::can_write(file.target_)) return file.failed("it is read-only");
-  // A killed process may have left a file of that name, because containers reuse process ids.
+  // A killed process may have left a file of the same name, because containers reuse process ids. In that
+  // case the loop tries the next number.
   for (int number = 0; file.descriptor_ < 0 && (number == 0 || errno == EEXIST) && number < kMostLeftovers;
        ++number) {
     file.temporary_ = temporary_name(file.target_, number);
@@ -156,10 +158,11 @@ llvm::Error OutputFile::write(llvm::StringRef bytes) {
 
 llvm::Error OutputFile::keep() {
   if (descriptor_ < 0) return llvm::Error::success();
-  // EINVAL means that the file system does not support fsync. After any other failure, here or in close, the
+  // EINVAL means that the file system does not support fsync. After any other failure of fsync or close, the
   // content may be incomplete, so the file must not get its final name.
   if (::fsync(descriptor_) != 0 && errno != EINVAL) return failed(errno_text(errno), broken);
-  // A writer that takes a path may have replaced the temporary file by one with another mode.
+  // A writer that takes a path may have replaced the temporary file by one with another mode, so the mode is
+  // set again.
   struct stat made = {};
   if (::fstat(descriptor_, &made) == 0) (void)::chmod(temporary_.c_str(), made.st_mode & 07777);
   if (::close(std::exchange(descriptor_, -1)) != 0) return failed(errno_text(errno), broken);

@@ -1,4 +1,4 @@
-// Files that the tool writes. They appear whole or not at all, and never replace a file that the tool reads.
+// Writes output files. A file appears whole or not at all, and never replaces a file that the tool reads.
 #pragma once
 
 #include <string>
@@ -10,21 +10,23 @@
 
 namespace minuet::tool {
 
-/// An output file, written under a temporary name in the same folder and renamed at the end. Without a write
-/// nothing changes. A path that is not a regular file (a pipe, /dev/null) is written directly.
+/// Represents an output file. It is written under a temporary name in the same folder and renamed at the end,
+/// so an existing file stays as it is until then. A path that is not a regular file, such as a pipe or
+/// /dev/null, is written directly.
 class OutputFile {
  public:
-  /// Reports at once what would prevent writing the file later, for example a missing folder.
+  /// Opens the file, and reports at once what would prevent writing it later, for example a missing folder.
   static llvm::Expected<OutputFile> open(llvm::StringRef path);
   OutputFile(OutputFile&& other) noexcept;
   OutputFile& operator=(OutputFile&&) = delete;
   ~OutputFile();
 
-  /// Writes the whole content and calls keep(). May be called at most once.
+  /// Writes the whole content and calls keep(). The caller may call it at most once.
   llvm::Error write(llvm::StringRef bytes);
-  /// The path for writers that take one. After they have written to it, keep() renames it to the output.
+  /// Returns the path of the temporary file, for functions that write to a path. The caller then calls
+  /// keep().
   const std::string& temporary_path() const { return temporary_; }
-  /// Flushes the temporary file to disk and renames it.
+  /// Flushes the temporary file to disk and renames it to the output.
   llvm::Error keep();
   bool is_regular() const { return temporary_ != target_; }
 
@@ -33,14 +35,18 @@ class OutputFile {
   using ErrorKind = llvm::Error(std::string sentence);
   llvm::Error failed(llvm::StringRef reason, ErrorKind* kind = user_error) const;
 
-  std::string path_, target_;   ///< as the user gave it; with symbolic links resolved
-  std::string temporary_;       ///< target_ itself if that is not a regular file
-  int descriptor_ = -1;         ///< the open temporary file; -1 after keep() or without one
-  bool is_unfinished_ = false;  ///< true while the temporary file exists
+  /// `path_` is the path as the user gave it, and `target_` is the same path with symbolic links resolved.
+  std::string path_, target_;
+  /// Holds the path of the temporary file, or `target_` itself if that is not a regular file.
+  std::string temporary_;
+  /// Refers to the open temporary file. The value is -1 if there is none, and after keep().
+  int descriptor_ = -1;
+  /// Tells whether the temporary file exists.
+  bool is_unfinished_ = false;
 };
 
-/// Removes temporary files. OutputFile calls it in its own signal handlers; other handlers that end the
-/// process must call it too. It is safe in a signal handler.
+/// Removes the temporary files of all OutputFiles. It is safe in a signal handler. The signal handlers of
+/// OutputFile call it, and all other handlers that end the process must call it too.
 void remove_unfinished_files();
 
 /// Returns the extension in lower case, for example ".npy" for "O.NPY".
@@ -49,7 +55,8 @@ std::string extension_of(llvm::StringRef path);
 /// Opens an OutputFile and writes `bytes` to it.
 llvm::Error write_file(llvm::StringRef path, llvm::StringRef bytes);
 
-/// A file of the command line and the flag that names it. An empty path means that the flag was not given.
+/// Pairs a flag of the command line with the file that it names. An empty path means that the flag was not
+/// given.
 struct NamedFile {
   const char* flag;
   std::string path;
@@ -58,7 +65,7 @@ struct NamedFile {
 /// Resolves symbolic links, "." and ".." in the path. The file itself need not exist.
 std::string resolved(llvm::StringRef path);
 
-/// Returns an error if two outputs are the same file, or if an output is an input.
+/// Returns an error if two outputs are the same file, or if an output is also an input.
 llvm::Error check_distinct(const std::vector<NamedFile>& outputs, const std::vector<NamedFile>& inputs);
 
 }  // namespace minuet::tool

@@ -1,4 +1,4 @@
-// A progress line on the terminal for work that takes long.
+// Shows a progress line on the terminal during work that takes long.
 #pragma once
 
 #include <chrono>
@@ -11,8 +11,8 @@
 
 namespace minuet::tool {
 
-/// Shows one line on stderr after two seconds, updates it once a second, and clears it at the end. Shows
-/// nothing if stderr is not a terminal. say(), step() and ends_within() may be called from any thread.
+/// Shows one line on stderr after two seconds, updates it once a second, and clears it in the destructor.
+/// Shows nothing if stderr is not a terminal. Any thread may call say(), step() and ends_within().
 class Progress {
  public:
   explicit Progress(std::string what);
@@ -22,16 +22,18 @@ class Progress {
 
   /// Replaces the text and resets the count of steps.
   void say(std::string what);
-  /// Counts steps that take about the same time each: `done` of `total`, which may change between calls. The
-  /// rate is measured from the first call after say(), or from the last call in which `done` decreased.
+  /// Reports that `done` of `total` steps have ended. All steps should take about the same time, and `total`
+  /// may change between calls. The rate is measured from the first call after say(), or from the last call in
+  /// which `done` decreased.
   void step(int64_t done, int64_t total);
-  /// Sets an upper limit: the work ends at most `seconds` from now, regardless of the steps done.
+  /// Announces that the work ends at most `seconds` from now, regardless of the steps done. The line then
+  /// shows this limit.
   void ends_within(double seconds);
 
  private:
   using Clock = std::chrono::steady_clock;
   void watch();
-  /// Returns the line without control characters. The caller must hold the mutex.
+  /// Returns the text of the line without control characters. The caller must hold the mutex.
   std::string line(Clock::time_point now) const;
 
   std::mutex mutex_;
@@ -39,13 +41,14 @@ class Progress {
   std::string what_;
   const Clock::time_point start_ = Clock::now();
   Clock::time_point steps_start_, last_step_;
-  int64_t first_ = 0, done_ = 0, total_ = 0;  // total_ is 0 while no steps are counted
+  // Steps are counted only while `total_` is not 0. The rate is measured from step `first_`.
+  int64_t first_ = 0, done_ = 0, total_ = 0;
   std::optional<Clock::time_point> end_;
   bool is_over_ = false;
   std::thread watcher_;
 };
 
-/// Returns for example "[####----] 3/6, 1.5 a second, 2 s left". The steps from `before` to `done` took
+/// Returns a text such as "[####----] 3/6, 1.5 a second, 2 s left". The steps from `before` to `done` took
 /// `seconds` in all, and the current step has run for `since` seconds.
 std::string step_text(int64_t before, int64_t done, int64_t total, double seconds, double since);
 

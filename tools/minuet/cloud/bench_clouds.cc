@@ -23,9 +23,9 @@ namespace {
 
 struct KnownCloud {
   const char* name;
-  const char* file;  ///< a file of the data folder, or null
+  const char* file;  ///< Names a file in the data folder, or is null.
   int columns;
-  const char* synthetic;  ///< a kind of --synthetic, or null
+  const char* synthetic;  ///< Names a kind of generated cloud, or is null.
   int64_t random_voxels;
   double voxel_size;
 };
@@ -68,7 +68,8 @@ bool is_file_name(llvm::StringRef name) {
          llvm::sys::fs::exists(name);
 }
 
-/// Returns an error unless every name is a known cloud or a file, and unless flags for files have a file.
+/// Returns an error if a name is neither a known cloud nor a file, or if flags for files are given but no
+/// name is a file.
 llvm::Error check_names(const std::vector<std::string>& names, const BenchFiles& files) {
   bool any_file = false;
   for (const std::string& name : names) {
@@ -172,7 +173,7 @@ llvm::Expected<std::vector<BenchCloud>> open_bench_clouds(const std::vector<std:
 
 llvm::Expected<VoxelCloud> make_variant(const BenchCloud& cloud, int variant, bool thin) {
   if (cloud.random_voxels > 0) return random_variant(cloud, variant);
-  // Multiples of the golden angle give every variant another rotation.
+  // Multiples of the golden angle give every variant a different rotation.
   const double angle = 2.39996322972865332 * (variant + 1);
   const double cosine = std::cos(angle), sine = std::sin(angle);
   std::mt19937_64 random(static_cast<uint64_t>(variant) + 1);
@@ -180,10 +181,12 @@ llvm::Expected<VoxelCloud> make_variant(const BenchCloud& cloud, int variant, bo
   std::vector<Point> points;
   points.reserve(cloud.points.size());
   for (const Point& point : cloud.points) {
-    const bool is_last_resort = points.empty() && &point == &cloud.points.back();  // keeps at least one
+    // The last point is kept if all others were dropped, so that every variant has at least one point.
+    const bool is_last_resort = points.empty() && &point == &cloud.points.back();
     if (thin && random() % 100 >= kept_of_100 && !is_last_resort) continue;
     const auto& [x, y, z, intensity] = point;
-    const auto turned_x = static_cast<float>(cosine * x - sine * y);  // float32, like the output of scanners
+    // The turned positions are rounded to float32, because scanners output float32.
+    const auto turned_x = static_cast<float>(cosine * x - sine * y);
     const auto turned_y = static_cast<float>(sine * x + cosine * y);
     points.push_back({turned_x, turned_y, z, intensity});
   }

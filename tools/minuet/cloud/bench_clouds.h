@@ -1,4 +1,5 @@
-// The clouds of `minuet bench` and their variants, which show the same scene but never the same voxels.
+// Provides the clouds of `minuet bench` and their variants, which show the same scene but never the same
+// voxels.
 #pragma once
 
 #include <string>
@@ -12,31 +13,35 @@ namespace minuet::tool {
 
 struct BenchCloud {
   std::string name;
-  std::string origin;                 ///< the file or the generator
-  VoxelSize voxel_size = cubic(0.1);  ///< metres
-  bool is_missing = false;            ///< true if the file is missing from the data folder
-  std::vector<std::string> notes;     ///< sentences for the user about data that were left out
-  std::vector<Point> points;          ///< empty means uniform random voxels
-  int64_t random_voxels = 0;  ///< number of random voxels in a cube of 400 voxels per edge; 0 means points
+  std::string origin;                 ///< Names the file or the generator from which the cloud comes.
+  VoxelSize voxel_size = cubic(0.1);  ///< Holds the edges of a voxel in metres.
+  bool is_missing = false;            ///< Tells whether the file is missing from the data folder.
+  std::vector<std::string> notes;     ///< Holds sentences for the user about data that were left out.
+  std::vector<Point> points;          ///< This list is empty for a cloud of random voxels.
+  /// Counts the random voxels in a cube of 400 voxels per edge. The value 0 means a cloud of points.
+  int64_t random_voxels = 0;
 };
 
-/// Options for clouds that are files.
+/// Holds the values of the flags for clouds that are files.
 struct BenchFiles {
-  std::string data;        ///< folder of the named clouds' files
-  std::string voxel_size;  ///< for the user's files, as parse_voxel_size() takes it; empty means 0.1
-  ColumnOptions columns;   ///< for the user's files
+  std::string data;  ///< Names the folder with the files of the known clouds.
+  /// Gives the voxel size for the user's files, as parse_voxel_size() takes it. An empty string means 0.1 m.
+  std::string voxel_size;
+  ColumnOptions columns;  ///< These options apply to the user's files.
 };
 
-/// Returns `flag`, or else MINUET_SHARED/data, or else ../shared/data.
+/// Returns `flag` if it is not empty. Otherwise returns the folder `data` in the folder that the environment
+/// variable MINUET_SHARED names, or ../shared/data if that variable is not set.
 std::string bench_data_folder(const std::string& flag);
 
-/// Reads or generates the clouds in `names`, or all named clouds if `names` is empty. A name is that of a
-/// named cloud or a file. A cloud in `names` must exist; otherwise missing clouds are marked.
+/// Reads or generates the clouds in `names`. A name is a file or one of the known clouds in the table of
+/// bench_clouds.cc. If `names` is empty, returns all known clouds and sets is_missing for those whose file
+/// does not exist. Returns an error if `names` has a cloud whose file does not exist.
 llvm::Expected<std::vector<BenchCloud>> open_bench_clouds(const std::vector<std::string>& names,
                                                           const BenchFiles& files);
 
-/// Makes variant 0, 1, 2, ... of a cloud: turned about z and, with `thin`, reduced to 95 to 99 % of its
-/// points. A variant of random voxels has another seed.
+/// Makes the voxels of variant 0, 1, 2, ... of a cloud. A variant has the points of the cloud, turned about
+/// z. With `thin`, it keeps only 95 to 99 % of them. A variant of random voxels has a different seed instead.
 llvm::Expected<VoxelCloud> make_variant(const BenchCloud& cloud, int variant, bool thin);
 
 }  // namespace minuet::tool

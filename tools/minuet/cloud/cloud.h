@@ -1,4 +1,5 @@
-// The data that readers return (points in metres, or voxels) and the voxels that a network takes.
+// Defines the data that readers return, which are points in metres or voxels, and the voxels that a network
+// takes.
 #pragma once
 
 #include <algorithm>
@@ -11,34 +12,41 @@
 
 namespace minuet::tool {
 
-/// x, y, z in metres and intensity (0 if the file has none), with exactly the file's values.
+/// Holds x, y and z in metres and the intensity, which is 0 if the file has none. The values are exactly
+/// those of the file, except that 64-bit integers are rounded.
 using Point = std::array<double, 4>;
 using Position = std::array<double, 3>;
-/// The edges of a voxel along x, y and z, in metres.
+/// Holds the edges of a voxel along x, y and z, in metres.
 using VoxelSize = std::array<double, 3>;
 constexpr VoxelSize cubic(double edge) { return {edge, edge, edge}; }
 
-/// A number that every point of a file has in addition to x, y and z, for example the intensity.
+/// Describes a number that every point of a file has in addition to x, y and z, for example the intensity.
 struct Attribute {
   std::string name;
   Scalar type = Scalar::F32;
-  std::string values;  ///< packed, in this machine's byte order
+  std::string values;  ///< Holds the packed numbers of all points, in this machine's byte order.
 };
 
-/// Either points, or int32 voxel coordinates [count, 1 + ndim], batch first.
+/// Holds either points, or voxels as int32 coordinates [count, 1 + ndim] with the batch index in the first
+/// column.
 struct Cloud {
   bool is_voxels = false;
   std::vector<Point> points;
-  /// The types in which the file stores x, y and z. Integers and text count as F64.
+  /// Holds the types in which the file stores x, y and z. All types other than F16 and F32 count as F64.
   std::array<Scalar, 3> position_types = {Scalar::F64, Scalar::F64, Scalar::F64};
-  std::vector<Attribute> attributes;  ///< attributes of the points
-  std::vector<std::string> lists;     ///< names of list properties of the points, which are not kept
-  std::vector<std::string> elements;  ///< names of a PLY file's other elements
-  std::vector<std::string> comments;  ///< "comment ..." and "obj_info ..." lines of a PLY file
-  std::vector<std::string> warnings;  ///< sentences for the user about data that were not read
-  /// A sentence for the user if points have further numbers but none is the intensity; otherwise empty.
+  std::vector<Attribute> attributes;
+  /// Names the list properties of a PLY file's points, whose values are not kept.
+  std::vector<std::string> lists;
+  std::vector<std::string> elements;  ///< Names the elements of a PLY file other than the points.
+  /// Holds the lines of a PLY header that begin with "comment" or "obj_info".
+  std::vector<std::string> comments;
+  std::vector<std::string> warnings;  ///< Holds sentences for the user about data that were not read.
+  /// Holds a sentence for the user if the points have further numbers but none of them is the intensity.
+  /// Otherwise it is empty.
   std::string no_intensity;
-  std::string columns;  ///< "x y z <- columns 0 1 2, intensity <- column 3"; empty without a file
+  /// Says where the numbers come from, for example "x y z <- columns 0 1 2, intensity <- column 3". It is
+  /// empty for voxels and for generated clouds.
+  std::string columns;
   int ndim = 3;
   std::vector<int32_t> voxels;
 
@@ -50,15 +58,18 @@ struct Cloud {
   }
 };
 
-/// The input of a network: voxels with a row of features for each.
+/// Holds the input of a network, which is a list of voxels with a row of features for each of them.
 struct VoxelCloud {
   int ndim = 3;
   int channels = 4;
-  std::vector<int32_t> coordinates;   ///< [count, 1 + ndim], batch first
-  std::vector<float> features;        ///< [count, channels]
-  std::vector<int64_t> row_of_point;  ///< for each input point; -1 if it was dropped
-  int64_t points = 0;                 ///< input points
-  int64_t skipped = 0;                ///< invalid points dropped
+  /// Holds an array [count, 1 + ndim] with the batch index in the first column.
+  std::vector<int32_t> coordinates;
+  std::vector<float> features;  ///< Holds an array [count, channels].
+  /// Maps each input point to the row of its voxel, or to -1 if the point was dropped. It is empty if the
+  /// input was voxels.
+  std::vector<int64_t> row_of_point;
+  int64_t points = 0;   ///< Counts the points of the input, or its voxels if the input was voxels.
+  int64_t skipped = 0;  ///< Counts the invalid points that were dropped.
 
   int64_t count() const { return static_cast<int64_t>(coordinates.size()) / (1 + ndim); }
 };

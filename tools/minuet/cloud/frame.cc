@@ -10,9 +10,12 @@
 namespace minuet::tool {
 namespace {
 
-constexpr double kFineShare = 1e-3;   // fraction of a voxel up to which no origin is needed
-constexpr double kCoarseShare = 0.1;  // fraction of a voxel above which positions are refused
-constexpr double kWholeShare = 1e-6;  // tolerance, in voxels, for an origin to be a whole number of voxels
+// No origin is needed if adjacent float32 positions are at most this fraction of a voxel apart.
+constexpr double kFineShare = 1e-3;
+// Positions are refused if adjacent numbers of their type are more than this fraction of a voxel apart.
+constexpr double kCoarseShare = 0.1;
+// An origin counts as a whole number of voxels if it deviates by at most this fraction of a voxel.
+constexpr double kWholeShare = 1e-6;
 
 struct Bounds {
   Position least = {}, greatest = {};
@@ -32,7 +35,7 @@ Bounds bounds_of(const std::vector<Point>& points) {
   return bounds;
 }
 
-/// Returns the largest distance of the points from the origin on each axis.
+/// Returns, for each axis, the largest distance of the points from the origin.
 Position reach_of(const Bounds& bounds, const Position& origin) {
   Position reach = {};
   for (size_t axis = 0; axis < 3; ++axis) {
@@ -42,15 +45,15 @@ Position reach_of(const Bounds& bounds, const Position& origin) {
   return reach;
 }
 
-/// Keeps the step if it is the largest so far as a fraction of a voxel.
+/// Stores the step in `frame` if it is a larger fraction of a voxel than all steps before it.
 void note_step(double step, double voxel_size, Frame& frame) {
   if (step / voxel_size <= frame.step_voxels) return;
   frame.step = step;
   frame.step_voxels = step / voxel_size;
 }
 
-/// Returns the axis on which float32 is coarsest relative to its voxels. Among equal axes it is the one with
-/// the largest reach.
+/// Returns the axis on which adjacent float32 positions are farthest apart, as a fraction of the voxel size.
+/// If several axes are equal, returns the one with the largest reach.
 size_t coarsest_axis(const Position& reach, const VoxelSize& voxel_size) {
   const auto coarseness = [&](size_t axis) {
     return std::pair(step_of(Scalar::F32, reach[axis]) / voxel_size[axis], reach[axis]);

@@ -1,4 +1,4 @@
-// The origin of a cloud's voxels, and the check that float32 is precise enough for its points.
+// Chooses the origin of a cloud's voxels, and checks that float32 is precise enough for its points.
 #pragma once
 
 #include <optional>
@@ -10,37 +10,41 @@
 
 namespace minuet::tool {
 
-/// Maps positions to voxels: a voxel is floor((p - origin) / voxel_size), and position features are p -
-/// origin. All values are in metres.
+/// Maps positions to voxels. A position p is in the voxel floor((p - origin) / voxel_size), and its position
+/// features are p - origin. All lengths are in metres.
 struct Frame {
   Position origin = {};
-  VoxelSize voxel_size = cubic(0.1);  ///< in float64, so that an origin can be a whole number of voxels
-  double step = 0;         ///< distance of adjacent positions on the axis with the worst step_voxels
-  double step_voxels = 0;  ///< `step` as a fraction of a voxel on that axis
+  /// The sizes are in float64, so that an origin far from 0 can be a whole number of voxels, too.
+  VoxelSize voxel_size = cubic(0.1);
+  /// Holds the distance between adjacent positions, in the file's types or in float32, on the axis where this
+  /// distance is the largest fraction of a voxel.
+  double step = 0;
+  /// Holds `step` as a fraction of a voxel on that axis.
+  double step_voxels = 0;
 
-  /// Returns true if positions are coarser than a thousandth of a voxel. The user must be informed then.
+  /// Returns true if `step` is more than a thousandth of a voxel. The tool must then tell the user.
   bool is_coarse() const;
   bool is_moved() const { return origin != Position{}; }
-  /// Returns the origin in voxels if it is a whole number of voxels on every axis.
+  /// Returns the origin in voxels if it is a whole number of voxels on every axis, and nothing otherwise.
   std::optional<std::array<int64_t, 3>> whole_voxels() const;
 };
 
-/// Returns for example "0.1", or "0.05 x 0.05 x 0.1" if the sizes differ.
+/// Returns the sizes as text, for example "0.1", or "0.05 x 0.05 x 0.1" if they differ.
 std::string size_text(const VoxelSize& voxel_size);
-/// Returns a number if the sizes are equal, otherwise an array of three.
+/// Returns a number if the sizes are equal, and otherwise an array of the three sizes.
 llvm::json::Value size_json(const VoxelSize& voxel_size);
 
-/// Returns the distance from `value` to the next number of the type.
+/// Returns the distance from `value` to the next number that the floating-point type can represent.
 double step_of(Scalar type, double value);
 
-/// Returns true if float32 metres at a distance of `reach` on each axis are too coarse for voxels of these
-/// sizes, that is, if their steps exceed a thousandth of a voxel.
+/// Returns true if adjacent float32 numbers at a distance of `reach` metres from 0 are more than a thousandth
+/// of a voxel apart on any axis.
 bool is_too_far(const Position& reach, const VoxelSize& voxel_size);
 
-/// Returns the frame of the points. Without `origin`, the origin is 0 if float32 is precise enough at the
-/// points' distance, otherwise the middle of their bounding box, rounded down to whole voxels. Returns an
-/// error if the steps of the stored type, or of float32 relative to the origin, exceed a tenth of a voxel.
-/// Points that are not finite are ignored.
+/// Returns the frame of the points. Without `origin`, the frame's origin is 0 if is_too_far() is false for
+/// the points. Otherwise it is the middle of their bounding box, rounded down to whole voxels. Returns an
+/// error if adjacent numbers of the stored types, or adjacent float32 numbers relative to the origin, are
+/// more than a tenth of a voxel apart. Ignores points that are not finite.
 llvm::Expected<Frame> choose_frame(const std::vector<Point>& points,
                                    const std::array<Scalar, 3>& position_types,
                                    const std::optional<Position>& origin, const VoxelSize& voxel_size);

@@ -24,7 +24,8 @@ llvm::Expected<Cloud> read_coordinates(const InputOptions& options, int ndim) {
   return in_file(options.coordinates, read_npy_coordinates(file->getBuffer(), ndim));
 }
 
-/// Returns the error for a feature that is not a finite float32. The file's float64 value may be finite.
+/// Returns the error for a feature that is not a finite float32 number. In a file of float64 numbers it may
+/// still be finite.
 llvm::Error refuse_feature(const std::string& path, llvm::StringRef bytes, int64_t row, int64_t column) {
   MINUET_ASSIGN(const NpyArray array, parse_npy(bytes));
   const double value = decode_scalar(array.type, array.at(row, column), array.big_endian);
@@ -51,8 +52,8 @@ llvm::Expected<VoxelCloud> pair_with_features(const Cloud& cloud, const std::str
   return with_features(cloud, std::move(features), static_cast<int>(columns));
 }
 
-/// Makes the voxels and features of the cloud with the frame's voxel size. Errors do not name the cloud's
-/// file.
+/// Makes the voxels and features of the cloud with the frame's voxel size. The caller adds the name of the
+/// cloud's file to errors.
 llvm::Error voxelize_input(const InputOptions& options, Input& input) {
   const Cloud& cloud = input.cloud;
   const VoxelSize voxel_size = input.frame.voxel_size;
@@ -92,8 +93,8 @@ llvm::Error check_fit(const VoxelCloud& voxels, const minuet_plan_info& network,
       network.in_channels);
 }
 
-/// Replaces the decimal commas of a list such as 0,05 or 0,05,0,05,0,1 by points. Returns an empty string if
-/// the words are not such a list.
+/// Returns a list such as 0,05 or 0,05,0,05,0,1 with points in place of its decimal commas. `words` are the
+/// parts between the commas. Returns an empty string if they cannot be such a list.
 std::string with_decimal_points(llvm::ArrayRef<llvm::StringRef> words) {
   const auto is_digits = [](llvm::StringRef word) {
     return !word.empty() && word.find_first_not_of("0123456789") == llvm::StringRef::npos;

@@ -14,47 +14,52 @@
 
 namespace minuet::tool {
 
-/// The values of the flags about the input. Exactly one of cloud, coordinates and synthetic is set.
+/// Holds the values of the flags about the input. Exactly one of cloud, coordinates and synthetic is set.
 struct InputOptions {
-  std::string cloud;        ///< a file
-  std::string coordinates;  ///< an NPY file of voxels
-  std::string features;     ///< an NPY file for `coordinates`; empty means the voxels' centres
-  std::string synthetic;    ///< lidar, room, object or random
-  int64_t points = 0;       ///< of a synthetic cloud; 0 means the kind's default
-  double extent = 0;        ///< metres; 0 means the kind's default
+  std::string cloud;        ///< Names a point-cloud file.
+  std::string coordinates;  ///< Names an NPY file of voxels.
+  /// Names an NPY file of features for `coordinates`. If it is empty, the features are the voxels' centres.
+  std::string features;
+  std::string synthetic;  ///< Names a kind of generated cloud: lidar, room, object or random.
+  /// Counts the points of a generated cloud. The value 0 means the default of its kind.
+  int64_t points = 0;
+  /// Holds the size of a generated cloud in metres. The value 0 means the default of its kind.
+  double extent = 0;
   uint64_t seed = 1;
   ColumnOptions columns;
-  std::string voxel_size = "0.1";  ///< metres: one number, or x, y and z separated by commas
-  std::optional<Position> origin;  ///< metres; if not set, chosen when needed
+  /// Holds one number in metres, or three for x, y and z, separated by commas.
+  std::string voxel_size = "0.1";
+  /// Holds the origin in metres. If it is not set, choose_frame() chooses one.
+  std::optional<Position> origin;
   bool skip_invalid = false;
 };
 
-/// The input of an inference.
+/// Holds the input of an inference, and the cloud from which it was made.
 struct Input {
-  Cloud cloud;  ///< as read or generated
+  Cloud cloud;  ///< Holds the cloud as it was read or generated.
   VoxelCloud voxels;
   Frame frame;
-  double voxelize_ms = 0;  ///< 0 if the input was voxels
+  double voxelize_ms = 0;  ///< Holds the time of the voxelization, or 0 if the input was voxels.
 
-  /// Returns the voxels to add to the network's coordinates to make them relative to 0 instead of the frame's
-  /// origin. Returns nothing if that is not a whole number of voxels.
+  /// Returns how many voxels to add on each axis to the network's coordinates, so that they are relative to 0
+  /// instead of the frame's origin. Returns nothing if the numbers are not whole.
   std::optional<std::array<int64_t, 3>> shift() const;
 };
 
-/// Reads or generates the cloud and voxelizes it. Checks the voxels against the network's ndim and input
-/// channels.
+/// Reads or generates the cloud and voxelizes it. Returns an error if the voxels do not fit the network's
+/// ndim and input channels.
 llvm::Expected<Input> load_input(const InputOptions& options, const minuet_plan_info& network);
 
-/// Parses the value of --voxel-size: one number for all axes, or three separated by commas.
+/// Parses the value of --voxel-size, which is one number for all axes, or three numbers separated by commas.
 llvm::Expected<VoxelSize> parse_voxel_size(const std::string& text);
 
-/// Writes the cloud's warnings to stderr, one per line.
+/// Writes the cloud's `warnings` and `no_intensity` to stderr, one per line.
 void print_warnings(const Cloud& cloud);
 
-/// Generates the points of options.synthetic.
+/// Generates a cloud of the kind that options.synthetic names.
 llvm::Expected<std::vector<Point>> synthetic_points(const InputOptions& options);
 
-/// Encodes the features in `dtype`. A value beyond the range of the type is an error.
+/// Encodes the features in `dtype`. Returns an error if a feature is beyond the range of the type.
 llvm::Expected<std::vector<char>> encode_features(const VoxelCloud& voxels, minuet_dtype dtype);
 
 }  // namespace minuet::tool

@@ -8,7 +8,7 @@
 namespace minuet::tool {
 namespace {
 
-/// Returns a fully saturated colour. `turn` in [0, 1) selects the hue.
+/// Returns a fully saturated colour. `turn` in [0, 1) selects the hue, and `value` in [0, 1] the brightness.
 Colour hue(double turn, double value) {
   Colour colour;
   for (size_t part = 0; part < 3; ++part) {

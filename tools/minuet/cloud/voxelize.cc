@@ -8,7 +8,8 @@
 namespace minuet::tool {
 namespace {
 
-/// A hash table with open addressing from voxels to their rows. The keys are the coordinates themselves.
+/// Maps voxels to their rows by a hash table with open addressing. A slot holds a row, or -1 if it is free.
+/// The keys are the coordinates of the rows, so the table does not store them.
 class VoxelIndex {
  public:
   explicit VoxelIndex(size_t points) {
@@ -17,7 +18,7 @@ class VoxelIndex {
     slots_.assign(slots, -1);
   }
 
-  /// Returns the voxel's row. Appends a new voxel to `coordinates` [rows, 4].
+  /// Returns the voxel's row in `coordinates` [rows, 4], and appends the voxel if it is new.
   int64_t row_of(const int32_t (&voxel)[3], std::vector<int32_t>& coordinates) {
     const size_t mask = slots_.size() - 1;
     for (size_t slot = hash(voxel) & mask;; slot = (slot + 1) & mask) {
@@ -56,7 +57,7 @@ llvm::Error voxel_of(const Position& position, int64_t row, const std::array<flo
                      int32_t (&voxel)[3]) {
   for (size_t axis = 0; axis < 3; ++axis) {
     const bool fits = std::abs(position[axis]) <= kLargestFloat;
-    // voxelize() defines this computation to be in float32.
+    // The division must be in float32, as the comment of voxelize() in voxelize.h specifies.
     const float cell = fits ? std::floor(static_cast<float>(position[axis]) / voxel_size[axis]) : 0x1p31f;
     if (!(cell >= -0x1p31f && cell < 0x1p31f)) {
       return bad_input("point {0} is at {1} = {2} m, which is outside int32 in voxels of {3} m", row,

@@ -25,7 +25,7 @@
 namespace minuet::tool {
 namespace {
 
-/// One network in one dtype on one device, and the numbers of inferences.
+/// Holds one network in one dtype on one device, and the numbers of inferences.
 struct Bench {
   minuet_device* device;
   const DeviceFacts& facts;
@@ -33,7 +33,7 @@ struct Bench {
   minuet_plan* network;
   const ExecutionChoice& execution;
   minuet_plan_info info;
-  int unthinned;  ///< number of unthinned variants, which serve the warm-up
+  int unthinned;  ///< Counts the variants with all points, which serve the warm-up.
   int warm_up, timed;
 };
 
@@ -51,8 +51,8 @@ std::string file_word(llvm::StringRef text) {
   return word;
 }
 
-/// Uploads all variants of a cloud. The unthinned ones come first: they are the largest, so that all buffers
-/// have grown before the timing starts.
+/// Uploads all variants of a cloud. Those with all points come first, because they are the largest, so that
+/// all buffers have grown before the timing starts.
 llvm::Expected<std::vector<DeviceCloud>> upload_variants(const Bench& bench, const BenchCloud& cloud) {
   std::vector<DeviceCloud> variants;
   for (int i = 0; i < bench.unthinned + bench.timed; ++i) {
@@ -66,7 +66,8 @@ llvm::Expected<std::vector<DeviceCloud>> upload_variants(const Bench& bench, con
 struct Timing {
   std::vector<double> wall_ms;
   std::vector<minuet_stage_times> stages;
-  minuet_execution_counters counters = MINUET_EXECUTION_COUNTERS_INIT;  ///< sums over all timed inferences
+  /// These are sums over all timed inferences.
+  minuet_execution_counters counters = MINUET_EXECUTION_COUNTERS_INIT;
 };
 
 /// Counts the inferences of one cloud for the progress bar.
@@ -108,8 +109,8 @@ llvm::Expected<Timing> measure(const Bench& bench, minuet_execution* execution,
   }
   MINUET_TRY(check(minuet_execution_query_counters(execution, &timing.counters)));
   MINUET_TRY(check(minuet_execution_set_profiling(execution, 1)));
-  MINUET_TRY(warm_up(bench, execution, variants, output,
-                     inferences));  // creates the events, which happens in the first profiled pass
+  // The first profiled pass creates the events that time the stages, so its times are not recorded.
+  MINUET_TRY(warm_up(bench, execution, variants, output, inferences));
   for (size_t i = static_cast<size_t>(bench.unthinned); i < variants.size(); ++i) {
     const DeviceCloud& variant = variants[i];
     MINUET_TRY(infer(execution, bench.device, variant, output));
@@ -186,7 +187,7 @@ llvm::json::Object cloud_json(const BenchCloud& cloud, const std::vector<DeviceC
 
 std::string milliseconds(double time) { return fixed_text(time, 3); }
 
-/// Prints one row of the table on stdout, and flushes, because the table grows while clouds are measured.
+/// Prints one row of the table on stdout at once, because the table grows while clouds are measured.
 void print_row(llvm::StringRef cloud, llvm::StringRef voxels, llvm::StringRef median, llvm::StringRef p10,
                llvm::StringRef p90) {
   llvm::outs() << llvm::formatv("{0,-16} {1,10} {2,11} {3,10} {4,10}\n", cloud, voxels, median, p10, p90);
@@ -275,12 +276,13 @@ llvm::Expected<llvm::json::Object> measure_all(const Arguments& arguments, const
   return result;
 }
 
-/// One network in one dtype to measure, and the file for the result.
+/// Describes one network in one dtype to measure, and holds the file for the result.
 struct Measurement {
   std::string network;
   minuet_dtype dtype;
   std::string path;
-  std::optional<OutputFile> file;  ///< opened before anything is measured; empty without --output
+  /// Has no value without --output. Otherwise it is opened before anything is measured.
+  std::optional<OutputFile> file;
 };
 
 llvm::Expected<std::vector<Measurement>> plan_measurements(const Arguments& arguments, bool is_cpu) {

@@ -10,9 +10,11 @@ namespace minuet::tool {
 
 struct ReplayTimes {
   std::vector<double> wall_ms;
-  int64_t unthinned = 0, least = 0, greatest = 0;  ///< voxels of variant 0; fewest, most of a timed variant
-  int did_not_fit = 0;                             ///< timed variants that exceeded a capacity
-  uint32_t status = 0;                             ///< status bits of all timed variants, combined
+  /// `unthinned` counts the voxels of variant 0. `least` and `greatest` count those of the smallest and of
+  /// the largest timed variant.
+  int64_t unthinned = 0, least = 0, greatest = 0;
+  int did_not_fit = 0;  ///< Counts the timed variants that exceeded a capacity or a bound.
+  uint32_t status = 0;  ///< Combines the status bits of all timed variants.
 };
 
 /// Derives capacities and bounds from the first `unthinned` variants, warms up with the same variants, and

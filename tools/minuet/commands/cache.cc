@@ -35,7 +35,7 @@ Examples:
 using llvm::json::Array;
 using llvm::json::Object;
 
-/// One kernel after reading: its entry, or what is wrong with the entry.
+/// Holds a kernel after reading. It has either an entry or, in `damage`, what is wrong with the entry.
 struct ReadKernel {
   StoredKernel stored;
   std::optional<Entry> entry;
@@ -55,7 +55,7 @@ llvm::Expected<std::vector<ReadKernel>> read_all(CacheSource& source) {
       kernels.push_back({one, std::move(*entry), ""});
     } else {
       const StatusError status = take_status(entry.takeError());
-      if (status.code() == StatusCode::NotFound) continue;  // removed since it was listed
+      if (status.code() == StatusCode::NotFound) continue;  // The entry was removed after it was listed.
       kernels.push_back({one, std::nullopt, status.message()});
     }
   }
@@ -106,7 +106,7 @@ bool starts_with(llvm::StringRef text, llvm::StringRef start) {
   return text.take_front(start.size()) == start;
 }
 
-/// Finds the kernel with the name `key`, else the only kernel whose key or name starts with `key`.
+/// Finds the kernel with the name `key`, or otherwise the only kernel whose key or name starts with `key`.
 llvm::Expected<ReadKernel> find_kernel(CacheSource& source, const std::string& key) {
   MINUET_ASSIGN(const std::vector<ReadKernel> kernels, read_all(source));
   std::vector<const ReadKernel*> named, fitting;

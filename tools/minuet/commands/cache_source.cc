@@ -10,7 +10,7 @@ namespace {
 
 llvm::Expected<std::string> cache_directory(const Arguments& arguments) {
   MINUET_ASSIGN(const std::string folder, absolute_cache_folder(arguments.cache));
-  // A missing default folder counts as empty; a missing folder that the user named is an error.
+  // The default folder may be missing, and then counts as empty. A folder that the user named must exist.
   bool is_folder = folder.empty();
   if (!is_folder) {
     const std::error_code error = llvm::sys::fs::is_directory(folder, is_folder);

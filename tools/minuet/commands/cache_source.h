@@ -16,18 +16,20 @@
 namespace minuet::tool {
 
 struct Damage {
-  std::string what;  ///< a key, or a path
+  std::string what;  ///< Names what is damaged, by a key or a path.
   std::string reason;
 };
 
-/// One listed kernel, whose entry has not been read yet.
+/// Describes a listed kernel whose entry has not been read yet.
 struct StoredKernel {
-  std::string key;  ///< build key in a folder, request key in a bundle: 64 hex digits
+  /// Has 64 hex digits. It is the build key in a folder, and the request key in a bundle.
+  std::string key;
   int64_t stored_bytes = 0;
-  double age_hours = 0;  ///< hours since it was published or last used; 0 in a bundle
+  /// Counts the hours since the kernel was published or last used. It is 0 in a bundle.
+  double age_hours = 0;
 };
 
-/// A cache folder, or a bundle.
+/// Reads either a cache folder or a bundle.
 class CacheSource {
  public:
   explicit CacheSource(Store store) : store_(std::move(store)) {}
@@ -45,7 +47,7 @@ class CacheSource {
   std::unique_ptr<Bundle> bundle_;
 };
 
-/// Opens the bundle of --bundle if it is given, else the cache folder that the library would use.
+/// Opens the bundle that --bundle names, or without that flag the cache folder that the library would use.
 llvm::Expected<CacheSource> open_cache_source(const Arguments& arguments);
 
 /// Opens the cache folder that the library would use. A folder named on the command line must exist.

@@ -1,12 +1,12 @@
-// The functions behind the subcommands of `minuet`. Each returns success once all of its work is done, or an
-// error with a message of one sentence.
+// Declares the functions behind the subcommands of `minuet`. Each returns success once all of its work is
+// done, or an error with a message of one sentence.
 #pragma once
 
 #include "tools/minuet/flags/arguments.h"
 
 namespace minuet::tool {
 
-/// The label of the progress while a network's kernels are compiled or found in a cache.
+/// Labels the progress bar while a network's kernels are compiled or found in a cache.
 constexpr const char* kFindingKernels = "finding or compiling kernels";
 
 llvm::Error run_command(const Arguments& arguments);

@@ -1,4 +1,4 @@
-// `minuet precompile` compiles networks' kernels into the cache folder and into bundles, without a GPU.
+// `minuet precompile` compiles networks' kernels into the cache folder and into bundles. It needs no GPU.
 #include <map>
 #include <optional>
 
@@ -26,7 +26,8 @@ struct PrecompileWork {
   std::vector<std::string> failures;
   llvm::json::Array bundles;
   std::vector<std::string> bundle_lines;
-  std::map<std::string, std::string> missing_heads;  ///< by network name: a sentence that says it
+  /// Maps the name of each network without a head to a sentence that says so.
+  std::map<std::string, std::string> missing_heads;
 };
 
 void on_step(const minuet_precompile_step* step, void* user) {
@@ -103,8 +104,8 @@ llvm::Expected<std::optional<OutputFile>> open_json(const Arguments& arguments) 
   for (const std::string& network : arguments.networks) inputs.push_back({"--network", network});
   if (!arguments.output.empty()) {
     const llvm::StringRef folder = llvm::sys::path::parent_path(arguments.json);
-    // The report may go to the bundles' folder, which must then exist now. The library reports errors about
-    // it.
+    // The report may go to the folder for bundles, which must then exist already. Errors are ignored here,
+    // because the library reports those about this folder.
     if (!folder.empty() && !llvm::sys::fs::exists(folder))
       (void)llvm::sys::fs::create_directories(arguments.output, true, llvm::sys::fs::all_all);
     bool is_bundles = false;
@@ -188,7 +189,7 @@ llvm::Error precompile_command(const Arguments& arguments) {
   result.struct_size = sizeof(result);
   const minuet_status status = precompile_by(arguments, context.get(), options, result);
   progress.bar.reset();
-  const bool has_begun = result.kernels > 0;  // false if the flags are invalid or NVRTC is missing
+  const bool has_begun = result.kernels > 0;  // It is false if the flags are invalid or NVRTC is missing.
   if (has_begun) {
     print_summary(arguments, progress, result, folder);
     const std::string text = json_text(to_json(progress, result));

@@ -1,4 +1,4 @@
-// `minuet run` runs a network on a cloud and writes features or labels, and a report.
+// `minuet run` runs a network on a cloud, writes features or labels, and reports shapes and times.
 #include <cmath>
 #include <cstdio>
 #include <optional>
@@ -18,13 +18,14 @@
 namespace minuet::tool {
 namespace {
 
-/// One opened network on one device. Members are released in reverse order: the execution before the device.
+/// Holds a network that is opened on a device. Members are released in reverse order, so the execution is
+/// released before the device.
 struct NetworkSession : Session {
   ExecutionChoice choice;
   minuet_dtype dtype = MINUET_F32;
   PlanHandle network;
   minuet_plan_info info = {};
-  std::string weights_sha256;  ///< empty if the weights are random
+  std::string weights_sha256;  ///< It is empty if the weights are random.
   ExecutionHandle execution;
 };
 
@@ -83,7 +84,7 @@ llvm::Expected<std::vector<double>> time_replays(NetworkSession& session, const 
                 session.choice);
   MINUET_TRY(replay.learn(voxels));
   std::vector<double> times;
-  for (int i = -1; i < repeats; ++i) {  // run -1 makes the graph and is not timed
+  for (int i = -1; i < repeats; ++i) {  // Run -1 makes the graph, and its time is not recorded.
     MINUET_ASSIGN(const ReplayResult replayed, replay.infer(voxels));
     if (i >= 0) times.push_back(replayed.ms);
     progress.step(i + 1, repeats);
@@ -158,8 +159,8 @@ RunReport describe(const Arguments& arguments, const NetworkSession& session, co
   return report;
 }
 
-/// Warns if a layer's output overflowed. The final output does not always show it: a following ReLU may hide
-/// it.
+/// Warns if a layer's output overflowed. The final output does not always show this, because a following ReLU
+/// may hide it.
 llvm::Error check_overflow(const NetworkSession& session, RunReport& report) {
   int32_t layer = -1;
   MINUET_TRY(check(minuet_execution_find_overflow(session.execution.get(), nullptr, &layer)));
@@ -173,8 +174,8 @@ llvm::Error check_overflow(const NetworkSession& session, RunReport& report) {
   return llvm::Error::success();
 }
 
-/// Returns the times of the stages and layers on a GPU, or nothing for the CPU, whose times the trace has
-/// already.
+/// Returns the times of the stages and layers on a GPU. Returns nothing for the CPU, because the trace
+/// already has its times.
 std::optional<DeviceTimes> device_times(const RunReport& report) {
   if (report.device.is_cpu()) return std::nullopt;
   DeviceTimes times{report.stages.sort, report.stages.map, {}, report.stages.other};
@@ -220,7 +221,7 @@ llvm::Error run_command(const Arguments& arguments) {
   const int repeats = arguments.repeat > 0 ? arguments.repeat : few ? 0 : 10;
   MINUET_TRY(time_repeats(session, voxels, cloud, memory.get(), repeats, report, *progress));
   MINUET_TRY(query_shapes(session.execution.get(), session.info, report));
-  report.voxels = report.levels.front().voxels;  // duplicates are not counted
+  report.voxels = report.levels.front().voxels;  // This number does not include duplicates.
   MINUET_TRY(check(minuet_context_kernel_counters(session.context.get(), &report.kernels)));
   MINUET_TRY(fetch_output(session, memory, output));
   MINUET_TRY(check_overflow(session, report));

@@ -53,7 +53,7 @@ std::vector<Attribute> further_axes(const Output& output, int32_t ndim) {
   return axes;
 }
 
-/// Returns one row for each input point. A point that voxelization dropped gets NaN.
+/// Returns the output with one row for each input point. A point that voxelization dropped gets NaN.
 Output by_point(const Output& output, const std::vector<int64_t>& row_of_point) {
   Output points;
   points.rows = static_cast<int64_t>(row_of_point.size());

@@ -1,5 +1,5 @@
-// The files that `minuet run` writes: a network's output by voxel or by point, as features or labels, and the
-// report and the trace.
+// Writes the files of `minuet run`, which are a network's output by voxel or by point, as features or labels,
+// the report, and the trace.
 #pragma once
 
 #include <optional>
@@ -19,19 +19,19 @@ namespace minuet::tool {
 struct Output {
   int64_t rows = 0;
   int32_t channels = 0;
-  std::vector<float> features;       ///< [rows, channels]
-  std::vector<int32_t> coordinates;  ///< [rows, 1 + ndim]
+  std::vector<float> features;       ///< Their shape is [rows, channels].
+  std::vector<int32_t> coordinates;  ///< Their shape is [rows, 1 + ndim].
 };
 
-/// Returns each row's channel with the largest feature (the first one of equals), or -1 if a feature of the
-/// row is NaN or infinite.
+/// Returns each row's channel with the largest feature, or -1 if a feature of the row is NaN or infinite.
+/// Among equally large features, the first one decides.
 std::vector<int32_t> labels_of(const Output& output);
 int64_t count_non_finite(const Output& output);
 
-/// All files that a run writes. They are opened before the run, so that an unwritable path fails early.
+/// Owns all files that a run writes. They are opened before the run, so that an unwritable path fails early.
 class RunOutputs {
  public:
-  /// Fails if a file cannot be written, or if it is also an input of the run.
+  /// Opens all files. Fails if one cannot be written, or is also an input of the run.
   static llvm::Expected<RunOutputs> open(const Arguments& arguments);
 
   /// Makes the checks that need the opened network and the loaded cloud.

@@ -1,4 +1,4 @@
-// `minuet tune list` and `minuet tune inspect` print stored tuning results. commands/tune_run.cc makes them.
+// `minuet tune list` and `minuet tune inspect` print stored tuning results, which commands/tune_run.cc makes.
 #include <CLI/CLI.hpp>
 
 #include "codegen/choose/tuned_config.h"
@@ -50,7 +50,7 @@ llvm::Expected<TuningStore> open_store(const Arguments& arguments) {
 }
 
 struct Found {
-  std::string environment;  // the hash of the environment
+  std::string environment;  // Holds the hash of the environment, such as GPU and toolkit.
   TuningFolder folder;
 };
 

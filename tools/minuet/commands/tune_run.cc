@@ -45,7 +45,7 @@ Examples:
   minuet bench --tuned --cloud os1_0.1)";
 
 constexpr const char* kGenerated[] = {"lidar_0.1", "room_0.02", "object_0.01"};
-constexpr int kVariant = 7919;  // a variant of the clouds that `minuet bench` does not time
+constexpr int kVariant = 7919;  // `minuet bench` does not time this variant of a cloud.
 
 struct TuneSession : Session {
   minuet_dtype dtype = MINUET_F16;
@@ -73,12 +73,10 @@ llvm::Expected<TuneClouds> upload_clouds(const std::vector<BenchCloud>& clouds, 
   return uploaded;
 }
 
-// ---- output ---------------------------------------------------------------------------------------------
-
 struct TuneOutput {
   std::optional<Progress> progress;
   std::string step;
-  std::map<std::string, int> skipped;  // number of skipped candidates by reason
+  std::map<std::string, int> skipped;  // Counts the skipped candidates by reason.
 };
 
 void on_progress(const minuet_tuning_progress* progress, void* user) {
@@ -87,7 +85,8 @@ void on_progress(const minuet_tuning_progress* progress, void* user) {
     output.step = progress->step;
     output.progress->say("measuring " + output.step);
   }
-  // The time of a round is unknown until one is over, and the default may have to be compiled first.
+  // The bar starts after the first round, because the time of a round is unknown before, and the default may
+  // have to be compiled first.
   if (progress->rounds > 0) output.progress->step(progress->rounds, progress->most_rounds);
 }
 
@@ -97,7 +96,7 @@ void on_skip(const minuet_tuning_skip* skip, void* user) {
 }
 
 struct Choices {
-  bool all = false;  // false: print only the choices that beat the default
+  bool all = false;  // If it is false, only choices that beat the default are printed.
   int64_t known = 0, printed = 0;
 };
 

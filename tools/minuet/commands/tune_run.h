@@ -1,4 +1,5 @@
-// `minuet tune run` and `minuet tune show`. commands/tune.cc holds the other subcommands of `minuet tune`.
+// Declares `minuet tune run` and `minuet tune show`. commands/tune.cc has the other subcommands of
+// `minuet tune`.
 #pragma once
 
 #include "minuet/tuning.h"
@@ -13,7 +14,7 @@ void add_tune_network(CLI::App& app, Arguments& arguments);
 llvm::Error tune_run(const Arguments& arguments);
 llvm::Error tune_show(const Arguments& arguments);
 
-/// Clouds in device memory, in the form that minuet_tune takes.
+/// Holds clouds in device memory, in the form that minuet_tune takes.
 struct TuneClouds {
   std::vector<DeviceBuffer> memory;
   std::vector<minuet_tuning_cloud> clouds;
@@ -22,7 +23,7 @@ struct TuneClouds {
 
 /// Returns the space-separated fields of `config` that `other` lacks or has with another value.
 std::string differences(llvm::StringRef config, llvm::StringRef other);
-/// Returns the range of kernel map pairs per row that the choice holds for: "4 - 16", or "any".
+/// Returns the range of kernel map pairs per row that the choice holds for, such as "4 - 16" or "any".
 std::string density_text(const minuet_tuned_choice& choice);
 
 }  // namespace minuet::tool

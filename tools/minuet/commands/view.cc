@@ -16,7 +16,7 @@
 namespace minuet::tool {
 namespace {
 
-/// Bytes of the largest page. Browsers limit strings to 2^29 characters.
+/// Limits the bytes of a page, because browsers limit strings to 2^29 characters.
 constexpr size_t kMostPageBytes = 500 << 20;
 
 llvm::Error check_files(const Arguments& arguments) {
@@ -26,7 +26,7 @@ llvm::Error check_files(const Arguments& arguments) {
                                                            {"--palette", arguments.palette}});
 }
 
-/// Loads a cloud as `minuet run` does for a network with 4 input channels: position and intensity.
+/// Loads a cloud as `minuet run` does for a network whose 4 input channels are position and intensity.
 llvm::Expected<Input> load_cloud(const InputOptions& options) {
   minuet_plan_info shape = {};
   shape.ndim = 3;

@@ -22,7 +22,8 @@ Examples:
 `minuet COMMAND --help` describes a command. Exit codes: 0 done, 2 something that the user can fix, such as a
 flag or an input (one sentence on stderr says what is wrong), 1 any other failure.)";
 
-/// Returns the error for a word that is neither a flag nor a command.
+/// Returns the error for a command line that cannot be parsed. `why` gives the reason and may have several
+/// lines.
 llvm::Error not_understood(const CLI::App& app, std::string why) {
   for (char& c : why) c = c == '\n' ? ' ' : c;
   const char* const help = app.get_subcommands({}).empty()
@@ -49,7 +50,8 @@ llvm::Expected<bool> parse_flags(CLI::App& app, int count, const char* const* va
   } catch (const CLI::ExtrasError&) {
     return not_understood(app, unknown_argument(app));
   } catch (const CLI::RequiredError& error) {
-    const bool is_unknown = !app.remaining(true).empty();  // a word in place of the subcommand
+    // If a word remains, the user gave it in place of the subcommand.
+    const bool is_unknown = !app.remaining(true).empty();
     return not_understood(app, is_unknown ? unknown_argument(app) : error.what());
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() != 0) return not_understood(app, error.what());

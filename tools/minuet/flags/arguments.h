@@ -1,4 +1,4 @@
-// The parsed command line, and the table of commands that parses it.
+// Defines the parsed command line and the commands of the tool, and parses the command line.
 #pragma once
 
 #include <cstdint>
@@ -18,59 +18,69 @@ class App;
 
 namespace minuet::tool {
 
-/// The values of the named command's flags. Members for other commands keep their defaults.
+/// Holds the values of the flags of the command that the user named. Members for other commands keep their
+/// defaults.
 struct Arguments {
-  /// Runs the named subcommand; null if the command has no subcommands.
+  /// Runs the subcommand that the user named. It is null if the command has no subcommands.
   llvm::Error (*action)(const Arguments& arguments) = nullptr;
   InputOptions input;
   NetworkChoice network;
   ExecutionChoice execution;
-  std::string dtype;  ///< empty means the device's default
+  std::string dtype;  ///< An empty string means the device's default.
   DeviceChoice device;
-  std::string cache;   ///< empty means the library's default
-  bool tuned = false;  ///< true to choose kernels by stored tuning results
+  std::string cache;   ///< An empty string means the library's default.
+  bool tuned = false;  ///< Tells whether to choose kernels by stored tuning results.
   std::string output, json;
-  // run
-  int repeat = 0;  ///< 0 means 10 on a GPU and none on the CPU; in `tune run` the library decides
+  // `minuet run` uses the following members, of which other commands share some.
+
+  /// The value 0 means 10 on a GPU or with --replay, and none otherwise. In `tune run` it means that the
+  /// library decides.
+  int repeat = 0;
   std::string output_coordinates;
   bool labels = false, random_weights = false, per_point = false;
   std::string palette;
   bool list_kernels = false;
   std::string trace;
   ViewOptions view;
-  // report
+  // `minuet report` uses the following members.
   std::string results, title;
-  // bench, tune run
+  // `minuet bench` and `minuet tune run` use the following members, of which `minuet precompile` shares some.
   std::vector<std::string> networks, dtypes, clouds;
-  std::string data, commit;     ///< empty means the default folder; empty means no commit
-  std::string file_voxel_size;  ///< for the user's cloud files; empty means 0.1
-  ColumnOptions file_columns;   ///< for the user's cloud files
-  int variants = 0;             ///< 0 means 16 on a GPU and 2 on the CPU
-  int warm_up = 0;              ///< 0 means 20 on a GPU and 1 on the CPU
-  double budget = 0;            ///< seconds; 0 means the library's default
+  /// An empty `data` means the default folder, and an empty `commit` means no commit.
+  std::string data, commit;
+  std::string file_voxel_size;  ///< This size is for the user's cloud files. An empty string means 0.1 m.
+  ColumnOptions file_columns;   ///< These options are for the user's cloud files.
+  int variants = 0;             ///< The value 0 means 16 on a GPU and 2 on the CPU.
+  int warm_up = 0;              ///< The value 0 means 20 on a GPU and 1 on the CPU.
+  double budget = 0;            ///< Holds a time in seconds. The value 0 means the library's default.
   bool exhaustive = false;
-  // precompile
-  std::vector<std::string> archs;  ///< empty means sm_90a, or the recorded ones
+  // `minuet precompile` uses the following members.
+
+  /// An empty list means sm_90a, or with --from the architectures in the file of requests.
+  std::vector<std::string> archs;
   std::string requests;
-  int jobs = 0;  ///< 0 means that the library decides
-  // cache, tune
-  std::string tuning;  ///< folder of tuning results; empty means the cache folder's
+  int jobs = 0;  ///< The value 0 means that the library decides.
+  // `minuet cache` and `minuet tune` use the following members. `minuet precompile` also uses `tuning`.
+
+  /// Names the folder of tuning results. An empty string means the one that belongs to the cache folder.
+  std::string tuning;
   std::string bundle;
-  std::string key;  ///< prefix of a kernel's key or name, or of a tuning result's bucket
+  /// Holds the start of a kernel's key or name, or of the hash of a tuning result's bucket.
+  std::string key;
   std::optional<uint64_t> most_bytes;
   bool to_json = false;
 };
 
-/// A command of the tool.
+/// Describes a command of the tool.
 struct Command {
   const char* name;
-  const char* help;                                  ///< one line
-  void (*add)(CLI::App& app, Arguments& arguments);  ///< adds its flags
+  const char* help;                                  ///< Describes the command in one line.
+  void (*add)(CLI::App& app, Arguments& arguments);  ///< Adds the flags of the command.
   llvm::Error (*run)(const Arguments& arguments);
 };
 
-/// Fills `arguments` from the flags of the named command and returns that command. Returns null if it printed
-/// a help or version text instead. A wrong flag or value is an error of one sentence.
+/// Fills `arguments` from the flags of the command that the user named, and returns that command. Returns
+/// null if it printed a help or version text instead. A wrong flag or value is an error of one sentence.
 llvm::Expected<const Command*> parse_arguments(llvm::ArrayRef<Command> commands, int count,
                                                const char* const* values, Arguments& arguments);
 

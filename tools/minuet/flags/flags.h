@@ -1,5 +1,5 @@
-// Functions that add flags to a command, and functions that check the flags of one command against each
-// other.
+// Declares functions that add flags to a command, and functions that check the flags of one command against
+// each other.
 #pragma once
 
 #include "tools/minuet/flags/arguments.h"
@@ -23,17 +23,17 @@ void add_weights_command(CLI::App& weights, Arguments& arguments);
 llvm::Error check_run(const Arguments& arguments);
 llvm::Error check_view(const Arguments& arguments);
 llvm::Error check_precompile(const Arguments& arguments);
-/// Returns an error unless exactly one source of a cloud is given.
+/// Returns an error unless exactly one source of a cloud is given and its flags are valid.
 llvm::Error check_cloud(const InputOptions& input);
 /// Returns an error if --output does not end in .html or .htm.
 llvm::Error check_page(const Arguments& arguments);
 /// Returns an error if a flag about the weights file is given without --weights.
 llvm::Error check_weights_flags(const NetworkChoice& choice);
 
-// These functions add flags that several commands share. A function returns the option if commands describe
-// it differently.
+// These functions add flags that several commands share. A function returns the option if callers change it,
+// for example its description.
 CLI::Option* add_cache(CLI::App& app, Arguments& arguments);
-/// Adds --device and --threads, for commands that open a device.
+/// Adds --device and --threads to a command that opens a device.
 void add_device(CLI::App& app, DeviceChoice& choice);
 CLI::Option* add_dtype(CLI::App& app, std::string& dtype);
 void add_dtypes(CLI::App& app, Arguments& arguments, const std::string& otherwise);
@@ -43,12 +43,13 @@ CLI::Option* add_networks(CLI::App& app, Arguments& arguments);
 void add_channels(CLI::App& app, NetworkChoice& network);
 /// Adds --weights and the flags that say how to read the file.
 void add_weights(CLI::App& app, NetworkChoice& choice);
-/// Adds the cloud (a file or --synthetic) and the flags that say how to read and voxelize it.
+/// Adds CLOUD (a file), --synthetic, and the flags that say how to read and voxelize the cloud.
 void add_cloud(CLI::App& app, InputOptions& input);
 void add_keep_first_duplicate(CLI::App& app, ExecutionChoice& execution);
 /// Adds --columns, --intensity-column and --intensity-field, which say how to read the rows of cloud files.
 void add_file_columns(CLI::App& app, ColumnOptions& columns);
-/// Adds --voxel-size and the column flags for cloud files, and --data for the named clouds.
+/// Adds --voxel-size and the column flags for cloud files, and --data for the folder with the files of the
+/// clouds that `minuet bench` knows by name.
 void add_bench_files(CLI::App& app, Arguments& arguments);
 void add_data(CLI::App& app, std::string& data);
 CLI::Option* add_palette(CLI::App& app, Arguments& arguments);

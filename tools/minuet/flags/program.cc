@@ -19,7 +19,7 @@ int exit_code(llvm::Error error) {
   int code = 0;
   llvm::handleAllErrors(std::move(error), [&](const llvm::ErrorInfoBase& info) {
     llvm::errs() << "minuet: " << escaped(info.message()) << "\n";
-    // The detail is the log of the compiler or driver, which may be long.
+    // The detail is the log of the compiler or driver. It may be long, so it is printed only on request.
     const char* verbose = std::getenv("MINUET_VERBOSE");
     if (verbose && llvm::StringRef(verbose) == "1") llvm::errs() << last_error_detail();
     const std::error_code kind = info.convertToErrorCode();
@@ -30,11 +30,12 @@ int exit_code(llvm::Error error) {
   return code;
 }
 
-/// Opens /dev/null for each standard stream that the caller closed. Writing to it fails, and no file that is
-/// opened later gets the stream's number.
+/// Opens /dev/null in place of each standard stream that is closed at the start of the program. Writing to it
+/// fails, and no file that is opened later gets the number of the stream.
 void hold_standard_streams() {
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
-    if (::fcntl(stream, F_GETFD) < 0) (void)::open("/dev/null", O_RDONLY);  // takes the lowest number
+    // The call of open() takes the lowest free number, which is that of the stream.
+    if (::fcntl(stream, F_GETFD) < 0) (void)::open("/dev/null", O_RDONLY);
   }
 }
 
@@ -43,7 +44,7 @@ int exit_code_of(Program program, int count, const char* const* values) {
     const int code = exit_code(program(count, values));
     llvm::outs().flush();
     if (!llvm::outs().has_error()) return code;
-    llvm::outs().clear_error();  // otherwise raw_ostream aborts the process on destruction
+    llvm::outs().clear_error();  // With the error set, the destructor of raw_ostream would abort the process.
     llvm::errs() << "minuet: cannot write to the standard output\n";
     return kExitBroken;
   } catch (const std::bad_alloc&) {
@@ -58,11 +59,14 @@ int exit_code_of(Program program, int count, const char* const* values) {
 }  // namespace
 
 int run_program(Program program, int count, const char* const* values) {
-  const CLocale c_locale;  // CLI11 parses numbers with strtold, and a preloaded library may set a locale
+  // CLI11 parses numbers with strtold(), whose result depends on the locale, and a preloaded library may set
+  // a locale.
+  const CLocale c_locale;
   hold_standard_streams();
-  (void)::signal(SIGXFSZ, SIG_IGN);  // a write past the file size limit then fails with an error
+  // With SIGXFSZ ignored, a write past the file size limit fails with an error instead of ending the process.
+  (void)::signal(SIGXFSZ, SIG_IGN);
   const int code = exit_code_of(program, count, values);
-  llvm::errs().clear_error();  // otherwise raw_ostream aborts the process on destruction
+  llvm::errs().clear_error();  // With the error set, the destructor of raw_ostream would abort the process.
   return code;
 }
 

@@ -1,4 +1,4 @@
-// The main() of a program that reports its failure in one sentence.
+// Implements main() for programs that report their failure in one sentence.
 #pragma once
 
 #include "llvm/Support/Error.h"

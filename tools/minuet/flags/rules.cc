@@ -10,19 +10,19 @@
 namespace minuet::tool {
 namespace {
 
-/// Returns the innermost subcommand that was named, or `app` if there is none.
+/// Returns the innermost subcommand that the user named, or `app` if there is none.
 const CLI::App& innermost(const CLI::App& app) {
   const std::vector<CLI::App*> parsed = app.get_subcommands();
   return parsed.empty() ? app : innermost(*parsed.back());
 }
 
-/// Returns the option that `--flag`, `-f` or `--flag=value` names, or null.
+/// Returns the option that `--flag`, `-f` or `--flag=value` names, or null if there is none.
 const CLI::Option* named_option(const CLI::App& command, llvm::StringRef word) {
   if (word.take_front(1) != "-") return nullptr;
   return command.get_option_no_throw(word.split('=').first.str());
 }
 
-/// Returns the command's long flags if `flags`, otherwise its subcommands.
+/// Returns the long flags of the command if `flags` is true, and otherwise its subcommands.
 std::vector<std::string> known_words(const CLI::App& app, bool flags) {
   std::vector<std::string> words;
   if (!flags) {
@@ -35,7 +35,8 @@ std::vector<std::string> known_words(const CLI::App& app, bool flags) {
   return words;
 }
 
-/// Returns for example "'abc' is not a number", with a hint if a decimal comma or the like is probable.
+/// Returns an error text such as "'abc' is not a number". It has a hint if a mistake such as a decimal comma
+/// is probable.
 std::string parse_error(llvm::StringRef text) {
   return llvm::toString(parse_value(text, Scalar::F64).takeError());
 }
@@ -58,7 +59,7 @@ const CLI::Validator kNumber(
 const CLI::Validator kDecimal(
     [](std::string& text) {
       const llvm::StringRef digits = llvm::StringRef(text).ltrim('-');
-      if (text.empty()) return std::string();  // refuse_empty_values() refuses it
+      if (text.empty()) return std::string();  // The check of refuse_empty_values() refuses an empty text.
       if (digits.empty() || text.size() > digits.size() + 1 ||
           digits.find_first_not_of("0123456789") != llvm::StringRef::npos) {
         const bool is_other_number = parse_double(text) || llvm::isDigit(text.front());
@@ -119,7 +120,7 @@ std::string unknown_argument(const CLI::App& app) {
   for (const std::string& known : known_words(innermost(app), name.take_front(1) == "-")) {
     const unsigned distance = name.edit_distance(known);
     const bool is_start = name.size() > 4 && llvm::StringRef(known).take_front(name.size()) == name;
-    if (distance > name.size() / 3 + 1 && !is_start) continue;  // too different
+    if (distance > name.size() / 3 + 1 && !is_start) continue;  // The known word is too different.
     if (!nearest.empty() && distance >= least) continue;
     least = distance;
     nearest = known;

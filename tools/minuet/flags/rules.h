@@ -1,4 +1,4 @@
-// Rules that apply to every flag of every command.
+// Defines rules for the flags of all commands.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -9,14 +9,14 @@
 
 namespace minuet::tool {
 
-/// Checks the value of a flag that takes a count or a seed: digits only, and at most 2^64 - 1.
+/// Checks that the value of a flag, for example a seed, has only digits and is at most 2^64 - 1.
 extern const CLI::Validator kWholeNumber;
 
-/// Transforms the value of a flag that becomes an integer. Refuses other words, and drops leading zeros,
-/// which CLI11 would read as octal.
+/// Transforms the value of a flag that takes an integer. Refuses other words, and drops leading zeros,
+/// because CLI11 would read the number as octal.
 extern const CLI::Validator kDecimal;
 
-/// Checks the value of a flag that becomes a real number: refuses other words and changes nothing.
+/// Refuses the value of a flag if it is not a real number, and changes nothing otherwise.
 extern const CLI::Validator kNumber;
 
 /// Adds a flag with a value. Help texts show `type` as its placeholder.
@@ -43,13 +43,13 @@ CLI::Option* add_list(CLI::App& app, const std::string& name, std::vector<T>& va
 /// Makes `--flag ""` an error for every flag of the command and of its subcommands.
 void refuse_empty_values(CLI::App& app);
 
-/// Refuses command lines that CLI11 would accept: `--json=`; `--json --labels`, where a flag would be taken
-/// as the value (a value that starts like a flag is given as `--json=--labels`); `--labels=no` for a flag
-/// without a value; and `--channels 4,,8`, a list with an empty item.
+/// Refuses command lines that CLI11 would accept. In `--json=` the value is empty. In `--json --labels` CLI11
+/// would take the second flag as the value; a user who wants this value writes `--json=--labels`. In
+/// `--labels=no` a flag that takes no value has one. In `--channels 4,,8` the list has an empty item.
 llvm::Error check_values(const CLI::App& app, int count, const char* const* arguments);
 
-/// Returns a text about the first unknown word with the most similar flag or command, for example
-/// "'--voxelsize' is not known; is --voxel-size meant?".
+/// Returns a text that names the first unknown word and suggests the most similar flag or command, for
+/// example "'--voxelsize' is not known; is --voxel-size meant?".
 std::string unknown_argument(const CLI::App& app);
 
 }  // namespace minuet::tool

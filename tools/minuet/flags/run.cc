@@ -73,7 +73,7 @@ void add_replay(CLI::App& app, ExecutionChoice& execution) {
                "not fit is inferred again in exact mode, and the graph is made larger");
 }
 
-/// Adds the flags for voxels with features, which replace the cloud.
+/// Adds --coordinates and --features, which give voxels and their features in place of a cloud.
 void add_voxels(CLI::App& app, InputOptions& input) {
   add_value(app, "--coordinates", input.coordinates, "C.npy",
             "voxels instead of CLOUD: NPY, integer [N, ndim] or, batch first, [N, 1 + ndim]");

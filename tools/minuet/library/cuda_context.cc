@@ -18,7 +18,7 @@ llvm::Expected<std::unique_ptr<CudaContext>> CudaContext::open(const DeviceFacts
   return context;
 }
 
-/// Opens the driver library and reads its functions. libminuet has already opened it for the device.
+/// Opens the driver library, which libminuet has already opened for the device, and looks up its functions.
 llvm::Error CudaContext::open_driver() {
   void* const library = dlopen("libcuda.so.1", RTLD_NOW);
   if (!library) return bad_input("cannot open the CUDA driver: {0}", dlerror());

@@ -1,4 +1,4 @@
-// Functions of the CUDA driver that the tool calls itself, and a GPU's context for them.
+// Provides the functions of the CUDA driver that the tool calls itself, and a GPU's context for them.
 #pragma once
 
 #include <cuda.h>
@@ -9,7 +9,8 @@
 
 namespace minuet::tool {
 
-// Driver functions as cuda.h spells them. Some are macros that expand to a versioned name.
+// Lists the driver functions as cuda.h spells them. Some of the names are macros that expand to a versioned
+// name.
 #define MINUET_TOOL_DRIVER(row)                                                                           \
   row(cuGetErrorName) row(cuDeviceGet) row(cuDeviceGetAttribute) row(cuDevicePrimaryCtxRetain)            \
       row(cuDevicePrimaryCtxRelease) row(cuCtxPushCurrent) row(cuCtxPopCurrent) row(cuLibraryLoadData)    \
@@ -18,7 +19,7 @@ namespace minuet::tool {
                   row(cuStreamEndCapture) row(cuGraphDestroy) row(cuGraphInstantiateWithFlags)            \
                       row(cuGraphExecDestroy) row(cuGraphLaunch)
 
-/// Retains a GPU's primary context and keeps it current on the creating thread until destroyed.
+/// Retains a GPU's primary context and keeps it current on the creating thread until the object is destroyed.
 class CudaContext {
  public:
   struct Driver {

@@ -1,4 +1,4 @@
-// Library calls captured as a CUDA graph.
+// Captures library calls as a CUDA graph.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@
 
 namespace minuet::tool {
 
-/// An instantiated graph and the stream on which it was captured. Not thread-safe.
+/// Owns an instantiated graph and the stream on which it was captured. The class is not thread-safe.
 class CudaGraph {
  public:
   /// Captures the work that `enqueue` puts on the stream (a CUstream) that it receives.

@@ -71,7 +71,7 @@ void note_kernel(const minuet_kernel_info* kernel, void* user) {
 std::string last_error_text() {
   std::string text(minuet_last_error(nullptr, 0), '\0');
   minuet_last_error(text.data(), text.size());
-  text.pop_back();  // the terminating zero
+  text.pop_back();  // This removes the terminating zero.
   for (char& c : text) c = c == '\n' || c == '\r' ? ' ' : c;
   // Users of the tool do not need the name of the API function that failed.
   const size_t colon = text.find(": ");
@@ -191,7 +191,7 @@ llvm::Error load_tuning(const Session& session) {
 
 llvm::Error check_tuned(minuet_plan* plan) {
   bool is_tuned = false;
-  // Only choices for a layer count: a choice for all layers may come from another network.
+  // Only choices for a single layer count, because a choice for all layers may come from another network.
   const auto note = [](const minuet_tuned_choice* choice, void* user) {
     if (*choice->layer) *static_cast<bool*>(user) = true;
   };

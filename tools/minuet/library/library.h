@@ -1,4 +1,5 @@
-// Calls of libminuet: owning handles, conversion of statuses to errors, and options filled from flags.
+// Wraps calls of libminuet with owning handles, conversion of statuses to errors, and options filled from
+// flags.
 #pragma once
 
 #include <cstdint>
@@ -27,17 +28,17 @@ using CoordinatesHandle =
 using MapHandle = std::unique_ptr<minuet_kernel_map, Release<minuet_kernel_map, minuet_kernel_map_destroy>>;
 
 /// Converts a status to an error with the last error's text. RESOURCE_EXHAUSTED becomes OutOfMemory. INTERNAL
-/// gives exit code 1, all others give 2.
+/// gives exit code 1, and all other statuses give 2.
 llvm::Error check(minuet_status status);
-/// Like check(), for a call that writes a file. FAILED_PRECONDITION then means that the system refused the
-/// write, and gives exit code 1.
+/// Works like check(), for a call that writes a file. There FAILED_PRECONDITION means that the system refused
+/// the write, and gives exit code 1.
 llvm::Error check_writing(minuet_status status);
 /// Returns the text of the last error on one line, with options of the API named as flags.
 std::string last_error_text();
 /// Returns the log of the compiler or driver that belongs to the last error, or an empty string.
 std::string last_error_detail();
 
-/// Owns a piece of device memory. Must not outlive the device.
+/// Owns a piece of device memory. An object must not outlive the device.
 class DeviceBuffer {
  public:
   static llvm::Expected<DeviceBuffer> allocate(minuet_device* device, size_t bytes);
@@ -63,36 +64,36 @@ struct DeviceFacts {
   bool is_cpu() const { return name == "cpu"; }
 };
 
-/// The values of the flags that choose a device.
+/// Holds the values of the flags that choose a device.
 struct DeviceChoice {
-  std::string name;  ///< "cuda:N" or "cpu"; empty means cuda:0 if usable, otherwise cpu
-  int threads = 0;   ///< threads of the CPU device; 0 means that the library decides
+  std::string name;  ///< Is "cuda:N" or "cpu". Empty means cuda:0 if it is usable, otherwise cpu.
+  int threads = 0;   ///< Counts the threads of the CPU device. 0 means that the library decides.
 };
-/// The largest value of cpu_threads in minuet_context_options.
+/// Limits the value of cpu_threads in minuet_context_options.
 inline constexpr int kMostThreads = 4096;
 
-/// The values of the flags that choose a network.
+/// Holds the values of the flags that choose a network.
 struct NetworkChoice {
-  std::string network = "minkunet42";  ///< a built-in name or a JSON file
-  std::vector<int32_t> channels;       ///< empty means those of the network's description
-  std::string weights;                 ///< safetensors file; empty means seeded random
+  std::string network = "minkunet42";  ///< Names a built-in network or a JSON file.
+  std::vector<int32_t> channels;       ///< If it is empty, the network's description decides.
+  std::string weights;                 ///< Names a safetensors file. Empty means random weights.
   uint64_t weights_seed = 0;
-  std::string weights_order;   ///< for example "spconv"; empty means that of the description
-  std::string weights_prefix;  ///< for example "module."
-  std::string weights_map;     ///< a JSON file
+  std::string weights_order;   ///< Is for example "spconv". Empty means the description's order.
+  std::string weights_prefix;  ///< Is removed from all names in the file, for example "module.".
+  std::string weights_map;     ///< Names a JSON file that maps the file's names to the network's.
   bool allow_unused = false;
   bool allow_non_finite_parameters = false;
-  std::string dataflow;  ///< for example "fused"; empty means the one that should be faster
+  std::string dataflow;  ///< Is for example "fused". Empty means the one that should be faster.
 };
 
-/// The values of the flags that choose an execution.
+/// Holds the values of the flags that choose an execution.
 struct ExecutionChoice {
   bool keep_first_duplicate = false;
-  std::string maps;     ///< for example "indexed"; empty means that the library chooses
-  bool replay = false;  ///< true for capacity mode, with CUDA graphs on a GPU
+  std::string maps;     ///< Is for example "indexed". Empty means that the library chooses.
+  bool replay = false;  ///< Selects capacity mode, with CUDA graphs on a GPU.
 };
 
-/// The library's options for a NetworkChoice. `options` points into this object's strings and into the
+/// Holds the library's options for a NetworkChoice. `options` points into this object's strings and into the
 /// choice.
 struct NetworkOptions {
   NetworkOptions() = default;
@@ -115,13 +116,13 @@ struct KernelFacts {
   double compile_ms;
 };
 
-/// Options of a context. The context prints the library's warnings to stderr.
+/// Holds the options of a context. The context prints the library's warnings to stderr.
 struct ContextChoice {
-  std::string cache;       ///< folder; empty means the library's default
-  bool trace = false;      ///< true to record times for minuet_context_write_trace
-  bool must_jit = false;   ///< true to compile even if MINUET_NO_JIT is set
-  bool read_only = false;  ///< true if the command uses no kernel, so the cache must not evict any
-  int threads = 0;         ///< threads of the CPU device
+  std::string cache;       ///< Names the cache folder. Empty means the library's default.
+  bool trace = false;      ///< Records times for minuet_context_write_trace.
+  bool must_jit = false;   ///< Compiles even if MINUET_NO_JIT is set.
+  bool read_only = false;  ///< Keeps the cache from evicting kernels, for commands that use none.
+  int threads = 0;         ///< Counts the threads of the CPU device.
 };
 llvm::Expected<ContextHandle> open_context(const ContextChoice& choice);
 /// Returns `cache`, or else MINUET_CACHE_DIR, as an absolute path. Returns an empty string if neither is set.
@@ -130,15 +131,16 @@ llvm::Expected<std::string> absolute_cache_folder(const std::string& cache);
 /// error if threads are given and the device is a GPU.
 llvm::Expected<DeviceHandle> open_device(minuet_context* context, const DeviceChoice& choice,
                                          DeviceFacts& facts);
-/// An open device and its context. Members are released in reverse order.
+/// Holds an open device and its context. Members are released in reverse order, so the device is released
+/// before the context.
 struct Session {
   ContextHandle context;
   DeviceFacts facts;
   DeviceHandle device;
 };
-/// Opens a context with the device's threads, and the device.
+/// Opens a context with the device's number of threads, and opens the device.
 llvm::Expected<Session> open_session(ContextChoice context, const DeviceChoice& device);
-/// Describes the machine: devices, driver, NVRTC, and what is missing.
+/// Returns a description of the machine, with its devices, driver and NVRTC, and what is missing.
 llvm::Expected<minuet_system_info> query_system();
 /// Returns the flag's dtype. An empty flag means fp16 on a GPU and fp32 on the CPU.
 llvm::Expected<minuet_dtype> dtype_for(const std::string& flag, bool is_cpu);
@@ -151,7 +153,7 @@ llvm::Error fill_network_options(const NetworkChoice& choice, minuet_dtype dtype
 llvm::Error in_network(const NetworkChoice& choice, llvm::Error error);
 llvm::Expected<PlanHandle> open_network(minuet_context* context, const NetworkChoice& choice,
                                         minuet_dtype dtype, minuet_plan_info& info);
-/// Returns "the head of NAME is left out: ...", for a network without a head.
+/// Returns the sentence "the head of NAME is left out: ..." for a network without a head.
 std::string missing_head_text(const minuet_plan_info& network);
 /// Compiles the network's kernels for `arch` and appends each of them to `kernels`.
 llvm::Error compile_network(minuet_plan* network, const std::string& arch, std::vector<KernelFacts>& kernels);
@@ -161,24 +163,25 @@ llvm::Expected<ExecutionHandle> open_execution(minuet_plan* network, minuet_devi
 /// Returns the cache folder, or "" if kernels are kept in memory only.
 std::string cache_folder(minuet_context* context);
 
-/// A cloud in device memory, ready for an inference.
+/// Holds a cloud in device memory, ready for an inference.
 struct DeviceCloud {
   DeviceBuffer coordinates, memory;
-  minuet_tensor features;  ///< points into `memory`
+  minuet_tensor features;  ///< Its data are in `memory`.
   const int32_t* rows() const { return static_cast<const int32_t*>(coordinates.get()); }
 };
 llvm::Expected<DeviceBuffer> upload_coordinates(minuet_device* device, const VoxelCloud& cloud);
 llvm::Expected<DeviceCloud> upload_cloud(minuet_device* device, const VoxelCloud& cloud, minuet_dtype dtype);
-/// Allocates memory for the output of any cloud of `voxels` voxels. No level has more rows than that.
+/// Allocates memory that suffices for the output of any cloud of `voxels` voxels, because no level has more
+/// rows than that.
 llvm::Expected<DeviceBuffer> allocate_output(minuet_device* device, int64_t voxels,
                                              const minuet_plan_info& network);
 
-/// Describes contiguous rows of features or output.
+/// Returns a description of contiguous rows of features or of an output.
 minuet_tensor dense_tensor(void* data, int64_t rows, int32_t channels, minuet_dtype dtype);
 /// Enqueues a run for the prepared cloud. `output` needs room for the execution's output shape in the dtype
 /// of `features`.
 llvm::Error enqueue(minuet_execution* execution, const minuet_tensor& features, void* output);
-/// Prepares, runs and synchronizes: one inference from device memory to device memory.
+/// Makes one inference from device memory to device memory. It prepares, runs and synchronizes.
 llvm::Error infer(minuet_execution* execution, minuet_device* device, const DeviceCloud& cloud, void* output);
 
 }  // namespace minuet::tool

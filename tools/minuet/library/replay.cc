@@ -10,8 +10,8 @@
 namespace minuet::tool {
 namespace {
 
-constexpr double kFactor = 1.25;  // capacity of a level as a multiple of the voxels seen
-constexpr int kRoom = 8;          // the bounds exceed the extent by 1/kRoom of it on each side
+constexpr double kFactor = 1.25;  // A level's capacity is this multiple of the most voxels that it had.
+constexpr int kRoom = 8;          // The bounds exceed the cloud's extent by 1/kRoom of it on each side.
 
 llvm::Error copy_to(minuet_device* device, const DeviceBuffer& target, const void* source, size_t bytes) {
   if (bytes == 0) return llvm::Error::success();
@@ -24,7 +24,7 @@ struct Replay::CapacityExecution {
   ExecutionHandle execution;
   DeviceBuffer coordinates, features, count, output;
   minuet_tensor input, result;
-  std::unique_ptr<CudaGraph> graph;  // null on the CPU
+  std::unique_ptr<CudaGraph> graph;  // It is null on the CPU.
 
   llvm::Error prepare(void* stream) {
     return check(minuet_execution_prepare_on_device(execution.get(),
@@ -45,7 +45,7 @@ Replay::~Replay() = default;
 llvm::Error Replay::learn(const VoxelCloud& cloud) {
   MINUET_TRY(infer_exactly(cloud).takeError());
   MINUET_TRY(learn_from_last(cloud));
-  fitted_.reset();  // the next infer() makes it again
+  fitted_.reset();  // The next infer() makes it again.
   return llvm::Error::success();
 }
 
@@ -119,7 +119,8 @@ llvm::Error Replay::fit() {
   if (!facts_.is_cpu()) {
     const auto enqueue = [&](void* stream) { return fitted->enqueue(stream); };
     MINUET_ASSIGN(fitted->graph, CudaGraph::capture(facts_, enqueue));
-    MINUET_TRY(fitted->graph->replay());  // uploads the graph: not timed, with no voxels
+    // The first launch uploads the graph to the GPU, so it happens here, with no voxels, and is not timed.
+    MINUET_TRY(fitted->graph->replay());
   }
   fitted_ = std::move(fitted);
   return llvm::Error::success();

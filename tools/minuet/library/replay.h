@@ -1,5 +1,6 @@
-// Whole inferences in capacity mode, from coordinates and features in device memory to the output. On a GPU
-// they are one CUDA graph, on the CPU the same calls.
+// Runs whole inferences in capacity mode, from coordinates and features in device memory to the output. On a
+// GPU, an inference is the launch of one CUDA graph. On the CPU, it consists of the same calls of the
+// library.
 #pragma once
 
 #include <memory>
@@ -12,10 +13,11 @@
 
 namespace minuet::tool {
 
-/// The result of one inference.
+/// Holds the result of one inference.
 struct ReplayResult {
-  double ms = 0;        ///< host clock; includes the exact inference if the cloud did not fit
-  uint32_t status = 0;  ///< bits MINUET_CLOUD_*; 0 if the cloud fits
+  /// Is the time by the host's clock. It includes the inference in exact mode if the cloud did not fit.
+  double ms = 0;
+  uint32_t status = 0;  ///< Has bits MINUET_CLOUD_*, or is 0 if the cloud fits.
 };
 
 /// Runs inferences in capacity mode. A cloud that does not fit is inferred again in exact mode, and
@@ -36,7 +38,7 @@ class Replay {
   const std::vector<int64_t>& capacities() const { return capacities_; }
 
  private:
-  struct CapacityExecution;  ///< an execution in capacity mode, its memory and its graph
+  struct CapacityExecution;  ///< Holds an execution in capacity mode, its memory and its graph.
   llvm::Expected<double> infer_exactly(const VoxelCloud& cloud);
   llvm::Error learn_from_last(const VoxelCloud& cloud);
   llvm::Error fit();
@@ -51,11 +53,12 @@ class Replay {
 
   ExecutionHandle exact_;
   std::vector<int64_t> capacities_;
-  std::vector<int32_t> least_, greatest_;  ///< bounds of each coordinate, batch first, with a margin
+  /// These are the bounds of each coordinate, with a margin. The batch comes first.
+  std::vector<int32_t> least_, greatest_;
   std::unique_ptr<CapacityExecution> fitted_;
 };
 
-/// Describes a status, for example "past the bounds, past the capacity".
+/// Returns the meanings of the status's bits, for example "voxels outside the bounds, too many voxels".
 std::string status_text(uint32_t status);
 
 }  // namespace minuet::tool

@@ -19,7 +19,8 @@ llvm::json::Array axes(const int32_t* values, int ndim) {
   return array;
 }
 
-/// Returns for example "3" if all axes are equal, otherwise for example "1,1,3".
+/// Returns one number if all axes are equal, for example "3", and otherwise one for each axis, for example
+/// "1,1,3".
 std::string axes_text(const int32_t* values, int ndim) {
   std::string text = std::to_string(values[0]);
   if (std::all_of(values, values + ndim, [&](int32_t value) { return value == values[0]; })) return text;
@@ -231,7 +232,7 @@ void print_tables(const RunReport& report, llvm::raw_ostream& out) {
   print_levels(report, out);
   print_layers(report, out);
   print_times(report, out);
-  if (report.device.is_cpu()) return;  // the CPU launches and compiles nothing
+  if (report.device.is_cpu()) return;  // The CPU launches and compiles nothing.
   const minuet_execution_counters& counters = report.counters;
   out << llvm::formatv(
       "one warm inference: {0} kernels, {1} copies, {2} fills, {3} matmuls, {4} host waits, {5} "
@@ -244,7 +245,7 @@ void print_tables(const RunReport& report, llvm::raw_ostream& out) {
 }
 
 void print_kernels(const std::vector<KernelFacts>& kernels, llvm::raw_ostream& out) {
-  if (kernels.empty()) return;  // the CPU has none
+  if (kernels.empty()) return;  // The CPU has no kernels.
   out << "\nregisters  shared, bytes  cubin, bytes  compile, ms  origin    kernel\n";
   for (const KernelFacts& kernel : kernels) {
     out << llvm::formatv("{0,9}  {1,13}  {2,12}  {3,11:f1}  {4,-8}  {5}\n", kernel.registers,

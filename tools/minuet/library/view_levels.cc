@@ -44,8 +44,8 @@ llvm::Expected<ViewLevel> describe_level(minuet_device* device, minuet_coordinat
   return level;
 }
 
-/// Removes rows that repeat a voxel, which are in no kernel map. Returns the new index of each row, or -1 if
-/// the row was removed.
+/// Removes rows that repeat a voxel, which have no neighbours because they are in no kernel map. Returns the
+/// new index of each row, or -1 if the row was removed.
 std::vector<int32_t> drop_duplicates(ViewLevel& level) {
   std::vector<int32_t> places;
   size_t kept = 0;
@@ -74,13 +74,14 @@ llvm::Expected<std::vector<ViewLevel>> make_levels(minuet_device* device, const 
   CoordinatesHandle set(made);
   MINUET_ASSIGN(ViewLevel finest, describe_level(device, set.get(), 1, kernel_size));
   finest.parents = drop_duplicates(finest);
-  std::vector<int32_t> places = finest.parents;  // index in the previous level of each row of `set`
+  // Maps each row of `set` to its row in the last one of `levels`.
+  std::vector<int32_t> places = finest.parents;
   std::vector<ViewLevel> levels = {std::move(finest)};
   while (levels.size() < kViewStrides.size()) {
     const int32_t by_two[MINUET_MAX_DIM] = {2, 2, 2, 1};
     MINUET_TRY(check(minuet_coordinates_downsample(set.get(), by_two, nullptr, &made)));
     CoordinatesHandle coarse(made);
-    // A kernel of size 2 reaches exactly the voxels inside a coarse voxel.
+    // From a coarse voxel, a kernel of size 2 reaches exactly the voxels inside it.
     MINUET_ASSIGN(const std::vector<Pair> pairs, pairs_of(set.get(), coarse.get(), 2));
     std::vector<int32_t> parents(levels.back().neighbours.size(), -1);
     for (const Pair& pair : pairs)

@@ -1,4 +1,4 @@
-// The coordinate sets and kernel maps of a cloud at the levels of a U-Net, made by the library.
+// Makes the coordinate sets and kernel maps of a cloud at the levels of a U-Net, by calls of the library.
 #pragma once
 
 #include <array>
@@ -11,21 +11,23 @@
 
 namespace minuet::tool {
 
-/// Tensor strides of the levels, as in MinkUNet.
+/// Lists the tensor strides of the levels, which are those of MinkUNet.
 constexpr std::array<int, 5> kViewStrides = {1, 2, 4, 8, 16};
 
 struct ViewLevel {
   int stride = 1;
-  std::vector<int32_t> coordinates;  ///< [rows, 4], batch first, in voxels of stride 1
-  std::vector<int32_t> neighbours;   ///< inputs of each row in the submanifold kernel map, including itself
+  /// Has the shape [rows, 4]. The batch comes first, and the axes follow in voxels of stride 1.
+  std::vector<int32_t> coordinates;
+  /// Counts the inputs of each row in the submanifold kernel map, including the row itself.
+  std::vector<int32_t> neighbours;
   int64_t pairs = 0;
-  /// For each row of the previous level, its row in this level. In the first level, for each voxel of the
-  /// input, its row, or -1 if it repeats another voxel.
+  /// Has, for each row of the previous level, its row in this level. In the first level, it has the row of
+  /// each voxel of the input, or -1 if the voxel repeats another one.
   std::vector<int32_t> parents;
 };
 
-/// Returns one level for each of kViewStrides: the voxels, then repeatedly downsampled by 2, each with the
-/// neighbour counts of its submanifold kernel map.
+/// Returns one level for each of kViewStrides, with the neighbour counts of its submanifold kernel map. The
+/// first level has the voxels, and each further level is the previous one downsampled by 2.
 llvm::Expected<std::vector<ViewLevel>> make_levels(minuet_device* device, const VoxelCloud& voxels,
                                                    int kernel_size, bool keep_first_duplicate);
 

@@ -1,7 +1,7 @@
 "use strict";
-// Handlers of mouse, touch, keys and the address for the page of `minuet view`.
+// Handles mouse, touch, keys and the address for the page of `minuet view`.
 
-// ---- camera -----------------------------------------------------------------------------------------
+// The following functions move the camera.
 function fit() {
   const least = [Infinity, Infinity, Infinity], greatest = [-Infinity, -Infinity, -Infinity];
   finest.places.forEach((axis, i) => {
@@ -19,8 +19,9 @@ function lookFrom(yaw, pitch) {
   scene.change();
 }
 
-// ---- actions of buttons and keys --------------------------------------------------------------------
-let spinning = 0;  // time of the last step of the rotation; 0 while it is off
+// The following functions are the actions of buttons and keys. `spinning` is the time of the last step of the rotation,
+// or 0 while the rotation is off.
+let spinning = 0;
 
 function spin(now) {
   if (!spinning) return;
@@ -56,7 +57,7 @@ function toggleHelp() {
   }
 }
 
-// ---- mouse, touch and keys --------------------------------------------------------------------------
+// The following functions handle mouse, touch and keys.
 const fingers = new Map();
 
 function onPointerMove(event) {

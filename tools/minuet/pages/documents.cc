@@ -15,7 +15,7 @@ using llvm::json::Array;
 using llvm::json::Object;
 using llvm::json::Value;
 
-/// Fields of a result file that describe where it was measured, and of what.
+/// Lists the fields of a result file that describe where it was measured, and what was measured.
 constexpr const char* kMachine[] = {"device",  "description", "arch",   "cpu_cores",  "driver",
                                     "toolkit", "nvrtc",       "commit", "version",    "network",
                                     "dtype",   "weights",     "cloud",  "voxel_size", "dataflow"};
@@ -28,7 +28,7 @@ double real_or(const Object& object, llvm::StringRef name, double otherwise) {
   return number ? *number : otherwise;
 }
 
-/// Returns for example "3×3×3" or "0.05×0.05×0.1".
+/// Returns the numbers joined to a text, for example "3×3×3" or "0.05×0.05×0.1".
 std::string joined(const Array& parts) {
   std::string text;
   for (const Value& part : parts) {
@@ -58,7 +58,7 @@ Value at(const Object& object, llvm::StringRef path) {
   return inner ? at(*inner, rest) : Value(nullptr);
 }
 
-/// Returns the elements of an array that are objects.
+/// Returns those elements of the array `name` that are objects.
 std::vector<const Object*> objects_in(const Object& file, llvm::StringRef name) {
   std::vector<const Object*> objects;
   const Array* const array = file.getArray(name);
@@ -68,7 +68,7 @@ std::vector<const Object*> objects_in(const Object& file, llvm::StringRef name) 
   return objects;
 }
 
-/// The name of each column, and the path of its value in a row.
+/// Lists the name of each column, and the path of its value in a record.
 using Columns = std::vector<std::pair<const char*, const char*>>;
 
 Object table_of(llvm::StringRef title, const std::vector<const Object*>& records, const Columns& columns) {
@@ -86,7 +86,7 @@ Object table_of(llvm::StringRef title, const std::vector<const Object*>& records
   return table(title, std::move(names), std::move(rows));
 }
 
-/// Names of records with their times.
+/// Lists the name of each record, and the object with its times.
 using NamedTimes = std::vector<std::pair<std::string, const Object*>>;
 
 /// Returns a plot with one stacked bar per record. A stage that takes no time in any record is left out.
@@ -229,7 +229,7 @@ bool is_study(const Object& file) {
          file.getArray("plots") && file.getArray("tables");
 }
 
-/// Returns for example "minkunet42, fp16".
+/// Returns the network and the dtype of a result, for example "minkunet42, fp16".
 std::string network_of(const Object& file) {
   return text_or_empty(file, "network") + ", " + text_or_empty(file, "dtype");
 }

@@ -23,10 +23,11 @@ namespace minuet::tool {
 /// measurement. Every member except the title may be missing.
 ///
 /// Results of minuet-study already are such documents. The function makes plots and tables from results of
-/// `minuet bench --output` and `minuet run --json`. Any other JSON is an error that names these three.
+/// `minuet bench --output` and `minuet run --json`. Any other JSON is an error that names these three
+/// programs.
 llvm::Expected<llvm::json::Object> document_of(llvm::StringRef file, const llvm::json::Value& value);
 
-// These functions make the parts of a document.
+// The following functions make the parts of a document.
 inline llvm::json::Object axis(llvm::StringRef label, bool log = false) {
   return llvm::json::Object{{"label", label.str()}, {"log", log}};
 }

@@ -8,7 +8,7 @@
 #include "llvm/Support/Base64.h"
 #include "llvm/Support/FormatVariadic.h"
 
-// Hidden symbols at the start and the end of each embedded file, defined in files.c.in.
+// Declares the hidden symbols at the start and the end of each embedded file, which files.c.in defines.
 extern "C" {
 #define MINUET_PAGE_FILE(symbol, name) extern const char symbol[], symbol##_end[];
 #include "tools/minuet/pages/files.inc"
@@ -78,7 +78,8 @@ std::string html_text(llvm::StringRef text) {
 std::string script_json(const llvm::json::Value& value) {
   std::string safe;
   for (const char c : print_json(value)) {
-    if (c == '<') {  // "</script>" would end the script, and "<!--" would start a comment
+    // The text "</script>" would end the script, and "<!--" would start a comment.
+    if (c == '<') {
       safe += "\\u003c";
     } else {
       safe += c;

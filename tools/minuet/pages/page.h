@@ -1,4 +1,4 @@
-// HTML pages that the tool writes. A page is one file and loads nothing else.
+// Makes the HTML pages that the tool writes. A page is one file and loads nothing else.
 #pragma once
 
 #include <map>
@@ -22,10 +22,10 @@ std::string html_text(llvm::StringRef text);
 std::string script_json(const llvm::json::Value& value);
 
 /// Packs numbers for the page's decode() as `least + step * n` with 16 bits per number: {"least", "step",
-/// "bits", "data"}, with the data in base64. Integers with a range of at most 65534 are exact, other numbers
-/// are accurate to 1/65534 of their range. NaN and infinities become 65535.
+/// "bits", "data"}, with the data in base64. Integers with a range of at most 65534 are exact, and other
+/// numbers are accurate to 1/65534 of their range. NaN and infinities become 65535.
 llvm::json::Object pack_numbers(const std::vector<double>& values);
-/// Like pack_numbers(), in float32, for numbers that need more than 16 bits.
+/// Packs numbers like pack_numbers(), but in float32, for numbers that need more than 16 bits.
 llvm::json::Object pack_floats(const std::vector<double>& values);
 
 }  // namespace minuet::tool

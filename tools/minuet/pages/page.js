@@ -1,5 +1,5 @@
 "use strict";
-// Functions for all pages: decoding of numbers, numbers as text, colours, the theme.
+// Has the functions of all pages, which decode numbers, write numbers as text, and choose colours and the theme.
 
 const data = JSON.parse(document.getElementById("data").textContent);
 
@@ -34,8 +34,8 @@ function byId(id) {
   return document.getElementById(id);
 }
 
-// ---- colours ----------------------------------------------------------------------------------------
-// The ramp from low to high. Each colour is lighter than the previous one, and all are visible on white and on black.
+// The ramp goes from low to high. Each colour is lighter than the previous one, and all are visible on white and on
+// black.
 const rampColours = [[94, 78, 216], [36, 128, 212], [18, 160, 143], [124, 184, 47], [243, 190, 50]];
 const noColour = [138, 138, 138];
 
@@ -59,9 +59,9 @@ function css(colour) {
   return `rgb(${colour.join(" ")})`;
 }
 
-// ---- the theme --------------------------------------------------------------------------------------
+// The following functions choose the theme.
 const darkWanted = matchMedia("(prefers-color-scheme: dark)");
-let chosenTheme = null;  // null means the system's theme
+let chosenTheme = null;  // The value null means the system's theme.
 const themeListeners = [];
 
 function isDark() {

@@ -1,10 +1,11 @@
 "use strict";
-// Draws the plots of a document as SVG: horizontal bars (which leave room for long names), stacked bars, and lines.
+// Draws the plots of a document as SVG. A plot has horizontal bars (which leave room for long names), stacked bars, or
+// lines.
 
 const seriesColours = ["#4a86cf", "#df8a35", "#3fa468", "#c8568a", "#8b6bd0", "#a99a2f", "#3fa7b5", "#a0674a", "#7d8794",
                        "#d8604f"];
 const plotWidth = 860;
-const letterWidth = 6.9;  // upper bound for text in plots
+const letterWidth = 6.9;  // This is an upper bound for the width of a letter in plots.
 
 function colourOf(index) {
   return seriesColours[index % seriesColours.length];

@@ -1,5 +1,5 @@
 "use strict";
-// Draws the page of `minuet report`: a chapter for each document, with its machine, notes, claims, plots and tables.
+// Draws the page of `minuet report`, with the machine, notes, claims, plots and tables of each document in a chapter.
 
 function drawTable({title, columns, rows}) {
   const names = element("tr", {}, ...columns.map((name) => element("th", {textContent: name})));

@@ -1,6 +1,6 @@
 "use strict";
-// A canvas that shows points as discs and voxels as boxes, and a camera that orbits a target. It is drawn only
-// after a change.
+// Has a canvas that shows points as discs and voxels as boxes, and a camera that orbits a target. The canvas is drawn
+// only after a change.
 
 const pointVertex = `#version 300 es
 in float x, y, z;
@@ -56,10 +56,10 @@ uniform bool hollow;
 out vec4 colour;
 void main() {
   vec2 width = fwidth(place);
-  vec2 inside = min(place, 1.0 - place) / width;  // pixels to the nearest edge
+  vec2 inside = min(place, 1.0 - place) / width;  // This is the distance to the nearest edge in pixels.
   float edge = min(inside.x, inside.y);
   if (hollow && edge > 1.0) discard;
-  bool fine = hollow || max(width.x, width.y) > 0.2;  // too small for edges
+  bool fine = hollow || max(width.x, width.y) > 0.2;  // Such a face is too small to show edges.
   colour = vec4(fine ? shade : shade * mix(0.72, 1.0, smoothstep(0.3, 1.3, edge)), 1.0);
 }`;
 
@@ -122,7 +122,7 @@ class Scene {
     this.bodies = [];
     this.frames = this.begun = this.changed = 0;
     this.magnify = 1;
-    this.milliseconds = 0;  // time that the last picture took
+    this.milliseconds = 0;  // The last picture took this time.
     const gl = this.gl = canvas.getContext("webgl2", {antialias: true});
     if (!gl) throw new Error("This browser has no WebGL 2, which shows the cloud.");
     this.programs = {points: this.program(pointVertex, pointFragment), boxes: this.program(boxVertex, boxFragment)};

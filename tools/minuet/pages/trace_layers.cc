@@ -11,7 +11,7 @@ namespace {
 using llvm::json::Array;
 using llvm::json::Object;
 
-constexpr int64_t kRow = 0;  // thread number of the device's row, which no thread has
+constexpr int64_t kRow = 0;  // The device's row has this thread number, which no thread has.
 
 Object span(int64_t process, const char* category, const std::string& name, double start_us,
             double duration_us) {
@@ -20,7 +20,7 @@ Object span(int64_t process, const char* category, const std::string& name, doub
                 {"dur", duration_us}};
 }
 
-/// Start and process of the last span with a name. The start is negative if there is none.
+/// Holds start and process of the last span with some name. The start is negative if there is no such span.
 struct LastSpan {
   double start_us = -1;
   int64_t process = 0;
@@ -70,7 +70,7 @@ llvm::Expected<std::string> add_device_times(llvm::StringRef trace, const Device
   Array* const events = value.getAsObject() ? value.getAsObject()->getArray("traceEvents") : nullptr;
   if (!events) return broken("the trace has no \"traceEvents\"");
   const LastSpan prepare = last_span(*events, "prepare"), run = last_span(*events, "run");
-  if (run.start_us < 0) return print_json(value);  // nothing ran
+  if (run.start_us < 0) return print_json(value);  // No inference ran, so the trace stays as it is.
   events->push_back(Object{{"ph", "M"},
                            {"name", "thread_name"},
                            {"pid", run.process},

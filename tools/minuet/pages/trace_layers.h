@@ -9,17 +9,17 @@
 
 namespace minuet::tool {
 
-/// Times of one layer on the device.
+/// Holds the times of one layer on the device.
 struct LayerTimes {
   std::string name;
   double gather_ms = 0, gemm_ms = 0, scatter_ms = 0;
 };
 
-/// Times of one inference, measured on the device.
+/// Holds the times of one inference, measured on the device.
 struct DeviceTimes {
-  double sort_ms = 0, map_ms = 0;  ///< in the preparation
+  double sort_ms = 0, map_ms = 0;  ///< These steps are in the preparation.
   std::vector<LayerTimes> layers;
-  double other_ms = 0;  ///< work on input and output rows, in both calls
+  double other_ms = 0;  ///< Includes work on input and output rows, in the preparation and the run.
 };
 
 /// Adds a row for the device to a trace of the library. The steps sort and map begin at the start of the last

@@ -1,5 +1,5 @@
 "use strict";
-// The page of `minuet view`: selects the data to show and their colours.
+// Selects the data that the page of `minuet view` shows, and their colours.
 
 const scene = startScene();
 const levelColours = [1, 9, 5, 8, 4].map(hue);
@@ -26,7 +26,7 @@ function shownSize(stride) {
       voxelSize.map((size) => shown(stride * size)).join(" × ");
 }
 
-// ---- sets to show: points, the voxels of a level, all levels ----------------------------------------
+// The page shows one of these sets, which are the points and the voxels of each level, or all levels together.
 const sets = data.sets.map((set) => {
   const places = set.position.map(decode);
   const edge = voxelSize.map((size) => set.stride * size), scale = perAxis(set.scale);
@@ -97,7 +97,7 @@ function colourEach(values, colourOf) {
   return colours;
 }
 
-// ---- the legend -------------------------------------------------------------------------------------
+// The following functions make the legend.
 function title(text, unit) {
   return element("p", {}, element("b", {textContent: text}), unit ? ` in ${unit}` : "");
 }
@@ -156,7 +156,7 @@ function neighbourLegend(values) {
                                     element("p", {className: "faint", textContent: facts})]};
 }
 
-// ---- the shown set ----------------------------------------------------------------------------------
+// The following functions show the chosen set.
 function fill(select, names) {
   const before = select.value;
   select.replaceChildren(...names.map((name) => element("option", {textContent: name, value: name})));
@@ -208,12 +208,12 @@ function repaint() {
 function reshow() {
   const choice = choices[byId("shown").selectedIndex], isAll = choice.sets.length > 1;
   fill(byId("colouring"), isAll ? ["stride"] : [...choice.sets[0].columns.keys()]);
-  for (const set of choice.sets) set.body.hollow = isAll && set.stride > 1;  // keeps finer voxels visible
+  for (const set of choice.sets) set.body.hollow = isAll && set.stride > 1;  // This keeps finer voxels visible.
   scene.show(choice.sets.map((set) => set.body));
   repaint();
 }
 
-// ---- facts about the cloud --------------------------------------------------------------------------
+// The following functions show facts about the cloud.
 function describe() {
   const points = data.points ? `${shown(data.points)} points, ` : "";
   const skipped = data.skipped ? `, ${shown(data.skipped)} dropped` : "";

@@ -16,9 +16,10 @@ namespace minuet::tool {
 namespace {
 
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
-constexpr int kFeatureColumns = 8;  ///< columns of wide features without --feature-columns
+/// Limits the number of columns of features that the page has without --feature-columns.
+constexpr int kFeatureColumns = 8;
 
-/// Returns the number of items: points, or voxels if the input was voxels.
+/// Returns the number of items, which are points, or voxels if the input was voxels.
 int64_t items_of(const Input& input) { return input.cloud.count(); }
 
 /// Returns the voxel of an item, or -1 if the point was dropped.
@@ -26,7 +27,7 @@ int64_t voxel_of(const Input& input, int64_t item) {
   return input.cloud.is_voxels ? item : input.voxels.row_of_point[static_cast<size_t>(item)];
 }
 
-/// Returns for each item its row in a file that has one row per item or one row per voxel.
+/// Returns the row of each item in a file that has one row per item or one row per voxel.
 llvm::Expected<std::vector<int64_t>> rows_of_items(const std::string& path, int64_t rows,
                                                    const Input& input) {
   const int64_t items = items_of(input), voxels = input.voxels.count();
@@ -106,7 +107,8 @@ std::vector<ViewColumn> own_columns(const Cloud& cloud) {
   for (const Attribute& attribute : cloud.attributes) {
     ViewColumn column{attribute.name, "", {}};
     const auto bytes = static_cast<size_t>(scalar_bytes(attribute.type));
-    constexpr bool kBigEndian = false;  // attributes are little-endian on every machine with a GPU
+    // Attributes are in the machine's byte order, and every machine with a GPU is little-endian.
+    constexpr bool kBigEndian = false;
     for (size_t at = 0; at < attribute.values.size(); at += bytes)
       column.values.push_back(decode_scalar(attribute.type, attribute.values.data() + at, kBigEndian));
     columns.push_back(std::move(column));
@@ -119,10 +121,10 @@ std::vector<ViewColumn> own_columns(const Cloud& cloud) {
   return columns;
 }
 
-/// The items that belong to a voxel, sorted by voxel, and the voxel of each on every level.
+/// Holds the items that belong to a voxel, sorted by voxel, and the voxel of each item on every level.
 struct Order {
   std::vector<size_t> items;
-  std::vector<std::vector<size_t>> owners;  ///< [level][index in items]
+  std::vector<std::vector<size_t>> owners;  ///< Its indices are [level][index in items].
 };
 
 Order order_items(const Input& input, const std::vector<ViewLevel>& levels) {
@@ -155,7 +157,8 @@ std::vector<double> means(const std::vector<double>& values, const std::vector<s
     sums[owners[place]] += values[place];
     ++counts[owners[place]];
   }
-  for (size_t row = 0; row < rows; ++row) sums[row] /= counts[row];  // 0 / 0 gives NaN
+  for (size_t row = 0; row < rows; ++row)
+    sums[row] /= counts[row];  // Without values this is 0 / 0, which is NaN.
   return sums;
 }
 
@@ -184,7 +187,7 @@ llvm::json::Object column_json(const ViewColumn& column) {
                             {"numbers", pack_numbers(column.values)}};
 }
 
-/// Packs three columns, in float32 if 16 bits would be coarser than `resolution`.
+/// Packs the positions of each axis, in float32 if 16 bits would be coarser than `resolution`.
 llvm::json::Array position_json(const std::array<std::vector<double>, 3>& axes, const Position& resolution) {
   llvm::json::Array position;
   for (size_t axis = 0; axis < 3; ++axis) {
@@ -273,9 +276,9 @@ class Writer {
   const Input& input_;
   const std::vector<ViewLevel>& levels_;
   const Order order_;
-  std::vector<ViewColumn> columns_;  ///< in the order of order_.items
+  std::vector<ViewColumn> columns_;  ///< Their values are in the order of order_.items.
   std::map<int32_t, int64_t> label_counts_;
-  std::vector<double> labels_;  ///< indices in label_counts_
+  std::vector<double> labels_;  ///< These are indices in label_counts_, in the order of order_.items.
 };
 
 llvm::json::Array labels_json(const Writer& writer, const Palette& palette) {

@@ -1,4 +1,4 @@
-// The data of the page of `minuet view`: points and voxels with columns of numbers.
+// Makes the data of the page of `minuet view`, which are points and voxels with columns of numbers.
 #pragma once
 
 #include <array>
@@ -15,30 +15,30 @@
 
 namespace minuet::tool {
 
-/// A number for every point (for every voxel, if the input was voxels), or NaN if there is none.
+/// Holds a number for every point, or for every voxel if the input was voxels. A missing number is NaN.
 struct ViewColumn {
   std::string name, unit;
   std::vector<double> values;
 };
 
-/// Data of the points from the cloud's file and from the files of --labels and --features.
+/// Holds data of the points from the cloud's file and from the files of --labels and --features.
 struct ViewColumns {
   std::vector<ViewColumn> numbers;
-  std::vector<int32_t> labels;  ///< empty means no labels
+  std::vector<int32_t> labels;  ///< It is empty if there are no labels.
 };
 
-/// The values of the flags about the page's data.
+/// Holds the values of the flags about the page's data.
 struct ViewOptions {
-  std::string labels;                ///< an NPY file, integer [N] or [N, 1]; empty means none
-  std::string features;              ///< an NPY file [N, C]; empty means none
-  std::vector<int> feature_columns;  ///< empty means the first 8
+  std::string labels;                ///< Names an NPY file of integers [N] or [N, 1], or is empty.
+  std::string features;              ///< Names an NPY file [N, C], or is empty.
+  std::vector<int> feature_columns;  ///< If it is empty, the first 8 columns are shown.
   int kernel_size = 3;
 };
 
-/// Reads the files. Each must have one row per point or one row per voxel.
+/// Reads the files of the options. Each must have one row per point or one row per voxel.
 llvm::Expected<ViewColumns> read_columns(const ViewOptions& options, const Input& input);
 
-/// Texts and settings that the page shows.
+/// Holds texts and settings that the page shows.
 struct ViewFacts {
   std::string title, device;
   int kernel_size = 3;

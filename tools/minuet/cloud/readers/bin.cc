@@ -8,8 +8,8 @@ namespace {
 
 constexpr int64_t kMostColumnsWithIntensity = 5;
 
-/// Returns for example "3, 5 and 6": the usual counts of columns, except `columns`, of which `bytes` bytes
-/// are whole rows.
+/// Returns the usual numbers of columns, except `columns`, with which `bytes` bytes are whole rows. An
+/// example is "3, 5 or 6".
 std::string other_counts(size_t bytes, int columns) {
   std::vector<std::string> counts;
   for (int count = 3; count <= 6; ++count) {

@@ -1,4 +1,5 @@
-// Reader of little-endian float32 rows without a header, as in KITTI (4 columns) and nuScenes (5).
+// Reads files of little-endian float32 rows without a header, as in KITTI (4 columns) and nuScenes (5
+// columns).
 #pragma once
 
 #include "llvm/ADT/StringRef.h"
@@ -9,14 +10,15 @@
 
 namespace minuet::tool {
 
-/// Reads points. Columns 0 to 2 are x, y, z in metres. Column 3 is the intensity if there are 4 or 5 columns.
-/// In wider rows it may be a colour, so only a column that the options name becomes the intensity.
+/// Reads points. Columns 0 to 2 are x, y and z in metres. If there are 4 or 5 columns and the options name no
+/// other column, column 3 is the intensity. In wider rows it may be a colour, so only a column that the
+/// options name becomes the intensity.
 llvm::Expected<Cloud> read_bin(llvm::StringRef bytes, const ColumnOptions& options);
 
-/// Returns the fields of rows that have `columns` numbers without names, for .bin and .npy.
+/// Returns the fields of a .bin or .npy file, whose rows have `columns` numbers without names.
 llvm::Expected<std::vector<CloudField>> unnamed_fields(int64_t columns, Scalar type,
                                                        std::optional<int> intensity_column);
-/// Finishes the cloud of such rows and fills its `columns` text.
+/// Returns the finished cloud of a .bin or .npy file, in which Cloud::columns says how its columns were used.
 Cloud finish_unnamed(CloudBuilder& builder);
 
 }  // namespace minuet::tool

@@ -1,4 +1,4 @@
-// Reads a cloud file with the reader that the end of its name selects.
+// Reads a cloud file with the reader that the extension of its name selects.
 #pragma once
 
 #include <optional>
@@ -10,12 +10,14 @@
 
 namespace minuet::tool {
 
-/// The values of the flags about the columns of a file.
+/// Holds the values of the flags about the columns of a file.
 struct ColumnOptions {
-  std::optional<int> columns;           ///< numbers per row of a .bin file; 4 if not set
-  std::optional<int> intensity_column;  ///< index of the intensity in .bin and .npy files, at least 3
-  std::optional<std::string> intensity_field =
-      std::nullopt;  ///< name of the intensity in .ply and .pcd files
+  /// Holds the number of float32 values per row of a .bin file, which is 4 if this is not set.
+  std::optional<int> columns;
+  /// Holds the index of the intensity in .bin and .npy files, which is at least 3.
+  std::optional<int> intensity_column;
+  /// Holds the name of the intensity in .ply and .pcd files.
+  std::optional<std::string> intensity_field = std::nullopt;
 
   bool any() const { return columns || intensity_column || intensity_field; }
 };

@@ -9,7 +9,7 @@ namespace {
 
 constexpr llvm::StringLiteral kIntensityNames[] = {"intensity", "reflectivity", "scalar_intensity"};
 
-/// Returns the indices of the fields that `is_meant` accepts.
+/// Returns the indices of the fields whose names `is_meant` accepts. Padding is left out.
 template <class Predicate>
 std::vector<size_t> places_of(const std::vector<CloudField>& fields, Predicate is_meant) {
   std::vector<size_t> places;
@@ -19,7 +19,8 @@ std::vector<size_t> places_of(const std::vector<CloudField>& fields, Predicate i
   return places;
 }
 
-/// Returns the indices of the fields with exactly that name, or otherwise of those that differ only in case.
+/// Returns the indices of the fields with exactly this name. If there are none, returns those of the fields
+/// whose names differ from it only in case.
 std::vector<size_t> places_named(const std::vector<CloudField>& fields, llvm::StringRef name) {
   std::vector<size_t> places = places_of(fields, [&](llvm::StringRef other) { return other == name; });
   if (!places.empty()) return places;

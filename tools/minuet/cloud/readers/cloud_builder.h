@@ -1,4 +1,4 @@
-// The fields of a row of a point file, and the construction of a cloud from such rows.
+// Describes the fields of a row of a point file, and builds a cloud from such rows.
 #pragma once
 
 #include <optional>
@@ -11,51 +11,52 @@
 
 namespace minuet::tool {
 
-/// One number of a row.
+/// Describes one number of a row.
 struct CloudField {
-  std::string name;  ///< also the name of the attribute
+  std::string name;  ///< The attribute that the field becomes has the same name.
   Scalar type = Scalar::F32;
-  int target = -1;  ///< 0 to 3 mean x, y, z, intensity; -1 means an attribute only
+  int target = -1;  ///< The values 0 to 3 mean x, y, z and intensity; -1 means an attribute only.
 };
 
-/// The Point Cloud Library's name for padding bytes, which become no attribute.
+/// The Point Cloud Library gives this name to padding bytes, which become no attribute.
 constexpr const char* kPaddingField = "_";
 
-/// Sets the fields' targets by their names: x, y and z, and for the intensity `intensity_field` if given,
-/// otherwise the first field named intensity, reflectivity or scalar_intensity. Case does not matter, but an
-/// exact match takes precedence. Colours are never the intensity. `singular` is the format's word for a
-/// field, for example "property". Returns an error if x, y or z is missing, or if the named field is missing,
-/// is a position, or matches several fields only in other cases.
+/// Sets the fields' targets by their names. Positions come from the fields x, y and z. The intensity is the
+/// field `intensity_field` if that is given, and otherwise the first field named intensity, reflectivity or
+/// scalar_intensity. A colour becomes the intensity only if `intensity_field` names it. Case does not matter,
+/// but an exact match takes precedence. `singular` is the format's word for a field, for example "property".
+/// Returns an error if x, y or z is missing. Also returns an error if `intensity_field` is missing, is a
+/// position, or differs only in case from several fields.
 llvm::Error assign_targets(std::vector<CloudField>& fields, const std::optional<std::string>& intensity_field,
                            const char* singular);
 
-/// Joins at most eight names: "a, b, c". Says how many more there are.
+/// Joins at most the first eight names, as in "a, b, c", and says how many more there are.
 std::string list_of(const std::vector<std::string>& names);
 
 /// Builds a cloud of points row by row.
 class CloudBuilder {
  public:
-  /// No two fields may have the same target from 0 to 3.
+  /// No two fields may have the same target, except -1.
   explicit CloudBuilder(std::vector<CloudField> fields);
 
   const std::vector<CloudField>& fields() const { return fields_; }
   void reserve(size_t rows);
-  /// Begins the next point with zeros. Every field must then be added once, in any order.
+  /// Begins the next point with zeros. The caller must then add every field once, in any order.
   void add_point() { cloud_.points.push_back({}); }
-  /// Adds the number at `bytes`, in the field's type.
+  /// Adds the number at `bytes`, which has the type of the field, to the current point.
   void add(size_t field, const char* bytes, bool big_endian);
-  /// Adds a number that was parsed from text.
+  /// Adds a number, which was parsed from text as the type of the field, to the current point.
   void add(size_t field, const ScalarBytes& value) { add(field, value.data(), /*big_endian=*/false); }
 
-  /// Returns the cloud. If there are further fields but no intensity, it gets a warning, which uses the
-  /// format's words for a field (`singular`, `plural`), the fields' `names`, and the `flag` that selects the
-  /// intensity.
+  /// Returns the cloud, and fills its texts `columns` and `no_intensity`. They use the format's words for a
+  /// field (`singular`, `plural`), the fields' `names`, and the `flag` that selects the intensity.
   Cloud finish(llvm::StringRef singular, llvm::StringRef plural, const std::vector<std::string>& names,
                llvm::StringRef flag);
 
  private:
   std::vector<CloudField> fields_;
-  std::vector<int> attribute_of_;  ///< index of the field's attribute; -1 for none
+  /// Maps each field to the index of its attribute, or to -1 if it has none.
+  std::vector<int> attribute_of_;
   Cloud cloud_;
 };
 

@@ -12,9 +12,9 @@ namespace minuet::tool {
 namespace {
 
 constexpr int64_t kMostColumns = 1024;
-constexpr int64_t kManyColumns = 32;  // wider arrays with fewer rows than columns are probably transposed
+constexpr int64_t kManyColumns = 32;  // Wider arrays with fewer rows than columns are probably transposed.
 
-/// Parses the header, a Python dictionary of three entries.
+/// Parses the header, which is a Python dictionary with three entries.
 class HeaderParser {
  public:
   HeaderParser(llvm::StringRef text, NpyArray& array) : text_(text), array_(array) {}
@@ -162,7 +162,8 @@ llvm::Expected<Cloud> read_npy_coordinates(llvm::StringRef bytes, int ndim) {
   cloud.is_voxels = true;
   cloud.ndim = ndim;
   cloud.voxels.assign(static_cast<size_t>(array.shape[0] * (1 + ndim)), 0);
-  const int64_t skip = 1 + ndim - columns;  // 1 if the file has no batch column; the batch index is then 0
+  // `skip` is 1 if the file has no column for the batch index, which is then 0.
+  const int64_t skip = 1 + ndim - columns;
   for (int64_t row = 0; row < array.shape[0]; ++row) {
     for (int64_t column = 0; column < columns; ++column) {
       const int64_t value = decode_integer(array.type, array.at(row, column), array.big_endian);

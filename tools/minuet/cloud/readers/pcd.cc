@@ -25,7 +25,7 @@ struct Field {
   llvm::StringRef name;
   Scalar type = Scalar::F32;
   int64_t count = 1;
-  int64_t offset = 0;  ///< bytes from the start of a row
+  int64_t offset = 0;  ///< Counts bytes from the start of a row.
 };
 
 struct PcdHeader {
@@ -33,11 +33,12 @@ struct PcdHeader {
   int64_t points = 0;
   int64_t row_bytes = 0;
   int64_t row_tokens = 0;
-  std::string data;                      ///< "ascii", "binary" or "binary_compressed"
-  std::vector<CloudField> cloud_fields;  ///< one per number of a row
+  std::string data;                      ///< Holds "ascii", "binary" or "binary_compressed".
+  std::vector<CloudField> cloud_fields;  ///< Holds one field for each number of a row.
 };
 
-/// Returns the type of a field from the first letter of its TYPE, in any case, and its SIZE.
+/// Returns the type of a field from its TYPE and SIZE in the header. Only the first letter of TYPE counts,
+/// and its case does not matter.
 std::optional<Scalar> scalar_type(llvm::StringRef kind, llvm::StringRef size) {
   const std::string name = (kind.take_front(1).upper() + size).str();
   constexpr struct {
@@ -52,12 +53,12 @@ std::optional<Scalar> scalar_type(llvm::StringRef kind, llvm::StringRef size) {
   return std::nullopt;
 }
 
-/// The words of a header's lines, one member per keyword. The lines may be in any order.
+/// Holds the words of the lines of a header, with one member for each keyword. The lines may be in any order.
 struct RawPcdHeader {
   Words fields, sizes, types, counts, width, height, points, data;
 };
 
-/// Returns the member for a line's words, or null if the line is ignored or unknown.
+/// Returns the member for the words of a line with this keyword, or null if the line is ignored or unknown.
 Words* place_of(llvm::StringRef key, RawPcdHeader& raw) {
   const std::pair<llvm::StringRef, Words*> places[] = {
       {"FIELDS", &raw.fields}, {"COLUMNS", &raw.fields}, {"SIZE", &raw.sizes},
@@ -92,7 +93,7 @@ llvm::Expected<RawPcdHeader> split_header(TextCursor& cursor) {
   return bad_input("the PCD header is truncated (no DATA line)");
 }
 
-/// Returns the number of a line, or nothing if the line is absent.
+/// Returns the number that a line of the header gives, or nothing if the line is absent.
 llvm::Expected<std::optional<int64_t>> optional_count(const Words& words, const char* key) {
   if (words.empty()) return std::optional<int64_t>();
   const std::optional<int64_t> value = words.size() == 1 ? parse_count(words[0]) : std::nullopt;
@@ -122,7 +123,8 @@ llvm::Error lay_out_field(const RawPcdHeader& raw, size_t i, PcdHeader& header) 
   return llvm::Error::success();
 }
 
-/// Returns one field per number of a row. A field of several numbers becomes name_0, name_1, ...
+/// Returns one CloudField for each number of a row. The numbers of a field with several are named name_0,
+/// name_1 and so on.
 std::vector<CloudField> cloud_fields(const PcdHeader& header) {
   std::vector<CloudField> fields;
   for (const Field& field : header.fields) {
@@ -154,8 +156,9 @@ llvm::Error lay_out_fields(const RawPcdHeader& raw, const std::optional<std::str
   return assign_targets(header.cloud_fields, intensity_field, "field");
 }
 
-/// Returns the number of points. As in the Point Cloud Library, 0 counts as absent, without HEIGHT there is
-/// one row, and without WIDTH too that row has all POINTS points.
+/// Returns the number of points by the rules of the Point Cloud Library. A WIDTH or HEIGHT of 0 counts as
+/// absent. Without HEIGHT there is one row of WIDTH points, and without both there is one row of POINTS
+/// points.
 llvm::Expected<int64_t> points_of(const RawPcdHeader& raw) {
   MINUET_ASSIGN(const std::optional<int64_t> points, optional_count(raw.points, "POINTS"));
   MINUET_ASSIGN(const std::optional<int64_t> width, optional_count(raw.width, "WIDTH"));
@@ -229,13 +232,14 @@ llvm::Expected<Cloud> read_ascii(const PcdHeader& header, llvm::StringRef body) 
   return finish(builder);
 }
 
-/// Returns true for the zeros, up to the size of a page, that PCL before 1.8 writes after binary data.
+/// Returns true if the rest is only zeros, and fewer than 65536. The Point Cloud Library before version 1.8
+/// writes zeros after binary data, up to the size of a memory page.
 bool is_padding(llvm::StringRef rest) {
   return rest.size() < 65536 && rest.find_first_not_of('\0') == llvm::StringRef::npos;
 }
 
-/// Reads points. If `interleaved`, the data are stored point by point (binary), otherwise field by field
-/// (binary_compressed).
+/// Reads points from binary data. With `interleaved` (DATA binary) the file stores them point by point,
+/// otherwise (DATA binary_compressed) field by field.
 llvm::Expected<Cloud> read_binary(const PcdHeader& header, llvm::StringRef body, bool interleaved) {
   if (header.points > static_cast<int64_t>(body.size()) / header.row_bytes)
     return truncated(header, body.size());
@@ -279,7 +283,8 @@ llvm::Expected<Cloud> read_compressed(const PcdHeader& header, llvm::StringRef b
                      counted(unpacked, "byte"), counted(header.points, "point"),
                      counted(header.row_bytes, "byte"));
   }
-  // LZF's longest match expands 3 bytes to 264. A larger size is refused before memory is allocated for it.
+  // LZF expands data at most 88 times, because its longest match makes 264 bytes of 3. A larger size is
+  // refused before memory is allocated for it.
   if (unpacked > 88 * packed)
     return bad_input("the compressed data are broken ({0} bytes cannot hold {1})", packed, unpacked);
   std::string data(static_cast<size_t>(unpacked), '\0');

@@ -1,4 +1,4 @@
-// Reader of the Point Cloud Library's PCD files: ascii, binary and binary_compressed (LZF, field by field).
+// Reads the Point Cloud Library's PCD files, whose data are ascii, binary or binary_compressed (by LZF).
 #pragma once
 
 #include <optional>
@@ -10,10 +10,11 @@
 
 namespace minuet::tool {
 
-/// Reads points from the fields x, y, z in metres and the intensity that assign_targets() selects
-/// (readers/cloud_builder.h). Organised clouds often contain NaN pixels, which --skip-invalid drops.
+/// Reads points from the fields x, y and z in metres and the intensity that assign_targets() selects
+/// (readers/cloud_builder.h). Organised clouds, which have the rows and columns of an image, often contain
+/// NaN pixels, which --skip-invalid drops.
 ///
-/// Headers are accepted as in the Point Cloud Library's own reader: the lines FIELDS (or COLUMNS), SIZE,
+/// Headers are accepted as in the Point Cloud Library's own reader. The lines FIELDS (or COLUMNS), SIZE,
 /// TYPE, COUNT, WIDTH, HEIGHT, POINTS and DATA may be in any order. Without SIZE, TYPE or COUNT, the values
 /// 4, F and 1 apply. Without WIDTH and HEIGHT the cloud is one row of POINTS points. Only the first letter of
 /// a type counts, and the case of types and DATA does not matter.

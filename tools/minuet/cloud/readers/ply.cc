@@ -12,22 +12,22 @@
 namespace minuet::tool {
 namespace {
 
-/// A cursor over the numbers after the header, as text or as bytes. Every step is checked. Errors do not name
-/// the row.
+/// Iterates over the numbers after the header, which are text or bytes. Every step is checked. Errors do not
+/// name the row, which the caller adds.
 class Body {
  public:
   Body(llvm::StringRef bytes, PlyFormat format) : cursor_(bytes), bytes_(bytes), format_(format) {}
 
   bool is_text() const { return format_ == PlyFormat::Ascii; }
   bool is_at_line_end() const { return cursor_.is_at_line_end(); }
-  /// Returns the rest of the line of the next word, starting at that word.
+  /// Returns the text from the next word to the end of its line.
   llvm::StringRef next_row() const { return TextCursor(cursor_).row(); }
   /// Returns the unread text.
   llvm::StringRef text() const { return cursor_.rest(); }
-  /// Returns true if unread numbers are left.
+  /// Returns true if unread numbers are left. In text, it consumes the first of them.
   bool has_more() { return is_text() ? !cursor_.token().empty() : !bytes_.empty(); }
 
-  /// Adds the next number to `field` of `builder`.
+  /// Reads the next number and adds it to `field` of `builder`.
   llvm::Error read(Scalar type, CloudBuilder& builder, size_t field) {
     if (is_text()) {
       MINUET_ASSIGN(const ScalarBytes value, next_value(type));
@@ -39,7 +39,7 @@ class Body {
     return llvm::Error::success();
   }
 
-  /// Skips a number, or a list with its length.
+  /// Skips the number of the property, or its list with the length in front of it.
   llvm::Error skip(const PlyProperty& property) {
     if (!property.is_list) return skip_numbers(property, 1);
     if (!property.list_count) return bad_input("the type of the list's length is not known");
@@ -50,8 +50,8 @@ class Body {
     return skip_numbers(property, static_cast<uint64_t>(length));
   }
 
-  /// Returns false if the remaining bytes are too few for the element's rows. It computes the smallest
-  /// possible size, so a huge count is refused before memory is allocated for it.
+  /// Returns false if the remaining bytes are too few for the element's rows. It assumes the smallest
+  /// possible size of a row, so that a huge count is refused before memory is allocated for it.
   bool can_hold(const PlyElement& element) const {
     uint64_t least = 0;
     for (const PlyProperty& property : element.properties) {
@@ -133,8 +133,8 @@ llvm::Error skip_element(const PlyElement& element, Body& body) {
   return llvm::Error::success();
 }
 
-/// Reads the rows into `builder`, which has a field for every property that is not a list. Fills `rows` if
-/// the file is text.
+/// Reads the rows of the element into `builder`, which has a field for every property that is not a list.
+/// Fills `rows` if the file is text.
 llvm::Error read_rows(const PlyElement& element, Body& body, CloudBuilder& builder, PointRows& rows) {
   MINUET_TRY(check_size(element, body));
   builder.reserve(static_cast<size_t>(element.count));
@@ -173,8 +173,8 @@ llvm::Expected<Cloud> read_vertices(const PlyElement& element,
 }
 
 /// Skips the elements after the vertices and checks them against the header. A fault is only a warning,
-/// because these elements are not used. It is an error if the vertices themselves may be wrong: if no rows of
-/// other elements follow them, or if doubt_about_points() finds a reason.
+/// because these elements are not used. The fault is an error if the vertices themselves may be wrong. That
+/// is so if the header has no rows of other elements after them, or if doubt_about_points() finds a reason.
 llvm::Error check_rest(llvm::ArrayRef<PlyElement> behind, const PlyElement& last, const PointRows& rows,
                        Body& body, Cloud& cloud) {
   llvm::Error fault = llvm::Error::success();

@@ -1,4 +1,5 @@
-// Reader of Stanford PLY files: ascii, binary little and big endian, with any scalar types.
+// Reads Stanford PLY files, which are ascii, binary little-endian or binary big-endian, with any scalar
+// types.
 #pragma once
 
 #include <optional>
@@ -10,13 +11,13 @@
 
 namespace minuet::tool {
 
-/// Reads points from the element "vertex": x, y, z in metres and the intensity that assign_targets() selects
-/// (readers/cloud_builder.h). Other elements are skipped.
+/// Reads points from the element "vertex". A point has x, y and z in metres and the intensity that
+/// assign_targets() selects (readers/cloud_builder.h). Skips other elements.
 ///
-/// Numbers of an ascii file are words; line ends have no meaning. An error names the row, the property and
-/// the word. A fault in an element after the vertices is only a warning, because such elements are not used.
-/// It is an error if the rows of an ascii file suggest that the number of vertices is wrong
-/// (readers/ply_rows.h).
+/// In an ascii file, line ends and blanks separate numbers in the same way. An error names the row, the
+/// property and the word. A fault in an element after the vertices is only a warning, because such elements
+/// are not used. The fault is an error if the rows of an ascii file suggest that the number of vertices is
+/// wrong (readers/ply_rows.h).
 llvm::Expected<Cloud> read_ply(llvm::StringRef bytes, const std::optional<std::string>& intensity_field);
 llvm::Expected<Cloud> read_ply(llvm::StringRef bytes);
 

@@ -1,4 +1,4 @@
-// The header of a PLY file: the format and the elements.
+// Parses the header of a PLY file, which gives the format and the elements.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +18,9 @@ enum class PlyFormat { Ascii, Little, Big };
 struct PlyProperty {
   llvm::StringRef name;
   llvm::StringRef type_name;
-  std::optional<Scalar> type;  ///< empty if the type is unknown, which vertices do not allow
+  std::optional<Scalar> type;  ///< No value means an unknown type, which is an error for vertices.
   bool is_list = false;
-  std::optional<Scalar> list_count;  ///< type of a list's length; empty if unknown
+  std::optional<Scalar> list_count;  ///< Holds the type of a list's length, or nothing if that is unknown.
 };
 
 struct PlyElement {

@@ -15,7 +15,8 @@ size_t count_words(llvm::StringRef line) {
   return words;
 }
 
-/// Parses the next word of the line. An unknown type accepts any word.
+/// Parses the next word of the line, and returns false if it is not a number of the type. Any word is
+/// accepted if the type is unknown.
 bool take_number(TextCursor& line, std::optional<Scalar> type, double& value) {
   const llvm::StringRef word = line.token();
   if (word.empty() || !type) return !word.empty();
@@ -25,7 +26,7 @@ bool take_number(TextCursor& line, std::optional<Scalar> type, double& value) {
   return !!bytes;
 }
 
-/// Returns true if a line is exactly one row of the element.
+/// Returns true if the line has exactly the words of one row of the element.
 bool can_be_row(llvm::StringRef text, const PlyElement& element) {
   TextCursor line(text);
   for (const PlyProperty& property : element.properties) {
@@ -39,7 +40,8 @@ bool can_be_row(llvm::StringRef text, const PlyElement& element) {
   return line.token().empty();
 }
 
-/// Returns the number of lines beyond the rows of the elements. An element without properties has no lines.
+/// Returns how many more lines the text has than the elements have rows. An element without properties has no
+/// lines.
 int64_t excess_lines(llvm::StringRef text, llvm::ArrayRef<PlyElement> elements) {
   int64_t excess = 0;
   for (TextCursor cursor(text); !cursor.row().empty();) ++excess;
@@ -49,8 +51,8 @@ int64_t excess_lines(llvm::StringRef text, llvm::ArrayRef<PlyElement> elements) 
   return excess;
 }
 
-/// Returns true if the excess lines directly follow the points and look like points: each has as many words
-/// as a point, and at least one is not a row of the element that should follow.
+/// Returns true if the excess lines directly follow the points and look like points. Each must have as many
+/// words as a point, and at least one must not be a row of the element that should follow.
 bool are_points_behind(const PointRows& rows, llvm::ArrayRef<PlyElement> behind, const PlyElement* next) {
   const size_t words = count_words(rows.last_row);
   const int64_t excess = excess_lines(rows.behind, behind);

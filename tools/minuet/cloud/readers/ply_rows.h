@@ -9,16 +9,18 @@
 
 namespace minuet::tool {
 
-/// The text around the end of the points, as the header counts them. All views refer to the file's bytes.
+/// Describes the text around the end of the points, which the header's number of points determines. All views
+/// refer to the file's bytes.
 struct PointRows {
-  bool are_lines = true;     ///< true if every row is one line
-  llvm::StringRef last_row;  ///< line of the last row; empty if there is none
-  llvm::StringRef behind;    ///< text after the rows
+  bool are_lines = true;     ///< Tells whether every row is one line.
+  llvm::StringRef last_row;  ///< Holds the line of the last row, or nothing if there is none.
+  llvm::StringRef behind;    ///< Holds the text after the rows.
 };
 
-/// Returns the reason why the header may count the points wrongly, as the end of a sentence about a fault
-/// after the points, or an empty string if the rows give no reason. `behind` are the elements after the
-/// points. `more_follows` is true if the fault is a text longer than the header promises. Pure.
+/// Returns why the header's number of points may be wrong, or an empty string if the rows give no reason. The
+/// caller appends this text to its error about a fault after the points. `behind` holds the elements after
+/// the points. `more_follows` is true if the fault is that the text is longer than the header promises. This
+/// function is pure.
 std::string doubt_about_points(const PointRows& rows, llvm::ArrayRef<PlyElement> behind, bool more_follows);
 
 }  // namespace minuet::tool

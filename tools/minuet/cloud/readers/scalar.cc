@@ -28,7 +28,7 @@ void store(T value, std::string& bytes) {
   bytes.append(reinterpret_cast<const char*>(&value), sizeof(T));
 }
 
-/// Returns the nearest T, or 0 for NaN.
+/// Returns the value truncated to an integer and limited to the range of T. Returns 0 for NaN.
 template <class T>
 T clamped(double value) {
   if (!(value >= static_cast<double>(std::numeric_limits<T>::min()))) {
@@ -38,14 +38,14 @@ T clamped(double value) {
   return static_cast<T>(value);
 }
 
-/// Returns true if the word is a number after every `from` is replaced by `to`.
+/// Returns true if the word becomes a number when `to` replaces every character of `from` in it.
 bool is_number_with(llvm::StringRef word, llvm::StringRef from, char to) {
   std::string changed = word.str();
   for (char& c : changed) c = from.contains(c) ? to : c;
   return changed != word && parse_double(changed);
 }
 
-/// Returns a suggestion for a word that is not a number, or an empty string if there is none.
+/// Returns a hint about why a word is not a number, or an empty string if there is none.
 std::string likely_cause(llvm::StringRef word) {
   if (is_number_with(word, ",", '.')) return "; if this is a decimal comma, write a point";
   if (is_number_with(word, "dD", 'e')) return "; if this is a Fortran exponent, write it with an e";
@@ -54,10 +54,10 @@ std::string likely_cause(llvm::StringRef word) {
   return "";
 }
 
-/// Returns true if a word names an infinite number, like "-inf" and unlike "1e999".
+/// Returns true if a word names an infinite number, as "-inf" does. A word such as "1e999" is only too large.
 bool says_infinite(llvm::StringRef word) { return llvm::isAlpha(word.ltrim("+-").take_front(1).str()[0]); }
 
-/// Parses the word as an integer of type T. Returns nothing if it is not an integer or out of range.
+/// Parses the word as an integer of type T. Returns nothing if it is not an integer or is out of range.
 template <class T>
 std::optional<T> parse_integer(llvm::StringRef word) {
   llvm::StringRef plain = word;
@@ -67,14 +67,16 @@ std::optional<T> parse_integer(llvm::StringRef word) {
   const bool is_plain =
       error != std::errc::invalid_argument && end == plain.end() && word.take_front(2) != "+-";
   if (is_plain) return error == std::errc() ? std::optional<T>(integer) : std::nullopt;
-  const std::optional<double> number = parse_double(word);  // "2.0" and "4e6" are integers too
+  // The words "2.0" and "4e6" are integers, too.
+  const std::optional<double> number = parse_double(word);
   const double least = static_cast<double>(std::numeric_limits<T>::min());
   const double past = std::ldexp(1.0, std::numeric_limits<T>::digits);
   if (!number || std::trunc(*number) != *number || !(*number >= least && *number < past)) return std::nullopt;
   return static_cast<T>(*number);
 }
 
-/// Calls `use` with a value of the C++ type. A float16 is represented by the integer of its bits.
+/// Calls `use` with a value of the C++ type that represents `type`. A float16 is represented by a uint16_t
+/// with the same bits.
 template <class Use>
 auto with_type(Scalar type, Use use) {
   switch (type) {
@@ -173,7 +175,8 @@ std::optional<double> parse_double(llvm::StringRef token) {
   if (token.empty() || end != token.end()) return std::nullopt;
   if (error == std::errc()) return value;
   if (error != std::errc::result_out_of_range) return std::nullopt;
-  // Unlike from_chars, this distinguishes overflow, which gives infinity, from underflow, which gives zero.
+  // Unlike from_chars, getAsDouble() distinguishes overflow, which gives infinity, from underflow, which
+  // gives zero.
   if (token.getAsDouble(value)) return std::nullopt;
   return value;
 }

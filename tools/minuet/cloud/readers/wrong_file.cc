@@ -10,7 +10,8 @@ namespace {
 
 constexpr size_t kShownBytes = 16;
 
-/// Returns the first bytes in quotes, as printable ASCII.
+/// Returns the first bytes in quotes. Bytes that are not printable ASCII become hexadecimal codes such as
+/// \x1b.
 std::string start_of(llvm::StringRef bytes) {
   std::string text = "'";
   for (const char c : bytes.take_front(kShownBytes)) {

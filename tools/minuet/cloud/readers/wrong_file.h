@@ -1,4 +1,4 @@
-// Errors for files whose content does not match their names.
+// Makes errors for files whose content does not match their names.
 #pragma once
 
 #include <string>
@@ -10,26 +10,27 @@
 
 namespace minuet::tool {
 
-/// The kind of file that a reader expects.
+/// Describes the kind of file that a reader expects.
 struct ReadKind {
   FileKind kind;
-  WantedFile wanted;  ///< selects the advice in the error
-  const char* name;   ///< for example "a PLY file"
+  WantedFile wanted;  ///< Selects the advice in the error.
+  const char* name;   ///< Names the kind in errors, for example "a PLY file".
 };
 
-/// Returns the error for bytes that do not begin like a file of the kind. It names the file's real kind if
-/// the bytes are recognized (codegen/base/file_kind.h), otherwise it quotes the start of `line`, the wrong
-/// part of the bytes.
+/// Returns the error for bytes that do not begin like a file of the kind. If identify_file() recognizes the
+/// bytes (codegen/base/file_kind.h), the error names the file's real kind. Otherwise it quotes the start of
+/// `line`, which is the part of the bytes that is wrong.
 llvm::Error wrong_file(llvm::StringRef bytes, const ReadKind& kind, llvm::StringRef line);
 
 /// Returns an error if the bytes of a supposed file of float32 rows are another kind of file. Such rows may
-/// begin with any bytes. With `must_be_certain`, kinds that numbers can resemble by chance are accepted.
+/// begin with any bytes. With `must_be_certain`, the function therefore accepts kinds of files that numbers
+/// can resemble by chance.
 llvm::Error refuse_other_than_rows(llvm::StringRef bytes, bool must_be_certain);
 
-/// Reads the text of a JSON file. `wanted` describes it in errors, for example "a network description".
+/// Reads the text of a JSON file. `wanted` describes the file in errors, for example "a network description".
 /// Another kind of file is an error, and so is a zero byte, because the library takes zero-terminated texts.
 llvm::Expected<std::string> read_json_text(const std::string& path, const char* wanted);
-/// Reads and parses a JSON file, with the same errors.
+/// Reads and parses a JSON file. The errors are those of read_json_text() and those of the parser.
 llvm::Expected<llvm::json::Value> read_json(const std::string& path, const char* wanted);
 
 }  // namespace minuet::tool

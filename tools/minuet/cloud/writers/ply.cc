@@ -7,7 +7,7 @@ namespace {
 
 constexpr const char* kOurComment = "comment written by minuet";
 
-/// Returns PLY's name of the type that holds the type's values best.
+/// Returns PLY's name of the type that represents values of `type` best.
 const char* ply_type(Scalar type) {
   switch (type) {
     case Scalar::I8:
@@ -47,7 +47,8 @@ std::string header_of(const PlyTable& table) {
     text += std::string("property ") + (table.wide ? "double " : "float ") + axis + "\n";
     names.insert(axis);
   }
-  std::string own;  // the tool's own properties; attributes with their names are renamed
+  // `own` has the tool's own properties. An attribute with the name of such a property is renamed.
+  std::string own;
   const auto add = [&](const char* type, const std::string& name) {
     names.insert(name);
     own += std::string("property ") + type + " " + name + "\n";

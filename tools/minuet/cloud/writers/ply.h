@@ -1,4 +1,4 @@
-// Writer of binary little-endian PLY files with points or voxels and a network's output for them.
+// Writes binary little-endian PLY files with points or voxels and a network's output for them.
 #pragma once
 
 #include <cstdint>
@@ -10,20 +10,23 @@
 
 namespace minuet::tool {
 
-/// The vertices of a file. A vertex has x, y, z, the attributes, and then either red, green, blue and `label`
-/// (int) or feature_0, feature_1, ... (float). An attribute with one of these names becomes original_<name>.
+/// Describes the vertices of a file. A vertex has x, y, z, the attributes, and then either red, green, blue
+/// and `label` (int) or feature_0, feature_1, ... (float). An attribute with one of these names becomes
+/// original_<name>.
 struct PlyTable {
-  std::vector<std::string> comments;  ///< complete header lines, "comment ..."
-  std::vector<Position> positions;    ///< metres
-  bool wide = false;                  ///< true to write x, y, z as doubles if float32 is too coarse
-  std::vector<Attribute> attributes;  ///< 64-bit integers are written as doubles, float16 as float
-  const Palette* palette = nullptr;   ///< null means features, otherwise labels
-  std::vector<int32_t> labels;        ///< -1 means no label
-  std::vector<float> features;        ///< [rows, channels]
+  std::vector<std::string> comments;  ///< Holds complete header lines such as "comment made by hand".
+  std::vector<Position> positions;    ///< Holds x, y and z in metres.
+  /// Tells whether to write x, y and z as doubles, for positions that float32 would round too much.
+  bool wide = false;
+  /// Attributes of 64-bit integers are written as doubles, and those of float16 as floats.
+  std::vector<Attribute> attributes;
+  const Palette* palette = nullptr;  ///< The file has labels in these colours, or features if this is null.
+  std::vector<int32_t> labels;       ///< Holds a label for each vertex, or -1 for none.
+  std::vector<float> features;       ///< Holds an array [rows, channels].
   int channels = 0;
 };
 
-/// Returns the bytes of the file.
+/// Returns the bytes of a PLY file with the vertices of the table.
 std::string ply_bytes(const PlyTable& table);
 
 }  // namespace minuet::tool
