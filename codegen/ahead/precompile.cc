@@ -29,9 +29,10 @@ namespace {
 // second with very many kernels.
 constexpr auto kLockBound = std::chrono::seconds(10);
 
-/// Holds the contents of one output bundle, which are those of the existing file and the new ones.
+/// Holds what one output bundle will contain: the kernels of the existing file, if there is one, and new
+/// kernels.
 struct BundleContents {
-  std::map<std::string, Entry> entries;  ///< Maps request keys to entries.
+  std::map<std::string, Entry> entries;  ///< Maps request keys to compiled kernels.
   std::string tuning;
 };
 
@@ -120,8 +121,8 @@ class Precompilation {
   PrecompileResult result_;
 };
 
-/// Stores the requests without repeats. Requests may be repeated because networks share kernels and because
-/// recorded lists may contain a kernel twice.
+/// Stores the requests without repeats. Requests may be repeated because networks share kernels and because a
+/// list of requests that was recorded in a file may contain a kernel twice.
 llvm::Error Precompilation::take(const std::vector<KernelRequest>& requests) {
   std::set<std::string> seen;
   for (const KernelRequest& request : requests) {
@@ -177,7 +178,8 @@ bool Precompilation::find(const KernelRequest& request) {
   return true;
 }
 
-/// Converts an exception of a compile to an error, so that the bundles are still written after it.
+/// Converts an exception that was thrown while kernels were compiled to an error, so that the bundles are
+/// still written.
 StatusError failure_of(const std::exception_ptr& thrown) {
   try {
     std::rethrow_exception(thrown);
@@ -223,7 +225,8 @@ void Precompilation::finish(const KernelRequest& request, Entry entry, BinaryOri
 }
 
 void Precompilation::fail(const KernelRequest& request, StatusError failure) {
-  if (failure.code() == StatusCode::Cancelled) return;  // A cancelled kernel has not failed.
+  // A kernel that was cancelled does not count as failed.
+  if (failure.code() == StatusCode::Cancelled) return;
   ++result_.failed;
   if (options_.step) {
     const std::size_t done = static_cast<std::size_t>(result_.compiled + result_.found + result_.failed);
@@ -258,8 +261,8 @@ llvm::Expected<FileLock> Precompilation::lock_bundle(const std::string& name) co
     return make_system_error(options_.output);
   };
   FileLock lock = take_file_lock(system, open_folder, name, 0666, kLockBound, options_.cancel);
-  // If the file system has no locks, the atomic rename still leaves a complete bundle, which is that of the
-  // last writer.
+  // Without locks, the atomic rename still leaves a complete bundle, which is that of the process that wrote
+  // last.
   if (lock.held() || lock.without_locks()) return lock;
   if (lock.outcome() == FileLock::Outcome::Unavailable) {
     return make_error(StatusCode::FailedPrecondition,
@@ -284,11 +287,11 @@ llvm::Expected<BundleReport> Precompilation::write_shelf(const std::string& arch
   } const afterwards{lock->held() ? options_.output + "/" + lock_name : ""};
   if (llvm::sys::fs::exists(path)) {
     MINUET_ASSIGN(BundleContents others, read_shelf(path, cache_.policy()));
-    shelf.entries.merge(others.entries);  // For a key that both have, merge() keeps this process's entry.
+    shelf.entries.merge(others.entries);  // If both maps have a key, merge() keeps this process's kernel.
     shelf.tuning = std::move(others.tuning);
   }
   const auto tuned = options_.tuning.find(arch);
-  // Otherwise kernels that the tuning results choose may be missing from the bundle.
+  // If kernels are missing, the tuning results are left out, because they may choose one of those kernels.
   const bool whole = !result_.cancelled && result_.failed == 0;
   if (whole && tuned != options_.tuning.end()) {
     llvm::Expected<std::string> joined = join_tuning(shelf.tuning, tuned->second);

@@ -28,10 +28,12 @@ struct PrecompileOptions {
   /// written.
   std::string output;
   ArchTuning tuning;  ///< Holds the tuning results that are written to the bundles.
-  /// Is the number of helper processes. If it is 0, there are as many as the cores and the memory allow.
+  /// Sets the number of helper processes, which compile kernels in parallel. If it is 0, there are as many as
+  /// the cores and the memory allow.
   int jobs = 0;
   const CancelToken* cancel = nullptr;
-  std::function<void(const PrecompileStep&)> step;  ///< Is called after each kernel, by one thread at a time.
+  /// Is called with the result for each kernel, by one thread at a time.
+  std::function<void(const PrecompileStep&)> step;
 };
 
 struct BundleReport {
@@ -41,11 +43,12 @@ struct BundleReport {
 
 struct PrecompileResult {
   std::int64_t kernels = 0, compiled = 0, found = 0, failed = 0;
-  std::int64_t bytes = 0;  ///< Is the total size of the cubins.
+  std::int64_t bytes = 0;  ///< Gives the total size of the cubins.
   double seconds = 0;
-  std::vector<BundleReport> bundles;         ///< Is in ascending order of architectures.
-  std::optional<StatusError> first_failure;  ///< Is the first failure of a kernel or a bundle.
-  bool cancelled = false;                    ///< Is true if kernels are missing because of a cancel.
+  /// Describes the written bundles in ascending order of their architectures.
+  std::vector<BundleReport> bundles;
+  std::optional<StatusError> first_failure;  ///< Holds the first failure of a kernel or a bundle.
+  bool cancelled = false;  ///< Is true if kernels are missing because the call was cancelled.
 };
 
 /// Returns `<output>/minuet-<arch>.bundle`.
@@ -53,8 +56,8 @@ std::string bundle_path(const std::string& output, llvm::StringRef arch);
 
 /// Searches for each kernel in the existing bundle and in the cache folder. Compiles missing kernels in
 /// helper processes and adds them to the cache folder. Then writes the bundles, which contain all available
-/// kernels, even after failures or a cancel. Returns an error only for problems found before any kernel is
-/// compiled. The result contains later failures.
+/// kernels, even after failures or a cancellation. Returns an error only for problems found before any kernel
+/// is compiled. The result contains later failures.
 llvm::Expected<PrecompileResult> precompile(KernelCache& cache, const std::vector<KernelRequest>& requests,
                                             const PrecompileOptions& options);
 

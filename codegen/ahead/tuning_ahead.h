@@ -1,4 +1,5 @@
-// Selects tuning results of the local store and adds them to bundles, which other machines use.
+// Selects results from this machine's store of tuning results (tuning_store.h) and adds them to bundles,
+// which other machines use.
 #pragma once
 
 #include <functional>
@@ -10,7 +11,7 @@
 
 namespace minuet {
 
-/// Maps each architecture to its tuning results.
+/// Maps an architecture, such as "sm_90a", to the tuning results that were measured on its GPUs.
 using ArchTuning = std::map<std::string, std::vector<TuningEntry>>;
 
 /// Returns, for each of `archs`, the results in the store that were measured on GPUs of that architecture
@@ -21,8 +22,9 @@ llvm::Expected<ArchTuning> read_tuning_for(TuningStore& store, const std::vector
                                            const std::function<void(const std::string&)>& warn);
 
 /// Adds `entries` to `section`, which is the tuning section of a bundle and may be empty, and returns the new
-/// section. An entry replaces the one with the same environment and bucket. Returns FailedPrecondition if the
-/// section has entries that this build cannot read, because they would be lost.
+/// section. An entry replaces the one of the section with the same environment and bucket (tuning_key.h).
+/// Returns FailedPrecondition if the section has entries that this build cannot read, because they would be
+/// lost.
 llvm::Expected<std::string> join_tuning(llvm::StringRef section, const std::vector<TuningEntry>& entries);
 
 }  // namespace minuet

@@ -1,4 +1,5 @@
-// Defines a type-erased value. Only the files of each stored type need to know that type.
+// Defines a value of any type, as std::any does. Code that only copies or passes on such a value need not
+// know its type.
 #pragma once
 
 #include <cassert>

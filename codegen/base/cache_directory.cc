@@ -117,7 +117,7 @@ class PathWalker {
   const Missing missing_;
   FileHandle folder_;
   std::string path_;        // Holds the path of folder_, for error messages.
-  std::vector<Part> todo_;  // Holds the remaining parts in reverse order.
+  std::vector<Part> todo_;  // Holds the parts of the path that are still to be opened, in reverse order.
   int links_ = 0;
 };
 
@@ -163,7 +163,8 @@ llvm::Expected<std::string> choose_cache_directory(const std::string& from_calle
     const char* name;
     std::string value;
     const char* below;
-    std::string must_be_there;  // Names a folder that must exist, or is empty if all may be created.
+    /// Names a folder that must already exist. If it is empty, all folders of the path may be created.
+    std::string must_be_there;
   };
   const std::string xdg = environment("XDG_CACHE_HOME"), home = environment("HOME");
   const Choice choices[] = {{"the given directory", from_caller, "", ""},

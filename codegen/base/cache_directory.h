@@ -11,7 +11,7 @@
 
 namespace minuet {
 
-/// Is a function that returns the value of an environment variable, or "" if it is not set.
+/// Represents the environment: returns the value of the variable with the given name, or "" if it is not set.
 using Environment = std::function<std::string(const char*)>;
 Environment process_environment();
 
@@ -27,7 +27,7 @@ llvm::Expected<std::string> choose_cache_directory(const std::string& from_calle
 /// `user` or root, and no other user may have permission to write to it.
 struct TrustPolicy {
   uid_t user = ::geteuid();
-  bool shared = false;  ///< Is true if entries of other users are trusted (MINUET_CACHE_SHARED=1).
+  bool shared = false;  ///< Is true if cache files of other users are trusted (MINUET_CACHE_SHARED=1).
   bool trusts(const struct stat& status) const;
   mode_t folder_mode() const { return shared ? 0777 : 0700; }
   mode_t file_mode() const { return shared ? 0666 : 0600; }

@@ -7,7 +7,7 @@
 
 namespace minuet {
 
-/// Holds the flag. All functions are thread-safe.
+/// Holds the flag that asks work to stop. All functions are thread-safe.
 class CancelToken {
  public:
   void cancel() { cancelled_ = true; }
@@ -23,7 +23,7 @@ inline bool is_cancelled(const CancelToken* cancel) { return cancel != nullptr &
 /// may be null.
 template <class T>
 bool wait_for(const std::shared_future<T>& future, const CancelToken* cancel) {
-  constexpr auto kStep = std::chrono::milliseconds(20);  // A cancel is noticed after this time at most.
+  constexpr auto kStep = std::chrono::milliseconds(20);  // A cancellation is noticed within this time.
   while (future.wait_for(kStep) != std::future_status::ready) {
     if (is_cancelled(cancel)) return false;
   }

@@ -63,17 +63,17 @@ std::optional<std::string> path_below(const GroupMount& mount, llvm::StringRef g
   return below.str();
 }
 
-/// Names a mount of the process's hierarchy of groups, and the path of the process's group below the mount
-/// point.
+/// Holds a mount of the hierarchy of control groups that the process is in, and the path of the process's
+/// group below the mount point.
 struct GroupPlace {
   const GroupMount* mount;
   std::string below;
 };
 
-/// Returns true if `mount` is a better choice than `other`. The group must be visible in both mounts or in
-/// neither. If it is visible in both (`shows_group`), a longer path of the mounted group is better, because a
-/// mount with a shorter one also contains other groups, for example a host folder mounted in a container.
-/// Among mounts with equally long paths, one in kUsualFolder is better.
+/// Returns true if `mount` is a better choice than `other`. The process's control group must be visible in
+/// both mounts or in neither. If it is visible in both (`shows_group`), a longer path of the mounted group is
+/// better, because a mount with a shorter one also contains other groups, for example a host folder mounted
+/// in a container. Among mounts with equally long paths, one in kUsualFolder is better.
 bool is_better(const GroupMount& mount, const GroupMount& other, bool shows_group) {
   const auto rank = [&](const GroupMount& candidate) {
     return std::pair(shows_group ? candidate.group.size() : 0, is_in(candidate.folder, kUsualFolder));
@@ -81,9 +81,9 @@ bool is_better(const GroupMount& mount, const GroupMount& other, bool shows_grou
   return rank(mount) > rank(other);
 }
 
-/// Chooses the best mount, if possible one in which the group is visible. If the group is visible in no
-/// mount, the process may be in a container and see the group's path on the host. The mount in kUsualFolder
-/// then shows the container's own group.
+/// Chooses the best mount, if possible one in which the control group `group` is visible. If it is visible in
+/// no mount, the process may be in a container and see the group's path on the host. The mount in
+/// kUsualFolder then shows the container's own group.
 GroupPlace choose_place(const std::vector<const GroupMount*>& mounts, llvm::StringRef group) {
   GroupPlace best = {nullptr, ""};
   bool best_shows = false;
@@ -98,7 +98,8 @@ GroupPlace choose_place(const std::vector<const GroupMount*>& mounts, llvm::Stri
   return best;
 }
 
-/// Returns the mount that a system usually has. It is used if mountinfo names no mount.
+/// Returns the mount of control groups that a system usually has. It is used if mountinfo names no such
+/// mount.
 GroupMount usual_mount(const GroupMembership& membership, llvm::StringRef controller) {
   const std::string folder = kUsualFolder.str();
   return {membership.controllers, "/",

@@ -12,15 +12,17 @@ namespace minuet {
 /// Holds a line of /proc/self/cgroup, such as "0::/path" in version 2 or "5:cpu,cpuacct:/path" in version 1.
 struct GroupMembership {
   std::vector<std::string> controllers;  ///< Is empty for version 2, where a group has all controllers.
-  std::string path;                      ///< Is the group's path from the root of its hierarchy.
+  std::string path;                      ///< Gives the group's path from the root of its hierarchy.
 };
 std::vector<GroupMembership> parse_group_memberships(llvm::StringRef text);
 
 /// Holds a line of /proc/self/mountinfo that mounts control groups.
 struct GroupMount {
-  std::vector<std::string> controllers;  ///< Is empty for version 2.
-  std::string group;   ///< Names the mounted group, which is "/" or, for example, that of a container.
-  std::string folder;  ///< Is the mount point.
+  std::vector<std::string> controllers;  ///< Is empty for control groups of version 2.
+  /// Names the group whose folder is mounted: "/" for the root group, or the group of a container, for
+  /// example.
+  std::string group;
+  std::string folder;  ///< Gives the path of the mount point.
 };
 std::vector<GroupMount> parse_group_mounts(llvm::StringRef text);
 

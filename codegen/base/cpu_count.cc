@@ -27,7 +27,7 @@ std::optional<std::int64_t> read_number(llvm::StringRef text) {
 }
 
 /// Returns quota / period as a number of CPUs, rounded up. Returns std::nullopt if there is no quota, which
-/// is the case if the file contains "max" or -1.
+/// is the case if the control group's file contains "max" or -1.
 std::optional<std::int64_t> cpus_of_quota(std::optional<std::int64_t> quota,
                                           std::optional<std::int64_t> period) {
   if (!quota || !period || *quota <= 0 || *period <= 0) return std::nullopt;

@@ -43,7 +43,8 @@ llvm::Error broken(const char* what) {
 
 struct Section {
   llvm::StringRef name;
-  llvm::StringRef bytes;  // Is empty for a section without bytes in the file (NOBITS, NULL).
+  /// Holds the section's content. Sections of type NOBITS or NULL have none in the file.
+  llvm::StringRef bytes;
   Elf64_Shdr header;
 };
 
@@ -104,8 +105,8 @@ llvm::Expected<CubinFacts> read_cubin(llvm::StringRef bytes, llvm::StringRef ker
   if (find(sections, (".text." + kernel).str()) == nullptr) return broken("it does not have the kernel");
   CubinFacts facts;
   facts.max_threads = kMostBlockThreads;
-  // From ABI version 8 (CUDA 13) on, the SM number is in the second byte of e_flags. Before, it is in the
-  // first.
+  // From ABI version 8 (CUDA 13) on, the SM number is in the second byte of e_flags. In earlier versions it
+  // is in the first byte.
   const unsigned shift = header->e_ident[EI_ABIVERSION] >= 8 ? 8 : 0;
   facts.sm = static_cast<int>((header->e_flags >> shift) & 0xff);
   if (const Section* info = find(sections, (".nv.info." + kernel).str())) {

@@ -11,7 +11,7 @@ namespace minuet {
 /// Holds the properties of one kernel of a cubin that are known without a GPU.
 struct CubinFacts {
   int sm = 0;           ///< Is 90 for both sm_90 and sm_90a, because an ELF file does not contain the suffix.
-  int max_threads = 0;  ///< Is the largest number of threads per block.
+  int max_threads = 0;  ///< Gives the largest number of threads per block.
   int params_bytes = 0;
 };
 

@@ -13,7 +13,7 @@ namespace minuet {
 namespace {
 
 constexpr std::size_t kStartBytes = 4096;
-constexpr std::size_t kTextBytes = 64;  // is_text() looks at this number of bytes.
+constexpr std::size_t kTextBytes = 64;  // The tests for text look at no more than this number of bytes.
 constexpr std::size_t kShownCharacters = 40;
 constexpr std::uint64_t kLongestTensorHeader = 100u << 20;  // The safetensors format sets this limit.
 
@@ -80,8 +80,8 @@ bool is_onnx(llvm::StringRef bytes) {
          (bytes[2] == '\x12' || bytes[2] == '\x3a');
 }
 
-/// Returns true if the first kTextBytes are UTF-8 text without control characters other than white space. The
-/// last character may be cut off.
+/// Returns true if the first kTextBytes bytes are UTF-8 text without control characters other than white
+/// space. The last character may be cut off.
 bool is_text(llvm::StringRef bytes) {
   const llvm::StringRef start = without_byte_order_mark(bytes).take_front(kTextBytes);
   for (std::size_t i = 0; i < start.size();) {
@@ -99,9 +99,9 @@ bool is_bzip2(llvm::StringRef bytes) {
   return bytes.size() > 3 && begins_with(bytes, "BZh") && bytes[3] >= '1' && bytes[3] <= '9';
 }
 
-/// Returns true if the first two-byte units are ASCII characters, all in the same byte order.
+/// Returns true if the first kTextBytes bytes are UTF-16 text of ASCII characters only, in either byte order.
 bool is_utf16_of_ascii(llvm::StringRef bytes) {
-  constexpr std::size_t kFewest = 8;  // Fewer bytes may match by chance.
+  constexpr std::size_t kFewest = 8;  // So few bytes may look like UTF-16 by chance.
   const llvm::StringRef start = bytes.take_front(kTextBytes);
   if (start.size() < kFewest) return false;
   const auto is_ascii = [&](std::size_t of_character) {

@@ -12,13 +12,13 @@
 namespace minuet {
 
 enum class FileKind : std::uint8_t {
-  LfsPointer,  ///< Is the text that Git LFS stores in place of a large file.
-  ShardIndex,  ///< Is the JSON file that names the parts of a checkpoint.
-  WebPage,     ///< Is HTML or XML.
-  TorchZip,    ///< Is the zip format of torch.save.
-  Pickle,      ///< Is the older pickle format of torch.save.
+  LfsPointer,  ///< The file has the text that Git LFS stores in place of a large file.
+  ShardIndex,  ///< The file is JSON and names the parts of a sharded checkpoint.
+  WebPage,     ///< The file is HTML or XML.
+  TorchZip,    ///< The file has the zip format of torch.save.
+  Pickle,      ///< The file has the older pickle format of torch.save.
   Zip,
-  Compressed,  ///< Is compressed by gzip, bzip2, xz or zstd.
+  Compressed,  ///< The file is compressed by gzip, bzip2, xz or zstd.
   Hdf5,
   NumpyArray,
   Gguf,
@@ -26,12 +26,12 @@ enum class FileKind : std::uint8_t {
   Safetensors,
   Ply,
   Pcd,
-  Las,  ///< Is a point cloud in LAS, LAZ or E57.
+  Las,  ///< The file is a point cloud in LAS, LAZ or E57.
   Picture,
   Document,
   Utf16,
   Json,
-  Text,  ///< Is any other text.
+  Text,  ///< The file is any other text.
 };
 
 struct KnownFile {
@@ -50,9 +50,9 @@ std::optional<KnownFile> identify_file(llvm::StringRef bytes);
 
 /// Names the kind of file that a reader needs, which determines the advice about a file of another kind.
 enum class WantedFile : std::uint8_t {
-  PointText,   ///< Is a point cloud in PLY or PCD.
-  PointBytes,  ///< Is a point cloud in a .bin or .npy file.
-  Array,       ///< Is an array that is no cloud, such as features, labels or coordinates.
+  PointText,   ///< The reader needs a point cloud in PLY or PCD.
+  PointBytes,  ///< The reader needs a point cloud in a .bin or .npy file.
+  Array,       ///< The reader needs an array, such as features, labels or coordinates.
   Weights,
   Json,
   Bundle,

@@ -28,7 +28,7 @@ class FileLockWait {
       if (!file_.good() && !open()) return end(FileLock::Outcome::Unavailable, errno);
       if (file_.try_lock()) {
         if (is_current()) return end(FileLock::Outcome::Held);
-        // The lock file was removed or replaced before it was locked, so open the current one.
+        // The lock file was removed or replaced before it was locked, so open the one that now has its name.
         file_ = LockableFile(system_, -1);
         if (++lost_ == kMostLost) return end(FileLock::Outcome::Unavailable, ENOLCK);
       } else if (errno != EWOULDBLOCK) {

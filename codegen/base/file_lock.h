@@ -13,11 +13,11 @@
 namespace minuet {
 
 /// Represents a lock on a file, which excludes other processes and other threads. The system releases the
-/// lock if its holder is killed. If the holder is only stopped, others wait no longer than their bound.
-/// Failing to get the lock is not an error, because a process that builds a kernel can compile without the
-/// lock, and at worst a kernel is compiled twice. After getting the lock, the caller must check again whether
-/// the work is done, even if it did not wait, because another holder may have published the result and
-/// released the lock between the first check and the lock.
+/// lock if its holder is killed. If the holder is only stopped, others wait no longer than the time limit
+/// with which they asked for the lock. Failing to get the lock is not an error, because a process that builds
+/// a kernel can compile without the lock, and at worst a kernel is compiled twice. After getting the lock,
+/// the caller must check again whether the work is done, even if it did not wait, because another holder may
+/// have published the result and released the lock between the first check and the lock.
 class FileLock {
  public:
   enum class Outcome {

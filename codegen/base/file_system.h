@@ -1,4 +1,5 @@
-// Wraps the system calls of the kernel store in virtual functions, so that tests can make each call fail.
+// Wraps the system calls of the kernel cache on disk (codegen/cache/store.h) in virtual functions, so that
+// tests can make each call fail.
 #pragma once
 
 #include <fcntl.h>
@@ -43,10 +44,10 @@ FileSystem& real_file_system();
 bool is_device(llvm::StringRef path);
 
 /// Returns FailedPrecondition if a file of `bytes` bytes exceeds this process's RLIMIT_FSIZE. A write past
-/// that limit would raise SIGXFSZ, for which the host may have no handler, instead of failing.
+/// that limit would raise SIGXFSZ, for which the host program may have no handler, instead of failing.
 llvm::Error check_file_limit(std::uint64_t bytes);
 
-/// Is the message of an error about a folder, device or pipe in place of a file.
+/// This message of an error says that there is a folder, device or pipe in place of a file.
 inline constexpr char kNotRegularFile[] = "it is not a regular file";
 
 /// Owns a file descriptor and closes it on destruction.
@@ -97,7 +98,7 @@ class LockableFile {
  private:
   FileSystem* system_;
   FileHandle file_;
-  pid_t holder_ = 0;  ///< Is the process that took the lock, or 0 if the file is not locked.
+  pid_t holder_ = 0;  ///< Holds the id of the process that took the lock, or 0 if the file is not locked.
 };
 
 }  // namespace minuet

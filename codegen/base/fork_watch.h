@@ -10,9 +10,9 @@ namespace minuet {
 /// Registers the handler that counts forks. Forks before the first call are not counted.
 void watch_forks();
 
-/// Returns the number of forks between the process that first called watch_forks() and this one, or 0 before
-/// that. A changed value means that this is a child process, in which the parent's other threads do not
-/// exist.
+/// Returns how many forks lead from the process that first called watch_forks() to this one, or 0 if there
+/// was no such call. A value that has changed since an earlier call means that this is a child process, in
+/// which the parent's other threads do not exist.
 std::uint64_t fork_generation();
 
 /// Holds one value of type T for each process. A forked child gets a new T, because a thread that does not

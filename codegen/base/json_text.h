@@ -1,6 +1,6 @@
-// Parses and prints JSON. The library and the tool call llvm::json for this only here, so that the host's
-// locale does not affect numbers. The parser also checks nesting and keys, because llvm::json recurses
-// without a limit and silently uses the last of several equal keys.
+// Parses and prints JSON. The library and the tool call llvm::json for this only here, so that the locale of
+// the host program does not affect numbers. The parser also checks nesting and keys, because llvm::json
+// recurses without a limit and silently uses the last of several equal keys.
 #pragma once
 
 #include <cstdint>
@@ -14,9 +14,9 @@ namespace minuet {
 constexpr int kDeepestJson = 64;  ///< Limits how deep objects and arrays nest.
 
 /// Parses `text`, which may begin with a byte order mark. Returns InvalidArgument if the text nests deeper
-/// than kDeepestJson, if an object has a key twice, or if 2^63 is written as a real number. Also returns it
-/// if `text` is a known kind of file other than JSON, which the error then names. Returns llvm's own error
-/// for other invalid JSON. The function is thread-safe.
+/// than kDeepestJson, if an object has a key twice, or if the number 2^63 is written as a real number, which
+/// llvm::json cannot convert. Also returns InvalidArgument if `text` is a known kind of file other than JSON,
+/// which the error then names. Returns llvm's own error for other invalid JSON. The function is thread-safe.
 llvm::Expected<llvm::json::Value> parse_json(llvm::StringRef text);
 
 /// Prints `value` on one line if `indent` is 0, and otherwise on several lines with `indent` blanks per

@@ -6,8 +6,8 @@
 namespace minuet {
 namespace {
 
-/// Is enough for the largest double, which has 309 digits before its decimal point and up to kMostDigits
-/// after it.
+/// A text of this length has room for the largest double, which has 309 digits before its decimal point and
+/// up to kMostDigits after it.
 constexpr std::size_t kMostCharacters = 400;
 constexpr int kMostDigits = 60;
 

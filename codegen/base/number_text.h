@@ -1,5 +1,6 @@
 // Prints real numbers, with the same result in every locale. printf, iostreams, llvm::format and
-// llvm::formatv all depend on the locale, and the host may have set one whose decimal point is a comma.
+// llvm::formatv all depend on the locale, and the host program may have set one whose decimal point is a
+// comma.
 #pragma once
 
 #include <string>

@@ -5,8 +5,8 @@
 
 namespace minuet {
 
-/// Returns the absolute path of that file, even if the process has changed its working directory. Symbolic
-/// links in the path of a library are not resolved.
+/// Returns the absolute path of the library or program that contains this code, even if the process has
+/// changed its working directory. Symbolic links in the path of a library are not resolved.
 std::string own_image();
 
 /// Returns the folder that contains own_image().

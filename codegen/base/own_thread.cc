@@ -5,7 +5,8 @@
 namespace minuet {
 namespace {
 
-thread_local std::optional<sigset_t> signals_of_host;  // Is empty in a thread of the host.
+/// Holds the value that become_own_thread() stored. It is empty in a thread of the host program.
+thread_local std::optional<sigset_t> signals_of_host;
 
 }  // namespace
 

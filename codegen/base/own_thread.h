@@ -1,5 +1,5 @@
-// Starts threads of the library in the host's process. These threads block all signals, so that the host's
-// threads receive the signals.
+// Starts threads of the library in the process of the host, which is the program that uses the library. These
+// threads block all signals, so that the host's threads receive the signals.
 #pragma once
 
 #include <pthread.h>

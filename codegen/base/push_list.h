@@ -31,7 +31,7 @@ class PushList {
     do {
       if (find(node->next, node->value)) return false;
     } while (!head_.compare_exchange_weak(node->next, node.get()));
-    static_cast<void>(node.release());  // The list now owns the node.
+    static_cast<void>(node.release());  // The list now owns the node, so `node` must not delete it.
     return true;
   }
   bool contains(const T& value) const { return find(head_, value); }

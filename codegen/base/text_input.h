@@ -1,4 +1,5 @@
-// Splits text input into lines and words. Only this code handles byte order marks, line ends and blanks.
+// Splits text input into lines and words. Readers of text use this code, so that they treat byte order marks,
+// line ends and blanks alike.
 #pragma once
 
 #include <optional>

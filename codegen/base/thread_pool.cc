@@ -8,7 +8,8 @@
 namespace minuet {
 
 ThreadPool::ThreadPool(i32 threads) {
-  // New threads inherit a mask that blocks all signals, so that the host's threads receive them.
+  // New threads inherit a mask that blocks all signals, so that threads of the host program receive the
+  // signals.
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);

@@ -1,4 +1,5 @@
-// Defines a pool of threads that share the tasks of a call. All engines of a CPU device use the same pool.
+// Defines a pool of threads that execute the tasks of a call of run() together. All engines of a CPU device
+// use the same pool.
 #pragma once
 
 #include <condition_variable>
@@ -21,7 +22,8 @@ class ThreadPool {
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
-  /// Returns the number of threads that can take part in one run(), which is also the number of slots.
+  /// Returns the number of threads that can take part in one run(), which is also the number of values that
+  /// the parameter `slot` of its tasks can have.
   i32 threads() const { return static_cast<i32>(workers_.size()) + 1; }
 
   /// Calls work(task, slot) for every task in [0, tasks), in any order, on this thread and on idle threads of
@@ -34,8 +36,8 @@ class ThreadPool {
   struct Job {
     llvm::function_ref<void(i64, i32)> work;
     i64 tasks;
-    i64 next = 0;    ///< Is the next task. mutex_ guards it and the members below.
-    i32 slots = 0;   ///< Counts the slots in use.
+    i64 next = 0;    ///< Holds the index of the next task. mutex_ guards it and the members below.
+    i32 slots = 0;   ///< Counts the slots that were given to threads.
     i32 active = 0;  ///< Counts the threads that work on the job.
   };
 
@@ -44,7 +46,7 @@ class ThreadPool {
   void take_part(Job& job, std::unique_lock<std::mutex>& lock);
 
   std::mutex mutex_;
-  std::condition_variable wake_;  ///< Signals a new job or the end of the pool.
+  std::condition_variable wake_;  ///< Signals a new job or the destruction of the pool.
   std::condition_variable done_;  ///< Signals that the last active thread has left a job.
   std::deque<Job*> jobs_;
   bool stop_ = false;

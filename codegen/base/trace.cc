@@ -57,7 +57,7 @@ llvm::Error Trace::write(const std::string& path) const {
   fs::file_status status;
   if (fs::status(path, status) || status.type() == fs::file_type::regular_file) {
     llvm::SmallString<256> whole;
-    if (fs::real_path(path, whole)) whole = path;  // The file may not exist yet.
+    if (fs::real_path(path, whole)) whole = path;  // real_path() fails if the file does not exist yet.
     return annotate(write_whole_file(whole.str().str(), text), "the trace cannot be written");
   }
   std::error_code failure;
@@ -66,7 +66,7 @@ llvm::Error Trace::write(const std::string& path) const {
     file << text;
     file.close();
     failure = file.error();
-    file.clear_error();  // Otherwise the destructor would abort the process.
+    file.clear_error();  // Without this call, the destructor of `file` would abort the process.
   }
   if (!failure) return llvm::Error::success();
   return make_error(StatusCode::FailedPrecondition, "the trace '{0}' cannot be written: {1}", path,

@@ -41,7 +41,7 @@ class Trace {
   /// open. The times are those of CLOCK_MONOTONIC, so that the parent process can compute how long the start
   /// of this process took. A regular file is replaced as a whole, but a pipe or device is written directly.
   llvm::Error write(const std::string& path) const;
-  /// Returns the spans recorded so far in the same format.
+  /// Returns the spans recorded so far in the format that write() writes.
   std::string json() const;
 
  private:

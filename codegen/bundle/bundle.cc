@@ -14,7 +14,8 @@
 namespace minuet {
 namespace {
 
-constexpr std::uint64_t kStartBytes = 4096;  // identify_file() needs no more bytes to recognize other files.
+/// identify_file() needs no more bytes to recognize another kind of file.
+constexpr std::uint64_t kStartBytes = 4096;
 
 llvm::Error damaged_bundle(const std::string& what) {
   return make_error(StatusCode::InvalidArgument, "the bundle is damaged: {0}", what);
@@ -211,8 +212,8 @@ llvm::Expected<Entry> Bundle::read(std::size_t index) const {
   Entry entry;
   MINUET_TRY(read_manifest(llvm::StringRef(bytes).take_front(row.manifest_bytes), entry));
   entry.binary.cubin = bytes.substr(row.manifest_bytes);
-  // A cubin does not contain the suffix of its architecture, so the manifest and the bundle's contents must
-  // agree on the architecture.
+  // A cubin does not contain the suffix of its architecture, such as the 'a' of sm_90a. So the kernel's
+  // manifest and the bundle's table of contents must agree on the architecture.
   if (entry.binary.arch != text(row.arch))
     return damaged_bundle("a kernel's manifest and the bundle's index name different architectures");
   if (entry.binary.compiler_id != text(row.compiler))

@@ -4,8 +4,8 @@
 // Files are read with pread() and not mapped. If another process copies a new bundle over the one in use,
 // access to a mapped page that has vanished would raise SIGBUS in the host, which no earlier check can
 // prevent. Mapped bytes could also change after their digest was checked. Therefore open() copies the head
-// and the contents (about 100 bytes per kernel) and checks this copy. A frame is read on demand and checked
-// against that copy.
+// and the table of contents (about 100 bytes per kernel) and checks this copy. A frame, which is one
+// compressed kernel, is read on demand and checked against the digest in that copy.
 #pragma once
 
 #include <cstdint>
@@ -23,22 +23,23 @@
 
 namespace minuet {
 
-/// Describes one kernel with facts from the contents of a bundle, which are known without reading its frame.
+/// Describes one kernel with facts from the table of contents of a bundle, which are known without reading
+/// the kernel.
 struct BundleItem {
   std::string request_key;
   std::string arch;
   std::string compiler_id;
-  std::string sha256;  ///< Is the digest of the stored frame, in hex.
+  std::string sha256;  ///< Holds the SHA-256 digest of the compressed kernel in hex.
   std::uint64_t offset = 0, stored_bytes = 0, cubin_bytes = 0;
 };
 
 struct BundleDamage {
-  std::string what;  ///< Is a request key, or names a part of the file.
+  std::string what;  ///< Holds the request key of a damaged kernel, or names a damaged part of the file.
   std::string reason;
 };
 
 struct BundleCheck {
-  std::string sha256;  ///< Is the digest of the whole file, in hex.
+  std::string sha256;  ///< Holds the SHA-256 digest of the whole file in hex.
   std::uint64_t bytes = 0;
   std::vector<BundleDamage> damaged;  ///< Is empty if the file is intact.
 };
@@ -46,31 +47,31 @@ struct BundleCheck {
 class Bundle {
  public:
   /// Opens a bundle, which must be a regular file. Checks its magic, its version, its sizes, and the digest
-  /// of its head and contents, but reads no frame. `trust` decides which owners and modes of the file are
-  /// accepted. If it is null, every file is accepted, and kernels of the file must not be run unless the
-  /// caller checks its digest.
+  /// of its head and table of contents, but reads no kernel. `trust` decides which owners and modes of the
+  /// file are accepted. If it is null, every file is accepted, and kernels of the file must not be run unless
+  /// the caller checks its digest.
   static llvm::Expected<std::unique_ptr<Bundle>> open(const std::string& path,
                                                       const TrustPolicy* trust = nullptr);
 
   const std::string& path() const { return path_; }
   const std::string& arch() const { return arch_; }
   std::size_t size() const { return head_.entries; }
-  /// Returns the facts about a kernel. Kernels are in ascending order of their request keys, and `index` must
-  /// be less than size().
+  /// Returns the facts about a kernel from the table of contents. Kernels are in ascending order of their
+  /// request keys, and `index` must be less than size().
   BundleItem item(std::size_t index) const;
-  /// Returns the index of the kernel with that key (64 hex digits), or std::nullopt if there is none.
+  /// Returns the index of the kernel with this request key (64 hex digits), or std::nullopt if there is none.
   std::optional<std::size_t> find(llvm::StringRef request_key) const;
 
-  /// Reads a kernel, checks its digest, manifest and cubin, and computes its build key. Returns
-  /// InvalidArgument if the kernel is damaged.
+  /// Reads a kernel, checks its digest, its cubin and its manifest (write_manifest()), and computes its build
+  /// key. Returns InvalidArgument if the kernel is damaged.
   llvm::Expected<Entry> read(std::size_t index) const;
   /// Reads all kernels, for example to write them to a new bundle together with others.
   llvm::Expected<std::vector<Entry>> read_all() const;
   llvm::Expected<std::string> tuning() const;
 
-  /// Returns the SHA-256 of the whole file in hex, computed over the copy of head and contents in memory and
-  /// over the rest of the file. Frames that are read later are checked against the same copy of the contents,
-  /// so they belong to this digest too.
+  /// Returns the SHA-256 of the whole file in hex, computed over the copy of the head and the table of
+  /// contents in memory and over the rest of the file. Kernels that are read later are checked against the
+  /// same copy, so this digest covers them too.
   llvm::Expected<std::string> file_sha256() const;
   /// Reads and checks all parts and kernels, and returns the damaged ones. Returns an error only if the file
   /// cannot be read.
@@ -84,10 +85,10 @@ class Bundle {
   llvm::Error check_contents() const;
   llvm::Expected<std::string> read_bytes(std::uint64_t offset, std::uint64_t size) const;
   struct Digests {
-    std::string body;  ///< Is computed over all bytes before the trailer.
-    /// Is the digest at the end of the file, which equals `body` if the file is intact.
+    std::string body;  ///< Holds the digest of all bytes before the trailer.
+    /// Holds the digest that is stored at the end of the file. It equals `body` if the file is intact.
     std::string trailer;
-    std::string file;  ///< Is computed over the whole file.
+    std::string file;  ///< Holds the digest of the whole file.
   };
   llvm::Expected<Digests> digests() const;
   BundleRow row(std::size_t index) const;
@@ -96,13 +97,14 @@ class Bundle {
     std::string bytes, error;
   };
   Dictionary read_dictionary() const;
-  /// Returns the dictionary of all frames, which is read on first use.
+  /// Returns the zstd dictionary with which all kernels are compressed. It is read from the file on first
+  /// use.
   llvm::Expected<llvm::StringRef> dictionary() const;
 
   std::string path_, arch_;
   FileHandle file_;
   BundleHead head_ = {};
-  std::string index_;  ///< Contains the head, the contents and the strings.
+  std::string index_;  ///< Contains the head, the table of contents and the strings (bundle_format.h).
   Lazy<Dictionary> dictionary_;
 };
 

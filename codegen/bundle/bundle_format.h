@@ -2,7 +2,7 @@
 // no padding. A bundle has these parts in this order:
 //
 //   head          is the BundleHead.
-//   contents      has a BundleRow for each kernel, by ascending request key.
+//   contents      is a table of contents, with a BundleRow for each kernel, by ascending request key.
 //   strings       has names of architectures and compilers, each terminated by '\0'.
 //   dictionary    is a zstd frame with bytes that many kernels share. All other frames use it as dictionary.
 //   tuning        has tuning results or is empty. The reader and the writer do not interpret it.
@@ -31,7 +31,7 @@ inline constexpr std::uint32_t kMostStringsBytes = 1u << 20;
 inline constexpr std::uint32_t kMostDictionaryBytes = 4u << 20;
 inline constexpr std::uint64_t kMostTuningBytes = 64u << 20;
 inline constexpr std::uint32_t kMostManifestBytes = 4u << 20;
-// Limits the uncompressed size of manifest and cubin.
+// Limits the uncompressed size of a kernel's manifest and cubin together.
 inline constexpr std::uint32_t kMostKernelBytes = 64u << 20;
 
 struct BundleHead {
@@ -41,26 +41,26 @@ struct BundleHead {
   char arch[16];  ///< Names the architecture of all kernels and is terminated by '\0'.
   std::uint64_t file_bytes;
   std::uint32_t strings_bytes;
-  std::uint32_t dictionary_bytes;      ///< Is the size of the dictionary's frame.
-  std::uint32_t dictionary_raw_bytes;  ///< Is the uncompressed size of the dictionary.
+  std::uint32_t dictionary_bytes;      ///< Gives the compressed size of the dictionary.
+  std::uint32_t dictionary_raw_bytes;  ///< Gives the uncompressed size of the dictionary.
   std::uint32_t reserved;              ///< Is always 0.
   std::uint64_t tuning_bytes;
   char dictionary_digest[kDigestBytes];
   char tuning_digest[kDigestBytes];
-  /// Is the digest of the head (with zeros in this field), the contents and the strings.
+  /// Holds the digest of the head (with zeros in this field), the table of contents and the strings.
   char index_digest[kDigestBytes];
 };
 static_assert(sizeof(BundleHead) == 160);
 
 struct BundleRow {
   char key[32];               ///< Holds the request key as bytes, not as hex digits.
-  char digest[kDigestBytes];  ///< Is the SHA-256 of the frame.
-  std::uint64_t offset;       ///< Is the offset of the frame from the start of the file.
+  char digest[kDigestBytes];  ///< Holds the SHA-256 of the kernel's frame.
+  std::uint64_t offset;       ///< Gives the offset of the frame from the start of the file.
   std::uint32_t frame_bytes;
-  std::uint32_t manifest_bytes;  ///< Is the size of the manifest, with which the uncompressed frame begins.
-  std::uint32_t cubin_bytes;     ///< Is the size of the cubin, which follows the manifest.
-  std::uint32_t arch;            ///< Is the offset of the architecture's name in the strings.
-  std::uint32_t compiler;        ///< Is the offset of the compiler id in the strings.
+  std::uint32_t manifest_bytes;  ///< The uncompressed frame begins with a manifest of this size.
+  std::uint32_t cubin_bytes;     ///< The manifest is followed by a cubin of this size.
+  std::uint32_t arch;            ///< Gives the offset of the architecture's name in the bundle's strings.
+  std::uint32_t compiler;        ///< Gives the offset of the compiler id in the bundle's strings.
   std::uint32_t reserved;        ///< Is always 0.
 };
 static_assert(sizeof(BundleRow) == 96);
@@ -73,7 +73,7 @@ class BundleDigest {
     return *this;
   }
   std::string bytes() {
-    // LLVM 14 returns a StringRef, and LLVM 19 returns an array of bytes.
+    // final() returns a StringRef in LLVM 14 and an array of bytes in LLVM 19.
     const auto digest = hash_.final();
     return std::string(reinterpret_cast<const char*>(digest.data()), kDigestBytes);
   }
@@ -84,8 +84,8 @@ class BundleDigest {
 
 inline std::string digest_of(llvm::StringRef bytes) { return BundleDigest().add(bytes).bytes(); }
 
-/// Returns the value of BundleHead::index_digest for `index`, which contains the head, the contents and the
-/// strings.
+/// Returns the value of BundleHead::index_digest for `index`, which contains the head, the table of contents
+/// and the strings.
 inline std::string index_digest(llvm::StringRef index) {
   BundleHead head;
   std::memcpy(&head, index.data(), sizeof head);

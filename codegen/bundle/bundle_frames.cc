@@ -69,7 +69,8 @@ llvm::Expected<std::string> unpack_frame(llvm::StringRef frame, llvm::StringRef 
   const std::unique_ptr<ZSTD_DCtx, decltype(&ZSTD_freeDCtx)> context(ZSTD_createDCtx(), ZSTD_freeDCtx);
   if (context == nullptr)
     return make_error(StatusCode::ResourceExhausted, "there is not enough memory to unpack");
-  // zstd treats a prefix as raw content whatever its first bytes are, and does not copy it.
+  // zstd would interpret the first bytes of a dictionary, but it uses a prefix as raw content. It does not
+  // copy it.
   if (!dictionary.empty()) ZSTD_DCtx_refPrefix(context.get(), dictionary.data(), dictionary.size());
   std::string bytes(size, '\0');
   const std::size_t got =

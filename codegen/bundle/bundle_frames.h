@@ -1,4 +1,4 @@
-// Compresses and decompresses the zstd frames of a bundle, which share one raw-content dictionary.
+// Compresses and decompresses the kernels of a bundle as zstd frames, which share one raw-content dictionary.
 #pragma once
 
 #include <string>
@@ -12,16 +12,16 @@ struct ZSTD_CDict_s;
 
 namespace minuet {
 
-/// Holds the content of a kernel's frame, which is the manifest followed by the cubin.
+/// Holds the uncompressed content of a kernel's frame, which is the manifest followed by the cubin.
 struct BundlePayload {
   std::string manifest;
   std::string cubin;
-  std::string name;  ///< Is a name such as "gather-f16-c128". Kernels with the same first word are similar.
+  std::string name;  ///< An example is "gather-f16-c128". Kernels with the same first word are similar.
 };
 
 /// Returns a dictionary that contains the largest kernel for each first word of the names, because kernels
-/// with the same first word share most of their bytes. Kernels that would exceed the dictionary's limit are
-/// left out. The order of the payloads matters only between equally large kernels.
+/// with the same first word share most of their bytes. Kernels that would make the dictionary larger than 1
+/// MiB are left out. The order of the payloads matters only between equally large kernels.
 std::string choose_dictionary(const std::vector<const BundlePayload*>& payloads);
 
 /// Compresses frames at a high zstd level. The class is not thread-safe.

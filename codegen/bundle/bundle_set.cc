@@ -76,8 +76,8 @@ bool BundleSet::open_folder(const std::string& folder, llvm::StringRef prefix, B
 }
 
 llvm::Expected<std::shared_ptr<const Bundle>> BundleSet::open_bundle(const BundlePlace& place) const {
-  // A required digest replaces the check of owner and mode, because the digest covers the contents, and all
-  // later reads are checked against the contents.
+  // A required digest replaces the check of owner and mode. It covers the table of contents, against which
+  // all later reads of the file are checked.
   const bool is_pinned = !place.sha256.empty();
   MINUET_ASSIGN(std::unique_ptr<Bundle> bundle,
                 Bundle::open(place.path, is_pinned ? nullptr : &options_.trust));

@@ -17,15 +17,16 @@ namespace minuet {
 
 /// Selects the kernels of a bundle that may be used, according to the compiler that made them.
 enum class BundlePolicy {
-  SameMajor,  ///< Accepts a kernel only if its compiler's CUDA major version is at most the host's.
+  /// Accepts a kernel only if the CUDA major version of its compiler is at most BundleOptions::cuda_major.
+  SameMajor,
   Any,
 };
 
 /// Names a bundle file, or a folder that stands for all *.bundle files in it, in the order of their names.
 struct BundlePlace {
   std::string path;
-  /// Is the digest that the file must have, in 64 hex digits. If it is empty, any digest is accepted. A
-  /// folder must not have one.
+  /// Holds the SHA-256 digest that the file must have, as 64 hex digits. If it is empty, any digest is
+  /// accepted. A folder must not have one.
   std::string sha256;
 };
 
@@ -36,10 +37,10 @@ struct BundleOptions {
   /// searched.
   std::string library_folder;
   BundlePolicy policy = BundlePolicy::SameMajor;
-  bool ptx = false;   ///< Allows the use of PTX if no bundle has compiled code.
+  bool ptx = false;   ///< Allows the use of PTX for a kernel that no bundle has as a cubin.
   TrustPolicy trust;  ///< Decides which owners and modes are accepted for files without a required digest.
-  /// Stands for the host's CUDA major version. README.md says why it is a constant and not the driver's
-  /// version.
+  /// Stands for the CUDA major version of this machine. It is a constant, because bundles are searched
+  /// without a driver, and the library needs a driver of CUDA 13 or later.
   int cuda_major = 13;
   std::function<void(const std::string&)> warn;  ///< Is called with each warning, from any thread.
 };
@@ -47,15 +48,16 @@ struct BundleOptions {
 class BundleSet {
  public:
   /// Opens all bundles of `options`. Warns about a bundle that is missing, damaged or not trusted, or that
-  /// does not have the required digest, and continues without it.
+  /// does not have the digest that its BundlePlace requires, and continues without it.
   explicit BundleSet(BundleOptions options);
 
   /// Adds a bundle that is searched before all others. Returns an error and adds nothing if the file is not a
-  /// bundle, does not have the required digest, or is not trusted and has no required digest.
+  /// bundle, does not have the digest place.sha256 or, if that is empty, is not trusted.
   llvm::Error add(const BundlePlace& place);
 
-  /// Returns the kernel for the best architecture that runs on the requested one (see runnable_archs), from
-  /// the first bundle that has it. On a miss, stores the reason in `why_not` unless that is null.
+  /// Returns the kernel compiled for the best architecture whose code runs on the requested one (see
+  /// runnable_archs), from the first bundle that has it. If there is none, stores the reason in `why_not`
+  /// unless that is null.
   std::optional<Entry> find(const KernelRequest& request, std::string* why_not = nullptr) const;
 
   /// Excludes a kernel that the driver refused to load from later searches of this process.
@@ -66,7 +68,8 @@ class BundleSet {
 
  private:
   void open_place(const BundlePlace& place, BundleList& opened);
-  /// Opens the bundles of a folder. Returns true if it has any *.bundle files, even if none can be used.
+  /// Opens the bundles of a folder. Returns true if the folder has any *.bundle files, even if none can be
+  /// used.
   bool open_folder(const std::string& folder, llvm::StringRef prefix, BundleList& opened);
   void open_file(const BundlePlace& place, BundleList& opened);
   llvm::Expected<std::shared_ptr<const Bundle>> open_bundle(const BundlePlace& place) const;

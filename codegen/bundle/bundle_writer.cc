@@ -17,7 +17,7 @@ namespace {
 
 /// Holds a kernel that will be written to a bundle.
 struct Item {
-  std::string key;  // Is the request key in 32 bytes.
+  std::string key;  // Holds the request key as 32 bytes.
   const Entry* entry;
   BundlePayload payload;
 };
@@ -85,7 +85,7 @@ llvm::Expected<std::vector<Item>> make_items(llvm::StringRef arch, const std::ve
   return sorted;
 }
 
-/// Holds the strings of a bundle without repeats, and the offset of each.
+/// Holds the names of architectures and compilers in a bundle without repeats, and the offset of each name.
 class StringTable {
  public:
   explicit StringTable(const std::set<std::string>& names) {
@@ -125,8 +125,8 @@ std::string raw_bytes(const T& value) {
   return std::string(reinterpret_cast<const char*>(&value), sizeof value);
 }
 
-/// Compresses the items, appends a row for each to `rows`, and returns the frames. `offset` is the offset of
-/// the first frame in the file.
+/// Compresses the items, appends a BundleRow for each to `rows`, and returns the frames. `offset` is the
+/// offset of the first frame in the file.
 llvm::Expected<std::string> pack_items(const std::vector<Item>& items, const StringTable& strings,
                                        llvm::StringRef dictionary, std::uint64_t offset, std::string& rows) {
   FramePacker packer(dictionary);

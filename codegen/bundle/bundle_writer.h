@@ -12,7 +12,7 @@
 namespace minuet {
 
 struct WrittenBundle {
-  std::string sha256;  ///< Is the digest of the whole file in 64 hex digits, as in BundlePlace.
+  std::string sha256;  ///< Holds the digest of the whole file as 64 hex digits, as in BundlePlace.
   std::uint64_t bytes = 0;
   std::uint64_t raw_cubin_bytes = 0;
 };

@@ -23,7 +23,7 @@ struct CacheOptions {
   /// HOME/.cache/minuet.
   std::string directory;
   bool use_disk = true;
-  /// Says whether entries of other users are trusted. If it is unset, MINUET_CACHE_SHARED decides.
+  /// Says whether cache files of other users are trusted. If it is unset, MINUET_CACHE_SHARED decides.
   std::optional<bool> shared;
   /// Limits the size of the folder. If it is 0, the limit is MINUET_CACHE_MAX_BYTES, or 1 GiB without that
   /// variable.
@@ -34,7 +34,7 @@ struct CacheOptions {
   std::optional<std::string> bundle_path;
   /// Decides which kernels of bundles are used. If it is unset, SameMajor is used.
   std::optional<BundlePolicy> policy;
-  /// Allows the use of PTX if no bundle has compiled code.
+  /// Allows the use of PTX for a kernel that no bundle has as a cubin.
   bool ptx = false;
   /// Names a folder whose minuet-*.bundle files are searched last. If it is empty, no such folder is
   /// searched.
@@ -44,11 +44,11 @@ struct CacheOptions {
   /// Names a file to which requests for kernels that no bundle has are appended. If it is unset,
   /// MINUET_RECORD is used.
   std::optional<std::string> record;
-  /// Limits the wait for another process's compile.
+  /// Limits the wait for another process that compiles the same kernel.
   std::chrono::milliseconds lock_bound{60000};
-  /// Receives spans of the cache's work, and may be null.
+  /// Receives the durations of the cache's steps (trace.h), and may be null.
   std::shared_ptr<Trace> trace;
-  /// Is called at most once per kind of warning.
+  /// Receives warnings, at most one of each kind (CacheState::is_first_of_kind()).
   std::function<void(const std::string&)> warn;
 };
 

@@ -18,7 +18,7 @@
 
 namespace minuet {
 
-/// Says how the cache obtained a binary for its first request.
+/// Says from where the cache obtained a binary when it was requested for the first time.
 enum class BinaryOrigin { Memory, Bundle, Disk, Compiled };
 constexpr const char* origin_name(BinaryOrigin origin) {
   constexpr const char* kNames[] = {"memory", "bundle", "disk", "compiled"};
@@ -28,10 +28,10 @@ constexpr const char* origin_name(BinaryOrigin origin) {
 /// Counts the events of one cache in this process. A forked child counts from 0.
 struct CacheStats {
   std::int64_t memory_hits = 0, bundle_hits = 0, disk_hits = 0, compiled = 0;
-  std::int64_t failures = 0;  ///< Counts failed compiles, including cancelled ones.
+  std::int64_t failures = 0;  ///< Counts failed compilations, including cancelled ones.
   std::int64_t waits = 0;     ///< Counts waits for another thread or process that builds the same kernel.
   std::int64_t lock_timeouts = 0;      ///< Counts waits for another process that timed out.
-  std::int64_t cubin_bytes = 0;        ///< Adds up the sizes of cubins from bundles, disk and compiles.
+  std::int64_t cubin_bytes = 0;        ///< Adds up the sizes of cubins from bundles, disk and compiler.
   double compile_ms = 0, wait_ms = 0;  ///< Both are sums over all threads.
 };
 
@@ -42,23 +42,24 @@ struct CacheEvent {
   BinaryOrigin origin;
 };
 
-/// Holds the result of a build, which is the binary or the error. Every waiting thread gets a copy.
+/// Holds the result of a build, which finds or compiles a kernel. It is the binary or the error. Every
+/// waiting thread gets a copy.
 using Outcome = std::variant<std::shared_ptr<const Binary>, StatusError>;
-/// Represents a build, which is shared by the threads that wait for it. Finished builds that are kept form
-/// the memory layer of the cache.
+/// Represents a build that is in progress or finished. All threads that need the kernel share it. The cache
+/// keeps finished builds, so that later requests find their binaries in memory.
 using PendingBuild = std::shared_future<Outcome>;
 
 /// Returns true if the result of the finished build `landed` is a binary other than `refused`.
 bool has_another(const PendingBuild& landed, const Binary& refused);
 
-/// Holds the state. A forked child starts with an empty one, because its parent's builds finish only in the
-/// parent.
+/// Holds the state of a kernel cache within one process. A forked child starts with an empty state, because
+/// its parent's builds finish only in the parent.
 class CacheState {
  public:
-  /// Returns the build of a key. Starts a new build if there is none, or if `refused` is not null and the
-  /// build has finished with that binary or with an error. In this case sets `ours` to true, and the caller
-  /// must do the build and set its result in `promise`. Otherwise sets `ours` to false and counts a memory
-  /// hit.
+  /// Returns the build that finds or compiles the kernel of a key. Starts a new build if there is none, or if
+  /// `refused` (a binary that the driver refused to load) is not null and the build has finished with that
+  /// binary or with an error. If it starts one, sets `ours` to true, and the caller must do the build and set
+  /// its result in `promise`. Otherwise sets `ours` to false and counts a memory hit.
   PendingBuild claim(const std::string& key, const Binary* refused, std::promise<Outcome>& promise,
                      bool& ours);
   /// Removes the build of a key, so that the next request starts a new one.
@@ -72,9 +73,10 @@ class CacheState {
   CacheStats stats() const;
   std::vector<CacheEvent> events() const;
 
-  /// Stores the build key that this process published last.
+  /// Stores the build key of the kernel that this process has written to disk last.
   void note_published(const std::string& build_key);
-  /// Returns the build key that this process published last, or an empty string if there is none.
+  /// Returns the build key of the kernel that this process has written to disk last, or an empty string if
+  /// there is none.
   std::string last_published() const;
 
   /// Returns true if `text` is the first warning of its kind. The kind is the text before the first
@@ -83,7 +85,7 @@ class CacheState {
 
  private:
   struct State {
-    std::mutex mutex;  ///< Is never held during compiles, file accesses or calls of the host.
+    std::mutex mutex;  ///< Is never held while code compiles, accesses files or calls the host program.
     std::map<std::string, PendingBuild> flights;
     std::set<std::string> warned;
     CacheStats stats;

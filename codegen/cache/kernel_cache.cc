@@ -49,12 +49,12 @@ llvm::Expected<BinaryList> KernelCache::get_or_compile_all(const std::vector<Ker
     places.push_back(i);
     missing.push_back(requests[i]);
   }
-  if (missing.empty()) return binaries;  // This case starts no thread or process.
+  if (missing.empty()) return binaries;  // If all kernels are in memory, no thread or process is started.
   HelperPoolOptions options;
   options.cancel = cancel;
   std::mutex mutex;
   std::optional<StatusError> failure;
-  // Each thread has its own helper process.
+  // Each thread compiles in its own helper process.
   const HelperPoolReport pool =
       for_each_with_helper(missing, options, [&](std::size_t index, const CompileControl& control) {
         llvm::Expected<BinaryPointer> binary = get_or_compile(missing[index], control);
@@ -65,18 +65,20 @@ llvm::Expected<BinaryList> KernelCache::get_or_compile_all(const std::vector<Ker
         StatusError status = take_status(binary.takeError());
         const std::lock_guard<std::mutex> lock(mutex);
         if (!failure) failure.emplace(std::move(status));
-        // If misses are recorded, the search continues, because only a complete record is useful.
+        // If requests for missing kernels are recorded in a file, the search continues after a failure,
+        // because only a complete list is useful.
         return record_.has_value();
       });
   if (failure) return llvm::make_error<StatusError>(std::move(*failure));
-  if (pool.thrown) std::rethrow_exception(pool.thrown);  // get_or_compile() has thrown it.
+  if (pool.thrown) std::rethrow_exception(pool.thrown);  // get_or_compile() has thrown this.
   return binaries;
 }
 
 llvm::Expected<BinaryPointer> KernelCache::get_or_compile(const KernelRequest& request,
                                                           const CompileControl& control) {
   MINUET_TRY(check_arch(request, sm_number(request.arch)));
-  // Without JIT, failures are not kept, because a bundle that is added later may have the kernel.
+  // If compiling is forbidden, failures are not kept in memory, because a bundle that is added later may have
+  // the kernel.
   const Keep keep = *options_.no_jit ? Keep::Binaries : Keep::All;
   return to_expected(share(request, control.cancel, request.key, nullptr, keep,
                            [&] { return find_or_build(request, control); }));
@@ -98,7 +100,8 @@ Outcome KernelCache::share(const KernelRequest& request, const CancelToken* canc
     }
     const Outcome& outcome = flight.get();
     const auto* const failure = std::get_if<StatusError>(&outcome);
-    // The thread tries again if another thread cancelled its build, or if the result cannot be used.
+    // This thread tries again if another thread was doing the work and was cancelled or got the refused
+    // binary.
     const bool again = failure != nullptr ? failure->code() == StatusCode::Cancelled
                                           : refused != nullptr && !has_another(flight, *refused);
     if (ours || !again) return outcome;
@@ -106,9 +109,9 @@ Outcome KernelCache::share(const KernelRequest& request, const CancelToken* canc
   return StatusError(StatusCode::Cancelled, "compiling " + request.source.display_name + " was cancelled");
 }
 
-/// Does the work and sets its result. A result that `keep` does not include goes only to the threads that
-/// already wait for it. Its key is removed before the result is set, so that no later request finds the
-/// result, and so that the removal cannot hit a newer build of another thread.
+/// Does the work and sets its result in `promise`. A result that `keep` does not include goes only to the
+/// threads that already wait for it: `key` is removed from the state before the result is set, so that no
+/// later request finds the result, and so that the removal cannot hit a newer build of another thread.
 void KernelCache::land(const std::string& key, std::promise<Outcome>& promise, Keep keep, Work work) {
   try {
     Outcome outcome = work();
@@ -147,8 +150,8 @@ Outcome KernelCache::find_or_build(const KernelRequest& request, const CompileCo
   return build_once(Order(request, control, compiler->id), origin);
 }
 
-/// Looks for the kernel in the bundles. Sets `nowhere` to a phrase with the reason of a miss, for error
-/// messages.
+/// Looks for the kernel in the bundles. Sets `nowhere` to a phrase for error messages, which says that no
+/// bundle has the kernel and why.
 std::optional<Entry> KernelCache::find_in_bundles(const KernelRequest& request, std::string& nowhere) {
   const Trace::Span span(trace(), "bundle", request.source.display_name);
   std::string why;
@@ -157,8 +160,8 @@ std::optional<Entry> KernelCache::find_in_bundles(const KernelRequest& request, 
   return entry;
 }
 
-/// Looks on disk for the kernel from any compiler that has entries there. It does not identify the present
-/// compiler, because that would start a process.
+/// Looks on disk for a binary of the kernel, no matter which compiler has made it. The function does not
+/// identify the present compiler, because that would start a process.
 Outcome KernelCache::find_without_jit(const KernelRequest& request, const std::string& nowhere) {
   if (!store_) return no_jit_error(request, nowhere);
   for (const std::string& compiler_id : store_->compilers()) {
@@ -210,8 +213,8 @@ std::optional<Entry> KernelCache::find_on_disk(const Order& order) {
   return entry;
 }
 
-/// Compiles the kernel. If `keep` is true, publishes the entry's bytes to the store and releases `lock`,
-/// which may be null.
+/// Compiles the kernel. If `keep` is true, writes the binary to the store on disk and releases `lock`, which
+/// may be null.
 Outcome KernelCache::build(const Order& order, bool keep, FileLock* lock) {
   const KernelRequest& request = order.request;
   std::string bytes;
@@ -251,8 +254,8 @@ llvm::Expected<BinaryPointer> KernelCache::get_exactly(const KernelRequest& requ
   return to_expected(build_once(Order(request, control, compiler.id), origin));
 }
 
-/// Compiles at most once per key at a time, as get_or_compile() does, because several devices may refuse the
-/// same binary at the same time.
+/// If several threads need the same kernel, only one compiles it, as in get_or_compile(), because several
+/// devices may refuse the same binary at the same time.
 llvm::Expected<BinaryPointer> KernelCache::replace(const KernelRequest& request, const Binary& refused) {
   bundles_->reject(key_of(request.source, refused.arch));
   // Failures are not kept, because another device of this architecture may load the stored binary.
@@ -274,7 +277,7 @@ llvm::Expected<KernelCache::BinaryPointer> KernelCache::replace(llvm::ArrayRef<K
                     refused.display_name);
 }
 
-/// May start a process, so find_or_build() calls it only after the search in memory and bundles.
+/// May start a process, so find_or_build() calls this function only after the search in memory and bundles.
 llvm::Expected<NvrtcInfo> KernelCache::compiler_info(const CompileControl& control) {
   if (compiler_ == nullptr) {
     return make_error(
@@ -348,7 +351,8 @@ KernelCache::KernelCache(CacheOptions options, std::shared_ptr<Compiler> compile
   if (!options_.record->empty()) record_.emplace(*options_.record);
 }
 
-/// Does not warn if the prune fails, because the host may not expect calls of its callback at this time.
+/// Prunes the cache folder, but does not warn if that fails, because the host program may not expect calls of
+/// its warning callback at this time.
 KernelCache::~KernelCache() {
   try {
     const std::string last = state_.last_published();

@@ -41,14 +41,15 @@ class KernelCache {
       CacheOptions options, std::shared_ptr<Compiler> compiler,
       const Environment& environment = process_environment(), FileSystem& system = real_file_system());
 
-  /// Prunes the cache folder to its limits if this process has published to it.
+  /// Removes the least recently used kernels from the cache folder if this process has added kernels and the
+  /// folder exceeds its limits.
   ~KernelCache();
   KernelCache(const KernelCache&) = delete;
   KernelCache& operator=(const KernelCache&) = delete;
 
   /// Returns the binaries of `requests` in their order. Uses several threads, and none if all binaries are in
-  /// memory. Stops at the first failure, unless the cache records misses. In that case it tries all requests,
-  /// so that the record is complete.
+  /// memory. Stops at the first failure, unless the cache records requests for missing kernels
+  /// (CacheOptions::record). In that case it tries all requests, so that the record is complete.
   llvm::Expected<BinaryList> get_or_compile_all(const std::vector<KernelRequest>& requests,
                                                 const CancelToken* cancel = nullptr);
   /// Returns the binary of one kernel. A binary from a bundle may be for another architecture that runs on
@@ -72,14 +73,14 @@ class KernelCache {
   /// Adds a bundle that is searched before all others. Returns an error if the bundle cannot be used.
   llvm::Error add_bundle(const BundlePlace& place) { return bundles_->add(place); }
 
-  /// Counts a binary that the caller found without this cache.
+  /// Counts a binary in stats() and events() that the caller found without this cache.
   void count(const Binary& binary, BinaryOrigin origin) { state_.count(binary, origin); }
 
   /// Returns facts about the compiler, or the reason why there is none. The first call may start a process.
   llvm::Expected<NvrtcInfo> compiler_info(const CompileControl& control = {});
   /// Returns the compiler id for callers that do not need a compiler. Returns an empty string if there is no
-  /// compiler. Also returns it if JIT is disabled, because then no process may be started to identify the
-  /// compiler. Other failures are errors.
+  /// compiler, or if compiling is forbidden, because then no process may be started to identify the compiler.
+  /// Other failures are errors.
   llvm::Expected<std::string> compiler_id_or_none(const CompileControl& control = {});
   /// Calls the warning callback of the options, once per kind of warning.
   void warn(const std::string& text);
@@ -93,14 +94,14 @@ class KernelCache {
   BundleSet::BundleList bundles() const { return bundles_->bundles(); }
   /// Returns the policy by which the cache trusts files.
   TrustPolicy policy() const { return policy_; }
-  /// Returns the trace that receives spans, or null.
+  /// Returns the trace that receives the durations of the cache's steps, or null.
   Trace* trace() const { return options_.trace.get(); }
 
  private:
   KernelCache(CacheOptions options, std::shared_ptr<Compiler> compiler, const Environment& environment,
               FileSystem& system);
 
-  /// Describes a request for a kernel from one compiler.
+  /// Describes a request for a kernel as compiled by one compiler.
   struct Order {
     Order(const KernelRequest& kernel, const CompileControl& how, std::string compiler)
         : request(kernel),
@@ -111,7 +112,8 @@ class KernelCache {
     const CompileControl& control;
     std::string compiler_id, build_key;
   };
-  /// Says which results of finished builds stay in memory.
+  /// Says which results of finished builds stay in memory. Keep::All means binaries and those errors that
+  /// would occur again.
   enum class Keep { All, Binaries, Nothing };
   using Work = llvm::function_ref<Outcome()>;
 
@@ -129,7 +131,7 @@ class KernelCache {
   Outcome found(Binary binary, BinaryOrigin origin);
 
   static StatusError no_jit_error(const KernelRequest& request, const std::string& where);
-  /// Records in the store that it has entries of this compiler, if this cache has not done so.
+  /// Records in the store that it has kernels of this compiler, unless this cache has already recorded it.
   void note(const std::string& compiler_id);
   void open_store(const Environment& environment);
 

@@ -15,11 +15,11 @@ namespace {
 constexpr const char* kStamp = "pruned";
 
 struct Found {
-  std::string path;  ///< Is relative to obj/, such as "ab/cdef...".
+  std::string path;  ///< Gives the path relative to obj/, such as "ab/cdef...".
   struct stat status;
 };
 
-/// Holds files of the store, which are entries and temporary files that may be left over.
+/// Holds the entries of the store, and temporary files that killed processes may have left (orphans).
 struct Scan {
   std::vector<Found> entries, orphans;
 };
@@ -42,7 +42,8 @@ void scan_shelf(const StoreRoot& root, int objects, const std::string& name, Sca
     const bool is_entry = is_key(name + file), is_orphan = llvm::StringRef(file).find(kTemporaryPrefix) == 0;
     struct stat status;
     if ((!is_entry && !is_orphan) || root.system.stat_at(shelf->get(), file.c_str(), &status) != 0) continue;
-    // Skip everything that is not a regular file. Store::find() clears an entry's path if it is blocked.
+    // Skip everything that is not a regular file. Store::find() deals with a folder that has the name of an
+    // entry.
     if (S_ISREG(status.st_mode))
       (is_entry ? scan.entries : scan.orphans).push_back({name + "/" + file, status});
   }
@@ -75,7 +76,8 @@ llvm::Expected<Scan> scan_objects(const StoreRoot& root, int objects) {
   return scan;
 }
 
-/// Returns a target below the limit, which leaves room for entries published before the next prune.
+/// Returns the size to which a prune reduces the store. It is below the limit, so that there is room for
+/// entries published before the next prune.
 std::uint64_t with_slack(std::uint64_t limit) { return limit - limit / 20; }
 
 void remove_entries(const StoreRoot& root, int objects, const std::vector<Found>& entries,
@@ -125,16 +127,16 @@ void remove_locks(const StoreRoot& root, PruneResult& result) {
   }
 }
 
-/// Returns true if the last prune is longer ago than the interval.
+/// Returns true if the last prune is longer ago than limits.interval, or if there was none.
 bool is_due(const StoreRoot& root, const FileHandle& version, const StoreLimits& limits) {
   struct stat status;
   return root.system.stat_at(version.get(), kStamp, &status) != 0 ||
          is_older(status.st_mtim, limits.interval);
 }
 
-/// Locks the stamp file and sets its time to now. Returns a file that is not good() if the last prune is
-/// recent or if another process is pruning. In a new store, this function creates the stamp file, so that the
-/// last prune counts as recent unless `force` is true.
+/// Locks the file kStamp and sets its modification time to now. Returns a file that is not good() if the last
+/// prune is recent or if another process is pruning. In a new store, this function creates the file, so that
+/// the last prune counts as recent unless `force` is true.
 llvm::Expected<LockableFile> claim_stamp(const StoreRoot& root, const FileHandle& version,
                                          const StoreLimits& limits, bool force) {
   LockableFile none(root.system, -1);
@@ -145,8 +147,8 @@ llvm::Expected<LockableFile> claim_stamp(const StoreRoot& root, const FileHandle
     return make_error(StatusCode::FailedPrecondition, "{0}: {1}", root.path({kStamp}), errno_text(errno));
   };
   if (!stamp.good()) return failure();
-  // If the file system has no locks, two simultaneous prunes do no harm, because each checks a file again
-  // before removing it.
+  // If the file system has no locks, two simultaneous prunes do no harm, because each process checks a file
+  // again before it removes the file.
   if (!stamp.try_lock() && errno == EWOULDBLOCK) return none;
   // Another process may have pruned between the check above and the lock.
   if (!force && !is_due(root, version, limits)) return none;

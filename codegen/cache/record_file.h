@@ -1,5 +1,5 @@
-// Records the requests for kernels that no bundle has, each as one line of JSON, for `minuet precompile
-// --from`. All functions are thread-safe.
+// Appends the requests for kernels that no bundle has to a file, each as one line of JSON, so that `minuet
+// precompile --from` can compile these kernels. All functions are thread-safe.
 #pragma once
 
 #include <string>

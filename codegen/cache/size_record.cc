@@ -6,7 +6,7 @@ namespace minuet {
 namespace {
 
 constexpr const char* kName = "size";
-constexpr std::uint64_t kMostBytes = 1 << 20;  // A longer record is not read, and the next prune replaces it.
+constexpr std::uint64_t kMostBytes = 1 << 20;  // A longer file is not read, and the next prune replaces it.
 
 bool is_number(llvm::StringRef text, std::uint64_t& number) { return !text.getAsInteger(10, number); }
 

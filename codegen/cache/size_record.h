@@ -27,10 +27,10 @@ std::optional<StoreSize> read_size(const StoreRoot& root);
 /// Returns the sum of the lines of a record, or std::nullopt if the record is not valid.
 std::optional<StoreSize> sum_of_record(llvm::StringRef text);
 
-/// Adds a published entry of `bytes` bytes to the record. Does nothing if the record does not exist.
+/// Records that an entry of `bytes` bytes was published. Does nothing if the record does not exist.
 void add_to_size(const StoreRoot& root, std::uint64_t bytes);
 
-/// Starts a new record without a total in the open folder `version`. Returns false on failure.
+/// Starts a new, empty record in the open folder `version` of the store. Returns false on failure.
 bool begin_size(const StoreRoot& root, int version);
 /// Appends the total to the record that begin_size() has started.
 void end_size(const StoreRoot& root, int version, const StoreSize& total);

@@ -29,7 +29,7 @@ llvm::Error invalid_file(const char* what) { return make_error(StatusCode::Inval
 std::string shelf_name(const std::string& build_key) { return build_key.substr(0, 2); }
 std::string file_name(const std::string& build_key) { return build_key.substr(2); }
 
-/// Returns true if both describe the same inode with the same size and modification time.
+/// Returns true if `a` and `b` describe the same inode with the same size and modification time.
 bool same_file(const struct stat& a, const struct stat& b) {
   return a.st_dev == b.st_dev && a.st_ino == b.st_ino && a.st_size == b.st_size &&
          a.st_mtim.tv_sec == b.st_mtim.tv_sec && a.st_mtim.tv_nsec == b.st_mtim.tv_nsec;
@@ -105,8 +105,8 @@ Removal remove_if_same(FileSystem& system, int folder, const std::string& name, 
 
 llvm::Expected<std::string> StoreRoot::read_file(int folder, const std::string& name,
                                                  std::uint64_t most_bytes, struct stat& status) const {
-  // Another process may replace the entry by a FIFO at this moment. Without O_NONBLOCK, opening it could
-  // block forever.
+  // Another process may replace the file by a FIFO at this moment. Without O_NONBLOCK, opening it could block
+  // forever.
   const FileHandle file(
       system, system.open_at(folder, name.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK, 0));
   if (!file.good()) return failure("it cannot be opened");
@@ -190,7 +190,7 @@ std::optional<Entry> Store::find(const std::string& build_key) {
   llvm::Expected<Entry> entry = read_from(shelf->get(), build_key, seen);
   if (entry) {
     // The modification time records the last use for prune(), because file systems may not keep access times.
-    // A failure is ignored.
+    // A failure to set it is ignored.
     if (!root_.read_only && is_older(seen.st_mtim, limits_.touch_interval)) {
       root_.system.touch_at(shelf->get(), name.c_str());
     }
@@ -221,7 +221,8 @@ void Store::clear_place(int shelf, const std::string& name, const struct stat& s
 bool Store::note_compiler(const std::string& id) {
   if (root_.read_only) return true;
   llvm::Expected<FileHandle> folder = root_.open({"compilers"}, Missing::Make);
-  // A failure is not serious, because processes that can identify the compiler still find its entries.
+  // A failure is not serious, because processes that can identify the compiler find its kernels without this
+  // record.
   if (!folder) return llvm::consumeError(folder.takeError()), false;
   const int flags = O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
   const FileHandle made(root_.system,
@@ -234,7 +235,8 @@ std::vector<std::string> Store::compilers() {
   llvm::Expected<FileHandle> folder = root_.open({"compilers"}, Missing::Fail);
   if (!folder) return llvm::consumeError(folder.takeError()), ids;
   static_cast<void>(root_.system.list(folder->get(), &ids));
-  std::sort(ids.begin(), ids.end());  // The result must not depend on the order in the folder.
+  // The result must not depend on the order in which the folder lists files.
+  std::sort(ids.begin(), ids.end());
   return ids;
 }
 

@@ -1,19 +1,21 @@
-// Defines the store of kernels on disk. Each entry is a file that is written atomically and checked when it
-// is read. All functions are thread-safe. The store has the following files below <directory>/v<format>/:
+// Defines the store of kernels on disk. Each entry, which is one compiled kernel (entry.h), is a file that is
+// written atomically and checked when it is read. All functions are thread-safe. The store has the following
+// files below <directory>/v<format>/:
 //
-//   obj/<2 hex>/<62 hex>   holds the entry of a build key.
+//   obj/<2 hex>/<62 hex>   holds the entry of the build key with these 64 hex digits.
 //   obj/<2 hex>/tmp-...    holds an entry that is being written.
 //   obj/<2 hex>/aside-...  is a foreign folder that blocked the path of an entry and was renamed.
 //   lock/<64 hex>          is the lock for building this key (file_lock.h).
 //   compilers/<id>         is an empty file for each compiler that has entries.
-//   pruned                 has the time of the last prune as its modification time (prune.cc).
+//   pruned                 has as its modification time that of the last removal of old entries (prune.cc).
 //   size                   records the size of the store (size_record.h).
 //
 // Folders v<format> with another format belong to other versions of the library, which may be in use, and are
 // never changed.
 //
 // Only functions that return llvm::Error or llvm::Expected report errors. For the other functions, a failure
-// means that an entry is not found or not kept, or that a lock is not held. They usually warn of it.
+// means that an entry is not found or not kept, or that a lock is not held. These functions usually warn of
+// the failure.
 #pragma once
 
 #include <chrono>
@@ -37,7 +39,7 @@ struct StoreRoot {
   std::string directory;
   TrustPolicy policy;
   FileSystem& system;
-  std::string top;  ///< Is empty for the directory itself.
+  std::string top;  ///< If it is empty, the folder is `directory` itself.
   bool read_only = false;
 
   /// Opens <top>/<part>/... and checks each part as it checks the directory itself. Every call opens the
@@ -57,7 +59,8 @@ struct StoreRoot {
   llvm::Error write_file(int folder, const std::string& name, llvm::StringRef bytes) const;
 };
 
-/// Returns true if `text` is 64 lower-case hex digits, the form of the keys in keys.h.
+/// Returns true if `text` has the form of a request key or build key (keys.h), which is 64 lower-case hex
+/// digits.
 bool is_key(llvm::StringRef text);
 
 /// Returns a file name with this prefix that is unique among all threads, processes and hosts.
@@ -72,33 +75,35 @@ inline constexpr const char* kAsidePrefix = "aside-";
 /// file server with a wrong clock may have set them, and it might take very long until they are in the past.
 bool is_older(const struct timespec& then, std::chrono::seconds age);
 
-/// Is the result of remove_if_same(). Gone means that the file did not exist any more. Kept means that it has
-/// changed or cannot be removed.
+/// Says what remove_if_same() has done. Gone means that the file did not exist any more. Kept means that it
+/// has changed or cannot be removed.
 enum class Removal { Removed, Gone, Kept };
 /// Removes the file `name` if it is still the file with the attributes `seen`. The file is checked directly
 /// before the removal, because another process may have used or replaced it.
 Removal remove_if_same(FileSystem& system, int folder, const std::string& name, const struct stat& seen);
 
-/// Is a limit of bytes with which keep_limits() does nothing. Commands that only look at a folder use it.
+/// If StoreLimits::bytes has this value, keep_limits() does nothing. Commands that only look at a folder use
+/// it.
 inline constexpr std::uint64_t kNoByteLimit = UINT64_MAX;
 
 struct StoreLimits {
   std::uint64_t bytes = 1ull << 30;
   std::uint64_t files = 20000;
-  /// Is the least time between two prunes, whichever processes make them.
+  /// Sets the least time between two prunes that are not forced, whichever processes make them.
   std::chrono::seconds interval = std::chrono::minutes(20);
-  /// Is the precision with which an entry keeps the time of its last use.
+  /// Sets the precision of the recorded time of an entry's last use: it is updated only if it is older than
+  /// this.
   std::chrono::seconds touch_interval = std::chrono::hours(1);
-  /// Is the age at which a prune removes a temporary file.
+  /// Sets the age from which on a prune removes a temporary file.
   std::chrono::seconds orphan_age = std::chrono::hours(1);
 };
 
-/// Describes an entry with facts that are known without reading it.
+/// Describes an entry with facts that are known without reading its file.
 struct StoredEntry {
   std::string build_key;
   std::string path;
   std::uint64_t bytes = 0;
-  /// Is the time of publication or of last use, whichever is later.
+  /// Gives the time of publication or of last use, whichever is later.
   std::chrono::system_clock::time_point modified;
 };
 
@@ -106,7 +111,7 @@ struct PruneResult {
   bool ran = false;  ///< Is false if the last prune is recent or another process is pruning.
   std::uint64_t entries = 0, bytes = 0;  ///< Count the entries that remain and their bytes.
   std::uint64_t removed_entries = 0, removed_bytes = 0;
-  std::uint64_t removed_orphans = 0;  ///< Counts removed incomplete files of killed processes.
+  std::uint64_t removed_orphans = 0;  ///< Counts removed temporary files, which killed processes had left.
   std::uint64_t removed_locks = 0;    ///< Counts removed lock files, which were not in use.
 };
 
@@ -117,8 +122,8 @@ struct ForeignFile {
 
 struct StoreOptions {
   StoreLimits limits = {};
-  bool read_only = false;     ///< Is true if the store creates, locks, touches, removes and writes nothing.
-  int format = kEntryFormat;  ///< Is the version in the folder's name.
+  bool read_only = false;     ///< Is true if the store must change nothing on disk.
+  int format = kEntryFormat;  ///< Gives the number in the name of the folder v<format>.
 };
 
 class Store {
@@ -143,8 +148,8 @@ class Store {
   /// that no other process waits for the prune.
   void publish(const std::string& build_key, const std::string& bytes, FileLock* lock = nullptr);
 
-  /// Records that the store has entries of this compiler, for processes that cannot identify a compiler.
-  /// Returns false on failure.
+  /// Records that the store has kernels of this compiler, so that processes that cannot identify a compiler
+  /// find them. Returns false on failure.
   bool note_compiler(const std::string& id);
   /// Returns the recorded compiler ids, sorted.
   std::vector<std::string> compilers();

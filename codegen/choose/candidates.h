@@ -20,8 +20,8 @@ struct OpFamily;
 /// FusedChoice.
 using OpChoice = AnyOf<OpFamily>;
 
-/// Describes the choices of one stored type, which are all run in the same way. Code that handles choices,
-/// such as runtime/cuda, has a table with one row per family (find_family()).
+/// Describes the choices that store one type, for example FusedChoice. They are all run in the same way. Code
+/// that handles choices, such as runtime/cuda, has a table with one row per family (find_family()).
 struct OpFamily {
   const char* name;  // The name appears in reports, for example "fused".
   /// Adds the source of every kernel of `choice` to `list`, so that the kernels can be compiled ahead of
@@ -49,14 +49,14 @@ constexpr OpFamily make_op_family(const char* name) {
           [](const OpChoice& a, const OpChoice& b) { return is_same(a.get<Choice>(), b.get<Choice>()); }};
 }
 
-/// Names the form in which a candidate reads the kernel map of its op. A transposed op reads the map with
-/// input and output swapped.
+/// Names the form in which a way to run an op (Candidate) reads the kernel map of the op. A transposed op
+/// reads the map with input and output swapped.
 enum class ViewForm : i32 {
-  None,   // The candidate reads no map.
-  Pairs,  // The candidate reads the pairs of each offset, and their counts are on the host.
-  Rows,   // The candidate reads, for each output row and offset, the input row or -1.
-  /// The candidate reads the same as with Rows, and for each row a mask of its offsets. The rows are in the
-  /// order of the plan's OrderChoice.
+  None,   // The candidate reads no kernel map.
+  Pairs,  // The candidate reads the pairs of rows of each offset, whose counts are on the host.
+  Rows,   // The candidate reads, for each output row and kernel offset, the input row or -1.
+  /// The candidate reads the same as with Rows, and for each output row a bit mask of the offsets at which it
+  /// has an input row. The output rows are in the order of the plan's OrderChoice.
   Masked,
 };
 
@@ -64,7 +64,7 @@ inline constexpr i32 kMostCovered = 4;
 
 struct Candidate {
   OpChoice choice;
-  std::vector<std::string> reasons = {};  // Holds one sentence per decision.
+  std::vector<std::string> reasons = {};  // Gives the reason for each decision in a sentence.
   // The candidate serves only numbers of output rows and densities within these inclusive ranges. The density
   // is the number of pairs per output row.
   i64 least_rows = 0, most_rows = std::numeric_limits<i64>::max();
@@ -72,11 +72,12 @@ struct Candidate {
   /// Holds the kernel's display name if a single kernel runs the op, and is empty otherwise.
   std::string kernel = {};
   ViewForm form = ViewForm::None;
-  /// Counts the following ops that the same kernel computes too. There are at most kMostCovered.
+  /// Counts the ops directly after this one in the program that its kernel computes too, at most
+  /// kMostCovered.
   i32 covers = 0;
-  /// Holds the error message for capacity mode, in which counts exist on the device only. It says why the
-  /// candidate needs the map's counts on the host, and what the user can do instead. It is empty if the
-  /// candidate does not need the counts.
+  /// Holds the error message for capacity mode, in which the numbers of rows and pairs exist on the device
+  /// only. It says why the candidate needs these numbers on the host, and what the user can do instead. It is
+  /// empty if the candidate does not need them.
   std::string needs_counts = {};
 };
 
@@ -90,13 +91,14 @@ inline void add_sources(SourceList& list, const OpChoice& choice) { choice.kind(
 
 /// Holds the inputs of choose_candidates() other than the problem.
 struct CandidateOptions {
-  llvm::StringRef arch;                    // The string is empty for the CPU.
+  llvm::StringRef arch;  // Names the GPU architecture, for example "sm_90a", or is empty for the CPU.
   const TuningSnapshot* tuning = nullptr;  // Points to measurements on a GPU or on the CPU, or is null.
 };
 
-/// Returns the candidates in ascending order of rows. Exactly one of them serves each pair of row count and
-/// density. Within one range of rows, the range of densities with the most measured time comes first, because
-/// select() takes the first candidate if the density is not known.
+/// Returns the candidates in ascending order of the row counts that they serve. Exactly one of them serves
+/// each pair of row count and density. Of the candidates for one range of row counts, the one at whose
+/// densities the default configuration was measured to take longest comes first, because select() takes the
+/// first candidate if the density is not known.
 llvm::Expected<std::vector<Candidate>> choose_candidates(const OpProblem& problem,
                                                          const CandidateOptions& options);
 

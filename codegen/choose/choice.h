@@ -1,6 +1,6 @@
-// Chooses the Specs of the kernels that do not belong to an op. These are the kernels of the Map step, which
-// builds coordinate sets and kernel maps, and the kernels that permute rows and coordinates between the
-// caller's order and the library's order. All functions are pure and use no GPU.
+// Chooses the Specs (compile-time parameters) of the kernels that do not belong to an op. These are the
+// kernels of the Map step, which builds coordinate sets and kernel maps, and the kernels that permute rows
+// and coordinates between the caller's order and the library's order. All functions are pure and use no GPU.
 #pragma once
 
 #include <string>
@@ -13,10 +13,10 @@ namespace minuet {
 
 class TuningSnapshot;
 
-/// Holds the parameters of the double-traversed binary search (paper, section 5.1.3).
+/// Holds the parameters of the double-traversed binary search (Minuet paper, section 5.1.3).
 struct SearchChoice {
-  i32 source_block = 256;  // The paper calls this number B.
-  i32 query_block = 512;   // The paper calls this number C.
+  i32 source_block = 256;  // Counts the sources of a block, B in the paper.
+  i32 query_block = 512;   // Counts the queries of a block, C in the paper.
   i32 threads = 128;
   bool operator==(const SearchChoice&) const = default;
 };
@@ -42,8 +42,8 @@ struct MapChoice {
 #include "codegen/choose/map_kernels.inc"
 };
 
-/// Calls visitor(choice.member, kernels.member) for each kernel of the Map step. `kernels` is `choice` itself
-/// or a struct of loaded kernels with the same members.
+/// Calls visitor(choice.member, kernels.member) for each kernel in MapChoice. `kernels` is `choice` itself or
+/// a struct of loaded kernels with the same members.
 template <class Kernels, class Visitor>
 void visit_map_kernels(const MapChoice& choice, Kernels& kernels, const Visitor& visitor) {
 #define MINUET_MAP_KERNEL(Spec, member) visitor(choice.member, kernels.member);
@@ -55,15 +55,17 @@ void visit_map_kernels(const MapChoice& choice, Kernels& kernels, const Visitor&
 
 MapChoice choose_map(KeyType key, i32 ndim, const SearchChoice& search = {});
 
-/// GEMMs run on at most this many streams, the caller's stream included. More streams measured slower,
-/// because the few GEMMs of a layer do not fill the GPU better, and each stream costs four calls per layer.
+/// The GEMMs of a layer run on at most this many streams, the caller's stream included. More streams measured
+/// slower, because the few GEMMs of a layer do not fill the GPU better, and each further stream costs four
+/// driver calls per layer.
 inline constexpr i32 kMostGemmStreams = 2;
 
-/// Controls how GEMMs of one kernel map are grouped (paper, section 5.2.2) and run concurrently.
+/// Controls how GEMMs of one kernel map are grouped (Minuet paper, section 5.2.2) and run concurrently.
 struct GroupingChoice {
   double padding_threshold = 0.25;  // A group has at most this many padding rows per useful row.
   i32 height_step = 64;             // GEMM heights are rounded up to a multiple of this number.
-  /// A layer's GEMMs run on this many streams if the caller's stream allows several.
+  /// A layer's GEMMs run on this many streams, or on the caller's stream alone if it belongs to a green
+  /// context.
   i32 streams = kMostGemmStreams;
   bool operator==(const GroupingChoice&) const = default;
 };
@@ -83,10 +85,10 @@ bool runs_on(const FusedSpec& spec, llvm::StringRef arch);
 llvm::Error validate(const SearchChoice& search, KeyType key);
 llvm::Error validate(const GroupingChoice& grouping);
 
-/// Names the order in which kernels of the fused dataflow process the rows of a network's maps.
+/// Names the order in which kernels of the fused dataflow process the output rows of a network's kernel maps.
 enum class RowOrder : i32 {
   AsTheyCome,  // Rows are neither sorted nor copied.
-  ByMask,      // Rows with similar masks of offsets are near each other.
+  ByMask,      // Rows that have neighbours at similar sets of offsets are near each other.
   ByBlock,     // Rows are ordered as with ByMask, and blocks with the most work start first.
 };
 struct OrderChoice {
@@ -103,22 +105,23 @@ PermuteRowsSpec choose_permute_rows(DType io, i32 channels, Columns input, Colum
 PermuteRowsSpec choose_permute_coordinates(i32 ndim);
 
 inline constexpr i32 kWidestAccess = 16;  // A load or a store moves at most this many bytes.
-/// Returns the number of bytes of the widest access that divides a tile and the start of every row. It is a
-/// power of two up to kWidestAccess.
+/// Returns the width in bytes of the widest access that divides a tile and the start of every operand row. It
+/// is a power of two up to kWidestAccess.
 i32 widest_vector(i32 element_bytes, i32 tile, const std::vector<Columns>& operands);
 
-/// Adds the source of every kernel of the Map step to `list`.
+/// Adds the source of every kernel in `choice` to `list`.
 void add_sources(SourceList& list, const MapChoice& choice);
 
-/// Describes the kernels of the Map step that an engine loads. They cover both key widths, because the point
-/// cloud decides which one is used.
+/// Describes the kernels with which an engine (runtime/engine) builds coordinate sets and kernel maps. They
+/// cover both key widths, because the point cloud decides which one is used.
 struct EngineChoice {
   i32 ndim = 3;
   MapChoice map32, map64;
 };
 
-/// Chooses the kernels of the Map step for a program whose largest kernel has `volume` offsets. All maps of
-/// the program use the same search, which is the measured one if `tuning` has one. `tuning` may be null.
+/// Chooses the kernels that build coordinate sets and kernel maps, for a program whose largest convolution
+/// kernel has `volume` offsets. All maps of the program use the same SearchChoice, which is the measured one
+/// if `tuning` has one. `tuning` may be null.
 EngineChoice choose_engine(i32 ndim, i64 volume = 0, const TuningSnapshot* tuning = nullptr);
 
 }  // namespace minuet

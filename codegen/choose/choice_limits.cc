@@ -8,8 +8,10 @@ namespace {
 
 constexpr i32 kWarp = 32;
 constexpr i32 kMostThreads = 1024;  // A thread block has at most this many threads.
-constexpr i32 kWidestTile = 256;    // A wider tile spills registers and takes seconds to compile.
-// A source block in shared memory takes at most this many bytes, of the 48 KiB that a thread block may have.
+// A gather or scatter of a wider tile spills registers and takes seconds to compile.
+constexpr i32 kWidestTile = 256;
+// A block of source keys of the search takes at most this many bytes of shared memory, of the 48 KiB that a
+// thread block may have.
 constexpr i32 kMostSharedBytes = 40 << 10;
 constexpr i32 kMostBlock = 1 << 20;
 constexpr double kMostPadding = 16;  // A group of GEMMs has at most this many padding rows per useful row.
@@ -83,7 +85,7 @@ llvm::Error check_fused_warps(const FusedSpec& spec) {
   return llvm::Error::success();
 }
 
-/// Checks the length of a step, the columns of a block, and the stages of the ring that holds weights.
+/// Checks the members `step`, `columns`, `shortcut` and `stages`, which is the length of the ring of weights.
 llvm::Error check_fused_shape(const FusedSpec& spec) {
   constexpr i32 kMostStep = 512, kMostColumns = 256, kWarpgroupColumns = 128, kMostStages = 16;
   const bool is_warpgroup = spec.unit == MmaUnit::Warpgroup;
@@ -129,7 +131,7 @@ llvm::Error check_fused_cluster(const FusedSpec& spec) {
 }  // namespace
 
 llvm::Error validate_spec(const FusedSpec& spec) {
-  constexpr i32 kMostDynamicBytes = 227 << 10;  // A block on sm_90 has at most this much shared memory.
+  constexpr i32 kMostDynamicBytes = 227 << 10;  // A block on sm_90 may use this much shared memory.
   MINUET_TRY(check_fused_warps(spec));
   MINUET_TRY(check_fused_shape(spec));
   MINUET_TRY(check_fused_cluster(spec));
@@ -142,7 +144,8 @@ llvm::Error validate_spec(const FusedSpec& spec) {
 }
 
 bool runs_on(const FusedSpec& spec, llvm::StringRef arch) {
-  constexpr i32 kLeastDynamicBytes = 99 << 10;  // A block has this much shared memory on every architecture.
+  /// A block may use this much shared memory on any architecture.
+  constexpr i32 kLeastDynamicBytes = 99 << 10;
   const llvm::StringRef exact = fused_exact_arch(spec);
   return fused_least_sm(spec) <= capability(arch) && (exact.empty() || exact == arch) &&
          (capability(arch) == 90 || fused_shared_bytes(spec) <= kLeastDynamicBytes);
@@ -156,7 +159,7 @@ llvm::Error validate(const SearchChoice& search, KeyType key) {
                       "source_block is {0} and query_block is {1}; both must be 1 to {2}",
                       search.source_block, search.query_block, kMostBlock);
   }
-  i64 bytes = key_bytes(key);  // The kernel rounds a block up to a power of two.
+  i64 bytes = key_bytes(key);  // The kernel rounds the keys of a source block up to a power of two.
   while (bytes < i64{search.source_block} * key_bytes(key)) bytes *= 2;
   if (bytes > kMostSharedBytes) {
     return make_error(StatusCode::OutOfRange,

@@ -8,15 +8,17 @@
 namespace minuet {
 namespace {
 
-/// Keys of 16 bits need two sort passes, and keys of 24 bits need three. For at most kFewQueries queries, the
-/// third pass takes as long as the finer ranks save.
+/// Sort keys of 16 bits need two passes, and those of 24 bits need three. For at most kFewQueries queries,
+/// the third pass takes as much time as its finer order saves in the convolutions.
 constexpr i32 kShortKeyBits = 16;
 constexpr i64 kFewQueries = 1 << 20;
-// If a view with more masks than ranks would get fewer ranks than this, the sort uses longer keys.
+// The sort uses keys of 24 bits if, with 16 bits, a view that has more masks than ranks (different keys)
+// would get fewer ranks than this.
 constexpr u32 kFewestRanks = 1 << 13;
 
-/// Returns the greatest number of ranks that a view gets. Views of few offsets get one rank for each mask.
-/// The other views share the remaining ranks equally.
+/// Returns the maximum number of ranks (MaskRanks) of one view of a kernel map, if keys of `key_bits` bits
+/// number the ranks of all views. Views of few offsets get one rank for each mask, and the other views share
+/// the remaining ranks equally.
 u32 most_ranks(llvm::ArrayRef<i32> ranked, i32 key_bits) {
   u32 left = 1u << key_bits, large = 0;
   for (const i32 offsets : ranked) {
@@ -33,8 +35,8 @@ u32 most_ranks(llvm::ArrayRef<i32> ranked, i32 key_bits) {
 }  // namespace
 
 OffsetOrder order_offsets(const KernelGeometry& geometry) {
-  // A pair has the number of axes on which the offset is not zero, and the sum of the squares of its
-  // components in steps.
+  // Holds a pair for each offset: the number of axes on which the offset is not zero, and the sum of the
+  // squares of its components, in units of the kernel's step.
   std::vector<std::pair<i32, i64>> distances;
   for (i32 k = 0; k < geometry.volume; ++k) {
     std::pair<i32, i64> distance{0, 0};

@@ -19,7 +19,8 @@ inline constexpr i32 kMostChannels = 1 << 16;
 inline constexpr i64 kMostOffsets = 1 << 20;  // A kernel has at most this many offsets.
 /// Limits sizes, strides and dilations, so that their products fit into 64 bits.
 inline constexpr i32 kMostCells = 1 << 24;
-inline constexpr i64 kFarthestOffset = 1 << 28;  // Limits steps and offsets, so that they fit into 32 bits.
+/// Limits coordinate offsets and common multiples of strides, so that they fit into 32 bits.
+inline constexpr i64 kFarthestOffset = 1 << 28;
 
 /// Names how the output coordinates of an op over a kernel map follow from its input coordinates.
 enum class ConvolutionKind : i32 {
@@ -29,7 +30,7 @@ enum class ConvolutionKind : i32 {
   Strided,
   GivenOutputs,  // The caller gives the output set.
   Transposed,    // The op uses the map of the matching forward convolution with input and output swapped.
-  Generative,    // As with Transposed, but the output set has every coordinate that an input reaches.
+  Generative,    // The op is like Transposed, but its output set has every coordinate that an input reaches.
 };
 
 /// Describes a column range of a row-major matrix. Rows are `ld` elements apart, and the range starts at
@@ -65,10 +66,10 @@ KernelGeometry make_geometry(i32 ndim, const AxisArray& kernel_size, const AxisA
 /// Returns the number of the offset that is zero on every axis.
 i32 center_offset(const KernelGeometry& geometry);
 
-/// Holds the columns of an op's operands in the storages of a program.
+/// Describes where the columns of an op's operands are within the matrices of a program (StorageSpec).
 struct OperandColumns {
   Columns input, output, residual;
-  Columns covered_output;  // Holds the output of the next op, if one kernel may compute both.
+  Columns covered_output;  // Describes the output of the next op, if this op's kernel may compute it too.
 };
 
 /// Describes the rows that an op reads and writes.
@@ -79,7 +80,7 @@ struct OperandShape {
 };
 
 struct OpKind;
-/// Holds the problem struct of one op.
+/// Holds the problem struct of one op, for example a ConvolutionProblem.
 using OpProblem = AnyOf<OpKind>;
 struct Candidate;
 struct CandidateOptions;
@@ -93,7 +94,7 @@ struct OpKind {
   /// Returns the candidates of a valid problem, as choose_candidates() does.
   llvm::Expected<std::vector<Candidate>> (*candidates)(const OpProblem& problem,
                                                        const CandidateOptions& options);
-  /// Returns the kernel map that the op reads, or null if it reads none.
+  /// Returns the part of the problem that describes its kernel map, or null if the op reads none.
   const WindowProblem* (*window)(const OpProblem& problem);
   OperandShape (*shape)(const OpProblem& problem);
   /// Returns a copy of the problem whose operands are at these columns.

@@ -46,7 +46,7 @@ llvm::Error validate_bucket(const TuningBucket& bucket) {
   return llvm::Error::success();
 }
 
-/// Calls the visitor with the name and the value of each number of a Spec that may be tuned.
+/// Calls the visitor with the name and the value of each integer of a FusedSpec that tuning may change.
 template <class Spec, class Visitor>
 void visit_fused(Spec& spec, Visitor&& visitor) {
   visitor("step", spec.step), visitor("columns", spec.columns), visitor("row_tiles", spec.row_tiles),
@@ -64,7 +64,8 @@ llvm::Error validate_fused(const TuningBucket& bucket, const TuningConfig& confi
   return validate_spec(spec);
 }
 
-/// Checks a tile for rows without gaps. Gaps between rows make the access narrower, which is always valid.
+/// Checks a tile of the gather or the scatter kernel for rows without gaps between them. Gaps make the access
+/// narrower, which is always valid.
 template <class Spec>
 llvm::Error validate_tile(const TuningBucket& bucket, i32 tile) {
   Spec spec;

@@ -1,6 +1,6 @@
-// Converts between choices and the named numbers of a tuning entry. Reading fails for an unknown name, a
-// missing name, and a value with which no kernel can be made. A lookup then behaves as if there were no
-// result. All functions are pure.
+// Converts between choices and the named numbers of a tuning entry (TuningConfig). Reading fails for an
+// unknown name, a missing name, and a value out of range. A lookup then behaves as if there were no result.
+// All functions are pure.
 #pragma once
 
 #include <optional>
@@ -15,7 +15,7 @@ namespace minuet {
 // except that padding_percent is padding_threshold in percent.
 TuningConfig config_of(const SearchChoice& search);
 TuningConfig config_of(const GroupingChoice& grouping);
-/// Returns the configuration of a tile of the gather or the scatter kernel.
+/// Returns the tile size `tile` of the gather or the scatter kernel as a TuningConfig.
 TuningConfig tile_config(i32 tile);
 TuningConfig config_of(const GemmChoice& gemm);
 TuningConfig config_of(const FusedSpec& fused);
@@ -26,13 +26,13 @@ llvm::Error read_config(const TuningConfig& config, SearchChoice& search);
 llvm::Error read_config(const TuningConfig& config, GroupingChoice& grouping);
 llvm::Error read_config(const TuningConfig& config, i32& tile);
 llvm::Error read_config(const TuningConfig& config, GemmChoice& gemm);
-/// Leaves the fields of `fused` that follow from the problem unchanged.
+/// Sets the fields of `fused` that tuning may change, and leaves those that follow from the problem.
 llvm::Error read_config(const TuningConfig& config, FusedSpec& fused);
 llvm::Error read_config(const TuningConfig& config, Dataflow& dataflow);
 llvm::Error read_config(const TuningConfig& config, OrderChoice& order);
 
-/// Sets `choice` to the result that was measured for the bucket, and returns the result. If there is none,
-/// returns null and leaves `choice` unchanged. `tuning` may be null.
+/// Sets `choice` to the result that was measured for the problems of the bucket, and returns the result. If
+/// there is none, returns null and leaves `choice` unchanged. `tuning` may be null.
 template <class Choice>
 const TunedResult* find_tuned(const TuningSnapshot* tuning, const TuningBucket& bucket, Choice& choice) {
   const TunedResult* const result = tuning != nullptr ? tuning->find(bucket) : nullptr;
@@ -44,12 +44,14 @@ const TunedResult* find_tuned(const TuningSnapshot* tuning, const TuningBucket& 
   return result;
 }
 
-/// Returns the configuration that this code chooses without tuning for every problem of the bucket. Returns
-/// nothing for an invalid bucket. It also returns nothing for the fused kernel, whose default depends on
-/// parts of the problem that the bucket does not have, such as the exact rows, a residual and the stride.
+/// Returns the configuration that this version of the library chooses without tuning for every problem of the
+/// bucket. Returns nothing for an invalid bucket. It also returns nothing for the fused kernel, whose default
+/// depends on parts of the problem that the bucket does not have, such as the exact number of rows, a
+/// residual and the stride.
 std::optional<TuningConfig> default_config_of(const TuningBucket& bucket, bool is_cpu);
 
-/// Returns an error if this code cannot make the kernels of `config` for every problem of the bucket.
+/// Returns an error if this version of the library cannot make the kernels of `config` for every problem of
+/// the bucket.
 llvm::Error validate_config(const TuningBucket& bucket, const TuningConfig& config);
 
 }  // namespace minuet

@@ -41,7 +41,7 @@ const TuningMeasurement& better_of(const TuningMeasurement& a, const TuningMeasu
   return united;
 }
 
-/// Returns the measurement of the default, or null if the entry has none.
+/// Returns the measurement of the default configuration, or null if the entry has none.
 const TuningMeasurement* default_of(const TuningEntry& entry) {
   const auto& all = entry.measurements;
   const auto found =

@@ -1,5 +1,5 @@
-// Represents the measurements of one bucket in one environment as a ranked list, and converts them to and
-// from JSON text. All functions are pure.
+// Represents the measurements for one bucket of problems (TuningBucket) in one environment as a ranked list,
+// and converts them to and from JSON text. All functions are pure.
 //
 // Times are whole nanoseconds and configurations hold whole numbers, so that equal entries have equal bytes
 // in every process and locale.
@@ -21,18 +21,18 @@ struct TuningMeasurement {
   TuningConfig config;
   i64 median_ns = 0;
   i64 least_ns = 0;
-  i64 spread_ns = 0;        // This is the difference between the upper and the lower quartile.
-  bool is_default = false;  // This is true for the choice that is made without tuning.
-  std::string driver;       // This is the version of the driver during the measurement.
+  i64 spread_ns = 0;        // This is the upper minus the lower quartile of the times.
+  bool is_default = false;  // This is true for the configuration that is chosen without tuning.
+  std::string driver;       // This is the version of the CUDA driver during the measurement.
   bool operator==(const TuningMeasurement&) const = default;
 };
 
 struct TuningEntry {
   TuningEnvironment environment;
   TuningBucket bucket;
-  /// Holds the measurements, the best one first. The default is always included. Measurements that rank
-  /// behind the default are kept for merges and are never chosen, because a tuned configuration must beat the
-  /// default.
+  /// Holds the measurements, the best one first. The default configuration is always included. Measurements
+  /// that rank behind the default are kept for merge_entries() and are never chosen, because a tuned
+  /// configuration must beat the default.
   std::vector<TuningMeasurement> measurements;
   /// Holds a digest of the kernels among which the operation chose (codegen/tuning/tuned_kernels.h). Entries
   /// with different digests are different results.
@@ -54,8 +54,8 @@ TuningEntry merge_entries(const TuningEntry& a, const TuningEntry& b);
 /// has the time that the default has in `mine`. Returns `mine` alone if the runs have different defaults.
 TuningEntry merge_runs(const TuningEntry& mine, const TuningEntry& other);
 
-/// Returns the entries as a JSON array, which is the content of files of the store and of tuning sections of
-/// bundles. Equal sets of entries give equal bytes in any order.
+/// Returns the entries as a JSON array, which is the content of the files of a TuningStore and of the tuning
+/// sections of kernel bundles. Equal sets of entries give equal bytes in any order.
 std::string write_tuning(const std::vector<TuningEntry>& entries);
 /// Reads the elements of a JSON array. An element with another schema, or one that lacks or misspells a
 /// field, is left out, and the reason is added to `skipped`, which may be null. Fields that this schema does

@@ -14,7 +14,8 @@ namespace minuet {
 
 struct ConvolutionProblem;
 
-/// The schema is part of every hash and every entry, so entries of another schema have other file names.
+/// Gives the version of the format of keys and entries. It is part of every hash and every entry, so entries
+/// of another version have other file names.
 inline constexpr int kTuningSchema = 3;
 
 /// Holds the properties, other than the problem, that decide how fast a kernel is. The driver is recorded
@@ -24,7 +25,7 @@ struct TuningEnvironment {
   std::string compute_capability;  // An example is "9.0".
   i64 multiprocessors = 0;
   i64 l2_bytes = 0;
-  std::string toolkit;  // This is the compiler's major.minor version, for example "13.0".
+  std::string toolkit;  // This is the major.minor version of NVRTC, for example "13.0".
   bool operator==(const TuningEnvironment&) const = default;
 
   /// Calls the visitor with the name and the value of every field, for hashing, writing and reading.
@@ -36,11 +37,11 @@ struct TuningEnvironment {
   }
 };
 
-/// Returns 64 hex digits, which depend on every field.
+/// Returns the SHA-256 of all fields in hex digits.
 std::string environment_hash(const TuningEnvironment& environment);
 
-/// Returns the toolkit's version in a compiler id, which is "13.0" for "nvrtc 13.0 ...". Returns an empty
-/// string if there is no compiler.
+/// Returns the version of the CUDA toolkit in a compiler id (NvrtcInfo::id). It is "13.0" for "nvrtc 13.0
+/// ...". Returns an empty string if the id is empty because there is no compiler.
 std::string toolkit_of(llvm::StringRef compiler_id);
 
 /// Names what tuning chooses.
@@ -49,10 +50,10 @@ enum class Operation : i32 {
   Gather,
   Scatter,
   Grouping,
-  Fused,     // This is the fused kernel of a whole layer.
-  Dataflow,  // This is the dataflow of a whole layer.
-  Gemm,      // This is the algorithm for the GEMMs of gather-GEMM-scatter.
-  Order,     // This is the order of rows for the fused dataflow.
+  Fused,     // Tuning chooses the fused kernel of a whole layer.
+  Dataflow,  // Tuning chooses the dataflow of a whole layer.
+  Gemm,      // Tuning chooses the cuBLASLt algorithm for the GEMMs of gather-GEMM-scatter.
+  Order,     // Tuning chooses the order of output rows for the fused dataflow.
 };
 const char* operation_name(Operation operation);
 /// Returns true if the operation chooses for a whole layer. The best choice then depends on the density and
@@ -78,7 +79,8 @@ inline i64 log4_of(double density) {
   for (; density >= 4; density /= 4) ++log4;
   return log4;
 }
-/// Returns the least density of a range. The range ends where the next one begins.
+/// Returns the least density of the range that log4_of() numbers `log4`. The range ends where the next one
+/// begins.
 inline double least_density_of(i64 log4) { return log4 > 0 ? static_cast<double>(i64{1} << 2 * log4) : 0; }
 
 /// Describes the problems that share one measurement. Make buckets with the functions below, so that fields
@@ -90,13 +92,14 @@ struct TuningBucket {
   i64 channels = 0;
   /// Counts the output channels of a whole layer or a GEMM.
   i64 out_channels = 0;
-  /// Holds the kind of a whole layer.
+  /// Holds the convolution kind of a whole layer.
   ConvolutionKind kind = ConvolutionKind::Submanifold;
   /// Counts the offsets of the kernel.
   i64 volume = 0;
   KeyType key = KeyType::U32;
   i64 ndim = 0;
-  /// Holds the logarithm of the number of output rows of the layer, or of sources of a search, rounded down.
+  /// Holds the base-2 logarithm of the number of output rows of the layer, or of sources of a search, rounded
+  /// down.
   i64 log2_rows = kAnyRows;
   /// Holds the number of the range of a whole layer's density (log4_of()).
   i64 log4_density = kAnyDensity;
@@ -143,9 +146,9 @@ std::string bucket_hash(const TuningBucket& bucket);
 /// The following functions convert strings, numbers and enumerators to the text that hashes and files use.
 std::string tuning_text(const std::string& value);
 std::string tuning_text(i64 value);
-std::string tuning_text(DType value);            // An example is "fp16".
-std::string tuning_text(KeyType value);          // An example is "u32".
-std::string tuning_text(ConvolutionKind value);  // An example is "submanifold".
+std::string tuning_text(DType value);            // Returns, for example, "fp16".
+std::string tuning_text(KeyType value);          // Returns, for example, "u32".
+std::string tuning_text(ConvolutionKind value);  // Returns, for example, "submanifold".
 /// The following functions read the enumerator that `text` names, or return InvalidArgument.
 llvm::Error read_tuning_text(llvm::StringRef text, DType& value);
 llvm::Error read_tuning_text(llvm::StringRef text, KeyType& value);

@@ -12,8 +12,9 @@
 namespace minuet {
 namespace {
 
-/// Returns the first measurement of the ranked list that this code can run. Returns nothing if the list has
-/// no default, or if its default is not the one that this code chooses.
+/// Returns the best measurement of the entry whose configuration this version of the library can run. Returns
+/// nothing if no measurement is marked as the default, or if the default is not the one that this version
+/// chooses.
 std::optional<TunedResult> choose_result(const TuningEntry& entry, const std::string& layer) {
   const auto& all = entry.measurements;
   const auto today = default_config_of(entry.bucket, entry.environment.compute_capability.empty());
@@ -21,7 +22,7 @@ std::optional<TunedResult> choose_result(const TuningEntry& entry, const std::st
     return m.is_default && (!today || m.config == *today);
   });
   if (fastest_default == all.end()) return std::nullopt;
-  // Measurements behind the default do not beat it, so the search ends there.
+  // Measurements that rank behind the default do not beat it, so the search ends there.
   for (auto candidate = all.begin(); candidate <= fastest_default; ++candidate) {
     if (llvm::errorToBool(validate_config(entry.bucket, candidate->config))) continue;
     return TunedResult{*candidate, fastest_default->median_ns, fastest_default->config, layer};
@@ -91,7 +92,8 @@ const TunedResult* TuningSnapshot::find_exactly(const TuningBucket& bucket) cons
   return nullptr;
 }
 
-/// Finds the result of a whole layer for these rows, for twice as many or for half as many, in this order.
+/// Finds the result of a whole layer for this number of rows, for twice as many or for half as many, in this
+/// order.
 const TunedResult* TuningSnapshot::find_near(const TuningBucket& bucket) const {
   if (bucket.log2_rows == kAnyRows) return nullptr;
   for (const i64 step : {0, 1, -1}) {

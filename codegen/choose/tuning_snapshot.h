@@ -1,8 +1,9 @@
 // Holds the tuning results that are known at one moment, in the form in which choices look them up.
 //
-// Results come in layers: the user's store is first, and bundles follow. The first layer with a valid result
-// for a bucket decides. If no layer has one, the heuristic decides. A snapshot never changes; load another
-// one to see results that were stored later.
+// Results come from several sources (TuningLayer): first the user's store of results, then kernel bundles.
+// For each bucket of problems (TuningBucket), the first source with a valid result decides. If no source has
+// one, the heuristics of codegen/choose decide. A snapshot never changes; load another one to see results
+// that were stored later.
 #pragma once
 
 #include <map>
@@ -15,7 +16,7 @@
 
 namespace minuet {
 
-/// Holds the entries of one source, which may be of any environment.
+/// Holds the entries of one source, for example a bundle. They may be of any environment.
 struct TuningLayer {
   std::string name;  // Examples are "user" and "bundle".
   std::vector<TuningEntry> entries;
@@ -23,7 +24,7 @@ struct TuningLayer {
 
 using TuningConfigs = std::map<TuningBucket, TuningConfig>;
 
-/// Holds the best valid measurement of a bucket, and the time and the configuration of the default.
+/// Holds the best valid measurement of a bucket, and the default configuration with its time.
 struct TunedResult {
   TuningMeasurement best;
   i64 default_ns = 0;
@@ -38,9 +39,10 @@ struct TunedResult {
 /// Looks up tuning results. A snapshot is immutable, so threads may share it.
 class TuningSnapshot {
  public:
-  /// Leaves out entries of other environments, entries whose default is not the one of this code, and
-  /// configurations that this code cannot run. The toolkit of an entry may differ, because a bundle's kernels
-  /// come from the toolkit with which they were measured, and run on hosts with another one.
+  /// Leaves out entries of other environments, entries whose default configuration is not the one that this
+  /// version of the library chooses, and configurations that it cannot run. The toolkit of an entry may
+  /// differ, because a bundle's kernels come from the toolkit with which they were measured, and run on hosts
+  /// with another one.
   TuningSnapshot(const TuningEnvironment& environment, const std::vector<TuningLayer>& layers);
 
   /// Holds only these configurations, so that their effect on a plan can be measured. They are not validated.
@@ -52,10 +54,10 @@ class TuningSnapshot {
   /// Returns the number of buckets that have a result.
   std::size_t size() const;
 
-  /// Returns the result for the bucket, or null. If the rows are unknown or were not measured, returns the
-  /// result with the most rows, for which the choice matters most. For a whole layer (is_of_layer()), returns
-  /// the result for these rows, for twice as many or for half as many, in this order. At each number of rows,
-  /// a result of the same density is preferred to one without a density.
+  /// Returns the result for the bucket, or null. If the number of rows is unknown or was not measured,
+  /// returns the result with the most rows, for which the choice matters most. For a whole layer
+  /// (is_of_layer()), returns the result for this number of rows, for twice as many or for half as many, in
+  /// this order. At each number of rows, a result of the same density is preferred to one without a density.
   const TunedResult* find(const TuningBucket& bucket) const;
   /// Returns the result measured for exactly this bucket, or null.
   const TunedResult* find_exactly(const TuningBucket& bucket) const;

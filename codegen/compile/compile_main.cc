@@ -82,8 +82,8 @@ llvm::Error serve(int input, int output) {
 
 // The following functions set up the process before it serves jobs.
 
-/// Moves the stream of `file` to another descriptor and opens /dev/null as `file`. A library that writes to
-/// standard output therefore does not disturb the stream.
+/// Moves the stream of `file` to another descriptor, which is returned, and opens /dev/null as `file`. A
+/// library that writes to standard output therefore does not disturb the stream.
 int take_over(int file, int flags) {
   const int taken = ::fcntl(file, F_DUPFD_CLOEXEC, 3);
   const int nothing = ::open("/dev/null", flags | O_CLOEXEC);

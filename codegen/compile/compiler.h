@@ -20,7 +20,7 @@ struct Binary {
   /// are known only after loading.
   std::string cubin;
   std::string display_name;
-  std::string lowered_name;  // This is the symbol of the only kernel inside.
+  std::string lowered_name;  // This is the symbol of the binary's only kernel.
   std::string arch;          // An example is "sm_90a".
   int registers = 0;         // Each thread uses this many registers.
   int shared_bytes = 0;      // Each block uses this much static shared memory.
@@ -36,13 +36,14 @@ class Helper;  // The class is declared in helper_compiler.h.
 
 /// Holds the options of one compile that do not change its result.
 struct CompileControl {
-  /// If the token is cancelled while a helper compiles, the helper is killed and the compile returns
+  /// If the token is cancelled while a helper process compiles, the process is killed and the compile returns
   /// Cancelled.
   const CancelToken* cancel = nullptr;
-  /// Points to the helper of the calling thread. If it is null, the compile starts a helper for itself alone.
+  /// Points to the calling thread's helper, which owns a helper process. If it is null, the compile starts a
+  /// helper process for itself alone.
   Helper* helper = nullptr;
-  /// If it is not null, a compile by a helper stores the bytes of write_entry() there. Other compilers leave
-  /// it unchanged.
+  /// If it is not null, a compile in a helper process stores the result of write_entry() there. Compilers
+  /// without helper processes leave it unchanged.
   std::string* packed = nullptr;
 };
 
@@ -63,9 +64,9 @@ class Compiler {
 };
 
 /// Opens libnvrtc with dlopen, and then its builtins. `library` is a path. If it is empty, the function tries
-/// the path in MINUET_NVRTC if that is set. Otherwise it searches the loader's path, the usual toolkit
-/// folders and pip wheels, and tries `others` last. Returns Unavailable, with the way to get the library, if
-/// it finds none. It never touches libcuda.
+/// the path in the environment variable MINUET_NVRTC if that is set. Otherwise it searches the loader's path,
+/// the usual toolkit folders and pip wheels, and tries the paths in `others` last. Returns Unavailable, with
+/// the way to get the library, if it finds none. It never touches libcuda.
 ///
 /// Only minuet-compile and tests call this function, because a fork during a compile leaves NVRTC's locks
 /// held, and exit() destroys objects that its threads still use. The library uses make_helper_compiler()

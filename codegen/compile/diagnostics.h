@@ -10,7 +10,8 @@
 
 namespace minuet {
 
-/// Every unit is compiled under this program name. It is fixed, because it becomes part of the binary.
+/// Every translation unit is compiled under this program name. It is fixed, because it becomes part of the
+/// binary.
 inline constexpr const char kProgramName[] = "minuet_kernel.cu";
 
 struct CompileFailure {
@@ -19,9 +20,9 @@ struct CompileFailure {
   std::string log;
   std::string arch;
   std::vector<std::string> options;
-  std::string request_key;         // The first digits of the key suffice.
+  std::string request_key;         // Names the request for the report; the first digits of its key suffice.
   std::string compiler;            // An example is "NVRTC 13.0 (/usr/local/cuda/lib64/libnvrtc.so.13)".
-  std::vector<std::string> archs;  // The NVRTC supports these architectures.
+  std::vector<std::string> archs;  // Lists the architectures that this NVRTC supports.
 };
 
 /// Returns true if an NVRTC that supports the architectures `known` can compile for `arch`. If the list is

@@ -14,7 +14,8 @@ namespace minuet {
 namespace {
 
 constexpr char kMagic[8] = {'M', 'I', 'N', 'U', 'E', 'T', 'K', '\n'};
-constexpr std::uint64_t kMostCubinBytes = 256u << 20;  // A damaged size allocates at most this much memory.
+// This limits the number of bytes that a damaged size makes read_entry() allocate.
+constexpr std::uint64_t kMostCubinBytes = 256u << 20;
 
 struct Head {
   char magic[8];
@@ -70,8 +71,8 @@ std::string write_manifest(const Entry& entry) {
 
 llvm::Error read_manifest(llvm::StringRef text, Entry& entry) {
   llvm::Expected<llvm::json::Value> value = parse_json(text);
-  // InvalidArgument would make the store remove the entry. The digest is right, so a writer wrote exactly
-  // this text, and the fault may be in a field that this function does not need.
+  // InvalidArgument would make the kernel cache remove the entry. The digest is right, so a writer wrote
+  // exactly this text, and the fault may be in a field that this function does not need.
   if (!value) {
     return make_error(StatusCode::FailedPrecondition, "the entry is damaged: its manifest is not JSON: {0}",
                       llvm::toString(value.takeError()));

@@ -1,9 +1,9 @@
-// Encodes a cache entry as bytes that describe themselves and are checked when they are read. The functions
-// are pure.
+// Encodes an entry of the kernel cache as bytes that describe themselves and are checked when they are read.
+// The functions are pure.
 //
 // An entry has a magic number, the format version, sizes, and the SHA-256 of everything that follows: a JSON
-// manifest (keys, names, registers, log) and the cubin. The cubin is in a zstd frame, or uncompressed if it
-// is then not longer.
+// manifest (keys, names, registers, log) and the cubin. The cubin is in a zstd frame, or uncompressed if
+// compression does not make it shorter.
 #pragma once
 
 #include <string>
@@ -13,8 +13,8 @@
 
 namespace minuet {
 
-/// The format is also part of the name of the cache's root folder, so each version has its own folder and
-/// entries.
+/// The format version is also part of the name of the kernel cache's root folder, so each version has its own
+/// folder and entries.
 inline constexpr int kEntryFormat = 1;
 
 struct Entry {
@@ -26,7 +26,7 @@ struct Entry {
 
 std::string write_entry(const Entry& entry);
 
-/// Returns everything of an entry except its cubin as JSON.
+/// Returns the entry without its cubin as JSON.
 std::string write_manifest(const Entry& entry);
 /// Reads the JSON of write_manifest() into `entry`. The text may come from an untrusted source. Returns
 /// FailedPrecondition if the text is not JSON, and InvalidArgument if a required field is missing.

@@ -115,7 +115,7 @@ HelperPoolReport for_each_with_helper(const std::vector<KernelRequest>& requests
   return report;
 }
 
-// The following class compiles one kernel in the helper of its thread.
+// The following class compiles one kernel in the helper process of the calling thread.
 
 namespace {
 
@@ -154,7 +154,7 @@ class HelperCompiler : public Compiler {
 
  private:
   const std::string library_, program_;
-  PushList<NvrtcInfo> info_;  // The list is empty until NVRTC is identified.
+  PushList<NvrtcInfo> info_;  // The list is empty until the NVRTC is known.
 };
 
 }  // namespace
@@ -163,20 +163,20 @@ std::shared_ptr<Compiler> make_helper_compiler(std::string library, std::string 
   return std::make_shared<HelperCompiler>(std::move(library), std::move(program));
 }
 
-// The rest of this file manages the process of a thread's helper.
+// The rest of this file starts, uses and ends a helper process.
 
 namespace {
 
 constexpr char kHelperName[] = "minuet-compile";
 constexpr std::int64_t kLargeBytes = std::int64_t{256} << 20;
-/// A start is retried for this long if the system has no process or file to spare, because other processes
-/// may end.
+/// The start of a helper process is retried for this long if the system lacks processes, memory or files,
+/// because other processes may end.
 constexpr auto kStartPatience = std::chrono::seconds(5);
 constexpr int kStartStepMs = 20;
 // This is the longest delay before a cancel is noticed, or the exit of a helper whose socket another process
 // holds open.
 constexpr int kWaitStepMs = 20;
-constexpr int kGraceMs = 2000;  // A process has this long to end by itself.
+constexpr int kGraceMs = 2000;  // A helper process has this long to end by itself before it is killed.
 
 llvm::Error cancelled() { return make_error(StatusCode::Cancelled, "the compile was cancelled"); }
 llvm::Error closed_output() { return make_error(StatusCode::Unavailable, "it closed its output"); }

@@ -30,8 +30,8 @@ namespace minuet {
 std::shared_ptr<Compiler> make_helper_compiler(std::string library = {}, std::string program = {});
 
 struct HelperReport {
-  int started = 0;              // Counts processes, including replacements of lost ones.
-  int lost = 0;                 // Counts processes that ended before they answered.
+  int started = 0;              // Counts started processes, including replacements of lost ones.
+  int lost = 0;                 // Counts processes that ended before they answered a job.
   std::int64_t peak_bytes = 0;  // This is the peak memory of the process that used the most memory.
 };
 
@@ -50,10 +50,10 @@ class Helper {
   Helper& operator=(const Helper&) = delete;
 
   /// Returns the answer of `program` to the job. An empty `program` means minuet-compile beside the library.
-  /// `what` names the job in errors. If the process is lost, tries once more, and then returns
-  /// ResourceExhausted with the way in which the process ended ("was killed by SIGKILL"). If the system has
-  /// no process or file to spare, retries for seconds. If `cancel` is set, kills the process and returns
-  /// Cancelled.
+  /// `what` names the job in errors. If the process ends without an answer, tries once more, and then returns
+  /// ResourceExhausted with the way in which the process ended ("was killed by SIGKILL"). If the system lacks
+  /// processes, memory or files, retries the start for a few seconds. If `cancel` is cancelled, kills the
+  /// process and returns Cancelled.
   llvm::Expected<std::string> ask(const std::string& program, const HelperJob& job, const CancelToken* cancel,
                                   const std::string& what);
   /// Ends the process if it has used much memory, because it does not return memory to the system.
@@ -67,13 +67,13 @@ class Helper {
     pid_t id;
     int socket;
     bool has_ended = false;
-    int status = -1;              // This comes from waitpid(), or is -1 if other code waited for the process.
-    std::int64_t peak_bytes = 0;  // This is the peak memory in the latest answer.
+    int status = -1;              // Comes from waitpid(), or is -1 if other code waited for the process.
+    std::int64_t peak_bytes = 0;  // This is the peak memory that the latest answer reports.
   };
 
   llvm::Error start(const std::string& program, const CancelToken* cancel);
-  /// Returns Unavailable, with the reason, if the process cannot start, and ResourceExhausted if a later try
-  /// may succeed.
+  /// Starts the process. Returns ResourceExhausted if a later try may succeed, and otherwise Unavailable with
+  /// the reason.
   llvm::Error start_once(const std::string& program);
   /// Sends one frame and reads the answer. After an error, the process must be ended. The error Internal
   /// means an invalid answer.
@@ -93,8 +93,8 @@ class Helper {
 
 struct HelperPoolOptions {
   int jobs = 0;                         // At most this many helpers run at a time; 0 means one per core.
-  std::int64_t memory_budget = 0;       // All helpers may use these bytes; 0 means the available memory.
-  const CancelToken* cancel = nullptr;  // Each CompileControl for `work` has this token.
+  std::int64_t memory_budget = 0;       // All helpers together may use so many bytes; 0 means all available.
+  const CancelToken* cancel = nullptr;  // Each call of `work` gets this token in its CompileControl.
 };
 
 struct HelperPoolReport : HelperReport {
@@ -102,18 +102,18 @@ struct HelperPoolReport : HelperReport {
   std::exception_ptr thrown;  // This is the first exception of `work`, or null if there was none.
 };
 
-/// Returns the number of helpers to start. It is `asked`, or one per core if `asked` is 0, but no more than
-/// one per job and one for each half GiB of memory, and at least one.
+/// Returns the number of helper processes to start. It is `asked`, or one per core if `asked` is 0, but no
+/// more than one per job and one for each half GiB of memory, and at least one.
 int count_helpers(int asked, const Resources& resources, std::size_t jobs);
 
-/// Processes the request with this index. Compiles must use `control`, which has the helper of the thread.
-/// Returns false if the requests that no thread has begun must be left.
+/// Processes request number `index`. Compilations must use `control`, which refers to the helper process of
+/// the calling thread. Returns false if no further requests may be started.
 using HelperWork = llvm::function_ref<bool(std::size_t index, const CompileControl& control)>;
 
 /// Calls `work` once for every request and returns when all calls have ended. The calls run in this process
-/// on several threads, each with its own helper, and the caller's thread is one of them. Requests that
-/// include CUB come first, because they take longest. An exception from `work` ends its own thread only. If
-/// every thread ends so, some requests are never processed.
+/// on several threads, each with its own helper process, and the caller's thread is one of them. Requests
+/// that include CUB come first, because they take longest. An exception from `work` ends the work of its own
+/// thread only. If every thread ends in this way, some requests are never processed.
 HelperPoolReport for_each_with_helper(const std::vector<KernelRequest>& requests,
                                       const HelperPoolOptions& options, HelperWork work);
 

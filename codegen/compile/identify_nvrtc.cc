@@ -14,10 +14,10 @@
 namespace minuet {
 namespace {
 
-/// Holds the helper's answer, or the reason why there is none.
+/// Holds the NVRTC that a helper process found, or the reason why there is none.
 using Told = std::variant<NvrtcInfo, StatusError>;
 
-/// Holds the answer to each question that was asked. Threads may still wait for it.
+/// Holds the answer to each question that was asked (question_of()), for which threads may still be waiting.
 struct Identified {
   std::mutex mutex;  // No thread holds it while it asks a helper.
   std::map<std::string, std::shared_future<Told>> told;
@@ -42,8 +42,8 @@ bool was_cancelled(const Told& told) {
   return failure != nullptr && failure->code() == StatusCode::Cancelled;
 }
 
-/// Asks the helper of `control` if there is one, so that the same process can compile next. Otherwise starts
-/// a helper for this question alone.
+/// Asks the helper process of `control` if there is one, so that the same process can compile next. Otherwise
+/// starts a helper process for this question alone.
 llvm::Expected<NvrtcInfo> ask_helper(const std::string& program, const HelperJob& job,
                                      const CompileControl& control) {
   Helper own_helper;
@@ -62,8 +62,8 @@ llvm::Expected<NvrtcInfo> ask_helper(const std::string& program, const HelperJob
       status.message());
 }
 
-/// Asks and stores the answer. A failure is passed to the threads that already wait for it and is not stored,
-/// so later threads ask again.
+/// Calls ask() and publishes the answer through `promise`. A failure is passed to the threads that already
+/// wait for it, but is removed from `known`, so later threads ask again.
 void publish_answer(Identified& known, const std::string& question, std::promise<Told>& promise,
                     llvm::function_ref<llvm::Expected<NvrtcInfo>()> ask) {
   const auto invalidate = [&] {
@@ -105,7 +105,7 @@ llvm::Expected<NvrtcInfo> identify_nvrtc(const std::string& library, const std::
     }
     if (ours) publish_answer(known, question, promise, [&] { return ask_helper(program, job, control); });
     if (!wait_for(told, control.cancel)) break;
-    if (!ours && was_cancelled(told.get())) continue;  // Another thread cancelled, so this one asks again.
+    if (!ours && was_cancelled(told.get())) continue;  // The thread that asked was cancelled.
     if (const auto* const failure = std::get_if<StatusError>(&told.get()))
       return llvm::make_error<StatusError>(*failure);
     return std::get<NvrtcInfo>(told.get());

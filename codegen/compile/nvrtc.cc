@@ -23,7 +23,7 @@
 namespace minuet {
 namespace {
 
-// The following classes hold the functions of NVRTC and one of its programs.
+// The following types hold the functions of NVRTC and one nvrtcProgram.
 
 /// Holds the functions of an open libnvrtc.
 struct NvrtcApi {
@@ -117,7 +117,7 @@ std::string NvrtcProgram::read(SizeOf size_of, Get get, bool terminated) const {
   return bytes;
 }
 
-// The following code implements the compiler.
+// The following code implements the interface Compiler.
 
 /// Returns the log without the lines that differ from run to run.
 std::string stable_log(llvm::StringRef log) {
@@ -130,7 +130,7 @@ std::string stable_log(llvm::StringRef log) {
   return kept;
 }
 
-/// Returns the greatest number in front of `words`, or 0 if the log has none.
+/// Returns the greatest number that is directly before `words` in the log, or 0 if there is none.
 int number_before(llvm::StringRef log, llvm::StringRef words) {
   int greatest = 0;
   for (std::size_t at = log.find(words); at != llvm::StringRef::npos; at = log.find(words, at + 1)) {

@@ -152,7 +152,7 @@ std::vector<std::string> nvrtc_candidates(const NvrtcPlaces& places) {
   std::vector<std::string> folders;
   add_toolkits(places, folders);
   add_wheels(places, folders);
-  // The newer version in any place comes before the older version in any place.
+  // NVRTC 13 in any folder comes before NVRTC 12 in any folder.
   for (const char* soname : kSonames) {
     candidates.emplace_back(soname);
     for (const std::string& folder : folders) {

@@ -11,13 +11,14 @@
 
 namespace minuet {
 
-/// Holds the places to search. The environment is a parameter, so that tests need not change their own.
+/// Holds the places where libnvrtc is searched for. The environment is a parameter, so that tests need not
+/// change their own.
 struct NvrtcPlaces {
   std::string library;                                  // Holds a path from the caller, or is empty.
-  std::function<std::string(const char*)> environment;  // It returns "" for a variable that is not set.
+  std::function<std::string(const char*)> environment;  // Reads a variable, or returns "" if it is not set.
   /// Holds the folder of the library or program that contains this code.
   std::string own_folder;
-  std::vector<std::string> others;  // These paths are tried last.
+  std::vector<std::string> others;  // Holds paths of libraries, which are tried last.
 };
 
 /// Returns paths and bare names for dlopen in the order in which they are tried. CUDA 13 from the loader,
@@ -26,7 +27,7 @@ struct NvrtcPlaces {
 /// give an error.
 std::vector<std::string> nvrtc_candidates(const NvrtcPlaces& places);
 
-/// Returns the places that this process searches.
+/// Returns the places that this process searches for libnvrtc, which include both parameters.
 NvrtcPlaces this_process(llvm::StringRef library, const std::vector<std::string>& others);
 
 /// Represents an open libnvrtc or its builtins. It is never closed, because NVRTC has threads and state that
@@ -40,10 +41,12 @@ struct NvrtcLibrary {
   std::string build_id() const;
 };
 
-/// Opens one candidate. If it does not load, appends the loader's reason to `tried`.
+/// Opens one of nvrtc_candidates(). If it does not load, returns nothing and appends the loader's reason to
+/// `tried`.
 std::optional<NvrtcLibrary> open_nvrtc_library(const std::string& candidate, std::string& tried);
 
-/// Returns the paths of each libnvrtc that this process has already loaded. None of their code is run.
+/// Returns the path of each libnvrtc that this process has already loaded, without running code of these
+/// libraries.
 std::vector<std::string> loaded_nvrtcs();
 
 /// Returns the Unavailable error that says how to get libnvrtc. `tried` has the reasons why the libraries

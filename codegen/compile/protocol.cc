@@ -33,7 +33,7 @@ llvm::Expected<int> number_field(const Object& object, const char* name) {
                     "field \"{0}\" is missing or is not a number from 1 to 999999", name);
 }
 
-/// Reads the fields that only a few requests have.
+/// Reads the fields "exact_arch" and "options", which only a few requests have.
 llvm::Error read_needs(const Object& object, KernelSource& source) {
   if (object.get("exact_arch") != nullptr) {
     MINUET_ASSIGN(source.exact_arch, text_field(object, "exact_arch"));
@@ -74,7 +74,7 @@ llvm::Expected<Object> to_json(const KernelRequest& request) {
   return object;
 }
 
-/// Reads a request. Unknown fields are ignored.
+/// Reads a request from JSON. Unknown fields are ignored.
 llvm::Expected<RecordedRequest> from_json(const Object& object) {
   MINUET_ASSIGN(const int schema, number_field(object, "schema"));
   if (schema != kRequestSchema) {
@@ -159,7 +159,7 @@ std::vector<std::string> texts_or_none(const Object& object, const char* name) {
   return texts;
 }
 
-constexpr char kProtocol[] = "4";  // Increase it when jobs or answers change.
+constexpr char kProtocol[] = "4";  // Increase this version when the format of jobs or answers changes.
 
 /// Returns the key that a job with `identify` has instead of a request's key. Two versions of the library
 /// have different keys if their request keys may differ or if their protocols differ.
@@ -176,7 +176,7 @@ llvm::Error other_version() {
 
 constexpr char kFrameMagic[4] = {'M', 'N', 'F', '1'};
 constexpr std::size_t kMostFrameBytes = 1u << 30;
-// A frame with a wrong length allocates at most this much more than was sent.
+// A frame whose header has a wrong length makes read() allocate at most this many bytes more than were sent.
 constexpr std::size_t kStepBytes = 1u << 20;
 
 struct FrameHead {

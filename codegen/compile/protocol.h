@@ -1,10 +1,11 @@
-// Defines how kernels to compile are passed on. A request is one line of JSON, both in recorded lists
-// (requests.jsonl) and between processes. A helper gets jobs and returns answers, in frames of 4 letters, the
-// length and the bytes.
+// Defines how requests to compile kernels are written to files and passed to helper processes. A request is
+// one line of JSON, both in recorded lists (requests.jsonl) and between processes. A helper process gets jobs
+// and returns answers, in frames of 4 letters, the length and the bytes.
 //
 // The following line is a request:
 // {"arch":"sm_90a","expression":...,"least_sm":80,"name":...,"request_key":...,"schema":1,"source":...}
-// If the kernel's row has them, the line also contains "exact_arch":"sm_90a" and "options":[...].
+// If the kernel's row in kernels.inc has them, the line also contains "exact_arch":"sm_90a" and
+// "options":[...].
 #pragma once
 
 #include <cstdint>
@@ -25,7 +26,7 @@ namespace minuet {
 
 inline constexpr int kRequestSchema = 1;
 
-/// Holds a request that was read from a recorded list.
+/// Holds a request that was read from a recorded list or from a job.
 struct RecordedRequest {
   KernelRequest request;
   std::string recorded_key;
@@ -57,9 +58,9 @@ llvm::Expected<std::vector<RecordedRequest>> read_requests(llvm::StringRef text,
 
 struct HelperJob {
   KernelRequest request;
-  /// Names the library to open. If it is empty, the helper searches for one.
+  /// Names the libnvrtc to open. If it is empty, the helper process searches for one.
   std::string nvrtc = {};
-  /// If true, the job asks only which NVRTC there is, and `request` is unused.
+  /// If true, the job asks only which NVRTC the helper process finds, and `request` is unused.
   bool identify = false;
   /// Holds the parameter `others` of open_nvrtc(). It is used only with `identify`.
   std::vector<std::string> others = {};
@@ -69,16 +70,17 @@ struct HelperAnswer {
   StatusCode code = StatusCode::Ok;
   std::string message, detail;  // These describe an error.
   std::string result;           // This is the result of write_entry() or encode_info() after a success.
-  std::int64_t peak_bytes = 0;  // This is the peak memory of the helper since its start.
+  std::int64_t peak_bytes = 0;  // This is the helper process's peak memory since its start.
 };
 
 /// Returns the answer to a job that ended with this error.
 HelperAnswer failed_answer(llvm::Error error);
 
-/// Returns the content of a frame. It includes the request's key, which the helper compares with its own.
+/// Returns the job as the content of a frame. It includes the request's key, which the helper process
+/// compares with the key that it computes.
 llvm::Expected<std::string> encode_job(const HelperJob& job);
-/// Returns the job of a frame, or Unavailable if the caller's request key differs from the key that this
-/// process computes, because the caller then has another version of the library.
+/// Returns the job of a frame, or Unavailable if the request key in the frame differs from the key that this
+/// process computes, because the sender then has another version of the library.
 llvm::Expected<HelperJob> decode_job(llvm::StringRef frame);
 
 /// Returns the first of the two frames of an answer. The second frame is `result`, unchanged.
@@ -94,7 +96,8 @@ llvm::Expected<NvrtcInfo> decode_info(llvm::StringRef text);
 /// Waits until `file` is ready for POLLIN or POLLOUT. An error ends the read or write in progress.
 using WaitReady = std::function<llvm::Error(int file, short events)>;
 
-/// Represents one end of the stream. The class is not thread-safe. It never raises SIGPIPE on a socket.
+/// Represents one end of the stream of frames between the library and a helper process. The class is not
+/// thread-safe. It never raises SIGPIPE on a socket.
 class FrameStream {
  public:
   /// Does not take ownership of the descriptors, which may be equal. If `wait` is empty, reads and writes

@@ -32,11 +32,11 @@ std::optional<std::int64_t> read_field(const std::string& path, llvm::StringRef 
   return std::nullopt;
 }
 
-/// Holds the names of a group's memory files, which depend on the version of control groups.
+/// Holds names of memory files and fields of a control group, which depend on the version of control groups.
 struct MemoryFiles {
   const char* limit;
   const char* usage;
-  const char* reclaimable;  // This is a field of memory.stat.
+  const char* reclaimable;  // This is a field of the file memory.stat.
 };
 constexpr MemoryFiles kVersion1 = {"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"};
 constexpr MemoryFiles kVersion2 = {"memory.max", "memory.current", "inactive_file"};

@@ -9,12 +9,12 @@ namespace minuet {
 
 struct Resources {
   int cores = 1;
-  std::int64_t memory_bytes = 0;  // New processes can use this much memory without swapping.
+  std::int64_t memory_bytes = 0;  // New processes can use this many bytes without swapping.
 };
 
 /// Returns the memory that the machine and the control groups of this process and their parents allow, and
-/// the CPUs of cpu_count(). `root` is the folder that contains proc/ and sys/. If it is not empty, the CPUs
-/// are those of this thread, limited by the groups in `root`.
+/// the result of cpu_count(). `root` is the folder that contains proc/ and sys/. If it is not empty, `cores`
+/// is the number of CPUs of this thread, limited by the control groups in `root`.
 Resources available_resources(const std::string& root = "");
 
 }  // namespace minuet

@@ -18,7 +18,7 @@ extern const char minuet_cccl_headers[], minuet_cccl_headers_end[];
 namespace minuet {
 namespace {
 
-/// Represents one blob, which is unpacked once.
+/// Represents one group of embedded headers, whose blob (header_blob.h) is unpacked at the first use.
 class HeaderGroup {
  public:
   explicit HeaderGroup(llvm::StringRef blob) : blob_(blob) {}

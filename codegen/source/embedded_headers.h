@@ -11,10 +11,10 @@
 
 namespace minuet {
 
-/// Returns the embedded headers for a unit with this text. Of our own headers these are exactly the included
-/// ones. If the unit includes one of the toolkit's headers, the whole group of that header is returned. A
-/// kernel without CUB therefore does not pay for CUB. Returns InvalidArgument for an include that would leave
-/// the embedded set.
+/// Returns the embedded headers for a translation unit with this text. Of our own headers these are exactly
+/// the included ones. If the unit includes one of the toolkit's headers, the whole group of that header (CUDA
+/// or CCCL) is returned. CUB is therefore unpacked only for kernels that include it. Returns InvalidArgument
+/// for an include that is an absolute path or contains "..".
 llvm::Expected<std::vector<Header>> headers_for(llvm::StringRef text);
 
 /// Returns the text of an embedded header if its group is unpacked, and an empty string otherwise. Error

@@ -11,8 +11,8 @@
 namespace minuet {
 namespace {
 
-/// Returns the short letters of a well-known field, or the whole name of any other field, so that a new Spec
-/// needs no line here.
+/// Returns the letters that stand for a field in a display name. They are those of the table, or the whole
+/// name of a field that the table lacks, so that a new Spec needs no line here.
 std::string short_name(llvm::StringRef field) {
   static constexpr struct {
     const char* field;

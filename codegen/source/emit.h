@@ -1,8 +1,9 @@
-// Makes the source of one kernel from its Spec. The source consists of the translation unit and the name
-// expression. All functions are pure.
+// Makes the source of one kernel from its Spec (compile-time parameters). The source consists of the
+// translation unit and the name expression. All functions are pure.
 //
-// A Spec names its own fields (Spec::visit), and kernels.inc names its kernel, header and Params. A new
-// kernel therefore needs no line here, except the include of a new file in kernels_templates/shared.
+// A Spec names its own fields (Spec::visit), and kernels.inc names its kernel, header and Params (run-time
+// parameters). A new kernel therefore needs no line here, except the include of a new file in
+// kernels_templates/shared.
 #pragma once
 
 #include <set>
@@ -21,10 +22,12 @@
 
 namespace minuet {
 
-// A kernel that is compiled for an older compute capability does not wait for the launch before it.
+// A kernel that is compiled for an older compute capability than this does not wait for the launch before it,
+// so it must not start early by programmatic dependent launch.
 constexpr int kLeastProgrammatic = 90;
 
-/// Holds the values that follow the least SM in a row of kernels.inc. Clusters require sm_90.
+/// Holds what a kernel needs for its compile and its launch. These are the values that follow the least SM in
+/// a row of kernels.inc. Clusters require sm_90.
 struct KernelNeeds {
   i32 threads = 0;               // Counts the threads of a block; 0 means the Spec's `threads`.
   i32 dynamic_shared_bytes = 0;  // A block uses this many bytes of dynamic shared memory.
@@ -42,7 +45,7 @@ struct KernelNeeds {
 };
 
 template <class Spec>
-struct KernelRow;  // It is specialized for each row of kernels.inc, or of a test's list.
+struct KernelRow;  // It has a specialization for each row of kernels.inc, or of a test's list.
 
 #define MINUET_DEFINE_KERNEL_ROW(kernel, kernel_header, KernelSpec, KernelParams, sm, ...)                \
   template <>                                                                                             \
@@ -72,12 +75,12 @@ constexpr KernelNeeds kernel_needs(const Spec& spec) {
 struct KernelSource {
   /// Names the kernel in reports and among loaded kernels, for example "gather-f16-c64-t8-v16-n128".
   std::string display_name;
-  std::string text;             // It includes the kernel's header and asserts sizes.
+  std::string text;             // This translation unit includes the kernel's header and asserts sizes.
   std::string name_expression;  // An example is "minuet::gather<minuet::GatherSpec{...}>".
   int least_sm = 80;
   /// Names the only possible architecture. If it is empty, any architecture from least_sm on is possible.
   std::string exact_arch = {};
-  /// Lists options of NVRTC in addition to those of every kernel.
+  /// Lists options of NVRTC in addition to those of every kernel (compile_options()).
   std::vector<std::string> options = {};
 };
 

@@ -53,11 +53,11 @@ std::vector<std::string> compile_options(llvm::StringRef arch) {
           "--fmad=false", "--ptxas-options=-v"};  // This puts registers and spills into the log.
 }
 
-// The following code finds the headers that a unit reads.
+// The following code finds the headers that a translation unit reads.
 
 namespace {
 
-// The build tool embed_headers writes the following files together with the embedded headers.
+// The build tool embed_headers writes the following included files together with the embedded headers.
 constexpr HeaderRow kKernelHeaders[] = {
 #include "codegen/kernels_headers.inc"
 };

@@ -1,4 +1,4 @@
-// Loads the tuning results of a folder and of bundles as one snapshot.
+// Loads the tuning results of the user's folder and of bundles as one TuningSnapshot.
 #pragma once
 
 #include <functional>
@@ -11,10 +11,11 @@
 
 namespace minuet {
 
-/// Reads the results of this build's kernels that were measured in `environment`. They come first from the
-/// user's store, unless `user` is null, and then from the tuning sections of bundles. If `environment` names
-/// no toolkit, results of every toolkit are read. A store, a section or a result that cannot be read is left
-/// out, and `warn` gets the reason.
+/// Reads the results that were measured with this build's kernels in `environment`: first those in the store
+/// `user`, which may be null, and then those in the tuning sections `bundles`. An earlier result takes
+/// precedence over a later one. The toolkit of a bundle's result may differ from that of `environment`. If
+/// `environment` names no toolkit, results of every toolkit are read. A store, a section or a result that
+/// cannot be read is left out, and `warn` gets the reason.
 std::shared_ptr<const TuningSnapshot> load_tuning(const TuningEnvironment& environment, TuningStore* user,
                                                   const std::vector<std::string>& bundles,
                                                   const std::function<void(const std::string&)>& warn);

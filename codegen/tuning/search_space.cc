@@ -15,7 +15,7 @@ bool fits(const TuningBucket& bucket, const TuningConfig& config) {
   return !llvm::errorToBool(validate_config(bucket, config));
 }
 
-// The following functions make the tasks of the gather-GEMM-scatter dataflow.
+// The following functions make the TuningTasks for the kernels of the gather-GEMM-scatter dataflow.
 
 [[gnu::cold]] TuningTask tile_task(const TuningBucket& bucket, i32 default_tile) {
   TuningTask task{bucket, tile_config(default_tile), {}};
@@ -23,8 +23,8 @@ bool fits(const TuningBucket& bucket, const TuningConfig& config) {
   for (i32 tile = 1; tile <= bucket.channels; ++tile) {
     if (bucket.channels % tile == 0 && tile != default_tile) tiles.push_back(tile);
   }
-  // The tiles are sorted by their ratio to the default, up or down. Of two equal ratios, the wider tile comes
-  // first.
+  // The tiles are sorted by how many times larger or smaller than the default they are. Of two equal ratios,
+  // the wider tile comes first.
   const auto distance = [&](i32 tile) {
     return std::tuple(std::max(tile, default_tile) / static_cast<double>(std::min(tile, default_tile)),
                       -tile);
@@ -44,12 +44,13 @@ bool fits(const TuningBucket& bucket, const TuningConfig& config) {
   return task;
 }
 
-// The following code combines the values of several fields, for tasks of a whole network.
+// The following code combines the values of several fields, for tasks whose result holds for a whole network.
 
 /// Names a field and lists its values other than the default, in order of expected gain.
 using FieldValues = std::pair<const char*, std::vector<i64>>;
 
-/// Adds all combinations that fit. Those that differ from the default in the fewest fields come first.
+/// Adds to the task's candidates all combinations of the field values for which fits() is true. Those that
+/// differ from the default in the fewest fields come first.
 [[gnu::cold]] void add_combinations(TuningTask& task, llvm::ArrayRef<FieldValues> fields) {
   std::vector<TuningConfig> combined{task.default_config};
   for (const auto& [name, values] : fields) {
@@ -73,9 +74,10 @@ using FieldValues = std::pair<const char*, std::vector<i64>>;
   }
 }
 
-// The following code makes the Specs of the fused kernel that are worth measuring.
+// The following code makes the FusedSpecs, which are the template arguments of the fused kernel, that are
+// worth measuring.
 
-/// Sets one field of a Spec.
+/// Sets one field of a FusedSpec.
 using Change = std::function<void(FusedSpec&)>;
 /// Holds changes that exclude each other, because they set the same field.
 using Axis = std::vector<Change>;
@@ -87,8 +89,8 @@ Axis values_of(Field FusedSpec::*field, const std::vector<Field>& values) {
   return axis;
 }
 
-/// Returns the steps that divide the input channels into 1 to 6 equal parts. If a step covers several
-/// offsets, returns half and twice the step instead.
+/// Returns values for FusedSpec::step that divide the input channels into 1 to 6 equal parts. If a step
+/// covers several kernel offsets, returns half and twice the present value instead.
 std::vector<i32> steps_of(const FusedSpec& spec) {
   if (folds_offsets(spec.io, spec.in_channels)) return {spec.step / 2, spec.step * 2};
   const i32 unit = fused_granule(spec.io) * (spec.unit == MmaUnit::Warpgroup ? 2 : 1);
@@ -105,8 +107,8 @@ std::vector<i32> columns_of(const FusedSpec& spec) {
   return {columns.begin(), columns.end()};
 }
 
-/// Returns the fields in order of their observed effect: the work of a block comes first, then the warps and
-/// blocks that share it, then its loads.
+/// Returns the changes of each field, with the fields in order of their observed effect: those that set the
+/// work of a block come first, then those for the warps and blocks that share it, then those for its loads.
 [[gnu::cold]] std::vector<Axis> axes_of(const FusedSpec& spec) {
   const bool is_warpgroup = spec.unit == MmaUnit::Warpgroup;
   const std::vector<i32> warps = is_warpgroup ? std::vector<i32>{4, 8, 12, 16} : std::vector<i32>{2, 4, 8};
@@ -125,7 +127,8 @@ std::vector<i32> columns_of(const FusedSpec& spec) {
   return axes;
 }
 
-/// Appends the Specs that fit to a task, each of them once, in the order of the calls.
+/// Appends FusedSpecs to the candidates of a task, in the order of the calls. Leaves out those that the
+/// architecture cannot run, that are invalid (fits()), or that the task already has.
 class SpecList {
  public:
   SpecList(TuningTask& task, llvm::StringRef arch) : task_(task), arch_(arch) {
@@ -153,7 +156,8 @@ void add_neighbours(SpecList& list, const FusedSpec& base) {
   for (const Axis& axis : axes_of(base)) {
     for (const Change& change : axis) list.add_changed(base, {&change});
   }
-  // The numbers of blocks and stages otherwise follow from the other fields.
+  // In the Specs above, the numbers of blocks and stages follow from the other fields. Here, only one of them
+  // changes.
   for (const i32 more : {1, -1}) {
     FusedSpec blocks = base, stages = base;
     blocks.blocks += more;
@@ -199,7 +203,7 @@ void add_second_neighbours(SpecList& list, const FusedSpec& base) {
   llvm::Expected<std::vector<Candidate>> candidates =
       convolution_candidates(problem, arch, nullptr, dataflow);
   if (!candidates) {
-    llvm::consumeError(candidates.takeError());  // The dataflow cannot run the problem.
+    llvm::consumeError(candidates.takeError());  // This dataflow cannot run the problem, so it has no tasks.
     return {};
   }
   const OpChoice& chosen = select(*candidates, rows, {}).choice;

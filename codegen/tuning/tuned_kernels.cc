@@ -15,9 +15,9 @@ void add_config(FieldHasher& hasher, const char* what, const TuningConfig& confi
   hasher.add(what, text);
 }
 
-/// Appends the defaults of the fused kernel for several layers with these channels, at several numbers of
-/// rows. The layers are a plain one, one with a residual, one with a shortcut, one with a single offset, and
-/// two between levels of a network.
+/// Appends tasks that have the default FusedSpecs of several layers with the channels of `problem`, at
+/// several numbers of rows. The layers are a plain one, one with a residual, one with a shortcut, one with a
+/// single kernel offset, a strided one and a transposed one.
 [[gnu::cold]] void add_fused_defaults(std::vector<TuningTask>& tasks, ConvolutionProblem problem,
                                       const char* arch) {
   const auto add = [&] {
@@ -78,9 +78,9 @@ std::vector<TunedFamily> tuned_families() {
           {"fused_convolution", Operation::Fused, 1, emit(FusedSpec{}).name_expression},
           {"find_query_borders", Operation::Search, 1, emit(FindQueryBordersSpec{}).name_expression},
           {"search_kernel_map", Operation::Search, 1, emit(SearchKernelMapSpec{}).name_expression},
-          {"gemm", Operation::Gemm, 1, ""},          // The members are cuBLASLt's algorithms.
-          {"grouping", Operation::Grouping, 1, ""},  // The members group the GEMMs of a layer.
-          {"order_rows", Operation::Order, 1, ""}};  // The members order rows for the fused dataflow.
+          {"gemm", Operation::Gemm, 1, ""},          // The family consists of cuBLASLt's algorithms.
+          {"grouping", Operation::Grouping, 1, ""},  // The family consists of groupings of GEMMs.
+          {"order_rows", Operation::Order, 1, ""}};  // The family consists of orders of rows.
 }
 
 [[gnu::cold]] std::vector<TuningTask> tuned_examples() {

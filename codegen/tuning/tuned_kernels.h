@@ -1,5 +1,5 @@
-// Identifies the kernels among which an operation of tuning chooses. Every result contains this identity. All
-// functions are pure.
+// Computes digests of the kernels among which tuning chooses. Every stored result contains such a digest, so
+// that a result of other kernels is not used. All functions are pure.
 #pragma once
 
 #include <map>
@@ -15,26 +15,29 @@ namespace minuet {
 struct TunedFamily {
   const char* name;
   Operation operation;  // This operation chooses among the members of the family.
-  int version;          // Increase it when an edit changes which member is fastest.
-  std::string spec;     // This is the kernel with its default Spec, or empty if it has no Spec.
+  int version;          // Increase it when an edit of the code changes which member is fastest.
+  /// Holds the kernel's C++ template name with default arguments, or is empty if it has none.
+  std::string spec;
 };
 
 using KernelsDigests = std::map<Operation, std::string>;
 
-/// Returns for each operation a digest of the families and tasks among which it chooses. These are its own
-/// and, for a dataflow, those of all kernels that run a layer. The digest does not cover the text of headers,
-/// so an edit of a comment, or an edit of code that does not change its speed, invalidates no result.
+/// Returns for each Operation a digest of the families and tasks among which it chooses. For
+/// Operation::Dataflow, the digest also covers the operations that tune the kernels of a layer. The digest
+/// does not cover the text of headers, so an edit of a comment, or an edit of code that does not change its
+/// speed, invalidates no result.
 KernelsDigests kernels_digests(llvm::ArrayRef<TunedFamily> families, llvm::ArrayRef<TuningTask> tasks);
 
-/// Returns the families of this build.
+/// Returns the families of kernels and library calls that this build of the library can tune.
 std::vector<TunedFamily> tuned_families();
 /// Returns the tasks of a few problems that together use the whole search space of this build. They include
-/// the defaults of many fused kernels, because default_config_of() does not return these.
+/// the defaults of many fused kernels, so that the digest changes if a default changes. For other kernels,
+/// default_config_of() shows whether the default has changed.
 std::vector<TuningTask> tuned_examples();
 
-/// Returns the entry with the digest of this build's kernels.
+/// Returns the entry after its digest is set to that of this build's kernels.
 TuningEntry with_kernels_of_this_build(TuningEntry entry);
-/// Returns true if the entry chose among the kernels of this build.
+/// Returns true if the entry has the digest of this build's kernels.
 bool is_of_this_build(const TuningEntry& entry);
 
 }  // namespace minuet

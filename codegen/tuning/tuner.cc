@@ -12,7 +12,8 @@ constexpr double kLeastGain = 0.01;  // A winner saves more than this fraction o
 constexpr int kConfirmations = 3;    // This many candidates of a task may be measured a second time.
 constexpr std::size_t kLeastSamples = 3;
 
-/// Returns the value below which the fraction `rank` of all values is. It interpolates between two values.
+/// Returns the quantile `rank` (between 0 and 1) of the values, or 0 if there are none. It interpolates
+/// between neighbouring values.
 double quantile(std::vector<double> values, double rank) {
   if (values.empty()) return 0;
   std::sort(values.begin(), values.end());
@@ -26,8 +27,8 @@ double spread(const std::vector<double>& values) { return quantile(values, 0.75)
 
 std::vector<double> as_doubles(const std::vector<i64>& values) { return {values.begin(), values.end()}; }
 
-/// Returns for each pair of times the fraction of the default's time that the trial saved. A drifting clock
-/// rate does not change these fractions.
+/// Returns for each pair of times the fraction of the default's time that the tried configuration saved. A
+/// drifting clock rate does not change these fractions.
 std::vector<double> gains(const TuningSamples& samples) {
   std::vector<double> gains;
   for (std::size_t i = 0; i < std::min(samples.trial.size(), samples.fallback.size()); ++i) {
@@ -59,10 +60,10 @@ Result result_of(const TuningConfig& config, const TuningSamples& samples) {
           beats(samples)};
 }
 
-/// Holds the state of one task.
+/// Holds the state of the search for one task.
 struct Search {
   const TuningTask* task = nullptr;
-  std::vector<bool> taken;         // An element is true if its candidate was picked.
+  std::vector<bool> taken;         // An element is true if its candidate was picked for a round.
   std::vector<Result> results;     // These are the first measurements of the candidates.
   std::vector<Result> refused;     // These cannot win, because they do not run or won only once.
   std::optional<Result> winner;    // This is the result that won a second time.
@@ -70,7 +71,7 @@ struct Search {
 
   i64 tried() const { return std::count(taken.begin(), taken.end(), true); }
 
-  /// Returns the fastest result that won and was not refused, or null.
+  /// Returns the fastest result that beat the default and is not in `refused`, or null.
   const Result* best() const {
     const Result* best = nullptr;
     for (const Result& result : results) {
@@ -81,8 +82,9 @@ struct Search {
     return best;
   }
 
-  /// Returns the index of the next candidate. It differs in the fewest fields from the best result so far, or
-  /// from the default if none has won. Of equal candidates the first is returned.
+  /// Returns the index of the candidate to try next. It differs in the fewest fields from the best result so
+  /// far, or from the default if no result has beaten it. Of candidates with equally many such fields, the
+  /// first is returned.
   std::optional<std::size_t> next() const {
     if (task->has_favourite && !taken[0]) return 0;
     const Result* const leader = best();
@@ -124,7 +126,7 @@ class Tuner {
   [[gnu::cold]] llvm::Error search() {
     TuningConfigs round = pick();
     if (!round.empty()) meter_.announce(round);
-    // The time must suffice for this round and a confirming one.
+    // The time must suffice for this round and for a round that measures the winners again.
     while (!round.empty() && has_time(2)) {
       // The next round is chosen by the present results, so that its kernels compile during this round.
       TuningConfigs next = pick();
@@ -134,15 +136,15 @@ class Tuner {
       tell_progress(static_cast<i64>(!next.empty()));
       round = std::move(next);
     }
-    meter_.announce({});  // The following measurements must not be disturbed.
+    meter_.announce({});  // From now on, no kernel is compiled during measurements.
     for (int i = 0; i < kConfirmations; ++i) {
       const TuningConfigs winners = unconfirmed();
       if (winners.empty()) return llvm::Error::success();
-      if (i > 0 && !has_time(1)) break;  // The loop above reserved the time for the first confirming round.
+      if (i > 0 && !has_time(1)) break;  // The loop above left time for the first round of this loop.
       MINUET_TRY(measure(winners, /*confirms=*/true));
       ++rounds_;
     }
-    // Winners that were not measured again for lack of time are not confirmed and do not count.
+    // Winners that were not measured a second time for lack of time do not count.
     for (auto& [bucket, search] : searches_) {
       for (const Result* left = search.winner ? nullptr : search.best(); left; left = search.best()) {
         search.refused.push_back(*left);
@@ -179,7 +181,7 @@ class Tuner {
       most = std::max(most,
                       options_.most_tried == 0 ? left : std::min(left, options_.most_tried - search.tried()));
     }
-    const i64 to_come = most + picked + 1;  // The last round is a confirming one.
+    const i64 to_come = most + picked + 1;  // The last round measures the winners again.
     const double by_rounds = seconds_a_round() * static_cast<double>(to_come);
     const double by_clock = std::max(0.0, options_.deadline - meter_.seconds());
     options_.progress({rounds_, rounds_ + to_come, std::min(by_rounds, by_clock)});
@@ -194,8 +196,8 @@ class Tuner {
     return round;
   }
 
-  /// Measures a round. If it does not run, measures its halves, and skips configurations that do not run
-  /// alone.
+  /// Measures the configurations of a round together. If they do not run, measures each half of them, and
+  /// skips configurations that do not run even alone.
   [[gnu::cold]] llvm::Error measure(const TuningConfigs& round, bool confirms) {
     llvm::Expected<std::map<TuningBucket, TuningSamples>> samples = meter_.measure(round);
     if (samples) {

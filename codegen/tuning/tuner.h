@@ -1,9 +1,9 @@
 // Searches for the best configurations. The search decides what to measure next and which configuration has
-// won. It is pure, because a meter measures and provides the clock.
+// won. It is pure, because a TuningMeter measures and provides the clock.
 //
-// A round tries one configuration of every task at once, because layers do not affect each other's time. So
-// the number of rounds is the number of candidates of the largest task. Each round is measured in alternation
-// with the default, so that a drifting clock rate affects both.
+// A round tries one configuration of every TuningTask at once, because layers do not affect each other's
+// time. So the number of rounds is the number of candidates of the largest task. Each round is measured in
+// alternation with the default, so that a drifting clock rate affects both.
 #pragma once
 
 #include <functional>
@@ -16,8 +16,9 @@
 
 namespace minuet {
 
-/// Holds the times of one bucket in a round in nanoseconds. Elements of both vectors with the same index were
-/// measured in direct succession.
+/// Holds the times in nanoseconds that a round measured for one bucket (TuningBucket), with the tried
+/// configuration (`trial`) and with the default (`fallback`). Elements of both vectors with the same index
+/// were measured in direct succession.
 struct TuningSamples {
   std::vector<i64> trial, fallback;
 };
@@ -44,9 +45,10 @@ struct TuningProgress {
 };
 
 struct TunerOptions {
-  /// No round begins if it and a confirming round are expected to end after this time of the meter's clock.
+  /// No round begins if it and a round that measures its winners again are expected to end after this time of
+  /// the meter's clock, in seconds.
   double deadline = 0;
-  /// Holds the expected duration of a round, which is used before a round was measured.
+  /// Holds the expected duration of a round in seconds, which is used until a round was measured.
   double round_seconds = 0;
   /// Limits the number of candidates that are tried per task; 0 means no limit.
   i64 most_tried = 0;
@@ -63,30 +65,33 @@ struct TuningDecision {
   /// Holds the configuration that beat the default twice. If the search was stopped before the second
   /// measurement, it is the one that beat the default once.
   std::optional<TuningMeasurement> winner;
-  /// Holds the measurements that are not faster than the winner, or than the default if there is no winner.
+  /// Holds the measurements of other candidates. Those faster than the winner, or than the default if there
+  /// is no winner, are left out, because they were not confirmed by a second measurement.
   std::vector<TuningMeasurement> others;
 };
 
 struct TuningOutcome {
   std::vector<TuningDecision> decisions;
-  i64 tried = 0, skipped = 0;          // These count candidates.
-  bool stopped = false;                // This is true if the meter returned Cancelled.
-  std::optional<StatusError> failure;  // It is set if the default fails too; earlier decisions are kept.
+  i64 tried = 0, skipped = 0;  // These count the candidates that ran and those that did not.
+  bool stopped = false;        // This is true if the meter returned Cancelled.
+  /// Is set if a candidate and then also the default configuration failed, which ends the search. `decisions`
+  /// still holds the results of what was measured before.
+  std::optional<StatusError> failure;
 };
 
-/// Returns true if the trial's median gain exceeds both one percent and the spread of the gains, which is the
-/// difference between their quartiles.
+/// Returns true if the median gain of the tried configuration over the default exceeds both one percent and
+/// the spread of the gains, which is the difference between their quartiles.
 bool beats(const TuningSamples& samples);
 
-/// Returns true if a trial's output equals the default's except for rounding, so that wrong kernels are
-/// rejected. The difference may be up to 1/32 of the greatest value, and numbers must be finite at the same
-/// places. Sums in another order differ by at most 1/100 in bf16.
+/// Returns true if the output of a tried configuration equals that of the default except for rounding, so
+/// that wrong kernels are rejected. The difference may be up to 1/32 of the greatest value, and numbers must
+/// be finite at the same places. Sums in another order differ by at most 1/100 in bf16.
 bool agrees(const std::vector<float>& trial, const std::vector<float>& fallback);
 
 TuningOutcome search_configs(const std::vector<TuningTask>& tasks, TuningMeter& meter,
                              const TunerOptions& options);
 
-/// Returns the entry to store for a decision.
+/// Returns the decision in the form in which it is stored.
 TuningEntry entry_of(const TuningEnvironment& environment, const TuningDecision& decision);
 
 }  // namespace minuet

@@ -135,7 +135,8 @@ llvm::Expected<TuningEntry> entry_of(const llvm::json::Value& value) {
   MINUET_TRY(read_field(*object, "operation", entry.bucket.operation));
   const llvm::json::Object* const bucket = object->getObject("bucket");
   const bool has_density = bucket != nullptr && bucket->get("log4_density") != nullptr;
-  // The function visit() reads a density only if the field is not kAnyDensity.
+  // TuningBucket::visit() visits log4_density only if it is not kAnyDensity, so it gets another value before
+  // read_fields().
   if (has_density && is_of_layer(entry.bucket.operation)) entry.bucket.log4_density = 0;
   MINUET_TRY(read_fields(*object, "bucket", entry.bucket));
   MINUET_TRY(read_fields(*object, "environment", entry.environment));

@@ -8,7 +8,8 @@ namespace {
 
 constexpr std::uint64_t kMostFileBytes = 1 << 20;
 constexpr llvm::StringLiteral kSuffix = ".json";
-constexpr const char* kFolderLock = "lock";  // A writer holds this lock file while it joins entries.
+/// A process locks this file while it joins its entries with stored ones.
+constexpr const char* kFolderLock = "lock";
 constexpr std::chrono::seconds kFolderLockBound{10};
 
 std::string file_name(const TuningEntry& entry) { return bucket_hash(entry.bucket) + kSuffix.str(); }
@@ -63,8 +64,8 @@ std::string tuning_folder_of_cache() { return "tune"; }
   const std::string environment = environment_hash(entries.front().environment);
   const auto open_folder = [&] { return root_.open({environment}, Missing::Make); };
   MINUET_ASSIGN(const FileHandle folder, open_folder());
-  // The entries are published even without the lock, because they are worth more than the data that another
-  // process may lose.
+  // The entries are published even if the lock was not obtained, because they are worth more than the data
+  // that another process may lose.
   const FileLock lock = lock_folder(open_folder, cancelled);
   for (const TuningEntry& entry : entries) {
     llvm::Expected<TuningEntry> there = read_entry(folder.get(), environment, file_name(entry));

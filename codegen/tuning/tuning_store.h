@@ -1,4 +1,6 @@
-// Stores tuning entries on disk as <directory>/<below>/<environment hash>/<bucket hash>.json.
+// Stores tuning entries on disk as <directory>/<subfolder>/<environment hash>/<bucket hash>.json. The
+// subfolder is the constructor's `below`, an environment is a GPU with a toolkit (TuningEnvironment), and a
+// bucket is a group of problems that share one measurement (TuningBucket).
 //
 // Each entry is one file and is published as a whole, so that concurrent processes lose nothing. If two
 // processes have entries for one bucket, the entries are joined under a lock. Folders and files are trusted
@@ -28,13 +30,14 @@ struct TuningFolder {
 void warn_of_skipped(const TuningFolder& folder, const std::function<void(const std::string&)>& warn);
 
 /// Returns the name of the folder of results inside a kernel cache's directory. It is beside the folders of
-/// kernel formats, because results have a schema of their own.
+/// kernels, whose names have the version of the kernel format, because tuning results have a version of their
+/// own.
 std::string tuning_folder_of_cache();
 
 class TuningStore {
  public:
-  /// `below` is a folder inside `directory`, such as "tune", or is empty. It is checked in the same way as
-  /// `directory`.
+  /// `below` is a folder inside `directory`, such as "tune", or is empty. The owner and the mode of both
+  /// folders are checked.
   TuningStore(std::string directory, std::string below, TrustPolicy policy, FileSystem& system)
       : root_{std::move(directory), policy, system, std::move(below)} {}
 
@@ -50,7 +53,7 @@ class TuningStore {
   /// Publishes each entry joined with the stored one by `join`, or the entry alone if no stored entry of the
   /// same kernels can be read. All entries must have one environment. Concurrent processes lose nothing of
   /// each other, with three exceptions. If the file system has no locks, another process holds the lock for
-  /// long, or `cancelled` (which may be empty) returns true, the last process to write wins.
+  /// 10 seconds, or `cancelled` (which may be empty) returns true, the last process to write wins.
   llvm::Error publish_joined(llvm::ArrayRef<TuningEntry> entries, Join join,
                              const std::function<bool()>& cancelled = {});
 
@@ -65,8 +68,8 @@ class TuningStore {
   llvm::Expected<TuningEntry> read_entry(int folder, const std::string& environment_hash,
                                          const std::string& name);
   FileLock lock_folder(OpenFolder open_folder, const std::function<bool()>& cancelled);
-  /// Returns names in ascending order, because file systems list folders in different orders. Returns none if
-  /// the folder does not exist.
+  /// Returns the names in a folder in ascending order, because file systems list folders in different orders.
+  /// Returns none if the folder does not exist.
   llvm::Expected<std::vector<std::string>> names_in(const std::vector<std::string>& parts);
 
   StoreRoot root_;

@@ -13,8 +13,8 @@ MINUET_DEVICE void async_copy_if(bool present, void* shared, const void* global)
   static_assert(Bytes == 4 || Bytes == 8 || Bytes == 16, "one copy is 4, 8 or 16 bytes");
 #if defined(__CUDA_ARCH__)
   const u32 source_bytes = present ? Bytes : 0;
-  // A copy of 16 bytes bypasses L1, because no other thread of the multiprocessor would find the cache line
-  // there.
+  // A copy of 16 bytes bypasses L1, because other threads of the multiprocessor are not expected to read the
+  // same cache line.
   if constexpr (Bytes == 16) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(shared)),
                  "l"(__cvta_generic_to_global(global)), "r"(source_bytes)

@@ -31,11 +31,13 @@ MINUET_HD i64 quotient(i64 a, i64 b) {
   return a / b;
 }
 
-/// Splits item = outer * row + inner while the item advances by a fixed stride. The class divides only at
-/// construction, because a 64-bit division per item would cost more than the rest of a copying kernel.
+/// Splits an item number into outer = item / row and inner = item % row, while the item advances by a fixed
+/// stride. The class divides only at construction, because a 64-bit division per item would cost more than
+/// the rest of a copying kernel.
 class RowIterator {
  public:
-  /// `row` must be >= 0. If it is 0, there are no items, and outer() and inner() are meaningless.
+  /// `row`, the number of items per row, must be >= 0. If it is 0, there are no items, and outer() and
+  /// inner() are meaningless.
   MINUET_HD RowIterator(i64 first, i64 stride, i64 row)
       : row_(row < 1 ? 1 : row),
         outer_(first / row_),

@@ -21,12 +21,13 @@ MINUET_DEVICE void find_starts(i64 (&starts)[Most + 1], i32 jobs, const Items& i
   __syncthreads();
 }
 
-/// Finds the jobs of one thread's items, which must be given in ascending order.
+/// Finds the job that contains each of one thread's items. The items must be given in ascending order.
 class JobIterator {
  public:
   MINUET_HD explicit JobIterator(const i64* starts) : starts_(starts) {}
 
-  /// Returns the job of `item`, which must be below the total.
+  /// Returns the index of the job that contains `item`, which must be less than the number of items of all
+  /// jobs.
   MINUET_HD i32 advance(i64 item) {
     while (item >= starts_[job_ + 1]) ++job_;
     return job_;

@@ -12,7 +12,7 @@ namespace minuet {
 
 constexpr i32 kMmaRows = 16, kMmaColumns = 8, kMmaWords = 8;  // kMmaWords counts 32-bit words along k.
 
-/// Returns the number of elements along k.
+/// Returns the number of elements along k that one product covers.
 template <DType T>
 MINUET_HD constexpr i32 mma_depth() {
   return kMmaWords * 4 / dtype_bytes(T);
@@ -63,8 +63,8 @@ void mma_of_warp(void* const* lanes) {
 }
 #endif
 
-/// Adds one product. All 32 threads of the warp must call it together. T is F16, BF16 or TF32. TF32 operands
-/// must already be rounded (core/convert.h), because the hardware truncates the low bits.
+/// Adds the product a * b to `sum`. All 32 threads of the warp must call it together. T is F16, BF16 or TF32.
+/// TF32 operands must already be rounded (core/convert.h), because the hardware truncates the low bits.
 template <DType T>
 MINUET_DEVICE void mma(float (&sum)[4], const u32 (&a)[4], const u32 (&b)[2]) {
   static_assert(T != DType::F32, "tensor cores multiply no fp32");

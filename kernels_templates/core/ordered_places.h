@@ -1,5 +1,6 @@
-// This file finds the query of each place of an ordered view, and writes the place's mask and rows. A place
-// is a position in a view's order.
+// This file helps to sort the queries of views. A view is one direction of a kernel map (ViewJob), and a
+// place is a position in the sorted order of its queries. The functions find the query of each place and
+// write the place's mask.
 #pragma once
 
 #include "kernels_templates/core/jobs.h"
@@ -9,13 +10,14 @@
 
 namespace minuet {
 
-/// Holds prefix sums over the views of a launch. `queries` sums the ordered views' queries, and `blocks` sums
-/// the blocks of places that the launch processes. Each of these blocks belongs to one view.
+/// Holds exclusive prefix sums over the views of a launch. `queries` counts the queries of the views that are
+/// to be sorted. `blocks` counts the blocks of consecutive queries or places that the launch processes. Each
+/// of these blocks belongs to one view.
 struct ViewStarts {
   i64 queries[kMostViews + 1], blocks[kMostViews + 1];
 };
-/// Fills `starts`, which must be in shared memory. takes(job) returns true if the launch works on the job.
-/// All threads of a block must call it.
+/// Fills `starts`, which must be in shared memory. takes(job) returns true if the launch processes blocks of
+/// the job. All threads of a block must call this function.
 template <i32 Threads, class Takes>
 MINUET_DEVICE void find_view_starts(ViewStarts& starts, const ViewsParams& p, const Takes& takes) {
   find_starts<Threads, kMostViews>(starts.queries, p.job_count, [&](i32 j) -> i64 {
@@ -27,7 +29,8 @@ MINUET_DEVICE void find_view_starts(ViewStarts& starts, const ViewsParams& p, co
   });
 }
 
-/// Describes the place of one thread. Consecutive threads of a block take consecutive places of one view.
+/// Describes the place that one thread handles, which is a position in the sorted order of a view's queries,
+/// and the query there. Consecutive threads of a block have consecutive places of one view.
 struct OrderedPlace {
   i32 place;
   bool is_there;  // This is false for threads past the end of the view, in its last block.
@@ -41,7 +44,8 @@ MINUET_DEVICE OrderedPlace find_place(const ViewJob& job, const u32* sorted, i64
   return {place, is_there, query};
 }
 
-/// Writes the masks of a block's places, word by word, and computes their unions.
+/// Writes the masks of the places that a thread block handles, word by word, and computes the unions of the
+/// masks of 32 and of kPositionGroup consecutive places.
 template <i32 Threads>
 class OrderedMasks {
   static_assert(kLeastBlockHeight == 32 && kPositionGroup == 64 && Threads % kPositionGroup == 0,
@@ -49,9 +53,9 @@ class OrderedMasks {
 
  public:
   struct Word {
-    u32 own;  // Holds the mask word of this thread's place, or 0 past the end.
-    /// Holds the union over the kPositionGroup places of two warps. The place gets an entry for each offset
-    /// in it.
+    u32 own;  // Holds the mask word of this thread's place, or 0 past the view's end.
+    /// Holds the union of this mask word over kPositionGroup places, which are those of two warps. Each of
+    /// these places gets an entry in ViewJob::ordered_rows for every offset in the union.
     u32 union_bits;
   };
   /// Writes word `word` of the place's mask, and of the union mask of the 32 places of the warp. All threads
@@ -78,8 +82,7 @@ class OrderedMasks {
   i32 turn_ = 0;
 };
 
-/// Replaces each row that is not -1 by its number in `names`, which is ViewJob::query_ids or
-/// ViewJob::row_ids.
+/// Replaces each row that is not -1 by names[row]. `names` is ViewJob::query_ids or ViewJob::row_ids.
 template <i32 Count>
 MINUET_DEVICE void name_rows(const i32* names, i32 (&found)[Count]) {
   MINUET_UNROLL

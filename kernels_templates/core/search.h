@@ -5,8 +5,9 @@
 
 namespace minuet {
 
-/// Returns the first i in [0, count) with keys[i] + delta > bound, or count if there is none. Sums wrap in
-/// the key's width, but the guard cells of the key layout keep them in order.
+/// Returns the first i in [0, count) with keys[i] + delta > bound, or count if there is none. Sums wrap
+/// around in the width of the key but stay in ascending order, because the key layout leaves free cells
+/// around the coordinates (key_layout.h).
 template <class Key>
 MINUET_HD i64 first_greater(const Key* keys, i64 count, Key delta, Key bound) {
   i64 first = 0;
@@ -19,8 +20,8 @@ MINUET_HD i64 first_greater(const Key* keys, i64 count, Key delta, Key bound) {
   return first;
 }
 
-/// Returns the first i in [0, count) with ends[i] > value, or count if there is none. If `ends` holds
-/// inclusive sums of shares, this is the share that contains `value`.
+/// Returns the first i in [0, count) with ends[i] > value, or count if there is none. If ends[i] is the end
+/// of interval i and the intervals are adjacent, the result is the interval that contains `value`.
 MINUET_HD i32 share_of(const i32* ends, i32 count, i64 value) {
   i32 first = 0;
   while (count > 0) {

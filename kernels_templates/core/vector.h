@@ -3,8 +3,8 @@
 
 #include "kernels_templates/core/convert.h"
 
-// Elsewhere, rows are arrays of float, half or bytes. A Vector may alias them all, for which host compilers
-// need an attribute. Device code accesses memory through PTX and needs none.
+// Other code accesses the same rows as arrays of float, half or bytes. A Vector may alias them all, for which
+// host compilers need an attribute. Device code accesses memory through PTX and needs none.
 #if defined(__CUDACC_RTC__) || defined(__CUDACC__)
 #define MINUET_MAY_ALIAS
 #else

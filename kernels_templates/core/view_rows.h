@@ -1,4 +1,5 @@
-// This file reads the rows of a view from a table, and computes masks from them.
+// This file reads the rows of queries from a table of one direction of a kernel map (ViewJob), and computes
+// masks from them. Bit k of a query's mask is set if the query has a row at kernel offset k.
 #pragma once
 
 #include "kernels_templates/core/grid.h"
@@ -8,7 +9,8 @@
 
 namespace minuet {
 
-/// Describes a table of rows of the shape [volume][queries].
+/// Describes a table of the shape [volume][queries]. It holds the row of each query's neighbour at each
+/// kernel offset, or -1.
 struct ViewRows {
   const i32* rows;
   i64 queries;
@@ -28,7 +30,7 @@ MINUET_DEVICE ViewRows rows_of(const ViewJob& job) {
   return {job.rows, *job.query_count, job.geometry.volume};
 }
 
-/// Returns a word whose bit k is set if found[k] is a row.
+/// Returns a word whose bit k is set if found[k] is a row, not -1.
 template <i32 Count>
 MINUET_DEVICE u32 bits_of(const i32 (&found)[Count]) {
   u32 bits = 0;
@@ -37,7 +39,8 @@ MINUET_DEVICE u32 bits_of(const i32 (&found)[Count]) {
   return bits;
 }
 
-/// Returns word `word` of the mask of query `q`, or 0 past the last query.
+/// Returns word `word` of the mask of query `q`, or 0 past the last query. Bit k of a mask is set if the
+/// query has a row at kernel offset k.
 MINUET_DEVICE u32 mask_word(const ViewRows& rows, i64 q, i32 word) {
   constexpr i32 kAtOnce = 16;
   u32 bits = 0;

@@ -8,7 +8,8 @@ namespace minuet {
 /// Returns to lane k the number of lanes of the warp whose `bits` have bit k set. It transposes the 32 x 32
 /// bit matrix by exchanging blocks of 16, 8, 4, 2 and 1 bits between lanes. All 32 lanes must call it.
 MINUET_DEVICE u32 count_votes(u32 bits) {
-  u32 low = 0xffffu;  // The exchanges leave these bits in lanes whose number lacks bit `distance`.
+  // Lanes whose number lacks bit `distance` keep these bits in an exchange. The other lanes keep the rest.
+  u32 low = 0xffffu;
   MINUET_UNROLL
   for (u32 distance = 16; distance != 0; distance /= 2, low ^= low << distance) {
     const u32 other = __shfl_xor_sync(~0u, bits, distance);

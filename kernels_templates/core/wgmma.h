@@ -49,7 +49,8 @@ MINUET_DEVICE u64 wgmma_operand(const unsigned char* piece) {
   constexpr u64 kSwizzle64 = u64{2} << 62, kBytesOfEightColumns = u64{8 * kWgmmaPiece / 16} << 32;
   return kSwizzle64 | kBytesOfEightColumns | u64{1} << 16 | (shared_address(piece) & 0x3ffff) >> 4;
 }
-/// Returns the operand `bytes` further on, which is the second half of a piece or another piece.
+/// Returns the operand that begins `bytes` bytes after `b`, which is the second half of a piece or another
+/// piece.
 MINUET_DEVICE u64 wgmma_operand_behind(u64 b, i32 bytes) { return b + static_cast<u64>(bytes / 16); }
 
 MINUET_DEVICE void wgmma_fence() {
@@ -78,8 +79,8 @@ MINUET_DEVICE void wgmma_wait() {
 }
 
 #if !defined(__CUDA_ARCH__)
-/// Computes one product for all threads of a warpgroup. `sums` and `a` have 128 entries, one per thread, and
-/// `b` is the operand from wgmma_operand().
+/// Computes one product for all threads of a warpgroup, on the host. `sums` and `a` have 128 entries, one per
+/// thread, and `b` is the operand from wgmma_operand().
 template <DType T, i32 Columns>
 void wgmma_of_warpgroup(float* const* sums, const u32* const* a, u64 b) {
   constexpr i32 kDepth = mma_depth<T>();

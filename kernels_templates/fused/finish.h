@@ -1,4 +1,5 @@
-// This file applies the epilogue to a thread's sums, and writes the rows of the output.
+// This file applies the epilogue to the sums of a thread of the fused kernel, and writes the rows of the
+// output.
 #pragma once
 
 #include "kernels_templates/core/epilogue.h"
@@ -6,14 +7,15 @@
 
 namespace minuet {
 
-/// Holds the rows of the output and of the residual that a lane handles.
+/// Holds the numbers of the output rows that a lane writes, and the lane's part of the residual of these
+/// rows.
 template <FusedSpec S>
 struct FusedRows {
   using Lane = FusedLane<S>;
-  /// Gives the number of words of a row's residual that a lane holds.
+  /// Gives the number of 32-bit words of one row's residual that a lane holds.
   static constexpr i32 kWords = Lane::kTiles * 2 * dtype_bytes(S.io) / 4;
 
-  i32 numbers[Lane::kQueries];  // Holds the row numbers, or -1 where there is no row.
+  i32 numbers[Lane::kQueries];  // Holds the row numbers, or -1 where the lane writes no row.
   bool is_padding[Lane::kQueries];
   u32 residual[Lane::kQueries][S.residual ? kWords : 1];
 
@@ -28,7 +30,8 @@ struct FusedRows {
   }
 };
 
-/// Describes the channels of a group of tiles that a lane holds, and how the lane reads and writes them.
+/// Describes the channels that a lane holds in the group of column tiles (FusedColumnGroup) that begins with
+/// tile First, and how the lane reads and writes them.
 template <FusedSpec S, i32 First>
 struct FusedChannels {
   static constexpr FusedColumnGroup kGroup = fused_column_group(S, First);
@@ -48,8 +51,8 @@ struct FusedChannels {
   }
 };
 
-/// Loads the residual of the groups of tiles from tile First on. All of it is loaded before anything is
-/// written, because a load after a store would wait for memory again.
+/// Loads the residual of the lane's channels in tile First and all later tiles. All of it is loaded before
+/// anything is written, because a load after a store would wait for memory again.
 template <FusedSpec S, i32 First = 0>
 MINUET_DEVICE void load_residual(const FusedParams& p, const ThreadPlace<S>& place, FusedRows<S>& rows) {
   using Channels = FusedChannels<S, First>;
@@ -75,8 +78,9 @@ MINUET_DEVICE void load_residual(const FusedParams& p, const ThreadPlace<S>& pla
   if constexpr (!Channels::kIsLast) load_residual<S, Channels::kNext>(p, place, rows);
 }
 
-/// Applies the epilogue to a lane's channels of one row, and writes them. Returns true if all sums and
-/// results are finite in memory.
+/// Applies the epilogue to the lane's channels of one row in the group of tiles that begins with tile First,
+/// and writes them. Returns true if all sums are finite in fp32 and all results are finite in the output's
+/// type.
 template <FusedSpec S, i32 First>
 MINUET_DEVICE bool finish_row(const FusedParams& p, const ThreadPlace<S>& place, const FusedSums<S>& sums,
                               const FusedRows<S>& rows, i32 q, const float* scale, const float* shift) {
@@ -131,7 +135,8 @@ MINUET_DEVICE void load_floats(const float* numbers, i32 channel, float (&values
   }
 }
 
-/// Writes the output of the group of tiles that begins with tile First, and of the groups after it.
+/// Writes the lane's output in the group of column tiles (FusedColumnGroup) that begins with tile First, and
+/// in all groups after it.
 template <FusedSpec S, i32 First = 0>
 MINUET_DEVICE void finish_group(const FusedParams& p, const ThreadPlace<S>& place, const FusedSums<S>& sums,
                                 const FusedRows<S>& rows) {

@@ -2,10 +2,11 @@
 // input[rows[k][q]] * weights[k]), on tensor cores. All sums stay in fp32 registers, and each output is
 // written once.
 //
-// A warp computes 8 * row_tiles queries by `columns` output channels. A lane's 16 bytes of an input row are
-// operand fragments as loaded from memory, so the input does not pass through shared memory. With mma()
-// queries are the columns of a product and channels are the rows. With wgmma() queries are the rows. A warp
-// or warpgroup skips offsets that none of its queries has. The block's weights arrive stage by stage. Warps
+// A warp computes 8 * row_tiles queries by `columns` output channels. The 16 bytes that a lane loads of an
+// input row already are operand fragments, so the input does not pass through shared memory. With mma()
+// queries are the columns of a product and channels are the rows. With wgmma() queries are the rows. The
+// reduction over offsets and input channels is divided into steps, and the block's weights arrive one step at
+// a time. A warp or warpgroup skips the steps of offsets at which none of its queries has a neighbour. Warps
 // that share queries take the steps in turn, and the blocks of a cluster take some offsets each. Their sums
 // are added at the end in a fixed order.
 #pragma once
@@ -17,8 +18,9 @@
 
 namespace minuet {
 
-/// Returns the address of step 0 of the weights. The image of a shortcut holds only the middle offset, so for
-/// a shortcut this is the address where step 0 would be.
+/// Returns the address of step 0 of the weights of this block's output channels, in their image
+/// (fused_image.h). The image of a shortcut holds only the middle offset, so for a shortcut this is where
+/// step 0 would be if the image held all offsets.
 template <FusedSpec S>
 MINUET_DEVICE const char* image_of_block(const FusedParams& p, const ThreadPlace<S>& place) {
   constexpr i32 kParts = FusedDepth<S>::kParts;
@@ -27,14 +29,15 @@ MINUET_DEVICE const char* image_of_block(const FusedParams& p, const ThreadPlace
   return static_cast<const char*>(place.one_of(p.weights, p.shortcut.weights)) + step * fused_stage_bytes(S);
 }
 
-/// Multiplies all steps of the warp's share. With BulkCopy, the warp that fills the ring copies all steps
-/// instead.
+/// Adds up the products of the steps that this warp takes, which is one of the S.split warps that share its
+/// queries. With WeightRoad::BulkCopy, the last warp instead copies the weights of all steps into shared
+/// memory.
 template <FusedSpec S>
 MINUET_DEVICE void sum_steps(const FusedParams& p, const ThreadPlace<S>& place, const FusedMasks<S>& masks,
                              const i32 (&columns)[S.row_tiles], FusedSums<S>& sums) {
   StepIterator<S> walk(masks);
   WeightRing<S> ring(image_of_block<S>(p, place), walk);
-  // Warps that multiply and also fill the ring start their input loads first.
+  // With BulkRefill, the warps that multiply also copy the weights. They start their input loads first.
   constexpr bool kFillsLast = S.weights == WeightRoad::BulkRefill;
   if constexpr (!kFillsLast) ring.fill();
   if (place.share == S.split) return;
@@ -81,8 +84,8 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(fused_threads(S),
   if constexpr (FusedMasks<S>::kOfBlock) __syncthreads();
   masks.gather();
   FusedSums<S> sums = {};
-  // Steps that cover several offsets are processed whatever the masks say. Without any query there are no
-  // rows to read, so the steps must be skipped here.
+  // If steps cover several offsets (kFolds), they are processed whatever the masks say. If there are no
+  // queries at all, there are no rows to read, so the steps must be skipped here.
   if (!FusedDepth<S>::kFolds || place.count > 0) sum_steps<S>(p, place, masks, columns, sums);
   // The place is computed again, because registers are scarce while products run.
   const ThreadPlace<S> same(p);

@@ -1,5 +1,5 @@
-// This file loads the input rows that a warp multiplies, step after step, from global memory directly into
-// mma() fragments.
+// This file loads the input rows that a warp multiplies, one step of the reduction after another
+// (shared/fused_kernels.h), from global memory directly into mma() fragments.
 //
 // With g = lane / 4 and t = lane % 4, a lane holds data of query g of each of the warp's tiles of 8 queries.
 // In a step, this is 16 bytes of each 64 bytes of the query's row, at position t. Words 0 and 1 are b[] of
@@ -11,19 +11,21 @@
 
 namespace minuet {
 
-/// Holds a lane's input of one step.
+/// Holds the input that a lane multiplies in one step of the reduction.
 template <FusedSpec S>
 struct InputStep {
-  /// Gives the number of pieces of 64 bytes that a step has of each row.
+  /// Gives the number of 64-byte pieces of an input row that one step multiplies.
   static constexpr i32 kPieces = (fused_stage_bytes(S) / S.columns + 63) / 64;
   Vector<16> pieces[S.row_tiles][kPieces];
-  u32 present[S.row_tiles];  // Holds ~0 if the pieces of a tile are valid, and 0 if they count as zeros.
-  /// Bit n is set if a query of tile n has a row. It is computed only if fused_skips_tiles(S).
+  /// Holds, per tile of queries, ~0 if the lane's pieces are valid, and 0 if they count as zeros.
+  u32 present[S.row_tiles];
+  /// Bit n is set if a query of tile n has an input row at the step's offset. The bits are computed only if
+  /// fused_skips_tiles(S).
   u32 hits;
   i32 number;  // Gives the step's number among the block's steps, or -1 if there is no step.
-  i32 step;    // Gives the number of the step in the image of the weights.
+  i32 step;    // Gives the step's number in the image of the weights (fused_image.h).
 
-  /// Sets `b` to the operand of product `granule` for the queries of a tile.
+  /// Sets `b` to the operand of product number `granule` of the step, for the queries of a tile.
   MINUET_DEVICE void operand(i32 tile, i32 granule, u32 (&b)[2]) const {
     MINUET_UNROLL
     for (i32 i = 0; i < 2; ++i)
@@ -31,8 +33,9 @@ struct InputStep {
   }
 };
 
-/// Starts to load `Bytes` bytes at `row` + Offset, of which the first belongs to channel `channel`. It begins
-/// with access number First. The result is undefined if not `present`, and zeros past the last channel.
+/// Starts to load `Bytes` bytes at `row` + Offset, of which the first belongs to channel `channel`. Accesses
+/// before number First have been started already. The result is undefined if not `present`, and zeros past
+/// the last channel.
 template <FusedSpec S, i32 Bytes, i32 Offset, i32 First = 0>
 MINUET_DEVICE void load_channels(bool present, const char* row, i32 channel, u32* words) {
   constexpr i32 kAccess = S.input_bytes < Bytes ? S.input_bytes : Bytes, kByte = Offset + First * kAccess;
@@ -51,8 +54,8 @@ MINUET_DEVICE void load_channels(bool present, const char* row, i32 channel, u32
     load_channels<S, Bytes, Offset, First + 1>(present, row, channel, words);
 }
 
-/// Iterates over the steps of a warp's share whose offsets at least one of its queries has, and loads their
-/// input ahead of the products.
+/// Iterates over the steps that this warp takes and at whose kernel offsets at least one of its queries has a
+/// neighbour. Loads the input of these steps ahead of the products.
 template <FusedSpec S>
 class InputSteps {
   using Depth = FusedDepth<S>;
@@ -63,8 +66,8 @@ class InputSteps {
   static_assert(!Depth::kFolds || kGranules % 2 == 0, "steps of several offsets are whole pieces");
 
  public:
-  /// `walk` must be at the share's first step, and `number` is the number of that step. `columns` holds the
-  /// columns of the queries in FusedParams::rows and FusedParams::masks.
+  /// `walk` must be at the first step that this warp takes, and `number` is the number of that step.
+  /// `columns` holds the columns of the queries in FusedParams::rows and FusedParams::masks.
   MINUET_DEVICE InputSteps(const FusedParams& p, const StepIterator<S>& walk, i32 number,
                            const i32 (&columns)[S.row_tiles])
       : p_(p), walk_(walk), number_(number) {
@@ -76,7 +79,7 @@ class InputSteps {
     find();
   }
 
-  /// Starts to load the next step, or loads nothing if there is none.
+  /// Starts to load the input of the next step into `step`, or loads nothing if there is none.
   MINUET_DEVICE void start(InputStep<S>& step) {
     const i32 t = static_cast<i32>(threadIdx.x % 4);
     step.number = walk_.ended() ? -1 : number_;
@@ -110,8 +113,8 @@ class InputSteps {
     walk_.advance(S.split);
     number_ += S.split;
   }
-  /// Finds the next step whose offset the warp's queries have, and loads the row numbers if its offset is a
-  /// new one.
+  /// Finds the next step at whose offset a query of the warp has a neighbour, and loads the queries' input
+  /// row numbers unless the step before had the same offset.
   MINUET_DEVICE void find() {
     while (!walk_.ended() && !walk_.is_own()) advance();
     if constexpr (!Depth::kFolds) {
@@ -131,13 +134,14 @@ class InputSteps {
     return load_row_if<S.programmatic, /*Started=*/true>(present,
                                                          p_.rows + i64{offset} * p_.row_stride + columns_[n]);
   }
-  /// Returns true if the mask of the lane's query of tile n has the offset. If it does not, the view may have
-  /// no entry there.
+  /// Returns true if the mask of the lane's query of tile n says that it has a neighbour at the offset. If
+  /// not, the query's entry in FusedParams::rows may be undefined.
   MINUET_DEVICE bool has_row(i32 offset, i32 n) const {
     const u32 mask = Depth::kWords == 1 ? masks_[n] : load_mask(offset / 32, n);
     return (mask >> offset % 32 & 1u) != 0;
   }
-  /// Returns a word of a query's mask. Without masks all bits are set, since each query is its own source.
+  /// Returns word `word` of the mask of the lane's query of tile n. If there are no masks, all bits are set,
+  /// since each query is its own source.
   MINUET_DEVICE u32 load_mask(i32 word, i32 n) const {
     const auto* masks = reinterpret_cast<const i32*>(p_.masks);
     if (masks != nullptr) masks += i64{word} * p_.row_stride + columns_[n];
@@ -147,8 +151,8 @@ class InputSteps {
     return static_cast<const char*>(p_.input) + i64{row} * (p_.input_ld * kElement);
   }
 
-  /// Starts to load the pieces from number Piece on. `row` is the address where the step begins in the input
-  /// row.
+  /// Starts to load the 64-byte pieces of tile n from number Piece on. `row` is the address where the step
+  /// begins in the input row.
   template <i32 Piece>
   MINUET_DEVICE void start_pieces(InputStep<S>& step, i32 n, i32 t, const char* row) {
     constexpr i32 kBytes = Piece * 2 + 1 < kGranules ? 16 : 8;
@@ -158,7 +162,7 @@ class InputSteps {
     if constexpr (Piece + 1 < InputStep<S>::kPieces) start_pieces<Piece + 1>(step, n, t, row);
   }
 
-  /// Starts to load the pieces of tile n for a step that covers several offsets.
+  /// Starts to load the 64-byte pieces of tile n for a step that covers several offsets.
   MINUET_DEVICE void start_folded(InputStep<S>& step, i32 n, i32 t) {
     constexpr i32 kOffsets = kLane / Depth::kOffset, kBytes = Depth::kOffset * kElement;
     i32 rows[InputStep<S>::kPieces][kOffsets];
@@ -192,7 +196,8 @@ class InputSteps {
   StepIterator<S> walk_;  // This iterator is at the step whose row numbers have been loaded.
   i32 number_;            // Gives the number of the step at which walk_ is.
   i32 columns_[S.row_tiles];
-  /// Holds the masks of the columns, if steps cover several offsets and a mask is one word.
+  /// Holds the masks of the lane's queries. They are set only if steps cover several offsets and a mask is
+  /// one word.
   u32 masks_[S.row_tiles];
   i32 rows_[S.row_tiles];  // Holds the input rows of the lane's queries at offset_.
   i32 offset_ = -1;

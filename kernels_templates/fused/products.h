@@ -1,4 +1,5 @@
-// This file computes the products of a step, by warps or by warpgroups.
+// This file multiplies the weights and the input rows of one step of the reduction, by warps or by
+// warpgroups.
 #pragma once
 
 #include "kernels_templates/core/mma.h"
@@ -9,8 +10,9 @@
 
 namespace minuet {
 
-/// Computes sum += a * b. For fp32, it computes the three largest products of tf32 parts and adds them to
-/// `sum` by ordinary additions, because tensor cores truncate.
+/// Computes sum += a * b. For fp32, it splits each factor into two tf32 numbers, computes the three largest
+/// of the four products, and adds them to `sum` by ordinary additions, because the additions of tensor cores
+/// truncate.
 template <FusedSpec S>
 MINUET_DEVICE void multiply(float (&sum)[4], const u32 (&a)[4], const u32 (&b)[2]) {
   if constexpr (S.io == DType::F32) {
@@ -28,7 +30,7 @@ MINUET_DEVICE void multiply(float (&sum)[4], const u32 (&a)[4], const u32 (&b)[2
   }
 }
 
-/// Multiplies the weights of a step with the tiles [First, First + Count) of queries.
+/// Multiplies the weights of a step with the input of the query tiles [First, First + Count).
 template <FusedSpec S, i32 First, i32 Count>
 MINUET_DEVICE void multiply_tiles(const WeightRing<S>& ring, const InputStep<S>& input, FusedSums<S>& sums) {
   constexpr i32 kTiles = FusedLane<S>::kTiles;
@@ -55,8 +57,9 @@ MINUET_DEVICE void multiply_hits(const WeightRing<S>& ring, const InputStep<S>& 
   if constexpr (Tile + 1 < S.row_tiles) multiply_hits<S, Tile + 1>(ring, input, sums);
 }
 
-/// Multiplies all tiles that have a row. A branch covers all products of a step or of a tile, because the
-/// compiler would make the warp converge before each mma() that has a condition of its own.
+/// Multiplies the tiles of queries that have an input row at the step's offset. A branch covers all products
+/// of a step or of a tile, because the compiler would make the warp converge before each mma() that has a
+/// condition of its own.
 template <FusedSpec S>
 MINUET_DEVICE void multiply_step(const WeightRing<S>& ring, const InputStep<S>& input, FusedSums<S>& sums) {
   if (!fused_skips_tiles(S) || input.hits == (1u << S.row_tiles) - 1) {
@@ -76,8 +79,9 @@ MINUET_DEVICE void take_step(WeightRing<S>& ring, i32 number, InputSteps<S>& inp
   if constexpr (S.weights == WeightRoad::BulkRefill) ring.refill(number);
 }
 
-/// Multiplies one step by a warpgroup. Making the operands waits for the loads and frees their registers. The
-/// next loads therefore start either right after it (early_loads) or while the products run.
+/// Computes the products of one step with a warpgroup. Making the operands a[] waits for the loads of the
+/// step's input and frees their registers. The next loads therefore start either right after that
+/// (early_loads) or while the products run.
 template <FusedSpec S>
 MINUET_DEVICE void take_warpgroup_step(WeightRing<S>& ring, i32 number, InputSteps<S>& inputs,
                                        InputStep<S>& step, FusedSums<S>& sums) {

@@ -1,5 +1,6 @@
-// This file adds the sums of warps of a block, and of blocks of a cluster, that share rows. It adds them in a
-// fixed order and exchanges them in the memory of the ring. The warps of a block that take the same steps
+// This file adds the sums of the warps of a block, and of the blocks of a cluster, that compute the same
+// output rows from different parts of the reduction. It adds them in a fixed order and exchanges them in the
+// shared memory that held the weights before. The warps of a block that take the same steps of the reduction
 // form a share.
 #pragma once
 
@@ -12,8 +13,8 @@ MINUET_DEVICE unsigned char* fused_shares() {
   return dynamic_shared() + fused_barrier_bytes(S) + fused_mask_bytes(S);
 }
 
-/// Returns the byte position of this thread's vector number `vector` among the vectors of all threads of a
-/// share.
+/// Returns the byte position of this thread's 16-byte vector number `vector` among the vectors of all threads
+/// of a share, which is the warps that take the same steps of the reduction.
 template <FusedSpec S>
 MINUET_DEVICE i64 share_byte(const ThreadPlace<S>& place, i32 vector) {
   return static_cast<i64>((vector * S.warps + place.row_warp) * 32 + place.lane) * 16;
@@ -29,13 +30,15 @@ MINUET_DEVICE void add_sums(const unsigned char* from, float (&sums)[4]) {
   for (i32 i = 0; i < 4; ++i) sums[i] += part[i];
 }
 
-/// Adds the sums of all shares to those of the warps of the first share.
+/// Adds the sums of the other shares to those of the first share. A share is the warps of a block that take
+/// the same steps of the reduction.
 template <FusedSpec S>
 MINUET_DEVICE void add_warps(const ThreadPlace<S>& place, FusedSums<S>& sums) {
   constexpr i32 kVectors = FusedLane<S>::kTiles * FusedLane<S>::kVectors;
   constexpr i64 kShareBytes = static_cast<i64>(fused_block_rows(S)) * S.columns * 4;
   unsigned char* const others = fused_shares<S>();
-  // After this barrier, all reads of the ring are done, and no copy into it is in flight.
+  // After this barrier, the memory of the weights can be reused, because all reads of the weights are done,
+  // and no copy into that memory is in flight.
   __syncthreads();
   if (place.share != 0 && place.share < S.split) {
     MINUET_UNROLL
@@ -51,7 +54,7 @@ MINUET_DEVICE void add_warps(const ThreadPlace<S>& place, FusedSums<S>& sums) {
   }
 }
 
-/// Sends to each other block of the cluster the sums of the tiles that this other block finishes.
+/// Sends to each other block of the cluster the sums of the tiles whose output that block writes.
 template <FusedSpec S, i32 Rank = 0>
 MINUET_DEVICE void send_sums(const ThreadPlace<S>& place, const FusedSums<S>& sums) {
   constexpr i32 kEach = FusedLane<S>::kVectors;
@@ -84,7 +87,7 @@ MINUET_DEVICE void receive_sums(const ThreadPlace<S>& place, FusedSums<S>& sums)
 
 template <FusedSpec S>
 MINUET_DEVICE void add_blocks(const ThreadPlace<S>& place, FusedSums<S>& sums) {
-  cluster_sync();  // After this barrier, all reads of the ring are done.
+  cluster_sync();  // After this barrier, the memory of the weights can be reused for sums.
   if (place.share == 0) send_sums<S>(place, sums);
   cluster_sync();
   if (place.share == 0) receive_sums<S>(place, sums);

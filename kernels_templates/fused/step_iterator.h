@@ -1,5 +1,5 @@
-// This file finds the steps of the depth that a block or warp must process, which are those of the offsets
-// that its queries have.
+// This file finds the steps of the reduction (fused_kernels.h) that a block or warp must process. These are
+// the steps of the kernel offsets at which its queries have neighbours.
 #pragma once
 
 #include "kernels_templates/core/dynamic_shared.h"
@@ -11,9 +11,11 @@ namespace minuet {
 template <FusedSpec S>
 struct FusedDepth {
   static constexpr bool kFolds = folds_offsets(S.io, S.in_channels);
-  /// Gives the number of elements of the depth per offset.
+  /// Gives the length of one kernel offset along the reduction, which is the number of its channels after
+  /// padding with zeros.
   static constexpr i32 kOffset = fused_offset_depth(S);
-  static constexpr i32 kParts = kFolds ? 1 : kOffset / S.step;  // Gives the number of steps per offset.
+  /// Gives the number of steps per offset, or 1 if a step covers several offsets.
+  static constexpr i32 kParts = kFolds ? 1 : kOffset / S.step;
   static constexpr i32 kWords = mask_words(S.volume);
 };
 
@@ -36,23 +38,25 @@ MINUET_HD u32 keep_bits(u32 bits, i32 first, i32 end) {
   return lowest_bits(bits, end) & ~lowest_bits(bits, first);
 }
 
-/// Holds the offsets that the queries of a warp have, and those that its block processes. The block processes
-/// all offsets that its queries have, or a part of them in a cluster. The masks are stored in shared memory,
-/// [words][warps], and also in registers if they fit in one word.
+/// Holds the kernel offsets at which the queries of a warp have neighbours, and those that its block
+/// processes. The block processes all offsets at which its queries have neighbours, or in a cluster a part of
+/// them. The warps' masks of offsets are in shared memory, [words][warps], unless kOfBlock is false. Masks of
+/// one word are also in registers.
 template <FusedSpec S>
 class FusedMasks {
   static constexpr i32 kWords = FusedDepth<S>::kWords;
-  /// Is true if the block is one warpgroup, which owns all steps. This saves a register.
+  /// True means that the block is one warpgroup, whose mask equals the mask of the block. This saves a
+  /// register.
   static constexpr bool kOneOwner = S.unit == MmaUnit::Warpgroup && S.warps == 4;
   static_assert(S.cluster == 1 || (!FusedDepth<S>::kFolds && S.weights != WeightRoad::Cached),
                 "the blocks of a cluster share offsets, and each a ring");
 
  public:
-  /// Is false if warps share nothing and keep their masks in registers.
+  /// False means that warps share no weights and keep their masks in registers.
   static constexpr bool kOfBlock = S.weights != WeightRoad::Cached || kWords > 1;
 
   MINUET_DEVICE FusedMasks(i32 warp, i32 rank) : warp_(warp), rank_(rank) {}
-  /// Sets a word of the warp's mask. If the masks are in shared memory, it is written only if `tells` is set.
+  /// Sets a word of the warp's mask. If the masks are in shared memory, only a thread with `tells` writes it.
   MINUET_DEVICE void put(i32 word, u32 bits, bool tells) {
     if constexpr (kOfBlock) {
       if (tells) shared()[word * S.warps + warp_] = bits;
@@ -97,13 +101,15 @@ class FusedMasks {
     return keep_bits(bits, first_ - below, end_ - below);
   }
   i32 warp_, rank_;
-  /// The block processes the offsets [first_, end_) of those that its queries have, counted over all words.
+  /// If the offsets at which the block's queries have neighbours are numbered in ascending order, the block
+  /// processes the numbers [first_, end_).
   i32 first_ = 0, end_ = 0;
   u32 own_ = 0, all_ = 0;
 };
 
-/// Iterates over the steps that a block processes together, or that a warp processes alone if nothing is
-/// shared. If a step covers several offsets, these are all steps.
+/// Iterates over the steps of the reduction that a block processes. With WeightRoad::Cached, these are the
+/// steps that one warp processes, because warps share no weights. If a step covers several offsets, no steps
+/// are skipped.
 template <FusedSpec S>
 class StepIterator {
   using Depth = FusedDepth<S>;
@@ -118,7 +124,7 @@ class StepIterator {
     }
   }
 
-  /// Returns the number of all steps, including those already passed.
+  /// Returns the number of steps of the whole iteration, including those already passed.
   MINUET_DEVICE i32 count() const {
     if constexpr (Depth::kFolds) return kEnd;
     i32 offsets = 0;
@@ -126,7 +132,7 @@ class StepIterator {
     return offsets * Depth::kParts;
   }
   MINUET_DEVICE bool ended() const { return kOneWord ? bits_ == 0 : word_ == kEnd; }
-  /// Returns the number, in the image of the weights, of step `number` of the iterator.
+  /// Returns the number that step `number` of this iteration has in the image of the weights (fused_image.h).
   MINUET_DEVICE i32 step_of(i32 number) const {
     if constexpr (Depth::kFolds) return number;
     i32 offset = number / Depth::kParts, word = 0;
@@ -135,11 +141,12 @@ class StepIterator {
       offset -= count_bits(bits);
     return (word * 32 + nth_bit(bits, offset)) * Depth::kParts + number % Depth::kParts;
   }
-  /// Returns the number of the current step in the image of the weights.
+  /// Returns the number of the current step in the image of the weights (fused_image.h).
   MINUET_DEVICE i32 step() const { return Depth::kFolds ? word_ : offset() * Depth::kParts + part_; }
   MINUET_DEVICE i32 offset() const { return word_ * 32 + lowest_bit(bits_); }
   MINUET_DEVICE i32 part() const { return part_; }
-  /// Returns true if the warp's queries have the step's offset, or if all steps are processed.
+  /// Returns true if the warp processes the current step. It skips the step if the iteration is the block's
+  /// and no query of the warp has a neighbour at the step's offset.
   MINUET_DEVICE bool is_own() const {
     return Depth::kFolds || S.weights == WeightRoad::Cached || (masks_.own(word_) & bits_ & (0 - bits_)) != 0;
   }
@@ -170,7 +177,8 @@ class StepIterator {
   }
 
   FusedMasks<S> masks_;
-  i32 word_ = 0;  // Gives the current word of the masks, or the current step if steps cover several offsets.
+  /// Gives the index of the current word of the masks, or the current step if a step covers several offsets.
+  i32 word_ = 0;
   u32 bits_ = 0;  // Holds the bits of the current word of the masks, from the current offset on.
   i32 part_ = 0;
 };

@@ -1,5 +1,5 @@
-// This file computes which queries the warp of a thread of the fused kernel reads, and with which sums the
-// thread ends.
+// This file computes, for a thread of the fused kernel, which queries its warp handles and which sums the
+// thread holds.
 #pragma once
 
 #include "kernels_templates/core/cluster.h"
@@ -23,14 +23,14 @@ struct ThreadPlace {
                 "a shortcut has an offset in the middle, and steps of its own");
 
   i32 lane, row_warp;
-  /// Gives the warp's number among the S.split warps that share its rows, or S.split for the warp that fills
-  /// the ring.
+  /// Gives the warp's number among the S.split warps that compute the same rows and take the steps in turn,
+  /// or S.split for the warp that only copies weights.
   i32 share;
-  i32 rank;  // Gives the rank of the block in its cluster, or -1 if the block shares no rows.
+  i32 rank;  // Gives the rank of the block in its cluster, or -1 if it shares no rows with other blocks.
   i32 column_block;
   bool of_shortcut;
-  u32 block;  // Gives the position of the block's first query.
-  u32 first;  // Gives the position of the warp's first query.
+  u32 block;  // Gives the position of the block's first query in FusedParams::order.
+  u32 first;  // Gives the position of the warp's first query in FusedParams::order.
   i32 count;
 
   MINUET_DEVICE explicit ThreadPlace(const FusedParams& p) {
@@ -67,8 +67,9 @@ struct ThreadPlace {
 };
 
 /// Sets the columns of FusedParams::rows and FusedParams::masks from which the lane loads its input rows and
-/// masks, and returns the masks of the warp's queries. Lanes past the count get a column whose entries exist.
-/// If columns are positions, the first masks are loaded before the count is known.
+/// masks, and returns the masks of the warp's queries. Lanes past the last query get a column whose entries
+/// exist. If the columns are positions, not queries, loading the masks does not wait for the number of
+/// queries.
 template <FusedSpec S>
 MINUET_DEVICE FusedMasks<S> find_queries(const FusedParams& p, const ThreadPlace<S>& place,
                                          i32 (&columns)[S.row_tiles]) {
@@ -80,7 +81,7 @@ MINUET_DEVICE FusedMasks<S> find_queries(const FusedParams& p, const ThreadPlace
     columns[n] = static_cast<i32>(by_position ? positions[n] : place.query(p, positions[n]));
   }
   FusedMasks<S> masks(place.row_warp, place.rank);
-  // Steps that cover several offsets are all processed, so they need no masks.
+  // If steps cover several offsets, all steps are processed, so no masks are needed.
   constexpr i32 kWords = FusedDepth<S>::kFolds ? 0 : mask_words(S.volume);
   for (i32 word = 0; word < kWords; ++word) {
     u32 mask = 0;
@@ -104,7 +105,8 @@ MINUET_DEVICE FusedMasks<S> find_queries(const FusedParams& p, const ThreadPlace
   return masks;
 }
 
-/// Describes the sums of one lane, which are two channels of each tile, for kQueries queries.
+/// Describes the sums of one lane. These are two output channels of each tile (fused_tile()), for kQueries
+/// queries.
 template <FusedSpec S>
 struct FusedLane {
   static constexpr bool kOfWarp = S.unit == MmaUnit::Warp;

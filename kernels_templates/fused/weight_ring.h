@@ -1,6 +1,7 @@
-// This file delivers stages of weights to the warps of a block. There is one stage for each step that the
-// block processes. The steps come in rounds of `split` steps, one for each share of the warps. A warp must
-// either acquire and release, or pass, every step of its share.
+// This file delivers the weights of a block to its warps, in one stage of shared memory for each step of the
+// reduction that the block processes. The steps come in rounds of S.split steps, one for each share, where a
+// share is the warps that take the same steps. For every step of its share, a warp must call either acquire()
+// and release(), or pass().
 #pragma once
 
 #include "kernels_templates/core/async_copy.h"
@@ -24,8 +25,8 @@ MINUET_DEVICE const unsigned char* lane_vector(const unsigned char* stage) {
   return stage + threadIdx.x % 32 * 16;
 }
 
-/// Reads the image of one column block. A step has one number among the block's steps, and another in the
-/// image.
+/// Delivers the weights of the block's output channels from their image (fused_image.h). In the functions
+/// below, `number` counts the steps that the block processes, and `step` counts the steps of the image.
 template <FusedSpec S, WeightRoad Road = S.weights>
 class WeightRing;
 
@@ -48,7 +49,7 @@ class WeightRing<S, WeightRoad::Cached> {
 
  private:
   const void* image_;
-  const unsigned char* stage_ = nullptr;  // Points to the lane's vectors of the stage.
+  const unsigned char* stage_ = nullptr;  // Points to the lane's first vector of the step's weights.
 };
 
 template <FusedSpec S>
@@ -62,11 +63,13 @@ class WeightRing<S, WeightRoad::AsyncCopy> {
   MINUET_DEVICE void fill() {
     for (i32 round = 0; round + 1 < kRounds; ++round) copy_round(round);
   }
-  /// Returns the number of steps rounded up to whole rounds, because all warps take part in all rounds.
+  /// Returns the number of steps rounded up to whole rounds of S.split steps, because all warps take part in
+  /// all rounds.
   MINUET_DEVICE static i32 end(i32 steps) { return (steps + S.split - 1) / S.split * S.split; }
   MINUET_DEVICE void pass(i32 number) {
     async_copy_wait<kRounds - 2>();
-    // After this barrier all copies of this round have arrived, and all warps have read the round before.
+    // After this barrier, all copies of this round's weights have arrived, and all warps have read the
+    // weights of the round before.
     __syncthreads();
     copy_round(number / S.split + kRounds - 1);
   }
@@ -84,7 +87,8 @@ class WeightRing<S, WeightRoad::AsyncCopy> {
   MINUET_DEVICE static unsigned char* stage(i32 number) {
     return fused_ring<S>() + number % S.stages * fused_stage_bytes(S);
   }
-  /// Copies the stages of a round as one group. The group is empty past the last step.
+  /// Copies the weights of the S.split steps of a round as one group of asynchronous copies. The group is
+  /// empty past the last step.
   MINUET_DEVICE void copy_round(i32 round) {
     for (i32 share = 0; share < S.split && !next_.ended(); ++share, next_.advance()) {
       const char* const from =
@@ -99,12 +103,13 @@ class WeightRing<S, WeightRoad::AsyncCopy> {
   }
 
   const void* image_;
-  StepIterator<S> next_;  // The iterator is at the step whose stage is copied next.
+  StepIterator<S> next_;  // The iterator is at the step whose weights are copied next.
   const unsigned char* stage_ = nullptr;
 };
 
-/// Holds stages that bulk copies fill. Each stage has a barrier that signals that it is full, and one that
-/// signals that the warps of its share have released it.
+/// Holds stages of weights that bulk copies fill. The steps of the reduction are divided into S.split shares,
+/// and each stage belongs to one of them. One barrier per stage signals that it is full, another that all
+/// warps of the stage's share have released it.
 template <FusedSpec S>
 class BulkStages {
   static_assert(S.stages >= 2 * S.split && S.stages % S.split == 0, "a ring of whole rounds, two at least");
@@ -122,7 +127,7 @@ class BulkStages {
   }
   MINUET_DEVICE static i32 end(i32 steps) { return steps; }
   MINUET_DEVICE static void release(i32 number) {
-    // wgmma() needs no fence, because it itself uses the async proxy.
+    // Reads by wgmma() need no fence, because they use the async proxy, as bulk copies do.
     if constexpr (S.unit == MmaUnit::Warp) bulk_copy_fence();
     __syncwarp();
     if (threadIdx.x % 32 == 0) mbarrier_arrive(empty(number));
@@ -137,12 +142,13 @@ class BulkStages {
     return reinterpret_cast<MBarrier*>(dynamic_shared()) + number % S.stages;
   }
   MINUET_DEVICE static MBarrier* empty(i32 number) { return full(number) + S.stages; }
-  /// Returns the parity of the phase in which a stage is used for step `number`.
+  /// Returns the parity of the barrier phase in which a stage is used for step `number`.
   MINUET_DEVICE static u32 phase(i32 number) { return static_cast<u32>(number / S.stages) & 1; }
   MINUET_DEVICE static unsigned char* stage(i32 number) {
     return fused_ring<S>() + number % S.stages * fused_stage_bytes(S);
   }
-  /// Starts the copy of step `step` of the image into the empty stage of step `number`.
+  /// Starts to copy the weights of step `step` of the image into the stage of step `number`, which must be
+  /// empty.
   MINUET_DEVICE void copy(i32 number, i32 step) const {
     mbarrier_arrive_expect(full(number), fused_stage_bytes(S));
     const char* const from = static_cast<const char*>(image_) + static_cast<i64>(step) * fused_stage_bytes(S);
@@ -174,8 +180,8 @@ class WeightRing<S, WeightRoad::BulkCopy> : public BulkStages<S> {
     }
     __syncwarp();
   }
-  /// Waits for the stage before releasing it. Otherwise a warp could release the same stage twice in one
-  /// phase of its barrier.
+  /// Skips step `number`. It waits for the stage before releasing it, because a warp could otherwise release
+  /// the same stage twice in one phase of its barrier.
   MINUET_DEVICE void pass(i32 number) {
     acquire(number, 0);
     Stages::release(number);
@@ -216,7 +222,7 @@ class WeightRing<S, WeightRoad::BulkRefill> : public BulkStages<S> {
     refill(number);
   }
   MINUET_DEVICE void acquire(i32 number, i32) { Stages::take(number); }
-  /// Copies a later step while the products of step `number` run, if it is this warp's turn.
+  /// Copies the weights of a later step while the products of step `number` run, if it is this warp's turn.
   MINUET_DEVICE void refill(i32 number) {
     const i32 next = number - kLag + S.stages;
     if (number / S.split % S.warps != warp() % S.warps || number < kLag || next >= count_) return;

@@ -1,9 +1,10 @@
 // The kernel scatter computes out[q] = epilogue(sum over k of buffer[table[k][q]]), in ascending k, in fp32
 // registers.
 //
-// Each thread owns one tile of one output row, so it needs no atomics and writes once. The threads of a row
-// interleave vector by vector, as in gather. The buffer is fp32 whatever the output type. A vector therefore
-// is a number of elements, which take vector_bytes in the output, and four bytes each in the buffer.
+// Each thread owns one tile of one output row, which is S.tile channels, so it needs no atomics and writes
+// once. The threads of a row interleave vector by vector, as in gather. The buffer is fp32 whatever the
+// output type. A vector therefore is a number of elements, which take vector_bytes in the output, and four
+// bytes each in the buffer.
 #pragma once
 
 #include "kernels_templates/core/epilogue.h"
@@ -29,9 +30,9 @@ struct ScatterShape {
   static_assert(S.channels % S.tile == 0, "tile must divide channels");
   static_assert(S.vector_bytes >= kElement && S.tile % kElements == 0, "vector_bytes must divide a tile");
 
-  /// Gives the number of offsets that one mask of hits covers. Their table entries are loaded together. All
-  /// 27 offsets of a 3 x 3 x 3 kernel at once are faster than nine at a time, because the rows wait for the
-  /// last entry.
+  /// Gives the number of offsets whose table entries are loaded together. For a 3x3x3 kernel, loading all 27
+  /// entries at once is faster than nine at a time, because reading buffer rows must wait for the last entry
+  /// of each batch.
   static constexpr i32 kOffsetsAtOnce = 27;
   /// A thread reads kRowsAtOnce buffer rows before it adds the first. Their tiles take at most 128 bytes,
   /// unless one tile alone is larger, so that they fit in the thread's registers.
@@ -73,7 +74,8 @@ MINUET_HD void add_partial(const typename ScatterShape<S>::Partial& partial, flo
   }
 }
 
-/// Returns a mask whose bit u is set if output row `row` has a neighbour at offset k + u in the slice.
+/// Returns a mask whose bit u is set if output row `row` has a buffer row for offset k + u, and this row is
+/// in the launch's slice [first_row, last_row) of the buffer.
 template <ScatterSpec S>
 MINUET_HD u32 find_hits(const ScatterParams& p, i64 row, i32 k) {
   using Shape = ScatterShape<S>;
@@ -89,8 +91,9 @@ MINUET_HD u32 find_hits(const ScatterParams& p, i64 row, i32 k) {
   return hits;
 }
 
-/// Adds up thread t's tile of output row `row`. Most offsets of most rows have no neighbour. The hits are
-/// therefore found first and then added a few at a time. Their table entries are in the cache by then.
+/// Adds up thread t's tile of output row `row`. Most offsets of most rows have no neighbour. The offsets that
+/// have one are therefore found first, and then their buffer rows are added a few at a time. Their table
+/// entries are in the cache by then.
 template <ScatterSpec S>
 MINUET_HD void sum_offsets(const ScatterParams& p, i64 row, i32 t, float* sums) {
   using Shape = ScatterShape<S>;
@@ -112,7 +115,7 @@ MINUET_HD void sum_offsets(const ScatterParams& p, i64 row, i32 t, float* sums) 
   }
 }
 
-/// Stores the sums without the epilogue. The launch for the following slice reads them.
+/// Stores the sums without the epilogue. The launch for the next slice of the buffer reads them.
 template <ScatterSpec S>
 MINUET_HD void store_sums(float* target, i64 row, i32 t, const float* sums) {
   using Shape = ScatterShape<S>;
@@ -129,7 +132,7 @@ MINUET_HD void store_sums(float* target, i64 row, i32 t, const float* sums) {
 }
 
 /// Applies the epilogue to one vector, elements [first, first + kElements) of output row `row`, and writes
-/// it. Returns true if all sums and results are finite in memory.
+/// it. Returns true if all sums are finite in fp32 and all results are finite in the output's type.
 template <ScatterSpec S>
 MINUET_HD bool finish_vector(const ScatterParams& p, i64 row, i32 first, const float* sums) {
   using Shape = ScatterShape<S>;

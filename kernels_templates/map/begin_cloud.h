@@ -1,6 +1,6 @@
 // The kernel begin_cloud initialises a cloud, which means its number of coordinates, its status, and empty
-// bounds. It runs as one block. Thread 0 takes the count, and threads below 2 * kMaxFields initialise the
-// bounds.
+// bounds. It runs as one block. Thread 0 sets the number and the status, and threads below 2 * kMaxFields
+// initialise the bounds.
 #pragma once
 
 #include "kernels_templates/core/programmatic.h"

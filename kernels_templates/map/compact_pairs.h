@@ -1,5 +1,5 @@
-// The kernel compact_pairs writes the pairs of a kernel map, ordered by offset, then by query. For each hit
-// map[k][q] with n = positions[k][q], it sets sources[n] = map[k][q] and targets[n] = q.
+// The kernel compact_pairs writes the pairs of a kernel map, ordered by offset, then by query. For each
+// map[k][q] that is not -1, with n = positions[k][q], it sets sources[n] = map[k][q] and targets[n] = q.
 //
 // A thread handles several map entries at once, so that their loads overlap.
 #pragma once

@@ -1,5 +1,5 @@
-// The kernel count_pairs computes counts[k], the number of hits of offset k in the kernel map. It runs as one
-// block with one thread per offset.
+// The kernel count_pairs computes counts[k], the number of queries that have a source at offset k of the
+// kernel map. It runs as one block with one thread per offset.
 #pragma once
 
 #include "kernels_templates/core/grid.h"

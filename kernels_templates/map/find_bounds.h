@@ -1,8 +1,9 @@
 // The kernel find_bounds computes bounds[0][f], the minimum of field f over all coordinates, and
 // bounds[1][f], its maximum. Field 0 is the batch.
 //
-// Each thread keeps both in registers over its share of the coordinates. Warps combine them, then blocks
-// combine them in shared memory. The grid combines them with one atomic operation per field and block.
+// Each thread keeps the minima and maxima of its part of the coordinates in registers. Warps combine them,
+// then blocks combine them in shared memory. The grid combines them with one atomic operation per field and
+// block.
 #pragma once
 
 #include "kernels_templates/core/grid.h"

@@ -1,6 +1,7 @@
 // The kernel find_query_borders is the backward search (paper, section 5.1.2). It computes borders[k][i], the
-// first query q with q + delta_k > the last key of source block i, and pieces[k][i], the number of query
-// blocks of at most C queries between two borders.
+// first query q with q + delta_k > the last key of source block i, where delta_k is kernel offset k. It also
+// computes pieces[k][i], the number of query blocks, of at most S.query_block queries each, between the
+// borders of source blocks i - 1 and i.
 //
 // Each thread finds one border. A border is also the start of the next border's range. A thread block
 // therefore finds one border more than it writes and shares borders in shared memory.
@@ -13,8 +14,9 @@
 
 namespace minuet {
 
-/// Returns the border of source block i. The border of the last block is the number of queries, so that every
-/// query gets a result.
+/// Returns the border of source block i, which is the first query whose key plus `delta` is greater than the
+/// block's last key. The border of the last block is the number of queries, so that every query gets a
+/// result.
 template <i32 SourceBlock, class Key>
 MINUET_HD i64 query_border(const Key* sources, i64 source_count, const Key* queries, i64 query_count,
                            Key delta, i64 i) {

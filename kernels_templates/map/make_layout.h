@@ -1,6 +1,6 @@
-// The kernel make_layout makes the layout of the cloud's keys from its bounds (key_layout.h). If keys cannot
-// hold it, the kernel sets the status, sets the number of points to 0, and writes an empty layout. One thread
-// does the work.
+// The kernel make_layout makes the layout of the cloud's keys from its bounds (key_layout.h). If no valid
+// layout exists, the kernel sets the status, sets the number of points to 0, and writes an empty layout. One
+// thread does the work.
 #pragma once
 
 #include "kernels_templates/core/programmatic.h"

@@ -1,6 +1,6 @@
 // The kernel make_masks computes masks[w][q], the bits of the offsets 32 w, 32 w + 1, ... at which query q
-// has a row. It also adds the number of queries that have offset k to counts[k]. Each thread handles one
-// query. Warps count by votes, and blocks add up their counts in shared memory.
+// has a row. It also adds the number of queries that have a row at offset k to counts[k]. Each thread handles
+// one query. Warps count by votes, and blocks add up their counts in shared memory.
 #pragma once
 
 #include "kernels_templates/core/grid.h"

@@ -1,6 +1,7 @@
-// The kernel make_tables makes the metadata tables. Pair n of offset k has buffer row row_base[k] + n. The
-// kernel stores this row by query in query_table and by source in source_table. Pairs of the direct offset
-// have no buffer row. A thread handles several map entries at once, so that their loads overlap.
+// The kernel make_tables makes the metadata tables, which map queries and sources to rows of the GEMM
+// buffers. Pair n of offset k has buffer row row_base[k] + n. The kernel stores this row by query in
+// query_table and by source in source_table. Pairs of direct_offset have no buffer row, because the GEMM
+// reads their rows in place. A thread handles several map entries at once, so that their loads overlap.
 #pragma once
 
 #include "kernels_templates/core/grid.h"

@@ -1,7 +1,8 @@
-// The kernel order_blocks writes block_orders, which lists the blocks of each ordered view for each block
-// height, those with the most offsets first. Each thread block makes one such order with a counting sort.
-// Views with more than kMostSortedBlocks blocks keep their order, because the last blocks of a launch matter
-// little there.
+// The kernel order_blocks writes ViewJob::block_orders, the orders in which the fused kernel processes the
+// blocks of a view's queries. There is one order per block height, and blocks whose queries have neighbours
+// at the most offsets come first. Each thread block makes one order with a counting sort. If there are more
+// than kMostSortedBlocks blocks, their order stays ascending, because the last blocks of a launch matter
+// little then.
 #pragma once
 
 #include "kernels_templates/core/programmatic.h"
@@ -10,8 +11,8 @@
 
 namespace minuet {
 
-/// Returns the weight of a block that consists of the smallest blocks [first, end), from the union of their
-/// masks.
+/// Returns the sort weight (block_weight()) of a block that consists of the blocks [first, end) of
+/// kLeastBlockHeight queries, from the union of their masks.
 MINUET_DEVICE i32 weigh_block(const ViewJob& job, i64 first, i64 end) {
   const i64 stride = blocks_of_height(job.ordered_stride, kLeastBlockHeight);
   i32 offsets = 0;
@@ -23,8 +24,9 @@ MINUET_DEVICE i32 weigh_block(const ViewJob& job, i64 first, i64 end) {
   return block_weight(offsets, job.geometry.volume);
 }
 
-/// Calls visit(block, weight) for each block of this thread, with weight -1 past the last block. The masks of
-/// several blocks are loaded together. All threads of a warp must call it.
+/// Calls visit(block, weigh(block)) for each block that this thread handles, and visit(block, -1) past the
+/// last block. Several blocks are weighed before they are visited, so that their loads overlap. All threads
+/// of a warp must call it.
 template <i32 Threads, class Weigh, class Visit>
 MINUET_DEVICE void for_each_block(i64 blocks, const Weigh& weigh, const Visit& visit) {
   constexpr i32 kAtOnce = 4;

@@ -1,8 +1,8 @@
-// The kernel order_rows writes order[i], the query that the sort put in place i of its view. It sets
-// ordered_rows[k][i] = rows[k][order[i]] if a place of the same group of kPositionGroup places has offset k.
-// In both arrays it replaces row numbers by the job's query_ids and row_ids. It also writes the ordered
-// masks, and the union of the masks of each 32 places. Each thread handles one place. The views' rows must be
-// in a table.
+// For each view (ViewJob), the kernel order_rows writes order[i], the query that the sort put in place i. It
+// sets ordered_rows[k][i] = rows[k][order[i]] if a place of the same group of kPositionGroup places has a row
+// at offset k. In these two arrays it replaces queries and rows by the job's query_ids and row_ids. It also
+// writes the ordered masks, and the union of the masks of each 32 places. Each thread handles one place. The
+// views' rows must be in a table.
 #pragma once
 
 #include "kernels_templates/core/grid.h"

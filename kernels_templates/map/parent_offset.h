@@ -1,5 +1,5 @@
-// This file finds the offset of a kernel that leads from a cell of a coarser level to a coordinate inside the
-// cell.
+// This file finds the kernel offset that leads from a cell of a coarser level to a coordinate of the finer
+// level inside the cell.
 #pragma once
 
 #include "kernels_templates/shared/key_layout.h"
@@ -8,8 +8,9 @@ namespace minuet {
 
 static_assert(1 << kMaxDim <= 32, "one word has all places of a cell");
 
-/// Returns the offset of a key in its parent's cell. The kernel's offsets must be the places in the cell,
-/// counted from 0. On each axis there are one or two, as many as the cell has steps of the finer level.
+/// Returns the index of the kernel offset that leads from the coarser cell that contains a coordinate to the
+/// coordinate, whose key is `key`. On each axis, the kernel must have the offsets 0 to n - 1, where the cell
+/// has n steps of the finer level, and n is 1 or 2.
 template <i32 Ndim, class Key>
 MINUET_HD constexpr i32 parent_offset(const KeyLayout& layout, const KernelGeometry& geometry, Key key) {
   i32 offset = 0;

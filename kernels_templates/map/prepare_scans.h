@@ -1,6 +1,6 @@
-// The kernel prepare_scans sets tiles[scan][entry] to "out of bounds" for the padding before the first tile,
-// and to "invalid" for the tiles. It also clears `zeros`, the state of the sorts. Each thread handles one
-// word at a time.
+// The kernel prepare_scans initialises the look-back states of scans. It sets tiles[scan][entry] to "out of
+// bounds" for the padding before the first tile, and to "invalid" for the tiles. It also clears `zeros`, the
+// state of the sorts. Each thread handles one word at a time.
 //
 // An entry is CUB's ScanTileState<i32> descriptor, with the status in the low word and the value in the high
 // word. scan.h asserts that the constants here equal CUB's, so that this kernel compiles without CUB.

@@ -1,5 +1,6 @@
-// The kernel preset_rows sets all rows of transposed views to -1. After it, transpose_rows writes only the
-// entries that have a query. Each thread handles one word at a time.
+// The kernel preset_rows sets all entries of ViewJob::rows to -1 if the table is to be made by transposing a
+// kernel map. After it, transpose_rows writes only the entries that have a query. Each thread handles one
+// word at a time.
 #pragma once
 
 #include "kernels_templates/core/grid.h"

@@ -1,10 +1,11 @@
-// The kernel rank_masks computes a sort key for each query of each view. keys[i] is the rank of the query's
-// mask plus the number of ranks of the views before, and queries[i] is the query. After sorting by these
-// keys, the queries of each view are contiguous, and those with similar masks are near each other. Each
-// thread handles one query and also makes its mask if needed.
+// The kernel rank_masks computes a sort key for each query of each view (ViewJob). keys[i] is the rank of the
+// query's mask (rank_of_code()) plus the number of ranks of the views before, and queries[i] is the query.
+// After sorting by these keys, the queries of each view are contiguous, and those with similar masks are near
+// each other. Each thread handles one query and also makes its mask if needed.
 //
-// A rank depends on bits from all over the mask. Each block uses tables that are indexed by bytes
-// (RankTables), and processes consecutive blocks of queries, so that it makes few tables.
+// A rank depends on bits from all over the mask. Each block finds ranks with tables that are indexed by bytes
+// (RankTables). It makes them anew for each view, so it processes consecutive blocks of queries, which belong
+// to few views.
 #pragma once
 
 #include "kernels_templates/core/grid.h"
@@ -16,8 +17,8 @@
 
 namespace minuet {
 
-/// Holds tables of one view. They map bytes of a one-word mask to its code (mask_code()), and bytes of a code
-/// to its rank.
+/// Holds lookup tables of one view. They map each byte of a one-word mask to bits of its code (mask_code()),
+/// and each byte of a code to an interval of ranks (byte_interval()).
 class RankTables {
  public:
   /// Makes the tables of a view. All threads of a block must call it, after a barrier that ends all use of
@@ -79,7 +80,7 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void rank_masks(MINUET_PARAMS(View
   if (thread == 0) *p.key_count = static_cast<i32>(starts.queries[p.job_count]);
   for (i64 i = thread; i < p.sort_state_words; i += grid_threads(S.threads)) p.sort_state[i] = 0;
   JobIterator walk(starts.blocks);
-  i32 made = -1;  // This is the view whose tables are made, or -1.
+  i32 made = -1;  // This is the index of the view that `tables` belongs to, or -1.
   const i64 end = blocks * (blockIdx.x + i64{1}) / gridDim.x;
   for (i64 block = blocks * blockIdx.x / gridDim.x; block < end; ++block) {
     const i32 j = walk.advance(block);

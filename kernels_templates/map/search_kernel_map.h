@@ -1,10 +1,10 @@
 // The kernel search_kernel_map is the forward search (paper, section 5.1.2). It sets map[k][q] to the source
-// row whose key is q + delta_k, or to -1.
+// row whose key is q + delta_k, where delta_k is kernel offset k, or to -1.
 //
 // Each query block (a "piece") is handled by one thread block, and the pieces are strided over a grid of any
-// size. The thread block searches piece_starts together to find the piece's offset k, source block i and
-// position. It stages the source block in shared memory, and each thread searches it for a few queries at
-// once. Segments of queries are computed from the query keys on the fly and never stored.
+// size. The threads of the block search piece_starts together to find the piece's offset k, source block i
+// and position. They stage the source block in shared memory, and each thread searches it for a few queries
+// at once. The sums q + delta_k are computed on the fly and never stored.
 #pragma once
 
 #include "kernels_templates/core/grid.h"
@@ -31,8 +31,8 @@ MINUET_DEVICE i64 find_share_by_block(const i32* starts, i64 count, i64 value) {
   return first;
 }
 
-/// Searches one staged source block, whose first row is block_row, for the `count` queries of one piece at
-/// offset `delta`. `map` and `queries` point to the piece.
+/// Searches one source block, which is in shared memory and whose first row is block_row, for `count` queries
+/// shifted by `delta`, the kernel offset. `map` and `queries` point to the first of these queries.
 template <SearchKernelMapSpec S, class Key>
 MINUET_DEVICE void search_piece(const Key* block, i32 block_size, i32 block_row, const Key* queries,
                                 i32 count, Key delta, i32* map) {

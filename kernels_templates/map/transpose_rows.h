@@ -1,5 +1,6 @@
-// The kernel transpose_rows sets rows[k][forward_rows[k][q]] = q in every transposed view. Each thread
-// handles one query. No two queries have the same source at one offset, so writes never collide.
+// The kernel transpose_rows sets rows[k][forward_rows[k][q]] = q in every view (ViewJob) that has
+// forward_rows. Each thread handles one query. No two queries have the same source at one offset, so writes
+// never collide.
 #pragma once
 
 #include "kernels_templates/core/grid.h"

@@ -1,5 +1,5 @@
-// The kernel void_failed sets words[i] = 0 if the status has a bit set, because a failed cloud has no rows.
-// It runs as one block.
+// The kernel void_failed sets the counts words[i] to 0 if the cloud's status has a bit set, because a failed
+// cloud has no rows. It runs as one block.
 #pragma once
 
 #include "kernels_templates/core/programmatic.h"

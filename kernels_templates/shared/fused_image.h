@@ -1,5 +1,6 @@
 // This file defines the image of a layer's weights, which is the layout in which the fused kernel reads them.
-// The host writes the image.
+// The host writes the image. A column block is the output channels of one thread block, and the depth is the
+// reduction over offsets and input channels, which the kernel processes in steps (fused_kernels.h).
 //
 // The image for warps has the dimensions [column block][step][32 bytes of the depth][16 columns][lane][4
 // words]. The four words of a lane are the operand a[] of mma(). The image for warpgroups has the dimensions
@@ -14,7 +15,8 @@
 
 namespace minuet {
 
-/// Holds everything that determines the layout of a layer's image. Equal values mean equal layouts.
+/// Holds everything that determines the layout of the image of a layer's weights. Equal values mean equal
+/// layouts.
 struct FusedImage {
   DType io = DType::F16;
   i32 in_channels = 0, out_channels = 0;
@@ -33,11 +35,12 @@ MINUET_HD constexpr i64 fused_image_bytes(const Spec& spec) {
   return static_cast<i64>(fused_column_blocks(spec)) * fused_steps(spec) * fused_stage_bytes(spec);
 }
 
-/// Gives the position of a 4-byte word of the image along the depth and across the channels.
+/// Gives the place, in the weights, of a 4-byte word of their image.
 struct FusedPlaceOfWeight {
-  i32 block, step;  // `block` is the number of the column block.
-  i32 word;         // Gives the number of the 4-byte word along the step's depth.
-  i32 column;       // Gives the channel within the column block.
+  i32 block, step;  // `block` is the number of the block of output channels.
+  /// Gives the number of the word within the step, along the reduction over offsets and input channels.
+  i32 word;
+  i32 column;  // Gives the number of the output channel within its block.
 };
 template <class Spec>
 MINUET_HD constexpr FusedPlaceOfWeight fused_place_of_word(const Spec& spec, i64 word) {
@@ -53,8 +56,8 @@ MINUET_HD constexpr FusedPlaceOfWeight fused_place_of_word(const Spec& spec, i64
   return {static_cast<i32>(rest / fused_steps(spec)), static_cast<i32>(rest % fused_steps(spec)),
           granule / 2 * 16 + lane_word + i / 2, fused_column(spec, tile, lane / 4 + i % 2 * 8)};
 }
-/// Finds a word's position in a warpgroup's image, whose 64-byte pieces wgmma_place() (core/wgmma.h)
-/// swizzles.
+/// Returns the place of word `word` of an image for warpgroups, whose 64-byte pieces wgmma_place()
+/// (core/wgmma.h) swizzles.
 template <class Spec>
 MINUET_HD constexpr FusedPlaceOfWeight fused_place_of_swizzled_word(const Spec& spec, i64 word) {
   const i32 pieces = spec.step * dtype_bytes(spec.io) / 64;
@@ -67,7 +70,7 @@ MINUET_HD constexpr FusedPlaceOfWeight fused_place_of_swizzled_word(const Spec& 
           piece * 16 + k % 4 * 4 + k / 8 * 2 + k / 4 % 2, fused_column(spec, column / 8, column % 8)};
 }
 
-/// Returns the index of element `index` of the image in the weights, whose shape is
+/// Returns which weight element `index` of the image holds, as an index into weights of the shape
 /// [volume][in_channels][out_channels]. The result is -1 if the element is padding and must be 0.
 template <class Spec>
 MINUET_HD constexpr i64 fused_weight_of(const Spec& spec, i64 index) {

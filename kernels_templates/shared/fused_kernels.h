@@ -17,15 +17,15 @@ namespace minuet {
 enum class WeightRoad : i32 {
   Cached,     // Each warp reads the weights through the cache on its own, which suits few channels.
   AsyncCopy,  // All threads fill a ring of stages in shared memory with cp.async.
-  BulkCopy,   // A dedicated warp fills the ring with bulk copies, which require sm_90.
-  BulkRefill  // The warps that multiply take turns in filling the ring with bulk copies.
+  BulkCopy,   // A dedicated warp fills a ring of stages with bulk copies, which require sm_90.
+  BulkRefill  // The warps that multiply take turns in filling a ring of stages with bulk copies.
 };
 
 /// Selects the unit that computes a product.
 enum class MmaUnit : i32 {
   Warp,  // A warp computes a product with mma.sync.
-  /// A warpgroup computes 64 rows per product with wgmma and reads the weights from a ring. This requires
-  /// sm_90a and does not work for fp32.
+  /// A warpgroup computes 64 rows per product with wgmma and reads the weights from shared memory. This
+  /// requires sm_90a and does not work for fp32.
   Warpgroup
 };
 
@@ -37,7 +37,9 @@ struct FusedSpec {
   i32 columns = 64;   // Gives the number of output channels per block, a multiple of 16.
   i32 row_tiles = 2;  // Gives the number of tiles of 8 output rows per warp. Warpgroups need 2.
   i32 warps = 4;      // Gives the number of warps along the rows of a block. Warpgroups need a multiple of 4.
-  i32 split = 1;  // Gives the number of warps that share rows and take the steps in turn. Warpgroups need 1.
+  /// Gives the number of warps that compute the same rows and take the steps of the reduction in turn.
+  /// Warpgroups need 1.
+  i32 split = 1;
   /// Gives the number of blocks that share the same rows and take a part of the offsets each. A number above
   /// 1 requires sm_90.
   i32 cluster = 1;
@@ -54,10 +56,11 @@ struct FusedSpec {
   bool early_loads = false;
   /// True means that the kernel may start before the preceding launch has ended, which requires sm_90.
   bool programmatic = false;
-  /// Gives the widest access, at most 16 bytes, that divides the start and the length of every input row.
+  /// Gives the width in bytes of the widest access, at most 16, that divides the start and the length of
+  /// every input row.
   i32 input_bytes = 16;
-  /// Gives the widest access, at most 16 bytes, that divides the start and the length of every output and
-  /// residual row.
+  /// Gives the width in bytes of the widest access, at most 16, that divides the start and the length of
+  /// every output and residual row.
   i32 output_bytes = 16;
   bool scale_shift = true;
   bool residual = false;
@@ -84,8 +87,10 @@ struct FusedSpec {
 /// middle offset of the kernel, at which each query is its own source. It applies scale and shift if the Spec
 /// has them, and no activation.
 struct FusedShortcut {
-  u32 first_block;  // Gives the number of the grid's first block that computes the shortcut, fused_blocks().
-  const void* weights;  // Points to the image of weights of the shape [1][in_channels][out_channels].
+  /// Gives the index of the first thread block that computes the shortcut, which is fused_blocks().
+  u32 first_block;
+  /// Points to the image (fused_image.h) of weights of the shape [1][in_channels][out_channels].
+  const void* weights;
   const float* scale;
   const float* shift;
   void* output;
@@ -99,15 +104,15 @@ struct FusedParams {
   const void* input;
   i32 input_ld;
   /// Has the shape [volume][row_stride] and holds source rows, or -1. An entry is undefined if no position of
-  /// its group of kPositionGroup positions has the offset. The pointer is null if volume is 1 and each query
-  /// is its own source.
+  /// its group of kPositionGroup positions has a source at the offset. The pointer is null if volume is 1 and
+  /// each query is its own source.
   const i32* rows;
   /// Has the shape [mask_words(volume)][row_stride]. Bit k % 32 of word k / 32 is set if rows[k] holds a row.
   /// The pointer is null if `rows` is null.
   const u32* masks;
   i32 row_stride;  // Gives the distance in elements between the rows of `rows` and `masks`.
-  /// Holds the query of each position below the count. The query is also its row of the output and of the
-  /// residual. If this is null, the position itself is the query.
+  /// Holds the query of each position below *query_count. The query is also the number of its row in the
+  /// output and the residual. If this is null, the position itself is the query.
   const i32* order;
   /// If not 0, the columns of `rows` and `masks` are positions. If 0, the columns are queries.
   i32 ordered_views;
@@ -117,7 +122,8 @@ struct FusedParams {
   const i32* query_count;
   /// The kernel writes zeros to the output rows from *query_count up to this number.
   i64 padded_rows;
-  /// Points to the image of weights of the shape [volume][in_channels][out_channels], aligned to 16 bytes.
+  /// Points to the image (fused_image.h) of weights of the shape [volume][in_channels][out_channels], aligned
+  /// to 16 bytes.
   const void* weights;
   /// Has out_channels elements and is aligned to 16 bytes, as is `shift`. Both are null if the Spec has no
   /// scale.
@@ -127,10 +133,10 @@ struct FusedParams {
   i32 residual_ld;
   void* output;
   i32 output_ld;
-  /// The kernel sets it to overflow_mark if a sum or an output is infinite or NaN, and otherwise leaves it
-  /// unchanged.
+  /// The kernel sets *overflow to overflow_mark if a sum or an output is infinite or NaN, and otherwise
+  /// leaves it unchanged.
   u32* overflow;
-  u32 overflow_mark;       // The mark must not be 0.
+  u32 overflow_mark;       // Gives the value to store in *overflow, which must not be 0.
   float slope;             // Gives the slope of the leaky ReLU. Other activations do not read it.
   FusedShortcut shortcut;  // The kernel reads it only if the Spec has a shortcut.
 };
@@ -142,27 +148,28 @@ MINUET_HD constexpr i32 fused_threads(const FusedSpec& spec) {
   return 32 * (spec.warps * spec.split + (spec.weights == WeightRoad::BulkCopy ? 1 : 0));
 }
 MINUET_HD constexpr i32 fused_block_rows(const FusedSpec& spec) { return 8 * spec.row_tiles * spec.warps; }
-/// Returns the number of positions of a warp or warpgroup, which skips an offset if none of them has it.
+/// Returns the number of queries of a warp or warpgroup. It skips the kernel offsets at which none of them
+/// has a neighbour.
 MINUET_HD constexpr i32 fused_unit_rows(const FusedSpec& spec) {
   return 8 * spec.row_tiles * (spec.unit == MmaUnit::Warpgroup ? 4 : 1);
 }
-/// Gives the number of positions per group. Position i belongs to group i / kPositionGroup. In an ordered
-/// view, all positions of a group have entries at the same offsets. The number is a multiple of
-/// fused_unit_rows() of every Spec.
+/// Gives the number of positions per group. In an ordered view (ViewJob), position i belongs to the group
+/// with index i / kPositionGroup, and the table of rows has entries for all positions of a group at each
+/// offset at which one of them has a neighbour. The number is a multiple of fused_unit_rows() of every Spec.
 constexpr i32 kPositionGroup = 64;
 
-/// Lists the block heights, in rows, for which an ordered view has an order of its blocks.
+/// Lists the numbers of rows per block for which ViewJob::block_orders has an order of the blocks.
 constexpr i32 kBlockHeights[] = {32, 64, 128, 192};
 constexpr i32 kBlockHeightCount = 4, kLeastBlockHeight = 32;
 MINUET_HD constexpr i64 blocks_of_height(i64 queries, i32 height) { return (queries + height - 1) / height; }
-/// Returns where the order for kBlockHeights[which] begins in the concatenated block orders of a view of
-/// `capacity` queries. For kBlockHeightCount it returns their total length.
+/// Returns where the order for kBlockHeights[which] begins in ViewJob::block_orders, for a view of `capacity`
+/// queries. For kBlockHeightCount it returns the length of that array.
 MINUET_HD constexpr i64 block_order_begin(i64 capacity, i32 which) {
   i64 begin = 0;
   for (i32 i = 0; i < which; ++i) begin += blocks_of_height(capacity, kBlockHeights[i]);
   return begin;
 }
-/// Returns the index in kBlockHeights of the Spec's block height, or -1 if it is not there.
+/// Returns the index in kBlockHeights of the Spec's number of rows per block, or -1 if it is not there.
 MINUET_HD constexpr i32 block_order_of(const FusedSpec& spec) {
   for (i32 i = 0; i < kBlockHeightCount; ++i) {
     if (kBlockHeights[i] == fused_block_rows(spec)) return i;
@@ -170,25 +177,27 @@ MINUET_HD constexpr i32 block_order_of(const FusedSpec& spec) {
   return -1;
 }
 
-// The following functions compute sizes along the flattened depth.
+// The following functions compute sizes along the flattened depth, which is the reduction over the pairs
+// (offset, input channel).
 
 /// Returns the number of elements in 32 bytes along the depth, which is the depth of one tensor core product.
 /// It is 16 for elements of 16 bits and 8 for elements of 32 bits.
 MINUET_HD constexpr i32 fused_granule(DType io) { return 32 / dtype_bytes(io); }
 
-/// Returns true if the 16 bytes of input that a lane loads at once hold all channels of an offset. Steps then
-/// cover several offsets.
+/// Returns true if the 16 bytes of input that a lane loads at once hold all input channels, so that steps
+/// cover several kernel offsets.
 MINUET_HD constexpr bool folds_offsets(DType io, i32 in_channels) {
   return in_channels * dtype_bytes(io) <= 16;
 }
 
-/// Returns true if a warp skips the products of tiles that have no row at an offset. With few channels, the
-/// products cost less than the test.
+/// Returns true if a warp skips the products of tiles of queries that have no neighbour at an offset. With
+/// few channels, the products cost less than the test.
 MINUET_HD constexpr bool fused_skips_tiles(const FusedSpec& spec) {
   return spec.unit == MmaUnit::Warp && spec.row_tiles > 1 && spec.weights != WeightRoad::Cached &&
          !folds_offsets(spec.io, spec.in_channels);
 }
-/// Returns the number of elements of the depth per offset, which are its channels padded with zeros.
+/// Returns the length of one kernel offset along the depth, which is the number of input channels after
+/// padding with zeros.
 MINUET_HD constexpr i32 fused_offset_depth(DType io, i32 in_channels, i32 step) {
   if (!folds_offsets(io, in_channels)) return (in_channels + step - 1) / step * step;
   i32 power = 1;
@@ -200,7 +209,7 @@ template <class Spec>
 MINUET_HD constexpr i32 fused_offset_depth(const Spec& spec) {
   return fused_offset_depth(spec.io, spec.in_channels, spec.step);
 }
-/// Returns the number of steps of all offsets together.
+/// Returns the number of steps in which the kernel processes all offsets.
 template <class Spec>
 MINUET_HD constexpr i32 fused_steps(const Spec& spec) {
   return (spec.volume * fused_offset_depth(spec) + spec.step - 1) / spec.step;
@@ -209,7 +218,8 @@ template <class Spec>
 MINUET_HD constexpr i32 fused_column_blocks(const Spec& spec) {
   return (spec.out_channels + spec.columns - 1) / spec.columns;
 }
-/// Returns the number of blocks for up to `capacity` queries. Blocks of the same rows are neighbours.
+/// Returns the number of thread blocks for up to `capacity` queries, without those of a shortcut. Blocks that
+/// compute the same rows have consecutive indices.
 MINUET_HD constexpr i64 fused_blocks(const FusedSpec& spec, i64 capacity) {
   return (capacity + fused_block_rows(spec) - 1) / fused_block_rows(spec) * fused_column_blocks(spec) *
          spec.cluster;
@@ -231,9 +241,9 @@ MINUET_HD constexpr i32 fused_stage_bytes(const Spec& spec) {
   return spec.step * spec.columns * dtype_bytes(spec.io);
 }
 
-// The following functions describe the columns of a block. Products compute tiles of columns, of which a lane
-// holds two columns each. The channels of some tiles are interleaved, so that a lane holds as many
-// consecutive channels as fit in 16 bytes.
+// The following functions describe the columns of a block, which are its output channels. Products compute
+// tiles of columns, of which a lane holds two columns each. The channels of some tiles are interleaved, so
+// that a lane holds as many consecutive channels as fit in 16 bytes.
 
 /// Returns the number of columns of a tile.
 template <class Spec>
@@ -274,7 +284,7 @@ MINUET_HD constexpr i32 fused_owner(const FusedSpec& spec, FusedColumnGroup grou
   const FusedColumnGroup last = fused_column_group(spec, spec.columns / fused_tile(spec) - 1);
   return group.number * spec.cluster / (last.number + 1);
 }
-/// Gives the range of tiles of all groups for which one block of a cluster writes the output.
+/// Gives the range of tiles whose output one block of a cluster writes.
 struct FusedTiles {
   i32 first, count;
 };
@@ -296,8 +306,9 @@ MINUET_HD constexpr i32 fused_most_own_tiles(const FusedSpec& spec) {
   return most;
 }
 
-/// Returns the size of the ring's barriers. Dynamic shared memory holds these barriers, the masks of the
-/// warps' rows, and the ring. At the end, the sums of warps and blocks that share rows replace the ring.
+/// Returns the size in bytes of the barriers of the ring of weights. Dynamic shared memory holds these
+/// barriers, the masks of the warps' rows, and the ring. At the end, the sums of warps and blocks that
+/// compute the same rows replace the ring.
 MINUET_HD constexpr i32 fused_barrier_bytes(const FusedSpec& spec) {
   const bool copies_bulk = spec.weights == WeightRoad::BulkCopy || spec.weights == WeightRoad::BulkRefill;
   return copies_bulk ? (2 * spec.stages * 8 + 127) / 128 * 128 : 0;

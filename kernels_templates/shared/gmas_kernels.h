@@ -27,15 +27,16 @@ struct PermuteRowsParams {
   i64 input_ld;
   const i32* index;  // Holds the input row of each of the `rows` output rows.
   i64 rows;
-  /// Rows at and after this count become zeros, and their index is not read. If it is null, all rows count.
+  /// Output rows at and after *count become zeros, and their index is not read. If the pointer is null, all
+  /// rows are copied.
   const i32* count;
   void* output;
   i64 output_ld;
 };
 
 /// In the kernel gather (paper, algorithm 2), each thread reads one tile of one input row into registers and
-/// writes it to the buffer row of every offset that uses it. On the way it rounds TF32 operands to nearest.
-/// Threads past the last input row write zeros to the padding rows.
+/// writes it to the buffer row of every offset that uses the input row. On the way it rounds TF32 operands to
+/// nearest. Threads past the last input row write zeros to the padding rows of the buffer.
 struct GatherSpec {
   DType io = DType::F16;
   i32 channels = 64;
@@ -54,7 +55,7 @@ struct GatherParams {
   i64 rows;
   const i32* table;  // Has the shape [volume][rows] and holds buffer rows, or -1.
   i32 volume;
-  /// These members give the slice, which is the buffer rows [first_row, last_row). The kernel skips table
+  /// The launch fills one slice of the buffer, which is the buffer rows [first_row, last_row). It skips table
   /// entries and padding rows outside the slice.
   i32 first_row, last_row;
   i64 padding_rows;  // Gives the number of padding rows of all slices.
@@ -91,8 +92,8 @@ struct ScatterParams {
   const i32* table;     // Has the shape [volume][rows] and holds buffer rows, or -1.
   i64 rows;
   i32 volume;
-  /// These members give the slice, which is the buffer rows [first_row, last_row). The kernel skips table
-  /// entries outside the slice.
+  /// The launch adds up one slice of the buffer, which is the buffer rows [first_row, last_row). It skips
+  /// table entries outside the slice.
   i32 first_row, last_row;
   const float* sums_in;  // Holds sums to add first, in the shape [rows, channels], or is null.
   /// Receives the sums in the shape [rows, channels], and may equal sums_in. It is null for the last slice,
@@ -104,10 +105,10 @@ struct ScatterParams {
   i64 residual_ld;
   void* output;
   i64 output_ld;
-  /// The kernel sets it to overflow_mark if a sum or an output is infinite or NaN, and otherwise leaves it
-  /// unchanged.
+  /// The kernel sets *overflow to overflow_mark if a sum or an output is infinite or NaN, and otherwise
+  /// leaves it unchanged.
   u32* overflow;
-  u32 overflow_mark;  // The mark must not be 0.
+  u32 overflow_mark;  // Gives the value to store in *overflow, which must not be 0.
   float slope;        // Gives the slope of the leaky ReLU. Other activations do not read it.
 };
 

@@ -44,8 +44,8 @@ MINUET_HD constexpr i32 bit_width_of(u64 value) {
 }
 
 /// Returns the narrowest layout for coordinates in [least, greatest], which have 1 + ndim fields, batch
-/// first. guard[a] and period[a] are for spatial axis a, and period[a] must be at least 1. The caller must
-/// check that total_bits is at most 64.
+/// first. On spatial axis a, guard[a] cells stay free on both sides, and the bias is a multiple of period[a],
+/// which must be at least 1. The caller must check that total_bits is at most 64.
 MINUET_HD constexpr KeyLayout make_key_layout(i32 ndim, const i32* least, const i32* greatest,
                                               const i64* guard, const i64* period) {
   KeyLayout layout;
@@ -119,7 +119,7 @@ MINUET_HD constexpr u64 divide_field(u64 field, i32 stride) {
 }
 
 /// Returns the key of the coordinate rounded down to a multiple of the stride on every spatial axis.
-/// stride[a] must divide the layout's period on axis a.
+/// stride[a] must divide period[a] of make_key_layout().
 template <class Key>
 MINUET_HD constexpr Key floor_key(const KeyLayout& layout, Key key, const i32* stride) {
   u64 floored = key;
@@ -136,7 +136,7 @@ MINUET_HD constexpr Key floor_key(const KeyLayout& layout, Key key, const i32* s
 /// keys of the offsets ascend, and queries plus one offset are sorted (paper, section 5.1.1).
 struct KernelGeometry {
   i32 kernel_size[kMaxDim] = {1, 1, 1, 1};
-  /// Gives the dilation times the tensor stride of the finer side, per axis.
+  /// Gives, per axis, the dilation times the tensor stride of the finer of the two coordinate sets.
   i32 step[kMaxDim] = {1, 1, 1, 1};
   i32 ndim = 3;
   i32 volume = 1;  // Gives the product of kernel_size over the axes.
@@ -155,12 +155,13 @@ MINUET_HD constexpr i64 axis_offset(i32 kernel_size, i32 step, i32 i) {
   return static_cast<i64>(i - (kernel_size - 1) / 2) * step;
 }
 
-/// Returns the largest distance that an offset reaches on one axis, which is the guard that the layout needs.
+/// Returns the largest distance that an offset reaches on one axis, which is the number of free cells
+/// (`guard`) that the key layout needs around the coordinates.
 MINUET_HD constexpr i64 axis_reach(i32 kernel_size, i32 step) {
   return static_cast<i64>(kernel_size / 2) * step;
 }
 
-/// Returns offset k as a number to add to a key, modulo the key's width.
+/// Returns offset k as a number to add to a key of type Key, modulo 2^n for keys of n bits.
 template <class Key>
 MINUET_HD constexpr Key offset_key(const KeyLayout& layout, const KernelGeometry& geometry, i32 k) {
   u64 delta = 0;

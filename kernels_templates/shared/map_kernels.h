@@ -21,10 +21,10 @@ constexpr u32 kStatusPastCapacity = 8u;
 constexpr u32 kStatusKeyTooNarrow = 16u;
 /// This bit means that coordinates of a coarser level would exceed 32 bits.
 constexpr u32 kStatusTooFar = 32u;
-/// This bit means that the cloud's extent has more cells than the index has room for.
+/// This bit means that the cloud's extent has more cells than an index of its occupied cells can cover.
 constexpr u32 kStatusTooManyCells = 64u;
 
-/// The kernel begin_cloud initialises a cloud whose bounds are to be found. It runs as one block.
+/// The kernel begin_cloud initialises a cloud whose bounds find_bounds is to compute. It runs as one block.
 struct BeginCloudSpec {
   i32 threads = 128;
   template <class Visitor>
@@ -51,9 +51,9 @@ MINUET_HD constexpr u32 layout_status(const CloudLayout& cloud, i32 ndim, const 
   return status | (cloud.keys.total_bits > key_bits ? kStatusKeyTooNarrow : 0);
 }
 
-/// The kernel make_layout makes the key layout from a cloud's bounds. For declared bounds it also initialises
-/// the cloud. If no valid layout exists, it sets the status, and the number of points to 0. One thread does
-/// the work.
+/// The kernel make_layout makes the key layout from a cloud's bounds. If the caller has declared the bounds,
+/// it also initialises the number of coordinates and the status. If no valid layout exists, it sets the
+/// status, and the number of points to 0. One thread does the work.
 struct MakeLayoutSpec {
   i32 ndim = 3;
   i32 threads = 32;
@@ -63,8 +63,8 @@ struct MakeLayoutSpec {
   }
 };
 struct MakeLayoutParams {
-  /// If its `bounds` is null, the bounds below are declared and the kernel initialises the cloud. Otherwise
-  /// find_bounds found the bounds, and the kernel ORs its bits into the status.
+  /// If cloud.bounds is null, the caller has declared the bounds below, and the kernel initialises the cloud.
+  /// Otherwise find_bounds found the bounds, and the kernel ORs its bits into the status.
   BeginCloudParams cloud;
   i32 least[kMaxFields];  // Holds the least declared coordinate of each field.
   i32 greatest[kMaxFields];
@@ -107,12 +107,12 @@ struct PackParams {
   const CloudLayout* layout;  // A coordinate outside the bounds of this layout sets the status.
   void* keys;                 // Receives `count` keys of the Spec's key type.
   u32* rows;                  // Receives rows[i] = i, the caller's row, unless it is null.
-  /// The kernel ORs its status bits into this word. It may be null if all coordinates are known to be inside
-  /// the bounds.
+  /// The kernel ORs its status bits into this word. The pointer may be null if all coordinates are known to
+  /// be inside the bounds.
   u32* status;
 };
 
-/// The kernel unpack unpacks keys into coordinates, in engine order.
+/// The kernel unpack unpacks keys into coordinates, without changing their order.
 struct UnpackSpec {
   KeyType key = KeyType::U32;
   i32 ndim = 3;
@@ -129,7 +129,8 @@ struct UnpackParams {
   i32* coordinates;  // Receives coordinates, batch first, in the shape [count, 1 + ndim].
 };
 
-/// The kernel void_failed sets the counts of a failed cloud to 0. It runs as one block.
+/// The kernel void_failed sets the counts of a cloud to 0 if its status reports an error. It runs as one
+/// block.
 struct VoidFailedSpec {
   i32 threads = 32;
   template <class Visitor>
@@ -236,7 +237,8 @@ struct ScanSpec {
   }
 };
 /// Holds the arguments of a scan over volume * max(least_items, ceil(*count / divisor)) items. These are the
-/// `volume` segments of one kernel map, with one item per query (divisor 1) or per source block (divisor B).
+/// `volume` segments of one kernel map, with one item per query (divisor 1) or per block of source keys
+/// (divisor source_block).
 struct ScanParams {
   const void* input;
   const i32* count;
@@ -254,8 +256,8 @@ MINUET_HD constexpr i64 scan_items(const ScanParams& p, i64 count) {
   return p.volume * (segment < p.least_items ? p.least_items : segment);
 }
 
-/// The kernel prepare_scans initialises the look-back state of many scans in one launch. It also clears
-/// `zeros`.
+/// The kernel prepare_scans initialises the look-back state of many scans in one launch. It also sets the
+/// words at `zeros` to 0.
 struct PrepareScansSpec {
   i32 threads = 256;
   template <class Visitor>
@@ -301,11 +303,13 @@ struct UniqueParams {
   const i32* positions;
   void* unique_keys;
   i32* unique_count;     // Receives the number of unique keys.
-  i64 capacity;          // Limits the unique keys. Further keys set the status and are not written.
+  i64 capacity;          // Limits the number of unique keys. Further ones set the status and are not written.
   u32 duplicate_status;  // The kernel sets these status bits if a key occurs twice.
   u32* status;           // The kernel ORs its status bits into this word.
-  i32* source_row;       // Receives the caller's first row with each unique key, unless it is null.
-  i32* row_of;           // Receives the unique row of each of the caller's rows, unless it is null.
+  /// Receives, for each unique key, the caller's first row with this key, unless the pointer is null.
+  i32* source_row;
+  /// Receives, for each of the caller's rows, the index of its unique key, unless the pointer is null.
+  i32* row_of;
 };
 
 /// The kernel downsample floors keys to a stride. The result is the coarser set, still unsorted and with
@@ -329,15 +333,15 @@ struct DownsampleParams {
 
 // The following two kernels form the double-traversed binary search (paper, section 5.1.2).
 
-/// Returns the number of source blocks of B keys. An empty source has one empty block, so that every query
-/// gets a result.
+/// Returns the number of blocks of `source_block` keys each. An empty source has one empty block, so that
+/// every query gets a result.
 MINUET_HD constexpr i64 source_blocks(i64 sources, i32 source_block) {
   return sources <= 0 ? 1 : (sources + source_block - 1) / source_block;
 }
 
-/// The kernel find_query_borders is the backward search. Per offset and source block, it finds the border,
-/// which is the first query greater than the block's last key. The border of the last block is the number of
-/// queries, and queries past its last key find no source.
+/// The kernel find_query_borders is the backward search. Per kernel offset and source block, it finds the
+/// border, which is the first query whose sum with the offset is greater than the block's last key. The
+/// border of the last block is the number of queries, and queries past its last key find no source.
 struct FindQueryBordersSpec {
   KeyType key = KeyType::U32;
   i32 ndim = 3;
@@ -358,12 +362,13 @@ struct FindQueryBordersParams {
   const CloudLayout* layout;
   KernelGeometry geometry;
   i32* borders;  // Has the shape [volume][source blocks] and receives one past each block's last query.
-  /// Has the shape [volume][source blocks] and receives the numbers of query blocks of at most C queries.
+  /// Has the shape [volume][source blocks] and receives the number of query blocks, of at most query_block
+  /// queries each, for which each source block is searched.
   i32* pieces;
 };
 
-/// The kernel search_kernel_map is the forward search. Each query block is searched by one thread block,
-/// which stages the source block in shared memory.
+/// The kernel search_kernel_map is the forward search. One thread block handles one query block. It stages
+/// the source block with the matching keys in shared memory, and searches it there.
 struct SearchKernelMapSpec {
   KeyType key = KeyType::U32;
   i32 ndim = 3;
@@ -398,7 +403,9 @@ struct CountPairsSpec {
   }
 };
 struct CountPairsParams {
-  const i32* positions;  // Holds the exclusive sums of the map's hits over [volume][queries], then the total.
+  /// Holds, for each entry of map[volume][queries], the number of entries before it that are not -1, then the
+  /// total.
+  const i32* positions;
   const i32* query_count;
   i32 volume;
   i32* counts;  // Receives the number of pairs of each of the `volume` offsets.
@@ -415,7 +422,7 @@ struct CompactPairsSpec {
 };
 struct CompactPairsParams {
   const i32* map;        // Holds source rows, or -1, in the shape [volume][queries].
-  const i32* positions;  // Holds the exclusive sums of the map's hits.
+  const i32* positions;  // Holds, for each entry of `map`, the number of entries before it that are not -1.
   i64 queries;
   i32 volume;
   i32* sources;  // Receives the source row of each pair.
@@ -423,7 +430,7 @@ struct CompactPairsParams {
 };
 
 /// The kernel make_tables makes the metadata tables, which hold the buffer row of each map entry. Buffer rows
-/// include the padding of the GEMM groups.
+/// include the padding rows of the GEMM groups.
 struct MakeTablesSpec {
   i32 threads = 256;
   template <class Visitor>
@@ -433,12 +440,13 @@ struct MakeTablesSpec {
 };
 struct MakeTablesParams {
   const i32* map;        // Holds source rows, or -1, in the shape [volume][queries].
-  const i32* positions;  // Holds the exclusive sums of the map's hits.
+  const i32* positions;  // Holds, for each entry of `map`, the number of entries before it that are not -1.
   const i32* row_base;   // Holds the first buffer row of each of the `volume` offsets.
   i64 queries;
   i64 sources;
   i32 volume;
-  i32 direct_offset;  // Names the offset whose rows are read in place, without buffer rows, or is -1.
+  /// Gives the index of the offset whose rows a GEMM reads in place, so that they have no buffer rows, or -1.
+  i32 direct_offset;
   /// Has the shape [volume][sources] and must be preset to -1. It receives the buffer row of each (offset,
   /// source).
   i32* source_table;

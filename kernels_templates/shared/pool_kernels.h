@@ -27,19 +27,19 @@ struct PoolSpec {
 struct PoolParams {
   const void* input;
   i64 input_ld;
-  /// Has the shape [volume][*output_count] and holds input rows, or -1. If it is null, each row is its own
-  /// neighbour.
+  /// Has the shape [volume][*output_count] and holds input rows, or -1. If the pointer is null, each output
+  /// row has one input, the row of the same number, at every offset.
   const i32* rows;
   const i32* output_count;  // The count must be at most output_rows.
   i64 output_rows;
   i32 volume;
-  i32 pads_output;  // If not 0, rows at and after the count become zeros.
+  i32 pads_output;  // If not 0, output rows at and after *output_count become zeros.
   void* output;
   i64 output_ld;
-  /// The kernel sets it to overflow_mark if it writes an infinite or NaN number, and otherwise leaves it
-  /// unchanged.
+  /// The kernel sets *overflow to overflow_mark if it writes an infinite or NaN number, and otherwise leaves
+  /// it unchanged.
   u32* overflow;
-  u32 overflow_mark;  // The mark must not be 0.
+  u32 overflow_mark;  // Gives the value to store in *overflow, which must not be 0.
 };
 
 }  // namespace minuet

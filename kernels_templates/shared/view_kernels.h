@@ -1,6 +1,7 @@
-// This file declares the Spec (compile time) and Params (run time) of the kernels that make further views of
-// a kernel map. The queries of a view are the rows of its output side, which is the coarser side of the map,
-// or the finer side if the view is transposed. All pointers are device pointers.
+// This file declares the Spec (compile time) and Params (run time) of the kernels that make views of a kernel
+// map. A view gives for each query the row of its neighbour at each kernel offset. The queries are the rows
+// of the view's output side, which is the coarser side of the map, or the finer side if the view is
+// transposed. All pointers are device pointers.
 #pragma once
 
 #include "kernels_templates/shared/cell_index.h"
@@ -18,7 +19,7 @@ struct MakeMasksSpec {
   }
 };
 struct MakeMasksParams {
-  const i32* rows;  // Has the shape [volume][queries] and holds rows of the other side, or -1.
+  const i32* rows;  // Has the shape [volume][queries] and holds the row of each neighbour, or -1.
   const i32* query_count;
   i32 volume;
   /// Has the shape [mask_words(volume)][queries]. Bit k % 32 of word k / 32 is set if rows[k] holds a row.
@@ -31,97 +32,104 @@ struct MakeMasksParams {
 
 /// Limits the number of views per launch. Their table is a kernel parameter of at most 4 KB.
 constexpr i32 kMostViews = 16;
-/// Limits the number of offsets that a rank depends on. These are the offsets farthest from the centre.
+/// Limits the number of kernel offsets that the rank of a mask depends on. These are the offsets farthest
+/// from the kernel's centre.
 constexpr i32 kMostRankedOffsets = 27;
 /// Describes the ranks of a view's masks (rank_of_code()). Ranks are sort keys that bring similar masks
 /// together.
 struct MaskRanks {
   u32 count;
   /// Each offset in turn divides intervals of ranks in two. This is the fraction of an interval, in units of
-  /// 2^-32, for the masks that have the offset.
+  /// 2^-32, for the masks whose bit of the offset is set.
   u32 share;
 };
-/// Returns at most `most` ranks. If the masks of `ranked` offsets are few enough, each has a rank of its own.
-/// Otherwise the masks that have an offset get less than half of the ranks, since most offsets are missing
-/// from most masks, and even less if there are few ranks. On LiDAR sweeps, depth images and random points,
-/// this wastes less work in blocks of 16 rows than equal shares do, which would be the highest bits of a Gray
-/// code.
+/// Returns a ranking with at most `most` ranks for masks of `ranked` offsets. If these masks are few enough,
+/// each has a rank of its own. Otherwise the masks that have an offset get less than half of the ranks, since
+/// most offsets are missing from most masks, and even less if there are few ranks. On LiDAR sweeps, depth
+/// images and random points, this wastes less work in blocks of 16 rows than equal parts do, whose ranks
+/// would be the highest bits of a Gray code.
 MINUET_HD constexpr MaskRanks mask_ranks(i32 ranked, u32 most) {
   constexpr u32 kHalf = 1u << 31, kQuarter = 1u << 30, kThreeTenths = 1288490189;
   if (1u << ranked <= most) return {1u << ranked, kHalf};
   return {most, most < 1u << 18 ? kQuarter : kThreeTenths};
 }
-/// Limits the number of bits of the sort keys of all views of a launch. Each view's ranks are above those of
-/// the views before it.
+/// Limits the number of bits of the sort keys. The views of a launch are sorted together, so the keys of each
+/// view are above those of the views before it.
 constexpr i32 kMostRankKeyBits = 24;
 
 /// Selects where a view's rows come from.
 enum class RowSource : i32 {
   Table,  // The rows are in ViewJob::rows.
-  /// The rows of a query's neighbours are looked up in an index of the other side.
+  /// The rows of a query's neighbours are looked up in an index of the occupied cells of the map's other
+  /// side.
   Cells,
-  /// The other side is coarser, and the row of the one cell that contains the query is looked up in an index
-  /// of that side. The kernel has one or two offsets per axis, which are the places of queries in a cell.
+  /// The map's other side is coarser, and the row of the one cell that contains the query is looked up in an
+  /// index of that side's occupied cells. The kernel has one or two offsets per axis, which are the places of
+  /// queries in a cell.
   Parents
 };
 
-/// Describes one direction of a map, and the arrays to make from it. A place is a position in the view's
-/// order. A place has entries at the offsets that at least one place of its group of kPositionGroup places
-/// has.
+/// Describes one direction of a kernel map (a view), and the arrays to make from it. A place is a position in
+/// the sorted order of the view's queries. A place has entries in ordered_rows at the offsets at which at
+/// least one place of its group of kPositionGroup places has a neighbour.
 struct ViewJob {
   const i32* query_count;
-  /// Has the shape [volume][forward queries] and holds the rows to transpose into `rows`. It is null if
-  /// `rows` is already made.
+  /// Holds the rows of the map's opposite direction, in the shape [volume][*forward_count], which are to be
+  /// transposed into `rows`. It is null if `rows` is already made.
   const i32* forward_rows;
-  const i32* forward_count;  // Points to the number of forward queries.
-  /// Has the shape [volume][queries] and holds rows of the other side, or -1. Only RowSource::Table uses it.
+  const i32* forward_count;  // Points to the number of queries of forward_rows.
+  /// Has the shape [volume][queries] and holds the row of each neighbour, or -1. Only RowSource::Table uses
+  /// it.
   i32* rows;
   const void* query_keys;  // Holds the queries' keys, which RowSource::Cells and RowSource::Parents need.
   u32* masks;              // Has the shape [mask_words(volume)][queries], as in MakeMasksParams.
-  /// Receives the query of each place. If it is null, the kernels make no order and none of the following
-  /// arrays.
+  /// Receives the query of each place of the sorted order. If it is null, the kernels make no order and none
+  /// of the following arrays.
   i32* order;
-  i32* ordered_rows;  // Receives `rows` with a column per place.
-  /// Receives `masks` with a column per place.
+  i32* ordered_rows;  // Receives the columns of `rows`, sorted as in `order`.
+  /// Receives the columns of `masks`, sorted as in `order`.
   u32* ordered_masks;
-  /// The kernels store queries in `order` by their number in query_ids, and rows of the other side in
-  /// ordered_rows by their number in row_ids. These are, for example, the caller's rows. If an array is null,
-  /// the row numbers themselves are stored.
+  /// The kernels store query_ids[q] for each query q in `order`, and row_ids[r] for each row r in
+  /// ordered_rows. These are, for example, the caller's rows. If an array is null, q or r itself is stored.
   const i32* query_ids;
   const i32* row_ids;
   /// Gives the row length of ordered_rows and ordered_masks, at least the number of queries.
   i64 ordered_stride;
   /// Has the shape [mask_words(volume)][blocks_of_height(ordered_stride, kLeastBlockHeight)] and receives the
-  /// union of the masks of each block's places.
+  /// union of the masks of each block of kLeastBlockHeight places.
   u32* block_masks;
-  /// Has block_order_begin(ordered_stride, kBlockHeightCount) elements and receives one order of blocks per
-  /// height.
+  /// Has block_order_begin(ordered_stride, kBlockHeightCount) elements and receives, for each of
+  /// kBlockHeights, the order in which to process the blocks of that many queries.
   i32* block_orders;
   KernelGeometry geometry;
   RowSource source;
-  i32 source_level;  // Gives the level of the other side in the index.
+  i32 source_level;  // Gives the level of the neighbours in ViewsParams::index.
   i32 has_masks;     // If not 0, the masks are already made. If 0, rank_masks makes them.
-  i32 ranked;        // Gives the number of ranked offsets.
+  /// Gives the number of kernel offsets that the ranks of the masks depend on, which is the number of used
+  /// elements of `offsets`.
+  i32 ranked;
   MaskRanks ranks;
-  u32 first_key;  // Gives the view's first sort key, the number of ranks of the views before it.
-  u16 offsets[kMostRankedOffsets];  // Holds the ranked offsets, beginning with the one of the highest bit.
+  /// Gives the lowest sort key of the view, which is the number of ranks of the views before it.
+  u32 first_key;
+  /// Holds the kernel offsets that the ranks depend on, beginning with the most significant one.
+  u16 offsets[kMostRankedOffsets];
 };
 
 struct ViewsParams {
   ViewJob jobs[kMostViews];
   i32 job_count;
-  u32* keys;          // Holds the sort keys of the queries of all ordered jobs, concatenated.
-  u32* queries;       // Holds the query of each key.
+  u32* keys;          // Holds the sort keys of the queries of all jobs that have an `order`, concatenated.
+  u32* queries;       // Holds the query of each element of `keys`.
   const u32* sorted;  // Holds the elements of `queries` in the order of their sorted keys.
   i32* key_count;
-  u32* sort_state;  // Points to words that rank_masks sets to 0.
+  u32* sort_state;  // Points to words that rank_masks sets to 0 for the sort.
   i64 sort_state_words;
-  CellIndex index;  // Holds the index for jobs whose rows are looked up.
+  CellIndex index;  // Holds the index of occupied cells for jobs whose rows are not in a table.
   const CloudLayout* layout;
 };
 static_assert(sizeof(ViewsParams) <= 4096, "kernels have 4 KB of parameters");
 
-/// The kernel preset_rows sets the rows of transposed views to -1.
+/// The kernel preset_rows sets the rows of the views that are transposed (ViewJob::forward_rows) to -1.
 struct PresetRowsSpec {
   i32 threads = 256;
   template <class Visitor>
@@ -130,8 +138,8 @@ struct PresetRowsSpec {
   }
 };
 
-/// The kernel transpose_rows transposes rows, so that the finer side is the query side. The result must be
-/// preset to -1. No source may occur twice at one offset.
+/// The kernel transpose_rows transposes forward_rows into `rows`, so that the finer side of the map is the
+/// query side. `rows` must be preset to -1. No source may occur twice at one offset.
 struct TransposeRowsSpec {
   i32 threads = 256;
   template <class Visitor>
@@ -152,8 +160,8 @@ struct RankMasksSpec {
   }
 };
 
-/// Returns the bits of query `q` at the ranked offsets, starting at the highest bit of the result. The
-/// remaining bits are 0.
+/// Returns the code of the mask of query `q`. It consists of the mask's bits at the `ranked` kernel offsets
+/// in `offsets`, starting at the highest bit of the result. The remaining bits are 0.
 MINUET_HD u32 mask_code(const u32* masks, i64 queries, i64 q, const u16* offsets, i32 ranked) {
   u32 code = 0;
   for (i32 i = 0; i < ranked; ++i)
@@ -161,7 +169,8 @@ MINUET_HD u32 mask_code(const u32* masks, i64 queries, i64 q, const u16* offsets
   return code;
 }
 
-/// Describes the part of [0, kRankUnit) that belongs to the codes that begin with certain bits.
+/// Describes the part of [0, kRankUnit) that belongs to the mask codes (mask_code()) that begin with certain
+/// bits.
 struct RankInterval {
   u32 begin, size;
   u32 is_odd;  // Equals 1 if an odd number of the common first bits of the codes is set.
@@ -169,9 +178,9 @@ struct RankInterval {
 constexpr u32 kRankUnit = 1u << 31;
 MINUET_HD constexpr u32 part_of_unit(u32 a, u32 b) { return static_cast<u32>(u64{a} * b >> 31); }
 
-/// Returns the interval of the codes that begin with a byte. After an odd number of set bits, codes with the
-/// next bit set come first, otherwise codes without it. Neighbouring codes therefore differ in one bit, as in
-/// a Gray code.
+/// Returns the interval of the codes that begin with the bits of `byte`. After an odd number of set bits,
+/// codes with the next bit set come first, otherwise codes without it. Neighbouring codes therefore differ in
+/// one bit, as in a Gray code.
 MINUET_HD constexpr RankInterval byte_interval(u32 byte, u32 share) {
   RankInterval interval{0, kRankUnit, 0};
   for (i32 bit = 7; bit >= 0; --bit) {
@@ -201,20 +210,20 @@ MINUET_HD u32 rank_of_code(u32 code, const MaskRanks& ranks, const OfByte& of_by
 
 /// Gives the number of different weights by which blocks are ordered.
 constexpr i32 kMostBlockWeights = 64;
-/// Returns the weight by which a block that has `offsets` offsets is sorted. It is 0 if the block has all
-/// offsets of the kernel.
+/// Returns the sort weight of a block whose queries have neighbours at `offsets` of the kernel's offsets. The
+/// weight is 0 if these are all offsets.
 MINUET_HD constexpr i32 block_weight(i32 offsets, i32 volume) {
   if (volume < kMostBlockWeights) return volume - offsets;
   return static_cast<i32>(i64{volume - offsets} * (kMostBlockWeights - 1) / volume);
 }
 
-/// Limits the number of blocks that are sorted. More blocks run as many waves on any GPU, so that the last,
-/// partly filled wave matters little even without sorting.
+/// Limits the number of blocks that are sorted. If there are more, they run in many waves on any GPU, so that
+/// the last, partly filled wave matters little even without sorting.
 constexpr i64 kMostSortedBlocks = 8192;
-/// The kernel order_blocks makes orders of blocks from their masks. Blocks whose queries have the most
-/// offsets come first, so that the last blocks of a launch are short. Blocks past the last query keep their
-/// places, as do all blocks if there are more than kMostSortedBlocks. The order among equals may vary from
-/// run to run, but results do not depend on it.
+/// The kernel order_blocks decides in which order the fused kernel processes blocks of queries. Blocks whose
+/// queries have neighbours at the most offsets come first, so that the last blocks of a launch are short.
+/// Blocks past the last query keep their places, as do all blocks if there are more than kMostSortedBlocks.
+/// The order among equals may vary from run to run, but results do not depend on it.
 struct OrderBlocksSpec {
   i32 threads = 1024;
   template <class Visitor>
@@ -224,7 +233,8 @@ struct OrderBlocksSpec {
 };
 
 /// The kernel order_rows makes, from the sorted queries, the order, the ordered rows and masks, and the masks
-/// of the smallest blocks. It handles views whose rows are in a table and whose masks are made.
+/// of the blocks of kLeastBlockHeight places. It handles views whose rows are in a table and whose masks are
+/// made.
 struct OrderRowsSpec {
   i32 threads = 256;
   template <class Visitor>
@@ -233,7 +243,8 @@ struct OrderRowsSpec {
   }
 };
 
-/// The kernel order_cells does the same as order_rows for views whose rows are looked up in an index.
+/// The kernel order_cells does the same as order_rows for views whose rows are looked up in an index of
+/// occupied cells.
 struct OrderCellsSpec {
   KeyType key = KeyType::U32;
   i32 ndim = 3;

@@ -38,7 +38,7 @@ minuet_status set_last_error(StatusCode code, const char* message) noexcept {
   try {
     last_error = {message, ""};
   } catch (...) {
-    // The message does not fit into memory, so only the status is reported.
+    // The memory does not suffice to store the message, so only the status is reported.
     last_error.message.clear();
     last_error.detail.clear();
   }
@@ -196,7 +196,8 @@ llvm::Expected<CacheOptions> cache_options(const minuet_context_options& options
   return cache;
 }
 
-/// Fills `info`. Its member `missing` gets one line for each component that is missing.
+/// Fills `info`. Its member `missing` gets one line for each of the driver, NVRTC and cuBLASLt that is
+/// missing.
 void describe_system(minuet_system_info& info) {
   std::string missing;
   auto note = [&](llvm::Error error) { missing += take_status(std::move(error)).message() + "\n"; };

@@ -31,7 +31,8 @@ llvm::Error read_capacities(const minuet_execution_options& given, i32 levels, N
         "max_points is {0}; in capacity mode it must be 0, because level_capacity[0] is the limit",
         given.max_points);
   }
-  constexpr i32 kDefaultKeyBits = 64;  // Keys of 64 bits hold every cloud that keys of 32 bits hold.
+  // Coordinate keys of 64 bits can encode every cloud that keys of 32 bits can encode.
+  constexpr i32 kDefaultKeyBits = 64;
   const i32 wanted = given.key_bits == 0 && !cloud.has_bounds ? kDefaultKeyBits : given.key_bits;
   if (cloud.has_bounds ? wanted != 0 : wanted != 32 && wanted != 64) {
     return make_error(StatusCode::InvalidArgument,
@@ -84,7 +85,7 @@ llvm::Expected<std::unique_lock<std::mutex>> take_execution(minuet_execution& ex
                     "the execution is in use by another thread: use one execution per thread");
 }
 
-/// Returns InvalidArgument if the workspaces of two executions overlap. The message names both.
+/// Returns InvalidArgument if the workspaces of two executions overlap. The message names the two executions.
 llvm::Error check_workspaces(llvm::ArrayRef<minuet_execution*> executions) {
   const auto workspace_of = [&](std::size_t i) {
     const ExecutionOptions& options = executions[i]->execution->options();
@@ -152,7 +153,8 @@ llvm::Expected<std::vector<Tensor>> read_tensors(const std::string& name, const 
   return read;
 }
 
-/// Returns InvalidArgument if two memory ranges that a call writes overlap. The message names both.
+/// Returns InvalidArgument if two memory ranges that a call writes overlap. The message contains `name` and
+/// `other_name`.
 llvm::Error check_answers(const char* name, const void* answer, i64 bytes, const char* other_name,
                           const void* other, i64 other_bytes) {
   if (!overlap(memory_of(answer, bytes), memory_of(other, other_bytes))) return llvm::Error::success();

@@ -30,7 +30,7 @@ struct minuet_device {
   std::shared_ptr<minuet::OpenDevice> open;
 };
 struct minuet_queue {
-  std::shared_ptr<minuet::OpenDevice> open;  // It must outlive the members below.
+  std::shared_ptr<minuet::OpenDevice> open;  // The device must outlive the queue, so it comes first.
   std::shared_ptr<minuet::Queue> queue;
 };
 struct minuet_coordinates {
@@ -40,14 +40,14 @@ struct minuet_kernel_map {
   std::shared_ptr<minuet::KernelMap> map;
 };
 struct minuet_plan {
-  std::shared_ptr<minuet::PlanStore> store;  // A background job may hold it longer than the plan.
+  std::shared_ptr<minuet::PlanStore> store;  // A background job may share the store and outlive the plan.
   std::vector<minuet::ParameterName> parameters;
 };
 struct minuet_job {
   std::unique_ptr<minuet::BackgroundJob> job;
 };
 struct minuet_execution {
-  std::shared_ptr<minuet::OpenDevice> open;  // It must outlive the members below.
+  std::shared_ptr<minuet::OpenDevice> open;  // The device must outlive the execution, so it comes first.
   std::unique_ptr<minuet::Execution> execution;
   std::mutex in_call;
 };
@@ -146,11 +146,13 @@ llvm::Expected<i32> read_ndim(int32_t ndim);
 /// and for an empty string. The message calls the argument `name`.
 llvm::Expected<std::string> read_arch(const char* arch, const std::string& name = "arch");
 
-/// Locks `queue`, which may be null, until the returned lock is destroyed. A queue serves one call at a time.
+/// Locks `queue`, which may be null, until the returned lock is destroyed. Returns FailedPrecondition if
+/// another call has locked the queue.
 llvm::Expected<QueueLock> lock_queue(const std::shared_ptr<Queue>& queue);
 
-/// check_options() checks option structs, which begin with struct_size and ext. check_info() checks info
-/// structs, which begin with struct_size. read_options() and write_info() call them.
+/// check_options() checks the first members of an option struct, which are struct_size and ext, and that
+/// fields of a newer version are 0. check_info() checks the struct_size of an info struct. read_options() and
+/// write_info() call them.
 llvm::Error check_options(const void* given, std::size_t known_bytes);
 llvm::Error check_info(const void* target);
 
@@ -169,7 +171,8 @@ llvm::Expected<Options> read_options(const Options* given, Options defaults) {
   return defaults;
 }
 
-/// Writes an answer into a struct of the caller's version, which may be older.
+/// Writes an answer into an info struct of the caller, which may be an older and shorter version of the
+/// struct.
 template <class Info>
 llvm::Error write_info(Info answer, Info* target) {
   MINUET_TRY(check_info(target));
@@ -195,15 +198,15 @@ llvm::Expected<AxisArray> read_axes(const int32_t* values, i32 ndim, const char*
 llvm::Expected<DType> read_dtype(minuet_dtype dtype);
 /// Returns the dataflow, or nullopt for MINUET_DATAFLOW_AUTO.
 llvm::Expected<std::optional<Dataflow>> read_dataflow(minuet_dataflow dataflow);
-/// Returns the path of a directory. Returns an empty string for null, and InvalidArgument for a path that is
-/// not absolute.
+/// Returns the path of the directory of tuning results. Returns an empty string for null, and InvalidArgument
+/// for a path that is not absolute.
 llvm::Expected<std::string> read_tuning_directory(const char* directory);
-/// Opens the store in `directory`, or in the context's cache folder if `directory` is null.
+/// Opens the store of tuning results in `directory`, or in the context's cache folder if `directory` is null.
 llvm::Expected<TuningStore> open_tuning_store(Context& context, const char* directory);
-/// Describes a binary. The strings of the result point into `binary`.
+/// Describes a compiled kernel. The strings of the result point into `binary`.
 minuet_kernel_info kernel_info(const Binary& binary, BinaryOrigin origin);
-/// Calls `visit` for every binary. The cache's events from `first_event` on tell where a binary came from. A
-/// binary without such an event was already in memory.
+/// Calls `visit` for every compiled kernel. The cache's events from `first_event` on tell where a kernel came
+/// from. A kernel without such an event was already in memory.
 void visit_kernels(const BinaryList& binaries, const std::vector<CacheEvent>& events, std::size_t first_event,
                    minuet_kernel_visitor visit, void* user);
 

@@ -113,7 +113,8 @@ llvm::Error read_window(WindowProblem& problem, int32_t ndim, minuet_dtype dtype
   return llvm::Error::success();
 }
 
-/// Returns how the output coordinates of an op over a caller's kernel map follow from its input coordinates.
+/// Returns the kind of an op that runs on a kernel map of the caller. The kind says how the op's output
+/// coordinates follow from its input coordinates.
 llvm::Expected<ConvolutionKind> read_kind(int32_t submanifold, int32_t transposed,
                                           const WindowProblem& problem) {
   if (submanifold && transposed) {
@@ -186,8 +187,8 @@ llvm::Error check_counts(const minuet_convolution_options& given, const Convolut
   return check_floats(given.shift, "shift", given.shift_count, out, channels);
 }
 
-/// Reads the parameters of a convolution. If only one of scale and shift is given, `beside` stores ones or
-/// zeros for the other, and the result points into `beside`.
+/// Reads the parameters of a convolution. If only one of scale and shift is given, this function stores ones
+/// for a missing scale or zeros for a missing shift in `beside`, and the result points into `beside`.
 llvm::Expected<GivenParameters> read_parameters(const minuet_convolution_options& given,
                                                 const ConvolutionProblem& problem, LayerParameters& beside) {
   MINUET_TRY(check_counts(given, problem));
@@ -214,7 +215,7 @@ std::vector<ParameterName> parameters_of(const Plan& plan) {
   return names;
 }
 
-/// Checks the pointers that every create function takes.
+/// Checks the pointers that every function takes that creates a plan.
 llvm::Error check_create(const minuet_context* context, const void* options, minuet_plan* const* plan) {
   MINUET_TRY(check_pointer(context, "context"));
   MINUET_TRY(check_pointer(options, "options"));
@@ -227,7 +228,7 @@ minuet_plan* make_plan(std::shared_ptr<const Plan> plan, const Context& context)
                          std::move(parameters)};
 }
 
-/// Creates a plan of one op without parameters.
+/// Creates a plan of a single op that is given no parameters.
 llvm::Error make_plan(const OpProblem& op, const Context& context, minuet_plan** plan) {
   MINUET_ASSIGN(std::shared_ptr<const Plan> made, Plan::create(op, {}, context.tuning()));
   *plan = make_plan(std::move(made), context);
@@ -313,7 +314,8 @@ minuet_status minuet_plan_compile(minuet_plan* plan, const char* arch, minuet_ke
     MINUET_TRY(check_pointer(plan, "plan"));
     MINUET_ASSIGN(const std::string known, read_arch(arch));
     const KernelCache& cache = plan->store->cache();
-    // A kernel without an event from this number on was already in memory.
+    // The cache records an event for each kernel, except those that it finds in memory. The events from this
+    // number on belong to compile().
     const std::size_t first_event = cache.events().size();
     MINUET_ASSIGN(const BinaryList binaries, plan->store->compile(known));
     visit_kernels(binaries, cache.events(), first_event, visit, user);
@@ -400,7 +402,7 @@ minuet_status minuet_weights_convert(const minuet_network_options* options, cons
     }
     MINUET_ASSIGN(NetworkProblem problem, read_network(given));
     MINUET_ASSIGN(const std::shared_ptr<const WeightsFile> file, open_weights(given, problem.description));
-    // Plan::create() returns the same errors here as in minuet_plan_create_network().
+    // Plan::create() checks the weights as in minuet_plan_create_network(), so the errors are the same.
     MINUET_ASSIGN(const std::shared_ptr<const Plan> plan,
                   Plan::create(std::move(problem), ParameterSource(file)));
     MINUET_ASSIGN(const auto tensors, tensors_of(*file, plan->program));

@@ -30,8 +30,9 @@ llvm::Expected<std::vector<std::string>> read_archs(const minuet_precompile_opti
   return archs;
 }
 
-/// Adds the kernels of a recorded list to `requests`. They are compiled for `archs`, or for the recorded
-/// architectures if `archs` is empty.
+/// Adds the kernels that are listed in the file `path` to `requests`. Other processes recorded there which
+/// kernels they needed. The kernels are compiled for `archs`, or for the recorded architectures if `archs` is
+/// empty.
 llvm::Error add_recorded(KernelCache& cache, const char* path, const std::vector<std::string>& archs,
                          std::vector<KernelRequest>& requests) {
   auto file = llvm::MemoryBuffer::getFile(path);
@@ -59,8 +60,8 @@ llvm::Error add_recorded(KernelCache& cache, const char* path, const std::vector
   return llvm::Error::success();
 }
 
-/// Returns the kernels to compile. If `results` is not null, its tuning results for the requested
-/// architectures are stored in `tuning` and decide which kernels the plans need.
+/// Returns the kernels that given.plans and given.requests_path need. If `results` is not null, its tuning
+/// results for the requested architectures are stored in `tuning` and decide which kernels the plans need.
 llvm::Expected<std::vector<KernelRequest>> read_requests_of(KernelCache& cache,
                                                             const minuet_precompile_options& given,
                                                             TuningStore* results, ArchTuning& tuning) {
@@ -122,7 +123,8 @@ void tell_bundles(const minuet_precompile_options& given, const std::vector<Bund
   }
 }
 
-/// Compiles on another thread, so that the caller's thread can poll given.cancelled.
+/// Compiles on another thread, so that this thread can call given.cancelled() repeatedly to ask whether to
+/// stop.
 llvm::Expected<PrecompileResult> precompile_watched(KernelCache& cache,
                                                     const std::vector<KernelRequest>& requests,
                                                     ArchTuning tuning,

@@ -6,7 +6,7 @@ namespace {
 
 constexpr i64 kDefaultMaxOffset = 128;
 
-/// Reads the options and replaces an ndim of 0 by the default.
+/// Reads the options and replaces an ndim of 0 by the default, which is 3.
 llvm::Expected<minuet_coordinates_options> read_given(const minuet_coordinates_options* options) {
   MINUET_ASSIGN(minuet_coordinates_options given,
                 read_options(options, minuet_coordinates_options(MINUET_COORDINATES_OPTIONS_INIT)));
@@ -37,8 +37,8 @@ llvm::Expected<CoordinateSetOptions> read_set_options(const minuet_coordinates_o
   return options;
 }
 
-/// Returns the row count of the set that `rows` reads. Waits for the counts first if they are not known yet.
-/// Returns 0 if `set` is null, and -1 after a failure.
+/// Returns the number that `rows` reads from the set. If the host does not know the set's row counts yet,
+/// waits for them first. Returns 0 if `set` is null, and -1 after a failure.
 int64_t counted(const char* function, const minuet_coordinates* set,
                 llvm::function_ref<i64(const CoordinateSet&)> rows) {
   if (!set) return 0;
@@ -90,7 +90,7 @@ minuet_status minuet_coordinates_create(minuet_device* device, const minuet_coor
     MINUET_ASSIGN(const minuet_coordinates_options given, read_given(options));
     MINUET_ASSIGN(CoordinateSetOptions set_options, read_set_options(given));
     MINUET_ASSIGN(set_options.queue, read_queue(given.queue, *device->open->device()));
-    // map_engines() may compile and call the log callback, so no lock is held here.
+    // map_engines() may compile and call the log callback, so the queue is not locked yet.
     MINUET_ASSIGN(std::shared_ptr<MapEngines> engines, device->open->map_engines(given.ndim));
     MINUET_ASSIGN(const auto locked, lock_queue(set_options.queue));
     MINUET_ASSIGN(std::shared_ptr<CoordinateSet> made,
@@ -178,7 +178,7 @@ minuet_status minuet_kernel_map_query_pairs(minuet_kernel_map* map, int64_t* pai
     MINUET_TRY(check_pointer(map, "map"));
     MINUET_TRY(check_pointer(pairs, "pairs"));
     const KernelMap& own = *map->map;
-    // Counts that are already known need no lock of the queue.
+    // If the counts are already known, pairs() does not use the queue, so the queue need not be locked.
     MINUET_ASSIGN(const auto locked, lock_queue(own.has_counts() ? nullptr : own.queue()));
     MINUET_ASSIGN(*pairs, own.pairs());
     return llvm::Error::success();

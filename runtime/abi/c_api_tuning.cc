@@ -114,7 +114,8 @@ void tell_progress(const minuet_tuning_options& given, const TuneProgress& progr
   visit(&told, user);
 }
 
-/// Visits the results of a bucket for every number of rows and every density.
+/// Visits all tuning results whose key (TuningBucket) equals `bucket` in everything but the number of rows
+/// and the density.
 [[gnu::cold]] void visit_bucket(const TuningSnapshot& tuning, const std::string& layer, TuningBucket bucket,
                                 minuet_tuned_visitor visit, void* user) {
   constexpr i64 kMostLog2Rows = 30;

@@ -26,8 +26,8 @@ llvm::Expected<std::shared_ptr<MapEngines>> OpenDevice::map_engines(i32 ndim) {
     const auto found = engines_.find(ndim);
     if (found != engines_.end()) return found->second;
   }
-  // The creation compiles kernels and may call the log callback, so it runs without the lock. If two threads
-  // create engines, the ones that are inserted first are kept.
+  // MapEngines::create() compiles kernels and may call the log callback, so it runs without the lock. If two
+  // threads create engines, the ones that are inserted first are kept.
   MINUET_ASSIGN(std::shared_ptr<MapEngines> made, MapEngines::create(device_, *cache_, ndim));
   const std::lock_guard<std::mutex> lock(mutex_);
   return engines_.emplace(ndim, std::move(made)).first->second;

@@ -16,15 +16,16 @@
 
 namespace minuet {
 
-/// Holds an open device with the objects that are made once for it. A context keeps one object per device
-/// name.
+/// Holds an open device and the engines that build coordinate sets and kernel maps on it. A context keeps one
+/// OpenDevice per device name.
 class OpenDevice {
  public:
   OpenDevice(std::shared_ptr<Device> device, std::shared_ptr<KernelCache> cache)
       : device_(std::move(device)), cache_(std::move(cache)) {}
   const std::shared_ptr<Device>& device() const { return device_; }
   Trace* trace() const { return cache_->trace(); }
-  /// Returns the engines for `ndim` axes. The first call for an `ndim` compiles their kernels.
+  /// Returns the engines for coordinates with `ndim` axes. The first call for an `ndim` compiles their
+  /// kernels.
   llvm::Expected<std::shared_ptr<MapEngines>> map_engines(i32 ndim);
 
  private:
@@ -38,14 +39,16 @@ class OpenDevice {
 /// MINUET_NVRTC or MINUET_CUBLASLT names the library. If this is not set either, the library is searched for
 /// in the usual places.
 struct DeviceOptions {
-  std::string nvrtc;  // This is the path of a file or folder.
+  std::string nvrtc;  // Names the NVRTC library or its folder.
   std::string cublaslt;
-  /// This is the path of the program minuet-compile; if it is empty, the program is beside the library.
+  /// Holds the path of the program minuet-compile. If it is empty, the program beside libminuet is used.
   std::string helper;
-  i32 cpu_threads = 0;  // open_cpu_device() gets this number.
+  /// Limits the number of threads of the CPU device. 0 means one thread per CPU.
+  i32 cpu_threads = 0;
 };
 
-/// Returns the properties that determine how fast kernels run on `device`, except the toolkit.
+/// Returns the properties that determine how fast kernels run on `device`, except the version of the CUDA
+/// toolkit.
 TuningEnvironment tuning_environment(const DeviceInfo& device);
 
 class Context {
@@ -58,16 +61,17 @@ class Context {
   /// return the same device.
   llvm::Expected<std::shared_ptr<OpenDevice>> open_device(llvm::StringRef name);
 
-  /// Loads results that were measured on devices like this one. The results come from `directory` (or from
-  /// the cache's folder if it is empty) and then from bundles. Plans that are created afterwards use them.
-  /// Returns the number of results.
+  /// Loads tuning results that were measured on devices like this one. The results come from `directory` (or
+  /// from the cache's folder if it is empty) and then from bundles. Plans that are created afterwards use
+  /// them. Returns the number of results.
   llvm::Expected<std::size_t> load_tuning(const DeviceInfo& device, const std::string& directory = "");
-  /// Returns tuning_environment() of the device, and adds the toolkit if the device runs compiled kernels.
+  /// Returns tuning_environment() of the device, and adds the version of the CUDA toolkit if the device runs
+  /// compiled kernels.
   llvm::Expected<TuningEnvironment> tuning_environment_of(const DeviceInfo& device);
-  /// Returns the store in `directory`, or in the cache's folder if `directory` is empty. Returns nullopt if
-  /// both are empty, because the cache then keeps kernels in memory only.
+  /// Returns the store of tuning results in `directory`, or in the cache's folder if `directory` is empty.
+  /// Returns nullopt if the cache has no folder either, because it then keeps kernels in memory only.
   std::optional<TuningStore> tuning_store(const std::string& directory);
-  /// Returns the results that load_tuning() loaded last, or null before its first call.
+  /// Returns the tuning results that load_tuning() loaded last, or null before its first call.
   std::shared_ptr<const TuningSnapshot> tuning() const;
 
  private:
@@ -77,10 +81,11 @@ class Context {
   std::shared_ptr<KernelCache> cache_;
   const DeviceOptions device_options_;
   std::mutex mutex_;
-  /// Devices stay open as long as the context, because plans and sets compare devices by identity.
+  /// Devices stay open as long as the context, because plans and coordinate sets compare devices by their
+  /// addresses.
   std::map<std::string, std::shared_ptr<OpenDevice>> devices_;
-  /// The snapshot that was pushed last is in use. The list needs no lock, so plans can be created in a forked
-  /// child.
+  /// The tuning results that were pushed last are in use. The list needs no lock, so plans can be created in
+  /// the child process of a fork().
   PushList<std::shared_ptr<const TuningSnapshot>> tuning_;
 };
 

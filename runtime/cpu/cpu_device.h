@@ -7,15 +7,15 @@
 
 namespace minuet {
 
-/// Holds options that open_cpu_device() sets. Tests may set them directly.
+/// Holds the options of a CpuDevice. open_cpu_device() chooses them, and tests may choose others.
 struct CpuOptions {
-  i32 threads = 0;  // The pool has exactly this many threads; 0 means cpu_count().
+  i32 threads = 0;  // The thread pool has exactly this many threads; 0 means cpu_count().
   VectorSet vectors = VectorSet::Best;
 };
 
 class CpuDevice final : public Device {
  public:
-  /// Returns Unavailable if the machine lacks the instruction set in the options.
+  /// Returns Unavailable if the machine lacks the instruction set `options.vectors`.
   static llvm::Expected<std::shared_ptr<CpuDevice>> create(const CpuOptions& options);
 
   const DeviceInfo& info() const override { return info_; }

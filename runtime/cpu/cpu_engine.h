@@ -60,7 +60,7 @@ class CpuEngine final : public Engine, private MapOperations {
   llvm::Error void_failed(const u32* status, i32* words, i64 counts) override;
   llvm::Error compact_pairs(const MapView& map, i32* sources, i32* targets) override;
 
-  /// Adds the time from its construction to its destruction to one stage, if profiling is on.
+  /// Adds the time from its construction to its destruction to one member of StageTimes, if profiling is on.
   class Timer;
 
   template <class Work>
@@ -75,12 +75,12 @@ class CpuEngine final : public Engine, private MapOperations {
   std::vector<std::unique_ptr<CpuOp>> ops_;
   std::vector<PermuteRowsSpec> permutes_;
   std::vector<void*> pinned_;
-  i64 scratch_words_ = 0;  // This is the size of the scratch memory per thread of the pool.
+  i64 scratch_words_ = 0;  // Holds the number of fp32 words of scratch memory per thread of the pool.
   MapLimits limits_;
   MapScratch map_scratch_;
   EngineCounters counters_;
   PassTimes prepare_times_, run_times_;
-  i32 op_ = -1;  // This is the number of the op that runs, or -1.
+  i32 op_ = -1;  // Holds the number of the op that is running, or -1 if none is.
   bool profiling_ = false;
   Timed timed_ = Timed::Run;
 };

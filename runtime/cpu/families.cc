@@ -1,4 +1,5 @@
-// Defines the table of op families that the CPU device runs. A test may link its own table instead.
+// Defines the table of op families, such as poolings, that the CPU device runs. A test may link its own table
+// instead.
 #include "codegen/choose/ops/pooling.h"
 #include "runtime/cpu/ops.h"
 #include "runtime/cpu/ops/convolution.h"

@@ -44,8 +44,8 @@ struct UniqueTarget {
   i32* row_of = nullptr;
 };
 
-/// Stores the first of equal keys in `target`. `keys` must be sorted. `rows`, which may be null, has the
-/// caller's row of each key.
+/// Stores each distinct key of `keys`, which must be sorted, in `target`. `rows`, which may be null, holds
+/// the caller's row of each key.
 template <class Key>
 void keep_unique(ThreadPool& pool, const MapScratch& scratch, const Key* keys, const u32* rows, i64 count,
                  const UniqueTarget& target) {
@@ -61,7 +61,7 @@ void keep_unique(ThreadPool& pool, const MapScratch& scratch, const Key* keys, c
   *target.coords.count = static_cast<i32>(std::min(heads, capacity));
   Key* unique = static_cast<Key*>(target.coords.keys);
   for_chunks(pool, count, [&](i64 first, i64 end, i64 chunk) {
-    // This is the row of the last unique key so far, including those of earlier chunks.
+    // This is the row of the last unique key so far, where the keys of earlier chunks count too.
     i64 row = scratch.chunks[chunk] - 1;
     for (i64 i = first; i < end; ++i) {
       if (is_head(i) && ++row < capacity) {
@@ -74,7 +74,7 @@ void keep_unique(ThreadPool& pool, const MapScratch& scratch, const Key* keys, c
   });
 }
 
-/// Returns the status bits that one coordinate sets.
+/// Returns the kStatus... bits for the errors of one coordinate, or 0 if it has none.
 u32 check_coordinate(const CloudLayout& cloud, const i32* coordinate) {
   u32 status = coordinate[0] < 0 ? kStatusNegativeBatch : 0;
   for (i32 f = 0; f < cloud.keys.fields; ++f) {
@@ -175,8 +175,8 @@ void build_coords_cpu(ThreadPool& pool, const MapScratch& scratch, const BuildCo
     for (i64 i = first; i < end; ++i) {
       const i32* coordinate = request.coordinates + i * cloud.keys.fields;
       const u32 bad = check_coordinate(cloud, coordinate);
-      // A coordinate that is out of bounds has no key, so `least` takes its place, which keeps the set valid.
-      // The set is not used, because the status reports an error.
+      // A coordinate that is out of bounds has no key, so that of `least` takes its place and the keys remain
+      // valid. The coordinate set is not used, because the status reports an error.
       keys.now[i] = pack_key<Key>(cloud.keys, bad == 0 ? coordinate : cloud.least);
       rows.now[i] = static_cast<u32>(i);
       seen |= bad;
@@ -212,8 +212,8 @@ void search_cpu(ThreadPool& pool, const SearchRequest& request) {
   const i64 source_count = *request.sources.count, query_count = *request.queries.count;
   const MapView& map = *request.map;
   const i64 chunks = cpu_chunks(query_count);
-  // Sorted queries remain sorted when one offset is added to all of them. Each chunk therefore finds its
-  // first position once and then moves forward.
+  // Queries remain sorted when one offset is added to all of them. Each chunk therefore finds the position of
+  // its first query once and then moves forward.
   pool.run(map.geometry.volume * chunks, [&](i64 task, i32) {
     const i64 k = task / chunks, first = task % chunks * kCpuChunk;
     const Key delta = offset_key<Key>(request.layout->keys, map.geometry, static_cast<i32>(k));
@@ -235,7 +235,7 @@ void unpack_cpu(ThreadPool& pool, const Coords& coords, const KeyLayout& layout,
 
 void count_pairs_cpu(ThreadPool& pool, const MapScratch& scratch, i64 query_count, const MapView& map) {
   const i64 chunks = cpu_chunks(query_count);
-  // Returns the range [first, end) of the map's entries that a task processes.
+  // Returns the range [first, end) of the map's [volume][queries] entries that a task processes.
   const auto entries = [&](i64 task) {
     const i64 k = task / chunks, first = task % chunks * kCpuChunk;
     return std::pair(k * query_count + first, k * query_count + std::min(query_count, first + kCpuChunk));

@@ -7,17 +7,20 @@
 
 namespace minuet {
 
-/// Holds the parts of the Map step's workspace for given limits.
+/// Points to the arrays into which the workspace of the Map step is divided. Their sizes depend on MapLimits.
 struct MapScratch {
-  void* keys[2] = {};   // Each part holds [capacity] keys of the key type.
-  u32* rows[2] = {};    // Each part holds [capacity] rows.
+  /// Each of the two arrays has room for MapLimits::capacity keys.
+  void* keys[2] = {};
+  /// Each of the two arrays has room for MapLimits::capacity row numbers.
+  u32* rows[2] = {};
   u32* bins = nullptr;  // Holds the digit counts of the radix sort.
-  /// Has the shape [max(1, max_volume) * chunks of the capacity]. It holds counts first, and then positions.
+  /// Holds a count for each chunk of work, and then the sum of the counts of all earlier chunks. There are
+  /// max(1, max_volume) * max(1, cpu_chunks(capacity)) elements.
   i64* chunks = nullptr;
-  i64 bytes = 0;  // This is the size of all parts together.
+  i64 bytes = 0;  // Holds the size of all arrays together.
 };
 
-/// Places the parts in `workspace`. If it is null, only `bytes` is meaningful.
+/// Places the arrays in `workspace`. If `workspace` is null, only `bytes` of the result is meaningful.
 MapScratch place_map_scratch(const MapLimits& limits, void* workspace);
 
 void find_layout_cpu(ThreadPool& pool, i32 ndim, const LayoutRequest& request);

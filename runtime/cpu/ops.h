@@ -16,8 +16,8 @@ struct CpuCall {
   ThreadPool& pool;
   const VectorKernels& kernels;
   float* scratch;     // Has the shape [threads of the pool][scratch_words].
-  i64 scratch_words;  // This is the maximum over the engine's ops.
-  /// Runs `work` and adds its time to one stage if profiling is on.
+  i64 scratch_words;  // Holds the maximum of CpuOp::scratch_words() over the engine's ops.
+  /// Runs `work` and, if profiling is on, adds its time to the member `stage` of the engine's StageTimes.
   llvm::function_ref<void(double StageTimes::*stage, llvm::function_ref<void()> work)> timed;
 };
 
@@ -27,12 +27,12 @@ class CpuOp {
   virtual ~CpuOp() = default;
   /// Returns how many fp32 words of scratch memory the op needs for each thread of the pool.
   virtual i64 scratch_words() const = 0;
-  /// Prepares the op for a cloud. It is called before the first run on that cloud.
+  /// Prepares the op for a point cloud. It is called before the first run on that cloud.
   virtual llvm::Error prepare(const CpuCall&, const OpRequest&) { return llvm::Error::success(); }
   virtual llvm::Error run(const CpuCall& call, const OpRequest& request) = 0;
 };
 
-/// Describes a row of the table of families (families.cc).
+/// Describes a row of the table of op families, which families.cc defines.
 struct CpuFamily {
   const OpFamily& family;
   llvm::Expected<std::unique_ptr<CpuOp>> (*make)(const OpChoice& choice,
@@ -40,8 +40,8 @@ struct CpuFamily {
 };
 llvm::ArrayRef<CpuFamily> cpu_families();
 
-/// Makes an op that runs the choice with these parameters (see Engine::add_op()). Returns InvalidArgument if
-/// the parameters or the rows of the tensors do not fit the choice.
+/// Makes an op that runs `choice`. `parameters` are those of Engine::add_op(). Returns InvalidArgument if a
+/// parameter is missing, or if a tensor's rows are shorter than its channels.
 llvm::Expected<std::unique_ptr<CpuOp>> make_cpu_op(const OpChoice& choice,
                                                    llvm::ArrayRef<const void*> parameters);
 

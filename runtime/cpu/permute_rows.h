@@ -1,4 +1,4 @@
-// Reorders rows from the caller's order into that of a coordinate set, and back.
+// Reorders rows of features from the caller's order into the order of a coordinate set, and back.
 #pragma once
 
 #include "codegen/base/thread_pool.h"

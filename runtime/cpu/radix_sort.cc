@@ -8,8 +8,9 @@ namespace {
 constexpr i32 kDigitBits = 8;
 constexpr i32 kDigits = 1 << kDigitBits;
 
-/// Replaces the counts in `bins` [chunk][digit] by the position of each chunk's first key of each digit.
-/// Returns false if all keys have the same digit, because the pass would then move nothing.
+/// Replaces the counts in `bins` [chunk][digit] by the output position of each chunk's first key with that
+/// digit. Returns false if all keys have the same digit, because this pass of the sort would then move
+/// nothing.
 bool place_bins(u32* bins, i64 chunks, i64 count) {
   u32 place = 0;
   for (i32 digit = 0; digit < kDigits; ++digit) {

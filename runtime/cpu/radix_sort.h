@@ -6,12 +6,12 @@
 
 namespace minuet {
 
-/// This is the number of items of one task. It is fixed, so that results do not depend on the number of
-/// threads.
+/// A task of the thread pool processes this many items. The number is fixed, so that results do not depend on
+/// the number of threads.
 constexpr i64 kCpuChunk = 16384;
 constexpr i64 cpu_chunks(i64 items) { return (items + kCpuChunk - 1) / kCpuChunk; }
 
-/// Returns the bytes that the sort of `count` keys needs for its bins.
+/// Returns the size in bytes of the array `bins` that radix_sort() needs for `count` keys.
 constexpr i64 radix_bins_bytes(i64 count) { return cpu_chunks(count) * 256 * 4; }
 
 /// Holds two buffers of one array. The sort alternates between them and leaves the result in `now`.
@@ -26,7 +26,8 @@ struct PingPong {
   }
 };
 
-/// Sorts by the bits [0, total_bits). If rows.now is null, only the keys are sorted.
+/// Sorts keys by their bits [0, total_bits), and moves `rows` along with the keys unless rows.now is null.
+/// `bins` is temporary memory of radix_bins_bytes(count) bytes.
 template <class Key>
 void radix_sort(ThreadPool& pool, i64 count, i32 total_bits, PingPong<Key>& keys, PingPong<u32>& rows,
                 u32* bins);

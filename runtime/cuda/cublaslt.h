@@ -14,11 +14,11 @@ namespace minuet {
 struct CublasLt {
 #define MINUET_CUBLASLT_ROW(name) decltype(&::name) name = nullptr;
 #include "runtime/cuda/cublaslt.inc"
-  std::string path;     // This is the path that the loader accepted.
+  std::string path;     // Holds the path that dlopen() accepted.
   std::string version;  // An example is "13.0.2".
 
-  /// Returns the table of the library in the file `named`, or of the first usable library if `named` is
-  /// empty. The function is thread-safe, and the library is never unloaded. If no library is usable, it
+  /// Returns the entry points of the library in the file `named`, or of the first usable library if `named`
+  /// is empty. The function is thread-safe, and the library is never unloaded. If no library is usable, it
   /// returns Unavailable; the message lists every place that was tried and says how to get the library. The
   /// next call searches again.
   static llvm::Expected<const CublasLt*> get(const std::string& named = {});

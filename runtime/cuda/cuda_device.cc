@@ -134,7 +134,8 @@ llvm::Error CudaDevice::load(const std::vector<std::shared_ptr<const Binary>>& b
 
 namespace {
 
-/// Returns the candidate's family, or null if the family has no warm-up.
+/// Returns the row of the table of op families for the candidate's op, or null if the row has no function
+/// warm_up.
 const CudaFamily* find_warm_up(const Candidate& candidate) {
   const CudaFamily* const family = find_family(cuda_families(), candidate.choice.kind());
   return family != nullptr && family->warm_up != nullptr ? family : nullptr;
@@ -147,7 +148,8 @@ bool CudaDevice::needs_warm_up(llvm::ArrayRef<Candidate> candidates) const {
 }
 
 llvm::Error CudaDevice::warm_up(llvm::ArrayRef<Candidate> candidates) {
-  // Most candidates of a tuned layer need the same warm-up, so each distinct warm-up runs only once.
+  // Most candidate configurations of a tuned layer need the same warm-up, so each distinct warm-up runs only
+  // once.
   std::vector<const Candidate*> done;
   for (const Candidate& candidate : candidates) {
     const CudaFamily* const family = find_warm_up(candidate);

@@ -14,12 +14,12 @@
 
 namespace minuet {
 
-/// Selects how the GEMMs of a batch get their weights in the order of the batch.
+/// Selects how a batch of GEMMs reads its weights, whose order in memory is not the order of the batch.
 enum class WeightPath {
   Automatic,  // Uses PointerArray if cuBLASLt has an algorithm for it, otherwise Permute.
   /// Passes an array of pointers to the weights. If a batch has no algorithm, its members run one by one.
   PointerArray,
-  Permute,  // Passes a copy of the weights that has the order of the batch.
+  Permute,  // Passes a copy of the weights that is in the order of the batch.
 };
 
 struct CudaEngineOptions {
@@ -28,7 +28,8 @@ struct CudaEngineOptions {
 
 class CudaDevice final : public Device, public std::enable_shared_from_this<CudaDevice> {
  public:
-  /// `cublaslt` is the path of the library. If it is empty, CublasLt::get() searches for the library.
+  /// `cublaslt` is the path of the cuBLASLt library. If it is empty, CublasLt::get() searches for the
+  /// library.
   static llvm::Expected<std::shared_ptr<CudaDevice>> open(int ordinal, std::string cublaslt = {});
   ~CudaDevice() override;
 
@@ -45,15 +46,16 @@ class CudaDevice final : public Device, public std::enable_shared_from_this<Cuda
   llvm::Expected<std::unique_ptr<Engine>> create_engine(const EngineChoice& choice,
                                                         std::shared_ptr<EngineShare> share) override;
   llvm::Expected<std::shared_ptr<EngineShare>> create_share() override;
-  /// Creates an engine that belongs to no queue. The options are for tests and measurements.
+  /// Creates an engine that does not belong to a Queue. Options other than the default are for tests and
+  /// measurements.
   llvm::Expected<std::unique_ptr<Engine>> create_engine(const EngineChoice& choice,
                                                         CudaEngineOptions options);
 
   const Driver& driver() const { return driver_; }
   CUcontext context() const { return context_; }
   i32 multiprocessors() const { return multiprocessors_; }
-  /// Returns the GEMMs of the device. The first call opens cuBLASLt. If there is none, the call returns
-  /// Unavailable with the places that were tried.
+  /// Returns the object that runs GEMMs on the device. The first call opens cuBLASLt. If the library cannot
+  /// be opened, the call returns Unavailable with the places that were tried.
   llvm::Expected<Matmuls*> matmuls();
 
   /// Returns the loaded kernel of `spec`, or FailedPrecondition if it is not loaded.
@@ -74,17 +76,17 @@ class CudaDevice final : public Device, public std::enable_shared_from_this<Cuda
         modules_(driver, device) {}
   llvm::Error describe(int ordinal);
   /// Returns the loaded kernel with this display name. Clears `needs.programmatic` if the loaded code does
-  /// not support it.
+  /// not support programmatic dependent launches.
   llvm::Expected<CUkernel> find_kernel(const std::string& name, std::size_t params_bytes, KernelNeeds& needs);
 
   const Driver& driver_;
   CUdevice device_;
-  CUcontext context_;  // This is the primary context, which the destructor releases.
+  CUcontext context_;  // Holds the primary context, which the destructor releases.
   const std::string cublaslt_;
   DeviceInfo info_;
   i32 multiprocessors_ = 1;
   ModuleSet modules_;
-  std::mutex mutex_;  // Guards matmuls_.
+  std::mutex mutex_;  // Guards the creation of matmuls_.
   CUstream copies_ = nullptr;
   std::unique_ptr<Matmuls> matmuls_;
 };

@@ -49,8 +49,8 @@ llvm::Error CudaEngine::set_workspace(void* workspace) {
   return llvm::Error::success();
 }
 
-/// Returns the size for the family that needs most. The families use the scratch memory one at a time, so
-/// they share it.
+/// Returns the scratch memory in bytes of the op family that needs most. The families use the scratch memory
+/// one at a time, so they share it.
 i64 CudaEngine::scratch_bytes() const {
   i64 bytes = 0;
   for (const Family& family : families_) bytes = std::max(bytes, family.ops->scratch_bytes());

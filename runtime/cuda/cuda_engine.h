@@ -55,7 +55,7 @@ class CudaEngine final : public Engine {
  private:
   CudaEngine(std::unique_ptr<Launcher> launcher, std::unique_ptr<MapStep> map, CudaEngineOptions options)
       : launcher_(std::move(launcher)), map_(std::move(map)), permute_(*launcher_), options_(options) {}
-  /// Names the family that runs an op, and the op's number in that family.
+  /// Points to the object that runs an op, and holds the op's number within this object.
   struct Op {
     CudaOps* ops = nullptr;
     i32 number = 0;
@@ -70,7 +70,7 @@ class CudaEngine final : public Engine {
   std::unique_ptr<MapStep> map_;
   PermuteStep permute_;
   const CudaEngineOptions options_;
-  std::vector<Family> families_;              // Holds the families of all added ops.
+  std::vector<Family> families_;              // Holds the op families of all added ops.
   std::shared_ptr<ReadbackSlots> readbacks_;  // It is null until the first start_readback().
   std::vector<Op> ops_;
 };

@@ -1,4 +1,5 @@
-// Defines the table of op families that the CUDA device runs. A test may link its own table instead.
+// Defines the table of op families, such as poolings, that the CUDA device runs. A test may link its own
+// table instead.
 #include "codegen/choose/ops/pooling.h"
 #include "runtime/cuda/ops.h"
 #include "runtime/cuda/ops/convolution_fused.h"

@@ -1,4 +1,5 @@
-// Computes the sizes of grids. The functions are pure and use 64-bit arithmetic. No grid is empty.
+// Computes the grid sizes of kernel launches. The functions are pure and use 64-bit arithmetic. No grid is
+// empty.
 #pragma once
 
 #include <algorithm>
@@ -26,13 +27,14 @@ constexpr i64 stride_grid(i64 items, i64 per_block, i32 multiprocessors,
 /// Rounds `blocks` up to a multiple of the cluster size.
 constexpr i64 whole_clusters(i64 blocks, i32 cluster) { return ceil_div(blocks, cluster) * cluster; }
 
-/// Returns the number of tiles in one pass over up to `capacity` keys. A launch has one block per tile.
+/// Returns the number of tiles in one pass of a radix sort of up to `capacity` keys. A launch has one block
+/// per tile.
 constexpr i64 radix_tiles(const RadixPassSpec& spec, i64 capacity) {
   return std::max<i64>(ceil_div(capacity, static_cast<i64>(spec.threads) * spec.items_per_thread), 1);
 }
 
-/// Returns the largest number of tiles of any sort of up to `capacity` keys. Small sorts may use smaller
-/// tiles than large ones.
+/// Returns the largest number of tiles in one pass of any radix sort of up to `capacity` keys. Small sorts
+/// may use smaller tiles than large ones.
 inline i64 most_radix_tiles(const RadixPassChoice& pass, i64 capacity) {
   return std::max(radix_tiles(pass.small, std::min(capacity, kLargeSort)),
                   radix_tiles(pass.of(capacity), capacity));
@@ -44,8 +46,9 @@ constexpr i32 radix_passes(i32 bits) { return (bits + kRadixBits - 1) / kRadixBi
 /// others.
 constexpr i32 radix_pass_bits(i32 bits, i32 pass) { return std::min(kRadixBits, bits - pass * kRadixBits); }
 
-/// Returns the largest number of query blocks that a search can have. Each source block of each offset adds
-/// at most one query block that is not full.
+/// Returns the largest number of query blocks that the search for a kernel map can have. A query block has up
+/// to `query_block` queries that are looked up in the same source block at the same kernel offset. Each pair
+/// of source block and offset therefore adds at most one query block that is not full.
 constexpr i64 most_pieces(i64 sources, i64 queries, i32 volume, i32 source_block, i32 query_block) {
   return volume * (source_blocks(sources, source_block) + queries / query_block);
 }

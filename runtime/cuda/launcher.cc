@@ -102,7 +102,8 @@ llvm::Error Launcher::begin(CUstream stream) {
   const bool is_first = !current_;
   if (is_first) current_.emplace(driver_, device_->context());
   llvm::Error accepted = accept(stream);
-  if (accepted && is_first) current_.reset();  // A call that failed to begin has no end().
+  // If begin() fails, end() is not called, so the caller's context is restored here.
+  if (accepted && is_first) current_.reset();
   return accepted;
 }
 
@@ -160,7 +161,7 @@ llvm::Error Launcher::accept_green(CUstream stream) {
 }
 
 llvm::Error Launcher::launch_raw(CUkernel kernel, const KernelNeeds& needs, i64 blocks, void** arguments) {
-  // The grid has only its first dimension, because the others cannot have as many as 2^31 - 1 blocks.
+  // The grid is one-dimensional, because only the first dimension may have as many as 2^31 - 1 blocks.
   if (blocks > 0x7fffffff) {
     return make_error(StatusCode::OutOfRange, "a kernel would need {0} blocks; a grid has at most 2^31 - 1",
                       blocks);

@@ -18,7 +18,7 @@
 
 namespace minuet {
 
-/// This number of streams includes the caller's stream.
+/// Counts the streams that one call may use, including the caller's stream.
 constexpr i32 kStreams = kMostGemmStreams;
 
 /// Owns the streams that run a part of a call's work beside the caller's stream, and the events that fork to
@@ -46,8 +46,8 @@ class SideStreams final : public EngineShare {
 
 class Launcher {
  public:
-  /// `side` holds the side streams of a queue, whose stream must live as long as the launcher. If it is null,
-  /// the launcher creates side streams for itself.
+  /// `side` holds the side streams of a queue, whose stream must live as long as the launcher. If `side` is
+  /// null, the launcher creates side streams for itself.
   static llvm::Expected<std::unique_ptr<Launcher>> create(std::shared_ptr<CudaDevice> device,
                                                           std::shared_ptr<SideStreams> side);
   /// Waits for the enqueued work and frees pinned memory. It never fails.
@@ -87,11 +87,11 @@ class Launcher {
     return profiler_.marks() ? profiler_.mark(stage, stream_, counters_) : llvm::Error::success();
   }
 
-  /// Ends the profiler range (NVTX) of the current step. What the host does next belongs to no step.
+  /// Ends the NVTX range of the current stage. What the host does next belongs to no range.
   void end_step() { steps_.end(); }
 
-  /// Launches a kernel with the threads, shared memory and cluster size that its row in kernels.inc asks for.
-  /// `blocks` must be a multiple of the cluster size.
+  /// Launches a kernel with the threads, shared memory and cluster size that `kernel.needs` holds. `blocks`
+  /// must be a multiple of the cluster size.
   template <class Params>
   llvm::Error launch(const Kernel<Params>& kernel, i64 blocks, const Params& params) {
     void* arguments[] = {const_cast<Params*>(&params)};
@@ -137,16 +137,16 @@ class Launcher {
   const std::shared_ptr<SideStreams> side_;
   const bool in_queue_;
   i32 usable_ = 1;
-  CUstream stream_ = nullptr;  // This is the caller's stream.
+  CUstream stream_ = nullptr;  // Holds the caller's stream in the current or last call.
   CUevent copied_ = nullptr;
   bool copying_ = false;
-  /// Marks the end of the last call's work. A launcher of a queue does not record it, to save an event per
-  /// call.
+  /// Marks the end of the last call's work. A launcher that belongs to a queue does not record this event, to
+  /// save one event per call.
   CUevent ended_ = nullptr;
   bool enqueued_ = false;
   bool idle_ = true;                     // It is true if no kernel was launched since the last wait().
   bool was_captured_ = false;            // It is true if the last call was captured.
-  std::optional<ContextScope> current_;  // It is set from begin() to end(), like capture_scope_.
+  std::optional<ContextScope> current_;  // This member and capture_scope_ are set from begin() to end().
   std::optional<CaptureScope> capture_scope_;
   std::vector<void*> pinned_;
   EngineCounters counters_;

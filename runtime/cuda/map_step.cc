@@ -60,7 +60,7 @@ i64 MapStep::workspace_bytes(const MapLimits& limits) const {
 llvm::Error MapStep::begin(const MapLimits& limits, void* workspace) {
   limits_ = limits;
   // Kernels may still use the workspace to count the pairs of the previous cloud, because the host does not
-  // wait for them. The workspace is idle only if the launcher is.
+  // wait for them. The workspace is free only if the launcher has no unfinished kernels.
   work_ = MapWorkspace::place(kernels(limits.key()).choice, limits, static_cast<char*>(workspace),
                               launcher_.is_idle());
   next_sort_ = next_scan_ = 0;
@@ -76,7 +76,7 @@ llvm::Error MapStep::begin(const MapLimits& limits, void* workspace) {
 llvm::Error MapStep::find_layout(const LayoutRequest& request) {
   MINUET_TRY(launcher_.mark(Stage::Other));
   const CloudState& cloud = request.cloud;
-  // map32_ and map64_ have the same kernels here, because these kernels do not depend on the width of keys.
+  // The kernels that find a layout do not depend on the width of keys, so those of map32_ serve both widths.
   MakeLayoutParams make = {};
   make.cloud = {request.given_count, request.most, cloud.status, cloud.points, cloud.bounds};
   if (request.declared) {
@@ -141,7 +141,7 @@ llvm::Error MapStep::sort(const SortJob& job, i32& half) {
 }
 
 llvm::Error MapStep::check_sort(i64 capacity) const {
-  // Launches for an empty cloud are sized for one coordinate.
+  // The launches for an empty cloud are sized for one coordinate, so a capacity of 1 is always accepted.
   if (next_sort_ < limits_.sets && capacity <= std::max<i64>(limits_.capacity, 1)) {
     return llvm::Error::success();
   }
@@ -150,8 +150,8 @@ llvm::Error MapStep::check_sort(i64 capacity) const {
                     limits_.sets, limits_.capacity);
 }
 
-/// Writes the unique keys of a sorted job. The caller sets the outputs in `unique`, and this function sets
-/// the inputs.
+/// Writes the distinct keys among the sorted keys work_.keys[half]. The caller sets the output pointers in
+/// `unique`, and this function sets the input pointers.
 llvm::Error MapStep::make_unique(const SortJob& job, i32 half, UniqueParams unique) {
   const MapKernels& kernels = this->kernels(limits_.key());
   ScanParams heads = {};
@@ -192,8 +192,8 @@ llvm::Error MapStep::search(const SearchRequest& request) {
   return search_pieces(request);
 }
 
-/// Runs the backward search. It finds the range of queries of each source block and the number of query
-/// blocks in that range.
+/// Runs the backward search of the paper. For each source block and each kernel offset, it finds the range of
+/// queries that must be looked up in the block, and the number of query blocks in this range.
 llvm::Error MapStep::find_pieces(const SearchRequest& request) {
   const MapKernels& kernels = this->kernels(limits_.key());
   const FindQueryBordersSpec& spec = kernels.choice.find_query_borders;
@@ -208,8 +208,8 @@ llvm::Error MapStep::find_pieces(const SearchRequest& request) {
   params.geometry = request.map->geometry;
   params.borders = work_.borders;
   params.pieces = work_.pieces;
-  // A block's first thread only passes a border on to the next thread, so a block writes one border less than
-  // it has threads.
+  // The first thread of a thread block only passes its border on to the next thread, so a thread block writes
+  // one border less than it has threads.
   MINUET_TRY(launcher_.launch(kernels.find_query_borders,
                               stride_grid(borders, spec.threads - 1, launcher_.multiprocessors()), params));
   ScanParams scan_pieces = {};

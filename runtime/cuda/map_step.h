@@ -18,10 +18,10 @@
 namespace minuet {
 
 /// Limits the blocks per multiprocessor of kernels in which every block first computes the lines of a kernel
-/// map (kernels_templates/map/cell_lines.h).
+/// map, which are rows of adjacent kernel offsets (kernels_templates/map/cell_lines.h).
 constexpr i64 kLineBlocksPerMultiprocessor = 16;
 
-/// Holds the loaded kernels of one MapChoice.
+/// Holds the loaded kernels of the Map step for one key width.
 struct MapKernels {
   MapChoice choice;
 #define MINUET_MAP_KERNEL(Spec, member) Kernel<KernelRow<Spec>::Params> member;
@@ -29,10 +29,10 @@ struct MapKernels {
 #include "codegen/choose/map_kernels.inc"
 
   static llvm::Expected<MapKernels> create(CudaDevice& device, const MapChoice& choice);
-  /// Returns the kernels that sort up to `capacity` keys. If `rows` is true, the caller's rows move with the
-  /// keys.
+  /// Returns the kernels that sort up to `capacity` keys. If `rows` is true, they move the caller's row
+  /// numbers along with the keys.
   SortKernels sort(bool rows, i64 capacity) const;
-  /// Returns the kernels that sort up to `capacity` ranks of masks.
+  /// Returns the kernels that sort up to `capacity` queries by the ranks of their masks (MaskRanks).
   SortKernels rank_sort(i64 capacity) const;
 };
 
@@ -58,8 +58,8 @@ class MapStep final : public MapOperations {
   llvm::Error compact_pairs(const MapView& map, i32* sources, i32* targets) override;
 
  private:
-  /// Describes keys that are to be sorted and made unique. They are in half 0 of the workspace's buffers. If
-  /// `rows` is true, the caller's rows are there too.
+  /// Describes keys that are to be sorted and made unique. They are in MapWorkspace::keys[0]. If `rows` is
+  /// true, MapWorkspace::rows[0] holds the caller's row of each key.
   struct SortJob {
     const i32* count = nullptr;
     i64 capacity = 0;
@@ -70,8 +70,8 @@ class MapStep final : public MapOperations {
       : launcher_(launcher), map32_(map32), map64_(map64) {}
   const MapKernels& kernels(KeyType key) const { return key == KeyType::U32 ? map32_ : map64_; }
   llvm::Error check_sort(i64 capacity) const;
-  /// Sorts the keys of the job. `half` receives the number of the half of the workspace's buffers that holds
-  /// the result.
+  /// Sorts the keys of the job. `half` receives the index in MapWorkspace::keys and MapWorkspace::rows of the
+  /// result.
   llvm::Error sort(const SortJob& job, i32& half);
   llvm::Error make_unique(const SortJob& job, i32 half, UniqueParams unique);
   llvm::Error scan(const Kernel<ScanParams>& kernel, const ScanSpec& spec, i64 most_items, ScanParams params);

@@ -7,7 +7,8 @@
 namespace minuet {
 namespace {
 
-// There are few blocks, because each first computes the grids.
+// This limit for the kernel clear_cells is low, because each block first computes the cell grids of all
+// levels.
 constexpr i64 kClearBlocksPerMultiprocessor = 8;
 
 }  // namespace

@@ -1,13 +1,15 @@
-// Makes the further views of kernel maps: masks, orders, and rows in the transposed direction.
+// Makes the parts of a kernel map that ops read besides its rows: masks, orders, and rows in the transposed
+// direction.
 #include "runtime/cuda/map_step.h"
 #include "runtime/cuda/view_workspace.h"
 
 namespace minuet {
 namespace {
 
-// There are few blocks, because each adds its counts to global memory.
+// This limit for the kernel make_masks is low, because each block adds its counts to global memory.
 constexpr i64 kMaskBlocksPerMultiprocessor = 8;
-// The grid has only as many blocks as run at once, because every block computes the tables of its views.
+// The grid of the kernel rank_masks has only as many blocks as run at once, because every block first
+// computes the tables of its views.
 constexpr i64 kRankBlocksPerMultiprocessor = 5;
 
 ViewJob job_of(const ViewRequest& request) {
@@ -41,7 +43,7 @@ ViewJob job_of(const ViewRequest& request) {
   return job;
 }
 
-/// Assigns a range of sort keys to each ordered view and returns the number of keys.
+/// Assigns a range of sort keys to each view that gets an order, and returns the number of all sort keys.
 u32 place_ranks(ViewsParams& params, i64 queries) {
   const llvm::MutableArrayRef<ViewJob> jobs(params.jobs, static_cast<std::size_t>(params.job_count));
   std::vector<i32> ranked;
@@ -94,7 +96,8 @@ llvm::Error MapStep::make_views(llvm::ArrayRef<ViewRequest> requests, void* work
 llvm::Error MapStep::make_batch(llvm::ArrayRef<ViewRequest> batch, char* workspace) {
   ViewsParams params = {};
   i64 preset = 0, forward_queries = 0, from_tables = 0, looked_up = 0;
-  SetIndex index;  // The rows of the batch are looked up in this index.
+  // Views of the batch that have no table of rows look their rows up in this index.
+  SetIndex index;
   for (const ViewRequest& request : batch) {
     if (!request.is_found()) {
       return make_error(

@@ -9,7 +9,7 @@ namespace minuet {
 namespace {
 
 constexpr i64 kBinsBytes = i64{kMaxRadixPasses} * kRadixBins * static_cast<i64>(sizeof(u32));
-constexpr i64 kTicketBytes = 256;  // This is the padded size of the kMaxRadixPasses words of next_tile.
+constexpr i64 kTicketBytes = 256;  // Holds the padded size of SortState::next_tile in bytes.
 constexpr i64 kTileBytes = i64{kRadixBins} * static_cast<i64>(sizeof(u32));
 
 }  // namespace
@@ -44,9 +44,10 @@ MapWorkspace MapWorkspace::place(const MapChoice& choice, const MapLimits& limit
                                 scan_state_bytes(choice.scan_values, borders)});
   }
   if (limits.indexed_sets > 0) {
-    // No level has more runs than the cloud has coordinates.
+    // Only runs of cells that hold a coordinate take memory (cell_index.h). A level has at most as many of
+    // them as the cloud has coordinates.
     const i64 cell_words = limits.indexed_sets * limits.capacity * kRunWords;
-    work.scan_count += 2;  // One scan counts runs and one counts cells.
+    work.scan_count += 2;  // One scan numbers the runs of cells and one numbers the cells.
     work.scan_bytes = std::max(work.scan_bytes,
                                scan_state_bytes(choice.scan_bits, std::max(limits.index_words, cell_words)));
   }

@@ -10,24 +10,27 @@ namespace minuet {
 
 /// Holds the state of one radix sort. One launch sets all states of a Map step to zero.
 struct SortState {
-  u32* bins = nullptr;       // Has the shape [kMaxRadixPasses][kRadixBins].
-  u32* next_tile = nullptr;  // Has the shape [kMaxRadixPasses].
-  u32* lookback = nullptr;   // Has the shape [passes][tiles][kRadixBins].
+  /// Holds digit counts of shape [kMaxRadixPasses][kRadixBins].
+  u32* bins = nullptr;
+  /// Holds the number of the next tile of each pass, in shape [kMaxRadixPasses].
+  u32* next_tile = nullptr;
+  /// Holds the tiles' states for the look-back of each pass, in shape [passes][tiles][kRadixBins].
+  u32* lookback = nullptr;
 };
 
 struct MapWorkspace {
-  // A sort alternates between the two halves of `keys` and `rows`. Then a scan writes `positions`, which
-  // number the unique keys.
+  // A sort alternates between the two buffers of `keys` and of `rows`. Then a scan writes `positions`, which
+  // number the distinct keys.
   void* keys[2] = {};
   u32* rows[2] = {};
   i32* positions = nullptr;  // Has the shape [capacity + 1].
-  // A search of a map uses the following parts. They have the shape [max_volume][source blocks] and are used
-  // again for the next map.
+  // The search for a kernel map uses the following three arrays of shape [max_volume][source blocks]. The
+  // search for the next map uses them again.
   i32* borders = nullptr;
   i32* pieces = nullptr;
   i32* piece_starts = nullptr;  // Has one more element for the total.
-  // Each set has one sort state and one scan state. Each map has two scan states, and so has an index of
-  // cells.
+  // Each coordinate set has one sort state and one scan state. Each kernel map has two scan states, and so
+  // has an index of cells.
   char* sorts = nullptr;
   i64 sort_bytes = 0;  // This is the size of one sort state in bytes.
   i64 sort_tiles = 0;

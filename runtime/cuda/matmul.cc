@@ -90,7 +90,8 @@ llvm::Error Matmuls::look_up(const MatmulProblem& problem, MatmulAlgorithm& resu
   result.found = false;
   if (llvm::Error error = lay_out(problem, layouts)) {
     if (problem.mode != BatchMode::Pointers) return error;
-    llvm::consumeError(std::move(error));  // The library is too old for pointer arrays.
+    // This version of cuBLASLt does not support pointer arrays.
+    llvm::consumeError(std::move(error));
     return llvm::Error::success();
   }
   cublasLtMatmulPreferenceOpaque_t preference;
@@ -112,19 +113,21 @@ llvm::Error Matmuls::look_up(const MatmulProblem& problem, MatmulAlgorithm& resu
   MINUET_TRY(prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, output_alignment));
   MINUET_TRY(prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, output_alignment));
 
-  // Some algorithms in the list cannot run, so the code requests several, and more if the choice wants a
-  // later one.
+  // Some algorithms in cuBLASLt's list cannot run, so the code requests several, and more if the tuned choice
+  // is not the first one.
   cublasLtMatmulHeuristicResult_t results[kMostGemmAlgorithms] = {};
   const int most = problem.shape.algorithm == 0 ? kCandidates : kMostGemmAlgorithms;
   int count = 0;
   const cublasStatus_t status = library_.cublasLtMatmulAlgoGetHeuristic(
       handle_, &operations_[static_cast<int>(problem.shape.io)], &layouts.weight, &layouts.input,
       &layouts.output, &layouts.output, &preference, most, results, &count);
-  // If cuBLASLt has no algorithm, that is a result. Any other failure is an error.
+  // It is no error if cuBLASLt has no algorithm; `result.found` then remains false. Any other failure is an
+  // error.
   if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE)
     return llvm::Error::success();
   MINUET_TRY(check(library_, status, "cublasLtMatmulAlgoGetHeuristic"));
-  i32 rest = problem.shape.algorithm;  // This is how many algorithms to skip, as long as others follow.
+  // Counts the usable algorithms that are still to be skipped. If there are too few, the last one is taken.
+  i32 rest = problem.shape.algorithm;
   for (int i = 0; i < count && rest >= 0; ++i) {
     if (results[i].state != CUBLAS_STATUS_SUCCESS ||
         results[i].workspaceSize > static_cast<std::size_t>(kMatmulWorkspaceBytes)) {
@@ -145,8 +148,8 @@ const MatmulEntry* Matmuls::find_in(const MatmulEntry* entry, const MatmulKey& k
 llvm::Expected<const MatmulEntry*> Matmuls::find(const MatmulKey& key, i64& lookups) {
   std::atomic<const MatmulEntry*>& bucket = buckets_[hash_of(key) % buckets_.size()];
   if (const MatmulEntry* const known = find_in(bucket.load(std::memory_order_acquire), key)) return known;
-  // The look-up runs without the lock. If two threads look up the same key, the first result to be added is
-  // kept.
+  // The look-up in cuBLASLt runs without the lock. If two threads look up the same key, the result that is
+  // added first is kept.
   MatmulAlgorithm algorithm;
   ++lookups;
   MINUET_TRY(look_up(representative(key), algorithm));

@@ -1,5 +1,5 @@
 // Runs grouped GEMMs through cuBLASLt. An algorithm is looked up once per bucket of sizes (matmul_key.h) and
-// bound to addresses once per cloud.
+// bound to addresses once per point cloud.
 #pragma once
 
 #include <cuda.h>
@@ -21,10 +21,10 @@ inline MatmulShape shape_of(const GmasChoice& choice) {
   return {problem.in_channels, problem.out_channels, problem.dtype, choice.gemm.algorithm};
 }
 
-/// Limits the device memory that an algorithm may use on one stream.
+/// Limits the device memory that one cuBLASLt algorithm may use on one stream.
 constexpr i64 kMatmulWorkspaceBytes = i64{8} << 20;
 
-/// Holds the result of a look-up. `found` is false if cuBLASLt has no algorithm.
+/// Holds the result of looking up a GEMM algorithm. `found` is false if cuBLASLt has none.
 struct MatmulAlgorithm {
   cublasLtMatmulAlgo_t algorithm = {};
   bool found = false;
@@ -36,17 +36,18 @@ struct MatmulEntry : MatmulAlgorithm {
       : MatmulAlgorithm(algorithm), key(the_key), next(the_next) {}
 
   const MatmulKey key;
-  mutable std::atomic<bool> is_warm{false};  // It is true if the kernel is loaded or being loaded.
+  mutable std::atomic<bool> is_warm{false};  // A thread sets this before it loads the kernel.
   const MatmulEntry* const next;             // This is the next entry in the same bucket of the hash table.
 };
 
-/// Holds the layouts of one problem. cuBLASLt is column-major, so the GEMM computes out^T = weight^T in^T.
+/// Holds cuBLASLt's descriptions of the matrices of one GEMM. cuBLASLt is column-major, so the GEMM computes
+/// out^T = weight^T in^T.
 struct MatmulLayouts {
   cublasLtMatrixLayoutOpaque_t weight, input, output;
 };
 
-/// Describes one GEMM or batch that is ready to run. In Pointers mode the three addresses are those of arrays
-/// of pointers.
+/// Describes one GEMM or batch that is ready to run. With BatchMode::Pointers, `weight`, `input` and `output`
+/// are the addresses of arrays of pointers.
 struct BoundMatmul {
   MatmulProblem problem;
   MatmulLayouts layouts;
@@ -74,7 +75,7 @@ class Matmuls {
   llvm::Error look_up(const MatmulProblem& problem, MatmulAlgorithm& result) const;
   llvm::Error lay_out(const MatmulProblem& problem, MatmulLayouts& layouts) const;
   /// Enqueues the GEMM. If its algorithm refuses the problem, looks up another algorithm for exactly this
-  /// problem and stores it in `matmul`.
+  /// problem, adds 1 to `lookups` and stores the algorithm in `matmul`.
   llvm::Error run(BoundMatmul& matmul, void* workspace, CUstream stream, i64& lookups);
 
  private:

@@ -13,14 +13,14 @@
 
 namespace minuet {
 
-/// Selects how the members of one batch are addressed.
+/// Selects how the matrices of the GEMMs in one batch are addressed.
 enum class BatchMode : i32 { Single, Strided, Pointers };
 
 struct MatmulShape {
   i32 in_channels = 0;
   i32 out_channels = 0;
   DType io = DType::F16;  // This is the type of features and weights; sums are fp32.
-  i32 algorithm = 0;      // This is an index into cuBLASLt's list (see GemmChoice).
+  i32 algorithm = 0;      // Holds an index into cuBLASLt's list of algorithms (see GemmChoice).
   // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 mistakes an implicit 0 for a null pointer.
   auto operator<=>(const MatmulShape&) const = default;
 };
@@ -34,14 +34,16 @@ struct MatmulProblem {
   i64 height = 0;
   i32 batch = 1;
   i64 input_ld = 0;
-  /// Each alignment is a number of bytes that divides the address of every member.
+  /// Each alignment is a number of bytes that divides the address of the operand in every member of the
+  /// batch.
   i32 weight_alignment = 16;
   i32 input_alignment = 16;
   i32 output_alignment = 16;
 };
 
-// There are few buckets, because loading a plan looks up all of them and loads their kernels. The least
-// bucket has heights of up to 64 rows, and the largest has heights of more than 65,536 rows.
+// There are few buckets of heights, because loading a plan looks up algorithms for all of them and loads
+// their kernels. The least bucket has heights of up to 64 rows, and the largest has heights of more than
+// 65,536 rows.
 constexpr i32 kLeastHeightBucket = 3, kLargestHeightBucket = 9;
 
 /// Returns the bucket of a height. Bucket b has the heights in (4^(b-1), 4^b]. The least bucket also has all
@@ -92,7 +94,7 @@ constexpr MatmulKey key_of(const MatmulProblem& problem) {
           problem.output_alignment};
 }
 
-/// Returns the problem for which the key's algorithm is looked up.
+/// Returns the GEMM that represents all GEMMs with this key when their algorithm is looked up.
 constexpr MatmulProblem representative(const MatmulKey& key) {
   return {key.shape,
           key.mode,
@@ -144,8 +146,8 @@ inline void add_group_keys(const MatmulShape& shape, i32 volume, BatchMode batch
   }
 }
 
-/// Adds the keys of the GEMM that reads a tensor in place. Its rows are `input_ld` elements apart, and the
-/// layer reads them from `column` on.
+/// Adds the keys of the GEMM that reads features in place instead of gathering them. Their rows are
+/// `input_ld` elements apart, and the layer reads them from element `column` on.
 inline void add_direct_keys(const MatmulShape& shape, i64 input_ld, i64 column, std::set<MatmulKey>& keys) {
   MatmulKey key = pointers_probe(shape);
   key.mode = BatchMode::Single;

@@ -16,7 +16,8 @@ constexpr i32 kBatch = 2;
 /// Holds the byte offsets of the operands of warm-up GEMMs. All operands are in one block of `bytes` bytes.
 struct Operands {
   i64 weight = 0, input = 0, output = 0, pointers = 0, workspace = 0, bytes = 0;
-  i64 output_member = 0;  // This is the size of one member's output, in bytes.
+  /// Holds the size in bytes of the output of one GEMM of a batch.
+  i64 output_member = 0;
 
   explicit Operands(llvm::ArrayRef<const MatmulEntry*> entries) {
     i64 weights = 0, inputs = 0;
@@ -78,7 +79,7 @@ llvm::Error run_all(CudaDevice& device, Matmuls& matmuls, llvm::ArrayRef<const M
   std::vector<char> zeros(static_cast<std::size_t>(at.workspace));
   const i64 starts[] = {at.weight, at.input, at.output};
   for (i32 i = 0; i < 3 * kBatch; ++i) {
-    // Members may share their inputs, but each needs its own output.
+    // The GEMMs of a batch may share their inputs, but each needs its own output.
     const i64 member = starts[i / kBatch] == at.output ? i % kBatch * at.output_member : 0;
     const char* const operand = memory + starts[i / kBatch] + member;
     std::memcpy(zeros.data() + at.pointers + i * static_cast<i64>(sizeof(void*)), &operand, sizeof(operand));

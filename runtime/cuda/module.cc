@@ -132,12 +132,12 @@ void ModuleSet::unload() {
   kernels_.swap(kernels);
 }
 
-// ---- The code below manages the cubins of the process. ------------------------------------------------
+// ---- The code below manages the loaded binaries that all devices of the process share. -----------------
 
 namespace {
 
 /// Returns a text that identifies a binary. It depends on the bytes too, because a recompiled kernel has the
-/// same name and architecture as the refused one.
+/// same name and architecture as the one that the driver refused.
 std::string identity(const Binary& binary) {
   return FieldHasher()
       .add("name", binary.display_name)

@@ -43,7 +43,7 @@ struct LoadCall {
   explicit operator bool() const { return result == CUDA_SUCCESS; }
 };
 
-/// Lists the libraries that are in use, without keeping any of them alive. The class is thread-safe.
+/// Lists the loaded libraries that are in use, without keeping any of them alive. The class is thread-safe.
 class LibraryRegistry {
  public:
   LibraryRegistry() = default;
@@ -53,8 +53,8 @@ class LibraryRegistry {
   /// process exits.
   static LibraryRegistry& process();
 
-  /// Sets `library` to the library of exactly these bytes, and loads it if necessary. It needs no current
-  /// context.
+  /// Sets `library` to the library that was loaded from exactly the bytes of `binary`, and loads it if there
+  /// is none. The call needs no current context.
   LoadCall open(const Driver& driver, const Binary& binary, std::shared_ptr<const KernelLibrary>& library);
   /// Returns the number of libraries in use.
   std::size_t size() const;
@@ -67,10 +67,12 @@ class LibraryRegistry {
 /// Describes a kernel that is ready to launch on its device.
 struct LoadedKernel {
   std::shared_ptr<const KernelLibrary> library;
-  int params_bytes = 0;          // It is 0 if the compiler did not report it.
-  int max_threads = 0;           // The driver accepts at most this many threads per block.
-  int dynamic_shared_bytes = 0;  // The driver was asked to allow this much per block.
-  int capability = 0;            // This is the code's capability; the device's may be higher.
+  int params_bytes = 0;  // It is 0 if the compiler did not report it.
+  int max_threads = 0;   // The driver accepts at most this many threads per block.
+  /// Holds the bytes of dynamic shared memory per block that the driver was asked to allow.
+  int dynamic_shared_bytes = 0;
+  /// Holds the compute capability of the code, which may be lower than that of the device.
+  int capability = 0;
 };
 
 /// Holds a kernel with the type of its only argument and its launch requirements. The kernel stays loaded at
@@ -91,8 +93,8 @@ class ModuleSet {
   ModuleSet& operator=(const ModuleSet&) = delete;
 
   /// Loads the binaries that are not loaded yet. It also loads their code into the context, because the first
-  /// launch may happen under stream capture. If the driver refuses a binary and `reload` is set, it tries the
-  /// replacement once.
+  /// launch may happen under stream capture. If the driver refuses a binary and `reload` is set, it calls
+  /// `reload` once and tries the binary that it returns.
   llvm::Error load(const std::vector<std::shared_ptr<const Binary>>& binaries, const Reload& reload);
   /// Returns the kernel and allows it the shared memory that it needs. Returns FailedPrecondition if load()
   /// has not loaded it.

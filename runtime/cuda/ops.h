@@ -16,7 +16,8 @@ class CudaOps {
   virtual ~CudaOps() = default;
   /// Adds an op and returns its number within the family. `parameters` are those of Engine::add_op().
   virtual llvm::Expected<i32> add(const OpChoice& choice, llvm::ArrayRef<const void*> parameters) = 0;
-  /// Returns how many bytes of device memory the family keeps. The result is valid once all ops are added.
+  /// Returns how many bytes of device memory the family needs for data that it keeps between calls. The
+  /// result is valid once all ops are added.
   virtual i64 workspace_bytes() const { return 0; }
   virtual llvm::Error set_workspace(void*) { return llvm::Error::success(); }
   /// Returns how many bytes of device memory prepare() and run() work in. Other code may overwrite this
@@ -28,13 +29,15 @@ class CudaOps {
   virtual llvm::Error run(i32 op, const OpRequest& request) = 0;
 };
 
-/// Describes a row of the table of families (families.cc).
+/// Describes a row of the table of op families, which families.cc defines.
 struct CudaFamily {
   const OpFamily& family;
   std::unique_ptr<CudaOps> (*make)(Launcher& launcher, const CudaEngineOptions& options);
-  /// Prepares the library resources that an op of this choice needs. It is null if such ops need none.
+  /// Prepares what an op of this choice needs from libraries, such as GEMM algorithms of cuBLASLt. The
+  /// pointer is null if the family needs nothing from libraries.
   llvm::Error (*warm_up)(CudaDevice& device, const OpChoice& choice);
-  /// Returns true if two choices for one problem need the same warm-up. It is null if warm_up is null.
+  /// Returns true if two choices for one problem need the same warm-up. The pointer is null if warm_up is
+  /// null.
   bool (*is_same_warm_up)(const OpChoice& a, const OpChoice& b);
 };
 

@@ -1,13 +1,14 @@
-// Fills the pointer arrays for the batches of one layer. This is pure arithmetic on addresses.
+// Fills the arrays of pointers to the operands of a layer's batched GEMMs. This is pure arithmetic on
+// addresses.
 #pragma once
 
 #include "runtime/engine/ops/convolution_groups.h"
 
 namespace minuet {
 
-/// Describes the memory of the members of a layer's groups. All sizes are in bytes.
+/// Describes where the operands of a layer's GEMMs are in memory. All sizes are in bytes.
 struct MemberAddresses {
-  const void* weights = nullptr;  // Points to [volume] slices in the order of the offsets.
+  const void* weights = nullptr;  // Points to the weights of the [volume] kernel offsets in turn.
   i64 slice_bytes = 0;
   void* inputs = nullptr;  // Points to the rows of the gather buffer.
   i64 input_row_bytes = 0;
@@ -15,8 +16,8 @@ struct MemberAddresses {
   i64 output_row_bytes = 0;
 };
 
-/// Fills the slots [first_slot, first_slot + count) of the table [3][volume], whose rows point to weights,
-/// inputs and outputs.
+/// Writes the pointers of one group's GEMMs. They are elements [first_slot, first_slot + count) of each row
+/// of the table [3][volume], whose rows point to weights, inputs and outputs.
 inline void write_pointers(const MemberAddresses& members, const i32* order, const GemmGroup& group,
                            i32 volume, void** table) {
   char* weights = const_cast<char*>(static_cast<const char*>(members.weights));

@@ -51,10 +51,10 @@ class Profiler {
     Stage stage = Stage::None;
     i32 op = -1;
   };
-  /// Holds the marks of the last prepare or run.
+  /// Holds the marks of the last prepare or run, which are events at the beginning of each stage.
   struct Pass {
     std::size_t marks = 0;
-    std::vector<Mark> recorded;  // The next pass reuses their events.
+    std::vector<Mark> recorded;  // The next pass reuses the events of these marks.
   };
   llvm::Error add_times(const Pass& pass, PassTimes& times) const;
 

@@ -21,8 +21,8 @@ class ReadbackSlots : public std::enable_shared_from_this<ReadbackSlots> {
   ReadbackSlots(const ReadbackSlots&) = delete;
   ReadbackSlots& operator=(const ReadbackSlots&) = delete;
 
-  /// Enqueues a copy of at most kMostReadbackWords words. It must not be called in a capture. It allocates
-  /// memory if no slot is free.
+  /// Enqueues a copy of at most kMostReadbackWords words. It must not be called during a stream capture. It
+  /// allocates memory if no slot is free.
   llvm::Expected<std::shared_ptr<DeferredReadback>> fetch(CUstream stream, const i32* source, i64 words);
 
  private:
@@ -38,7 +38,7 @@ class ReadbackSlots : public std::enable_shared_from_this<ReadbackSlots> {
 
   const std::shared_ptr<CudaDevice> device_;
   std::vector<Slot> slots_;
-  std::vector<void*> pinned_;  // Holds the words of the slots.
+  std::vector<void*> pinned_;  // Holds the memory blocks that contain the words of the slots.
   std::mutex mutex_;           // Guards free_. No thread holds it during a driver call.
   std::vector<Slot> free_;
 };

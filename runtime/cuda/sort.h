@@ -6,7 +6,7 @@
 
 namespace minuet {
 
-/// Holds the kernels for one key width. They sort keys alone, or keys with the caller's rows.
+/// Holds the kernels for one key width. They sort keys alone, or keys together with row numbers.
 struct SortKernels {
   RadixHistogramSpec histogram_spec;
   RadixPassSpec pass_spec;
@@ -24,8 +24,7 @@ struct SortRange {
   i32 end_bit = 0;
 };
 
-/// Holds the two halves of the buffers between which a sort alternates, and a zeroed state with room for
-/// `tiles` tiles.
+/// Holds the two buffers between which a sort alternates, and a zeroed state with room for `tiles` tiles.
 struct SortMemory {
   void* keys[2] = {};
   u32* rows[2] = {};  // They are null if keys are sorted alone.
@@ -33,7 +32,8 @@ struct SortMemory {
   i64 tiles = 0;
 };
 
-/// Enqueues a sort of the keys in half 0. `half` receives the half that will hold the result.
+/// Enqueues a sort of the keys in memory.keys[0]. `half` receives the index in memory.keys and memory.rows
+/// that will hold the result.
 llvm::Error enqueue_sort(Launcher& launcher, const SortKernels& kernels, const SortRange& range,
                          const SortMemory& memory, i32& half);
 

@@ -38,7 +38,7 @@ i64 ordered_capacity(llvm::ArrayRef<ViewRequest> batch) {
 ViewWorkspace ViewWorkspace::place(const RadixPassChoice& pass, i64 capacity, char* base) {
   ViewWorkspace work;
   // Work of an earlier call may still use memory that lies in the gaps between the parts, so Placement must
-  // not poison the gaps (see ArenaLayout).
+  // not poison the gaps for AddressSanitizer (see ArenaLayout).
   Placement parts(base, /*idle=*/false);
   for (int half = 0; half < 2; ++half) {
     work.keys[half] = parts.take<u32>(capacity);

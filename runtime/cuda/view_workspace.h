@@ -1,4 +1,5 @@
-// Divides views into batches that the GPU makes together, and places the scratch memory of a batch.
+// Divides requests for views of kernel maps into batches that the GPU makes together, and places the scratch
+// memory of a batch.
 #pragma once
 
 #include "codegen/choose/choice.h"
@@ -11,15 +12,15 @@ namespace minuet {
 /// one index.
 std::size_t view_batch(llvm::ArrayRef<ViewRequest> requests);
 
-/// Returns the total capacity of those views in the batch that get an order.
+/// Returns the total capacity, in queries, of those views in the batch that get an order.
 i64 ordered_capacity(llvm::ArrayRef<ViewRequest> batch);
 
-/// Holds the scratch memory of one batch.
+/// Holds the scratch memory of one batch of views.
 struct ViewWorkspace {
   u32* keys[2] = {};
   u32* rows[2] = {};
   i32* key_count = nullptr;    // Points to one word of device memory.
-  u32* state_words = nullptr;  // Holds the whole state of the sort in one piece.
+  u32* state_words = nullptr;  // Holds all words of the sort's SortState in one piece.
   i64 state_count = 0;
   i64 tiles = 0;
   i64 bytes = 0;

@@ -21,8 +21,8 @@ namespace minuet {
 
 constexpr i64 kArenaAlignment = 256;
 
-/// Says whether parts that are never in use at the same time share memory. They do not under
-/// AddressSanitizer, because the poisoned gaps between some parts would lie inside other parts.
+/// Says whether parts of a block that are never in use at the same time share memory. Under AddressSanitizer
+/// they do not, because the poisoned gap behind one part would lie inside another part.
 #ifdef MINUET_GUARD_PARTS
 constexpr bool kSharesMemory = false;
 #else
@@ -42,9 +42,9 @@ inline void unpoison_parts(void* block, i64 bytes) {
 /// so that an overrun is reported instead of silently corrupting the next part.
 class ArenaLayout {
  public:
-  /// Adds a part of `bytes` bytes and returns its offset. If the block exists, `base` is its address, and
-  /// AddressSanitizer is told that the part is in use. The gap behind the part is poisoned only if the block
-  /// is `idle`, because work in progress may still write there.
+  /// Adds a part of `bytes` bytes and returns its offset. If the block is already allocated, `base` is its
+  /// address, and AddressSanitizer is told that the part is in use. If `idle` is false, the gap behind the
+  /// part is not poisoned, because work in progress may still write there.
   i64 add(i64 bytes, char* base = nullptr, bool idle = true) {
     const i64 offset = bytes_;
     bytes_ += (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
@@ -80,7 +80,8 @@ class Placement {
   }
   i64 bytes() const { return layout_.bytes(); }
   void skip(i64 bytes) { layout_.move_to(layout_.bytes() + bytes); }
-  /// Places two groups of parts that are never in use at the same time at the same offset.
+  /// Lets `first` and `second` take parts that begin at the same offset, because the two groups of parts are
+  /// never in use at the same time. If kSharesMemory is false, the second group follows the first.
   template <class First, class Second>
   void share(const First& first, const Second& second) {
     const i64 begin = layout_.bytes();
@@ -127,8 +128,8 @@ constexpr i64 slack_of(i64 amount) { return amount / 8; }
 llvm::Expected<DeviceMemory> allocate_grown(const std::shared_ptr<MemorySource>& source, i64 bytes,
                                             i64 slack);
 
-/// Holds the device memory of an execution. This is either the caller's workspace, which never grows, or
-/// memory that the arena allocates and replaces by a larger block when it needs one.
+/// Holds the device memory of an execution (runtime/execution). This is either the caller's workspace, which
+/// never grows, or memory that the arena allocates and replaces by a larger block when it needs one.
 class Arena {
  public:
   Arena(std::shared_ptr<MemorySource> source, void* workspace, i64 bytes);

@@ -1,4 +1,4 @@
-// Computes the layout of packed keys from the bounds of a cloud.
+// Computes the layout of packed coordinate keys (key_layout.h) from the bounds of a point cloud.
 #pragma once
 
 #include <algorithm>
@@ -14,16 +14,18 @@ constexpr i64 kMaxCoordinates = (i64{1} << 30) - 1;
 
 constexpr i32 kMostKeyBits = 64;
 
-/// Holds the least and the greatest coordinate of each field. The first field is the batch index.
+/// Holds the least and the greatest coordinate of each field. The first field is the batch index, and the
+/// others are the spatial axes.
 struct Bounds {
   i32 least[kMaxFields] = {};
   i32 greatest[kMaxFields] = {};
 };
 inline constexpr i64 kBoundsWords = 2 * kMaxFields;
 
-/// Returns the key layout for coordinates inside `bounds`, with the guard and the period of each axis that
-/// make_key_layout() describes. Returns OutOfRange if a key needs more than 64 bits, or if a coordinate of a
-/// coarser level does not fit 32 bits. Returns InvalidArgument if a batch index is negative.
+/// Returns the key layout for coordinates inside `bounds`. `guard` and `period` have one element per axis and
+/// are explained in key_layout.h. Returns OutOfRange if a key needs more than 64 bits, or if a coordinate
+/// that is rounded down to a multiple of its period does not fit into 32 bits. Returns InvalidArgument if a
+/// batch index is negative.
 llvm::Expected<KeyLayout> make_cloud_layout(i32 ndim, const Bounds& bounds, const i64* guard,
                                             const i64* period);
 
@@ -38,12 +40,13 @@ inline Bounds read_bounds(const i32* words) {
 /// Returns the number of bits of the layout's keys, rounded up to whole digits of the radix sort.
 i32 rounded_key_bits(const KeyLayout& layout);
 
-/// Estimates the key bits of the next cloud before they are known. A cloud that needs more bits than
-/// estimated is built twice. The estimate therefore grows at once, but shrinks only after several clouds in a
-/// row needed fewer bits, so that alternating small and large clouds are built once each.
+/// Estimates how many key bits the next cloud needs, before its bounds are known. The coordinate sets of a
+/// cloud that needs more bits than estimated are built twice. The estimate therefore grows at once, but
+/// shrinks only after several clouds in a row needed fewer bits, so that the sets are not built twice
+/// whenever a large cloud follows a small one.
 class KeyBits {
  public:
-  /// Returns 0 if no cloud has been noted yet.
+  /// Returns the estimate, or 0 before the first call of note().
   i32 bits() const { return bits_; }
   void note(i32 needed);
 
@@ -52,8 +55,8 @@ class KeyBits {
 
  private:
   i32 bits_ = 0;
-  /// These numbers count the latest clouds in a row that needed fewer bits, and hold the most bits that one
-  /// of those clouds needed.
+  /// `fewer_` counts the latest clouds in a row that needed fewer bits than the estimate. `most_of_fewer_` is
+  /// the largest number of bits that one of these clouds needed.
   i32 fewer_ = 0, most_of_fewer_ = 0;
 };
 
@@ -70,8 +73,8 @@ llvm::Error check_coordinate_status(u32 status);
 /// set.
 llvm::Error check_duplicates(i64 unique, i64 count, bool keep_first_duplicate);
 
-/// Returns the most rows that the query side of a kernel map of `volume` offsets may have, because the number
-/// of the map's entries plus one must fit into 31 bits.
+/// Returns the maximum number of rows on the coarser side of a kernel map with `volume` offsets. The map has
+/// volume * rows entries, and their number plus one must fit into 31 bits.
 constexpr i64 most_map_rows(i64 volume) { return INT_MAX / volume - 1; }
 
 /// Returns OutOfRange if `count` coordinates are too many for one cloud when the largest kernel has `volume`

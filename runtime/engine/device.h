@@ -1,5 +1,5 @@
-// Declares a device with its memory, loaded kernels and engines. A device is thread-safe, because plans and
-// executions share it.
+// Declares a device with its memory, its loaded kernels and its engines (engine.h). A device is thread-safe,
+// because plans and executions share it.
 #pragma once
 
 #include <functional>
@@ -18,15 +18,15 @@ struct DeviceInfo {
   std::string arch;    // Holds, for example, "sm_90a". It is empty on the CPU, which compiles no kernels.
   std::string driver;  // Holds the driver's version, for example "13.0". It is empty on the CPU.
   i64 memory_bytes = 0;
-  // A tuning measurement is valid for devices that agree in the following properties (codegen/tuning). They
-  // are empty and 0 on the CPU.
+  // The following properties are empty or 0 on the CPU. A tuning measurement (codegen/tuning) applies only to
+  // devices that have the same properties as the one on which it was made.
   std::string compute_capability;  // Holds, for example, "9.0".
   i64 multiprocessors = 0;
   i64 l2_bytes = 0;
 };
 
-/// Returns a newly compiled binary in place of one that the driver refused. The binary must not come from a
-/// cache.
+/// Returns a newly compiled binary in place of one that the driver refused. The new binary must not come from
+/// a cache.
 using Reload = std::function<llvm::Expected<std::shared_ptr<const Binary>>(const Binary& refused)>;
 
 /// Provides memory for DeviceMemory, aligned to 256 bytes. A source is a device or the pool of a queue. All
@@ -36,7 +36,7 @@ class MemorySource {
   virtual ~MemorySource() = default;
   virtual llvm::Expected<void*> allocate(i64 bytes) = 0;
   virtual void release(void* memory) = 0;
-  /// Returns true if no enqueued work still uses the memory that allocate() returns.
+  /// Returns true if allocate() returns only memory that no enqueued work still uses.
   virtual bool returns_idle_memory() const { return true; }
 };
 
@@ -47,8 +47,8 @@ class Device : public MemorySource {
   /// The CPU stores fp32 numbers that are already rounded to the dtype.
   virtual DType weight_type(DType dtype) const = 0;
 
-  /// The next two functions copy for set-up. They return when the copy is done, and use no stream of the
-  /// caller.
+  /// The next two functions copy data outside of runs, for example weights when a plan is loaded. They return
+  /// when the copy is done, and use no stream of the caller.
   virtual llvm::Error upload(void* target, const void* host, i64 bytes) = 0;
   virtual llvm::Error download(void* host, const void* source, i64 bytes) = 0;
   virtual llvm::Error synchronize(void* stream) = 0;
@@ -60,18 +60,20 @@ class Device : public MemorySource {
                            const Reload& reload) = 0;
   /// Returns true if warm_up() has work to do for the candidates of an op.
   virtual bool needs_warm_up(llvm::ArrayRef<Candidate>) const { return false; }
-  /// Prepares the library resources that an op needs, for every candidate and every cloud, so that no call
-  /// looks up or loads anything later. A repeated call costs nothing. The function is thread-safe.
+  /// Prepares the resources of libraries, such as cuBLASLt, that any candidate of an op needs for any cloud,
+  /// so that no later call looks up or loads anything. A repeated call costs nothing. The function is
+  /// thread-safe.
   virtual llvm::Error warm_up(llvm::ArrayRef<Candidate>) { return llvm::Error::success(); }
   /// Creates an engine. `share` belongs to the queue through which all calls of the engine go. It is null for
   /// an engine without a queue.
   virtual llvm::Expected<std::unique_ptr<Engine>> create_engine(const EngineChoice& choice,
                                                                 std::shared_ptr<EngineShare> share = {}) = 0;
-  /// Creates what engines on one stream share. Returns null if engines of this device share nothing.
+  /// Creates the resources that all engines on one stream share. Returns null if engines of this device share
+  /// none.
   virtual llvm::Expected<std::shared_ptr<EngineShare>> create_share() = 0;
 };
 
-/// Owns memory from a MemorySource.
+/// Owns memory from a MemorySource, and releases it in the destructor.
 class DeviceMemory {
  public:
   DeviceMemory() = default;
@@ -92,8 +94,8 @@ class DeviceMemory {
 /// because more threads than CPUs only slow each other down. 0 threads means cpu_count().
 llvm::Expected<std::shared_ptr<Device>> open_cpu_device(i32 threads = 0);
 /// Opens a GPU as a device; runtime/cuda implements this function. It returns Unavailable, with the reason
-/// and a remedy, if there is no driver or no GPU. `cublaslt` is the path of that library; if the path is
-/// empty, the library is searched for at first use.
+/// and a remedy, if there is no driver or no GPU. `cublaslt` is the path of the cuBLASLt library; if the path
+/// is empty, the library is searched for at first use.
 llvm::Expected<std::shared_ptr<Device>> open_cuda_device(int ordinal, std::string cublaslt = {});
 /// Holds the driver's version, such as "13.0", and the number of devices.
 struct CudaSystem {

@@ -40,34 +40,37 @@ struct CoveredOp {
   u32* overflow = nullptr;
 };
 
-/// Holds what the requests of all families have in common. A request runs one op on one cloud. A family may
-/// derive a request of its own, which adds the views and buffers that its kernels read (runtime/engine/ops).
+/// Holds the data that the requests of all families of ops (OpFamily) have in common. A request asks an
+/// engine to run one op on one cloud. A family may derive its own request type, which adds the views and
+/// buffers that its kernels read (runtime/engine/ops).
 struct OpRequest {
   i32 op = 0;                    // Holds the number that add_op() returned.
   const MapView* map = nullptr;  // Null means that the op reads no kernel map.
   bool transposed = false;
-  const void* input = nullptr;  // Points to the op's first column in the first row.
+  const void* input = nullptr;  // Points to the first column that the op reads, in the first row.
   i64 input_rows = 0, input_ld = 0;
   void* output = nullptr;
   i64 output_rows = 0, output_ld = 0;
-  /// Points to the number of output rows that the cloud has, at most output_rows.
+  /// Points to the number of output rows of the cloud, which is in device memory and at most output_rows.
   const i32* output_count = nullptr;
-  /// Says whether the output rows past that number are set to zero. Otherwise their contents are undefined.
+  /// Says whether the output rows from *output_count on are set to zero. Otherwise their contents are
+  /// undefined.
   bool pads_output = false;
   const void* residual = nullptr;
   i64 residual_ld = 0;
-  /// These pointers name the coordinate sets of the input and of the output if the op makes the latter, and
-  /// are null otherwise. The output's set has capacity for as many keys as the input's set. Every run writes
-  /// the keys of the output's set, in ascending order, and their number.
+  /// If the op itself makes the coordinate set of its output, these pointers refer to the sets of its input
+  /// and of its output. Otherwise both are null. The output's set has capacity for as many keys as the
+  /// input's set. Every run writes the keys of the output's set, in ascending order, and their number.
   const Coords *input_set = nullptr, *made_set = nullptr;
-  llvm::SmallVector<CoveredOp, kMostCovered> covered;  // Lists the next ops that the candidate computes too.
+  /// Lists the following ops of the program that the kernel of this op computes too.
+  llvm::SmallVector<CoveredOp, kMostCovered> covered;
   u32* overflow = nullptr;  // The op sets this word to overflow_mark if an output value is infinite or NaN.
   u32 overflow_mark = 1;    // This mark must not be 0.
-  void* scratch = nullptr;  // Points to Engine::scratch_bytes() bytes.
+  void* scratch = nullptr;  // Points to scratch memory of Engine::scratch_bytes() bytes.
 };
 
-/// Requests an op that reads one view of its map, which is indexed by output rows. The view is empty if each
-/// output row reads only the input row of the same number.
+/// Requests an op that reads one view of its kernel map, which lists the neighbours of each output row. The
+/// view is empty if each output row reads only the input row of the same number.
 struct NeighbourRequest : OpRequest {
   NeighbourView view;
 };
@@ -87,7 +90,7 @@ struct EngineCounters {
   /// Counts allocations of device memory, pinned memory and events. A call makes none if the memory that
   /// earlier calls allocated suffices.
   i64 allocations = 0;
-  /// Counts look-ups of GEMM algorithms. A call makes none of those that Device::warm_up() makes in advance.
+  /// Counts look-ups of GEMM algorithms. A call does not repeat the look-ups that Device::warm_up() has made.
   i64 gemm_lookups = 0;
 };
 
@@ -102,15 +105,16 @@ struct StageTimes {
   }
 };
 
-/// Says which times a call replaces or extends. The engine keeps the times of the last prepare and of the
-/// last run.
+/// Says where the measured times of a call are stored. Prepare and Run replace the times of the last prepare
+/// or run, MoreOfPrepare adds to the times of the last prepare, and Nothing drops the times.
 enum class Timed : i32 { Nothing, Prepare, MoreOfPrepare, Run };
 
 /// Holds the times of the last prepare and of the last run. `all` is the sum of both. `ops` has only times of
 /// the run.
 struct PassTimes {
   StageTimes all;
-  std::vector<StageTimes> ops;  // Holds the times of each op by the op's number. It is empty if no op ran.
+  /// Holds the times of each op, indexed by the op's number. It is empty if no op ran.
+  std::vector<StageTimes> ops;
 };
 
 /// Engine::pass_times() returns an error with this message while profiling is off.
@@ -155,12 +159,12 @@ class Engine {
   /// Returns the size of OpRequest::scratch in bytes. Its contents need not survive between two calls.
   virtual i64 scratch_bytes() const = 0;
 
-  // The following functions belong to calls. A call begins with begin() and ends with end().
+  // The following functions do the work of calls. A call begins with begin() and ends with end().
 
   /// Begins a call. `stream` is the caller's CUstream, which the CPU ignores.
   virtual llvm::Error begin(void* stream) = 0;
-  /// Ends a call. It must run after a failure too, because it ends the time of the last stage, and because
-  /// the destructor waits for the work enqueued before end(). It does nothing on the CPU.
+  /// Ends a call. It must be called after a failure too, because it ends the time of the last stage, and
+  /// because the destructor waits only for work that was enqueued before end(). It does nothing on the CPU.
   virtual llvm::Error end() { return llvm::Error::success(); }
   /// Returns true if the work of the last call was captured into a CUDA graph.
   virtual bool was_captured() const { return false; }
@@ -190,7 +194,8 @@ class Engine {
 
   virtual const EngineCounters& counters() const = 0;
   virtual void reset_counters() = 0;
-  /// Turns timing on or off; it is off by default. A timed pass records events between the stages.
+  /// Turns the timing of stages on or off; it is off by default. On a GPU, a timed call records events
+  /// between the stages.
   virtual void set_profiling(bool on) = 0;
   /// Sets which times the next call replaces or extends. Call it before begin(). The default is Timed::Run.
   virtual void time_as(Timed call) = 0;

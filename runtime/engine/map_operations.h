@@ -13,22 +13,24 @@
 
 namespace minuet {
 
-/// Describes a coordinate set on a device. Its keys are in ascending order.
+/// Describes a coordinate set on a device. Its keys, which are packed coordinates (key_layout.h), are in
+/// ascending order.
 struct Coords {
   void* keys = nullptr;  // Points to memory for `capacity` keys.
-  i32* count = nullptr;  // Points to the number of keys in device memory.
+  i32* count = nullptr;  // Points to the number of keys, which is in device memory.
   i64 capacity = 0;
   KeyType key = KeyType::U64;
-  /// Holds the caller's row of each row of the set. If this pointer is not null, ordered views name rows by
-  /// the caller's numbers instead of the set's.
+  /// Holds, for each row of the set, the number of the caller's row with the same coordinate. If this pointer
+  /// is not null, ordered views (NeighbourView::order) contain the caller's row numbers instead of the set's.
   const i32* caller_row = nullptr;
 };
 
 /// Holds the state of a cloud on the device before its keys are made.
 struct CloudState {
-  u32* status = nullptr;  // Points to one word of kStatus... bits.
+  u32* status = nullptr;  // Points to one word of kStatus... bits (map_kernels.h).
   i32* points = nullptr;  // Points to the number of coordinates, which is 0 if no key layout fits them.
-  i32* bounds = nullptr;  // Holds the bounds in [kBoundsWords] words. It may be null if they are declared.
+  /// Points to the kBoundsWords words of the bounds. It may be null if the caller declares the bounds.
+  i32* bounds = nullptr;
   CloudLayout* layout = nullptr;
 };
 
@@ -36,58 +38,64 @@ struct LayoutRequest {
   const i32* coordinates = nullptr;  // The shape is [most, 1 + ndim].
   const i32* given_count = nullptr;  // Points to the number of coordinates. Null means that it is `most`.
   i64 most = 0;
-  const Bounds* declared = nullptr;  // Points to host memory. Null means that the operation finds the bounds.
+  /// Points to bounds in host memory that the caller declares. If it is null, the operation finds the bounds.
+  const Bounds* declared = nullptr;
   i64 guard[kMaxDim] = {}, period[kMaxDim] = {1, 1, 1, 1};
   i32 key_bits = 64;  // Limits the number of bits of a key.
   CloudState cloud;   // Points to the memory that receives the results.
 };
 
-/// Lists the neighbours of each row of one side of a map, which are rows of the other side. The comments
-/// below call each row of the one side a query, and the index of a query in `order` a place.
+/// Lists, for each row of one side of a kernel map, the matching rows of the other side. In the comments
+/// below, a query is a row of the first side, and a place is the index of a query in `order`.
 struct NeighbourView {
-  /// Holds the row at each offset of each query, [volume][queries], or -1 if there is none. If this pointer
-  /// is null, rows are looked up in an index.
+  /// Holds, for each kernel offset and each query, the matching row, or -1 if there is none. The shape is
+  /// [volume][queries]. If this pointer is null, rows are looked up in an index (SetIndex).
   i32* rows = nullptr;
-  /// Holds [mask_words(volume)][queries] words. Bit k % 32 of word k / 32 is set if offset k has a row.
+  /// Holds [mask_words(volume)][queries] words. Bit k % 32 of word k / 32 of a query is set if the query has
+  /// a matching row at offset k.
   u32* masks = nullptr;
-  /// Holds the [queries] queries sorted by mask, with full masks first, so that similar masks are adjacent.
+  /// Holds the [queries] queries, sorted so that queries with similar masks are adjacent.
   i32* order = nullptr;
-  /// These two arrays hold rows and masks in the sequence of `order`. A row entry is valid only if at least
-  /// one place of the same group of kPositionGroup places has a row at its offset
+  /// These two arrays hold the rows and masks with one column per place instead of one per query. A row entry
+  /// is valid only if at least one place of the same group of kPositionGroup places has a row at its offset
   /// (kernels_templates/shared/fused_kernels.h).
   i32* ordered_rows = nullptr;
   u32* ordered_masks = nullptr;
-  /// The next two arrays describe blocks of consecutive places. `block_masks` holds the masks of blocks of
-  /// the least height. `block_orders` holds, for each height in kBlockHeights, the order in which blocks
-  /// start.
+  /// The next two arrays describe blocks of consecutive places. `block_masks` holds the union of the masks in
+  /// each block of kLeastBlockHeight places. `block_orders` holds, for each block height in kBlockHeights,
+  /// the order in which a kernel processes the blocks.
   u32* block_masks = nullptr;
   i32* block_orders = nullptr;
 };
 
-/// Points to an index of the cells that coordinate sets occupy. It does not own the memory of the index.
+/// Points to an index of the cells that coordinate sets occupy (cell_index.h). This struct does not own the
+/// memory of the index.
 struct SetIndex {
-  const CloudLayout* layout = nullptr;  // Null means that there is no index.
+  const CloudLayout* layout = nullptr;  // Points to the sets' key layout. Null means that there is no index.
   KeyType key = KeyType::U64;           // All indexed sets have this key type.
   CellIndex cells;
 };
 
-/// Says where the rows of a map are looked up in an index. If there is no index, a table stores the rows.
+/// Describes the two coordinate sets of a map in an index, in which the rows of the map can be looked up. If
+/// there is no index, a table stores the rows.
 struct IndexedSides : SetIndex {
   i32 source_level = 0, query_level = 0;
   const void *source_keys = nullptr, *query_keys = nullptr;
-  /// Holds the result of fills_cells() for the kernel. If it is true, only one query reads each source.
+  /// Holds the result of fills_cells() for the kernel (set_index.h). If it is true, only one query reads each
+  /// source.
   bool fills_cells = false;
 };
 
 /// Holds one kernel map on a device, with the views that ops read. Each view is made once, by its own
 /// operation, and never overwritten. Sources are the rows of the finer side, and queries are those of the
 /// coarser side; a transposed convolution reads the map in the other direction. All other views are made from
-/// the rows that search() or search_index() finds. If no op reads these rows themselves, they are not stored,
-/// and the operation that makes the orders looks them up in the index.
+/// the rows that search() or search_index() finds. If an index exists and no op reads these rows themselves,
+/// they are not stored, and make_views() looks them up in the index.
 struct MapView : NeighbourView {
   KernelGeometry geometry;
   IndexedSides index;
-  /// These numbers count the rows of the two sides. The host knows them only after it has read them back.
+  /// These numbers count the rows of the two sides. The host knows them only after the counts were read back
+  /// from the device.
   i64 sources = 0;
   i64 queries = 0;
   NeighbourView transposed;  // Lists the neighbours of the finer side's rows on the coarser side.
@@ -98,13 +106,14 @@ struct MapView : NeighbourView {
   i32* counts = nullptr;  // Holds the number of pairs of each of the [volume] offsets.
 };
 
-/// Limits what the operations after MapOperations::begin() may do, so that its workspace suffices for them.
+/// Limits what the operations after MapOperations::begin() may do, so that the workspace of begin() suffices
+/// for them.
 struct MapLimits {
   i32 key_bits = 64;  // Limits the number of bits of a key.
   i64 capacity = 0;   // No coordinate set has a larger capacity.
   i32 sets = 1;       // Counts the coordinate sets that are built by sorting.
   i32 maps = 0;
-  i32 max_volume = 1;  // No map has more offsets.
+  i32 max_volume = 1;  // No kernel map has more offsets than this.
   // The next two members count the sets that are indexed by their cells, and the words of their index.
   i32 indexed_sets = 0;
   i64 index_words = 0;
@@ -114,14 +123,14 @@ struct MapLimits {
 
 struct BuildCoordsRequest {
   const i32* coordinates = nullptr;  // The shape is [*count, 1 + ndim]. Rows are in the caller's order.
-  const i32* count = nullptr;        // Points to the number of coordinates in device memory.
+  const i32* count = nullptr;        // Points to the number of coordinates, which is in device memory.
   i64 most = 0;                      // Holds an upper bound of *count.
   const CloudLayout* layout = nullptr;
-  bool refuses_duplicates = false;  // Says whether a duplicate sets kStatusDuplicate.
+  bool refuses_duplicates = false;  // Says whether a duplicate coordinate sets kStatusDuplicate.
   Coords coords;                    // Receives the unique coordinates in ascending order.
-  i32* source_row = nullptr;        // Receives the caller's first row with each unique coordinate.
-  i32* row_of = nullptr;            // Receives the unique row of each of the caller's *count rows.
-  u32* status = nullptr;            // The operation adds status bits to this word.
+  i32* source_row = nullptr;  // Receives, for each unique coordinate, the caller's first row that has it.
+  i32* row_of = nullptr;      // Receives, for each of the caller's *count rows, its row in `coords`.
+  u32* status = nullptr;      // The operation ORs kStatus... bits into this word.
 };
 
 struct DownsampleRequest {
@@ -129,14 +138,17 @@ struct DownsampleRequest {
   const CloudLayout* layout = nullptr;
   AxisArray stride{1, 1, 1, 1};  // Holds the tensor stride of the coarser set.
   Coords coarse;                 // Receives the coarser set.
-  u32* status = nullptr;         // The operation adds status bits to this word.
+  u32* status = nullptr;         // The operation ORs kStatus... bits into this word.
 };
 
-/// Requests all coordinate sets of a cloud, which are built by the cells that they occupy and without a sort.
+/// Requests all coordinate sets of a cloud. They are built without a sort, from an index of the cells that
+/// they occupy.
 struct IndexSetsRequest {
   BuildCoordsRequest finest;  // Describes the finest level, which is also levels[0].
-  i32* points = nullptr;      // Points to the number of coordinates. It becomes 0 if the index is too small.
-  CellIndex cells;            // Receives the index, and has memory for all of it.
+  /// Points to the number of coordinates. The operation sets the number to 0 if the index is too small for
+  /// the cloud.
+  i32* points = nullptr;
+  CellIndex cells;  // Points to memory for the whole index, which the operation fills.
   struct Level {
     AxisArray stride{1, 1, 1, 1};  // Holds the tensor stride of the level.
     Coords coords;                 // Receives the coordinate set of the level.
@@ -155,31 +167,33 @@ struct SearchRequest {
   Coords sources;
   Coords queries;
   const CloudLayout* layout = nullptr;
-  MapView* map = nullptr;  // Receives the rows.
+  /// Receives the result in `map->rows`: for each query and kernel offset, the matching source row or -1.
+  MapView* map = nullptr;
 };
 
 /// Requests the view of one direction of a kernel map whose rows are known.
 struct ViewRequest {
   const MapView* map = nullptr;
-  Coords sources, queries;  // These are the finer side and the coarser side.
-  /// Says whether the view leads from the finer side to the coarser one. If the map's rows are in a table,
-  /// the operation then makes the view's rows too.
+  Coords sources, queries;  // These are the finer side and the coarser side of the map.
+  /// Says whether the view lists the coarser rows of each finer row, instead of the reverse. If so, and if
+  /// the map's rows are in a table, the operation also makes the table of the view's rows.
   bool transposed = false;
   bool has_masks = false;  // Says whether the masks are already made.
-  /// Says how the order of the view sorts. If it is not null, the view gets masks, an order, and ordered rows
-  /// and masks. If it is null, the view gets no order.
+  /// Lists the kernel offsets by which the queries are sorted. If this is not null, the view gets masks, an
+  /// order, and ordered rows and masks. If it is null, the view gets no order.
   const OffsetOrder* offsets = nullptr;
 
   const NeighbourView& view() const { return transposed ? map->transposed : *map; }
   const Coords& output_coords() const { return transposed ? sources : queries; }
   const Coords& others() const { return transposed ? queries : sources; }
-  /// Returns where the view's rows come from. This is a table, possibly one to transpose, or an index.
+  /// Returns where the view's rows come from. This is a table, which may be that of the other direction, or
+  /// an index.
   RowSource row_source() const {
     if (map->rows || !map->index.layout) return RowSource::Table;
     return transposed ? RowSource::Parents : RowSource::Cells;
   }
   /// Returns true if the rows can be found in a table or in an index. An index can be used for forward rows
-  /// if the masks are made, and for transposed rows if the kernel fills cells.
+  /// if the masks are made, and for transposed rows if fills_cells() is true for the kernel.
   bool is_found() const {
     return row_source() == RowSource::Table || (transposed ? map->index.fills_cells : has_masks);
   }
@@ -212,7 +226,8 @@ class MapOperations {
   /// which has [volume] elements.
   virtual llvm::Error make_masks(const Coords& queries, i32 volume, const NeighbourView& view,
                                  i32* counts) = 0;
-  /// Returns the workspace that make_views() needs for `requests`, whose views may not have memory yet.
+  /// Returns how many bytes of workspace make_views() needs for `requests`, whose views may not have memory
+  /// yet.
   virtual i64 view_workspace_bytes(llvm::ArrayRef<ViewRequest> requests) const = 0;
   /// Makes many views at once. It does not require a call of begin(). `workspace` stays in use until all
   /// views are made.

@@ -98,7 +98,7 @@ llvm::Expected<QueueLock> Queue::lock() {
 llvm::Expected<Queue::Block> Queue::grown(Block& block, i64 bytes) {
   if (block && block->bytes() >= bytes) return block;
   const bool growing = block != nullptr;
-  // Releases the old block before the allocation, because memory may not suffice for both blocks.
+  // Releases the old block first if it has no other owner, because memory may not suffice for both blocks.
   if (block.use_count() == 1) block.reset();
   MINUET_ASSIGN(DeviceMemory memory, growing ? allocate_grown(memory_, bytes, slack_of(bytes))
                                              : DeviceMemory::create(memory_, bytes));

@@ -1,5 +1,5 @@
-// Holds the state that all calls on one stream share (minuet_queue), which is side streams, scratch memory,
-// and memory of coordinate sets and kernel maps.
+// Holds the state that all calls on one stream share (minuet_queue), which is additional streams for GEMMs,
+// scratch memory, and memory of coordinate sets and kernel maps.
 //
 // Work on a stream runs in order, so a call may reuse the memory of the call before it without waiting.
 #pragma once
@@ -30,7 +30,7 @@ class BlockPool final : public MemorySource {
   void trim();
 
   const std::shared_ptr<Device> device_;
-  std::mutex mutex_;  // Guards both maps, and is never held during a driver call.
+  std::mutex mutex_;  // Guards free_ and bytes_, and is never held during a driver call.
   std::multimap<i64, void*> free_;
   std::map<void*, i64> bytes_;  // Holds the size of each block in use.
 };
@@ -55,11 +55,12 @@ class Queue {
   const std::shared_ptr<EngineShare>& share() const { return share_; }
   /// Returns InvalidArgument if `stream` is not the queue's stream.
   llvm::Error check_stream(void* stream) const;
-  /// Returns at least `bytes` bytes that every call may use. The contents do not survive between two calls.
-  /// If a larger block is needed, it replaces the current one, which stays valid for its other owners.
+  /// Returns scratch memory of at least `bytes` bytes that every call may use. Its contents do not survive
+  /// between two calls. If a larger block is needed, it replaces the current one, which stays valid for its
+  /// other owners.
   llvm::Expected<std::shared_ptr<const DeviceMemory>> scratch(i64 bytes) { return grown(scratch_, bytes); }
-  /// Returns memory for Engine::scratch_bytes(), which does not depend on the cloud. It behaves like
-  /// scratch().
+  /// Returns scratch memory for the ops of an engine (Engine::scratch_bytes()), whose size does not depend on
+  /// the cloud. It behaves like scratch().
   llvm::Expected<std::shared_ptr<const DeviceMemory>> engine_scratch(i64 bytes) {
     return grown(engine_scratch_, bytes);
   }
@@ -68,8 +69,8 @@ class Queue {
   std::shared_ptr<MapEngine>& map_engine(i32 ndim) { return map_engines_[ndim]; }
   /// Locks the queue for a whole call. Returns FailedPrecondition if another thread's call is in progress.
   llvm::Expected<QueueLock> lock();
-  /// Waits for the call in progress, if any, and locks the queue. This is meant for queries, which any thread
-  /// may make at any time.
+  /// Waits for the call in progress, if any, and locks the queue. This is meant for queries, such as the row
+  /// count of a set, which any thread may make at any time.
   std::unique_lock<std::mutex> work() { return std::unique_lock<std::mutex>(work_mutex_); }
 
  private:
@@ -84,8 +85,8 @@ class Queue {
   const std::shared_ptr<MemorySource> memory_;
   Block scratch_, engine_scratch_;
   std::map<i32, std::shared_ptr<MapEngine>> map_engines_;
-  std::mutex in_call_;     // Calls hold this lock, but queries do not.
-  std::mutex work_mutex_;  // Calls and queries hold this lock.
+  std::mutex in_call_;     // Only lock() takes this mutex.
+  std::mutex work_mutex_;  // Both lock() and work() take this mutex.
 };
 
 }  // namespace minuet

@@ -1,5 +1,5 @@
-// Computes the size limits of indexes of coordinate sets by occupied cells, and places such an index in
-// memory (kernels_templates/shared/cell_index.h).
+// Limits the size of an index of the cells that coordinate sets occupy, and places such an index in memory
+// (kernels_templates/shared/cell_index.h).
 #pragma once
 
 #include "codegen/choose/problem.h"
@@ -11,7 +11,8 @@ namespace minuet {
 /// fixed range.
 i64 most_index_words(i64 coordinates);
 
-/// Returns the number of words that a level of this tensor stride needs in the index.
+/// Returns the number of words that a level, which is the coordinate set of one tensor stride, needs in the
+/// index.
 i64 level_index_words(const KeyLayout& layout, const AxisArray& stride);
 
 /// Returns an upper bound on the occupied runs of cells of a level that has `words` words, in a cloud of

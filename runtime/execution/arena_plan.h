@@ -18,7 +18,7 @@ enum class Phase : i32 {
   Run,
 };
 
-/// Holds the first and the last phase in which a part is in use.
+/// Holds the first and the last phase in which a part of the memory is in use.
 struct Lifetime {
   Phase first, last;
 };
@@ -43,8 +43,9 @@ struct ArenaPlan {
   i64 arena_bytes = 0, scratch_bytes = 0;
 };
 
-/// Places each part after all earlier parts of its block that are in use in one of its phases. If `shares` is
-/// false, no two parts of a block overlap.
+/// Places each part behind all earlier parts of the same block that are in use in the same phase as the part.
+/// Parts that are never in use in the same phase may overlap. If `shares` is false, no two parts of a block
+/// overlap.
 ArenaPlan plan_arena(llvm::ArrayRef<ArenaPart> parts, bool shares);
 
 }  // namespace minuet

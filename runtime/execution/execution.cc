@@ -67,13 +67,13 @@ llvm::Expected<std::unique_ptr<Execution>> Execution::create(std::shared_ptr<con
   return execution;
 }
 
-/// Assumes that every level has as many rows as the input, and that groups of pairs have as much padding as
-/// allowed.
+/// Assumes that every level has as many rows as the input, and that the groups of GEMMs (GroupPlan) have as
+/// much padding as the grouping allows.
 llvm::Expected<i64> Execution::workspace_bound(std::shared_ptr<const LoadedPlan> loaded, i64 points,
                                                double neighbours) {
   ExecutionOptions options;
   options.max_points = points;
-  // The memory for this method also suffices for the sorted method.
+  // The memory for this method also suffices for MapMethod::Sorted.
   options.cloud.method = MapMethod::Indexed;
   MINUET_ASSIGN(std::unique_ptr<Execution> execution, create_unplaced(std::move(loaded), options));
   const Program& program = execution->program_;
@@ -111,8 +111,9 @@ llvm::Error Execution::add_steps() {
   return check_made_levels();
 }
 
-/// Checks the levels that an op makes in each run. Such an op must read the parent of the level, and the
-/// level needs the capacity of its parent, because the op may keep all keys.
+/// Checks the levels (coordinate sets) that an op makes in each run. Such an op must read the parent of the
+/// level. The level needs at least the capacity of its parent, because the op may keep all keys of the
+/// parent.
 llvm::Error Execution::check_made_levels() const {
   const std::vector<i64>& capacities = options_.cloud.level_capacity;
   for (std::size_t i = 0; i < program_.levels.size(); ++i) {
@@ -158,7 +159,7 @@ llvm::Error Execution::call(void* stream, Timed timed, llvm::function_ref<llvm::
   if (options_.queue) MINUET_TRY(options_.queue->check_stream(stream));
   engine_->time_as(timed);
   MINUET_TRY(engine_->begin(stream));
-  // end() must run even if work() throws, because otherwise the engine would stay busy.
+  // Engine::end() must run even if work() throws, because otherwise the engine would stay busy.
   auto end = llvm::make_scope_exit([&] { llvm::consumeError(engine_->end()); });
   llvm::Error error = work();
   end.release();
@@ -204,7 +205,7 @@ llvm::Error Execution::prepare(const i32* coordinates, i64 count, void* stream) 
     MINUET_TRY(ensure_capacity(std::max<i64>(count, 1), idle));
     for (bool fits = false; !fits;) {
       MINUET_TRY(network_maps_->build(coordinates, count));
-      // build() has waited, so the device has finished with the arena.
+      // NetworkMaps::build() has waited for the device, so no work in progress uses the arena.
       idle = true;
       take_cloud(count);
       MINUET_TRY(select_candidates());
@@ -292,8 +293,8 @@ llvm::Error Execution::select_candidates() {
     const std::vector<Candidate>& candidates = compiled_.candidates[i];
     if (candidates.empty()) continue;
     const i64 outputs = rows_of(layer.output);
-    // The density stays unknown in capacity mode. It also stays unknown for the caller's maps, because
-    // finding it might need a wait.
+    // The density (pairs per output row) stays unknown in capacity mode, because only the device knows the
+    // counts. It also stays unknown for the caller's maps, because finding it might need a wait.
     std::optional<double> density;
     if (network_maps_ && !has_capacities() && needs_density(candidates)) {
       MINUET_ASSIGN(const i64 pairs, pairs_of(layer.map));
@@ -306,9 +307,9 @@ llvm::Error Execution::select_candidates() {
   return llvm::Error::success();
 }
 
-/// Chooses the mark that an op writes if it computes an infinite or NaN value. For a network, the words are
-/// already 0 when a cloud begins. For the caller's maps, each prepare uses a new mark, so that words written
-/// for earlier maps are ignored without a fill.
+/// Chooses the mark that an op writes to its word of overflow_ if it computes an infinite or NaN value. For a
+/// network, these words are already 0 when a cloud begins. For the caller's maps, each prepare uses a new
+/// mark, so that words written for earlier maps are ignored without a fill.
 llvm::Error Execution::begin_overflow() {
   const u32 last = std::exchange(overflow_mark_, 0);
   if (network_maps_) {
@@ -341,8 +342,8 @@ llvm::Error Execution::check_prepared() const {
                                     "no kernel map is prepared: call prepare_maps first");
 }
 
-/// Returns true if the caller's memory serves as the storage of the tensor, including the other parts of a
-/// concatenation.
+/// Returns true if the caller's memory serves as the storage of the tensor. If the tensor shares its storage
+/// with other parts of a concatenation, these are in the caller's memory too.
 bool Execution::is_in_place(i32 tensor) const { return !levels_[program_.tensors[tensor].level].source_row; }
 
 void Execution::reset_places() {
@@ -369,7 +370,7 @@ OpRequest Execution::request_of(i32 number) const {
   request.output_rows = rows_of(layer.output);
   request.output_ld = ld_of(layer.output);
   request.output_count = levels_[program_.tensors[layer.output].level].count;
-  // If the output is a concatenation, its parts are padded too, because they have the same storage.
+  // If the network's output is a concatenation, its parts are padded too, because they have the same storage.
   request.pads_output = program_.tensors[layer.output].storage == program_.tensors[program_.output].storage;
   if (layer.residual >= 0) {
     request.residual = address_of(layer.residual);
@@ -443,7 +444,7 @@ llvm::Error Execution::output_coordinates(i32* coordinates, void* stream) {
     const i32 level = program_.tensors[program_.output].level;
     const i32 fields = 1 + program_.ndim;
     if (!levels_[level].row_of) {
-      // Only the device knows how many rows there are, so the rows past that number become zeros.
+      // If only the device knows the number of rows, the coordinates behind the last row become zeros.
       const bool may_be_fewer = has_capacities() || program_.levels[level].is_made_in_run();
       if (may_be_fewer) MINUET_TRY(engine_->fill_words(coordinates, 0, levels_[level].rows * fields));
       return network_maps_->unpack(level, coordinates);

@@ -2,11 +2,11 @@
 // run() with features.
 //
 // For a network, prepare() builds every coordinate set and kernel map on the device and reads all counts back
-// in one copy. For a single op, prepare_maps() takes the caller's kernel maps. Both select the candidate of
-// each layer, and make the views of the maps that the selected candidates read. run() only enqueues work.
-// All device memory is in one arena, except for memory that comes from a queue. If a cloud needs more memory,
-// the arena grows and prepare starts over. A prepare call that finds enough memory allocates nothing. The
-// class is not thread-safe.
+// in one copy. For a single op, prepare_maps() takes the caller's kernel maps. Both functions select the
+// candidate (candidates.h) that computes each layer, and make the views of the maps that the selected
+// candidates read. run() only enqueues work. All device memory is in one arena (arena.h), except for memory
+// that comes from a queue. If a cloud needs more memory, the arena grows and prepare starts over. A prepare
+// call that finds enough memory allocates nothing. The class is not thread-safe.
 #pragma once
 
 #include <memory>
@@ -26,10 +26,12 @@ namespace minuet {
 struct ExecutionOptions {
   i64 max_points = 0;
   NetworkMapOptions cloud;
-  // Points to memory of the caller that serves as the arena. If it is null, the execution allocates one.
+  // Points to memory of the caller that the execution uses instead of memory of its own. If it is null, the
+  // execution allocates its memory.
   void* workspace = nullptr;
   i64 workspace_bytes = 0;
-  // Limits the size of a layer's buffers. If the value is 0, the limit depends on the size of the cloud.
+  // Limits the bytes of the buffers of a layer that runs as gather-GEMM-scatter. If the value is 0, the limit
+  // depends on the size of the cloud.
   i64 scratch_bytes = 0;
   // The pointer is null if the execution uses no queue.
   std::shared_ptr<Queue> queue;
@@ -52,18 +54,18 @@ class Execution {
   llvm::Error invalidate(bool for_maps);
   llvm::Error check_takes(bool maps) const;
   llvm::Error prepare(const i32* coordinates, i64 count, void* stream);
-  /// Prepares a cloud in capacity mode. This call may be captured. `given_count` is a device pointer. If it
-  /// is null, there are `most` coordinates.
+  /// Prepares a cloud in capacity mode. This call may be captured into a CUDA graph. `given_count` points to
+  /// the number of coordinates in device memory. If it is null, there are `most` coordinates.
   llvm::Error prepare_within(const i32* coordinates, const i32* given_count, i64 most, void* stream);
   llvm::Error prepare_maps(std::vector<std::shared_ptr<const KernelMap>> maps, void* stream);
-  /// Prepares executions of one queue together, so that their views are made together. The i-th execution
+  /// Prepares executions that share one queue, and makes the views of all their maps together. Execution i
   /// takes maps[i].
   static llvm::Error prepare_together(llvm::ArrayRef<Execution*> executions,
                                       llvm::ArrayRef<std::shared_ptr<const KernelMap>> maps, void* stream);
   llvm::Error run(llvm::ArrayRef<Tensor> inputs, llvm::ArrayRef<Tensor> outputs, void* stream);
   llvm::Error output_coordinates(i32* coordinates, void* stream);
-  /// Returns the first layer that wrote an infinite or NaN value since the last prepare, or -1. The function
-  /// waits for the device.
+  /// Returns the number of the first layer that wrote an infinite or NaN value since the last prepare, or -1
+  /// if there is none. The function waits for the device.
   llvm::Expected<i32> find_overflow(void* stream);
 
   /// Sets the trace that receives a span for each layer of a run. A null pointer turns tracing off.
@@ -72,9 +74,9 @@ class Execution {
   /// Writes one capacity for each level, which is `factor` times the number of its rows in the prepared
   /// cloud, rounded up.
   llvm::Error suggest_capacities(double factor, llvm::MutableArrayRef<i64> rows) const;
-  /// Copies the state of a cloud in capacity mode to the host and waits for it. `status` receives the status
-  /// bits (kStatus...). `counts` receives the number of the caller's rows, then the number of rows of each
-  /// level.
+  /// Copies the state of a cloud in capacity mode to the host and waits for it. `status` receives the
+  /// kStatus... bits (map_kernels.h). `counts` receives the number of the caller's rows, then the number of
+  /// rows of each level.
   llvm::Error read_cloud(void* stream, u32& status, llvm::MutableArrayRef<i32> counts);
   const NetworkMaps* network_maps() const { return network_maps_ ? &*network_maps_ : nullptr; }
 
@@ -83,23 +85,25 @@ class Execution {
   /// Returns FailedPrecondition if nothing is prepared.
   llvm::Error check_prepared() const;
   i64 output_rows() const { return levels_[program_.tensors[program_.output].level].caller_rows; }
-  /// Describes the rows of one level in the prepared state. Before the first prepare, all numbers are 0.
+  /// Describes the rows of one level (coordinate set) in the prepared state. Before the first prepare, all
+  /// numbers are 0.
   struct Level {
     // Counts the rows of the coordinate set.
     i64 rows = 0;
     // Counts the rows of the caller's tensors on this level.
     i64 caller_rows = 0;
-    // Points to the number of rows of the set on the device.
+    // Points to the number of rows of the set, which is in device memory.
     i32* count = nullptr;
-    // Points to the number of the caller's rows on the device. If it is null, there are `caller_rows` rows.
+    // Points to the number of the caller's rows, which is in device memory. If it is null, there are
+    // `caller_rows` rows.
     const i32* caller_count = nullptr;
-    // Points to the caller's row of each row of the set. It is null if the caller's order is the order of the
-    // set.
+    // Points to an array whose element i is the caller's row for row i of the set. It is null if the caller's
+    // order is the order of the set.
     const i32* source_row = nullptr;
     const i32* row_of = nullptr;
     AxisArray tensor_stride{};
-    // Points to the caller's row of each row of the set if views use the caller's row numbers. Tensors then
-    // need no permutation, and source_row is null.
+    // Points to an array whose element i is the caller's row for row i of the set, if the views of kernel
+    // maps contain the caller's row numbers. Tensors then need no permutation, and source_row is null.
     const i32* caller_row = nullptr;
   };
   const Level& level(i32 level) const { return levels_[level]; }
@@ -108,15 +112,15 @@ class Execution {
   /// Returns the number of pairs of a layer's map. It is 0 before prepare and in capacity mode. The function
   /// waits if the caller gave the map and its pair counts have not been read back yet.
   llvm::Expected<i64> layer_pairs(i32 layer);
-  /// Returns the times of the last profiled pass, and keeps those of the layers for layer_times(). The
-  /// function waits for the device.
+  /// Returns the sum of the times of the last profiled prepare and run, and keeps the times of the layers for
+  /// layer_times(). The function waits for the device.
   llvm::Expected<StageTimes> query_times();
-  /// Returns the layer's times that query_times() found. They are zeros if the layer ran another candidate
-  /// then.
+  /// Returns the times of a layer that the last query_times() found. They are zeros if the layer ran another
+  /// candidate at that time.
   StageTimes layer_times(i32 layer) const;
   /// Returns the candidate that computes a layer, or null before prepare.
   const Candidate* selected(i32 layer) const { return is_prepared() ? &candidate_of(layer) : nullptr; }
-  /// Returns figures about a layer's op, which are zeros before prepare.
+  /// Returns figures about a layer's op, such as the number of padding rows. They are zeros before prepare.
   OpReport layer_report(i32 layer) const;
   /// Frees the memory that captured runs use. The caller must not replay graphs that contain runs of this
   /// execution afterwards.
@@ -125,16 +129,16 @@ class Execution {
   const std::shared_ptr<Queue>& queue() const { return options_.queue; }
   Engine& engine() { return *engine_; }
   i64 workspace_bytes() const { return memory_.arena().bytes(); }
-  /// Returns the number of allocations of the arena since reset_growths().
+  /// Returns how often the arena has allocated memory since reset_growths().
   i64 growths() const { return memory_.arena().growths(); }
   void reset_growths() { memory_.reset_growths(); }
-  /// Returns how often the host waited for the pairs of maps since reset_map_waits(). The engine counts all
-  /// other waits.
+  /// Returns how often the host waited for the pair counts of the caller's maps since reset_map_waits(). The
+  /// engine counts all other waits.
   i64 map_waits() const { return map_waits_; }
   void reset_map_waits() { map_waits_ = 0; }
 
  private:
-  /// Describes the memory of a storage in the current run.
+  /// Describes where a storage of the program (StorageSpec) is during the current run.
   struct Place {
     char* base = nullptr;
     i64 ld = 0;
@@ -153,8 +157,8 @@ class Execution {
   void add_memory();
   void place_kept(Placement& parts);
   void place_storages(Placement& parts);
-  // In the following functions, `idle` is true if the device has finished with the arena. Every call starts
-  // with false.
+  // In the following functions, `idle` says whether the device is known to have finished its work on the
+  // arena. It is false when a call begins.
   llvm::Error ensure_capacity(i64 count, bool& idle);
   llvm::Error reserve(i64 slack, bool& idle);
   llvm::Error fill_arena();
@@ -212,7 +216,7 @@ class Execution {
   llvm::Error load_inputs(llvm::ArrayRef<Tensor> inputs);
   llvm::Error run_layers(llvm::ArrayRef<Tensor> inputs, const Tensor& output);
   OpRequest request_of(i32 layer) const;
-  /// Calls `enqueue` with the request that the family of the layer's candidate makes.
+  /// Calls `enqueue` with the request that the OpWork of the layer's candidate makes.
   llvm::Error with_request(i32 layer, llvm::function_ref<llvm::Error(const OpRequest&)> enqueue) const {
     return work_of(candidate_of(layer)).with_request(candidate_of(layer), layer, request_of(layer), enqueue);
   }
@@ -233,10 +237,10 @@ class Execution {
     const OpFamily* family = nullptr;
     std::unique_ptr<OpWork> work;
   };
-  // Holds one element for each family that has a candidate.
+  // Holds one element for each family of ops (OpFamily) to which a candidate belongs.
   std::vector<Work> works_;
   std::vector<Step> schedule_;
-  // Holds the engine's number of the first candidate of each layer.
+  // Holds, for each layer, the number that Engine::add_op() returned for its first candidate.
   std::vector<i32> ops_;
   std::vector<i32> permute_inputs_;
   i32 permute_output_ = 0, permute_coordinates_ = 0;
@@ -244,7 +248,8 @@ class Execution {
   Trace* trace_ = nullptr;
   enum class Prepared : i32 {
     Nothing,
-    // The last prepare failed. In capacity mode, the words of an earlier cloud can still be read.
+    // The last prepare failed. In capacity mode, the status and the counts of an earlier cloud can still be
+    // read.
     Outdated,
     Ready,
   };
@@ -252,7 +257,7 @@ class Execution {
   std::vector<std::shared_ptr<const KernelMap>> caller_maps_;
   std::vector<Level> levels_;
   std::vector<MapView> maps_;
-  // Holds the number of the selected candidate of each layer. It is -1 before the first prepare and for
+  // Holds, for each layer, the index of the selected candidate. It is -1 before the first prepare and for
   // layers without candidates.
   std::vector<i32> selected_;
   // Holds, for each layer, the layer whose candidate computes it.
@@ -260,19 +265,20 @@ class Execution {
   std::vector<char*> storages_;
   // Holds the offset at which each storage ends, in bytes.
   std::vector<i64> tops_;
-  // Holds one element for each storage.
+  // Holds the current address and row stride of each storage.
   std::vector<Place> places_;
   // Holds the times of each op, indexed by the engine's op numbers.
   std::vector<StageTimes> op_times_;
 
   i64 map_waits_ = 0;
-  // These pointers refer to one word for each layer, on the device and in a copy on the host.
+  // Both arrays have one word for each layer, which tells whether the layer computed an infinite or NaN
+  // value. overflow_ is on the device, and host_overflow_ receives a copy.
   u32 *overflow_ = nullptr, *host_overflow_ = nullptr;
-  // Holds the mark that the last prepare chose. A network always uses 1. The value 0 means that the words are
-  // undefined.
+  // Holds the value that ops write to overflow_, which the last prepare chose. A network always uses 1. The
+  // value 0 means that the words of overflow_ are undefined.
   u32 overflow_mark_ = 0;
   void* engine_workspace_ = nullptr;
-  // Points to scratch memory that runs use.
+  // Points to the scratch memory of the ops (Engine::scratch_bytes()).
   void* engine_scratch_ = nullptr;
 };
 

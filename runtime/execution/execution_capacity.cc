@@ -79,7 +79,7 @@ llvm::Error Execution::prepare_within(const i32* coordinates, const i32* given_c
   MINUET_TRY(call(stream, Timed::Prepare, [&]() -> llvm::Error {
     MINUET_TRY(network_maps_->enqueue(coordinates, given_count, given_count ? capacity : most));
     MINUET_TRY(add_work());
-    // The parts get the places that make_room() has chosen.
+    // The parts of the memory get the places that make_room() has chosen.
     memory_.place_cloud(/*idle=*/false);
     MINUET_TRY(prepare_layers());
     return views_->make_views();
@@ -113,8 +113,8 @@ llvm::Error Execution::suggest_capacities(double factor, llvm::MutableArrayRef<i
 }
 
 llvm::Error Execution::read_cloud(void* stream, u32& status, llvm::MutableArrayRef<i32> counts) {
-  // Replays of a graph may continue after a prepare call was refused, so the words of the last cloud can
-  // still be read.
+  // Replays of a graph may continue after a prepare call was refused, so the status and the counts of the
+  // last cloud can still be read.
   const bool has_words = has_capacities() && prepared_ != Prepared::Nothing;
   if (!has_words) MINUET_TRY(check_prepared());
   return call(stream, Timed::Nothing, [&] { return network_maps_->read_state(status, counts); });

@@ -1,4 +1,4 @@
-// Implements executions of single ops, which prepare for kernel maps of the caller.
+// Implements executions of single ops, for which the caller gives the kernel maps.
 #include "runtime/execution/execution.h"
 
 namespace minuet {
@@ -41,8 +41,8 @@ llvm::Error Execution::prepare_together(llvm::ArrayRef<Execution*> executions,
   return llvm::Error::success();
 }
 
-/// Takes the maps, selects the candidates, and calls add_work(). It needs no memory of the execution, because
-/// views of maps with a queue have memory of their own.
+/// Takes the maps, selects the candidates, and calls add_work(). It needs no memory of the execution. Views
+/// of maps with a queue have memory of their own, and other views are placed later.
 llvm::Error Execution::use_maps(std::vector<std::shared_ptr<const KernelMap>> maps) {
   if (maps.size() != maps_.size()) {
     return make_error(StatusCode::InvalidArgument, "{0} kernel maps are given, but the plan takes {1}",
@@ -57,7 +57,8 @@ llvm::Error Execution::use_maps(std::vector<std::shared_ptr<const KernelMap>> ma
 }
 
 llvm::Error Execution::place_maps() {
-  // The host overwrites the pinned tables below, so earlier copies of them to the device must have finished.
+  // The code below overwrites tables in pinned memory, so earlier copies of them to the device must have
+  // finished.
   MINUET_TRY(engine_->wait_for_sends());
   memory_.measure_cloud();
   bool idle = false;

@@ -62,7 +62,8 @@ llvm::Error ExecutionMemory::grow(Engine& engine, i64 slack, bool& idle) {
 
 llvm::Error ExecutionMemory::take_queue_blocks(i64 engine_scratch_bytes) {
   if (!options_.queue) return llvm::Error::success();
-  // This block is released first, so that a larger block can replace it.
+  // The execution gives up its reference first, so that Queue::scratch() can free the block before it
+  // allocates a larger one.
   queue_scratch_.reset();
   MINUET_ASSIGN(queue_engine_, options_.queue->engine_scratch(engine_scratch_bytes));
   MINUET_ASSIGN(queue_scratch_, options_.queue->scratch(plan_.scratch_bytes));

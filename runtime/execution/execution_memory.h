@@ -26,18 +26,18 @@ struct RunMemory {
   std::vector<std::shared_ptr<const KernelMap>> maps;
 };
 
-/// Keeps track of the runs of an execution that graphs contain.
+/// Keeps track of the runs of an execution that were captured into CUDA graphs.
 class CapturedRuns {
  public:
   /// Notes that a run of the prepared state was captured.
   void add() { holds_prepared_ = true; }
   bool holds_prepared() const { return holds_prepared_; }
-  /// Keeps `memory` for the graphs. The caller must then prepare the next cloud or map in other memory.
+  /// Keeps `memory` alive for the graphs. The caller must then prepare the next cloud or map in other memory.
   void keep(RunMemory memory) {
     kept_.push_back(std::move(memory));
     holds_prepared_ = false;
   }
-  /// Frees everything. The caller must not replay the graphs afterwards.
+  /// Frees all memory that keep() received. The caller must not replay the graphs afterwards.
   void release() {
     kept_.clear();
     holds_prepared_ = false;
@@ -50,28 +50,30 @@ class CapturedRuns {
 
 /// Holds the options of an execution that concern its memory.
 struct MemoryOptions {
-  // Points to memory of the caller that serves as the arena. If it is null, the execution has an arena of its
-  // own.
+  // Points to memory of the caller that the execution uses instead of memory of its own. If it is null, the
+  // execution allocates its memory.
   void* workspace = nullptr;
   i64 workspace_bytes = 0;
   // The pointer is null if the execution uses no queue.
   std::shared_ptr<Queue> queue;
-  /// The flag is true if the host fills a part of the arena by a copy that no stream orders.
+  /// The flag is true if the host fills a part of the arena by a copy that is not ordered by a stream.
   bool is_filled_by_host = false;
 };
 
 /// Measures and places the device memory of an execution. During a call, the caller keeps a local variable
-/// `idle`, which is true if the device has finished with the arena. This class is not thread-safe.
+/// `idle`, which is true if the device is known to have finished its work on the arena. This class is not
+/// thread-safe.
 class ExecutionMemory {
  public:
   ExecutionMemory(std::shared_ptr<MemorySource> source, MemoryOptions options);
 
-  /// Adds a part. `place` takes the part's pieces from a Placement. It is called with a null base to measure
-  /// the part, and later with memory to place it.
+  /// Adds a part of the memory. `place` takes the arrays of the part from a Placement. It is called with a
+  /// Placement of a null base to measure the part, and later with one of allocated memory to place it.
   void add(Lifetime lifetime, Owner owner, std::function<void(Placement&)> place);
 
-  /// Measures the parts that are in use from Phase::Maps on, whose sizes depend on the capacity. The sizes of
-  /// the other parts depend on the cloud, and count as 0 until measure_cloud().
+  /// Measures the parts that are in use from Phase::Maps on. Their sizes depend on the capacity, which is the
+  /// number of coordinates that memory is reserved for. The sizes of the other parts depend on the cloud, and
+  /// count as 0 until measure_cloud().
   void measure_capacity();
   void measure_cloud();
   i64 arena_bytes() const { return plan_.arena_bytes; }
@@ -87,10 +89,10 @@ class ExecutionMemory {
   /// caller must have called begin() of the engine.
   llvm::Error grow(Engine& engine, i64 slack, bool& idle);
   /// Returns the number of bytes to reserve in addition, so that a slightly larger cloud fits too. The parts
-  /// that are in use in all phases need none.
+  /// that are in use in all phases need no additional bytes, because their sizes do not depend on the cloud.
   i64 cloud_slack() const;
-  /// Takes the blocks of the queue. The ops of the engine need `engine_scratch_bytes` bytes of scratch
-  /// memory.
+  /// Takes two blocks of scratch memory from the queue, if there is one. The ops of the engine need
+  /// `engine_scratch_bytes` bytes of scratch memory.
   llvm::Error take_queue_blocks(i64 engine_scratch_bytes);
   /// Places the parts that depend on the cloud, with the sizes measured last.
   void place_cloud(bool idle);

@@ -4,8 +4,8 @@
 
 namespace minuet {
 
-/// Adds the memory needs of every family that may run the layer. It assumes `rows` rows in each level and
-/// `neighbours` pairs per output row.
+/// Adds the memory needs of every family of ops (OpFamily) that may run the layer. The function assumes
+/// `rows` rows in each level and `neighbours` pairs per output row.
 llvm::Error Execution::bound_layer(i32 number, i64 rows, double neighbours) {
   for (const Work& work : works_) {
     const auto is_of = [&](const Candidate& candidate) { return &candidate.choice.kind() == work.family; };
@@ -36,8 +36,8 @@ llvm::Error Execution::make_works() {
   return llvm::Error::success();
 }
 
-/// Finds the layer whose candidate computes each layer. A covered layer is skipped, so its own candidate
-/// decides nothing about the next layers.
+/// Finds, for each layer, the layer whose candidate computes it. If an earlier layer computes a layer, the
+/// layer's own candidate is not used and does not affect the layers after it.
 void Execution::find_runners() {
   for (i32 i = 0; i < layer_count();) {
     const i32 runner = i, covers = compiled_.candidates[i][selected_[i]].covers;
@@ -73,7 +73,8 @@ MapUse Execution::map_use(i32 number) const {
   return use;
 }
 
-/// Sets the layer's element of maps_ to what a candidate reads from the caller's map in this form.
+/// Sets the element of maps_ for the layer's map to the caller's map, with the data that a candidate reads in
+/// this form.
 llvm::Error Execution::take_map(i32 number, ViewForm form) {
   const ProgramLayer& layer = program_.layers[number];
   if (network_maps_ || layer.map < 0) return llvm::Error::success();

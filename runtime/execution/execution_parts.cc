@@ -5,7 +5,8 @@
 
 namespace minuet {
 
-/// Adds all parts. They are placed in the order in which this function adds them.
+/// Adds all parts of the execution's memory to memory_. They are placed in the order in which this function
+/// adds them.
 void Execution::add_memory() {
   const Owner work = options_.queue ? Owner::QueueScratch : Owner::Arena;
   memory_.add({Phase::Maps, Phase::Run}, Owner::Arena, [this](Placement& parts) { place_kept(parts); });
@@ -39,8 +40,8 @@ void Execution::place_kept(Placement& parts) {
   }
 }
 
-/// Places each storage on top of those below it. Tensors that are used in place, in the caller's memory, get
-/// no storage.
+/// Places each storage of the program behind the storages that are below it (StorageSpec::below). Tensors
+/// that are used in place, in the caller's memory, get no storage.
 void Execution::place_storages(Placement& parts) {
   const i64 element = dtype_bytes(program_.dtype);
   i64 bytes = 0;
@@ -59,8 +60,8 @@ void Execution::place_storages(Placement& parts) {
   parts.skip(bytes);
 }
 
-/// Makes the arena large enough for what was measured. After a failure nothing is placed, and the next
-/// prepare starts over.
+/// Makes the arena large enough for everything that memory_ has measured. After a failure nothing is placed,
+/// and the next prepare starts over.
 llvm::Error Execution::reserve(i64 slack, bool& idle) {
   if (memory_.fits()) return llvm::Error::success();
   llvm::Error error = memory_.grow(*engine_, slack, idle);
@@ -92,7 +93,8 @@ llvm::Error Execution::ensure_capacity(i64 count, bool& idle) {
   return reserve(0, idle);
 }
 
-/// Places the parts that depend on the cloud. The arena must be large enough for what was measured.
+/// Places the parts of the memory whose sizes depend on the cloud. The arena must be large enough for
+/// everything that memory_ has measured.
 llvm::Error Execution::place_cloud(bool idle) {
   MINUET_TRY(memory_.take_queue_blocks(engine_->scratch_bytes()));
   if (options_.queue) engine_scratch_ = memory_.queue_engine_scratch();

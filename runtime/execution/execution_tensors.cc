@@ -21,7 +21,7 @@ llvm::Error Execution::check_tensors(llvm::ArrayRef<Tensor> inputs, llvm::ArrayR
     MINUET_TRY(check_tensor("input " + std::to_string(i), inputs[i], wanted(program_.inputs[i])));
   }
   MINUET_TRY(check_tensor("output 0", outputs[0], wanted(program_.output)));
-  // The residual is the second input of a single convolution.
+  // Only the program of a single op takes a residual from the caller, as its second input.
   const bool has_residual = program_.takes_maps;
   return check_apart(inputs, outputs, memory_of(options_.workspace, options_.workspace_bytes), has_residual);
 }
@@ -37,7 +37,8 @@ llvm::Error Execution::check_coordinates(const void* coordinates, i64 rows) cons
   return check_outside_workspace("coordinates", coordinates, bytes);
 }
 
-/// Checks that the caller's count is not in the words that each prepare writes for the cloud.
+/// Checks that the caller's count does not overlap the workspace, or the status and the counts that each
+/// prepare writes.
 llvm::Error Execution::check_count_on_device(const i32* count) const {
   const MemoryRows given = memory_of(count, sizeof(i32));
   MINUET_TRY(check_outside_workspace("count", count, sizeof(i32)));

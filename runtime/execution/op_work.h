@@ -18,11 +18,12 @@ struct OpWorkContext {
   const Device& device;
   Engine& engine;
   const MapViews& views;
-  // Limits the size of a layer's buffers. If the value is 0, the limit depends on the size of the cloud.
+  // Limits the bytes of the buffers of a layer that runs as gather-GEMM-scatter. If the value is 0, the limit
+  // depends on the size of the cloud.
   i64 scratch_bytes = 0;
 };
 
-/// Describes how one op of a prepare call will run.
+/// Describes one op, with its rows and its kernel map, for the cloud or the maps of a prepare call.
 struct OpUse {
   i32 layer = 0;
   i64 output_rows = 0;
@@ -38,15 +39,15 @@ struct OpReport {
 };
 
 /// Keeps the tables, slices and buffers that the ops of one family share in an execution. An op for which a
-/// prepare call selects another family uses none of them. The place_ functions place memory. Each of them may
-/// be called with a null base to measure.
+/// prepare call selects another family uses none of them. The place_ functions take memory from a Placement.
+/// Each of them may also be called with a Placement of a null base, which only measures the memory.
 class OpWork {
  public:
   virtual ~OpWork() = default;
 
   /// Allocates host memory. It is called once, before the first prepare.
   virtual llvm::Error allocate_host() { return llvm::Error::success(); }
-  /// Places memory that does not depend on a cloud.
+  /// Places memory whose size does not depend on the cloud.
   virtual void place_fixed(Placement&) {}
 
   // A prepare call uses the following functions in this order: begin(), add() for each op, the place_
@@ -55,23 +56,23 @@ class OpWork {
   /// Forgets all ops of the last prepare. `most_rows` is the number of rows of the largest level.
   virtual void begin(i64 /*most_rows*/) {}
   virtual llvm::Error add(const OpUse&) { return llvm::Error::success(); }
-  /// Adds a layer when a workspace is only measured, in place of add(). Every level then has `rows` rows, and
-  /// every output row has `neighbours` pairs.
+  /// Takes the place of add() when Execution::workspace_bound() only measures the memory. Every level then
+  /// has `rows` rows, and every output row has `neighbours` pairs.
   virtual void bound(i32 /*layer*/, i64 /*rows*/, double /*neighbours*/) {}
-  /// Places what runs read. `identity` holds 0, 1, 2, ... for as many rows as the largest level has. It is
-  /// null if the caller gives the maps.
+  /// Places the tables that runs read. `identity` holds 0, 1, 2, ... for as many rows as the largest level
+  /// has. It is null if the caller gives the maps.
   virtual void place_tables(Placement&, i32* /*identity*/) {}
   /// Places the memory that is needed only to make the tables.
   virtual void place_workspace(Placement&) {}
-  /// Places what runs write. This memory may overlap the memory of place_workspace().
+  /// Places the buffers that runs write. They may overlap the memory of place_workspace().
   virtual void place_buffers(Placement&) {}
   /// Enqueues the work that fills the tables. It is called once all memory is placed.
   virtual llvm::Error finish() { return llvm::Error::success(); }
 
-  // The following functions use the prepared state.
+  // The following functions may be called only after finish().
 
   /// Calls `enqueue` with the family's request for the layer, which `candidate` runs. The request consists of
-  /// `common` and of what else the family's kernels read.
+  /// `common` and of the other data that the family's kernels read.
   virtual llvm::Error with_request(const Candidate& candidate, i32 layer, const OpRequest& common,
                                    llvm::function_ref<llvm::Error(const OpRequest&)> enqueue) const = 0;
   virtual OpReport report(i32 /*layer*/) const { return {}; }

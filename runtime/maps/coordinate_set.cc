@@ -6,14 +6,15 @@
 namespace minuet {
 namespace {
 
-// Sets whose strides divide this period need no key layout of their own.
+// Key layouts are made for this period on each axis. A coarser set whose tensor stride divides it can share
+// the key layout of the finer set.
 constexpr i64 kCommonPeriod = 64;
 
 static_assert(kMostIndexedLevels <= kMostReadbackWords,
               "the readback holds a status and a count of each coarser set");
 
 /// Returns true if `stride` divides `period` on each axis. Flooring a key to `stride` then floors the
-/// coordinate, and the result stays inside the guard of the layout.
+/// coordinate, and the result stays inside the guard of the key layout (key_layout.h).
 bool strides_fit(const i64* period, const AxisArray& stride, i32 ndim) {
   for (i32 a = 0; a < ndim; ++a) {
     if (period[a] % stride[a] != 0) return false;
@@ -108,8 +109,8 @@ llvm::Error CoordinateSet::take_layout() {
   return llvm::Error::success();
 }
 
-/// Sorts by as many key bits as earlier sets needed, while the device finds how many bits this set needs. The
-/// function waits once, or twice if this set needs more bits.
+/// Builds the set by sorting as many key bits as earlier sets needed, while the device finds how many bits
+/// this set needs. The function waits once, or twice for the first set and for a set that needs more bits.
 llvm::Error CoordinateSet::find_and_build(MapEngine& engine, const i32* coordinates, i64 count,
                                           void* stream) {
   i32 bits = engines_->key_bits();
@@ -194,7 +195,8 @@ llvm::Error CoordinateSet::count_rows() const {
   if (!readback) return llvm::Error::success();
   MINUET_ASSIGN(const llvm::ArrayRef<i32> report, readback->wait());
   const std::lock_guard<std::mutex> lock(counting_);
-  // Another thread has already taken the report and may be reading rows_, which must not be written again.
+  // If deferred_ is null, another thread has already taken the report and may be reading rows_, which must
+  // not be written again.
   if (!deferred_) return llvm::Error::success();
   MINUET_TRY(take_report(report));
   deferred_.reset();
@@ -300,8 +302,8 @@ llvm::Error CoordinateSet::make_deferred() const {
   return sets.empty() ? llvm::Error::success() : make_family(sets);
 }
 
-/// Makes `sets` with one index of cells. It is called on the finest set of the family, whose rows the index
-/// computes again.
+/// Makes `sets` with one index of occupied cells. The function is called on the finest set of the family
+/// (SetFamily), whose rows the index computes again.
 llvm::Error CoordinateSet::make_family(llvm::ArrayRef<std::shared_ptr<const CoordinateSet>> sets) const {
   SetFamily& family = *family_;
   const Coords own = coords();
@@ -359,7 +361,7 @@ llvm::Error CoordinateSet::make_family(llvm::ArrayRef<std::shared_ptr<const Coor
 
 llvm::Expected<std::shared_ptr<CoordinateSet>> CoordinateSet::sort_coarser(
     std::shared_ptr<CoordinateSet> coarse, void* stream) const {
-  // This makes the keys that are sorted below.
+  // If this set is still deferred, it is made first, because its keys are sorted below.
   if (finest_) MINUET_TRY(make_deferred());
   MINUET_ASSIGN(const MapEngines::Lease engine, engines_->take(queue_.get()));
   // Without a queue, this memory must outlive the read-back, because no stream orders its reuse.

@@ -33,14 +33,15 @@ struct CoordinateSetOptions {
 /// holds the lock of Queue::work(). Queue::lock() takes that lock for a whole call.
 struct SetFamily {
   // Lists the sets that are still to be made. The pointers are weak because the caller may release a set
-  // before.
+  // before it is made.
   std::vector<std::weak_ptr<const CoordinateSet>> deferred_sets;
   // Counts the words that the index needs, including those of the levels of the deferred sets.
   i64 words = 0;
-  // Holds kMostReadbackWords i32 words on the device: a status, then the number of rows of each deferred set.
+  // Holds kMostReadbackWords i32 words on the device: the status bits, then the number of rows of each
+  // deferred set.
   DeviceMemory counts;
   DeviceMemory memory;
-  // Points into `memory`. Once the index is made, no more sets join the family.
+  // Points to the index in `memory`. Once the index is made, no more sets join the family.
   SetIndex index;
 
   bool is_made() const { return index.layout != nullptr; }
@@ -54,17 +55,18 @@ class CoordinateSet : public std::enable_shared_from_this<CoordinateSet> {
                                                                const CoordinateSetOptions& options,
                                                                const i32* coordinates, i64 count,
                                                                void* stream);
-  /// Returns the set of the coordinates of this set, floored to its tensor stride times `stride`. Without a
-  /// queue, the function waits until the coarser set is made. With a queue, it only enqueues work, even if
-  /// the host does not know the row count of this set yet. If an index of cells can make the coarser set, it
-  /// enqueues nothing. Such a set is made later, together with all other sets requested until then.
+  /// Returns the set of the coordinates of this set, rounded down to multiples of its tensor stride times
+  /// `stride`. Without a queue, the function waits until the coarser set is made. With a queue, it only
+  /// enqueues work, even if the host does not know the row count of this set yet. If an index of cells can
+  /// make the coarser set, it enqueues nothing. Such a set is made later, together with all other sets
+  /// requested until then.
   llvm::Expected<std::shared_ptr<CoordinateSet>> downsample(const AxisArray& stride, void* stream) const;
   /// Returns InvalidArgument if the set has a queue and `stream` is not the queue's stream.
   llvm::Error check_stream(void* stream) const;
   llvm::Error export_coordinates(i32* coordinates, void* stream) const;
 
-  /// Enqueues the work that makes this set and its family, if that was deferred. If the set has a queue, the
-  /// caller must hold the lock of Queue::work().
+  /// Enqueues the work that makes this set and the other deferred sets of its family (SetFamily), if it was
+  /// deferred. If the set has a queue, the caller must hold the lock of Queue::work().
   llvm::Error make_deferred() const;
   /// Waits until the host knows the number of rows, and makes the set first if that was deferred. Any thread
   /// may call this function. A thread that holds the lock of Queue::work() must call make_deferred() before,
@@ -74,14 +76,14 @@ class CoordinateSet : public std::enable_shared_from_this<CoordinateSet> {
   i64 rows() const { return rows_; }
   /// Returns the device address of the number of rows. The number is valid once the set is made.
   i32* count() const { return coords_.count; }
-  /// Returns the number of rows that the caller gave, or rows() for a derived set.
+  /// Returns the number of rows that the caller gave, or rows() for a set that downsample() derived.
   i64 caller_rows() const { return caller_rows_ < 0 ? rows_ : caller_rows_; }
   const AxisArray& tensor_stride() const { return tensor_stride_; }
-  /// Returns the device address of the caller's row of each row, [rows]. It is null for a derived set, whose
-  /// rows the caller sees in the same order.
+  /// Returns an array of [rows] numbers on the device, whose element i is the caller's row for row i of the
+  /// set. It is null for a derived set, whose rows the caller sees in the same order.
   const i32* source_row() const { return source_row_; }
-  /// Returns the device address of the row of each of the caller's rows, [caller_rows]. It is null for a
-  /// derived set.
+  /// Returns an array of [caller_rows] numbers on the device, whose element i is the row of the set for the
+  /// caller's row i. It is null for a derived set.
   const i32* row_of() const { return row_of_; }
   const std::shared_ptr<MapEngines>& engines() const { return engines_; }
   /// Returns the queue that the set and everything made from it use, or null.
@@ -96,8 +98,9 @@ class CoordinateSet : public std::enable_shared_from_this<CoordinateSet> {
   /// Allocates device memory for a key layout of this set's own. A coarser set whose strides fit the layout
   /// of the finer set uses the finer set's layout instead.
   llvm::Error allocate_layout();
-  /// Adds `coarse` to the family, so that it is made together with the other sets, and returns true. If the
-  /// family cannot take it, the function returns false and leaves `coarse` unchanged.
+  /// Adds `coarse` to the family of this set (SetFamily), so that it is made together with the other sets,
+  /// and returns true. If the family cannot take it, the function returns false and leaves `coarse`
+  /// unchanged.
   llvm::Expected<bool> join_family(CoordinateSet& coarse) const;
   /// Makes the coarser set by sorting, without deferring the work.
   llvm::Expected<std::shared_ptr<CoordinateSet>> sort_coarser(std::shared_ptr<CoordinateSet> coarse,
@@ -111,14 +114,15 @@ class CoordinateSet : public std::enable_shared_from_this<CoordinateSet> {
   /// finds the bounds of the coordinates.
   llvm::Error find_layout(MapEngine& engine, const i32* coordinates, i64 count, const Bounds* declared,
                           i32 key_bits) const;
-  /// Enqueues the work that builds the set by sorting. read_report() reads the result of that work.
+  /// Enqueues the work that builds the set by sorting. read_report() reads back the resulting row count and
+  /// bounds.
   llvm::Error build(MapEngine& engine, const i32* coordinates, i64 count, const Bounds* declared,
                     i32 key_bits, void* stream);
   llvm::Error find_and_build(MapEngine& engine, const i32* coordinates, i64 count, void* stream);
-  /// Copies the report to host_report_ and waits for it.
+  /// Copies the report, which is the words at report_, to host_report_ and waits for the copy.
   llvm::Error read_report(MapEngine& engine);
   llvm::Error take_report(llvm::ArrayRef<i32> report) const;
-  /// Returns the report that the host has not taken yet, or null if there is none.
+  /// Returns the pending read-back of the status and the row count, or null if there is none.
   std::shared_ptr<DeferredReadback> deferred_report() const;
   /// Returns the keys. Their capacity is rows() if the host knows it, otherwise an upper bound of it.
   Coords coords() const;
@@ -133,12 +137,13 @@ class CoordinateSet : public std::enable_shared_from_this<CoordinateSet> {
   std::shared_ptr<MapEngines> engines_;
   std::shared_ptr<Queue> queue_;
   AxisArray tensor_stride_{1, 1, 1, 1};
-  // Holds the farthest reach on each axis that this layout allows for the offsets of a kernel map.
+  // Holds, for each axis, how far the offsets of a kernel map may reach if the map uses this set's key
+  // layout.
   i64 guard_[kMaxDim] = {};
-  // A coarser set can use this layout if its tensor stride divides this period on each axis.
+  // A coarser set can share this set's key layout if its tensor stride divides this period on each axis.
   i64 period_[kMaxDim] = {1, 1, 1, 1};
   Bounds bounds_;
-  // Holds the same layout as `state_.layout` on the device.
+  // Holds a copy on the host of the key layout at `state_.layout`, which is on the device.
   KeyLayout layout_;
   // Holds the number of bits by which the keys were sorted. It determines the key type.
   i32 key_bits_ = 0;
@@ -147,15 +152,15 @@ class CoordinateSet : public std::enable_shared_from_this<CoordinateSet> {
   // Holds the number of this set's level in the index of its family, or -1 before the set has one. The lock
   // of Queue::work() guards it.
   mutable i32 level_ = -1;
-  // Guards the next three members. No thread holds this lock while it waits for the device.
+  // Guards finest_, deferred_ and rows_. No thread holds this lock while it waits for the device.
   mutable std::mutex counting_;
   // Points to the finest set of the family until this set is made, and is null afterwards. A thread that
   // writes it must hold the lock of Queue::work() as well as counting_, so either lock is enough to read it.
   mutable std::shared_ptr<const CoordinateSet> finest_;
-  // Holds the pending read-back of the report until the host knows the number of rows.
+  // Holds the pending read-back of the status and the row count, until the host knows the number of rows.
   mutable std::shared_ptr<DeferredReadback> deferred_;
   mutable i64 rows_ = 0;
-  // The value is -1 for a derived set.
+  // Holds the number of rows that the caller gave. It is -1 for a derived set.
   i64 caller_rows_ = -1;
   DeviceMemory memory_;
   std::shared_ptr<const DeviceMemory> layout_memory_;
@@ -166,7 +171,7 @@ class CoordinateSet : public std::enable_shared_from_this<CoordinateSet> {
   // bounds.
   i32* report_ = nullptr;
   static constexpr i64 kRowsAt = 2, kBoundsAt = 3;
-  // Holds the position of this set's row count in the report.
+  // Holds the position of this set's row count in the report, in words.
   i64 rows_at_ = kRowsAt;
   static constexpr i64 kReportWords = kBoundsAt + kBoundsWords;
   i32 host_report_[kReportWords] = {};
@@ -201,9 +206,9 @@ class KernelMap {
   const std::shared_ptr<Device>& device() const { return input_->engines()->device(); }
   const CoordinateSet& fine() const { return transposed_ ? *output_ : *input_; }
   const CoordinateSet& coarse() const { return transposed_ ? *input_ : *output_; }
-  /// Enqueues the work that makes the rows, positions and counts of the map, if they are missing. The fused
-  /// dataflow does not need them if an index provides the rows. The caller must hold the lock of the queue
-  /// (Queue::lock).
+  /// Enqueues the work that makes the rows, positions and counts of the map (MapView), if they are missing.
+  /// The fused dataflow does not need them if an index provides the rows. The caller must hold the lock of
+  /// the queue (Queue::lock).
   llvm::Error find_pairs() const;
   /// Returns the map with the data from which a view of the form Rows or Masked is made. A masked view whose
   /// rows an index provides needs no table of rows, and can be made after find_masks(). In all other cases
@@ -221,12 +226,12 @@ class KernelMap {
   /// Returns true if the host knows the counts. Any thread may call this function.
   bool has_counts() const { return pairs_->has_counts; }
   const std::shared_ptr<Queue>& queue() const { return input_->queue(); }
-  /// Returns the view of this form that executions share, or null if there is none yet. The caller of this
-  /// function or keep_view() must hold the lock of the queue (Queue::lock).
+  /// Returns the view of this direction and form that executions share, or null if there is none yet. The
+  /// caller of this function or keep_view() must hold the lock of the queue (Queue::lock).
   std::shared_ptr<SharedView> find_view(bool transposed, ViewForm form) const;
   void keep_view(std::shared_ptr<SharedView> view) const { pairs_->views.push_back(std::move(view)); }
-  /// Returns the views that one family of ops keeps with the map. Only the files of that family know the type
-  /// of these views.
+  /// Returns the views that one family of ops (OpFamily) keeps with the map. Only the files of that family
+  /// know the type of these views.
   std::vector<std::shared_ptr<KeptView>>& kept_views(const OpFamily& family) const {
     return pairs_->kept[&family];
   }
@@ -235,11 +240,12 @@ class KernelMap {
   /// Holds the data that both directions of a map share.
   struct Pairs {
     MapView view;
-    // The block `positions` contains the counts too.
+    // The memory block `positions` also contains the counts (MapView::counts).
     DeviceMemory rows, masks, positions;
     // The flag is true once the search for the masks is enqueued.
     bool has_masks = false;
-    // The list is empty until the counts are read back.
+    // Holds the number of pairs of each offset. It is empty until these numbers are read back from the
+    // device.
     std::vector<i32> counts;
     std::atomic<bool> has_counts{false};
     std::vector<std::shared_ptr<SharedView>> views;

@@ -117,7 +117,8 @@ IndexedSides KernelMap::find_index(const AxisArray& kernel_size, const AxisArray
               fills_cells(ndim, kernel_size, dilation, sources, coarse.tensor_stride())};
 }
 
-/// Returns true if the key layouts of both sets have guards that are large enough for all offsets.
+/// Returns true if the guards in the key layouts of both sets (key_layout.h) are large enough for all
+/// offsets.
 bool KernelMap::is_guarded() const {
   const KernelGeometry& geometry = view().geometry;
   for (i32 a = 0; a < geometry.ndim; ++a) {
@@ -154,7 +155,7 @@ llvm::Expected<MapView> KernelMap::view_of(bool transposed, ViewForm form) const
 
 llvm::Error KernelMap::find_masks(llvm::ArrayRef<std::shared_ptr<const KernelMap>> maps, Engine& engine) {
   std::vector<Pairs*> unfound;
-  // Each key is the address of the grids of an index, which identifies the index.
+  // The keys of `searches` are the addresses of the grids of indexes. Each address identifies an index.
   std::map<const CellGrids*, std::vector<IndexedSearch>> searches;
   for (const std::shared_ptr<const KernelMap>& map : maps) {
     Pairs& pairs = *map->pairs_;
@@ -171,8 +172,8 @@ llvm::Error KernelMap::find(void* stream, bool positions) const {
   MapView found = pairs_->view;
   const i64 entries = found.geometry.volume * found.queries;
   const std::shared_ptr<MemorySource> source = input_->memory_source();
-  // This memory must outlive the lease of the engine. Without a queue, the end of the lease waits for the
-  // work that uses the memory.
+  // This vector is declared before the lease of the engine, so that its memory is released after the lease.
+  // Without a queue, the end of the lease waits for the work that uses the memory.
   std::vector<DeviceMemory> used;
   MINUET_ASSIGN(const MapEngines::Lease engine, input_->engines()->take(queue().get()));
   if (found.rows) {
@@ -195,7 +196,7 @@ llvm::Error KernelMap::find(void* stream, bool positions) const {
   view.positions = found.positions;
   view.counts = found.counts;
   // Without a queue, the function must wait for the search anyway, because the search uses memory that is
-  // released here. It therefore reads the counts back at the same time.
+  // released when the function returns. It therefore reads the counts back at the same time.
   return queue() || has_counts() ? llvm::Error::success() : read_counts(*engine);
 }
 

@@ -45,7 +45,8 @@ llvm::Error MapEngine::begin_maps(const MapLimits& limits, void* stream) {
 llvm::Error MapEngine::read_words(i32* host, const i32* source, i64 words) {
   MINUET_TRY(refuse_capture());
   if (words > pinned_words_) {
-    // The size at least doubles, because the engine keeps the old block too.
+    // The size at least doubles, so that there are few allocations, because the engine keeps the old blocks
+    // too.
     const i64 grown = std::max<i64>(2 * words, kLeastPinnedWords);
     MINUET_ASSIGN(void* pinned, engine_->allocate_pinned(grown * static_cast<i64>(sizeof(i32))));
     pinned_ = static_cast<i32*>(pinned);

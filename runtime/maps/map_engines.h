@@ -23,8 +23,8 @@ class MapEngine {
   Engine* operator->() const { return engine_.get(); }
   i32 permute_coordinates() const { return permute_coordinates_; }
   llvm::Error begin(void* stream);
-  /// Calls begin() for work whose results are made only once. Returns FailedPrecondition if the stream is
-  /// being captured, because every replay of the graph would repeat the work.
+  /// Calls begin() for a call that makes a coordinate set or a kernel map. Returns FailedPrecondition if the
+  /// stream is being captured, because every replay of the graph would repeat the work.
   llvm::Error begin_making(void* stream);
   /// Calls begin_making(), makes the workspace large enough for `limits`, and starts the Map step.
   llvm::Error begin_maps(const MapLimits& limits, void* stream);
@@ -33,8 +33,8 @@ class MapEngine {
   llvm::Error read_words(i32* host, const i32* source, i64 words);
   /// Ends the use of the engine that begin() started. The caller must call it after a failure too.
   void end();
-  /// Calls end(), but waits before for work that uses the workspace, because the next use of the engine may
-  /// be on another stream.
+  /// Waits for the work that uses the workspace, and then calls end(). The wait is needed because the next
+  /// use of the engine may be on another stream.
   void settle();
 
  private:
@@ -95,7 +95,7 @@ class MapEngines : public std::enable_shared_from_this<MapEngines> {
   const std::shared_ptr<Device> device_;
   const EngineChoice choice_;
   const PermuteRowsSpec permute_;
-  // Guards the members below. No thread holds this lock while it waits for the device.
+  // Guards free_ and key_bits_. No thread holds this lock while it waits for the device.
   mutable std::mutex mutex_;
   std::vector<std::unique_ptr<MapEngine>> free_;
   KeyBits key_bits_;

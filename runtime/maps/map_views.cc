@@ -11,7 +11,7 @@ constexpr bool kDirections[] = {false, true};
 constexpr ViewForm kForms[] = {ViewForm::Rows, ViewForm::Masked};
 
 /// Returns true if the map has one offset and its two sides are the same set. Each row is then its only
-/// neighbour, and no view is needed. The address of its row count identifies a set.
+/// neighbour, and no view is needed. A set is identified by the address of its row count.
 bool is_identity(const MapView& map, const Coords& sources, const Coords& queries) {
   return map.geometry.volume == 1 && sources.count == queries.count;
 }
@@ -74,7 +74,7 @@ llvm::Error MapViews::add(const MapUse& use, ViewForm form) {
   side.has_masks = use.view.masks != nullptr;
   side.sources = use.sources;
   side.queries = use.queries;
-  // In this case the map itself serves as the view, so nothing needs to be made.
+  // The map itself serves as a view that is neither transposed nor ordered, so nothing needs to be made.
   if (!use.transposed && !is_ordered(form)) return llvm::Error::success();
   if (is_ordered(form)) find_offsets(use.map);
   if (!use.owner) {

@@ -10,7 +10,7 @@
 
 namespace minuet {
 
-/// Describes a direction and a form in which at least one op reads a map.
+/// Describes a direction and a form in which at least one op may read a map.
 struct ViewNeed {
   i32 map = 0;
   bool transposed = false;
@@ -19,7 +19,7 @@ struct ViewNeed {
 
 /// Describes a map in one prepare call, with the rows of its two sides.
 struct MapUse {
-  // The value is -1 if the op reads no map.
+  // Holds the number of the map in the program. It is -1 if the op reads no map.
   i32 map = -1;
   // The flag is true if the op reads the map in the transposed direction.
   bool transposed = false;
@@ -40,7 +40,8 @@ class MapViews {
   MapViews(const Program& program, Engine& engine, std::vector<ViewNeed> needs, RowOrder order,
            bool has_capacities);
 
-  // The results of the following functions depend only on the needs, so they are the same for every cloud.
+  // The results of the following functions depend only on the arguments of the constructor, so they are the
+  // same for every cloud.
 
   /// Returns true if masked views are ordered. The result is false if no op reads a masked view.
   bool has_order() const { return order_ != RowOrder::AsTheyCome; }
@@ -75,7 +76,7 @@ class MapViews {
     bool unmade = false;
     // Points to the view that MapUse::owner keeps. It is null if there is no owner.
     std::shared_ptr<SharedView> shared;
-    // Contains the neighbours of this form only.
+    // Holds a copy of MapUse::view, to which the arrays of this view are added.
     MapView view;
     // The flag is true if the map already has the masks of its coarser side.
     bool has_masks = false;
@@ -97,9 +98,9 @@ class MapViews {
   void ask_for(i32 map, Side& side, bool transposed, ViewForm form);
   bool is_ordered(ViewForm form) const { return form == ViewForm::Masked && has_order(); }
   bool has_plain_masks(ViewForm form) const { return form == ViewForm::Masked && !has_order(); }
-  /// Places the parts of a view that runs read.
+  /// Places the arrays of a view that runs read.
   void place_view(Placement& parts, Side& side, bool transposed, ViewForm form) const;
-  /// Places the parts of a view that are needed only to make it.
+  /// Places the arrays of a view that are needed only to make it.
   void place_view_workspace(Placement& parts, Side& side, bool transposed, ViewForm form) const;
   static void place_rows(Placement& parts, Side& side, bool transposed);
   void place_unmade(Placement& parts, PlaceView place);
@@ -110,11 +111,12 @@ class MapViews {
   const std::vector<ViewNeed> needs_;
   const RowOrder order_;
   std::vector<Map> maps_;
-  // Holds one element per map, which is filled when a prepare call first uses the map.
+  // Holds, for each map, the offsets by which ordered views are sorted. An element is computed when a prepare
+  // call first needs an ordered view of the map.
   std::vector<OffsetOrder> offsets_;
   // Holds one request for each view that must still be made.
   std::vector<ViewRequest> requests_;
-  // Holds the form of each request.
+  // Holds the form of the view that each element of requests_ asks for.
   std::vector<ViewForm> forms_;
   // Points to the workspace of make_views().
   void* workspace_ = nullptr;

@@ -62,9 +62,9 @@ bool NetworkMaps::keeps_keys(std::size_t level) const {
          });
 }
 
-/// Returns true if an index may build the levels. An index holds all levels, so no op may make one of them in
-/// a run. Capacity mode requires declared bounds, because only they show in advance whether the index has
-/// room for the cells of every cloud.
+/// Returns true if an index of occupied cells may build the levels (coordinate sets). An index holds all
+/// levels, so no op may make one of them in a run. Capacity mode requires declared bounds, because only they
+/// show in advance whether the index has room for the cells of every cloud.
 bool NetworkMaps::may_index() const {
   return llvm::none_of(program_.levels, std::mem_fn(&LevelSpec::is_made_in_run)) &&
          (options_.has_bounds || !options_.has_capacities()) && options_.method == MapMethod::Indexed &&
@@ -98,7 +98,7 @@ void NetworkMaps::place(Placement& parts) {
   for (std::size_t i = 0; i < levels_.size(); ++i) {
     const i64 capacity = capacity_of(i);
     levels_[i] = {keeps_keys(i) ? parts.take<u64>(capacity) : nullptr, word(kLevelsAt + static_cast<i64>(i)),
-                  // The key type is final in capacity mode. Otherwise enqueue() sets it again.
+                  // The key type is final in capacity mode. In exact mode, enqueue() sets it again.
                   capacity, key_type_of(key_bits_.bits())};
   }
   for (std::size_t i = 0; i < maps_.size(); ++i) maps_[i].counts = word(report_offset_[i]);
@@ -206,7 +206,8 @@ llvm::Error NetworkMaps::build(const i32* coordinates, i64 count) {
   return take_report(count);
 }
 
-/// Updates the estimates for the next cloud, which is assumed to be similar to this one.
+/// Updates the number of key bits and the decision for or against an index for the next cloud, which is
+/// assumed to be similar to this one.
 void NetworkMaps::update_estimates(const KeyLayout& layout, i64 coordinates) {
   key_bits_.note(rounded_key_bits(layout));
   const bool dense = may_index() && is_dense(layout, coordinates);
@@ -234,8 +235,8 @@ llvm::Error NetworkMaps::enqueue(const i32* coordinates, const i32* given_count,
     limits.capacity = std::max(limits.capacity, levels_[i].capacity);
   }
   if (indexes_) {
-    // limits.maps keeps its value, because gather-GEMM-scatter needs the workspace in which pairs are
-    // counted.
+    // The member limits.maps keeps its value, because gather-GEMM-scatter needs the workspace in which pairs
+    // are counted.
     limits.sets = 0;
     limits.indexed_sets = static_cast<i32>(levels_.size());
     limits.index_words = most_index_words(limits.capacity);

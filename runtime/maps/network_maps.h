@@ -16,7 +16,8 @@ namespace minuet {
 enum class MapMethod : i32 {
   // Sorts the keys, then searches the sorted keys (section 5.1 of the Minuet paper).
   Sorted,
-  // Indexes the occupied cells. Falls back to Sorted if there are too many cells, and always on the CPU.
+  // Builds an index of the occupied cells (cell_index.h). Falls back to Sorted if there are too many cells,
+  // and always on the CPU.
   Indexed,
 };
 
@@ -25,8 +26,8 @@ struct NetworkMapOptions {
   bool keep_first_duplicate = false;
   bool has_bounds = false;
   Bounds bounds;
-  /// Holds the maximum number of rows of each level in capacity mode, and is empty in exact mode. The
-  /// capacity of level 0 also limits the number of the caller's coordinates.
+  /// Holds the maximum number of rows of each level (coordinate set) in capacity mode, and is empty in exact
+  /// mode. The capacity of level 0 also limits the number of the caller's coordinates.
   std::vector<i64> level_capacity;
   // Holds the number of key bits in capacity mode if no bounds are declared.
   i32 key_bits = 0;
@@ -50,19 +51,20 @@ class NetworkMaps {
   void place(Placement& parts);
   /// Places the memory that is in use only until the views of the maps are made. Call it after place().
   void place_workspace(Placement& parts);
-  /// Uploads constant data to the memory that place() placed.
+  /// Uploads the numbers 0, 1, 2, ... to the memory that identity() returns.
   llvm::Error fill(Device& device);
 
-  /// Builds the sets and maps of a cloud. The function waits once. It waits twice for the first cloud if no
-  /// bounds are declared, or if the keys need more bits than those of earlier clouds, or if the cloud turns
-  /// out to have too many cells for an index.
+  /// Builds the sets and maps of a cloud. The function waits for the device once. It waits twice for the
+  /// first cloud if no bounds are declared, or if the keys need more bits than those of earlier clouds, or if
+  /// the cloud turns out to have too many cells for an index.
   llvm::Error build(const i32* coordinates, i64 count);
   /// Determines the number of key bits and the method in capacity mode, where it must be called before
   /// enqueue().
   llvm::Error find_limits();
   /// Enqueues the work that builds the sets and maps of a cloud. In capacity mode, this function takes the
-  /// place of build(). `given_count` is a device pointer. If it is null, there are `most` coordinates. In
-  /// capacity mode, a cloud that does not fit gets no rows, and a bit in status() says why.
+  /// place of build(). `given_count` points to the number of coordinates in device memory. If it is null,
+  /// there are `most` coordinates. In capacity mode, a cloud that does not fit gets no rows, and a bit in
+  /// status() says why.
   llvm::Error enqueue(const i32* coordinates, const i32* given_count, i64 most);
 
   // The following functions return the results of the last build.
@@ -85,20 +87,21 @@ class NetworkMaps {
   /// Returns the device address of 1 + levels words: the number of the caller's rows, then the number of rows
   /// of each level.
   const i32* counts() const { return state_.points; }
-  /// Returns the device address of the status bits (kStatus...), which are 0 if the cloud is valid.
+  /// Returns the device address of the status bits (kStatus... in map_kernels.h), which are 0 if the cloud is
+  /// valid.
   const u32* status() const { return state_.status; }
-  /// Returns the device address of the caller's row of each row of level 0.
+  /// Returns an array on the device, whose element i is the caller's row for row i of level 0.
   const i32* source_row() const { return source_row_; }
-  /// Returns the device address of the row in level 0 of each of the caller's rows.
+  /// Returns an array on the device, whose element i is the row of level 0 for the caller's row i.
   const i32* row_of() const { return row_of_; }
-  /// Returns the device address of the numbers 0, 1, 2, ... [capacity]. They serve as both row tables of a
-  /// map with one offset from a set to itself.
+  /// Returns the device address of the numbers 0, 1, 2, ... [capacity]. They serve as both tables
+  /// (GmasTables) of a map with one offset from a set to itself.
   i32* identity() const { return identity_; }
   /// Enqueues the work that unpacks the keys of a level to int32 coordinates [rows, 1 + ndim], in ascending
   /// order.
   llvm::Error unpack(i32 level, i32* coordinates) const;
   /// Returns the device address of one word per layer, which is 0 when a cloud begins. These words follow the
-  /// report, so that one fill clears both, also in a replayed graph.
+  /// report (report_) in memory, so that one fill clears both, also in a replayed graph.
   u32* layer_words() const { return report_ ? reinterpret_cast<u32*>(report_ + report_words_) : nullptr; }
   /// Returns device memory for the coordinates of level 0.
   i32* coordinates() const { return coordinates_; }
@@ -110,7 +113,8 @@ class NetworkMaps {
   /// output. An op that makes a level in a run writes its keys and reads those of the parent level.
   bool keeps_keys(std::size_t level) const;
   void place_masks(Placement& parts, bool kept);
-  /// Places the row tables of the maps for which looks_up_ is `looked_up` and keeps_rows_ is `kept`.
+  /// Places the row tables of those maps whose elements of looks_up_ and keeps_rows_ equal `looked_up` and
+  /// `kept`.
   void place_rows(Placement& parts, bool looked_up, bool kept);
   void assign_rows();
   /// Returns true if an index for this layout is small enough for a cloud of `most` coordinates.
@@ -133,11 +137,11 @@ class NetworkMaps {
   const NetworkMapOptions options_;
   Engine& engine_;
   i64 capacity_ = 0;
-  // The key layout of each cloud must have this guard and this period on each axis.
+  // The key layout of each cloud must have this guard and this period on each axis (key_layout.h).
   i64 guard_[kMaxDim] = {}, period_[kMaxDim] = {1, 1, 1, 1};
   KeyBits key_bits_;
   // The flag is true if the next cloud gets an index. After a cloud with too many cells, it becomes true
-  // again only after KeyBits::kPatience dense clouds in a row.
+  // again only after KeyBits::kPatience clouds in a row that do not have too many cells.
   bool indexes_ = false;
   i32 dense_clouds_ = 0;
   // The flag is true if the last cloud has an index.

@@ -6,7 +6,7 @@
 
 namespace minuet {
 
-/// Holds one direction of a map in one form.
+/// Holds one view of a map, which is one direction of the map in one form (ViewForm).
 struct SharedView {
   bool transposed = false;
   ViewForm form = ViewForm::Masked;
@@ -16,8 +16,8 @@ struct SharedView {
   DeviceMemory memory;
 };
 
-/// Represents a view that a family of ops makes from the pairs of a map and keeps with the map. The files of
-/// that family define the derived type.
+/// Represents a view that a family of ops (OpFamily) makes from the pairs of a map and keeps with the map.
+/// The files of that family define the derived type.
 class KeptView {
  public:
   virtual ~KeptView() = default;

@@ -1,4 +1,5 @@
-// Reads the fields of a description that belong to a convolution, which are its bias, norm and activation.
+// Reads those fields of a network's JSON description that belong to a convolution. They describe its bias,
+// norm and activation.
 #pragma once
 
 #include "codegen/base/error.h"
@@ -8,7 +9,7 @@
 
 namespace minuet {
 
-/// Describes activation(norm(convolution(x) + bias)). The defaults are those of a block.
+/// Describes activation(norm(convolution(x) + bias)). The defaults are those of the op "block".
 struct ConvolutionFields {
   bool bias = false;
   // The field "norm" is "batch_norm" if the flag is true, and "none" if it is false.
@@ -22,15 +23,17 @@ struct ConvolutionFields {
   float slope = 0;
 };
 
-/// Names a place of fields in a description. The place determines which fields and values are allowed.
+/// Says where in a network's description the fields of a convolution are. This determines which fields and
+/// values are allowed.
 enum class FieldPlace {
-  // The fields belong to a layer of convolutions.
+  // The fields belong to a layer other than a head, and apply to all of its convolutions.
   Layer,
-  // The fields belong to a head, which has no norm.
+  // The fields belong to a head, whose convolution has no norm.
   Head,
-  // The fields belong to a convolution inside a residual or bottleneck block.
+  // The fields belong to one convolution of a residual or bottleneck block, for example "conv1".
   Part,
-  // The fields belong to a convolution whose result is added in such a block. It has no activation.
+  // The fields belong to a convolution whose result a residual or bottleneck block adds, for example
+  // "shortcut". It has no activation.
   PartBeforeAddition
 };
 

@@ -88,8 +88,8 @@ llvm::Expected<LayerDescription::Op> read_op(const Object& object) {
                     ops_text(/*are_built=*/true), ops_text(/*are_built=*/false));
 }
 
-/// Returns InvalidArgument if the object has a field that is in neither list, because ignoring the field
-/// would hide a mistake.
+/// Returns InvalidArgument if the object has a field that is neither in `known` nor in `more`, because
+/// ignoring the field would hide a mistake.
 llvm::Error check_fields(const Object& object, llvm::StringRef of, llvm::ArrayRef<llvm::StringRef> known,
                          llvm::ArrayRef<llvm::StringRef> more = {}) {
   for (const auto& field : object) {
@@ -161,12 +161,13 @@ llvm::Error read_head(const Object& object, LayerDescription& layer) {
   return read_convolution_fields(object, FieldPlace::Head, layer.fields);
 }
 
-/// Reads the fields of each convolution of a residual or bottleneck block. The fields of the layer are their
-/// defaults.
+/// Reads the fields of each convolution of a residual or bottleneck block. A field that a convolution does
+/// not have gets the value of the layer's field.
 llvm::Error read_parts(const Object& object, LayerDescription& layer) {
   const llvm::ArrayRef<const char*> names = part_names(layer.op);
   for (std::size_t i = 0; i < names.size(); ++i) {
-    // The flag is true for the last convolution and for the shortcut.
+    // The block adds the results of its last convolution and of its shortcut, which are the last two
+    // elements.
     const bool precedes_addition = i + 2 >= names.size();
     const FieldPlace place = precedes_addition ? FieldPlace::PartBeforeAddition : FieldPlace::Part;
     ConvolutionFields& fields = layer.parts.emplace_back(layer.fields);
@@ -185,7 +186,8 @@ llvm::Error read_parts(const Object& object, LayerDescription& layer) {
   return llvm::Error::success();
 }
 
-/// Reads an op that has a kernel size, with the fields of its convolutions.
+/// Reads the kernel size, stride and dilation of a layer and, unless it is a pooling, its widths and the
+/// fields of its convolutions.
 llvm::Error read_window(const Object& object, const NetworkDescription& network, LayerDescription& layer) {
   using Op = LayerDescription::Op;
   const bool is_pooling = layer.op >= Op::MaxPool && layer.op <= Op::SumPool;

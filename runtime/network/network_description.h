@@ -1,4 +1,4 @@
-// Represents a network as its JSON file describes it, which is a chain of layers with named skips.
+// Represents a network as its JSON file describes it. The description is a chain of layers with named skips.
 //
 // runtime/network/networks/README.md describes the format. The two shipped files are built into the library.
 #pragma once
@@ -13,7 +13,7 @@
 
 namespace minuet {
 
-/// Represents one entry of "layers".
+/// Represents one element of the array "layers" of a network's description.
 struct LayerDescription {
   enum class Op {
     Block,
@@ -30,9 +30,10 @@ struct LayerDescription {
   Op op = Op::Block;
   // Holds the prefix of the parameters' names. It is empty for a concat.
   std::string name;
-  // Holds an index into the channels of the network.
+  // Holds the index in NetworkDescription::channels of the layer's number of output channels.
   i32 width = 0;
-  // Holds such an index for the first two convolutions of a bottleneck.
+  // Holds the index in NetworkDescription::channels of the number of output channels of the first two
+  // convolutions of a bottleneck.
   i32 inner_width = 0;
   AxisArray kernel_size{1, 1, 1, 1};
   AxisArray stride{1, 1, 1, 1};
@@ -40,16 +41,18 @@ struct LayerDescription {
   // Holds the number of channels of a head. If it is 0, the weights file determines the number, and without a
   // weights file the head is omitted.
   i32 classes = 0;
-  // In the op `up`, this is the skip whose coordinates the output has. In `concat`, it is the skip to append.
+  // Names the saved result of an earlier layer. The op `up` gives its output the coordinates of this result,
+  // and `concat` appends this result.
   std::string skip;
-  // Holds the name under which later layers can read the result.
+  // Holds the name under which later layers can read this layer's result. It is empty if the result is not
+  // saved.
   std::string save;
   // Holds the fields of the layer's convolution. In a residual or a bottleneck, they are the defaults of all
   // its convolutions.
   ConvolutionFields fields;
   // Holds one element for each name of part_names(), so it is empty for most ops.
   std::vector<ConvolutionFields> parts;
-  // The flag is true if the layer's description has a "shortcut".
+  // The flag is true if the layer's description has an object "shortcut".
   bool has_shortcut_fields = false;
 };
 

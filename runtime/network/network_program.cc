@@ -19,7 +19,7 @@ struct Window {
 
 Window window_of(const LayerDescription& layer) { return {layer.kernel_size, layer.stride, layer.dilation}; }
 
-/// Builds a program layer by layer. `current_` is the tensor that the next layer reads.
+/// Builds a program layer by layer. `current_` is the number of the tensor that the next layer reads.
 class ProgramBuilder {
  public:
   ProgramBuilder(const NetworkDescription& description, DType dtype, const HeadChannels& head_channels,
@@ -70,8 +70,9 @@ class ProgramBuilder {
 
   i32 level_of(i32 tensor) const { return program_.tensors[tensor].level; }
 
-  /// Returns `level` if each stride is 1. Otherwise returns a coarser level, which is added if the program
-  /// does not have it yet.
+  /// Returns the coordinate set (LevelSpec) that results from applying a stride to `level`. This is `level`
+  /// itself if each stride is 1, otherwise a coarser level, which is added if the program does not have it
+  /// yet.
   llvm::Expected<i32> strided_level(i32 level, const AxisArray& stride) {
     if (stride == AxisArray{1, 1, 1, 1}) return level;
     LevelSpec coarse{program_.levels[level].tensor_stride, level};
@@ -93,7 +94,7 @@ class ProgramBuilder {
     return static_cast<i32>(program_.levels.size()) - 1;
   }
 
-  /// Makes the period of the key layout a common multiple of the strides of all levels.
+  /// Makes Program::period a common multiple of the tensor strides of all levels, including `tensor_stride`.
   llvm::Error widen_period(const AxisArray& tensor_stride) {
     for (i32 a = 0; a < program_.ndim; ++a) {
       program_.period[a] = std::lcm(program_.period[a], static_cast<i64>(tensor_stride[a]));
@@ -115,7 +116,7 @@ class ProgramBuilder {
     return add_layer(name, input, level, problem.out_channels, map, problem);
   }
 
-  /// Appends an op and returns its output tensor.
+  /// Appends an op and returns the number of its output tensor.
   llvm::Expected<i32> add_layer(const std::string& name, i32 input, i32 level, i32 channels,
                                 const MapSpec& map, const OpProblem& problem) {
     if (!names_.insert(name).second) {
@@ -182,15 +183,16 @@ class ProgramBuilder {
     return problem;
   }
 
-  /// Reserves a prefix of parameter names, up to the last dot, for one layer. Returns InvalidArgument if
+  /// Reserves a prefix of parameter names, for example "a.conv", for one layer. Returns InvalidArgument if
   /// another layer has reserved it.
   llvm::Error claim(const std::string& part) {
     if (parts_.insert(part).second) return llvm::Error::success();
     return make_error(StatusCode::InvalidArgument, "two layers have parameters called \"{0}\"", part + ".*");
   }
 
-  /// Names the parameters of the program's last layer. A layer without a batch norm reserves the prefix of
-  /// one too, so that no parameters of another layer can look like those of its batch norm.
+  /// Names the parameters of the program's last layer. A layer without a batch norm also reserves the prefix
+  /// that a batch norm would have, so that no parameters of another layer can look like those of a batch norm
+  /// of this layer.
   llvm::Error name_parameters(const std::string& convolution, const std::string& batch_norm,
                               const ConvolutionFields& fields, LayerOrigin origin) {
     MINUET_TRY(claim(convolution));
@@ -210,8 +212,8 @@ class ProgramBuilder {
     return name_parameters(layer.name + ".conv", layer.name + ".bn", layer.fields, {layer.name, "", ""});
   }
 
-  /// Adds a convolution. Its output has the level of the input, or a coarser level if the convolution has a
-  /// stride.
+  /// Adds a convolution. The output has the coordinates of the input, or coarser ones if the convolution has
+  /// a stride.
   llvm::Expected<i32> add_downward(const std::string& name, i32 input, const Window& window,
                                    ConvolutionProblem problem) {
     const i32 fine = level_of(input);
@@ -227,7 +229,7 @@ class ProgramBuilder {
     return name_parameters(layer);
   }
 
-  /// Adds a convolution of a residual or a bottleneck. `part` is the index of the convolution in
+  /// Adds a convolution of a residual or bottleneck block. `part` is the index of the convolution in
   /// part_names().
   llvm::Expected<i32> add_part(const LayerDescription& layer, std::size_t part, i32 input,
                                const Window& window, const ConvolutionProblem& problem) {
@@ -241,10 +243,10 @@ class ProgramBuilder {
     return output;
   }
 
-  /// Returns the tensor that is added to the result of the last convolution. This is the input if the shapes
-  /// are equal, otherwise the output of a convolution that this function appends to the program. If
-  /// `may_run_with_last` is true, the program's last layer is the first one of the block and its output has
-  /// the rows of the input, so its kernel may compute the shortcut too.
+  /// Returns the tensor that a residual or bottleneck block adds to the result of its last convolution. This
+  /// is the input if the shapes are equal, otherwise the output of a convolution that this function appends
+  /// to the program. If `may_run_with_last` is true, the program's last layer is the first one of the block
+  /// and its output has the rows of the input, so its kernel may compute the shortcut too.
   llvm::Expected<i32> add_shortcut(const LayerDescription& layer, i32 input, bool may_run_with_last) {
     const i32 width = description_.channels[layer.width];
     if (program_.tensors[input].channels == width && layer.stride == AxisArray{1, 1, 1, 1}) {
@@ -270,9 +272,9 @@ class ProgramBuilder {
     return output;
   }
 
-  /// Adds activation(bn2(conv2(activation(bn1(conv1(x))))) + shortcut(x)). A bottleneck has three
-  /// convolutions instead of two. The last convolution adds the result of the shortcut, whose layer comes
-  /// right before it.
+  /// Adds the layers of activation(bn2(conv2(activation(bn1(conv1(x))))) + shortcut(x)). A bottleneck has
+  /// three convolutions instead of two. The last convolution adds the result of the shortcut, whose layer
+  /// comes right before it.
   llvm::Error add_residual(const LayerDescription& layer) {
     const Window whole = window_of(layer), one;
     const Window unstrided{layer.kernel_size, one.stride, layer.dilation};
@@ -290,7 +292,7 @@ class ProgramBuilder {
                   add_shortcut(layer, input, !is_bottleneck && layer.stride == one.stride));
     ConvolutionProblem problem = problem_of(layer.parts[last], width);
     problem.residual = true;
-    // This activation follows the addition.
+    // The layer's own activation is applied after the addition.
     problem.set_activation(layer.fields.activation, layer.fields.slope);
     MINUET_ASSIGN(current_, add_part(layer, last, current_, windows[last], problem));
     program_.layers.back().residual = shortcut;
@@ -344,7 +346,7 @@ class ProgramBuilder {
     return llvm::Error::success();
   }
 
-  /// Always fails, because no kernel creates a level by expanding another one yet. validate() gives the
+  /// Always fails, because there is no kernel yet that creates a finer coordinate set. validate() gives the
   /// reason.
   llvm::Error add_generative_up(const LayerDescription& layer) {
     ConvolutionProblem problem = problem_of(layer.fields, description_.channels[layer.width]);
@@ -354,7 +356,8 @@ class ProgramBuilder {
     return validate(problem);
   }
 
-  /// Places both tensors side by side in one storage, so that the layers that compute them write in place.
+  /// Concatenates the current tensor and a saved one. Both are placed side by side in one storage, so that
+  /// the layers that compute them write in place.
   llvm::Error add_concat(const LayerDescription& layer) {
     MINUET_ASSIGN(const i32 skip, find_skip(layer.skip));
     const TensorSpec first = program_.tensors[current_];
@@ -382,10 +385,10 @@ class ProgramBuilder {
                         channels, kMostChannels);
     }
     program_.storages[first.storage].ld = channels;
-    // The loop below takes all tensors out of this storage.
+    // The loop below moves all tensors of this storage to the storage of `first`.
     program_.storages[second.storage].ld = 0;
     for (TensorSpec& tensor : program_.tensors) {
-      // The tensors of this storage are the skip and the tensors that were concatenated into it.
+      // If the saved tensor is a concatenation itself, its parts are moved too.
       if (tensor.storage != second.storage) continue;
       tensor.storage = first.storage;
       tensor.column += first.channels;
@@ -408,8 +411,8 @@ class ProgramBuilder {
     return name_parameters(layer.name, "", layer.fields, {layer.name, "", ""});
   }
 
-  /// Sets the row pitch and the first column of the operands of each layer. They are known only after all
-  /// concatenations have been added.
+  /// Sets the row pitch and the first column of the operands of each layer. They are known only after the
+  /// last concatenation has been added.
   void assign_columns() {
     for (std::size_t i = 0; i < program_.layers.size(); ++i) {
       ProgramLayer& layer = program_.layers[i];
@@ -442,8 +445,9 @@ class ProgramBuilder {
     touch(program_.output, layers);
   }
 
-  /// Stacks storages, large ones first, each as low as it fits without overlapping storages that are in use
-  /// at the same time. A level is assumed to have a quarter of its parent's rows, as is typical of surfaces.
+  /// Stacks the storages in memory, large ones first, each as low as it fits without overlapping storages
+  /// that are in use at the same time. A level is assumed to have a quarter of its parent's rows, as is
+  /// typical of surfaces.
   void stack_storages() {
     std::vector<double> rows{1};
     for (std::size_t i = 1; i < program_.levels.size(); ++i) {
@@ -455,7 +459,7 @@ class ProgramBuilder {
     for (const StorageSpec& storage : storages) {
       const i32 number = static_cast<i32>(size.size());
       size.push_back(rows[storage.level] * storage.ld);
-      // The other storages are not in use, because a concatenation replaced them.
+      // A storage that is never in use belonged to a tensor that a concatenation moved.
       if (storage.first <= storage.last) by_size.push_back(number);
     }
     std::stable_sort(by_size.begin(), by_size.end(), [&](i32 a, i32 b) { return size[a] > size[b]; });

@@ -1,4 +1,4 @@
-// Builds a program from a network's description.
+// Builds a program, which is a list of ops on tensors, from a network's description.
 #pragma once
 
 #include <functional>
@@ -9,8 +9,8 @@
 
 namespace minuet {
 
-/// Returns the number of output channels of a head whose description does not give it. This is the number in
-/// the weights. If it is 0, the head is omitted.
+/// This function returns the number of output channels of a head whose description does not give it. This is
+/// the number in the weights file, or 0 if the head is to be omitted.
 using HeadChannels = std::function<llvm::Expected<i32>(const std::string& head, i32 in_channels)>;
 
 /// Builds the program of a network. `dataflow` applies to every convolution. If it is empty, each convolution

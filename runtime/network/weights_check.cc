@@ -78,12 +78,12 @@ class WeightsCheck {
     // Holds the prefixes of needed parameters, for example "a.conv" for "a.conv.weight".
     std::set<std::string> parts;
     for (const std::string& name : needed_) parts.insert(llvm::StringRef(name).rsplit('.').first.str());
-    // The prefix of a batch norm counts too if the description gives its layer none.
+    // The prefix that a batch norm would have counts too if the description gives the layer no batch norm.
     for (const ProgramLayer& layer : program_.layers) parts.insert(layer.origin.batch_norm);
     for (const auto& [name, stored] : file_.names()) {
       if (used_.count(stored) != 0) continue;
-      // Ignoring such a tensor, for example the bias of a layer that is described without one, would change
-      // the result of the layer.
+      // A tensor beside a parameter, for example the bias of a layer that is described without one, must not
+      // be ignored, because that would change the result of the layer.
       const bool is_beside = parts.count(llvm::StringRef(name).rsplit('.').first.str()) != 0;
       if (!allowed || is_beside) unused_.push_back(stored);
       if (is_beside) adjacent_unused_.insert(stored);
@@ -92,8 +92,8 @@ class WeightsCheck {
     std::sort(unused_.begin(), unused_.end());
   }
 
-  /// Returns the unused tensor with the most similar name if a typing error may explain the difference.
-  /// Otherwise returns an empty string.
+  /// Returns the unused tensor whose name is most similar to `name` if a typing error may explain the
+  /// difference. Otherwise returns an empty string.
   std::string nearest(const std::string& name) const {
     unsigned least = static_cast<unsigned>(std::max<std::size_t>(2, name.size() / 5)) + 1;
     std::string nearest;
@@ -116,8 +116,8 @@ class WeightsCheck {
     return near.empty() ? "" : " (there is " + quoted(near) + ")";
   }
 
-  /// Counts, for each prefix that could be removed from the name of an unused tensor, the names of the
-  /// network that result from the removal.
+  /// For each prefix of the tensor name `stored` whose removal leaves the name of a parameter of the network,
+  /// adds 1 to found[prefix]. Ignores tensors that a layer uses.
   void add_prefixes(const std::string& stored, std::map<std::string, std::size_t>& found) const {
     if (used_.count(stored) != 0) return;
     for (std::size_t dot = stored.find('.'); dot != std::string::npos; dot = stored.find('.', dot + 1)) {
@@ -125,8 +125,9 @@ class WeightsCheck {
     }
   }
 
-  /// Returns the prefix whose removal gives the most names of the network, if these are more names than are
-  /// found without it. Otherwise returns an empty string. `matches` receives the number of names.
+  /// Returns the prefix whose removal gives the most parameter names of the network, if these are more names
+  /// than are found without it. Otherwise returns an empty string. `matches` receives the number of names
+  /// that are found.
   std::string better_prefix(std::size_t& matches) const {
     std::map<std::string, std::size_t> found;
     for (const auto& [name, stored] : file_.names()) add_prefixes(stored, found);
@@ -168,8 +169,8 @@ class WeightsCheck {
       return "no layer uses " + count_text(names.size()) + ": " + list_text(names) +
              (names.size() == 1 ? if_one : if_more);
     };
-    // If there are other mistakes, the unused tensors are probably missing parameters under other names, so
-    // the message does not divide them into two groups.
+    // If there are other mistakes, the unused tensors are probably missing parameters under other names. The
+    // message then does not say which of them the option allow_unused ignores.
     if (!foreign_.empty() || !missing_.empty() || !misshapen_.empty()) {
       beside.insert(beside.end(), others.begin(), others.end());
       std::sort(beside.begin(), beside.end());
@@ -228,16 +229,17 @@ class WeightsCheck {
 
   const WeightsFile& file_;
   const Program& program_;
-  // Finds the fields of the description that the file suggests.
+  // Finds out which fields of the network's description should be changed to fit the file.
   const WeightsFields fields_;
-  // The first set contains names of the network, the second one names of the file.
+  // `needed_` contains the names of the network's parameters, and `used_` those of the tensors in the file
+  // that the network reads.
   std::set<std::string> needed_, used_;
   // Holds the reasons why the weights of layers cannot be used, each with the names of these layers.
   std::vector<std::pair<std::string, std::vector<std::string>>> foreign_;
   std::vector<std::string> missing_, misshapen_, unused_;
   // Holds the names in the file of the unused tensors that are beside parameters of a layer.
   std::set<std::string> adjacent_unused_;
-  // The flag is true if a weight has the right number of elements in another shape.
+  // The flag is true if a weight has the right number of elements but another shape.
   bool is_rearranged_ = false;
 };
 

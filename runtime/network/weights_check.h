@@ -12,14 +12,14 @@ struct ParameterName {
   // The flag is true for the weight of a convolution. All other parameters are vectors of out_channels
   // elements.
   bool is_weight = false;
-  // Holds the shape in Minuet's order.
+  // Holds the shape that the tensor has in Minuet's own order of weights (WeightsOrder::Minuet).
   std::vector<int64_t> shape;
 };
 /// Returns the layer's parameters. These are the weight and bias of the convolution, then the weight, bias,
 /// running_mean and running_var of the batch norm. Parameters that the layer does not have are omitted.
 std::vector<ParameterName> parameter_names(const ProgramLayer& layer);
 
-/// Returns InvalidArgument if the engine that stored the weights computes another function for a layer, if
+/// Returns InvalidArgument if the software that stored the weights computes another function for a layer, if
 /// tensors are missing or have another shape, or if no layer uses a tensor and the options do not allow it.
 /// The message lists the first few mistakes of each kind, and the detail lists all of them.
 llvm::Error check_weights(const WeightsFile& file, const Program& program);

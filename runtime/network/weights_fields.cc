@@ -27,7 +27,8 @@ WeightsFields::WeightsFields(const WeightsFile& file, const Program& program) : 
     known_.insert(layer.origin.batch_norm);
   }
   for (const ProgramLayer& layer : program.layers) {
-    // If the weight is missing, the file has another name for the layer, and nothing is known of its fields.
+    // If the weight is missing, the file has another name for the layer, so its tensors say nothing about the
+    // layer's fields.
     if (!has(layer.weight)) continue;
     compare_bias(layer);
     if (!layer.origin.batch_norm.empty()) compare_norm(layer);
@@ -72,8 +73,8 @@ void WeightsFields::add(const char* field, const ProgramLayer& layer) {
   wanted_[field].push_back(layer.origin);
 }
 
-/// Names a layer once if all of its convolutions need the field. Otherwise names each convolution that needs
-/// it.
+/// Returns the places in the description at which a field must be set. This is a layer if all of its
+/// convolutions need the field, otherwise each convolution that needs it.
 std::vector<std::string> WeightsFields::places_of(const std::vector<LayerOrigin>& origins) const {
   std::map<std::string, int> counts;
   for (const LayerOrigin& origin : origins) ++counts[origin.layer];

@@ -23,9 +23,11 @@ class WeightsFields {
  public:
   WeightsFields(const WeightsFile& file, const Program& program);
 
-  /// Returns one sentence for a message, or an empty string if no field would help.
+  /// Returns the part of an error message that says which fields to set, and which batch norms no field can
+  /// describe. It is empty if there is nothing to say.
   std::string text() const;
-  /// Returns one line per field and layer.
+  /// Returns one line for each field and layer that should be changed, and for each batch norm without
+  /// running statistics.
   std::vector<std::string> lines() const;
 
  private:
@@ -41,7 +43,8 @@ class WeightsFields {
   std::map<std::string, int> parts_;
   // Holds the prefixes of the parameters of all layers, up to the last dot.
   std::set<std::string> known_;
-  // Lists the convolutions that need each field. The key contains the field and its value.
+  // Lists, for each field that should be changed, the convolutions that need it. The key contains the field
+  // and its new value, for example "bias": true.
   std::map<std::string, std::vector<LayerOrigin>> wanted_;
   // Lists the batch norms that have no running statistics in the file.
   std::vector<std::string> without_statistics_;

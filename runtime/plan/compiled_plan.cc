@@ -17,7 +17,7 @@ namespace minuet {
 
 namespace {
 
-/// Returns true if a kernel was missing and could not be compiled here.
+/// Returns true if the error means that a kernel was missing and could not be compiled on this machine.
 bool is_miss(const StatusError& status) {
   return status.code() == StatusCode::FailedPrecondition || status.code() == StatusCode::Unavailable;
 }
@@ -142,14 +142,14 @@ llvm::Expected<std::shared_ptr<const CompiledPlan>> CompiledPlan::create(const P
   }
   compiled->engine = choose_engine(program.ndim, largest_volume(program), tuning);
   if (const ProgramLayer* const largest = find_largest_convolution(program)) {
-    // The reasons are added to a candidate. A convolution that another one always computes has no candidate,
-    // and its reasons are dropped.
+    // The reasons for the grouping and the order are added to the first candidate of the largest convolution.
+    // If another convolution always computes it too, it has no candidate, and the reasons are dropped.
     std::vector<std::string> not_shown;
     std::vector<Candidate>& of_largest = compiled->candidates[largest - program.layers.data()];
     std::vector<std::string>& reasons = of_largest.empty() ? not_shown : of_largest.front().reasons;
     compiled->grouping = choose_grouping(*largest->window(), tuning, 0, reasons);
-    // The plan chooses the order only for a network's own maps, because executions of many plans share the
-    // views of the caller's maps.
+    // The plan chooses the row order only for a network's own maps, because executions of many plans share
+    // the views of the caller's maps.
     if (!program.takes_maps) compiled->order = choose_order(*largest->window(), tuning, 0, reasons);
   }
   const auto permute = [&](i32 tensor, bool in) {
@@ -239,8 +239,8 @@ llvm::Expected<std::pair<std::string, PlanStore::Compiled>> PlanStore::runnable_
 
 namespace {
 
-/// Converts a plan's parameters to the device's types and the images that candidates read, and uploads them
-/// in one copy.
+/// Converts a plan's parameters to the device's types and to the layouts that candidates read
+/// (ParameterImage), and uploads them in one copy.
 llvm::Error upload_parameters(LoadedPlan& loaded);
 
 }  // namespace
@@ -276,7 +276,7 @@ namespace {
 
 /// Describes one block of a layer's parameters, and its place in the memory of all parameters.
 struct ParameterBlock {
-  ParameterImage image;  // Its member `ahead` is 0, because the layer lists its own blocks.
+  ParameterImage image;  // The member image.ahead is 0, because each layer lists only its own blocks.
   i64 bytes = 0, offset = 0;
 };
 
@@ -305,7 +305,8 @@ llvm::Error upload_parameters(LoadedPlan& loaded) {
   ArenaLayout layout;
   // Lists the blocks of each layer. A block that several candidates read is listed once.
   std::vector<std::vector<ParameterBlock>> blocks(plan.parameters.size());
-  using Place = std::pair<std::size_t, std::size_t>;  // Names a layer and one of its blocks.
+  // Holds the numbers of a layer and of one of its blocks.
+  using Place = std::pair<std::size_t, std::size_t>;
   const auto place_of = [&](std::size_t layer, ParameterImage image) -> Place {
     layer += static_cast<std::size_t>(std::exchange(image.ahead, 0));
     std::vector<ParameterBlock>& known = blocks[layer];
@@ -317,7 +318,7 @@ llvm::Error upload_parameters(LoadedPlan& loaded) {
     known.push_back({image, bytes, bytes > 0 ? layout.add(bytes) : 0});
     return place;
   };
-  // Lists the places that each candidate of each layer reads.
+  // Lists, for each candidate of each layer, the blocks that the candidate reads.
   std::vector<std::vector<std::vector<Place>>> places(blocks.size());
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     for (const Candidate& candidate : loaded.compiled->candidates[i]) {

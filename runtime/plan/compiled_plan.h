@@ -44,13 +44,13 @@ struct CompiledPlan {
   std::vector<KernelRequest> requests() const;
 };
 
-/// Returns the number of offsets of the largest kernel map, or 0 if there is no map. The search that is
-/// chosen for this number serves all maps.
+/// Returns the number of offsets of the largest kernel map, or 0 if there is no map. All maps use the
+/// parameters of the map search that are chosen for this number.
 i64 largest_volume(const Program& program);
 /// Returns the convolution with the largest kernel, or null if there is no convolution. The grouping and the
 /// row order that are chosen for it serve all convolutions.
 const WindowProblem* largest_convolution(const Program& program);
-/// Returns the buckets that can be tuned for a network as a whole. There are none if it has no map.
+/// Returns the buckets whose tuning results apply to a network as a whole. There are none if it has no map.
 std::vector<TuningBucket> buckets_of_network(const Program& program);
 
 /// Returns requests for every kernel of a plan for `arch`, to compile them ahead of time. They include the
@@ -66,8 +66,8 @@ struct LoadedPlan {
   std::shared_ptr<const CompiledPlan> compiled;
   std::shared_ptr<Device> device;
   DeviceMemory parameters;
-  /// Points, for each candidate of each layer, to the images on the device that parameter_images() lists. A
-  /// pointer is null if the op does not have the parameter.
+  /// Holds, for each candidate of each layer, pointers to its parameters on the device, in the order of
+  /// parameter_images(). A pointer is null if the op does not have the parameter.
   std::vector<std::vector<std::vector<const void*>>> weights;
 
   /// Loads kernels, GEMMs and parameters in parallel. `trace` may be null.
@@ -107,7 +107,8 @@ class PlanStore {
 
   std::shared_ptr<const Plan> plan_;
   std::shared_ptr<KernelCache> cache_;
-  mutable std::mutex mutex_;  // Guards both maps, and is never held during compilation or loading.
+  /// Guards compiled_ and loaded_, and is never held during compilation or loading.
+  mutable std::mutex mutex_;
   std::map<std::string, Compiled> compiled_;
   std::map<const Device*, std::shared_ptr<const LoadedPlan>> loaded_;
 };

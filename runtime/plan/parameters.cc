@@ -24,8 +24,8 @@ std::string dtypes_that_hold(float value) {
   return names + (names.empty() ? "fp32" : " or fp32");
 }
 
-/// Generates numbers by splitmix64, because they are the same on every platform, unlike those of the
-/// distributions of the standard library.
+/// Generates numbers by splitmix64, because the numbers are then the same on every platform, unlike those of
+/// the distributions of the standard library.
 class RandomStream {
  public:
   RandomStream(uint64_t seed, llvm::StringRef name) : state_(seed ^ 0x9e3779b97f4a7c15ull) {
@@ -50,7 +50,8 @@ class RandomStream {
   uint64_t state_;
 };
 
-// Limits the values that are rounded at once, so that the memory that resize() clears is still in the cache.
+// Limits the number of values that are rounded at once, so that the memory that resize() clears is still in
+// the cache.
 constexpr std::size_t kRoundedAtOnce = 4096;
 
 }  // namespace

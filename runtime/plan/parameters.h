@@ -13,8 +13,8 @@
 
 namespace minuet {
 
-/// Holds the parameters of one op in fp32. All are empty for an op without parameters. The problem's dtype
-/// can hold all values of `weight` exactly.
+/// Holds the parameters of one op in fp32. All vectors are empty for an op without parameters. The problem's
+/// dtype can hold all values of `weight` exactly.
 struct LayerParameters {
   std::vector<float> weight;  // The shape is [volume, in_channels, out_channels].
   std::vector<float> scale;   // Holds [out_channels] numbers, or none if there is no scale and shift.
@@ -41,7 +41,7 @@ class ParameterSource {
   explicit ParameterSource(std::shared_ptr<const WeightsFile> file) : file_(std::move(file)) {}
 
   /// Returns the number of output channels of a network's head, whose weight is the tensor `name.weight`, or
-  /// 0 if the file has no such tensor. If the parameters are drawn, there is no head.
+  /// 0 if the file has no such tensor. If the parameters are drawn at random, it returns 0 too.
   llvm::Expected<i32> head_channels(const std::string& name, i32 in_channels) const;
   /// Runs check_weights() if the parameters come from a file.
   llvm::Error check(const Program& program) const;

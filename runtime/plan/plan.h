@@ -19,7 +19,7 @@ struct NetworkProblem {
   DType dtype = DType::F16;
   std::vector<i32> channels;         // If this is empty, the description's channels are used.
   i32 ndim = 0;                      // If this is not 0, it must be the number of axes in the description.
-  std::optional<Dataflow> dataflow;  // If this is set, every convolution runs it.
+  std::optional<Dataflow> dataflow;  // If this is set, every convolution runs with this dataflow.
 };
 
 /// Points to the parameters of one op in the caller's memory, which must outlive this object. The weight has
@@ -35,8 +35,9 @@ struct GivenParameters {
 
 struct Plan {
   Program program;
-  std::vector<LayerParameters> parameters;       // There is one element per layer.
-  std::shared_ptr<const TuningSnapshot> tuning;  // Holds the results that the choices use. It may be null.
+  std::vector<LayerParameters> parameters;  // There is one element per layer.
+  /// Holds the tuning results that the choices use. It may be null.
+  std::shared_ptr<const TuningSnapshot> tuning;
 
   /// Creates the plan of a network with the channels that `problem` requires and the heads that `source` has,
   /// and checks the parameters.

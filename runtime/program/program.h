@@ -1,9 +1,9 @@
 // Represents a program as numbered coordinate sets, kernel maps, tensors and ops.
 //
-// A program contains every decision that does not depend on a cloud. It determines which sets and maps ops
-// share, where each tensor is stored, and how storages are stacked. A concatenation consists of two tensors
-// side by side in one storage, which their ops write in place. Storages that are never in use at the same
-// time share memory.
+// A program contains every decision that does not depend on a point cloud. It determines which sets and maps
+// ops share, where each tensor is stored, and how storages are stacked in memory. A concatenation consists of
+// two tensors side by side in one storage, which their ops write in place. Storages that are never in use at
+// the same time share memory.
 #pragma once
 
 #include <string>
@@ -14,20 +14,21 @@
 
 namespace minuet {
 
-/// Describes a coordinate set. Level 0 belongs to the input. Each other level of a network is derived from
-/// its parent by a stride, or made by an op from its parent's coordinates and features.
+/// Describes a coordinate set, which is called a level. Level 0 belongs to the input. Each other level of a
+/// network is derived from its parent by a stride, or made by an op from its parent's coordinates and
+/// features.
 struct LevelSpec {
   // Holds the stride of each axis, or 0 if the caller gives the set.
   AxisArray tensor_stride{1, 1, 1, 1};
   i32 parent = -1;
-  // Holds the number of the layer that makes the set in each run. It is -1 if prepare makes the set or the
-  // caller gives it.
+  // Holds the number of the layer that makes the set in each run. It is -1 if Execution::prepare() makes the
+  // set or the caller gives it.
   i32 made_by = -1;
 
   bool is_made_in_run() const { return made_by >= 0; }
 };
 
-/// Describes a kernel map between two levels. A submanifold map has the same level twice.
+/// Describes a kernel map between two levels. The map of a submanifold op has the same level twice.
 struct MapSpec {
   i32 fine = 0, coarse = 0;
   AxisArray kernel_size{1, 1, 1, 1};
@@ -39,7 +40,7 @@ struct MapSpec {
   bool is_identity() const;
 };
 
-/// Describes a matrix of shape [rows of its level, channels] inside a storage.
+/// Describes a matrix of shape [rows of its level, channels] inside a storage (StorageSpec).
 struct TensorSpec {
   i32 level = 0;
   i32 channels = 0;
@@ -53,7 +54,7 @@ struct StorageSpec {
   i32 level = 0;
   i32 ld = 0;
   i32 first = 0, last = 0;
-  // Lists the storages that are in use at the same time and are placed below this one.
+  // Lists the storages that are in use at the same time as this one and are placed at lower addresses.
   std::vector<i32> below;
 };
 
@@ -64,7 +65,8 @@ struct LayerOrigin {
   // Holds the name of a convolution in a residual or bottleneck block, for example "conv1" or "shortcut". It
   // is empty in other layers.
   std::string part;
-  // Holds the prefix for a batch norm, even if the convolution has none. It is empty if it cannot have one.
+  // Holds the prefix of the parameters that a batch norm would have, even if the convolution has none. It is
+  // empty if the convolution cannot have a batch norm.
   std::string batch_norm;
 };
 
@@ -86,9 +88,9 @@ struct ProgramLayer {
   // Holds the name of the convolution's bias, which is added before the batch norm. It is empty if there is
   // none.
   std::string bias;
-  // The number is -1 if the op reads no kernel map.
+  // Holds the number of the kernel map that the op reads, or -1 if it reads none.
   i32 map = 0;
-  // Both members are numbers of tensors.
+  // These are numbers of tensors, as is `residual`, which is -1 if there is none.
   i32 input = 0, output = 0;
   i32 residual = -1;
   // The flag is true if the kernel of the layer before may compute this layer too
@@ -111,35 +113,39 @@ struct Program {
   std::vector<MapSpec> maps;
   std::vector<TensorSpec> tensors;
   std::vector<StorageSpec> storages;
-  /// Lists the storages in use, each after all that are below it. Each storage is placed on top of those
-  /// below it, whatever number of rows the levels have, so fewer rows never need more memory.
+  /// Lists the storages that are in use, each after all storages in its StorageSpec::below. In memory, each
+  /// storage begins where the last of these ends, whatever number of rows the levels have, so fewer rows
+  /// never need more memory.
   std::vector<i32> stack;
   std::vector<ProgramLayer> layers;
-  // The flag is true if the caller gives levels and maps, and false if prepare builds them.
+  // The flag is true if the caller gives levels and maps to Execution::prepare_maps(), and false if
+  // Execution::prepare() builds them.
   bool takes_maps = false;
-  // The flag is true if a head of the description has no weights and is left out.
+  // The flag is true if the network's description has a head (output layer) for which there are no weights,
+  // so that it is left out.
   bool is_head_missing = false;
-  // Lists the tensors that run() takes.
+  // Lists the tensors that Execution::run() takes as inputs.
   std::vector<i32> inputs{0};
   i32 output = 0;
   // Holds, for each axis, the least common multiple of the strides of all levels.
   i64 period[kMaxDim] = {1, 1, 1, 1};
 };
 
-/// Describes one step of an execution's work on a cloud.
+/// Describes one step of an execution's work on a point cloud.
 struct Step {
   enum class Kind : i32 { MakeLevel, MakeMap, RunOp };
   Kind kind = Kind::RunOp;
   // Holds the number of the level, map or layer.
   i32 number = 0;
-  // The flag is true if the step is part of each run, and false if it is part of prepare.
+  // The flag is true if the step is part of Execution::run(), and false if it is part of
+  // Execution::prepare().
   bool is_run = false;
   bool operator==(const Step&) const = default;
 };
 
-/// Returns every step of the program. Prepare makes all levels and maps that do not depend on the result of
-/// an op. A run makes each of the others as soon as its levels exist. A level that a layer makes has no step
-/// of its own.
+/// Returns every step of the program. Execution::prepare() makes all levels and maps that do not depend on
+/// the result of an op. Execution::run() makes each other level and map as soon as the levels that it depends
+/// on exist. A level that a layer makes has no step of its own.
 std::vector<Step> make_schedule(const Program& program);
 
 /// Returns a program of one op over a kernel map. The caller gives its sets and its map. The inputs are the
@@ -149,8 +155,8 @@ Program op_program(const OpProblem& problem);
 /// Returns the columns of a tensor within its storage.
 Columns columns_of(const Program& program, i32 tensor);
 
-/// Computes the farthest reach of any offset of any map on each axis (`guard`), and a stride that the strides
-/// of all levels divide (`period`). The key layout of the network needs both.
+/// Computes, for each axis, the farthest reach of any offset of any map (`guard`), and a stride that the
+/// strides of all levels divide (`period`). The layout of packed coordinate keys depends on these values.
 void layout_needs(const Program& program, i64* guard, i64* period);
 
 }  // namespace minuet

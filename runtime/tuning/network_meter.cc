@@ -69,7 +69,7 @@ llvm::Expected<std::unique_ptr<NetworkMeter>> NetworkMeter::create(std::shared_p
 
 llvm::Error NetworkMeter::set_default(TuningConfigs configs, std::optional<Dataflow> dataflow,
                                       MapMethod maps) {
-  announced_.clear();  // The announced rounds were compiled for another default.
+  announced_.clear();  // The announced rounds were compiled for another default configuration.
   fallback_.reset();
   default_ = std::move(configs);
   dataflow_ = dataflow;
@@ -84,7 +84,7 @@ i64 NetworkMeter::most_points() const {
   return points;
 }
 
-/// Determines the sizes of all layers in each cloud, and allocates the largest output.
+/// Determines the sizes of all layers in each cloud, and allocates memory for the largest output.
 [[gnu::cold]] llvm::Error NetworkMeter::find_sizes() {
   MINUET_TRY(set_default({}, wanted_dataflow(plan_->program)));
   const Program& program = plan_->program;
@@ -120,13 +120,13 @@ llvm::Error NetworkMeter::estimate() {
   return llvm::Error::success();
 }
 
-/// Returns the seconds that it takes to open and settle the executions of the default and of the trial, and
-/// to run the warm-up pass of both.
+/// Returns the seconds that it takes to open the executions of the default and of the trial, to call
+/// settle() for both, and to run the warm-up pass of both.
 double NetworkMeter::network_overhead() const {
   return 2 * (opening_seconds_ + (settling_clouds() + 1) * inference_seconds_);
 }
 
-/// Uploads features of both signs, so that a ReLU gets both.
+/// Uploads input features with positive and negative values, so that a ReLU gets both.
 llvm::Error NetworkMeter::make_features() {
   const Program& program = plan_->program;
   const auto count = static_cast<std::size_t>(most_points() * program.tensors[program.inputs[0]].channels);
@@ -217,7 +217,7 @@ llvm::Error NetworkMeter::prepare(Execution& execution, std::size_t cloud) {
 }
 
 /// Returns how often settle() prepares a cloud. After KeyBits::kPatience similar clouds, a GPU may use
-/// narrower keys or index the sets by cells, as the last preparation then does.
+/// narrower keys or index the sets by cells. One more preparation then uses them.
 i32 NetworkMeter::settling_clouds() const {
   return device_->info().arch.empty() ? 1 : KeyBits::kPatience + 1;
 }
@@ -293,7 +293,7 @@ llvm::Error NetworkMeter::check_output(Execution& trial, std::size_t cloud) {
   std::map<TuningBucket, i64> times;
   for (std::size_t i = 0; i < layers.size(); ++i) {
     const StageTimes layer = execution.layer_times(static_cast<i32>(i));
-    if (convolution_of(layers[i]) == nullptr) continue;  // Such a layer has nothing to tune.
+    if (convolution_of(layers[i]) == nullptr) continue;  // Only convolutions can be tuned.
     const ConvolutionProblem& problem = *convolution_of(layers[i]);
     // The fused dataflow computes a layer's shortcut in the layer's own launch, and gather-GEMM-scatter in a
     // launch after it. A comparison of the dataflows therefore adds the time of that launch.

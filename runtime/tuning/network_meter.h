@@ -1,5 +1,5 @@
-// Measures configurations inside a whole network, in which a layer runs after other layers and finds the
-// caches as they left them.
+// Measures configurations of kernels inside a whole network, in which a layer runs after other layers and
+// finds the hardware caches as those layers left them.
 #pragma once
 
 #include <functional>
@@ -18,7 +18,8 @@ struct MeterCloud {
   i64 count = 0;
 };
 
-/// Limits the number of passes from below, because the samples of fewer passes are not meaningful.
+/// A measurement of the whole network makes at least this many passes, because the samples of fewer passes
+/// are not meaningful.
 inline constexpr i32 kLeastNetworkPasses = 3;
 
 struct MeterOptions {
@@ -30,10 +31,10 @@ struct MeterOptions {
 };
 
 /// Measures the plan of a network. The class is not thread-safe. The times of a round
-/// (codegen/tuning/tuner.h) are sums over the clouds and over the layers of a bucket, without the preparation
-/// of a cloud. There are two exceptions. The times of Operation::Search are those of the sorted maps that a
-/// preparation makes, and the times of Operation::Order are those of a preparation and a run together. A
-/// round that tries one of these two operations must not try anything else.
+/// (codegen/tuning/tuner.h) are sums over the clouds and over the layers of a bucket (TuningBucket), without
+/// the preparation of a cloud. There are two exceptions. The times of Operation::Search are those of the
+/// sorted maps that a preparation makes, and the times of Operation::Order are those of a preparation and a
+/// run together. A round that tries one of these two operations must not try anything else.
 class NetworkMeter final : public TuningMeter {
  public:
   static llvm::Expected<std::unique_ptr<NetworkMeter>> create(std::shared_ptr<const Plan> plan,
@@ -41,8 +42,9 @@ class NetworkMeter final : public TuningMeter {
                                                               std::shared_ptr<Device> device,
                                                               const TuningEnvironment& environment,
                                                               MeterOptions options);
-  /// Sets the default with which later rounds are compared. `dataflow` applies to all layers. If it is empty,
-  /// each layer uses its own choice. `maps` is the method that makes maps.
+  /// Sets the default configurations, with which later rounds are compared. `dataflow` applies to all layers.
+  /// If it is empty, each layer uses its own choice. `maps` is the method that makes coordinate sets and
+  /// kernel maps.
   llvm::Error set_default(TuningConfigs configs, std::optional<Dataflow> dataflow,
                           MapMethod maps = MapMethod::Indexed);
   struct LayerSize {
@@ -56,7 +58,7 @@ class NetworkMeter final : public TuningMeter {
   /// Returns about how many seconds measure() takes once its kernels are compiled.
   double round_seconds() const { return opening_seconds_ + 2 * (options_.repeats + 3) * inference_seconds_; }
   /// The next two functions return about how many seconds set_default() and measure_network() take together.
-  /// The first one assumes as many passes as a round has, and the second one the fewest passes.
+  /// The first one assumes as many passes as a round has, and the second one kLeastNetworkPasses passes.
   double network_seconds() const { return network_overhead() + 2 * options_.repeats * inference_seconds_; }
   double least_network_seconds() const {
     return network_overhead() + 2 * kLeastNetworkPasses * inference_seconds_;
@@ -100,9 +102,10 @@ class NetworkMeter final : public TuningMeter {
   /// Runs a cloud and returns its output. If the output is large, returns only evenly distributed parts of
   /// it.
   llvm::Expected<std::vector<float>> output_of(Execution& execution, std::size_t cloud);
-  /// Returns FailedPrecondition if the default's output cannot reveal a wrong kernel.
+  /// Returns FailedPrecondition if the output of the default kernels cannot reveal a wrong kernel.
   llvm::Error check_default_output();
-  /// Prepares the default and the trial for a cloud, and checks that both have the same output.
+  /// Prepares the executions of the default and of the trial for a cloud, and returns an error if their
+  /// outputs differ by more than rounding.
   llvm::Error check_output(Execution& trial, std::size_t cloud);
   /// The next three functions return the nanoseconds of each bucket of `round`. time_layers() measures one
   /// run. time_search() measures one preparation, for Operation::Search. time_whole() measures a preparation
@@ -124,7 +127,8 @@ class NetworkMeter final : public TuningMeter {
   const MeterOptions options_;
   std::vector<std::vector<LayerSize>> sizes_;
   std::vector<KeyType> keys_;
-  double opening_seconds_ = 0;    // Holds the time to open the default, whose kernels are already compiled.
+  /// Holds the time to open an execution of the default whose kernels are compiled.
+  double opening_seconds_ = 0;
   double inference_seconds_ = 0;  // Holds the sum of the times of one inference of each cloud.
   DeviceMemory features_, output_;
   TuningConfigs default_;

@@ -228,8 +228,8 @@ class NetworkTuner {
     return llvm::Error::success();
   }
 
-  /// Puts the winners of earlier tunings first, so that a short tuning does not lose the results of a long
-  /// one.
+  /// Moves the candidate that won an earlier tuning to the front of each task, so that a short tuning does
+  /// not lose the results of a long one.
   void put_winners_first(std::vector<TuningTask>& tasks) const {
     for (TuningTask& task : tasks) {
       const auto known = before_.find(task.bucket);
@@ -280,8 +280,8 @@ class NetworkTuner {
     return llvm::Error::success();
   }
 
-  /// Returns pairs of a map and a bucket of `moved` that reads it. A map has a different number in each
-  /// cloud.
+  /// Returns pairs of a map and a bucket of `moved` whose layers read it. A map has a different number in
+  /// each cloud.
   std::vector<std::pair<i64, TuningBucket>> maps_of(const TuningConfigs& moved) const {
     const Program& program = plan_.program;
     std::vector<std::pair<i64, TuningBucket>> read;
@@ -312,7 +312,8 @@ class NetworkTuner {
     if (moved.empty()) return winners;
     if (!has_time_for_network()) return std::nullopt;
     report_network_step();
-    // Leaves half of the time for compare(), which decides nothing.
+    // Leaves half of the time for compare(), which measures the gain of the whole network but decides
+    // nothing.
     const double half = (last_ - meter_.seconds()) / 2;
     MINUET_ASSIGN(const TuningSamples together,
                   meter_.measure_network(moved, std::max(half, meter_.least_network_seconds())));
@@ -404,11 +405,13 @@ class NetworkTuner {
   TuningStore& store_;
   const TuneOptions& options_;
   NetworkMeter& meter_;
-  const double last_;    // Everything must be finished at this time of the meter's clock.
-  const double end_;     // The steps must be finished at this time.
-  double deadline_ = 0;  // The current step must be finished at this time.
+  const double last_;  // Everything must be finished at this time of the meter's clock.
+  /// The rounds of all steps must be finished at this time. The time after it is for measuring the whole
+  /// network.
+  const double end_;
+  double deadline_ = 0;  // The rounds of the current step must be finished at this time.
   bool choosing_dataflows_ = false;
-  std::map<TuningBucket, TuningEntry> before_;  // Holds what the store contained when tuning began.
+  std::map<TuningBucket, TuningEntry> before_;  // Holds the entries of the store when tuning began.
   TuningConfigs decided_;
   TuneSummary summary_;
 };

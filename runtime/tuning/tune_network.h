@@ -37,15 +37,15 @@ struct TuneOptions {
 struct TuneSummary {
   i64 tried = 0, skipped = 0;  // These numbers count the candidates tried, and those that do not run.
   i64 decided = 0, won = 0;    // These count the buckets decided, and those in which a candidate won.
-  /// These are the median times of one inference of all clouds, without and with the results. Both are 0 if
-  /// no candidate won or if there was no time to measure the whole network.
+  /// These are the median times of one inference of all clouds, without and with the tuning results. Both are
+  /// 0 if no candidate won or if there was no time to measure the whole network.
   i64 untuned_ns = 0, tuned_ns = 0;
   bool stopped = false;
 };
 
 /// Returns the groups of buckets that must be decided together because their layers read the same map. If
 /// layers that read one map ran different dataflows, the map would need views for both. `read` has pairs of a
-/// map and a bucket that reads it.
+/// map and a bucket whose layers read it.
 std::vector<std::set<TuningBucket>> group_by_map(const std::vector<std::pair<i64, TuningBucket>>& read);
 
 /// Tunes the plan of a network on `device`. The measurements are valid for `environment`. They are compared

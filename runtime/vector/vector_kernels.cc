@@ -87,8 +87,8 @@ void widen(DType type, const void* input, float* output, i64 count) {
   });
 }
 
-/// Returns the bits of the largest magnitude. The magnitude of a NaN counts as larger than that of any
-/// number.
+/// Returns the largest magnitude of the values as the bits of a float. The magnitude of a NaN counts as
+/// larger than that of any number.
 u32 largest_bits(const float* values, i64 count) {
   u32 largest = 0;
   for (i64 i = 0; i < count; ++i) {
@@ -116,7 +116,7 @@ template <DType T>
   return Element<T>::operand(Element<T>::store(value));
 }
 
-/// Rounds each value, and returns what largest_bits() returns for the values.
+/// Rounds each value, and returns what largest_bits() returns for the values before rounding.
 template <DType T>
 u32 round_each(const float* __restrict values, float* __restrict rounded, i64 count) {
   u32 largest = 0;

@@ -2,7 +2,7 @@
 
 namespace minuet {
 
-// One compilation of vector_kernels.cc defines each of the following functions.
+// Each of the following functions is defined by the compilation of vector_kernels.cc for its instruction set.
 const VectorKernels& vector_kernels_baseline();
 #ifdef MINUET_X86_SETS
 const VectorKernels& vector_kernels_avx2();

@@ -1,4 +1,5 @@
-// Defines the table of op families that have parameters. A test may link a table of its own instead.
+// Defines the table of the op families (OpFamily) that have parameters. A test may link a table of its own
+// instead.
 #include "runtime/weights/weight_image.h"
 
 namespace minuet {

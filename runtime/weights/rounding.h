@@ -1,4 +1,4 @@
-// Converts fp32 arrays on the host to the storage of a dtype and back. The results equal those of
+// Converts fp32 arrays on the host to the storage format of a dtype and back. The results equal those of
 // kernels_templates/shared/elements.h bit by bit. The functions use the widest vector instructions of the
 // processor.
 #pragma once

@@ -21,8 +21,8 @@ namespace {
 constexpr uint64_t kLengthBytes = 8;
 constexpr uint64_t kLongestHeader = 100u << 20;  // The file format sets this limit.
 
-/// Returns the dtype that files store under this name, or nullopt for F64, which is not a dtype, and for
-/// unknown names.
+/// Returns the dtype that safetensors files call `type`. Returns nullopt for F64, which is not a DType, and
+/// for unknown names.
 std::optional<DType> stored_dtype(llvm::StringRef type) {
   for (const DType dtype : kDTypes) {
     if (type == kDTypeEnumerators[static_cast<int>(dtype)] && storage_type(dtype) == dtype) return dtype;

@@ -1,5 +1,5 @@
-// Describes the images of parameters that the kernels of a choice read. They depend only on the choice, the
-// type and the architecture.
+// Describes the images of parameters, which are the bytes that the kernels of a choice (OpChoice) read. The
+// images depend only on the choice, the type and the architecture.
 #pragma once
 
 #include <optional>
@@ -38,7 +38,7 @@ struct ParameterImage {
 std::vector<ParameterImage> gmas_images(const OpChoice& choice, DType type, llvm::StringRef arch);
 std::vector<ParameterImage> fused_images(const OpChoice& choice, DType type, llvm::StringRef arch);
 
-/// Represents a row of the table of families that have parameters (families.cc).
+/// Represents a row of the table of op families that have parameters (families.cc).
 struct ImagesOfFamily {
   const OpFamily& family;
   std::vector<ParameterImage> (*images)(const OpChoice& choice, DType type, llvm::StringRef arch);
@@ -46,8 +46,8 @@ struct ImagesOfFamily {
 llvm::ArrayRef<ImagesOfFamily> images_of_families();
 
 /// Returns the images of a choice in the order in which Engine::add_op() receives them. `type` comes from
-/// Device::weight_type(). `arch` is empty for the CPU. The list of a family with parameters always has a
-/// scale and a shift, even if the op does not. The list of another family is empty.
+/// Device::weight_type(). `arch` is empty for the CPU. If the choice's family has parameters, the list always
+/// has a scale and a shift, even if the op does not. Otherwise the list is empty.
 std::vector<ParameterImage> parameter_images(const OpChoice& choice, DType type, llvm::StringRef arch);
 
 }  // namespace minuet

@@ -12,8 +12,8 @@ bool calls_weights_kernels(WeightsOrder order) {
   return order == WeightsOrder::Minkowski || order == WeightsOrder::TorchSparse;
 }
 
-/// Returns the entry whose key is the name. If there is none, returns the entry with the longest key that
-/// ends in a dot and with which the name begins. If there is none either, returns null.
+/// Returns the entry whose key is `name`. If there is none, returns the entry with the longest key that ends
+/// in a dot and is a prefix of `name`, or null.
 const std::pair<const std::string, std::string>* entry_of(const std::map<std::string, std::string>& names,
                                                           const std::string& name) {
   const auto own = names.find(name);

@@ -34,14 +34,14 @@ class WeightsFile {
 
   const std::string& path() const { return file_.path(); }
   const WeightsOptions& options() const { return options_; }
-  /// Returns a map from the network's names to the file's. It does not include tensors without the prefix.
+  /// Returns a map from the network's names to the file's. It does not include tensors without
+  /// WeightsOptions::prefix.
   const std::map<std::string, std::string>& names() const { return names_; }
-  /// Returns the file's names of the tensors without the prefix.
+  /// Returns the file's names of the tensors without WeightsOptions::prefix.
   const std::vector<std::string>& outside() const { return outside_; }
 
-  /// Returns the file's name of the tensor that the network calls `name`, or null. In files of
-  /// MinkowskiEngine and TorchSparse, a name that ends in ".weight" also finds the tensor that ends in
-  /// ".kernel" instead.
+  /// Returns the file's name of the tensor that the network calls `name`, or null. In a file of
+  /// MinkowskiEngine or TorchSparse that lacks "x.weight", this name finds the tensor "x.kernel".
   const std::string* find(const std::string& name) const;
   /// Returns the shape of the tensor that the file calls `stored`.
   llvm::Expected<std::vector<int64_t>> shape(const std::string& stored) const { return file_.shape(stored); }

@@ -33,9 +33,10 @@ llvm::Error check_minkowski(const ConvolutionProblem& problem) {
   return llvm::Error::success();
 }
 
-/// Refuses strided layers whose outputs differ between the engine and Minuet. TorchSparse and spconv make an
-/// output wherever a kernel reaches an input, as a dense convolution does. Minuet makes the outputs floor(p /
-/// stride). The outputs are the same if the kernels of neighbouring outputs touch without overlapping.
+/// Refuses strided layers whose output coordinates differ between the engine and Minuet. TorchSparse and
+/// spconv make an output wherever a kernel reaches an input, as a dense convolution does. Minuet makes the
+/// outputs floor(p / stride) for inputs p. Both make the same outputs if the kernels of neighbouring outputs
+/// touch without overlapping.
 llvm::Error check_dense_strides(const char* engine, const ConvolutionProblem& problem) {
   for (i32 a = 0; a < problem.ndim; ++a) {
     const i32 size = problem.kernel_size[a], stride = problem.stride[a];

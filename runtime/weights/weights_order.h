@@ -19,8 +19,8 @@ enum class WeightsOrder : i32 {
   Minuet = 1,
   Minkowski = 2,
   TorchSparse = 3,
-  Spconv = 4,     // Index columns are batch, z, y and x, as spconv's voxel generators write them.
-  SpconvXyz = 5,  // Index columns are batch, x, y and z.
+  Spconv = 4,     // The columns of indices are batch, z, y and x, as spconv's voxel generators write them.
+  SpconvXyz = 5,  // The columns of indices are batch, x, y and z.
 };
 
 /// This key of a file's metadata has the file's order as its value. Files written by Minuet have it.

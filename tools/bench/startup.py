@@ -17,8 +17,8 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
-# Maps each part of a start to a function that selects the part's spans in the trace. The rest of the time is other
-# work, such as loading libraries and reading the cloud.
+# Maps each part of the time from the start of the process to its first inference to a function that selects the part's
+# spans in the trace. The rest of the time is other work, such as loading libraries and reading the cloud.
 PARTS = {
     "open_device_ms": lambda span: span["cat"] == "device",
     "create_network_ms": lambda span: (span["cat"], span["name"]) == ("plan", "create"),
@@ -27,7 +27,8 @@ PARTS = {
     "create_execution_ms": lambda span: span["name"] == "create an execution",
     "first_run_ms": lambda span: span["cat"] == "run" and span["name"] in ("prepare", "run", "synchronize"),
 }
-# Maps each detail to a function that selects its spans. They lie inside the parts and may be on several threads.
+# Maps each more detailed time to a function that selects its spans in the trace. These spans lie inside those of PARTS
+# and may be on several threads.
 DETAILS = {
     "open_cache_and_bundles_ms": lambda span: span["name"].startswith("open bundles"),
     "identify_compiler_ms": lambda span: span["name"] == "identify the compiler",
@@ -80,7 +81,7 @@ def run(minuet, cloud, network, device, cache, settings, folder):
     facts = json.loads(report.read_text())
     spans = [event for event in json.loads(trace.read_text())["traceEvents"] if event["ph"] == "X"]
     times = measure(spans, start * 1e6)
-    # The report of a run on the CPU has no kernels.
+    # The report of a run on the CPU has no field "kernels".
     kernels = facts.get("kernels", {"compiled": 0, "bundle_hits": 0, "disk_hits": 0})
     return {**times, "kernels": kernels, "device": facts["description"]}
 

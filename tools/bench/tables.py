@@ -12,10 +12,11 @@ import sys
 
 MARKERS = {"replays": "<!-- tools/bench/tables.py replays: {} -->", "clouds": "<!-- tools/bench/tables.py: {} -->",
            "starts": "<!-- tools/bench/tables.py starts: {} -->"}
-# Maps each kind of result to a key that identifies it. If a result has several of these keys, the first one decides.
+# Maps each kind of result to a key by which its files are recognized. If a file has several of these keys, the first
+# one decides.
 KEYS = {"replays": "capacity_factor", "clouds": "clouds", "starts": "starts"}
-# Maps each part of a start to the title of its column. The column "other" has the rest of the time to the first
-# inference.
+# Maps each part of the time from the start of a process to its first inference (startup.py) to the title of its column.
+# The column "other" has the rest of this time.
 PARTS = {"open_device_ms": "open the GPU", "create_network_ms": "create the network",
          "plan_compile_ms": "find or compile kernels", "load_ms": "load", "create_execution_ms": "create an execution",
          "first_run_ms": "prepare and run"}

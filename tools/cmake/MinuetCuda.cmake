@@ -5,7 +5,7 @@
 # are part of every cache key, so exactly CUDA 13.0 with CCCL 3.0.1 is accepted. A toolkit of another version is
 # ignored, and the pinned wheels of tools/setup are used instead.
 
-set(MINUET_CCCL_VERSION 3000001)  # This number stands for CCCL 3.0.1.
+set(MINUET_CCCL_VERSION 3000001)  # CCCL's headers write the version 3.0.1 as this number.
 set(MINUET_CUDA_VERSION 13000)
 
 # Sets <result> to the folder of the CUDA headers below <root> if they have the pinned version, else to "".

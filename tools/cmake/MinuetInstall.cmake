@@ -1,6 +1,7 @@
 # Defines the rules that install the library, the public headers, the tool, the documents, the CMake package and the
 # pkg-config file, and defines the target `uninstall`. The link options of the shared library are here too, because they
-# decide what it exports. Both packages use relative paths, so an installed tree may be moved.
+# decide what it exports. The CMake package and the pkg-config file use relative paths, so an installed tree may be
+# moved.
 
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
@@ -8,7 +9,8 @@ include(CMakePackageConfigHelpers)
 set(minuet_cmake_dir ${CMAKE_INSTALL_LIBDIR}/cmake/minuet)
 
 # The host process may have its own LLVM, so the library exports only minuet_*. --gc-sections drops the unused parts of
-# LLVM Support, among them RemoveFileOnSignal, which installs signal handlers. tools/lint/check_library.py checks both.
+# LLVM Support, among them RemoveFileOnSignal, which installs signal handlers. tools/lint/check_library.py checks the
+# exports and the absence of this function.
 set(minuet_version_script ${PROJECT_SOURCE_DIR}/runtime/abi/libminuet.map)
 target_link_options(minuet PRIVATE -Wl,--version-script=${minuet_version_script} -Wl,--exclude-libs,ALL
                     -Wl,--gc-sections -Wl,--as-needed)
@@ -29,12 +31,12 @@ install(TARGETS minuet_compile RUNTIME DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(EXPORT minuet_targets NAMESPACE minuet:: FILE minuetTargets.cmake DESTINATION ${minuet_cmake_dir})
 install(FILES ${PROJECT_SOURCE_DIR}/include/minuet/minuet.h ${PROJECT_SOURCE_DIR}/include/minuet/minuet.hpp
               ${PROJECT_SOURCE_DIR}/include/minuet/tuning.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/minuet)
-# Installs the documents that headers and help texts cite (tests/install checks this).
+# Installs the documents that the public headers and the help texts of the tool cite (tests/install checks this).
 set(minuet_doc_dir ${CMAKE_INSTALL_DATADIR}/doc/minuet)
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md DESTINATION ${minuet_doc_dir})
 install(FILES ${PROJECT_SOURCE_DIR}/runtime/abi/LIMITS.md ${PROJECT_SOURCE_DIR}/tools/minuet/REFERENCE.md
         DESTINATION ${minuet_doc_dir})
-# These documents are in one folder, because they cite each other.
+# README.md and WEIGHTS.md must be in one folder, because they cite each other.
 install(FILES ${PROJECT_SOURCE_DIR}/runtime/network/networks/README.md ${PROJECT_SOURCE_DIR}/runtime/network/networks/WEIGHTS.md
         DESTINATION ${minuet_doc_dir}/networks)
 if(TARGET minuet_cli)

@@ -7,8 +7,8 @@
 #   MINUET_BUILD_FUZZERS builds the fuzz targets of tests/fuzz. It is on with clang and AddressSanitizer, which the
 #     fuzz targets need.
 #   MINUET_FUZZ_COMPARES makes fuzz targets learn from comparisons too. It is on in the preset fuzz.
-# The environment variable MINUET_SHARED names the folder with golden problems and clouds. Only tests and the quickstart
-# read this folder.
+# The environment variable MINUET_SHARED names the folder with golden problems (inputs with reference results) and point
+# clouds. Only tests and the quickstart read this folder.
 
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   set(MINUET_LEAST_COMPILER 12)
@@ -89,8 +89,8 @@ function(minuet_precompile target)
     target_compile_options(${target} PRIVATE ${MINUET_PCH_FOR_CCACHE})
   endif()
   if(MINUET_BUILD_FUZZERS)
-    # This instruments the library's code for the fuzzers. Coverage of comparisons guides them too, but takes a fifth of
-    # the compile time, so only the preset fuzz enables it.
+    # These options instrument the library's code for the fuzzers. Coverage of comparisons guides them too, but takes a
+    # fifth of the compile time, so only the preset fuzz enables it.
     set(coverage -fsanitize-coverage=inline-8bit-counters,pc-table)
     if(MINUET_FUZZ_COMPARES)
       set(coverage -fsanitize=fuzzer-no-link)
@@ -100,7 +100,7 @@ function(minuet_precompile target)
 endfunction()
 
 if(MINUET_SANITIZE)
-  # All linked code needs these flags, including third-party test libraries, so they are global.
+  # The sanitizer flags are global, because all linked code needs them, including third-party test libraries.
   set(MINUET_SANITIZE_FLAGS -fsanitize=${MINUET_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
   if(MINUET_SANITIZE_TRAP AND MINUET_SANITIZE MATCHES "undefined" AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
     # The messages of UndefinedBehaviorSanitizer take a tenth of the compile time. Without them a failed check executes

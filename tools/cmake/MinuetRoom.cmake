@@ -1,5 +1,5 @@
-# The call minuet_add_room(<target> USES <target>... SOURCES <file>...) adds a room, which is a folder of sources with
-# its own README, as a static library. USES names the rooms whose headers the sources include.
+# The call minuet_add_room(<target> USES <target>... SOURCES <file>...) adds a static library of the sources of one
+# folder. Such a folder with its own README is called a room. USES names the rooms whose headers the sources include.
 # tools/lint/check_layering.py checks which room includes which.
 function(minuet_add_room target)
   cmake_parse_arguments(PARSE_ARGV 1 room "" "" "USES;SOURCES")

@@ -2,8 +2,8 @@
 #   minuet_add_test(NAME <name> SOURCES <file>... [LIBRARIES <target>...] LABELS cpu|nvrtc|gpu|concurrent|unit...
 #                   [TIMEOUT <seconds>] [FILTERS <suffix>=<gtest filter>...] [ARGUMENTS <argument>...])
 # adds the GoogleTest executable <name> and one ctest entry, or with FILTERS one entry <name>.<suffix> for each filter.
-# If every test in an entry skips itself, for example without a GPU or a golden folder, ctest shows the entry as
-# skipped. An entry that runs no test at all fails.
+# If every test in an entry skips itself, for example without a GPU or the folder of golden problems, ctest shows the
+# entry as skipped. An entry that runs no test at all fails.
 #
 # The labels have these meanings:
 #   cpu says that the test needs nothing special.
@@ -27,7 +27,8 @@ set(MINUET_ALL_SKIPPED "\\[  PASSED  \\] 0 tests\\.\n\\[  SKIPPED \\] [0-9]+ tes
 set(MINUET_NONE_RAN "\\[==========\\] 0 tests from 0 test suites ran")
 
 function(minuet_test_properties name labels timeout)
-  # The tests' kernel cache is in the build folder, so that the next run finds it and no home folder is touched.
+  # The kernel cache that the tests use is in the build folder, so that the next run finds the kernels and no home
+  # folder is touched.
   set(environment "XDG_CACHE_HOME=${CMAKE_BINARY_DIR}/test-cache")
   if(MINUET_SANITIZE MATCHES "address")
     # The option handle_sigill reports undefined behaviour, which executes an illegal instruction
@@ -63,7 +64,8 @@ endfunction()
 function(minuet_compile_as_test target)
   minuet_precompile_test_headers()
   target_precompile_headers(${target} REUSE_FROM minuet_test_headers)
-  target_link_libraries(${target} PRIVATE minuet_llvm)  # The precompiled headers refer to a variable of LLVM.
+  # The precompiled headers include headers of LLVM, which refer to a variable of its library.
+  target_link_libraries(${target} PRIVATE minuet_llvm)
   # -O0 saves a quarter of the compile time. Libraries need -fPIE too, because the headers were precompiled with it.
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O0>
     $<$<COMPILE_LANGUAGE:CXX>:-fPIE>
@@ -87,7 +89,8 @@ function(minuet_add_test)
   add_executable(${test_NAME} ${test_SOURCES} $<TARGET_OBJECTS:minuet_test_host_locale>)
   target_link_libraries(${test_NAME} PRIVATE minuet_options ${test_LIBRARIES} minuet_test_expect GTest::gmock GTest::gtest
                         GTest::gtest_main)
-  # MINUET_SHARED_DEFAULT is the folder of golden problems unless the environment variable MINUET_SHARED is set.
+  # MINUET_SHARED_DEFAULT names the folder of golden problems (inputs with reference results) unless the environment
+  # variable MINUET_SHARED is set.
   target_compile_definitions(${test_NAME} PRIVATE MINUET_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
                              MINUET_SHARED_DEFAULT="${PROJECT_SOURCE_DIR}/../shared")
   set_target_properties(${test_NAME} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
@@ -126,7 +129,7 @@ function(minuet_add_test)
   endforeach()
 endfunction()
 
-# Adds another entry <name>.<suffix> of an executable, for a part of its tests. The call is
+# Adds another ctest entry <name>.<suffix> that runs a part of the tests of an executable. The call is
 # minuet_add_test_entry(<name> <suffix> <gtest filter> LABELS <label>... [TIMEOUT <seconds>]).
 function(minuet_add_test_entry name suffix filter)
   cmake_parse_arguments(PARSE_ARGV 3 entry "" "TIMEOUT" "LABELS")

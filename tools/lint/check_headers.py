@@ -26,17 +26,17 @@ import kept
 import sources
 
 AHEAD = "codegen/base/error.h"
-THREADS = "codegen/base/cancel_token.h"  # This header includes those for threads and waiting.
+THREADS = "codegen/base/cancel_token.h"  # This header includes the standard headers for threads and for waiting.
 EMIT = "codegen/source/emit.h"  # This header includes every kernel's Spec.
-# Each row lists headers that take long to parse and are precompiled together. A header that is checked uses the first
-# row whose headers it includes, so larger rows come first.
+# Each row lists headers that take long to parse and are precompiled together. For a header to check, the first row
+# whose headers it includes is used, so larger rows come first.
 READ_AHEAD = (("gmock/gmock.h", "gtest/gtest.h", AHEAD), ("gtest/gtest.h", AHEAD), (AHEAD, THREADS, EMIT),
               (AHEAD, EMIT), (AHEAD,),
               ("CLI/CLI.hpp", "llvm/Support/Error.h"), ("llvm/Support/Error.h",), ("gtest/gtest.h",),
               ("functional", "string", "vector"), ("string",))
 STRICT = ["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only"]
-# These folders hold device code, which is not compiled here. NVRTC compiles it, and so does the tests' shim, which puts
-# its own declarations in front.
+# These folders hold device code, which this check does not compile. NVRTC compiles it, and so do the tests on the CPU,
+# which include their own declarations of CUDA's functions first (tests/support/shim).
 DEVICE_ONLY = ("kernels_templates/core/", "kernels_templates/map/", "kernels_templates/gmas/",
                "kernels_templates/fused/", "kernels_templates/pool/",
                "tests/kernels_templates/device/", "tests/support/software_cuda/twins/kernels_templates/")

@@ -15,18 +15,20 @@ import sys
 
 import sources
 
-# Maps include paths to territories. The first pattern that matches a path decides its territory.
+# Each row has the name of a territory, which is a group of headers with the same rules, and a pattern of include paths.
+# The first pattern that matches a path decides its territory.
 TERRITORIES = [
     ("shared", r"kernels_templates/(shared/|kernels\.inc$)"),
     ("templates", r"kernels_templates/"),
     ("codegen", r"codegen/"),
     ("runtime", r"runtime/"),
-    ("clouds", r"tests/support/clouds\.h$"),  # The tool uses these generated clouds too.
+    # The command-line tool may include this header of the tests, because it uses the generated clouds too.
+    ("clouds", r"tests/support/clouds\.h$"),
     ("tests", r"tests/"),
     ("command line", r"tools/minuet/"),
     ("tools", r"tools/"),
     ("public", r"minuet/"),
-    ("element", r"cuda_(fp16|bf16)\.h$"),  # These headers have element types for devices.
+    ("element", r"cuda_(fp16|bf16)\.h$"),  # These headers define the types of fp16 and bf16 elements in device code.
     ("nvrtc", r"nvrtc\.h$"),
     ("cub", r"(cub|cuda|nv)/"),
     ("cuda", r"(cuda|cublas|cudart|driver_types|vector_types|library_types|nvtx3/)"),
@@ -37,7 +39,8 @@ TERRITORIES = [
     ("command-line tools", r"(lzf|zlib)\.h$|liblzf/"),
 ]
 
-# Maps a folder to the territories that it may include. The longest folder that contains a file decides.
+# Maps a folder to the territories whose headers it may include. For a file, the entry with the longest folder path that
+# contains it decides.
 ALLOWED = {
     "include": {"public"},
     "kernels_templates": {"shared", "templates", "element", "cub"},
@@ -45,14 +48,15 @@ ALLOWED = {
     "codegen": {"shared", "codegen", "llvm", "zstd", "nvrtc"},
     "runtime": {"shared", "codegen", "runtime", "public", "llvm", "zstd", "eigen", "element", "cuda"},
     "runtime/bindings": {"public"},
-    "tests": None,  # None allows every territory.
+    "tests": None,  # The value None allows headers of every territory.
     "tools": None,
     "tools/minuet": {"shared", "codegen", "public", "llvm", "cuda", "clouds", "command line", "test tools",
                      "command-line tools"},
 }
 
-# Lists the rooms (subfolders) of each folder by floors, the highest floor first. A room may include only rooms of lower
-# floors. All rooms of codegen are below those of runtime, which are below those of the command-line tool.
+# Lists the rooms (subfolders) of each folder by floors, the highest floor first. A room may include only headers of
+# rooms on lower floors. All rooms of codegen are below those of runtime, which are below those of the command-line
+# tool.
 FLOORS = {
     "tools/minuet": (("commands",), ("flags",), ("pages",), ("library",), ("cloud",), ("base",)),
     "runtime": (("abi",), ("tuning",), ("execution",), ("maps", "plan"), ("network", "cuda", "cpu"), ("program",),
@@ -61,14 +65,14 @@ FLOORS = {
 }
 FLOOR_OF = {f"{house}/{room}": number for number, (house, rooms) in enumerate(
     (house, rooms) for house, floors in FLOORS.items() for rooms in floors) for room in rooms}
-# This folder is for adapters to other software, which may include only the public headers.
+# The adapters to other software in this folder may include only the public headers.
 BINDINGS = "runtime/bindings"
 BESIDE_ROOMS = ("README.md", "CMakeLists.txt", "main.cc", "REFERENCE.md")
 
 # Code in the folders LIBRARY may not use the names that BANNED matches. cl::opt registers globally, and the others
 # replace signal handlers, print, or end the process.
 LIBRARY = ("codegen/", "runtime/", "kernels_templates/shared/")
-PROGRAMS = ("codegen/source/embed/embed_headers.cc",)  # This program of the build may print.
+PROGRAMS = ("codegen/source/embed/embed_headers.cc",)  # This program runs only during the build and may print.
 BANNED = re.compile(r"\b(TempFile|LockFileManager|FileOutputBuffer|ToolOutputFile|localCache|InitLLVM|cl::opt|"
                     r"std::cout|std::cerr|std::abort|std::exit|report_fatal_error|printf|fprintf)\b")
 # LLVM 14 has methods with these names, which LLVM 19 has renamed, so no name works with both.

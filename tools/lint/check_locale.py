@@ -14,7 +14,8 @@ import sys
 import sources
 
 FOLDERS = ("codegen/", "runtime/", "tools/minuet/", "tools/bench/study/")
-BUILD_PROGRAM = "codegen/source/embed/"  # This program runs only during the build.
+# The sources of this program are not checked, because it runs only during the build.
+BUILD_PROGRAM = "codegen/source/embed/"
 # Only this file may call llvm::json to parse and print, because it sets the C locale.
 JSON_TEXT = "json_text.cc"
 
@@ -38,8 +39,9 @@ BANNED = [
 ]
 COMMENT = re.compile(r"//.*")
 
-# Object files may not refer to symbols that these patterns match. LLVM applies to the library and the tool. C applies
-# to the library only, because the tool's CLI11 parses with the C library, for which flags/program.cc sets the C locale.
+# Object files may not refer to symbols that these patterns match. The pattern LLVM applies to the library and the tool.
+# The pattern C applies to the library only, because the tool's CLI11 parses with the C library, for which
+# flags/program.cc sets the C locale.
 LLVM = re.compile(r"\bllvm::(write_double\(|raw_ostream::operator<<\(double\)|format_provider<llvm::json::Value"
                   r"|json::OStream::value|json::parse\()")
 C = re.compile(r" (?:__)?(?:isoc(?:99|23)_)?(?:v?sn?printf|v?f?s?scanf|strto(?:d|f|ld)|atof|strerror|strerror_r|"

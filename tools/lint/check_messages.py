@@ -59,7 +59,7 @@ def check(root):
     for path, line, text in messages(root):
         for word in KEPT_OUT.findall(text):
             yield f"{path}:{line}: '{word}' in \"{text}\""
-        # Several help texts may show the same command line.
+        # An example of a command line may occur in several help texts.
         is_example = text.startswith("minuet ")
         if len(text.split()) >= LEAST_WORDS_OF_A_DUPLICATE and not is_example:
             places[text].append(f"{path}:{line}")

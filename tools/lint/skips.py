@@ -22,7 +22,7 @@ import sys
 LIST = pathlib.Path(__file__).with_name("expected_skips.txt")
 # GoogleTest prints 'file.cc:12: Skipped', the reason on the following lines, then '[  SKIPPED ] Suite.Test (0 ms)'.
 SKIPPED = re.compile(r"^\S+:\d+: Skipped\n(.*?)\n*^\[  SKIPPED \] (\S+) \(", re.MULTILINE | re.DOTALL)
-# Test scripts print this line when they skip something.
+# Tests that are scripts print this line when they skip a part of themselves.
 LEFT_OUT = re.compile(r"^left out: ([^:\n]+): (.+)$", re.MULTILINE)
 
 Skip = collections.namedtuple("Skip", "part test reason")

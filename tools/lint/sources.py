@@ -6,7 +6,7 @@ As a program, it prints the C and C++ files, one per line.
 import pathlib
 import subprocess
 
-# These names at the top level are left out if the tree is a copy without git.
+# If the tree is a copy without git, these folders at its top level are left out.
 NOT_OURS = {"build", "shared", ".cache", ".git"}
 MOST_SHOWN = 40
 CODE = {".h", ".hpp", ".cc", ".c", ".inc", ".cuh"}

@@ -40,8 +40,8 @@ Candidate make_candidate(FusedChoice choice, llvm::StringRef arch) {
   return candidate;
 }
 
-/// Appends a candidate that serves rows from `least_rows` on, and ends the range of the previous candidate
-/// before that number.
+/// Appends a candidate that serves numbers of rows from `least_rows` on, and ends the range of the previous
+/// candidate before `least_rows`.
 void append(std::vector<Candidate>& candidates, Candidate candidate, i64 least_rows) {
   if (!candidates.empty()) {
     candidate.least_rows = least_rows;
@@ -52,7 +52,8 @@ void append(std::vector<Candidate>& candidates, Candidate candidate, i64 least_r
 
 // The following functions choose the kernels of the gather-GEMM-scatter dataflow.
 
-/// Returns the measured tile of the bucket, or a tile of one widest access per thread if none was measured.
+/// Returns the tile that was measured for the problems of the bucket. If none was measured, returns a tile of
+/// one access of kWidestAccess bytes per thread, or less if that does not divide the channels.
 i32 choose_tile(const TuningSnapshot* tuning, const TuningBucket& bucket, std::vector<std::string>& reasons) {
   i32 tile = default_tile(dtype_bytes(bucket.dtype), static_cast<i32>(bucket.channels));
   const auto* const tuned = find_tuned(tuning, bucket, tile);
@@ -155,8 +156,9 @@ namespace {
 
 // The following functions choose the kernels of the fused dataflow for all numbers of rows.
 
-/// Returns the first row count of the next range. Ranges begin at powers of two, as tuning buckets do, and
-/// half-way between them, because the best kernel depends on the number of blocks that a GPU runs at once.
+/// Returns the first row count of the range after the one that begins with `rows`. Ranges begin at powers of
+/// two, as those of TuningBucket do. They also begin half-way between them, because the best kernel depends
+/// on how the number of blocks compares with the number that a GPU runs at once.
 i64 next_range(i64 rows) {
   if (rows < 2) return rows + 1;
   const i64 power = static_cast<i64>(std::bit_floor(static_cast<u64>(rows)));
@@ -191,8 +193,9 @@ class TunedChoices {
     if (kernel_volume(problem) <= kMostFusedOffsets) heuristic_ = fused_candidates(problem, arch, means);
   }
 
-  /// Returns one candidate for each range of densities whose choice differs. The candidate with the most
-  /// measured time comes first, because select() takes the first one if the density is not known.
+  /// Returns one candidate for each range of densities whose choice differs. The candidate at whose densities
+  /// the default configuration was measured to take longest comes first, because select() takes the first one
+  /// if the density is not known.
   [[gnu::cold]] std::vector<Candidate> of_rows(i64 rows) const {
     std::vector<Chosen> all;
     for (i64 log4 = 0; log4 <= log4_of(static_cast<double>(kernel_volume(problem_))); ++log4) {
@@ -217,11 +220,12 @@ class TunedChoices {
  private:
   struct Chosen {
     Candidate candidate;
-    i64 default_ns = 0;  // This is the time of the default, or 0 if it was not measured.
+    i64 default_ns = 0;  // Holds the measured time of the default configuration, or 0 if there is none.
   };
 
   /// Chooses the dataflow and its kernels. If the fused dataflow cannot run the problem, no measured dataflow
-  /// is read: a snapshot of configurations on trial is not validated and could name the fused one.
+  /// is read, because a snapshot of configurations that the tuner tries is not validated and could name the
+  /// fused dataflow.
   [[gnu::cold]] Chosen choose(i64 rows, double density) const {
     Dataflow dataflow = wanted_ ? *wanted_ : choose_dataflow(problem_, arch_);
     const TunedResult* const tuned =
@@ -248,7 +252,7 @@ class TunedChoices {
   }
 
   /// Replaces the Spec of the choice with the measured one if GPUs of the architecture can run it. Returns
-  /// the time of the default, or 0 if the Spec was kept.
+  /// the measured time of the default Spec, or 0 if the Spec of the choice was kept.
   [[gnu::cold]] i64 tune(FusedChoice& choice, i64 rows, double density) const {
     FusedSpec spec = choice.fused;
     const auto* const tuned =

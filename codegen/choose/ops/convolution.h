@@ -1,5 +1,5 @@
-// Describes the convolution: its problem, the dataflows that may run it, and their Specs with the reasons for
-// them. All functions are pure.
+// Describes the convolution: its problem, the dataflows that may run it, and the Specs (compile-time
+// parameters) of their kernels with the reasons for them. All functions are pure.
 #pragma once
 
 #include <optional>
@@ -30,7 +30,7 @@ struct ConvolutionProblem : WindowProblem {
   bool shortcut = false;
   Columns shortcut_output;
   Activation activation = Activation::None;
-  float slope = 0;  // A leaky ReLU multiplies negative numbers by it.
+  float slope = 0;  // A leaky ReLU multiplies negative numbers by this slope.
   /// Holds the dataflow that the caller requests. If it is empty, the library chooses the one that it expects
   /// to be fastest.
   std::optional<Dataflow> dataflow;
@@ -48,9 +48,9 @@ struct ConvolutionProblem : WindowProblem {
 /// or a feature that is not implemented.
 llvm::Error validate(const ConvolutionProblem& problem);
 
-/// Returns true if the GEMM of the centre offset reads the features in place. If the map is of a set onto
-/// itself, the centre offset covers every row. Types whose operands the gather must round cannot be read in
-/// place.
+/// Returns true if the GEMM of the centre offset reads the features in place, without a gather. This requires
+/// a map of a coordinate set onto itself, whose centre offset pairs every row with itself, and a type whose
+/// operands need no rounding, because the gather does the rounding.
 inline bool reads_center_in_place(bool onto_itself, DType dtype) {
   return onto_itself && !rounds_operands(dtype);
 }
@@ -58,8 +58,8 @@ inline bool reads_center_in_place(bool onto_itself, DType dtype) {
 /// Returns the number of the offset whose GEMM reads the features in place, or -1 if there is none.
 i32 direct_offset(bool onto_itself, DType dtype, const KernelGeometry& geometry);
 
-/// Returns the number of channels that a thread of gather or scatter moves at once without tuning. These are
-/// the channels of one widest access, reduced until they divide the row.
+/// Returns the number of channels that a thread of gather or scatter moves at once without tuning. It is the
+/// greatest divisor of `channels` that also divides the number of elements in kWidestAccess bytes.
 i32 default_tile(i32 element_bytes, i32 channels);
 
 /// Holds the cuBLASLt algorithm for a layer's GEMMs, as an index into the list that cuBLASLt returns for each
@@ -81,7 +81,7 @@ struct GmasChoice {
   ScatterSpec scatter;
   PermuteWeightsSpec permute_weights;
   GemmChoice gemm;
-  std::vector<std::string> reasons;  // Holds one sentence per decision.
+  std::vector<std::string> reasons;  // Gives the reason for each decision in a sentence.
 };
 
 /// Chooses the kernels of a valid problem. `tuning` may be null. `rows` is the approximate number of output
@@ -95,10 +95,11 @@ struct FusedChoice {
 
   ConvolutionProblem problem;
   FusedSpec fused;
-  std::vector<std::string> reasons;  // Holds one sentence per decision.
+  std::vector<std::string> reasons;  // Gives the reason for each decision in a sentence.
 };
 
-/// The fused dataflow runs kernels of at most this many offsets, because shared memory holds their masks.
+/// The fused dataflow runs kernels of at most this many offsets, because shared memory holds masks with a bit
+/// for each offset.
 inline constexpr i64 kMostFusedOffsets = 4096;
 
 /// Says which features a choice may use if the architecture has them.
@@ -125,7 +126,7 @@ std::optional<Dataflow> dataflow_of(const OpChoice& choice);
 Dataflow choose_dataflow(const ConvolutionProblem& problem, llvm::StringRef arch);
 
 /// Returns the candidates of a convolution, as choose_candidates() does. If `wanted` has a dataflow, all
-/// candidates use it. The dataflow that the problem requests is not read.
+/// candidates use it. The member problem.dataflow is not read.
 llvm::Expected<std::vector<Candidate>> convolution_candidates(const ConvolutionProblem& problem,
                                                               llvm::StringRef arch,
                                                               const TuningSnapshot* tuning,

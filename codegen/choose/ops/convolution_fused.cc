@@ -1,4 +1,4 @@
-// Chooses the Spec of the fused dataflow that is expected to be fastest.
+// Chooses the Spec (compile-time parameters) of the fused kernel that is expected to be fastest.
 #include "codegen/choose/ops/convolution_fused.h"
 
 #include <algorithm>
@@ -10,10 +10,11 @@ namespace minuet {
 namespace {
 
 // The following limits were measured on an H200 in fp16 (`minuet-study specs`).
-constexpr i32 kTile = 16;  // A product has this many columns.
-// A block has at most this many columns. 128 output channels run faster in two blocks of 64 columns.
+constexpr i32 kTile = 16;  // A tensor core product has this many columns.
+// A thread block computes at most this many columns (output channels). 128 output channels run faster in two
+// blocks of 64 columns.
 constexpr i32 kMostColumns = 96;
-constexpr i32 kFewColumns = 32;  // A block has at most this many columns if there are few rows.
+constexpr i32 kFewColumns = 32;  // A block computes at most this many columns if there are few rows.
 // A layer with few input channels and at most this many output channels reads its weights through the cache
 // at any number of rows.
 constexpr i32 kMostCachedColumns = 64;
@@ -21,9 +22,11 @@ constexpr i32 kMostCachedColumns = 64;
 constexpr i64 kMostCachedBytes = 256 << 10;
 // A layer has few input channels if an input row has at most this many bytes.
 constexpr i32 kFewInputBytes = 64;
-// A step holds at most this many elements of an input row in registers, for 16-bit and for 32-bit types.
+// A step of the reduction holds at most this many elements of an input row in registers, for 16-bit and for
+// 32-bit types.
 constexpr i32 kMostStep = 128, kMostWideStep = 32;
-// The ring takes at most this many bytes of the 99 KB that a block may have on every architecture.
+// The ring of weights takes at most this many bytes of shared memory, of the 99 KB that a block may have on
+// every architecture.
 constexpr i32 kMostRing = 72 << 10;
 constexpr i32 kMostStages = 6;
 constexpr i64 kEnoughBlocks = 400;  // This many blocks keep a large GPU busy.
@@ -33,13 +36,14 @@ constexpr i32 kMultiprocessors = 132;
 constexpr i64 kFewestBlocks = kMultiprocessors / 4;
 // From this number of rows on, more warps hide loads better than prefetching within a warp.
 constexpr i64 kManyRows = 3 << 15;
-// The products of at most this many offsets end before they hide the loads.
+// The products of at most this many kernel offsets take too little time to hide the loads.
 constexpr i32 kFewOffsets = 8;
-// With at most this many output channels, more rows share the weights that a warp reads.
+// With at most this many output channels, a warp computes more rows, which share the weights that it reads.
 constexpr i32 kFewOutputs = 16;
 // A head (an output layer) with one offset and at most this many output channels reads few weights.
 constexpr i32 kHeadOutputs = 32;
-constexpr i32 kFewSteps = 4;  // Warps share the steps only if there are at least this many.
+// Warps divide the steps of the reduction among themselves only if there are at least this many steps.
+constexpr i32 kFewSteps = 4;
 
 i32 round_up(i32 value, i32 unit) { return (value + unit - 1) / unit * unit; }
 
@@ -63,8 +67,8 @@ i32 choose_step(DType io, i32 in_channels, i32 volume) {
   return std::min(round_up(volume * fused_offset_depth(io, in_channels, 0), 2 * granule), most / 2);
 }
 
-/// Returns the number of stages of the ring. It is a whole number of rounds of `split` stages, and at least
-/// two rounds.
+/// Returns the number of stages of the ring of weights. It is a multiple of `split`, because `split` warps
+/// take the steps in turn, and at least twice `split`.
 i32 choose_stages(const FusedSpec& spec) {
   const i32 rounds = std::min(kMostRing / fused_stage_bytes(spec), kMostStages) / spec.split;
   return std::max(rounds, 2) * spec.split;
@@ -77,9 +81,9 @@ bool has_many_warps(const FusedSpec& spec) {
          !folds_offsets(spec.io, spec.in_channels);
 }
 
-/// Returns the number of blocks whose registers a multiprocessor holds. The registers for everything except
-/// sums and input steps (`beside`) were observed in compiled kernels. A quarter of a multiprocessor has 512
-/// registers per lane.
+/// Returns the number of blocks per multiprocessor for which its registers suffice. The number of registers
+/// for everything except sums and input steps (`beside`) was observed in compiled kernels. A quarter of a
+/// multiprocessor has 512 registers per lane.
 i32 choose_blocks(const FusedSpec& spec) {
   const i32 granules = spec.step / fused_granule(spec.io);
   const bool is_lean = dtype_bytes(spec.io) == 2 && spec.weights == WeightRoad::BulkCopy;
@@ -98,16 +102,16 @@ i32 choose_blocks(const FusedSpec& spec) {
   return blocks;
 }
 
-/// Returns the number of registers that a thread of a warpgroup needs for sums, two steps of input and a wide
-/// residual, with a fixed number for everything else.
+/// Returns the number of registers that a thread of a warpgroup needs for sums, for two steps of input and
+/// for a residual of more than 96 columns, plus a fixed number for everything else.
 i32 warpgroup_registers(const FusedSpec& spec) {
   const i32 residual = spec.residual && spec.columns > 96 ? 8 : 0;
   return spec.columns / 2 + spec.step * dtype_bytes(spec.io) / 4 + residual + 32;
 }
 
-/// Returns the number of stages that fit into shared memory. The ring gets less shared memory if blocks read
-/// rows in parts or if many blocks run on a multiprocessor. The level-1 cache gets the rest and keeps some of
-/// these rows between reads.
+/// Returns the number of weight stages that fit into shared memory. The stages get less shared memory if
+/// blocks read input rows in parts or if many blocks run on a multiprocessor. The level-1 cache gets the rest
+/// and keeps some input rows between reads.
 i32 choose_warpgroup_stages(const FusedSpec& spec) {
   constexpr i32 kWhole = 208 << 10, kOfParts = 164 << 10, kMost = 8;
   const i32 bytes = spec.in_channels > spec.step || spec.blocks > 4 ? kOfParts : kWhole;
@@ -117,7 +121,7 @@ i32 choose_warpgroup_stages(const FusedSpec& spec) {
 }  // namespace
 
 void fit_stages_and_blocks(FusedSpec& spec) {
-  constexpr i32 kRegisters = 1 << 16, kMostBlocks = 5;  // A multiprocessor has these limits.
+  constexpr i32 kRegisters = 1 << 16, kMostBlocks = 5;  // These limits hold per multiprocessor.
   if (spec.unit == MmaUnit::Warp) {
     spec.stages = spec.weights == WeightRoad::Cached ? 1 : choose_stages(spec);
     spec.blocks = choose_blocks(spec);
@@ -130,13 +134,13 @@ void fit_stages_and_blocks(FusedSpec& spec) {
 
 namespace {
 
-/// Returns true if so few blocks leave a large GPU idle and smaller blocks would help.
+/// Returns true if the Spec gives too few blocks to keep a large GPU busy, and smaller blocks would help.
 bool are_few(const FusedSpec& spec, i64 rows) {
   return spec.weights != WeightRoad::Cached && fused_blocks(spec, rows) < kEnoughBlocks;
 }
 
-/// Returns true if each query has only one offset. Such kernels have a single offset, or belong to a
-/// transposed convolution whose stride covers its kernel.
+/// Returns true if each output row has an input row at no more than one offset. The kernel then has a single
+/// offset, or the convolution is transposed and its kernel is no larger than its stride on any axis.
 bool has_one_offset(const ConvolutionProblem& problem) {
   bool covers = problem.kind == ConvolutionKind::Transposed;
   for (i32 a = 0; a < problem.ndim; ++a) covers = covers && problem.kernel_size[a] <= problem.stride[a];
@@ -204,8 +208,8 @@ void choose_warps(FusedChoice& choice, llvm::StringRef arch, i64 rows) {
   } else if (rows != 0 && are_few(spec, rows)) {
     spec.row_tiles = 1;
     spec.split = fused_steps(spec) < kFewSteps ? 1 : 2;
-    // With many channels, the layer uses more blocks, which have fewer columns and longer steps. A longer
-    // step of fewer columns takes as much of the ring.
+    // With many channels, the layer uses more blocks, which have fewer columns and longer steps. The weights
+    // of a longer step with fewer columns take about as much of the ring.
     if (element == 2 && spec.in_channels > kMostStep && spec.columns > kFewColumns &&
         !has_one_offset(choice.problem) && fused_blocks(spec, rows) < kMultiprocessors) {
       spec.columns = equal_parts(spec.out_channels, kTile, kFewColumns);
@@ -228,9 +232,10 @@ bool suits_warpgroups(const FusedSpec& spec, llvm::StringRef arch, FusedFeatures
 
 namespace {
 
-/// Splits the work of few offsets into more blocks if they still run at once, because each block mostly waits
-/// for loads. If there would be more blocks of two warpgroups than multiprocessors, three blocks of one
-/// warpgroup run on each multiprocessor. Blocks of a single offset are too short for that.
+/// Splits the work of a kernel with few offsets into more blocks if all of them still run at once, because
+/// each block mostly waits for loads. If there would be more blocks of two warpgroups than multiprocessors,
+/// three blocks of one warpgroup run on each multiprocessor. Blocks whose rows have a single offset end too
+/// soon for that.
 void choose_short_blocks(FusedSpec& spec, const ConvolutionProblem& problem, i64 rows) {
   FusedSpec shorter = spec;
   shorter.warps = 8;
@@ -242,8 +247,8 @@ void choose_short_blocks(FusedSpec& spec, const ConvolutionProblem& problem, i64
   }
 }
 
-/// Chooses blocks that fill a multiprocessor's registers. A wave below means the blocks that all
-/// multiprocessors run at once.
+/// Chooses blocks that fill a multiprocessor's registers. In the comments of this function, a wave is the
+/// blocks that all multiprocessors run at once.
 void choose_warpgroup_blocks(FusedSpec& spec, const ConvolutionProblem& problem, i64 rows) {
   constexpr i32 kWarpgroupColumns = 128;
   const i32 piece = 2 * fused_granule(spec.io);
@@ -290,13 +295,13 @@ void choose_warpgroup_blocks(FusedSpec& spec, const ConvolutionProblem& problem,
   if (fused_blocks(larger, rows) <= kMultiprocessors) spec = larger;
 }
 
-/// Sets the number of blocks that share the same rows, so that fewer multiprocessors are idle. A wave is the
-/// blocks that all multiprocessors run at once. Two blocks share rows if there are fewer blocks than one and
-/// a half waves, or, if several blocks run on a multiprocessor, fewer than three quarters of a wave. Four
-/// blocks share rows if two would fill less than half of the multiprocessors. Each block must have at least
-/// eight steps and one group of columns to finish. With few offsets, four steps suffice if half as many
-/// blocks would already be kFewestBlocks, and if all blocks run at once with at most two on each
-/// multiprocessor.
+/// Sets `cluster`, the number of blocks that share the same rows, so that fewer multiprocessors are idle. A
+/// wave is the blocks that all multiprocessors run at once. Two blocks share rows if there are fewer blocks
+/// than one and a half waves, or, if several blocks run on a multiprocessor, fewer than three quarters of a
+/// wave. Four blocks share rows if clusters of two fill less than half of the multiprocessors. Each block
+/// must have at least eight steps, and one group of columns whose output it writes. With few offsets, four
+/// steps suffice if half as many blocks would already be kFewestBlocks, and if all blocks run at once with at
+/// most two on each multiprocessor.
 void choose_cluster(FusedSpec& spec, const ConvolutionProblem& problem, i64 rows) {
   const i32 groups = fused_column_group(spec, spec.columns / fused_tile(spec) - 1).number + 1;
   const i64 alone = fused_blocks(spec, rows);
@@ -315,7 +320,7 @@ void choose_cluster(FusedSpec& spec, const ConvolutionProblem& problem, i64 rows
   // The blocks of a shortcut fill the rest of a nearly full wave, so the limit is lower with a shortcut.
   const bool has_parts = spec.in_channels > spec.step;
   const i64 most = !spec.shortcut ? wave * 3 / 4 : has_parts ? kMultiprocessors : kMultiprocessors * 3 / 4;
-  // If one of these values was chosen, choose_warpgroup_blocks() has already filled the GPU.
+  // If choose_warpgroup_blocks() chose 16 warps or 3 blocks, it has already filled the GPU.
   const bool is_full = spec.warps == 16 || spec.blocks == 3;
   if (is_full || !has_registers || !fits(2) || fused_blocks(spec, rows) >= most) return;
   spec.cluster = 2;
@@ -329,9 +334,9 @@ void choose_cluster(FusedSpec& spec, const ConvolutionProblem& problem, i64 rows
     spec.stages = choose_warpgroup_stages(spec);
   }
   if (fits(4) && fused_blocks(spec, rows) < kMultiprocessors / 2) spec.cluster = 4;
-  // If these blocks leave multiprocessors idle, smaller blocks are used if all of them still run at once. In
-  // clusters of four, the blocks are so few that each of them waits for its loads, so they prefetch two
-  // steps.
+  // If blocks of 12 warps leave multiprocessors idle, blocks of 8 warps are used if all of them still run at
+  // once. In clusters of four, the blocks are so few that each of them waits for its loads, so they prefetch
+  // two steps.
   const i64 blocks = fused_blocks(spec, rows);
   if (spec.warps == 12 && blocks >= kFewestBlocks && blocks < kMultiprocessors * 4 / 5) {
     FusedSpec smaller = spec;
@@ -346,7 +351,7 @@ void choose_cluster(FusedSpec& spec, const ConvolutionProblem& problem, i64 rows
 bool choose_warpgroups(FusedChoice& choice, i64 rows) {
   FusedSpec& spec = choice.fused;
   choose_warpgroup_blocks(spec, choice.problem, rows);
-  // If there are few blocks, a few steps are not worth the time that filling the ring takes.
+  // If there are few blocks, a few steps are not worth the time that filling the ring of weights takes.
   if (rows != 0 && fused_steps(spec) < kFewSteps && fused_blocks(spec, rows) < kMultiprocessors / 2)
     return false;
   choose_cluster(spec, choice.problem, rows);

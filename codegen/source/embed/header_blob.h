@@ -1,8 +1,9 @@
-// Defines the packed form of embedded headers, which the build tool and the library share.
+// Defines the packed form of embedded headers, which the build tool embed_headers writes and the library
+// reads.
 //
-// A blob is the size of the raw bytes (u64) and one zstd frame, which holds the raw bytes. They have, for
-// each header, the lengths of its name and text (u64 each), the name and the text. The name and the text are
-// each followed by a NUL, because NVRTC requires C strings.
+// A blob is the size of the raw bytes (u64) and one zstd frame, which holds the raw bytes. The raw bytes are,
+// for each header, the lengths of its name and text (u64 each), the name and the text. The name and the text
+// are each followed by a NUL, because NVRTC requires C strings.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +18,8 @@ namespace minuet {
 constexpr std::size_t kBlobPrefixSize = sizeof(std::uint64_t);
 
 struct Header {
-  /// Holds the name as an include directive has it. Both the name and the text end with a NUL in memory.
+  /// Holds the name as an include directive has it. In memory, both the name and the text are followed by a
+  /// NUL.
   llvm::StringRef name;
   llvm::StringRef text;
 };

@@ -57,8 +57,8 @@ class ConvolutionOp : public CpuOp {
   const ConvolutionWeights weights_;
 };
 
-/// Runs gather-GEMM-scatter. It reads the weights of each offset in place, so it needs no copy of them in
-/// group order.
+/// Runs a convolution by gather-GEMM-scatter. It reads the weights of each offset in place, so it needs no
+/// copy of them in the order of the GEMM groups.
 class GmasOp final : public ConvolutionOp {
  public:
   using ConvolutionOp::ConvolutionOp;

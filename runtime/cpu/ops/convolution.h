@@ -1,4 +1,5 @@
-// Declares what both dataflows of a convolution on the CPU share, and the functions that make their ops.
+// Declares what the gather-GEMM-scatter and the fused dataflow of a convolution share on the CPU, and the
+// functions that make their ops.
 #pragma once
 
 #include "runtime/cpu/ops.h"
@@ -21,7 +22,8 @@ inline const char* row_at(const void* base, i64 row, i64 ld, DType type) {
   return static_cast<const char*>(base) + row * ld * dtype_bytes(type);
 }
 
-/// Applies the epilogue to the sums of output row `row` and writes the row. `residual` has room for one row.
+/// Applies scale, shift, residual and activation to the sums of output row `row` and writes the row.
+/// `residual` is temporary memory for one row.
 void finish_row(const CpuConvolution& call, i64 row, float* sum, float* residual);
 
 llvm::Expected<std::unique_ptr<CpuOp>> make_gmas_op(const OpChoice& choice,

@@ -6,19 +6,21 @@
 namespace minuet {
 namespace {
 
-constexpr i64 kFusedTaskWords = 96 * 1024;  // A task's inputs, products and sums take about 384 KiB.
+// The input, product and sum rows of one task of the thread pool take about 384 KiB.
+constexpr i64 kFusedTaskWords = 96 * 1024;
 
-/// Returns the number of output rows of a task. It depends on the problem alone, so that results do not
-/// depend on the number of threads.
+/// Returns how many output rows one task of the thread pool computes. The number depends on the problem
+/// alone, so that results do not depend on the number of threads.
 i64 task_rows(const ConvolutionProblem& problem) {
   return std::clamp<i64>(kFusedTaskWords / (problem.in_channels + 2 * problem.out_channels) / 16 * 16, 16,
                          1024);
 }
 
-/// Divides a task's scratch memory into parts.
+/// Divides the scratch memory of one task into arrays.
 struct TaskScratch {
   float *inputs, *products, *sums, *residual;
-  i32* targets;  // Holds the row of each product within the task.
+  /// Holds, for each row of `products`, the number of the row of `sums` that it is added to.
+  i32* targets;
 
   TaskScratch(const ConvolutionProblem& problem, float* words) {
     const i64 rows = task_rows(problem);
@@ -30,8 +32,9 @@ struct TaskScratch {
   }
 };
 
-/// Widens the input rows that the output rows [first, end) have at one offset, and returns their number.
-/// `rows` has the input row of each output row at this offset. It is null if each row is its own neighbour.
+/// Widens the input rows that the output rows [first, end) read at one kernel offset to fp32, and returns
+/// their number. `rows` holds the input row of each output row at this offset, or -1 if there is none. It is
+/// null if each row is its own neighbour.
 i64 gather_offset(const CpuConvolution& call, const i32* rows, i64 first, i64 end,
                   const TaskScratch& scratch) {
   const OpRequest& request = call.request;
@@ -65,7 +68,8 @@ void fused_cpu(const CpuConvolution& call, const i32* neighbours) {
     const i64 first = task * step, end = std::min(rows, first + step);
     const TaskScratch scratch(call.problem, call.scratch + slot * call.scratch_words);
     std::fill_n(scratch.sums, (end - first) * out, 0.0f);
-    for (i64 k = 0; k < volume; ++k) {  // Every row adds its offsets in this order.
+    // Every output row sums the products of its offsets in this order.
+    for (i64 k = 0; k < volume; ++k) {
       const i64 found =
           gather_offset(call, neighbours ? neighbours + k * rows : nullptr, first, end, scratch);
       if (found == 0) continue;

@@ -8,9 +8,10 @@
 namespace minuet {
 namespace {
 
-constexpr i64 kTaskWords = 96 * 1024;  // Both operands of a GEMM task take about 384 KiB.
+constexpr i64 kTaskWords = 96 * 1024;  // The input and output rows of a GEMM task take about 384 KiB.
 
-/// These functions return the tables of the gather and of the scatter. A transposed convolution swaps them.
+/// The next two functions return the tables that the gather and the scatter read. A transposed convolution
+/// swaps the two tables.
 const i32* gather_table(const GmasRequest& request) {
   return request.transposed ? request.tables->query_table : request.tables->source_table;
 }
@@ -23,7 +24,8 @@ void clear_padding(const CpuConvolution& call, const GmasRequest& request, const
   const i64 channels = call.problem.in_channels;
   call.pool.run(static_cast<i64>(plan.padding_ends.size()), [&](i64 k, i32) {
     const i64 rows = plan.padding_ends[k] - (k > 0 ? plan.padding_ends[k - 1] : 0);
-    // A slice contains whole offsets with their padding, so the padding of an offset is never split.
+    // A slice (GemmSlice) contains whole offsets with their padding, so the padding of an offset is never
+    // split.
     const i64 first = plan.padding_start[k];
     if (first < slice.first_row || first + rows > slice.last_row) return;
     float* start = static_cast<float*>(request.gather_buffer) + (first - slice.first_row) * channels;
@@ -147,7 +149,8 @@ void scatter_cpu(const CpuConvolution& call, const GmasRequest& request, std::si
     } else {
       std::fill_n(sums, (end - first) * channels, 0.0f);
     }
-    for (i32 k = 0; k < volume; ++k) {  // Every row adds its offsets in ascending order, as on the GPU.
+    // Offsets are added in ascending order, as on the GPU.
+    for (i32 k = 0; k < volume; ++k) {
       for (i64 r = first; r < end; ++r) {
         const i64 source = table[k * rows + r];
         if (source < slice.first_row || source >= slice.last_row) continue;

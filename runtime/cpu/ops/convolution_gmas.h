@@ -1,5 +1,5 @@
-// Implements the gather-GEMM-scatter dataflow on the CPU (paper, section 5.2). Both buffers are fp32. The
-// gather widens 16-bit features.
+// Implements the gather-GEMM-scatter dataflow on the CPU (paper, section 5.2). The buffers between the
+// gather, the GEMMs and the scatter are fp32, so the gather widens 16-bit features.
 #pragma once
 
 #include <vector>
@@ -8,32 +8,34 @@
 
 namespace minuet {
 
-/// This is the number of rows of a gather or scatter task. A task's widened rows stay in the nearest caches.
+/// One task of a gather or a scatter processes this many rows. The widened rows of a task stay in the nearest
+/// caches.
 constexpr i64 kRowsPerTask = 64;
 
-/// Returns the number of rows of one GEMM task, whose operands stay in the second-level cache. It depends on
-/// the problem alone, so that results do not depend on the number of threads.
+/// Returns the number of rows of one GEMM task, whose input and output rows stay in the second-level cache.
+/// The number depends on the problem alone, so that results do not depend on the number of threads.
 i64 gemm_task_rows(i64 in_channels, i64 out_channels);
 
 /// Returns how many fp32 words of scratch memory gather, GEMM and scatter need for this problem per thread of
 /// the pool.
 i64 convolve_scratch_words(const ConvolutionProblem& problem);
 
-/// Describes one GEMM, which multiplies rows of `a` by the weights of one offset.
+/// Describes one GEMM, which multiplies `rows` rows of `a` by the weights of one kernel offset.
 struct GemmTask {
-  const float* a = nullptr;  // If it is null, the rows of `direct` are widened and used instead.
+  /// Points to fp32 rows. If it is null, the rows of `direct` are widened to fp32 and used instead.
+  const float* a = nullptr;
   const void* direct = nullptr;
   const float* weight = nullptr;
   float* c = nullptr;
   i64 rows = 0;
 };
 
-/// Fills the tables of the request from its map.
+/// Fills the gather and scatter tables request.tables from the kernel map request.map.
 void make_tables_cpu(ThreadPool& pool, const GmasRequest& request);
-/// gather_cpu(), gemm_cpu() and scatter_cpu() compute slice number `slice`. The slices are computed in
-/// ascending order. `request` is the one in `call`.
+/// The next three functions compute slice number `slice` of request.slices. They are called in this order for
+/// each slice, in ascending order of slices. `request` must be `call.request`.
 void gather_cpu(const CpuConvolution& call, const GmasRequest& request, std::size_t slice);
-/// `tasks` is storage that calls reuse.
+/// `tasks` is temporary storage. Passing it again to the next call saves allocations.
 void gemm_cpu(const CpuConvolution& call, const GmasRequest& request, std::size_t slice,
               std::vector<GemmTask>& tasks);
 void scatter_cpu(const CpuConvolution& call, const GmasRequest& request, std::size_t slice);

@@ -41,14 +41,15 @@ class PoolingOp final : public CpuOp {
     for (i32 c = 0; c < spec_.channels; ++c) {
       if (spec_.reduction != Reduction::Max) {
         values[c] += inputs[c];
-      } else if (inputs[c] > values[c] || inputs[c] != inputs[c]) {  // A NaN replaces any value and stays.
+        // A NaN replaces any value, and then no other value replaces it.
+      } else if (inputs[c] > values[c] || inputs[c] != inputs[c]) {
         values[c] = inputs[c];
       }
     }
   }
 
-  /// Computes one output row. `rows` is the number of output rows, and so the stride of the view's table.
-  /// Offsets are read in ascending order, as on the GPU.
+  /// Computes one output row. `rows` is the number of output rows, which is also the number of entries per
+  /// offset in the table request.view.rows. Offsets are read in ascending order, as on the GPU.
   void pool_row(const CpuCall& call, const NeighbourRequest& request, i64 rows, i64 row,
                 float* scratch) const {
     const i64 element = dtype_bytes(spec_.io);

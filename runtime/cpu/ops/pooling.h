@@ -5,7 +5,7 @@
 
 namespace minuet {
 
-/// Makes the op of a PoolChoice.
+/// Makes a pooling op. `choice` must hold a PoolChoice.
 llvm::Expected<std::unique_ptr<CpuOp>> make_pooling_op(const OpChoice& choice,
                                                        llvm::ArrayRef<const void*> parameters);
 

@@ -22,7 +22,9 @@ llvm::Error GmasStep::prepare(i32 op, const OpRequest& given) {
   layer.matmuls.clear();
   layer.slice_matmuls.clear();
   if (llvm::Error error = bind_slices(layer, request)) {
-    pending_ = false;  // The next cloud writes its pointer tables anew.
+    // The pointer arrays are incomplete and are not sent. The preparation for the next cloud writes them
+    // anew.
+    pending_ = false;
     return error;
   }
   layer.prepared = true;
@@ -73,7 +75,8 @@ MatmulProblem GmasStep::problem_of(const Layer& layer, BatchMode mode, i64 first
   problem.input_ld = layer.shape.in_channels;
   const i64 input_pitch = row_bytes(layer.shape.in_channels, layer.shape.io);
   const i64 output_pitch = row_bytes(layer.shape.out_channels, DType::F32);
-  // The buffers are aligned to 256 bytes, and each member starts at a whole row.
+  // The buffers are aligned to 256 bytes, and each GEMM of a batch starts at a whole row, so the number of
+  // this row determines the alignment.
   const i64 member = batch > 1 ? height : 0;
   problem.weight_alignment = alignment_of(layer.slice_bytes);
   problem.input_alignment =
@@ -90,8 +93,9 @@ llvm::Expected<bool> GmasStep::bind(const MatmulProblem& problem, const void* we
                 matmuls_->find(key_of(problem), launcher_.counters().gemm_lookups));
   MatmulAlgorithm exact;
   if (!algorithm->found) {
-    if (problem.mode != BatchMode::Single) return false;  // The caller then binds the members one by one.
-    // The problem that represents the bucket has no algorithm, but the exact height may have one.
+    // The caller then binds the GEMMs of the batch one by one.
+    if (problem.mode != BatchMode::Single) return false;
+    // The height that represents the bucket has no algorithm, but the exact height may have one.
     ++launcher_.counters().gemm_lookups;
     MINUET_TRY(matmuls_->look_up(problem, exact));
     if (!exact.found) return false;
@@ -239,7 +243,8 @@ llvm::Error GmasStep::multiply(Layer& layer, const GmasRequest& request, std::si
   if (used == 0) return llvm::Error::success();
   MINUET_TRY(launcher_.mark(Stage::Gemm));
   if (request.groups->direct_rows > 0 && first == 0) {
-    // The direct GEMM reads this call's features, whose address and row pitch may differ from call to call.
+    // The first GEMM reads this call's features in place. Their address and row pitch may differ from call to
+    // call.
     BoundMatmul& direct = layer.matmuls.front();
     if (direct.problem.input_ld != request.input_ld) MINUET_TRY(bind_direct(layer, request, direct));
     direct.input = request.input;

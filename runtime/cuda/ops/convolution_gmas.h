@@ -39,24 +39,31 @@ class GmasStep final : public CudaOps {
     Kernel<PermuteWeightsParams> permute_weights;
     i32 permute_vector_bytes = 1;
     ConvolutionWeights weights;
-    /// Batches read their weights through arrays of pointers if this is true, and from a copy of the weights
-    /// in group order otherwise.
+    /// If this is true, batches read their weights through arrays of pointers. Otherwise they read a copy of
+    /// the weights that is in the order of the GEMM groups.
     bool uses_pointers = false;
     i32 volume = 1;
-    i64 slice_bytes = 0;               // This is the size of the weights of one offset.
-    i64 pointer_offset = 0;            // The pointer arrays [3][volume] of the layer begin at this index.
-    char* permuted = nullptr;          // Holds [volume] slices of weights in group order.
-    std::vector<BoundMatmul> matmuls;  // The direct GEMM comes first; the others follow slice by slice.
+    /// Holds the size in bytes of the weights of one kernel offset.
+    i64 slice_bytes = 0;
+    /// Holds the index in host_pointers_ at which the layer's pointer arrays [3][volume] begin.
+    i64 pointer_offset = 0;
+    /// Holds the weights of the [volume] kernel offsets in the order of the GEMM groups.
+    char* permuted = nullptr;
+    /// The GEMM that reads the features in place comes first, if there is one. The others follow slice by
+    /// slice.
+    std::vector<BoundMatmul> matmuls;
     std::vector<std::size_t> slice_matmuls;  // Holds the end of each slice in `matmuls`.
     bool prepared = false;
   };
   struct Layout {
-    i64 pointers = 0;           // This is the offset of all pointer arrays.
-    std::vector<i64> permuted;  // Holds the offset of each layer's permuted weights, or -1.
+    /// Holds the byte offset of the pointer arrays of all layers.
+    i64 pointers = 0;
+    /// Holds the byte offset of each layer's copy of the weights, or -1 if the layer has none.
+    std::vector<i64> permuted;
     i64 total = 0;
   };
 
-  /// Lays out the parts at `base`. If `base` is null, this only computes the sizes.
+  /// Computes where the parts of the workspace at `base` are. If `base` is null, only the sizes are needed.
   Layout layout(char* base) const;
   llvm::Error place_weights(Layer& layer);
   MatmulProblem problem_of(const Layer& layer, BatchMode mode, i64 first_row, i64 height, i32 batch) const;
@@ -78,16 +85,16 @@ class GmasStep final : public CudaOps {
 
   Launcher& launcher_;
   CudaEngineOptions options_;
-  Matmuls* matmuls_ = nullptr;  // It belongs to the device.
+  Matmuls* matmuls_ = nullptr;  // The device owns this object.
   Kernel<MakeTablesParams> make_tables_;
   std::vector<Layer> layers_;
 
   // These are the pointer arrays of all layers. prepare() writes them on the host, and send_prepared() sends
   // them to the device together.
-  void** host_pointers_ = nullptr;  // It is pinned memory.
+  void** host_pointers_ = nullptr;  // Points to pinned memory.
   void** device_pointers_ = nullptr;
   i64 pointer_count_ = 0;
-  i64 pinned_count_ = 0;  // This is the capacity of host_pointers_.
+  i64 pinned_count_ = 0;  // Holds the capacity of host_pointers_ as a number of pointers.
   bool pending_ = false;  // It is true if prepare() wrote pointers that were not sent yet.
 };
 

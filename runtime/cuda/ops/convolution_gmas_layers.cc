@@ -41,7 +41,8 @@ llvm::Expected<i32> GmasStep::add(const OpChoice& chosen, llvm::ArrayRef<const v
 }
 
 llvm::Error GmasStep::place_weights(Layer& layer) {
-  if (layer.volume == 1) return llvm::Error::success();  // The weights of one offset are read in place.
+  // A kernel with a single offset reads its weights in place.
+  if (layer.volume == 1) return llvm::Error::success();
   if (options_.weights == WeightPath::Automatic) {
     MINUET_ASSIGN(layer.uses_pointers,
                   matmuls_->takes_pointers(layer.shape, launcher_.counters().gemm_lookups));
@@ -69,7 +70,8 @@ llvm::Error GmasStep::set_workspace(void* workspace) {
   device_pointers_ = reinterpret_cast<void**>(base + parts.pointers);
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     layers_[i].permuted = parts.permuted[i] < 0 ? nullptr : base + parts.permuted[i];
-    layers_[i].prepared = false;  // Its GEMMs are bound to the old memory.
+    // The GEMMs of the layer are bound to addresses in the old workspace.
+    layers_[i].prepared = false;
   }
   pending_ = false;
   if (pointer_count_ <= pinned_count_) return llvm::Error::success();

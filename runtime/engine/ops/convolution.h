@@ -1,4 +1,5 @@
-// Declares the request of gather-GEMM-scatter, and the parameters of a convolution in either dataflow.
+// Declares GmasRequest, which asks an engine for a convolution by gather-GEMM-scatter, and the weights of a
+// convolution, which the gather-GEMM-scatter and the fused dataflow share.
 #pragma once
 
 #include "codegen/choose/ops/convolution.h"
@@ -7,32 +8,37 @@
 
 namespace minuet {
 
-/// Holds the view of a kernel map that gather-GEMM-scatter reads. A table entry is a buffer row, or -1.
+/// Holds a kernel map in the form that gather-GEMM-scatter reads. A table entry is the row of a pair in the
+/// gather and GEMM buffers, or -1 if there is no pair.
 struct GmasTables {
   i32* source_table = nullptr;  // The shape is [volume][sources].
   i32* query_table = nullptr;   // The shape is [volume][queries].
-  GroupTables groups;           // Points to device copies of the host's grouping.
+  GroupTables groups;           // Points to device copies of the tables of a GroupPlan.
 };
 
 /// Requests one convolution by gather-GEMM-scatter.
 struct GmasRequest : OpRequest {
   const GmasTables* tables = nullptr;
-  /// Says whether prepare_op() fills the tables, for all ops that read them. The map must have positions.
+  /// Says whether prepare_op() of this request fills the tables, which several ops may read. The map must
+  /// then have MapView::positions.
   bool fills_tables = false;
   const GroupPlan* groups = nullptr;
-  const GemmSlices* slices = nullptr;  // Divides `groups` into slices. The buffers fit the largest slice.
-  void* gather_buffer = nullptr;       // The shape is [rows of a slice, in_channels].
-  float* gemm_buffer = nullptr;        // Holds partial sums. The shape is [rows of a slice, out_channels].
-  float* sums = nullptr;               // Holds [output_rows, out_channels] sums if needs_sums() is true.
+  /// Divides `groups` into slices. The buffers have at least as many rows as any slice.
+  const GemmSlices* slices = nullptr;
+  void* gather_buffer = nullptr;  // The shape is [buffer rows, in_channels].
+  /// Holds partial sums. The shape is [buffer rows, out_channels].
+  float* gemm_buffer = nullptr;
+  float* sums = nullptr;  // Holds [output_rows, out_channels] sums if needs_sums() is true.
 };
 
 /// Points to the parameters of one convolution on a device. The constructor takes them in the order of
 /// parameter_images().
 struct ConvolutionWeights {
-  const void* weight = nullptr;  // Points to the image that the choice reads.
+  const void* weight = nullptr;  // Points to the weights in the layout that the kernels read (WeightImage).
   const float* scale = nullptr;  // Points to [out_channels] numbers. Null means that there is no scale.
   const float* shift = nullptr;
-  // The following parameters belong to the shortcut convolution, if the choice's kernel computes one too.
+  // The following parameters belong to the shortcut convolution that the same kernel computes too. They are
+  // null if there is none.
   const void* shortcut_weight = nullptr;
   const float* shortcut_scale = nullptr;
   const float* shortcut_shift = nullptr;

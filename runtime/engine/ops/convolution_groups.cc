@@ -9,8 +9,8 @@ namespace {
 
 i64 round_up(i64 value, i64 step) { return (value + step - 1) / step * step; }
 
-/// Makes one group of the offsets plan.order[first] to plan.order[last - 1]. Every member gets the height of
-/// the largest member.
+/// Makes one group of the offsets plan.order[first] to plan.order[last - 1]. Each of them gets as many buffer
+/// rows as the largest one needs, rounded up to a multiple of `step`.
 void place_group(const i32* counts, i32 first, i32 last, i64 step, GroupPlan& plan) {
   GemmGroup group;
   group.first_slot = first;
@@ -64,7 +64,8 @@ llvm::Error group_gemms(const i32* counts, i32 volume, i32 direct_offset, const 
   std::fill(plan.padding_start.begin(), plan.padding_start.end(), 0);
   std::fill(plan.row_base.begin(), plan.row_base.end(), 0);
 
-  // Sorts empty offsets first and the direct offset last, so that the others form one ascending sequence.
+  // Sorts the offsets by their number of pairs, except that the direct offset comes last, because it belongs
+  // to no group.
   auto size_of = [&](i32 k) { return k == direct_offset ? std::numeric_limits<i64>::max() : i64{counts[k]}; };
   std::sort(plan.order.begin(), plan.order.end(),
             [&](i32 a, i32 b) { return size_of(a) != size_of(b) ? size_of(a) < size_of(b) : a < b; });

@@ -11,8 +11,8 @@ namespace minuet {
 /// Describes one strided-batched GEMM of `count` offsets, which are adjacent in the buffers and padded to
 /// equal height.
 struct GemmGroup {
-  i64 first_row = 0;  // Holds the number of a row in the buffers.
-  i64 height = 0;     // Counts the rows of each member, including padding.
+  i64 first_row = 0;  // Holds the first row of the group in the buffers.
+  i64 height = 0;     // Counts the rows of each offset, including padding.
   i32 first_slot = 0;
   i32 count = 0;
 };
@@ -25,23 +25,24 @@ struct GroupTables {
   const i32* order = nullptr;
 };
 
-/// Says how the GEMMs of one kernel map run for one cloud. Refilling it does not allocate memory.
+/// Says how the GEMMs of one kernel map run for one cloud. Filling it again for another cloud does not
+/// allocate memory.
 struct GroupPlan {
-  /// Lists the [volume] offsets by ascending number of pairs, but the direct offset last. A slot is an index
-  /// into this list.
+  /// Lists the [volume] offsets by ascending number of pairs, except that direct_offset comes last. A slot is
+  /// an index into this list.
   std::vector<i32> order;
   std::vector<i32> row_base;       // Holds the first buffer row of each offset.
   std::vector<i32> padding_ends;   // Holds inclusive prefix sums of the padding rows of each offset.
   std::vector<i32> padding_start;  // Holds the first padding row of each offset.
   /// These groups hold the offsets that have pairs, except the direct offset. The largest group comes first.
   std::vector<GemmGroup> groups;
-  /// The GEMM of this offset reads the features in place and writes the first terms of the sums. It is -1 if
-  /// there is no such offset.
+  /// The GEMM of this offset reads the features in place and writes the first terms of the sums. The number
+  /// is -1 if there is no such offset.
   i32 direct_offset = -1;
   i64 direct_rows = 0;
-  i64 pairs = 0;  // Counts useful rows, including those of the direct offset.
+  i64 pairs = 0;  // Counts the pairs of all offsets, including those of the direct offset.
   i64 padding_rows = 0;
-  i64 gathered_rows = 0;  // Counts the rows of all groups.
+  i64 gathered_rows = 0;  // Counts the buffer rows of all groups, including padding.
   i64 largest_height = 0;
   i32 streams = 1;  // Limits the number of streams that run the GEMMs.
 

@@ -8,7 +8,7 @@
 namespace minuet {
 namespace {
 
-/// Holds the groups of a map's pairs, and tables of the buffer row of each pair. One execution owns it, or
+/// Holds the grouping of a map's GEMMs, and tables of the buffer row of each pair. One execution owns it, or
 /// all executions on the map's queue share it.
 struct GmasView final : KeptView {
   // The flag is true once the work that fills the tables is enqueued. Each prepare resets the flag of an
@@ -17,8 +17,8 @@ struct GmasView final : KeptView {
   i32 direct_offset = -1;
   GroupingChoice grouping;
   GroupPlan groups;
-  // The pointers refer to the tables of a shared view, as in GmasTables. An execution's own tables are in its
-  // arena.
+  // These pointers refer to the tables of a shared view (GmasTables). They are null in a view that an
+  // execution owns, whose tables are in the execution's arena.
   i32 *source_table = nullptr, *query_table = nullptr;
   DeviceMemory memory;
 };
@@ -46,18 +46,18 @@ class GmasWork final : public OpWork {
     bool is_identity = false;
     MapView view;
     Coords queries;
-    // The flag is true if this prepare must compute the positions of the pairs.
+    // The flag is true if this prepare must compute the positions of the pairs (MapView::positions).
     bool finds_positions = false;
     std::shared_ptr<GmasView> own;
     // Points to `own`, or to a view that the caller's map keeps.
     std::shared_ptr<const GmasView> view_in_use;
-    // Points to the view of view_in_use if this prepare must fill it, and is null otherwise.
+    // Points to the same view as view_in_use if this prepare must fill it, and is null otherwise.
     std::shared_ptr<GmasView> view_to_fill;
     const KernelMap* owner = nullptr;
-    // Holds the layer whose prepare_op() fills the tables for all layers that read the map.
+    // Holds the number of the layer whose prepare_op() fills the tables for all layers that read the map.
     i32 filler = -1;
     GmasTables tables;
-    // Holds the offset of the map's group tables, in words.
+    // Holds the offset, in words, of the map's group tables within tables_ and host_tables_.
     i64 table_offset = 0;
 
     bool is_unfilled() const { return view_to_fill && !view_to_fill->is_made && !is_identity; }
@@ -85,10 +85,10 @@ class GmasWork final : public OpWork {
   std::vector<Map> maps_;
   // Lists the layers that were added since begin().
   std::vector<Layer> layers_;
-  // Holds one element for each layer of the program.
+  // Holds the slices of the GEMMs of each layer of the program.
   std::vector<GemmSlices> slices_;
   i64 table_words_ = 0;
-  // These pointers refer to the group tables of all maps, on the device and on the host.
+  // These pointers refer to the group tables (GroupTables) of all maps, on the device and on the host.
   i32 *tables_ = nullptr, *host_tables_ = nullptr;
   void* gather_buffer_ = nullptr;
   float *gemm_buffer_ = nullptr, *sums_ = nullptr;
@@ -151,7 +151,8 @@ llvm::Error GmasWork::add_map(const OpUse& use) {
   return group_gemms(counts, map.view.geometry.volume, direct, grouping_, map.view_to_fill->groups);
 }
 
-/// Chooses the map's view, which is one that the caller's map keeps or a new one that this prepare fills.
+/// Chooses the GmasView of the map, which is one that the caller's map keeps, or the execution's own, or a
+/// new one. If its tables are not filled yet, this prepare fills them.
 llvm::Error GmasWork::choose_view(Map& map, i32 direct) {
   map.own->is_made = false;
   map.view_to_fill = map.own;
@@ -179,7 +180,8 @@ llvm::Error GmasWork::choose_view(Map& map, i32 direct) {
   return llvm::Error::success();
 }
 
-/// Sets upper bounds for the map. They assume that groups have as much padding as the threshold allows.
+/// Sets the sizes in the map's GroupPlan to upper bounds. They assume that groups have as much padding as
+/// GroupingChoice::padding_threshold allows.
 void GmasWork::bound_map(i32 number, i64 rows, double neighbours) {
   Map& map = maps_[number];
   map.used = true;

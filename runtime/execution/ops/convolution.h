@@ -1,4 +1,4 @@
-// Declares the OpWork of the families of convolutions.
+// Declares the OpWork of convolutions that run as gather-GEMM-scatter.
 #pragma once
 
 #include "runtime/execution/op_work.h"

@@ -6,7 +6,7 @@
 
 namespace minuet {
 
-/// Returns the convolution of a layer, or null if the layer is another op.
+/// Returns the problem of a layer that is a convolution, or null if the layer is another op.
 inline const ConvolutionProblem* convolution_of(const ProgramLayer& layer) {
   return layer.problem.get_if<ConvolutionProblem>();
 }

@@ -21,9 +21,10 @@ using study::HashTable;
 using study::InsertParams;
 using study::QueryParams;
 
-/// Shifts coordinates, so that those from -2^15 on are not negative in a key.
+/// Is added to coordinates, so that those from -2^15 on are not negative in the 16-bit fields of a key.
 constexpr int64_t kBias = 1 << 15;
-/// Coordinates keep this distance from both ends of a key's range. It is larger than any offset of a kernel.
+/// Coordinates must keep this distance from both ends of the range of a key's field. It is larger than any
+/// kernel offset.
 constexpr int64_t kRoom = 1 << 10;
 /// Each of several threads gets at least this many items, because starting a thread for fewer does not pay.
 constexpr int64_t kFewItems = 16384;
@@ -122,8 +123,8 @@ llvm::Expected<BaselineMap> Baseline::make_map(const std::array<int32_t, 3>& ker
   for (int64_t x = least(0); x <= greatest(0); ++x) {
     for (int64_t y = least(1); y <= greatest(1); ++y) {
       for (int64_t z = least(2); z <= greatest(2); ++z) {
-        // Because of kRoom, a field of a key plus an offset always fits its 16 bits, so that one addition to
-        // the whole key adds to each field.
+        // Coordinates are at least kRoom away from both ends of the range of a key's field. An offset
+        // therefore never overflows a field, and one addition to the whole key adds to each field.
         deltas.push_back(
             static_cast<u64>(x * steps[0] * (int64_t{1} << 32) + y * steps[1] * (1 << 16) + z * steps[2]));
       }

@@ -1,5 +1,6 @@
-// Implements the two searches with which the paper compares its Map step: lookups in a hash table, and plain
-// binary search of sorted keys. Only the studies use them. On the CPU device, their loops run on all cores.
+// Implements the two ways of finding kernel maps with which the Minuet paper compares its own: lookups in a
+// hash table, and plain binary search of sorted keys. Only the studies use them. On the CPU device, they run
+// on all cores.
 #pragma once
 
 #include <memory>
@@ -11,19 +12,20 @@
 
 namespace minuet::tool {
 
-/// Holds the coordinates of one level as keys, in the caller's order (`keys`) and in ascending order
-/// (`sorted`), and memory for a hash table.
+/// Holds the coordinates of one level (the voxels with one tensor stride) as keys, in the caller's order
+/// (`keys`) and in ascending order (`sorted`), and memory for a hash table.
 struct BaselineLevel {
   DeviceBuffer keys, sorted, table_keys, table_rows, claims;
   int64_t count = 0, slots = 0;
 };
 
-/// Holds the key difference of each offset of one kernel map, and memory for the map and for each offset's
-/// number of pairs.
+/// Holds, for each offset of one kernel map, the number that it adds to a key (`deltas`), and memory for the
+/// map and for the number of pairs of each offset.
 struct BaselineMap {
   DeviceBuffer deltas, map, counts;
   int32_t volume = 0;
-  size_t sources = 0, queries = 0;  ///< These are the indices of the levels that have them.
+  /// These are the indices of the levels that have the source and the query voxels.
+  size_t sources = 0, queries = 0;
 };
 
 class Baseline {
@@ -33,8 +35,8 @@ class Baseline {
   /// Makes a level of `coordinates`, which has the shape [count, 4]. Fails if a coordinate does not fit the
   /// 16 bits that a key has for it.
   llvm::Expected<BaselineLevel> make_level(const std::vector<int32_t>& coordinates) const;
-  /// Makes a map for `queries` output voxels. `steps` is the distance in voxels, on each axis, that an offset
-  /// of 1 stands for.
+  /// Makes an empty map for `queries` output voxels. `steps` is, for each axis, how many voxels an offset of
+  /// 1 is long.
   llvm::Expected<BaselineMap> make_map(const std::array<int32_t, 3>& kernel_size,
                                        const std::array<int32_t, 3>& steps, int64_t queries) const;
 

@@ -1,4 +1,5 @@
-// Declares the source of the baseline's kernels, in the form that NVRTC compiles.
+// Declares the CUDA source of the kernels with which the studies compare the library (baseline_kernels.inc),
+// in the form that NVRTC compiles.
 #pragma once
 
 #include <string>

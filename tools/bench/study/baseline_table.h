@@ -1,6 +1,6 @@
-// Implements the hash table that the studies compare with. It has open addressing with linear probing, and is
-// at most half full. For GPUs, CMake puts this file in front of baseline_kernels.inc. The loops for the CPU
-// are in baseline.cc.
+// Implements the hash table with which the studies compare the library's searches. It has open addressing
+// with linear probing, and is at most half full. For GPUs, CMake puts this file in front of
+// baseline_kernels.inc. The loops for the CPU are in baseline.cc.
 #pragma once
 
 #include "kernels_templates/shared/macros.h"
@@ -9,8 +9,8 @@ namespace minuet::study {
 
 constexpr u64 kEmptyKey = ~u64{0};
 
-/// Describes a table of `mask` + 1 slots, which is a power of two. No key is inserted twice, so a slot
-/// belongs to the thread that increments its claim first.
+/// Describes a table with `mask` + 1 slots, a power of two. No key is inserted twice, so a slot belongs to
+/// the thread that increments its claim first.
 struct HashTable {
   u64* keys;  // A free slot has kEmptyKey.
   i32* rows;

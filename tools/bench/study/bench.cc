@@ -57,7 +57,8 @@ VoxelCloud cloud_of(std::vector<int32_t> coordinates) {
 TuningEntry forced_entry(const TuningEnvironment& environment, const TuningBucket& bucket,
                          const TuningConfig& config) {
   TuningConfig other = config;
-  // If the default is unknown, these values stand for it. They are never chosen.
+  // These values stand for the default configuration if it is unknown. The library never chooses them,
+  // because `fallback` is slower.
   for (auto& [name, value] : other) value = 1;
   TuningMeasurement chosen, fallback;
   chosen.config = config;

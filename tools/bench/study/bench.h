@@ -22,7 +22,7 @@ enum class StudySize { Tiny, Small, Full };
 struct StudyOptions {
   std::vector<std::string> names;  ///< Lists names of studies, or has "all".
   std::string output;              ///< Names the folder for the results.
-  /// Is "tiny", "small" or "full". If it is empty, the size is full on a GPU and small on the CPU.
+  /// Holds "tiny", "small" or "full". An empty string means full on a GPU and small on the CPU.
   std::string size;
   std::string dtype, cache, data, commit;
   DeviceChoice device;
@@ -43,14 +43,15 @@ struct NetworkCase {
   minuet_dataflow dataflow = MINUET_DATAFLOW_AUTO;
   minuet_map_method maps = MINUET_MAPS_AUTO;
 };
-/// Returns a case with the paper's method, which uses sorted keys, the double-traversed search and
-/// gather-GEMM-scatter.
+/// Returns a case with the method of the Minuet paper, which uses sorted keys, the double-traversed binary
+/// search and gather-GEMM-scatter.
 NetworkCase paper_case(const std::string& network, minuet_dtype dtype);
 /// Returns the JSON description of a network with one submanifold layer of kernel size 3.
 std::string one_layer(int32_t in_channels, int32_t out_channels);
 
 struct LayerSamples {
-  /// The `name` and `kernel` in it are null, because the execution that owned these strings is destroyed.
+  /// The pointers `name` and `kernel` in this struct are null, because the execution that owned the strings
+  /// is destroyed.
   minuet_layer_info info;
   std::string name, kernel;
   std::vector<double> gather, gemm, scatter;  ///< These have one time in milliseconds for each run.
@@ -93,7 +94,7 @@ class StudyBench {
   /// Returns a text about the GPU, such as "its L2 cache has 50 MB, and that of the paper's RTX 3090 has 6
   /// MB".
   std::string cache_text() const;
-  /// Returns the argument that belongs to the size of this run.
+  /// Returns the argument for the StudySize of this run.
   template <class T>
   T by_size(T tiny, T small, T full) const {
     return size_ == StudySize::Tiny ? tiny : size_ == StudySize::Small ? small : full;
@@ -101,8 +102,8 @@ class StudyBench {
   /// Returns the number of timed runs of each variant.
   int repeats() const { return by_size(3, 3, 8); }
 
-  /// Returns the scenes. At full size, these are the generated ones and all real ones that are available, and
-  /// otherwise small generated ones.
+  /// Returns the scenes to measure. With StudySize::Full, these are generated scenes and all recorded ones
+  /// whose files are in the data folder. With other sizes, they are small generated scenes.
   llvm::Expected<const std::vector<StudyCloud>*> clouds();
   /// Returns the scenes with these names, or only the first scene if no scene has one of these names.
   llvm::Expected<std::vector<const StudyCloud*>> clouds_named(const std::vector<std::string>& names);
@@ -113,10 +114,11 @@ class StudyBench {
   StudyCloud shell_cloud(int32_t resolution) const;
 
   /// Makes networks that are created from now on use these configurations, and the defaults for everything
-  /// else.
+  /// that `configs` does not have.
   llvm::Error force(const TuningConfigs& configs);
 
-  /// Creates a plan that follows force() or loaded tuning results. It is neither compiled nor loaded.
+  /// Creates a plan with the configurations of the last force(), or with tuning results that the context has
+  /// loaded. The plan is neither compiled nor loaded onto the device.
   llvm::Expected<PlanHandle> create_plan(const NetworkCase& network) const;
   llvm::Expected<NetworkSamples> time_network(const NetworkCase& network, const StudyCloud& cloud);
 

@@ -13,8 +13,8 @@ double layer_ms(const LayerSamples& layer) {
   return median(layer.gather) + median(layer.gemm) + median(layer.scatter);
 }
 
-/// Merges a layer and the shortcut that follows it into one layer in all samples, if one kernel computed both
-/// in the first samples.
+/// Merges a layer and the shortcut convolution that follows it into one layer in all elements of `all`, if
+/// one kernel computed both of them in all.front().
 void merge_shortcuts(llvm::ArrayRef<NetworkSamples*> all) {
   std::vector<LayerSamples>& layers = all.front()->layers;
   for (size_t i = layers.size(); i-- > 1;) {

@@ -62,8 +62,9 @@ llvm::json::Object StudyDocument::json(const StudyBench& bench, double seconds) 
   document["size"] = bench.by_size("tiny", "small", "full");
   document["seconds"] = seconds;
   document["method"] =
-      "medians with p10 and p90; whole inferences by the host's clock, from unsorted coordinates and "
-      "features in device memory to the output, all maps rebuilt; stages and layers profiled";
+      "Times are medians with p10 and p90. A whole inference is timed by the host's clock, from unsorted "
+      "coordinates and features in device memory to the output, and makes all maps anew. Times of stages and "
+      "layers come from profiled runs.";
   document["claims"] = std::move(claims_);
   document["notes"] = std::move(notes_);
   document["plots"] = std::move(plots_);
@@ -76,8 +77,8 @@ std::string times_text(double factor) { return fixed_text(factor, 2) + " x"; }
 std::string speedups_text(const std::vector<double>& factors) {
   if (factors.empty()) return "nothing";
   const auto [least, greatest] = std::minmax_element(factors.begin(), factors.end());
-  return llvm::formatv("on average {0}, {1} to {2}", times_text(geometric_mean(factors)), times_text(*least),
-                       times_text(*greatest))
+  return llvm::formatv("on average {0}, from {1} to {2}", times_text(geometric_mean(factors)),
+                       times_text(*least), times_text(*greatest))
       .str();
 }
 

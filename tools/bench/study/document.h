@@ -17,10 +17,10 @@ inline Verdict verdict(bool holds) { return holds ? Verdict::Holds : Verdict::Fa
 class StudyPlot {
  public:
   StudyPlot(std::string title, std::string kind, llvm::json::Object x, llvm::json::Object y);
-  /// Adds the median, p10, p90, minimum, maximum and number of samples, which are in milliseconds. `x` is a
-  /// name in a plot of bars and a number in a plot of lines.
+  /// Adds a point for the samples, which are in milliseconds: their median, p10, p90, minimum, maximum and
+  /// number. `x` is a name in a plot of bars and a number in a plot of lines.
   void add(const std::string& series, llvm::json::Value x, const std::vector<double>& samples);
-  /// Adds a number that was computed from medians and has no spread.
+  /// Adds a point with a number that was computed from medians and has no spread.
   void add_value(const std::string& series, llvm::json::Value x, double value);
   llvm::json::Object json() &&;
 
@@ -50,7 +50,7 @@ class StudyDocument {
 
 /// Returns a factor as text, for example "1.74 x".
 std::string times_text(double factor);
-/// Returns the factors' geometric mean and range, for example "on average 1.74 x, 1.33 x to 2.22 x".
+/// Returns the factors' geometric mean and range, for example "on average 1.74 x, from 1.33 x to 2.22 x".
 std::string speedups_text(const std::vector<double>& factors);
 
 }  // namespace minuet::tool

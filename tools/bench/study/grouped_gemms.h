@@ -10,14 +10,15 @@
 namespace minuet::tool {
 
 struct GroupedGemms {
-  int64_t useful = 0, padding = 0;  ///< These count rows.
+  /// These count the rows of the GEMMs that belong to pairs, and those that only pad.
+  int64_t useful = 0, padding = 0;
   int64_t gemms = 0;
   bool operator==(const GroupedGemms&) const = default;
 };
 
 /// Groups neighbouring offsets while a group's padding stays within the threshold (section 5.2.2 of the
-/// paper), in the given order or sorted by size. `pairs` has the number of pairs of each offset. An offset
-/// without pairs needs no GEMM.
+/// paper), in the given order or sorted by their numbers of pairs. `pairs` has the number of pairs of each
+/// offset. An offset without pairs needs no GEMM.
 GroupedGemms group_offsets(std::vector<int64_t> pairs, bool by_size, const GroupingChoice& choice);
 
 }  // namespace minuet::tool

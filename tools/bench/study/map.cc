@@ -26,10 +26,11 @@ void claim_queries(const StudyBench& bench, StudyDocument& document, const std::
                    const std::vector<double>& build, const std::vector<double>& by_size) {
   const bool wins = geometric_mean(query) > 1;
   document.claim("queries are 15.8 x as fast on average (2.72 x to 26.8 x) as with hash tables",
-                 speedups_text(query), verdict(wins), wins ? "" : map_reason(bench));
+                 "the speedup of queries is " + speedups_text(query), verdict(wins),
+                 wins ? "" : map_reason(bench));
   const bool builds = geometric_mean(build) > 1;
-  document.claim("sorting takes less time than building hash tables", "building: " + speedups_text(build),
-                 verdict(builds),
+  document.claim("sorting takes less time than building hash tables",
+                 "the speedup of building is " + speedups_text(build), verdict(builds),
                  builds ? ""
                         : "the library starts from unsorted coordinates, and its time includes bounds, keys "
                           "and a check for duplicates; the table gets its keys for free");
@@ -37,8 +38,9 @@ void claim_queries(const StudyBench& bench, StudyDocument& document, const std::
     const bool grows = by_size.back() >= by_size.front();
     document.claim(
         "hash tables fall behind as the number of points grows, because they no longer fit the caches",
-        "the gain goes from " + times_text(by_size.front()) + " at the fewest voxels to " +
-            times_text(by_size.back()) + " at the most",
+        "queries are " + times_text(by_size.front()) +
+            " as fast as with hash tables for the fewest voxels and " + times_text(by_size.back()) +
+            " as fast for the most voxels",
         verdict(grows), grows ? "" : map_reason(bench));
   }
   document.claim("more than 95 % of accesses hit the L2 cache", "the counters of the cache are not read",
@@ -63,7 +65,7 @@ llvm::Error study_map(StudyBench& bench, StudyDocument& document) {
   clouds.insert(clouds.end(), scenes->begin(), scenes->end());
   StudyPlot query_plot("Query", "line", axis("random voxels", true), axis("ms", true));
   StudyPlot build_plot("Build", "line", axis("random voxels", true), axis("ms", true));
-  StudyPlot scene_plot("Query, scenes", "bar", axis(""), axis("ms"));
+  StudyPlot scene_plot("Query over the scenes", "bar", axis(""), axis("ms"));
   std::vector<double> query, build, by_size;
   StudySteps steps(bench, clouds.size());
   for (const StudyCloud& cloud : clouds) {

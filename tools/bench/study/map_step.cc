@@ -18,7 +18,7 @@ std::vector<double> sums_of(const std::vector<double>& a, const std::vector<doub
   return sums;
 }
 
-/// Holds the baseline's data for the levels and maps of a cloud.
+/// Holds the keys, hash tables and kernel maps of the baseline for the levels of a cloud.
 struct BaselineData {
   std::vector<BaselineLevel> levels;
   std::vector<BaselineMap> maps;

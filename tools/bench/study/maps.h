@@ -23,7 +23,8 @@ struct LevelSets {
   std::vector<CoordinatesHandle> sets;
   std::vector<std::array<int32_t, 3>> strides;  ///< Has the tensor stride of each level.
   std::vector<MapShape> maps;                   ///< Lists the distinct maps with more than one offset.
-  std::vector<int> map_of_layer;  ///< Has each layer's index in `maps`, or -1 if it has one offset.
+  /// Has the index in `maps` of each layer's map, or -1 if the layer's kernel has only one offset.
+  std::vector<int> map_of_layer;
 };
 
 llvm::Expected<CoordinatesHandle> create_set(minuet_device* device, const DeviceBuffer& coordinates,

@@ -15,7 +15,7 @@ namespace minuet::tool {
 namespace {
 
 constexpr double kThresholds[] = {0, 0.05, 0.1, 0.15, 0.25, 0.5, 1};
-constexpr double kDefaultThreshold = 0.25;  // This is the library's default.
+constexpr double kDefaultThreshold = 0.25;  // The library groups GEMMs with this threshold by default.
 
 /// Sums, over many layers, the padding in percent of the useful rows and the number of GEMMs.
 struct PaddingSums {
@@ -29,12 +29,15 @@ struct PaddingSums {
   }
   double mean_percent() const { return percent / static_cast<double>(layers); }
   double mean_gemms() const { return gemms / static_cast<double>(layers); }
-  std::string text() const { return fixed_text(mean_percent(), 1) + " % and " + fixed_text(mean_gemms(), 2); }
+  std::string text() const {
+    return fixed_text(mean_percent(), 1) + " % padding and " + fixed_text(mean_gemms(), 2) +
+           " GEMMs per layer";
+  }
 };
 
-/// Holds the sums for each threshold, with offsets sorted by size and in map order. `rounded` and
-/// `rounded_in_order` use the library's default threshold and round the GEMMs' heights up as the library
-/// does.
+/// Holds the sums for each of kThresholds, with the offsets sorted by their numbers of pairs (`by_size`) and
+/// in the order of the map (`in_order`). `rounded` and `rounded_in_order` use the library's default threshold
+/// and round the GEMMs' heights up as the library does.
 struct PaddingStudy {
   PaddingSums by_size[std::size(kThresholds)], in_order[std::size(kThresholds)], rounded, rounded_in_order;
   llvm::json::Array rows;
@@ -44,10 +47,11 @@ llvm::Error check_library(const LayerSamples& layer, const GroupedGemms& sorted,
   const int64_t gemms = sorted.gemms + (has_direct ? 1 : 0);
   if (sorted.padding == layer.info.padded_rows && gemms == layer.info.gemm_groups)
     return llvm::Error::success();
-  return broken(
-      llvm::formatv("{0}: the library pads {1} rows in {2} GEMMs, and the study computes {3} in {4}",
-                    layer.name, layer.info.padded_rows, layer.info.gemm_groups, sorted.padding, gemms)
-          .str());
+  return broken(llvm::formatv("{0}: the library reports {1} padding rows in {2} GEMMs, but the study "
+                              "computes {3} padding rows in {4} GEMMs",
+                              layer.name, layer.info.padded_rows, layer.info.gemm_groups, sorted.padding,
+                              gemms)
+                    .str());
 }
 
 llvm::Error add_network(StudyBench& bench, const std::string& network, const StudyCloud& cloud,
@@ -85,11 +89,12 @@ llvm::Error add_network(StudyBench& bench, const std::string& network, const Stu
   return llvm::Error::success();
 }
 
-/// Records the paper's claim that sorting by size is better than map order. It counts as better if, at some
-/// threshold, it has fewer GEMMs and no more padding than map order has at the default threshold.
+/// Records the paper's claim that grouping in order of size is better than grouping in map order. The claim
+/// holds if, at some threshold, order of size gives fewer GEMMs and no more padding than map order gives at
+/// the default threshold.
 void claim_padding(const PaddingStudy& study, StudyDocument& document) {
   StudyPlot plot("Padding and GEMMs by threshold, heights not rounded", "line", axis("GEMMs per layer"),
-                 axis("padding, % of the rows"));
+                 axis("padding, % of the useful rows"));
   size_t usual = 0;
   for (size_t t = 0; t < std::size(kThresholds); ++t) {
     if (kThresholds[t] == kDefaultThreshold) usual = t;
@@ -98,7 +103,8 @@ void claim_padding(const PaddingStudy& study, StudyDocument& document) {
   }
   document.add(std::move(plot));
   const PaddingSums& plain = study.in_order[usual];
-  std::string here = "in map order " + plain.text() + " at the threshold of 25 %; by size";
+  std::string here =
+      "grouped in map order, " + plain.text() + " at the threshold of 25 %; grouped in order of size,";
   bool holds = false;
   for (size_t t = std::size(kThresholds); t-- > 0 && !holds;) {
     const PaddingSums& sorted = study.by_size[t];
@@ -106,18 +112,19 @@ void claim_padding(const PaddingStudy& study, StudyDocument& document) {
     if (holds) here += " " + sorted.text() + " at " + fixed_text(100 * kThresholds[t], 0) + " %";
   }
   if (!holds) here += " " + study.by_size[usual].text() + " at the same threshold";
-  here += "; with heights rounded up to 64 rows, as in the library, by size " + study.rounded.text() +
-          ", in map order " + study.rounded_in_order.text();
+  here += "; with the heights of the GEMMs rounded up to 64 rows, as in the library, in order of size " +
+          study.rounded.text() + ", in map order " + study.rounded_in_order.text();
   document.claim(
-      "8.2 % padding and 7.76 GEMMs per layer by size; in map order, as in TorchSparse, 11 % and 11.1", here,
-      verdict(holds),
+      "grouped in order of size, the GEMMs have 8.2 % padding and there are 7.76 per layer; grouped in map "
+      "order, as in TorchSparse, they have 11 % padding and there are 11.1 per layer",
+      here, verdict(holds),
       holds ? "" : "no measured threshold gives fewer GEMMs without more padding on these clouds");
 }
 
 /// Measures the time of gather, GEMM and scatter at several padding thresholds.
 llvm::Error sweep_threshold(StudyBench& bench, StudyDocument& document, const StudyCloud& cloud) {
   StudyPlot plot("Gather, GEMM and scatter of MinkUNet42 by padding threshold, " + cloud.name, "line",
-                 axis("largest padding of a group, %"), axis("ms"));
+                 axis("largest padding of a group, % of its useful rows"), axis("ms"));
   for (const int percent : {0, 10, 25, 50, 100}) {
     GroupingChoice grouping;
     grouping.padding_threshold = percent / 100.0;
@@ -126,7 +133,7 @@ llvm::Error sweep_threshold(StudyBench& bench, StudyDocument& document, const St
     MINUET_TRY(bench.force(configs));
     MINUET_ASSIGN(const NetworkSamples samples,
                   bench.time_network(paper_case("minkunet42", bench.dtype()), cloud));
-    plot.add("offsets by size", percent, samples.gmas);
+    plot.add("offsets grouped by size", percent, samples.gmas);
   }
   document.add(std::move(plot));
   return bench.force({});
@@ -136,8 +143,9 @@ llvm::Error sweep_threshold(StudyBench& bench, StudyDocument& document, const St
 
 llvm::Error study_padding(StudyBench& bench, StudyDocument& document) {
   document.note(
-      "Offsets are grouped while a group's padding is at most a quarter of its rows. Layers with one offset "
-      "are left out. Grouping in map order is the same without sorting by size.");
+      "Kernel offsets are grouped while a group's padding is at most a quarter of its useful rows. Layers "
+      "with one offset are left out. Grouping in map order does not sort the offsets by their numbers of "
+      "pairs first.");
   MINUET_ASSIGN(const auto* scenes, bench.clouds());
   PaddingStudy study;
   StudySteps steps(bench, 2 * scenes->size());
@@ -149,8 +157,8 @@ llvm::Error study_padding(StudyBench& bench, StudyDocument& document) {
   }
   MINUET_TRY(sweep_threshold(bench, document, scenes->front()));
   document.add_table("Average per layer",
-                     {"network", "cloud", "layers", "padding by size, %", "padding in map order, %",
-                      "GEMMs by size", "GEMMs in map order"},
+                     {"network", "cloud", "layers", "padding, by size, %", "padding, in map order, %",
+                      "GEMMs, by size", "GEMMs, in map order"},
                      std::move(study.rows));
   claim_padding(study, document);
   return llvm::Error::success();

@@ -15,7 +15,7 @@ constexpr const char* kMethods =
     "Each network runs with the dataflow that is chosen by default for each layer, and with "
     "gather-GEMM-scatter in all layers. The maps are the default ones.";
 
-/// Returns a batch of `items` clouds, which are the scene's variants in turn.
+/// Returns one cloud with a batch of `items` clouds, which are the scene's variants in turn.
 StudyCloud batched(const StudyCloud& scene, int32_t items) {
   StudyCloud cloud{llvm::formatv("{0} clouds of {1}", items, scene.name).str(), {}};
   VoxelCloud all;
@@ -32,8 +32,8 @@ StudyCloud batched(const StudyCloud& scene, int32_t items) {
 
 const std::vector<std::string> kNetworks = {"minkunet42", "sparseresnet21d"};
 
-/// Times the network with the default dataflows and with gather-GEMM-scatter only. A case that does not fit
-/// the device's memory is left out, with a note in the document.
+/// Times the network with the dataflow that each layer has by default, and with gather-GEMM-scatter in all
+/// layers. A case that does not fit the device's memory is left out, with a note in the document.
 llvm::Error time_both_dataflows(
     StudyBench& bench, StudyDocument& document, const std::string& network, const StudyCloud& cloud,
     llvm::function_ref<void(const std::string& series, NetworkSamples samples)> add) {
@@ -42,7 +42,8 @@ llvm::Error time_both_dataflows(
     const std::string series = by_default ? network : network + ", gather-GEMM-scatter";
     llvm::Expected<NetworkSamples> samples = bench.time_network({network, bench.dtype(), dataflow}, cloud);
     if (!samples && samples.errorIsA<OutOfMemory>()) {
-      document.note(series + ", " + cloud.name + ": left out: " + llvm::toString(samples.takeError()) + ".");
+      document.note(series + ", " + cloud.name + " is left out: " + llvm::toString(samples.takeError()) +
+                    ".");
       continue;
     }
     if (!samples) return samples.takeError();

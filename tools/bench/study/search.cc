@@ -10,7 +10,8 @@
 namespace minuet::tool {
 namespace {
 
-/// The default B and C count as the best if their time is at most this multiple of the best time.
+/// The default block sizes B and C count as the best ones if their time is at most this multiple of the best
+/// time.
 constexpr double kNearEnough = 1.05;
 
 TuningConfigs search_configs_of(int block, int queries) {
@@ -39,7 +40,8 @@ llvm::Error study_search(StudyBench& bench, StudyDocument& document) {
     document.note(
         "The CPU device has no B and C: each thread walks its share of the sorted queries along the sorted "
         "sources and stages no blocks.");
-    document.claim(paper, "no B and no C", Verdict::NotMeasured, "the CPU's search has no blocks");
+    document.claim(paper, "the CPU device has no B and no C to compare", Verdict::NotMeasured,
+                   "the CPU's search has no blocks");
     return llvm::Error::success();
   }
   std::vector<StudyCloud> clouds;

@@ -39,8 +39,8 @@ std::vector<ShellLayer> shell_layers(const StudyBench& bench) {
 
 llvm::Error study_shells(StudyBench& bench, StudyDocument& document) {
   document.note(
-      "The paper does not measure this, but other engines are measured on such shells. shell_R has those "
-      "voxels of a cube with edges of R voxels whose centres are R / 2 - 1.25 to R / 2 voxels from the "
+      "The paper does not measure this, but other engines are measured on spherical shells. shell_R has "
+      "those voxels of a cube with edges of R voxels whose centres are R / 2 - 1.25 to R / 2 voxels from the "
       "cube's centre, in random order.");
   document.note(
       "The network is one submanifold layer of kernel size 3 with as many output as input channels. Dataflow "

@@ -1,5 +1,5 @@
-// Selects single layers to time on the voxels of spherical shells, because other engines are measured on such
-// inputs.
+// Selects single layers to time on the voxels of spherical shells, which other engines use as inputs of
+// benchmarks.
 #pragma once
 
 #include <vector>
@@ -12,7 +12,8 @@ struct ShellLayer {
   int32_t resolution, channels;
 };
 
-/// Returns the layers to time. A finer shell gets fewer channels, as the finer levels of networks have.
+/// Returns the layers to time. A shell of finer voxels gets fewer channels, because the finer levels of
+/// networks have fewer.
 std::vector<ShellLayer> shell_layers(const StudyBench& bench);
 
 }  // namespace minuet::tool

@@ -10,21 +10,19 @@
 namespace minuet::tool {
 namespace {
 
-/// The summary counts the results in which the default takes longer than the best by more than this
-/// percentage.
+/// The summary counts the decisions of the tuner in which the default Spec takes longer than the best one by
+/// more than this percentage.
 constexpr double kMuch = 10;
 
-/// Holds the tuner's result for one kind of layer in one range of rows and of pairs per row.
+/// Holds the tuner's result for one kind of layer, in one range of numbers of rows and of pairs per row.
 struct FoundSpec {
   std::string layer, density, chosen, otherwise;
   int64_t least_rows, most_rows, chosen_ns, default_ns;
   int64_t more = 0;  ///< Counts the further layers with this result.
-  /// Returns by how many percent the default takes longer than the best.
+  /// Returns by how many percent the default Spec takes longer than the chosen one.
   double lost() const { return 100 * (static_cast<double>(default_ns) / static_cast<double>(chosen_ns) - 1); }
-  std::string layers() const {
-    return more == 0 ? layer : llvm::formatv("{0} and {1} more", layer, more).str();
-  }
-  /// Returns true if both have the same result, for different layers.
+  std::string layers() const { return more == 0 ? layer : layer + " and " + counted(more, "further layer"); }
+  /// Returns true if `other` has the same result. It may be the result of another layer.
   bool is_of(const FoundSpec& other) const {
     return least_rows == other.least_rows && density == other.density && chosen == other.chosen &&
            otherwise == other.otherwise && chosen_ns == other.chosen_ns && default_ns == other.default_ns;
@@ -50,8 +48,8 @@ struct TunedCase {
   std::vector<FoundSpec> specs;
 };
 
-/// Tunes one network, stores the results in a temporary folder, and reads them. No later measurement uses
-/// them.
+/// Tunes one network, stores the results in a temporary folder, and reads them from there. Later measurements
+/// do not use these results.
 llvm::Expected<TunedCase> tune_case(StudyBench& bench, const std::string& network,
                                     const std::vector<const StudyCloud*>& clouds, double budget) {
   const NetworkCase wanted{network, bench.dtype(), MINUET_DATAFLOW_FUSED};
@@ -67,7 +65,8 @@ llvm::Expected<TunedCase> tune_case(StudyBench& bench, const std::string& networ
   TunedCase tuned;
   tuned.result.struct_size = sizeof(tuned.result);
   MINUET_ASSIGN(const PlanHandle plan, bench.create_plan(wanted));
-  // The default's kernels are compiled before minuet_tune(), which would count the time against the budget.
+  // The kernels of the default configuration are compiled before minuet_tune(), which would count this time
+  // against the budget.
   MINUET_TRY(check(minuet_plan_compile(plan.get(), bench.facts().arch.c_str(), nullptr, nullptr)));
   MINUET_TRY(check(minuet_tune(bench.context(), plan.get(), bench.device(), &options, &tuned.result)));
   MINUET_TRY(
@@ -104,7 +103,7 @@ class SpecsStudy {
     }
     document_.add_table(name,
                         {"layer", "least rows", "most rows", "pairs per row", "default, ms", "best, ms",
-                         "lost, %", "default has", "best has"},
+                         "lost, %", "differing fields of the default", "differing fields of the best"},
                         std::move(rows));
     const minuet_tuning_result& result = tuned.result;
     const bool compared = result.tuned_ms > 0;
@@ -117,11 +116,11 @@ class SpecsStudy {
   }
 
   void finish() && {
-    document_.add_table(
-        "All cases",
-        {"case", "decisions", "lost more than 10 %", "largest loss, %", "whole network by default, ms",
-         "tuned, ms", "candidates tried", "candidates that do not run", "seconds"},
-        std::move(cases_));
+    document_.add_table("All cases",
+                        {"case", "decisions", "decisions with a loss above 10 %", "largest loss, %",
+                         "whole network by default, ms", "whole network tuned, ms", "candidates tried",
+                         "candidates that do not run", "seconds"},
+                        std::move(cases_));
   }
 
  private:

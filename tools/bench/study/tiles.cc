@@ -10,7 +10,8 @@
 namespace minuet::tool {
 namespace {
 
-/// A tuning result for this number of rows serves layers with any number of rows, if it is the only result.
+/// If a tuning result for this number of rows is the only one for a kind of layer, it applies to layers with
+/// any number of rows.
 constexpr int64_t kAnyRowsOf = int64_t{1} << 30;
 
 int fastest(const std::map<int, double>& times) {
@@ -25,7 +26,8 @@ TuningBucket tile_bucket(const LayerSamples& layer, minuet_dtype dtype, bool is_
                    : scatter_bucket(type, layer.info.out_channels, layer.volume(), kAnyRowsOf);
 }
 
-/// Returns all tiles up to `widest` that divide the channels of some layer.
+/// Returns all tiles (numbers of channels per thread) up to `widest` that divide the input or output channels
+/// of some layer.
 std::set<int> tiles_of(const NetworkSamples& shapes, int widest) {
   std::set<int> tiles;
   for (const LayerSamples& layer : shapes.layers) {
@@ -38,11 +40,11 @@ std::set<int> tiles_of(const NetworkSamples& shapes, int widest) {
   return tiles;
 }
 
-/// Returns a text that lists the tiles that are the best for some layer.
+/// Returns a text that lists the tiles that are the fastest in some layer, for gather and for scatter.
 std::string spread_text(const std::set<int>& gather, const std::set<int>& scatter) {
-  std::string text = "gather: ";
+  std::string text = "the best tiles of gather: ";
   for (const int tile : gather) text += std::to_string(tile) + " ";
-  text += "; scatter: ";
+  text += "; of scatter: ";
   for (const int tile : scatter) text += std::to_string(tile) + " ";
   return text;
 }
@@ -71,19 +73,22 @@ llvm::Expected<std::vector<TileTimes>> tiles_of_cloud(StudyBench& bench, StudyDo
   document.add(std::move(plot));
   document.add_table("Best tile of each layer, " + cloud.name,
                      {"layer", "gather's best tile", "gather, ms", "scatter's best tile", "scatter, ms",
-                      "both with tile 4, ms"},
+                      "gather and scatter with tile 4, ms"},
                      std::move(rows));
   document.claim(
-      "the best tile differs from layer to layer, so each layer needs its own; tile 4 in all layers is slow",
+      "the best tile differs from layer to layer, so each layer needs its own tile; tile 4 in all layers is "
+      "slow",
       cloud.name + ": " + spread_text(gather, scatter) +
           "; speedup of gather and scatter over tile 4 in all layers: " + speedups_text(over_fixed),
       verdict(gather.size() > 1 && scatter.size() > 1),
-      gather.size() > 1 && scatter.size() > 1 ? "" : "one tile is the best in all layers here");
+      gather.size() > 1 && scatter.size() > 1
+          ? ""
+          : "gather or scatter has the same best tile in all layers here");
   return times;
 }
 
-/// Records whether the last scene takes longer with the first scene's best tiles than with its own, by more
-/// than the noise.
+/// Records in how many layers the last scene takes longer with the first scene's best tile than with its own
+/// best tile, by more than the noise.
 void claim_scenes_differ(const std::vector<std::vector<TileTimes>>& scenes, StudyDocument& document) {
   constexpr double kNoise = 1.05;
   const std::vector<TileTimes>&first = scenes.front(), &second = scenes.back();
@@ -158,8 +163,8 @@ llvm::Error study_tiles(StudyBench& bench, StudyDocument& document) {
       "1). The best tile has the least of the medians, so a gain contains some noise.");
   if (bench.facts().is_cpu()) {
     document.note("The CPU device moves whole rows by vector instructions and has no tiles.");
-    document.claim("the best tile differs from layer to layer", "no tiles", Verdict::NotMeasured,
-                   "the CPU's gather and scatter move whole rows");
+    document.claim("the best tile differs from layer to layer", "the CPU device has no tiles to compare",
+                   Verdict::NotMeasured, "the CPU's gather and scatter move whole rows");
     return llvm::Error::success();
   }
   MINUET_ASSIGN(const auto* scenes, bench.clouds());

@@ -21,9 +21,10 @@ struct TileTimes {
 llvm::Expected<std::vector<TileTimes>> time_tiles(StudyBench& bench, const std::string& network,
                                                   const StudyCloud& cloud);
 
-/// Returns configurations that use this tile in every layer whose channels it divides.
+/// Returns configurations that use `tile` in every layer whose number of channels is divisible by it.
 TuningConfigs fixed_tile(const NetworkSamples& shapes, minuet_dtype dtype, int tile);
-/// Returns configurations that use the fastest tile for each kind of layer.
+/// Returns configurations that use the tile with the least sum of `times` for each kind of layer (number of
+/// channels and kernel volume).
 TuningConfigs best_tiles(const NetworkSamples& shapes, minuet_dtype dtype,
                          const std::vector<TileTimes>& times);
 

@@ -30,8 +30,8 @@ inline llvm::Error user_error(std::string sentence) {
   return llvm::make_error<llvm::StringError>(sentence, std::make_error_code(std::errc::invalid_argument));
 }
 
-/// Returns a user_error() with a formatted sentence, for example bad_input("'{0}' has {1} bytes", path,
-/// size).
+/// Returns a user_error() with a sentence that llvm::formatv makes, for example bad_input("'{0}' has {1}
+/// bytes", path, size).
 template <class... Values>
 llvm::Error bad_input(const char* format, Values&&... values) {
   static_assert((!std::is_floating_point_v<std::decay_t<Values>> && ...),
@@ -108,8 +108,8 @@ llvm::Expected<T> in_file(llvm::StringRef path, llvm::Expected<T> value) {
   return value;
 }
 
-/// Replaces `path` by `known` in the error's text. The tool uses the file at `path` in place of `known`,
-/// which is the file that the user named.
+/// Replaces `path` by `known` in the error's text. The user named the file `known`, and `path` is a copy or a
+/// temporary file that the tool used in its place.
 inline llvm::Error about_file(const std::string& path, const std::string& known, llvm::Error error) {
   return reworded(std::move(error), [&](std::string text) {
     const size_t at = text.find(path);

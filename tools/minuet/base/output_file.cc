@@ -158,11 +158,11 @@ llvm::Error OutputFile::write(llvm::StringRef bytes) {
 
 llvm::Error OutputFile::keep() {
   if (descriptor_ < 0) return llvm::Error::success();
-  // EINVAL means that the file system does not support fsync. After any other failure of fsync or close, the
-  // content may be incomplete, so the file must not get its final name.
+  // If fsync fails with EINVAL, the file system does not support it. After any other failure of fsync or
+  // close, the content may be incomplete, so the file must not get its final name.
   if (::fsync(descriptor_) != 0 && errno != EINVAL) return failed(errno_text(errno), broken);
-  // A writer that takes a path may have replaced the temporary file by one with another mode, so the mode is
-  // set again.
+  // A function that wrote to temporary_path() may have replaced the file by one with another mode, so the
+  // mode is set again.
   struct stat made = {};
   if (::fstat(descriptor_, &made) == 0) (void)::chmod(temporary_.c_str(), made.st_mode & 07777);
   if (::close(std::exchange(descriptor_, -1)) != 0) return failed(errno_text(errno), broken);

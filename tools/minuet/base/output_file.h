@@ -21,10 +21,10 @@ class OutputFile {
   OutputFile& operator=(OutputFile&&) = delete;
   ~OutputFile();
 
-  /// Writes the whole content and calls keep(). The caller may call it at most once.
+  /// Writes `bytes` as the whole content of the file and calls keep(). May be called at most once.
   llvm::Error write(llvm::StringRef bytes);
-  /// Returns the path of the temporary file, for functions that write to a path. The caller then calls
-  /// keep().
+  /// Returns the path of the temporary file, for functions that take a path and write the file themselves.
+  /// The caller must then call keep().
   const std::string& temporary_path() const { return temporary_; }
   /// Flushes the temporary file to disk and renames it to the output.
   llvm::Error keep();

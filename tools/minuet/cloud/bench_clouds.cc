@@ -23,9 +23,11 @@ namespace {
 
 struct KnownCloud {
   const char* name;
-  const char* file;  ///< Names a file in the data folder, or is null.
+  /// Names the cloud's file in the data folder, or is null if the cloud does not come from a file.
+  const char* file;
   int columns;
-  const char* synthetic;  ///< Names a kind of generated cloud, or is null.
+  /// Names the generator of the cloud (lidar, room or object), or is null if no generator makes it.
+  const char* synthetic;
   int64_t random_voxels;
   double voxel_size;
 };

@@ -10,7 +10,8 @@
 namespace minuet::tool {
 namespace {
 
-// No origin is needed if adjacent float32 positions are at most this fraction of a voxel apart.
+// Positions are not moved to an origin near them if adjacent float32 positions are at most this fraction of a
+// voxel apart.
 constexpr double kFineShare = 1e-3;
 // Positions are refused if adjacent numbers of their type are more than this fraction of a voxel apart.
 constexpr double kCoarseShare = 0.1;
@@ -45,7 +46,8 @@ Position reach_of(const Bounds& bounds, const Position& origin) {
   return reach;
 }
 
-/// Stores the step in `frame` if it is a larger fraction of a voxel than all steps before it.
+/// Stores `step`, the distance between adjacent positions on one axis, in `frame` if it is a larger fraction
+/// of a voxel than all steps before it.
 void note_step(double step, double voxel_size, Frame& frame) {
   if (step / voxel_size <= frame.step_voxels) return;
   frame.step = step;

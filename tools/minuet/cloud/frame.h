@@ -14,7 +14,7 @@ namespace minuet::tool {
 /// features are p - origin. All lengths are in metres.
 struct Frame {
   Position origin = {};
-  /// The sizes are in float64, so that an origin far from 0 can be a whole number of voxels, too.
+  /// The edges are float64 numbers, so that an origin far from 0 can be a whole number of voxels, too.
   VoxelSize voxel_size = cubic(0.1);
   /// Holds the distance between adjacent positions, in the file's types or in float32, on the axis where this
   /// distance is the largest fraction of a voxel.
@@ -22,7 +22,8 @@ struct Frame {
   /// Holds `step` as a fraction of a voxel on that axis.
   double step_voxels = 0;
 
-  /// Returns true if `step` is more than a thousandth of a voxel. The tool must then tell the user.
+  /// Returns true if `step` is more than a thousandth of a voxel on its axis. The tool must then tell the
+  /// user.
   bool is_coarse() const;
   bool is_moved() const { return origin != Position{}; }
   /// Returns the origin in voxels if it is a whole number of voxels on every axis, and nothing otherwise.

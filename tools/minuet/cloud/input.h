@@ -42,7 +42,7 @@ struct Input {
   double voxelize_ms = 0;  ///< Holds the time of the voxelization, or 0 if the input was voxels.
 
   /// Returns how many voxels to add on each axis to the network's coordinates, so that they are relative to 0
-  /// instead of the frame's origin. Returns nothing if the numbers are not whole.
+  /// instead of the frame's origin. Returns nothing if the origin is not a whole number of voxels.
   std::optional<std::array<int64_t, 3>> shift() const;
 };
 

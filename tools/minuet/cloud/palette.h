@@ -21,7 +21,7 @@ class Palette {
   /// with numbers from 0 to 255.
   static llvm::Expected<Palette> read(const std::string& path);
 
-  /// Returns an error if the palette was read from a file with fewer than `labels` colours.
+  /// Returns an error if the palette was read from a file and has fewer than `labels` colours.
   llvm::Error check_labels(int64_t labels) const;
   /// Returns the colour of a label, or black for -1, which means no label.
   Colour colour_of(int32_t label) const;

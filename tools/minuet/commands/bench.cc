@@ -51,8 +51,8 @@ std::string file_word(llvm::StringRef text) {
   return word;
 }
 
-/// Uploads all variants of a cloud. Those with all points come first, because they are the largest, so that
-/// all buffers have grown before the timing starts.
+/// Uploads all variants of a cloud. The variants with all points come first, because they are the largest, so
+/// that all buffers have grown before the timing starts.
 llvm::Expected<std::vector<DeviceCloud>> upload_variants(const Bench& bench, const BenchCloud& cloud) {
   std::vector<DeviceCloud> variants;
   for (int i = 0; i < bench.unthinned + bench.timed; ++i) {
@@ -66,7 +66,7 @@ llvm::Expected<std::vector<DeviceCloud>> upload_variants(const Bench& bench, con
 struct Timing {
   std::vector<double> wall_ms;
   std::vector<minuet_stage_times> stages;
-  /// These are sums over all timed inferences.
+  /// These counters are sums over all timed inferences.
   minuet_execution_counters counters = MINUET_EXECUTION_COUNTERS_INIT;
 };
 
@@ -146,7 +146,7 @@ llvm::json::Object counters_json(const minuet_execution_counters& sum, int64_t i
                             {"gemm_lookups", sum.gemm_lookups}};
 }
 
-/// Returns the fields that the results in exact mode and in capacity mode share.
+/// Returns the JSON fields of a cloud's result that exact mode and capacity mode (--replay) share.
 llvm::json::Object times_json(const BenchCloud& cloud, llvm::json::Object voxels,
                               const std::vector<double>& wall_ms) {
   return llvm::json::Object{
@@ -281,7 +281,8 @@ struct Measurement {
   std::string network;
   minuet_dtype dtype;
   std::string path;
-  /// Has no value without --output. Otherwise it is opened before anything is measured.
+  /// Refers to the file for the result, which is opened before anything is measured. It has no value without
+  /// --output.
   std::optional<OutputFile> file;
 };
 

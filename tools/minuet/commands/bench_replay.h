@@ -13,12 +13,13 @@ struct ReplayTimes {
   /// `unthinned` counts the voxels of variant 0. `least` and `greatest` count those of the smallest and of
   /// the largest timed variant.
   int64_t unthinned = 0, least = 0, greatest = 0;
-  int did_not_fit = 0;  ///< Counts the timed variants that exceeded a capacity or a bound.
+  /// Counts the timed variants that exceeded the capacity of a level or a bound of a coordinate.
+  int did_not_fit = 0;
   uint32_t status = 0;  ///< Combines the status bits of all timed variants.
 };
 
-/// Derives capacities and bounds from the first `unthinned` variants, warms up with the same variants, and
-/// then times `timed` further variants.
+/// Derives the capacities of the levels and the bounds of the coordinates from the first `unthinned`
+/// variants, warms up with the same variants, and then times `timed` further variants.
 llvm::Expected<ReplayTimes> time_replays(Replay& replay, const BenchCloud& cloud, int unthinned, int warm_up,
                                          int timed);
 

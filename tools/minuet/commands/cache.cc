@@ -35,7 +35,8 @@ Examples:
 using llvm::json::Array;
 using llvm::json::Object;
 
-/// Holds a kernel after reading. It has either an entry or, in `damage`, what is wrong with the entry.
+/// Holds a kernel of the cache or bundle after an attempt to read it. It has either an entry or, in `damage`,
+/// what is wrong with the entry.
 struct ReadKernel {
   StoredKernel stored;
   std::optional<Entry> entry;

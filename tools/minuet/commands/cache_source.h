@@ -22,7 +22,8 @@ struct Damage {
 
 /// Describes a listed kernel whose entry has not been read yet.
 struct StoredKernel {
-  /// Has 64 hex digits. It is the build key in a folder, and the request key in a bundle.
+  /// Holds a SHA-256 in 64 hex digits. In a cache folder it is the build key, which depends on the compiler.
+  /// In a bundle it is the request key, which does not.
   std::string key;
   int64_t stored_bytes = 0;
   /// Counts the hours since the kernel was published or last used. It is 0 in a bundle.
@@ -39,7 +40,7 @@ class CacheSource {
   llvm::Expected<std::vector<StoredKernel>> list();
   /// Returns the entry after checking it, or an error that says what is wrong with it. Removes nothing.
   llvm::Expected<Entry> read(const std::string& key);
-  /// Returns the damage outside of the listed entries.
+  /// Returns what is damaged in the cache folder or bundle besides the entries that list() returns.
   llvm::Expected<std::vector<Damage>> other_damage();
 
  private:

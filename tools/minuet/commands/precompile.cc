@@ -26,7 +26,7 @@ struct PrecompileWork {
   std::vector<std::string> failures;
   llvm::json::Array bundles;
   std::vector<std::string> bundle_lines;
-  /// Maps the name of each network without a head to a sentence that says so.
+  /// Maps the name of each network whose head is left out to a sentence that says so (missing_head_text()).
   std::map<std::string, std::string> missing_heads;
 };
 
@@ -104,8 +104,9 @@ llvm::Expected<std::optional<OutputFile>> open_json(const Arguments& arguments) 
   for (const std::string& network : arguments.networks) inputs.push_back({"--network", network});
   if (!arguments.output.empty()) {
     const llvm::StringRef folder = llvm::sys::path::parent_path(arguments.json);
-    // The report may go to the folder for bundles, which must then exist already. Errors are ignored here,
-    // because the library reports those about this folder.
+    // The file of --json may be in the folder for bundles (--output), which is created here if --json is in a
+    // folder that does not exist. Errors are ignored here, because the library reports those about the folder
+    // for bundles.
     if (!folder.empty() && !llvm::sys::fs::exists(folder))
       (void)llvm::sys::fs::create_directories(arguments.output, true, llvm::sys::fs::all_all);
     bool is_bundles = false;
@@ -189,7 +190,8 @@ llvm::Error precompile_command(const Arguments& arguments) {
   result.struct_size = sizeof(result);
   const minuet_status status = precompile_by(arguments, context.get(), options, result);
   progress.bar.reset();
-  const bool has_begun = result.kernels > 0;  // It is false if the flags are invalid or NVRTC is missing.
+  // The library has begun no kernel if the flags are invalid or NVRTC is missing.
+  const bool has_begun = result.kernels > 0;
   if (has_begun) {
     print_summary(arguments, progress, result, folder);
     const std::string text = json_text(to_json(progress, result));

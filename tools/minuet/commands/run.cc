@@ -25,7 +25,7 @@ struct NetworkSession : Session {
   minuet_dtype dtype = MINUET_F32;
   PlanHandle network;
   minuet_plan_info info = {};
-  std::string weights_sha256;  ///< It is empty if the weights are random.
+  std::string weights_sha256;  ///< This digest is empty if the weights are random.
   ExecutionHandle execution;
 };
 
@@ -84,7 +84,8 @@ llvm::Expected<std::vector<double>> time_replays(NetworkSession& session, const 
                 session.choice);
   MINUET_TRY(replay.learn(voxels));
   std::vector<double> times;
-  for (int i = -1; i < repeats; ++i) {  // Run -1 makes the graph, and its time is not recorded.
+  // Run -1 makes the execution in capacity mode and its CUDA graph, and its time is not recorded.
+  for (int i = -1; i < repeats; ++i) {
     MINUET_ASSIGN(const ReplayResult replayed, replay.infer(voxels));
     if (i >= 0) times.push_back(replayed.ms);
     progress.step(i + 1, repeats);
@@ -92,8 +93,8 @@ llvm::Expected<std::vector<double>> time_replays(NetworkSession& session, const 
   return times;
 }
 
-/// Times `repeats` inferences in exact mode. With replay, runs a single inference in exact mode, for the
-/// counters and stages of the report, and times `repeats` replays.
+/// Times `repeats` inferences in exact mode. With --replay, runs a single inference in exact mode, for the
+/// counters and stages of the report, and times `repeats` inferences in capacity mode.
 llvm::Error time_repeats(NetworkSession& session, const VoxelCloud& voxels, const DeviceCloud& cloud,
                          void* output, int repeats, RunReport& report, Progress& progress) {
   minuet_execution* const execution = session.execution.get();
@@ -221,7 +222,7 @@ llvm::Error run_command(const Arguments& arguments) {
   const int repeats = arguments.repeat > 0 ? arguments.repeat : few ? 0 : 10;
   MINUET_TRY(time_repeats(session, voxels, cloud, memory.get(), repeats, report, *progress));
   MINUET_TRY(query_shapes(session.execution.get(), session.info, report));
-  report.voxels = report.levels.front().voxels;  // This number does not include duplicates.
+  report.voxels = report.levels.front().voxels;  // This number of voxels does not include duplicates.
   MINUET_TRY(check(minuet_context_kernel_counters(session.context.get(), &report.kernels)));
   MINUET_TRY(fetch_output(session, memory, output));
   MINUET_TRY(check_overflow(session, report));

@@ -19,8 +19,8 @@ namespace minuet::tool {
 struct Output {
   int64_t rows = 0;
   int32_t channels = 0;
-  std::vector<float> features;       ///< Their shape is [rows, channels].
-  std::vector<int32_t> coordinates;  ///< Their shape is [rows, 1 + ndim].
+  std::vector<float> features;       ///< These features have the shape [rows, channels].
+  std::vector<int32_t> coordinates;  ///< These coordinates have the shape [rows, 1 + ndim].
 };
 
 /// Returns each row's channel with the largest feature, or -1 if a feature of the row is NaN or infinite.
@@ -34,10 +34,11 @@ class RunOutputs {
   /// Opens all files. Fails if one cannot be written, or is also an input of the run.
   static llvm::Expected<RunOutputs> open(const Arguments& arguments);
 
-  /// Makes the checks that need the opened network and the loaded cloud.
+  /// Returns an error if --labels, --palette, --output-coordinates or --per-point does not fit the network or
+  /// the cloud.
   llvm::Error check(const Input& input, const minuet_plan_info& network) const;
-  /// Writes the output and its coordinates to the files that were requested. `tensor_stride` is that of the
-  /// output's level.
+  /// Writes the output and its coordinates to the files that the flags name. `tensor_stride` is the tensor
+  /// stride of the output's voxels.
   llvm::Error write(const Input& input, const minuet_plan_info& network, const int32_t* tensor_stride,
                     Output output);
   /// Writes the trace of the host. `device_times`, if given, adds the times that the GPU took.

@@ -33,7 +33,7 @@ TuningStore store_at(std::string directory, std::string below = "") {
   return {std::move(directory), std::move(below), process_policy(process_environment()), real_file_system()};
 }
 
-/// Opens the folder that the user named. It must exist already.
+/// Opens the folder of tuning results that the user named. It must exist already.
 llvm::Expected<TuningStore> named_store(llvm::StringRef directory) {
   llvm::SmallString<256> path = directory;
   llvm::sys::fs::make_absolute(path);
@@ -50,7 +50,8 @@ llvm::Expected<TuningStore> open_store(const Arguments& arguments) {
 }
 
 struct Found {
-  std::string environment;  // Holds the hash of the environment, such as GPU and toolkit.
+  /// Holds the hash of the environment (GPU, toolkit and so on) of the tuning result.
+  std::string environment;
   TuningFolder folder;
 };
 

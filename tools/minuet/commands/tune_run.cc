@@ -45,7 +45,8 @@ Examples:
   minuet bench --tuned --cloud os1_0.1)";
 
 constexpr const char* kGenerated[] = {"lidar_0.1", "room_0.02", "object_0.01"};
-constexpr int kVariant = 7919;  // `minuet bench` does not time this variant of a cloud.
+/// Tuning measures this variant of each cloud (make_variant()), which `minuet bench` never times.
+constexpr int kVariant = 7919;
 
 struct TuneSession : Session {
   minuet_dtype dtype = MINUET_F16;
@@ -76,7 +77,7 @@ llvm::Expected<TuneClouds> upload_clouds(const std::vector<BenchCloud>& clouds, 
 struct TuneOutput {
   std::optional<Progress> progress;
   std::string step;
-  std::map<std::string, int> skipped;  // Counts the skipped candidates by reason.
+  std::map<std::string, int> skipped;  // Counts the configurations that were not measured, by reason.
 };
 
 void on_progress(const minuet_tuning_progress* progress, void* user) {
@@ -85,8 +86,8 @@ void on_progress(const minuet_tuning_progress* progress, void* user) {
     output.step = progress->step;
     output.progress->say("measuring " + output.step);
   }
-  // The bar starts after the first round, because the time of a round is unknown before, and the default may
-  // have to be compiled first.
+  // The bar starts after the first round of measurements, because the time of a round is unknown before, and
+  // the default configuration may have to be compiled first.
   if (progress->rounds > 0) output.progress->step(progress->rounds, progress->most_rounds);
 }
 

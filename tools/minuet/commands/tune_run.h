@@ -21,7 +21,7 @@ struct TuneClouds {
   llvm::Error add(const VoxelCloud& cloud, minuet_device* device);
 };
 
-/// Returns the space-separated fields of `config` that `other` lacks or has with another value.
+/// Returns the fields of `config`, separated by spaces, that `other` lacks or has with another value.
 std::string differences(llvm::StringRef config, llvm::StringRef other);
 /// Returns the range of kernel map pairs per row that the choice holds for, such as "4 - 16" or "any".
 std::string density_text(const minuet_tuned_choice& choice);

@@ -1,4 +1,5 @@
-// `minuet weights convert` converts another engine's weights into a file with Minuet's order and names.
+// `minuet weights convert` converts another engine's weights into a file with Minuet's order of the weights
+// and names of the tensors.
 #include <optional>
 
 #include "llvm/Support/raw_ostream.h"

@@ -22,8 +22,8 @@ Examples:
 `minuet COMMAND --help` describes a command. Exit codes: 0 done, 2 something that the user can fix, such as a
 flag or an input (one sentence on stderr says what is wrong), 1 any other failure.)";
 
-/// Returns the error for a command line that cannot be parsed. `why` gives the reason and may have several
-/// lines.
+/// Returns the error for a command line that cannot be parsed. `why` is the reason, whose line breaks become
+/// blanks.
 llvm::Error not_understood(const CLI::App& app, std::string why) {
   for (char& c : why) c = c == '\n' ? ' ' : c;
   const char* const help = app.get_subcommands({}).empty()
@@ -50,7 +50,7 @@ llvm::Expected<bool> parse_flags(CLI::App& app, int count, const char* const* va
   } catch (const CLI::ExtrasError&) {
     return not_understood(app, unknown_argument(app));
   } catch (const CLI::RequiredError& error) {
-    // If a word remains, the user gave it in place of the subcommand.
+    // If a word remains, the user gave this word in place of a required subcommand.
     const bool is_unknown = !app.remaining(true).empty();
     return not_understood(app, is_unknown ? unknown_argument(app) : error.what());
   } catch (const CLI::ParseError& error) {

@@ -21,7 +21,8 @@ namespace minuet::tool {
 /// Holds the values of the flags of the command that the user named. Members for other commands keep their
 /// defaults.
 struct Arguments {
-  /// Runs the subcommand that the user named. It is null if the command has no subcommands.
+  /// Runs the subcommand that the user named, for example `list` of `minuet cache`. It is null if the command
+  /// has no subcommands.
   llvm::Error (*action)(const Arguments& arguments) = nullptr;
   InputOptions input;
   NetworkChoice network;
@@ -33,8 +34,8 @@ struct Arguments {
   std::string output, json;
   // `minuet run` uses the following members, of which other commands share some.
 
-  /// The value 0 means 10 on a GPU or with --replay, and none otherwise. In `tune run` it means that the
-  /// library decides.
+  /// Counts the timed inferences. The value 0 means 10 on a GPU or with --replay, and none otherwise. In
+  /// `tune run` it means that the library decides.
   int repeat = 0;
   std::string output_coordinates;
   bool labels = false, random_weights = false, per_point = false;
@@ -46,26 +47,33 @@ struct Arguments {
   std::string results, title;
   // `minuet bench` and `minuet tune run` use the following members, of which `minuet precompile` shares some.
   std::vector<std::string> networks, dtypes, clouds;
-  /// An empty `data` means the default folder, and an empty `commit` means no commit.
+  /// An empty `data` means the default folder of cloud files (bench_data_folder()). An empty `commit` means
+  /// that the results name no commit.
   std::string data, commit;
-  std::string file_voxel_size;  ///< This size is for the user's cloud files. An empty string means 0.1 m.
-  ColumnOptions file_columns;   ///< These options are for the user's cloud files.
-  int variants = 0;             ///< The value 0 means 16 on a GPU and 2 on the CPU.
-  int warm_up = 0;              ///< The value 0 means 20 on a GPU and 1 on the CPU.
-  double budget = 0;            ///< Holds a time in seconds. The value 0 means the library's default.
+  /// Holds the voxel size for the user's cloud files. An empty string means 0.1 m.
+  std::string file_voxel_size;
+  ColumnOptions file_columns;  ///< These options are for the user's cloud files.
+  /// Counts the timed variants of each cloud. The value 0 means 16 on a GPU and 2 on the CPU.
+  int variants = 0;
+  /// Counts the inferences before the timing. The value 0 means 20 on a GPU and 1 on the CPU.
+  int warm_up = 0;
+  double budget = 0;  ///< Limits the time of tuning in seconds. The value 0 means the library's default.
   bool exhaustive = false;
   // `minuet precompile` uses the following members.
 
-  /// An empty list means sm_90a, or with --from the architectures in the file of requests.
+  /// Lists architectures to compile for. An empty list means sm_90a, or with --from the architectures in that
+  /// file.
   std::vector<std::string> archs;
   std::string requests;
-  int jobs = 0;  ///< The value 0 means that the library decides.
+  /// Counts the kernels that are compiled at once. The value 0 means that the library decides.
+  int jobs = 0;
   // `minuet cache` and `minuet tune` use the following members. `minuet precompile` also uses `tuning`.
 
-  /// Names the folder of tuning results. An empty string means the one that belongs to the cache folder.
+  /// Names the folder of tuning results. An empty string means the folder that belongs to the cache folder.
   std::string tuning;
   std::string bundle;
-  /// Holds the start of a kernel's key or name, or of the hash of a tuning result's bucket.
+  /// Holds the start of a kernel's key or name. In `minuet tune`, it is the start of the hash of the group of
+  /// problems that a tuning result is for (TuningBucket).
   std::string key;
   std::optional<uint64_t> most_bytes;
   bool to_json = false;

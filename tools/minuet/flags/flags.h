@@ -19,7 +19,7 @@ void add_bench(CLI::App& bench, Arguments& arguments);
 void add_precompile(CLI::App& precompile, Arguments& arguments);
 void add_weights_command(CLI::App& weights, Arguments& arguments);
 
-// These functions refuse command lines whose flags contradict one another.
+// These functions return an error if flags of a command contradict one another.
 llvm::Error check_run(const Arguments& arguments);
 llvm::Error check_view(const Arguments& arguments);
 llvm::Error check_precompile(const Arguments& arguments);
@@ -30,8 +30,8 @@ llvm::Error check_page(const Arguments& arguments);
 /// Returns an error if a flag about the weights file is given without --weights.
 llvm::Error check_weights_flags(const NetworkChoice& choice);
 
-// These functions add flags that several commands share. A function returns the option if callers change it,
-// for example its description.
+// These functions add flags that several commands share. A function returns the option if its callers change
+// it, for example its help text.
 CLI::Option* add_cache(CLI::App& app, Arguments& arguments);
 /// Adds --device and --threads to a command that opens a device.
 void add_device(CLI::App& app, DeviceChoice& choice);

@@ -19,7 +19,8 @@ int exit_code(llvm::Error error) {
   int code = 0;
   llvm::handleAllErrors(std::move(error), [&](const llvm::ErrorInfoBase& info) {
     llvm::errs() << "minuet: " << escaped(info.message()) << "\n";
-    // The detail is the log of the compiler or driver. It may be long, so it is printed only on request.
+    // last_error_detail() is the log of the compiler or driver. It may be long, so it is printed only on
+    // request.
     const char* verbose = std::getenv("MINUET_VERBOSE");
     if (verbose && llvm::StringRef(verbose) == "1") llvm::errs() << last_error_detail();
     const std::error_code kind = info.convertToErrorCode();

@@ -59,7 +59,8 @@ const CLI::Validator kNumber(
 const CLI::Validator kDecimal(
     [](std::string& text) {
       const llvm::StringRef digits = llvm::StringRef(text).ltrim('-');
-      if (text.empty()) return std::string();  // The check of refuse_empty_values() refuses an empty text.
+      // An empty text is no error here, because refuse_empty_values() refuses it.
+      if (text.empty()) return std::string();
       if (digits.empty() || text.size() > digits.size() + 1 ||
           digits.find_first_not_of("0123456789") != llvm::StringRef::npos) {
         const bool is_other_number = parse_double(text) || llvm::isDigit(text.front());
@@ -120,7 +121,8 @@ std::string unknown_argument(const CLI::App& app) {
   for (const std::string& known : known_words(innermost(app), name.take_front(1) == "-")) {
     const unsigned distance = name.edit_distance(known);
     const bool is_start = name.size() > 4 && llvm::StringRef(known).take_front(name.size()) == name;
-    if (distance > name.size() / 3 + 1 && !is_start) continue;  // The known word is too different.
+    // A known word that differs this much is not suggested.
+    if (distance > name.size() / 3 + 1 && !is_start) continue;
     if (!nearest.empty() && distance >= least) continue;
     least = distance;
     nearest = known;

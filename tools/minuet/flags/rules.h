@@ -1,4 +1,4 @@
-// Defines rules for the flags of all commands.
+// Defines checks and parsers for the values of flags, which all commands use.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -40,7 +40,7 @@ CLI::Option* add_list(CLI::App& app, const std::string& name, std::vector<T>& va
   return add_value(app, name, values, type, help)->delimiter(',')->allow_extra_args(false);
 }
 
-/// Makes `--flag ""` an error for every flag of the command and of its subcommands.
+/// Makes an empty value, as in `--flag ""`, an error for every flag of the command and of its subcommands.
 void refuse_empty_values(CLI::App& app);
 
 /// Refuses command lines that CLI11 would accept. In `--json=` the value is empty. In `--json --labels` CLI11

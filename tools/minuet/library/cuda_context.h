@@ -1,4 +1,5 @@
-// Provides the functions of the CUDA driver that the tool calls itself, and a GPU's context for them.
+// Provides the functions of the CUDA driver that the tool calls itself, and makes a GPU's primary context
+// current for these calls.
 #pragma once
 
 #include <cuda.h>

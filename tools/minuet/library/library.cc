@@ -191,7 +191,8 @@ llvm::Error load_tuning(const Session& session) {
 
 llvm::Error check_tuned(minuet_plan* plan) {
   bool is_tuned = false;
-  // Only choices for a single layer count, because a choice for all layers may come from another network.
+  // Only tuning results for a single layer count, because one for all layers may come from the tuning of
+  // another network.
   const auto note = [](const minuet_tuned_choice* choice, void* user) {
     if (*choice->layer) *static_cast<bool*>(user) = true;
   };

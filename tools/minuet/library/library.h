@@ -66,8 +66,9 @@ struct DeviceFacts {
 
 /// Holds the values of the flags that choose a device.
 struct DeviceChoice {
-  std::string name;  ///< Is "cuda:N" or "cpu". Empty means cuda:0 if it is usable, otherwise cpu.
-  int threads = 0;   ///< Counts the threads of the CPU device. 0 means that the library decides.
+  /// Holds "cuda:N" or "cpu". An empty name means cuda:0 if it is usable, and otherwise cpu.
+  std::string name;
+  int threads = 0;  ///< Counts the threads of the CPU device. The value 0 means that the library decides.
 };
 /// Limits the value of cpu_threads in minuet_context_options.
 inline constexpr int kMostThreads = 4096;
@@ -75,22 +76,31 @@ inline constexpr int kMostThreads = 4096;
 /// Holds the values of the flags that choose a network.
 struct NetworkChoice {
   std::string network = "minkunet42";  ///< Names a built-in network or a JSON file.
-  std::vector<int32_t> channels;       ///< If it is empty, the network's description decides.
-  std::string weights;                 ///< Names a safetensors file. Empty means random weights.
+  /// Lists the channel widths of the network. An empty list means those of its description.
+  std::vector<int32_t> channels;
+  std::string weights;  ///< Names a safetensors file. An empty name means random weights.
   uint64_t weights_seed = 0;
-  std::string weights_order;   ///< Is for example "spconv". Empty means the description's order.
-  std::string weights_prefix;  ///< Is removed from all names in the file, for example "module.".
-  std::string weights_map;     ///< Names a JSON file that maps the file's names to the network's.
+  /// Names the engine whose order the weights have, for example "spconv". An empty name means the order that
+  /// the network's description gives.
+  std::string weights_order;
+  /// Holds the text, for example "module.", that is removed from the start of all tensor names in the weights
+  /// file.
+  std::string weights_prefix;
+  /// Names a JSON file that maps tensor names in the weights file to names in the network.
+  std::string weights_map;
   bool allow_unused = false;
   bool allow_non_finite_parameters = false;
-  std::string dataflow;  ///< Is for example "fused". Empty means the one that should be faster.
+  /// Names a dataflow, for example "fused". An empty name means that the library chooses the one that should
+  /// be faster.
+  std::string dataflow;
 };
 
 /// Holds the values of the flags that choose an execution.
 struct ExecutionChoice {
   bool keep_first_duplicate = false;
-  std::string maps;     ///< Is for example "indexed". Empty means that the library chooses.
-  bool replay = false;  ///< Selects capacity mode, with CUDA graphs on a GPU.
+  /// Names a map method, for example "indexed". An empty name means that the library chooses.
+  std::string maps;
+  bool replay = false;  ///< Selects inferences in capacity mode, which on a GPU are CUDA graphs.
 };
 
 /// Holds the library's options for a NetworkChoice. `options` points into this object's strings and into the
@@ -118,7 +128,7 @@ struct KernelFacts {
 
 /// Holds the options of a context. The context prints the library's warnings to stderr.
 struct ContextChoice {
-  std::string cache;       ///< Names the cache folder. Empty means the library's default.
+  std::string cache;       ///< Names the cache folder. An empty name means the library's default.
   bool trace = false;      ///< Records times for minuet_context_write_trace.
   bool must_jit = false;   ///< Compiles even if MINUET_NO_JIT is set.
   bool read_only = false;  ///< Keeps the cache from evicting kernels, for commands that use none.
@@ -127,8 +137,8 @@ struct ContextChoice {
 llvm::Expected<ContextHandle> open_context(const ContextChoice& choice);
 /// Returns `cache`, or else MINUET_CACHE_DIR, as an absolute path. Returns an empty string if neither is set.
 llvm::Expected<std::string> absolute_cache_folder(const std::string& cache);
-/// Opens a device and fills `facts`. `context` must have been opened with the choice's threads. Returns an
-/// error if threads are given and the device is a GPU.
+/// Opens a device and fills `facts`. `context` must have been opened with choice.threads. Returns an error if
+/// threads are given and the device is a GPU.
 llvm::Expected<DeviceHandle> open_device(minuet_context* context, const DeviceChoice& choice,
                                          DeviceFacts& facts);
 /// Holds an open device and its context. Members are released in reverse order, so the device is released
@@ -146,10 +156,10 @@ llvm::Expected<minuet_system_info> query_system();
 llvm::Expected<minuet_dtype> dtype_for(const std::string& flag, bool is_cpu);
 /// Loads the device's tuning results. Networks that are opened later use them.
 llvm::Error load_tuning(const Session& session);
-/// Returns an error unless the plan has a tuning result for one of its layers.
+/// Returns an error unless a loaded tuning result applies to one of the plan's layers.
 llvm::Error check_tuned(minuet_plan* plan);
 llvm::Error fill_network_options(const NetworkChoice& choice, minuet_dtype dtype, NetworkOptions& filled);
-/// Puts the network's file name, if it is a file, in front of the error's text.
+/// Puts the path of the network's description in front of the error's text if the network is a file.
 llvm::Error in_network(const NetworkChoice& choice, llvm::Error error);
 llvm::Expected<PlanHandle> open_network(minuet_context* context, const NetworkChoice& choice,
                                         minuet_dtype dtype, minuet_plan_info& info);
@@ -176,12 +186,13 @@ llvm::Expected<DeviceCloud> upload_cloud(minuet_device* device, const VoxelCloud
 llvm::Expected<DeviceBuffer> allocate_output(minuet_device* device, int64_t voxels,
                                              const minuet_plan_info& network);
 
-/// Returns a description of contiguous rows of features or of an output.
+/// Returns a minuet_tensor for contiguous rows of features or of an output.
 minuet_tensor dense_tensor(void* data, int64_t rows, int32_t channels, minuet_dtype dtype);
-/// Enqueues a run for the prepared cloud. `output` needs room for the execution's output shape in the dtype
-/// of `features`.
+/// Enqueues the inference of the cloud that the execution has prepared. `output` needs room for the
+/// execution's output shape in the dtype of `features`.
 llvm::Error enqueue(minuet_execution* execution, const minuet_tensor& features, void* output);
-/// Makes one inference from device memory to device memory. It prepares, runs and synchronizes.
+/// Makes one inference from device memory to device memory: prepares the cloud, runs the network, and waits
+/// for the device.
 llvm::Error infer(minuet_execution* execution, minuet_device* device, const DeviceCloud& cloud, void* output);
 
 }  // namespace minuet::tool

@@ -10,8 +10,10 @@
 namespace minuet::tool {
 namespace {
 
-constexpr double kFactor = 1.25;  // A level's capacity is this multiple of the most voxels that it had.
-constexpr int kRoom = 8;          // The bounds exceed the cloud's extent by 1/kRoom of it on each side.
+/// A level's capacity is this multiple of the largest number of voxels that it had in exact mode.
+constexpr double kFactor = 1.25;
+/// The bounds of each axis exceed the extent of the clouds by 1/kRoom of it on each side.
+constexpr int kRoom = 8;
 
 llvm::Error copy_to(minuet_device* device, const DeviceBuffer& target, const void* source, size_t bytes) {
   if (bytes == 0) return llvm::Error::success();
@@ -24,7 +26,7 @@ struct Replay::CapacityExecution {
   ExecutionHandle execution;
   DeviceBuffer coordinates, features, count, output;
   minuet_tensor input, result;
-  std::unique_ptr<CudaGraph> graph;  // It is null on the CPU.
+  std::unique_ptr<CudaGraph> graph;  // The graph is null on the CPU.
 
   llvm::Error prepare(void* stream) {
     return check(minuet_execution_prepare_on_device(execution.get(),
@@ -45,7 +47,7 @@ Replay::~Replay() = default;
 llvm::Error Replay::learn(const VoxelCloud& cloud) {
   MINUET_TRY(infer_exactly(cloud).takeError());
   MINUET_TRY(learn_from_last(cloud));
-  fitted_.reset();  // The next infer() makes it again.
+  fitted_.reset();  // The next infer() makes the execution in capacity mode again.
   return llvm::Error::success();
 }
 

@@ -15,13 +15,15 @@ namespace minuet::tool {
 
 /// Holds the result of one inference.
 struct ReplayResult {
-  /// Is the time by the host's clock. It includes the inference in exact mode if the cloud did not fit.
+  /// Holds the time in milliseconds by the host's clock. It includes the inference in exact mode if the cloud
+  /// did not fit.
   double ms = 0;
-  uint32_t status = 0;  ///< Has bits MINUET_CLOUD_*, or is 0 if the cloud fits.
+  uint32_t status = 0;  ///< Holds bits MINUET_CLOUD_*, or is 0 if the cloud fits.
 };
 
-/// Runs inferences in capacity mode. A cloud that does not fit is inferred again in exact mode, and
-/// capacities and bounds grow to fit it.
+/// Runs inferences in capacity mode, in which a cloud must fit the levels' capacities and the coordinates'
+/// bounds. For a cloud that does not fit, the inference is repeated in exact mode, and capacities and bounds
+/// grow to fit the cloud.
 class Replay {
  public:
   /// All arguments must outlive this object. The network must be loaded on the device.
@@ -31,7 +33,7 @@ class Replay {
 
   /// Runs an inference in exact mode and widens capacities and bounds so that the cloud fits.
   llvm::Error learn(const VoxelCloud& cloud);
-  /// Runs one timed inference. Requires an earlier learn().
+  /// Runs one inference and measures its time. learn() must have been called before.
   llvm::Expected<ReplayResult> infer(const VoxelCloud& cloud);
 
   /// Returns the capacity of each level in voxels.

@@ -16,23 +16,27 @@ namespace minuet::tool {
 struct RunReport {
   DeviceFacts device;
   minuet_plan_info network = {};
-  std::string weights_file, weights_sha256;  ///< They are empty if the weights are random.
-  std::string weights_order;                 ///< Empty means the order in the network's description.
+  std::string weights_file, weights_sha256;  ///< These texts are empty if the weights are random.
+  std::string weights_order;                 ///< An empty text means the order in the network's description.
   uint64_t weights_seed = 0;
   /// `cloud` names the file or the generator, and `columns` says how its columns were read.
   std::string cloud, columns;
-  std::optional<uint64_t> cloud_seed;  ///< Is the seed of a generated cloud.
+  std::optional<uint64_t> cloud_seed;  ///< Holds the seed of a generated cloud.
   Frame frame;
   bool is_voxelized = true;  ///< It is false if the input was voxels.
   int64_t points = 0, skipped = 0, voxels = 0, output_rows = 0;
   int64_t non_finite = 0;  ///< Counts the numbers of the output that are infinite or NaN.
-  std::string overflow;    ///< Names the first layer whose output is not finite.
+  /// Names the first layer whose output has an infinite or NaN value. It is empty if there is none.
+  std::string overflow;
   std::vector<minuet_level_info> levels;
   std::vector<minuet_layer_info> layers;
   minuet_stage_times stages = MINUET_STAGE_TIMES_INIT;
   double voxelize_ms = 0, first_ms = 0, total_ms = 0;
-  int repeats = 0;  ///< If it is 0, total_ms is the first inference without compiling and loading.
-  /// If it is true, total_ms is the time in capacity mode. Stages and counters are always of exact mode.
+  /// Counts the timed inferences. If it is 0, total_ms is the time of the first inference without compiling
+  /// and loading.
+  int repeats = 0;
+  /// If this is true, total_ms is the time in capacity mode. Stages and counters are always those of exact
+  /// mode.
   bool is_replay = false;
   minuet_kernel_counters kernels = MINUET_KERNEL_COUNTERS_INIT;
   minuet_execution_counters counters = MINUET_EXECUTION_COUNTERS_INIT;
@@ -55,14 +59,14 @@ llvm::json::Object stages_json(const minuet_stage_times& stages);
 std::string version_text();
 llvm::json::Array levels_json(const RunReport& report);
 
-/// Returns the middle value, or the mean of the two middle values.
+/// Returns the middle one of the sorted values, or the mean of the two middle ones.
 double median(std::vector<double> values);
 /// Returns the quantile by the nearest rank. For example, a `fraction` of 0.9 gives the ninth decile.
 double quantile(std::vector<double> values, double fraction);
 /// Returns an object with the median, p10, p90, max and min of the values.
 llvm::json::Object spread_json(const std::vector<double>& values);
 
-/// Returns the number of kernels, copies, fills and matmuls together.
+/// Returns the sum of the numbers of launched kernels, copies, fills and matrix multiplications.
 int64_t launches(const minuet_execution_counters& counters);
 
 }  // namespace minuet::tool

@@ -27,7 +27,7 @@ llvm::Expected<WeightsSnapshot> read_weights(const std::string& path) {
   *memory << (*bytes)->getBuffer();
   memory->flush();
   const std::error_code error = memory->error();
-  memory->clear_error();  // Otherwise raw_ostream would abort the process on destruction.
+  memory->clear_error();  // With the error set, the destructor of raw_ostream would abort the process.
   if (error) return no_memory(system_text(error));
   return WeightsSnapshot{"/proc/self/fd/" + std::to_string(descriptor), sha256_hex((*bytes)->getBuffer()),
                          std::move(memory)};

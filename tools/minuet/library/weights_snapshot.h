@@ -13,7 +13,7 @@ namespace minuet::tool {
 /// reads the file itself. Computing the digest from the file would be a second read, which gives other bytes
 /// if the file was replaced meanwhile, and none if it is a pipe.
 struct WeightsSnapshot {
-  std::string path;  ///< It is valid while this object lives.
+  std::string path;  ///< The memory has this path while this object lives.
   std::string sha256;
   std::unique_ptr<llvm::raw_fd_ostream> memory;
 };

@@ -89,8 +89,8 @@ Object table_of(llvm::StringRef title, const std::vector<const Object*>& records
 /// Lists the name of each record, and the object with its times.
 using NamedTimes = std::vector<std::pair<std::string, const Object*>>;
 
-/// Returns a plot with one stacked bar per record. A stage that takes no time in any record is left out.
-/// Field names in the file end in `suffix`.
+/// Returns a plot with one stacked bar of stages for each record. A stage that takes no time in any record is
+/// left out. The names of the stages' fields in the file end in `suffix`.
 Object stages_plot(llvm::StringRef title, const NamedTimes& records, llvm::StringRef suffix) {
   Array all;
   for (const char* stage : kStages) {

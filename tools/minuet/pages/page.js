@@ -34,8 +34,8 @@ function byId(id) {
   return document.getElementById(id);
 }
 
-// The ramp goes from low to high. Each colour is lighter than the previous one, and all are visible on white and on
-// black.
+// These colours stand for low to high values. Each colour is lighter than the previous one, and all are visible on
+// white and on black.
 const rampColours = [[94, 78, 216], [36, 128, 212], [18, 160, 143], [124, 184, 47], [243, 190, 50]];
 const noColour = [138, 138, 138];
 

@@ -22,7 +22,7 @@ function writeName(text, name, most) {
   if (name.length > most) text.append("title").text(name);
 }
 
-/** Draws names and colours of the series, in several lines if needed. Returns the height. */
+/** Draws names and colours of the series, in several lines if needed. Returns the height of the legend in the plot. */
 function drawLegend(svg, series, left, top) {
   let [x, y] = [left, top];
   series.forEach(({name}, i) => {

@@ -11,7 +11,8 @@ namespace {
 using llvm::json::Array;
 using llvm::json::Object;
 
-constexpr int64_t kRow = 0;  // The device's row has this thread number, which no thread has.
+/// The row of the device in the trace has this thread number, which no thread has.
+constexpr int64_t kRow = 0;
 
 Object span(int64_t process, const char* category, const std::string& name, double start_us,
             double duration_us) {
@@ -38,7 +39,7 @@ LastSpan last_span(const Array& events, llvm::StringRef name) {
   return last;
 }
 
-/// Appends consecutive spans to the device's row.
+/// Appends spans to the row of the device in the trace, one after the other.
 class DeviceRow {
  public:
   DeviceRow(Array& events, int64_t process) : events_(events), process_(process) {}

@@ -17,15 +17,16 @@ struct LayerTimes {
 
 /// Holds the times of one inference, measured on the device.
 struct DeviceTimes {
-  double sort_ms = 0, map_ms = 0;  ///< These steps are in the preparation.
+  double sort_ms = 0, map_ms = 0;  ///< These are times of steps of minuet_execution_prepare().
   std::vector<LayerTimes> layers;
-  double other_ms = 0;  ///< Includes work on input and output rows, in the preparation and the run.
+  /// Holds the time outside layers, such as that of input and output rows, in the preparation and the run.
+  double other_ms = 0;
 };
 
-/// Adds a row for the device to a trace of the library. The steps sort and map begin at the start of the last
-/// preparation. Layers, with their stages inside them, follow at the start of the last run or at the end of
-/// the steps, whichever is later. Time outside layers comes last. Returns an error if the text is not a
-/// trace.
+/// Adds a row for the device to a trace that the library wrote. The steps sort and map begin at the start of
+/// the last preparation. Layers, with their stages inside them, follow at the start of the last run or at the
+/// end of the steps, whichever is later. Time outside layers comes last. Returns an error if the text is not
+/// a trace.
 llvm::Expected<std::string> add_device_times(llvm::StringRef trace, const DeviceTimes& times);
 
 }  // namespace minuet::tool

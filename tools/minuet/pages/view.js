@@ -72,7 +72,7 @@ function valuesOf(set, name) {
 
 if (!sets[0].stride) sets[0].columns.set("neighbours", {unit: "", ofVoxel: true});
 
-/** Returns the range of the ramp, without the lowest and highest 2 % of the values. */
+/** Returns the range of values that the ramp of colours covers, without the lowest and highest 2 % of the values. */
 function rangeOf(values) {
   const sorted = values.filter((value) => !isNaN(value)).sort();
   if (!sorted.length) return [0, 1];

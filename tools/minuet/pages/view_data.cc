@@ -19,7 +19,7 @@ constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 /// Limits the number of columns of features that the page has without --feature-columns.
 constexpr int kFeatureColumns = 8;
 
-/// Returns the number of items, which are points, or voxels if the input was voxels.
+/// Returns the number of the input's items, which are points, or voxels if the input was voxels.
 int64_t items_of(const Input& input) { return input.cloud.count(); }
 
 /// Returns the voxel of an item, or -1 if the point was dropped.
@@ -121,10 +121,12 @@ std::vector<ViewColumn> own_columns(const Cloud& cloud) {
   return columns;
 }
 
-/// Holds the items that belong to a voxel, sorted by voxel, and the voxel of each item on every level.
+/// Holds the items (points or voxels of the input) that belong to a voxel, sorted by voxel, and the voxel of
+/// each item on every level.
 struct Order {
   std::vector<size_t> items;
-  std::vector<std::vector<size_t>> owners;  ///< Its indices are [level][index in items].
+  /// The first index is the level, and the second one is an index in `items`.
+  std::vector<std::vector<size_t>> owners;
 };
 
 Order order_items(const Input& input, const std::vector<ViewLevel>& levels) {
@@ -158,11 +160,12 @@ std::vector<double> means(const std::vector<double>& values, const std::vector<s
     ++counts[owners[place]];
   }
   for (size_t row = 0; row < rows; ++row)
-    sums[row] /= counts[row];  // Without values this is 0 / 0, which is NaN.
+    sums[row] /= counts[row];  // If a row has no finite values, this is 0 / 0, which is NaN.
   return sums;
 }
 
-/// Returns the most frequent value of each row's items. Among equally frequent values it is the least.
+/// Returns the most frequent value of the items (points or voxels) of each row. Among equally frequent values
+/// it is the least.
 std::vector<double> majorities(const std::vector<double>& values, const std::vector<size_t>& owners,
                                size_t rows) {
   std::vector<std::pair<size_t, double>> all;
@@ -211,7 +214,7 @@ class Writer {
     }
   }
 
-  /// Returns the number of items for each label.
+  /// Returns the number of items (points or voxels of the input) for each label.
   const std::map<int32_t, int64_t>& label_counts() const { return label_counts_; }
 
   llvm::json::Object points() const {
@@ -276,9 +279,10 @@ class Writer {
   const Input& input_;
   const std::vector<ViewLevel>& levels_;
   const Order order_;
-  std::vector<ViewColumn> columns_;  ///< Their values are in the order of order_.items.
+  std::vector<ViewColumn> columns_;  ///< The values of each column are in the order of order_.items.
   std::map<int32_t, int64_t> label_counts_;
-  std::vector<double> labels_;  ///< These are indices in label_counts_, in the order of order_.items.
+  /// Holds for each element of order_.items the index of its label in label_counts_.
+  std::vector<double> labels_;
 };
 
 llvm::json::Array labels_json(const Writer& writer, const Palette& palette) {

@@ -38,7 +38,7 @@ struct ViewOptions {
 /// Reads the files of the options. Each must have one row per point or one row per voxel.
 llvm::Expected<ViewColumns> read_columns(const ViewOptions& options, const Input& input);
 
-/// Holds texts and settings that the page shows.
+/// Holds texts and settings that the page of `minuet view` shows.
 struct ViewFacts {
   std::string title, device;
   int kernel_size = 3;

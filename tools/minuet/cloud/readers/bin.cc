@@ -8,8 +8,8 @@ namespace {
 
 constexpr int64_t kMostColumnsWithIntensity = 5;
 
-/// Returns the usual numbers of columns, except `columns`, with which `bytes` bytes are whole rows. An
-/// example is "3, 5 or 6".
+/// Returns the numbers of columns from 3 to 6, except `columns`, with which a file of `bytes` bytes consists
+/// of whole rows of float32. An example is "3, 5 or 6".
 std::string other_counts(size_t bytes, int columns) {
   std::vector<std::string> counts;
   for (int count = 3; count <= 6; ++count) {

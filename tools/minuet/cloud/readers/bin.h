@@ -15,10 +15,12 @@ namespace minuet::tool {
 /// options name becomes the intensity.
 llvm::Expected<Cloud> read_bin(llvm::StringRef bytes, const ColumnOptions& options);
 
-/// Returns the fields of a .bin or .npy file, whose rows have `columns` numbers without names.
+/// Returns the fields of a row of a .bin or .npy file. The row has `columns` numbers of type `type` without
+/// names.
 llvm::Expected<std::vector<CloudField>> unnamed_fields(int64_t columns, Scalar type,
                                                        std::optional<int> intensity_column);
-/// Returns the finished cloud of a .bin or .npy file, in which Cloud::columns says how its columns were used.
+/// Returns the cloud that `builder` made of a .bin or .npy file. Its member `columns` says which columns
+/// became x, y, z and intensity.
 Cloud finish_unnamed(CloudBuilder& builder);
 
 }  // namespace minuet::tool

@@ -9,7 +9,8 @@ namespace {
 
 constexpr llvm::StringLiteral kIntensityNames[] = {"intensity", "reflectivity", "scalar_intensity"};
 
-/// Returns the indices of the fields whose names `is_meant` accepts. Padding is left out.
+/// Returns the indices of the fields whose names `is_meant` accepts. Fields of padding bytes (kPaddingField)
+/// are left out.
 template <class Predicate>
 std::vector<size_t> places_of(const std::vector<CloudField>& fields, Predicate is_meant) {
   std::vector<size_t> places;

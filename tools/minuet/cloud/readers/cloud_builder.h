@@ -13,7 +13,7 @@ namespace minuet::tool {
 
 /// Describes one number of a row.
 struct CloudField {
-  std::string name;  ///< The attribute that the field becomes has the same name.
+  std::string name;  ///< The field becomes an attribute with this name.
   Scalar type = Scalar::F32;
   int target = -1;  ///< The values 0 to 3 mean x, y, z and intensity; -1 means an attribute only.
 };
@@ -21,7 +21,7 @@ struct CloudField {
 /// The Point Cloud Library gives this name to padding bytes, which become no attribute.
 constexpr const char* kPaddingField = "_";
 
-/// Sets the fields' targets by their names. Positions come from the fields x, y and z. The intensity is the
+/// Sets `target` of each field by its name. Positions come from the fields x, y and z. The intensity is the
 /// field `intensity_field` if that is given, and otherwise the first field named intensity, reflectivity or
 /// scalar_intensity. A colour becomes the intensity only if `intensity_field` names it. Case does not matter,
 /// but an exact match takes precedence. `singular` is the format's word for a field, for example "property".
@@ -48,8 +48,9 @@ class CloudBuilder {
   /// Adds a number, which was parsed from text as the type of the field, to the current point.
   void add(size_t field, const ScalarBytes& value) { add(field, value.data(), /*big_endian=*/false); }
 
-  /// Returns the cloud, and fills its texts `columns` and `no_intensity`. They use the format's words for a
-  /// field (`singular`, `plural`), the fields' `names`, and the `flag` that selects the intensity.
+  /// Returns the cloud, and fills its texts `columns` and `no_intensity`. These texts use the file format's
+  /// words for a field (`singular`, `plural`), the fields' `names`, and the `flag` that selects the
+  /// intensity.
   Cloud finish(llvm::StringRef singular, llvm::StringRef plural, const std::vector<std::string>& names,
                llvm::StringRef flag);
 

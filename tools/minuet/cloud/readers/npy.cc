@@ -12,7 +12,8 @@ namespace minuet::tool {
 namespace {
 
 constexpr int64_t kMostColumns = 1024;
-constexpr int64_t kManyColumns = 32;  // Wider arrays with fewer rows than columns are probably transposed.
+/// An array with more columns than this, and fewer rows than columns, is probably transposed.
+constexpr int64_t kManyColumns = 32;
 
 /// Parses the header, which is a Python dictionary with three entries.
 class HeaderParser {
@@ -68,7 +69,7 @@ class HeaderParser {
       const std::optional<int64_t> extent = parse_count(digits);
       if (!extent || array_.shape.size() == 32) return bad();
       text_ = text_.drop_front(digits.size());
-      text_.consume_front("L");  // Python 2 marks long integers.
+      text_.consume_front("L");  // Python 2 writes an L behind long integers.
       array_.shape.push_back(*extent);
       if (!eat(",") && text_.ltrim().take_front(1) != ")") return bad();
     }

@@ -25,7 +25,7 @@ struct Field {
   llvm::StringRef name;
   Scalar type = Scalar::F32;
   int64_t count = 1;
-  int64_t offset = 0;  ///< Counts bytes from the start of a row.
+  int64_t offset = 0;  ///< Counts the bytes from the start of a row to the field.
 };
 
 struct PcdHeader {

@@ -40,8 +40,8 @@ bool can_be_row(llvm::StringRef text, const PlyElement& element) {
   return line.token().empty();
 }
 
-/// Returns how many more lines the text has than the elements have rows. An element without properties has no
-/// lines.
+/// Returns how many more lines the text has than the elements have rows, or 0 if it has fewer. An element
+/// without properties has no lines.
 int64_t excess_lines(llvm::StringRef text, llvm::ArrayRef<PlyElement> elements) {
   int64_t excess = 0;
   for (TextCursor cursor(text); !cursor.row().empty();) ++excess;
@@ -51,8 +51,9 @@ int64_t excess_lines(llvm::StringRef text, llvm::ArrayRef<PlyElement> elements) 
   return excess;
 }
 
-/// Returns true if the excess lines directly follow the points and look like points. Each must have as many
-/// words as a point, and at least one must not be a row of the element that should follow.
+/// Returns true if the lines that are too many (excess_lines()) directly follow the points and look like
+/// points. Each must have as many words as the last point, and at least one must not be a row of `next`, the
+/// element that should follow.
 bool are_points_behind(const PointRows& rows, llvm::ArrayRef<PlyElement> behind, const PlyElement* next) {
   const size_t words = count_words(rows.last_row);
   const int64_t excess = excess_lines(rows.behind, behind);

@@ -12,9 +12,9 @@ namespace minuet::tool {
 /// Describes the text around the end of the points, which the header's number of points determines. All views
 /// refer to the file's bytes.
 struct PointRows {
-  bool are_lines = true;     ///< Tells whether every row is one line.
-  llvm::StringRef last_row;  ///< Holds the line of the last row, or nothing if there is none.
-  llvm::StringRef behind;    ///< Holds the text after the rows.
+  bool are_lines = true;     ///< Tells whether each point has a line of its own.
+  llvm::StringRef last_row;  ///< Holds the line of the last point, or nothing if there are no points.
+  llvm::StringRef behind;    ///< Holds the text after the points.
 };
 
 /// Returns why the header's number of points may be wrong, or an empty string if the rows give no reason. The

@@ -38,7 +38,8 @@ T clamped(double value) {
   return static_cast<T>(value);
 }
 
-/// Returns true if the word becomes a number when `to` replaces every character of `from` in it.
+/// Returns true if the word becomes a number when each of its characters that occurs in `from` is replaced by
+/// `to`.
 bool is_number_with(llvm::StringRef word, llvm::StringRef from, char to) {
   std::string changed = word.str();
   for (char& c : changed) c = from.contains(c) ? to : c;

@@ -43,7 +43,7 @@ std::optional<double> parse_double(llvm::StringRef token);
 /// range of the type is an error. The error says what is wrong and suggests a cause, for example "'0,5' is
 /// not a number; if this is a decimal comma, write a point". The caller adds where the word is.
 llvm::Expected<ScalarBytes> parse_value(llvm::StringRef word, Scalar type);
-/// Returns the start of a word in quotes, for error messages.
+/// Returns the word in quotes for an error message, cut if it is long.
 std::string quoted(llvm::StringRef word);
 /// Parses all of `token` as a count, which consists of digits and is at most 2^62.
 std::optional<int64_t> parse_count(llvm::StringRef token);

@@ -13,8 +13,8 @@ namespace minuet::tool {
 /// Describes the kind of file that a reader expects.
 struct ReadKind {
   FileKind kind;
-  WantedFile wanted;  ///< Selects the advice in the error.
-  const char* name;   ///< Names the kind in errors, for example "a PLY file".
+  WantedFile wanted;  ///< Selects the advice that the error gives for a file of another kind.
+  const char* name;   ///< Names the expected kind in errors, for example "a PLY file".
 };
 
 /// Returns the error for bytes that do not begin like a file of the kind. If identify_file() recognizes the
@@ -23,8 +23,8 @@ struct ReadKind {
 llvm::Error wrong_file(llvm::StringRef bytes, const ReadKind& kind, llvm::StringRef line);
 
 /// Returns an error if the bytes of a supposed file of float32 rows are another kind of file. Such rows may
-/// begin with any bytes. With `must_be_certain`, the function therefore accepts kinds of files that numbers
-/// can resemble by chance.
+/// begin with any bytes. With `must_be_certain`, the function therefore accepts bytes that look like another
+/// kind of file but could also be numbers.
 llvm::Error refuse_other_than_rows(llvm::StringRef bytes, bool must_be_certain);
 
 /// Reads the text of a JSON file. `wanted` describes the file in errors, for example "a network description".
