@@ -261,8 +261,8 @@ llvm::Expected<FileLock> Precompilation::lock_bundle(const std::string& name) co
     return make_system_error(options_.output);
   };
   FileLock lock = take_file_lock(system, open_folder, name, 0666, kLockBound, options_.cancel);
-  // Without locks, the atomic rename still leaves a complete bundle, which is that of the process that wrote
-  // last.
+  // If the file system has no locks, the atomic rename still leaves a complete bundle, which is that of the
+  // process that wrote last.
   if (lock.held() || lock.without_locks()) return lock;
   if (lock.outcome() == FileLock::Outcome::Unavailable) {
     return make_error(StatusCode::FailedPrecondition,

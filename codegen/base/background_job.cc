@@ -55,7 +55,7 @@ bool BackgroundJob::wait_for(std::chrono::milliseconds time) const {
 llvm::Error BackgroundJob::wait() const {
   if (is_out_of_reach() && !done()) {
     return make_error(StatusCode::FailedPrecondition,
-                      "a job cannot be waited for in its own callback, nor in a child of a fork");
+                      "a job cannot be waited for in its own callback, nor in a forked child process");
   }
   const StatusError& result = result_.get();
   if (result.code() == StatusCode::Ok) return llvm::Error::success();

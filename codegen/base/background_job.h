@@ -43,7 +43,7 @@ class BackgroundJob {
   /// end.
   bool is_out_of_reach() const;
 
-  std::uint64_t generation_ = 0;  ///< Holds fork_generation() at the start of the job.
+  std::uint64_t generation_ = 0;  ///< Holds fork_generation() (fork_watch.h) at the start of the job.
   std::shared_ptr<CancelToken> cancel_ = std::make_shared<CancelToken>();
   std::shared_future<StatusError> result_;  ///< Holds the result of the work, which has code Ok on success.
   std::unique_ptr<std::thread> thread_;

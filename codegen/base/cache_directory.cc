@@ -103,7 +103,8 @@ class PathWalker {
     struct stat above;
     if (system_.stat_file(folder_.get(), &above) != 0) return failure(path_, "", errno);
     if ((above.st_mode & S_ISVTX) != 0 || !policy_.trusts(above)) {
-      return make_error(StatusCode::FailedPrecondition, "{0} is a link in a folder that others may write to",
+      return make_error(StatusCode::FailedPrecondition,
+                        "{0} is a link in a folder that other users may write to: name the link's target",
                         path);
     }
     if (++links_ > kMostLinks) return failure(path, "", ELOOP);

@@ -54,10 +54,10 @@ llvm::Expected<std::vector<Section>> read_sections(llvm::StringRef file, const E
   std::vector<Section> sections;
   for (unsigned i = 0; i < header.e_shnum; ++i) {
     const auto section = load<Elf64_Shdr>(file, header.e_shoff + std::uint64_t{i} * sizeof(Elf64_Shdr));
-    if (!section) return broken("its section table ends past the file");
+    if (!section) return broken("its section table ends past the end of the file");
     const bool in_file = section->sh_type != SHT_NOBITS && section->sh_type != SHT_NULL;
     const auto bytes = in_file ? slice(file, section->sh_offset, section->sh_size) : llvm::StringRef();
-    if (!bytes) return broken("a section ends past the file");
+    if (!bytes) return broken("a section ends past the end of the file");
     sections.push_back({{}, *bytes, *section});
   }
   if (header.e_shstrndx >= sections.size()) return broken("it has no section names");
@@ -100,7 +100,7 @@ bool is_elf64(const std::optional<Elf64_Ehdr>& header) {
 llvm::Expected<CubinFacts> read_cubin(llvm::StringRef bytes, llvm::StringRef kernel) {
   const auto header = load<Elf64_Ehdr>(bytes, 0);
   if (!is_elf64(header)) return broken("it has no 64-bit ELF header");
-  if (header->e_machine != kMachineCuda) return broken("its machine is not CUDA");
+  if (header->e_machine != kMachineCuda) return broken("its ELF header does not name CUDA as the machine");
   MINUET_ASSIGN(const std::vector<Section> sections, read_sections(bytes, *header));
   if (find(sections, (".text." + kernel).str()) == nullptr) return broken("it does not have the kernel");
   CubinFacts facts;

@@ -13,7 +13,8 @@ namespace minuet {
 namespace {
 
 constexpr std::size_t kStartBytes = 4096;
-constexpr std::size_t kTextBytes = 64;  // The tests for text look at no more than this number of bytes.
+// The functions that recognize text look at no more than this number of bytes.
+constexpr std::size_t kTextBytes = 64;
 constexpr std::size_t kShownCharacters = 40;
 constexpr std::uint64_t kLongestTensorHeader = 100u << 20;  // The safetensors format sets this limit.
 

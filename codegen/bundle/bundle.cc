@@ -50,7 +50,7 @@ llvm::Error check_head(const BundleHead& head, std::uint64_t file_bytes) {
   if (head.entries > kMostBundleEntries || head.strings_bytes > kMostStringsBytes ||
       head.dictionary_bytes > kMostDictionaryBytes || head.dictionary_raw_bytes > kMostDictionaryBytes ||
       head.tuning_bytes > kMostTuningBytes) {
-    return damaged_bundle("its sizes are out of range");
+    return damaged_bundle("the sizes in its header are out of range");
   }
   if (head.file_bytes != file_bytes || frames_start(head) + kDigestBytes > file_bytes) {
     return damaged_bundle("its size does not match its header");
@@ -100,7 +100,7 @@ llvm::Error Bundle::read_index() {
   MINUET_ASSIGN(const std::string rest, read_bytes(sizeof head_, index_bytes(head_) - sizeof head_));
   index_ += rest;
   if (index_digest(index_) != bytes_of(head_.index_digest))
-    return damaged_bundle("the digest of its contents differs");
+    return damaged_bundle("its index does not match the digest in its header");
   const llvm::StringRef arch = bytes_of(head_.arch);
   arch_ = arch.take_until([](char c) { return c == '\0'; }).str();
   if (arch_.size() == arch.size() || capability(arch_) == 0)
@@ -109,13 +109,14 @@ llvm::Error Bundle::read_index() {
 }
 
 llvm::Error Bundle::check_contents() const {
-  if (head_.strings_bytes == 0 || index_.back() != '\0') return damaged_bundle("its last name has no end");
+  if (head_.strings_bytes == 0 || index_.back() != '\0')
+    return damaged_bundle("its last name has no terminating NUL");
   std::uint64_t end = frames_start(head_);
   std::string previous;
   for (std::size_t i = 0; i < size(); ++i) {
     const BundleRow row = this->row(i);
     const std::string key = bytes_of(row.key).str();
-    if (i > 0 && key <= previous) return damaged_bundle("its contents are not sorted");
+    if (i > 0 && key <= previous) return damaged_bundle("the keys in its index are not sorted");
     previous = key;
     if (row.offset != end || row.frame_bytes > head_.file_bytes - end) {
       return damaged_bundle("the place of a kernel is out of range");
@@ -187,7 +188,7 @@ Bundle::Dictionary Bundle::read_dictionary() const {
   const auto read = [this]() -> llvm::Expected<std::string> {
     MINUET_ASSIGN(const std::string frame, read_bytes(index_bytes(head_), head_.dictionary_bytes));
     if (digest_of(frame) != bytes_of(head_.dictionary_digest)) {
-      return damaged_bundle("the digest of its dictionary differs");
+      return damaged_bundle("its dictionary does not match its digest");
     }
     return unpack_frame(frame, {}, head_.dictionary_raw_bytes);
   };
@@ -205,7 +206,7 @@ llvm::Expected<llvm::StringRef> Bundle::dictionary() const {
 llvm::Expected<Entry> Bundle::read(std::size_t index) const {
   const BundleRow row = this->row(index);
   MINUET_ASSIGN(const std::string frame, read_bytes(row.offset, row.frame_bytes));
-  if (digest_of(frame) != bytes_of(row.digest)) return damaged_bundle("the digest of a kernel differs");
+  if (digest_of(frame) != bytes_of(row.digest)) return damaged_bundle("a kernel does not match its digest");
   MINUET_ASSIGN(const llvm::StringRef dictionary, this->dictionary());
   MINUET_ASSIGN(const std::string bytes,
                 unpack_frame(frame, dictionary, std::size_t{row.manifest_bytes} + row.cubin_bytes));
@@ -237,7 +238,7 @@ llvm::Expected<std::string> Bundle::tuning() const {
   MINUET_ASSIGN(std::string bytes,
                 read_bytes(index_bytes(head_) + head_.dictionary_bytes, head_.tuning_bytes));
   if (digest_of(bytes) != bytes_of(head_.tuning_digest))
-    return damaged_bundle("the digest of its tuning differs");
+    return damaged_bundle("its tuning results do not match their digest");
   return bytes;
 }
 
@@ -270,9 +271,9 @@ llvm::Expected<BundleCheck> Bundle::verify() const {
     if (error) check.damaged.push_back({what, take_status(std::move(error)).message()});
   };
   if (digests.body != digests.trailer)
-    note("the file", damaged_bundle("the digest of the whole file differs"));
+    note("the file", damaged_bundle("the file does not match the digest at its end"));
   note("the dictionary", dictionary().takeError());
-  note("the tuning", tuning().takeError());
+  note("the tuning results", tuning().takeError());
   for (std::size_t i = 0; i < size(); ++i) note(item(i).request_key, read(i).takeError());
   return check;
 }

@@ -54,10 +54,10 @@ static_assert(sizeof(BundleHead) == 160);
 
 struct BundleRow {
   char key[32];               ///< Holds the request key as bytes, not as hex digits.
-  char digest[kDigestBytes];  ///< Holds the SHA-256 of the kernel's frame.
-  std::uint64_t offset;       ///< Gives the offset of the frame from the start of the file.
+  char digest[kDigestBytes];  ///< Holds the SHA-256 of the kernel's zstd frame.
+  std::uint64_t offset;       ///< Gives the offset of the kernel's zstd frame in the file.
   std::uint32_t frame_bytes;
-  std::uint32_t manifest_bytes;  ///< The uncompressed frame begins with a manifest of this size.
+  std::uint32_t manifest_bytes;  ///< The decompressed zstd frame begins with a manifest of this size.
   std::uint32_t cubin_bytes;     ///< The manifest is followed by a cubin of this size.
   std::uint32_t arch;            ///< Gives the offset of the architecture's name in the bundle's strings.
   std::uint32_t compiler;        ///< Gives the offset of the compiler id in the bundle's strings.

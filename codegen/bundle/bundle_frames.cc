@@ -44,7 +44,8 @@ FramePacker::~FramePacker() {
 
 llvm::Expected<std::string> FramePacker::pack(llvm::StringRef bytes) {
   if (context_ == nullptr || (has_dictionary_ && dictionary_ == nullptr)) {
-    return make_error(StatusCode::ResourceExhausted, "there is not enough memory to compress");
+    return make_error(StatusCode::ResourceExhausted,
+                      "there is not enough memory to compress data for the bundle");
   }
   std::string frame(ZSTD_compressBound(bytes.size()), '\0');
   const std::size_t size =
@@ -53,7 +54,8 @@ llvm::Expected<std::string> FramePacker::pack(llvm::StringRef bytes) {
           : ZSTD_compress_usingCDict(context_, frame.data(), frame.size(), bytes.data(), bytes.size(),
                                      dictionary_);
   if (ZSTD_isError(size))
-    return make_error(StatusCode::Internal, "zstd cannot compress: {0}", ZSTD_getErrorName(size));
+    return make_error(StatusCode::Internal, "zstd cannot compress data for the bundle: {0}",
+                      ZSTD_getErrorName(size));
   frame.resize(size);
   return frame;
 }
@@ -61,22 +63,22 @@ llvm::Expected<std::string> FramePacker::pack(llvm::StringRef bytes) {
 llvm::Expected<std::string> unpack_frame(llvm::StringRef frame, llvm::StringRef dictionary,
                                          std::size_t size) {
   const auto wrong = [](const char* why) {
-    return make_error(StatusCode::InvalidArgument, "a compressed frame cannot be unpacked: {0}", why);
+    return make_error(StatusCode::InvalidArgument, "a zstd frame cannot be unpacked: {0}", why);
   };
   // Check the size in the frame's header before allocating memory.
   if (ZSTD_getFrameContentSize(frame.data(), frame.size()) != size)
-    return wrong("its header gives another size");
+    return wrong("the size in its header is wrong");
   const std::unique_ptr<ZSTD_DCtx, decltype(&ZSTD_freeDCtx)> context(ZSTD_createDCtx(), ZSTD_freeDCtx);
   if (context == nullptr)
-    return make_error(StatusCode::ResourceExhausted, "there is not enough memory to unpack");
+    return make_error(StatusCode::ResourceExhausted, "there is not enough memory to unpack a zstd frame");
   // zstd would interpret the first bytes of a dictionary, but it uses a prefix as raw content. It does not
-  // copy it.
+  // copy the prefix.
   if (!dictionary.empty()) ZSTD_DCtx_refPrefix(context.get(), dictionary.data(), dictionary.size());
   std::string bytes(size, '\0');
   const std::size_t got =
       ZSTD_decompressDCtx(context.get(), bytes.data(), bytes.size(), frame.data(), frame.size());
   if (ZSTD_isError(got)) return wrong(ZSTD_getErrorName(got));
-  if (got != size) return wrong("it unpacks to another size");
+  if (got != size) return wrong("its contents do not have the size in its header");
   return bytes;
 }
 

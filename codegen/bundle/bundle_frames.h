@@ -12,7 +12,8 @@ struct ZSTD_CDict_s;
 
 namespace minuet {
 
-/// Holds the uncompressed content of a kernel's frame, which is the manifest followed by the cubin.
+/// Holds the uncompressed content of a kernel's zstd frame, which is the manifest (entry.h) followed by the
+/// cubin.
 struct BundlePayload {
   std::string manifest;
   std::string cubin;
@@ -24,7 +25,7 @@ struct BundlePayload {
 /// MiB are left out. The order of the payloads matters only between equally large kernels.
 std::string choose_dictionary(const std::vector<const BundlePayload*>& payloads);
 
-/// Compresses frames at a high zstd level. The class is not thread-safe.
+/// Compresses kernels to zstd frames at a high compression level. The class is not thread-safe.
 class FramePacker {
  public:
   /// Compresses without a dictionary if `dictionary` is empty.

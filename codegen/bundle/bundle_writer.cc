@@ -53,7 +53,7 @@ llvm::Expected<Item> make_item(llvm::StringRef arch, const Entry& entry) {
   };
   Item item{{}, &entry, {write_manifest(stable_entry(entry)), entry.binary.cubin, entry.binary.display_name}};
   if (entry.request_key.size() != 64 || !llvm::tryGetFromHex(entry.request_key, item.key)) {
-    return refuse("it has no request key");
+    return refuse("its request key does not have 64 hex digits");
   }
   if (entry.binary.arch != arch) return refuse("it is for " + entry.binary.arch);
   if (entry.binary.compiler_id.find('\0') != std::string::npos)
@@ -125,8 +125,8 @@ std::string raw_bytes(const T& value) {
   return std::string(reinterpret_cast<const char*>(&value), sizeof value);
 }
 
-/// Compresses the items, appends a BundleRow for each to `rows`, and returns the frames. `offset` is the
-/// offset of the first frame in the file.
+/// Compresses each item to a zstd frame, appends a BundleRow for it to `rows`, and returns the frames.
+/// `offset` is the offset of the first frame in the file.
 llvm::Expected<std::string> pack_items(const std::vector<Item>& items, const StringTable& strings,
                                        llvm::StringRef dictionary, std::uint64_t offset, std::string& rows) {
   FramePacker packer(dictionary);

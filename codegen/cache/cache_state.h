@@ -32,7 +32,7 @@ struct CacheStats {
   std::int64_t waits = 0;     ///< Counts waits for another thread or process that builds the same kernel.
   std::int64_t lock_timeouts = 0;      ///< Counts waits for another process that timed out.
   std::int64_t cubin_bytes = 0;        ///< Adds up the sizes of cubins from bundles, disk and compiler.
-  double compile_ms = 0, wait_ms = 0;  ///< Both are sums over all threads.
+  double compile_ms = 0, wait_ms = 0;  ///< Both times are sums over all threads.
 };
 
 /// Records which kernel the cache obtained, and from where.

@@ -36,7 +36,7 @@ llvm::Expected<BinaryPointer> to_expected(const Outcome& outcome) {
 
 }  // namespace
 
-// The functions of the search follow in the order in which they are called.
+// The functions that search for a kernel follow in the order in which they are called.
 
 llvm::Expected<BinaryList> KernelCache::get_or_compile_all(const std::vector<KernelRequest>& requests,
                                                            const CancelToken* cancel) {
@@ -245,7 +245,7 @@ Outcome KernelCache::found(Binary binary, BinaryOrigin origin) {
   return std::make_shared<const Binary>(std::move(binary));
 }
 
-// The following functions are the other entry points of the cache and their helpers.
+// The following functions are the other entry points of the cache and the functions that they call.
 
 llvm::Expected<BinaryPointer> KernelCache::get_exactly(const KernelRequest& request,
                                                        const CompileControl& control, BinaryOrigin& origin) {
@@ -258,7 +258,7 @@ llvm::Expected<BinaryPointer> KernelCache::get_exactly(const KernelRequest& requ
 /// devices may refuse the same binary at the same time.
 llvm::Expected<BinaryPointer> KernelCache::replace(const KernelRequest& request, const Binary& refused) {
   bundles_->reject(key_of(request.source, refused.arch));
-  // Failures are not kept, because another device of this architecture may load the stored binary.
+  // Failures are not kept in memory, because another device of this architecture may load the stored binary.
   return to_expected(share(request, nullptr, request.key, &refused, Keep::Binaries, [&]() -> Outcome {
     if (*options_.no_jit) return no_jit_error(request, "refused by the driver in its stored form");
     warn("the driver refuses a stored kernel, which is compiled again (" + refused.display_name + ")");

@@ -101,7 +101,8 @@ class KernelCache {
   KernelCache(CacheOptions options, std::shared_ptr<Compiler> compiler, const Environment& environment,
               FileSystem& system);
 
-  /// Describes a request for a kernel as compiled by one compiler.
+  /// Holds a request together with the id of the compiler that must have compiled the kernel, and with the
+  /// build key that follows from both.
   struct Order {
     Order(const KernelRequest& kernel, const CompileControl& how, std::string compiler)
         : request(kernel),
@@ -131,7 +132,7 @@ class KernelCache {
   Outcome found(Binary binary, BinaryOrigin origin);
 
   static StatusError no_jit_error(const KernelRequest& request, const std::string& where);
-  /// Records in the store that it has kernels of this compiler, unless this cache has already recorded it.
+  /// Records in the store that the store has kernels of this compiler, unless this cache has already done so.
   void note(const std::string& compiler_id);
   void open_store(const Environment& environment);
 

@@ -1,4 +1,5 @@
-// Lists the files of the store and removes entries beyond its limits, the least recently used first.
+// Lists the files of the store of kernels on disk (store.h) and removes entries beyond its limits, the least
+// recently used first.
 
 #include <algorithm>
 #include <cerrno>
@@ -186,7 +187,7 @@ llvm::Expected<std::vector<ForeignFile>> Store::strays() {
       if (llvm::StringRef(file).find(kTemporaryPrefix) == 0 || llvm::StringRef(file).find(kAsidePrefix) == 0)
         continue;
       if (!is_key(name + file)) {
-        strays.push_back({path + "/" + file, "its name is not a build key"});
+        strays.push_back({path + "/" + file, "its name is not the key of a kernel"});
       } else if (root.system.stat_at(shelf->get(), file.c_str(), &status) == 0 && !S_ISREG(status.st_mode)) {
         strays.push_back({path + "/" + file, kNotRegularFile});
       }
@@ -217,7 +218,7 @@ llvm::Expected<PruneResult> Store::prune(const StoreLimits& limits, bool force, 
   PruneResult result;
   if (root.read_only)
     return make_error(StatusCode::FailedPrecondition,
-                      "the store is open for reading only, so it cannot be pruned");
+                      "the kernel cache is open for reading only, so it cannot be pruned");
   MINUET_ASSIGN(const std::optional<FileHandle> objects, open_objects(root));
   result.ran = !objects.has_value();
   if (result.ran) return result;  // Nothing was ever stored here, so nothing needs to be removed.

@@ -112,7 +112,7 @@ llvm::Expected<std::string> StoreRoot::read_file(int folder, const std::string& 
   if (!file.good()) return failure("it cannot be opened");
   if (system.stat_file(file.get(), &status) != 0) return no_attributes();
   if (!S_ISREG(status.st_mode)) return invalid_file(kNotRegularFile);
-  if (!policy.trusts(status)) return invalid_file("others may have written it");
+  if (!policy.trusts(status)) return invalid_file("other users may have written it");
   if (static_cast<std::uint64_t>(status.st_size) > most_bytes) return invalid_file("it is too long");
   std::string bytes(static_cast<std::size_t>(status.st_size), '\0');
   for (std::size_t done = 0; done < bytes.size();) {
@@ -268,7 +268,8 @@ FileLock Store::lock(const std::string& build_key, std::chrono::milliseconds bou
                      const CancelToken* cancel) {
   const auto open_folder = [&]() -> llvm::Expected<FileHandle> {
     if (root_.read_only)
-      return make_error(StatusCode::NotFound, "the store is open for reading only, so it has no locks");
+      return make_error(StatusCode::NotFound,
+                        "the kernel cache is open for reading only, so it has no locks");
     return root_.open({"lock"}, Missing::Make);
   };
   return take_file_lock(root_.system, open_folder, build_key, root_.policy.file_mode(), bound, cancel);

@@ -39,7 +39,7 @@ struct StoreRoot {
   std::string directory;
   TrustPolicy policy;
   FileSystem& system;
-  std::string top;  ///< If it is empty, the folder is `directory` itself.
+  std::string top;  ///< If `top` is empty, the folder is `directory` itself.
   bool read_only = false;
 
   /// Opens <top>/<part>/... and checks each part as it checks the directory itself. Every call opens the
@@ -83,7 +83,7 @@ enum class Removal { Removed, Gone, Kept };
 Removal remove_if_same(FileSystem& system, int folder, const std::string& name, const struct stat& seen);
 
 /// If StoreLimits::bytes has this value, keep_limits() does nothing. Commands that only look at a folder use
-/// it.
+/// this value.
 inline constexpr std::uint64_t kNoByteLimit = UINT64_MAX;
 
 struct StoreLimits {

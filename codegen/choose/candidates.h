@@ -20,8 +20,9 @@ struct OpFamily;
 /// FusedChoice.
 using OpChoice = AnyOf<OpFamily>;
 
-/// Describes the choices that store one type, for example FusedChoice. They are all run in the same way. Code
-/// that handles choices, such as runtime/cuda, has a table with one row per family (find_family()).
+/// Describes all OpChoices that hold the same type, for example FusedChoice, and are therefore run in the
+/// same way. Code that handles choices, such as runtime/cuda, has a table with one row per family
+/// (find_family()).
 struct OpFamily {
   const char* name;  // The name appears in reports, for example "fused".
   /// Adds the source of every kernel of `choice` to `list`, so that the kernels can be compiled ahead of
@@ -72,8 +73,8 @@ struct Candidate {
   /// Holds the kernel's display name if a single kernel runs the op, and is empty otherwise.
   std::string kernel = {};
   ViewForm form = ViewForm::None;
-  /// Counts the ops directly after this one in the program that its kernel computes too, at most
-  /// kMostCovered.
+  /// Counts the ops directly after the candidate's op in the program that the candidate's kernel computes
+  /// too, at most kMostCovered.
   i32 covers = 0;
   /// Holds the error message for capacity mode, in which the numbers of rows and pairs exist on the device
   /// only. It says why the candidate needs these numbers on the host, and what the user can do instead. It is

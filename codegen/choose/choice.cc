@@ -67,10 +67,11 @@ MapChoice choose_map(KeyType key, i32 ndim, const SearchChoice& search) {
   const auto* const tuned =
       find_tuned(tuning, grouping_bucket(problem.dtype, kernel_volume(problem), rows), grouping);
   if (tuned) {
-    reasons.push_back(llvm::formatv("grouping padding {0:f2}, height step {1}, {2} streams{3}",
-                                    real(grouping.padding_threshold), grouping.height_step, grouping.streams,
-                                    tuned->reason())
-                          .str());
+    reasons.push_back(
+        llvm::formatv("GEMMs grouped up to a padding of {0:f2}, heights in steps of {1}, {2} streams{3}",
+                      real(grouping.padding_threshold), grouping.height_step, grouping.streams,
+                      tuned->reason())
+            .str());
   }
   return grouping;
 }
@@ -82,7 +83,7 @@ MapChoice choose_map(KeyType key, i32 ndim, const SearchChoice& search) {
       find_tuned(tuning, order_bucket(problem.dtype, kernel_volume(problem), rows), order);
   if (tuned) {
     reasons.push_back(
-        llvm::formatv("rows in order {0}{1}", static_cast<i32>(order.order), tuned->reason()).str());
+        llvm::formatv("row order {0}{1}", static_cast<i32>(order.order), tuned->reason()).str());
   }
   return order;
 }

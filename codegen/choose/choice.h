@@ -55,9 +55,9 @@ void visit_map_kernels(const MapChoice& choice, Kernels& kernels, const Visitor&
 
 MapChoice choose_map(KeyType key, i32 ndim, const SearchChoice& search = {});
 
-/// The GEMMs of a layer run on at most this many streams, the caller's stream included. More streams measured
-/// slower, because the few GEMMs of a layer do not fill the GPU better, and each further stream costs four
-/// driver calls per layer.
+/// The GEMMs of a layer run on at most this many streams, the caller's stream included. More streams were
+/// slower in measurements, because the few GEMMs of a layer do not fill the GPU better, and each further
+/// stream costs four driver calls per layer.
 inline constexpr i32 kMostGemmStreams = 2;
 
 /// Controls how GEMMs of one kernel map are grouped (Minuet paper, section 5.2.2) and run concurrently.

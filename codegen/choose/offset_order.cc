@@ -12,8 +12,8 @@ namespace {
 /// the third pass takes as much time as its finer order saves in the convolutions.
 constexpr i32 kShortKeyBits = 16;
 constexpr i64 kFewQueries = 1 << 20;
-// The sort uses keys of 24 bits if, with 16 bits, a view that has more masks than ranks (different keys)
-// would get fewer ranks than this.
+// A view of a kernel map with many offsets has more masks of offsets than ranks (sort keys, MaskRanks). If
+// keys of 16 bits give such a view fewer ranks than this, the sort uses keys of 24 bits.
 constexpr u32 kFewestRanks = 1 << 13;
 
 /// Returns the maximum number of ranks (MaskRanks) of one view of a kernel map, if keys of `key_bits` bits

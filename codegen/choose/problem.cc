@@ -37,8 +37,8 @@ llvm::Error check_window(const WindowProblem& problem, i32 in_channels, i32 out_
   }
   if (problem.kind == ConvolutionKind::Generative) {
     return make_error(StatusCode::Unimplemented,
-                      "a generative transposed op is not built yet: coordinate sets are made from points "
-                      "or by downsampling, not by spreading; use a transposed op onto given outputs");
+                      "a generative transposed op is not supported, because coordinate sets are made from "
+                      "points or by downsampling only: use a transposed op onto given outputs");
   }
   return llvm::Error::success();
 }

@@ -59,7 +59,8 @@ llvm::Error check_window(const WindowProblem& problem, i32 in_channels, i32 out_
 /// Returns the number of offsets of the kernel, or kMostOffsets + 1 if there are more than kMostOffsets.
 i64 kernel_volume(const WindowProblem& problem);
 
-/// Returns the geometry of a kernel. `tensor_stride` is the stride of the finer side of its map.
+/// Returns the geometry of a kernel. `tensor_stride` is that of the finer side (input or output) of the
+/// kernel map.
 KernelGeometry make_geometry(i32 ndim, const AxisArray& kernel_size, const AxisArray& dilation,
                              const AxisArray& tensor_stride);
 

@@ -32,7 +32,7 @@ llvm::Error read_fields(const TuningConfig& config, llvm::ArrayRef<std::pair<con
 llvm::Error validate_bucket(const TuningBucket& bucket) {
   const bool has_channels = bucket.operation == Operation::Gather || bucket.operation == Operation::Scatter;
   if (has_channels && (bucket.channels < 1 || bucket.channels > std::numeric_limits<i32>::max())) {
-    return make_error(StatusCode::OutOfRange, "the bucket has {0} channels; it must have 1 to {1}",
+    return make_error(StatusCode::OutOfRange, "the tuning result is for {0} channels; they must be 1 to {1}",
                       bucket.channels, std::numeric_limits<i32>::max());
   }
   if (!is_of_layer(bucket.operation) && bucket.operation != Operation::Gemm) return llvm::Error::success();
@@ -40,7 +40,8 @@ llvm::Error validate_bucket(const TuningBucket& bucket) {
       bucket.out_channels > kMostChannels || bucket.volume < 1 || bucket.volume > kMostOffsets) {
     return make_error(
         StatusCode::OutOfRange,
-        "the bucket has {0} -> {1} channels and {2} offsets; channels must be 1 to {3}, and offsets 1 to {4}",
+        "the tuning result is for {0} -> {1} channels and {2} offsets; channels must be 1 to {3}, and "
+        "offsets 1 to {4}",
         bucket.channels, bucket.out_channels, bucket.volume, kMostChannels, kMostOffsets);
   }
   return llvm::Error::success();
@@ -138,8 +139,10 @@ llvm::Error read_config(const TuningConfig& config, FusedSpec& fused) {
   if (weights > static_cast<i32>(WeightRoad::BulkRefill) || unit > static_cast<i32>(MmaUnit::Warpgroup) ||
       early_loads > 1) {
     return make_error(StatusCode::OutOfRange,
-                      "weights is {0}, unit is {1} and early_loads is {2}; one of them is out of range",
-                      weights, unit, early_loads);
+                      "weights is {0}, unit is {1} and early_loads is {2}; they must be 0 to {3}, 0 to {4} "
+                      "and 0 or 1",
+                      weights, unit, early_loads, static_cast<i32>(WeightRoad::BulkRefill),
+                      static_cast<i32>(MmaUnit::Warpgroup));
   }
   fused.weights = static_cast<WeightRoad>(weights);
   fused.unit = static_cast<MmaUnit>(unit);
@@ -151,7 +154,8 @@ llvm::Error read_config(const TuningConfig& config, Dataflow& dataflow) {
   i32 number = 0;
   MINUET_TRY(read_fields(config, {{"dataflow", &number}}));
   if (number > static_cast<i32>(Dataflow::Fused)) {
-    return make_error(StatusCode::OutOfRange, "there is no dataflow {0}", number);
+    return make_error(StatusCode::OutOfRange, "the configuration's dataflow is {0}; it must be 0 to {1}",
+                      number, static_cast<i32>(Dataflow::Fused));
   }
   dataflow = static_cast<Dataflow>(number);
   return llvm::Error::success();
@@ -161,7 +165,8 @@ llvm::Error read_config(const TuningConfig& config, OrderChoice& order) {
   i32 number = 0;
   MINUET_TRY(read_fields(config, {{"order", &number}}));
   if (number > static_cast<i32>(RowOrder::ByBlock)) {
-    return make_error(StatusCode::OutOfRange, "there is no order {0}", number);
+    return make_error(StatusCode::OutOfRange, "the configuration's order of rows is {0}; it must be 0 to {1}",
+                      number, static_cast<i32>(RowOrder::ByBlock));
   }
   order.order = static_cast<RowOrder>(number);
   return llvm::Error::success();
@@ -194,7 +199,7 @@ llvm::Error validate_config(const TuningBucket& bucket, const TuningConfig& conf
     MINUET_TRY(read_config(config, dataflow));
     if (dataflow != Dataflow::Fused || bucket.volume <= kMostFusedOffsets) return llvm::Error::success();
     return make_error(StatusCode::OutOfRange,
-                      "the fused dataflow takes at most {0} offsets, and the bucket has {1}",
+                      "the fused dataflow takes at most {0} offsets, and the tuning result is for {1}",
                       kMostFusedOffsets, bucket.volume);
   }
   i32 tile = 0;

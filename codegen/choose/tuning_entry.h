@@ -34,8 +34,8 @@ struct TuningEntry {
   /// that rank behind the default are kept for merge_entries() and are never chosen, because a tuned
   /// configuration must beat the default.
   std::vector<TuningMeasurement> measurements;
-  /// Holds a digest of the kernels among which the operation chose (codegen/tuning/tuned_kernels.h). Entries
-  /// with different digests are different results.
+  /// Holds a digest of the kernels among which tuning chose (codegen/tuning/tuned_kernels.h). Entries with
+  /// different digests are different results.
   std::string kernels;
   bool operator==(const TuningEntry&) const = default;
 };
@@ -46,8 +46,8 @@ TuningEntry make_entry(const TuningEnvironment& environment, const TuningBucket&
                        TuningMeasurement default_measurement, std::vector<TuningMeasurement> others);
 
 /// Returns the measurements of both entries. If both measured a configuration, the measurement with the lower
-/// median is kept. The function is commutative and associative. Both entries must have the same environment,
-/// bucket and kernels.
+/// median is kept. The function is commutative and associative. Both entries must have equal members
+/// `environment`, `bucket` and `kernels`.
 TuningEntry merge_entries(const TuningEntry& a, const TuningEntry& b);
 
 /// Merges two runs that measured different point clouds. The times of `other` are scaled so that its default

@@ -21,7 +21,7 @@ llvm::Error read_name(llvm::StringRef text, const char* const (&names)[Count], E
     value = static_cast<Enumeration>(i);
     return llvm::Error::success();
   }
-  return make_error(StatusCode::InvalidArgument, "'{0}' is unknown to this library", text);
+  return make_error(StatusCode::InvalidArgument, "the value '{0}' is unknown to this library", text);
 }
 
 template <class Fields>

@@ -56,8 +56,9 @@ enum class Operation : i32 {
   Order,     // Tuning chooses the order of output rows for the fused dataflow.
 };
 const char* operation_name(Operation operation);
-/// Returns true if the operation chooses for a whole layer. The best choice then depends on the density and
-/// on the rows, so a result applies only to its own range of rows and to the neighbouring ranges.
+/// Returns true if this Operation is a choice for a whole layer. The best choice then depends on the number
+/// of output rows and on the density (pairs per output row), so a result applies only to its own range of
+/// rows and to the neighbouring ranges.
 inline bool is_of_layer(Operation operation) {
   return operation == Operation::Fused || operation == Operation::Dataflow;
 }
@@ -67,8 +68,8 @@ inline bool is_of_network(Operation operation) {
   return operation == Operation::Search || operation == Operation::Grouping || operation == Operation::Order;
 }
 
-/// These values mean that the rows or the density are unknown. Both become known only with a point cloud,
-/// after the plan is made.
+/// These values mean that the number of rows or the density is unknown. Both become known only with a point
+/// cloud, after the plan is made.
 inline constexpr i32 kAnyRows = -1, kAnyDensity = -1;
 
 /// Returns the number of the range that contains a density, in pairs per output row. Range 0 is below 4,

@@ -45,7 +45,8 @@ class TuningSnapshot {
   /// with another one.
   TuningSnapshot(const TuningEnvironment& environment, const std::vector<TuningLayer>& layers);
 
-  /// Holds only these configurations, so that their effect on a plan can be measured. They are not validated.
+  /// Makes a snapshot of only these configurations, so that their effect on a plan can be measured. They are
+  /// not validated.
   TuningSnapshot(const TuningEnvironment& environment, const TuningConfigs& configs);
 
   /// Returns true if the results were measured on a device for which code for `arch` is made. An empty `arch`

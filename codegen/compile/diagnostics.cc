@@ -119,8 +119,8 @@ StatusError unknown_arch(const std::string& compiler, llvm::StringRef arch,
                          const std::vector<std::string>& known) {
   return {
       StatusCode::Unimplemented,
-      llvm::formatv("{0} cannot compile for {1}; it knows {2}. Install an NVRTC that knows it and name it "
-                    "with MINUET_NVRTC",
+      llvm::formatv("{0} cannot compile for {1}, only for {2}: install an NVRTC that can, and name it with "
+                    "MINUET_NVRTC",
                     compiler, arch, llvm::join(known, ", "))};
 }
 

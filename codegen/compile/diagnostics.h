@@ -25,8 +25,8 @@ struct CompileFailure {
   std::vector<std::string> archs;  // Lists the architectures that this NVRTC supports.
 };
 
-/// Returns true if an NVRTC that supports the architectures `known` can compile for `arch`. If the list is
-/// empty, it is assumed that it can.
+/// Returns true if an NVRTC that supports the architectures `known` can compile for `arch`. Returns true also
+/// if `known` is empty.
 bool is_known_arch(const std::vector<std::string>& known, llvm::StringRef arch);
 /// Returns the Unimplemented error for an architecture that the compiler does not support. `compiler` has the
 /// same form as in CompileFailure.

@@ -23,7 +23,9 @@ struct Head {
   std::uint32_t manifest_bytes;
   std::uint64_t frame_bytes;
   std::uint64_t cubin_bytes;
-  char digest[64];  // This is the SHA-256 of the manifest and the frame in hex digits.
+  // This is the SHA-256, in hex digits, of the manifest and the stored cubin, which is a zstd frame or
+  // uncompressed.
+  char digest[64];
 };
 
 llvm::Error damaged(const char* what) {
@@ -143,7 +145,7 @@ llvm::Expected<Entry> read_entry(llvm::StringRef bytes) {
     return damaged("the sizes in its header are wrong");
   }
   if (sha256_hex(body) != llvm::StringRef(head.digest, sizeof head.digest))
-    return damaged("its digest differs");
+    return damaged("its contents do not match its digest");
   Entry entry;
   MINUET_TRY(read_manifest(body.take_front(head.manifest_bytes), entry));
   const llvm::StringRef frame = body.drop_front(head.manifest_bytes);

@@ -136,7 +136,7 @@ class HelperCompiler : public Compiler {
     if (entry.request_key != request.key)
       return make_error(StatusCode::Internal,
                         "the helper program was asked for {0} and returned a different kernel", name);
-    // If the helper used another NVRTC, its kernel would be stored under the wrong build key.
+    // If the helper process used another NVRTC, its kernel would be stored under the wrong build key.
     if (entry.binary.compiler_id != nvrtc.id) {
       return make_error(StatusCode::FailedPrecondition,
                         "{0} has changed since this process first used it: restart the process", nvrtc.path);
@@ -173,8 +173,8 @@ constexpr std::int64_t kLargeBytes = std::int64_t{256} << 20;
 /// because other processes may end.
 constexpr auto kStartPatience = std::chrono::seconds(5);
 constexpr int kStartStepMs = 20;
-// This is the longest delay before a cancel is noticed, or the exit of a helper whose socket another process
-// holds open.
+// This is the longest delay before a cancel is noticed, or the exit of a helper process whose socket another
+// process holds open.
 constexpr int kWaitStepMs = 20;
 constexpr int kGraceMs = 2000;  // A helper process has this long to end by itself before it is killed.
 
@@ -226,8 +226,8 @@ llvm::Error Helper::start(const std::string& program, const CancelToken* cancel)
 
 llvm::Expected<std::string> find_helper() {
   std::string image = own_image();
-  // A package may install a link to the library in another folder. The helper is then beside the real file
-  // only.
+  // A package may install a link to the library in another folder. The helper program is then beside the real
+  // file only.
   if (const std::string real = real_path(image.c_str()); !real.empty()) image = real;
   const std::string helper = image.substr(0, image.rfind('/') + 1) + kHelperName;
   if (::access(helper.c_str(), X_OK) == 0) return helper;
@@ -250,7 +250,7 @@ int above_standard(int file) {
   return moved;
 }
 
-/// Starts the helper with `socket` as its standard input and output. Returns 0 or an errno value.
+/// Starts the helper program with `socket` as its standard input and output. Returns 0 or an errno value.
 int spawn(const std::string& helper, int socket, pid_t& id) {
   posix_spawn_file_actions_t actions;
   posix_spawnattr_t attributes;
@@ -258,11 +258,11 @@ int spawn(const std::string& helper, int socket, pid_t& id) {
   ::posix_spawn_file_actions_adddup2(&actions, socket, STDIN_FILENO);
   ::posix_spawn_file_actions_adddup2(&actions, socket, STDOUT_FILENO);
   ::posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-  // Some files of the host are not O_CLOEXEC. Without this action, the helper would keep the host's ports and
-  // pipes open.
+  // Some files of the host are not O_CLOEXEC. Without this action, the helper process would keep the host's
+  // ports and pipes open.
   ::posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1);
-  // The helper does not inherit blocked or ignored signals. It has its own process group, so it gets no
-  // terminal signals of the host's group.
+  // The helper process does not inherit blocked or ignored signals. It has its own process group, so it gets
+  // no terminal signals of the host's group.
   sigset_t none, all;
   ::sigemptyset(&none);
   ::sigfillset(&all);
@@ -301,7 +301,7 @@ llvm::Error Helper::start_once(const std::string& program) {
   }
   if (ours >= 0) ::close(ours);
   const bool may_pass = error == EAGAIN || error == ENOMEM || error == EMFILE || error == ENFILE ||
-                        error == ETXTBSY;  // ETXTBSY means that the file is being installed.
+                        error == ETXTBSY;  // ETXTBSY means that the program file is being written.
   return make_error(may_pass ? StatusCode::ResourceExhausted : StatusCode::Unavailable,
                     "the helper program {0} cannot be started: {1}", program, errno_text(error));
 }
@@ -323,7 +323,7 @@ llvm::Error Helper::wait_ready(int file, short events, const CancelToken* cancel
   while (true) {
     if (is_cancelled(cancel)) return cancelled();
     // A process that was forked meanwhile may hold a copy of the other end of the socket, so poll() alone
-    // does not see the helper's exit.
+    // does not see the exit of the helper process.
     const bool was_over = has_ended();
     const int count = ::poll(&ready, 1, was_over ? 0 : kWaitStepMs);
     if (count > 0) return llvm::Error::success();
@@ -345,7 +345,7 @@ bool Helper::has_ended() {
   const pid_t got = ::waitpid(process.id, &status, WNOHANG);
   if (got == 0 || (got < 0 && errno == EINTR)) return false;
   // If `got` is negative, waitpid() failed with ECHILD: the host ignores SIGCHLD or waits for every child, or
-  // this process is a fork of the one that started the helper.
+  // this process is a fork of the one that started the helper process.
   process.has_ended = true;
   process.status = got == process.id ? status : -1;
   return true;
@@ -375,7 +375,8 @@ std::string describe(int status) {
 }  // namespace
 
 std::string Helper::end(int grace_ms) {
-  // An idle helper ends when its input ends. poll() returns at once when the helper has closed the socket.
+  // An idle helper process ends when its input ends. poll() returns at once when that process has closed the
+  // socket.
   ::shutdown(process_->socket, SHUT_WR);
   pollfd closed = {process_->socket, 0, 0};
   for (int waited = 0; waited < grace_ms && !has_ended(); ++waited)

@@ -1,6 +1,6 @@
 // Compiles with NVRTC in processes of the helper program. The library starts them with posix_spawn() and
-// never with fork(). Many kernels compile in as many helpers as cores and memory allow, both at run time and
-// ahead of time.
+// never with fork(). Many kernels compile in as many helper processes as cores and memory allow, both at run
+// time and ahead of time.
 //
 // NVRTC has locks, which a fork during a compile leaves held forever, and static objects, which exit()
 // destroys while threads compile. So the library never opens NVRTC in its own process, and compiles nothing
@@ -24,9 +24,9 @@
 namespace minuet {
 
 /// Returns a compiler that identifies NVRTC only when it is first used. A process that finds all kernels in
-/// bundles, or uses only the CPU, therefore starts no helper. A cancelled compile ends at once, because its
-/// helper is killed. The parameters and errors are those of identify_nvrtc(). A compile also returns
-/// FailedPrecondition if NVRTC is not the identified one any more.
+/// bundles, or uses only the CPU, therefore starts no helper process. A cancelled compile ends at once,
+/// because its helper process is killed. The parameters and errors are those of identify_nvrtc(). A compile
+/// also returns FailedPrecondition if NVRTC is not the identified one any more.
 std::shared_ptr<Compiler> make_helper_compiler(std::string library = {}, std::string program = {});
 
 struct HelperReport {
@@ -75,8 +75,8 @@ class Helper {
   /// Starts the process. Returns ResourceExhausted if a later try may succeed, and otherwise Unavailable with
   /// the reason.
   llvm::Error start_once(const std::string& program);
-  /// Sends one frame and reads the answer. After an error, the process must be ended. The error Internal
-  /// means an invalid answer.
+  /// Sends `frame`, an encoded job (encode_job()), and reads the answer. After an error, the process must be
+  /// ended. The error Internal means an invalid answer.
   llvm::Expected<HelperAnswer> exchange(const std::string& frame, const CancelToken* cancel);
   llvm::Error wait_ready(int file, short events, const CancelToken* cancel);
   llvm::Expected<std::string> finish(HelperAnswer answer);
@@ -89,16 +89,16 @@ class Helper {
   HelperReport report_;
 };
 
-// The following declarations distribute many kernels over several helpers.
+// The following declarations distribute many kernels over several helper processes.
 
 struct HelperPoolOptions {
-  int jobs = 0;                         // At most this many helpers run at a time; 0 means one per core.
-  std::int64_t memory_budget = 0;       // All helpers together may use so many bytes; 0 means all available.
+  int jobs = 0;                    // At most this many helper processes run at once; 0 means one per core.
+  std::int64_t memory_budget = 0;  // All helper processes may use so many bytes; 0 means all available.
   const CancelToken* cancel = nullptr;  // Each call of `work` gets this token in its CompileControl.
 };
 
 struct HelperPoolReport : HelperReport {
-  int helpers = 0;            // This many helpers ran at a time.
+  int helpers = 0;            // This many helper processes ran at a time.
   std::exception_ptr thrown;  // This is the first exception of `work`, or null if there was none.
 };
 

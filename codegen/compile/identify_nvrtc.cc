@@ -19,7 +19,7 @@ using Told = std::variant<NvrtcInfo, StatusError>;
 
 /// Holds the answer to each question that was asked (question_of()), for which threads may still be waiting.
 struct Identified {
-  std::mutex mutex;  // No thread holds it while it asks a helper.
+  std::mutex mutex;  // No thread holds this mutex while it waits for the answer of a helper process.
   std::map<std::string, std::shared_future<Told>> told;
 };
 
@@ -54,8 +54,8 @@ llvm::Expected<NvrtcInfo> ask_helper(const std::string& program, const HelperJob
   StatusError status = take_status(bytes.takeError());
   if (status.code() != StatusCode::ResourceExhausted || helper.report().lost == lost)
     return llvm::make_error<StatusError>(std::move(status));
-  // Identifying needs little memory, so the helper was not lost for lack of memory. Either the library that
-  // it opens or the program itself is broken.
+  // Identifying needs little memory, so the helper process was not lost for lack of memory. Either the
+  // library that it opens or the program itself is broken.
   return make_error(
       StatusCode::Unavailable,
       "{0}: check that minuet-compile runs on this machine, or name another library with MINUET_NVRTC",
@@ -105,7 +105,7 @@ llvm::Expected<NvrtcInfo> identify_nvrtc(const std::string& library, const std::
     }
     if (ours) publish_answer(known, question, promise, [&] { return ask_helper(program, job, control); });
     if (!wait_for(told, control.cancel)) break;
-    if (!ours && was_cancelled(told.get())) continue;  // The thread that asked was cancelled.
+    if (!ours && was_cancelled(told.get())) continue;  // The asking thread was cancelled, so try again.
     if (const auto* const failure = std::get_if<StatusError>(&told.get()))
       return llvm::make_error<StatusError>(*failure);
     return std::get<NvrtcInfo>(told.get());

@@ -329,7 +329,7 @@ llvm::Expected<std::size_t> FrameStream::read_all(char* bytes, std::size_t size)
 
 llvm::Error FrameStream::write(llvm::StringRef bytes) {
   if (bytes.size() > kMostFrameBytes) {
-    return make_error(StatusCode::ResourceExhausted, "a frame of {0} bytes exceeds the limit of {1} bytes",
+    return make_error(StatusCode::ResourceExhausted, "a message of {0} bytes exceeds the limit of {1} bytes",
                       bytes.size(), kMostFrameBytes);
   }
   FrameHead head;
@@ -345,7 +345,7 @@ llvm::Expected<std::optional<std::string>> FrameStream::read() {
   if (got == 0) return std::nullopt;
   if (got < sizeof head || std::memcmp(head.magic, kFrameMagic, sizeof kFrameMagic) != 0 ||
       head.bytes > kMostFrameBytes) {
-    return make_error(StatusCode::Internal, "the other process wrote something that is not a frame");
+    return make_error(StatusCode::Internal, "the other process wrote something that is not a message");
   }
   std::string bytes;
   while (bytes.size() < head.bytes) {
@@ -354,7 +354,7 @@ llvm::Expected<std::optional<std::string>> FrameStream::read() {
     bytes.resize(done + step);
     MINUET_ASSIGN(const std::size_t part, read_all(&bytes[done], step));
     if (part < step)
-      return make_error(StatusCode::Unavailable, "the other process ended in the middle of a frame");
+      return make_error(StatusCode::Unavailable, "the other process ended in the middle of a message");
   }
   return std::optional<std::string>(std::move(bytes));
 }

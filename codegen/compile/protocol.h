@@ -54,7 +54,7 @@ llvm::Expected<std::string> write_request(const KernelRequest& request);
 llvm::Expected<std::vector<RecordedRequest>> read_requests(llvm::StringRef text,
                                                            std::vector<int>* truncated_lines = nullptr);
 
-// The following declarations describe and encode the jobs and answers of a helper.
+// The following declarations describe and encode the jobs and answers of a helper process.
 
 struct HelperJob {
   KernelRequest request;
@@ -76,14 +76,15 @@ struct HelperAnswer {
 /// Returns the answer to a job that ended with this error.
 HelperAnswer failed_answer(llvm::Error error);
 
-/// Returns the job as the content of a frame. It includes the request's key, which the helper process
-/// compares with the key that it computes.
+/// Returns the job as the content of a frame (FrameStream). It includes the request's key, which the helper
+/// process compares with the key that it computes.
 llvm::Expected<std::string> encode_job(const HelperJob& job);
-/// Returns the job of a frame, or Unavailable if the request key in the frame differs from the key that this
+/// Returns the job in `frame` (FrameStream), or Unavailable if its request key differs from the key that this
 /// process computes, because the sender then has another version of the library.
 llvm::Expected<HelperJob> decode_job(llvm::StringRef frame);
 
-/// Returns the first of the two frames of an answer. The second frame is `result`, unchanged.
+/// An answer is sent as two frames (FrameStream). Returns the content of the first. The second is the member
+/// `result`, unchanged.
 std::string encode_answer(const HelperAnswer& answer);
 llvm::Expected<HelperAnswer> decode_answer(llvm::StringRef frame, std::string result);
 
@@ -91,13 +92,13 @@ llvm::Expected<HelperAnswer> decode_answer(llvm::StringRef frame, std::string re
 std::string encode_info(const NvrtcInfo& info);
 llvm::Expected<NvrtcInfo> decode_info(llvm::StringRef text);
 
-// The following declarations describe the stream of frames.
+// The following declarations describe the stream of frames between the library and a helper process.
 
 /// Waits until `file` is ready for POLLIN or POLLOUT. An error ends the read or write in progress.
 using WaitReady = std::function<llvm::Error(int file, short events)>;
 
-/// Represents one end of the stream of frames between the library and a helper process. The class is not
-/// thread-safe. It never raises SIGPIPE on a socket.
+/// Represents one end of the stream of frames (byte strings with a header) between the library and a helper
+/// process. The class is not thread-safe. It never raises SIGPIPE on a socket.
 class FrameStream {
  public:
   /// Does not take ownership of the descriptors, which may be equal. If `wait` is empty, reads and writes

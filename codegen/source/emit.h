@@ -40,12 +40,12 @@ struct KernelNeeds {
   const char* exact_arch = "";
   /// Lists options of NVRTC in addition to those of compile_options(), separated by spaces.
   const char* options = "";
-  /// Replaces the row's least SM for this Spec if it is higher.
+  /// Replaces the least SM in the kernel's row of kernels.inc if it is higher than that.
   i32 least_sm = 0;
 };
 
 template <class Spec>
-struct KernelRow;  // It has a specialization for each row of kernels.inc, or of a test's list.
+struct KernelRow;  // KernelRow has a specialization for each row of kernels.inc, or of a test's list.
 
 #define MINUET_DEFINE_KERNEL_ROW(kernel, kernel_header, KernelSpec, KernelParams, sm, ...)                \
   template <>                                                                                             \

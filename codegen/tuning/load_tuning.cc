@@ -48,7 +48,7 @@ TuningLayer layer_of(const char* name, std::vector<TuningEntry> entries) {
       for (const std::string& trouble : skipped) warn("a tuning result of a bundle is not used: " + trouble);
       layers.push_back(layer_of("bundle", std::move(*entries)));
     } else {
-      warn("the tuning layer of a bundle is not used: " + take_status(entries.takeError()).message());
+      warn("the tuning results of a bundle are not used: " + take_status(entries.takeError()).message());
     }
   }
   return std::make_shared<const TuningSnapshot>(environment, layers);

@@ -28,9 +28,9 @@ struct TuningTask {
 std::vector<TuningTask> kernel_tasks(const ConvolutionProblem& problem, llvm::StringRef arch,
                                      Dataflow dataflow, i64 rows, std::optional<double> density = {});
 
-/// Returns the task for the search that makes the sorted maps of a network. It chooses the block sizes B and
-/// C of the paper and the number of threads (SearchChoice). The network's kernels have at most `volume`
-/// offsets, and its maps about `rows` rows.
+/// Returns the task for the search that makes the sorted maps of a network. It chooses the sizes of source
+/// and query blocks (B and C in the Minuet paper) and the number of threads (SearchChoice). The network's
+/// kernels have at most `volume` offsets, and its maps about `rows` rows.
 TuningTask search_task(KeyType key, i32 ndim, i64 volume, i64 rows);
 /// Returns the task that chooses how a layer's GEMMs are grouped: their padding, the step of their heights
 /// and the number of their streams (GroupingChoice). `problem` has the largest kernel of the network.

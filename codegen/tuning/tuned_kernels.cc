@@ -78,9 +78,9 @@ std::vector<TunedFamily> tuned_families() {
           {"fused_convolution", Operation::Fused, 1, emit(FusedSpec{}).name_expression},
           {"find_query_borders", Operation::Search, 1, emit(FindQueryBordersSpec{}).name_expression},
           {"search_kernel_map", Operation::Search, 1, emit(SearchKernelMapSpec{}).name_expression},
-          {"gemm", Operation::Gemm, 1, ""},          // The family consists of cuBLASLt's algorithms.
-          {"grouping", Operation::Grouping, 1, ""},  // The family consists of groupings of GEMMs.
-          {"order_rows", Operation::Order, 1, ""}};  // The family consists of orders of rows.
+          {"gemm", Operation::Gemm, 1, ""},          // This TunedFamily consists of cuBLASLt's algorithms.
+          {"grouping", Operation::Grouping, 1, ""},  // This TunedFamily consists of groupings of GEMMs.
+          {"order_rows", Operation::Order, 1, ""}};  // This TunedFamily consists of orders of rows.
 }
 
 [[gnu::cold]] std::vector<TuningTask> tuned_examples() {

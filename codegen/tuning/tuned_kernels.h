@@ -15,17 +15,18 @@ namespace minuet {
 struct TunedFamily {
   const char* name;
   Operation operation;  // This operation chooses among the members of the family.
-  int version;          // Increase it when an edit of the code changes which member is fastest.
-  /// Holds the kernel's C++ template name with default arguments, or is empty if it has none.
+  int version;          // Increase this number when an edit of the code changes which member is fastest.
+  /// Holds the C++ name of the kernel template with default arguments, or is empty if the family is not a
+  /// kernel template.
   std::string spec;
 };
 
 using KernelsDigests = std::map<Operation, std::string>;
 
-/// Returns for each Operation a digest of the families and tasks among which it chooses. For
-/// Operation::Dataflow, the digest also covers the operations that tune the kernels of a layer. The digest
-/// does not cover the text of headers, so an edit of a comment, or an edit of code that does not change its
-/// speed, invalidates no result.
+/// Returns for each Operation a digest of its families and its tasks. For Operation::Dataflow, the digest
+/// also covers the operations that tune the kernels of a layer. The digest does not cover the text of
+/// headers, so an edit of a comment, or an edit of code that does not change its speed, invalidates no
+/// result.
 KernelsDigests kernels_digests(llvm::ArrayRef<TunedFamily> families, llvm::ArrayRef<TuningTask> tasks);
 
 /// Returns the families of kernels and library calls that this build of the library can tune.

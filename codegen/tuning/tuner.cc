@@ -65,7 +65,7 @@ struct Search {
   const TuningTask* task = nullptr;
   std::vector<bool> taken;         // An element is true if its candidate was picked for a round.
   std::vector<Result> results;     // These are the first measurements of the candidates.
-  std::vector<Result> refused;     // These cannot win, because they do not run or won only once.
+  std::vector<Result> refused;     // These results cannot win: they do not run or won only once.
   std::optional<Result> winner;    // This is the result that won a second time.
   std::vector<i64> default_times;  // These are the default's times in all rounds.
 

@@ -52,9 +52,9 @@ struct TunerOptions {
   double round_seconds = 0;
   /// Limits the number of candidates that are tried per task; 0 means no limit.
   i64 most_tried = 0;
-  /// The search calls it after each round. It may be empty.
+  /// The search calls this function after each round. It may be empty.
   std::function<void(const TuningProgress&)> progress;
-  /// The search calls it for each candidate that does not run. It may be empty.
+  /// The search calls this function for each candidate that does not run. It may be empty.
   std::function<void(const TuningBucket&, const TuningConfig&, const std::string& reason)> skipped;
 };
 

@@ -57,14 +57,15 @@ llvm::json::Object object_of(const Fields& fields) {
 
 llvm::Error read_field(const llvm::json::Object& object, const char* name, i64& value) {
   const auto number = object.getInteger(name);
-  if (!number) return damaged_tuning_entry(llvm::formatv("it has no number '{0}'", name).str());
+  if (!number)
+    return damaged_tuning_entry(llvm::formatv("'{0}' is missing or is not a whole number", name).str());
   value = *number;
   return llvm::Error::success();
 }
 
 llvm::Error read_field(const llvm::json::Object& object, const char* name, std::string& value) {
   const auto text = object.getString(name);
-  if (!text) return damaged_tuning_entry(llvm::formatv("it has no text '{0}'", name).str());
+  if (!text) return damaged_tuning_entry(llvm::formatv("'{0}' is missing or is not text", name).str());
   value = text->str();
   return llvm::Error::success();
 }
@@ -78,7 +79,7 @@ llvm::Error read_field(const llvm::json::Object& object, const char* name, Enume
 
 llvm::Error read_field(const llvm::json::Object& object, const char* name, bool& value) {
   const auto flag = object.getBoolean(name);
-  if (!flag) return damaged_tuning_entry(llvm::formatv("'{0}' is not true or false", name).str());
+  if (!flag) return damaged_tuning_entry(llvm::formatv("'{0}' must be true or false", name).str());
   value = *flag;
   return llvm::Error::success();
 }
@@ -116,7 +117,7 @@ llvm::Expected<TuningMeasurement> read_measurement(const llvm::json::Value& valu
   MINUET_TRY(read_field(*times, "spread", measurement.spread_ns));
   MINUET_TRY(read_field(*object, "default", measurement.is_default));
   MINUET_TRY(read_field(*object, "driver", measurement.driver));
-  if (measurement.median_ns <= 0) return damaged_tuning_entry("a median is not positive");
+  if (measurement.median_ns <= 0) return damaged_tuning_entry("the median of a measurement is not positive");
   return measurement;
 }
 
@@ -135,8 +136,8 @@ llvm::Expected<TuningEntry> entry_of(const llvm::json::Value& value) {
   MINUET_TRY(read_field(*object, "operation", entry.bucket.operation));
   const llvm::json::Object* const bucket = object->getObject("bucket");
   const bool has_density = bucket != nullptr && bucket->get("log4_density") != nullptr;
-  // TuningBucket::visit() visits log4_density only if it is not kAnyDensity, so it gets another value before
-  // read_fields().
+  // TuningBucket::visit() visits log4_density only if it is not kAnyDensity, so the member gets another value
+  // before read_fields().
   if (has_density && is_of_layer(entry.bucket.operation)) entry.bucket.log4_density = 0;
   MINUET_TRY(read_fields(*object, "bucket", entry.bucket));
   MINUET_TRY(read_fields(*object, "environment", entry.environment));

@@ -87,7 +87,7 @@ std::string tuning_folder_of_cache() { return "tune"; }
   if (entries.size() != 1 || environment_hash(entries[0].environment) != environment ||
       file_name(entries[0]) != name) {
     return make_error(StatusCode::InvalidArgument,
-                      "it is for another environment or bucket than its file name says");
+                      "it is for another environment or another kind and size of problem than its path says");
   }
   return entries[0];
 }

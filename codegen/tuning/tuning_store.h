@@ -45,8 +45,8 @@ class TuningStore {
   /// measured.
   llvm::Error check_writable(const std::string& environment_hash);
 
-  /// Replaces the entry of the same environment and bucket. Returns FailedPrecondition if the stored entry
-  /// has a newer schema, because this version would lose its data.
+  /// Replaces the stored entry of the same environment and bucket (tuning_key.h). Returns FailedPrecondition
+  /// if the stored entry has a newer schema, because this version would lose its data.
   llvm::Error publish(const TuningEntry& entry);
 
   using Join = llvm::function_ref<TuningEntry(const TuningEntry& mine, const TuningEntry& there)>;

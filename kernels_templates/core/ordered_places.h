@@ -10,14 +10,14 @@
 
 namespace minuet {
 
-/// Holds exclusive prefix sums over the views of a launch. `queries` counts the queries of the views that are
-/// to be sorted. `blocks` counts the blocks of consecutive queries or places that the launch processes. Each
-/// of these blocks belongs to one view.
+/// Holds exclusive prefix sums over the views (ViewJob) of a launch. `queries` counts the queries of the
+/// views that are to be sorted. `blocks` counts the blocks of consecutive queries, in their own or in sorted
+/// order, that the launch processes. Each of these blocks belongs to one view.
 struct ViewStarts {
   i64 queries[kMostViews + 1], blocks[kMostViews + 1];
 };
-/// Fills `starts`, which must be in shared memory. takes(job) returns true if the launch processes blocks of
-/// the job. All threads of a block must call this function.
+/// Fills `starts`, which must be in shared memory. takes(job) returns true if the launch processes the
+/// queries of the view `job`. All threads of a block must call this function.
 template <i32 Threads, class Takes>
 MINUET_DEVICE void find_view_starts(ViewStarts& starts, const ViewsParams& p, const Takes& takes) {
   find_starts<Threads, kMostViews>(starts.queries, p.job_count, [&](i32 j) -> i64 {
@@ -29,11 +29,11 @@ MINUET_DEVICE void find_view_starts(ViewStarts& starts, const ViewsParams& p, co
   });
 }
 
-/// Describes the place that one thread handles, which is a position in the sorted order of a view's queries,
-/// and the query there. Consecutive threads of a block have consecutive places of one view.
+/// Describes the place that one thread handles, which is a position in the sorted order of the queries of a
+/// view (ViewJob), and the query there. Consecutive threads of a block have consecutive places of one view.
 struct OrderedPlace {
   i32 place;
-  bool is_there;  // This is false for threads past the end of the view, in its last block.
+  bool is_there;  // This is false in a view's last block for threads past the last query.
   i32 query;
 };
 MINUET_DEVICE OrderedPlace find_place(const ViewJob& job, const u32* sorted, i64 block_begin) {
@@ -44,8 +44,8 @@ MINUET_DEVICE OrderedPlace find_place(const ViewJob& job, const u32* sorted, i64
   return {place, is_there, query};
 }
 
-/// Writes the masks of the places that a thread block handles, word by word, and computes the unions of the
-/// masks of 32 and of kPositionGroup consecutive places.
+/// Writes the masks of a view's queries (ViewJob) in sorted order, word by word, and computes the unions of
+/// the masks of 32 and of kPositionGroup consecutive places, which are positions in that order.
 template <i32 Threads>
 class OrderedMasks {
   static_assert(kLeastBlockHeight == 32 && kPositionGroup == 64 && Threads % kPositionGroup == 0,
@@ -53,13 +53,13 @@ class OrderedMasks {
 
  public:
   struct Word {
-    u32 own;  // Holds the mask word of this thread's place, or 0 past the view's end.
-    /// Holds the union of this mask word over kPositionGroup places, which are those of two warps. Each of
-    /// these places gets an entry in ViewJob::ordered_rows for every offset in the union.
+    u32 own;  // Holds the mask word of the query of this thread's place, or 0 past the last query.
+    /// Holds the union of this mask word over kPositionGroup places of the sorted order, which are those of
+    /// two warps. Each of these places gets an entry in ViewJob::ordered_rows for every offset in the union.
     u32 union_bits;
   };
-  /// Writes word `word` of the place's mask, and of the union mask of the 32 places of the warp. All threads
-  /// of a block must call it.
+  /// Writes word `word` of the mask of the query at the place `at`, and of the union mask of the 32 places of
+  /// the warp. All threads of a block must call it.
   MINUET_DEVICE Word put(const ViewJob& job, const OrderedPlace& at, i32 word) {
     __shared__ u32 of_warps[2][Threads / 32];
     const u32 own = at.is_there ? fresh(job.masks + word * i64{*job.query_count} + at.query) : 0u;

@@ -22,9 +22,9 @@ namespace minuet {
 
 constexpr i32 kWarpgroup = 128;  // Gives the number of threads of a warpgroup.
 constexpr i32 kWgmmaRows = 64;
-/// Gives the number of contiguous bytes of b along k, enough for two products.
+/// Gives the number of contiguous bytes of the operand b along k, enough for two products.
 constexpr i32 kWgmmaPiece = 64;
-constexpr i32 kWgmmaAtom = 512;  // Gives the alignment of b in bytes.
+constexpr i32 kWgmmaAtom = 512;  // Gives the alignment of the operand b in bytes.
 
 /// Returns the position of byte `byte` of column `column` in a piece of the shape [columns][kWgmmaPiece]. The
 /// 16-byte units of the piece are swizzled so that eight columns cover all banks.
@@ -38,7 +38,7 @@ MINUET_HD constexpr i32 wgmma_place(i32 column, i32 byte) {
 inline u32 shared_address(const void* shared) { return static_cast<u32>(reinterpret_cast<u64>(shared)); }
 #endif
 
-/// Returns the first address at or after `begin` that is aligned for b.
+/// Returns the first address at or after `begin` that is aligned for the operand b of wgmma().
 MINUET_DEVICE unsigned char* align_wgmma(unsigned char* begin) {
   return begin + ((0u - shared_address(begin)) & (kWgmmaAtom - 1));
 }

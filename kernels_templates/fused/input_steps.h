@@ -17,7 +17,7 @@ struct InputStep {
   /// Gives the number of 64-byte pieces of an input row that one step multiplies.
   static constexpr i32 kPieces = (fused_stage_bytes(S) / S.columns + 63) / 64;
   Vector<16> pieces[S.row_tiles][kPieces];
-  /// Holds, per tile of queries, ~0 if the lane's pieces are valid, and 0 if they count as zeros.
+  /// Holds, per tile of queries, ~0 if the tile's `pieces` are valid, and 0 if they count as zeros.
   u32 present[S.row_tiles];
   /// Bit n is set if a query of tile n has an input row at the step's offset. The bits are computed only if
   /// fused_skips_tiles(S).
@@ -102,7 +102,7 @@ class InputSteps {
       for (i32 n = 0; n < S.row_tiles; ++n)
         start_pieces<0>(step, n, t, input_row(rows_[n]) + walk_.part() * (S.step * kElement));
     }
-    // This call is unconditional, because a branch would copy the registers that are being loaded, and so
+    // Both calls are unconditional, because a branch would copy the registers that are being loaded, and so
     // wait for the loads.
     advance();
     find();

@@ -54,7 +54,7 @@ MINUET_DEVICE void add_warps(const ThreadPlace<S>& place, FusedSums<S>& sums) {
   }
 }
 
-/// Sends to each other block of the cluster the sums of the tiles whose output that block writes.
+/// Sends to each of the other blocks of the cluster the sums of the tiles whose output that block writes.
 template <FusedSpec S, i32 Rank = 0>
 MINUET_DEVICE void send_sums(const ThreadPlace<S>& place, const FusedSums<S>& sums) {
   constexpr i32 kEach = FusedLane<S>::kVectors;

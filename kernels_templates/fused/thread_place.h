@@ -68,8 +68,8 @@ struct ThreadPlace {
 
 /// Sets the columns of FusedParams::rows and FusedParams::masks from which the lane loads its input rows and
 /// masks, and returns the masks of the warp's queries. Lanes past the last query get a column whose entries
-/// exist. If the columns are positions, not queries, loading the masks does not wait for the number of
-/// queries.
+/// exist. If the columns are positions in FusedParams::order, not queries, loading the masks does not wait
+/// for the number of queries.
 template <FusedSpec S>
 MINUET_DEVICE FusedMasks<S> find_queries(const FusedParams& p, const ThreadPlace<S>& place,
                                          i32 (&columns)[S.row_tiles]) {

@@ -1,5 +1,5 @@
-// The kernel gather (paper, algorithm 2) sets buffer[table[k][i]] = input[i] for every offset k that uses row
-// i.
+// The kernel gather (Minuet paper, algorithm 2) sets buffer[table[k][i]] = input[i] for every offset k that
+// uses row i.
 //
 // Each thread holds one tile of one row, which is S.tile channels, in registers and writes it once per
 // offset. The R threads of a row interleave vector by vector, so that thread t holds the vectors t, t + R,
@@ -45,7 +45,7 @@ MINUET_HD void load_table_column(const i32* table, i64 rows, i64 row, i32 k, i32
   }
 }
 
-/// Returns the number in the buffer of the n-th padding row, counted over all offsets.
+/// Returns the buffer row of padding row `n`, where padding rows are counted over all offsets.
 MINUET_HD i64 padding_row(const GatherParams& p, i64 n) {
   const i32 k = share_of(p.padding_ends, p.volume, n);
   const i64 before = k == 0 ? 0 : read_only(p.padding_ends + k - 1);

@@ -1,5 +1,5 @@
-// The kernel permute_rows sets output[i] = input[index[i]], row by row. Rows at and after the count become
-// zeros. A thread handles several vectors at once, so that their loads overlap.
+// The kernel permute_rows sets output[i] = input[index[i]], row by row. Output rows at and after *count
+// become zeros. A thread handles several vectors at once, so that their loads overlap.
 #pragma once
 
 #include "kernels_templates/core/grid.h"

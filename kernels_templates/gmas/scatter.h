@@ -92,8 +92,8 @@ MINUET_HD u32 find_hits(const ScatterParams& p, i64 row, i32 k) {
 }
 
 /// Adds up thread t's tile of output row `row`. Most offsets of most rows have no neighbour. The offsets that
-/// have one are therefore found first, and then their buffer rows are added a few at a time. Their table
-/// entries are in the cache by then.
+/// have one are therefore found first, and then their buffer rows are added a few at a time. By then, the
+/// table entries of these offsets are in the cache.
 template <ScatterSpec S>
 MINUET_HD void sum_offsets(const ScatterParams& p, i64 row, i32 t, float* sums) {
   using Shape = ScatterShape<S>;

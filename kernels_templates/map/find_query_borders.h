@@ -1,7 +1,7 @@
-// The kernel find_query_borders is the backward search (paper, section 5.1.2). It computes borders[k][i], the
-// first query q with q + delta_k > the last key of source block i, where delta_k is kernel offset k. It also
-// computes pieces[k][i], the number of query blocks, of at most S.query_block queries each, between the
-// borders of source blocks i - 1 and i.
+// The kernel find_query_borders is the backward search of the double-traversed binary search (Minuet paper,
+// section 5.1.2). It computes borders[k][i], the first query q with q + delta_k > the last key of source
+// block i, where delta_k is kernel offset k. It also computes pieces[k][i], the number of query blocks, of at
+// most S.query_block queries each, between the borders of source blocks i - 1 and i.
 //
 // Each thread finds one border. A border is also the start of the next border's range. A thread block
 // therefore finds one border more than it writes and shares borders in shared memory.

@@ -8,7 +8,7 @@
 
 #include <cub/block/block_load.cuh>
 #include <cub/block/block_store.cuh>
-// CUB's agent headers rely on what the two headers above include.
+// CUB's agent headers rely on what block_load.cuh and block_store.cuh include.
 #include <cub/agent/agent_scan.cuh>
 #include <cuda/std/functional>
 #include <cuda/std/iterator>

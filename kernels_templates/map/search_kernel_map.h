@@ -1,5 +1,6 @@
-// The kernel search_kernel_map is the forward search (paper, section 5.1.2). It sets map[k][q] to the source
-// row whose key is q + delta_k, where delta_k is kernel offset k, or to -1.
+// The kernel search_kernel_map is the forward search of the double-traversed binary search (Minuet paper,
+// section 5.1.2). It sets map[k][q] to the source row whose key is q + delta_k, where delta_k is kernel
+// offset k, or to -1.
 //
 // Each query block (a "piece") is handled by one thread block, and the pieces are strided over a grid of any
 // size. The threads of the block search piece_starts together to find the piece's offset k, source block i

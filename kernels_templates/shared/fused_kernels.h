@@ -103,21 +103,22 @@ struct FusedShortcut {
 struct FusedParams {
   const void* input;
   i32 input_ld;
-  /// Has the shape [volume][row_stride] and holds source rows, or -1. An entry is undefined if no position of
-  /// its group of kPositionGroup positions has a source at the offset. The pointer is null if volume is 1 and
-  /// each query is its own source.
+  /// Has the shape [volume][row_stride] and holds source rows, or -1. With `ordered_views`, an entry is
+  /// undefined if no column of its group of kPositionGroup columns has a source at the offset. The pointer is
+  /// null if volume is 1 and each query is its own source.
   const i32* rows;
   /// Has the shape [mask_words(volume)][row_stride]. Bit k % 32 of word k / 32 is set if rows[k] holds a row.
   /// The pointer is null if `rows` is null.
   const u32* masks;
   i32 row_stride;  // Gives the distance in elements between the rows of `rows` and `masks`.
-  /// Holds the query of each position below *query_count. The query is also the number of its row in the
-  /// output and the residual. If this is null, the position itself is the query.
+  /// Holds the order of the queries, which is the query at each position below *query_count. The query is
+  /// also the number of its row in the output and the residual. If this is null, the position itself is the
+  /// query.
   const i32* order;
-  /// If not 0, the columns of `rows` and `masks` are positions. If 0, the columns are queries.
+  /// If not 0, the columns of `rows` and `masks` are positions in `order`. If 0, the columns are queries.
   i32 ordered_views;
-  /// Lists the row blocks, of fused_block_rows() positions each, in the order in which thread blocks start
-  /// and compute them. If this is null, the order is ascending.
+  /// Lists the row blocks, of fused_block_rows() positions in `order` each, in the sequence in which thread
+  /// blocks start and compute them. If this is null, the sequence is ascending.
   const i32* block_order;
   const i32* query_count;
   /// The kernel writes zeros to the output rows from *query_count up to this number.
@@ -148,8 +149,8 @@ MINUET_HD constexpr i32 fused_threads(const FusedSpec& spec) {
   return 32 * (spec.warps * spec.split + (spec.weights == WeightRoad::BulkCopy ? 1 : 0));
 }
 MINUET_HD constexpr i32 fused_block_rows(const FusedSpec& spec) { return 8 * spec.row_tiles * spec.warps; }
-/// Returns the number of queries of a warp or warpgroup. It skips the kernel offsets at which none of them
-/// has a neighbour.
+/// Returns the number of queries of a warp or warpgroup, which skips the kernel offsets at which none of its
+/// queries has a neighbour.
 MINUET_HD constexpr i32 fused_unit_rows(const FusedSpec& spec) {
   return 8 * spec.row_tiles * (spec.unit == MmaUnit::Warpgroup ? 4 : 1);
 }

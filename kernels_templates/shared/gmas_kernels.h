@@ -1,5 +1,5 @@
-// This file declares the Spec (compile time) and Params (run time) of the gather and scatter kernels (paper,
-// section 5.2), and of the kernels that permute rows and weights. All pointers are device pointers.
+// This file declares the Spec (compile time) and Params (run time) of the gather and scatter kernels (Minuet
+// paper, section 5.2), and of the kernels that permute rows and weights. All pointers are device pointers.
 //
 // A row is `channels` consecutive elements. Rows of a matrix are `ld` elements apart, so that a layer can
 // read or write a column range of a wider matrix. A concatenation therefore needs no copy.
@@ -34,9 +34,9 @@ struct PermuteRowsParams {
   i64 output_ld;
 };
 
-/// In the kernel gather (paper, algorithm 2), each thread reads one tile of one input row into registers and
-/// writes it to the buffer row of every offset that uses the input row. On the way it rounds TF32 operands to
-/// nearest. Threads past the last input row write zeros to the padding rows of the buffer.
+/// In the kernel gather (Minuet paper, algorithm 2), each thread reads one tile of one input row into
+/// registers and writes it to the buffer row of every offset that uses the input row. On the way it rounds
+/// TF32 operands to nearest. Threads past the last input row write zeros to the padding rows of the buffer.
 struct GatherSpec {
   DType io = DType::F16;
   i32 channels = 64;
@@ -67,9 +67,9 @@ struct GatherParams {
 
 /// The kernel scatter computes out[q] = epilogue(sum over offsets k of buffer[table[k][q]]). A thread adds up
 /// a tile in fp32 registers in ascending order of k and writes it once, without atomics. The epilogue
-/// multiplies by scale, adds shift, adds the residual and applies the activation. Sums from the offset that
-/// is read in place, or from an earlier slice of the buffer, are added first (sums_in). If another slice
-/// follows, the kernel writes the sums without the epilogue (sums_out).
+/// multiplies by scale, adds shift, adds the residual and applies the activation. Sums from an offset whose
+/// input rows a GEMM reads in place, or from an earlier slice of the buffer, are added first (sums_in). If
+/// another slice follows, the kernel writes the sums without the epilogue (sums_out).
 struct ScatterSpec {
   DType io = DType::F16;  // Gives the type of the output and the residual.
   i32 channels = 64;

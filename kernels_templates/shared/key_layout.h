@@ -133,7 +133,7 @@ MINUET_HD constexpr Key floor_key(const KeyLayout& layout, Key key, const i32* s
 }
 
 /// Describes the offsets of one kernel. Index k runs over the axes with the last axis fastest, so that the
-/// keys of the offsets ascend, and queries plus one offset are sorted (paper, section 5.1.1).
+/// keys of the offsets ascend, and queries plus one offset are sorted (Minuet paper, section 5.1.1).
 struct KernelGeometry {
   i32 kernel_size[kMaxDim] = {1, 1, 1, 1};
   /// Gives, per axis, the dilation times the tensor stride of the finer of the two coordinate sets.

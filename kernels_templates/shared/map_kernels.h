@@ -1,5 +1,5 @@
-// This file declares the Spec (compile time) and Params (run time) of the kernels of the Map step (paper,
-// section 5.1).
+// This file declares the Spec (compile time) and Params (run time) of the kernels of the Map step (Minuet
+// paper, section 5.1).
 //
 // Counts are in device memory, because the device knows them long before the host could read them back. A
 // kernel is launched for a capacity and processes the count that it finds. Params are passed by value as the
@@ -273,7 +273,8 @@ struct PrepareScansParams {
   i64 zero_words;
 };
 
-constexpr i32 kScanPaddingTiles = 32;  // CUB's look-back reads one warp of tiles before the first.
+/// CUB's look-back reads the states of 32 tiles at once, one per lane, even before the first tile.
+constexpr i32 kScanPaddingTiles = 32;
 constexpr i32 kScanTileBytes = 8;
 
 MINUET_HD constexpr i64 scan_tiles(const ScanSpec& spec, i64 items) {
@@ -331,7 +332,7 @@ struct DownsampleParams {
   void* floored;
 };
 
-// The following two kernels form the double-traversed binary search (paper, section 5.1.2).
+// The following two kernels form the double-traversed binary search (Minuet paper, section 5.1.2).
 
 /// Returns the number of blocks of `source_block` keys each. An empty source has one empty block, so that
 /// every query gets a result.
@@ -339,14 +340,15 @@ MINUET_HD constexpr i64 source_blocks(i64 sources, i32 source_block) {
   return sources <= 0 ? 1 : (sources + source_block - 1) / source_block;
 }
 
-/// The kernel find_query_borders is the backward search. Per kernel offset and source block, it finds the
-/// border, which is the first query whose sum with the offset is greater than the block's last key. The
-/// border of the last block is the number of queries, and queries past its last key find no source.
+/// The kernel find_query_borders is the backward search of the double-traversed binary search. Per kernel
+/// offset and source block, it finds the border, which is the first query whose sum with the offset is
+/// greater than the block's last key. The border of the last block is the number of queries, and queries past
+/// its last key find no source.
 struct FindQueryBordersSpec {
   KeyType key = KeyType::U32;
   i32 ndim = 3;
-  i32 source_block = 256;  // Gives the number of keys per source block, B in the paper.
-  i32 query_block = 512;   // Gives the maximum number of queries per query block, C in the paper.
+  i32 source_block = 256;  // Gives the number of keys per source block, B in the Minuet paper.
+  i32 query_block = 512;   // Gives the maximum number of queries per query block, C in the Minuet paper.
   i32 threads = 128;
   template <class Visitor>
   MINUET_HD constexpr void visit(Visitor&& visitor) const {
@@ -361,19 +363,23 @@ struct FindQueryBordersParams {
   const i32* query_count;
   const CloudLayout* layout;
   KernelGeometry geometry;
-  i32* borders;  // Has the shape [volume][source blocks] and receives one past each block's last query.
+  /// Has the shape [volume][source blocks] and receives the border of each source block, which is one past
+  /// the last query that is searched for in it.
+  i32* borders;
   /// Has the shape [volume][source blocks] and receives the number of query blocks, of at most query_block
   /// queries each, for which each source block is searched.
   i32* pieces;
 };
 
-/// The kernel search_kernel_map is the forward search. One thread block handles one query block. It stages
-/// the source block with the matching keys in shared memory, and searches it there.
+/// The kernel search_kernel_map finds the source row of each query. It is the forward search of the
+/// double-traversed binary search and runs after find_query_borders, the backward search. One thread block
+/// handles one query block. It stages the source block with the matching keys in shared memory, and searches
+/// it there.
 struct SearchKernelMapSpec {
   KeyType key = KeyType::U32;
   i32 ndim = 3;
-  i32 source_block = 256;  // Gives the number of keys per source block, B in the paper.
-  i32 query_block = 512;   // Gives the maximum number of queries per query block, C in the paper.
+  i32 source_block = 256;  // Gives the number of keys per source block, B in the Minuet paper.
+  i32 query_block = 512;   // Gives the maximum number of queries per query block, C in the Minuet paper.
   i32 threads = 128;
   template <class Visitor>
   MINUET_HD constexpr void visit(Visitor&& visitor) const {

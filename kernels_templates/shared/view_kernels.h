@@ -30,10 +30,10 @@ struct MakeMasksParams {
 
 // The following kernels share a table of views, ViewsParams::jobs.
 
-/// Limits the number of views per launch. Their table is a kernel parameter of at most 4 KB.
+/// Limits the number of views (ViewJob) per launch. Their table is a kernel parameter of at most 4 KB.
 constexpr i32 kMostViews = 16;
-/// Limits the number of kernel offsets that the rank of a mask depends on. These are the offsets farthest
-/// from the kernel's centre.
+/// Limits the number of kernel offsets that the rank of a mask (rank_of_code()) depends on. These are the
+/// offsets farthest from the kernel's centre.
 constexpr i32 kMostRankedOffsets = 27;
 /// Describes the ranks of a view's masks (rank_of_code()). Ranks are sort keys that bring similar masks
 /// together.
@@ -53,19 +53,19 @@ MINUET_HD constexpr MaskRanks mask_ranks(i32 ranked, u32 most) {
   if (1u << ranked <= most) return {1u << ranked, kHalf};
   return {most, most < 1u << 18 ? kQuarter : kThreeTenths};
 }
-/// Limits the number of bits of the sort keys. The views of a launch are sorted together, so the keys of each
-/// view are above those of the views before it.
+/// Limits the number of bits of the sort keys. The views (ViewJob) of a launch are sorted together, so the
+/// keys of each view are above those of the views before it.
 constexpr i32 kMostRankKeyBits = 24;
 
-/// Selects where a view's rows come from.
+/// Selects where the rows of a view (ViewJob) come from.
 enum class RowSource : i32 {
   Table,  // The rows are in ViewJob::rows.
-  /// The rows of a query's neighbours are looked up in an index of the occupied cells of the map's other
-  /// side.
+  /// The rows of a query's neighbours are looked up in an index of the occupied cells of the map's side to
+  /// which the neighbours belong.
   Cells,
-  /// The map's other side is coarser, and the row of the one cell that contains the query is looked up in an
-  /// index of that side's occupied cells. The kernel has one or two offsets per axis, which are the places of
-  /// queries in a cell.
+  /// The map's side to which the neighbours belong is coarser than that of the queries. The row of the one
+  /// cell that contains the query is looked up in an index of the coarser side's occupied cells. The kernel
+  /// has one or two offsets per axis, which are the places of queries in a cell.
   Parents
 };
 
@@ -96,14 +96,14 @@ struct ViewJob {
   /// Gives the row length of ordered_rows and ordered_masks, at least the number of queries.
   i64 ordered_stride;
   /// Has the shape [mask_words(volume)][blocks_of_height(ordered_stride, kLeastBlockHeight)] and receives the
-  /// union of the masks of each block of kLeastBlockHeight places.
+  /// union of the masks of each kLeastBlockHeight consecutive queries of `order`.
   u32* block_masks;
   /// Has block_order_begin(ordered_stride, kBlockHeightCount) elements and receives, for each of
   /// kBlockHeights, the order in which to process the blocks of that many queries.
   i32* block_orders;
   KernelGeometry geometry;
   RowSource source;
-  i32 source_level;  // Gives the level of the neighbours in ViewsParams::index.
+  i32 source_level;  // Gives the number in ViewsParams::index of the neighbours' level (coordinate set).
   i32 has_masks;     // If not 0, the masks are already made. If 0, rank_masks makes them.
   /// Gives the number of kernel offsets that the ranks of the masks depend on, which is the number of used
   /// elements of `offsets`.
@@ -178,9 +178,9 @@ struct RankInterval {
 constexpr u32 kRankUnit = 1u << 31;
 MINUET_HD constexpr u32 part_of_unit(u32 a, u32 b) { return static_cast<u32>(u64{a} * b >> 31); }
 
-/// Returns the interval of the codes that begin with the bits of `byte`. After an odd number of set bits,
-/// codes with the next bit set come first, otherwise codes without it. Neighbouring codes therefore differ in
-/// one bit, as in a Gray code.
+/// Returns the interval of the mask codes (mask_code()) that begin with the bits of `byte`. After an odd
+/// number of set bits, codes with the next bit set come first, otherwise codes without it. Neighbouring codes
+/// therefore differ in one bit, as in a Gray code.
 MINUET_HD constexpr RankInterval byte_interval(u32 byte, u32 share) {
   RankInterval interval{0, kRankUnit, 0};
   for (i32 bit = 7; bit >= 0; --bit) {
@@ -192,15 +192,16 @@ MINUET_HD constexpr RankInterval byte_interval(u32 byte, u32 share) {
   }
   return interval;
 }
-/// Returns the part of the interval `first` that belongs to the codes that continue with the bits of `next`.
+/// Returns the part of the interval `first` that belongs to the mask codes whose next bits are those of the
+/// interval `next`.
 MINUET_HD constexpr RankInterval narrowed(const RankInterval& first, const RankInterval& next) {
   const u32 begin = first.is_odd != 0 ? kRankUnit - next.begin - next.size : next.begin;
   return {first.begin + part_of_unit(first.size, begin), part_of_unit(first.size, next.size),
           first.is_odd ^ next.is_odd};
 }
-/// Returns the rank of a code, which is found by narrowing an interval byte by byte, as in arithmetic coding.
-/// Masks of neighbouring ranks differ in few offsets, and masks that have the first ranked offset come first.
-/// of_byte(b) must return byte_interval(b, ranks.share).
+/// Returns the rank of a mask code (mask_code()), which is found by narrowing an interval byte by byte, as in
+/// arithmetic coding. Masks of neighbouring ranks differ in few offsets, and masks that have the first ranked
+/// offset come first. of_byte(b) must return byte_interval(b, ranks.share).
 template <class OfByte>
 MINUET_HD u32 rank_of_code(u32 code, const MaskRanks& ranks, const OfByte& of_byte) {
   RankInterval interval = of_byte(code >> 24);
@@ -223,7 +224,7 @@ constexpr i64 kMostSortedBlocks = 8192;
 /// The kernel order_blocks decides in which order the fused kernel processes blocks of queries. Blocks whose
 /// queries have neighbours at the most offsets come first, so that the last blocks of a launch are short.
 /// Blocks past the last query keep their places, as do all blocks if there are more than kMostSortedBlocks.
-/// The order among equals may vary from run to run, but results do not depend on it.
+/// The order among blocks of equal weight may vary from run to run, but results do not depend on it.
 struct OrderBlocksSpec {
   i32 threads = 1024;
   template <class Visitor>
@@ -232,9 +233,8 @@ struct OrderBlocksSpec {
   }
 };
 
-/// The kernel order_rows makes, from the sorted queries, the order, the ordered rows and masks, and the masks
-/// of the blocks of kLeastBlockHeight places. It handles views whose rows are in a table and whose masks are
-/// made.
+/// From the sorted queries, the kernel order_rows makes `order`, `ordered_rows`, `ordered_masks` and
+/// `block_masks` of each view (ViewJob). It handles views whose rows are in a table and whose masks are made.
 struct OrderRowsSpec {
   i32 threads = 256;
   template <class Visitor>

@@ -215,7 +215,7 @@ std::vector<ParameterName> parameters_of(const Plan& plan) {
   return names;
 }
 
-/// Checks the pointers that every function takes that creates a plan.
+/// Checks the pointer arguments that all functions that create a plan have in common.
 llvm::Error check_create(const minuet_context* context, const void* options, minuet_plan* const* plan) {
   MINUET_TRY(check_pointer(context, "context"));
   MINUET_TRY(check_pointer(options, "options"));

@@ -53,8 +53,8 @@ TuningEnvironment tuning_environment(const DeviceInfo& device);
 
 class Context {
  public:
-  /// Creates a context without opening NVRTC. The first kernel that no bundle contains opens NVRTC, so that a
-  /// context whose kernels are all in bundles does not pay for it.
+  /// Creates a context without opening NVRTC. NVRTC is opened for the first kernel that is in no bundle of
+  /// compiled kernels, so that a context whose kernels are all in bundles does not pay for it.
   static llvm::Expected<std::shared_ptr<Context>> create(CacheOptions options, DeviceOptions devices);
   const std::shared_ptr<KernelCache>& cache() const { return cache_; }
   /// Opens "cuda:N" or "cpu". The empty name selects cuda:0 if it is usable, otherwise cpu. Equal names
@@ -62,8 +62,8 @@ class Context {
   llvm::Expected<std::shared_ptr<OpenDevice>> open_device(llvm::StringRef name);
 
   /// Loads tuning results that were measured on devices like this one. The results come from `directory` (or
-  /// from the cache's folder if it is empty) and then from bundles. Plans that are created afterwards use
-  /// them. Returns the number of results.
+  /// from the cache's folder if `directory` is empty) and then from the cache's bundles (Bundle). Plans that
+  /// are created afterwards use them. Returns the number of results.
   llvm::Expected<std::size_t> load_tuning(const DeviceInfo& device, const std::string& directory = "");
   /// Returns tuning_environment() of the device, and adds the version of the CUDA toolkit if the device runs
   /// compiled kernels.

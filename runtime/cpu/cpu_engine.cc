@@ -180,7 +180,7 @@ llvm::Error CpuEngine::permute_rows(const PermuteRequest& request) {
 
 llvm::Error CpuEngine::check(const OpRequest& request) const {
   if (request.scratch == nullptr && scratch_words_ > 0) {
-    return make_error(StatusCode::Internal, "the request has no scratch memory");
+    return make_error(StatusCode::Internal, "an op that needs scratch memory was called without it");
   }
   if (request.map == nullptr) return llvm::Error::success();
   const MapView& map = *request.map;
@@ -188,8 +188,9 @@ llvm::Error CpuEngine::check(const OpRequest& request) const {
   const i64 outputs = request.transposed ? map.sources : map.queries;
   if (request.input_rows == inputs && request.output_rows == outputs) return llvm::Error::success();
   return make_error(StatusCode::Internal,
-                    "the map has {0} input rows and {1} output rows, but the request has {2} and {3}", inputs,
-                    outputs, request.input_rows, request.output_rows);
+                    "the kernel map has {0} input rows and {1} output rows, but the op was called "
+                    "with {2} and {3}",
+                    inputs, outputs, request.input_rows, request.output_rows);
 }
 
 template <class Work>

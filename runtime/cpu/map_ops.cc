@@ -61,7 +61,7 @@ void keep_unique(ThreadPool& pool, const MapScratch& scratch, const Key* keys, c
   *target.coords.count = static_cast<i32>(std::min(heads, capacity));
   Key* unique = static_cast<Key*>(target.coords.keys);
   for_chunks(pool, count, [&](i64 first, i64 end, i64 chunk) {
-    // This is the row of the last unique key so far, where the keys of earlier chunks count too.
+    // This is the row of the last unique key so far, which may be in an earlier chunk.
     i64 row = scratch.chunks[chunk] - 1;
     for (i64 i = first; i < end; ++i) {
       if (is_head(i) && ++row < capacity) {

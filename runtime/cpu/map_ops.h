@@ -1,5 +1,5 @@
-// Implements the Map step on the CPU (paper, section 5.1). The operations and results equal those of the
-// kernels in kernels_templates/map. Host loops take the place of thread blocks.
+// Implements the Map step on the CPU (Minuet paper, section 5.1). The operations and results equal those of
+// the kernels in kernels_templates/map. Host loops take the place of thread blocks.
 #pragma once
 
 #include "runtime/cpu/radix_sort.h"

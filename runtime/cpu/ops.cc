@@ -6,7 +6,7 @@ llvm::Expected<std::unique_ptr<CpuOp>> make_cpu_op(const OpChoice& choice,
                                                    llvm::ArrayRef<const void*> parameters) {
   const CpuFamily* const known = find_family(cpu_families(), choice.kind());
   if (known) return known->make(choice, parameters);
-  return make_error(StatusCode::Internal, "the CPU has no implementation of the family {0}",
+  return make_error(StatusCode::Internal, "the CPU device has no implementation of ops of kind {0}",
                     choice.kind().name);
 }
 

@@ -52,7 +52,7 @@ llvm::Error fill_table(void* handle, CublasLt& library) {
   };
   for (const Row& row : rows) {
     *row.target = dlsym(handle, row.name);
-    if (!*row.target) return make_error(StatusCode::Unavailable, "it has no {0}", row.name);
+    if (!*row.target) return make_error(StatusCode::Unavailable, "it has no function {0}", row.name);
   }
   const std::size_t version = library.cublasLtGetVersion();
   library.version = std::to_string(version / 10000) + "." + std::to_string(version % 10000 / 100) + "." +
@@ -109,8 +109,8 @@ std::vector<std::string> cublaslt_candidates(const std::string& named) {
 
 llvm::Expected<const CublasLt*> CublasLt::get(const std::string& named) {
   static std::mutex mutex;
-  // The key of the map is the requested name. The map is never destroyed, because the users of its libraries
-  // may be destroyed in any order at exit.
+  // The map's keys are the requested file names. The map is never destroyed, because the users of its
+  // libraries may be destroyed in any order at exit.
   static auto& libraries = *new std::map<std::string, CublasLt>;
   const std::lock_guard<std::mutex> lock(mutex);
   CublasLt& library = libraries[named];

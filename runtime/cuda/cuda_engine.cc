@@ -21,7 +21,8 @@ llvm::Expected<i32> CudaEngine::add_op(const OpChoice& choice, llvm::ArrayRef<co
   if (found == families_.end()) {
     const CudaFamily* const family = find_family(cuda_families(), choice.kind());
     if (family == nullptr) {
-      return make_error(StatusCode::Internal, "the GPU has no kernels of the family {0}", choice.kind().name);
+      return make_error(StatusCode::Internal, "the GPU has no kernels for ops of kind {0}",
+                        choice.kind().name);
     }
     families_.push_back({&choice.kind(), family->make(*launcher_, options_)});
     found = std::prev(families_.end());

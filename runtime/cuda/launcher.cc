@@ -167,9 +167,10 @@ llvm::Error Launcher::launch_raw(CUkernel kernel, const KernelNeeds& needs, i64 
                       blocks);
   }
   if (blocks % needs.cluster != 0) {
-    return make_error(StatusCode::Internal,
-                      "a kernel in clusters of {0} blocks would have {1} blocks, which is not a multiple",
-                      needs.cluster, blocks);
+    return make_error(
+        StatusCode::Internal,
+        "a kernel in clusters of {0} blocks would have {1} blocks, which is not a multiple of {0}",
+        needs.cluster, blocks);
   }
   CUlaunchAttribute attributes[kMostAttributes] = {};
   CUlaunchConfig config = {};
@@ -252,20 +253,21 @@ llvm::Error Launcher::wait_for_copy() {
 
 llvm::Error Launcher::fork(i32 used) {
   if (used < 2) return llvm::Error::success();
-  MINUET_TRY(check(driver_, driver_.cuEventRecord(side_->event(0), stream_), "cuEventRecord at a fork"));
+  MINUET_TRY(
+      check(driver_, driver_.cuEventRecord(side_->event(0), stream_), "cuEventRecord at a fork of streams"));
   for (i32 i = 1; i < used; ++i) {
     MINUET_TRY(check(driver_, driver_.cuStreamWaitEvent(side_->stream(i), side_->event(0), 0),
-                     "cuStreamWaitEvent at a fork"));
+                     "cuStreamWaitEvent at a fork of streams"));
   }
   return llvm::Error::success();
 }
 
 llvm::Error Launcher::join(i32 used) {
   for (i32 i = 1; i < used; ++i) {
-    MINUET_TRY(
-        check(driver_, driver_.cuEventRecord(side_->event(i), side_->stream(i)), "cuEventRecord at a join"));
+    MINUET_TRY(check(driver_, driver_.cuEventRecord(side_->event(i), side_->stream(i)),
+                     "cuEventRecord at a join of streams"));
     MINUET_TRY(check(driver_, driver_.cuStreamWaitEvent(stream_, side_->event(i), 0),
-                     "cuStreamWaitEvent at a join"));
+                     "cuStreamWaitEvent at a join of streams"));
   }
   return llvm::Error::success();
 }

@@ -3,7 +3,7 @@
 namespace minuet {
 namespace {
 
-/// Returns parameters that write the unique keys to `coords`.
+/// Returns parameters with which a kernel writes the unique keys to `coords`.
 UniqueParams into(const Coords& coords, u32* status) {
   UniqueParams unique = {};
   unique.unique_keys = coords.keys;
@@ -145,9 +145,11 @@ llvm::Error MapStep::check_sort(i64 capacity) const {
   if (next_sort_ < limits_.sets && capacity <= std::max<i64>(limits_.capacity, 1)) {
     return llvm::Error::success();
   }
-  return make_error(StatusCode::Internal,
-                    "the request does not fit the Map step, which was begun for {0} sets of {1} coordinates",
-                    limits_.sets, limits_.capacity);
+  return make_error(
+      StatusCode::Internal,
+      "coordinate set {0} with {1} coordinates does not fit the Map step, which was begun for {2} "
+      "sets of at most {3}",
+      next_sort_ + 1, capacity, limits_.sets, limits_.capacity);
 }
 
 /// Writes the distinct keys among the sorted keys work_.keys[half]. The caller sets the output pointers in
@@ -171,10 +173,10 @@ llvm::Error MapStep::make_unique(const SortJob& job, i32 half, UniqueParams uniq
 llvm::Error MapStep::scan(const Kernel<ScanParams>& kernel, const ScanSpec& spec, i64 most_items,
                           ScanParams params) {
   if (next_scan_ >= work_.scan_count || scan_state_bytes(spec, most_items) > work_.scan_bytes) {
-    return make_error(
-        StatusCode::Internal,
-        "the request does not fit the Map step, which was begun for {0} scans of at most {1} state bytes",
-        work_.scan_count, work_.scan_bytes);
+    return make_error(StatusCode::Internal,
+                      "scan {0} with {1} state bytes does not fit the Map step, which was begun for {2} "
+                      "scans of at most {3} bytes",
+                      next_scan_ + 1, scan_state_bytes(spec, most_items), work_.scan_count, work_.scan_bytes);
   }
   params.tiles = work_.scans + next_scan_++ * work_.scan_bytes;
   return launcher_.launch(kernel, scan_tiles(spec, most_items), params);
@@ -184,8 +186,9 @@ llvm::Error MapStep::search(const SearchRequest& request) {
   if (request.sources.capacity > limits_.capacity || request.map->geometry.volume > limits_.max_volume) {
     return make_error(
         StatusCode::Internal,
-        "the request does not fit the Map step, which was begun for {0} sources and {1} offsets",
-        limits_.capacity, limits_.max_volume);
+        "a search of {0} sources and {1} offsets does not fit the Map step, which was begun for at most {2} "
+        "and {3}",
+        request.sources.capacity, request.map->geometry.volume, limits_.capacity, limits_.max_volume);
   }
   MINUET_TRY(launcher_.mark(Stage::Map));
   MINUET_TRY(find_pieces(request));

@@ -8,7 +8,7 @@ namespace minuet {
 namespace {
 
 // This limit for the kernel clear_cells is low, because each block first computes the cell grids of all
-// levels.
+// levels (coordinate sets).
 constexpr i64 kClearBlocksPerMultiprocessor = 8;
 
 }  // namespace
@@ -16,10 +16,10 @@ constexpr i64 kClearBlocksPerMultiprocessor = 8;
 llvm::Error MapStep::index_sets(const IndexSetsRequest& request) {
   const BuildCoordsRequest& finest = request.finest;
   if (finest.most > limits_.capacity || static_cast<i32>(request.levels.size()) != limits_.indexed_sets) {
-    return make_error(
-        StatusCode::Internal,
-        "the request does not fit the Map step, which was begun for {0} indexed sets of {1} coordinates",
-        limits_.indexed_sets, limits_.capacity);
+    return make_error(StatusCode::Internal,
+                      "an index of {0} sets with {1} coordinates does not fit the Map step, which was begun "
+                      "for {2} sets of at most {3}",
+                      request.levels.size(), finest.most, limits_.indexed_sets, limits_.capacity);
   }
   MINUET_TRY(launcher_.mark(Stage::Sort));
   const MapKernels& kernels = this->kernels(limits_.key());

@@ -1,5 +1,5 @@
-// Makes the parts of a kernel map that ops read besides its rows: masks, orders, and rows in the transposed
-// direction.
+// Makes the parts of a kernel map that ops read besides its rows: bit masks of the existing neighbours,
+// orders that bring similar masks together, and rows in the transposed direction.
 #include "runtime/cuda/map_step.h"
 #include "runtime/cuda/view_workspace.h"
 
@@ -8,8 +8,8 @@ namespace {
 
 // This limit for the kernel make_masks is low, because each block adds its counts to global memory.
 constexpr i64 kMaskBlocksPerMultiprocessor = 8;
-// The grid of the kernel rank_masks has only as many blocks as run at once, because every block first
-// computes the tables of its views.
+// The grid of the kernel rank_masks has only as many blocks as run at once, because every block first makes
+// lookup tables for its views (RankTables).
 constexpr i64 kRankBlocksPerMultiprocessor = 5;
 
 ViewJob job_of(const ViewRequest& request) {
@@ -102,7 +102,8 @@ llvm::Error MapStep::make_batch(llvm::ArrayRef<ViewRequest> batch, char* workspa
     if (!request.is_found()) {
       return make_error(
           StatusCode::Internal,
-          "a view needs rows that were never computed, and the map has no index to look them up");
+          "neighbour rows are needed that were never computed, and the kernel map has no index to look them "
+          "up");
     }
     const ViewJob job = job_of(request);
     params.jobs[params.job_count++] = job;

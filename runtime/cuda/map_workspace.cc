@@ -44,8 +44,8 @@ MapWorkspace MapWorkspace::place(const MapChoice& choice, const MapLimits& limit
                                 scan_state_bytes(choice.scan_values, borders)});
   }
   if (limits.indexed_sets > 0) {
-    // Only runs of cells that hold a coordinate take memory (cell_index.h). A level has at most as many of
-    // them as the cloud has coordinates.
+    // Only runs of cells that hold a coordinate take memory (cell_index.h). A level (coordinate set) has at
+    // most as many runs as the cloud has coordinates.
     const i64 cell_words = limits.indexed_sets * limits.capacity * kRunWords;
     work.scan_count += 2;  // One scan numbers the runs of cells and one numbers the cells.
     work.scan_bytes = std::max(work.scan_bytes,

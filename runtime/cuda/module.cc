@@ -104,7 +104,7 @@ llvm::Expected<LoadedKernel> ModuleSet::find(const std::string& display_name, st
   }
   if (needs.threads > kernel.max_threads) {
     return make_error(StatusCode::Internal,
-                      "kernel {0} can run at most {1} threads per block on this device, but its Spec has {2}",
+                      "kernel {0} can run at most {1} threads per block on this device, but it needs {2}",
                       display_name, kernel.max_threads, needs.threads);
   }
   MINUET_TRY(allow_shared(display_name, kernel, needs.dynamic_shared_bytes));

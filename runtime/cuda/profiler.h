@@ -36,7 +36,7 @@ class Profiler {
     if (call == Timed::Prepare) prepare_.marks = 0;
     if (call == Timed::Run) run_.marks = 0;
   }
-  /// Assigns the following marks to this op, or to no op if it is -1.
+  /// Assigns the stages that are marked from now on to this op, or to none if `op` is -1.
   void set_op(i32 op) { op_ = op; }
   /// Assigns the work that follows, until the next mark, to `stage`. Call it only if marks() returns true.
   llvm::Error mark(Stage stage, CUstream stream, EngineCounters& counters);
@@ -54,7 +54,7 @@ class Profiler {
   /// Holds the marks of the last prepare or run, which are events at the beginning of each stage.
   struct Pass {
     std::size_t marks = 0;
-    std::vector<Mark> recorded;  // The next pass reuses the events of these marks.
+    std::vector<Mark> recorded;  // The next prepare or run reuses the events of these marks.
   };
   llvm::Error add_times(const Pass& pass, PassTimes& times) const;
 

@@ -52,8 +52,9 @@ llvm::Expected<Bounds> declared_bounds(i32 ndim, const i32* least, const i32* gr
   Bounds bounds;
   for (i32 f = 0; f <= ndim; ++f) {
     if (least[f] > greatest[f]) {
-      return make_error(StatusCode::InvalidArgument, "the declared bounds of field {0} are empty: {1} to {2}",
-                        f, least[f], greatest[f]);
+      return make_error(StatusCode::InvalidArgument,
+                        "the declared bounds of coordinate field {0} are empty: {1} to {2}", f, least[f],
+                        greatest[f]);
     }
     bounds.least[f] = least[f];
     bounds.greatest[f] = greatest[f];

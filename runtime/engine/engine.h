@@ -79,7 +79,8 @@ struct NeighbourRequest : OpRequest {
 /// offset needs no table, because each row is its own neighbour.
 inline llvm::Error check_rows(const NeighbourRequest& request, i64 volume) {
   if (request.view.rows != nullptr || volume == 1) return llvm::Error::success();
-  return make_error(StatusCode::Internal, "the view of a kernel with {0} offsets has no table of rows",
+  return make_error(StatusCode::Internal,
+                    "the kernel map has no table of neighbour rows, which a kernel with {0} offsets needs",
                     volume);
 }
 

@@ -46,7 +46,7 @@ struct LayoutRequest {
 };
 
 /// Lists, for each row of one side of a kernel map, the matching rows of the other side. In the comments
-/// below, a query is a row of the first side, and a place is the index of a query in `order`.
+/// below, a query is a row of the first side.
 struct NeighbourView {
   /// Holds, for each kernel offset and each query, the matching row, or -1 if there is none. The shape is
   /// [volume][queries]. If this pointer is null, rows are looked up in an index (SetIndex).
@@ -56,14 +56,14 @@ struct NeighbourView {
   u32* masks = nullptr;
   /// Holds the [queries] queries, sorted so that queries with similar masks are adjacent.
   i32* order = nullptr;
-  /// These two arrays hold the rows and masks with one column per place instead of one per query. A row entry
-  /// is valid only if at least one place of the same group of kPositionGroup places has a row at its offset
+  /// These two arrays hold the columns of `rows` and `masks` in the sequence of `order`. A row entry is valid
+  /// only if at least one column in its group of kPositionGroup columns has a row at the same offset
   /// (kernels_templates/shared/fused_kernels.h).
   i32* ordered_rows = nullptr;
   u32* ordered_masks = nullptr;
-  /// The next two arrays describe blocks of consecutive places. `block_masks` holds the union of the masks in
-  /// each block of kLeastBlockHeight places. `block_orders` holds, for each block height in kBlockHeights,
-  /// the order in which a kernel processes the blocks.
+  /// The next two arrays describe blocks of consecutive queries in `order`. `block_masks` holds the union of
+  /// the masks in each block of kLeastBlockHeight queries. `block_orders` holds, for each block height in
+  /// kBlockHeights, the order in which a kernel processes the blocks.
   u32* block_masks = nullptr;
   i32* block_orders = nullptr;
 };
@@ -179,8 +179,8 @@ struct ViewRequest {
   /// the map's rows are in a table, the operation also makes the table of the view's rows.
   bool transposed = false;
   bool has_masks = false;  // Says whether the masks are already made.
-  /// Lists the kernel offsets by which the queries are sorted. If this is not null, the view gets masks, an
-  /// order, and ordered rows and masks. If it is null, the view gets no order.
+  /// Lists the kernel offsets by whose mask bits the queries are sorted. If this is not null, the view gets
+  /// masks, an order, and ordered rows and masks. If it is null, the view gets no order.
   const OffsetOrder* offsets = nullptr;
 
   const NeighbourView& view() const { return transposed ? map->transposed : *map; }
@@ -192,8 +192,9 @@ struct ViewRequest {
     if (map->rows || !map->index.layout) return RowSource::Table;
     return transposed ? RowSource::Parents : RowSource::Cells;
   }
-  /// Returns true if the rows can be found in a table or in an index. An index can be used for forward rows
-  /// if the masks are made, and for transposed rows if fills_cells() is true for the kernel.
+  /// Returns true if the rows can be found in a table or in an index. An index serves a view that is not
+  /// transposed only if its masks are made, and a transposed view only if fills_cells() is true for the
+  /// kernel.
   bool is_found() const {
     return row_source() == RowSource::Table || (transposed ? map->index.fills_cells : has_masks);
   }

@@ -67,8 +67,8 @@ llvm::Expected<std::unique_ptr<Execution>> Execution::create(std::shared_ptr<con
   return execution;
 }
 
-/// Assumes that every level has as many rows as the input, and that the groups of GEMMs (GroupPlan) have as
-/// much padding as the grouping allows.
+/// Assumes that every coordinate set has as many rows as the input, and that the groups of GEMMs (GroupPlan)
+/// have as much padding as the grouping allows.
 llvm::Expected<i64> Execution::workspace_bound(std::shared_ptr<const LoadedPlan> loaded, i64 points,
                                                double neighbours) {
   ExecutionOptions options;
@@ -83,7 +83,7 @@ llvm::Expected<i64> Execution::workspace_bound(std::shared_ptr<const LoadedPlan>
   for (std::size_t i = 0; i < counts.size(); ++i) {
     Level& level = execution->levels_[i];
     level.rows = rows;
-    // The addresses must be distinct, because they identify levels.
+    // The addresses of the row counts must be distinct, because they identify the levels (coordinate sets).
     level.count = &counts[i];
     level.source_row = &kPermuted;
   }
@@ -111,9 +111,9 @@ llvm::Error Execution::add_steps() {
   return check_made_levels();
 }
 
-/// Checks the levels (coordinate sets) that an op makes in each run. Such an op must read the parent of the
-/// level. The level needs at least the capacity of its parent, because the op may keep all keys of the
-/// parent.
+/// Checks the levels (coordinate sets) that an op makes in each run. Such an op must read the level's parent
+/// (LevelSpec::parent). The level needs at least the capacity of its parent, because the op may keep all keys
+/// of the parent.
 llvm::Error Execution::check_made_levels() const {
   const std::vector<i64>& capacities = options_.cloud.level_capacity;
   for (std::size_t i = 0; i < program_.levels.size(); ++i) {
@@ -122,8 +122,8 @@ llvm::Error Execution::check_made_levels() const {
     const i32 read = program_.tensors[program_.layers[level.made_by].input].level;
     if (read != level.parent) {
       return make_error(StatusCode::Internal,
-                        "the op that makes level {0} reads level {1}, not its parent {2}", i, read,
-                        level.parent);
+                        "the op that makes level {0} reads level {1}, but level {0} is made from level {2}",
+                        i, read, level.parent);
     }
     if (has_capacities() && capacities[i] < capacities[level.parent]) {
       return make_error(StatusCode::InvalidArgument,
@@ -169,7 +169,7 @@ llvm::Error Execution::call(void* stream, Timed timed, llvm::function_ref<llvm::
 }
 
 /// Returns FailedPrecondition if the stream is being captured, because every replay would repeat the work of
-/// prepare. Only runs may be captured, except in capacity mode, where this function is not called.
+/// prepare. If the options give capacities, prepare may be captured too, and this function is not called.
 llvm::Error Execution::refuse_capture() const {
   if (!engine_->was_captured()) return llvm::Error::success();
   return make_error(StatusCode::FailedPrecondition,
@@ -280,8 +280,8 @@ llvm::Expected<i64> Execution::layer_pairs(i32 layer) {
   return map < 0 ? 0 : pairs_of(map);
 }
 
-/// Returns the number of rows by which candidates are selected. A cloud usually has fewer rows than the
-/// capacities allow, so a quarter of the capacity is assumed to be unused.
+/// Returns the number of rows by which the kernel of a layer (Candidate) is selected. A cloud usually has
+/// fewer rows than the capacities allow, so a quarter of the capacity is assumed to be unused.
 i64 Execution::likely_rows(i32 tensor) const {
   const i64 rows = rows_of(tensor);
   return has_capacities() ? std::max<i64>(rows * 3 / 4, 1) : rows;

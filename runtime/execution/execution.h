@@ -54,8 +54,9 @@ class Execution {
   llvm::Error invalidate(bool for_maps);
   llvm::Error check_takes(bool maps) const;
   llvm::Error prepare(const i32* coordinates, i64 count, void* stream);
-  /// Prepares a cloud in capacity mode. This call may be captured into a CUDA graph. `given_count` points to
-  /// the number of coordinates in device memory. If it is null, there are `most` coordinates.
+  /// Prepares a cloud whose sizes only the device knows (capacity mode). This call may be captured into a
+  /// CUDA graph. `given_count` points to the number of coordinates in device memory. If it is null, there are
+  /// `most` coordinates.
   llvm::Error prepare_within(const i32* coordinates, const i32* given_count, i64 most, void* stream);
   llvm::Error prepare_maps(std::vector<std::shared_ptr<const KernelMap>> maps, void* stream);
   /// Prepares executions that share one queue, and makes the views of all their maps together. Execution i
@@ -71,12 +72,12 @@ class Execution {
   /// Sets the trace that receives a span for each layer of a run. A null pointer turns tracing off.
   void set_trace(Trace* trace) { trace_ = trace; }
   bool has_capacities() const { return options_.cloud.has_capacities(); }
-  /// Writes one capacity for each level, which is `factor` times the number of its rows in the prepared
-  /// cloud, rounded up.
+  /// Writes one capacity for each level (coordinate set), which is `factor` times the number of its rows in
+  /// the prepared cloud, rounded up.
   llvm::Error suggest_capacities(double factor, llvm::MutableArrayRef<i64> rows) const;
-  /// Copies the state of a cloud in capacity mode to the host and waits for it. `status` receives the
-  /// kStatus... bits (map_kernels.h). `counts` receives the number of the caller's rows, then the number of
-  /// rows of each level.
+  /// Copies the state of a cloud whose sizes only the device knows (capacity mode) to the host and waits for
+  /// it. `status` receives the kStatus... bits (map_kernels.h). `counts` receives the number of the caller's
+  /// rows, then the number of rows of each coordinate set.
   llvm::Error read_cloud(void* stream, u32& status, llvm::MutableArrayRef<i32> counts);
   const NetworkMaps* network_maps() const { return network_maps_ ? &*network_maps_ : nullptr; }
 
@@ -109,14 +110,15 @@ class Execution {
   const Level& level(i32 level) const { return levels_[level]; }
   /// Returns the method that made the prepared maps.
   MapMethod map_method() const { return network_maps_ ? network_maps_->method() : MapMethod::Sorted; }
-  /// Returns the number of pairs of a layer's map. It is 0 before prepare and in capacity mode. The function
-  /// waits if the caller gave the map and its pair counts have not been read back yet.
+  /// Returns the number of pairs of a layer's map. It is 0 before prepare, and in capacity mode, in which
+  /// only the device knows it. The function waits if the caller gave the map and its pair counts have not
+  /// been read back yet.
   llvm::Expected<i64> layer_pairs(i32 layer);
   /// Returns the sum of the times of the last profiled prepare and run, and keeps the times of the layers for
   /// layer_times(). The function waits for the device.
   llvm::Expected<StageTimes> query_times();
   /// Returns the times of a layer that the last query_times() found. They are zeros if the layer ran another
-  /// candidate at that time.
+  /// candidate than selected() at that time.
   StageTimes layer_times(i32 layer) const;
   /// Returns the candidate that computes a layer, or null before prepare.
   const Candidate* selected(i32 layer) const { return is_prepared() ? &candidate_of(layer) : nullptr; }
@@ -179,9 +181,9 @@ class Execution {
   llvm::Expected<const i32*> counts_of(i32 map);
   llvm::Expected<i64> pairs_of(i32 map);
   llvm::Error select_candidates();
-  /// Returns true if the candidate of an earlier layer computes this layer too.
+  /// Returns true if the kernel of an earlier layer computes this layer too (Candidate::covers).
   bool is_covered(i32 layer) const { return runner_of(layer) != layer; }
-  /// Returns the layer whose candidate computes this layer, which is this layer or an earlier one.
+  /// Returns the layer whose kernel computes this layer, which is this layer or an earlier one.
   i32 runner_of(i32 layer) const { return runners_[layer]; }
   void find_runners();
   const Candidate& candidate_of(i32 layer) const {
@@ -240,7 +242,8 @@ class Execution {
   // Holds one element for each family of ops (OpFamily) to which a candidate belongs.
   std::vector<Work> works_;
   std::vector<Step> schedule_;
-  // Holds, for each layer, the number that Engine::add_op() returned for its first candidate.
+  // Holds, for each layer, the number that Engine::add_op() returned for the layer's first candidate
+  // (CompiledPlan::candidates).
   std::vector<i32> ops_;
   std::vector<i32> permute_inputs_;
   i32 permute_output_ = 0, permute_coordinates_ = 0;
@@ -248,8 +251,8 @@ class Execution {
   Trace* trace_ = nullptr;
   enum class Prepared : i32 {
     Nothing,
-    // The last prepare failed. In capacity mode, the status and the counts of an earlier cloud can still be
-    // read.
+    // The last prepare failed. If the options give capacities, the status and the counts of an earlier cloud
+    // can still be read.
     Outdated,
     Ready,
   };
@@ -257,15 +260,15 @@ class Execution {
   std::vector<std::shared_ptr<const KernelMap>> caller_maps_;
   std::vector<Level> levels_;
   std::vector<MapView> maps_;
-  // Holds, for each layer, the index of the selected candidate. It is -1 before the first prepare and for
-  // layers without candidates.
+  // Holds, for each layer, the index of the selected candidate (CompiledPlan::candidates). It is -1 before
+  // the first prepare and for layers without candidates.
   std::vector<i32> selected_;
-  // Holds, for each layer, the layer whose candidate computes it.
+  // Holds, for each layer, the layer whose kernel computes it (Candidate::covers).
   std::vector<i32> runners_;
   std::vector<char*> storages_;
-  // Holds the offset at which each storage ends, in bytes.
+  // Holds the offset at which each storage (StorageSpec) ends, in bytes.
   std::vector<i64> tops_;
-  // Holds the current address and row stride of each storage.
+  // Holds the current address and row stride of each storage (StorageSpec).
   std::vector<Place> places_;
   // Holds the times of each op, indexed by the engine's op numbers.
   std::vector<StageTimes> op_times_;

@@ -25,7 +25,7 @@ llvm::Error Execution::make_room() {
   bool idle = false;
   MINUET_TRY(reserve(0, idle));
   // The loop repeats after the arena has grown, because the growth moves the row counts, whose addresses
-  // identify the levels.
+  // identify the levels (coordinate sets).
   for (bool fits = false; !fits;) {
     take_capacities();
     MINUET_TRY(select_within_capacities());
@@ -51,7 +51,8 @@ void Execution::take_capacities() {
   }
 }
 
-/// Selects candidates by the capacities only, because a graph runs the same kernels for every cloud.
+/// Selects the kernel of each layer (Candidate) by the capacities only, because a graph runs the same kernels
+/// for every cloud.
 llvm::Error Execution::select_within_capacities() {
   MINUET_TRY(select_candidates());
   for (i32 i = 0; i < layer_count(); ++i) {

@@ -41,8 +41,8 @@ llvm::Error Execution::prepare_together(llvm::ArrayRef<Execution*> executions,
   return llvm::Error::success();
 }
 
-/// Takes the maps, selects the candidates, and calls add_work(). It needs no memory of the execution. Views
-/// of maps with a queue have memory of their own, and other views are placed later.
+/// Takes the maps, selects the kernel of each layer (Candidate), and calls add_work(). It needs no memory of
+/// the execution. Views of maps with a queue have memory of their own, and other views are placed later.
 llvm::Error Execution::use_maps(std::vector<std::shared_ptr<const KernelMap>> maps) {
   if (maps.size() != maps_.size()) {
     return make_error(StatusCode::InvalidArgument, "{0} kernel maps are given, but the plan takes {1}",

@@ -1,11 +1,11 @@
-// Determines what the ops of an execution need. These are the views of maps that their candidates read, and
-// the OpWork objects of their families.
+// Determines what the ops of an execution need. These are the views of maps that their kernels read, and the
+// OpWork objects of their families.
 #include "runtime/execution/execution.h"
 
 namespace minuet {
 
 /// Adds the memory needs of every family of ops (OpFamily) that may run the layer. The function assumes
-/// `rows` rows in each level and `neighbours` pairs per output row.
+/// `rows` rows in each coordinate set and `neighbours` pairs per output row.
 llvm::Error Execution::bound_layer(i32 number, i64 rows, double neighbours) {
   for (const Work& work : works_) {
     const auto is_of = [&](const Candidate& candidate) { return &candidate.choice.kind() == work.family; };
@@ -36,8 +36,8 @@ llvm::Error Execution::make_works() {
   return llvm::Error::success();
 }
 
-/// Finds, for each layer, the layer whose candidate computes it. If an earlier layer computes a layer, the
-/// layer's own candidate is not used and does not affect the layers after it.
+/// Finds, for each layer, the layer whose kernel computes it (Candidate::covers). If an earlier layer
+/// computes a layer, the layer's own candidate is not used and does not affect the layers after it.
 void Execution::find_runners() {
   for (i32 i = 0; i < layer_count();) {
     const i32 runner = i, covers = compiled_.candidates[i][selected_[i]].covers;
@@ -51,7 +51,7 @@ OpWork& Execution::work_of(const Candidate& candidate) const {
   return *llvm::find_if(works_, is_of)->work;
 }
 
-/// Returns every view that a candidate of any layer may read.
+/// Returns the direction and the form (ViewForm) of every view of a map that a layer may read.
 std::vector<ViewNeed> Execution::view_needs() const {
   std::vector<ViewNeed> needs;
   for (std::size_t i = 0; i < program_.layers.size(); ++i) {
@@ -73,8 +73,8 @@ MapUse Execution::map_use(i32 number) const {
   return use;
 }
 
-/// Sets the element of maps_ for the layer's map to the caller's map, with the data that a candidate reads in
-/// this form.
+/// Sets the element of maps_ for the layer's map to the caller's map, with the data that an op needs to read
+/// it in this form (ViewForm).
 llvm::Error Execution::take_map(i32 number, ViewForm form) {
   const ProgramLayer& layer = program_.layers[number];
   if (network_maps_ || layer.map < 0) return llvm::Error::success();
@@ -88,8 +88,8 @@ llvm::Error Execution::take_map(i32 number, ViewForm form) {
   return llvm::Error::success();
 }
 
-/// Adds the views that the selected candidate of each layer reads, and adds the op to the OpWork of its
-/// family.
+/// Adds the views that the selected kernel of each layer reads, and adds the layer's op to the OpWork of its
+/// family (OpFamily).
 llvm::Error Execution::add_work() {
   for (const Work& work : works_) work.work->begin(most_rows());
   views_->begin();

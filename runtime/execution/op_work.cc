@@ -29,8 +29,7 @@ std::unique_ptr<OpWork> make_view_work(const OpWorkContext& context) {
 llvm::Expected<std::unique_ptr<OpWork>> make_op_work(const OpFamily& family, const OpWorkContext& context) {
   const WorkOfFamily* const known = find_family(works_of_families(), family);
   if (known) return known->make(context);
-  return make_error(StatusCode::Internal, "no execution work is registered for the op family {0}",
-                    family.name);
+  return make_error(StatusCode::Internal, "the library has no code that runs ops of kind {0}", family.name);
 }
 
 }  // namespace minuet

@@ -53,14 +53,14 @@ class OpWork {
   // A prepare call uses the following functions in this order: begin(), add() for each op, the place_
   // functions, and finish().
 
-  /// Forgets all ops of the last prepare. `most_rows` is the number of rows of the largest level.
+  /// Forgets all ops of the last prepare. `most_rows` is the number of rows of the largest coordinate set.
   virtual void begin(i64 /*most_rows*/) {}
   virtual llvm::Error add(const OpUse&) { return llvm::Error::success(); }
-  /// Takes the place of add() when Execution::workspace_bound() only measures the memory. Every level then
-  /// has `rows` rows, and every output row has `neighbours` pairs.
+  /// Takes the place of add() when Execution::workspace_bound() only measures the memory. Every coordinate
+  /// set then has `rows` rows, and every output row has `neighbours` pairs.
   virtual void bound(i32 /*layer*/, i64 /*rows*/, double /*neighbours*/) {}
-  /// Places the tables that runs read. `identity` holds 0, 1, 2, ... for as many rows as the largest level
-  /// has. It is null if the caller gives the maps.
+  /// Places the tables that runs read. `identity` holds 0, 1, 2, ... for as many rows as the largest
+  /// coordinate set has. It is null if the caller gives the maps.
   virtual void place_tables(Placement&, i32* /*identity*/) {}
   /// Places the memory that is needed only to make the tables.
   virtual void place_workspace(Placement&) {}

@@ -35,7 +35,7 @@ struct SetFamily {
   // Lists the sets that are still to be made. The pointers are weak because the caller may release a set
   // before it is made.
   std::vector<std::weak_ptr<const CoordinateSet>> deferred_sets;
-  // Counts the words that the index needs, including those of the levels of the deferred sets.
+  // Counts the words that the index needs, including those for the deferred sets.
   i64 words = 0;
   // Holds kMostReadbackWords i32 words on the device: the status bits, then the number of rows of each
   // deferred set.
@@ -149,13 +149,14 @@ class CoordinateSet : public std::enable_shared_from_this<CoordinateSet> {
   i32 key_bits_ = 0;
   // The pointer is null if the coarser sets of this set can only be made by sorting.
   std::shared_ptr<SetFamily> family_;
-  // Holds the number of this set's level in the index of its family, or -1 before the set has one. The lock
-  // of Queue::work() guards it.
+  // Holds the number of this set among the levels of the index of its family (SetFamily), or -1 before it has
+  // one. The lock of Queue::work() guards it.
   mutable i32 level_ = -1;
   // Guards finest_, deferred_ and rows_. No thread holds this lock while it waits for the device.
   mutable std::mutex counting_;
-  // Points to the finest set of the family until this set is made, and is null afterwards. A thread that
-  // writes it must hold the lock of Queue::work() as well as counting_, so either lock is enough to read it.
+  // Points to the finest set of the family (SetFamily) until this set is made, and is null afterwards. A
+  // thread that writes it must hold the lock of Queue::work() as well as counting_, so either lock is enough
+  // to read it.
   mutable std::shared_ptr<const CoordinateSet> finest_;
   // Holds the pending read-back of the status and the row count, until the host knows the number of rows.
   mutable std::shared_ptr<DeferredReadback> deferred_;

@@ -87,7 +87,8 @@ llvm::Expected<std::shared_ptr<KernelMap>> KernelMap::create(std::shared_ptr<con
     map->pairs_->has_counts = true;
   }
   if (!map->is_identity()) view.index = map->find_index(kernel_size, dilation);
-  // An indexed map is searched later, in view_of() or find_masks(), when the forms that ops read are known.
+  // An indexed map is searched later, in view_of() or find_masks(), when the forms of its views are known
+  // (ViewForm).
   if (map->is_indexed()) {
     MINUET_ASSIGN(const MapEngines::Lease engine, engines->take(map->queue().get()));
     MINUET_TRY(engine->begin_making(stream));
@@ -335,9 +336,10 @@ llvm::Error KernelMap::check_serves(const WindowProblem& problem, const char* op
   }
   for (i32 a = 0; a < problem.ndim && problem.kind != ConvolutionKind::GivenOutputs; ++a) {
     if (static_cast<i64>(fine().tensor_stride()[a]) * problem.stride[a] != coarse().tensor_stride()[a]) {
-      return make_error(StatusCode::InvalidArgument,
-                        "axis {0}: tensor strides {1} and {2} do not differ by the {4}'s stride {3}", a,
-                        fine().tensor_stride()[a], coarse().tensor_stride()[a], problem.stride[a], op);
+      return make_error(
+          StatusCode::InvalidArgument,
+          "axis {0}: tensor strides {1} and {2} do not differ by a factor of {3}, the {4}'s stride", a,
+          fine().tensor_stride()[a], coarse().tensor_stride()[a], problem.stride[a], op);
     }
   }
   return llvm::Error::success();

@@ -34,16 +34,17 @@ struct MapUse {
 class MapViews {
  public:
   /// `needs` must contain every view that an op of the execution may read. `order` is the row order that the
-  /// plan prefers for masked views. Capacity mode (`has_capacities`) always orders masked views. The reason
-  /// is that kernels read an ordered view with a stride of its capacity, but a plain table with a stride of
-  /// its row count, which only the device knows.
+  /// plan prefers for masked views (ViewForm::Masked). Capacity mode (`has_capacities`) always orders masked
+  /// views. The reason is that kernels read an ordered view with a stride of its capacity, but a plain table
+  /// with a stride of its row count, which only the device knows.
   MapViews(const Program& program, Engine& engine, std::vector<ViewNeed> needs, RowOrder order,
            bool has_capacities);
 
   // The results of the following functions depend only on the arguments of the constructor, so they are the
   // same for every cloud.
 
-  /// Returns true if masked views are ordered. The result is false if no op reads a masked view.
+  /// Returns true if masked views (ViewForm::Masked) are ordered. The result is false if no op reads a masked
+  /// view.
   bool has_order() const { return order_ != RowOrder::AsTheyCome; }
   /// Returns true if all views of the map can be made from an index of cells, without a table of the map's
   /// rows. This requires that every view is ordered. A transposed view also requires `fills_cells`, which
@@ -98,9 +99,9 @@ class MapViews {
   void ask_for(i32 map, Side& side, bool transposed, ViewForm form);
   bool is_ordered(ViewForm form) const { return form == ViewForm::Masked && has_order(); }
   bool has_plain_masks(ViewForm form) const { return form == ViewForm::Masked && !has_order(); }
-  /// Places the arrays of a view that runs read.
+  /// Places those arrays of a view that are read by runs.
   void place_view(Placement& parts, Side& side, bool transposed, ViewForm form) const;
-  /// Places the arrays of a view that are needed only to make it.
+  /// Places those arrays of a view that are needed only to make it.
   void place_view_workspace(Placement& parts, Side& side, bool transposed, ViewForm form) const;
   static void place_rows(Placement& parts, Side& side, bool transposed);
   void place_unmade(Placement& parts, PlaceView place);

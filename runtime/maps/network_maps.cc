@@ -98,7 +98,7 @@ void NetworkMaps::place(Placement& parts) {
   for (std::size_t i = 0; i < levels_.size(); ++i) {
     const i64 capacity = capacity_of(i);
     levels_[i] = {keeps_keys(i) ? parts.take<u64>(capacity) : nullptr, word(kLevelsAt + static_cast<i64>(i)),
-                  // The key type is final in capacity mode. In exact mode, enqueue() sets it again.
+                  // The key type is final if the options give capacities. Otherwise enqueue() sets it again.
                   capacity, key_type_of(key_bits_.bits())};
   }
   for (std::size_t i = 0; i < maps_.size(); ++i) maps_[i].counts = word(report_offset_[i]);
@@ -225,8 +225,8 @@ llvm::Error NetworkMaps::find_limits() {
 }
 
 llvm::Error NetworkMaps::enqueue(const i32* coordinates, const i32* given_count, i64 most) {
-  // In exact mode the memory holds capacity_ coordinates, but the amount of work depends only on the size of
-  // this cloud.
+  // Unless the options give capacities, the amount of work depends only on the size of this cloud, although
+  // the memory has room for capacity_ coordinates.
   MapLimits limits = this->limits(key_bits_.bits());
   limits.capacity = std::max<i64>(most, 1);
   for (std::size_t i = 0; i < levels_.size(); ++i) {

@@ -58,25 +58,26 @@ class NetworkMaps {
   /// first cloud if no bounds are declared, or if the keys need more bits than those of earlier clouds, or if
   /// the cloud turns out to have too many cells for an index.
   llvm::Error build(const i32* coordinates, i64 count);
-  /// Determines the number of key bits and the method in capacity mode, where it must be called before
-  /// enqueue().
+  /// Determines the number of key bits and the method if the options give capacities. It must then be called
+  /// before enqueue().
   llvm::Error find_limits();
-  /// Enqueues the work that builds the sets and maps of a cloud. In capacity mode, this function takes the
-  /// place of build(). `given_count` points to the number of coordinates in device memory. If it is null,
-  /// there are `most` coordinates. In capacity mode, a cloud that does not fit gets no rows, and a bit in
-  /// status() says why.
+  /// Enqueues the work that builds the sets and maps of a cloud. If the options give capacities, this
+  /// function takes the place of build(). `given_count` points to the number of coordinates in device memory.
+  /// If it is null, there are `most` coordinates. A cloud that does not fit into the capacities gets no rows,
+  /// and a bit in status() says why.
   llvm::Error enqueue(const i32* coordinates, const i32* given_count, i64 most);
 
   // The following functions return the results of the last build.
 
   MapMethod method() const { return indexes_built_ ? MapMethod::Indexed : MapMethod::Sorted; }
   KeyType key() const { return levels_[0].key; }
-  /// Returns the number of rows of a level. It is an upper bound if an op makes the level in each run.
+  /// Returns the number of rows of a level (coordinate set). It is an upper bound if an op makes the level in
+  /// each run.
   i64 rows(i32 level) const {
     const LevelSpec& spec = program_.levels[level];
     return spec.is_made_in_run() ? rows(spec.parent) : host_report_[kLevelsAt + level];
   }
-  /// Returns the device address of the number of rows of a level.
+  /// Returns the device address of the number of rows of a level (coordinate set).
   i32* count(i32 level) const { return levels_[level].count; }
   const Coords& coords(i32 level) const { return levels_[level]; }
   const MapView& map(i32 map) const { return maps_[map]; }
@@ -90,9 +91,11 @@ class NetworkMaps {
   /// Returns the device address of the status bits (kStatus... in map_kernels.h), which are 0 if the cloud is
   /// valid.
   const u32* status() const { return state_.status; }
-  /// Returns an array on the device, whose element i is the caller's row for row i of level 0.
+  /// Returns an array on the device, whose element i is the caller's row for row i of level 0 (the finest
+  /// set).
   const i32* source_row() const { return source_row_; }
-  /// Returns an array on the device, whose element i is the row of level 0 for the caller's row i.
+  /// Returns an array on the device, whose element i is the row of level 0 (the finest set) for the caller's
+  /// row i.
   const i32* row_of() const { return row_of_; }
   /// Returns the device address of the numbers 0, 1, 2, ... [capacity]. They serve as both tables
   /// (GmasTables) of a map with one offset from a set to itself.
@@ -103,14 +106,15 @@ class NetworkMaps {
   /// Returns the device address of one word per layer, which is 0 when a cloud begins. These words follow the
   /// report (report_) in memory, so that one fill clears both, also in a replayed graph.
   u32* layer_words() const { return report_ ? reinterpret_cast<u32*>(report_ + report_words_) : nullptr; }
-  /// Returns device memory for the coordinates of level 0.
+  /// Returns device memory for the coordinates of level 0 (the finest set).
   i32* coordinates() const { return coordinates_; }
 
  private:
   MapLimits limits(i32 key_bits) const;
   bool may_index() const;
-  /// Returns true if the keys of the level are in use after the views are made. The caller reads those of the
-  /// output. An op that makes a level in a run writes its keys and reads those of the parent level.
+  /// Returns true if the keys of the level (coordinate set) are in use after the views are made. The caller
+  /// reads those of the output. An op that makes a level in a run writes its keys and reads those of the
+  /// parent level.
   bool keeps_keys(std::size_t level) const;
   void place_masks(Placement& parts, bool kept);
   /// Places the row tables of those maps whose elements of looks_up_ and keeps_rows_ equal `looked_up` and

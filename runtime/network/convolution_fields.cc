@@ -26,7 +26,7 @@ llvm::Error read_norm(const Object& object, ConvolutionFields& fields) {
   const std::string name = text_or_empty(object, "norm");
   if (name == "layer_norm" || name == "instance_norm" || name == "group_norm") {
     return make_error(StatusCode::Unimplemented,
-                      "\"norm\" is \"{0}\", which is not built yet: it normalizes by statistics of its input "
+                      "\"norm\" is \"{0}\", which is not supported: it normalizes by statistics of its input "
                       "features, so it cannot be folded into a convolution",
                       name);
   }
@@ -70,7 +70,7 @@ llvm::Expected<Activation> find_activation(llvm::StringRef name) {
   for (const char* other : {"gelu", "silu", "sigmoid", "tanh"}) {
     if (name != other) continue;
     return make_error(StatusCode::Unimplemented,
-                      "\"activation\" is \"{0}\", which no kernel computes yet: use relu, leaky_relu or none",
+                      "\"activation\" is \"{0}\", which is not supported: use relu, leaky_relu or none",
                       name);
   }
   return make_error(StatusCode::InvalidArgument,

@@ -33,7 +33,7 @@ enum class FieldPlace {
   // The fields belong to one convolution of a residual or bottleneck block, for example "conv1".
   Part,
   // The fields belong to a convolution whose result a residual or bottleneck block adds, for example
-  // "shortcut". It has no activation.
+  // "shortcut". Such a convolution has no activation.
   PartBeforeAddition
 };
 

@@ -84,7 +84,8 @@ llvm::Expected<LayerDescription::Op> read_op(const Object& object) {
   for (std::size_t i = 0; i < std::size(kOpNames); ++i) {
     if (op == kOpNames[i]) return static_cast<LayerDescription::Op>(i);
   }
-  return make_error(StatusCode::InvalidArgument, "op \"{0}\" is unknown: use {1} (not built yet: {2})", op,
+  return make_error(StatusCode::InvalidArgument,
+                    "op \"{0}\" is unknown: use {1} (known but not supported: {2})", op,
                     ops_text(/*are_built=*/true), ops_text(/*are_built=*/false));
 }
 

@@ -40,7 +40,7 @@ class ProgramBuilder {
         return annotate(std::move(error), "layer " + std::to_string(i) + ", " + what);
       }
       if (!layer.save.empty() && !skips_.emplace(layer.save, current_).second) {
-        return make_error(StatusCode::InvalidArgument, "two layers save \"{0}\"", layer.save);
+        return make_error(StatusCode::InvalidArgument, "two layers save their output as \"{0}\"", layer.save);
       }
     }
     program_.output = current_;
@@ -70,9 +70,8 @@ class ProgramBuilder {
 
   i32 level_of(i32 tensor) const { return program_.tensors[tensor].level; }
 
-  /// Returns the coordinate set (LevelSpec) that results from applying a stride to `level`. This is `level`
-  /// itself if each stride is 1, otherwise a coarser level, which is added if the program does not have it
-  /// yet.
+  /// Returns the coordinate set (LevelSpec) that a stride makes of `level`, and adds it to the program if it
+  /// is missing. The result is `level` itself if each stride is 1, otherwise a coarser coordinate set.
   llvm::Expected<i32> strided_level(i32 level, const AxisArray& stride) {
     if (stride == AxisArray{1, 1, 1, 1}) return level;
     LevelSpec coarse{program_.levels[level].tensor_stride, level};
@@ -94,7 +93,7 @@ class ProgramBuilder {
     return static_cast<i32>(program_.levels.size()) - 1;
   }
 
-  /// Makes Program::period a common multiple of the tensor strides of all levels, including `tensor_stride`.
+  /// Makes Program::period a common multiple of the strides of all coordinate sets and `tensor_stride`.
   llvm::Error widen_period(const AxisArray& tensor_stride) {
     for (i32 a = 0; a < program_.ndim; ++a) {
       program_.period[a] = std::lcm(program_.period[a], static_cast<i64>(tensor_stride[a]));
@@ -144,7 +143,7 @@ class ProgramBuilder {
   llvm::Expected<i32> find_skip(const std::string& name) const {
     const auto found = skips_.find(name);
     if (found == skips_.end()) {
-      return make_error(StatusCode::InvalidArgument, "no earlier layer saves \"{0}\"", name);
+      return make_error(StatusCode::InvalidArgument, "no earlier layer saves its output as \"{0}\"", name);
     }
     return found->second;
   }
@@ -190,9 +189,8 @@ class ProgramBuilder {
     return make_error(StatusCode::InvalidArgument, "two layers have parameters called \"{0}\"", part + ".*");
   }
 
-  /// Names the parameters of the program's last layer. A layer without a batch norm also reserves the prefix
-  /// that a batch norm would have, so that no parameters of another layer can look like those of a batch norm
-  /// of this layer.
+  /// Names the parameters of the program's last layer and reserves their prefixes. The prefix of a batch norm
+  /// is reserved even if the layer has none, so that no other layer can use it.
   llvm::Error name_parameters(const std::string& convolution, const std::string& batch_norm,
                               const ConvolutionFields& fields, LayerOrigin origin) {
     MINUET_TRY(claim(convolution));
@@ -212,8 +210,7 @@ class ProgramBuilder {
     return name_parameters(layer.name + ".conv", layer.name + ".bn", layer.fields, {layer.name, "", ""});
   }
 
-  /// Adds a convolution. The output has the coordinates of the input, or coarser ones if the convolution has
-  /// a stride.
+  /// Adds a convolution whose output has the input's coordinates, or coarser ones if it has a stride.
   llvm::Expected<i32> add_downward(const std::string& name, i32 input, const Window& window,
                                    ConvolutionProblem problem) {
     const i32 fine = level_of(input);
@@ -229,8 +226,7 @@ class ProgramBuilder {
     return name_parameters(layer);
   }
 
-  /// Adds a convolution of a residual or bottleneck block. `part` is the index of the convolution in
-  /// part_names().
+  /// Adds the convolution of a residual or bottleneck block whose index in part_names() is `part`.
   llvm::Expected<i32> add_part(const LayerDescription& layer, std::size_t part, i32 input,
                                const Window& window, const ConvolutionProblem& problem) {
     const std::string name = part_names(layer.op)[part];
@@ -304,7 +300,7 @@ class ProgramBuilder {
     const i32 coarse = level_of(current_), fine = level_of(skip);
     if (coarse == fine) {
       return make_error(StatusCode::InvalidArgument,
-                        "\"{0}\" is on the same coordinate set as the layer's input: use a block",
+                        "\"{0}\" is on the same coordinate set as the layer's input: use the op block",
                         layer.skip);
     }
     for (i32 a = 0; a < program_.ndim; ++a) {
@@ -346,8 +342,7 @@ class ProgramBuilder {
     return llvm::Error::success();
   }
 
-  /// Always fails, because there is no kernel yet that creates a finer coordinate set. validate() gives the
-  /// reason.
+  /// Always fails, because no kernel creates a finer coordinate set yet. validate() gives the reason.
   llvm::Error add_generative_up(const LayerDescription& layer) {
     ConvolutionProblem problem = problem_of(layer.fields, description_.channels[layer.width]);
     take_window(layer, problem);
@@ -425,9 +420,8 @@ class ProgramBuilder {
     }
   }
 
-  /// Finds the interval in which each storage is in use. It begins at the first layer that writes the storage
-  /// and ends at the last layer that reads it. The layer before a shortcut may already write the result of
-  /// the shortcut.
+  /// Finds the first layer that writes each storage and the last layer that reads it. The layer before a
+  /// shortcut may already write the shortcut's result.
   void find_lives() {
     const i32 layers = static_cast<i32>(program_.layers.size());
     for (StorageSpec& storage : program_.storages) storage.first = layers, storage.last = -1;
@@ -446,8 +440,8 @@ class ProgramBuilder {
   }
 
   /// Stacks the storages in memory, large ones first, each as low as it fits without overlapping storages
-  /// that are in use at the same time. A level is assumed to have a quarter of its parent's rows, as is
-  /// typical of surfaces.
+  /// that are in use at the same time. A coordinate set is assumed to have a quarter of its parent's rows, as
+  /// is typical of surfaces.
   void stack_storages() {
     std::vector<double> rows{1};
     for (std::size_t i = 1; i < program_.levels.size(); ++i) {

@@ -78,7 +78,7 @@ class WeightsCheck {
     // Holds the prefixes of needed parameters, for example "a.conv" for "a.conv.weight".
     std::set<std::string> parts;
     for (const std::string& name : needed_) parts.insert(llvm::StringRef(name).rsplit('.').first.str());
-    // The prefix that a batch norm would have counts too if the description gives the layer no batch norm.
+    // If the description gives a layer no batch norm, the prefix that its batch norm would have is added too.
     for (const ProgramLayer& layer : program_.layers) parts.insert(layer.origin.batch_norm);
     for (const auto& [name, stored] : file_.names()) {
       if (used_.count(stored) != 0) continue;

@@ -142,8 +142,9 @@ llvm::Expected<std::shared_ptr<const CompiledPlan>> CompiledPlan::create(const P
   }
   compiled->engine = choose_engine(program.ndim, largest_volume(program), tuning);
   if (const ProgramLayer* const largest = find_largest_convolution(program)) {
-    // The reasons for the grouping and the order are added to the first candidate of the largest convolution.
-    // If another convolution always computes it too, it has no candidate, and the reasons are dropped.
+    // The reasons for the grouping of GEMMs and the order of rows are added to the first candidate of the
+    // largest convolution. If another convolution always computes it too, it has no candidate, and the
+    // reasons are dropped.
     std::vector<std::string> not_shown;
     std::vector<Candidate>& of_largest = compiled->candidates[largest - program.layers.data()];
     std::vector<std::string>& reasons = of_largest.empty() ? not_shown : of_largest.front().reasons;

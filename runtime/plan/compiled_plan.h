@@ -16,8 +16,9 @@
 
 namespace minuet {
 
-/// Holds the candidates for each op of a plan on one architecture. It is immutable. The problems and the
-/// tuning results (codegen/tuning) decide which candidates there are, and the cloud decides which one runs.
+/// Holds, for one architecture, the ways to run each op of a plan (Candidate). It is immutable. The problems
+/// and the tuning results (codegen/tuning) decide which candidates an op has, and the cloud decides which one
+/// runs.
 struct CompiledPlan {
   std::string arch;  // Names an architecture of GPUs, or is empty for the CPU.
   EngineChoice engine;
@@ -47,10 +48,11 @@ struct CompiledPlan {
 /// Returns the number of offsets of the largest kernel map, or 0 if there is no map. All maps use the
 /// parameters of the map search that are chosen for this number.
 i64 largest_volume(const Program& program);
-/// Returns the convolution with the largest kernel, or null if there is no convolution. The grouping and the
-/// row order that are chosen for it serve all convolutions.
+/// Returns the convolution with the largest kernel, or null if there is no convolution. The grouping of GEMMs
+/// and the row order that are chosen for it serve all convolutions.
 const WindowProblem* largest_convolution(const Program& program);
-/// Returns the buckets whose tuning results apply to a network as a whole. There are none if it has no map.
+/// Returns the buckets (groups of problems that share a measurement) whose tuning results apply to a network
+/// as a whole. There are none if the network has no map.
 std::vector<TuningBucket> buckets_of_network(const Program& program);
 
 /// Returns requests for every kernel of a plan for `arch`, to compile them ahead of time. They include the

@@ -121,7 +121,7 @@ llvm::Expected<std::vector<float>> ParameterSource::weight(const ProgramLayer& l
         draw(layer.weight, inputs * problem.out_channels, {0, std::sqrt(2.0 / static_cast<double>(inputs))});
   }
   const bool is_finite = round_values(problem.dtype, weight.data(), weight.size(), weight.data());
-  // Drawn weights are small enough for every dtype.
+  // Weights that were drawn at random are finite in every dtype.
   if (!is_finite && file_ && !allows_non_finite()) return refuse_weight(layer);
   return weight;
 }

@@ -53,7 +53,8 @@ class ParameterSource {
   };
   std::vector<float> draw(const std::string& name, i64 count, Draw draw) const;
   llvm::Expected<std::vector<float>> vector(const std::string& name, i64 channels, Draw draw) const;
-  /// Returns the result of vector(), or `channels` copies of `where_absent` if the name is empty.
+  /// Returns the result of ParameterSource::vector(), or `channels` copies of `where_absent` if the name is
+  /// empty.
   llvm::Expected<std::vector<float>> optional_vector(const std::string& name, i64 channels,
                                                      float where_absent, Draw draw) const;
   llvm::Expected<std::vector<float>> weight(const ProgramLayer& layer) const;

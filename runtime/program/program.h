@@ -28,7 +28,7 @@ struct LevelSpec {
   bool is_made_in_run() const { return made_by >= 0; }
 };
 
-/// Describes a kernel map between two levels. The map of a submanifold op has the same level twice.
+/// Describes a kernel map between two coordinate sets (levels). Both are the same for a submanifold op.
 struct MapSpec {
   i32 fine = 0, coarse = 0;
   AxisArray kernel_size{1, 1, 1, 1};
@@ -76,7 +76,7 @@ struct ProgramLayer {
 
   // Holds a name that is unique in the program.
   std::string name;
-  // Holds the names in the network's description. It is empty in a program of one op.
+  // Holds the names in the network's description, which are empty in a program of one op.
   LayerOrigin origin;
   // Holds the name of the weight parameter.
   std::string weight;
@@ -103,8 +103,8 @@ struct ProgramLayer {
   bool is_transposed() const { return window() != nullptr && window()->is_transposed(); }
 };
 
-/// Describes a program of typed operations over levels, maps and tensors. It depends neither on the
-/// architecture nor on a cloud.
+/// Describes a program of typed operations over coordinate sets (levels), kernel maps and tensors. It depends
+/// neither on the architecture nor on a point cloud.
 struct Program {
   std::string name;
   i32 ndim = 3;
@@ -114,12 +114,12 @@ struct Program {
   std::vector<TensorSpec> tensors;
   std::vector<StorageSpec> storages;
   /// Lists the storages that are in use, each after all storages in its StorageSpec::below. In memory, each
-  /// storage begins where the last of these ends, whatever number of rows the levels have, so fewer rows
-  /// never need more memory.
+  /// storage begins at the highest end of those in its `below`, whatever number of rows the levels have, so
+  /// fewer rows never need more memory.
   std::vector<i32> stack;
   std::vector<ProgramLayer> layers;
-  // The flag is true if the caller gives levels and maps to Execution::prepare_maps(), and false if
-  // Execution::prepare() builds them.
+  // The flag is true if the caller gives coordinate sets and kernel maps to Execution::prepare_maps(), and
+  // false if Execution::prepare() builds them.
   bool takes_maps = false;
   // The flag is true if the network's description has a head (output layer) for which there are no weights,
   // so that it is left out.
@@ -127,7 +127,7 @@ struct Program {
   // Lists the tensors that Execution::run() takes as inputs.
   std::vector<i32> inputs{0};
   i32 output = 0;
-  // Holds, for each axis, the least common multiple of the strides of all levels.
+  // Holds, for each axis, the least common multiple of the strides of all coordinate sets (levels).
   i64 period[kMaxDim] = {1, 1, 1, 1};
 };
 
@@ -143,9 +143,9 @@ struct Step {
   bool operator==(const Step&) const = default;
 };
 
-/// Returns every step of the program. Execution::prepare() makes all levels and maps that do not depend on
-/// the result of an op. Execution::run() makes each other level and map as soon as the levels that it depends
-/// on exist. A level that a layer makes has no step of its own.
+/// Returns every step of the program. Execution::prepare() makes all coordinate sets (levels) and kernel maps
+/// that do not depend on the result of an op. Execution::run() makes each other one as soon as the coordinate
+/// sets that it depends on exist. A set that a layer makes has no step of its own.
 std::vector<Step> make_schedule(const Program& program);
 
 /// Returns a program of one op over a kernel map. The caller gives its sets and its map. The inputs are the
@@ -155,8 +155,8 @@ Program op_program(const OpProblem& problem);
 /// Returns the columns of a tensor within its storage.
 Columns columns_of(const Program& program, i32 tensor);
 
-/// Computes, for each axis, the farthest reach of any offset of any map (`guard`), and a stride that the
-/// strides of all levels divide (`period`). The layout of packed coordinate keys depends on these values.
+/// Computes, for each axis, the farthest reach of any offset of any kernel map (`guard`), and a number that
+/// the strides of all coordinate sets divide (`period`). The key layout depends on these values.
 void layout_needs(const Program& program, i64* guard, i64* period);
 
 }  // namespace minuet

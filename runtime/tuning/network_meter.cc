@@ -69,7 +69,7 @@ llvm::Expected<std::unique_ptr<NetworkMeter>> NetworkMeter::create(std::shared_p
 
 llvm::Error NetworkMeter::set_default(TuningConfigs configs, std::optional<Dataflow> dataflow,
                                       MapMethod maps) {
-  announced_.clear();  // The announced rounds were compiled for another default configuration.
+  announced_.clear();  // The rounds given to announce() were compiled for another default configuration.
   fallback_.reset();
   default_ = std::move(configs);
   dataflow_ = dataflow;
@@ -120,8 +120,8 @@ llvm::Error NetworkMeter::estimate() {
   return llvm::Error::success();
 }
 
-/// Returns the seconds that it takes to open the executions of the default and of the trial, to call
-/// settle() for both, and to run the warm-up pass of both.
+/// Returns the seconds that it takes to open the executions of the default and of the tried configurations,
+/// to call settle() for both, and to run the warm-up pass of both.
 double NetworkMeter::network_overhead() const {
   return 2 * (opening_seconds_ + (settling_clouds() + 1) * inference_seconds_);
 }
@@ -149,7 +149,7 @@ double NetworkMeter::now() {
 
 TuningConfigs NetworkMeter::with_default(const TuningConfigs& round) const {
   TuningConfigs configs = round;
-  configs.insert(default_.begin(), default_.end());  // This does not replace configurations of the round.
+  configs.insert(default_.begin(), default_.end());  // Configurations of `round` are not replaced.
   return configs;
 }
 
@@ -348,7 +348,8 @@ llvm::Error NetworkMeter::check_output(Execution& trial, std::size_t cloud) {
     MINUET_TRY(settle(*fallback_, cloud));
     MINUET_TRY(settle(trial, cloud));
   }
-  // Pass -1 warms up, and its times are discarded. The two executions alternate in running first.
+  // Pass -1 warms up, and its times are discarded. The executions of the default and of the trial alternate
+  // in running first.
   for (i32 pass = -1; pass < options_.repeats; ++pass) {
     std::map<TuningBucket, i64> times[2];  // Element 0 belongs to the default, and element 1 to the trial.
     for (const bool second : {false, true}) {

@@ -127,7 +127,7 @@ class NetworkMeter final : public TuningMeter {
   const MeterOptions options_;
   std::vector<std::vector<LayerSize>> sizes_;
   std::vector<KeyType> keys_;
-  /// Holds the time to open an execution of the default whose kernels are compiled.
+  /// Holds the time to open an execution of the default configurations, whose kernels are already compiled.
   double opening_seconds_ = 0;
   double inference_seconds_ = 0;  // Holds the sum of the times of one inference of each cloud.
   DeviceMemory features_, output_;

@@ -9,8 +9,8 @@
 namespace minuet {
 namespace {
 
-// Unless tuning is exhaustive, a task tries at most kMostTried candidates. A task that serves all layers
-// tries at most kMostTriedForAll, because other tasks cannot share the rounds of its candidates.
+// Unless tuning is exhaustive, a task (TuningTask) tries at most kMostTried configurations. A task that
+// serves all layers tries at most kMostTriedForAll, because no other task can be measured in the same rounds.
 constexpr i64 kMostTried = 40, kMostTriedForAll = 12;
 
 i64 median(std::vector<i64> values) {
@@ -129,8 +129,9 @@ class NetworkTuner {
            choose_fused(before, arch, rows).fused.shortcut;
   }
 
-  /// Returns the tasks of all layers in all clouds, with one task per bucket. `tasks_of` returns the tasks of
-  /// a layer with this problem and this size. Layers run `dataflow`, or their default if it is empty.
+  /// Returns the tasks of all layers in all clouds, with one task per bucket (TuningBucket). `tasks_of`
+  /// returns the tasks of a layer with this problem and this size. Layers run `dataflow`, or their default if
+  /// it is empty.
   std::vector<TuningTask> collect(
       std::optional<Dataflow> dataflow,
       llvm::function_ref<std::vector<TuningTask>(const ConvolutionProblem&, const LayerSize&)> tasks_of)
@@ -170,8 +171,8 @@ class NetworkTuner {
     return search(dataflow == Dataflow::Fused ? "fused kernels" : "tiles and GEMMs", tasks, dataflow);
   }
 
-  /// Returns the rows of the largest level of the clouds whose maps have this key type, or 0 if there is no
-  /// such cloud.
+  /// Returns the rows of the largest coordinate set of the clouds whose maps have this key type, or 0 if
+  /// there is no such cloud.
   i64 most_rows(std::optional<KeyType> key = {}) const {
     i64 most = 0;
     for (std::size_t cloud = 0; cloud < meter_.sizes().size(); ++cloud) {
@@ -236,13 +237,13 @@ class NetworkTuner {
       if (known == before_.end() || known->second.measurements.empty()) continue;
       const auto best = std::find(task.candidates.begin(), task.candidates.end(),
                                   known->second.measurements.front().config);
-      if (best == task.candidates.end()) continue;  // The default won, and it is not among the candidates.
+      if (best == task.candidates.end()) continue;  // The default won the earlier tuning and is no candidate.
       std::rotate(task.candidates.begin(), best, best + 1);
       task.has_favourite = true;
     }
   }
 
-  /// Returns the progress to report while the default is compiled.
+  /// Returns the progress to report while the default configuration is compiled.
   TuningProgress before_the_first(const std::vector<TuningTask>& tasks, const TunerOptions& tuner) const {
     i64 most = 0;
     for (const TuningTask& task : tasks) most = std::max(most, static_cast<i64>(task.candidates.size()));
@@ -280,8 +281,8 @@ class NetworkTuner {
     return llvm::Error::success();
   }
 
-  /// Returns pairs of a map and a bucket of `moved` whose layers read it. A map has a different number in
-  /// each cloud.
+  /// Returns the pairs of a map and a bucket of `moved` whose layers read the map. A map has a different
+  /// number in each cloud.
   std::vector<std::pair<i64, TuningBucket>> maps_of(const TuningConfigs& moved) const {
     const Program& program = plan_.program;
     std::vector<std::pair<i64, TuningBucket>> read;
@@ -349,9 +350,9 @@ class NetworkTuner {
     return llvm::Error::success();
   }
 
-  /// Publishes decisions to the store. They replace the entries that the same buckets had before this tuning
-  /// began, because times are sums over the clouds of one tuning and cannot be compared with times of another
-  /// one. Results that other processes have published since then are merged.
+  /// Publishes decisions to the store. They replace the entries that the same buckets (TuningBucket) had
+  /// before this tuning began, because times are sums over the clouds of one tuning and cannot be compared
+  /// with times of another one. Results that other processes have published since then are merged.
   [[gnu::cold]] llvm::Error keep(const std::vector<TuningDecision>& decisions) {
     std::vector<TuningEntry> entries;
     for (const TuningDecision& decision : decisions) {
@@ -442,7 +443,7 @@ class NetworkTuner {
                                                        TuningStore& store, const TuneOptions& options) {
   if (plan->program.takes_maps) {
     return make_error(StatusCode::Unimplemented,
-                      "a single op is not tuned yet: tune a network that has it as a layer");
+                      "a single op cannot be tuned: tune a network that has it as a layer");
   }
   if (llvm::Error error = store.check_writable(environment_hash(environment))) {
     return annotate(std::move(error), "the tuning results cannot be saved");

@@ -35,8 +35,8 @@ struct TuneOptions {
 };
 
 struct TuneSummary {
-  i64 tried = 0, skipped = 0;  // These numbers count the candidates tried, and those that do not run.
-  i64 decided = 0, won = 0;    // These count the buckets decided, and those in which a candidate won.
+  i64 tried = 0, skipped = 0;  // These count the tried configurations, and those that do not run.
+  i64 decided = 0, won = 0;    // These count the decided TuningBuckets, and those whose default was beaten.
   /// These are the median times of one inference of all clouds, without and with the tuning results. Both are
   /// 0 if no candidate won or if there was no time to measure the whole network.
   i64 untuned_ns = 0, tuned_ns = 0;

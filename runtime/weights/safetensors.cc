@@ -170,8 +170,8 @@ llvm::Error SafetensorsFile::parse() {
     const int element = element_bytes(tensor.type);
     if (element != 0 && (tensor.bytes % element != 0 || tensor.bytes / element != count)) {
       return make_error(StatusCode::InvalidArgument,
-                        "tensor \"{0}\" of shape {1} and type \"{2}\" has {3} bytes", name,
-                        shape_text(tensor.shape), tensor.type, tensor.bytes);
+                        "tensor \"{0}\" has {3} bytes, which do not match its shape {1} and type \"{2}\"",
+                        name, shape_text(tensor.shape), tensor.type, tensor.bytes);
     }
     tensors_.emplace(name.str(), std::move(tensor));
   }

@@ -44,7 +44,7 @@ llvm::Expected<std::map<std::string, std::string>> parse_names(llvm::StringRef j
   for (const auto& entry : *object) {
     const llvm::StringRef from = entry.first;
     const auto to = entry.second.getAsString();
-    if (!to || to->empty() || from.empty()) return refuse("\"" + from.str() + "\" has no name");
+    if (!to || to->empty() || from.empty()) return refuse("\"" + from.str() + "\" has no new name");
     if ((from.back() == '.') != (to->back() == '.')) {
       return refuse("\"" + from.str() + "\" and \"" + to->str() + "\" must both end in a dot, or neither");
     }
@@ -101,8 +101,8 @@ llvm::Error WeightsFile::name_tensors() {
   }
   if (names_.empty() && !options_.prefix.empty()) {
     return make_error(StatusCode::InvalidArgument,
-                      "no tensor's name begins with \"{0}\", the option weights_prefix{1}", options_.prefix,
-                      outside_.empty() ? "" : "; the first is \"" + outside_.front() + "\"");
+                      "the option weights_prefix is \"{0}\", but no tensor's name begins with it{1}",
+                      options_.prefix, outside_.empty() ? "" : "; the first is \"" + outside_.front() + "\"");
   }
   if (!unused_entries.empty()) {
     return make_error(StatusCode::InvalidArgument,

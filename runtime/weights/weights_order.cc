@@ -136,7 +136,7 @@ llvm::Expected<WeightsOrder> parse_weights_order(llvm::StringRef name) {
     if (name == known.name) return known.order;
     names += (names.empty() ? "" : ", ") + std::string(known.name);
   }
-  return refuse("there is no weights order \"{0}\"; there are {1}", name, names);
+  return refuse("there is no weights order \"{0}\": use one of {1}", name, names);
 }
 
 const char* weights_order_name(WeightsOrder order) {
@@ -173,7 +173,8 @@ std::vector<WeightLayout> weight_layouts(WeightsOrder order, const ConvolutionPr
       layouts = {offsets_first(problem, order == WeightsOrder::Minkowski || volume % 2 == 1)};
       if (volume == 1) {
         layouts.push_back(matrix(problem, /*is_linear=*/false));
-        // These engines name convolution weights "kernel"; a "weight" may belong to a linear layer.
+        // MinkowskiEngine and TorchSparse name convolution weights "kernel"; a "weight" may belong to a
+        // linear layer.
         if (name.take_back(6) != "kernel") layouts.push_back(matrix(problem, /*is_linear=*/true));
       }
       return layouts;

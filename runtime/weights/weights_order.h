@@ -19,8 +19,9 @@ enum class WeightsOrder : i32 {
   Minuet = 1,
   Minkowski = 2,
   TorchSparse = 3,
-  Spconv = 4,     // The columns of indices are batch, z, y and x, as spconv's voxel generators write them.
-  SpconvXyz = 5,  // The columns of indices are batch, x, y and z.
+  /// The columns of spconv's indices are batch, z, y and x, as its voxel generators write them.
+  Spconv = 4,
+  SpconvXyz = 5,  // The columns of spconv's indices are batch, x, y and z.
 };
 
 /// This key of a file's metadata has the file's order as its value. Files written by Minuet have it.

@@ -27,7 +27,7 @@ import sources
 
 AHEAD = "codegen/base/error.h"
 THREADS = "codegen/base/cancel_token.h"  # This header includes the standard headers for threads and for waiting.
-EMIT = "codegen/source/emit.h"  # This header includes every kernel's Spec.
+EMIT = "codegen/source/emit.h"  # This header includes every kernel's Spec (compile-time parameters).
 # Each row lists headers that take long to parse and are precompiled together. For a header to check, the first row
 # whose headers it includes is used, so larger rows come first.
 READ_AHEAD = (("gmock/gmock.h", "gtest/gtest.h", AHEAD), ("gtest/gtest.h", AHEAD), (AHEAD, THREADS, EMIT),

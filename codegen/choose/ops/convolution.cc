@@ -59,8 +59,9 @@ i32 choose_tile(const TuningSnapshot* tuning, const TuningBucket& bucket, std::v
   const auto* const tuned = find_tuned(tuning, bucket, tile);
   const char* const what = operation_name(bucket.operation);
   reasons.push_back(tuned ? llvm::formatv("{0} tile {1}{2}", what, tile, tuned->reason()).str()
-                          : llvm::formatv("{0} tile {1} of {2} channels: one widest access per thread", what,
-                                          tile, bucket.channels)
+                          : llvm::formatv("{0} tile {1} of {2} channels: one access of the greatest "
+                                          "width per thread",
+                                          what, tile, bucket.channels)
                                 .str());
   return tile;
 }
@@ -100,11 +101,8 @@ llvm::Error validate(const ConvolutionProblem& problem) {
     return make_error(StatusCode::InvalidArgument, "groups is {0}; it must be 1 or more", problem.groups);
   }
   if (problem.groups != 1) {
-    return make_error(
-        StatusCode::Unimplemented,
-        "grouped convolution ({0} groups) is not built yet: products run over whole channel ranges; use "
-        "groups = 1",
-        problem.groups);
+    return make_error(StatusCode::Unimplemented,
+                      "a convolution with {0} groups is not supported: use groups = 1", problem.groups);
   }
   return llvm::Error::success();
 }

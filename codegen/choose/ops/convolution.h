@@ -109,8 +109,8 @@ struct FusedFeatures {
 };
 
 /// Chooses the kernel of a valid problem of at most kMostFusedOffsets offsets and one group. `rows` is the
-/// approximate number of output rows, or 0 if it is unknown. The CPU, whose `arch` is empty, reads only the
-/// problem of the result.
+/// approximate number of output rows, or 0 if it is unknown. The CPU, whose `arch` is empty, uses only the
+/// member `problem` of the result.
 FusedChoice choose_fused(const ConvolutionProblem& problem, llvm::StringRef arch, i64 rows,
                          FusedFeatures means = {});
 
@@ -121,8 +121,8 @@ void add_sources(SourceList& list, const FusedChoice& choice);
 std::optional<Dataflow> dataflow_of(const OpChoice& choice);
 
 /// Returns the dataflow that is expected to be faster. It is the fused one on the CPU, and on a GPU for
-/// 16-bit types, for which it measured faster on an H200. 32-bit types were not measured. The fused dataflow
-/// is never chosen for more than kMostFusedOffsets offsets.
+/// 16-bit types, for which it was faster in measurements on an H200. 32-bit types were not measured. The
+/// fused dataflow is never chosen for more than kMostFusedOffsets offsets.
 Dataflow choose_dataflow(const ConvolutionProblem& problem, llvm::StringRef arch);
 
 /// Returns the candidates of a convolution, as choose_candidates() does. If `wanted` has a dataflow, all

@@ -25,8 +25,8 @@ constexpr i32 kFewInputBytes = 64;
 // A step of the reduction holds at most this many elements of an input row in registers, for 16-bit and for
 // 32-bit types.
 constexpr i32 kMostStep = 128, kMostWideStep = 32;
-// The ring of weights takes at most this many bytes of shared memory, of the 99 KB that a block may have on
-// every architecture.
+// The ring buffer of weights takes at most this many bytes of shared memory, of the 99 KB that a block may
+// have on every architecture.
 constexpr i32 kMostRing = 72 << 10;
 constexpr i32 kMostStages = 6;
 constexpr i64 kEnoughBlocks = 400;  // This many blocks keep a large GPU busy.
@@ -67,8 +67,8 @@ i32 choose_step(DType io, i32 in_channels, i32 volume) {
   return std::min(round_up(volume * fused_offset_depth(io, in_channels, 0), 2 * granule), most / 2);
 }
 
-/// Returns the number of stages of the ring of weights. It is a multiple of `split`, because `split` warps
-/// take the steps in turn, and at least twice `split`.
+/// Returns the number of stages of the ring buffer of weights. It is a multiple of `split`, because `split`
+/// warps take the steps in turn, and at least twice `split`.
 i32 choose_stages(const FusedSpec& spec) {
   const i32 rounds = std::min(kMostRing / fused_stage_bytes(spec), kMostStages) / spec.split;
   return std::max(rounds, 2) * spec.split;
@@ -209,7 +209,7 @@ void choose_warps(FusedChoice& choice, llvm::StringRef arch, i64 rows) {
     spec.row_tiles = 1;
     spec.split = fused_steps(spec) < kFewSteps ? 1 : 2;
     // With many channels, the layer uses more blocks, which have fewer columns and longer steps. The weights
-    // of a longer step with fewer columns take about as much of the ring.
+    // of a longer step with fewer columns take about as much of the ring buffer of weights.
     if (element == 2 && spec.in_channels > kMostStep && spec.columns > kFewColumns &&
         !has_one_offset(choice.problem) && fused_blocks(spec, rows) < kMultiprocessors) {
       spec.columns = equal_parts(spec.out_channels, kTile, kFewColumns);
@@ -217,7 +217,9 @@ void choose_warps(FusedChoice& choice, llvm::StringRef arch, i64 rows) {
     }
     if (rows < kVeryFewRows && spec.in_channels <= spec.step) spec.warps = 2;
     choice.reasons.push_back(
-        llvm::formatv("only {0} rows: the blocks are smaller and their warps share the steps", rows).str());
+        llvm::formatv("only {0} rows, so the thread blocks are smaller and their warps share the reduction",
+                      rows)
+            .str());
   }
   spec.stages = spec.weights == WeightRoad::Cached ? 1 : choose_stages(spec);
   spec.blocks = choose_blocks(spec);
@@ -234,8 +236,8 @@ namespace {
 
 /// Splits the work of a kernel with few offsets into more blocks if all of them still run at once, because
 /// each block mostly waits for loads. If there would be more blocks of two warpgroups than multiprocessors,
-/// three blocks of one warpgroup run on each multiprocessor. Blocks whose rows have a single offset end too
-/// soon for that.
+/// three blocks of one warpgroup run on each multiprocessor. Three blocks do not help if each row has a
+/// single offset, because such blocks end too soon.
 void choose_short_blocks(FusedSpec& spec, const ConvolutionProblem& problem, i64 rows) {
   FusedSpec shorter = spec;
   shorter.warps = 8;
@@ -351,20 +353,22 @@ void choose_cluster(FusedSpec& spec, const ConvolutionProblem& problem, i64 rows
 bool choose_warpgroups(FusedChoice& choice, i64 rows) {
   FusedSpec& spec = choice.fused;
   choose_warpgroup_blocks(spec, choice.problem, rows);
-  // If there are few blocks, a few steps are not worth the time that filling the ring of weights takes.
+  // If there are few blocks, a few steps are not worth the time that filling the ring buffer of weights
+  // takes.
   if (rows != 0 && fused_steps(spec) < kFewSteps && fused_blocks(spec, rows) < kMultiprocessors / 2)
     return false;
   choose_cluster(spec, choice.problem, rows);
   if (rows != 0 && fused_blocks(spec, rows) < kFewestBlocks) return false;
   choice.reasons.push_back(
-      llvm::formatv("{0} warpgroups per block compute products, {1} blocks of a cluster share rows",
-                    spec.warps / 4, spec.cluster)
+      llvm::formatv(
+          "{0} warpgroups per block compute the products, and {1} blocks of a cluster share their rows",
+          spec.warps / 4, spec.cluster)
           .str());
   return true;
 }
 
 /// Returns true if the launch can also compute the shortcut of a residual block. The kernel must have a
-/// middle offset, at which each query finds its own row.
+/// middle offset, at which each output row reads the input row of the same coordinate.
 bool takes_shortcut(const ConvolutionProblem& problem, llvm::StringRef arch) {
   bool has_middle = problem.kind == ConvolutionKind::Submanifold;
   for (const i32 edge : problem.kernel_size) has_middle = has_middle && edge % 2 == 1;
@@ -411,9 +415,11 @@ FusedChoice choose_fused(const ConvolutionProblem& problem, llvm::StringRef arch
   } else {
     choose_warps(choice, arch, rows);
   }
-  choice.reasons.push_back(llvm::formatv("each step takes {0} of {1} channels, each block {2} of {3} columns",
-                                         spec.step, spec.in_channels, spec.columns, spec.out_channels)
-                               .str());
+  choice.reasons.push_back(
+      llvm::formatv("each step of the reduction takes {0} of {1} input channels, and each thread "
+                    "block computes {2} of {3} output channels",
+                    spec.step, spec.in_channels, spec.columns, spec.out_channels)
+          .str());
   return choice;
 }
 

@@ -10,17 +10,17 @@ namespace minuet {
 /// multiple of `unit` and at most `most`. Of equally good sizes the largest is returned.
 i32 equal_parts(i32 whole, i32 unit, i32 most);
 
-/// Sets the number of stages of the ring of weights and the number of blocks per multiprocessor, which follow
-/// from the other fields.
+/// Sets the number of stages of the ring buffer of weights and the number of blocks per multiprocessor, which
+/// follow from the other fields.
 void fit_stages_and_blocks(FusedSpec& spec);
 
-/// Returns true if `means` allows products by warpgroups (wgmma), the architecture has them, and they
-/// measured faster than products by warps for such a Spec.
+/// Returns true if `means` allows products by warpgroups (wgmma), the architecture has them, and they were
+/// faster in measurements than products by warps for such a Spec.
 bool suits_warpgroups(const FusedSpec& spec, llvm::StringRef arch, FusedFeatures means);
 
-/// Returns the Spec that multiplies by warpgroups, even where products by warps measured faster. Returns
-/// nothing if GPUs of `arch` have no products by warpgroups, or none for the data type or for so few input
-/// channels.
+/// Returns the Spec that multiplies by warpgroups, even where products by warps were faster in measurements.
+/// Returns nothing if GPUs of `arch` have no products by warpgroups, or none for the data type or for so few
+/// input channels.
 std::optional<FusedSpec> by_warpgroups(const ConvolutionProblem& problem, llvm::StringRef arch, i64 rows);
 
 }  // namespace minuet

@@ -7,10 +7,10 @@ llvm::Error validate(const ConvolutionGradientProblem& problem) {
   return make_error(
       StatusCode::Unimplemented,
       problem.gradient == Gradient::Input
-          ? "the gradient of a convolution's input is not built yet: weights are not transposed; use a "
-            "convolution of the transposed weights over the swapped kernel map"
-          : "the gradient of a convolution's weight is not built yet: no kernel sums over rows; export the "
-            "kernel map and multiply by offset");
+          ? "the gradient of a convolution's input is not supported: use a convolution with the transposed "
+            "weights over the swapped kernel map"
+          : "the gradient of a convolution's weight is not supported: export the kernel map, and multiply "
+            "the rows of the pairs of each offset");
 }
 
 // The function make_op_kind() finds the following functions by argument-dependent lookup, which does not

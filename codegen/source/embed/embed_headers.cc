@@ -102,7 +102,8 @@ class Packer {
 
  private:
   std::vector<std::string> folders_;
-  std::map<std::string, std::string> headers_;  // They are sorted, so that equal headers give an equal blob.
+  // The headers are sorted by name, so that equal headers give an equal blob.
+  std::map<std::string, std::string> headers_;
   std::vector<std::string> paths_;
 };
 

@@ -75,7 +75,7 @@ class GmasOp final : public ConvolutionOp {
   llvm::Error run(const CpuCall& call, const OpRequest& given) override {
     const auto& request = static_cast<const GmasRequest&>(given);
     if (request.transposed && request.groups->direct_offset >= 0) {
-      return make_error(StatusCode::Internal, "a transposed convolution has no offset that reads in place");
+      return make_error(StatusCode::Internal, "a transposed convolution cannot read input rows in place");
     }
     const CpuConvolution convolution = ready(call, request);
     for (std::size_t slice = 0; slice < request.slices->slices.size(); ++slice) {

@@ -1,4 +1,4 @@
-// Implements the gather-GEMM-scatter dataflow on the CPU (paper, section 5.2). The buffers between the
+// Implements the gather-GEMM-scatter dataflow on the CPU (Minuet paper, section 5.2). The buffers between the
 // gather, the GEMMs and the scatter are fp32, so the gather widens 16-bit features.
 #pragma once
 

@@ -1,4 +1,5 @@
-// Implements the fused dataflow of convolutions on the GPU, with one launch per layer.
+// Implements the fused dataflow of convolutions on the GPU, in which one kernel per layer gathers, multiplies
+// and sums the features.
 #pragma once
 
 #include <vector>

@@ -95,7 +95,8 @@ llvm::Expected<bool> GmasStep::bind(const MatmulProblem& problem, const void* we
   if (!algorithm->found) {
     // The caller then binds the GEMMs of the batch one by one.
     if (problem.mode != BatchMode::Single) return false;
-    // The height that represents the bucket has no algorithm, but the exact height may have one.
+    // No algorithm was found for the height that stands for all similar heights (matmul_key.h), but the exact
+    // height may have one.
     ++launcher_.counters().gemm_lookups;
     MINUET_TRY(matmuls_->look_up(problem, exact));
     if (!exact.found) return false;

@@ -49,10 +49,10 @@ class GmasStep final : public CudaOps {
     i64 pointer_offset = 0;
     /// Holds the weights of the [volume] kernel offsets in the order of the GEMM groups.
     char* permuted = nullptr;
-    /// The GEMM that reads the features in place comes first, if there is one. The others follow slice by
-    /// slice.
+    /// The GEMM that reads the features in place comes first, if there is one. The others follow slice
+    /// (GemmSlice) by slice.
     std::vector<BoundMatmul> matmuls;
-    std::vector<std::size_t> slice_matmuls;  // Holds the end of each slice in `matmuls`.
+    std::vector<std::size_t> slice_matmuls;  // Holds the end of each GemmSlice in `matmuls`.
     bool prepared = false;
   };
   struct Layout {

@@ -64,8 +64,8 @@ llvm::Error group_gemms(const i32* counts, i32 volume, i32 direct_offset, const 
   std::fill(plan.padding_start.begin(), plan.padding_start.end(), 0);
   std::fill(plan.row_base.begin(), plan.row_base.end(), 0);
 
-  // Sorts the offsets by their number of pairs, except that the direct offset comes last, because it belongs
-  // to no group.
+  // Sorts the offsets by their number of pairs. The offset whose GEMM reads the features in place
+  // (direct_offset) comes last, because it belongs to no group.
   auto size_of = [&](i32 k) { return k == direct_offset ? std::numeric_limits<i64>::max() : i64{counts[k]}; };
   std::sort(plan.order.begin(), plan.order.end(),
             [&](i32 a, i32 b) { return size_of(a) != size_of(b) ? size_of(a) < size_of(b) : a < b; });

@@ -34,13 +34,13 @@ struct GroupPlan {
   std::vector<i32> row_base;       // Holds the first buffer row of each offset.
   std::vector<i32> padding_ends;   // Holds inclusive prefix sums of the padding rows of each offset.
   std::vector<i32> padding_start;  // Holds the first padding row of each offset.
-  /// These groups hold the offsets that have pairs, except the direct offset. The largest group comes first.
+  /// These groups hold the offsets that have pairs, except direct_offset. The largest group comes first.
   std::vector<GemmGroup> groups;
   /// The GEMM of this offset reads the features in place and writes the first terms of the sums. The number
   /// is -1 if there is no such offset.
   i32 direct_offset = -1;
   i64 direct_rows = 0;
-  i64 pairs = 0;  // Counts the pairs of all offsets, including those of the direct offset.
+  i64 pairs = 0;  // Counts the pairs of all offsets, including those of direct_offset.
   i64 padding_rows = 0;
   i64 gathered_rows = 0;  // Counts the buffer rows of all groups, including padding.
   i64 largest_height = 0;
@@ -81,8 +81,8 @@ struct GemmSlices {
 /// `scratch_bytes`, but at least those of the largest GEMM, and at most those that the plan gathers.
 i64 slice_rows(const GroupPlan& plan, i64 row_bytes, i64 scratch_bytes);
 
-/// Returns true if partial sums must be kept in memory. This is the case if a direct offset writes its terms
-/// before the slices do, or if there are several slices.
+/// Returns true if partial sums must be kept in memory. This is the case if the GEMM of direct_offset writes
+/// the first terms of the sums, or if there are several slices.
 inline bool needs_sums(const GroupPlan& plan, i64 slice_rows) {
   return plan.direct_rows > 0 || plan.gathered_rows > slice_rows;
 }

@@ -42,22 +42,22 @@ class GmasWork final : public OpWork {
  private:
   struct Map {
     bool used = false;
-    // If the flag is true, NetworkMaps::identity() serves as both tables of the map.
+    // If the flag is true, NetworkMaps::identity() serves as both tables of the map (GmasTables).
     bool is_identity = false;
     MapView view;
     Coords queries;
-    // The flag is true if this prepare must compute the positions of the pairs (MapView::positions).
+    // The flag is true if this prepare call must compute the positions of the pairs (MapView::positions).
     bool finds_positions = false;
     std::shared_ptr<GmasView> own;
     // Points to `own`, or to a view that the caller's map keeps.
     std::shared_ptr<const GmasView> view_in_use;
-    // Points to the same view as view_in_use if this prepare must fill it, and is null otherwise.
+    // Points to the same view as view_in_use if this prepare call must fill it, and is null otherwise.
     std::shared_ptr<GmasView> view_to_fill;
     const KernelMap* owner = nullptr;
     // Holds the number of the layer whose prepare_op() fills the tables for all layers that read the map.
     i32 filler = -1;
     GmasTables tables;
-    // Holds the offset, in words, of the map's group tables within tables_ and host_tables_.
+    // Holds the offset, in words, of the map's group tables (GroupTables) within tables_ and host_tables_.
     i64 table_offset = 0;
 
     bool is_unfilled() const { return view_to_fill && !view_to_fill->is_made && !is_identity; }
@@ -101,7 +101,8 @@ GmasWork::GmasWork(const OpWorkContext& context)
       engine_(context.engine),
       wanted_scratch_bytes_(context.scratch_bytes),
       slices_(context.program.layers.size()) {
-  // The offset of each map in the tables does not depend on the cloud, so it is set here once.
+  // The offset of each map's group tables within tables_ does not depend on the cloud, so it is set here
+  // once.
   for (const MapSpec& spec : program_.maps) {
     Map map;
     map.own = std::make_shared<GmasView>();
@@ -121,7 +122,7 @@ llvm::Error GmasWork::allocate_host() {
 void GmasWork::place_fixed(Placement& parts) { tables_ = parts.take<i32>(table_words_); }
 
 void GmasWork::begin(i64 most_rows) {
-  // The buffer limit grows with the cloud, so that the number of slices stays small.
+  // The buffer limit grows with the cloud, so that a layer needs few slices (GemmSlice).
   constexpr i64 kLeastScratchBytes = i64{64} << 20, kScratchBytesPerRow = 4096;
   scratch_bytes_ = wanted_scratch_bytes_ != 0 ? wanted_scratch_bytes_
                                               : std::max(kLeastScratchBytes, most_rows * kScratchBytesPerRow);
@@ -152,7 +153,7 @@ llvm::Error GmasWork::add_map(const OpUse& use) {
 }
 
 /// Chooses the GmasView of the map, which is one that the caller's map keeps, or the execution's own, or a
-/// new one. If its tables are not filled yet, this prepare fills them.
+/// new one. If its tables are not filled yet, this prepare call fills them.
 llvm::Error GmasWork::choose_view(Map& map, i32 direct) {
   map.own->is_made = false;
   map.view_to_fill = map.own;

@@ -353,7 +353,7 @@ TEST(StoreProcesses, R10_ASquattedOrOpenFolderIsNeverReadFrom) {
     EXPECT_EQ(::chown(below.path().c_str(), kAlice, kAlice), 0);
   }
   for (const std::string& file : entries_in(place)) ::chmod(file.c_str(), 0644);
-  EXPECT_THAT(as_user(kAlice, ask), HasSubstr("others may have written it"));
+  EXPECT_THAT(as_user(kAlice, ask), HasSubstr("other users may have written it"));
   // By now Alice has replaced them by her own.
   EXPECT_EQ(as_user(kAlice, [&] { return ask_new_cache(place, 3); }), "");
 }

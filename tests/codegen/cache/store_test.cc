@@ -182,7 +182,7 @@ TEST(Store, R07_WhatLiesAmongTheEntriesAndIsNoneIsNamed) {
     told.push_back(stray.path + ": " + stray.reason);
   EXPECT_THAT(told, testing::UnorderedElementsAre(shelf + place + ": it is not a regular file",
                                                   shelf + std::string(62, 'f') + ": it is not a regular file",
-                                                  shelf + "copy: its name is not a build key",
+                                                  shelf + "copy: its name is not the key of a kernel",
                                                   folder / "v1/obj/notes: it is not a folder of entries",
                                                   testing::StartsWith(folder / "v1/obj/ee: ")));
   EXPECT_THAT(llvm::cantFail(store.list()), SizeIs(2));

@@ -75,9 +75,9 @@ TEST(Candidates, WhatIsNotBuiltIsRefusedByItsOp) {
   pooling.stride[1] = 0;
   refuse(pooling, StatusCode::InvalidArgument, "axis 1");
   refuse(ConvolutionGradientProblem{Gradient::Input, example_problem()}, StatusCode::Unimplemented,
-         "convolution's input is not built yet");
+         "convolution's input is not supported");
   refuse(ConvolutionGradientProblem{Gradient::Weight, example_problem()}, StatusCode::Unimplemented,
-         "convolution's weight is not built yet");
+         "convolution's weight is not supported");
   refuse(ConvolutionGradientProblem{Gradient::Weight, example_problem(0)}, StatusCode::InvalidArgument,
          "channels are 0");
   ConvolutionProblem grouped = example_problem();

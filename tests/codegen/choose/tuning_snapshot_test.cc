@@ -264,7 +264,7 @@ TEST(TuningSnapshot, R35_ATunedChoiceSaysSo) {
   EXPECT_EQ(choice.gather.vector_bytes, 16);
   EXPECT_THAT(choice.reasons,
               Contains("gather tile 16: tuned, 0.012 ms against 0.014 ms of the default (user)"));
-  EXPECT_THAT(choice.reasons, Contains(HasSubstr("scatter tile 8 of 64 channels: one widest access")));
+  EXPECT_THAT(choice.reasons, Contains(HasSubstr("scatter tile 8 of 64 channels: one access")));
   const MapChoice map = choose_engine(3, 27, &snapshot).map32;
   EXPECT_EQ(map.search_kernel_map.source_block, 512);
   EXPECT_EQ(map.find_query_borders.query_block, 256);

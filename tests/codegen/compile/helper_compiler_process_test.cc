@@ -158,7 +158,7 @@ TEST(HelperProcess, R19_ALostHelperSaysHowItEnded) {
   EXPECT_EQ(loss(helper, job_for("exit")), "it ended with status 3");
   log_of(helper);
   const pid_t process = helper.process_id();
-  EXPECT_THAT(loss(helper, job_for("garbage")), HasSubstr("not a frame"));
+  EXPECT_THAT(loss(helper, job_for("garbage")), HasSubstr("not a message"));
   EXPECT_TRUE(is_gone(process));
   EXPECT_EQ(helper.report().lost, 6);
 }

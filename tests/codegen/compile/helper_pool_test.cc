@@ -142,7 +142,7 @@ TEST(HelperPool, R19_AnswersThatAreWrongAreErrors) {
   const Outcome outcome =
       run({request_for("garbage"), request_for("flip"), request_for("other"), request_for("ok")},
           fake_options(1));
-  EXPECT_THAT(outcome.errors[0], HasSubstr("not a frame"));
+  EXPECT_THAT(outcome.errors[0], HasSubstr("not a message"));
   EXPECT_THAT(outcome.errors[1], HasSubstr("damaged"));
   EXPECT_THAT(outcome.errors[2], HasSubstr("a different kernel"));
   EXPECT_EQ(outcome.errors[3], "");

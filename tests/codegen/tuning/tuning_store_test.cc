@@ -172,7 +172,7 @@ TEST(TuningStore, R33_WhatIsNoEntryIsSkippedWithItsReason) {
   write_text(place + other, good.substr(0, good.size() / 2));
   expect_skipped(other, "damaged");
   write_text(place + other, good);
-  expect_skipped(other, "another environment or bucket");
+  expect_skipped(other, "another environment or another kind and size of problem");
   write_text(place + other, std::string(2 << 20, ' '));
   expect_skipped(other, "too long");
   std::filesystem::create_symlink(file, place + other);
@@ -183,7 +183,7 @@ TEST(TuningStore, R33_WhatIsNoEntryIsSkippedWithItsReason) {
   expect_skipped(other, "not a regular file");
   write_text(place + other, good);
   ASSERT_EQ(::chmod((place + other).c_str(), 0666), 0);
-  expect_skipped(other, "others may have written it");
+  expect_skipped(other, "other users may have written it");
   write_text(place + "tmp-1-2-3", "half an en");
   EXPECT_THAT(load(folder.path()).skipped, IsEmpty());
 }

@@ -64,7 +64,8 @@ TEST_F(RelayTest, AGridOfPartsOfClustersIsRefused) {
   const Kernel<RelayParams> kernel = load(MINUET_SOURCE_DIR, RelaySpec{.cluster = 4});
   const StatusError error = take_status(launcher().launch(kernel, 6, RelayParams{}));
   EXPECT_EQ(error.code(), StatusCode::Internal);
-  EXPECT_EQ(error.message(), "a kernel in clusters of 4 blocks would have 6 blocks, which is not a multiple");
+  EXPECT_EQ(error.message(),
+            "a kernel in clusters of 4 blocks would have 6 blocks, which is not a multiple of 4");
 }
 
 TEST_F(RelayTest, MoreSharedMemoryThanThereIsHasAName) {

@@ -313,7 +313,7 @@ TEST_F(WeightsOrder, TheDescriptionMaySayItAndTheOptionSaysItLast) {
   EXPECT_EQ(create(one_block({3, 3, 3}, {1, 1, 1}, R"("weights_order": "tf", )"), tensors, 0),
             MINUET_INVALID_ARGUMENT);
   EXPECT_THAT(last_error(),
-              HasSubstr("\"tf\"; there are minuet, minkowski, torchsparse, spconv, spconv-xyz"));
+              HasSubstr("\"tf\": use one of minuet, minkowski, torchsparse, spconv, spconv-xyz"));
   for (const minuet_weights_order order : {-1, 6}) {
     EXPECT_EQ(create(one_block({3, 3, 3}), tensors, order), MINUET_INVALID_ARGUMENT);
     EXPECT_THAT(last_error(), HasSubstr("weights_order"));

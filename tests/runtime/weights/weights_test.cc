@@ -266,8 +266,8 @@ TEST_F(Weights, BelowAPrefix) {
     expect_refused(more, HasSubstr("strips it; no layer uses 1 tensor: \"optimizer.state\""));
     spec_.weights_prefix = "modul.";
     expect_refused(tensors,
-                   HasSubstr("no tensor's name begins with \"modul.\", the option weights_prefix; the first "
-                             "is \"" +
+                   HasSubstr("the option weights_prefix is \"modul.\", but no tensor's name begins with it; "
+                             "the first is \"" +
                              prefix + "first.bn.bias\""));
     spec_.weights_prefix = "model.";  // half of one
     if (prefix == "model.backbone.") expect_refused(tensors, HasSubstr("weights_prefix \"model.backbone.\""));

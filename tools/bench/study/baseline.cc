@@ -21,7 +21,7 @@ using study::HashTable;
 using study::InsertParams;
 using study::QueryParams;
 
-/// Is added to coordinates, so that those from -2^15 on are not negative in the 16-bit fields of a key.
+/// This is added to coordinates, so that those from -2^15 on are not negative in the 16-bit fields of a key.
 constexpr int64_t kBias = 1 << 15;
 /// Coordinates must keep this distance from both ends of the range of a key's field. It is larger than any
 /// kernel offset.

@@ -54,7 +54,7 @@ class Baseline {
   llvm::Error compile();
 
   const StudyBench& bench_;
-  std::unique_ptr<Gpu> gpu_;  ///< It is null on the CPU device.
+  std::unique_ptr<Gpu> gpu_;  ///< The pointer is null on the CPU device.
   GpuKernel insert_, query_hash_, query_sorted_;
 };
 

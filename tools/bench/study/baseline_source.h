@@ -8,8 +8,8 @@
 
 namespace minuet::tool {
 
-/// Returns the source that instantiates the kernel `name`. It is "insert_keys<256>", "query_keys<true>",
-/// which looks keys up in the hash table, or "query_keys<false>", which searches the sorted keys.
+/// Returns the source that instantiates the kernel `name`: "insert_keys<256>", "query_keys<true>", which
+/// looks keys up in the hash table, or "query_keys<false>", which searches the sorted keys.
 KernelSource baseline_kernel(const std::string& name);
 
 }  // namespace minuet::tool

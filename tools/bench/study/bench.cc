@@ -58,7 +58,7 @@ TuningEntry forced_entry(const TuningEnvironment& environment, const TuningBucke
                          const TuningConfig& config) {
   TuningConfig other = config;
   // These values stand for the default configuration if it is unknown. The library never chooses them,
-  // because `fallback` is slower.
+  // because the tuning entry says that they are slower than `config`.
   for (auto& [name, value] : other) value = 1;
   TuningMeasurement chosen, fallback;
   chosen.config = config;
@@ -337,8 +337,8 @@ llvm::Expected<NetworkSamples> StudyBench::time_network(const NetworkCase& netwo
   MINUET_TRY(upload_case(*this, network, cloud, ready));
   minuet_execution* const execution = ready.execution.get();
   const size_t runs = ready.inputs.size() * static_cast<size_t>(repeats());
-  // A GPU needs several runs until its clock frequencies have risen, and each variant must have run once so
-  // that no timed run allocates memory.
+  // A GPU needs several runs until its clock frequencies have risen, and each variant of the cloud must have
+  // run once so that no timed run allocates memory.
   const size_t warm_up = ready.inputs.size() * (session_.facts.is_cpu() || size_ == StudySize::Tiny ? 1 : 4);
   NetworkSamples samples;
   for (size_t i = 0; i < warm_up; ++i) MINUET_TRY(infer_variant(*this, ready, i));
@@ -354,8 +354,8 @@ llvm::Expected<NetworkSamples> StudyBench::time_network(const NetworkCase& netwo
   // recorded.
   MINUET_TRY(infer_variant(*this, ready, 0));
   for (size_t i = 0; i < runs; ++i) {
-    // The last run has the first variant, whose voxels StudyCloud::voxels() counts, so that the levels and
-    // layers that are queried last have its shapes.
+    // The last run has the cloud's first variant, so that the levels and layers that are queried afterwards
+    // have the shapes of the variant whose voxels StudyCloud::voxels() counts.
     MINUET_TRY(infer_variant(*this, ready, runs - 1 - i));
     MINUET_TRY(take_stages(ready, samples));
   }

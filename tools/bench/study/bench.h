@@ -99,7 +99,7 @@ class StudyBench {
   T by_size(T tiny, T small, T full) const {
     return size_ == StudySize::Tiny ? tiny : size_ == StudySize::Small ? small : full;
   }
-  /// Returns the number of timed runs of each variant.
+  /// Returns the number of timed runs of each variant of a scene.
   int repeats() const { return by_size(3, 3, 8); }
 
   /// Returns the scenes to measure. With StudySize::Full, these are generated scenes and all recorded ones

@@ -86,10 +86,10 @@ llvm::Error study_end_to_end(StudyBench& bench, StudyDocument& document) {
       const std::string name = network + (", " + cloud.name);
       MINUET_ASSIGN(const Comparison both, compare_with_baseline(bench, *baseline, network, cloud));
       MINUET_ASSIGN(const NetworkSamples usual, bench.time_network({network, bench.dtype()}, cloud));
-      whole.add("by default", name, usual.wall);
+      whole.add("default settings", name, usual.wall);
       whole.add("the paper's method", name, both.paper.wall);
       gain.add_value("paper's method", name, both.speedup());
-      gain.add_value("by default, whole inference", name, both.baseline_ms() / median(usual.wall));
+      gain.add_value("default settings, whole inference", name, both.baseline_ms() / median(usual.wall));
       speedups.push_back(both.speedup());
       steps.count();
     }
@@ -108,8 +108,8 @@ llvm::Error study_density(StudyBench& bench, StudyDocument& document) {
   MINUET_ASSIGN(const std::unique_ptr<Baseline> baseline, Baseline::create(bench));
   const std::vector<int64_t> counts = bench.by_size(std::vector<int64_t>{200, 600}, {500, 1500, 5000},
                                                     {10000, 30000, 100000, 300000, 1000000});
-  // In a cube with edges of this many voxels, the largest of `counts` is as dense as the paper's densest
-  // cloud.
+  // The cube that holds the voxels has edges of this length, so that the largest cloud here is as dense as
+  // the densest one in the paper.
   const int32_t edge = bench.by_size(34, 68, 400);
   StudyPlot time("MinkUNet42: Map, gather, GEMM and scatter", "line", axis("voxels", true), axis("ms", true));
   StudyPlot gain("Speedup", "line", axis("voxels", true), axis("times"));

@@ -57,7 +57,7 @@ llvm::Error compare_dataflows(StudyBench& bench, StudyDocument& document, const 
   document.add(std::move(plot));
   document.add_table(
       network + ", " + cloud.name,
-      {"layer", "in", "out", "pairs", "fused, ms", "gather-GEMM-scatter, ms", "quotient", "by default"},
+      {"layer", "in", "out", "pairs", "fused, ms", "gather-GEMM-scatter, ms", "quotient", "default dataflow"},
       std::move(rows));
   document.note(
       llvm::formatv("{0}, {1}: a whole inference takes {2:f3} ms fused, {3:f3} ms by gather-GEMM-scatter and "

@@ -1,5 +1,5 @@
-// Computes the padding and the number of GEMMs that result if the offsets of a kernel map are grouped in a
-// given order. The function is pure.
+// Declares a pure function that computes the padding and the number of GEMMs that result if the offsets of a
+// kernel map are grouped in a given order.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 namespace minuet::tool {
 
 struct GroupedGemms {
-  /// These count the rows of the GEMMs that belong to pairs, and those that only pad.
+  /// These count the GEMM rows that belong to pairs of the kernel map, and those that only pad.
   int64_t useful = 0, padding = 0;
   int64_t gemms = 0;
   bool operator==(const GroupedGemms&) const = default;

@@ -27,10 +27,10 @@ std::string study_footer() {
   return footer +
          R"(
 Each study writes DIR/NAME.json: device, driver, toolkit, commit, medians and spread, what the paper reports,
-and whether the shape of its result holds here. `minuet report DIR` shows the files as plots and tables.
---size full measures as the paper does, with the real clouds if their folder exists. --size small takes a CPU
-a minute or two. --size tiny is for tests: its networks are narrow, and its numbers mean nothing. On a GPU,
-specs tunes for six minutes at full size.
+and whether the shape of that result, such as which method is faster, is the same here. `minuet report DIR`
+shows the files as plots and tables. --size full measures as the paper does, with the real clouds if their
+folder exists. --size small takes a CPU a minute or two. --size tiny is for tests: its networks are narrow,
+and its numbers mean nothing. On a GPU, the study specs tunes for six minutes at full size.
 
 Examples:
   minuet-study all --output studies && minuet report studies --output studies.html
@@ -72,7 +72,7 @@ llvm::Error run_study(const Study& study, StudyBench& bench, OutputFile& file, c
   bench.end();
   if (error) return in_file(study.name, std::move(error));
   if (bench.size() == StudySize::Tiny)
-    document.note("This is the size for tests: numbers and shapes mean nothing.");
+    document.note("This is the size for tests: the numbers and the claims about them mean nothing.");
   const double seconds = milliseconds_since(start) / 1000;
   llvm::json::Object made = std::move(document).json(bench, seconds);
   llvm::outs() << llvm::formatv("{0}, {1:f1} s: {2}\n", study.title, real(seconds), path);

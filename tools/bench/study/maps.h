@@ -33,8 +33,8 @@ llvm::Expected<CoordinatesHandle> downsample_set(const CoordinatesHandle& fine,
                                                  const std::array<int32_t, 3>& stride);
 llvm::Expected<MapHandle> create_map(const LevelSets& levels, const MapShape& shape);
 
-/// Makes a network's sets and finds its maps. `shapes` must come from this network over the cloud's first
-/// variant.
+/// Makes a network's coordinate sets and finds its kernel maps. `shapes` must come from a run of the network
+/// over the cloud's first variant.
 llvm::Expected<LevelSets> make_levels(const StudyBench& bench, const StudyCloud& cloud,
                                       const NetworkSamples& shapes);
 

@@ -98,13 +98,13 @@ void claim_padding(const PaddingStudy& study, StudyDocument& document) {
   size_t usual = 0;
   for (size_t t = 0; t < std::size(kThresholds); ++t) {
     if (kThresholds[t] == kDefaultThreshold) usual = t;
-    plot.add_value("by size", study.by_size[t].mean_gemms(), study.by_size[t].mean_percent());
-    plot.add_value("in map order", study.in_order[t].mean_gemms(), study.in_order[t].mean_percent());
+    plot.add_value("grouped by size", study.by_size[t].mean_gemms(), study.by_size[t].mean_percent());
+    plot.add_value("grouped in map order", study.in_order[t].mean_gemms(), study.in_order[t].mean_percent());
   }
   document.add(std::move(plot));
   const PaddingSums& plain = study.in_order[usual];
   std::string here =
-      "grouped in map order, " + plain.text() + " at the threshold of 25 %; grouped in order of size,";
+      "grouping in map order gives " + plain.text() + " at the threshold of 25 %; grouping by size gives";
   bool holds = false;
   for (size_t t = std::size(kThresholds); t-- > 0 && !holds;) {
     const PaddingSums& sorted = study.by_size[t];
@@ -112,8 +112,9 @@ void claim_padding(const PaddingStudy& study, StudyDocument& document) {
     if (holds) here += " " + sorted.text() + " at " + fixed_text(100 * kThresholds[t], 0) + " %";
   }
   if (!holds) here += " " + study.by_size[usual].text() + " at the same threshold";
-  here += "; with the heights of the GEMMs rounded up to 64 rows, as in the library, in order of size " +
-          study.rounded.text() + ", in map order " + study.rounded_in_order.text();
+  here +=
+      "; with the heights of the GEMMs rounded up to 64 rows, as in the library, grouping by size gives " +
+      study.rounded.text() + ", and grouping in map order gives " + study.rounded_in_order.text();
   document.claim(
       "grouped in order of size, the GEMMs have 8.2 % padding and there are 7.76 per layer; grouped in map "
       "order, as in TorchSparse, they have 11 % padding and there are 11.1 per layer",
@@ -156,10 +157,11 @@ llvm::Error study_padding(StudyBench& bench, StudyDocument& document) {
     }
   }
   MINUET_TRY(sweep_threshold(bench, document, scenes->front()));
-  document.add_table("Average per layer",
-                     {"network", "cloud", "layers", "padding, by size, %", "padding, in map order, %",
-                      "GEMMs, by size", "GEMMs, in map order"},
-                     std::move(study.rows));
+  document.add_table(
+      "Average per layer",
+      {"network", "cloud", "layers", "padding, grouped by size, %", "padding, grouped in map order, %",
+       "GEMMs, grouped by size", "GEMMs, grouped in map order"},
+      std::move(study.rows));
   claim_padding(study, document);
   return llvm::Error::success();
 }

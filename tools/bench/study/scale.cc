@@ -65,7 +65,7 @@ llvm::Error study_dtype(StudyBench& bench, StudyDocument& document) {
     for (const minuet_dtype dtype : dtypes) {
       MINUET_ASSIGN(const NetworkSamples usual, bench.time_network({network, dtype}, cloud));
       MINUET_ASSIGN(const NetworkSamples paper, bench.time_network(paper_case(network, dtype), cloud));
-      plot.add("by default", dtype_name(dtype), usual.wall);
+      plot.add("default settings", dtype_name(dtype), usual.wall);
       plot.add("gather-GEMM-scatter, sorted maps", dtype_name(dtype), paper.wall);
       steps.count();
     }

@@ -10,8 +10,8 @@
 namespace minuet::tool {
 namespace {
 
-/// The default block sizes B and C count as the best ones if their time is at most this multiple of the best
-/// time.
+/// The default block sizes of the search count as the best ones if their time is at most this multiple of the
+/// best time.
 constexpr double kNearEnough = 1.05;
 
 TuningConfigs search_configs_of(int block, int queries) {
@@ -35,12 +35,12 @@ std::string pair_text(const Pair& pair) {
 
 llvm::Error study_search(StudyBench& bench, StudyDocument& document) {
   const char* const paper =
-      "B = 256 and C = 512 always perform best; the best values hardly depend on the GPU";
+      "block sizes B = 256 and C = 512 always perform best; the best sizes hardly depend on the GPU";
   if (bench.facts().is_cpu()) {
     document.note(
-        "The CPU device has no B and C: each thread walks its share of the sorted queries along the sorted "
-        "sources and stages no blocks.");
-    document.claim(paper, "the CPU device has no B and no C to compare", Verdict::NotMeasured,
+        "The search on the CPU device has no block sizes B and C: each thread walks its share of the sorted "
+        "queries along the sorted sources.");
+    document.claim(paper, "the search on the CPU device has no block sizes to compare", Verdict::NotMeasured,
                    "the CPU's search has no blocks");
     return llvm::Error::success();
   }
@@ -54,8 +54,9 @@ llvm::Error study_search(StudyBench& bench, StudyDocument& document) {
       bench.by_size(std::vector<int>{128, 512}, {128, 512, 2048}, {128, 256, 512, 1024, 2048});
   StudySteps steps(bench, clouds.size() * blocks.size() * queries.size());
   document.note(
-      "The network is one submanifold layer of kernel size 3. The time is that of its stage `map`: borders, "
-      "search, counting and tables. Only the search and its borders depend on B and C.");
+      "The network is one submanifold layer of kernel size 3. The time is that of its stage `map`: finding "
+      "the queries for each block of sources, search, counting and tables. Only the first two depend on the "
+      "block sizes, B of sources and C of queries.");
   for (const StudyCloud& cloud : clouds) {
     StudyPlot plot("Map step, " + cloud.name, "line", axis("C", true), axis("stage map, ms"));
     std::vector<Pair> pairs;

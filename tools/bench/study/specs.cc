@@ -135,18 +135,18 @@ class SpecsStudy {
 llvm::Error study_specs(StudyBench& bench, StudyDocument& document) {
   document.note("The paper has no fused kernel, so it has no figures to compare with.");
   if (bench.facts().is_cpu()) {
-    document.note("The CPU device has no Specs, so nothing is measured.");
+    document.note("The fused kernel has nothing to tune on the CPU device, so nothing is measured.");
     return llvm::Error::success();
   }
   document.note(
       "minuet_tune runs over each case in a separate folder, with only the fused dataflow: it tunes the "
-      "Specs, then the search of sorted maps and the order of rows. A line of a table is a kind of layer in "
-      "a range of rows and a range of pairs per row, whose upper bound is excluded. Its times are sums over "
-      "all such layers of the case, inside runs of the whole network. The loss is by how much longer the "
-      "default takes than the best. In two measurements, the best beats the default by more than the spread "
-      "of their difference; a loss of 0 means that no candidate that was tried in the time did. The best is "
-      "the fastest of many, so a gain contains some noise. The times of whole networks, on all clouds of the "
-      "case, include the tuned search and order of rows.");
+      "configurations of the fused kernel, then the search of sorted maps and the order of rows. A line of a "
+      "table is a kind of layer in a range of rows and a range of pairs per row, whose upper bound is "
+      "excluded. Its times are sums over all such layers of the case, inside runs of the whole network. The "
+      "loss is by how much longer the default takes than the best. In two measurements, the best beats the "
+      "default by more than the spread of their difference; a loss of 0 means that no candidate that was "
+      "tried within the time limit did. The best is the fastest of many, so a gain contains some noise. The "
+      "times of whole networks, on all clouds of the case, include the tuned search and order of rows.");
   const std::vector<ShellLayer> shells = shell_layers(bench);
   const std::vector<const char*> networks =
       bench.by_size(std::vector<const char*>{}, {"minkunet42"}, {"minkunet42", "sparseresnet21d"});

@@ -25,8 +25,8 @@ const std::vector<Study>& all_studies() {
       {"batch", "Batches", "1 to 16 clouds at a time", study_batch},
       {"voxels", "Number of voxels", "1e4 to 5e6 voxels with five neighbours each", study_voxels},
       {"dataflow", "The fused dataflow", "each layer fused, and by gather-GEMM-scatter", study_dataflow},
-      {"specs", "Specs of the fused kernel", "the default Specs beside the best that the tuner finds",
-       study_specs},
+      {"specs", "Configurations of the fused kernel",
+       "the default configurations beside the best that the tuner finds", study_specs},
       {"shells", "Single layers on shells and scenes",
        "layers of 64 to 1024 channels, alone and with their kernel map", study_shells},
   };

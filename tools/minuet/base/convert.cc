@@ -6,7 +6,7 @@
 
 namespace minuet::tool {
 
-static_assert(kDTypeCount == 4, "flags/run.cc and library/library.cc name the dtypes to people");
+static_assert(kDTypeCount == 4, "flags/run.cc and library/library.cc list the dtypes in their messages");
 
 uint16_t float_to_half(float value) { return Element<DType::F16>::store(value); }
 float half_to_float(uint16_t bits) { return Element<DType::F16>::load(bits); }

@@ -35,7 +35,7 @@ inline llvm::Error user_error(std::string sentence) {
 template <class... Values>
 llvm::Error bad_input(const char* format, Values&&... values) {
   static_assert((!std::is_floating_point_v<std::decay_t<Values>> && ...),
-                "its text depends on the locale: use real()");
+                "the text of a floating-point value depends on the locale: use real()");
   return user_error(llvm::formatv(format, std::forward<Values>(values)...).str());
 }
 

@@ -64,8 +64,8 @@ void forget_unfinished(const std::string& path) {
   }
 }
 
-/// Returns a path in the folder of `target`. Its file name is short even if that of `target` is long, so that
-/// it does not exceed the limit of the file system.
+/// Returns a path in the folder of `target`. The file name is always short, so that it does not exceed the
+/// limit of the file system, even if the name of `target` almost does.
 std::string temporary_name(llvm::StringRef target, int number) {
   llvm::SmallString<256> name = llvm::sys::path::parent_path(target);
   llvm::sys::path::append(name, llvm::formatv(".minuet-{0}-{1}.part", ::getpid(), number).str());

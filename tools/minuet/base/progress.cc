@@ -77,7 +77,7 @@ std::string step_text(int64_t before, int64_t done, int64_t total, double second
   std::string bar(static_cast<size_t>(done * kWidth / total), '#');
   bar.resize(kWidth, '-');
   std::string text = "[" + bar + "] " + std::to_string(done) + "/" + std::to_string(total);
-  if (done <= before || seconds <= 0) return text;  // No step has ended, so the rate is unknown.
+  if (done <= before || seconds <= 0) return text;  // No step has ended yet, so the rate is unknown.
   const double rate = static_cast<double>(done - before) / seconds;
   const double left = std::max(0.0, static_cast<double>(total - done) / rate - since);
   text += ", " + (rate >= 1 ? fixed_text(rate, 1) + " a second" : fixed_text(1 / rate, 1) + " s each");

@@ -10,7 +10,7 @@
 namespace minuet::tool {
 namespace {
 
-// Positions are not moved to an origin near them if adjacent float32 positions are at most this fraction of a
+// The origin is 0, and not near the points, if adjacent float32 positions are at most this fraction of a
 // voxel apart.
 constexpr double kFineShare = 1e-3;
 // Positions are refused if adjacent numbers of their type are more than this fraction of a voxel apart.

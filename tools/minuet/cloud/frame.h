@@ -42,10 +42,10 @@ double step_of(Scalar type, double value);
 /// of a voxel apart on any axis.
 bool is_too_far(const Position& reach, const VoxelSize& voxel_size);
 
-/// Returns the frame of the points. Without `origin`, the frame's origin is 0 if is_too_far() is false for
-/// the points. Otherwise it is the middle of their bounding box, rounded down to whole voxels. Returns an
-/// error if adjacent numbers of the stored types, or adjacent float32 numbers relative to the origin, are
-/// more than a tenth of a voxel apart. Ignores points that are not finite.
+/// Returns the frame (origin and voxel size) for the points. If no `origin` is given, it is 0, or, if
+/// is_too_far() is true for the points, the middle of their bounding box, rounded down to whole voxels.
+/// Returns an error if adjacent numbers of the stored types, or adjacent float32 numbers relative to the
+/// origin, are more than a tenth of a voxel apart. Ignores points that are not finite.
 llvm::Expected<Frame> choose_frame(const std::vector<Point>& points,
                                    const std::array<Scalar, 3>& position_types,
                                    const std::optional<Position>& origin, const VoxelSize& voxel_size);

@@ -52,8 +52,8 @@ llvm::Expected<VoxelCloud> pair_with_features(const Cloud& cloud, const std::str
   return with_features(cloud, std::move(features), static_cast<int>(columns));
 }
 
-/// Makes the voxels and features of the cloud with the frame's voxel size. The caller adds the name of the
-/// cloud's file to errors.
+/// Makes the voxels and features of input.cloud with the voxel size in input.frame. The caller adds the name
+/// of the cloud's file to errors.
 llvm::Error voxelize_input(const InputOptions& options, Input& input) {
   const Cloud& cloud = input.cloud;
   const VoxelSize voxel_size = input.frame.voxel_size;

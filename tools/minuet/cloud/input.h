@@ -18,7 +18,8 @@ namespace minuet::tool {
 struct InputOptions {
   std::string cloud;        ///< Names a point-cloud file.
   std::string coordinates;  ///< Names an NPY file of voxels.
-  /// Names an NPY file of features for `coordinates`. If it is empty, the features are the voxels' centres.
+  /// Names an NPY file of features for `coordinates`. An empty name means that the voxels' centres are the
+  /// features.
   std::string features;
   std::string synthetic;  ///< Names a kind of generated cloud: lidar, room, object or random.
   /// Counts the points of a generated cloud. The value 0 means the default of its kind.
@@ -42,7 +43,7 @@ struct Input {
   double voxelize_ms = 0;  ///< Holds the time of the voxelization, or 0 if the input was voxels.
 
   /// Returns how many voxels to add on each axis to the network's coordinates, so that they are relative to 0
-  /// instead of the frame's origin. Returns nothing if the origin is not a whole number of voxels.
+  /// instead of frame.origin. Returns nothing if frame.origin is not a whole number of voxels.
   std::optional<std::array<int64_t, 3>> shift() const;
 };
 

@@ -33,7 +33,7 @@ struct Bench {
   minuet_plan* network;
   const ExecutionChoice& execution;
   minuet_plan_info info;
-  int unthinned;  ///< Counts the variants with all points, which serve the warm-up.
+  int unthinned;  ///< Counts the variants of a cloud with all points, which serve the warm-up.
   int warm_up, timed;
 };
 
@@ -187,7 +187,7 @@ llvm::json::Object cloud_json(const BenchCloud& cloud, const std::vector<DeviceC
 
 std::string milliseconds(double time) { return fixed_text(time, 3); }
 
-/// Prints one row of the table on stdout at once, because the table grows while clouds are measured.
+/// Prints one row of the table on stdout without delay, because the table grows while clouds are measured.
 void print_row(llvm::StringRef cloud, llvm::StringRef voxels, llvm::StringRef median, llvm::StringRef p10,
                llvm::StringRef p90) {
   llvm::outs() << llvm::formatv("{0,-16} {1,10} {2,11} {3,10} {4,10}\n", cloud, voxels, median, p10, p90);
@@ -281,8 +281,8 @@ struct Measurement {
   std::string network;
   minuet_dtype dtype;
   std::string path;
-  /// Refers to the file for the result, which is opened before anything is measured. It has no value without
-  /// --output.
+  /// Refers to the file for the result, which is opened before anything is measured. Without --output there
+  /// is no file.
   std::optional<OutputFile> file;
 };
 

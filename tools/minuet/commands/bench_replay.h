@@ -1,4 +1,5 @@
-// `minuet bench --replay` times whole inferences in capacity mode.
+// `minuet bench --replay` times whole inferences in capacity mode, in which a cloud must fit fixed
+// capacities.
 #pragma once
 
 #include <vector>
@@ -10,8 +11,8 @@ namespace minuet::tool {
 
 struct ReplayTimes {
   std::vector<double> wall_ms;
-  /// `unthinned` counts the voxels of variant 0. `least` and `greatest` count those of the smallest and of
-  /// the largest timed variant.
+  /// `unthinned` counts the voxels of the cloud's variant 0. `least` and `greatest` count those of the
+  /// smallest and of the largest timed variant.
   int64_t unthinned = 0, least = 0, greatest = 0;
   /// Counts the timed variants that exceeded the capacity of a level or a bound of a coordinate.
   int did_not_fit = 0;

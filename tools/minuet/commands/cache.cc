@@ -239,7 +239,8 @@ llvm::Error prune_store(const Arguments& arguments) {
     return llvm::Error::success();
   }
   llvm::outs() << llvm::formatv(
-      "{0}: removed {1} entries ({2} bytes), {3} orphans and {4} locks; {5} entries ({6} bytes) remain\n",
+      "{0}: removed {1} entries ({2} bytes), {3} leftover files and {4} locks; {5} "
+      "entries ({6} bytes) remain\n",
       store.directory(), result.removed_entries, result.removed_bytes, result.removed_orphans,
       result.removed_locks, result.entries, result.bytes);
   return llvm::Error::success();
@@ -319,7 +320,7 @@ void add_cache_actions(CLI::App& cache, Arguments& arguments) {
       add_key(add_bundle(add("extract", "Write one kernel's cubin, or PTX, to a file", extract_kernel)));
   add_value(*extract, "--output", arguments.output, "FILE", "file for the cubin or PTX")->required();
   add_bundle(add("verify", "Check every entry, and name each damaged one", verify_kernels));
-  add("prune", "Remove the least recently used entries and orphans", prune_store)
+  add("prune", "Remove the least recently used entries and leftover files", prune_store)
       ->add_option("--max-bytes", arguments.most_bytes,
                    "bytes to keep at most; default: MINUET_CACHE_MAX_BYTES, otherwise 1 GiB")
       ->transform(kDecimal)

@@ -26,11 +26,11 @@ struct StoredKernel {
   /// In a bundle it is the request key, which does not.
   std::string key;
   int64_t stored_bytes = 0;
-  /// Counts the hours since the kernel was published or last used. It is 0 in a bundle.
+  /// Counts the hours since the kernel was published or last used. The value is 0 for a bundle.
   double age_hours = 0;
 };
 
-/// Reads either a cache folder or a bundle.
+/// Reads either a cache folder or a bundle, which is a file of kernels compiled ahead of time.
 class CacheSource {
  public:
   explicit CacheSource(Store store) : store_(std::move(store)) {}

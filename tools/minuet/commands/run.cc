@@ -52,7 +52,7 @@ llvm::Expected<NetworkSession> open_network_session(const Arguments& arguments) 
   return session;
 }
 
-/// Compiles, loads and runs once, so that report.first_ms covers all the work of a cold process.
+/// Compiles, loads and runs the network once, so that report.first_ms covers all the work of a cold process.
 llvm::Expected<DeviceBuffer> first_inference(NetworkSession& session, const DeviceCloud& cloud,
                                              RunReport& report, Output& output, Progress& progress) {
   const Clock::time_point start = Clock::now();
@@ -84,7 +84,8 @@ llvm::Expected<std::vector<double>> time_replays(NetworkSession& session, const 
                 session.choice);
   MINUET_TRY(replay.learn(voxels));
   std::vector<double> times;
-  // Run -1 makes the execution in capacity mode and its CUDA graph, and its time is not recorded.
+  // The time of run -1 is not recorded, because this run makes the execution in capacity mode and its CUDA
+  // graph.
   for (int i = -1; i < repeats; ++i) {
     MINUET_ASSIGN(const ReplayResult replayed, replay.infer(voxels));
     if (i >= 0) times.push_back(replayed.ms);

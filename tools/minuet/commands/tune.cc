@@ -19,7 +19,7 @@ namespace {
 constexpr const char* kFooter = R"(
 Results are stored in DIR/<environment>/<bucket>.json: one file for each kind of kernel and size of problem,
 in one folder for each GPU and toolkit. The best result of a file is the fastest configuration that beats the
-default and that the library still has. Results that chose among other kernels are not used.
+default and that the library still has. Results measured with other kernels are not used.
 
 Examples:
   minuet tune run os1_0.1 office_0.01 --network minkunet42
@@ -124,7 +124,7 @@ llvm::Error inspect_result(const Arguments& arguments) {
     }
   }
   if (matches > 0) return llvm::Error::success();
-  return bad_input("no result's bucket starts with '{0}' (minuet tune list shows them)", prefix);
+  return bad_input("no entry's hash starts with '{0}' (minuet tune list shows the hashes)", prefix);
 }
 
 }  // namespace
@@ -150,8 +150,9 @@ void add_tune_actions(CLI::App& tune, Arguments& arguments) {
   CLI::App& list = add("list", "List environments and their entries, best configuration first", list_results);
   list.add_flag("--json", arguments.to_json, "print the entries as one JSON array, as a bundle holds them");
   add_directory(list);
-  CLI::App& inspect = add("inspect", "Print the entry of a bucket", inspect_result);
-  inspect.add_option("ENTRY", arguments.key, "first digits of the bucket's hash")->required();
+  CLI::App& inspect = add("inspect", "Print one entry of the list as JSON", inspect_result);
+  inspect.add_option("ENTRY", arguments.key, "first digits of the entry's hash, as the list shows it")
+      ->required();
   add_directory(inspect);
 }
 

@@ -31,9 +31,9 @@ there. A result for a whole layer holds either for scattered points (less than 4
 than 16) or for filled volumes. Clouds are turned about z, so that `minuet bench` times other clouds.
 
 Each candidate is measured inside runs of the whole network, in turn with the default. On a GPU the candidates are
-the Specs of the fused kernel and the order of its rows, the tiles of gather and scatter, cuBLASLt's algorithms, the
-padding, heights and streams of grouped GEMMs, and B, C and threads of the search that makes sorted maps. On every
-device the fused dataflow is compared with gather-GEMM-scatter. A candidate that beats the default in two
+configurations of the fused kernel and orders of its rows, tiles of gather and scatter, cuBLASLt's algorithms, the
+padding, heights and streams of grouped GEMMs, and block sizes and threads of the search that makes sorted maps. On
+every device the fused dataflow is compared with gather-GEMM-scatter. A candidate that beats the default in two
 measurements, by more than the spread of their difference, is stored in the cache folder as soon as its step is over.
 Ctrl-C keeps the results so far. Results are used only with `--tuned` of `minuet run`, `minuet bench` and `minuet
 precompile`, and after minuet_context_load_tuning.
@@ -97,7 +97,7 @@ void on_skip(const minuet_tuning_skip* skip, void* user) {
 }
 
 struct Choices {
-  bool all = false;  // If it is false, only choices that beat the default are printed.
+  bool all = false;  // False means that only choices that beat the default are printed.
   int64_t known = 0, printed = 0;
 };
 
@@ -123,7 +123,7 @@ void print_choice(const minuet_tuned_choice* choice, void* user) {
                                 is_default ? "" : less, what);
 }
 
-/// Loads the stored results and prints what they choose for the network's layers.
+/// Loads the stored tuning results and prints what they choose for the network's layers.
 llvm::Error print_choices(const TuneSession& session, const NetworkChoice& choice, bool all) {
   MINUET_TRY(load_tuning(session));
   minuet_plan_info info;

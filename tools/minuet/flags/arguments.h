@@ -21,8 +21,8 @@ namespace minuet::tool {
 /// Holds the values of the flags of the command that the user named. Members for other commands keep their
 /// defaults.
 struct Arguments {
-  /// Runs the subcommand that the user named, for example `list` of `minuet cache`. It is null if the command
-  /// has no subcommands.
+  /// Runs the subcommand that the user named, for example `list` of `minuet cache`. The pointer is null if
+  /// the command has no subcommands.
   llvm::Error (*action)(const Arguments& arguments) = nullptr;
   InputOptions input;
   NetworkChoice network;

@@ -25,7 +25,7 @@ void add_file_columns(CLI::App& app, ColumnOptions& columns) {
             "column of a .bin or .npy file that is the intensity; default: 3 if there are 4 or 5 columns, "
             "otherwise none");
   add_value(app, "--intensity-field", columns.intensity_field, "NAME",
-            "field of a .ply or .pcd file that is the intensity, in any case; default: intensity, "
+            "field of a .ply or .pcd file that is the intensity, in upper or lower case; default: intensity, "
             "reflectivity or scalar_intensity");
 }
 

@@ -11,17 +11,17 @@ namespace {
 constexpr const char* kRunFooter = R"(
 The end of CLOUD's name selects the reader:
   .bin   float32 rows of --columns numbers (KITTI 4, nuScenes 5): x y z intensity ...
-  .ply   ascii, binary little or big endian; vertex properties x y z [intensity], in any case
-  .pcd   ascii, binary, binary_compressed; fields x y z [intensity], in any case
+  .ply   ascii, binary little or big endian; vertex properties x y z [intensity], in upper or lower case
+  .pcd   ascii, binary, binary_compressed; fields x y z [intensity], in upper or lower case
   .npy   float [N, 3+]: points; integer [N, 3] or, batch first, [N, 4]: voxels
 Points are in metres. A voxel is floor((p - origin) / voxel_size), with p - origin in float64 and the rest
 in float32. Voxels are in the order of first appearance. Their features are the mean x, y and z (metres from
 the origin) and intensity (0 if absent) of their points. Voxels from a file have their centres in metres as
-features. Outputs are counted from 0 for every origin; coarser levels are on the origin's grid. Positions
-whose steps, as stored or relative to the origin, exceed a tenth of a voxel are refused. In .bin and .npy
-files with 6 columns or more, no column is the intensity by default. Voxels in a .ply --output have `batch`
-if one is not 0, and `t`, the fourth axis, in voxels. A file that says that it has no points gives empty
-outputs; a file of 0 bytes is refused.
+features. Output voxels are counted from 0, not from the origin; coarser levels are on the origin's grid.
+Positions that are rounded, as stored or relative to the origin, to steps of more than a tenth of a voxel are
+refused. In .bin and .npy files with 6 columns or more, no column is the intensity by default. Voxels in a
+.ply --output have `batch` if a batch index is not 0, and `t`, the fourth axis, in voxels. A file that says
+that it has no points gives empty outputs; a file of 0 bytes is refused.
 
 Times: `first` is the cold start (compile or load kernels, upload weights, first inference). `total` is the
 median of the warm inferences, from coordinates and features in device memory to the output, with all maps
@@ -84,8 +84,8 @@ void add_run_outputs(CLI::App& run, Arguments& arguments) {
   add_value(run, "--output", arguments.output, "FILE",
             "features of every output voxel: .npy (float32 [M, C]) or .ply");
   run.add_flag("--labels", arguments.labels,
-               "write the channel of the largest feature instead (int32 [M]; -1 if one is not finite); a "
-               ".ply file gets colours too");
+               "write the channel of each voxel's largest feature instead (int32 [M]; -1 if a feature is not "
+               "finite); a .ply file gets colours too");
   add_palette(run, arguments);
   run.add_flag(
       "--per-point", arguments.per_point,

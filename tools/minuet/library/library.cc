@@ -133,8 +133,8 @@ llvm::Expected<ContextHandle> open_context(const ContextChoice& choice) {
 }
 
 llvm::Expected<std::string> absolute_cache_folder(const std::string& cache) {
-  // MINUET_CACHE_DIR may be relative to the working directory, like the flag. The library takes absolute
-  // paths only.
+  // MINUET_CACHE_DIR may be relative to the working directory, like the flag --cache. The library takes
+  // absolute paths only.
   const char* const variable = std::getenv("MINUET_CACHE_DIR");
   llvm::SmallString<256> folder(!cache.empty() ? cache : variable ? variable : "");
   if (folder.empty()) return std::string();
@@ -191,8 +191,8 @@ llvm::Error load_tuning(const Session& session) {
 
 llvm::Error check_tuned(minuet_plan* plan) {
   bool is_tuned = false;
-  // Only tuning results for a single layer count, because one for all layers may come from the tuning of
-  // another network.
+  // A tuning result that is for all layers, and names none, does not count, because it may come from the
+  // tuning of another network.
   const auto note = [](const minuet_tuned_choice* choice, void* user) {
     if (*choice->layer) *static_cast<bool*>(user) = true;
   };

@@ -148,7 +148,7 @@ struct Session {
   DeviceFacts facts;
   DeviceHandle device;
 };
-/// Opens a context with the device's number of threads, and opens the device.
+/// Opens a context for device.threads CPU threads, and opens the device.
 llvm::Expected<Session> open_session(ContextChoice context, const DeviceChoice& device);
 /// Returns a description of the machine, with its devices, driver and NVRTC, and what is missing.
 llvm::Expected<minuet_system_info> query_system();

@@ -94,11 +94,12 @@ void print_input(const RunReport& report, llvm::raw_ostream& out) {
   out << "cloud: " << report.cloud << (report.columns.empty() ? "" : "; ") << report.columns << "\n";
   if (report.frame.is_moved()) {
     const Position& origin = report.frame.origin;
-    out << llvm::formatv("origin: {0:g15},{1:g15},{2:g15} m; features are relative to it, outputs are not\n",
-                         real(origin[0]), real(origin[1]), real(origin[2]));
+    out << llvm::formatv(
+        "origin: {0:g15},{1:g15},{2:g15} m; features are relative to it, output voxels are not\n",
+        real(origin[0]), real(origin[1]), real(origin[2]));
   }
   if (report.frame.is_coarse()) {
-    out << llvm::formatv("steps between positions are up to {0:g2} m, {1:g2} % of a voxel\n",
+    out << llvm::formatv("positions are rounded to steps of up to {0:g2} m, {1:g2} % of a voxel\n",
                          real(report.frame.step), real(100 * report.frame.step_voxels));
   }
   out << llvm::formatv("{0} points", report.points);
@@ -117,7 +118,7 @@ void print_times(const RunReport& report, llvm::raw_ostream& out) {
                        real(stages.scatter), real(stages.other));
   if (report.repeats == 0) {
     out << llvm::formatv(
-        "first (cold) {0:f2} ms, including the inference of {1:f3} ms (--repeat times warm inferences)\n",
+        "first (cold) {0:f2} ms, including the inference of {1:f3} ms (--repeat measures warm inferences)\n",
         real(report.first_ms), real(report.total_ms));
     return;
   }

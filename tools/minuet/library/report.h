@@ -23,7 +23,7 @@ struct RunReport {
   std::string cloud, columns;
   std::optional<uint64_t> cloud_seed;  ///< Holds the seed of a generated cloud.
   Frame frame;
-  bool is_voxelized = true;  ///< It is false if the input was voxels.
+  bool is_voxelized = true;  ///< False means that the input was voxels.
   int64_t points = 0, skipped = 0, voxels = 0, output_rows = 0;
   int64_t non_finite = 0;  ///< Counts the numbers of the output that are infinite or NaN.
   /// Names the first layer whose output has an infinite or NaN value. It is empty if there is none.
@@ -35,8 +35,8 @@ struct RunReport {
   /// Counts the timed inferences. If it is 0, total_ms is the time of the first inference without compiling
   /// and loading.
   int repeats = 0;
-  /// If this is true, total_ms is the time in capacity mode. Stages and counters are always those of exact
-  /// mode.
+  /// If this is true, total_ms is the time in capacity mode (library/replay.h). Stages and counters are
+  /// always those of exact mode.
   bool is_replay = false;
   minuet_kernel_counters kernels = MINUET_KERNEL_COUNTERS_INIT;
   minuet_execution_counters counters = MINUET_EXECUTION_COUNTERS_INIT;

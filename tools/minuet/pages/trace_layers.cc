@@ -21,7 +21,7 @@ Object span(int64_t process, const char* category, const std::string& name, doub
                 {"dur", duration_us}};
 }
 
-/// Holds start and process of the last span with some name. The start is negative if there is no such span.
+/// Holds the start and the process of the last span with a given name. The start is -1 if there is none.
 struct LastSpan {
   double start_us = -1;
   int64_t process = 0;

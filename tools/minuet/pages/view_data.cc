@@ -22,12 +22,12 @@ constexpr int kFeatureColumns = 8;
 /// Returns the number of the input's items, which are points, or voxels if the input was voxels.
 int64_t items_of(const Input& input) { return input.cloud.count(); }
 
-/// Returns the voxel of an item, or -1 if the point was dropped.
+/// Returns the voxel of an item (a point or voxel of the input), or -1 if the item is a dropped point.
 int64_t voxel_of(const Input& input, int64_t item) {
   return input.cloud.is_voxels ? item : input.voxels.row_of_point[static_cast<size_t>(item)];
 }
 
-/// Returns the row of each item in a file that has one row per item or one row per voxel.
+/// Returns the row of each item (point or voxel of the input) in a file with one row per item or per voxel.
 llvm::Expected<std::vector<int64_t>> rows_of_items(const std::string& path, int64_t rows,
                                                    const Input& input) {
   const int64_t items = items_of(input), voxels = input.voxels.count();

@@ -24,14 +24,14 @@ struct ViewColumn {
 /// Holds data of the points from the cloud's file and from the files of --labels and --features.
 struct ViewColumns {
   std::vector<ViewColumn> numbers;
-  std::vector<int32_t> labels;  ///< It is empty if there are no labels.
+  std::vector<int32_t> labels;  ///< The list is empty if there are no labels.
 };
 
 /// Holds the values of the flags about the page's data.
 struct ViewOptions {
   std::string labels;                ///< Names an NPY file of integers [N] or [N, 1], or is empty.
   std::string features;              ///< Names an NPY file [N, C], or is empty.
-  std::vector<int> feature_columns;  ///< If it is empty, the first 8 columns are shown.
+  std::vector<int> feature_columns;  ///< An empty list means the first 8 columns.
   int kernel_size = 3;
 };
 

@@ -129,7 +129,8 @@ TEST_F(Studies, AllRunOnTheCpu) {
   const Finished shown = minuet({"report", results(), "--output", page});
   ASSERT_EQ(shown.code, 0) << shown.err;
   const std::string html = contents(page);
-  for (const char* text : {"hash-table baseline", "The four ideas", "8.2 % padding", "no Specs", "shell_12"})
+  for (const char* text :
+       {"hash-table baseline", "The four ideas", "8.2 % padding", "nothing to tune", "shell_12"})
     EXPECT_THAT(html, HasSubstr(text));
 }
 

@@ -51,7 +51,7 @@ TEST(BinReader, ColoursAreNoIntensity) {
   EXPECT_EQ(cloud.points[1], (Point{0, 0.5, 1, 0}));
   EXPECT_EQ(cloud.columns,
             "x y z <- columns 0 1 2, intensity <- none (0): columns 3 to 5 may be colours; "
-            "--intensity-column names one");
+            "--intensity-column selects one as the intensity");
   ASSERT_EQ(cloud.attributes.size(), 3u);
   EXPECT_EQ(cloud.attributes[2].name, "column_5");
   EXPECT_EQ(cloud.attributes[2].values, packed(-0.5f) + packed(2.5f));

@@ -148,7 +148,7 @@ TEST_F(Precompile, AWrongFlagIsOneSentence) {
 
 TEST_F(Precompile, R19_AnArchitectureThatCannotBeCompiledForIsOneSentenceAndNoWork) {
   const std::pair<const char*, const char*> cases[] = {
-      {"sm_999", "cannot compile for sm_999; it knows sm_"},
+      {"sm_999", "cannot compile for sm_999, only for sm_"},
       {"compute_999", "cannot compile for compute_999"},
       {"sm_90a,sm_999", "cannot compile for sm_999"},
       {"sm_75", "no kernel can be compiled for sm_75: the kernels need sm_80 or newer"}};

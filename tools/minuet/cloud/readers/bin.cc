@@ -50,7 +50,8 @@ Cloud finish_unnamed(CloudBuilder& builder) {
   }
   Cloud cloud = builder.finish("column", "columns", names, "--intensity-column");
   if (!has_intensity && names.size() > 3) {
-    cloud.columns += ": columns 3 to " + names.back() + " may be colours; --intensity-column names one";
+    cloud.columns +=
+        ": columns 3 to " + names.back() + " may be colours; --intensity-column selects one as the intensity";
   }
   return cloud;
 }

@@ -58,7 +58,7 @@ struct RawPcdHeader {
   Words fields, sizes, types, counts, width, height, points, data;
 };
 
-/// Returns the member for the words of a line with this keyword, or null if the line is ignored or unknown.
+/// Returns the member of `raw` for the words of a line that begins with `key`, or null if `raw` has none.
 Words* place_of(llvm::StringRef key, RawPcdHeader& raw) {
   const std::pair<llvm::StringRef, Words*> places[] = {
       {"FIELDS", &raw.fields}, {"COLUMNS", &raw.fields}, {"SIZE", &raw.sizes},
@@ -118,7 +118,7 @@ llvm::Error lay_out_field(const RawPcdHeader& raw, size_t i, PcdHeader& header) 
   field.offset = header.row_bytes;
   header.row_bytes += field.count * scalar_bytes(field.type);
   header.row_tokens += field.count;
-  if (header.row_tokens > (1 << 20)) return bad_input("the PCD fields have too many numbers per point");
+  if (header.row_tokens > (1 << 20)) return bad_input("the PCD fields have more than 2^20 numbers per point");
   header.fields.push_back(field);
   return llvm::Error::success();
 }
@@ -168,7 +168,7 @@ llvm::Expected<int64_t> points_of(const RawPcdHeader& raw) {
   const bool has_width = width.value_or(0) != 0 || height.value_or(0) != 0;
   const int64_t columns = has_width ? width.value_or(0) : points.value_or(0);
   int64_t count = 0;
-  if (__builtin_mul_overflow(columns, rows, &count)) return bad_input("the PCD size is too large");
+  if (__builtin_mul_overflow(columns, rows, &count)) return bad_input("the PCD header has too many points");
   if (points && *points != count) {
     return bad_input("POINTS is {0}, but WIDTH {1} times HEIGHT {2} is {3}; correct one of the lines",
                      *points, columns, rows, count);

@@ -12,8 +12,8 @@
 namespace minuet::tool {
 namespace {
 
-/// Iterates over the numbers after the header, which are text or bytes. Every step is checked. Errors do not
-/// name the row, which the caller adds.
+/// Iterates over the numbers after the header, which are text or bytes. Reading past the end of the file is
+/// an error. Errors do not name the row, which the caller adds.
 class Body {
  public:
   Body(llvm::StringRef bytes, PlyFormat format) : cursor_(bytes), bytes_(bytes), format_(format) {}

@@ -26,8 +26,8 @@ std::optional<Scalar> scalar_type(llvm::StringRef name) {
       .Default(std::nullopt);
 }
 
-/// Checks a property of the vertices. Its type must be known, the length of a list must be an integer, and
-/// its name must be new. Properties of other elements may break these rules.
+/// Checks a property of the vertices. Its name must be new, its type must be known, and if it is a list, the
+/// list's length must have an integer type. Properties of other elements may break these rules.
 llvm::Error check_property(const PlyElement& element, const PlyProperty& property) {
   if (property.is_list && (!property.list_count || !is_integer(*property.list_count))) {
     return bad_input("the PLY property '{0}' is a list whose length has no integer type", property.name);
