@@ -65,11 +65,9 @@ llvm::Error check_fused_warps(const FusedSpec& spec) {
       fused_threads(spec) * spec.blocks > kResidentThreads) {
     return make_error(
         StatusCode::OutOfRange,
-        "row_tiles is {0}, warps {1}, split {2}, prefetch {3}, blocks {4} and cluster {5}; they must be at "
-        "least 1 and at most {6}, {7}, {7}, {8}, {9} and {10}, with at most {11} threads in a block and {12} "
-        "on a multiprocessor",
-        spec.row_tiles, spec.warps, spec.split, spec.prefetch, spec.blocks, spec.cluster, kMostTiles, kWarp,
-        kMostPrefetch, kMostBlocks, kMostCluster, kMostThreads, kResidentThreads);
+        "{0} blocks of {1} warps with split {2}, row_tiles {3}, prefetch {4} and cluster {5} exceed "
+        "what a multiprocessor or the kernel allows",
+        spec.blocks, spec.warps, spec.split, spec.row_tiles, spec.prefetch, spec.cluster);
   }
   if (spec.unit == MmaUnit::Warpgroup) {
     const bool copies_bulk = spec.weights == WeightRoad::BulkCopy || spec.weights == WeightRoad::BulkRefill;
