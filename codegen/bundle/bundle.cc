@@ -28,7 +28,7 @@ llvm::Error no_bundle(llvm::StringRef start) {
                     file ? other_file_text(*file, WantedFile::Bundle, "a bundle") : "it is not a bundle");
 }
 
-llvm::Error no_attributes() { return make_system_error("cannot read the bundle's attributes"); }
+llvm::Error no_bundle_attributes() { return make_system_error("cannot read the bundle's attributes"); }
 
 std::string hex_of(llvm::StringRef bytes) { return llvm::toHex(bytes, /*LowerCase=*/true); }
 
@@ -75,7 +75,7 @@ llvm::Expected<std::unique_ptr<Bundle>> Bundle::open(const std::string& path, co
 
 llvm::Error Bundle::check_trust(const TrustPolicy& trust) const {
   struct stat status;
-  if (::fstat(file_.get(), &status) != 0) return no_attributes();
+  if (::fstat(file_.get(), &status) != 0) return no_bundle_attributes();
   if (trust.trusts(status)) return llvm::Error::success();
   return make_error(
       StatusCode::FailedPrecondition,
@@ -86,7 +86,7 @@ llvm::Error Bundle::check_trust(const TrustPolicy& trust) const {
 
 llvm::Error Bundle::read_index() {
   struct stat status;
-  if (::fstat(file_.get(), &status) != 0) return no_attributes();
+  if (::fstat(file_.get(), &status) != 0) return no_bundle_attributes();
   if (!S_ISREG(status.st_mode)) return make_error(StatusCode::InvalidArgument, kNotRegularFile);
   const auto size = static_cast<std::uint64_t>(status.st_size);
   MINUET_ASSIGN(const std::string start, read_bytes(0, std::min(size, kStartBytes)));

@@ -30,18 +30,18 @@ std::optional<TunedResult> choose_result(const TuningEntry& entry, const std::st
   return std::nullopt;
 }
 
-double milliseconds(i64 nanoseconds) { return static_cast<double>(nanoseconds) * 1e-6; }
+double to_milliseconds(i64 nanoseconds) { return static_cast<double>(nanoseconds) * 1e-6; }
 
 }  // namespace
 
 std::string TunedResult::reason() const {
   if (best.is_default) {
     return llvm::formatv(": the default, which measured fastest, {0:f3} ms ({1})",
-                         real(milliseconds(best.median_ns)), layer)
+                         real(to_milliseconds(best.median_ns)), layer)
         .str();
   }
   return llvm::formatv(": tuned, {0:f3} ms against {1:f3} ms of the default ({2})",
-                       real(milliseconds(best.median_ns)), real(milliseconds(default_ns)), layer)
+                       real(to_milliseconds(best.median_ns)), real(to_milliseconds(default_ns)), layer)
       .str();
 }
 

@@ -1,15 +1,21 @@
 #!/usr/bin/env python3
-"""Runs clang-tidy over the C++ sources of a build, through the unity files that CMake wrote, and prints each warning
-once. A file without warnings is not read again until it or a file that it includes changes.
+"""Runs clang-tidy over the C++ sources of a build and prints each warning once. Sources without warnings are not read
+again until one of them or a file that they include changes.
+
+Most of clang-tidy's time goes into the headers of LLVM and of the standard library, so the sources of several rooms are
+read as one file ("batch") if their compile commands agree. The batches are written into BUILD_FOLDER/batches. If the
+sources of a batch do not compile together, because two rooms have equal names, each room is read by itself.
 
 usage: tidy.py BUILD_FOLDER
 """
 
 import concurrent.futures
+import hashlib
 import json
 import os
 import pathlib
 import re
+import shlex
 import subprocess
 import sys
 
@@ -19,36 +25,103 @@ import sources
 COMMAND = ["clang-tidy-14", "--quiet", "--extra-arg=-Wno-unknown-warning-option",
            "--extra-arg=-Wno-ignored-optimization-argument"]
 MOST_SHOWN = 60
+MOST_TOGETHER = 50  # sources in a batch; more would leave a core without work at the end
 
 
-def tidy_files(build, root):
-    """Returns the files of compile_commands.json. Fails if a source of the repository is in none of them."""
-    compiled = [pathlib.Path(entry["file"]) for entry in json.loads((build / "compile_commands.json").read_text())]
-    compiled = sorted({path for path in compiled if path.suffix != ".c"})
-    reached = {str(path) for path in compiled}
-    for path in compiled:
-        if "Unity" in path.parts:
-            reached |= {line.split('"')[1] for line in path.read_text().splitlines() if line.startswith("#include")}
-    ours = [path for path in sources.code_files(root) if path.parts[0] in {"codegen", "runtime", "tools"}]
-    for path in ours:
-        if path.suffix == ".cc" and str(root / path) not in reached:
-            sys.exit(f"{path}: in no unity file of {build}, so clang-tidy would not read it")
-    # The largest files come first, so that all cores finish at about the same time.
-    return sorted(compiled, key=lambda path: -path.stat().st_size)
+class Unit:
+    """Sources that CMake compiles as one file, with the words of their compile command."""
+
+    def __init__(self, entry, root, build):
+        self.file = pathlib.Path(entry["file"])
+        self.includes, self.defines, self.flags = [], [], []
+        words = iter(shlex.split(entry["command"])[1:])
+        for word in words:
+            if word in ("-o", "-c"):
+                next(words)
+            elif word == "-isystem":
+                self.includes.append((word, next(words)))
+            elif word.startswith("-I"):
+                self.includes.append(("-I", word[2:]))
+            elif word.startswith("-DMINUET_") or word.endswith("_EXPORTS"):
+                self.defines.append(word)  # for these sources alone; others do not read it
+            else:
+                self.flags.append("-fPIC" if word == "-fPIE" else word)
+        self.is_program = "-fPIE" in entry["command"]
+        self.sources = [str(self.file)]
+        if "Unity" in self.file.parts:
+            self.sources = [line.split('"')[1] for line in self.file.read_text().splitlines()
+                            if line.startswith("#include")]
+        parts = self.file.relative_to(build if self.file.is_relative_to(build) else root).parts
+        # Rooms below these folders share most headers, and few names.
+        self.folder = parts[:2] if parts[0] == "tools" else parts[:1]
+
+
+class Batch:
+    def __init__(self, units):
+        self.units = units
+        self.sources = [source for unit in units for source in unit.sources]
+        includes = dict.fromkeys(include for unit in units for include in unit.includes)
+        defines = dict.fromkeys(define for unit in units for define in unit.defines)
+        self.command = [word for include in includes for word in include] + [*defines, *units[0].flags]
+
+    def text(self):
+        return "".join(f'#include "{source}"\n' for source in self.sources)
+
+    def parts(self):
+        return [Batch([unit]) for unit in self.units] if len(self.units) > 1 else []
+
+
+def batches(build, root):
+    """Returns the batches of a build, the largest first, so that all cores end at about the same time. Fails if a
+    source of the repository is in none of them."""
+    units = [Unit(entry, root, build) for entry in json.loads((build / "compile_commands.json").read_text())
+             if not entry["file"].endswith(".c")]
+    reached = {source for unit in units for source in unit.sources}
+    for path in sources.code_files(root):
+        if path.parts[0] in {"codegen", "runtime", "tools"} and path.suffix == ".cc" and str(root / path) not in reached:
+            sys.exit(f"{path}: in no compile command of {build}, so clang-tidy would not read it")
+    groups = {}
+    for unit in units:
+        groups.setdefault((unit.folder, *sorted(unit.flags)), []).append(unit)
+    found = []
+    for group in groups.values():
+        together = []
+        for unit in group:
+            both = [*together, unit]
+            # A batch has at most one function main().
+            if together and (sum(len(one.sources) for one in both) > MOST_TOGETHER or
+                             sum(one.is_program for one in both) > 1):
+                found.append(Batch(together))
+                together = []
+            together.append(unit)
+        found.append(Batch(together))
+    return sorted(found, key=lambda batch: -len(batch.sources))
 
 
 def main():
     build, root = pathlib.Path(sys.argv[1]).resolve(), pathlib.Path(__file__).resolve().parents[2]
     results = kept.Results(build.parent / "kept-tidy")
-    settings = (root / ".clang-tidy").read_text() + (build / "compile_commands.json").read_text()
+    settings = (root / ".clang-tidy").read_text()
+    folder = build / "batches"
+    folder.mkdir(exist_ok=True)
 
-    def run(path):
-        key = results.key(root, path, kept.version(COMMAND[0]), settings)
+    def run(batch):
+        # The name is derived from the contents: a result is kept by the name, and threads write at the same time.
+        name = hashlib.sha256("\0".join([batch.text(), *batch.command]).encode()).hexdigest()[:16]
+        path = folder / f"{name}.cc"
+        path.write_text(batch.text())
+        key = results.key(root, path, kept.version(COMMAND[0]), settings, *batch.command)
         if key in results:
             results.keep(key)
             return 0, ""
-        ended = subprocess.run([*COMMAND, "-p", str(build), str(path)], capture_output=True, text=True)
+        ended = subprocess.run([*COMMAND, f"--config-file={root / '.clang-tidy'}", str(path), "--", *batch.command],
+                               capture_output=True, text=True)
         found = [line for line in ended.stdout.splitlines() if re.search("warning:|error:", line)]
+        if any("[clang-diagnostic-error]" in line for line in found) and batch.parts():
+            print("these files do not compile together, so that clang-tidy takes longer; rename what clashes:",
+                  *(line for line in found if "[clang-diagnostic-error]" in line), sep="\n")
+            parts = [run(part) for part in batch.parts()]
+            return max(status for status, _ in parts), "\n".join(text for _, text in parts if text)
         if ended.returncode == 0 and not found:
             results.keep(key)
         elif not found:
@@ -56,7 +129,7 @@ def main():
         return ended.returncode, "\n".join(found)
 
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        ended = list(pool.map(run, tidy_files(build, root)))
+        ended = list(pool.map(run, batches(build, root)))
     results.save()
     lines = sorted({line for _, text in ended for line in text.splitlines()})
     print(*lines[:MOST_SHOWN], sep="\n", end="\n" if lines else "")
