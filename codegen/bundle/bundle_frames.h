@@ -17,7 +17,9 @@ namespace minuet {
 struct BundlePayload {
   std::string manifest;
   std::string cubin;
-  std::string name;  ///< An example is "gather-f16-c128". Kernels with the same first word are similar.
+  /// Names the kernel, for example "gather-f16-c128". Kernels whose names agree up to the first "-" share
+  /// most of their bytes.
+  std::string name;
 };
 
 /// Returns a dictionary that contains the largest kernel for each first word of the names, because kernels

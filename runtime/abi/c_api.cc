@@ -132,8 +132,8 @@ llvm::Expected<AxisArray> read_axes(const int32_t* values, i32 ndim, const char*
     }
     if (a >= ndim && values[a] > 1) {
       return make_error(StatusCode::InvalidArgument,
-                        "{0} of axis {1} is {2}; there are {3} axes, so it must be 0 or 1", name, a,
-                        values[a], ndim);
+                        "{0} of axis {1} is {2}, but only the first {3} axes are used: set it to 0 or 1",
+                        name, a, values[a], ndim);
     }
     if (values[a] > 0) axes[a] = values[a];
   }

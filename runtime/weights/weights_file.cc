@@ -69,11 +69,10 @@ llvm::Error WeightsFile::check_weights_order_mark() {
   llvm::Expected<WeightsOrder> marked = parse_weights_order(mark->second);
   if (!marked) return annotate(marked.takeError(), kWeightsOrderMark);
   if (options_.order_given && options_.order != *marked) {
-    return make_error(
-        StatusCode::InvalidArgument,
-        "its {0} is \"{1}\", because it is a converted file, so it cannot be read with the option "
-        "weights_order \"{2}\"",
-        kWeightsOrderMark, mark->second, weights_order_name(options_.order));
+    return make_error(StatusCode::InvalidArgument,
+                      "the file was converted (its {0} is \"{1}\"), so it cannot be read with the option "
+                      "weights_order \"{2}\": leave the option out or set it to \"{1}\"",
+                      kWeightsOrderMark, mark->second, weights_order_name(options_.order));
   }
   options_.order = *marked;
   return llvm::Error::success();

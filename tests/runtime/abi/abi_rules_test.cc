@@ -169,7 +169,7 @@ TEST_F(AbiRules, LimitsAreNamed) {
       {[](auto& options) { options.kernel_size[0] = 1 << 20, options.kernel_size[1] = 2; },
        "1048576 offsets"},
       {[](auto& options) { options.kernel_size[0] = -1; }, "it must be 1 or more, or 0 for 1"},
-      {[](auto& options) { options.kernel_size[3] = 2; }, "there are 3 axes"},
+      {[](auto& options) { options.kernel_size[3] = 2; }, "only the first 3 axes are used"},
       {[](auto& options) { options.in_channels = 65537; }, "1 to 65536"},
       {[](auto& options) { options.dtype = 9; }, "it must be 0 to 3"},
       {[](auto& options) { options.dataflow = 3; }, "it must be 0 to 2"},

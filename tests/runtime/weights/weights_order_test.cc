@@ -446,8 +446,9 @@ TEST_F(WeightsOrder, AConvertedFileSaysItsOrderAndIsNotPermutedAgain) {
   for (const minuet_weights_order order : {MINUET_WEIGHTS_MINKOWSKI, MINUET_WEIGHTS_TORCHSPARSE,
                                            MINUET_WEIGHTS_SPCONV, MINUET_WEIGHTS_SPCONV_XYZ}) {
     const std::string words =
-        "its minuet.weights_order is \"minuet\", because it is a converted file, so it cannot "
-        "be read with the option weights_order \"";
+        "the file was converted (its minuet.weights_order is \"minuet\"), so it cannot be read with the "
+        "option "
+        "weights_order \"";
     EXPECT_EQ(convert(to.path(), again.path(), order), MINUET_INVALID_ARGUMENT) << order;
     EXPECT_THAT(last_error(), HasSubstr(words));
     EXPECT_EQ(contents(again.path()), once);

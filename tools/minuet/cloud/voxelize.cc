@@ -98,8 +98,10 @@ llvm::Expected<VoxelCloud> voxelize(const std::vector<Point>& points, const Voxe
     const Point& point = points[static_cast<size_t>(i)];
     if (!is_finite(point)) {
       if (!skip_invalid) {
-        return bad_input("point {0} is ({1}, {2}, {3}, intensity {4}): --skip-invalid drops such points", i,
-                         digits(point[0]), digits(point[1]), digits(point[2]), digits(point[3]));
+        return bad_input(
+            "point {0} is ({1}, {2}, {3}, intensity {4}), which is not finite: --skip-invalid drops such "
+            "points",
+            i, digits(point[0]), digits(point[1]), digits(point[2]), digits(point[3]));
       }
       ++cloud.skipped;
       continue;

@@ -100,7 +100,9 @@ struct ExecutionChoice {
   bool keep_first_duplicate = false;
   /// Names a map method, for example "indexed". An empty name means that the library chooses.
   std::string maps;
-  bool replay = false;  ///< Selects inferences in capacity mode, which on a GPU are CUDA graphs.
+  /// Selects inferences in capacity mode, in which all buffers have fixed sizes (library/replay.h). On a GPU
+  /// each of them replays a CUDA graph.
+  bool replay = false;
 };
 
 /// Holds the library's options for a NetworkChoice. `options` points into this object's strings and into the

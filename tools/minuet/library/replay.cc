@@ -47,7 +47,7 @@ Replay::~Replay() = default;
 llvm::Error Replay::learn(const VoxelCloud& cloud) {
   MINUET_TRY(infer_exactly(cloud).takeError());
   MINUET_TRY(learn_from_last(cloud));
-  fitted_.reset();  // The next infer() makes the execution in capacity mode again.
+  fitted_.reset();  // The next infer() creates a new execution with the capacities learned here.
   return llvm::Error::success();
 }
 
