@@ -16,6 +16,8 @@
 #     test on the software CUDA device. The release build runs it too if there is a GPU.
 option(MINUET_UNIT_TESTS "Build and run the tests with the label unit" ON)
 option(MINUET_UNIT_TESTS_OF_GPU "Build and run the tests with the labels gpu and unit" ON)
+option(MINUET_TESTS_BY_CLANG "In a build by g++, compile the tests with clang, which takes half the time" OFF)
+option(MINUET_WHOLE_CHECK "Leave out tests that another build of a whole tools/check runs" OFF)
 
 # The script tools/check builds these targets in the asan and tsan builds, and runs there the entries with the label
 # gtest. Every entry that is made here has this label.
@@ -45,6 +47,16 @@ function(minuet_test_properties name labels timeout)
                        FAIL_REGULAR_EXPRESSION "${MINUET_NONE_RAN}")
 endfunction()
 
+# Compiles a test, or what tests share, with clang if MINUET_TESTS_BY_CLANG asks for it. Both compilers use the same
+# standard library, so their object files link together.
+find_program(MINUET_CLANGXX clang++)
+function(minuet_compile_by_clang target)
+  if(MINUET_TESTS_BY_CLANG AND MINUET_CLANGXX AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND NOT MINUET_SANITIZE)
+    set_target_properties(${target} PROPERTIES CXX_COMPILER_LAUNCHER
+      "${PROJECT_SOURCE_DIR}/tools/cmake/by_clang.sh;${CMAKE_CXX_COMPILER};${MINUET_CLANGXX};${CMAKE_CXX_COMPILER_LAUNCHER}")
+  endif()
+endfunction()
+
 # Precompiles the headers of GoogleTest and others that most tests include, which halves the tests' compile time. The
 # target that owns them is an executable, so that its flags equal those of the tests.
 function(minuet_precompile_test_headers)
@@ -55,6 +67,7 @@ function(minuet_precompile_test_headers)
   add_executable(minuet_test_headers EXCLUDE_FROM_ALL ${CMAKE_BINARY_DIR}/generated/test_headers.cc)
   target_link_libraries(minuet_test_headers PRIVATE minuet_options minuet_llvm GTest::gmock GTest::gtest)
   target_compile_options(minuet_test_headers PRIVATE $<$<CONFIG:Release>:-O0>)
+  minuet_compile_by_clang(minuet_test_headers)
   target_precompile_headers(minuet_test_headers PRIVATE <gmock/gmock.h> <gtest/gtest.h> <algorithm> <atomic> <chrono>
     <filesystem> <fstream> <functional> <map> <memory> <mutex> <optional> <set> <string> <thread> <vector>
     ${PROJECT_SOURCE_DIR}/codegen/base/error.h)
@@ -63,6 +76,7 @@ endfunction()
 # Sets the compile options of a target with test code: a test, or a library that tests share.
 function(minuet_compile_as_test target)
   minuet_precompile_test_headers()
+  minuet_compile_by_clang(${target})
   target_precompile_headers(${target} REUSE_FROM minuet_test_headers)
   # The precompiled headers include headers of LLVM, which refer to a variable of its library.
   target_link_libraries(${target} PRIVATE minuet_llvm)

@@ -1,0 +1,22 @@
+#!/bin/sh
+# Compiles a test with clang in a build by g++ (MINUET_TESTS_BY_CLANG in MinuetTest.cmake). Replaces the compiler in a
+# compile command and the options that clang does not have.
+#
+# usage: by_clang.sh GXX CLANGXX COMMAND...
+gxx=$1 clangxx=$2
+shift 2
+count=$#
+while [ "$count" -gt 0 ]; do
+  word=$1
+  shift
+  count=$((count - 1))
+  case $word in
+    "$gxx") set -- "$@" "$clangxx" ;;
+    -Wno-maybe-uninitialized | -Wno-restrict) ;;
+    # Without the time in the precompiled header ccache can compare it.
+    -fpch-preprocess | c++-header) [ "$word" = c++-header ] && set -- "$@" "$word"
+      set -- "$@" -Xclang -fno-pch-timestamp ;;
+    *) set -- "$@" "$word" ;;
+  esac
+done
+exec "$@"
