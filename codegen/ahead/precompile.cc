@@ -148,8 +148,10 @@ llvm::Error Precompilation::check_archs() const {
   }
   for (const auto& [arch, missing] : needs) {
     if (!missing.count("")) {
-      return make_error(StatusCode::Unimplemented, "no kernel can be compiled for {0}: the kernels need {1}",
-                        arch, llvm::join(missing, ", or "));
+      return make_error(
+          StatusCode::Unimplemented,
+          "no kernel can be compiled for {0}; name an architecture that the kernels support: {1}", arch,
+          llvm::join(missing, ", or "));
     }
     if (is_known_arch(compiler_.archs, arch)) continue;
     const std::string compiler = "NVRTC " + compiler_.version + " (" + compiler_.path + ")";
@@ -266,13 +268,13 @@ llvm::Expected<FileLock> Precompilation::lock_bundle(const std::string& name) co
   if (lock.held() || lock.without_locks()) return lock;
   if (lock.outcome() == FileLock::Outcome::Unavailable) {
     return make_error(StatusCode::FailedPrecondition,
-                      "cannot lock {0}/{1}, so another process might write the bundle at the same time: {2}",
+                      "the bundle is not written, because the lock {0}/{1} cannot be taken: {2}",
                       options_.output, name, errno_text(lock.error()));
   }
   const bool is_late = lock.outcome() == FileLock::Outcome::TimedOut;
   return make_error(is_late ? StatusCode::Unavailable : StatusCode::Cancelled,
-                    "another process is writing the bundle and holds the lock {0}/{1}", options_.output,
-                    name);
+                    "another process is writing the bundle and holds the lock {0}/{1}: try again later",
+                    options_.output, name);
 }
 
 /// Writes a bundle while it holds the lock, and keeps the kernels that another process has added to the file

@@ -129,8 +129,8 @@ llvm::Error check_trust(const FileHandle& folder, const std::string& path, const
   if (policy.trusts(status)) return llvm::Error::success();
   return make_error(
       StatusCode::FailedPrecondition,
-      "{0} belongs to user {1} with mode {2}{3}{4}: others could put kernels there (run chmod go-w, or set "
-      "MINUET_CACHE_SHARED=1 if you trust them)",
+      "{0} belongs to user {1} with mode {2}{3}{4}: others could put kernels there (run chmod go-w if it is "
+      "yours, or set MINUET_CACHE_SHARED=1 if you trust them)",
       path, status.st_uid, status.st_mode >> 6 & 7, status.st_mode >> 3 & 7, status.st_mode & 7);
 }
 
@@ -145,7 +145,9 @@ llvm::Error check_base(const char* name, const std::string& base, FileSystem& sy
   const FileHandle folder(system,
                           system.open_at(AT_FDCWD, base.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC, 0));
   if (folder.good()) return llvm::Error::success();
-  return make_error(StatusCode::FailedPrecondition, "{0} needs the folder {1}, which cannot be used: {2}",
+  return make_error(StatusCode::FailedPrecondition,
+                    "{0} puts the cache folder below {1}, which cannot be used: {2}; set MINUET_CACHE_DIR to "
+                    "another folder",
                     name, base, errno_text(errno));
 }
 

@@ -25,7 +25,7 @@ struct Magic {
   const char* is;
 };
 
-constexpr const char* kPointer = "a Git LFS pointer, which only stands for the file";
+constexpr const char* kPointer = "a Git LFS pointer";
 
 constexpr Magic kMagics[] = {
     {"version https://git-lfs.github.com/spec/", FileKind::LfsPointer, true, kPointer},
@@ -43,11 +43,11 @@ constexpr Magic kMagics[] = {
     {"\x80\x02\x8a\x0al\xfc\x9c"
      "F\xf9 j\xa8P\x19.",  // torch.save wrote this magic number before it wrote zip files.
      FileKind::Pickle, true, "a PyTorch checkpoint"},
-    {"\x1f\x8b\x08", FileKind::Compressed, true, "compressed by gzip"},
+    {"\x1f\x8b\x08", FileKind::Compressed, true, "a file compressed by gzip"},
     {"\xfd"
      "7zXZ",
-     FileKind::Compressed, true, "compressed by xz"},
-    {"\x28\xb5\x2f\xfd", FileKind::Compressed, true, "compressed by zstd"},
+     FileKind::Compressed, true, "a file compressed by xz"},
+    {"\x28\xb5\x2f\xfd", FileKind::Compressed, true, "a file compressed by zstd"},
 };
 
 bool begins_with(llvm::StringRef bytes, llvm::StringRef start) {
@@ -202,7 +202,7 @@ std::optional<KnownFile> identify_archive(llvm::StringRef bytes) {
   for (const Magic& magic : kMagics) {
     if (begins_with(text, magic.start)) return KnownFile{magic.kind, magic.is_certain, magic.is, {}};
   }
-  if (is_bzip2(bytes)) return KnownFile{FileKind::Compressed, true, "compressed by bzip2", {}};
+  if (is_bzip2(bytes)) return KnownFile{FileKind::Compressed, true, "a file compressed by bzip2", {}};
   if (std::optional<KnownFile> archive = identify_archive(bytes)) return archive;
   if (std::optional<KnownFile> wide = identify_utf16(bytes)) return wide;
   if (is_pickle(bytes))

@@ -49,7 +49,8 @@ llvm::Error check_keys(llvm::StringRef json) {
     llvm::Expected<llvm::json::Value> key = llvm::json::parse(quoted);
     if (!key) return key.takeError();
     if (!keys.back().insert(*key->getAsString()).second) {
-      return make_error(StatusCode::InvalidArgument, "the key {0} occurs twice", quoted);
+      return make_error(StatusCode::InvalidArgument,
+                        "the key {0} occurs twice in one object: remove one of the two", quoted);
     }
   }
   return llvm::Error::success();

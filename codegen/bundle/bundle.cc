@@ -18,7 +18,7 @@ namespace {
 constexpr std::uint64_t kStartBytes = 4096;
 
 llvm::Error damaged_bundle(const std::string& what) {
-  return make_error(StatusCode::InvalidArgument, "the bundle is damaged: {0}", what);
+  return make_error(StatusCode::InvalidArgument, "the bundle is damaged and must be made again: {0}", what);
 }
 
 /// Returns the error for a file that is not a bundle. The error names the kind of the file if that is known.
@@ -44,8 +44,9 @@ std::uint64_t frames_start(const BundleHead& head) {
 llvm::Error check_head(const BundleHead& head, std::uint64_t file_bytes) {
   if (head.format != kBundleFormat) {
     return make_error(StatusCode::InvalidArgument,
-                      "the bundle has format {0}, but this library reads format {1}", head.format,
-                      kBundleFormat);
+                      "the bundle has format {0}, but this library reads format {1}: make it again with this "
+                      "library's `minuet precompile`",
+                      head.format, kBundleFormat);
   }
   if (head.entries > kMostBundleEntries || head.strings_bytes > kMostStringsBytes ||
       head.dictionary_bytes > kMostDictionaryBytes || head.dictionary_raw_bytes > kMostDictionaryBytes ||
@@ -77,11 +78,11 @@ llvm::Error Bundle::check_trust(const TrustPolicy& trust) const {
   struct stat status;
   if (::fstat(file_.get(), &status) != 0) return no_bundle_attributes();
   if (trust.trusts(status)) return llvm::Error::success();
-  return make_error(
-      StatusCode::FailedPrecondition,
-      "it belongs to user {0} with mode {1}{2}{3}: others may have written the kernels in it "
-      "(run chmod go-w, give the digest to expect, or set MINUET_CACHE_SHARED=1 if you trust them)",
-      status.st_uid, status.st_mode >> 6 & 7, status.st_mode >> 3 & 7, status.st_mode & 7);
+  return make_error(StatusCode::FailedPrecondition,
+                    "it belongs to user {0} with mode {1}{2}{3}: others may have written the kernels in it "
+                    "(run chmod go-w if it is yours, give the digest to expect, or set MINUET_CACHE_SHARED=1 "
+                    "if you trust them)",
+                    status.st_uid, status.st_mode >> 6 & 7, status.st_mode >> 3 & 7, status.st_mode & 7);
 }
 
 llvm::Error Bundle::read_index() {

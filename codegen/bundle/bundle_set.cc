@@ -64,9 +64,11 @@ void BundleSet::open_place(const BundlePlace& place, BundleList& opened) {
   if (!is_folder(place.path)) return open_file(place, opened);
   if (place.sha256.empty()) {
     if (open_folder(place.path, "", opened)) return;
-    return warn("the bundle " + place.path + " is not used: it is a folder without any *.bundle file");
+    return warn("the bundle " + place.path +
+                " is not used: it is a folder without any *.bundle file; name a folder that has one");
   }
-  warn("the bundle " + place.path + " is not used: it is a folder, but the given digest is that of one file");
+  warn("the bundle " + place.path +
+       " is not used: it is a folder, but the given digest is that of one file; name that file");
 }
 
 bool BundleSet::open_folder(const std::string& folder, llvm::StringRef prefix, BundleList& opened) {
@@ -84,8 +86,10 @@ llvm::Expected<std::shared_ptr<const Bundle>> BundleSet::open_bundle(const Bundl
   if (!is_pinned) return bundle;
   MINUET_ASSIGN(const std::string digest, bundle->file_sha256());
   if (llvm::StringRef(place.sha256).lower() == digest) return bundle;
-  return make_error(StatusCode::FailedPrecondition, "{0}: its SHA-256 is {1}, but {2} was expected",
-                    place.path, digest, place.sha256);
+  return make_error(
+      StatusCode::FailedPrecondition,
+      "{0}: its SHA-256 is {1}, but {2} was expected: name the right file, or correct the digest", place.path,
+      digest, place.sha256);
 }
 
 llvm::Error BundleSet::add(const BundlePlace& place) {
@@ -113,8 +117,8 @@ std::string BundleSet::refusal(llvm::StringRef compiler_id) const {
   if (options_.policy == BundlePolicy::Any) return "";
   const int major = cuda_major(compiler_id);
   if (major > 0 && major <= options_.cuda_major) return "";
-  return ("it was compiled by " + compiler_id + ", but this host has CUDA ").str() +
-         std::to_string(options_.cuda_major);
+  return ("its compiler, " + compiler_id + ", is not from CUDA ").str() +
+         std::to_string(options_.cuda_major) + " or older";
 }
 
 std::optional<Entry> BundleSet::find_in(const Bundle& bundle, const std::string& key,

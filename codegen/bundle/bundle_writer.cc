@@ -162,7 +162,8 @@ llvm::Expected<std::string> make_bundle(llvm::StringRef arch, const std::vector<
   if (items.size() > kMostBundleEntries || strings.bytes().size() > kMostStringsBytes ||
       tuning.size() > kMostTuningBytes) {
     return make_error(StatusCode::InvalidArgument,
-                      "the kernels and tuning results do not fit into one bundle");
+                      "the kernels and tuning results do not fit into one bundle: compile part of them into "
+                      "another folder");
   }
   const std::string dictionary = choose_dictionary_of(items);
   MINUET_ASSIGN(const std::string dictionary_frame, FramePacker({}).pack(dictionary));

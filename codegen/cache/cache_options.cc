@@ -27,7 +27,7 @@ llvm::Expected<CacheOptions> with_environment(CacheOptions options, const Enviro
   if (options.most_bytes == 0 && !limit.empty() &&
       (llvm::StringRef(limit).getAsInteger(10, options.most_bytes) || options.most_bytes == 0)) {
     return make_error(StatusCode::InvalidArgument,
-                      "MINUET_CACHE_MAX_BYTES is '{0}': set it to a number of bytes", limit);
+                      "MINUET_CACHE_MAX_BYTES is '{0}': set it to a whole number of bytes above 0", limit);
   }
   return options;
 }

@@ -170,7 +170,8 @@ llvm::Expected<std::vector<ForeignFile>> Store::strays() {
   for (const std::string& name : shelves) {
     const std::string path = root.path({"obj", name});
     if (!is_key(name + std::string(62, '0'))) {
-      strays.push_back({path, "it is not a folder of entries"});
+      strays.push_back(
+          {path, "its name is not two hex digits, so it does not belong to the kernel cache: move it away"});
       continue;
     }
     llvm::Expected<FileHandle> shelf =
@@ -187,7 +188,9 @@ llvm::Expected<std::vector<ForeignFile>> Store::strays() {
       if (llvm::StringRef(file).find(kTemporaryPrefix) == 0 || llvm::StringRef(file).find(kAsidePrefix) == 0)
         continue;
       if (!is_key(name + file)) {
-        strays.push_back({path + "/" + file, "its name is not the key of a kernel"});
+        strays.push_back(
+            {path + "/" + file,
+             "its name is not the key of a kernel, so it does not belong to the kernel cache: move it away"});
       } else if (root.system.stat_at(shelf->get(), file.c_str(), &status) == 0 && !S_ISREG(status.st_mode)) {
         strays.push_back({path + "/" + file, kNotRegularFile});
       }

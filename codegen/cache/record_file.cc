@@ -26,8 +26,10 @@ llvm::Error RecordFile::append(const KernelRequest& request) const {
     const ssize_t count = ::pread(file, start, sizeof start, 0);
     const bool is_read = count > 0 && ::pread(file, &last, 1, status.st_size - 1) == 1;
     if (!is_read || !begins_as_request(llvm::StringRef(start, static_cast<std::size_t>(count)))) {
-      error = make_error(StatusCode::FailedPrecondition,
-                         "'{0}' is not a list of kernels, so nothing is appended to it", path_);
+      error = make_error(
+          StatusCode::FailedPrecondition,
+          "'{0}' is not a list of kernels, so nothing is appended to it: name such a list or a new file",
+          path_);
     }
     // A killed process or a full disk may have left an incomplete line, so keep it apart from the new line.
     if (last != '\n') line.insert(line.begin(), '\n');

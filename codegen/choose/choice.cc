@@ -67,23 +67,26 @@ MapChoice choose_map(KeyType key, i32 ndim, const SearchChoice& search) {
   const auto* const tuned =
       find_tuned(tuning, grouping_bucket(problem.dtype, kernel_volume(problem), rows), grouping);
   if (tuned) {
-    reasons.push_back(
-        llvm::formatv("GEMMs grouped up to a padding of {0:f2}, heights in steps of {1}, {2} streams{3}",
-                      real(grouping.padding_threshold), grouping.height_step, grouping.streams,
-                      tuned->reason())
-            .str());
+    reasons.push_back(llvm::formatv("GEMMs are grouped up to {0:f2} padding rows per useful row, with "
+                                    "heights in multiples of {1}, on {2} streams{3}",
+                                    real(grouping.padding_threshold), grouping.height_step, grouping.streams,
+                                    tuned->reason())
+                          .str());
   }
   return grouping;
 }
 
 [[gnu::cold]] OrderChoice choose_order(const WindowProblem& problem, const TuningSnapshot* tuning, i64 rows,
                                        std::vector<std::string>& reasons) {
+  static constexpr const char* kOrders[] = {
+      "are not sorted", "are sorted by the offsets of their neighbours",
+      "are sorted by the offsets of their neighbours, and blocks with the most work start first"};
   OrderChoice order;
   const auto* const tuned =
       find_tuned(tuning, order_bucket(problem.dtype, kernel_volume(problem), rows), order);
   if (tuned) {
     reasons.push_back(
-        llvm::formatv("row order {0}{1}", static_cast<i32>(order.order), tuned->reason()).str());
+        llvm::formatv("output rows {0}{1}", kOrders[static_cast<i32>(order.order)], tuned->reason()).str());
   }
   return order;
 }

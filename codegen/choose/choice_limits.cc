@@ -65,8 +65,8 @@ llvm::Error check_fused_warps(const FusedSpec& spec) {
       fused_threads(spec) * spec.blocks > kResidentThreads) {
     return make_error(
         StatusCode::OutOfRange,
-        "{0} blocks of {1} warps with split {2}, row_tiles {3}, prefetch {4} and cluster {5} exceed "
-        "what a multiprocessor or the kernel allows",
+        "the configuration (blocks {0}, warps {1}, split {2}, row_tiles {3}, prefetch {4}, cluster {5}) is "
+        "outside the limits of a multiprocessor or the kernel",
         spec.blocks, spec.warps, spec.split, spec.row_tiles, spec.prefetch, spec.cluster);
   }
   if (spec.unit == MmaUnit::Warpgroup) {
@@ -75,8 +75,8 @@ llvm::Error check_fused_warps(const FusedSpec& spec) {
         spec.io == DType::F32 || folds_offsets(spec.io, spec.in_channels)) {
       return make_error(
           StatusCode::OutOfRange,
-          "the warpgroup unit needs row_tiles 2, a multiple of 4 warps, split 1, weights by bulk "
-          "copies, elements of two bytes and input rows of more than 16 bytes");
+          "the configuration does not suit warpgroups, which need row_tiles 2, a multiple of 4 warps, split "
+          "1, weights by bulk copies, elements of two bytes and input rows of more than 16 bytes");
     }
   }
   if (kPositionGroup % fused_unit_rows(spec) != 0) {
@@ -104,7 +104,8 @@ llvm::Error check_fused_shape(const FusedSpec& spec) {
   if (spec.shortcut && (folds || spec.volume % 2 == 0 || spec.residual)) {
     return make_error(
         StatusCode::OutOfRange,
-        "a shortcut needs an odd number of offsets, input rows of more than 16 bytes, and no residual");
+        "the kernel cannot compute a shortcut, which needs an odd number of offsets, input rows of more than "
+        "16 bytes, and no residual");
   }
   const bool is_ring = spec.weights != WeightRoad::Cached;
   const i32 least_stages = is_ring ? 2 * spec.split : 1;
@@ -123,10 +124,11 @@ llvm::Error check_fused_cluster(const FusedSpec& spec) {
       (spec.cluster & (spec.cluster - 1)) == 0 && spec.cluster <= groups) {
     return llvm::Error::success();
   }
-  return make_error(StatusCode::OutOfRange,
-                    "cluster is {0}; it must be 1, or a power of two up to {1} if weights is not Cached and "
-                    "input rows have more than 16 bytes",
-                    spec.cluster, groups);
+  return make_error(
+      StatusCode::OutOfRange,
+      "cluster is {0}; it must be 1, or a power of two up to {1} if 'weights' is not Cached and "
+      "input rows have more than 16 bytes",
+      spec.cluster, groups);
 }
 
 }  // namespace

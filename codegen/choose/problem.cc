@@ -20,9 +20,10 @@ llvm::Error check_window(const WindowProblem& problem, i32 in_channels, i32 out_
                         size, stride, dilation, kMostCells);
     }
     if (a >= ndim && (size != 1 || stride != 1)) {
-      return make_error(StatusCode::InvalidArgument,
-                        "axis {0} has kernel size {1} and stride {2}, but the problem has only {3} axes", a,
-                        size, stride, ndim);
+      return make_error(
+          StatusCode::InvalidArgument,
+          "axis {0} has kernel size {1} and stride {2}, but only the first {3} axes are used: set both to 1",
+          a, size, stride, ndim);
     }
   }
   const auto is_one = [](i32 value) { return value == 1; };
@@ -33,7 +34,8 @@ llvm::Error check_window(const WindowProblem& problem, i32 in_channels, i32 out_
   }
   if (kernel_volume(problem) > kMostOffsets) {
     return make_error(StatusCode::InvalidArgument,
-                      "the kernel has more than the {0} offsets that are supported", kMostOffsets);
+                      "the kernel has more than the {0} offsets that are supported: use a smaller kernel",
+                      kMostOffsets);
   }
   if (problem.kind == ConvolutionKind::Generative) {
     return make_error(StatusCode::Unimplemented,

@@ -36,7 +36,7 @@ double to_milliseconds(i64 nanoseconds) { return static_cast<double>(nanoseconds
 
 std::string TunedResult::reason() const {
   if (best.is_default) {
-    return llvm::formatv(": the default, which measured fastest, {0:f3} ms ({1})",
+    return llvm::formatv(": the default, which was the fastest with {0:f3} ms ({1})",
                          real(to_milliseconds(best.median_ns)), layer)
         .str();
   }

@@ -25,9 +25,9 @@ constexpr char kHelp[] =
     "standard output, until the input ends. Do not run it by hand: use 'minuet precompile' instead.\n"
     "\n"
     "usage: minuet-compile [--parent=PID]\n"
-    "  --parent=PID   end with this process, which must be the one that started it\n"
+    "  --parent=PID   end when process PID ends, which must be the one that started this program\n"
     "  --help         this text\n"
-    "  --version      the version of the library that it belongs to\n";
+    "  --version      the version of the library that this program belongs to\n";
 
 /// Returns the peak memory of this process in bytes, or 0 if it cannot be read. getrusage() is not used,
 /// because its peak would include the process that spawned this one.
@@ -55,7 +55,8 @@ llvm::Expected<std::string> describe_nvrtc(const HelperJob& job) {
   MINUET_ASSIGN(const std::shared_ptr<Compiler> compiler, open_nvrtc(job.nvrtc, job.others));
   MINUET_ASSIGN(const NvrtcInfo info, compiler->info());
   if (llvm::json::isUTF8(info.path)) return encode_info(info);
-  return make_error(StatusCode::Unimplemented, "the path of libnvrtc is not UTF-8");
+  return make_error(StatusCode::Unimplemented,
+                    "the path of libnvrtc is not UTF-8: use a libnvrtc whose path is in UTF-8");
 }
 
 HelperAnswer do_job(const HelperJob& job) {

@@ -44,11 +44,13 @@ struct NvrtcApi {
 #undef MINUET_DECLARE
 
   llvm::Error load(const NvrtcLibrary& library) {
-#define MINUET_REQUIRE(name)                                                                           \
-  name = reinterpret_cast<decltype(name)>(library.symbol(#name));                                      \
-  if (name == nullptr) {                                                                               \
-    return make_error(StatusCode::Unavailable, "{0} has no {1}: it is not libnvrtc, or it is too old", \
-                      library.path, #name);                                                            \
+#define MINUET_REQUIRE(name)                                                                         \
+  name = reinterpret_cast<decltype(name)>(library.symbol(#name));                                    \
+  if (name == nullptr) {                                                                             \
+    return make_error(                                                                               \
+        StatusCode::Unavailable,                                                                     \
+        "{0} has no function {1}, so it is not libnvrtc or is too old: install NVRTC 12.8 or newer", \
+        library.path, #name);                                                                        \
   }
     MINUET_NVRTC_FUNCTIONS(MINUET_REQUIRE)
 #undef MINUET_REQUIRE
@@ -152,8 +154,8 @@ class NvrtcCompiler : public Compiler {
     compiler->info_.path = library.path;
     compiler->info_.version = std::to_string(major) + "." + std::to_string(minor);
     if (major * 100 + minor < 1208) {
-      return make_error(StatusCode::Unavailable, "{0} is NVRTC {1}; Minuet needs 12.8 or newer", library.path,
-                        compiler->info_.version);
+      return make_error(StatusCode::Unavailable, "{0} is NVRTC {1}, which is too old: install 12.8 or newer",
+                        library.path, compiler->info_.version);
     }
     compiler->takes_no_cache_ = major * 100 + minor >= 1209;
     MINUET_ASSIGN(const NvrtcLibrary builtins, open_builtins(library, compiler->info_.version));

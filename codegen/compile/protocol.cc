@@ -78,7 +78,8 @@ llvm::Expected<Object> to_json(const KernelRequest& request) {
 llvm::Expected<RecordedRequest> from_json(const Object& object) {
   MINUET_ASSIGN(const int schema, number_field(object, "schema"));
   if (schema != kRequestSchema) {
-    return make_error(StatusCode::InvalidArgument, "field \"schema\" is {0}, but this library reads {1}",
+    return make_error(StatusCode::InvalidArgument,
+                      "field \"schema\" is {0}, but this library reads {1}: record the kernels again with it",
                       schema, kRequestSchema);
   }
   KernelSource source;
@@ -227,7 +228,8 @@ llvm::Expected<std::string> encode_job(const HelperJob& job) {
     MINUET_ASSIGN(object, to_json(job.request));
   }
   if (!llvm::json::isUTF8(job.nvrtc)) {
-    return make_error(StatusCode::InvalidArgument, "the path {0} is not UTF-8",
+    return make_error(StatusCode::InvalidArgument,
+                      "the path {0} of libnvrtc is not UTF-8: use a path in UTF-8",
                       llvm::json::fixUTF8(job.nvrtc));
   }
   object["nvrtc"] = job.nvrtc;

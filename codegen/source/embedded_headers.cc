@@ -38,8 +38,9 @@ class HeaderGroup {
       for (std::size_t i = 0; i < headers_.size(); ++i) by_name_[headers_[i].name] = i;
     });
     if (ready_) return llvm::Error::success();
-    return make_error(StatusCode::Internal,
-                      "the embedded headers cannot be unpacked: the library file is damaged");
+    return make_error(
+        StatusCode::Internal,
+        "the embedded headers cannot be unpacked, because minuet-compile is damaged: install it again");
   }
 
   const Header* find(llvm::StringRef name) const {

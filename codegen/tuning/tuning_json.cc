@@ -11,7 +11,8 @@ namespace minuet {
 namespace {
 
 llvm::Error damaged_tuning_entry(llvm::StringRef what) {
-  return make_error(StatusCode::InvalidArgument, "the tuning entry is damaged: {0}", what);
+  return make_error(StatusCode::InvalidArgument,
+                    "the tuning entry is damaged and must be measured again: {0}", what);
 }
 
 // The following functions write JSON.

@@ -38,7 +38,8 @@ std::string tuning_folder_of_cache() { return "tune"; }
   llvm::Expected<std::string> there = root_.read_file(folder.get(), name, kMostFileBytes, status);
   if (there && has_newer_schema(*there)) {
     return make_error(StatusCode::FailedPrecondition,
-                      "{0} was written by a newer version of this library and is not overwritten",
+                      "{0} was written by a newer version of this library and is not overwritten: remove it, "
+                      "or name another folder",
                       root_.path({environment, name}));
   }
   if (!there) llvm::consumeError(there.takeError());
@@ -87,7 +88,7 @@ std::string tuning_folder_of_cache() { return "tune"; }
   if (entries.size() != 1 || environment_hash(entries[0].environment) != environment ||
       file_name(entries[0]) != name) {
     return make_error(StatusCode::InvalidArgument,
-                      "it is for another environment or another kind and size of problem than its path says");
+                      "it is for another device, toolkit or problem than its path says: remove it");
   }
   return entries[0];
 }

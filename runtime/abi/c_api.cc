@@ -73,7 +73,7 @@ llvm::Error check_options(const void* given, std::size_t known_bytes) {
                   [](char byte) { return byte != 0; })) {
     return make_error(StatusCode::InvalidArgument,
                       "an option of a newer version of minuet.h is set: this library does not have it, so "
-                      "use a newer one or leave the option 0");
+                      "use a newer library or leave the option 0");
   }
   if (head.ext) return make_error(StatusCode::InvalidArgument, "ext must be null");
   return llvm::Error::success();
@@ -90,7 +90,7 @@ llvm::Error check_info(const void* target) {
 
 llvm::Error check_pointer(const void* pointer, const char* name) {
   if (pointer) return llvm::Error::success();
-  return make_error(StatusCode::InvalidArgument, "{0} is null", name);
+  return make_error(StatusCode::InvalidArgument, "{0} is null, but it is required", name);
 }
 
 llvm::Error check_list(const void* list, const char* name, i64 count, const char* count_name) {
@@ -111,8 +111,8 @@ std::size_t give_text(llvm::StringRef text, char* buffer, std::size_t size) {
 llvm::Expected<i32> read_ndim(int32_t ndim) {
   constexpr i32 kDefault = 3;
   if (ndim >= 0 && ndim <= kMaxDim) return ndim == 0 ? kDefault : ndim;
-  return make_error(StatusCode::InvalidArgument, "ndim is {0}; it must be 1 to {1}, or 0 for {2}", ndim,
-                    kMaxDim, kDefault);
+  return make_error(StatusCode::InvalidArgument,
+                    "ndim is {0}; it must be 1 to {1}, or 0 for the default, {2}", ndim, kMaxDim, kDefault);
 }
 
 llvm::Expected<std::string> read_arch(const char* arch, const std::string& name) {
@@ -128,7 +128,8 @@ llvm::Expected<AxisArray> read_axes(const int32_t* values, i32 ndim, const char*
   for (i32 a = 0; a < kMaxDim; ++a) {
     if (values[a] < 0) {
       return make_error(StatusCode::InvalidArgument,
-                        "{0} of axis {1} is {2}; it must be 1 or more, or 0 for 1", name, a, values[a]);
+                        "{0} of axis {1} is {2}; it must be 1 or more, or 0, which means 1", name, a,
+                        values[a]);
     }
     if (a >= ndim && values[a] > 1) {
       return make_error(StatusCode::InvalidArgument,

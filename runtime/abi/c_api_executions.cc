@@ -13,11 +13,12 @@ llvm::Error read_capacities(const minuet_execution_options& given, i32 levels, N
   if (!given.level_capacity) {
     if (given.level_count == 0 && given.key_bits == 0) return llvm::Error::success();
     return make_error(StatusCode::InvalidArgument,
-                      "level_count and key_bits belong to capacity mode: give level_capacity");
+                      "level_count or key_bits is set, but level_capacity is null: give it, or leave both 0");
   }
   if (given.level_count != levels) {
-    return make_error(StatusCode::InvalidArgument, "level_count is {0}; the plan has {1} levels",
-                      given.level_count, levels);
+    return make_error(StatusCode::InvalidArgument,
+                      "level_count is {0}; it must be {1}, as the plan has {1} levels", given.level_count,
+                      levels);
   }
   for (i32 i = 0; i < levels; ++i) {
     if (given.level_capacity[i] < 1) {
@@ -28,7 +29,7 @@ llvm::Error read_capacities(const minuet_execution_options& given, i32 levels, N
   if (given.max_points != 0) {
     return make_error(
         StatusCode::InvalidArgument,
-        "max_points is {0}; in capacity mode it must be 0, because level_capacity[0] is the limit",
+        "max_points is {0}; with level_capacity it must be 0, because level_capacity[0] is the limit",
         given.max_points);
   }
   // Coordinate keys of 64 bits can encode every cloud that keys of 32 bits can encode.
@@ -36,7 +37,7 @@ llvm::Error read_capacities(const minuet_execution_options& given, i32 levels, N
   const i32 wanted = given.key_bits == 0 && !cloud.has_bounds ? kDefaultKeyBits : given.key_bits;
   if (cloud.has_bounds ? wanted != 0 : wanted != 32 && wanted != 64) {
     return make_error(StatusCode::InvalidArgument,
-                      "key_bits is {0}; in capacity mode it must be 0 with bounds, otherwise 0, 32 or 64",
+                      "key_bits is {0}; it must be 0 if has_bounds is set, otherwise 0, 32 or 64",
                       given.key_bits);
   }
   cloud.level_capacity.assign(given.level_capacity, given.level_capacity + levels);
@@ -63,8 +64,7 @@ llvm::Expected<ExecutionOptions> read_execution_options(const minuet_execution_o
   if (given.map_method != MINUET_MAPS_SORTED) execution.cloud.method = MapMethod::Indexed;
   execution.scratch_bytes = given.scratch_bytes;
   if (given.scratch_bytes < 0) {
-    return make_error(StatusCode::InvalidArgument,
-                      "scratch_bytes is {0}: give the most bytes that a layer's buffers may take, or 0",
+    return make_error(StatusCode::InvalidArgument, "scratch_bytes is {0}; it must be 0 or more",
                       given.scratch_bytes);
   }
   MINUET_ASSIGN(execution.queue, read_queue(given.queue, device));
@@ -107,8 +107,9 @@ llvm::Error check_together(llvm::ArrayRef<minuet_execution*> executions) {
   for (minuet_execution* const execution : executions) {
     MINUET_TRY(check_pointer(execution, "an execution"));
     if (!seen.insert(execution).second) {
-      return make_error(StatusCode::InvalidArgument,
-                        "an execution is given twice: each execution takes one map");
+      return make_error(
+          StatusCode::InvalidArgument,
+          "an execution is given twice, but it takes only one map: give each map its own execution");
     }
     const std::shared_ptr<Queue>& queue = execution->execution->queue();
     if (!queue || queue != executions.front()->execution->queue()) {
@@ -165,8 +166,8 @@ llvm::Error check_has_capacities(const Execution& execution) {
   if (execution.has_capacities()) return llvm::Error::success();
   return make_error(
       StatusCode::FailedPrecondition,
-      "the execution is in exact mode, where prepare itself returns the errors of a cloud: this call needs "
-      "capacity mode");
+      "the execution was created without level_capacity, so prepare itself returns the errors of a cloud: "
+      "create it with level_capacity to use this call");
 }
 
 llvm::Expected<minuet_layer_info> layer_info(Execution& execution, i32 number) {
@@ -218,8 +219,8 @@ minuet_status minuet_execution_create(minuet_plan* plan, minuet_device* device,
                                given.cloud.has_bounds || given.cloud.has_capacities())) {
       return make_error(
           StatusCode::InvalidArgument,
-          "the execution of a single op takes a workspace, scratch_bytes and a queue; the other options "
-          "belong to its coordinate sets");
+          "an execution of a single op takes no max_points, level_capacity, keep_first_duplicate or "
+          "has_bounds: leave them 0 (the last two are options of its coordinate sets)");
     }
     const Trace::Span span(device->open->trace(), "run", "create an execution");
     MINUET_ASSIGN(std::shared_ptr<const LoadedPlan> loaded, plan->store->loaded_on(*device->open->device()));
@@ -431,7 +432,8 @@ minuet_status minuet_execution_query_level(minuet_execution* execution, int32_t 
   return in_execution("minuet_execution_query_level", execution, [&](Execution& own) -> llvm::Error {
     const std::vector<LevelSpec>& levels = own.plan().program.levels;
     if (level < 0 || level >= static_cast<i32>(levels.size())) {
-      return make_error(StatusCode::OutOfRange, "there is no level {0}; the plan has {1}", level,
+      return make_error(StatusCode::OutOfRange,
+                        "there is no level {0}; the plan has {1} levels, numbered from 0", level,
                         levels.size());
     }
     const bool prepared = own.is_prepared();
@@ -449,7 +451,8 @@ minuet_status minuet_execution_query_layer(minuet_execution* execution, int32_t 
   return in_execution("minuet_execution_query_layer", execution, [&](Execution& own) -> llvm::Error {
     const i32 layers = static_cast<i32>(own.plan().program.layers.size());
     if (layer < 0 || layer >= layers) {
-      return make_error(StatusCode::OutOfRange, "there is no layer {0}; the plan has {1}", layer, layers);
+      return make_error(StatusCode::OutOfRange,
+                        "there is no layer {0}; the plan has {1} layers, numbered from 0", layer, layers);
     }
     MINUET_ASSIGN(const minuet_layer_info answer, layer_info(own, layer));
     return write_info(answer, info);

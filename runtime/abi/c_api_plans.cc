@@ -41,8 +41,8 @@ namespace {
 
 llvm::Expected<NetworkDescription> read_description(const minuet_network_options& given) {
   if ((given.name != nullptr) == (given.description != nullptr)) {
-    return make_error(StatusCode::InvalidArgument,
-                      "give either the name of a shipped network or a description");
+    return make_error(StatusCode::InvalidArgument, "name and description are both {0}: give one of them",
+                      given.name ? "given" : "null");
   }
   if (given.description) return parse_network(given.description);
   MINUET_ASSIGN(const llvm::StringRef json, shipped_network(given.name));
@@ -86,7 +86,7 @@ llvm::Expected<ParameterSource> open_parameters(const minuet_network_options& gi
     return make_error(
         StatusCode::InvalidArgument,
         "weights_order, weights_prefix, weights_map, allow_unused and allow_non_finite_parameters apply to "
-        "a weights file, but weights_path is null");
+        "a weights file, but weights_path is null: give it, or leave them out");
   }
   return ParameterSource(given.seed);
 }
@@ -118,7 +118,8 @@ llvm::Error read_window(WindowProblem& problem, int32_t ndim, minuet_dtype dtype
 llvm::Expected<ConvolutionKind> read_kind(int32_t submanifold, int32_t transposed,
                                           const WindowProblem& problem) {
   if (submanifold && transposed) {
-    return make_error(StatusCode::InvalidArgument, "an op is submanifold or transposed, not both");
+    return make_error(StatusCode::InvalidArgument,
+                      "submanifold and transposed are both set: an op can be only one of them");
   }
   if (submanifold) return ConvolutionKind::Submanifold;
   if (transposed) return ConvolutionKind::Transposed;
@@ -288,7 +289,8 @@ minuet_status minuet_plan_create_convolution_gradient(minuet_context* context,
     ConvolutionGradientProblem problem;
     MINUET_ASSIGN(problem.forward, read_problem(given));
     if (which != MINUET_GRADIENT_INPUT && which != MINUET_GRADIENT_WEIGHT) {
-      return make_error(StatusCode::InvalidArgument, "the gradient is {0}; it must be 0 or 1", which);
+      return make_error(StatusCode::InvalidArgument,
+                        "the gradient is {0}; it must be 0 (of the input) or 1 (of the weight)", which);
     }
     problem.gradient = static_cast<Gradient>(which);
     return make_plan(problem, *context->context, plan);
@@ -359,7 +361,8 @@ minuet_status minuet_plan_query_parameter(minuet_plan* plan, int32_t parameter, 
   return guarded("minuet_plan_query_parameter", [&]() -> llvm::Error {
     MINUET_TRY(check_pointer(plan, "plan"));
     if (parameter < 0 || parameter >= static_cast<int32_t>(plan->parameters.size())) {
-      return make_error(StatusCode::OutOfRange, "there is no parameter {0}; the plan has {1}", parameter,
+      return make_error(StatusCode::OutOfRange,
+                        "there is no parameter {0}; the plan has {1} parameters, numbered from 0", parameter,
                         plan->parameters.size());
     }
     const ParameterName& name = plan->parameters[parameter];

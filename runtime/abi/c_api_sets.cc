@@ -21,7 +21,7 @@ llvm::Expected<CoordinateSetOptions> read_set_options(const minuet_coordinates_o
   for (i32 a = 0; a < kMaxDim; ++a) {
     if (given.max_offset[a] < 0)
       return make_error(StatusCode::InvalidArgument,
-                        "max_offset of axis {0} is {1}; it must be 1 or more, or 0 for {2}", a,
+                        "max_offset of axis {0} is {1}; it must be 1 or more, or 0 for the default, {2}", a,
                         given.max_offset[a], kDefaultMaxOffset);
     if (options.tensor_stride[a] > kMostCells) {
       return make_error(StatusCode::InvalidArgument,
@@ -51,7 +51,8 @@ int64_t counted(const char* function, const minuet_coordinates* set,
 llvm::Expected<std::shared_ptr<Queue>> read_queue(const minuet_queue* queue, const Device& device) {
   if (!queue) return nullptr;
   if (queue->queue->device().get() != &device) {
-    return make_error(StatusCode::InvalidArgument, "the queue belongs to the device {0}, not to {1}",
+    return make_error(StatusCode::InvalidArgument,
+                      "the queue belongs to the device {0}: give a queue of the device {1}",
                       queue->queue->device()->info().name, device.info().name);
   }
   return queue->queue;

@@ -14,7 +14,8 @@ namespace minuet {
 llvm::Expected<std::string> read_tuning_directory(const char* directory) {
   if (!directory) return std::string();
   if (llvm::sys::path::is_absolute(directory)) return std::string(directory);
-  return make_error(StatusCode::InvalidArgument, "the directory '{0}' is not an absolute path", directory);
+  return make_error(StatusCode::InvalidArgument,
+                    "the directory '{0}' is not an absolute path: give one that is", directory);
 }
 
 llvm::Expected<TuningStore> open_tuning_store(Context& context, const char* directory) {
@@ -45,7 +46,8 @@ llvm::Error check_tuning(const minuet_tuning_options& given) {
   }
   for (int32_t i = 0; i < given.cloud_count; ++i) {
     if (given.clouds[i].count < 1 || !given.clouds[i].coordinates) {
-      return make_error(StatusCode::InvalidArgument, "cloud {0} has no coordinates", i);
+      return make_error(StatusCode::InvalidArgument,
+                        "cloud {0} has no coordinates: give at least one, or leave the cloud out", i);
     }
   }
   if (given.repeats != 0 && (given.repeats < kLeastRepeats || given.repeats > kMostRepeats)) {

@@ -22,7 +22,8 @@ llvm::Expected<std::shared_ptr<CudaDevice>> CudaDevice::open(int ordinal, std::s
   MINUET_TRY(check(*driver, driver->cuDeviceGetCount(&count), "cuDeviceGetCount"));
   if (ordinal < 0 || ordinal >= count) {
     return make_error(StatusCode::Unavailable,
-                      "there is no GPU cuda:{0}: the driver shows {1} (CUDA_VISIBLE_DEVICES may hide others)",
+                      "there is no GPU cuda:{0}: the driver shows {1} in all, numbered from 0 "
+                      "(CUDA_VISIBLE_DEVICES may hide others)",
                       ordinal, count);
   }
   CUdevice device = 0;
@@ -50,10 +51,10 @@ llvm::Error CudaDevice::describe(int ordinal) {
   MINUET_TRY(check(driver_, driver_.cuDeviceTotalMem(&bytes, device_), "cuDeviceTotalMem"));
   MINUET_TRY(check(driver_, driver_.cuDriverGetVersion(&version), "cuDriverGetVersion"));
   if (version < kLeastDriverVersion) {
-    return make_error(
-        StatusCode::Unavailable,
-        "the CUDA driver supports CUDA {0} only: kernels and GEMMs of CUDA 13 need driver 580 or newer",
-        version_text(version));
+    return make_error(StatusCode::Unavailable,
+                      "the CUDA driver supports CUDA {0} only: install driver 580 or newer, which kernels "
+                      "and GEMMs of CUDA 13 need",
+                      version_text(version));
   }
   MINUET_TRY(check(driver_, driver_.cuStreamCreate(&copies_, CU_STREAM_NON_BLOCKING), "cuStreamCreate"));
   info_.name = "cuda:" + std::to_string(ordinal);

@@ -163,8 +163,8 @@ llvm::Error Launcher::accept_green(CUstream stream) {
 llvm::Error Launcher::launch_raw(CUkernel kernel, const KernelNeeds& needs, i64 blocks, void** arguments) {
   // The grid is one-dimensional, because only the first dimension may have as many as 2^31 - 1 blocks.
   if (blocks > 0x7fffffff) {
-    return make_error(StatusCode::OutOfRange, "a kernel would need {0} blocks; a grid has at most 2^31 - 1",
-                      blocks);
+    return make_error(StatusCode::OutOfRange,
+                      "a kernel would need {0} blocks; a grid has at most 2^31 - 1: split the batch", blocks);
   }
   if (blocks % needs.cluster != 0) {
     return make_error(

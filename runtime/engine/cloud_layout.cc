@@ -52,9 +52,10 @@ llvm::Expected<Bounds> declared_bounds(i32 ndim, const i32* least, const i32* gr
   Bounds bounds;
   for (i32 f = 0; f <= ndim; ++f) {
     if (least[f] > greatest[f]) {
-      return make_error(StatusCode::InvalidArgument,
-                        "the declared bounds of coordinate field {0} are empty: {1} to {2}", f, least[f],
-                        greatest[f]);
+      return make_error(
+          StatusCode::InvalidArgument,
+          "least[{0}] is {1} and greatest[{0}] is {2}; the least coordinate must not exceed the greatest", f,
+          least[f], greatest[f]);
     }
     bounds.least[f] = least[f];
     bounds.greatest[f] = greatest[f];
@@ -77,7 +78,8 @@ llvm::Error check_coordinate_count(i64 count) {
 
 llvm::Error check_coordinate_status(u32 status) {
   if (status & kStatusNegativeBatch) {
-    return make_error(StatusCode::InvalidArgument, "a coordinate has a negative batch index");
+    return make_error(StatusCode::InvalidArgument,
+                      "a coordinate has a negative batch index; it must be 0 or more");
   }
   if (status & kStatusOutOfBounds) {
     return make_error(StatusCode::OutOfRange,

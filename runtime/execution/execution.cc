@@ -103,10 +103,10 @@ llvm::Error Execution::add_steps() {
   schedule_ = make_schedule(program_);
   for (const Step& step : schedule_) {
     if (step.kind == Step::Kind::RunOp || !step.is_run) continue;
-    return make_error(
-        StatusCode::Unimplemented,
-        "{0} {1} is derived from a level that an op makes in each run; such a level may only be an output",
-        step.kind == Step::Kind::MakeLevel ? "level" : "kernel map", step.number);
+    return make_error(StatusCode::Unimplemented,
+                      "{0} {1} is derived from a level (coordinate set) that an op makes in each run; only "
+                      "the output may be on such a level",
+                      step.kind == Step::Kind::MakeLevel ? "level" : "kernel map", step.number);
   }
   return check_made_levels();
 }

@@ -66,13 +66,16 @@ llvm::Error Execution::select_within_capacities() {
 llvm::Error Execution::prepare_within(const i32* coordinates, const i32* given_count, i64 most,
                                       void* stream) {
   if (!has_capacities()) {
-    return make_error(StatusCode::FailedPrecondition,
-                      "a count on the device needs capacity mode: make the execution with level_capacity");
+    return make_error(
+        StatusCode::FailedPrecondition,
+        "a count on the device needs fixed capacities: create the execution with level_capacity");
   }
   const i64 capacity = options_.cloud.level_capacity[0];
   if (most > capacity) {
-    return make_error(StatusCode::OutOfRange, "{0} coordinates are more than level 0's capacity of {1}", most,
-                      capacity);
+    return make_error(StatusCode::OutOfRange,
+                      "{0} coordinates are more than level_capacity[0], which is {1}: create the execution "
+                      "with a larger one",
+                      most, capacity);
   }
   MINUET_TRY(check_coordinate_count(most));
   MINUET_TRY(check_coordinates(coordinates, given_count ? kLeastRowsOnDevice : most));
@@ -92,9 +95,10 @@ llvm::Error Execution::prepare_within(const i32* coordinates, const i32* given_c
 llvm::Error Execution::suggest_capacities(double factor, llvm::MutableArrayRef<i64> rows) const {
   MINUET_TRY(check_prepared());
   if (!network_maps_ || has_capacities()) {
-    return make_error(StatusCode::FailedPrecondition,
-                      "only a network's execution in exact mode can suggest capacities: make one without "
-                      "level_capacity");
+    return make_error(
+        StatusCode::FailedPrecondition,
+        "this execution cannot suggest capacities: use a network's execution that was created without "
+        "level_capacity");
   }
   if (!(factor >= 1 && factor <= kMostCapacityFactor)) {
     return make_error(StatusCode::InvalidArgument, "the factor is {0}; it must be 1 to {1}", factor,
@@ -102,8 +106,8 @@ llvm::Error Execution::suggest_capacities(double factor, llvm::MutableArrayRef<i
   }
   if (rows.size() != levels_.size()) {
     return make_error(StatusCode::InvalidArgument,
-                      "there is room for {0} capacities, but the plan has {1} levels", rows.size(),
-                      levels_.size());
+                      "level_count is {0}, but the plan has {1} levels: give memory for {1} capacities",
+                      rows.size(), levels_.size());
   }
   for (std::size_t i = 0; i < levels_.size(); ++i) {
     const double wanted = factor * static_cast<double>(std::max(levels_[i].rows, levels_[i].caller_rows));

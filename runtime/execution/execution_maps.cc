@@ -76,8 +76,9 @@ llvm::Error Execution::take_maps() {
     const KernelMap& map = *caller_maps_[i];
     const MapSpec& spec = program_.maps[i];
     if (map.device() != loaded_->device) {
-      return make_error(StatusCode::InvalidArgument,
-                        "the kernel map is on another device than the execution");
+      return make_error(
+          StatusCode::InvalidArgument,
+          "the kernel map is on another device than the execution: make it on the execution's device");
     }
     if (map.queue() != options_.queue) {
       return make_error(

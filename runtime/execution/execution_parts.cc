@@ -107,10 +107,9 @@ llvm::Error Execution::place_cloud(bool idle) {
 llvm::Error Execution::keep_captured() {
   if (!captured_.holds_prepared()) return llvm::Error::success();
   if (options_.workspace) {
-    return make_error(
-        StatusCode::FailedPrecondition,
-        "a captured graph holds runs that use the caller's workspace: release the captures when the graph "
-        "is no longer replayed");
+    return make_error(StatusCode::FailedPrecondition,
+                      "prepare would overwrite the caller's workspace, which a captured graph uses: call "
+                      "minuet_execution_release_captures when the graph is no longer replayed");
   }
   RunMemory memory = memory_.retire();
   memory.maps = std::move(caller_maps_);

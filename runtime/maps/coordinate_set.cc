@@ -11,7 +11,7 @@ namespace {
 constexpr i64 kCommonPeriod = 64;
 
 static_assert(kMostIndexedLevels <= kMostReadbackWords,
-              "the readback holds a status and a count of each coarser set");
+              "the readback must have room for a status and a count of each coarser set");
 
 /// Returns true if `stride` divides `period` on each axis. Flooring a key to `stride` then floors the
 /// coordinate, and the result stays inside the guard of the key layout (key_layout.h).

@@ -15,10 +15,11 @@ llvm::Error check_geometry(const CoordinateSet& input, const CoordinateSet& outp
   for (i32 a = 0; a < kMaxDim; ++a) {
     if (kernel_size[a] < 1 || dilation[a] < 1 || dilation[a] > kMostCells ||
         (a >= ndim && kernel_size[a] != 1)) {
-      return make_error(StatusCode::InvalidArgument,
-                        "axis {0} has kernel size {1} and dilation {2}; a kernel size must be 1 or more (1 "
-                        "beyond the {3} axes), a dilation 1 to {4}",
-                        a, kernel_size[a], dilation[a], ndim, kMostCells);
+      return make_error(
+          StatusCode::InvalidArgument,
+          "axis {0} has kernel size {1} and dilation {2}; a kernel size must be 1 or more on the "
+          "first {3} axes and 1 on the others, a dilation 1 to {4}",
+          a, kernel_size[a], dilation[a], ndim, kMostCells);
     }
     volume *= kernel_size[a];
     if (volume > kMostOffsets) {
@@ -60,7 +61,9 @@ llvm::Expected<std::shared_ptr<KernelMap>> KernelMap::create(std::shared_ptr<con
                                                              void* stream) {
   const std::shared_ptr<MapEngines>& engines = input->engines();
   if (engines != output->engines()) {
-    return make_error(StatusCode::InvalidArgument, "the two coordinate sets differ in device or dimension");
+    return make_error(
+        StatusCode::InvalidArgument,
+        "the two coordinate sets differ in device or ndim: make both with one device and one ndim");
   }
   if (input->queue() != output->queue()) {
     return make_error(StatusCode::InvalidArgument,
@@ -327,19 +330,22 @@ llvm::Error KernelMap::check_serves(const WindowProblem& problem, const char* op
   }
   const bool transposed = problem.is_transposed();
   if (transposed_ != transposed) {
-    return make_error(StatusCode::InvalidArgument, "the {0} is {1}, but the kernel map is {2}", op,
+    return make_error(StatusCode::InvalidArgument,
+                      "the {0} is {1}, but the kernel map is {2}: give a map of the same direction", op,
                       transposed ? "transposed" : "forward", transposed_ ? "transposed" : "forward");
   }
   if (problem.kind == ConvolutionKind::Submanifold && input_ != output_) {
     return make_error(StatusCode::InvalidArgument,
-                      "a submanifold {0} needs a map whose output set is its input set", op);
+                      "a submanifold {0} needs a map whose output set is its input set: make the map with "
+                      "the same set for both",
+                      op);
   }
   for (i32 a = 0; a < problem.ndim && problem.kind != ConvolutionKind::GivenOutputs; ++a) {
     if (static_cast<i64>(fine().tensor_stride()[a]) * problem.stride[a] != coarse().tensor_stride()[a]) {
-      return make_error(
-          StatusCode::InvalidArgument,
-          "axis {0}: tensor strides {1} and {2} do not differ by a factor of {3}, the {4}'s stride", a,
-          fine().tensor_stride()[a], coarse().tensor_stride()[a], problem.stride[a], op);
+      return make_error(StatusCode::InvalidArgument,
+                        "axis {0}: the tensor strides of the map's sets, {1} and {2}, do not differ by a "
+                        "factor of {3}, the {4}'s stride",
+                        a, fine().tensor_stride()[a], coarse().tensor_stride()[a], problem.stride[a], op);
     }
   }
   return llvm::Error::success();
@@ -352,7 +358,8 @@ llvm::Error KernelMap::export_pairs(i32* pairs, void* stream) const {
   const i64 total = std::accumulate(counts.begin(), counts.end(), i64{0});
   if (total == 0) return llvm::Error::success();
   if (!pairs)
-    return make_error(StatusCode::InvalidArgument, "pairs is null, but the kernel map has {0} pairs", total);
+    return make_error(StatusCode::InvalidArgument,
+                      "pairs is null, but the kernel map has {0} pairs: give memory for them", total);
   const std::shared_ptr<Device>& device = this->device();
   const i64 bytes = total * static_cast<i64>(sizeof(i32));
   MINUET_ASSIGN(const DeviceMemory compacted, DeviceMemory::create(input_->memory_source(), 2 * bytes));

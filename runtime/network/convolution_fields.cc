@@ -27,7 +27,7 @@ llvm::Error read_norm(const Object& object, ConvolutionFields& fields) {
   if (name == "layer_norm" || name == "instance_norm" || name == "group_norm") {
     return make_error(StatusCode::Unimplemented,
                       "\"norm\" is \"{0}\", which is not supported: it normalizes by statistics of its input "
-                      "features, so it cannot be folded into a convolution",
+                      "features, so it cannot be folded into a convolution; use \"batch_norm\" or \"none\"",
                       name);
   }
   if (name != "batch_norm" && name != "none") {
@@ -42,7 +42,8 @@ llvm::Error read_batch_norm(const Object& object, ConvolutionFields& fields) {
   for (const char* field : {"affine", "epsilon", "track_running_stats"}) {
     if (object.get(field) && !fields.batch_norm) {
       return make_error(StatusCode::InvalidArgument,
-                        "\"{0}\" belongs to a batch norm, and \"norm\" is \"none\"", field);
+                        "\"{0}\" belongs to a batch norm, but \"norm\" is \"none\": leave \"{0}\" out",
+                        field);
     }
   }
   if (const Value* const affine = object.get("affine")) {
@@ -88,7 +89,8 @@ llvm::Error read_activation(const Object& object, ConvolutionFields& fields) {
   if (!slope) return llvm::Error::success();
   if (fields.activation != Activation::LeakyReLU) {
     return make_error(StatusCode::InvalidArgument,
-                      "\"slope\" belongs to the activation \"leaky_relu\", and the activation is \"{0}\"",
+                      "\"slope\" belongs to the activation \"leaky_relu\", but the activation is \"{0}\": "
+                      "leave \"slope\" out",
                       activation_name(fields.activation));
   }
   const auto number = slope->getAsNumber();
@@ -120,10 +122,11 @@ llvm::Error read_convolution_fields(const Object& object, FieldPlace place, Conv
   if (place != FieldPlace::PartBeforeAddition) return read_activation(object, fields);
   for (const char* field : {"activation", "slope"}) {
     if (!object.get(field)) continue;
-    return make_error(StatusCode::InvalidArgument,
-                      "\"{0}\" is not allowed here, because the addition follows; the layer's own activation "
-                      "comes after the addition",
-                      field);
+    return make_error(
+        StatusCode::InvalidArgument,
+        "\"{0}\" is not allowed here, because the block's addition follows: set it in the layer, whose "
+        "activation comes after the addition",
+        field);
   }
   return llvm::Error::success();
 }

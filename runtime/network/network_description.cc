@@ -44,7 +44,8 @@ llvm::Expected<AxisArray> read_axes(const Object& object, llvm::StringRef field,
   }
   if (const Array* array = value->getAsArray()) {
     if (static_cast<i32>(array->size()) != ndim) {
-      return make_error(StatusCode::InvalidArgument, "\"{0}\" has {1} numbers, but the network has {2} axes",
+      return make_error(StatusCode::InvalidArgument,
+                        "\"{0}\" has {1} numbers, but the network has {2} axes: give one number per axis",
                         field, array->size(), ndim);
     }
     for (i32 a = 0; a < ndim; ++a) {
@@ -98,8 +99,8 @@ llvm::Error check_fields(const Object& object, llvm::StringRef of, llvm::ArrayRe
     if (llvm::is_contained(known, key) || llvm::is_contained(more, key)) continue;
     std::vector<llvm::StringRef> fields = known.vec();
     fields.insert(fields.end(), more.begin(), more.end());
-    return make_error(StatusCode::InvalidArgument, "\"{0}\" is not a field of {1}: its fields are {2}", key,
-                      of, llvm::join(fields, ", "));
+    return make_error(StatusCode::InvalidArgument, "\"{0}\" is not a field of {1}: possible fields are {2}",
+                      key, of, llvm::join(fields, ", "));
   }
   return llvm::Error::success();
 }
@@ -239,7 +240,7 @@ llvm::Error read_layers(const Object& root, NetworkDescription& network) {
   }
   for (std::size_t i = 0; i < layers->size(); ++i) {
     const Object* object = (*layers)[i].getAsObject();
-    if (!object) return make_error(StatusCode::InvalidArgument, "layer {0} is not an object", i);
+    if (!object) return make_error(StatusCode::InvalidArgument, "layer {0} must be an object of fields", i);
     llvm::Expected<LayerDescription> layer = read_layer(*object, network);
     if (!layer) return annotate(layer.takeError(), llvm::formatv("layer {0}", i).str());
     network.layers.push_back(std::move(*layer));

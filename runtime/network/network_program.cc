@@ -40,13 +40,14 @@ class ProgramBuilder {
         return annotate(std::move(error), "layer " + std::to_string(i) + ", " + what);
       }
       if (!layer.save.empty() && !skips_.emplace(layer.save, current_).second) {
-        return make_error(StatusCode::InvalidArgument, "two layers save their output as \"{0}\"", layer.save);
+        return make_error(StatusCode::InvalidArgument, "two layers save their output as \"{0}\": rename one",
+                          layer.save);
       }
     }
     program_.output = current_;
     if (program_.layers.empty()) {
       return make_error(StatusCode::InvalidArgument,
-                        "a network must have a layer; a head without weights or \"classes\" does not count");
+                        "the network has only a head without weights: give the head \"classes\"");
     }
     assign_columns();
     find_lives();
@@ -99,7 +100,7 @@ class ProgramBuilder {
       program_.period[a] = std::lcm(program_.period[a], static_cast<i64>(tensor_stride[a]));
       if (program_.period[a] > kFarthestOffset) {
         return make_error(StatusCode::InvalidArgument,
-                          "the strides of axis {0} have no common multiple below {1}", a, kFarthestOffset);
+                          "axis {0}: the strides need a common multiple of at most {1}", a, kFarthestOffset);
       }
     }
     return llvm::Error::success();
@@ -131,7 +132,7 @@ class ProgramBuilder {
       const i64 step = static_cast<i64>(map.dilation[a]) * program_.levels[map.fine].tensor_stride[a];
       if (step * map.kernel_size[a] > kFarthestOffset) {
         return make_error(StatusCode::InvalidArgument,
-                          "its offsets on axis {0} reach {1} cells; at most {2} are allowed", a,
+                          "the kernel's offsets on axis {0} reach {1} cells; at most {2} are allowed", a,
                           step * map.kernel_size[a], kFarthestOffset);
       }
     }
@@ -143,7 +144,8 @@ class ProgramBuilder {
   llvm::Expected<i32> find_skip(const std::string& name) const {
     const auto found = skips_.find(name);
     if (found == skips_.end()) {
-      return make_error(StatusCode::InvalidArgument, "no earlier layer saves its output as \"{0}\"", name);
+      return make_error(StatusCode::InvalidArgument,
+                        "no earlier layer saves its output as \"{0}\": correct this name or \"save\"", name);
     }
     return found->second;
   }
@@ -186,7 +188,8 @@ class ProgramBuilder {
   /// another layer has reserved it.
   llvm::Error claim(const std::string& part) {
     if (parts_.insert(part).second) return llvm::Error::success();
-    return make_error(StatusCode::InvalidArgument, "two layers have parameters called \"{0}\"", part + ".*");
+    return make_error(StatusCode::InvalidArgument, "two layers have parameters called \"{0}\": rename one",
+                      part + ".*");
   }
 
   /// Names the parameters of the program's last layer and reserves their prefixes. The prefix of a batch norm
@@ -249,7 +252,7 @@ class ProgramBuilder {
       if (!layer.has_shortcut_fields) return input;
       return make_error(StatusCode::InvalidArgument,
                         "\"shortcut\" has fields, but the block's input has the shape of its result, so the "
-                        "shortcut is the input itself");
+                        "shortcut is the input itself: leave \"shortcut\" out");
     }
     const std::size_t part = layer.parts.size() - 1;
     ConvolutionProblem problem = problem_of(layer.parts[part], width);
@@ -355,11 +358,10 @@ class ProgramBuilder {
   /// the layers that compute them write in place.
   llvm::Error add_concat(const LayerDescription& layer) {
     MINUET_ASSIGN(const i32 skip, find_skip(layer.skip));
-    const TensorSpec first = program_.tensors[current_];
-    const TensorSpec second = program_.tensors[skip];
+    const TensorSpec first = program_.tensors[current_], second = program_.tensors[skip];
     if (first.level != second.level) {
       return make_error(StatusCode::InvalidArgument,
-                        "\"{0}\" is on another coordinate set than the layer's input", layer.skip);
+                        "\"{0}\" and the layer's input must be on the same coordinate set", layer.skip);
     }
     if (skip == current_) {
       return make_error(StatusCode::Unimplemented, "\"{0}\" cannot be concatenated with itself", layer.skip);

@@ -205,7 +205,7 @@ class WeightsCheck {
     }
     if (!misshapen_.empty()) parts.push_back(list_text(misshapen_, "; "));
     if (is_rearranged_)
-      parts.push_back("if another engine stored them, name it with the option weights_order");
+      parts.push_back("if another engine stored the weights, name that engine with the option weights_order");
     parts.push_back(unused_text(prefix));
     parts.push_back(fields_.text());
     std::string text;

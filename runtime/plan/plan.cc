@@ -13,9 +13,10 @@ llvm::Error override_description(NetworkProblem& problem) {
   NetworkDescription& description = problem.description;
   if (!problem.channels.empty()) {
     if (problem.channels.size() != description.channels.size()) {
-      return make_error(StatusCode::InvalidArgument,
-                        "the option channels has {0} widths, but the description of {1} lists {2}",
-                        problem.channels.size(), description.name, description.channels.size());
+      return make_error(
+          StatusCode::InvalidArgument,
+          "the option channels has {0} widths, but the description of {1} lists {2}: give {2} widths",
+          problem.channels.size(), description.name, description.channels.size());
     }
     for (i32 width : problem.channels) {
       if (width < 1 || width > kMostChannels) {
@@ -26,9 +27,10 @@ llvm::Error override_description(NetworkProblem& problem) {
     description.channels = problem.channels;
   }
   if (problem.ndim != 0 && problem.ndim != description.ndim) {
-    return make_error(StatusCode::InvalidArgument,
-                      "the option ndim is {0}, but the description of {1} has {2} axes", problem.ndim,
-                      description.name, description.ndim);
+    return make_error(
+        StatusCode::InvalidArgument,
+        "the option ndim is {0}, but the description of {1} has {2} axes: set it to {2} or leave it out",
+        problem.ndim, description.name, description.ndim);
   }
   return llvm::Error::success();
 }

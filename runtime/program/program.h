@@ -90,7 +90,7 @@ struct ProgramLayer {
   std::string bias;
   // Holds the number of the kernel map that the op reads, or -1 if it reads none.
   i32 map = 0;
-  // These are numbers of tensors, as is `residual`, which is -1 if there is none.
+  // `input`, `output` and `residual` are indices of tensors. `residual` is -1 if the layer adds none.
   i32 input = 0, output = 0;
   i32 residual = -1;
   // The flag is true if the kernel of the layer before may compute this layer too

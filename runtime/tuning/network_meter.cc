@@ -280,8 +280,9 @@ llvm::Error NetworkMeter::check_output(Execution& trial, std::size_t cloud) {
   MINUET_ASSIGN(const std::vector<float> fallback, output_of(*fallback_, cloud));
   MINUET_ASSIGN(const std::vector<float> tried, output_of(trial, cloud));
   if (agrees(tried, fallback)) return llvm::Error::success();
-  return make_error(StatusCode::Internal,
-                    "the network's output differs from the output with the default kernels");
+  return make_error(
+      StatusCode::Internal,
+      "with the tried kernels, the network's output differs from that with the default kernels");
 }
 
 [[gnu::cold]] llvm::Expected<std::map<TuningBucket, i64>> NetworkMeter::time_layers(

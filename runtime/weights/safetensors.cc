@@ -53,7 +53,8 @@ llvm::Expected<uint64_t> checked_count(const std::vector<int64_t>& shape) {
 llvm::Expected<std::vector<int64_t>> read_integers(const llvm::json::Object& object, llvm::StringRef tensor,
                                                    llvm::StringRef field) {
   const llvm::json::Array* array = object.getArray(field);
-  if (!array) return make_error(StatusCode::InvalidArgument, "tensor \"{0}\" has no \"{1}\"", tensor, field);
+  if (!array)
+    return make_error(StatusCode::InvalidArgument, "tensor \"{0}\" has no list \"{1}\"", tensor, field);
   std::vector<int64_t> values;
   for (const llvm::json::Value& value : *array) {
     const auto number = value.getAsInteger();
@@ -150,7 +151,9 @@ llvm::Error SafetensorsFile::parse() {
       MINUET_TRY(read_metadata(entry.second));
       continue;
     }
-    if (!object) return make_error(StatusCode::InvalidArgument, "\"{0}\" is not a tensor", name);
+    if (!object)
+      return make_error(StatusCode::InvalidArgument, "\"{0}\" in its header does not describe a tensor",
+                        name);
     Tensor tensor;
     const auto type = object->getString("dtype");
     tensor.type = type ? type->str() : "";

@@ -71,7 +71,7 @@ llvm::Error WeightsFile::check_weights_order_mark() {
   if (options_.order_given && options_.order != *marked) {
     return make_error(StatusCode::InvalidArgument,
                       "the file was converted (its {0} is \"{1}\"), so it cannot be read with the option "
-                      "weights_order \"{2}\": leave the option out or set it to \"{1}\"",
+                      "weights_order \"{2}\": leave that option out or set it to \"{1}\"",
                       kWeightsOrderMark, mark->second, weights_order_name(options_.order));
   }
   options_.order = *marked;
@@ -93,20 +93,24 @@ llvm::Error WeightsFile::name_tensors() {
     }
     const auto [place, is_new] = names_.emplace(name, stored);
     if (!is_new) {
-      return make_error(StatusCode::InvalidArgument,
-                        "the option weights_map gives \"{0}\" and \"{1}\" the same name \"{2}\"",
-                        place->second, stored, name);
+      return make_error(
+          StatusCode::InvalidArgument,
+          "the option weights_map gives \"{0}\" and \"{1}\" the same name \"{2}\": names must be distinct",
+          place->second, stored, name);
     }
   }
   if (names_.empty() && !options_.prefix.empty()) {
     return make_error(StatusCode::InvalidArgument,
-                      "the option weights_prefix is \"{0}\", but no tensor's name begins with it{1}",
-                      options_.prefix, outside_.empty() ? "" : "; the first is \"" + outside_.front() + "\"");
+                      "the option weights_prefix is \"{0}\", but no tensor's name begins with it{1}: correct "
+                      "or omit the prefix",
+                      options_.prefix,
+                      outside_.empty() ? "" : " (the first name is \"" + outside_.front() + "\")");
   }
   if (!unused_entries.empty()) {
-    return make_error(StatusCode::InvalidArgument,
-                      "the option weights_map has \"{0}\", which is not the name of a tensor",
-                      *unused_entries.begin());
+    return make_error(
+        StatusCode::InvalidArgument,
+        "the entry \"{0}\" of the option weights_map applies to no tensor: correct or remove it",
+        *unused_entries.begin());
   }
   return llvm::Error::success();
 }

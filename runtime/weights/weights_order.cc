@@ -75,8 +75,10 @@ llvm::Error check_spconv(const ConvolutionProblem& problem) {
   if (problem.kind != ConvolutionKind::Submanifold) return check_dense_strides("spconv", problem);
   for (i32 a = 0; a < problem.ndim; ++a) {
     if (problem.kernel_size[a] % 2 == 0) {
-      return refuse("spconv has no submanifold kernel of even size, but this layer's is {0} (axis {1})",
-                    problem.kernel_size[a], a);
+      return refuse(
+          "spconv has no submanifold kernel of even size, but this layer's is {0} (axis {1}): correct "
+          "the layer's kernel size or the weights order",
+          problem.kernel_size[a], a);
     }
   }
   return llvm::Error::success();

@@ -12,12 +12,12 @@ constexpr Command kCommands[] = {
     {"view", "Show a cloud, its voxels and neighbours as an HTML page", add_view, view_command},
     {"report", "Show result files as an HTML page of plots and tables", add_report, report_command},
     {"info", "Show devices, driver, NVRTC, LLVM, cache folder, and what is missing", add_info, info_command},
-    {"bench", "Measure networks over many clouds, or over your own", add_bench, bench_command},
+    {"bench", "Measure networks on many clouds, or on your own", add_bench, bench_command},
     {"precompile", "Compile networks' kernels, without a GPU", add_precompile, precompile_command},
     {"cache", "Inspect, check and prune the kernel cache, or inspect a bundle", add_cache_actions,
      run_action},
     {"tune", "Measure which kernels are fastest, and show the results", add_tune_actions, run_action},
-    {"weights", "Convert weights that other engines stored", add_weights_command, weights_command},
+    {"weights", "Convert weights files of other engines", add_weights_command, weights_command},
 };
 
 llvm::Error run_command_line(int count, const char* const* values) {

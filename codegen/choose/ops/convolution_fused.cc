@@ -359,11 +359,10 @@ bool choose_warpgroups(FusedChoice& choice, i64 rows) {
     return false;
   choose_cluster(spec, choice.problem, rows);
   if (rows != 0 && fused_blocks(spec, rows) < kFewestBlocks) return false;
-  choice.reasons.push_back(
-      llvm::formatv(
-          "{0} warpgroups per block compute the products, and {1} blocks of a cluster share their rows",
-          spec.warps / 4, spec.cluster)
-          .str());
+  choice.reasons.push_back(llvm::formatv("{0} warpgroups per block compute the products, and each cluster "
+                                         "has {1} blocks, which work on the same rows",
+                                         spec.warps / 4, spec.cluster)
+                               .str());
   return true;
 }
 

@@ -8,7 +8,7 @@ llvm::Error validate(const ConvolutionGradientProblem& problem) {
       StatusCode::Unimplemented,
       problem.gradient == Gradient::Input
           ? "the gradient of a convolution's input is not supported: use a convolution with the transposed "
-            "weights over the swapped kernel map"
+            "weights over the kernel map with input and output swapped"
           : "the gradient of a convolution's weight is not supported: export the kernel map, and multiply "
             "the rows of the pairs of each offset");
 }

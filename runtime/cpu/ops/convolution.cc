@@ -31,8 +31,9 @@ llvm::Error check_operands(const ConvolutionProblem& problem, const ConvolutionW
   if (problem.input.ld < problem.in_channels || problem.output.ld < problem.out_channels ||
       (problem.residual && problem.residual_input.ld < problem.out_channels)) {
     return make_error(StatusCode::InvalidArgument,
-                      "rows of {0} and {1} elements are too short for {2} -> {3} channels", problem.input.ld,
-                      problem.output.ld, problem.in_channels, problem.out_channels);
+                      "input rows of {0} and output rows of {1} elements are too short for {2} input and {3} "
+                      "output channels",
+                      problem.input.ld, problem.output.ld, problem.in_channels, problem.out_channels);
   }
   if (weights.weight == nullptr ||
       (problem.scale_shift && (weights.scale == nullptr || weights.shift == nullptr))) {

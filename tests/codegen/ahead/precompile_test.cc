@@ -268,8 +268,7 @@ TEST(Precompile, R20_NoBundleIsWrittenWithoutTheLockThatOthersTake) {
   EXPECT_THAT(result.bundles, SizeIs(0));
   EXPECT_FALSE(std::filesystem::exists(farm.bundle()));
   ASSERT_TRUE(result.first_failure);
-  EXPECT_THAT(result.first_failure->message(),
-              HasSubstr("/.minuet-sm_90a.lock, so another process might write the bundle"));
+  EXPECT_THAT(result.first_failure->message(), HasSubstr("/.minuet-sm_90a.lock cannot be taken"));
   EXPECT_THAT(result.first_failure->message(), HasSubstr("Permission denied"));
 }
 

@@ -36,9 +36,9 @@ TEST(CacheDirectory, R10_AHomeThatIsNotThereIsNotMade) {
   const TemporaryFolder folder;
   write_text(folder / "file", "");
   for (const std::string& home : {folder / "none", folder / "file"}) {
-    EXPECT_THAT(choose("", {{"HOME", home}}), HasSubstr("error: HOME needs the folder " + home));
+    EXPECT_THAT(choose("", {{"HOME", home}}), HasSubstr("error: HOME puts the cache folder below " + home));
     EXPECT_THAT(choose("", {{"XDG_CACHE_HOME", home + "/cache"}, {"HOME", "/"}}),
-                HasSubstr("error: XDG_CACHE_HOME needs the folder " + home));
+                HasSubstr("error: XDG_CACHE_HOME puts the cache folder below " + home));
   }
   EXPECT_EQ(choose("", {{"XDG_CACHE_HOME", folder / "cache"}}), folder / "cache/minuet") << "it may be made";
   EXPECT_EQ(choose(folder / "none/at/all", {}), folder / "none/at/all") << "asked for by name";

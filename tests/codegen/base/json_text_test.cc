@@ -25,7 +25,9 @@ TEST(JsonText, AKeyIsThereOnce) {
       {R"({"\"": 1, "\"": 2})", R"("\"")"},
       {R"({"": 1, "": 2})", R"("")"}};
   for (const auto& [json, key] : twice) {
-    EXPECT_EQ(error_of(json), std::string("the key ") + key + " occurs twice") << json;
+    EXPECT_EQ(error_of(json),
+              std::string("the key ") + key + " occurs twice in one object: remove one of the two")
+        << json;
   }
 }
 

@@ -77,7 +77,7 @@ TEST(TuningSnapshot, R34_NothingBehindTheDefaultIsUsed) {
   const GmasChoice choice = choose(&snapshot);
   EXPECT_EQ(choice.gather.tile, 8);
   EXPECT_THAT(choice.reasons,
-              Contains("gather tile 8: the default, which measured fastest, 0.014 ms (user)"));
+              Contains("gather tile 8: the default, which was the fastest with 0.014 ms (user)"));
 }
 
 TEST(TuningSnapshot, R34_EntriesOfOtherEnvironmentsAreLeftOut) {

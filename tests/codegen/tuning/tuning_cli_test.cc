@@ -30,11 +30,13 @@ void expect_refused(std::vector<std::string> arguments, const std::string& reaso
 
 TEST(TuningCli, R35_ListAndInspect) {
   const TemporaryFolder folder;
-  EXPECT_EQ(expect_done({"list", "--directory", folder.path()}), "no tuning results\n");
+  EXPECT_EQ(expect_done({"list", "--directory", folder.path()}),
+            "no tuning results; minuet tune run makes them\n");
   llvm::cantFail(store_in(folder.path()).publish(example_entry()));
   const std::string text = expect_done({"list", "--directory", folder.path()});
   EXPECT_THAT(text, HasSubstr("gpu NVIDIA H200"));
-  EXPECT_THAT(text, HasSubstr("dtype fp16, channels 64, volume 27, log2_rows 16: tile=16, 12000 ns, of 3"));
+  EXPECT_THAT(text,
+              HasSubstr("dtype fp16, channels 64, volume 27, log2_rows 16: tile=16, 12000 ns, best of 3"));
   const std::string json = expect_done({"list", "--json", "--directory", folder.path()});
   EXPECT_EQ(llvm::cantFail(read_tuning(json)), std::vector<TuningEntry>{example_entry()});
   const std::string prefix = bucket_hash(example_entry().bucket).substr(0, 6);

@@ -172,7 +172,7 @@ TEST(TuningStore, R33_WhatIsNoEntryIsSkippedWithItsReason) {
   write_text(place + other, good.substr(0, good.size() / 2));
   expect_skipped(other, "damaged");
   write_text(place + other, good);
-  expect_skipped(other, "another environment or another kind and size of problem");
+  expect_skipped(other, "another device, toolkit or problem than its path says");
   write_text(place + other, std::string(2 << 20, ' '));
   expect_skipped(other, "too long");
   std::filesystem::create_symlink(file, place + other);

@@ -148,7 +148,8 @@ TEST_F(AbiRules, ZeroStandsForTheDefault) {
   for (const int32_t wrong : {-1, 5}) {
     pooling.ndim = wrong;
     EXPECT_EQ(minuet_plan_create_pooling(context_.get(), &pooling, &made), MINUET_INVALID_ARGUMENT);
-    EXPECT_NE(last_error().find("it must be 1 to 4, or 0 for 3"), std::string::npos) << last_error();
+    EXPECT_NE(last_error().find("it must be 1 to 4, or 0 for the default, 3"), std::string::npos)
+        << last_error();
   }
 }
 
@@ -168,7 +169,7 @@ TEST_F(AbiRules, LimitsAreNamed) {
       {[](auto& options) { options.stride[2] = (1 << 24) + 1; }, "each must be 1 to 16777216"},
       {[](auto& options) { options.kernel_size[0] = 1 << 20, options.kernel_size[1] = 2; },
        "1048576 offsets"},
-      {[](auto& options) { options.kernel_size[0] = -1; }, "it must be 1 or more, or 0 for 1"},
+      {[](auto& options) { options.kernel_size[0] = -1; }, "it must be 1 or more, or 0, which means 1"},
       {[](auto& options) { options.kernel_size[3] = 2; }, "only the first 3 axes are used"},
       {[](auto& options) { options.in_channels = 65537; }, "1 to 65536"},
       {[](auto& options) { options.dtype = 9; }, "it must be 0 to 3"},

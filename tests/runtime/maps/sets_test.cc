@@ -219,7 +219,7 @@ TEST_P(SetsTest, DeclaredBounds) {
     empty.least[f] = empty.greatest[f] + 1;
     Coordinates set(nullptr, {minuet_coordinates_destroy});
     EXPECT_EQ(create(empty, points, set), MINUET_INVALID_ARGUMENT) << f;
-    EXPECT_THAT(last_error(), HasSubstr("field " + std::to_string(f)));
+    EXPECT_THAT(last_error(), HasSubstr("least[" + std::to_string(f) + "] is "));
   }
   options.has_bounds = 0;  // then what stands there is of no matter
   std::fill_n(options.least, 4, 5);

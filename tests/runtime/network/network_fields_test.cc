@@ -72,8 +72,8 @@ TEST(NetworkFields, WhatIsWrongIsRefusedWithItsPlaceAndReason) {
       {block_of(R"("activation": "gelu")"), kUnbuilt, "\"gelu\", which is not supported"},
       {block_of(R"("activation": "silu")"), kUnbuilt, "use relu, leaky_relu or none"},
       {block_of(R"("slope": 0.1)"), kWrong,
-       "\"slope\" belongs to the activation \"leaky_relu\", and the activation is \"relu\""},
-      {block_of(R"("activation": "none", "slope": 0.1)"), kWrong, "and the activation is \"none\""},
+       "\"slope\" belongs to the activation \"leaky_relu\", but the activation is \"relu\""},
+      {block_of(R"("activation": "none", "slope": 0.1)"), kWrong, "but the activation is \"none\""},
       {block_of(R"("activation": "leaky_relu", "slope": "0.1")"), kWrong, "\"slope\" must be a number"},
       {block_of(R"("activation": "leaky_relu", "slope": 1e39)"), kWrong, "\"slope\" must be a number"},
       {R"({"op": "blok", "name": "a", "width": 0})", kWrong,
@@ -104,7 +104,7 @@ TEST(NetworkFields, WhatIsWrongIsRefusedWithItsPlaceAndReason) {
       {R"({"op": "max_pool", "name": "a", "bias": true})", kWrong,
        "\"bias\" is not a field of the ops max_pool, average_pool and sum_pool"},
       {R"({"op": "concat", "with": "s", "bias": true})", kWrong,
-       "\"bias\" is not a field of the op concat: its fields are op, with, save"},
+       "\"bias\" is not a field of the op concat: possible fields are op, with, save"},
   };
   for (const Refusal& refusal : refusals) {
     const StatusError error = refusal_of(R"({"op": "block", "name": "first", "width": 0}, )" + refusal.layer);

@@ -219,7 +219,7 @@ TEST(NetworkDescription, MistakesAreNamed) {
       std::string::npos);
   EXPECT_EQ(error_of(with_layers(R"({"op": "block", "name": "a", "width": 0, "kernel_size": [1, 2, 3]})")),
             "");
-  EXPECT_NE(error_of(with_layers(R"({"op": "head", "name": "h"})")).find("must have a layer"),
+  EXPECT_NE(error_of(with_layers(R"({"op": "head", "name": "h"})")).find("only a head without weights"),
             std::string::npos);
   EXPECT_NE(error_of(with_layers(R"({"op": "head", "name": "h", "classes": 0})")).find("\"classes\""),
             std::string::npos);

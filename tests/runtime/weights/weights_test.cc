@@ -224,9 +224,10 @@ TEST_F(Weights, MistakesOfAllKindsAreInOneAnswerAndAllInItsDetail) {
 TEST_F(Weights, InAnotherShapeHintAtAnotherEngine) {
   Tensors tensors = two_blocks();
   tensors["first.conv.weight"].shape = {2, 3, 3, 3, 2};
-  expect_refused(tensors,
-                 HasSubstr("\"first.conv.weight\" has shape [2, 3, 3, 3, 2], but the network needs [27, 2, "
-                           "2]; if another engine stored them, name it with the option weights_order"));
+  expect_refused(
+      tensors,
+      HasSubstr("\"first.conv.weight\" has shape [2, 3, 3, 3, 2], but the network needs [27, 2, "
+                "2]; if another engine stored the weights, name that engine with the option weights_order"));
   tensors["first.conv.weight"] = filled({8, 2, 2}, 1);
   expect_refused(tensors, Not(HasSubstr("weights_order")));
 }
@@ -266,9 +267,9 @@ TEST_F(Weights, BelowAPrefix) {
     expect_refused(more, HasSubstr("strips it; no layer uses 1 tensor: \"optimizer.state\""));
     spec_.weights_prefix = "modul.";
     expect_refused(tensors,
-                   HasSubstr("the option weights_prefix is \"modul.\", but no tensor's name begins with it; "
-                             "the first is \"" +
-                             prefix + "first.bn.bias\""));
+                   HasSubstr("the option weights_prefix is \"modul.\", but no tensor's name begins with it "
+                             "(the first name is \"" +
+                             prefix + "first.bn.bias\"): correct or omit the prefix"));
     spec_.weights_prefix = "model.";  // half of one
     if (prefix == "model.backbone.") expect_refused(tensors, HasSubstr("weights_prefix \"model.backbone.\""));
   }
@@ -282,8 +283,7 @@ TEST_F(Weights, ByOtherNames) {
   });
   spec_.weights_prefix = "net.";
   spec_.weights_map = R"({"0.0.kernel": "first.conv.weight", "0.1.": "nowhere.", "0.1.bn.": "first.bn."})";
-  expect_refused(tensors,
-                 HasSubstr("the option weights_map has \"0.1.\", which is not the name of a tensor"));
+  expect_refused(tensors, HasSubstr("the entry \"0.1.\" of the option weights_map applies to no tensor"));
   spec_.weights_map = R"({"0.0.kernel": "first.conv.weight", "0.1.bn.": "first.bn."})";
   EXPECT_EQ(create(tensors), MINUET_OK) << last_error();
   tensors["net.first.conv.weight"] = filled({27, 2, 2}, 1);

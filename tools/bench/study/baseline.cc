@@ -91,8 +91,10 @@ llvm::Expected<BaselineLevel> Baseline::make_level(const std::vector<int32_t>& c
     for (size_t field = 0; field < 4; ++field) {
       const int64_t value = int64_t{coordinates[4 * i + field]} + kBias;
       if (value < kRoom || value >= 2 * kBias - kRoom)
-        return bad_input("the coordinate {0} is outside the range of the studies' hash table, {1} to {2}",
-                         coordinates[4 * i + field], kRoom - kBias, kBias - kRoom - 1);
+        return bad_input(
+            "the coordinate {0} of a cloud is outside the range of the studies' hash table, {1} to {2}: name "
+            "a folder of smaller clouds with --data",
+            coordinates[4 * i + field], kRoom - kBias, kBias - kRoom - 1);
       keys[i] = keys[i] << 16 | static_cast<u64>(value);
     }
   }

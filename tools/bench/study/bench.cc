@@ -128,7 +128,7 @@ llvm::Error StudyBench::find_environment() {
 }
 
 std::string StudyBench::cache_text() const {
-  return llvm::formatv("its L2 cache has {0} MB, and that of the paper's RTX 3090 has 6 MB",
+  return llvm::formatv("the L2 cache has {0} MB here, and 6 MB on the paper's RTX 3090",
                        environment_.l2_bytes >> 20)
       .str();
 }

@@ -91,8 +91,7 @@ class StudyBench {
   const DeviceFacts& facts() const { return session_.facts; }
   StudySize size() const { return size_; }
   minuet_dtype dtype() const { return dtype_; }
-  /// Returns a text about the GPU, such as "its L2 cache has 50 MB, and that of the paper's RTX 3090 has 6
-  /// MB".
+  /// Returns a text about the GPU, such as "the L2 cache has 50 MB here, and 6 MB on the paper's RTX 3090".
   std::string cache_text() const;
   /// Returns the argument for the StudySize of this run.
   template <class T>

@@ -17,10 +17,10 @@ constexpr const char* kSortedQueries = "+ sorted queries (SS)";
 
 /// Returns the reasons why gains may be smaller than the paper's on this device.
 std::string smaller_gain(const StudyBench& bench) {
-  return bench.facts().is_cpu() ? "a CPU has no tiles and no launches to save, so grouping GEMMs only adds "
-                                  "padding, and a table of this size stays in its caches"
+  return bench.facts().is_cpu() ? "a CPU has no tiles to tune and no launches to save, so grouping GEMMs "
+                                  "only adds padding, and the hash table stays in the CPU's caches"
                                 : "the baseline has none of the overheads of the engines that the paper "
-                                  "compares with, and this is another GPU: " +
+                                  "compares with, and the GPUs differ: " +
                                       bench.cache_text();
 }
 
@@ -61,13 +61,16 @@ llvm::Expected<Comparison> compare_with_baseline(StudyBench& bench, const Baseli
 
 std::string baseline_note(const StudyBench& bench) {
   return std::string(
-             "The baseline uses an open-addressing hash table for each level (64-bit keys, half full, linear "
-             "probing) and GEMMs that are not grouped (only offsets with the same number of pairs share "
-             "one)") +
-         (bench.facts().is_cpu() ? "" : ", and it gathers and scatters with tile 4 in all layers") +
-         ". The compared time is the Map step by the host's clock plus gather, GEMM and scatter as profiled. "
-         "It leaves out metadata tables and the work on input and output rows, which are the same for both "
-         "methods. The baseline gets the coordinates of coarser levels for free. The paper's method uses the "
+             "The baseline uses an open-addressing hash table for each level of coordinates (64-bit keys, at "
+             "most half full, linear probing) and GEMMs that are not grouped (only offsets with the same "
+             "number of pairs share a GEMM)") +
+         (bench.facts().is_cpu()
+              ? ""
+              : ", and it gathers and scatters four channels per thread (tile 4) in all layers") +
+         ". The compared time is that of the Map step by the host's clock plus that of gather, GEMM and "
+         "scatter in profiled runs. It does not include filling the tables of gather and scatter or the "
+         "work on input and output rows, which take equally long with both methods. The baseline's time does "
+         "not include the computation of the coordinates of coarser levels. The paper's method uses the "
          "default tiles unless a study says otherwise.";
 }
 
@@ -111,7 +114,8 @@ llvm::Error study_density(StudyBench& bench, StudyDocument& document) {
   // The cube that holds the voxels has edges of this length, so that the largest cloud here is as dense as
   // the densest one in the paper.
   const int32_t edge = bench.by_size(34, 68, 400);
-  StudyPlot time("MinkUNet42: Map, gather, GEMM and scatter", "line", axis("voxels", true), axis("ms", true));
+  StudyPlot time("MinkUNet42: time of Map, gather, GEMM and scatter", "line", axis("voxels", true),
+                 axis("ms", true));
   StudyPlot gain("Speedup", "line", axis("voxels", true), axis("times"));
   std::vector<double> speedups;
   StudySteps steps(bench, counts.size());
@@ -124,7 +128,10 @@ llvm::Error study_density(StudyBench& bench, StudyDocument& document) {
     speedups.push_back(both.speedup());
     steps.count();
   }
-  document.note(llvm::formatv("The voxels are uniform in a cube of {0}^3.", edge).str());
+  document.note(
+      llvm::formatv("The voxels are random and uniformly distributed in a cube with edges of {0} voxels.",
+                    edge)
+          .str());
   document.add(std::move(time));
   document.add(std::move(gain));
   claim_speedup(bench, document,
@@ -180,7 +187,8 @@ llvm::Error study_breakdown(StudyBench& bench, StudyDocument& document) {
   document.note(
       "The network is MinkUNet42. With sorted queries alone (SS), each query searches all sorted sources by "
       "plain binary search; the time includes the library's sort of the coordinates.");
-  if (bench.facts().is_cpu()) document.note("The CPU device has no tiles, so AT is left out.");
+  if (bench.facts().is_cpu())
+    document.note("The CPU device has no tiles, so the step with tuned tiles (AT) is left out.");
   MINUET_ASSIGN(const std::unique_ptr<Baseline> baseline, Baseline::create(bench));
   MINUET_ASSIGN(const auto* scenes, bench.clouds());
   const size_t count = std::min(scenes->size(), bench.by_size<size_t>(1, 1, 2));
@@ -205,8 +213,8 @@ llvm::Error study_breakdown(StudyBench& bench, StudyDocument& document) {
                           times_text(ideas.front().whole() / ideas.back().whole()));
     document.add(std::move(plot));
     const bool holds = each_helps && ideas[most].name == kSortedQueries;
-    document.claim("each of the four ideas helps, and sorted queries help most", here, verdict(holds),
-                   holds ? "" : smaller_gain(bench));
+    document.claim("each of the paper's four ideas gives a speedup, and sorted queries give the largest one",
+                   here, verdict(holds), holds ? "" : smaller_gain(bench));
     steps.count();
   }
   return llvm::Error::success();

@@ -59,12 +59,12 @@ llvm::Error compare_dataflows(StudyBench& bench, StudyDocument& document, const 
       network + ", " + cloud.name,
       {"layer", "in", "out", "pairs", "fused, ms", "gather-GEMM-scatter, ms", "quotient", "default dataflow"},
       std::move(rows));
-  document.note(
-      llvm::formatv("{0}, {1}: a whole inference takes {2:f3} ms fused, {3:f3} ms by gather-GEMM-scatter and "
-                    "{4:f3} ms by default. The default dataflow is the faster one in {5} of {6} layers.",
-                    network, cloud.name, real(median(fused.wall)), real(median(gmas.wall)),
-                    real(median(chosen.wall)), right, fused.layers.size())
-          .str());
+  document.note(llvm::formatv("{0}, {1}: a whole inference takes {2:f3} ms with the fused dataflow, {3:f3} "
+                              "ms with gather-GEMM-scatter and {4:f3} ms with the default dataflow of each "
+                              "layer. The default dataflow is the faster one in {5} of {6} layers.",
+                              network, cloud.name, real(median(fused.wall)), real(median(gmas.wall)),
+                              real(median(chosen.wall)), right, fused.layers.size())
+                    .str());
   return llvm::Error::success();
 }
 

@@ -75,7 +75,7 @@ llvm::json::Object StudyDocument::json(const StudyBench& bench, double seconds) 
 std::string times_text(double factor) { return fixed_text(factor, 2) + " x"; }
 
 std::string speedups_text(const std::vector<double>& factors) {
-  if (factors.empty()) return "nothing";
+  if (factors.empty()) return "not measured";
   const auto [least, greatest] = std::minmax_element(factors.begin(), factors.end());
   return llvm::formatv("on average {0}, from {1} to {2}", times_text(geometric_mean(factors)),
                        times_text(*least), times_text(*greatest))

@@ -21,16 +21,19 @@ namespace minuet::tool {
 namespace {
 
 std::string study_footer() {
-  std::string footer = "\nNAME is all, which runs every study, or one of:\n";
+  std::string footer = "\nNAME is 'all', which runs every study, or one of:\n";
   for (const Study& study : all_studies())
     footer += llvm::formatv("  {0,-12} {1}\n", study.name, study.help).str();
   return footer +
          R"(
 Each study writes DIR/NAME.json: device, driver, toolkit, commit, medians and spread, what the paper reports,
-and whether the shape of that result, such as which method is faster, is the same here. `minuet report DIR`
-shows the files as plots and tables. --size full measures as the paper does, with the real clouds if their
-folder exists. --size small takes a CPU a minute or two. --size tiny is for tests: its networks are narrow,
-and its numbers mean nothing. On a GPU, the study specs tunes for six minutes at full size.
+and whether the shape of that result, such as which method is faster, is the same here.
+`minuet report DIR` shows these files as plots and tables.
+
+With --size full, studies measure as the paper does, on generated clouds and on those in the --data folder.
+With --size small, minuet-study takes a minute or two on a CPU.
+With --size tiny, which is for tests, the networks are narrow and the numbers mean nothing.
+On a GPU at full size, the tuning in the study 'specs' takes six minutes.
 
 Examples:
   minuet-study all --output studies && minuet report studies --output studies.html
@@ -72,7 +75,9 @@ llvm::Error run_study(const Study& study, StudyBench& bench, OutputFile& file, c
   bench.end();
   if (error) return in_file(study.name, std::move(error));
   if (bench.size() == StudySize::Tiny)
-    document.note("This is the size for tests: the numbers and the claims about them mean nothing.");
+    document.note(
+        "The study ran with --size tiny, which is for tests: the numbers and the claims about them mean "
+        "nothing.");
   const double seconds = milliseconds_since(start) / 1000;
   llvm::json::Object made = std::move(document).json(bench, seconds);
   llvm::outs() << llvm::formatv("{0}, {1:f1} s: {2}\n", study.title, real(seconds), path);
@@ -99,7 +104,7 @@ void add_flags(CLI::App& app, StudyOptions& options) {
 
 llvm::Error run_studies(int count, const char* const* values) {
   StudyOptions options;
-  CLI::App app{"Repeat the paper's measurements on this machine"};
+  CLI::App app{"Repeat the measurements of the Minuet paper on this machine"};
   add_flags(app, options);
   MINUET_ASSIGN(const bool is_parsed, parse_flags(app, count, values));
   if (!is_parsed) return llvm::Error::success();
@@ -107,7 +112,8 @@ llvm::Error run_studies(int count, const char* const* values) {
   if (const std::error_code error = llvm::sys::fs::create_directories(options.output))
     return bad_input("cannot create the folder '{0}': {1}", options.output, system_text(error));
   if (!llvm::sys::fs::is_directory(options.output))
-    return bad_input("--output '{0}' is not a folder", options.output);
+    return bad_input("--output '{0}' is not a folder: name a folder, or a path that does not exist yet",
+                     options.output);
   std::optional<Progress> progress("opening the device");
   MINUET_ASSIGN(const std::unique_ptr<StudyBench> bench, StudyBench::open(options));
   progress.reset();

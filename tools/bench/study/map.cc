@@ -17,44 +17,45 @@ double quotient(const std::vector<double>& slow, const std::vector<double>& fast
 /// the hash table fits the cache.
 std::string map_reason(const StudyBench& bench) {
   return bench.facts().is_cpu()
-             ? "the caches of a CPU hold the table at these sizes"
-             : "the table is timed without an engine around it, and this is another GPU: " +
+             ? "at these numbers of voxels, the hash table fits the CPU's caches"
+             : "the hash table is timed without the overheads of an engine, and the GPUs differ: " +
                    bench.cache_text();
 }
 
 void claim_queries(const StudyBench& bench, StudyDocument& document, const std::vector<double>& query,
                    const std::vector<double>& build, const std::vector<double>& by_size) {
   const bool wins = geometric_mean(query) > 1;
-  document.claim("queries are 15.8 x as fast on average (2.72 x to 26.8 x) as with hash tables",
+  document.claim("the speedup of queries over hash tables is 15.8 x on average (2.72 x to 26.8 x)",
                  "the speedup of queries is " + speedups_text(query), verdict(wins),
                  wins ? "" : map_reason(bench));
   const bool builds = geometric_mean(build) > 1;
   document.claim("sorting takes less time than building hash tables",
                  "the speedup of building is " + speedups_text(build), verdict(builds),
                  builds ? ""
-                        : "the library starts from unsorted coordinates, and its time includes bounds, keys "
-                          "and a check for duplicates; the table gets its keys for free");
+                        : "the library's time includes finding the bounds, making the keys and checking for "
+                          "duplicates, but the hash table's time does not");
   if (by_size.size() > 1) {
     const bool grows = by_size.back() >= by_size.front();
     document.claim(
-        "hash tables fall behind as the number of points grows, because they no longer fit the caches",
-        "queries are " + times_text(by_size.front()) +
-            " as fast as with hash tables for the fewest voxels and " + times_text(by_size.back()) +
-            " as fast for the most voxels",
+        "the speedup of queries over hash tables grows with the number of points, because large tables do "
+        "not fit the caches",
+        "the speedup of queries over hash tables is " + times_text(by_size.front()) +
+            " for the fewest voxels and " + times_text(by_size.back()) + " for the most voxels",
         verdict(grows), grows ? "" : map_reason(bench));
   }
-  document.claim("more than 95 % of accesses hit the L2 cache", "the counters of the cache are not read",
-                 Verdict::NotMeasured, "use NVIDIA Nsight Compute: ncu --metrics lts__t_sector_hit_rate.pct");
+  document.claim("more than 95 % of accesses hit the L2 cache",
+                 "the study does not read the hardware counters of the cache", Verdict::NotMeasured,
+                 "NVIDIA Nsight Compute can measure the hit rate: ncu --metrics lts__t_sector_hit_rate.pct");
 }
 
 }  // namespace
 
 llvm::Error study_map(StudyBench& bench, StudyDocument& document) {
   document.note(
-      "The times are those of one submanifold map of kernel size 3, by the host's clock. Build sorts the "
-      "coordinates, or inserts 64-bit keys into a hash table that is half full in the end. Query finds the "
-      "map and its number of pairs by hashing, by plain binary search of the sorted sources, or by the "
-      "library's double-traversed search.");
+      "The times are those of one submanifold kernel map of kernel size 3, by the host's clock. \"Build\" is "
+      "the time to sort the coordinates, or to insert 64-bit keys into a hash table that is at most half "
+      "full in the end. \"Query\" is the time to find the map and its number of pairs by hashing, by plain "
+      "binary search of the sorted sources, or by the library's double-traversed search.");
   MINUET_ASSIGN(const std::unique_ptr<Baseline> baseline, Baseline::create(bench));
   std::vector<StudyCloud> clouds;
   for (const int64_t count : bench.by_size(std::vector<int64_t>{300, 1000}, {3000, 30000, 300000},

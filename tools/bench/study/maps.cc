@@ -29,7 +29,10 @@ llvm::Expected<MapShape> find_map(const LevelSets& levels, const LayerSamples& l
       if (pairs == layer.info.pairs) return shape;
     }
   }
-  return broken("no two levels have the stride and number of pairs of the layer " + layer.name);
+  return broken(
+      "no kernel map between two levels has the stride and number of pairs that the library reports for the "
+      "layer " +
+      layer.name);
 }
 
 }  // namespace

@@ -10,10 +10,10 @@
 namespace minuet::tool {
 namespace {
 
-constexpr const char* kNoFigure = "The paper does not measure this.";
+constexpr const char* kNoFigure = "The Minuet paper has no measurements like those of this study.";
 constexpr const char* kMethods =
-    "Each network runs with the dataflow that is chosen by default for each layer, and with "
-    "gather-GEMM-scatter in all layers. The maps are the default ones.";
+    "Each network is timed in two ways: with the default dataflow of each layer, and with "
+    "gather-GEMM-scatter in all layers. The map method is the default one.";
 
 /// Returns one cloud with a batch of `items` clouds, which are the scene's variants in turn.
 StudyCloud batched(const StudyCloud& scene, int32_t items) {
@@ -104,8 +104,8 @@ llvm::Error study_voxels(StudyBench& bench, StudyDocument& document) {
   document.note(kNoFigure);
   document.note(kMethods);
   document.note(
-      "The voxels are uniform in a cube that grows with their number, so that each has about five "
-      "neighbours, as in LiDAR.");
+      "The voxels are uniformly distributed in a cube that grows with their number, so that the 3^3 "
+      "neighbourhood of a voxel has about five voxels, as in LiDAR clouds.");
   const std::vector<int64_t> counts =
       bench.by_size(std::vector<int64_t>{300, 1000}, {1000, 3000, 10000},
                     {10000, 30000, 100000, 300000, 1000000, 3000000, 5000000});

@@ -28,18 +28,19 @@ struct Pair {
 };
 
 std::string pair_text(const Pair& pair) {
-  return llvm::formatv("B {0}, C {1}: {2:f4} ms", pair.block, pair.queries, real(pair.ms)).str();
+  return llvm::formatv("B = {0}, C = {1} ({2:f4} ms)", pair.block, pair.queries, real(pair.ms)).str();
 }
 
 }  // namespace
 
 llvm::Error study_search(StudyBench& bench, StudyDocument& document) {
   const char* const paper =
-      "block sizes B = 256 and C = 512 always perform best; the best sizes hardly depend on the GPU";
+      "blocks of B = 256 sources and C = 512 queries always perform best; the best sizes hardly depend on "
+      "the GPU";
   if (bench.facts().is_cpu()) {
     document.note(
-        "The search on the CPU device has no block sizes B and C: each thread walks its share of the sorted "
-        "queries along the sorted sources.");
+        "The search on the CPU device has no blocks of sources (B) and queries (C): each thread merges a "
+        "part of the sorted queries with the sorted sources.");
     document.claim(paper, "the search on the CPU device has no block sizes to compare", Verdict::NotMeasured,
                    "the CPU's search has no blocks");
     return llvm::Error::success();
@@ -54,9 +55,9 @@ llvm::Error study_search(StudyBench& bench, StudyDocument& document) {
       bench.by_size(std::vector<int>{128, 512}, {128, 512, 2048}, {128, 256, 512, 1024, 2048});
   StudySteps steps(bench, clouds.size() * blocks.size() * queries.size());
   document.note(
-      "The network is one submanifold layer of kernel size 3. The time is that of its stage `map`: finding "
-      "the queries for each block of sources, search, counting and tables. Only the first two depend on the "
-      "block sizes, B of sources and C of queries.");
+      "The network is one submanifold layer of kernel size 3. The time is that of its stage `map`, which "
+      "finds the queries for each block of B sources, searches them in blocks of C queries, counts the pairs "
+      "and fills tables. Only the first two steps depend on B and C.");
   for (const StudyCloud& cloud : clouds) {
     StudyPlot plot("Map step, " + cloud.name, "line", axis("C", true), axis("stage map, ms"));
     std::vector<Pair> pairs;
@@ -77,12 +78,12 @@ llvm::Error study_search(StudyBench& bench, StudyDocument& document) {
     const auto is_default = [](const Pair& pair) { return pair.block == 256 && pair.queries == 512; };
     const Pair usual = *std::find_if(pairs.begin(), pairs.end(), is_default);
     document.claim(paper,
-                   llvm::formatv("{0}: the best is {1}; the default is {2}", cloud.name, pair_text(best),
-                                 pair_text(usual)),
+                   llvm::formatv("{0}: the best block sizes are {1}; the default ones are {2}", cloud.name,
+                                 pair_text(best), pair_text(usual)),
                    verdict(usual.ms <= kNearEnough * best.ms),
                    usual.ms <= kNearEnough * best.ms
                        ? ""
-                       : "this is another GPU, and the keys have another width than the paper's");
+                       : "the GPU and the width of the keys may differ from the paper's");
   }
   return llvm::Error::success();
 }

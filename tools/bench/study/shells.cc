@@ -39,15 +39,15 @@ std::vector<ShellLayer> shell_layers(const StudyBench& bench) {
 
 llvm::Error study_shells(StudyBench& bench, StudyDocument& document) {
   document.note(
-      "The paper does not measure this, but other engines are measured on spherical shells. shell_R has "
-      "those voxels of a cube with edges of R voxels whose centres are R / 2 - 1.25 to R / 2 voxels from the "
-      "cube's centre, in random order.");
+      "The Minuet paper has no measurements on spherical shells, but other engines are measured on them. The "
+      "cloud shell_R is a shell in a cube with edges of R voxels: it has the voxels whose centres are R / 2 "
+      "- 1.25 to R / 2 voxels from the cube's centre, in random order.");
   document.note(
-      "The network is one submanifold layer of kernel size 3 with as many output as input channels. Dataflow "
-      "and maps are the default ones. Layer alone is gather, GEMM and scatter, or only the fused kernel if "
-      "it is chosen. Map alone is sort and map. Both are profiled. The whole inference, by the host's clock "
-      "in exact mode, includes the map and the work of the host. A shell is one cloud that is run "
-      "repeatedly.");
+      "The network is one submanifold layer of kernel size 3 with as many output as input channels, and runs "
+      "with the default dataflow and map method. \"Layer alone\" is the profiled time of gather, GEMM and "
+      "scatter, or of the fused kernel if that is the default. \"Map alone\" is the profiled time to sort "
+      "the coordinates and to make the map. \"Whole inference\" is the time by the host's clock, which "
+      "includes the map and the work of the host. All runs on a shell use the same voxels.");
   using Channels = std::vector<int32_t>;
   const std::vector<ShellLayer> shells = shell_layers(bench);
   const Channels of_scene = bench.by_size(Channels{8}, {64, 128}, {64, 96, 128, 256}),

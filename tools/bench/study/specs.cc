@@ -103,7 +103,7 @@ class SpecsStudy {
     }
     document_.add_table(name,
                         {"layer", "least rows", "most rows", "pairs per row", "default, ms", "best, ms",
-                         "lost, %", "differing fields of the default", "differing fields of the best"},
+                         "loss, %", "differing fields of the default", "differing fields of the best"},
                         std::move(rows));
     const minuet_tuning_result& result = tuned.result;
     const bool compared = result.tuned_ms > 0;
@@ -139,14 +139,18 @@ llvm::Error study_specs(StudyBench& bench, StudyDocument& document) {
     return llvm::Error::success();
   }
   document.note(
-      "minuet_tune runs over each case in a separate folder, with only the fused dataflow: it tunes the "
-      "configurations of the fused kernel, then the search of sorted maps and the order of rows. A line of a "
-      "table is a kind of layer in a range of rows and a range of pairs per row, whose upper bound is "
-      "excluded. Its times are sums over all such layers of the case, inside runs of the whole network. The "
-      "loss is by how much longer the default takes than the best. In two measurements, the best beats the "
-      "default by more than the spread of their difference; a loss of 0 means that no candidate that was "
-      "tried within the time limit did. The best is the fastest of many, so a gain contains some noise. The "
-      "times of whole networks, on all clouds of the case, include the tuned search and order of rows.");
+      "For each case, minuet_tune runs with only the fused dataflow: it tunes the configurations of the "
+      "fused kernel, then the search of sorted maps and the order of rows. The whole network is timed on all "
+      "clouds of the case, by default and with everything that was tuned.");
+  document.note(
+      "Each line of a table is a decision of the tuner for one kind of layer, with numbers of rows and of "
+      "pairs per row in the given ranges (the upper bound of pairs per row is excluded). Its times are sums "
+      "over all such layers of the case, inside runs of the whole network.");
+  document.note(
+      "The loss is the percentage by which the default configuration takes longer than the best one. It is 0 "
+      "if no candidate that was tried within the time limit beat the default, in two measurements, by more "
+      "than the spread of their difference. The best is the fastest of many candidates, so part of the loss "
+      "may be noise.");
   const std::vector<ShellLayer> shells = shell_layers(bench);
   const std::vector<const char*> networks =
       bench.by_size(std::vector<const char*>{}, {"minkunet42"}, {"minkunet42", "sparseresnet21d"});

@@ -76,8 +76,8 @@ llvm::Expected<std::vector<TileTimes>> tiles_of_cloud(StudyBench& bench, StudyDo
                       "gather and scatter with tile 4, ms"},
                      std::move(rows));
   document.claim(
-      "the best tile differs from layer to layer, so each layer needs its own tile; tile 4 in all layers is "
-      "slow",
+      "the best tile (channels per thread) differs from layer to layer, so each layer needs its own tile; "
+      "tile 4 in all layers is slow",
       cloud.name + ": " + spread_text(gather, scatter) +
           "; speedup of gather and scatter over tile 4 in all layers: " + speedups_text(over_fixed),
       verdict(gather.size() > 1 && scatter.size() > 1),
@@ -102,8 +102,8 @@ void claim_scenes_differ(const std::vector<std::vector<TileTimes>>& scenes, Stud
     differing += differs ? 1 : 0;
   }
   document.claim("the best tile differs from dataset to dataset",
-                 llvm::formatv("in {0} of {1} layers, the last scene takes more than 5 % longer with the "
-                               "first scene's best tile than with its own",
+                 llvm::formatv("in {0} of {1} layers, gather or scatter of the last scene takes more than 5 "
+                               "% longer with the first scene's best tile than with its own best tile",
                                differing, first.size())
                      .str(),
                  verdict(differing > 0), differing > 0 ? "" : "the same tiles are the best for both scenes");
@@ -160,11 +160,12 @@ TuningConfigs best_tiles(const NetworkSamples& shapes, minuet_dtype dtype,
 llvm::Error study_tiles(StudyBench& bench, StudyDocument& document) {
   document.note(
       "The network is MinkUNet42. A tile is the number of channels that one thread moves (paper, Algorithm "
-      "1). The best tile has the least of the medians, so a gain contains some noise.");
+      "1). The best tile is the one with the lowest median time, so part of its gain may be noise.");
   if (bench.facts().is_cpu()) {
     document.note("The CPU device moves whole rows by vector instructions and has no tiles.");
-    document.claim("the best tile differs from layer to layer", "the CPU device has no tiles to compare",
-                   Verdict::NotMeasured, "the CPU's gather and scatter move whole rows");
+    document.claim("the best tile of gather and scatter differs from layer to layer",
+                   "the CPU device has no tiles to compare", Verdict::NotMeasured,
+                   "the CPU's gather and scatter move whole rows");
     return llvm::Error::success();
   }
   MINUET_ASSIGN(const auto* scenes, bench.clouds());

@@ -6,7 +6,9 @@
 
 namespace minuet::tool {
 
-static_assert(kDTypeCount == 4, "flags/run.cc and library/library.cc list the dtypes in their messages");
+static_assert(kDTypeCount == 4,
+              "the number of dtypes changed: update their lists in the messages of flags/run.cc and "
+              "library/library.cc");
 
 uint16_t float_to_half(float value) { return Element<DType::F16>::store(value); }
 float half_to_float(uint16_t bits) { return Element<DType::F16>::load(bits); }

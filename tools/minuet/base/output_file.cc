@@ -114,16 +114,17 @@ llvm::Expected<OutputFile> OutputFile::open(llvm::StringRef path) {
   OutputFile file(path.str());
   file.target_ = file.temporary_ = resolved(path);
   if (is_special(path)) return file;
-  if (fs::is_directory(path)) return file.failed("it is a folder");
+  if (fs::is_directory(path)) return file.failed("it is a folder; name a file");
   const llvm::StringRef folder = llvm::sys::path::parent_path(path);
   if (!folder.empty() && !fs::is_directory(folder)) {
-    return file.failed(("there is no folder '" + folder + "'").str());
+    return file.failed(("there is no folder '" + folder + "'; create it, or name another").str());
   }
   struct stat there = {};
   const bool is_there = ::stat(file.target_.c_str(), &there) == 0;
   if (!is_there && fs::is_symlink_file(path))
-    return file.failed("it is a link to a file that does not exist");
-  if (is_there && !fs::can_write(file.target_)) return file.failed("it is read-only");
+    return file.failed("it is a link to a file that does not exist; remove it, or name another file");
+  if (is_there && !fs::can_write(file.target_))
+    return file.failed("it is read-only; make it writable, or name another file");
   // A killed process may have left a file of the same name, because containers reuse process ids. In that
   // case the loop tries the next number.
   for (int number = 0; file.descriptor_ < 0 && (number == 0 || errno == EEXIST) && number < kMostLeftovers;
@@ -186,7 +187,8 @@ llvm::Error check_distinct(const std::vector<NamedFile>& outputs, const std::vec
     if (output.path.empty() || output.path == "-") continue;
     for (size_t j = 0; j < i; ++j) {
       if (outputs[j].path.empty() || !are_same(output.path, outputs[j].path)) continue;
-      return bad_input("{0} and {1} are the same file, '{2}'", outputs[j].flag, output.flag, output.path);
+      return bad_input("{0} and {1} are the same file, '{2}': name different files", outputs[j].flag,
+                       output.flag, output.path);
     }
     for (const NamedFile& input : inputs) {
       if (input.path.empty() || !are_same(output.path, input.path)) continue;

@@ -85,7 +85,7 @@ llvm::Error check_names(const std::vector<std::string>& names, const BenchFiles&
   if (any_file || (files.voxel_size.empty() && !files.columns.any())) return llvm::Error::success();
   return bad_input(
       "--voxel-size, --columns, --intensity-column and --intensity-field are for files, but no cloud is a "
-      "file");
+      "file: omit them, or name a file");
 }
 
 llvm::Expected<BenchCloud> open_known(const KnownCloud& known, const BenchFiles& files) {
@@ -99,7 +99,8 @@ llvm::Expected<BenchCloud> open_known(const KnownCloud& known, const BenchFiles&
     cloud.is_missing = !llvm::sys::fs::exists(path);
     if (cloud.is_missing) {
       cloud.notes.push_back(
-          llvm::formatv("{0} is skipped: {1} is not in '{2}'", known.name, known.file, files.data));
+          llvm::formatv("the cloud {0} is skipped, because its file {1} is not in '{2}' (--data)", known.name,
+                        known.file, files.data));
       return cloud;
     }
     MINUET_ASSIGN(Cloud read, read_cloud(path, {known.columns, {}}));
@@ -120,7 +121,8 @@ llvm::Expected<BenchCloud> open_file(const std::string& path, const BenchFiles& 
   }
   MINUET_ASSIGN(Cloud read, read_cloud(path, files.columns));
   if (read.is_voxels) {
-    return bad_input("'{0}' holds voxels, but this command turns points: name a cloud of points", path);
+    return bad_input(
+        "'{0}' holds voxels, but this command needs points, which it rotates: name a cloud of points", path);
   }
   cloud.notes = std::move(read.warnings);
   if (!read.no_intensity.empty()) cloud.notes.push_back(std::move(read.no_intensity));
@@ -129,7 +131,9 @@ llvm::Expected<BenchCloud> open_file(const std::string& path, const BenchFiles& 
   llvm::erase_if(cloud.points, [](const Point& point) {
     return !llvm::all_of(point, [](auto value) { return std::isfinite(value); });
   });
-  if (cloud.points.empty()) return bad_input("'{0}' has no point without NaN or infinite numbers", path);
+  if (cloud.points.empty())
+    return bad_input("every point of '{0}' has a NaN or infinite number: name a cloud with finite points",
+                     path);
   if (cloud.points.size() < all) {
     const size_t dropped = all - cloud.points.size();
     cloud.notes.push_back(llvm::formatv("{0} of '{1}' with NaN or infinite numbers {2} dropped",

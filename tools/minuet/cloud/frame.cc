@@ -130,7 +130,7 @@ llvm::Expected<Frame> choose_frame(const std::vector<Point>& points,
     if (stored <= kCoarseShare * voxel_size[axis]) continue;
     return bad_input(
         "the points are up to {0} m from 0, where {1} numbers are {2} m apart: too coarse for voxels of {3} "
-        "m (--voxel-size); store them {4}nearer to 0",
+        "m; use a larger --voxel-size, or store the points {4}nearer to 0",
         digits(out), scalar_name(position_types[axis]), digits(stored), digits(voxel_size[axis]),
         position_types[axis] == Scalar::F64 ? "" : "as float64, or ");
   }

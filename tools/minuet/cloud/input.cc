@@ -42,7 +42,8 @@ llvm::Expected<VoxelCloud> pair_with_features(const Cloud& cloud, const std::str
   MINUET_ASSIGN(std::vector<float> features,
                 in_file(path, read_npy_matrix(file->getBuffer(), rows, columns)));
   if (rows != cloud.count()) {
-    return bad_input("'{0}' has {1} rows, but there are {2} coordinates", path, rows, cloud.count());
+    return bad_input("'{0}' has {1} rows of features, but there are {2} voxels: give one row for each voxel",
+                     path, rows, cloud.count());
   }
   for (size_t i = 0; i < features.size(); ++i) {
     if (std::isfinite(features[i])) continue;
@@ -84,8 +85,10 @@ llvm::Error check_fit(const VoxelCloud& voxels, const minuet_plan_info& network,
   }
   if (voxels.channels == network.in_channels) return llvm::Error::success();
   if (own_features) {
-    return bad_input("the features have {0} columns, but the network takes {1}", voxels.channels,
-                     network.in_channels);
+    return bad_input(
+        "the features have {0} columns, but the network takes {1} input channels: give one column for each "
+        "channel",
+        voxels.channels, network.in_channels);
   }
   return bad_input(
       "the network takes {0} input channels, but a cloud gives 4 (x, y, z, intensity): give --coordinates "

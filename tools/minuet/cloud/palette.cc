@@ -50,8 +50,8 @@ llvm::Expected<Palette> Palette::read(const std::string& path) {
 
 llvm::Error Palette::check_labels(int64_t labels) const {
   if (path_.empty() || labels <= static_cast<int64_t>(colours_.size())) return llvm::Error::success();
-  return bad_input("--palette '{0}' has {1} colours, but there are {2} labels", path_, colours_.size(),
-                   labels);
+  return bad_input("--palette '{0}' has {1} colours, but there are {2} labels: give a colour for each label",
+                   path_, colours_.size(), labels);
 }
 
 Colour Palette::colour_of(int32_t label) const {

@@ -60,8 +60,10 @@ llvm::Error voxel_of(const Position& position, int64_t row, const std::array<flo
     // The division must be in float32, as the comment of voxelize() in voxelize.h specifies.
     const float cell = fits ? std::floor(static_cast<float>(position[axis]) / voxel_size[axis]) : 0x1p31f;
     if (!(cell >= -0x1p31f && cell < 0x1p31f)) {
-      return bad_input("point {0} is at {1} = {2} m, which is outside int32 in voxels of {3} m", row,
-                       "xyz"[axis], digits(position[axis]), digits(static_cast<double>(voxel_size[axis])));
+      return bad_input(
+          "point {0} is at {1} = {2} m, which is outside int32 in voxels of {3} m: use a larger "
+          "--voxel-size, or store the points nearer to 0",
+          row, "xyz"[axis], digits(position[axis]), digits(static_cast<double>(voxel_size[axis])));
     }
     voxel[axis] = static_cast<int32_t>(cell);
   }
@@ -107,8 +109,9 @@ llvm::Expected<VoxelCloud> voxelize(const std::vector<Point>& points, const Voxe
       continue;
     }
     if (std::abs(point[3]) > kLargestFloat) {
-      return bad_input("point {0} has intensity {1}, but the largest float32 number is {2}", i,
-                       digits(point[3]), digits(kLargestFloat));
+      return bad_input(
+          "point {0} has intensity {1}, but the largest float32 number is {2}: scale the intensities down", i,
+          digits(point[3]), digits(kLargestFloat));
     }
     const Position position = {point[0] - origin[0], point[1] - origin[1], point[2] - origin[2]};
     int32_t voxel[3];

@@ -207,10 +207,11 @@ llvm::Expected<llvm::json::Object> measure_replays(const Bench& bench, const Ben
   progress.reset();
   print_times(cloud, times.greatest, times.wall_ms);
   if (times.did_not_fit > 0) {
-    std::fprintf(stderr,
-                 "minuet: %s: %d of %d clouds did not fit (%s); they were inferred again in exact mode, and "
-                 "the graph was made larger\n",
-                 cloud.name.c_str(), times.did_not_fit, bench.timed, status_text(times.status).c_str());
+    std::fprintf(
+        stderr,
+        "minuet: %s: %d of %d clouds did not fit the fixed buffer sizes and coordinate bounds of --replay "
+        "(%s), so they were inferred again with exact sizes, and the fixed sizes and bounds were enlarged\n",
+        cloud.name.c_str(), times.did_not_fit, bench.timed, status_text(times.status).c_str());
   }
   llvm::json::Object entry = times_json(
       cloud,
@@ -263,12 +264,13 @@ llvm::Expected<llvm::json::Object> measure_all(const Arguments& arguments, const
       {"driver", std::string(system.driver)},
       {"toolkit", std::string(system.nvrtc)},
       {"version", version_text()},
-      {"method", std::string("host clock, unsorted coordinates and features in device memory to the output, "
-                             "all maps rebuilt, ") +
-                     (!bench.execution.replay ? "no graph replay"
-                      : bench.facts.is_cpu()  ? "in capacity mode"
-                                              : "one replayed graph in capacity mode") +
-                     ", another cloud in each inference"},
+      {"method",
+       std::string("host clock, from unsorted coordinates and features in device memory to the output, "
+                   "with all maps rebuilt, ") +
+           (!bench.execution.replay ? "no graph replay"
+            : bench.facts.is_cpu()  ? "in capacity mode (buffers of fixed sizes)"
+                                    : "one replayed CUDA graph in capacity mode (buffers of fixed sizes)") +
+           ", another cloud in each inference"},
       {"clouds", std::move(clouds)},
       {"skipped", std::move(skipped)},
   };
@@ -295,7 +297,8 @@ llvm::Expected<std::vector<Measurement>> plan_measurements(const Arguments& argu
   const bool is_folder = llvm::sys::fs::is_directory(arguments.output);
   if (!arguments.output.empty() && !is_folder) {
     if (extension_of(arguments.output) != ".json") {
-      return bad_input("--output '{0}' is neither a .json file nor an existing folder", arguments.output);
+      return bad_input("--output '{0}' is neither a .json file nor an existing folder: name one of these",
+                       arguments.output);
     }
     if (networks.size() * dtypes.size() > 1) {
       return bad_input(
@@ -346,7 +349,8 @@ llvm::Error bench_network(const Arguments& arguments, Measurement& measurement,
   if (arguments.tuned) MINUET_TRY(check_tuned(network.get()));
   if (info.ndim != 3 || info.in_channels != 4) {
     return bad_input(
-        "the network '{0}' takes {1} channels in {2} dimensions, but clouds have 4 channels in 3 dimensions",
+        "the network '{0}' takes {1} channels in {2} dimensions, but clouds have 4 channels in 3 dimensions: "
+        "name another network",
         measurement.network, info.in_channels, info.ndim);
   }
   std::vector<KernelFacts> kernels;

@@ -22,8 +22,8 @@ namespace minuet::tool {
 namespace {
 
 constexpr const char* kCacheFooter = R"(
-Every action works on the cache folder or, with --bundle, on a bundle. KEY is the start of an entry's key or of
-a kernel's name. --json prints JSON instead of a table.
+The actions work on the cache folder. With --bundle, all except prune work on a bundle, which is a file of
+kernels that `minuet precompile` wrote. KEY is the start of an entry's key or of a kernel's name.
 
 Examples:
   minuet cache list
@@ -91,7 +91,7 @@ llvm::Error list_kernels(const Arguments& arguments) {
   for (const ReadKernel& kernel : kernels) {
     const llvm::StringRef key = llvm::StringRef(kernel.stored.key).take_front(12);
     if (!kernel.entry) {
-      llvm::outs() << llvm::formatv("damaged {0}: {1}\n", key, kernel.damage);
+      llvm::outs() << llvm::formatv("damaged kernel {0}: {1}\n", key, kernel.damage);
       continue;
     }
     const Binary& binary = kernel.entry->binary;
@@ -119,16 +119,17 @@ llvm::Expected<ReadKernel> find_kernel(CacheSource& source, const std::string& k
   if (!named.empty()) fitting = named;
   if (fitting.empty()) {
     return bad_input(
-        "no kernel in {0} has a key or name that starts with '{1}' (minuet cache list shows them)",
+        "no kernel in {0} has a key or name that starts with '{1}': minuet cache list shows the keys and "
+        "names",
         source.where(), key);
   }
   if (fitting.size() > 1) {
     return bad_input(
         "{0} kernels in {1} match '{2}': give more of the name, or the start of a key (minuet cache list "
-        "shows them)",
+        "shows the keys and names)",
         fitting.size(), source.where(), key);
   }
-  if (!fitting[0]->entry) return broken("the entry is damaged: " + fitting[0]->damage);
+  if (!fitting[0]->entry) return broken("the kernel '" + key + "' cannot be used: " + fitting[0]->damage);
   return *fitting[0];
 }
 
@@ -214,10 +215,10 @@ llvm::Error verify_kernels(const Arguments& arguments) {
                                   damaged.size());
   }
   if (damaged.empty()) return llvm::Error::success();
-  return broken(
-      llvm::formatv("{0} of the kernel cache is damaged; a damaged entry is compiled again when it is needed",
-                    damaged.size() == 1 ? "one entry" : "more than one entry")
-          .str());
+  const char* const remedy = arguments.bundle.empty()
+                                 ? "damaged kernels are compiled again when they are needed"
+                                 : "make it again with minuet precompile";
+  return broken(llvm::formatv("{0} is damaged in part; {1}", source.where(), remedy).str());
 }
 
 llvm::Error prune_store(const Arguments& arguments) {
@@ -239,8 +240,8 @@ llvm::Error prune_store(const Arguments& arguments) {
     return llvm::Error::success();
   }
   llvm::outs() << llvm::formatv(
-      "{0}: removed {1} entries ({2} bytes), {3} leftover files and {4} locks; {5} "
-      "entries ({6} bytes) remain\n",
+      "{0}: removed {1} entries ({2} bytes), {3} leftover files and {4} lock files; "
+      "{5} entries ({6} bytes) remain\n",
       store.directory(), result.removed_entries, result.removed_bytes, result.removed_orphans,
       result.removed_locks, result.entries, result.bytes);
   return llvm::Error::success();
@@ -283,8 +284,8 @@ llvm::Error show_stats(const Arguments& arguments) {
     return llvm::Error::success();
   }
   auto line = [](llvm::StringRef name, const Sum& sum) {
-    llvm::outs() << llvm::formatv("{0,8} kernels {1,12} bytes of cubins {2,12} stored  {3}\n", sum.kernels,
-                                  sum.cubin_bytes, sum.stored_bytes, name);
+    llvm::outs() << llvm::formatv("{0,8} kernels {1,12} bytes of cubins {2,12} bytes stored  {3}\n",
+                                  sum.kernels, sum.cubin_bytes, sum.stored_bytes, name);
   };
   line(source.where(), all);
   for (const auto& [name, sum] : archs) line(name, sum);
@@ -322,7 +323,7 @@ void add_cache_actions(CLI::App& cache, Arguments& arguments) {
   add_bundle(add("verify", "Check every entry, and name each damaged one", verify_kernels));
   add("prune", "Remove the least recently used entries and leftover files", prune_store)
       ->add_option("--max-bytes", arguments.most_bytes,
-                   "bytes to keep at most; default: MINUET_CACHE_MAX_BYTES, otherwise 1 GiB")
+                   "bytes to keep at most; default: $MINUET_CACHE_MAX_BYTES, otherwise 1 GiB")
       ->transform(kDecimal)
       ->check(kWholeNumber);
   add_bundle(add("stats", "Count entries and bytes by architecture and compiler", show_stats));

@@ -17,7 +17,8 @@ llvm::Expected<std::string> cache_directory(const Arguments& arguments) {
     if (error && error != std::errc::no_such_file_or_directory)
       return bad_input("the cache folder '{0}' cannot be read: {1}", folder, system_text(error));
   }
-  if (!is_folder) return bad_input("there is no cache folder '{0}'", folder);
+  if (!is_folder)
+    return bad_input("there is no cache folder '{0}': name an existing folder with --cache", folder);
   return as_user_error(choose_cache_directory(folder, process_environment()));
 }
 
@@ -42,7 +43,7 @@ llvm::Expected<std::vector<StoredKernel>> CacheSource::list() {
 llvm::Expected<Entry> CacheSource::read(const std::string& key) {
   if (!bundle_) return store_->read(key);
   const auto index = bundle_->find(key);
-  if (!index) return make_error(StatusCode::NotFound, "the bundle has no such entry");
+  if (!index) return make_error(StatusCode::NotFound, "the bundle has no kernel with the key '{0}'", key);
   return bundle_->read(*index);
 }
 

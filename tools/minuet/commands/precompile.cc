@@ -200,7 +200,7 @@ llvm::Error precompile_command(const Arguments& arguments) {
   }
   if (status == MINUET_CANCELLED) return interrupted("interrupted; run the same command again to continue");
   if (!has_begun && status == MINUET_OK)
-    return bad_input("--from '{0}' lists no kernels", arguments.requests);
+    return bad_input("--from '{0}' lists no kernels: name another list", arguments.requests);
   if (!has_begun) return check(status);
   return status == MINUET_OK ? llvm::Error::success() : broken(last_error_text());
 }

@@ -20,7 +20,10 @@ namespace fs = llvm::sys::fs;
 
 /// Returns all .json files in the folder and its subfolders, sorted by path.
 llvm::Expected<std::vector<std::string>> result_files(const std::string& folder) {
-  if (!fs::is_directory(folder)) return bad_input("'{0}' is not a folder of result files", folder);
+  if (!fs::is_directory(folder))
+    return bad_input(
+        "'{0}' is not a folder of result files: name a folder with JSON files of minuet bench or minuet run",
+        folder);
   std::vector<std::string> files;
   std::error_code error;
   for (fs::recursive_directory_iterator at(folder, error), end; at != end && !error; at.increment(error)) {

@@ -76,11 +76,13 @@ bool are_too_far(const std::vector<Position>& positions, const VoxelSize& voxel_
 /// Warns about the parts of the input cloud that the PLY file cannot store.
 void warn_of_losses(const Cloud& cloud) {
   for (const std::string& list : cloud.lists) {
-    std::fprintf(stderr, "minuet: the list property '%s' of the points is not in the output\n",
-                 escaped(list).c_str());
+    std::fprintf(
+        stderr,
+        "minuet: the list property '%s' of the points is left out, because the output holds no lists\n",
+        escaped(list).c_str());
   }
   if (!cloud.elements.empty()) {
-    std::fprintf(stderr, "minuet: the cloud's other elements are not in the output: %s\n",
+    std::fprintf(stderr, "minuet: the output has points only, without the cloud's other elements: %s\n",
                  escaped(llvm::join(cloud.elements, ", ")).c_str());
   }
   for (const Attribute& attribute : cloud.attributes) {
@@ -140,22 +142,24 @@ llvm::Expected<RunOutputs> RunOutputs::open(const Arguments& arguments) {
 llvm::Error RunOutputs::check(const Input& input, const minuet_plan_info& network) const {
   if (arguments_->labels && network.missing_head != 0 && !arguments_->random_weights) {
     return bad_input(
-        "--labels: the network's head is not among the weights, so its outputs are not classes; if its "
-        "tensors have other names, use --weights-map, --weights-prefix or --weights-order");
+        "--labels needs the network's head, which gives the classes, but the head is not among the weights: "
+        "omit --labels, or if the file has the head under other names, use --weights-map, "
+        "--weights-prefix or --weights-order");
   }
   if (arguments_->labels) MINUET_TRY(palette_.check_labels(network.out_channels));
   if (coordinates_ && !input.shift()) {
     return bad_input(
-        "--output-coordinates counts voxels from 0, but --origin is not a whole number of voxels of {0} m: "
-        "use a multiple, or --output with a .ply file",
+        "--output-coordinates counts voxels from position 0, but --origin is not a whole number of voxels of "
+        "{0} m: change --origin, or write the positions with --output to a .ply file",
         size_text(input.frame.voxel_size));
   }
   if (!arguments_->per_point) return llvm::Error::success();
   if (input.cloud.is_voxels)
-    return bad_input("--per-point needs a cloud of points, but this one holds voxels");
+    return bad_input("--per-point needs a cloud of points, but this one holds voxels: omit --per-point");
   if (network.output_level != 0) {
     return bad_input(
-        "--per-point needs a network whose output is on the input's voxels, but that of {0} is coarser",
+        "--per-point needs a network whose output is on the input's voxels, but that of {0} is coarser: omit "
+        "--per-point",
         network.name);
   }
   return llvm::Error::success();
@@ -172,7 +176,8 @@ llvm::Error RunOutputs::write_coordinates(const Input& input, const minuet_plan_
     const int64_t moved = coordinates[i] + shift[axis - 1];
     if (moved != static_cast<int32_t>(moved)) {
       return bad_input(
-          "--output-coordinates: voxel {0} of axis {1} is outside int32; use --output with a .ply file",
+          "--output-coordinates: the coordinate {0} on axis {1} is outside int32, the type of the file; use "
+          "--output with a .ply file instead",
           moved, "xyz"[axis - 1]);
     }
     coordinates[i] = static_cast<int32_t>(moved);

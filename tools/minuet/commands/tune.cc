@@ -17,9 +17,10 @@ namespace minuet::tool {
 namespace {
 
 constexpr const char* kFooter = R"(
-Results are stored in DIR/<environment>/<bucket>.json: one file for each kind of kernel and size of problem,
-in one folder for each GPU and toolkit. The best result of a file is the fastest configuration that beats the
-default and that the library still has. Results measured with other kernels are not used.
+Results are stored in DIR/<environment>/<bucket>.json. DIR is the kernel cache's folder of results, unless
+--directory names another. There is one folder for each GPU and toolkit, and in it one file, called an entry,
+for each kind of kernel and size of problem. Of each entry, the library uses the fastest configuration that it
+supports, if this one beats the default. Results of other versions of the kernels are not used.
 
 Examples:
   minuet tune run os1_0.1 office_0.01 --network minkunet42
@@ -38,7 +39,8 @@ llvm::Expected<TuningStore> named_store(llvm::StringRef directory) {
   llvm::SmallString<256> path = directory;
   llvm::sys::fs::make_absolute(path);
   llvm::sys::path::remove_dots(path, /*remove_dot_dot=*/true);
-  if (!llvm::sys::fs::is_directory(path)) return bad_input("--directory '{0}' is not a folder", directory);
+  if (!llvm::sys::fs::is_directory(path))
+    return bad_input("--directory '{0}' is not a folder: name a folder of tuning results", directory);
   return store_at(path.str().str());
 }
 
@@ -100,14 +102,14 @@ llvm::Error list_results(const Arguments& arguments) {
                  << line_of(found.folder.entries.front().environment) << "\n";
     for (const TuningEntry& entry : found.folder.entries) {
       const TuningMeasurement& best = entry.measurements.front();
-      llvm::outs() << llvm::formatv("  {0}  {1,-8}  {2}: {3}, {4} ns, of {5}\n",
+      llvm::outs() << llvm::formatv("  {0}  {1,-8}  {2}: {3}, {4} ns, best of {5}\n",
                                     bucket_hash(entry.bucket).substr(0, kShownDigits),
                                     operation_name(entry.bucket.operation), line_of(entry.bucket),
                                     config_text(best), best.median_ns, entry.measurements.size());
     }
   }
   if (json) llvm::outs() << write_tuning(entries);
-  if (!json && entries.empty()) llvm::outs() << "no tuning results\n";
+  if (!json && entries.empty()) llvm::outs() << "no tuning results; minuet tune run makes them\n";
   return llvm::Error::success();
 }
 
@@ -140,18 +142,24 @@ void add_tune_actions(CLI::App& tune, Arguments& arguments) {
   };
   const auto add_directory = [&](CLI::App& action) {
     add_value(action, "--directory", arguments.tuning, "DIR",
-              "folder of results; default: that of the kernel cache");
+              "folder of tuning results; default: the one in the kernel cache folder");
     add_cache(action, arguments)
-        ->description("kernel cache folder that has the results, without --directory");
+        ->description("kernel cache folder whose results are read if --directory is absent");
   };
-  add_tune_run(add("run", "Measure what is fastest for a network on these clouds", tune_run), arguments);
-  add_tune_network(add("show", "Show what was chosen for each layer, and by how much it won", tune_show),
-                   arguments);
-  CLI::App& list = add("list", "List environments and their entries, best configuration first", list_results);
-  list.add_flag("--json", arguments.to_json, "print the entries as one JSON array, as a bundle holds them");
+  add_tune_run(add("run", "Measure which kernels are fastest for a network on given clouds", tune_run),
+               arguments);
+  add_tune_network(
+      add("show", "Show what was chosen for each layer, and how much less time it takes than the default",
+          tune_show),
+      arguments);
+  CLI::App& list =
+      add("list", "List the entries of each GPU and toolkit, with the best configuration of each entry",
+          list_results);
+  list.add_flag("--json", arguments.to_json, "print the entries as one JSON array, in the format of bundles");
   add_directory(list);
-  CLI::App& inspect = add("inspect", "Print one entry of the list as JSON", inspect_result);
-  inspect.add_option("ENTRY", arguments.key, "first digits of the entry's hash, as the list shows it")
+  CLI::App& inspect = add("inspect", "Print an entry as JSON", inspect_result);
+  inspect
+      .add_option("ENTRY", arguments.key, "first digits of the entry's hash, which `minuet tune list` shows")
       ->required();
   add_directory(inspect);
 }

@@ -28,15 +28,15 @@ The default is lidar_0.1, room_0.02 and object_0.01, which are generated. Choose
 number of voxels of those that you will run. A result holds for layers with the same channels and kernel size whose
 number of rows is between the same powers of two, and for the next smaller and larger range if nothing was measured
 there. A result for a whole layer holds either for scattered points (less than 4 pairs per row), for surfaces (less
-than 16) or for filled volumes. Clouds are turned about z, so that `minuet bench` times other clouds.
+than 16) or for filled volumes. Clouds are turned about the z axis, so that `minuet bench` times other clouds.
 
-Each candidate is measured inside runs of the whole network, in turn with the default. On a GPU the candidates are
+Each candidate is measured inside runs of the whole network, alternately with the default. On a GPU the candidates are
 configurations of the fused kernel and orders of its rows, tiles of gather and scatter, cuBLASLt's algorithms, the
 padding, heights and streams of grouped GEMMs, and block sizes and threads of the search that makes sorted maps. On
 every device the fused dataflow is compared with gather-GEMM-scatter. A candidate that beats the default in two
-measurements, by more than the spread of their difference, is stored in the cache folder as soon as its step is over.
-Ctrl-C keeps the results so far. Results are used only with `--tuned` of `minuet run`, `minuet bench` and `minuet
-precompile`, and after minuet_context_load_tuning.
+measurements, by more than the spread of their difference, is stored in the cache folder once all of its kind are
+measured. Ctrl-C keeps the results so far. Results are used only by `minuet run`, `minuet bench` and `minuet
+precompile` with `--tuned`, and by programs that call minuet_context_load_tuning.
 
 Examples:
   minuet tune run sweep.bin --budget 120
@@ -140,7 +140,7 @@ llvm::Error print_choices(const TuneSession& session, const NetworkChoice& choic
 void print_summary(const minuet_tuning_result& result, const TuneOutput& output) {
   for (const auto& [reason, count] : output.skipped) llvm::outs() << "skipped: " << reason << "\n";
   llvm::outs() << llvm::formatv(
-      "{0} candidates measured in {1:f1} s, {2} more do not run; the default lost {3} of {4} comparisons\n",
+      "{0} candidates measured in {1:f1} s, {2} more cannot run; the default lost {3} of {4} comparisons\n",
       result.tried, real(result.seconds), result.skipped, result.won, result.decided);
   if (result.tuned_ms <= 0) {
     if (result.won > 0 && !is_interrupted()) {
@@ -149,8 +149,8 @@ void print_summary(const minuet_tuning_result& result, const TuneOutput& output)
     return;
   }
   llvm::outs() << llvm::formatv(
-      "all clouds, whole network: {0:f3} ms untuned, {1:f3} ms tuned ({2:f1} %)\n\n", real(result.untuned_ms),
-      real(result.tuned_ms), real(100 * result.tuned_ms / result.untuned_ms));
+      "whole network on all clouds: {0:f3} ms untuned, {1:f3} ms tuned ({2:f1} % of the untuned time)\n\n",
+      real(result.untuned_ms), real(result.tuned_ms), real(100 * result.tuned_ms / result.untuned_ms));
 }
 
 }  // namespace
@@ -185,8 +185,8 @@ void add_tune_network(CLI::App& app, Arguments& arguments) {
   add_dtype(app, arguments.dtype);
   add_dataflow(app, arguments.network)
       ->description(
-          "gather-gemm-scatter or fused: only the kernels of this dataflow; default: auto, which measures "
-          "both and compares them");
+          "dataflow whose kernels are considered: gather-gemm-scatter or fused; default: auto, which "
+          "compares both");
   add_device(app, arguments.device);
   add_cache(app, arguments)->description("kernel cache folder, which stores the results too");
 }
@@ -199,9 +199,9 @@ void add_tune_run(CLI::App& run, Arguments& arguments) {
             "seconds that the whole command may take; default: 120")
       ->transform(kNumber)
       ->check(CLI::Range(0.001, 1e6));
-  run.add_flag("--exhaustive", arguments.exhaustive, "measure every candidate, without a limit of time");
+  run.add_flag("--exhaustive", arguments.exhaustive, "measure every candidate, without a time limit");
   add_count(run, "--repeat", arguments.repeat, 3, 10000,
-            "timed runs of each cloud in a round; default: 16 on a GPU, 5 on the CPU");
+            "timed runs of each cloud in each round of measurements; default: 16 on a GPU, 5 on the CPU");
   add_tune_network(run, arguments);
 }
 
@@ -216,8 +216,8 @@ llvm::Error tune_run(const Arguments& arguments) {
   MINUET_ASSIGN(const PlanHandle plan,
                 open_network(session.context.get(), arguments.network, session.dtype, info));
   if (info.ndim != 3) {
-    return bad_input("the network '{0}' has {1} dimensions, but clouds have 3", arguments.network.network,
-                     info.ndim);
+    return bad_input("the network '{0}' has {1} dimensions, but clouds have 3: name another network",
+                     arguments.network.network, info.ndim);
   }
   MINUET_ASSIGN(const TuneClouds uploaded, upload_clouds(clouds, session.device.get()));
   TuneOutput output;
@@ -234,7 +234,7 @@ llvm::Error tune_run(const Arguments& arguments) {
   minuet_tuning_result result = {};
   result.struct_size = sizeof(result);
   watch_interrupts();
-  output.progress.emplace("compiling the default's kernels");
+  output.progress.emplace("compiling the default kernels");
   if (!arguments.exhaustive) output.progress->ends_within(budget_of(arguments));
   const minuet_status status =
       minuet_tune(session.context.get(), plan.get(), session.device.get(), &tuning, &result);
@@ -244,9 +244,9 @@ llvm::Error tune_run(const Arguments& arguments) {
                                 session.facts.description);
   print_summary(result, output);
   if (status == MINUET_OK && result.tried == 0) {
-    llvm::outs() << "nothing was measured: after the default's kernels were compiled and run, no time was "
-                    "left for a candidate, which is measured twice. The kernels are kept: run the command "
-                    "again, or use a larger --budget, a smaller --repeat or fewer clouds\n";
+    llvm::outs() << "nothing was measured: after the default kernels were compiled and run, no time was left "
+                    "to measure a candidate twice. The compiled kernels are kept: run the command again, or "
+                    "use a larger --budget, a smaller --repeat or fewer clouds\n";
   }
   if (result.decided > 0) MINUET_TRY(print_choices(session, arguments.network, /*all=*/false));
   if (status == MINUET_OK) return llvm::Error::success();

@@ -33,10 +33,10 @@ llvm::Expected<Input> load_cloud(const InputOptions& options) {
   shape.in_channels = 4;
   MINUET_ASSIGN(Input input, load_input(options, shape));
   if (input.voxels.count() > 0) return input;
-  return bad_input("the cloud has no {0}, so there is nothing to show", input.voxels.skipped > 0
-                                                                            ? "point with finite numbers"
-                                                                        : input.cloud.is_voxels ? "voxels"
-                                                                                                : "points");
+  return bad_input("the cloud has no {0}, so there is nothing to show: name another cloud",
+                   input.voxels.skipped > 0 ? "point with finite numbers"
+                   : input.cloud.is_voxels  ? "voxels"
+                                            : "points");
 }
 
 llvm::Expected<Palette> read_palette(const std::string& path, const std::vector<int32_t>& labels) {

@@ -15,7 +15,8 @@ llvm::Error weights_command(const Arguments& arguments) {
   MINUET_TRY(
       check_distinct({{"OUT", arguments.output}},
                      {{"IN", choice.weights}, {"--map", choice.weights_map}, {"--network", choice.network}}));
-  if (arguments.output == "-") return bad_input("weights convert writes a file: give it a name");
+  if (arguments.output == "-")
+    return bad_input("OUT is '-', but weights convert cannot write to stdout: name a file");
   MINUET_ASSIGN(OutputFile file, OutputFile::open(arguments.output));
   if (!file.is_regular())
     return bad_input("'{0}' is not a regular file, so it cannot store weights: name another file",

@@ -37,7 +37,7 @@ llvm::Error command_is_missing(llvm::ArrayRef<Command> commands) {
   for (const Command& command : commands) {
     names += (names.empty() ? "" : &command == &commands.back() ? " or " : ", ") + std::string(command.name);
   }
-  return bad_input("a command is missing: {0}", names);
+  return bad_input("a command is missing: name {0}", names);
 }
 
 }  // namespace

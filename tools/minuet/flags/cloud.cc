@@ -20,25 +20,26 @@ const CLI::Validator kFinite(
 
 void add_file_columns(CLI::App& app, ColumnOptions& columns) {
   add_count(app, "--columns", columns.columns, 3, 1024,
-            "float32 numbers in a row of a .bin file; default: 4");
+            "number of float32 numbers in each row of a .bin file; default: 4");
   add_count(app, "--intensity-column", columns.intensity_column, 3, 1023,
-            "column of a .bin or .npy file that is the intensity; default: 3 if there are 4 or 5 columns, "
-            "otherwise none");
+            "column, counted from 0, that is the intensity in a .bin or .npy file; default: 3 if there are 4 "
+            "or 5 columns, otherwise none");
   add_value(app, "--intensity-field", columns.intensity_field, "NAME",
-            "field of a .ply or .pcd file that is the intensity, in upper or lower case; default: intensity, "
-            "reflectivity or scalar_intensity");
+            "name, in upper or lower case, of the field that is the intensity in a .ply or .pcd file; "
+            "default: intensity, reflectivity or scalar_intensity");
 }
 
 void add_bench_files(CLI::App& app, Arguments& arguments) {
   add_value(app, "--voxel-size", arguments.file_voxel_size, "M|X,Y,Z",
-            "edge of a voxel in metres, or its edges along x, y and z, for files; default: 0.1");
+            "for clouds from files: edge of a voxel in metres, or its edges along x, y and z; default: 0.1");
   add_file_columns(app, arguments.file_columns);
   add_data(app, arguments.data);
 }
 
 void add_data(CLI::App& app, std::string& data) {
   add_value(app, "--data", data, "DIR",
-            "folder of the real clouds; default: MINUET_SHARED/data, ../shared/data");
+            "folder with the files of recorded clouds; default: $MINUET_SHARED/data if that variable is set, "
+            "otherwise ../shared/data");
 }
 
 void add_cloud(CLI::App& app, InputOptions& input) {
@@ -47,7 +48,7 @@ void add_cloud(CLI::App& app, InputOptions& input) {
       add_value(app, "--synthetic", input.synthetic, "KIND",
                 "use a generated cloud instead of a file: lidar, room, object or random");
   add_count(app, "--points", input.points, int64_t{1}, int64_t{100000000},
-            "points of the generated cloud; default: 120000")
+            "number of points of the generated cloud; default: 120000")
       ->needs(synthetic);
   add_value(
       app, "--extent", input.extent, "E",
@@ -82,7 +83,8 @@ void add_cloud(CLI::App& app, InputOptions& input) {
 
 void add_keep_first_duplicate(CLI::App& app, ExecutionChoice& execution) {
   app.add_flag("--keep-first-duplicate", execution.keep_first_duplicate,
-               "use the features of the first of equal voxels; without this flag, equal voxels are an error");
+               "if voxels have equal coordinates, use the features of the first; without this flag, they are "
+               "an error");
 }
 
 llvm::Error check_cloud(const InputOptions& input) {
@@ -90,10 +92,13 @@ llvm::Error check_cloud(const InputOptions& input) {
   MINUET_TRY(parse_voxel_size(input.voxel_size).takeError());
   if (sources == 0)
     return bad_input("no cloud: name a file, or use --synthetic or (minuet run only) --coordinates");
-  if (sources > 1) return bad_input("CLOUD, --coordinates and --synthetic exclude each other");
+  if (sources > 1)
+    return bad_input("CLOUD, --coordinates and --synthetic exclude each other: give only one of them");
   const ColumnOptions& columns = input.columns;
   if (input.cloud.empty() && columns.any()) {
-    return bad_input("--columns, --intensity-column and --intensity-field are only for a CLOUD file");
+    return bad_input(
+        "--columns, --intensity-column and --intensity-field are only for a CLOUD file: omit them, or name a "
+        "CLOUD");
   }
   return llvm::Error::success();
 }

@@ -10,12 +10,12 @@ namespace {
 
 constexpr const char* kViewFooter = R"(
 Writes one HTML file that works offline. Any browser with WebGL 2 shows the points and the voxels of tensor
-strides 1, 2, 4, 8 and 16, coloured by height, intensity and the file's other numbers, label, feature,
-neighbours or level. The view is turned, moved and zoomed with mouse, fingers and keys (H lists them). The
-library makes coordinate sets and kernel maps on --device. A coarse voxel has the mean of its points' numbers
-and their most frequent label. CLOUD is read as by `minuet run`.
+strides 1, 2, 4, 8 and 16. Colours show the height, a number of the file such as the intensity, the label, a
+feature, the number of neighbours or the level. Mouse, fingers and keys turn, move and zoom the view (the key
+H lists the controls). The library makes coordinate sets and kernel maps on --device. A coarse voxel has the
+mean of its points' numbers and their most frequent label. CLOUD is read as by `minuet run`.
 
---labels and --features have one row for each point or one row for each voxel, in the order of `minuet run`.
+--labels and --features are files with a row for each point or for each voxel, in the order of `minuet run`.
 
 Examples:
   minuet view sweep.bin --output sweep.html
@@ -52,12 +52,12 @@ void add_view(CLI::App& view, Arguments& arguments) {
   add_value(view, "--features", arguments.view.features, "F.npy",
             "features of the points or voxels: NPY, [N, C]");
   add_list(view, "--feature-columns", arguments.view.feature_columns, "N",
-           "columns of the features to show, separated by commas; default: the first 8")
+           "columns of the features to show, counted from 0 and separated by commas; default: the first 8")
       ->needs("--features")
       ->transform(kDecimal)
       ->check(CLI::Range(0, 1000000));
   add_count(view, "--kernel-size", arguments.view.kernel_size, 1, 9,
-            "size, on every axis, of the kernel maps whose neighbours are counted")
+            "size, on every axis, of the kernel in which each voxel's neighbours are counted")
       ->capture_default_str()
       ->type_name("K");
   add_page(view, arguments);
@@ -82,7 +82,7 @@ void add_report(CLI::App& report, Arguments& arguments) {
 llvm::Error check_page(const Arguments& arguments) {
   const std::string kind = extension_of(arguments.output);
   if (kind == ".html" || kind == ".htm") return llvm::Error::success();
-  return bad_input("--output '{0}' does not end in .html", arguments.output);
+  return bad_input("--output '{0}' must end in .html", arguments.output);
 }
 
 }  // namespace minuet::tool

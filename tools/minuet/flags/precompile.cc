@@ -41,24 +41,26 @@ void add_precompile(CLI::App& precompile, Arguments& arguments) {
   precompile.footer(kPrecompileFooter);
   add_networks(precompile, arguments)
       ->description(
-          "minkunet42, sparseresnet21d or JSON files, one or more, separated by commas; default: minkunet42");
+          "one or more of minkunet42, sparseresnet21d and JSON files, separated by commas; default: "
+          "minkunet42");
   add_channels(precompile, arguments.network);
   add_weights(precompile, arguments.network);
   add_dtypes(precompile, arguments, "fp16");
   add_list(precompile, "--arch", arguments.archs, "sm_XX",
-           "one or more architectures or compute_XX, separated by commas; default: sm_90a, or with --from "
-           "those of the list");
+           "one or more GPU architectures, sm_XX or (for PTX) compute_XX, separated by commas; default: "
+           "sm_90a, or with --from those of the list");
   add_value(precompile, "--from", arguments.requests, "requests.jsonl",
-            "list that MINUET_RECORD wrote, instead of networks");
+            "compile the kernels in this list, which MINUET_RECORD wrote, instead of those of networks");
   precompile.add_flag("--tuned", arguments.tuned,
                       "also compile the kernels that results of `minuet tune run` choose, and put the "
                       "results into the bundles");
   add_value(precompile, "--tuning", arguments.tuning, "DIR",
-            "folder of those results; default: that of the kernel cache");
+            "folder of results of `minuet tune run`; default: the one in the kernel cache folder");
   add_value(precompile, "--output", arguments.output, "DIR",
             "folder for the minuet-<arch>.bundle files; created if missing");
-  add_count(precompile, "-j,--jobs", arguments.jobs, 1, 1024,
-            "number of helper programs; default: by cores and free memory");
+  add_count(
+      precompile, "-j,--jobs", arguments.jobs, 1, 1024,
+      "number of helper programs that compile at the same time; default: as cores and free memory allow");
   add_value(precompile, "--json", arguments.json, "FILE", "write a report as JSON; - writes it to stdout");
   precompile.add_flag("--list-kernels", arguments.list_kernels, "list every kernel");
   add_cache(precompile, arguments);
@@ -68,10 +70,12 @@ llvm::Error check_precompile(const Arguments& arguments) {
   if (!arguments.requests.empty() && (!arguments.networks.empty() || !arguments.network.channels.empty() ||
                                       !arguments.network.weights.empty() || !arguments.dtypes.empty())) {
     return bad_input(
-        "--from excludes --network, --channels, --weights and --dtype: the list says what to compile");
+        "--from excludes --network, --channels, --weights and --dtype, because its list says what to "
+        "compile: omit them");
   }
   if (!arguments.network.weights.empty() && arguments.networks.size() > 1) {
-    return bad_input("--weights belongs to one network, but --network names {0}", arguments.networks.size());
+    return bad_input("--weights belongs to one network, but --network names {0}: name only one",
+                     arguments.networks.size());
   }
   if (!arguments.requests.empty() && !llvm::sys::fs::exists(arguments.requests)) {
     return bad_input("--from '{0}': there is no such file", arguments.requests);

@@ -49,7 +49,7 @@ int exit_code_of(Program program, int count, const char* const* values) {
     llvm::errs() << "minuet: cannot write to the standard output\n";
     return kExitBroken;
   } catch (const std::bad_alloc&) {
-    llvm::errs() << "minuet: there is not enough memory for this cloud\n";
+    llvm::errs() << "minuet: there is not enough memory for this cloud: use a smaller one\n";
     return kExitBadInput;
   } catch (const std::exception& error) {
     llvm::errs() << "minuet: " << error.what() << "\n";

@@ -107,7 +107,7 @@ llvm::Error check_values(const CLI::App& app, int count, const char* const* argu
     }
     if (option->get_delimiter() != ',') continue;
     if (value.contains(",,") || value.take_front(1) == "," || value.take_back(1) == ",")
-      return bad_input("{0} '{1}' has an empty item", flag, value);
+      return bad_input("{0} '{1}' has an empty item: remove the extra comma", flag, value);
   }
   return llvm::Error::success();
 }

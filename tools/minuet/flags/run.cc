@@ -13,15 +13,15 @@ The end of CLOUD's name selects the reader:
   .bin   float32 rows of --columns numbers (KITTI 4, nuScenes 5): x y z intensity ...
   .ply   ascii, binary little or big endian; vertex properties x y z [intensity], in upper or lower case
   .pcd   ascii, binary, binary_compressed; fields x y z [intensity], in upper or lower case
-  .npy   float [N, 3+]: points; integer [N, 3] or, batch first, [N, 4]: voxels
+  .npy   float [N, 3+]: points; integer [N, 3], or [N, 4] with the batch index first: voxels
 Points are in metres. A voxel is floor((p - origin) / voxel_size), with p - origin in float64 and the rest
 in float32. Voxels are in the order of first appearance. Their features are the mean x, y and z (metres from
 the origin) and intensity (0 if absent) of their points. Voxels from a file have their centres in metres as
-features. Output voxels are counted from 0, not from the origin; coarser levels are on the origin's grid.
-Positions that are rounded, as stored or relative to the origin, to steps of more than a tenth of a voxel are
-refused. In .bin and .npy files with 6 columns or more, no column is the intensity by default. Voxels in a
-.ply --output have `batch` if a batch index is not 0, and `t`, the fourth axis, in voxels. A file that says
-that it has no points gives empty outputs; a file of 0 bytes is refused.
+features. Coordinates of output voxels count from 0, not from the origin, but coarser voxels are aligned to
+the origin. Positions are refused if they are rounded, as stored or relative to the origin, to steps of more
+than a tenth of a voxel. In .bin and .npy files with 6 columns or more, no column is the intensity by default.
+Voxels in a .ply --output have `batch` if a batch index is not 0, and `t`, the fourth axis, in voxels. A file
+whose header says that it has no points gives empty outputs; a file of 0 bytes is refused.
 
 Times: `first` is the cold start (compile or load kernels, upload weights, first inference). `total` is the
 median of the warm inferences, from coordinates and features in device memory to the output, with all maps
@@ -45,11 +45,12 @@ memory to the output, with all maps rebuilt and without graph replay. Every time
 the cloud turned about z and thinned to 95-99 % of its points, or random voxels of another seed. The warm-up
 uses other variants, which are not thinned. Stages come from a second, profiled loop.
 
-With --replay, the same inferences run in capacity mode, with capacities of 1.25 times the unthinned
-variants' voxels at every level. Sizes stay on the device, a GPU replays one graph, and there are no stages.
+With --replay, the same inferences run in capacity mode, in which buffers have fixed sizes: 1.25 times the
+voxels of the unthinned variants at every level. The numbers of voxels stay on the device, a GPU replays one
+CUDA graph, and no stages are measured.
 
-Clouds: os1_0.1 os1_0.05 office_0.01 room_scan_0.02 (files of --data), random_1e5 random_1e6 (voxels in
-400^3), lidar_0.1 room_0.02 object_0.01 (generated).
+Clouds: os1_0.1 os1_0.05 office_0.01 room_scan_0.02 (files of --data), random_1e5 random_1e6 (random voxels in
+a cube of 400^3), lidar_0.1 room_0.02 object_0.01 (generated).
 
 Examples:
   minuet bench                                          # both networks, every cloud
@@ -58,8 +59,8 @@ Examples:
 
 void add_maps(CLI::App& app, ExecutionChoice& execution) {
   add_value(app, "--maps", execution.maps, "NAME",
-            "how kernel maps are made: indexed (by occupied cells) or sorted; default: auto, which uses an "
-            "index if possible");
+            "how kernel maps are made: indexed (by an index of occupied cells) or sorted; default: auto, "
+            "which uses an index if possible");
 }
 
 void add_tuned(CLI::App& app, Arguments& arguments) {
@@ -68,36 +69,37 @@ void add_tuned(CLI::App& app, Arguments& arguments) {
 }
 
 void add_replay(CLI::App& app, ExecutionChoice& execution) {
-  app.add_flag("--replay", execution.replay,
-               "time inferences in capacity mode, on a GPU by replaying one CUDA graph; a cloud that does "
-               "not fit is inferred again in exact mode, and the graph is made larger");
+  app.add_flag(
+      "--replay", execution.replay,
+      "time inferences in capacity mode, which uses buffers of fixed sizes and on a GPU replays one CUDA "
+      "graph; a cloud that does not fit is inferred again with exact sizes, and the buffers grow");
 }
 
 /// Adds --coordinates and --features, which give voxels and their features in place of a cloud.
 void add_voxels(CLI::App& app, InputOptions& input) {
   add_value(app, "--coordinates", input.coordinates, "C.npy",
             "voxels instead of CLOUD: NPY, integer [N, ndim] or, batch first, [N, 1 + ndim]");
-  add_value(app, "--features", input.features, "F.npy", "features of these voxels: NPY, [N, input channels]");
+  add_value(app, "--features", input.features, "F.npy",
+            "features of the voxels of --coordinates: NPY, [N, input channels]");
 }
 
 void add_run_outputs(CLI::App& run, Arguments& arguments) {
   add_value(run, "--output", arguments.output, "FILE",
             "features of every output voxel: .npy (float32 [M, C]) or .ply");
   run.add_flag("--labels", arguments.labels,
-               "write the channel of each voxel's largest feature instead (int32 [M]; -1 if a feature is not "
-               "finite); a .ply file gets colours too");
+               "write labels instead of features: the channel of each voxel's largest feature (int32 [M]; -1 "
+               "if a feature is not finite); a .ply file gets colours too");
   add_palette(run, arguments);
-  run.add_flag(
-      "--per-point", arguments.per_point,
-      "write a row for every point instead of every voxel, in the points' order; .ply keeps the points' "
-      "own numbers");
+  run.add_flag("--per-point", arguments.per_point,
+               "write a row for every point instead of every voxel, in the points' order; a .ply file also "
+               "keeps the points' own numbers");
   add_value(run, "--output-coordinates", arguments.output_coordinates, "FILE",
-            ".npy file for the output voxels: int32 [M, 1 + ndim], batch first");
+            ".npy file for the coordinates of the output voxels: int32 [M, 1 + ndim], batch first");
   add_value(run, "--json", arguments.json, "FILE",
             "write the report as JSON; - writes it to stdout instead of the tables");
   add_value(run, "--trace", arguments.trace, "FILE",
-            "write the times of look-ups, compiles, loads and each layer of each inference, for "
-            "ui.perfetto.dev; on a GPU also the times that the device measured");
+            "write a trace for ui.perfetto.dev: the times of kernel look-ups, compiles and loads, and of "
+            "each layer of each inference; on a GPU also the times that the device measured");
   run.add_flag("--list-kernels", arguments.list_kernels, "list every kernel and where its binary came from");
 }
 
@@ -115,7 +117,8 @@ CLI::Option* add_networks(CLI::App& app, Arguments& arguments) {
 }
 
 void add_channels(CLI::App& app, NetworkChoice& network) {
-  add_list(app, "--channels", network.channels, "C0,C1", "other channel widths, as many as the network lists")
+  add_list(app, "--channels", network.channels, "C0,C1",
+           "channel widths in place of the network's own, as many as it lists")
       ->transform(kDecimal);
 }
 
@@ -137,7 +140,8 @@ CLI::Option* add_dataflow(CLI::App& app, NetworkChoice& network) {
 
 CLI::Option* add_cache(CLI::App& app, Arguments& arguments) {
   return add_value(app, "--cache", arguments.cache, "DIR",
-                   "kernel cache folder; default: MINUET_CACHE_DIR, XDG_CACHE_HOME/minuet, ~/.cache/minuet");
+                   "kernel cache folder; default: $MINUET_CACHE_DIR, otherwise $XDG_CACHE_HOME/minuet, "
+                   "otherwise ~/.cache/minuet");
 }
 
 void add_device(CLI::App& app, DeviceChoice& choice) {
@@ -173,10 +177,11 @@ void add_run(CLI::App& run, Arguments& arguments) {
   add_replay(run, arguments.execution);
   add_tuned(run, arguments);
   add_device(run, arguments.device);
-  run.add_flag("--random-weights", arguments.random_weights, "allow --labels without --weights");
-  add_count(
-      run, "--repeat", arguments.repeat, 1, 1000000,
-      "warm inferences to time; default: 10 on a GPU or with --replay, otherwise only the first inference");
+  run.add_flag("--random-weights", arguments.random_weights,
+               "allow --labels with random weights, which are used without --weights");
+  add_count(run, "--repeat", arguments.repeat, 1, 1000000,
+            "number of warm inferences to time; default: 10 on a GPU or with --replay, otherwise none, so "
+            "that only the first inference is timed");
   add_run_outputs(run, arguments);
   add_cache(run, arguments);
 }
@@ -221,12 +226,12 @@ llvm::Error check_run(const Arguments& arguments) {
   const llvm::StringRef output = arguments.output;
   const bool is_ply = extension_of(output) == ".ply";
   if (!output.empty() && !is_ply && extension_of(output) != ".npy") {
-    return bad_input("--output '{0}' does not end in .npy or .ply", output);
+    return bad_input("--output '{0}' must end in .npy or .ply", output);
   }
   if (!arguments.output_coordinates.empty() && extension_of(arguments.output_coordinates) != ".npy") {
-    return bad_input("--output-coordinates '{0}' does not end in .npy", arguments.output_coordinates);
+    return bad_input("--output-coordinates '{0}' must end in .npy", arguments.output_coordinates);
   }
-  if (arguments.trace == "-") return bad_input("--trace writes a file: give it a name");
+  if (arguments.trace == "-") return bad_input("--trace cannot write to stdout: name a file instead of -");
   if (output.empty() && (arguments.labels || arguments.per_point)) {
     return bad_input("{0} needs --output", arguments.labels ? "--labels" : "--per-point");
   }
@@ -234,7 +239,7 @@ llvm::Error check_run(const Arguments& arguments) {
     return bad_input("--palette needs --labels and an --output that ends in .ply");
   }
   if (arguments.random_weights && !arguments.network.weights.empty()) {
-    return bad_input("--weights and --random-weights exclude each other");
+    return bad_input("--weights and --random-weights exclude each other: omit one of them");
   }
   if (arguments.labels && arguments.network.weights.empty() && !arguments.random_weights) {
     return bad_input(

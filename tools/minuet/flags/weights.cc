@@ -31,7 +31,8 @@ CLI::Option* add_order(CLI::App& app, const std::string& flags, NetworkChoice& c
 
 void add_names(CLI::App& app, const std::string& map_flags, NetworkChoice& choice) {
   add_value(app, "--weights-prefix", choice.weights_prefix, "PREFIX",
-            "prefix that all names in the file have and that is removed, with its dot: \"module.\"");
+            "prefix, with its dot, to remove from the names in the file, for example \"module.\"; tensors "
+            "without it count as unused");
   add_value(app, map_flags, choice.weights_map, "names.json",
             "JSON file: {\"name in the file\": \"name in the network\", ...}");
   app.add_flag("--allow-unused", choice.allow_unused, "accept tensors that no layer uses");

@@ -25,7 +25,8 @@ llvm::Error CudaContext::open_driver() {
 #define MINUET_ROW(name)                                                                          \
   driver_.name = reinterpret_cast<decltype(&::name)>(dlsym(library, MINUET_TOOL_EXPANDED(name))); \
   if (!driver_.name)                                                                              \
-    return bad_input("the CUDA driver has no {0}: it is too old", MINUET_TOOL_EXPANDED(name));
+    return bad_input("the CUDA driver has no {0}, so it is too old: install a newer driver",      \
+                     MINUET_TOOL_EXPANDED(name));
   MINUET_TOOL_DRIVER(MINUET_ROW)
 #undef MINUET_ROW
   return llvm::Error::success();
@@ -34,7 +35,7 @@ llvm::Error CudaContext::open_driver() {
 llvm::Error CudaContext::retain(const DeviceFacts& facts) {
   int ordinal = 0;
   if (llvm::StringRef(facts.name).substr(5).getAsInteger(10, ordinal))
-    return bad_input("'{0}' is not a GPU", facts.name);
+    return bad_input("the device '{0}' is not a GPU, so it has no CUDA context", facts.name);
   MINUET_TRY(check(driver_.cuDeviceGet(&device_, ordinal), "cannot find the GPU"));
   MINUET_TRY(
       check(driver_.cuDevicePrimaryCtxRetain(&context_, device_), "cannot retain the context of the GPU"));

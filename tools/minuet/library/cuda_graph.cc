@@ -18,7 +18,7 @@ llvm::Expected<std::unique_ptr<CudaGraph>> CudaGraph::capture(
   MINUET_TRY(context.check(driver.cuStreamCreate(&made->stream_, CU_STREAM_NON_BLOCKING),
                            "cannot create a stream on the GPU"));
   MINUET_TRY(context.check(driver.cuStreamBeginCapture(made->stream_, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),
-                           "cannot begin a capture"));
+                           "cannot begin to capture a CUDA graph"));
   llvm::Error failure = enqueue(made->stream_);
   CUgraph graph = nullptr;
   const CUresult ended = driver.cuStreamEndCapture(made->stream_, &graph);
@@ -26,17 +26,17 @@ llvm::Expected<std::unique_ptr<CudaGraph>> CudaGraph::capture(
     if (graph) static_cast<void>(driver.cuGraphDestroy(graph));
     return llvm::Expected<std::unique_ptr<CudaGraph>>(std::move(failure));
   }
-  MINUET_TRY(context.check(ended, "cannot capture the inference"));
+  MINUET_TRY(context.check(ended, "cannot capture the inference in a CUDA graph"));
   const CUresult instantiated = driver.cuGraphInstantiateWithFlags(&made->graph_, graph, 0);
   static_cast<void>(driver.cuGraphDestroy(graph));
-  MINUET_TRY(context.check(instantiated, "cannot instantiate the captured graph"));
+  MINUET_TRY(context.check(instantiated, "cannot instantiate the captured CUDA graph"));
   return made;
 }
 
 llvm::Error CudaGraph::replay() {
   const CudaContext::Driver& driver = context_->driver();
-  MINUET_TRY(context_->check(driver.cuGraphLaunch(graph_, stream_), "cannot launch the graph"));
-  return context_->check(driver.cuStreamSynchronize(stream_), "the graph failed");
+  MINUET_TRY(context_->check(driver.cuGraphLaunch(graph_, stream_), "cannot launch the CUDA graph"));
+  return context_->check(driver.cuStreamSynchronize(stream_), "the CUDA graph failed");
 }
 
 }  // namespace minuet::tool

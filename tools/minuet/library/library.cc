@@ -209,8 +209,9 @@ llvm::Error fill_network_options(const NetworkChoice& choice, minuet_dtype dtype
     options.name = choice.network.c_str();
   } else {
     if (!llvm::sys::fs::exists(choice.network)) {
-      return bad_input("the network '{0}' is neither minkunet42 nor sparseresnet21d nor a file",
-                       choice.network);
+      return bad_input(
+          "the network '{0}' is neither minkunet42 nor sparseresnet21d nor a file: name one of these",
+          choice.network);
     }
     MINUET_ASSIGN(filled.description, read_json_text(choice.network, "a network description"));
     options.description = filled.description.c_str();
@@ -250,8 +251,10 @@ llvm::Expected<PlanHandle> open_network(minuet_context* context, const NetworkCh
 }
 
 std::string missing_head_text(const minuet_plan_info& network) {
-  return llvm::formatv("the head of {0} is left out: neither its description nor the weights give its width",
-                       network.name)
+  return llvm::formatv(
+             "the head of {0} is left out, because neither the network's description nor the weights give "
+             "the number of classes",
+             network.name)
       .str();
 }
 

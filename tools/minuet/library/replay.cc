@@ -168,10 +168,10 @@ std::string status_text(uint32_t status) {
     const char* text;
   } kBits[] = {{MINUET_CLOUD_OUT_OF_BOUNDS, "voxels outside the bounds"},
                {MINUET_CLOUD_NEGATIVE_BATCH, "a negative batch index"},
-               {MINUET_CLOUD_DUPLICATE, "equal voxels"},
+               {MINUET_CLOUD_DUPLICATE, "several equal voxels"},
                {MINUET_CLOUD_PAST_CAPACITY, "too many voxels"},
-               {MINUET_CLOUD_KEY_TOO_NARROW, "coordinates too large for the keys"},
-               {MINUET_CLOUD_TOO_FAR, "voxels too far out"}};
+               {MINUET_CLOUD_KEY_TOO_NARROW, "coordinates too large for the sort keys"},
+               {MINUET_CLOUD_TOO_FAR, "voxels too far from the origin"}};
   std::string text;
   for (const auto& [bit, meaning] : kBits) {
     if ((status & bit) != 0) text += (text.empty() ? "" : ", ") + std::string(meaning);

@@ -123,7 +123,8 @@ void print_times(const RunReport& report, llvm::raw_ostream& out) {
     return;
   }
   out << llvm::formatv("first (cold) {0:f2} ms, total (median of {1} {2}) {3:f3} ms\n", real(report.first_ms),
-                       report.repeats, report.is_replay ? "in capacity mode" : "warm", real(report.total_ms));
+                       report.repeats, report.is_replay ? "inferences in capacity mode" : "warm inferences",
+                       real(report.total_ms));
 }
 
 llvm::json::Array kernels_json(const std::vector<KernelFacts>& kernels) {

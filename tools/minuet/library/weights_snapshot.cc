@@ -17,7 +17,7 @@ llvm::Expected<WeightsSnapshot> read_weights(const std::string& path) {
   // IsVolatile makes LLVM read the file instead of mapping it, so later writes cannot change the bytes.
   const auto bytes = llvm::MemoryBuffer::getFile(path, /*IsText=*/false, /*RequiresNullTerminator=*/false,
                                                  /*IsVolatile=*/true);
-  if (!bytes) return bad_input("weights file {0}: {1}", path, system_text(bytes.getError()));
+  if (!bytes) return bad_input("weights file {0} cannot be read: {1}", path, system_text(bytes.getError()));
   const auto no_memory = [&](const std::string& why) {
     return broken("weights file " + path + ": cannot copy it to memory: " + why);
   };

@@ -250,7 +250,7 @@ llvm::Expected<Object> document_of(llvm::StringRef file, const Value& value) {
   } else {
     return bad_input(
         "it is not a result file: minuet bench --output, minuet run --json and minuet-study write result "
-        "files");
+        "files; move it out of the folder");
   }
   document["machine"] = machine_of(*object);
   document["file"] = file.str();

@@ -39,8 +39,9 @@ llvm::Expected<std::vector<int64_t>> rows_of_items(const std::string& path, int6
   if (rows != voxels) {
     const std::string points = input.cloud.is_voxels ? "" : llvm::formatv("{0} points in ", items).str();
     return bad_input(
-        "'{0}' has {1} rows, but the cloud has {2}{3} voxels: give a file with a row for each{4}", path, rows,
-        points, voxels, points.empty() ? "" : ", and the --voxel-size that it was made with");
+        "'{0}' has {1} rows, but the cloud has {2}{3} voxels: give a file with a row for each {4}", path,
+        rows, points, voxels,
+        points.empty() ? "voxel" : "point or voxel, and the --voxel-size that it was made with");
   }
   for (int64_t item = 0; item < items; ++item) row_of[static_cast<size_t>(item)] = voxel_of(input, item);
   return row_of;
@@ -88,7 +89,8 @@ llvm::Error read_features(const ViewOptions& options, const Input& input, std::v
   }
   for (const int column : wanted) {
     if (column >= width)
-      return bad_input("--feature-columns {0}: '{1}' has columns 0 to {2}", column, path, width - 1);
+      return bad_input("--feature-columns {0}: there is no such column, because '{1}' has columns 0 to {2}",
+                       column, path, width - 1);
     ViewColumn feature{"feature " + std::to_string(column), "", {}};
     feature.values.reserve(row_of.size());
     for (const int64_t row : row_of) {

@@ -130,7 +130,7 @@ TEST_F(Studies, AllRunOnTheCpu) {
   ASSERT_EQ(shown.code, 0) << shown.err;
   const std::string html = contents(page);
   for (const char* text :
-       {"hash-table baseline", "The four ideas", "8.2 % padding", "nothing to tune", "shell_12"})
+       {"hash-table baseline", "The paper's four ideas", "8.2 % padding", "nothing to tune", "shell_12"})
     EXPECT_THAT(html, HasSubstr(text));
 }
 
@@ -156,7 +156,8 @@ TEST_F(Studies, WrongCommandLinesAreRefused) {
     EXPECT_EQ(finished.code, 2) << says;
     EXPECT_THAT(finished.err, HasSubstr(says));
   }
-  EXPECT_THAT(run_program(MINUET_STUDY, {"--help"}).out, HasSubstr("end_to_end   both networks"));
+  EXPECT_THAT(run_program(MINUET_STUDY, {"--help"}).out,
+              HasSubstr("end_to_end   MinkUNet42 and SparseResNet21D"));
 }
 
 class StudiesOnTheGpu : public Studies {
@@ -173,7 +174,7 @@ TEST_F(StudiesOnTheGpu, BAndCAndTheHashTable) {
   for (size_t cloud = 0; cloud < 2; ++cloud) {
     for (size_t block = 0; block < 2; ++block) EXPECT_EQ(values(read("search"), cloud, block), 2u);
   }
-  EXPECT_THAT(out_, HasSubstr("the best is B "));
+  EXPECT_THAT(out_, HasSubstr("the best block sizes are B = "));
 }
 
 TEST_F(StudiesOnTheGpu, SpecsAndShells) {

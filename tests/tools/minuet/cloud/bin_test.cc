@@ -42,8 +42,8 @@ TEST(BinReader, SaysWhatWasReadAsWhat) {
   EXPECT_EQ(cloud_of(read_bin(rows(1, 4), {{}, {}})).columns,
             "x y z <- columns 0 1 2, intensity <- column 3");
   EXPECT_EQ(cloud_of(read_bin(rows(15, 4), {{}, {}})).columns,
-            "x y z <- columns 0 1 2, intensity <- column 3; rows of 4 float32, and the size fits 3, 5 or 6 "
-            "too (--columns)");
+            "x y z <- columns 0 1 2, intensity <- column 3; read as rows of 4 float32 numbers, but the size "
+            "also fits rows of 3, 5 or 6 (--columns)");
 }
 
 TEST(BinReader, ColoursAreNoIntensity) {

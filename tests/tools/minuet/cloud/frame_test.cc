@@ -77,7 +77,7 @@ TEST(Frame, AShiftedCloudHasTheSameVoxels) {
 TEST(Frame, WhatDoesNotResolveIsRefused) {
   EXPECT_THAT(
       error_of(choose_frame(lidar(kUtm), {Scalar::F32, Scalar::F32, Scalar::F32}, std::nullopt, cubic(0.1))),
-      HasSubstr("store them as float64"));
+      HasSubstr("store the points as float64"));
   EXPECT_THAT(
       error_of(choose_frame(lidar({}), {Scalar::F16, Scalar::F16, Scalar::F16}, std::nullopt, cubic(0.1))),
       HasSubstr("float16 numbers"));

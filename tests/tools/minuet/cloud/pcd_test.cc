@@ -163,8 +163,8 @@ TEST(PcdReader, RefusesBrokenHeaders) {
     return error_of(read_pcd(file));
   };
   EXPECT_THAT(error_of(read_pcd("hello\n")), HasSubstr("not a PCD"));
-  EXPECT_THAT(changed("SIZE 4 2 8 4 4", "SIZE 4 2 8"), HasSubstr("same length"));
-  EXPECT_THAT(changed("SIZE 4 2 8 4 4", "SIZE 4 2 3 4 4"), HasSubstr("F3"));
+  EXPECT_THAT(changed("SIZE 4 2 8 4 4", "SIZE 4 2 8"), HasSubstr("as many words as FIELDS"));
+  EXPECT_THAT(changed("SIZE 4 2 8 4 4", "SIZE 4 2 3 4 4"), HasSubstr("TYPE F and SIZE 3"));
   EXPECT_THAT(changed("COUNT 1 2", "COUNT 1 -2"), HasSubstr("COUNT"));
   EXPECT_THAT(changed("FIELDS x", "FIELDS a"), HasSubstr("x, y and z"));
   EXPECT_THAT(changed("POINTS 2", "POINTS 3"), HasSubstr("POINTS is 3"));
@@ -295,9 +295,10 @@ TEST(PcdReader, TheIntensityByName) {
 
 TEST(PcdReader, ErrorsNameThePointTheFieldAndTheWord) {
   const std::pair<const char*, const char*> words[] = {
-      {"-6,5", "point 1, field 'z': '-6,5' is not a number; if this is a decimal comma, write a point"},
+      {"-6,5",
+       "point 1, field 'z': '-6,5' is not a number; if this is a decimal comma, write a decimal point"},
       {"-6.5D0", "point 1, field 'z': '-6.5D0' is not a number; if this is a Fortran exponent"},
-      {"-6.5,1", "point 1, field 'z': '-6.5,1' is not a number; if this is several numbers"},
+      {"-6.5,1", "point 1, field 'z': '-6.5,1' is not a number; if these are several numbers"},
       {"six", "point 1, field 'z': 'six' is not a number"}};
   for (const auto& [word, says] : words) {
     EXPECT_THAT(error_of(read_pcd(replaced(kPlainPcd, "-6.5", word))), HasSubstr(says));

@@ -29,9 +29,9 @@ TEST(PlyReader, FaultsBehindTheVerticesAreWarnings) {
       {kFace, "2 0 1\n1 0\n", ""},
       {kFace, "2 0 1\n", "row 1 of 2 of element 'face'"},
       {kFace, "2 0 1\n3 0\n", "row 1 of 2 of element 'face', property 'i'"},
-      {kFace, "2 0 1\n1.5 0\n", "'1.5' is not a number of its type"},
-      {kFace, "2 0 1\n-1 0\n", "'-1' is not a number of its type"},
-      {kFace, "2 0 1\n1 0\n1 1\n", "more follows than the 2 rows of element 'face'"},
+      {kFace, "2 0 1\n1.5 0\n", "'1.5' is not a number of the type"},
+      {kFace, "2 0 1\n-1 0\n", "'-1' is not a number of the type"},
+      {kFace, "2 0 1\n1 0\n1 1\n", "more data follow than the 2 rows of element 'face'"},
       {kFace, "", "promises 2 rows of element 'face'"},
       {"element edge 1\nproperty float128 a\nproperty float128 a\n", "1 2\n", ""},
       {"element face 1\nproperty list float128 int i\n", "1 0\n",
@@ -61,7 +61,7 @@ TEST(PlyReader, FaultsBehindBinaryVerticesAreWarnings) {
     EXPECT_EQ(warning_of(header + points + face + face), "");
     EXPECT_THAT(warning_of(header + points + face), HasSubstr("row 1 of 2 of element 'face'"));
     EXPECT_THAT(warning_of(header + points + face + "\3"), HasSubstr("row 1 of 2 of element 'face'"));
-    EXPECT_THAT(warning_of(header + points + face + face + "\n"), HasSubstr("more follows"));
+    EXPECT_THAT(warning_of(header + points + face + face + "\n"), HasSubstr("more data follow"));
     EXPECT_THAT(warning_of(header + points.substr(1)), testing::StartsWith("error: "));
     EXPECT_THAT(warning_of(replaced(header, "int i", "float128 i") + points + face + face),
                 HasSubstr("the type 'float128' is not known"));
@@ -81,9 +81,10 @@ TEST(PlyReader, VerticesStayStrict) {
   EXPECT_THAT(error(kFace, "1 2\n4 5\n2 0 1\n2 0 1\n"), HasSubstr("the points are not one per line"));
   EXPECT_THAT(error(kFace, "1\n2\n3\n4\n5\n6\n9\n"), HasSubstr("the points are not one per line"));
   EXPECT_THAT(error(kFace, "1 2 3\n4 five 6\n2 0 1\n1 0\n"), HasSubstr("'five'"));
-  EXPECT_THAT(error("", "1 2 3\n4 5 6\n7\n"), HasSubstr("more follows than the 2 rows of element 'vertex'"));
+  EXPECT_THAT(error("", "1 2 3\n4 5 6\n7\n"),
+              HasSubstr("more data follow than the 2 rows of element 'vertex'"));
   EXPECT_THAT(error("element face 0\nproperty list uchar int i\n", "1 2 3\n4 5 6\n7 8 9\n"),
-              HasSubstr("more follows"));
+              HasSubstr("more data follow"));
   EXPECT_EQ(error(kFace, "1 2 3 4 5 6 2 0 1 1 0"), "");
 }
 
@@ -128,14 +129,14 @@ std::vector<CountCase> count_cases() {
       {2, faces, two + "3 0 1 2\n", "", "row 1 of 2 of element 'face'"},
       {2, faces, two + "3 0 1 2\n9 0 1 2\n", "", "row 1 of 2 of element 'face'"},
       {2, faces, two + "9 0 1 2\n3 0 1 2\n", "", "row 0 of 2 of element 'face'"},
-      {2, faces, two + triangles + "3 0 1 2\n", "", "more follows"},
-      {2, faces, two + triangles + "abc\n", "", "more follows"},
-      {2, faces, two + "4 0 1 2 3\n4 0 1 2 3\n4 0 1 2 3\n", "", "more follows"},
+      {2, faces, two + triangles + "3 0 1 2\n", "", "more data follow"},
+      {2, faces, two + triangles + "abc\n", "", "more data follow"},
+      {2, faces, two + "4 0 1 2 3\n4 0 1 2 3\n4 0 1 2 3\n", "", "more data follow"},
       {2, faces, two + "3 0 1 2\nabc 0 1 2\n", "", "'abc' is not a number"},
-      {2, faces, "0.5 1 2 3\n3 5 6 1\n" + triangles + "3 0 1 2\n", "", "more follows"},
-      {2, "element edge 1\nproperty float128 a\n", two + "1 2\n", "", "more follows"},
+      {2, faces, "0.5 1 2 3\n3 5 6 1\n" + triangles + "3 0 1 2\n", "", "more data follow"},
+      {2, "element edge 1\nproperty float128 a\n", two + "1 2\n", "", "more data follow"},
       {2, "element nothing 3\n", two + "\n", ""},
-      {2, "element nothing 3\n", two + "1 2\n", "", "more follows"},
+      {2, "element nothing 3\n", two + "1 2\n", "", "more data follow"},
       {2, "element nothing 3\n", two + "1 2 3 4\n", kTooSmall},
   };
 }

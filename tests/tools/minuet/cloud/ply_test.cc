@@ -308,13 +308,14 @@ TEST(PlyReader, SaysThatNoIntensityIsTaken) {
 /// What is wrong with the second row of three numbers, and what the error has to have.
 TEST(PlyReader, ErrorsNameTheRowThePropertyAndTheWord) {
   const std::tuple<const char*, const char*, const char*> cases[] = {
-      {"4 0,5 6", "property 'y': '0,5' is not a number; if this is a decimal comma, write a point",
+      {"4 0,5 6", "property 'y': '0,5' is not a number; if this is a decimal comma, write a decimal point",
        "row 1 of 2"},
-      {"4 5 -1,25", "property 'z': '-1,25' is not a number; if this is a decimal comma, write a point",
+      {"4 5 -1,25",
+       "property 'z': '-1,25' is not a number; if this is a decimal comma, write a decimal point",
        "row 1 of 2"},
       {"4 5 1.0D+00", "property 'z': '1.0D+00' is not a number; if this is a Fortran exponent", "row 1 of 2"},
       {"4d2 5 6", "property 'x': '4d2' is not a number; if this is a Fortran exponent", "row 1 of 2"},
-      {"4,5,6 5 6", "property 'x': '4,5,6' is not a number; if this is several numbers", "row 1 of 2"},
+      {"4,5,6 5 6", "property 'x': '4,5,6' is not a number; if these are several numbers", "row 1 of 2"},
       {"4 five 6", "property 'y': 'five' is not a number", "row 1 of 2"},
       {"4 5", "property 'z': the file ends here", "row 1 of 2"},
   };
@@ -323,9 +324,9 @@ TEST(PlyReader, ErrorsNameTheRowThePropertyAndTheWord) {
     EXPECT_THAT(error, AllOf(HasSubstr(says), HasSubstr(place), HasSubstr("element 'vertex'"))) << row;
   }
   EXPECT_THAT(error_of(read_ply(vertex_header(1, kXyz + "property uchar ring\n") + "1 2 3 300\n")),
-              HasSubstr("property 'ring': '300' is not a number of its type, which is uint8"));
+              HasSubstr("property 'ring': '300' is not a number of the type uint8 that the header gives"));
   EXPECT_THAT(error_of(read_ply(vertex_header(1, kXyz) + "1 2 -")),
-              HasSubstr("; the file ends here: is it truncated?"));
+              HasSubstr("; the file ends here, so it may be truncated"));
   EXPECT_THAT(error_of(read_ply(vertex_header(1, kXyz) + "1 2 -\n")), testing::Not(HasSubstr("truncated")));
   EXPECT_THAT(error_of(read_ply(vertex_header(1, kXyz) + "1 2 " + std::string(60, 'a'))),
               HasSubstr("'" + std::string(40, 'a') + "...'"));

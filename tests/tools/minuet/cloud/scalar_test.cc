@@ -57,7 +57,7 @@ TEST(ScalarText, IntegersOutsideOfTheirTypeAreRefused) {
                                                   {"inf", Scalar::U64}};
   for (const auto& [word, type] : cases) {
     EXPECT_THAT(error_of(parse_value(word, type)), AllOf(HasSubstr(word), HasSubstr(scalar_name(type)),
-                                                         HasSubstr("is not a number of its type")))
+                                                         HasSubstr("is not a number of the type")))
         << word;
   }
 }

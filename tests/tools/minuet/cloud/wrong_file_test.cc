@@ -41,12 +41,12 @@ struct OtherFile {
 
 std::vector<OtherFile> other_files() {
   const std::string zip("PK\x03\x04\x14\0\0\0", 8);
-  return {{"\x1f\x8b\x08" + noise(40), "compressed by gzip"},
-          {"BZh91AY&SY" + noise(40), "compressed by bzip2"},
+  return {{"\x1f\x8b\x08" + noise(40), "a file compressed by gzip"},
+          {"BZh91AY&SY" + noise(40), "a file compressed by bzip2"},
           {"\xfd"
            "7zXZ" +
                noise(40),
-           "compressed by xz"},
+           "a file compressed by xz"},
           {zip + "arr_0.npy" + noise(40), "a zip archive"},
           {zip + "archive/data.pkl" + noise(40), "a PyTorch checkpoint"},
           {std::string("\x80\x04\x95\x10\0\0\0\0\0\0\0}\x94.", 14) + noise(40), "a PyTorch checkpoint"},

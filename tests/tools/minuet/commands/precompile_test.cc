@@ -151,7 +151,8 @@ TEST_F(Precompile, R19_AnArchitectureThatCannotBeCompiledForIsOneSentenceAndNoWo
       {"sm_999", "cannot compile for sm_999, only for sm_"},
       {"compute_999", "cannot compile for compute_999"},
       {"sm_90a,sm_999", "cannot compile for sm_999"},
-      {"sm_75", "no kernel can be compiled for sm_75: the kernels need sm_80 or newer"}};
+      {"sm_75",
+       "no kernel can be compiled for sm_75; name an architecture that the kernels support: sm_80 or newer"}};
   for (const auto& [arch, reason] : cases) {
     const Finished finished = precompile({"--output", folder_->path("unknown"), "--json", "-"}, arch);
     EXPECT_EQ(finished.code, 2) << arch;
@@ -260,7 +261,7 @@ TEST_F(Precompile, VerifyNamesWhatIsDamaged) {
   EXPECT_THAT(verified.out, HasSubstr(key));
   EXPECT_THAT(verified.out, HasSubstr(", 1 damaged"));
   EXPECT_THAT(minuet({"cache", "list", "--cache", folder_->path("cache")}).out,
-              HasSubstr("damaged " + key.substr(0, 12)));
+              HasSubstr("damaged kernel " + key.substr(0, 12)));
   std::ofstream(entry, std::ios::binary) << whole;
   EXPECT_EQ(minuet({"cache", "verify", "--cache", folder_->path("cache")}).code, 0);
   // Whatever else stands in an entry's place, and an entry that stands in another's.

@@ -365,13 +365,13 @@ class StudiesTest(PageTest):
         self.browser.open(page)
         chapters = self.browser.text("#chapters").split("\n")
         self.assertEqual(len(chapters), len(list(results.iterdir())))
-        for title in ("End to end", "The Map step", "The four ideas", "Padding and number of GEMMs"):
+        for title in ("End to end", "The Map step", "The paper's four ideas", "Padding and number of GEMMs"):
             chapter = f"#chapter{chapters.index(title)}"
             self.assertGreaterEqual(self.browser.evaluate(f"document.querySelectorAll('{chapter} svg').length"), 1)
             table = self.browser.text(f"{chapter} table")
             self.assertRegex(table, r"the paper\s+here\s+its shape")
             self.assertRegex(table, "holds|does not hold")
-        self.assertIn("15.8 x as fast", self.browser.text(f"#chapter{chapters.index('The Map step')} table"))
+        self.assertIn("15.8 x on average", self.browser.text(f"#chapter{chapters.index('The Map step')} table"))
         self.assertEqual(self.browser.evaluate(OVERLAPS), [])
         self.expect_quiet(page)
 

@@ -27,8 +27,8 @@ std::string other_counts(size_t bytes, int columns) {
 llvm::Expected<std::vector<CloudField>> unnamed_fields(int64_t columns, Scalar type,
                                                        std::optional<int> intensity_column) {
   if (intensity_column && *intensity_column >= columns) {
-    return bad_input("--intensity-column {0}: the rows have columns 0 to {1}", *intensity_column,
-                     columns - 1);
+    return bad_input("--intensity-column {0} is not a column of the file: its rows have columns 0 to {1}",
+                     *intensity_column, columns - 1);
   }
   const int64_t intensity = intensity_column                       ? *intensity_column
                             : columns <= kMostColumnsWithIntensity ? 3
@@ -64,9 +64,9 @@ llvm::Expected<Cloud> read_bin(llvm::StringRef bytes, const ColumnOptions& optio
   const std::string others = options.columns ? "" : other_counts(bytes.size(), columns);
   if (!fits) {
     return bad_input(
-        "{0} bytes are not whole rows of {1} float32 ({2} bytes each): the file is truncated or has another "
-        "number of columns (--columns{3})",
-        bytes.size(), columns, row, others.empty() ? "" : "; " + others + " would fit");
+        "{0} bytes are not whole rows of {1} float32 numbers ({2} bytes each): the file is truncated, or "
+        "--columns must be another number{3}",
+        bytes.size(), columns, row, others.empty() ? "" : " (" + others + " would fit)");
   }
   MINUET_ASSIGN(std::vector<CloudField> fields,
                 unnamed_fields(columns, Scalar::F32, options.intensity_column));
@@ -79,8 +79,8 @@ llvm::Expected<Cloud> read_bin(llvm::StringRef bytes, const ColumnOptions& optio
   }
   Cloud cloud = finish_unnamed(builder);
   if (!others.empty()) {
-    cloud.columns +=
-        "; rows of " + std::to_string(columns) + " float32, and the size fits " + others + " too (--columns)";
+    cloud.columns += "; read as rows of " + std::to_string(columns) +
+                     " float32 numbers, but the size also fits rows of " + others + " (--columns)";
   }
   return cloud;
 }

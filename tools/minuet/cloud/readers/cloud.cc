@@ -13,10 +13,11 @@ llvm::Expected<Cloud> read_cloud(llvm::StringRef path, const ColumnOptions& opti
   const std::string kind = extension_of(path);
   const bool is_bin = kind == ".bin", is_npy = kind == ".npy";
   if (!is_bin && !is_npy && kind != ".ply" && kind != ".pcd") {
-    return bad_input("'{0}' does not end in .bin, .ply, .pcd or .npy", path);
+    return bad_input("the name of the cloud file '{0}' must end in .bin, .ply, .pcd or .npy", path);
   }
   if (options.columns && !is_bin)
-    return bad_input("--columns is for .bin files, but '{0}' names its own columns", path);
+    return bad_input("--columns is only for .bin files: omit it for '{0}', whose header gives the columns",
+                     path);
   if (options.intensity_column && !is_bin && !is_npy) {
     return bad_input("--intensity-column is for .bin and .npy files; use --intensity-field for '{0}'", path);
   }

@@ -51,7 +51,10 @@ llvm::Error take_named_intensity(std::vector<CloudField>& fields, const std::str
                      list_of(names_at(fields, places)));
   }
   CloudField& field = fields[places.front()];
-  if (field.target >= 0) return bad_input("--intensity-field '{0}' is a position, not an intensity", name);
+  if (field.target >= 0) {
+    return bad_input("--intensity-field '{0}' is a position, not an intensity: name another {1}", name,
+                     singular);
+  }
   field.target = 3;
   return llvm::Error::success();
 }
@@ -84,7 +87,7 @@ llvm::Error assign_targets(std::vector<CloudField>& fields, const std::optional<
   for (int axis = 0; axis < 3; ++axis) {
     const std::vector<size_t> places = places_named(fields, kAxes[axis]);
     if (places.empty()) {
-      return bad_input("the points have no x, y and z: there is no {0} '{1}' among {2}", singular,
+      return bad_input("the points need x, y and z, but there is no {0} '{1}' among {2}", singular,
                        kAxes[axis], names_of(fields));
     }
     fields[places.front()].target = axis;

@@ -34,7 +34,9 @@ class HeaderParser {
 
  private:
   static llvm::Error bad() {
-    return bad_input("the header is not that of an NPY file (descr, fortran_order, shape)");
+    return bad_input(
+        "the header is not that of an NPY file, which gives descr, fortran_order and shape: save the array "
+        "again with numpy.save");
   }
 
   bool eat(llvm::StringRef word) {
@@ -102,7 +104,7 @@ class HeaderParser {
 llvm::Expected<NpyArray> parse_matrix(llvm::StringRef bytes, WantedFile wanted) {
   MINUET_ASSIGN(NpyArray array, parse_npy(bytes, wanted));
   if (array.shape.size() != 2) {
-    return bad_input("the array has {0}; [N, columns] is expected",
+    return bad_input("the array has {0}, but must have 2: [N, columns]",
                      counted(static_cast<int64_t>(array.shape.size()), "dimension"));
   }
   return array;
@@ -121,27 +123,31 @@ llvm::Expected<NpyArray> parse_npy(llvm::StringRef bytes, WantedFile wanted) {
     return wrong_file(bytes, {FileKind::NumpyArray, wanted, "an NPY file"}, bytes);
   }
   const size_t length_bytes = rest.size() > 2 && rest[0] > 1 ? 4 : 2;
-  if (rest.size() < 2 + length_bytes) return bad_input("the NPY file ends before the length of its header");
+  if (rest.size() < 2 + length_bytes)
+    return bad_input("the NPY file is truncated: it ends before the length of its header");
   if (rest[0] < 1 || rest[0] > 3)
-    return bad_input("NPY version {0} is not known (1 to 3 are)", static_cast<int>(rest[0]));
+    return bad_input("NPY version {0} cannot be read, but 1 to 3 can: save the array again with numpy.save",
+                     static_cast<int>(rest[0]));
   const Scalar length_type = length_bytes == 2 ? Scalar::U16 : Scalar::U32;
   const int64_t length = decode_integer(length_type, rest.data() + 2, false);
   rest = rest.drop_front(2 + length_bytes);
-  if (length > static_cast<int64_t>(rest.size())) return bad_input("the NPY file ends inside its header");
+  if (length > static_cast<int64_t>(rest.size()))
+    return bad_input("the NPY file is truncated: it ends inside its header");
 
   NpyArray array;
   MINUET_TRY(HeaderParser(rest.take_front(static_cast<size_t>(length)), array).parse());
   array.data = rest.drop_front(static_cast<size_t>(length));
   int64_t needed = scalar_bytes(array.type);
   for (const int64_t extent : array.shape) {
-    if (__builtin_mul_overflow(needed, extent, &needed)) return bad_input("the NPY shape is too large");
+    if (__builtin_mul_overflow(needed, extent, &needed))
+      return bad_input("the shape in the NPY header is too large: the array would have 2^63 bytes or more");
   }
   if (needed > static_cast<int64_t>(array.data.size())) {
     return bad_input("the file is truncated: its header promises {0} of data, but {1}",
                      counted(needed, "byte"), bytes_follow(array.data.size()));
   }
   if (needed < static_cast<int64_t>(array.data.size())) {
-    return bad_input("the header promises {0} of data, but {1}: one of them is wrong",
+    return bad_input("the header promises {0} of data, but {1}: the header or the data is wrong",
                      counted(needed, "byte"), bytes_follow(array.data.size()));
   }
   return array;
@@ -169,11 +175,11 @@ llvm::Expected<Cloud> read_npy_coordinates(llvm::StringRef bytes, int ndim) {
     for (int64_t column = 0; column < columns; ++column) {
       const int64_t value = decode_integer(array.type, array.at(row, column), array.big_endian);
       if (value < std::numeric_limits<int32_t>::min() || value > std::numeric_limits<int32_t>::max()) {
-        return bad_input("coordinate {0} in row {1} is outside int32",
+        return bad_input("coordinate {0} in row {1} is outside int32: move the voxels nearer to 0",
                          scalar_text(array.type, array.at(row, column), array.big_endian), row);
       }
       if (value < 0 && skip == 0 && column == 0) {
-        return bad_input("the batch index {0} in row {1} is negative", value, row);
+        return bad_input("the batch index {0} in row {1} is negative: batch indices start at 0", value, row);
       }
       cloud.voxels[static_cast<size_t>(row * (1 + ndim) + skip + column)] = static_cast<int32_t>(value);
     }
@@ -185,7 +191,8 @@ llvm::Expected<Cloud> read_npy(llvm::StringRef bytes, std::optional<int> intensi
   MINUET_ASSIGN(NpyArray array, parse_matrix(bytes, WantedFile::PointBytes));
   if (is_integer(array.type)) {
     if (intensity_column)
-      return bad_input("--intensity-column is for points, but the array has integers, so it holds voxels");
+      return bad_input(
+          "--intensity-column is for points, but the array has integers, so it holds voxels: omit the flag");
     return read_npy_coordinates(bytes, 3);
   }
   const int64_t columns = array.shape[1];
@@ -196,8 +203,10 @@ llvm::Expected<Cloud> read_npy(llvm::StringRef bytes, std::optional<int> intensi
   if (columns > kMostColumns)
     return bad_input("the array has {0} columns, but at most {1} can be read", columns, kMostColumns);
   if (columns > kManyColumns && array.shape[0] < columns) {
-    return bad_input("points are rows, but this array has {0} rows of {1} columns: is it transposed?",
-                     array.shape[0], columns);
+    return bad_input(
+        "points are rows, but this array has {0} rows of {1} columns, so it seems to be transposed: "
+        "transpose it back",
+        array.shape[0], columns);
   }
   MINUET_ASSIGN(std::vector<CloudField> fields, unnamed_fields(columns, array.type, intensity_column));
   CloudBuilder builder(std::move(fields));
@@ -217,7 +226,7 @@ llvm::Expected<std::vector<float>> read_npy_matrix(llvm::StringRef bytes, int64_
   MINUET_ASSIGN(NpyArray array, parse_matrix(bytes, WantedFile::Array));
   rows = array.shape[0];
   columns = array.shape[1];
-  if (columns == 0) return bad_input("the array has no columns");
+  if (columns == 0) return bad_input("the array has no columns, but features need at least one");
   std::vector<float> values;
   values.reserve(static_cast<size_t>(rows * columns));
   for (int64_t row = 0; row < rows; ++row) {

@@ -83,7 +83,10 @@ llvm::Expected<RawPcdHeader> split_header(TextCursor& cursor) {
     Words* const place = place_of(key, raw);
     if (!place && key.take_front(7) != "VERSION" && key != "VIEWPOINT") {
       if (!known_any) return wrong_file(bytes, kPcdFile, *line);
-      return bad_input("the PCD header has a line that starts with {0}", quoted(key));
+      return bad_input(
+          "the PCD header has a line that starts with {0}, which is not a PCD keyword: remove or correct the "
+          "line",
+          quoted(key));
     }
     known_any = true;
     if (place) *place = values;
@@ -97,7 +100,7 @@ llvm::Expected<RawPcdHeader> split_header(TextCursor& cursor) {
 llvm::Expected<std::optional<int64_t>> optional_count(const Words& words, const char* key) {
   if (words.empty()) return std::optional<int64_t>();
   const std::optional<int64_t> value = words.size() == 1 ? parse_count(words[0]) : std::nullopt;
-  if (!value) return bad_input("the PCD header has no usable {0}", key);
+  if (!value) return bad_input("the {0} line of the PCD header must have one whole number, 0 or more", key);
   return value;
 }
 
@@ -108,17 +111,24 @@ llvm::Error lay_out_field(const RawPcdHeader& raw, size_t i, PcdHeader& header) 
   const llvm::StringRef size = raw.sizes.empty() ? "4" : raw.sizes[i];
   const std::optional<Scalar> type = scalar_type(kind, size);
   if (!type) {
-    return bad_input("the PCD field '{0}' has type {1}{2}, which is not known", field.name, kind, size);
+    return bad_input(
+        "the PCD field '{0}' has TYPE {1} and SIZE {2}, which cannot be read: use I or U with SIZE 1, 2, 4 "
+        "or 8, or F with 4 or 8",
+        field.name, kind, size);
   }
   field.type = *type;
   const std::optional<int64_t> count = raw.counts.empty() ? 1 : parse_count(raw.counts[i]);
   // More than 2^20 values per point mean that the header is broken.
-  if (!count || *count > (1 << 20)) return bad_input("the PCD field '{0}' has no usable COUNT", field.name);
+  if (!count || *count > (1 << 20))
+    return bad_input("the COUNT of the PCD field '{0}' must be a whole number from 0 to 2^20", field.name);
   field.count = *count;
   field.offset = header.row_bytes;
   header.row_bytes += field.count * scalar_bytes(field.type);
   header.row_tokens += field.count;
-  if (header.row_tokens > (1 << 20)) return bad_input("the PCD fields have more than 2^20 numbers per point");
+  if (header.row_tokens > (1 << 20))
+    return bad_input(
+        "the PCD fields have more than 2^20 numbers per point, the most that can be read: correct the COUNT "
+        "line");
   header.fields.push_back(field);
   return llvm::Error::success();
 }
@@ -142,14 +152,16 @@ llvm::Error lay_out_fields(const RawPcdHeader& raw, const std::optional<std::str
   const size_t fields = raw.fields.size();
   const auto fits = [&](const Words& words) { return words.empty() || words.size() == fields; };
   if (fields == 0 || !fits(raw.sizes) || !fits(raw.types) || !fits(raw.counts)) {
-    return bad_input("the PCD lines FIELDS, SIZE, TYPE and COUNT do not have the same length");
+    return bad_input(
+        "the PCD header must have a FIELDS line, and its lines SIZE, TYPE and COUNT must have as many words "
+        "as FIELDS");
   }
   std::set<llvm::StringRef> names;
   for (size_t i = 0; i < fields; ++i) {
     MINUET_TRY(lay_out_field(raw, i, header));
     const llvm::StringRef name = raw.fields[i];
     if (name != kPaddingField && !names.insert(name).second) {
-      return bad_input("the PCD field '{0}' occurs twice", name);
+      return bad_input("the PCD field '{0}' occurs twice: rename one", name);
     }
   }
   header.cloud_fields = cloud_fields(header);
@@ -163,12 +175,15 @@ llvm::Expected<int64_t> points_of(const RawPcdHeader& raw) {
   MINUET_ASSIGN(const std::optional<int64_t> points, optional_count(raw.points, "POINTS"));
   MINUET_ASSIGN(const std::optional<int64_t> width, optional_count(raw.width, "WIDTH"));
   MINUET_ASSIGN(const std::optional<int64_t> height, optional_count(raw.height, "HEIGHT"));
-  if (!points && !width) return bad_input("the PCD header has neither POINTS nor WIDTH");
+  if (!points && !width)
+    return bad_input(
+        "the PCD header has neither a POINTS nor a WIDTH line, which gives the number of points: add one");
   const int64_t rows = height.value_or(0) != 0 ? *height : 1;
   const bool has_width = width.value_or(0) != 0 || height.value_or(0) != 0;
   const int64_t columns = has_width ? width.value_or(0) : points.value_or(0);
   int64_t count = 0;
-  if (__builtin_mul_overflow(columns, rows, &count)) return bad_input("the PCD header has too many points");
+  if (__builtin_mul_overflow(columns, rows, &count))
+    return bad_input("WIDTH times HEIGHT in the PCD header is 2^63 or more: correct these lines");
   if (points && *points != count) {
     return bad_input("POINTS is {0}, but WIDTH {1} times HEIGHT {2} is {3}; correct one of the lines",
                      *points, columns, rows, count);
@@ -227,7 +242,7 @@ llvm::Expected<Cloud> read_ascii(const PcdHeader& header, llvm::StringRef body) 
     if (!line.token().empty()) return bad_input("point {0} has more numbers than the header promises", row);
   }
   if (!cursor.row().empty()) {
-    return bad_input("more points follow than the {0} that the header promises", header.points);
+    return bad_input("the file has more points than the {0} that its header promises", header.points);
   }
   return finish(builder);
 }
@@ -244,7 +259,7 @@ llvm::Expected<Cloud> read_binary(const PcdHeader& header, llvm::StringRef body,
   if (header.points > static_cast<int64_t>(body.size()) / header.row_bytes)
     return truncated(header, body.size());
   if (!is_padding(body.drop_front(static_cast<size_t>(header.points * header.row_bytes)))) {
-    return bad_input("the header promises {0} of {1}, but {2}: one of them is wrong",
+    return bad_input("the header promises {0} of {1}, but {2}: the header or the data is wrong",
                      counted(header.points, "point"), counted(header.row_bytes, "byte"),
                      bytes_follow(body.size()));
   }
@@ -274,23 +289,23 @@ llvm::Expected<Cloud> read_compressed(const PcdHeader& header, llvm::StringRef b
                      counted(packed, "byte"), bytes_follow(body.size()));
   }
   if (!is_padding(body.drop_front(static_cast<size_t>(packed)))) {
-    return bad_input("the file promises {0} of compressed data, but {1}: one of them is wrong",
+    return bad_input("the file promises {0} of compressed data, but {1}: this size or the data is wrong",
                      counted(packed, "byte"), bytes_follow(body.size()));
   }
   int64_t needed = 0;
   if (__builtin_mul_overflow(header.points, header.row_bytes, &needed) || needed != unpacked) {
-    return bad_input("the compressed data hold {0}, but the header promises {1} of {2}",
-                     counted(unpacked, "byte"), counted(header.points, "point"),
-                     counted(header.row_bytes, "byte"));
+    return bad_input(
+        "the compressed data hold {0}, but the header promises {1} of {2}: the header or the data is wrong",
+        counted(unpacked, "byte"), counted(header.points, "point"), counted(header.row_bytes, "byte"));
   }
   // LZF expands data at most 88 times, because its longest match makes 264 bytes of 3. A larger size is
   // refused before memory is allocated for it.
   if (unpacked > 88 * packed)
-    return bad_input("the compressed data are broken ({0} bytes cannot hold {1})", packed, unpacked);
+    return bad_input("the compressed data are broken: {0} bytes cannot expand to {1}", packed, unpacked);
   std::string data(static_cast<size_t>(unpacked), '\0');
   if (unpacked > 0 && lzf_decompress(body.data(), static_cast<unsigned>(packed), data.data(),
                                      static_cast<unsigned>(unpacked)) != unpacked) {
-    return bad_input("the compressed data are broken");
+    return bad_input("the compressed data are broken: they do not expand to {0} bytes", unpacked);
   }
   return read_binary(header, data, /*interleaved=*/false);
 }
@@ -303,7 +318,9 @@ llvm::Expected<Cloud> read_pcd(llvm::StringRef bytes, const std::optional<std::s
   if (header.data == "ascii") return read_ascii(header, cursor.rest());
   if (header.data == "binary") return read_binary(header, cursor.rest(), /*interleaved=*/true);
   if (header.data == "binary_compressed") return read_compressed(header, cursor.rest());
-  return bad_input("the PCD data form '{0}' is not known (ascii, binary, binary_compressed)", header.data);
+  return bad_input(
+      "the DATA form '{0}' is not known: the PCD header must name ascii, binary or binary_compressed",
+      header.data);
 }
 
 llvm::Expected<Cloud> read_pcd(llvm::StringRef bytes) { return read_pcd(bytes, std::nullopt); }

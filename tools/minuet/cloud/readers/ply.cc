@@ -42,10 +42,12 @@ class Body {
   /// Skips the number of the property, or its list with the length in front of it.
   llvm::Error skip(const PlyProperty& property) {
     if (!property.is_list) return skip_numbers(property, 1);
-    if (!property.list_count) return bad_input("the type of the list's length is not known");
+    if (!property.list_count)
+      return bad_input("the type of the list's length is not known: correct it in the header");
     MINUET_ASSIGN(const double length, next_length(*property.list_count));
     if (!(length >= 0 && length <= 1e18) || length != std::floor(length)) {
-      return bad_input("{0} is not a length of a list", digits(length));
+      return bad_input("the length of the list is {0}, but must be a whole number, 0 or more",
+                       digits(length));
     }
     return skip_numbers(property, static_cast<uint64_t>(length));
   }
@@ -77,8 +79,9 @@ class Body {
     if (word.empty()) return ended();
     llvm::Expected<ScalarBytes> value = parse_value(word, type);
     if (value || !cursor_.rest().empty()) return value;
-    return reworded(value.takeError(),
-                    [](const std::string& text) { return text + "; the file ends here: is it truncated?"; });
+    return reworded(value.takeError(), [](const std::string& text) {
+      return text + "; the file ends here, so it may be truncated";
+    });
   }
 
   llvm::Expected<double> next_length(Scalar type) {
@@ -97,7 +100,8 @@ class Body {
       }
       return llvm::Error::success();
     }
-    if (!property.type) return bad_input("the type '{0}' is not known", property.type_name);
+    if (!property.type)
+      return bad_input("the type '{0}' is not known: correct it in the header", property.type_name);
     const auto size = static_cast<uint64_t>(scalar_bytes(*property.type));
     if (count > bytes_.size() / size) return ended();
     return take(count * size).takeError();
@@ -183,7 +187,7 @@ llvm::Error check_rest(llvm::ArrayRef<PlyElement> behind, const PlyElement& last
   }
   const bool more_follows = !fault && body.has_more();
   if (more_follows) {
-    fault = bad_input("more follows than the {0} of element '{1}' that the header promises",
+    fault = bad_input("more data follow than the {0} of element '{1}' that the header promises",
                       counted(last.count, "row"), last.name);
   }
   if (!fault) return fault;
@@ -207,10 +211,13 @@ llvm::Expected<Cloud> read_ply(llvm::StringRef bytes, const std::optional<std::s
   const llvm::ArrayRef<PlyElement> elements = header.elements;
   const auto* const vertices =
       std::find_if(elements.begin(), elements.end(), [](auto& element) { return element.is_vertices(); });
-  if (vertices == elements.end()) return bad_input("the PLY file has no element 'vertex'");
+  if (vertices == elements.end())
+    return bad_input("the PLY file has no element 'vertex', which holds the points");
   const llvm::ArrayRef<PlyElement> behind(vertices + 1, elements.end());
   for (const PlyElement& element : behind) {
-    if (element.is_vertices()) return bad_input("the PLY element 'vertex' occurs twice");
+    if (element.is_vertices())
+      return bad_input(
+          "the PLY element 'vertex' occurs twice, but only one can hold the points: rename the other");
   }
   Body body(cursor.rest(), header.format);
   for (const PlyElement& element : elements.drop_back(behind.size() + 1)) {

@@ -30,26 +30,29 @@ std::optional<Scalar> scalar_type(llvm::StringRef name) {
 /// list's length must have an integer type. Properties of other elements may break these rules.
 llvm::Error check_property(const PlyElement& element, const PlyProperty& property) {
   if (property.is_list && (!property.list_count || !is_integer(*property.list_count))) {
-    return bad_input("the PLY property '{0}' is a list whose length has no integer type", property.name);
-  }
-  if (!property.type) {
-    return bad_input("the PLY type '{0}' of the property '{1}' is not known", property.type_name,
+    return bad_input("the length of the PLY list '{0}' must have an integer type, such as uchar",
                      property.name);
   }
+  if (!property.type) {
+    return bad_input("the PLY type '{0}' of the property '{1}' is not known: use a type such as float",
+                     property.type_name, property.name);
+  }
   for (const PlyProperty& other : element.properties) {
-    if (other.name == property.name) return bad_input("the PLY property '{0}' occurs twice", property.name);
+    if (other.name == property.name)
+      return bad_input("the PLY property '{0}' occurs twice: rename one", property.name);
   }
   return llvm::Error::success();
 }
 
 llvm::Error parse_property(llvm::StringRef line, const Words& words, PlyHeader& header) {
-  if (header.elements.empty()) return bad_input("a PLY property comes before the first element");
+  if (header.elements.empty())
+    return bad_input("a PLY property comes before the first element: move it behind the line of its element");
   PlyProperty property;
   property.is_list = words.size() == 5 && words[1].equals_insensitive("list");
   if (!property.is_list && words.size() != 3) {
     return bad_input(
-        "the PLY header has the line '{0}': a property is 'property TYPE NAME' or 'property list TYPE TYPE "
-        "NAME'",
+        "the PLY header has the line '{0}', but a property must be 'property TYPE NAME' or 'property list "
+        "TYPE TYPE NAME'",
         line.trim());
   }
   if (property.is_list) property.list_count = scalar_type(words[2]);
@@ -78,18 +81,26 @@ llvm::Error parse_line(llvm::StringRef line, PlyHeader& header, bool& has_format
                             .Case("binary_little_endian", PlyFormat::Little)
                             .Case("binary_big_endian", PlyFormat::Big)
                             .Default(std::nullopt);
-    if (!format) return bad_input("the PLY format '{0}' is not known", words[1]);
+    if (!format)
+      return bad_input(
+          "the PLY format '{0}' is not known: it must be ascii, binary_little_endian or binary_big_endian",
+          words[1]);
     header.format = *format;
     has_format = true;
     return llvm::Error::success();
   }
   if (words[0] == "element" && words.size() == 3) {
     const std::optional<int64_t> count = parse_count(words[2]);
-    if (!count) return bad_input("the PLY element '{0}' has no usable count: '{1}'", words[1], words[2]);
+    if (!count)
+      return bad_input("the PLY element '{0}' has the count '{1}', which must be a whole number, 0 or more",
+                       words[1], words[2]);
     header.elements.push_back({words[1], *count, {}});
     return llvm::Error::success();
   }
-  return bad_input("the PLY header has a line that starts with {0}", quoted(words[0]));
+  return bad_input(
+      "the PLY header has a line that starts with {0} and is not valid (unknown keyword or wrong number of "
+      "words): remove or correct it",
+      quoted(words[0]));
 }
 
 }  // namespace
@@ -107,7 +118,7 @@ llvm::Expected<PlyHeader> parse_ply_header(TextCursor& cursor) {
     if (line->trim() == "end_header") break;
     MINUET_TRY(parse_line(*line, header, has_format));
   }
-  if (!has_format) return bad_input("the PLY header has no format line");
+  if (!has_format) return bad_input("the PLY header has no format line: add one, such as 'format ascii 1.0'");
   return header;
 }
 

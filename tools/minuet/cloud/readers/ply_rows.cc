@@ -74,8 +74,8 @@ std::string doubt_about_points(const PointRows& rows, llvm::ArrayRef<PlyElement>
   const auto* const next = llvm::find_if(
       behind, [](const PlyElement& element) { return element.count > 0 && !element.properties.empty(); });
   if (are_points_behind(rows, behind, next != behind.end() ? next : nullptr)) {
-    return "a row like those of the points follows them, so the number of points in the header may be too "
-           "small";
+    return "the line after the points looks like another point, so the number of points in the header may be "
+           "too small";
   }
   if (!more_follows && next != behind.end() && !rows.last_row.empty() && can_be_row(rows.last_row, *next)) {
     return "the last row of the points may belong to element '" + next->name.str() +

@@ -48,10 +48,10 @@ bool is_number_with(llvm::StringRef word, llvm::StringRef from, char to) {
 
 /// Returns a hint about why a word is not a number, or an empty string if there is none.
 std::string likely_cause(llvm::StringRef word) {
-  if (is_number_with(word, ",", '.')) return "; if this is a decimal comma, write a point";
+  if (is_number_with(word, ",", '.')) return "; if this is a decimal comma, write a decimal point";
   if (is_number_with(word, "dD", 'e')) return "; if this is a Fortran exponent, write it with an e";
   if (word.contains(',') || word.contains(';'))
-    return "; if this is several numbers, separate them by blanks";
+    return "; if these are several numbers, separate them by blanks";
   return "";
 }
 
@@ -193,7 +193,8 @@ llvm::Expected<ScalarBytes> parse_value(llvm::StringRef word, Scalar type) {
   const std::optional<double> value = parse_double(word);
   if (!value) return bad_input("{0} is not a number{1}", quoted(word), likely_cause(word));
   if (is_integer(type)) {
-    return bad_input("{0} is not a number of its type, which is {1}", quoted(word), scalar_name(type));
+    return bad_input("{0} is not a number of the type {1} that the header gives", quoted(word),
+                     scalar_name(type));
   }
   std::string stored;
   append_scalar(type, *value, stored);
@@ -216,10 +217,10 @@ std::optional<int64_t> parse_count(llvm::StringRef token) {
 }
 
 llvm::Expected<std::unique_ptr<llvm::MemoryBuffer>> read_file(llvm::StringRef path) {
-  if (is_device(path)) return bad_input("'{0}' is a device, not a file", path);
+  if (is_device(path)) return bad_input("'{0}' is a device, which cannot be read here: name a file", path);
   auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/false, /*RequiresNullTerminator=*/false);
   if (!buffer) return bad_input("'{0}' cannot be read: {1}", path, system_text(buffer.getError()));
-  if ((*buffer)->getBufferSize() == 0) return bad_input("'{0}' is empty", path);
+  if ((*buffer)->getBufferSize() == 0) return bad_input("'{0}' is empty: name a file with content", path);
   return std::move(*buffer);
 }
 

@@ -41,7 +41,7 @@ using ScalarBytes = std::array<char, 8>;
 std::optional<double> parse_double(llvm::StringRef token);
 /// Parses a word as a number of the type. Integers are exact, and floats are rounded. A number beyond the
 /// range of the type is an error. The error says what is wrong and suggests a cause, for example "'0,5' is
-/// not a number; if this is a decimal comma, write a point". The caller adds where the word is.
+/// not a number; if this is a decimal comma, write a decimal point". The caller adds where the word is.
 llvm::Expected<ScalarBytes> parse_value(llvm::StringRef word, Scalar type);
 /// Returns the word in quotes for an error message, cut if it is long.
 std::string quoted(llvm::StringRef word);

@@ -9,7 +9,9 @@
 namespace minuet::tool {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "the writers copy values as they lie in memory");
+static_assert(
+    std::endian::native == std::endian::little,
+    "the writers copy values from memory into little-endian files, so memory must be little-endian");
 
 std::string header(const char* type, const std::vector<int64_t>& shape) {
   std::string tuple = "(";
