@@ -49,8 +49,8 @@ class TuningSnapshot {
   /// not validated.
   TuningSnapshot(const TuningEnvironment& environment, const TuningConfigs& configs);
 
-  /// Returns true if the results were measured on a device for which code for `arch` is made. An empty `arch`
-  /// means the CPU. Results of another GPU do not apply.
+  /// Returns true if the results were measured on a GPU of the architecture `arch`, or on a CPU if `arch` is
+  /// empty. Results of another architecture do not apply.
   bool serves(llvm::StringRef arch) const;
   /// Returns the number of buckets that have a result.
   std::size_t size() const;

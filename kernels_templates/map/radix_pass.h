@@ -9,7 +9,7 @@
 
 #include <cub/block/block_load.cuh>
 #include <cub/block/block_store.cuh>
-// CUB's agent headers rely on what block_load.cuh and block_store.cuh include.
+// The two headers above come first, because CUB's agent header relies on what they include.
 #include <cub/agent/agent_radix_sort_onesweep.cuh>
 
 #include "kernels_templates/core/programmatic.h"

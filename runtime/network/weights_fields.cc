@@ -97,7 +97,8 @@ std::string WeightsFields::text() const {
   return text + (text.empty() ? "" : "; ") + "there are no running_mean and running_var of " +
          list_text(without_statistics_) +
          ": a batch norm without running statistics normalizes by those of its input features and cannot be "
-         "folded into a convolution, so no field describes it";
+         "folded into a convolution, so a description cannot express it: use weights whose batch norms have "
+         "running statistics";
 }
 
 std::vector<std::string> WeightsFields::lines() const {

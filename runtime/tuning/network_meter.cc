@@ -69,7 +69,9 @@ llvm::Expected<std::unique_ptr<NetworkMeter>> NetworkMeter::create(std::shared_p
 
 llvm::Error NetworkMeter::set_default(TuningConfigs configs, std::optional<Dataflow> dataflow,
                                       MapMethod maps) {
-  announced_.clear();  // The rounds given to announce() were compiled for another default configuration.
+  // The kernels of the announced measurements were compiled for another default configuration, so these
+  // measurements are forgotten.
+  announced_.clear();
   fallback_.reset();
   default_ = std::move(configs);
   dataflow_ = dataflow;

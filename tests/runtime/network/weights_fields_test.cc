@@ -178,7 +178,7 @@ TEST_F(WeightsFields, ANormWithoutRunningStatisticsHasNoField) {
               AllOf(HasSubstr("2 tensors are missing: \"a.bn.running_mean\", \"a.bn.running_var\""),
                     HasSubstr("there are no running_mean and running_var of \"a.bn\": a batch norm "
                               "without running statistics normalizes by"),
-                    HasSubstr("no field describes it"), Not(HasSubstr("to use the file's tensors"))));
+                    HasSubstr("a description cannot express it"), Not(HasSubstr("to use the file's tensors"))));
   EXPECT_THAT(last_error_detail(), HasSubstr("without running statistics: \"a.bn\"\n"));
 }
 

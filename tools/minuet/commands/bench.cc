@@ -210,7 +210,9 @@ llvm::Expected<llvm::json::Object> measure_replays(const Bench& bench, const Ben
     std::fprintf(
         stderr,
         "minuet: %s: %d of %d clouds did not fit the fixed buffer sizes and coordinate bounds of --replay "
-        "(%s), so they were inferred again with exact sizes, and the fixed sizes and bounds were enlarged\n",
+        "(%s), so the network was run again on these clouds with exact sizes, and the fixed sizes and bounds "
+        "were "
+        "enlarged\n",
         cloud.name.c_str(), times.did_not_fit, bench.timed, status_text(times.status).c_str());
   }
   llvm::json::Object entry = times_json(
