@@ -83,7 +83,7 @@ TEST(TuningCli, MeasuresOnTheCpuAndShowsWhatWasChosen) {
   EXPECT_THAT(untuned.err, HasSubstr("there are no results for this network"));
 
   EXPECT_THAT(expect_done(with({"run", files.cloud, "--budget", "0.001"})),
-              HasSubstr("no time was left for a candidate"));
+              HasSubstr("no time was left to measure a candidate"));
   EXPECT_THAT(expect_done(with({"show"})), HasSubstr("no results for this network"));
   const std::string measured = expect_done(with({"run", files.cloud, "--repeat", "3", "--budget", "60"}));
   EXPECT_THAT(measured, HasSubstr("small in fp32 on "));
@@ -105,7 +105,7 @@ TEST(TuningCli, WithoutACloudOnGeneratedOnes) {
                                                 "--cache", files.cache, "--budget", "0.001"});
   EXPECT_EQ(finished.code, 0) << finished.err;
   EXPECT_THAT(finished.out, HasSubstr("small in fp32 on "));
-  EXPECT_THAT(finished.out, HasSubstr("no time was left for a candidate"));
+  EXPECT_THAT(finished.out, HasSubstr("no time was left to measure a candidate"));
 }
 
 TEST(TuningCli, RefusesWhatItCannotMeasure) {

@@ -174,11 +174,12 @@ TEST_F(WeightsFields, ANormWithoutRunningStatisticsHasNoField) {
   Tensors tensors = whole();
   for (const char* part : {"running_mean", "running_var"}) tensors.erase(std::string("a.bn.") + part);
   EXPECT_EQ(create(describe("", ""), tensors), MINUET_INVALID_ARGUMENT);
-  EXPECT_THAT(last_error(),
-              AllOf(HasSubstr("2 tensors are missing: \"a.bn.running_mean\", \"a.bn.running_var\""),
-                    HasSubstr("there are no running_mean and running_var of \"a.bn\": a batch norm "
-                              "without running statistics normalizes by"),
-                    HasSubstr("a description cannot express it"), Not(HasSubstr("to use the file's tensors"))));
+  EXPECT_THAT(
+      last_error(),
+      AllOf(HasSubstr("2 tensors are missing: \"a.bn.running_mean\", \"a.bn.running_var\""),
+            HasSubstr("there are no running_mean and running_var of \"a.bn\": a batch norm "
+                      "without running statistics normalizes by"),
+            HasSubstr("a description cannot express it"), Not(HasSubstr("to use the file's tensors"))));
   EXPECT_THAT(last_error_detail(), HasSubstr("without running statistics: \"a.bn\"\n"));
 }
 
