@@ -32,7 +32,7 @@ constexpr auto kLockBound = std::chrono::seconds(10);
 /// Holds what one output bundle will contain: the kernels of the existing file, if there is one, and new
 /// kernels.
 struct BundleContents {
-  std::map<std::string, Entry> entries;  ///< Maps request keys to compiled kernels.
+  std::map<std::string, Entry> entries;  ///< Maps request keys (keys.h) to compiled kernels.
   std::string tuning;
 };
 

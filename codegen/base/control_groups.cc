@@ -116,7 +116,8 @@ std::vector<GroupMembership> parse_group_memberships(llvm::StringRef text) {
     const auto [number, rest] = line.split(':');
     const auto [controllers, path] = rest.split(':');
     if (path.empty() || path.front() != '/') continue;
-    // Only lines of version 2 have the number 0, and only they name no controllers.
+    // Only lines of version 2 have the number 0, and only they name no controllers. A line for which just one
+    // of the two holds is skipped.
     if (controllers.empty() != (number == "0")) continue;
     memberships.push_back({split_list(controllers), path.str()});
   }

@@ -55,7 +55,7 @@ int cpus_of_thread() {
     if (::sched_getaffinity(0, bytes, mask.data()) == 0) {
       return std::clamp(CPU_COUNT_S(bytes, mask.data()), 1, machine);
     }
-    if (errno != EINVAL) break;  // EINVAL means that the mask is too short for this machine.
+    if (errno != EINVAL) break;  // EINVAL means that the mask is too short, so a longer one is tried.
   }
   return machine;
 }

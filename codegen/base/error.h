@@ -96,8 +96,8 @@ std::string system_text(const std::error_code& error);
 /// Returns the system's text for a value of errno, in English in every locale.
 std::string errno_text(int error);
 
-/// Returns FailedPrecondition with a message that consists of `what: ` and the text of errno. It must be
-/// called directly after the failed call, before errno changes.
+/// Returns FailedPrecondition with a message that consists of `what: ` and the text of errno. The function
+/// must be called directly after the call that failed, before errno changes.
 llvm::Error make_system_error(const std::string& what);
 
 /// Prepends `phrase: ` to the message of `error`, or returns success if `error` is success.

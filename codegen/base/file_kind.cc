@@ -102,7 +102,7 @@ bool is_bzip2(llvm::StringRef bytes) {
 
 /// Returns true if the first kTextBytes bytes are UTF-16 text of ASCII characters only, in either byte order.
 bool is_utf16_of_ascii(llvm::StringRef bytes) {
-  constexpr std::size_t kFewest = 8;  // So few bytes may look like UTF-16 by chance.
+  constexpr std::size_t kFewest = 8;  // Fewer bytes than this may look like UTF-16 by chance.
   const llvm::StringRef start = bytes.take_front(kTextBytes);
   if (start.size() < kFewest) return false;
   const auto is_ascii = [&](std::size_t of_character) {
@@ -167,7 +167,7 @@ KnownFile plain_text(llvm::StringRef text) {
   llvm::StringRef line = TextCursor(text).row().trim();
   std::size_t shown = std::min(line.size(), kShownCharacters);
   while (shown < line.size() && shown > 0 && (line[shown] & '\xc0') == '\x80')
-    --shown;  // This avoids a cut inside a UTF-8 character.
+    --shown;  // The shown text must not end inside a UTF-8 character.
   return {FileKind::Text,
           true,
           ("text that begins '" + line.take_front(shown) + (shown < line.size() ? "...'" : "'")).str(),

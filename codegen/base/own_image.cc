@@ -14,8 +14,8 @@ std::string own_image() {
   if (::dladdr1(reinterpret_cast<void*>(&own_image), &self, &found, RTLD_DL_LINKMAP) != 0) {
     auto* const map = static_cast<link_map*>(found);
     const std::string name = map->l_name;
-    // l_name may be relative to an earlier working directory. The folder is absolute, because the loader
-    // computed it when it opened the library.
+    // l_name may be relative to an earlier working directory, so only its file name is used. The folder from
+    // dlinfo() is absolute, because the loader computed it when it opened the library.
     char folder[2 * PATH_MAX + 1];
     if (!name.empty() && ::dlinfo(map, RTLD_DI_ORIGIN, folder) == 0)
       return std::string(folder) + "/" + name.substr(name.rfind('/') + 1);

@@ -1,5 +1,5 @@
 // Runs independent items of work on all cores. An example is reading and converting the parameters of a
-// plan's layers.
+// network's layers.
 #pragma once
 
 #include "codegen/base/error.h"

@@ -37,7 +37,7 @@ class ThreadPool {
     llvm::function_ref<void(i64, i32)> work;
     i64 tasks;
     i64 next = 0;    ///< Holds the index of the next task. mutex_ guards it and the members below.
-    i32 slots = 0;   ///< Counts the slots that were given to threads.
+    i32 slots = 0;   ///< Holds the number (slot) of the next thread that takes part in the job.
     i32 active = 0;  ///< Counts the threads that work on the job.
   };
 

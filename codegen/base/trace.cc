@@ -14,7 +14,8 @@
 namespace minuet {
 namespace {
 
-// Later spans are dropped, because a trace covers the start of a process and must not grow without limit.
+// More spans than this are dropped, because a trace covers the start of a process and must not grow without
+// limit.
 constexpr int kMostEvents = 100000;
 
 std::int64_t microseconds(Trace::Clock::duration time) {

@@ -34,7 +34,7 @@ struct BundleItem {
 };
 
 struct BundleDamage {
-  std::string what;  ///< Holds the request key of a damaged kernel, or names a damaged part of the file.
+  std::string what;  ///< Holds the request key (keys.h) of a damaged kernel, or names a damaged part.
   std::string reason;
 };
 
@@ -63,7 +63,7 @@ class Bundle {
   std::optional<std::size_t> find(llvm::StringRef request_key) const;
 
   /// Reads a kernel, checks its digest, its cubin and its manifest (write_manifest()), and computes its build
-  /// key. Returns InvalidArgument if the kernel is damaged.
+  /// key (keys.h). Returns InvalidArgument if the kernel is damaged.
   llvm::Expected<Entry> read(std::size_t index) const;
   /// Reads all kernels, for example to write them to a new bundle together with others.
   llvm::Expected<std::vector<Entry>> read_all() const;

@@ -53,7 +53,7 @@ struct BundleHead {
 static_assert(sizeof(BundleHead) == 160);
 
 struct BundleRow {
-  char key[32];               ///< Holds the request key as bytes, not as hex digits.
+  char key[32];               ///< Holds the request key (keys.h) as bytes, not as hex digits.
   char digest[kDigestBytes];  ///< Holds the SHA-256 of the kernel's zstd frame.
   std::uint64_t offset;       ///< Gives the offset of the kernel's zstd frame in the file.
   std::uint32_t frame_bytes;

@@ -18,13 +18,13 @@ struct BundlePayload {
   std::string manifest;
   std::string cubin;
   /// Names the kernel, for example "gather-f16-c128". Kernels whose names agree up to the first "-" share
-  /// most of their bytes.
+  /// most of their bytes, so the zstd dictionary contains at most one of them.
   std::string name;
 };
 
-/// Returns a dictionary that contains the largest kernel for each first word of the names, because kernels
-/// with the same first word share most of their bytes. Kernels that would make the dictionary larger than 1
-/// MiB are left out. The order of the payloads matters only between equally large kernels.
+/// Returns a dictionary that contains the largest of the kernels whose names agree up to the first "-",
+/// because such kernels share most of their bytes. Kernels that would make the dictionary larger than 1 MiB
+/// are left out. The order of the payloads matters only between equally large kernels.
 std::string choose_dictionary(const std::vector<const BundlePayload*>& payloads);
 
 /// Compresses kernels to zstd frames at a high compression level. The class is not thread-safe.

@@ -60,7 +60,7 @@ class BundleSet {
   /// unless that is null.
   std::optional<Entry> find(const KernelRequest& request, std::string* why_not = nullptr) const;
 
-  /// Excludes a kernel that the driver refused to load from later searches of this process.
+  /// Excludes from later searches of this process a kernel that the driver refused to load.
   void reject(const std::string& request_key);
 
   using BundleList = std::vector<std::shared_ptr<const Bundle>>;

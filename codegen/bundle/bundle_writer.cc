@@ -17,7 +17,7 @@ namespace {
 
 /// Holds a kernel that will be written to a bundle.
 struct Item {
-  std::string key;  // Holds the request key as 32 bytes.
+  std::string key;  // Holds the request key (keys.h) as 32 bytes.
   const Entry* entry;
   BundlePayload payload;
 };
@@ -66,8 +66,8 @@ llvm::Expected<Item> make_item(llvm::StringRef arch, const Entry& entry) {
   return item;
 }
 
-/// Returns one item for each request key, sorted by key. Returns InvalidArgument if two different kernels
-/// have the same key.
+/// Returns one item for each request key (keys.h), sorted by key. Returns InvalidArgument if two different
+/// kernels have the same key.
 llvm::Expected<std::vector<Item>> make_items(llvm::StringRef arch, const std::vector<Entry>& entries) {
   std::map<std::string, Item> items;
   for (const Entry& entry : entries) {

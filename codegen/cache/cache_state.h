@@ -73,10 +73,10 @@ class CacheState {
   CacheStats stats() const;
   std::vector<CacheEvent> events() const;
 
-  /// Stores the build key of the kernel that this process has written to disk last.
+  /// Stores the build key (keys.h) of the kernel that this process has written to disk last.
   void note_published(const std::string& build_key);
-  /// Returns the build key of the kernel that this process has written to disk last, or an empty string if
-  /// there is none.
+  /// Returns the build key (keys.h) of the kernel that this process has written to disk last, or an empty
+  /// string if there is none.
   std::string last_published() const;
 
   /// Returns true if `text` is the first warning of its kind. The kind is the text before the first

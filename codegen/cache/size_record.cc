@@ -15,8 +15,8 @@ std::uint64_t add(std::uint64_t a, std::uint64_t b) {
   return sum < a ? std::numeric_limits<std::uint64_t>::max() : sum;
 }
 
-/// Appends a line to the record if the record exists. Failures are ignored, because a lost line only makes
-/// the sum too small until the next prune.
+/// Appends a line to the size file if the file exists. Failures are ignored, because a lost line only makes
+/// the recorded size of the store too small until the next prune.
 void append(const StoreRoot& root, int version, const std::string& line) {
   const int flags = O_WRONLY | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
   const FileHandle file(root.system, root.system.open_at(version, kName, flags, 0));

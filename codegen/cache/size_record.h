@@ -24,15 +24,16 @@ struct StoreSize {
 
 /// Reads the size of the store. Returns std::nullopt if it is unknown.
 std::optional<StoreSize> read_size(const StoreRoot& root);
-/// Returns the sum of the lines of a record, or std::nullopt if the record is not valid.
+/// Returns the sum of the lines of the size file, or std::nullopt if `text` is not valid.
 std::optional<StoreSize> sum_of_record(llvm::StringRef text);
 
-/// Records that an entry of `bytes` bytes was published. Does nothing if the record does not exist.
+/// Adds an entry of `bytes` bytes, which was published, to the size file. Does nothing if the file is
+/// missing.
 void add_to_size(const StoreRoot& root, std::uint64_t bytes);
 
-/// Starts a new, empty record in the open folder `version` of the store. Returns false on failure.
+/// Starts a new, empty size file in the open folder `version` of the store. Returns false on failure.
 bool begin_size(const StoreRoot& root, int version);
-/// Appends the total to the record that begin_size() has started.
+/// Appends the total to the size file that begin_size() has started.
 void end_size(const StoreRoot& root, int version, const StoreSize& total);
 
 }  // namespace minuet

@@ -221,8 +221,8 @@ void Store::clear_place(int shelf, const std::string& name, const struct stat& s
 bool Store::note_compiler(const std::string& id) {
   if (root_.read_only) return true;
   llvm::Expected<FileHandle> folder = root_.open({"compilers"}, Missing::Make);
-  // A failure is not serious, because processes that can identify the compiler find its kernels without this
-  // record.
+  // A failure to record the compiler is not serious, because processes that can identify the compiler find
+  // its kernels without the record.
   if (!folder) return llvm::consumeError(folder.takeError()), false;
   const int flags = O_WRONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
   const FileHandle made(root_.system,

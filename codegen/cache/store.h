@@ -139,8 +139,8 @@ class Store {
   /// missing directory is not an error.
   llvm::Error check();
 
-  /// Returns the entry of a build key, or std::nullopt if there is no usable one. An entry that is damaged or
-  /// not trusted is removed, unless the store is read-only.
+  /// Returns the entry of a build key (keys.h), or std::nullopt if there is no usable one. An entry that is
+  /// damaged or not trusted is removed, unless the store is read-only.
   std::optional<Entry> find(const std::string& build_key);
 
   /// Writes an entry atomically. A failure only causes a warning. Afterwards releases `lock`, which may be

@@ -53,10 +53,10 @@ constexpr OpFamily make_op_family(const char* name) {
 /// Names the form in which a way to run an op (Candidate) reads the kernel map of the op. A transposed op
 /// reads the map with input and output swapped.
 enum class ViewForm : i32 {
-  None,   // The candidate reads no kernel map.
-  Pairs,  // The candidate reads the pairs of rows of each offset, whose counts are on the host.
-  Rows,   // The candidate reads, for each output row and kernel offset, the input row or -1.
-  /// The candidate reads the same as with Rows, and for each output row a bit mask of the offsets at which it
+  None,   // The op reads no kernel map.
+  Pairs,  // The op reads the pairs of input and output row of each offset, whose counts are on the host.
+  Rows,   // The op reads, for each output row and kernel offset, the input row or -1.
+  /// The op reads the same as with Rows, and for each output row a bit mask of the offsets at which that row
   /// has an input row. The output rows are in the order of the plan's OrderChoice.
   Masked,
 };
@@ -66,19 +66,19 @@ inline constexpr i32 kMostCovered = 4;
 struct Candidate {
   OpChoice choice;
   std::vector<std::string> reasons = {};  // Gives the reason for each decision in a sentence.
-  // The candidate serves only numbers of output rows and densities within these inclusive ranges. The density
-  // is the number of pairs per output row.
+  // The Candidate serves only numbers of output rows and densities within these inclusive ranges. The density
+  // is the number of pairs of input and output row per output row.
   i64 least_rows = 0, most_rows = std::numeric_limits<i64>::max();
   double least_density = 0, most_density = std::numeric_limits<double>::infinity();
   /// Holds the kernel's display name if a single kernel runs the op, and is empty otherwise.
   std::string kernel = {};
   ViewForm form = ViewForm::None;
-  /// Counts the ops directly after the candidate's op in the program that the candidate's kernel computes
-  /// too, at most kMostCovered.
+  /// Counts the ops directly after the op of this Candidate in the program that its kernel computes too, at
+  /// most kMostCovered.
   i32 covers = 0;
   /// Holds the error message for capacity mode, in which the numbers of rows and pairs exist on the device
-  /// only. It says why the candidate needs these numbers on the host, and what the user can do instead. It is
-  /// empty if the candidate does not need them.
+  /// only. It says why this way to run the op needs these numbers on the host, and what the user can do
+  /// instead. It is empty if the numbers are not needed.
   std::string needs_counts = {};
 };
 
@@ -97,13 +97,14 @@ struct CandidateOptions {
 };
 
 /// Returns the candidates in ascending order of the row counts that they serve. Exactly one of them serves
-/// each pair of row count and density. Of the candidates for one range of row counts, the one at whose
-/// densities the default configuration was measured to take longest comes first, because select() takes the
-/// first candidate if the density is not known.
+/// each row count and density (pairs per output row). Of the candidates for one range of row counts, the one
+/// at whose densities the default configuration was measured to take longest comes first, because select()
+/// takes the first candidate if the density is not known.
 llvm::Expected<std::vector<Candidate>> choose_candidates(const OpProblem& problem,
                                                          const CandidateOptions& options);
 
-/// Returns true if two candidates for one problem use the same kernels for the same densities.
+/// Returns true if two candidates for one problem use the same kernels for the same densities (pairs per
+/// output row).
 bool has_same_kernels(const Candidate& a, const Candidate& b);
 
 /// Returns true if the result of select() depends on the density.

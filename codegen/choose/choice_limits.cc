@@ -162,7 +162,8 @@ llvm::Error validate(const SearchChoice& search, KeyType key) {
                       "source_block is {0} and query_block is {1}; both must be 1 to {2}",
                       search.source_block, search.query_block, kMostBlock);
   }
-  i64 bytes = key_bytes(key);  // The kernel rounds the keys of a source block up to a power of two.
+  // The kernel rounds the number of keys of a source block up to a power of two.
+  i64 bytes = key_bytes(key);
   while (bytes < i64{search.source_block} * key_bytes(key)) bytes *= 2;
   if (bytes > kMostSharedBytes) {
     return make_error(StatusCode::OutOfRange,

@@ -9,16 +9,16 @@ namespace minuet {
 namespace {
 
 /// Sort keys of 16 bits need two passes, and those of 24 bits need three. For at most kFewQueries queries,
-/// the third pass takes as much time as its finer order saves in the convolutions.
+/// the third pass takes as much time as its finer order saves in the convolutions, so 16 bits are preferred.
 constexpr i32 kShortKeyBits = 16;
 constexpr i64 kFewQueries = 1 << 20;
-// A view of a kernel map with many offsets has more masks of offsets than ranks (sort keys, MaskRanks). If
-// keys of 16 bits give such a view fewer ranks than this, the sort uses keys of 24 bits.
+// A view (ViewJob) of a kernel map with many offsets has more masks of offsets than ranks (sort keys,
+// MaskRanks). If keys of 16 bits give such a view fewer ranks than this, the sort uses keys of 24 bits.
 constexpr u32 kFewestRanks = 1 << 13;
 
-/// Returns the maximum number of ranks (MaskRanks) of one view of a kernel map, if keys of `key_bits` bits
-/// number the ranks of all views. Views of few offsets get one rank for each mask, and the other views share
-/// the remaining ranks equally.
+/// Returns the maximum number of ranks (MaskRanks) of one view (ViewJob) of a kernel map, if keys of
+/// `key_bits` bits number the ranks of all views. Views of few offsets get one rank for each mask of offsets,
+/// and the other views share the remaining ranks equally.
 u32 most_ranks(llvm::ArrayRef<i32> ranked, i32 key_bits) {
   u32 left = 1u << key_bits, large = 0;
   for (const i32 offsets : ranked) {

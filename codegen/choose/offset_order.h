@@ -1,6 +1,6 @@
 // Chooses the kernel offsets by which the fused dataflow orders its queries (output rows), and the number of
 // ranks for the queries' masks of offsets (MaskRanks). The order of offsets depends only on the kernel. It
-// serves as well as an order by the number of queries that have each offset.
+// is as good as an order by the number of queries that have each offset.
 #pragma once
 
 #include <llvm/ADT/ArrayRef.h>
@@ -22,9 +22,9 @@ struct OffsetOrder {
 /// and distance keep the order of their indices. The kernel may have at most 2^16 offsets.
 OffsetOrder order_offsets(const KernelGeometry& geometry);
 
-/// Returns the ranks of the masks of several views of kernel maps, whose queries are sorted together.
-/// `ranked` has OffsetOrder::ranked of each view, for at most kMostViews views. `queries` is the number of
-/// queries of all views together.
+/// Returns the ranks of the masks of several views (ViewJob) of kernel maps, whose queries are sorted
+/// together. `ranked` has OffsetOrder::ranked of each view, for at most kMostViews views. `queries` is the
+/// number of queries of all views together.
 std::vector<MaskRanks> share_ranks(llvm::ArrayRef<i32> ranked, i64 queries);
 
 }  // namespace minuet

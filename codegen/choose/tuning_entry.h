@@ -50,8 +50,9 @@ TuningEntry make_entry(const TuningEnvironment& environment, const TuningBucket&
 /// `environment`, `bucket` and `kernels`.
 TuningEntry merge_entries(const TuningEntry& a, const TuningEntry& b);
 
-/// Merges two runs that measured different point clouds. The times of `other` are scaled so that its default
-/// has the time that the default has in `mine`. Returns `mine` alone if the runs have different defaults.
+/// Merges the entries of two tuning runs that measured different point clouds. The times of `other` are
+/// scaled so that its default configuration takes as long as that of `mine`. Returns `mine` alone if the
+/// entries have different default configurations.
 TuningEntry merge_runs(const TuningEntry& mine, const TuningEntry& other);
 
 /// Returns the entries as a JSON array, which is the content of the files of a TuningStore and of the tuning

@@ -68,8 +68,8 @@ inline bool is_of_network(Operation operation) {
   return operation == Operation::Search || operation == Operation::Grouping || operation == Operation::Order;
 }
 
-/// These values mean that the number of rows or the density is unknown. Both become known only with a point
-/// cloud, after the plan is made.
+/// These values mean that the number of rows or the density (pairs per output row) is unknown. Both become
+/// known only with a point cloud, after the plan is made.
 inline constexpr i32 kAnyRows = -1, kAnyDensity = -1;
 
 /// Returns the number of the range that contains a density, in pairs per output row. Range 0 is below 4,

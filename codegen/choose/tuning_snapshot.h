@@ -16,7 +16,7 @@
 
 namespace minuet {
 
-/// Holds the entries of one source, for example a bundle. They may be of any environment.
+/// Holds the entries of one source, for example a bundle. They may be of any TuningEnvironment.
 struct TuningLayer {
   std::string name;  // Examples are "user" and "bundle".
   std::vector<TuningEntry> entries;
@@ -24,7 +24,8 @@ struct TuningLayer {
 
 using TuningConfigs = std::map<TuningBucket, TuningConfig>;
 
-/// Holds the best valid measurement of a bucket, and the default configuration with its time.
+/// Holds the best valid measurement for a bucket of problems (TuningBucket), and the default configuration
+/// with its time.
 struct TunedResult {
   TuningMeasurement best;
   i64 default_ns = 0;
@@ -49,10 +50,10 @@ class TuningSnapshot {
   /// not validated.
   TuningSnapshot(const TuningEnvironment& environment, const TuningConfigs& configs);
 
-  /// Returns true if the results were measured on a GPU of the architecture `arch`, or on a CPU if `arch` is
-  /// empty. Results of another architecture do not apply.
+  /// Returns true if the results were measured on a GPU with the compute capability of `arch`, or on a CPU if
+  /// `arch` is empty.
   bool serves(llvm::StringRef arch) const;
-  /// Returns the number of buckets that have a result.
+  /// Returns the number of buckets of problems (TuningBucket) that have a result.
   std::size_t size() const;
 
   /// Returns the result for the bucket, or null. If the number of rows is unknown or was not measured,

@@ -67,7 +67,7 @@ HelperAnswer do_job(const HelperJob& job) {
   return answer;
 }
 
-/// Processes jobs until `input` ends. Returns an error if the stream is broken.
+/// Processes jobs (HelperJob) until `input` ends. Returns an error if the stream is broken.
 llvm::Error serve(int input, int output) {
   FrameStream stream(input, output);
   while (true) {

@@ -20,7 +20,7 @@ struct CompileFailure {
   std::string log;
   std::string arch;
   std::vector<std::string> options;
-  std::string request_key;         // Names the request for the report; the first digits of its key suffice.
+  std::string request_key;         // Holds the request's key or its first digits.
   std::string compiler;            // An example is "NVRTC 13.0 (/usr/local/cuda/lib64/libnvrtc.so.13)".
   std::vector<std::string> archs;  // Lists the architectures that this NVRTC supports.
 };

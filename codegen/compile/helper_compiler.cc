@@ -300,8 +300,9 @@ llvm::Error Helper::start_once(const std::string& program) {
     return llvm::Error::success();
   }
   if (ours >= 0) ::close(ours);
-  const bool may_pass = error == EAGAIN || error == ENOMEM || error == EMFILE || error == ENFILE ||
-                        error == ETXTBSY;  // ETXTBSY means that the program file is being written.
+  // A later start may succeed after these errors. ETXTBSY means that the program file is being written.
+  const bool may_pass =
+      error == EAGAIN || error == ENOMEM || error == EMFILE || error == ENFILE || error == ETXTBSY;
   return make_error(may_pass ? StatusCode::ResourceExhausted : StatusCode::Unavailable,
                     "the helper program {0} cannot be started: {1}", program, errno_text(error));
 }

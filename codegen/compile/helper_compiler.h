@@ -93,7 +93,7 @@ class Helper {
 
 struct HelperPoolOptions {
   int jobs = 0;                    // At most this many helper processes run at once; 0 means one per core.
-  std::int64_t memory_budget = 0;  // All helper processes may use so many bytes; 0 means all available.
+  std::int64_t memory_budget = 0;  // Limits the bytes that all helper processes use; 0 means all available.
   const CancelToken* cancel = nullptr;  // Each call of `work` gets this token in its CompileControl.
 };
 

@@ -15,7 +15,7 @@ struct TuningTask {
   TuningConfig default_config;  // This configuration is used without tuning.
   /// Holds the other valid configurations, in order of expected gain.
   std::vector<TuningConfig> candidates;
-  /// This is true if the first candidate won in an earlier tuning run and is tried first.
+  /// This is true if the first of `candidates` won in an earlier tuning run and is tried first.
   bool has_favourite = false;
 };
 

@@ -9,7 +9,7 @@ namespace minuet {
 namespace {
 
 constexpr double kLeastGain = 0.01;  // A winner saves more than this fraction of the default's time.
-constexpr int kConfirmations = 3;    // This many candidates of a task may be measured a second time.
+constexpr int kConfirmations = 3;    // This many configurations per task may be measured again.
 constexpr std::size_t kLeastSamples = 3;
 
 /// Returns the quantile `rank` (between 0 and 1) of the values, or 0 if there are none. It interpolates
@@ -45,8 +45,8 @@ i64 differing_fields(const TuningConfig& a, const TuningConfig& b) {
   });
 }
 
-/// Holds the measurement of a configuration in one round. The times are fractions of the default's time in
-/// that round.
+/// Holds the measurement of a configuration in one round of the search (tuner.h). The times are fractions of
+/// the time of the default configuration in that round.
 struct Result {
   TuningConfig config;
   double time = 1, least = 1, spread = 0;
@@ -63,11 +63,11 @@ Result result_of(const TuningConfig& config, const TuningSamples& samples) {
 /// Holds the state of the search for one task.
 struct Search {
   const TuningTask* task = nullptr;
-  std::vector<bool> taken;         // An element is true if its candidate was picked for a round.
-  std::vector<Result> results;     // These are the first measurements of the candidates.
-  std::vector<Result> refused;     // These results cannot win: they do not run or won only once.
+  std::vector<bool> taken;         // An element is true if its configuration was measured or soon will be.
+  std::vector<Result> results;     // These are the first measurements of the tried configurations.
+  std::vector<Result> refused;     // These configurations cannot win: they failed to run or won only once.
   std::optional<Result> winner;    // This is the result that won a second time.
-  std::vector<i64> default_times;  // These are the default's times in all rounds.
+  std::vector<i64> default_times;  // These are all measured times of the default configuration.
 
   i64 tried() const { return std::count(taken.begin(), taken.end(), true); }
 
@@ -82,9 +82,9 @@ struct Search {
     return best;
   }
 
-  /// Returns the index of the candidate to try next. It differs in the fewest fields from the best result so
-  /// far, or from the default if no result has beaten it. Of candidates with equally many such fields, the
-  /// first is returned.
+  /// Returns the index of the configuration to try next. It differs in the fewest fields from the best
+  /// configuration so far, or from the default if none has beaten it. Of configurations with equally many
+  /// such fields, the first is returned.
   std::optional<std::size_t> next() const {
     if (task->has_favourite && !taken[0]) return 0;
     const Result* const leader = best();
@@ -126,9 +126,10 @@ class Tuner {
   [[gnu::cold]] llvm::Error search() {
     TuningConfigs round = pick();
     if (!round.empty()) meter_.announce(round);
-    // The time must suffice for this round and for a round that measures the winners again.
+    // The time must suffice for this round of measurements and for one that measures the winners again.
     while (!round.empty() && has_time(2)) {
-      // The next round is chosen by the present results, so that its kernels compile during this round.
+      // The configurations of the next round of measurements are picked before this round is measured, so
+      // that their kernels compile meanwhile.
       TuningConfigs next = pick();
       if (!next.empty()) meter_.announce(next);
       MINUET_TRY(measure(round, /*confirms=*/false));
@@ -181,7 +182,7 @@ class Tuner {
       most = std::max(most,
                       options_.most_tried == 0 ? left : std::min(left, options_.most_tried - search.tried()));
     }
-    const i64 to_come = most + picked + 1;  // The last round measures the winners again.
+    const i64 to_come = most + picked + 1;  // The 1 stands for the round that measures the winners again.
     const double by_rounds = seconds_a_round() * static_cast<double>(to_come);
     const double by_clock = std::max(0.0, options_.deadline - meter_.seconds());
     options_.progress({rounds_, rounds_ + to_come, std::min(by_rounds, by_clock)});
@@ -196,7 +197,7 @@ class Tuner {
     return round;
   }
 
-  /// Measures the configurations of a round together. If they do not run, measures each half of them, and
+  /// Measures configurations of several tasks together. If they do not run, measures each half of them, and
   /// skips configurations that do not run even alone.
   [[gnu::cold]] llvm::Error measure(const TuningConfigs& round, bool confirms) {
     llvm::Expected<std::map<TuningBucket, TuningSamples>> samples = meter_.measure(round);
@@ -218,8 +219,8 @@ class Tuner {
     if (options_.skipped) options_.skipped(candidate.first, candidate.second, reason);
     Search& search = searches_[candidate.first];
     search.refused.push_back({candidate.second});
-    // If the failure has broken the device, the candidates that follow would fail too, although they are not
-    // at fault. So the default is measured to see whether it still runs.
+    // If the failure has broken the device, the configurations that follow would fail too, although they are
+    // not at fault. So the default configuration is measured to see whether it still runs.
     llvm::Expected<std::map<TuningBucket, TuningSamples>> fallback = meter_.measure({});
     return fallback ? llvm::Error::success()
                     : annotate(fallback.takeError(), "the default configuration no longer runs");

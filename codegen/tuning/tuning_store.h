@@ -19,8 +19,8 @@
 
 namespace minuet {
 
-/// Holds the entries of one environment in the order of their file names, and the files that were skipped
-/// with the reasons.
+/// Holds the entries of one TuningEnvironment in the order of their file names, and the files that were
+/// skipped with the reasons.
 struct TuningFolder {
   std::vector<TuningEntry> entries;
   std::vector<std::string> skipped;
@@ -41,8 +41,8 @@ class TuningStore {
   TuningStore(std::string directory, std::string below, TrustPolicy policy, FileSystem& system)
       : root_{std::move(directory), policy, system, std::move(below)} {}
 
-  /// Tests that results of this environment can be written, so that an error is known before anything is
-  /// measured.
+  /// Tests that results of this TuningEnvironment can be written, so that an error is known before anything
+  /// is measured.
   llvm::Error check_writable(const std::string& environment_hash);
 
   /// Replaces the stored entry of the same environment and bucket (tuning_key.h). Returns FailedPrecondition
@@ -57,11 +57,11 @@ class TuningStore {
   llvm::Error publish_joined(llvm::ArrayRef<TuningEntry> entries, Join join,
                              const std::function<bool()>& cancelled = {});
 
-  /// Returns the entries of an environment, or none if the environment has no folder. Skips files that are
-  /// not entries of this schema and this environment.
+  /// Returns the entries of a TuningEnvironment, or none if the environment has no folder. Skips files that
+  /// are not entries of this schema and this environment.
   llvm::Expected<TuningFolder> load(const std::string& environment_hash);
 
-  /// Returns the hashes of the environments that have a folder, in ascending order.
+  /// Returns the hash of each TuningEnvironment that has a folder, in ascending order.
   llvm::Expected<std::vector<std::string>> environments();
 
  private:

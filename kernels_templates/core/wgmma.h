@@ -49,8 +49,8 @@ MINUET_DEVICE u64 wgmma_operand(const unsigned char* piece) {
   constexpr u64 kSwizzle64 = u64{2} << 62, kBytesOfEightColumns = u64{8 * kWgmmaPiece / 16} << 32;
   return kSwizzle64 | kBytesOfEightColumns | u64{1} << 16 | (shared_address(piece) & 0x3ffff) >> 4;
 }
-/// Returns the operand that begins `bytes` bytes after `b`, which is the second half of a piece or another
-/// piece.
+/// Returns the operand that begins `bytes` bytes after the operand `b`, in the second half of the same piece
+/// of shared memory or in another piece.
 MINUET_DEVICE u64 wgmma_operand_behind(u64 b, i32 bytes) { return b + static_cast<u64>(bytes / 16); }
 
 MINUET_DEVICE void wgmma_fence() {

@@ -56,7 +56,8 @@ class FusedMasks {
   static constexpr bool kOfBlock = S.weights != WeightRoad::Cached || kWords > 1;
 
   MINUET_DEVICE FusedMasks(i32 warp, i32 rank) : warp_(warp), rank_(rank) {}
-  /// Sets a word of the warp's mask. If the masks are in shared memory, only a thread with `tells` writes it.
+  /// Sets a word of the warp's mask. If the masks are in shared memory, only a thread whose `tells` is true
+  /// writes it.
   MINUET_DEVICE void put(i32 word, u32 bits, bool tells) {
     if constexpr (kOfBlock) {
       if (tells) shared()[word * S.warps + warp_] = bits;

@@ -46,7 +46,7 @@ struct ThreadPlace {
     if (S.cluster > 1 && !of_shortcut) number /= S.cluster;
     column_block = static_cast<i32>(number % fused_column_blocks(S));
     const u32 turn = number / fused_column_blocks(S);
-    // The grid consists of whole clusters, so some blocks past those of the shortcut may have no rows.
+    // The grid consists of whole clusters, so the last blocks of the launch may have no rows.
     const bool is_idle = S.cluster > 1 && of_shortcut && number >= p.shortcut.first_block / S.cluster;
     const u32 taken = p.block_order == nullptr || is_idle
                           ? turn

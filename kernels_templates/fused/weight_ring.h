@@ -68,8 +68,8 @@ class WeightRing<S, WeightRoad::AsyncCopy> {
   MINUET_DEVICE static i32 end(i32 steps) { return (steps + S.split - 1) / S.split * S.split; }
   MINUET_DEVICE void pass(i32 number) {
     async_copy_wait<kRounds - 2>();
-    // After this barrier, all copies of this round's weights have arrived, and all warps have read the
-    // weights of the round before.
+    // After this barrier, all copies of the weights of this round of S.split steps have arrived, and all
+    // warps have read the weights of the round before.
     __syncthreads();
     copy_round(number / S.split + kRounds - 1);
   }

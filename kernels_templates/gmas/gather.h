@@ -33,7 +33,7 @@ struct GatherShape {
   }
 };
 
-/// A thread loads this many table entries before it uses the first. A 3 x 3 x 3 kernel takes three rounds.
+/// A thread loads this many table entries before it uses the first, so 27 offsets take three rounds of loads.
 constexpr i32 kOffsetsAtOnce = 9;
 
 /// Loads the buffer rows of table column `row` at offsets [k, k + kOffsetsAtOnce), and -1 past the last

@@ -7,8 +7,8 @@
 namespace minuet {
 
 /// Returns field f of a coordinate, clamped to the bounds, and sets bits of `status` if the field was
-/// outside. Clamping keeps the key valid for the layout, because the kernels continue, and the host sees the
-/// status only later.
+/// outside. The kernels continue, because the host sees the status only later, and clamping keeps their keys
+/// valid.
 MINUET_DEVICE i32 field_inside(const CloudLayout& cloud, const i32* coordinate, i32 f, u32& status) {
   const i32 value = fresh(coordinate + f);
   const i32 raised = value < cloud.least[f] ? cloud.least[f] : value;

@@ -97,7 +97,7 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void search_kernel_map(MINUET_PARA
     search_piece<S, Key>(block, block_size, static_cast<i32>(block_row),
                          static_cast<const Key*>(p.query_keys) + begin, count, shared_delta,
                          p.map + k * query_count + begin);
-    // All threads must be done with the source block before the next piece overwrites it.
+    // All threads must be done with the source block before it is overwritten for the next query block.
     __syncthreads();
   }
 }

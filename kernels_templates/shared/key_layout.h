@@ -15,9 +15,10 @@ struct KeyLayout {
   i64 bias[kMaxFields] = {};
   i32 shift[kMaxFields] = {};
   i32 bits[kMaxFields] = {};
-  i64 span[kMaxFields] = {};  // Gives the greatest number that each field holds, including the guard.
-  i32 fields = 0;             // Gives the number of fields of a key, which is 1 + ndim.
-  i32 total_bits = 0;         // Keys use bits [0, total_bits). A layout of more than 64 bits is unusable.
+  /// Gives the greatest number that each field holds, including the free cells above the coordinates.
+  i64 span[kMaxFields] = {};
+  i32 fields = 0;      // Gives the number of fields of a key, which is 1 + ndim.
+  i32 total_bits = 0;  // Keys use bits [0, total_bits). A layout of more than 64 bits is unusable.
 };
 
 /// Returns the narrower key type that holds this many bits.
@@ -31,7 +32,7 @@ MINUET_HD constexpr KeyLayout with_ndim(KeyLayout layout) {
 }
 
 MINUET_HD constexpr i64 floor_to_multiple(i64 value, i64 step) {
-  // Most steps are powers of two, and a 64-bit division is slow on a device.
+  // Most steps are powers of two. A mask then replaces the 64-bit division, which is slow on a device.
   if ((step & (step - 1)) == 0) return value & -step;
   const i64 remainder = value % step;
   return value - (remainder < 0 ? remainder + step : remainder);
@@ -60,7 +61,7 @@ MINUET_HD constexpr KeyLayout make_key_layout(i32 ndim, const i32* least, const 
     layout.shift[f] = layout.total_bits;
     layout.total_bits += layout.bits[f];
   }
-  // A field of 0 bits may begin at bit 64, but shifting a 64-bit word by 64 is undefined.
+  // A field of 0 bits may begin at bit 64. Its shift becomes 0, because a shift by 64 bits is undefined.
   for (i32 f = 0; f <= ndim; ++f) {
     if (layout.bits[f] == 0) layout.shift[f] = 0;
   }

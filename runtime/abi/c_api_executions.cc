@@ -32,7 +32,7 @@ llvm::Error read_capacities(const minuet_execution_options& given, i32 levels, N
         "max_points is {0}; with level_capacity it must be 0, because level_capacity[0] is the limit",
         given.max_points);
   }
-  // Coordinate keys of 64 bits can encode every cloud that keys of 32 bits can encode.
+  // Coordinate keys of 64 bits are the default, because they can encode more clouds than keys of 32 bits.
   constexpr i32 kDefaultKeyBits = 64;
   const i32 wanted = given.key_bits == 0 && !cloud.has_bounds ? kDefaultKeyBits : given.key_bits;
   if (cloud.has_bounds ? wanted != 0 : wanted != 32 && wanted != 64) {

@@ -204,7 +204,7 @@ llvm::Expected<GivenParameters> read_parameters(const minuet_convolution_options
   return parameters;
 }
 
-/// Returns the parameters that a plan reads from a weights file or from its options.
+/// Returns the names of the parameters that a plan needs from a weights file or from the plan's options.
 std::vector<ParameterName> parameters_of(const Plan& plan) {
   std::vector<ParameterName> names;
   for (const ProgramLayer& layer : plan.program.layers) {

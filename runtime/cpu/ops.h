@@ -41,7 +41,7 @@ struct CpuFamily {
 llvm::ArrayRef<CpuFamily> cpu_families();
 
 /// Makes an op that runs `choice`. `parameters` are those of Engine::add_op(). Returns InvalidArgument if a
-/// parameter is missing, or if a tensor's rows are shorter than its channels.
+/// parameter is missing, or if a tensor's rows have fewer elements than the tensor has channels.
 llvm::Expected<std::unique_ptr<CpuOp>> make_cpu_op(const OpChoice& choice,
                                                    llvm::ArrayRef<const void*> parameters);
 

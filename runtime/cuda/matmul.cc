@@ -90,7 +90,7 @@ llvm::Error Matmuls::look_up(const MatmulProblem& problem, MatmulAlgorithm& resu
   result.found = false;
   if (llvm::Error error = lay_out(problem, layouts)) {
     if (problem.mode != BatchMode::Pointers) return error;
-    // This version of cuBLASLt does not support pointer arrays.
+    // This version of cuBLASLt does not support pointer arrays, so result.found remains false.
     llvm::consumeError(std::move(error));
     return llvm::Error::success();
   }

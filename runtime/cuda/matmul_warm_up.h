@@ -9,8 +9,8 @@
 
 namespace minuet {
 
-/// Looks up all keys, runs each algorithm that it finds once on a small problem, and waits. It does not run
-/// algorithms that are already warm.
+/// Looks up the algorithms of all keys, runs each one that has not run before on a small problem, and waits
+/// until these GEMMs have finished.
 llvm::Error warm_up_matmuls(CudaDevice& device, Matmuls& matmuls, const std::set<MatmulKey>& keys);
 
 }  // namespace minuet

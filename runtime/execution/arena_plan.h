@@ -13,7 +13,8 @@ namespace minuet {
 enum class Phase : i32 {
   // In this phase, prepare makes coordinate sets and kernel maps.
   Maps,
-  // In this phase, prepare makes the views of the maps and the other data that runs read.
+  // In this phase, prepare makes the views of the maps (ViewForm) and the other data that Execution::run()
+  // reads.
   Views,
   Run,
 };
@@ -23,11 +24,11 @@ struct Lifetime {
   Phase first, last;
 };
 
-/// Names the block of device memory that contains a part.
+/// Names the block of device memory that contains a part of an execution's memory.
 enum class Owner : i32 {
   // This is the execution's own block, or the caller's workspace.
   Arena,
-  // This is a block of the queue, which other executions may use between two calls.
+  // This is a block of the execution's Queue. Between two calls, other executions may use the block.
   QueueScratch,
 };
 

@@ -41,8 +41,9 @@ llvm::Error Execution::prepare_together(llvm::ArrayRef<Execution*> executions,
   return llvm::Error::success();
 }
 
-/// Takes the maps, selects the kernel of each layer (Candidate), and calls add_work(). It needs no memory of
-/// the execution. Views of maps with a queue have memory of their own, and other views are placed later.
+/// Takes the maps, selects the kernel of each layer (Candidate), and calls add_work(). This function needs no
+/// memory of the execution, because views of maps with a queue have memory of their own, and other views are
+/// placed later.
 llvm::Error Execution::use_maps(std::vector<std::shared_ptr<const KernelMap>> maps) {
   if (maps.size() != maps_.size()) {
     return make_error(StatusCode::InvalidArgument, "{0} kernel maps are given, but the plan takes {1}",
@@ -97,8 +98,9 @@ llvm::Error Execution::take_maps() {
   return llvm::Error::success();
 }
 
-/// Makes ordered views refer to rows by the caller's row numbers, so that features need no permutation. This
-/// is not possible if duplicate coordinates were dropped, because no row of the set refers to the duplicates.
+/// Makes ordered views (ViewForm::Masked) refer to rows by the caller's row numbers, so that features need no
+/// permutation. This is not possible if duplicate coordinates were dropped, because no row of the set refers
+/// to the duplicates.
 void Execution::keep_callers_order() {
   if (!views_->has_order() || candidate_of(0).form != ViewForm::Masked) return;
   for (Level& level : levels_) {

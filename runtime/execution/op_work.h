@@ -59,20 +59,20 @@ class OpWork {
   /// Takes the place of add() when Execution::workspace_bound() only measures the memory. Every coordinate
   /// set then has `rows` rows, and every output row has `neighbours` pairs.
   virtual void bound(i32 /*layer*/, i64 /*rows*/, double /*neighbours*/) {}
-  /// Places the tables that runs read. `identity` holds 0, 1, 2, ... for as many rows as the largest
-  /// coordinate set has. It is null if the caller gives the maps.
+  /// Places the tables that Execution::run() reads. `identity` holds 0, 1, 2, ... for as many rows as the
+  /// largest coordinate set has. It is null if the caller gives the maps.
   virtual void place_tables(Placement&, i32* /*identity*/) {}
   /// Places the memory that is needed only to make the tables.
   virtual void place_workspace(Placement&) {}
-  /// Places the buffers that runs write. They may overlap the memory of place_workspace().
+  /// Places the buffers that Execution::run() writes. They may overlap the memory of place_workspace().
   virtual void place_buffers(Placement&) {}
   /// Enqueues the work that fills the tables. It is called once all memory is placed.
   virtual llvm::Error finish() { return llvm::Error::success(); }
 
   // The following functions may be called only after finish().
 
-  /// Calls `enqueue` with the family's request for the layer, which `candidate` runs. The request consists of
-  /// `common` and of the other data that the family's kernels read.
+  /// Calls `enqueue` with the family's request for the layer that `candidate` computes. The request consists
+  /// of `common` and of the other data that the family's kernels read.
   virtual llvm::Error with_request(const Candidate& candidate, i32 layer, const OpRequest& common,
                                    llvm::function_ref<llvm::Error(const OpRequest&)> enqueue) const = 0;
   virtual OpReport report(i32 /*layer*/) const { return {}; }

@@ -37,7 +37,8 @@ llvm::Error read_norm(const Object& object, ConvolutionFields& fields) {
   return llvm::Error::success();
 }
 
-/// Reads the fields "affine", "epsilon" and "track_running_stats". They are errors if there is no batch norm.
+/// Reads the fields "affine", "epsilon" and "track_running_stats". Returns InvalidArgument if one of them is
+/// given without a batch norm.
 llvm::Error read_batch_norm(const Object& object, ConvolutionFields& fields) {
   for (const char* field : {"affine", "epsilon", "track_running_stats"}) {
     if (object.get(field) && !fields.batch_norm) {

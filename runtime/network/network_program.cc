@@ -382,7 +382,7 @@ class ProgramBuilder {
                         channels, kMostChannels);
     }
     program_.storages[first.storage].ld = channels;
-    // The loop below moves all tensors of this storage to the storage of `first`.
+    // This storage becomes empty, because the loop below moves all its tensors to the storage of `first`.
     program_.storages[second.storage].ld = 0;
     for (TensorSpec& tensor : program_.tensors) {
       // If the saved tensor is a concatenation itself, its parts are moved too.

@@ -66,7 +66,8 @@ class WeightsCheck {
       misshapen_.push_back(quoted(*stored) + " has shape " + shape_text(shape) + ", but the network needs " +
                            needs);
     }
-    // PyTorch stores num_batches_tracked with every batch norm, but inference does not use it.
+    // PyTorch stores num_batches_tracked with every batch norm. Inference does not need this tensor, which is
+    // therefore not reported as unused.
     if (!layer.batch_norm.empty()) {
       if (const std::string* stored = file_.find(layer.batch_norm + ".num_batches_tracked"))
         used_.insert(*stored);
@@ -125,8 +126,8 @@ class WeightsCheck {
     }
   }
 
-  /// Returns the prefix whose removal gives the most parameter names of the network, if these are more names
-  /// than are found without it. Otherwise returns an empty string. `matches` receives the number of names
+  /// Returns the prefix whose removal from tensor names gives the most parameter names of the network. If no
+  /// prefix gives more than are found now, returns an empty string. `matches` receives the number of names
   /// that are found.
   std::string better_prefix(std::size_t& matches) const {
     std::map<std::string, std::size_t> found;

@@ -16,9 +16,9 @@
 
 namespace minuet {
 
-/// Holds, for one architecture, the ways to run each op of a plan (Candidate). It is immutable. The problems
-/// and the tuning results (codegen/tuning) decide which candidates an op has, and the cloud decides which one
-/// runs.
+/// Holds, for one architecture, the ways to run each op of a plan (Candidate). It is immutable. The op's
+/// problem and the tuning results (codegen/tuning) decide which candidates an op has, and the cloud decides
+/// which one runs.
 struct CompiledPlan {
   std::string arch;  // Names an architecture of GPUs, or is empty for the CPU.
   EngineChoice engine;
@@ -28,7 +28,7 @@ struct CompiledPlan {
   std::vector<PermuteRowsSpec> permute_inputs;  // There is one Spec for each input of the program.
   PermuteRowsSpec permute_output, permute_coordinates;
   GroupingChoice grouping;  // Applies to all convolutions that run as gather-GEMM-scatter.
-  OrderChoice order;        // Applies to the views of a network's own maps.
+  OrderChoice order;        // Orders the rows in views of a network's own maps.
 
   /// Chooses the candidates with the plan's own tuning results.
   static llvm::Expected<std::shared_ptr<const CompiledPlan>> create(const Plan& plan, llvm::StringRef arch) {

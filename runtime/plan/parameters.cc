@@ -51,7 +51,7 @@ class RandomStream {
 };
 
 // Limits the number of values that are rounded at once, so that the memory that resize() clears is still in
-// the cache.
+// the cache when the rounded values are written to it.
 constexpr std::size_t kRoundedAtOnce = 4096;
 
 }  // namespace
@@ -130,7 +130,8 @@ llvm::Expected<i32> ParameterSource::head_channels(const std::string& name, i32 
   const std::string* stored = file_ ? file_->find(name + ".weight") : nullptr;
   if (!stored) return 0;
   MINUET_ASSIGN(const std::vector<int64_t> shape, file_->shape(*stored));
-  // The weight may be stored in any order of axes; check() verifies the shape.
+  // The weight may be stored in any order of axes, so only the number of its elements is used here. check()
+  // verifies the shape.
   const i64 count = element_count(shape);
   const i64 classes = count / in_channels;
   if (shape.size() < 2 || classes < 1 || classes > kMostClasses || count % in_channels != 0) {

@@ -24,7 +24,7 @@ inline constexpr i32 kLeastNetworkPasses = 3;
 
 struct MeterOptions {
   std::vector<MeterCloud> clouds;  // There must be at least one cloud.
-  i32 repeats = 0;  // Counts the timed runs of each cloud in a round. 0 means 16 on a GPU and 5 on the CPU.
+  i32 repeats = 0;  // Counts the timed runs of a cloud per measurement. 0 means 16 on a GPU and 5 on the CPU.
   /// Returns true if tuning must stop. The meter calls this function between runs and during compilation. It
   /// may be empty.
   std::function<bool()> cancelled;
@@ -42,9 +42,9 @@ class NetworkMeter final : public TuningMeter {
                                                               std::shared_ptr<Device> device,
                                                               const TuningEnvironment& environment,
                                                               MeterOptions options);
-  /// Sets the default configurations, with which later rounds are compared. `dataflow` applies to all layers.
-  /// If it is empty, each layer uses its own choice. `maps` is the method that makes coordinate sets and
-  /// kernel maps.
+  /// Sets the default configurations, with which later measurements are compared. `dataflow` applies to all
+  /// layers. If it is empty, each layer uses its own choice. `maps` is the method that makes coordinate sets
+  /// and kernel maps.
   llvm::Error set_default(TuningConfigs configs, std::optional<Dataflow> dataflow,
                           MapMethod maps = MapMethod::Indexed);
   struct LayerSize {
@@ -58,7 +58,7 @@ class NetworkMeter final : public TuningMeter {
   /// Returns about how many seconds measure() takes once its kernels are compiled.
   double round_seconds() const { return opening_seconds_ + 2 * (options_.repeats + 3) * inference_seconds_; }
   /// The next two functions return about how many seconds set_default() and measure_network() take together.
-  /// The first one assumes as many passes as a round has, and the second one kLeastNetworkPasses passes.
+  /// The first one assumes MeterOptions::repeats passes, and the second one kLeastNetworkPasses passes.
   double network_seconds() const { return network_overhead() + 2 * options_.repeats * inference_seconds_; }
   double least_network_seconds() const {
     return network_overhead() + 2 * kLeastNetworkPasses * inference_seconds_;
@@ -69,7 +69,7 @@ class NetworkMeter final : public TuningMeter {
   void announce(const TuningConfigs& round) override;
   llvm::Expected<std::map<TuningBucket, TuningSamples>> measure(const TuningConfigs& round) override;
   /// Measures whole inferences of all clouds in wall time, from coordinates and features to the output. It
-  /// makes as many passes as a round has, or fewer if only fewer fit into `seconds`. If not even
+  /// makes MeterOptions::repeats passes, or fewer if only fewer fit into `seconds`. If not even
   /// kLeastNetworkPasses fit, it runs nothing and returns no samples.
   llvm::Expected<TuningSamples> measure_network(const TuningConfigs& configs, double seconds);
 

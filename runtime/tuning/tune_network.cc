@@ -10,7 +10,7 @@ namespace minuet {
 namespace {
 
 // Unless tuning is exhaustive, a task (TuningTask) tries at most kMostTried configurations. A task that
-// serves all layers tries at most kMostTriedForAll, because no other task can be measured in the same rounds.
+// serves all layers tries at most kMostTriedForAll, because no other task can be measured at the same time.
 constexpr i64 kMostTried = 40, kMostTriedForAll = 12;
 
 i64 median(std::vector<i64> values) {
@@ -247,7 +247,7 @@ class NetworkTuner {
   TuningProgress before_the_first(const std::vector<TuningTask>& tasks, const TunerOptions& tuner) const {
     i64 most = 0;
     for (const TuningTask& task : tasks) most = std::max(most, static_cast<i64>(task.candidates.size()));
-    // Adds 1 for the round that confirms the winners.
+    // Adds 1 for the measurement that confirms the winners.
     most = (tuner.most_tried == 0 ? most : std::min(most, tuner.most_tried)) + 1;
     const double rounds = static_cast<double>(most) * tuner.round_seconds;
     return {0, most, std::max(0.0, std::min(rounds, tuner.deadline - meter_.seconds()))};
@@ -281,8 +281,8 @@ class NetworkTuner {
     return llvm::Error::success();
   }
 
-  /// Returns the pairs of a map and a bucket of `moved` whose layers read the map. A map has a different
-  /// number in each cloud.
+  /// Returns pairs of a map's number and a bucket of `moved` whose layers read the map. The maps of different
+  /// clouds have different numbers.
   std::vector<std::pair<i64, TuningBucket>> maps_of(const TuningConfigs& moved) const {
     const Program& program = plan_.program;
     std::vector<std::pair<i64, TuningBucket>> read;
@@ -407,10 +407,10 @@ class NetworkTuner {
   const TuneOptions& options_;
   NetworkMeter& meter_;
   const double last_;  // Everything must be finished at this time of the meter's clock.
-  /// The rounds of all steps must be finished at this time. The time after it is for measuring the whole
-  /// network.
+  /// The measurements of all steps must be finished at this time. The time after it is for measuring the
+  /// whole network.
   const double end_;
-  double deadline_ = 0;  // The rounds of the current step must be finished at this time.
+  double deadline_ = 0;  // The measurements of the current step must end by this time.
   bool choosing_dataflows_ = false;
   std::map<TuningBucket, TuningEntry> before_;  // Holds the entries of the store when tuning began.
   TuningConfigs decided_;

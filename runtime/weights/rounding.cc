@@ -11,7 +11,8 @@ namespace {
 /// Limits the number of elements of a block, so that it stays in the first-level cache.
 constexpr std::size_t kAtOnce = 4096;
 
-/// Holds a block in storage format. A block is aligned to its elements, but memory of callers may not be.
+/// Holds a block in storage format. It is aligned to its elements. The caller's memory may not be, so data is
+/// copied between the two.
 struct Block {
   alignas(float) char bytes[kAtOnce * sizeof(float)];
 };

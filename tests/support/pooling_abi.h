@@ -17,7 +17,8 @@ class Pooling {
   /// The output as stored, [out_rows, channels], for what is prepared; buffers are poisoned first.
   std::vector<char> run(minuet_execution* execution, const std::vector<float>& features,
                         int64_t out_rows) const;
-  /// The same of an execution of its own.
+  /// The same of an execution of its own. Features and output are in the order of the data that the map was
+  /// made of.
   std::vector<char> run(const Map& map, const std::vector<float>& features, int64_t out_rows) const;
 
  private:

@@ -24,7 +24,7 @@ endfunction()
 set(minuet_llvm_roots ${MINUET_LLVM_ROOT})
 foreach(version IN LISTS minuet_llvm_versions)
   list(APPEND minuet_llvm_roots /usr/lib/llvm-${version} ${MINUET_SYSROOT}/usr/lib/llvm-${version})
-  # NO_CACHE makes CMake search again, because an earlier run may have found the program of another version.
+  # NO_CACHE makes CMake search anew for each version, instead of reusing a cached program of another one.
   find_program(minuet_llvm_config llvm-config-${version} NO_CACHE)
   if(minuet_llvm_config)
     execute_process(COMMAND ${minuet_llvm_config} --prefix OUTPUT_VARIABLE prefix

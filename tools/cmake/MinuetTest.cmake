@@ -78,7 +78,8 @@ function(minuet_compile_as_test target)
   minuet_precompile_test_headers()
   minuet_compile_by_clang(${target})
   target_precompile_headers(${target} REUSE_FROM minuet_test_headers)
-  # The precompiled headers include headers of LLVM, which refer to a variable of its library.
+  # The precompiled headers include headers of LLVM that refer to a variable in LLVM's library, so every test
+  # links this library.
   target_link_libraries(${target} PRIVATE minuet_llvm)
   # -O0 saves a quarter of the compile time. Libraries need -fPIE too, because the headers were precompiled with it.
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O0>

@@ -13,7 +13,7 @@ while [ "$count" -gt 0 ]; do
   case $word in
     "$gxx") set -- "$@" "$clangxx" ;;
     -Wno-maybe-uninitialized | -Wno-restrict) ;;
-    # Without the time in the precompiled header ccache can compare it.
+    # ccache can compare a precompiled header only if it has no time stamp, which this option omits.
     -fpch-preprocess | c++-header) [ "$word" = c++-header ] && set -- "$@" "$word"
       set -- "$@" -Xclang -fno-pch-timestamp ;;
     *) set -- "$@" "$word" ;;

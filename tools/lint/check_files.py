@@ -13,7 +13,8 @@ import sources
 
 MARK = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b")
 LONGEST = 500
-# These files may have more lines than others. One file holds the whole C ABI and its manual by design.
+# Maps each file that may have more lines than LONGEST to its limit. The header minuet.h holds the whole C ABI
+# and its manual by design.
 LONGER = {"include/minuet/minuet.h": 840}
 TOP_LEVEL = {"CMakeLists.txt", "runtime", "codegen", "kernels_templates", "include", "tests", "tools", "README.md",
              "LICENSE", "CHANGELOG.md", "CMakePresets.json", ".ci", ".clang-format", ".clang-tidy", ".gitignore", ".gitattributes"}
@@ -21,7 +22,7 @@ KERNEL = re.compile(r'^MINUET_KERNEL_ROW\(\s*(\w+),\s*"([^"]+)"', re.MULTILINE)
 NO_CODE = re.compile(r'//.*|^#include.*|"(?:\\.|[^"\\\n])*"', re.MULTILINE)
 ALIAS = re.compile(r"^\s*using (?:\w*::)+(\w+);|^\s*namespace (\w+) = .*;", re.MULTILINE)
 CLASS = re.compile(r"^(?:class|struct) (\w+)(?: final)?(?: :[^{;]*)? \{", re.MULTILINE)
-# Code in these folders needs no README: the root's README is not about code, and include/ holds only minuet/.
+# Files of code directly in these folders need no README.md that describes them.
 NO_README = {".", ".ci", "include"}
 
 

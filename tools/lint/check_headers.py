@@ -28,8 +28,8 @@ import sources
 AHEAD = "codegen/base/error.h"
 THREADS = "codegen/base/cancel_token.h"  # This header includes the standard headers for threads and for waiting.
 EMIT = "codegen/source/emit.h"  # This header includes every kernel's Spec (compile-time parameters).
-# Each row lists headers that take long to parse and are precompiled together. For a header to check, the first row
-# whose headers it includes is used, so larger rows come first.
+# Each row lists headers that take long to parse and are precompiled together. A header is checked with the
+# first row whose headers it includes, so larger rows come first.
 READ_AHEAD = (("gmock/gmock.h", "gtest/gtest.h", AHEAD), ("gtest/gtest.h", AHEAD), (AHEAD, THREADS, EMIT),
               (AHEAD, EMIT), (AHEAD,),
               ("CLI/CLI.hpp", "llvm/Support/Error.h"), ("llvm/Support/Error.h",), ("gtest/gtest.h",),
@@ -55,7 +55,8 @@ def dependency_flags(build):
                 flags.append(("-isystem", word[len("-isystem"):]))
             elif word.startswith("-I") and str(build) in word:
                 flags.append(("-I", word[2:]))
-    # Generated folders come first, because a generated header replaces one of LLVM's (MinuetLlvm.cmake).
+    # Folders in `build` come first, because a generated header there replaces one of LLVM's
+    # (MinuetLlvm.cmake).
     return [part for pair in sorted(set(flags), key=lambda pair: (str(build) not in pair[1], pair)) for part in pair]
 
 

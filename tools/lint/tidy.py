@@ -25,7 +25,8 @@ import sources
 COMMAND = ["clang-tidy-14", "--quiet", "--extra-arg=-Wno-unknown-warning-option",
            "--extra-arg=-Wno-ignored-optimization-argument"]
 MOST_SHOWN = 60
-MOST_TOGETHER = 50  # sources in a batch; more would leave a core without work at the end
+# A batch has at most this many sources, because with larger ones some cores would have no work at the end.
+MOST_TOGETHER = 50
 
 
 class Unit:
@@ -43,7 +44,9 @@ class Unit:
             elif word.startswith("-I"):
                 self.includes.append(("-I", word[2:]))
             elif word.startswith("-DMINUET_") or word.endswith("_EXPORTS"):
-                self.defines.append(word)  # for these sources alone; others do not read it
+                # Sources of other units do not read this macro, so units with different ones may share a
+                # batch.
+                self.defines.append(word)
             else:
                 self.flags.append("-fPIC" if word == "-fPIE" else word)
         self.is_program = "-fPIE" in entry["command"]
@@ -52,7 +55,8 @@ class Unit:
             self.sources = [line.split('"')[1] for line in self.file.read_text().splitlines()
                             if line.startswith("#include")]
         parts = self.file.relative_to(build if self.file.is_relative_to(build) else root).parts
-        # Rooms below these folders share most headers, and few names.
+        # All units of a batch are below one folder, because such units include mostly the same headers and
+        # rarely define the same name twice.
         self.folder = parts[:2] if parts[0] == "tools" else parts[:1]
 
 
@@ -106,7 +110,8 @@ def main():
     folder.mkdir(exist_ok=True)
 
     def run(batch):
-        # The name is derived from the contents: a result is kept by the name, and threads write at the same time.
+        # The name is a hash of the contents, so that threads write different files, and so that the key of
+        # the result, which includes the path, is the same in the next run if nothing changes.
         name = hashlib.sha256("\0".join([batch.text(), *batch.command]).encode()).hexdigest()[:16]
         path = folder / f"{name}.cc"
         path.write_text(batch.text())

@@ -163,8 +163,8 @@ i64 next_range(i64 rows) {
   return rows == power ? rows + rows / 2 : 2 * power;
 }
 
-/// Returns candidates of the fused dataflow for consecutive ranges of rows, each with its own Spec. The CPU
-/// has a single candidate, because it does not use the Spec.
+/// Returns candidates of the fused dataflow for consecutive ranges of rows, each with its own FusedSpec. The
+/// CPU has a single candidate, because it does not use the FusedSpec.
 std::vector<Candidate> fused_candidates(const ConvolutionProblem& problem, llvm::StringRef arch,
                                         FusedFeatures means) {
   if (arch.empty()) return {make_candidate(choose_fused(problem, arch, 0, means), arch)};
@@ -180,9 +180,9 @@ std::vector<Candidate> fused_candidates(const ConvolutionProblem& problem, llvm:
   return candidates;
 }
 
-// The following code makes the candidates of an op from tuning results and the functions above.
+// The following code makes an op's Candidates (candidates.h) from tuning results and the functions above.
 
-/// Chooses candidates by measurements. If `wanted` has a dataflow, all candidates use it.
+/// Chooses Candidates (ways to run an op) by measurements. If `wanted` has a dataflow, all Candidates use it.
 class TunedChoices {
  public:
   TunedChoices(const ConvolutionProblem& problem, llvm::StringRef arch, const TuningSnapshot* tuning,
@@ -191,9 +191,9 @@ class TunedChoices {
     if (kernel_volume(problem) <= kMostFusedOffsets) heuristic_ = fused_candidates(problem, arch, means);
   }
 
-  /// Returns one candidate for each range of densities whose choice differs. The candidate at whose densities
-  /// the default configuration was measured to take longest comes first, because select() takes the first one
-  /// if the density is not known.
+  /// Returns one candidate for each range of densities (pairs per output row), where neighbouring ranges with
+  /// the same choice count as one. The candidate at whose densities the default configuration was measured to
+  /// take longest comes first, because select() takes the first one if the density is not known.
   [[gnu::cold]] std::vector<Candidate> of_rows(i64 rows) const {
     std::vector<Chosen> all;
     for (i64 log4 = 0; log4 <= log4_of(static_cast<double>(kernel_volume(problem_))); ++log4) {
@@ -272,7 +272,7 @@ class TunedChoices {
 
 [[gnu::cold]] std::vector<Candidate> tuned_candidates(const TunedChoices& choices) {
   std::vector<Candidate> candidates;
-  std::size_t last = 0;  // This is the index of the first candidate for the latest range of rows.
+  std::size_t last = 0;  // This is the index of the first Candidate for the range of rows added last.
   for (i64 rows = 0; rows <= kMostRows; rows = next_range(rows)) {
     std::vector<Candidate> next = choices.of_rows(rows);
     const auto before = candidates.begin() + static_cast<std::ptrdiff_t>(last);

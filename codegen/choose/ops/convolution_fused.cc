@@ -40,7 +40,8 @@ constexpr i64 kManyRows = 3 << 15;
 constexpr i32 kFewOffsets = 8;
 // With at most this many output channels, a warp computes more rows, which share the weights that it reads.
 constexpr i32 kFewOutputs = 16;
-// A head (an output layer) with one offset and at most this many output channels reads few weights.
+// A head (an output layer) with one offset and at most this many output channels may read its weights through
+// the cache.
 constexpr i32 kHeadOutputs = 32;
 // Warps divide the steps of the reduction among themselves only if there are at least this many steps.
 constexpr i32 kFewSteps = 4;
@@ -174,8 +175,8 @@ bool has_few_inputs(const FusedSpec& spec) {
 }
 
 /// Returns true if the layer should read its 16-bit weights through the cache, because many blocks share
-/// them. This suits layers that turn few channels into many, and heads (output layers) with one step and few
-/// output channels.
+/// them. This suits layers that turn few channels into many, and heads (output layers) with one step of the
+/// reduction and few output channels.
 bool suits_cache(const FusedSpec& spec, i64 rows) {
   const i64 bytes = i64{2} * spec.volume * spec.in_channels * spec.out_channels;
   if (dtype_bytes(spec.io) != 2 || folds_offsets(spec.io, spec.in_channels) || bytes > kMostCachedBytes)
@@ -193,7 +194,7 @@ void choose_warps(FusedChoice& choice, llvm::StringRef arch, i64 rows) {
   spec.weights = capability(arch) >= 90 ? WeightRoad::BulkCopy : WeightRoad::AsyncCopy;
   spec.row_tiles = 2;
   spec.warps = 4;
-  // The products of a step of more than 64 bytes take long enough to hide the loads of the next step.
+  // The products of a reduction step of more than 64 bytes take long enough to hide the next step's loads.
   const bool is_long = spec.step * element > 64;
   spec.prefetch = is_long ? 1 : 3;
   if (has_few_inputs(spec) && spec.out_channels <= kMostCachedColumns) {
@@ -209,7 +210,7 @@ void choose_warps(FusedChoice& choice, llvm::StringRef arch, i64 rows) {
     spec.row_tiles = 1;
     spec.split = fused_steps(spec) < kFewSteps ? 1 : 2;
     // With many channels, the layer uses more blocks, which have fewer columns and longer steps. The weights
-    // of a longer step with fewer columns take about as much of the ring buffer of weights.
+    // of such a step take about as much of the ring buffer as those of a shorter step with more columns.
     if (element == 2 && spec.in_channels > kMostStep && spec.columns > kFewColumns &&
         !has_one_offset(choice.problem) && fused_blocks(spec, rows) < kMultiprocessors) {
       spec.columns = equal_parts(spec.out_channels, kTile, kFewColumns);

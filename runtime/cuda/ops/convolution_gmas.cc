@@ -93,7 +93,7 @@ llvm::Expected<bool> GmasStep::bind(const MatmulProblem& problem, const void* we
                 matmuls_->find(key_of(problem), launcher_.counters().gemm_lookups));
   MatmulAlgorithm exact;
   if (!algorithm->found) {
-    // The caller then binds the GEMMs of the batch one by one.
+    // If a batch has no algorithm, the caller binds its GEMMs one by one.
     if (problem.mode != BatchMode::Single) return false;
     // No algorithm was found for the height that stands for all similar heights (matmul_key.h), but the exact
     // height may have one.

@@ -1,5 +1,5 @@
-// Implements the gather-GEMM-scatter dataflow on the GPU (paper, section 5.2). It runs a gather, grouped
-// GEMMs on several streams, and a scatter.
+// Implements the gather-GEMM-scatter dataflow on the GPU (Minuet paper, section 5.2). It runs a gather,
+// grouped GEMMs on several streams, and a scatter.
 //
 // A layer is added once. For each cloud, prepare() binds its GEMMs to algorithms and addresses, so that run()
 // only enqueues, without look-ups, locks or allocations.

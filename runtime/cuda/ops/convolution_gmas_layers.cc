@@ -41,7 +41,7 @@ llvm::Expected<i32> GmasStep::add(const OpChoice& chosen, llvm::ArrayRef<const v
 }
 
 llvm::Error GmasStep::place_weights(Layer& layer) {
-  // A kernel with a single offset reads its weights in place.
+  // A layer with a single kernel offset reads its weights in place.
   if (layer.volume == 1) return llvm::Error::success();
   if (options_.weights == WeightPath::Automatic) {
     MINUET_ASSIGN(layer.uses_pointers,
@@ -70,7 +70,7 @@ llvm::Error GmasStep::set_workspace(void* workspace) {
   device_pointers_ = reinterpret_cast<void**>(base + parts.pointers);
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     layers_[i].permuted = parts.permuted[i] < 0 ? nullptr : base + parts.permuted[i];
-    // The GEMMs of the layer are bound to addresses in the old workspace.
+    // The GEMMs of the layer are bound to addresses in the old workspace, so prepare() must bind them again.
     layers_[i].prepared = false;
   }
   pending_ = false;

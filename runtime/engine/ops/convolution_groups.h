@@ -1,5 +1,5 @@
-// Implements padding-efficient GEMM grouping (section 5.2.2 of the paper), which sorts GEMMs by size and
-// groups neighbours.
+// Implements padding-efficient GEMM grouping (Minuet paper, section 5.2.2), which sorts GEMMs by size
+// and puts consecutive ones into a group.
 #pragma once
 
 #include <vector>

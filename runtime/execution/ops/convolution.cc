@@ -8,8 +8,8 @@
 namespace minuet {
 namespace {
 
-/// Holds the grouping of a map's GEMMs, and tables of the buffer row of each pair. One execution owns it, or
-/// all executions on the map's queue share it.
+/// Holds the grouping of a map's GEMMs, and tables of the row of each pair in the gather and GEMM buffers.
+/// One execution owns the view, or all executions on the map's queue share it.
 struct GmasView final : KeptView {
   // The flag is true once the work that fills the tables is enqueued. Each prepare resets the flag of an
   // execution's own view.

@@ -1,4 +1,5 @@
-// Provides access to what only the convolutions of a program have, which is weights and dataflows.
+// Provides access to the problems and the dataflow of the convolutions of a program, which other ops do not
+// have.
 #pragma once
 
 #include "codegen/choose/ops/convolution.h"

@@ -24,8 +24,8 @@ llvm::Expected<Cloud> read_coordinates(const InputOptions& options, int ndim) {
   return in_file(options.coordinates, read_npy_coordinates(file->getBuffer(), ndim));
 }
 
-/// Returns the error for a feature that is not a finite float32 number. The error says whether the number in
-/// the file is finite, which a float64 number may be.
+/// Returns the error for a feature that is not a finite float32 number. The error distinguishes numbers that
+/// are NaN or infinite in the file from finite numbers that are too large for float32.
 llvm::Error refuse_feature(const std::string& path, llvm::StringRef bytes, int64_t row, int64_t column) {
   MINUET_ASSIGN(const NpyArray array, parse_npy(bytes));
   const double value = decode_scalar(array.type, array.at(row, column), array.big_endian);

@@ -1,5 +1,5 @@
 // `minuet bench` measures the wall time of whole inferences. Each timed inference gets a cloud that no
-// earlier one had.
+// earlier inference had.
 #include <algorithm>
 #include <cstdio>
 #include <optional>
@@ -33,7 +33,7 @@ struct Bench {
   minuet_plan* network;
   const ExecutionChoice& execution;
   minuet_plan_info info;
-  int unthinned;  ///< Counts the variants of a cloud with all points, which serve the warm-up.
+  int unthinned;  ///< Counts the rotated copies (variants) of a cloud that keep all points, for the warm-up.
   int warm_up, timed;
 };
 
@@ -51,8 +51,8 @@ std::string file_word(llvm::StringRef text) {
   return word;
 }
 
-/// Uploads all variants of a cloud. The variants with all points come first, because they are the largest, so
-/// that all buffers have grown before the timing starts.
+/// Uploads all variants (rotated copies) of a cloud. Those with all points come first, because they are the
+/// largest, so that all buffers have grown before the timing starts.
 llvm::Expected<std::vector<DeviceCloud>> upload_variants(const Bench& bench, const BenchCloud& cloud) {
   std::vector<DeviceCloud> variants;
   for (int i = 0; i < bench.unthinned + bench.timed; ++i) {
@@ -146,7 +146,7 @@ llvm::json::Object counters_json(const minuet_execution_counters& sum, int64_t i
                             {"gemm_lookups", sum.gemm_lookups}};
 }
 
-/// Returns the JSON fields of a cloud's result that exact mode and capacity mode (--replay) share.
+/// Returns the JSON fields that a cloud's result has both with and without --replay.
 llvm::json::Object times_json(const BenchCloud& cloud, llvm::json::Object voxels,
                               const std::vector<double>& wall_ms) {
   return llvm::json::Object{

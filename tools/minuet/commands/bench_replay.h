@@ -11,16 +11,17 @@ namespace minuet::tool {
 
 struct ReplayTimes {
   std::vector<double> wall_ms;
-  /// `unthinned` counts the voxels of the cloud's variant 0. `least` and `greatest` count those of the
-  /// smallest and of the largest timed variant.
+  /// `unthinned` counts the voxels of variant 0 (a rotated copy of the cloud with all points). `least` and
+  /// `greatest` count those of the smallest and of the largest timed variant.
   int64_t unthinned = 0, least = 0, greatest = 0;
-  /// Counts the timed variants that exceeded the capacity of a level or a bound of a coordinate.
+  /// Counts the timed variants that had too many voxels for a level of the network or exceeded a bound of the
+  /// coordinates.
   int did_not_fit = 0;
-  uint32_t status = 0;  ///< Combines the status bits of all timed variants.
+  uint32_t status = 0;  ///< Combines the bits MINUET_CLOUD_* of all timed variants.
 };
 
-/// Derives the capacities of the levels and the bounds of the coordinates from the first `unthinned`
-/// variants, warms up with the same variants, and then times `timed` further variants.
+/// Derives the capacities of the network's levels and the bounds of the coordinates from the first
+/// `unthinned` variants of the cloud, warms up with them, and then times `timed` further variants.
 llvm::Expected<ReplayTimes> time_replays(Replay& replay, const BenchCloud& cloud, int unthinned, int warm_up,
                                          int timed);
 

@@ -22,11 +22,11 @@ struct Damage {
 
 /// Describes a listed kernel whose entry has not been read yet.
 struct StoredKernel {
-  /// Holds a SHA-256 in 64 hex digits. In a cache folder it is the build key, which depends on the compiler.
-  /// In a bundle it is the request key, which does not.
+  /// Holds a SHA-256 in 64 hex digits. In a bundle it is the hash of what is compiled (request_key()), and in
+  /// a cache folder the hash of that together with the compiler (build_key()).
   std::string key;
   int64_t stored_bytes = 0;
-  /// Counts the hours since the kernel was published or last used. The value is 0 for a bundle.
+  /// Counts the hours since the kernel was stored or last used. The value is 0 for a bundle.
   double age_hours = 0;
 };
 
@@ -38,7 +38,8 @@ class CacheSource {
 
   std::string where() const { return bundle_ ? bundle_->path() : store_->directory(); }
   llvm::Expected<std::vector<StoredKernel>> list();
-  /// Returns the entry after checking it, or an error that says what is wrong with it. Removes nothing.
+  /// Returns the entry after checking it, or an error that says what is wrong with it. Does not
+  /// remove damaged entries.
   llvm::Expected<Entry> read(const std::string& key);
   /// Returns what is damaged in the cache folder or bundle besides the entries that list() returns.
   llvm::Expected<std::vector<Damage>> other_damage();

@@ -84,8 +84,8 @@ llvm::Expected<std::vector<double>> time_replays(NetworkSession& session, const 
                 session.choice);
   MINUET_TRY(replay.learn(voxels));
   std::vector<double> times;
-  // The time of run -1 is not recorded, because this run makes the execution in capacity mode and its CUDA
-  // graph.
+  // Inference -1 is a warm-up: before it, the buffers of fixed sizes and the CUDA graph are created. Its time
+  // is not recorded.
   for (int i = -1; i < repeats; ++i) {
     MINUET_ASSIGN(const ReplayResult replayed, replay.infer(voxels));
     if (i >= 0) times.push_back(replayed.ms);
@@ -94,8 +94,8 @@ llvm::Expected<std::vector<double>> time_replays(NetworkSession& session, const 
   return times;
 }
 
-/// Times `repeats` inferences in exact mode. With --replay, runs a single inference in exact mode, for the
-/// counters and stages of the report, and times `repeats` inferences in capacity mode.
+/// Times `repeats` inferences. With --replay these have buffers of fixed sizes (library/replay.h), but the
+/// counters and stages of the report always come from inferences with exact sizes.
 llvm::Error time_repeats(NetworkSession& session, const VoxelCloud& voxels, const DeviceCloud& cloud,
                          void* output, int repeats, RunReport& report, Progress& progress) {
   minuet_execution* const execution = session.execution.get();

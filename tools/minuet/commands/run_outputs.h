@@ -28,10 +28,11 @@ struct Output {
 std::vector<int32_t> labels_of(const Output& output);
 int64_t count_non_finite(const Output& output);
 
-/// Owns all files that a run writes. They are opened before the run, so that an unwritable path fails early.
+/// Owns all files that `minuet run` writes. They are opened before the inference, so that an unwritable path
+/// fails early.
 class RunOutputs {
  public:
-  /// Opens all files. Fails if one cannot be written, or is also an input of the run.
+  /// Opens all files. Fails if one cannot be written, or is also an input file.
   static llvm::Expected<RunOutputs> open(const Arguments& arguments);
 
   /// Returns an error if --labels, --palette, --output-coordinates or --per-point does not fit the network or

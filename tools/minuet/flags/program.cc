@@ -31,8 +31,8 @@ int exit_code(llvm::Error error) {
   return code;
 }
 
-/// Opens /dev/null in place of each standard stream that is closed at the start of the program. Writing to it
-/// fails, and no file that is opened later gets the number of the stream.
+/// Opens /dev/null for reading in place of each standard stream that is closed at the start of the program.
+/// Writing to the stream then fails, and no file that is opened later gets its number.
 void hold_standard_streams() {
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     // The call of open() takes the lowest free number, which is that of the stream.

@@ -13,7 +13,7 @@ namespace minuet::tool {
 extern const CLI::Validator kWholeNumber;
 
 /// Transforms the value of a flag that takes an integer. Refuses other words, and drops leading zeros,
-/// because CLI11 would read the number as octal.
+/// because CLI11 would read a number with leading zeros as octal.
 extern const CLI::Validator kDecimal;
 
 /// Refuses the value of a flag if it is not a real number, and changes nothing otherwise.
@@ -43,9 +43,10 @@ CLI::Option* add_list(CLI::App& app, const std::string& name, std::vector<T>& va
 /// Makes an empty value, as in `--flag ""`, an error for every flag of the command and of its subcommands.
 void refuse_empty_values(CLI::App& app);
 
-/// Refuses command lines that CLI11 would accept. In `--json=` the value is empty. In `--json --labels` CLI11
-/// would take the second flag as the value; a user who wants this value writes `--json=--labels`. In
-/// `--labels=no` a flag that takes no value has one. In `--channels 4,,8` the list has an empty item.
+/// Refuses four kinds of command lines that CLI11 would accept. In `--json=` the value is empty. In
+/// `--json --labels` CLI11 would take the second flag as the value; a user who wants this value writes
+/// `--json=--labels`. In `--labels=no` a flag that takes no value has one. In `--channels 4,,8` the list has
+/// an empty item.
 llvm::Error check_values(const CLI::App& app, int count, const char* const* arguments);
 
 /// Returns a text that names the first unknown word and suggests the most similar flag or command, for

@@ -95,7 +95,7 @@ struct NetworkChoice {
   std::string dataflow;
 };
 
-/// Holds the values of the flags that choose an execution.
+/// Holds the values of the flags that say how to run a network.
 struct ExecutionChoice {
   bool keep_first_duplicate = false;
   /// Names a map method, for example "indexed". An empty name means that the library chooses.
@@ -133,7 +133,7 @@ struct ContextChoice {
   std::string cache;       ///< Names the cache folder. An empty name means the library's default.
   bool trace = false;      ///< Records times for minuet_context_write_trace.
   bool must_jit = false;   ///< Compiles even if MINUET_NO_JIT is set.
-  bool read_only = false;  ///< Keeps the cache from evicting kernels, for commands that use none.
+  bool read_only = false;  ///< Keeps the cache from evicting kernels, for commands that use no kernels.
   int threads = 0;         ///< Counts the threads of the CPU device.
 };
 llvm::Expected<ContextHandle> open_context(const ContextChoice& choice);

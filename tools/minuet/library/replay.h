@@ -1,6 +1,6 @@
-// Runs whole inferences in capacity mode, from coordinates and features in device memory to the output. On a
-// GPU, an inference is the launch of one CUDA graph. On the CPU, it consists of the same calls of the
-// library.
+// Runs whole inferences in capacity mode, in which all buffers have fixed sizes. On a GPU, the library's
+// calls are captured once, and an inference is one launch of this CUDA graph. On the CPU, every
+// inference makes these calls.
 #pragma once
 
 #include <memory>
@@ -15,15 +15,15 @@ namespace minuet::tool {
 
 /// Holds the result of one inference.
 struct ReplayResult {
-  /// Holds the time in milliseconds by the host's clock. It includes the inference in exact mode if the cloud
-  /// did not fit.
+  /// Holds the time in milliseconds by the host's clock. If the cloud did not fit the fixed buffer sizes,
+  /// this includes the time of its second inference, with exact sizes.
   double ms = 0;
   uint32_t status = 0;  ///< Holds bits MINUET_CLOUD_*, or is 0 if the cloud fits.
 };
 
-/// Runs inferences in capacity mode, in which a cloud must fit the levels' capacities and the coordinates'
-/// bounds. For a cloud that does not fit, the inference is repeated in exact mode, and capacities and bounds
-/// grow to fit the cloud.
+/// Runs inferences in capacity mode, in which a cloud must fit fixed numbers of voxels on the network's
+/// levels (capacities) and fixed bounds of the coordinates. For a cloud that does not fit, the inference is
+/// repeated with exact sizes, and the capacities and bounds grow to fit the cloud.
 class Replay {
  public:
   /// All arguments must outlive this object. The network must be loaded on the device.
@@ -31,16 +31,17 @@ class Replay {
          minuet_dtype dtype, const ExecutionChoice& choice);
   ~Replay();
 
-  /// Runs an inference in exact mode and widens capacities and bounds so that the cloud fits.
+  /// Runs an inference with exact buffer sizes, and then increases the fixed capacities and bounds so that
+  /// the cloud fits them.
   llvm::Error learn(const VoxelCloud& cloud);
   /// Runs one inference and measures its time. learn() must have been called before.
   llvm::Expected<ReplayResult> infer(const VoxelCloud& cloud);
 
-  /// Returns the capacity of each level in voxels.
+  /// Returns the capacity of each level of the network in voxels.
   const std::vector<int64_t>& capacities() const { return capacities_; }
 
  private:
-  struct CapacityExecution;  ///< Holds an execution in capacity mode, its memory and its graph.
+  struct CapacityExecution;  ///< Holds an execution with fixed capacities, its memory and its graph.
   llvm::Expected<double> infer_exactly(const VoxelCloud& cloud);
   llvm::Error learn_from_last(const VoxelCloud& cloud);
   llvm::Error fit();

@@ -35,8 +35,8 @@ struct RunReport {
   /// Counts the timed inferences. If it is 0, total_ms is the time of the first inference without compiling
   /// and loading.
   int repeats = 0;
-  /// If this is true, total_ms is the time in capacity mode (library/replay.h). Stages and counters are
-  /// always those of exact mode.
+  /// If this is true, total_ms is the time in capacity mode (library/replay.h). Stages and counters always
+  /// come from an inference outside this mode.
   bool is_replay = false;
   minuet_kernel_counters kernels = MINUET_KERNEL_COUNTERS_INIT;
   minuet_execution_counters counters = MINUET_EXECUTION_COUNTERS_INIT;

@@ -74,7 +74,7 @@ llvm::Expected<std::vector<ViewLevel>> make_levels(minuet_device* device, const 
   CoordinatesHandle set(made);
   MINUET_ASSIGN(ViewLevel finest, describe_level(device, set.get(), 1, kernel_size));
   finest.parents = drop_duplicates(finest);
-  // Maps each row of `set` to its row in the last one of `levels`.
+  // Maps each row of the coordinate set `set` to its row in the last one of `levels`.
   std::vector<int32_t> places = finest.parents;
   std::vector<ViewLevel> levels = {std::move(finest)};
   while (levels.size() < kViewStrides.size()) {

@@ -19,14 +19,14 @@ struct LayerTimes {
 struct DeviceTimes {
   double sort_ms = 0, map_ms = 0;  ///< These are times of steps of minuet_execution_prepare().
   std::vector<LayerTimes> layers;
-  /// Holds the time outside layers, such as that of input and output rows, in the preparation and the run.
+  /// Holds the time of minuet_execution_prepare() and minuet_execution_run() that is in no other member.
   double other_ms = 0;
 };
 
 /// Adds a row for the device to a trace that the library wrote. The steps sort and map begin at the start of
-/// the last preparation. Layers, with their stages inside them, follow at the start of the last run or at the
-/// end of the steps, whichever is later. Time outside layers comes last. Returns an error if the text is not
-/// a trace.
+/// the last span "prepare". Layers, with their stages inside them, follow at the start of the last span "run"
+/// or at the end of the steps, whichever is later. Time outside layers comes last. Returns an error if the
+/// text is not a trace.
 llvm::Expected<std::string> add_device_times(llvm::StringRef trace, const DeviceTimes& times);
 
 }  // namespace minuet::tool

@@ -176,9 +176,9 @@ llvm::Expected<Cloud> read_vertices(const PlyElement& element,
   return cloud;
 }
 
-/// Skips the elements after the vertices and checks them against the header. A fault is only a warning,
-/// because these elements are not used. The fault is an error if the vertices themselves may be wrong. That
-/// is so if the header has no rows of other elements after them, or if doubt_about_points() finds a reason.
+/// Skips the elements after the vertices and checks them against the header. These elements are not used, so
+/// a fault in them is only a warning, unless the number of vertices itself may be wrong. That is so if the
+/// header has no rows of other elements after the vertices, or if doubt_about_points() returns a reason.
 llvm::Error check_rest(llvm::ArrayRef<PlyElement> behind, const PlyElement& last, const PointRows& rows,
                        Body& body, Cloud& cloud) {
   llvm::Error fault = llvm::Error::success();

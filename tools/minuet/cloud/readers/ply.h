@@ -16,8 +16,8 @@ namespace minuet::tool {
 ///
 /// In an ascii file, line ends and blanks separate numbers in the same way. An error names the row, the
 /// property and the word. A fault in an element after the vertices is only a warning, because such elements
-/// are not used. The fault is an error if the rows of an ascii file suggest that the number of vertices is
-/// wrong (readers/ply_rows.h).
+/// are not used, unless the rows of an ascii file suggest that the number of vertices is wrong
+/// (readers/ply_rows.h).
 llvm::Expected<Cloud> read_ply(llvm::StringRef bytes, const std::optional<std::string>& intensity_field);
 llvm::Expected<Cloud> read_ply(llvm::StringRef bytes);
 

@@ -37,9 +37,9 @@ struct PlyHeader {
   std::vector<std::string> comments;
 };
 
-/// Reads the header and leaves the cursor after its last line. Names refer to the cursor's text. Type names
-/// are case-insensitive; besides the types of PLY, bool (one byte), int64, uint64 and half are accepted. An
-/// unknown type or a duplicate property is an error only in the vertices.
+/// Reads the header and leaves the cursor after its last line. The names in the result point
+/// into the cursor's text. Type names are case-insensitive; besides the types of PLY, bool (one byte), int64,
+/// uint64 and half are accepted. An unknown type or a duplicate property is an error only in the vertices.
 llvm::Expected<PlyHeader> parse_ply_header(TextCursor& cursor);
 
 }  // namespace minuet::tool

@@ -9,8 +9,8 @@
 
 namespace minuet::tool {
 
-/// Describes the text around the end of the points, which the header's number of points determines. All views
-/// refer to the file's bytes.
+/// Describes the text around the end of the points, which the header's number of points determines. The
+/// StringRef members point into the file's bytes.
 struct PointRows {
   bool are_lines = true;     ///< Tells whether each point has a line of its own.
   llvm::StringRef last_row;  ///< Holds the line of the last point, or nothing if there are no points.
