@@ -130,13 +130,8 @@ SpecField spec_field(const char* name, Activation value) {
 }
 
 SpecField spec_field(const char* name, ScanInput value) {
-  static constexpr const char* kNames[] = {"Heads32", "Heads64", "Hits", "Values", "Bits"};
+  static constexpr const char* kNames[] = {"Heads32", "Heads64", "Hits", "Values"};
   return enumerator(name, "ScanInput", name_at(kNames, static_cast<std::size_t>(value)));
-}
-
-SpecField spec_field(const char* name, IndexStep value) {
-  static constexpr const char* kNames[] = {"Runs", "Cells", "Rows"};
-  return enumerator(name, "IndexStep", name_at(kNames, static_cast<std::size_t>(value)));
 }
 
 SpecField spec_field(const char* name, WeightRoad value) {

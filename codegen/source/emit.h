@@ -12,12 +12,12 @@
 #include <utility>
 #include <vector>
 
-#include "kernels_templates/shared/cell_index.h"
 #include "kernels_templates/shared/fused_kernels.h"
 #include "kernels_templates/shared/gmas_kernels.h"
 #include "kernels_templates/shared/map_kernels.h"
 #include "kernels_templates/shared/pool_kernels.h"
 #include "kernels_templates/shared/view_kernels.h"
+#include "kernels_templates/shared/voxel_index.h"
 #include "llvm/ADT/StringRef.h"
 
 namespace minuet {
@@ -103,7 +103,6 @@ SpecField spec_field(const char* name, DType value);
 SpecField spec_field(const char* name, KeyType value);
 SpecField spec_field(const char* name, Activation value);
 SpecField spec_field(const char* name, ScanInput value);
-SpecField spec_field(const char* name, IndexStep value);
 SpecField spec_field(const char* name, WeightRoad value);
 SpecField spec_field(const char* name, MmaUnit value);
 SpecField spec_field(const char* name, Reduction value);

@@ -80,7 +80,7 @@ std::vector<TunedFamily> tuned_families() {
           {"search_kernel_map", Operation::Search, 1, emit(SearchKernelMapSpec{}).name_expression},
           {"gemm", Operation::Gemm, 1, ""},          // This TunedFamily consists of cuBLASLt's algorithms.
           {"grouping", Operation::Grouping, 1, ""},  // This TunedFamily consists of groupings of GEMMs.
-          {"order_rows", Operation::Order, 1, ""}};  // This TunedFamily consists of orders of rows.
+          {"order_rows", Operation::Order, 2, ""}};  // This TunedFamily consists of orders of rows.
 }
 
 [[gnu::cold]] std::vector<TuningTask> tuned_examples() {

@@ -278,26 +278,28 @@ typedef struct minuet_coordinates_options {
   int32_t ndim;                          /* 1 to 4; 0: 3 */
   int32_t tensor_stride[MINUET_MAX_DIM]; /* 0 counts as 1 */
   int32_t keep_first_duplicate;          /* 0: duplicates are INVALID_ARGUMENT; 1: the first row wins */
-  int32_t max_offset[MINUET_MAX_DIM]; /* guard cells per axis; 0: 128. A map that reaches further re-packs */
-  int32_t has_bounds;                 /* 1: every coordinate lies in [least, greatest], else OUT_OF_RANGE */
+  int32_t has_bounds; /* 1: every coordinate lies in [least, greatest], else OUT_OF_RANGE */
   int32_t least[1 + MINUET_MAX_DIM];
   int32_t greatest[1 + MINUET_MAX_DIM];
   int32_t reserved;
   minuet_queue* queue; /* optional */
 } minuet_coordinates_options;
 #define MINUET_COORDINATES_OPTIONS_INIT \
-  { sizeof(minuet_coordinates_options), 0, 3, {0}, 0, {0}, 0, {0}, {0}, 0, 0 }
+  { sizeof(minuet_coordinates_options), 0, 3, {0}, 0, 0, {0}, {0}, 0, 0 }
 
-/* Sorts `count` coordinates (device memory, the caller's, read only during the call). options is optional.
- * Waits for the stream once; twice for the first set of a device and ndim, whose kernels it compiles and
- * loads, and where the cloud is of a wider extent than those before it. */
+/* Makes an index of `count` coordinates (device memory, the caller's, read only during the call), of about 90
+ * bytes a coordinate and level. options is optional. Compiles and loads the kernels for the first set of a
+ * device and ndim. Waits for the stream once; three times, and builds twice, where no bounds are declared and
+ * a coordinate is outside the default range of the keys (MINUET_MAPS_INDEXED). OUT_OF_RANGE where the bounds,
+ * declared or found, need keys of more than 64 bits. */
 MINUET_API minuet_status minuet_coordinates_create(minuet_device* device,
                                                    const minuet_coordinates_options* options,
                                                    const int32_t* coordinates, int64_t count, void* stream,
                                                    minuet_coordinates** set);
 /* The coarser set: unique floor(p / (s t)) * (s t); floor for negatives too. Has room for the rows of `fine`.
- * Waits; with a queue who first asks for its count, rows, coordinates or a map does, and may have it made
- * only then, with all others of its finest set: make all sets first. */
+ * The order of its rows depends on its coordinates and tensor stride alone, and is not ascending. Waits; with
+ * a queue who first asks for its count, rows, coordinates or a map does, and may have it made only then, in
+ * one index with all others of its finest set (16 levels at most): make all sets first. */
 MINUET_API minuet_status minuet_coordinates_downsample(minuet_coordinates* fine,
                                                        const int32_t stride[MINUET_MAX_DIM], void* stream,
                                                        minuet_coordinates** coarse);
@@ -307,8 +309,8 @@ MINUET_API void minuet_coordinates_destroy(minuet_coordinates* set);
 MINUET_API int64_t minuet_coordinates_count(const minuet_coordinates* set);
 /* Rows of features on this set: as many as the caller gave, duplicates too; the count of a derived set. */
 MINUET_API int64_t minuet_coordinates_rows(const minuet_coordinates* set);
-/* int32 [rows, 1 + ndim] to device memory, in the order of the rows: the caller's, or ascending for a
- * derived set. Enqueued on the stream. */
+/* int32 [rows, 1 + ndim] to device memory, in the order of the rows: the caller's, or that of the derived set
+ * (minuet_coordinates_downsample). Enqueued on the stream. */
 MINUET_API minuet_status minuet_coordinates_export(minuet_coordinates* set, int32_t* coordinates,
                                                    void* stream);
 
@@ -613,14 +615,26 @@ MINUET_API minuet_status minuet_precompile(minuet_context* context, const minuet
 
 /* ---- executions ---------------------------------------------------------------------------------------- */
 
-/* How a network's coordinate sets and kernel maps are made. The same sets and maps. */
+/* How a network's coordinate sets and kernel maps are made. The same sets and pairs, in another order of rows
+ * (minuet_execution_run). */
 typedef int32_t minuet_map_method;
 enum {
-  MINUET_MAPS_AUTO = 0,   /* indexed where that serves the cloud, else sorted */
+  MINUET_MAPS_AUTO = 0,   /* indexed where that is possible, else sorted */
   MINUET_MAPS_SORTED = 1, /* keys are sorted, and sorted keys are searched (paper 5.1) */
-  /* the cells that voxels occupy are counted. Sorted all the same: on the CPU, for more than 16 levels, in
-   * capacity mode without bounds, and, until 16 in a row had fewer, from a cloud on whose bounds hold more
-   * than 131072 cells a coordinate (of all levels; 2^27 are always few enough, more than 2^34 never) */
+  /* A hash table holds the blocks that have voxels, so that the cost is by occupied voxels, not by the
+   * extent. Takes about 90 bytes of memory a coordinate and level; in capacity mode, a voxel of a level's
+   * capacity. Sorted all the same: networks in which an op makes a level in a run, and those of more than 16
+   * levels, because one index holds all levels and is made before the run. More than 2^26 blocks or
+   * superblocks in one level are RESOURCE_EXHAUSTED: use MINUET_MAPS_SORTED.
+   *
+   * Without bounds, the keys of the table have a range of batches 0 to 8191 and of these coordinates:
+   *   one axis     -2^30 to 2^30 - 4097
+   *   two axes     -2^30 to 2^30 - 65
+   *   three axes   -2^20 to 2^20 - 17
+   *   four axes    -2^15 to 2^15 - 17 on axes 0 and 1, to 2^15 - 5 on axis 2, -2^14 to 2^14 - 5 on axis 3
+   * Declared bounds are the range instead, wider or moved, as far as 64 bits of key hold it. In exact mode a
+   * cloud outside the range costs two more waits and a second build; the range then fits it and clouds like
+   * it. */
   MINUET_MAPS_INDEXED = 2
 };
 
@@ -630,7 +644,8 @@ typedef struct minuet_execution_options {
   int64_t max_points; /* room for coordinates and maps to begin with. The rest of the arena is sized by
                          the clouds seen: the first one, and any that needs more, allocates */
   int32_t keep_first_duplicate; /* as for coordinate sets */
-  int32_t has_bounds;           /* 1: saves the read-back of the bounds */
+  int32_t has_bounds; /* 1: every coordinate lies in [least, greatest]. Indexed, it is the range of the keys;
+                         sorted, it saves the read-back of the bounds */
   int32_t least[1 + MINUET_MAX_DIM];
   int32_t greatest[1 + MINUET_MAX_DIM];
   /* Optional: device memory of the caller, 256-byte aligned, idle at create. It never grows: a cloud that
@@ -647,7 +662,8 @@ typedef struct minuet_execution_options {
    * execution in capacity mode (below). Level 0's is that of the coordinates too. */
   const int64_t* level_capacity;
   int32_t level_count;
-  int32_t key_bits; /* 32 or 64 (0: 64), in capacity mode without bounds: of a voxel's key, all fields */
+  int32_t key_bits; /* 32 or 64 (0: 64), in capacity mode without bounds, and of no effect where maps are
+                       indexed: of a voxel's key, all fields */
   minuet_map_method map_method;
   int32_t reserved;
 } minuet_execution_options;
@@ -665,9 +681,10 @@ MINUET_API void minuet_execution_destroy(minuet_execution* execution);
 /* No prepare may be captured but in capacity mode: FAILED_PRECONDITION.
  *
  * For networks: builds all coordinate sets and kernel maps for one cloud (device memory int32
- * [count, 1 + ndim], read only during the call). Waits for the stream: at most twice, once where
- * bounds were given; more where the arena grows. Duplicates, coordinates outside the bounds or the key
- * range: an error. After a failure no cloud is prepared. */
+ * [count, 1 + ndim], read only during the call). Waits for the stream: once; three times where maps are
+ * indexed, no bounds were given, and the cloud is outside the range of the keys; at most twice where they are
+ * sorted, once where bounds were given; more where the arena grows. Duplicates, coordinates outside the
+ * bounds, an extent that 64-bit keys do not hold: an error. After a failure no cloud is prepared. */
 MINUET_API minuet_status minuet_execution_prepare(minuet_execution* execution, const int32_t* coordinates,
                                                   int64_t count, void* stream);
 
@@ -675,15 +692,19 @@ MINUET_API minuet_status minuet_execution_prepare(minuet_execution* execution, c
  * and run only enqueue and may be captured, together, in a graph that is replayed for other coordinates,
  * features and counts. Tensors have level_capacity rows; those of the input past the count are not read,
  * those of the output are zeros. Kernels go by the capacities, whatever numbers of neighbours they are for,
- * so that bits may differ from exact mode. A cloud that does not fit leaves an output of zeros, and says why
- * in a status word on the device. Calls and replays must be ordered. */
+ * so that bits may differ from exact mode. A cloud that does not fit leaves an output of zeros, and a status
+ * word on the device has at least one of the bits that apply. Calls and replays must be ordered. The range of
+ * the index's keys cannot follow the clouds here: declare bounds where the default (MINUET_MAPS_INDEXED) is
+ * too narrow. */
 enum {
-  MINUET_CLOUD_OUT_OF_BOUNDS = 1,
+  MINUET_CLOUD_OUT_OF_BOUNDS = 1, /* outside the declared bounds */
   MINUET_CLOUD_NEGATIVE_BATCH = 2,
   MINUET_CLOUD_DUPLICATE = 4,       /* unless keep_first_duplicate */
   MINUET_CLOUD_PAST_CAPACITY = 8,   /* the count, or the voxels of a level; a negative count too */
-  MINUET_CLOUD_KEY_TOO_NARROW = 16, /* key_bits do not hold the extent: 64, or larger voxels */
-  MINUET_CLOUD_TOO_FAR = 32         /* a coarser level's coordinates would leave 32 bits */
+  MINUET_CLOUD_KEY_TOO_NARROW = 16, /* sorted: key_bits do not hold the extent: 64, or larger voxels */
+  MINUET_CLOUD_TOO_FAR = 32,        /* sorted: a coarser level's coordinates would leave 32 bits */
+  MINUET_CLOUD_INDEX_FULL = 64,     /* indexed: voxels so far past a level's capacity that no slot is left */
+  MINUET_CLOUD_OUTSIDE_KEYS = 128   /* indexed without bounds: outside the range of the keys */
 };
 /* As prepare, with the number of coordinates in device memory: int32 [1], read whenever the work runs. The
  * buffer at `coordinates` has one row or more, and as many as each count says; rows past the count are not
@@ -721,7 +742,8 @@ MINUET_API minuet_status minuet_executions_prepare_maps(minuet_execution* const*
 MINUET_API minuet_status minuet_execution_output_shape(minuet_execution* execution, int64_t* rows,
                                                        int32_t* channels);
 /* Networks take one input, the features [count, in_channels] in the caller's row order, and one output
- * [rows, out_channels], rows in the caller's order where output_level is 0, else ascending. A convolution
+ * [rows, out_channels], rows in the caller's order where output_level is 0, else in an order that depends on
+ * the coordinates and the tensor stride of that level alone (ascending where maps are sorted). A convolution
  * takes its input [rows of the map's input set, in_channels], where it has one its residual [output rows,
  * out_channels], and one output [rows of the map's output set, out_channels] (minuet_coordinates_rows).
  * Outputs are wholly written. Only enqueues: no wait, no allocation, no compile; after one plain run for what

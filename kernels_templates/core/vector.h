@@ -220,6 +220,14 @@ MINUET_HD i32 lowest_bit(u32 bits) {
   return bits == 0 ? 0 : __builtin_ctz(bits);
 #endif
 }
+/// Returns the index of the highest set bit; at least one bit must be set.
+MINUET_HD i32 highest_bit(u32 bits) {
+#if defined(__CUDA_ARCH__)
+  return 31 - __clz(static_cast<int>(bits));
+#else
+  return 31 - __builtin_clz(bits);
+#endif
+}
 
 MINUET_HD i32 count_bits(u32 bits) {
 #if defined(__CUDA_ARCH__)

@@ -1,11 +1,11 @@
 // The kernel rank_masks computes a sort key for each query of each view (ViewJob). keys[i] is the rank of the
 // query's mask (rank_of_code()) plus the number of ranks of the views before, and queries[i] is the query.
 // After sorting by these keys, the queries of each view are contiguous, and those with similar masks are near
-// each other. Each thread handles one query and also makes its mask if needed.
+// each other. Each thread handles one query, and makes the query's mask first if this is missing.
 //
 // A rank depends on bits from all over the mask. Each block finds ranks with tables that are indexed by bytes
-// (RankTables). It makes them anew for each view, so it processes consecutive blocks of queries, which belong
-// to few views.
+// (RankTables). A block makes the tables anew for each view, so it processes consecutive blocks of queries,
+// which belong to few views.
 #pragma once
 
 #include "kernels_templates/core/grid.h"
@@ -13,7 +13,7 @@
 #include "kernels_templates/core/ordered_places.h"
 #include "kernels_templates/core/programmatic.h"
 #include "kernels_templates/core/view_rows.h"
-#include "kernels_templates/map/parent_offset.h"
+#include "kernels_templates/map/children.h"
 
 namespace minuet {
 
@@ -21,8 +21,8 @@ namespace minuet {
 /// and each byte of a code to an interval of ranks (byte_interval()).
 class RankTables {
  public:
-  /// Makes the tables of a view. All threads of a block must call it, after a barrier that ends all use of
-  /// the previous tables.
+  /// Makes the tables of a view. All threads of a block must call this function, after a barrier that ends
+  /// all use of the previous tables.
   template <i32 Threads>
   MINUET_DEVICE void make(const ViewJob& job) {
     const i32 thread = static_cast<i32>(threadIdx.x);
@@ -55,15 +55,14 @@ class RankTables {
   RankInterval of_code_byte_[256];
 };
 
-/// Returns the first word of a query's mask. If the masks are not made yet, makes and stores all words of
-/// this mask.
+/// Returns the first word of a query's mask. If the masks are not made yet, the function makes and stores
+/// all words of this mask.
 template <RankMasksSpec S>
-MINUET_DEVICE u32 find_mask(const ViewJob& job, const CloudLayout* layout, i64 q, i64 queries) {
-  using Key = typename KeyOf<S.key>::Type;
+MINUET_DEVICE u32 find_mask(const ViewJob& job, const VoxelIndex* index, i64 q, i64 queries) {
   if (job.has_masks) return fresh(job.masks + q);
   if (job.source == RowSource::Parents) {
-    const Key key = fresh(static_cast<const Key*>(job.query_keys) + q);
-    return job.masks[q] = 1u << parent_offset<S.ndim>(layout->keys, job.geometry, key);
+    const i32 place = place_of_row(index->level[job.query_level], q);
+    return job.masks[q] = 1u << child_offset<S.ndim>(job.geometry, place);
   }
   for (i32 word = mask_words(job.geometry.volume) - 1; word > 0; --word)
     job.masks[word * queries + q] = mask_word(rows_of(job), q, word);
@@ -80,7 +79,8 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void rank_masks(MINUET_PARAMS(View
   if (thread == 0) *p.key_count = static_cast<i32>(starts.queries[p.job_count]);
   for (i64 i = thread; i < p.sort_state_words; i += grid_threads(S.threads)) p.sort_state[i] = 0;
   JobIterator walk(starts.blocks);
-  i32 made = -1;  // This is the index of the view that `tables` belongs to, or -1.
+  // Gives the index of the view (ViewJob) for which `tables` are made, or -1 before the first.
+  i32 made = -1;
   const i64 end = blocks * (blockIdx.x + i64{1}) / gridDim.x;
   for (i64 block = blocks * blockIdx.x / gridDim.x; block < end; ++block) {
     const i32 j = walk.advance(block);
@@ -92,7 +92,7 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void rank_masks(MINUET_PARAMS(View
     made = j;
     const i64 q = walk.inner(block) * S.threads + threadIdx.x, queries = *job.query_count;
     if (q >= queries) continue;
-    const u32 mask = find_mask<S>(job, p.layout, q, queries);
+    const u32 mask = find_mask<S>(job, p.index, q, queries);
     const u32 code = job.geometry.volume <= 32 ? tables.code(mask)
                                                : mask_code(job.masks, queries, q, job.offsets, job.ranked);
     p.keys[starts.queries[j] + q] = job.first_key + tables.rank(code, job.ranks);

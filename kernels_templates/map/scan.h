@@ -8,7 +8,7 @@
 
 #include <cub/block/block_load.cuh>
 #include <cub/block/block_store.cuh>
-// CUB's agent headers rely on what block_load.cuh and block_store.cuh include.
+// The two headers above come first, because CUB's agent header relies on what they include.
 #include <cub/agent/agent_scan.cuh>
 #include <cuda/std/functional>
 #include <cuda/std/iterator>
@@ -43,40 +43,12 @@ struct ScanView {
       return i == 0 || keys[i] != keys[i - 1];
     } else if constexpr (I == ScanInput::Hits) {
       return static_cast<const i32*>(input)[i] >= 0;
-    } else if constexpr (I == ScanInput::Bits) {
-      return __popc(static_cast<const BitWord*>(input)[i].bits);
     } else {
       return static_cast<const i32*>(input)[i];
     }
   }
   MINUET_DEVICE i32 operator*() const { return (*this)[0]; }
   MINUET_DEVICE ScanView operator+(i64 offset) const { return {input, items, position + offset}; }
-};
-
-/// Serves as an output iterator that writes sums to BitWord::before.
-struct BitSums {
-  using iterator_category = ::cuda::std::random_access_iterator_tag;
-  using value_type = i32;
-  using difference_type = i64;
-  using pointer = i32*;
-  using reference = i32&;
-
-  BitWord* words;
-
-  MINUET_DEVICE i32& operator[](i64 i) const { return words[i].before; }
-  MINUET_DEVICE i32& operator*() const { return words->before; }
-  MINUET_DEVICE BitSums operator+(i64 offset) const { return {words + offset}; }
-};
-
-template <ScanInput I>
-struct ScanOutput {
-  using Type = i32*;
-  MINUET_DEVICE static Type of(void* output) { return static_cast<i32*>(output); }
-};
-template <>
-struct ScanOutput<ScanInput::Bits> {
-  using Type = BitSums;
-  MINUET_DEVICE static Type of(void* output) { return {static_cast<BitWord*>(output)}; }
 };
 
 template <ScanSpec S>
@@ -99,9 +71,8 @@ struct ScanPolicy {
 template <ScanSpec S>
 MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void scan(MINUET_PARAMS(ScanParams) p) {
   follow_last_launch();
-  using Output = ScanOutput<S.input>;
-  using Agent = cub::detail::scan::AgentScan<ScanPolicy<S>, ScanView<S.input>, typename Output::Type,
-                                             ::cuda::std::plus<>, i32, i64, i32>;
+  using Agent = cub::detail::scan::AgentScan<ScanPolicy<S>, ScanView<S.input>, i32*, ::cuda::std::plus<>, i32,
+                                             i64, i32>;
   using State = typename Agent::ScanTileStateT;
   static_assert(State::TILE_STATUS_PADDING == kScanPaddingTiles &&
                     sizeof(typename State::TxnWord) == kScanTileBytes &&
@@ -111,7 +82,7 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void scan(MINUET_PARAMS(ScanParams
   const i64 items = scan_items(p, *p.count);
   State state;
   state.Init(0, p.tiles, 0);
-  Agent agent(storage, ScanView<S.input>{p.input, items, 0}, Output::of(p.output), ::cuda::std::plus<>{}, 0);
+  Agent agent(storage, ScanView<S.input>{p.input, items, 0}, p.output, ::cuda::std::plus<>{}, 0);
   agent.ConsumeRange(items + 1, state, 0);
 }
 

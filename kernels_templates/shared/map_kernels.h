@@ -3,8 +3,8 @@
 //
 // Counts are in device memory, because the device knows them long before the host could read them back. A
 // kernel is launched for a capacity and processes the count that it finds. Params are passed by value as the
-// only argument. All pointers are device pointers. Rows are in engine order (ascending keys), unless they are
-// called the caller's rows.
+// only argument. All pointers are device pointers. Rows are numbered in the order of the coordinate set,
+// unless they are called the caller's rows.
 #pragma once
 
 #include "kernels_templates/shared/key_layout.h"
@@ -15,14 +15,16 @@ namespace minuet {
 constexpr u32 kStatusOutOfBounds = 1u;  // This bit means that a coordinate is outside the declared bounds.
 constexpr u32 kStatusNegativeBatch = 2u;
 constexpr u32 kStatusDuplicate = 4u;
-/// This bit means that there are more coordinates, or rows of a level, than the capacity.
+/// This bit means that there are more coordinates, or rows of a level of an index, than the capacity.
 constexpr u32 kStatusPastCapacity = 8u;
 /// This bit means that the cloud's extent needs more bits than keys have.
 constexpr u32 kStatusKeyTooNarrow = 16u;
 /// This bit means that coordinates of a coarser level would exceed 32 bits.
 constexpr u32 kStatusTooFar = 32u;
-/// This bit means that the cloud's extent has more cells than an index of its occupied cells can cover.
-constexpr u32 kStatusTooManyCells = 64u;
+/// This bit means that the hash table of an index (voxel_index.h) has too few slots for the cloud.
+constexpr u32 kStatusIndexFull = 64u;
+/// This bit means that a coordinate is outside the range of the keys of an index (voxel_index.h).
+constexpr u32 kStatusOutsideKeys = 128u;
 
 /// The kernel begin_cloud initialises a cloud whose bounds find_bounds is to compute. It runs as one block.
 struct BeginCloudSpec {
@@ -216,14 +218,6 @@ enum class ScanInput : i32 {
   Heads64,  // The scan adds 1 for each u64 key that differs from its predecessor.
   Hits,     // The scan adds 1 for each i32 entry of a kernel map that is not negative.
   Values,   // The scan adds the i32 values of its input.
-  Bits,     // The scan adds the number of ones in BitWord::bits and writes sums to BitWord::before.
-};
-
-/// Holds a word of a bitmap and the number of ones in all words before it, so that one 8-byte load reads
-/// both.
-struct alignas(8) BitWord {
-  u32 bits;
-  i32 before;
 };
 
 /// The kernel scan computes exclusive sums in one pass with decoupled look-back.
@@ -245,8 +239,7 @@ struct ScanParams {
   i32 volume;
   i32 divisor;
   i32 least_items;
-  /// Receives the exclusive sums, then the total as one more item. Its elements are i32 or BitWord.
-  void* output;
+  i32* output;  // Receives the exclusive sums, then the total as one more item.
   void* tiles;  // Has scan_state_bytes() bytes, which prepare_scans must have initialised.
 };
 
@@ -273,7 +266,8 @@ struct PrepareScansParams {
   i64 zero_words;
 };
 
-/// CUB's look-back reads the states of 32 tiles at once, one per lane, even before the first tile.
+/// Gives the number of states before that of the first tile. CUB's look-back reads 32 states at once, one per
+/// lane, and may begin before the first tile.
 constexpr i32 kScanPaddingTiles = 32;
 constexpr i32 kScanTileBytes = 8;
 

@@ -4,8 +4,8 @@
 // transposed. All pointers are device pointers.
 #pragma once
 
-#include "kernels_templates/shared/cell_index.h"
 #include "kernels_templates/shared/fused_kernels.h"
+#include "kernels_templates/shared/voxel_index.h"
 
 namespace minuet {
 
@@ -60,12 +60,14 @@ constexpr i32 kMostRankKeyBits = 24;
 /// Selects where the rows of a view (ViewJob) come from.
 enum class RowSource : i32 {
   Table,  // The rows are in ViewJob::rows.
-  /// The rows of a query's neighbours are looked up in an index of the occupied cells of the map's side to
-  /// which the neighbours belong.
-  Cells,
-  /// The map's side to which the neighbours belong is coarser than that of the queries. The row of the one
-  /// cell that contains the query is looked up in an index of the coarser side's occupied cells. The kernel
-  /// has one or two offsets per axis, which are the places of queries in a cell.
+  /// The rows of a query's neighbours are looked up in an index of both sides of the map.
+  Neighbours,
+  /// The kernel's offsets are the places of finer voxels in a coarser voxel, one or two per axis, and the
+  /// queries are the coarser voxels. One index (VoxelIndex) has both. ViewJob::rows has the shape [queries]
+  /// and holds, for each query, the number of the index's block that contains all its neighbours.
+  Children,
+  /// The queries are the finer voxels, and each has one neighbour, the coarser voxel that contains it.
+  /// ViewJob::rows has the shape [queries] and holds the row of this coarser voxel.
   Parents
 };
 
@@ -78,11 +80,10 @@ struct ViewJob {
   /// transposed into `rows`. It is null if `rows` is already made.
   const i32* forward_rows;
   const i32* forward_count;  // Points to the number of queries of forward_rows.
-  /// Has the shape [volume][queries] and holds the row of each neighbour, or -1. Only RowSource::Table uses
-  /// it.
+  /// Has the shape [volume][queries] and holds the row of each neighbour, or -1, if `source` is
+  /// RowSource::Table.
   i32* rows;
-  const void* query_keys;  // Holds the queries' keys, which RowSource::Cells and RowSource::Parents need.
-  u32* masks;              // Has the shape [mask_words(volume)][queries], as in MakeMasksParams.
+  u32* masks;  // Has the shape [mask_words(volume)][queries], as in MakeMasksParams.
   /// Receives the query of each place of the sorted order. If it is null, the kernels make no order and none
   /// of the following arrays.
   i32* order;
@@ -103,8 +104,10 @@ struct ViewJob {
   i32* block_orders;
   KernelGeometry geometry;
   RowSource source;
-  i32 source_level;  // Gives the number in ViewsParams::index of the neighbours' level (coordinate set).
-  i32 has_masks;     // If not 0, the masks are already made. If 0, rank_masks makes them.
+  /// These are the levels of the queries and of their neighbours in ViewsParams::index. A view with
+  /// RowSource::Table has none.
+  i32 query_level, source_level;
+  i32 has_masks;  // If not 0, the masks are already made. If 0, rank_masks makes them.
   /// Gives the number of kernel offsets that the ranks of the masks depend on, which is the number of used
   /// elements of `offsets`.
   i32 ranked;
@@ -118,14 +121,14 @@ struct ViewJob {
 struct ViewsParams {
   ViewJob jobs[kMostViews];
   i32 job_count;
-  u32* keys;          // Holds the sort keys of the queries of all jobs that have an `order`, concatenated.
+  /// Holds the sort keys of the queries of all views that have a ViewJob::order, concatenated.
+  u32* keys;
   u32* queries;       // Holds the query of each element of `keys`.
   const u32* sorted;  // Holds the elements of `queries` in the order of their sorted keys.
   i32* key_count;
   u32* sort_state;  // Points to words that rank_masks sets to 0 for the sort.
   i64 sort_state_words;
-  CellIndex index;  // Holds the index of occupied cells for jobs whose rows are not in a table.
-  const CloudLayout* layout;
+  const VoxelIndex* index;  // This is the index for views (ViewJob) whose rows are not in a table.
 };
 static_assert(sizeof(ViewsParams) <= 4096, "kernels have 4 KB of parameters");
 
@@ -151,12 +154,11 @@ struct TransposeRowsSpec {
 /// The kernel rank_masks computes masks that are not made yet. From the masks it computes the sort keys,
 /// which place queries with similar masks near each other. It also initialises the state of the sort.
 struct RankMasksSpec {
-  KeyType key = KeyType::U32;
   i32 ndim = 3;
-  i32 threads = 256;
+  i32 threads = 512;
   template <class Visitor>
   MINUET_HD constexpr void visit(Visitor&& visitor) const {
-    visitor("key", key), visitor("ndim", ndim), visitor("threads", threads);
+    visitor("ndim", ndim), visitor("threads", threads);
   }
 };
 
@@ -243,15 +245,16 @@ struct OrderRowsSpec {
   }
 };
 
-/// The kernel order_cells does the same as order_rows for views whose rows are looked up in an index of
-/// occupied cells.
-struct OrderCellsSpec {
-  KeyType key = KeyType::U32;
+/// Gives the number of threads of the kernel order_voxels that a multiprocessor is to run at a time.
+constexpr i32 kOrderThreads = 1024;
+/// The kernel order_voxels makes the same arrays as order_rows, for views (ViewJob) whose rows are looked up
+/// in an index (voxel_index.h).
+struct OrderVoxelsSpec {
   i32 ndim = 3;
-  i32 threads = 128;
+  i32 threads = 256;
   template <class Visitor>
   MINUET_HD constexpr void visit(Visitor&& visitor) const {
-    visitor("key", key), visitor("ndim", ndim), visitor("threads", threads);
+    visitor("ndim", ndim), visitor("threads", threads);
   }
 };
 

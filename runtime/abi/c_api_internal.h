@@ -69,7 +69,8 @@ static_assert(MINUET_CLOUD_OUT_OF_BOUNDS == kStatusOutOfBounds &&
               MINUET_CLOUD_NEGATIVE_BATCH == kStatusNegativeBatch &&
               MINUET_CLOUD_DUPLICATE == kStatusDuplicate &&
               MINUET_CLOUD_PAST_CAPACITY == kStatusPastCapacity &&
-              MINUET_CLOUD_KEY_TOO_NARROW == kStatusKeyTooNarrow && MINUET_CLOUD_TOO_FAR == kStatusTooFar);
+              MINUET_CLOUD_KEY_TOO_NARROW == kStatusKeyTooNarrow && MINUET_CLOUD_TOO_FAR == kStatusTooFar &&
+              MINUET_CLOUD_INDEX_FULL == kStatusIndexFull && MINUET_CLOUD_OUTSIDE_KEYS == kStatusOutsideKeys);
 static_assert(MINUET_REDUCE_MAX == static_cast<int>(Reduction::Max) &&
               MINUET_REDUCE_AVERAGE == static_cast<int>(Reduction::Average) &&
               MINUET_REDUCE_SUM == static_cast<int>(Reduction::Sum));

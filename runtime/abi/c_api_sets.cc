@@ -4,8 +4,6 @@
 namespace minuet {
 namespace {
 
-constexpr i64 kDefaultMaxOffset = 128;
-
 /// Reads the options and replaces an ndim of 0 by the default, which is 3.
 llvm::Expected<minuet_coordinates_options> read_given(const minuet_coordinates_options* options) {
   MINUET_ASSIGN(minuet_coordinates_options given,
@@ -19,16 +17,11 @@ llvm::Expected<CoordinateSetOptions> read_set_options(const minuet_coordinates_o
   MINUET_ASSIGN(options.tensor_stride, read_axes(given.tensor_stride, given.ndim, "tensor_stride"));
   options.keep_first_duplicate = given.keep_first_duplicate != 0;
   for (i32 a = 0; a < kMaxDim; ++a) {
-    if (given.max_offset[a] < 0)
-      return make_error(StatusCode::InvalidArgument,
-                        "max_offset of axis {0} is {1}; it must be 1 or more, or 0 for the default, {2}", a,
-                        given.max_offset[a], kDefaultMaxOffset);
     if (options.tensor_stride[a] > kMostCells) {
       return make_error(StatusCode::InvalidArgument,
                         "tensor_stride of axis {0} is {1}; it must be at most 2^24", a,
                         options.tensor_stride[a]);
     }
-    options.max_offset[a] = given.max_offset[a] > 0 ? given.max_offset[a] : kDefaultMaxOffset;
   }
   options.has_bounds = given.has_bounds != 0;
   if (options.has_bounds) {

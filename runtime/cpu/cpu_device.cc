@@ -64,6 +64,11 @@ llvm::Error CpuDevice::upload(void* target, const void* host, i64 bytes) {
   return llvm::Error::success();
 }
 
+llvm::Error CpuDevice::clear(void* target, i64 bytes) {
+  if (bytes > 0) std::memset(target, 0, static_cast<size_t>(bytes));
+  return llvm::Error::success();
+}
+
 llvm::Error CpuDevice::download(void* host, const void* source, i64 bytes) {
   if (bytes > 0) std::memcpy(host, source, static_cast<size_t>(bytes));
   return llvm::Error::success();

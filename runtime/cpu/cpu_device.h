@@ -23,6 +23,7 @@ class CpuDevice final : public Device {
   llvm::Expected<void*> allocate(i64 bytes) override;
   void release(void* memory) override;
   llvm::Error upload(void* target, const void* host, i64 bytes) override;
+  llvm::Error clear(void* target, i64 bytes) override;
   llvm::Error download(void* host, const void* source, i64 bytes) override;
   llvm::Error synchronize(void*) override { return llvm::Error::success(); }
   llvm::Error load(const std::vector<std::shared_ptr<const Binary>>&, const Reload&) override {

@@ -131,6 +131,26 @@ llvm::Error CpuEngine::search(const SearchRequest& request) {
   return llvm::Error::success();
 }
 
+llvm::Error CpuEngine::find_bounds(const i32* coordinates, i64 count, const CloudState& cloud) {
+  Timer timer(*this, &StageTimes::sort);
+  *cloud.status = 0;
+  *cloud.points = static_cast<i32>(count);
+  find_bounds_cpu(*pool_, ndim_, coordinates, count, cloud.bounds);
+  return llvm::Error::success();
+}
+
+llvm::Error CpuEngine::index_sets(const IndexSetsRequest& request) {
+  Timer timer(*this, &StageTimes::sort);
+  index_sets_cpu(*pool_, ndim_, request);
+  return llvm::Error::success();
+}
+
+llvm::Error CpuEngine::search_index(llvm::ArrayRef<IndexedSearch> searches) {
+  Timer timer(*this, &StageTimes::map);
+  for (const IndexedSearch& search : searches) search_index_cpu(*pool_, ndim_, search);
+  return llvm::Error::success();
+}
+
 llvm::Error CpuEngine::void_failed(const u32* status, i32* words, i64 counts) {
   if (*status != 0) std::fill_n(words, counts, 0);
   return llvm::Error::success();
@@ -161,6 +181,10 @@ llvm::Error CpuEngine::make_views(llvm::ArrayRef<ViewRequest> requests, void* wo
 
 llvm::Error CpuEngine::unpack(const Coords& coords, const CloudLayout* layout, i32* coordinates) {
   Timer timer(*this, &StageTimes::sort);
+  if (coords.side.index) {
+    list_voxels_cpu(*pool_, ndim_, coords, coordinates);
+    return llvm::Error::success();
+  }
   with_key(coords.key,
            [&](auto key) { unpack_cpu<decltype(key)>(*pool_, coords, layout->keys, coordinates); });
   return llvm::Error::success();

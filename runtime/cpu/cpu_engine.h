@@ -4,6 +4,7 @@
 
 #include <chrono>
 
+#include "runtime/cpu/index_ops.h"
 #include "runtime/cpu/map_ops.h"
 #include "runtime/cpu/ops.h"
 #include "runtime/cpu/permute_rows.h"
@@ -52,6 +53,10 @@ class CpuEngine final : public Engine, private MapOperations {
   llvm::Error build_coords(const BuildCoordsRequest& request) override;
   llvm::Error downsample(const DownsampleRequest& request) override;
   llvm::Error search(const SearchRequest& request) override;
+  llvm::Error find_bounds(const i32* coordinates, i64 count, const CloudState& cloud) override;
+  llvm::Error index_sets(const IndexSetsRequest& request) override;
+  llvm::Error search_index(llvm::ArrayRef<IndexedSearch> searches) override;
+  bool looks_up_rows() const override { return false; }
   llvm::Error count_pairs(const Coords& queries, const MapView& map) override;
   llvm::Error make_masks(const Coords& queries, i32 volume, const NeighbourView& view, i32* counts) override;
   i64 view_workspace_bytes(llvm::ArrayRef<ViewRequest> requests) const override;

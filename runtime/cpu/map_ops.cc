@@ -111,11 +111,7 @@ MapScratch place_map_scratch(const MapLimits& limits, void* workspace) {
   return scratch;
 }
 
-namespace {
-
-/// Stores the bounds as [2][kMaxFields], first the least values, then the greatest ones. Without coordinates
-/// they are INT_MAX and INT_MIN.
-void find_bounds(ThreadPool& pool, i32 ndim, const i32* coordinates, i64 count, i32* bounds) {
+void find_bounds_cpu(ThreadPool& pool, i32 ndim, const i32* coordinates, i64 count, i32* bounds) {
   std::fill(bounds, bounds + kMaxFields, INT_MAX);
   std::fill(bounds + kMaxFields, bounds + 2 * kMaxFields, INT_MIN);
   const i32 fields = ndim + 1;
@@ -138,8 +134,6 @@ void find_bounds(ThreadPool& pool, i32 ndim, const i32* coordinates, i64 count, 
   });
 }
 
-}  // namespace
-
 void find_layout_cpu(ThreadPool& pool, i32 ndim, const LayoutRequest& request) {
   const CloudState& state = request.cloud;
   const i64 count = request.given_count ? *request.given_count : request.most;
@@ -150,7 +144,7 @@ void find_layout_cpu(ThreadPool& pool, i32 ndim, const LayoutRequest& request) {
   if (request.declared) {
     bounds = *request.declared;
   } else {
-    find_bounds(pool, ndim, request.coordinates, *state.points, state.bounds);
+    find_bounds_cpu(pool, ndim, request.coordinates, *state.points, state.bounds);
     if (*state.points > 0) bounds = read_bounds(state.bounds);
   }
   CloudLayout cloud = make_bounded_layout(ndim, bounds.least, bounds.greatest, request.guard, request.period);
@@ -175,8 +169,8 @@ void build_coords_cpu(ThreadPool& pool, const MapScratch& scratch, const BuildCo
     for (i64 i = first; i < end; ++i) {
       const i32* coordinate = request.coordinates + i * cloud.keys.fields;
       const u32 bad = check_coordinate(cloud, coordinate);
-      // A coordinate that is out of bounds has no key, so that of `least` takes its place and the keys remain
-      // valid. The coordinate set is not used, because the status reports an error.
+      // A coordinate that is out of bounds has no key, so the key of cloud.least, a valid coordinate, is
+      // stored instead. The coordinate set is not used, because the status reports an error.
       keys.now[i] = pack_key<Key>(cloud.keys, bad == 0 ? coordinate : cloud.least);
       rows.now[i] = static_cast<u32>(i);
       seen |= bad;

@@ -23,6 +23,9 @@ struct MapScratch {
 /// Places the arrays in `workspace`. If `workspace` is null, only `bytes` of the result is meaningful.
 MapScratch place_map_scratch(const MapLimits& limits, void* workspace);
 
+/// Writes the bounds of `count` coordinates to `bounds`, arranged as in CloudState::bounds. If there are no
+/// coordinates, the least ones are INT_MAX and the greatest ones INT_MIN.
+void find_bounds_cpu(ThreadPool& pool, i32 ndim, const i32* coordinates, i64 count, i32* bounds);
 void find_layout_cpu(ThreadPool& pool, i32 ndim, const LayoutRequest& request);
 template <class Key>
 void build_coords_cpu(ThreadPool& pool, const MapScratch& scratch, const BuildCoordsRequest& request);

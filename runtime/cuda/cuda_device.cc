@@ -110,6 +110,17 @@ llvm::Error CudaDevice::upload(void* target, const void* host, i64 bytes) {
   return check(driver_, driver_.cuStreamSynchronize(copies_), "waiting for a copy to the device");
 }
 
+llvm::Error CudaDevice::clear(void* target, i64 bytes) {
+  if (bytes <= 0) return llvm::Error::success();
+  const ContextScope scope(driver_, context_);
+  const CaptureScope alone(driver_);
+  MINUET_TRY(check(driver_,
+                   driver_.cuMemsetD32Async(device_address(target), 0,
+                                            static_cast<std::size_t>(bytes) / sizeof(u32), copies_),
+                   "clearing device memory"));
+  return check(driver_, driver_.cuStreamSynchronize(copies_), "waiting for device memory to be cleared");
+}
+
 llvm::Error CudaDevice::download(void* host, const void* source, i64 bytes) {
   if (bytes <= 0) return llvm::Error::success();
   const ContextScope scope(driver_, context_);

@@ -38,6 +38,7 @@ class CudaDevice final : public Device, public std::enable_shared_from_this<Cuda
   llvm::Expected<void*> allocate(i64 bytes) override;
   void release(void* memory) override;
   llvm::Error upload(void* target, const void* host, i64 bytes) override;
+  llvm::Error clear(void* target, i64 bytes) override;
   llvm::Error download(void* host, const void* source, i64 bytes) override;
   llvm::Error synchronize(void* stream) override;
   llvm::Error load(const std::vector<std::shared_ptr<const Binary>>& binaries, const Reload& reload) override;

@@ -1,5 +1,7 @@
 #include "runtime/cuda/map_step.h"
 
+#include <utility>
+
 namespace minuet {
 namespace {
 
@@ -64,13 +66,17 @@ llvm::Error MapStep::begin(const MapLimits& limits, void* workspace) {
   work_ = MapWorkspace::place(kernels(limits.key()).choice, limits, static_cast<char*>(workspace),
                               launcher_.is_idle());
   next_sort_ = next_scan_ = 0;
-  MINUET_TRY(launcher_.mark(Stage::Sort));
+  is_prepared_ = false;
+  return launcher_.mark(Stage::Sort);
+}
+
+llvm::Error MapStep::prepare_sorts_and_scans() {
+  if (std::exchange(is_prepared_, true)) return llvm::Error::success();
   const PrepareScansParams params{work_.scans, work_.scan_bytes, work_.scan_count,
                                   reinterpret_cast<u32*>(work_.sorts),
-                                  limits.sets * work_.sort_bytes / static_cast<i64>(sizeof(u32))};
+                                  limits_.sets * work_.sort_bytes / static_cast<i64>(sizeof(u32))};
   const i64 items = std::max(work_.scan_count * work_.scan_bytes / kScanTileBytes, params.zero_words);
-  if (items == 0) return llvm::Error::success();
-  return launcher_.launch_stride(kernels(limits.key()).prepare_scans, items, params);
+  return launcher_.launch_stride(kernels(limits_.key()).prepare_scans, items, params);
 }
 
 llvm::Error MapStep::find_layout(const LayoutRequest& request) {
@@ -132,6 +138,7 @@ llvm::Error MapStep::downsample(const DownsampleRequest& request) {
 
 llvm::Error MapStep::sort(const SortJob& job, i32& half) {
   MINUET_TRY(check_sort(job.capacity));
+  MINUET_TRY(prepare_sorts_and_scans());
   const SortMemory memory{{work_.keys[0], work_.keys[1]},
                           {job.rows ? work_.rows[0] : nullptr, job.rows ? work_.rows[1] : nullptr},
                           work_.sort_state(next_sort_++),
@@ -178,6 +185,7 @@ llvm::Error MapStep::scan(const Kernel<ScanParams>& kernel, const ScanSpec& spec
                       "scans of at most {3} bytes",
                       next_scan_ + 1, scan_state_bytes(spec, most_items), work_.scan_count, work_.scan_bytes);
   }
+  MINUET_TRY(prepare_sorts_and_scans());
   params.tiles = work_.scans + next_scan_++ * work_.scan_bytes;
   return launcher_.launch(kernel, scan_tiles(spec, most_items), params);
 }
@@ -195,8 +203,8 @@ llvm::Error MapStep::search(const SearchRequest& request) {
   return search_pieces(request);
 }
 
-/// Runs the backward search of the paper. For each source block and each kernel offset, it finds the range of
-/// queries that must be looked up in the block, and the number of query blocks in this range.
+/// Runs the backward search of the Minuet paper. For each source block and each kernel offset, it finds the
+/// range of queries that must be looked up in the block, and the number of query blocks in this range.
 llvm::Error MapStep::find_pieces(const SearchRequest& request) {
   const MapKernels& kernels = this->kernels(limits_.key());
   const FindQueryBordersSpec& spec = kernels.choice.find_query_borders;
@@ -267,6 +275,11 @@ llvm::Error MapStep::count_pairs(const Coords& queries, const MapView& map) {
 llvm::Error MapStep::unpack(const Coords& coords, const CloudLayout* layout, i32* coordinates) {
   MINUET_TRY(launcher_.mark(Stage::Other));
   if (coords.capacity <= 0) return llvm::Error::success();
+  if (coords.side.index) {
+    return launcher_.launch_stride(
+        map32_.list_voxels, coords.capacity,
+        ListVoxelsParams{coords.side.index, coords.side.level, coords.count, coordinates});
+  }
   return launcher_.launch_stride(kernels(coords.key).unpack, coords.capacity,
                                  UnpackParams{coords.keys, coords.count, layout, coordinates});
 }

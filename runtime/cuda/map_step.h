@@ -1,11 +1,11 @@
-// Implements the Map step of the paper (section 5.1) on the GPU: it builds coordinate sets, kernel maps and
+// Implements the Map step (Minuet paper, section 5.1) on the GPU: it builds coordinate sets, kernel maps and
 // views of kernel maps.
 //
 // Every operation only enqueues work. Counts stay in device memory, so grids are sized for capacities. One
-// launch at the start of a Map step initialises the states of all its sorts and scans.
+// launch before the first sort or scan of a Map step initialises the states of all its sorts and scans.
 //
-// map_step.cc builds sets and maps by sorting keys. map_step_cells.cc builds them from an index of occupied
-// cells (index_sets, search_index). map_step_views.cc makes views (make_views).
+// map_step.cc builds sets and maps by sorting keys. map_step_index.cc builds them by an index of voxels
+// (index_sets, search_index). map_step_views.cc makes views (make_views).
 #pragma once
 
 #include <vector>
@@ -16,10 +16,6 @@
 #include "runtime/engine/map_operations.h"
 
 namespace minuet {
-
-/// Limits the blocks per multiprocessor of kernels in which every block first computes the lines of a kernel
-/// map, which are rows of adjacent kernel offsets (kernels_templates/map/cell_lines.h).
-constexpr i64 kLineBlocksPerMultiprocessor = 16;
 
 /// Holds the loaded kernels of the Map step for one key width.
 struct MapKernels {
@@ -46,7 +42,8 @@ class MapStep final : public MapOperations {
   llvm::Error build_coords(const BuildCoordsRequest& request) override;
   llvm::Error downsample(const DownsampleRequest& request) override;
   llvm::Error search(const SearchRequest& request) override;
-  bool has_cell_index() const override { return true; }
+  llvm::Error find_bounds(const i32* coordinates, i64 count, const CloudState& cloud) override;
+  bool looks_up_rows() const override { return true; }
   llvm::Error index_sets(const IndexSetsRequest& request) override;
   llvm::Error search_index(llvm::ArrayRef<IndexedSearch> searches) override;
   llvm::Error count_pairs(const Coords& queries, const MapView& map) override;
@@ -69,14 +66,19 @@ class MapStep final : public MapOperations {
   MapStep(Launcher& launcher, const MapKernels& map32, const MapKernels& map64)
       : launcher_(launcher), map32_(map32), map64_(map64) {}
   const MapKernels& kernels(KeyType key) const { return key == KeyType::U32 ? map32_ : map64_; }
+  /// Initialises the memory of all sorts and scans that follow begin(). Only the first call after begin()
+  /// does so. This is not part of begin(), because sets and maps that are made with an index need no
+  /// sorts, and need scans only if pairs are counted.
+  llvm::Error prepare_sorts_and_scans();
   llvm::Error check_sort(i64 capacity) const;
-  /// Sorts the keys of the job. `half` receives the index in MapWorkspace::keys and MapWorkspace::rows of the
-  /// result.
+  /// Sorts the keys of the job. The result is in MapWorkspace::keys[half] and MapWorkspace::rows[half],
+  /// where `half` receives 0 or 1.
   llvm::Error sort(const SortJob& job, i32& half);
   llvm::Error make_unique(const SortJob& job, i32 half, UniqueParams unique);
   llvm::Error scan(const Kernel<ScanParams>& kernel, const ScanSpec& spec, i64 most_items, ScanParams params);
   llvm::Error find_pieces(const SearchRequest& request);
   llvm::Error search_pieces(const SearchRequest& request);
+  llvm::Error search_batch(llvm::ArrayRef<IndexedSearch> searches, const Kernel<SearchVoxelsParams>& kernel);
   llvm::Error make_batch(llvm::ArrayRef<ViewRequest> batch, char* workspace);
 
   Launcher& launcher_;
@@ -84,6 +86,7 @@ class MapStep final : public MapOperations {
   MapLimits limits_;
   MapWorkspace work_;
   i32 next_sort_ = 0, next_scan_ = 0;
+  bool is_prepared_ = false;  // This is true if prepare_sorts_and_scans() was called since begin().
 };
 
 }  // namespace minuet

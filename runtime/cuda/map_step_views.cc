@@ -10,7 +10,7 @@ namespace {
 constexpr i64 kMaskBlocksPerMultiprocessor = 8;
 // The grid of the kernel rank_masks has only as many blocks as run at once, because every block first makes
 // lookup tables for its views (RankTables).
-constexpr i64 kRankBlocksPerMultiprocessor = 5;
+constexpr i64 kRankBlocksPerMultiprocessor = 2;
 
 ViewJob job_of(const ViewRequest& request) {
   const NeighbourView& view = request.view();
@@ -24,7 +24,8 @@ ViewJob job_of(const ViewRequest& request) {
     job.forward_rows = request.transposed ? request.map->rows : nullptr;
     job.forward_count = request.queries.count;
   } else {
-    job.query_keys = request.transposed ? index.source_keys : index.query_keys;
+    job.rows = request.transposed ? index.parents : index.children;
+    job.query_level = request.transposed ? index.source_level : index.query_level;
     job.source_level = request.transposed ? index.query_level : index.source_level;
   }
   if (!request.offsets) return job;
@@ -96,8 +97,6 @@ llvm::Error MapStep::make_views(llvm::ArrayRef<ViewRequest> requests, void* work
 llvm::Error MapStep::make_batch(llvm::ArrayRef<ViewRequest> batch, char* workspace) {
   ViewsParams params = {};
   i64 preset = 0, forward_queries = 0, from_tables = 0, looked_up = 0;
-  // Views of the batch that have no table of rows look their rows up in this index.
-  SetIndex index;
   for (const ViewRequest& request : batch) {
     if (!request.is_found()) {
       return make_error(
@@ -109,20 +108,18 @@ llvm::Error MapStep::make_batch(llvm::ArrayRef<ViewRequest> batch, char* workspa
     params.jobs[params.job_count++] = job;
     const i64 ordered = request.offsets ? request.output_coords().capacity : 0;
     (job.source == RowSource::Table ? from_tables : looked_up) += ordered;
-    if (job.source != RowSource::Table) index = request.map->index;
+    if (job.source != RowSource::Table) params.index = request.map->index.index;
     if (!job.forward_rows) continue;
     preset += job.geometry.volume * request.sources.capacity;
     forward_queries += request.queries.capacity;
   }
-  params.index = index.cells;
-  params.layout = index.layout;
   if (preset > 0) MINUET_TRY(launcher_.launch_stride(map32_.preset_rows, preset, params));
   if (forward_queries > 0) {
     MINUET_TRY(launcher_.launch_stride(map32_.transpose_rows, forward_queries, params));
   }
   const i64 capacity = from_tables + looked_up;
   if (capacity <= 0) return llvm::Error::success();
-  const MapKernels& kernels = looked_up > 0 ? this->kernels(index.key) : map32_;
+  const MapKernels& kernels = map32_;
   const ViewWorkspace work = ViewWorkspace::place(map32_.choice.rank_pass, capacity, workspace);
   params.keys = work.keys[0];
   params.queries = work.rows[0];
@@ -142,9 +139,10 @@ llvm::Error MapStep::make_batch(llvm::ArrayRef<ViewRequest> batch, char* workspa
   params.sorted = work.rows[half];
   if (from_tables > 0) MINUET_TRY(launcher_.launch_stride(map32_.order_rows, from_tables, params));
   if (looked_up > 0) {
-    const i64 blocks = stride_grid(looked_up, kernels.choice.order_cells.threads, launcher_.multiprocessors(),
-                                   kLineBlocksPerMultiprocessor);
-    MINUET_TRY(launcher_.launch(kernels.order_cells, blocks, params));
+    const i64 blocks =
+        stride_grid(looked_up, kernels.choice.order_voxels.threads, launcher_.multiprocessors(),
+                    kOrderThreads / kernels.choice.order_voxels.threads);
+    MINUET_TRY(launcher_.launch(kernels.order_voxels, blocks, params));
   }
   return launcher_.launch(map32_.order_blocks, i64{params.job_count} * kBlockHeightCount, params);
 }

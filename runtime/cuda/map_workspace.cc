@@ -17,13 +17,15 @@ constexpr i64 kTileBytes = i64{kRadixBins} * static_cast<i64>(sizeof(u32));
 MapWorkspace MapWorkspace::place(const MapChoice& choice, const MapLimits& limits, char* base, bool idle) {
   MapWorkspace work;
   Placement parts(base, idle);
+  // Only sorted sets, and maps between them, need keys, rows, positions and borders.
+  const i64 sorted = limits.sets > 0 ? limits.capacity : 0;
   for (int half = 0; half < 2; ++half) {
-    work.keys[half] = parts.take<char>(limits.capacity * key_bytes(limits.key()));
-    work.rows[half] = parts.take<u32>(limits.capacity);
+    work.keys[half] = parts.take<char>(sorted * key_bytes(limits.key()));
+    work.rows[half] = parts.take<u32>(sorted);
   }
-  work.positions = parts.take<i32>(limits.capacity + 1);
+  work.positions = parts.take<i32>(limits.sets > 0 ? sorted + 1 : 0);
 
-  const i64 blocks = source_blocks(limits.capacity, choice.search_kernel_map.source_block);
+  const i64 blocks = source_blocks(sorted, choice.search_kernel_map.source_block);
   const i64 borders = limits.maps > 0 ? blocks * limits.max_volume : 0;
   work.borders = parts.take<i32>(borders);
   work.pieces = parts.take<i32>(borders);
@@ -42,14 +44,6 @@ MapWorkspace MapWorkspace::place(const MapChoice& choice, const MapLimits& limit
     const i64 entries = limits.capacity * limits.max_volume;
     work.scan_bytes = std::max({work.scan_bytes, scan_state_bytes(choice.scan_hits, entries),
                                 scan_state_bytes(choice.scan_values, borders)});
-  }
-  if (limits.indexed_sets > 0) {
-    // Only runs of cells that hold a coordinate take memory (cell_index.h). A level (coordinate set) has at
-    // most as many runs as the cloud has coordinates.
-    const i64 cell_words = limits.indexed_sets * limits.capacity * kRunWords;
-    work.scan_count += 2;  // One scan numbers the runs of cells and one numbers the cells.
-    work.scan_bytes = std::max(work.scan_bytes,
-                               scan_state_bytes(choice.scan_bits, std::max(limits.index_words, cell_words)));
   }
   work.scans = parts.take<char>(work.scan_count * work.scan_bytes);
   work.bytes = parts.bytes();

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "codegen/choose/choice.h"
-#include "kernels_templates/shared/cell_index.h"
 #include "runtime/engine/engine.h"
 
 namespace minuet {
@@ -29,8 +28,7 @@ struct MapWorkspace {
   i32* borders = nullptr;
   i32* pieces = nullptr;
   i32* piece_starts = nullptr;  // Has one more element for the total.
-  // Each coordinate set has one sort state and one scan state. Each kernel map has two scan states, and so
-  // has an index of cells.
+  // Each coordinate set has one sort state and one scan state. Each kernel map has two scan states.
   char* sorts = nullptr;
   i64 sort_bytes = 0;  // This is the size of one sort state in bytes.
   i64 sort_tiles = 0;

@@ -16,11 +16,11 @@ constexpr i32 kRankPasses = radix_passes(kMostRankKeyBits);
 std::size_t view_batch(llvm::ArrayRef<ViewRequest> requests) {
   std::size_t views = 0;
   const std::size_t most = std::min<std::size_t>(requests.size(), kMostViews);
-  const CellGrids* index = nullptr;
+  const VoxelIndex* index = nullptr;
   for (i64 keys = 0; views < most; ++views) {
     const ViewRequest& request = requests[views];
     const bool looks_up = request.row_source() != RowSource::Table;
-    const CellGrids* const own = looks_up ? request.map->index.cells.grids : nullptr;
+    const VoxelIndex* const own = looks_up ? request.map->index.index : nullptr;
     keys += request.output_coords().capacity;
     if (views > 0 && keys > kMostSortedKeys) break;
     if (index && own && own != index) break;

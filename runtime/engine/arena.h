@@ -80,17 +80,6 @@ class Placement {
   }
   i64 bytes() const { return layout_.bytes(); }
   void skip(i64 bytes) { layout_.move_to(layout_.bytes() + bytes); }
-  /// Lets `first` and `second` take parts that begin at the same offset, because the two groups of parts are
-  /// never in use at the same time. If kSharesMemory is false, the second group follows the first.
-  template <class First, class Second>
-  void share(const First& first, const Second& second) {
-    const i64 begin = layout_.bytes();
-    first(*this);
-    const i64 end = layout_.bytes();
-    if (kSharesMemory) layout_.move_to(begin);
-    second(*this);
-    layout_.move_to(std::max(end, layout_.bytes()));
-  }
   /// Returns a Placement for parts that begin `offset` bytes after the end of the parts handed out so far.
   Placement from(i64 offset) const {
     return Placement(base_ ? base_ + layout_.bytes() + offset : nullptr, idle_);
@@ -112,12 +101,6 @@ llvm::Expected<DeviceMemory> allocate_parts(const std::shared_ptr<MemorySource>&
   Placement parts(memory.data(), source->returns_idle_memory());
   place(parts);
   return memory;
-}
-
-/// Takes memory for the keys of a coordinate set and for the number of these keys.
-inline Coords place_coords(Placement& parts, i64 capacity, i32 key_bits) {
-  const KeyType key = key_type_of(key_bits);
-  return {parts.take<char>(capacity * key_bytes(key)), parts.take<i32>(1), capacity, key};
 }
 
 /// Returns how much to allocate beyond `amount`, so that a later, slightly larger cloud fits too.

@@ -7,32 +7,42 @@
 
 namespace minuet {
 
-llvm::Expected<KeyLayout> make_cloud_layout(i32 ndim, const Bounds& bounds, const i64* guard,
-                                            const i64* period) {
+llvm::Error check_least(i32 ndim, const Bounds& bounds, const i64* multiple) {
   if (bounds.least[0] < 0) {
     return make_error(StatusCode::InvalidArgument, "a coordinate has batch index {0}; it must be 0 or more",
                       bounds.least[0]);
   }
   for (i32 a = 0; a < ndim; ++a) {
-    if (floor_to_multiple(bounds.least[a + 1], period[a]) < std::numeric_limits<i32>::min()) {
+    if (floor_to_multiple(bounds.least[a + 1], multiple[a]) < std::numeric_limits<i32>::min()) {
       return make_error(StatusCode::OutOfRange,
                         "axis {0} begins at {1}: coordinates of coarser levels would not fit into 32 bits; "
                         "move the cloud towards the origin",
                         a, bounds.least[a + 1]);
     }
   }
-  const KeyLayout layout = make_key_layout(ndim, bounds.least, bounds.greatest, guard, period);
-  if (layout.total_bits > 64) {
-    std::string spans;
-    for (i32 f = 0; f <= ndim; ++f) {
-      spans += llvm::formatv("{0}{1} bits for {2} to {3}", f ? ", " : "", layout.bits[f], bounds.least[f],
-                             bounds.greatest[f])
-                   .str();
-    }
-    return make_error(
-        StatusCode::OutOfRange,
-        "the cloud spans more than a 64-bit key can hold ({0}): use larger voxels or drop far points", spans);
+  return llvm::Error::success();
+}
+
+llvm::Error check_key_bits(i32 ndim, const Bounds& bounds, const i32* bits) {
+  i32 total = 0;
+  for (i32 f = 0; f <= ndim; ++f) total += bits[f];
+  if (total <= kMostKeyBits) return llvm::Error::success();
+  std::string spans;
+  for (i32 f = 0; f <= ndim; ++f) {
+    spans += llvm::formatv("{0}{1} bits for {2} to {3}", f ? ", " : "", bits[f], bounds.least[f],
+                           bounds.greatest[f])
+                 .str();
   }
+  return make_error(
+      StatusCode::OutOfRange,
+      "the cloud spans more than a 64-bit key can hold ({0}): use larger voxels or drop far points", spans);
+}
+
+llvm::Expected<KeyLayout> make_cloud_layout(i32 ndim, const Bounds& bounds, const i64* guard,
+                                            const i64* period) {
+  MINUET_TRY(check_least(ndim, bounds, period));
+  const KeyLayout layout = make_key_layout(ndim, bounds.least, bounds.greatest, guard, period);
+  MINUET_TRY(check_key_bits(ndim, bounds, layout.bits));
   return layout;
 }
 
@@ -81,12 +91,17 @@ llvm::Error check_coordinate_status(u32 status) {
     return make_error(StatusCode::InvalidArgument,
                       "a coordinate has a negative batch index; it must be 0 or more");
   }
-  if (status & kStatusOutOfBounds) {
+  if (status & (kStatusOutOfBounds | kStatusOutsideKeys)) {
     return make_error(StatusCode::OutOfRange,
                       "a coordinate lies outside the declared bounds: widen them, or declare none");
   }
-  if (status & kStatusTooManyCells) {
-    return make_error(StatusCode::Internal, "the cloud has too many cells for an index of its cells");
+  // If no capacities were declared, kStatusPastCapacity too means that the index is full, because only
+  // kMostIndexSlots limits the number of its blocks.
+  if (status & (kStatusIndexFull | kStatusPastCapacity)) {
+    return make_error(
+        StatusCode::ResourceExhausted,
+        "the cloud has too many voxels far from each other for the index of its voxels: split the batch, or "
+        "set map_method to MINUET_MAPS_SORTED");
   }
   return llvm::Error::success();
 }

@@ -22,6 +22,13 @@ struct Bounds {
 };
 inline constexpr i64 kBoundsWords = 2 * kMaxFields;
 
+/// Returns InvalidArgument if a batch index is negative, and OutOfRange if a coordinate of an axis, rounded
+/// down to a multiple of `multiple[axis]`, does not fit into 32 bits.
+llvm::Error check_least(i32 ndim, const Bounds& bounds, const i64* multiple);
+/// Returns OutOfRange if keys with bits[f] bits for field f, which the error lists, have more than
+/// kMostKeyBits in all.
+llvm::Error check_key_bits(i32 ndim, const Bounds& bounds, const i32* bits);
+
 /// Returns the key layout for coordinates inside `bounds`. `guard` and `period` have one element per axis and
 /// are explained in key_layout.h. Returns OutOfRange if a key needs more than 64 bits, or if a coordinate
 /// that is rounded down to a multiple of its period does not fit into 32 bits. Returns InvalidArgument if a

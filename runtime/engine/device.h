@@ -47,9 +47,11 @@ class Device : public MemorySource {
   /// The CPU stores fp32 numbers that are already rounded to the dtype.
   virtual DType weight_type(DType dtype) const = 0;
 
-  /// The next two functions copy data outside of runs, for example weights when a plan is loaded. They return
-  /// when the copy is done, and use no stream of the caller.
+  /// The next three functions copy or clear device memory outside of runs, for example to upload weights
+  /// when a plan is loaded. They return when the work is done, and use no stream of the caller.
   virtual llvm::Error upload(void* target, const void* host, i64 bytes) = 0;
+  /// Sets `bytes` bytes of device memory to 0. `bytes` must be a multiple of 4.
+  virtual llvm::Error clear(void* target, i64 bytes) = 0;
   virtual llvm::Error download(void* host, const void* source, i64 bytes) = 0;
   virtual llvm::Error synchronize(void* stream) = 0;
 

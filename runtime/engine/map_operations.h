@@ -1,5 +1,5 @@
 // Declares the operations of the Map step that a device offers. They make coordinate sets, kernel maps and
-// views of kernel maps (section 5.1 of the paper).
+// views of kernel maps (Minuet paper, section 5.1).
 //
 // All pointers to data are device pointers. All operations only enqueue work, and are called between the
 // engine's begin() and end().
@@ -7,22 +7,22 @@
 
 #include "codegen/choose/choice.h"
 #include "codegen/choose/offset_order.h"
-#include "kernels_templates/shared/cell_index.h"
 #include "llvm/ADT/ArrayRef.h"
-#include "runtime/engine/cloud_layout.h"
+#include "runtime/engine/set_index.h"
 
 namespace minuet {
 
-/// Describes a coordinate set on a device. Its keys, which are packed coordinates (key_layout.h), are in
-/// ascending order.
+/// Describes a coordinate set on a device. Its coordinates are either packed keys (key_layout.h), in
+/// ascending order, or a level of an index (voxel_index.h).
 struct Coords {
-  void* keys = nullptr;  // Points to memory for `capacity` keys.
-  i32* count = nullptr;  // Points to the number of keys, which is in device memory.
+  void* keys = nullptr;  // Points to memory for `capacity` keys. It is null for a set in an index.
+  i32* count = nullptr;  // Points to the number of rows, which is in device memory.
   i64 capacity = 0;
   KeyType key = KeyType::U64;
   /// Holds, for each row of the set, the number of the caller's row with the same coordinate. If this pointer
   /// is not null, ordered views (NeighbourView::order) contain the caller's row numbers instead of the set's.
   const i32* caller_row = nullptr;
+  IndexSide side{};  // Names the level of an index that has the set. Without one, `side.index` is null.
 };
 
 /// Holds the state of a cloud on the device before its keys are made.
@@ -49,7 +49,7 @@ struct LayoutRequest {
 /// below, a query is a row of the first side.
 struct NeighbourView {
   /// Holds, for each kernel offset and each query, the matching row, or -1 if there is none. The shape is
-  /// [volume][queries]. If this pointer is null, rows are looked up in an index (SetIndex).
+  /// [volume][queries]. If this pointer is null, rows are looked up in an index (IndexedSides).
   i32* rows = nullptr;
   /// Holds [mask_words(volume)][queries] words. Bit k % 32 of word k / 32 of a query is set if the query has
   /// a matching row at offset k.
@@ -68,22 +68,17 @@ struct NeighbourView {
   i32* block_orders = nullptr;
 };
 
-/// Points to an index of the cells that coordinate sets occupy (cell_index.h). This struct does not own the
-/// memory of the index.
-struct SetIndex {
-  const CloudLayout* layout = nullptr;  // Points to the sets' key layout. Null means that there is no index.
-  KeyType key = KeyType::U64;           // All indexed sets have this key type.
-  CellIndex cells;
-};
-
 /// Describes the two coordinate sets of a map in an index, in which the rows of the map can be looked up. If
 /// there is no index, a table stores the rows.
-struct IndexedSides : SetIndex {
+struct IndexedSides {
+  const VoxelIndex* index = nullptr;  // Points to an index of both sides. Null means that there is none.
   i32 source_level = 0, query_level = 0;
-  const void *source_keys = nullptr, *query_keys = nullptr;
-  /// Holds the result of fills_cells() for the kernel (set_index.h). If it is true, only one query reads each
-  /// source.
-  bool fills_cells = false;
+  /// If these are not null, the kernel's offsets lead from a coarser voxel to the finer voxels in it
+  /// (fills_voxels() in set_index.h). `children` receives, for each of the [queries] queries, the number
+  /// of the block (VoxelBlock) that contains all its sources. `parents` receives, for each of the
+  /// [sources] sources, the query whose voxel contains it.
+  i32* children = nullptr;
+  i32* parents = nullptr;
 };
 
 /// Holds one kernel map on a device, with the views that ops read. Each view is made once, by its own
@@ -114,9 +109,6 @@ struct MapLimits {
   i32 sets = 1;       // Counts the coordinate sets that are built by sorting.
   i32 maps = 0;
   i32 max_volume = 1;  // No kernel map has more offsets than this.
-  // The next two members count the sets that are indexed by their cells, and the words of their index.
-  i32 indexed_sets = 0;
-  i64 index_words = 0;
 
   KeyType key() const { return key_type_of(key_bits); }
 };
@@ -141,25 +133,38 @@ struct DownsampleRequest {
   u32* status = nullptr;         // The operation ORs kStatus... bits into this word.
 };
 
-/// Requests all coordinate sets of a cloud. They are built without a sort, from an index of the cells that
-/// they occupy.
+/// Requests all coordinate sets of a cloud. They are made with an index of the voxels that they occupy
+/// (voxel_index.h).
 struct IndexSetsRequest {
-  BuildCoordsRequest finest;  // Describes the finest level, which is also levels[0].
-  /// Points to the number of coordinates. The operation sets the number to 0 if the index is too small for
-  /// the cloud.
-  i32* points = nullptr;
-  CellIndex cells;  // Points to memory for the whole index, which the operation fills.
-  struct Level {
-    AxisArray stride{1, 1, 1, 1};  // Holds the tensor stride of the level.
-    Coords coords;                 // Receives the coordinate set of the level.
-  };
-  llvm::ArrayRef<Level> levels;  // The number of levels is MapLimits::indexed_sets.
+  const i32* coordinates = nullptr;  // The shape is [most, 1 + ndim].
+  const i32* given_count = nullptr;  // Points to the number of coordinates. Null means that it is `most`.
+  i64 most = 0;
+  u32 outside_status = 0;           // These status bits are set if a coordinate is out of the index's bounds.
+  bool refuses_duplicates = false;  // Says whether a duplicate coordinate sets kStatusDuplicate.
+  u32* status = nullptr;            // Receives one word of kStatus... bits.
+  i32* points = nullptr;            // Receives the number of coordinates.
+  /// Points to `zero_words` words that are set to 0 before the sets are made, such as `counts`. It may be
+  /// null.
+  i32* zeros = nullptr;
+  i64 zero_words = 0;
+  /// Receives, for each row of level 0, the number of the first coordinate in this row. The pointer may be
+  /// null.
+  i32* source_row = nullptr;
+  i32* row_of = nullptr;   // Receives, for each coordinate, its row in level 0.
+  VoxelIndex description;  // Describes the index. assign_memory() must have added its memory.
+  /// Points to all memory of the index. This includes slots that only earlier, larger clouds used, because
+  /// they must be emptied.
+  IndexMemory memory;
+  /// Points to words that receive the number of rows of each level. The words must be 0 before or be among
+  /// `zeros`, because a cloud that fails may leave them unchanged.
+  llvm::ArrayRef<i32*> counts;
 };
 
-/// Requests the search of a map whose sources are indexed. The search writes the map's masks, and its rows if
-/// `map->rows` is not null. It adds to the map's counts, which must be 0 before.
+/// Requests the search of a map, each of whose sides is in an index (Coords::side). The search writes the
+/// map's masks, and its rows if `map->rows` is not null. It adds to the map's counts, which must be 0
+/// before, unless they are null.
 struct IndexedSearch {
-  Coords queries;
+  Coords queries, sources;
   const MapView* map = nullptr;
 };
 
@@ -189,14 +194,14 @@ struct ViewRequest {
   /// Returns where the view's rows come from. This is a table, which may be that of the other direction, or
   /// an index.
   RowSource row_source() const {
-    if (map->rows || !map->index.layout) return RowSource::Table;
-    return transposed ? RowSource::Parents : RowSource::Cells;
+    if (map->rows || !map->index.index) return RowSource::Table;
+    if (transposed) return RowSource::Parents;
+    return map->index.children ? RowSource::Children : RowSource::Neighbours;
   }
   /// Returns true if the rows can be found in a table or in an index. An index serves a view that is not
-  /// transposed only if its masks are made, and a transposed view only if fills_cells() is true for the
-  /// kernel.
+  /// transposed only if has_masks is true, and a transposed view only if the map has IndexedSides::parents.
   bool is_found() const {
-    return row_source() == RowSource::Table || (transposed ? map->index.fills_cells : has_masks);
+    return row_source() == RowSource::Table || (transposed ? map->index.parents != nullptr : has_masks);
   }
 };
 
@@ -215,13 +220,16 @@ class MapOperations {
   virtual llvm::Error build_coords(const BuildCoordsRequest& request) = 0;
   virtual llvm::Error downsample(const DownsampleRequest& request) = 0;
   virtual llvm::Error search(const SearchRequest& request) = 0;
-  /// Returns true if the engine can index sets by cells. Only then may the next two functions be called.
-  virtual bool has_cell_index() const { return false; }
-  virtual llvm::Error index_sets(const IndexSetsRequest&) { return no_cell_index(); }
-  /// Searches maps that share one index. It does not require a call of begin().
-  virtual llvm::Error search_index(llvm::ArrayRef<IndexedSearch>) { return no_cell_index(); }
-  /// Writes positions and counts of a map whose rows were searched after begin(). `queries` is the map's
-  /// coarser side.
+  /// Finds the count and bounds of a cloud, and initializes its status. It does not write the layout.
+  virtual llvm::Error find_bounds(const i32* coordinates, i64 count, const CloudState& cloud) = 0;
+  /// Makes sets with an index (voxel_index.h). It does not require a call of begin().
+  virtual llvm::Error index_sets(const IndexSetsRequest& request) = 0;
+  /// Makes maps by look-ups in the indexes of their sides. It does not require a call of begin().
+  virtual llvm::Error search_index(llvm::ArrayRef<IndexedSearch> searches) = 0;
+  /// Returns true if make_views() can look rows up in an index. Otherwise every map needs a table of rows.
+  virtual bool looks_up_rows() const = 0;
+  /// Writes positions and counts of a map whose rows are made. It requires a call of begin(). `queries` is
+  /// the coarser side.
   virtual llvm::Error count_pairs(const Coords& queries, const MapView& map) = 0;
   /// Writes the masks of a view whose rows are made, and adds the number of pairs of each offset to `counts`,
   /// which has [volume] elements.
@@ -233,19 +241,15 @@ class MapOperations {
   /// Makes many views at once. It does not require a call of begin(). `workspace` stays in use until all
   /// views are made.
   virtual llvm::Error make_views(llvm::ArrayRef<ViewRequest> requests, void* workspace) = 0;
-  /// Unpacks keys to `coordinates` of shape [*coords.count, 1 + ndim], in the order of the keys.
+  /// Writes the coordinates of a set to `coordinates`, which has the shape [*coords.count, 1 + ndim], in
+  /// the order of the rows. `layout` is the layout of the set's keys. It is null for a set in an index.
   virtual llvm::Error unpack(const Coords& coords, const CloudLayout* layout, i32* coordinates) = 0;
-  /// Sets the `counts` words at `words` to 0 if the status has any bit set, so that later operations process
-  /// no rows.
+  /// Sets words[0, counts), the numbers of points and rows, to 0 if the status has any bit set, so that later
+  /// operations process no rows.
   virtual llvm::Error void_failed(const u32* status, i32* words, i64 counts) = 0;
   /// Writes the source row and the query row of each pair to `sources` and `targets`, which have [pairs]
   /// elements each. Pairs are ordered by offset, then by query.
   virtual llvm::Error compact_pairs(const MapView& map, i32* sources, i32* targets) = 0;
-
- private:
-  static llvm::Error no_cell_index() {
-    return make_error(StatusCode::Internal, "this engine cannot index coordinate sets by their cells");
-  }
 };
 
 }  // namespace minuet

@@ -67,14 +67,25 @@ llvm::Expected<std::unique_ptr<Execution>> Execution::create(std::shared_ptr<con
   return execution;
 }
 
+/// Returns the bound of the map method that needs more memory. Sorted maps need tables of rows, and indexed
+/// ones an index.
+llvm::Expected<i64> Execution::workspace_bound(std::shared_ptr<const LoadedPlan> loaded, i64 points,
+                                               double neighbours) {
+  i64 bytes = 0;
+  for (const MapMethod method : {MapMethod::Sorted, MapMethod::Indexed}) {
+    MINUET_ASSIGN(const i64 with, workspace_bound(loaded, points, neighbours, method));
+    bytes = std::max(bytes, with);
+  }
+  return bytes;
+}
+
 /// Assumes that every coordinate set has as many rows as the input, and that the groups of GEMMs (GroupPlan)
 /// have as much padding as the grouping allows.
 llvm::Expected<i64> Execution::workspace_bound(std::shared_ptr<const LoadedPlan> loaded, i64 points,
-                                               double neighbours) {
+                                               double neighbours, MapMethod method) {
   ExecutionOptions options;
   options.max_points = points;
-  // The memory for this method also suffices for MapMethod::Sorted.
-  options.cloud.method = MapMethod::Indexed;
+  options.cloud.method = method;
   MINUET_ASSIGN(std::unique_ptr<Execution> execution, create_unplaced(std::move(loaded), options));
   const Program& program = execution->program_;
   const i64 rows = std::max<i64>(points, 1);

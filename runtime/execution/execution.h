@@ -59,8 +59,8 @@ class Execution {
   /// `most` coordinates.
   llvm::Error prepare_within(const i32* coordinates, const i32* given_count, i64 most, void* stream);
   llvm::Error prepare_maps(std::vector<std::shared_ptr<const KernelMap>> maps, void* stream);
-  /// Prepares executions that share one queue, and makes the views of all their maps together. Execution i
-  /// takes maps[i].
+  /// Prepares executions that share one queue, and makes the views of all their maps (MapViews) together.
+  /// Execution i takes maps[i].
   static llvm::Error prepare_together(llvm::ArrayRef<Execution*> executions,
                                       llvm::ArrayRef<std::shared_ptr<const KernelMap>> maps, void* stream);
   llvm::Error run(llvm::ArrayRef<Tensor> inputs, llvm::ArrayRef<Tensor> outputs, void* stream);
@@ -117,8 +117,8 @@ class Execution {
   /// Returns the sum of the times of the last profiled prepare and run, and keeps the times of the layers for
   /// layer_times(). The function waits for the device.
   llvm::Expected<StageTimes> query_times();
-  /// Returns the times of a layer that the last query_times() found. They are zeros if the layer ran another
-  /// candidate than selected() at that time.
+  /// Returns the times of a layer that the last query_times() found. They are zeros if the layer then ran
+  /// another candidate than the one that selected() returns now.
   StageTimes layer_times(i32 layer) const;
   /// Returns the candidate that computes a layer, or null before prepare.
   const Candidate* selected(i32 layer) const { return is_prepared() ? &candidate_of(layer) : nullptr; }
@@ -149,6 +149,8 @@ class Execution {
   Execution(std::shared_ptr<const LoadedPlan> loaded, const ExecutionOptions& options);
   static llvm::Expected<std::unique_ptr<Execution>> create_unplaced(std::shared_ptr<const LoadedPlan> loaded,
                                                                     const ExecutionOptions& options);
+  static llvm::Expected<i64> workspace_bound(std::shared_ptr<const LoadedPlan> loaded, i64 points,
+                                             double neighbours, MapMethod method);
   llvm::Error add_steps();
   llvm::Error check_made_levels() const;
   llvm::Error add_layers();

@@ -21,34 +21,32 @@ class CoordinateSet;
 struct CoordinateSetOptions {
   AxisArray tensor_stride{1, 1, 1, 1};
   bool keep_first_duplicate = false;
-  i64 max_offset[kMaxDim] = {128, 128, 128, 128};
   bool has_bounds = false;
   Bounds bounds;
   // The pointer is null if the set uses no queue.
   std::shared_ptr<Queue> queue;
 };
 
-/// Holds what a set with a queue shares with the coarser sets derived from it. One index of occupied cells
-/// makes all of these sets, as soon as one of them is needed. A thread may access the family only while it
-/// holds the lock of Queue::work(). Queue::lock() takes that lock for a whole call.
+/// Holds what a set with a queue shares with the coarser sets derived from it. One index of voxels makes all
+/// of these sets, as soon as one of them is needed. A thread may access the family only while it holds the
+/// lock of Queue::work(). Queue::lock() takes that lock for a whole call.
 struct SetFamily {
   // Lists the sets that are still to be made. The pointers are weak because the caller may release a set
   // before it is made.
   std::vector<std::weak_ptr<const CoordinateSet>> deferred_sets;
-  // Counts the words that the index needs, including those for the deferred sets.
-  i64 words = 0;
-  // Holds kMostReadbackWords i32 words on the device: the status bits, then the number of rows of each
-  // deferred set.
+  static constexpr i64 kCountWords = kMostReadbackWords + 2;
+  // Holds kCountWords i32 words on the device. These are the status bits, and then the number of rows of
+  // each deferred set. The last two words are scratch memory.
   DeviceMemory counts;
   DeviceMemory memory;
   // Points to the index in `memory`. Once the index is made, no more sets join the family.
-  SetIndex index;
+  IndexMemory index;
 
-  bool is_made() const { return index.layout != nullptr; }
+  bool is_made() const { return index.index != nullptr; }
 };
 
-/// Holds a sorted set of unique coordinates on a device. A set does not change after its creation, except
-/// that the work that makes it and the read-back of its row count may be deferred.
+/// Holds a set of unique coordinates on a device, in an index of its voxels. A set does not change after its
+/// creation, except that the work that makes it and the read-back of its row count may be deferred.
 class CoordinateSet : public std::enable_shared_from_this<CoordinateSet> {
  public:
   static llvm::Expected<std::shared_ptr<CoordinateSet>> create(std::shared_ptr<MapEngines> engines,
@@ -57,16 +55,16 @@ class CoordinateSet : public std::enable_shared_from_this<CoordinateSet> {
                                                                void* stream);
   /// Returns the set of the coordinates of this set, rounded down to multiples of its tensor stride times
   /// `stride`. Without a queue, the function waits until the coarser set is made. With a queue, it only
-  /// enqueues work, even if the host does not know the row count of this set yet. If an index of cells can
-  /// make the coarser set, it enqueues nothing. Such a set is made later, together with all other sets
-  /// requested until then.
+  /// enqueues work, even if the host does not know the row count of this set yet. If the coarser set can join
+  /// the family of this set (SetFamily), the function does not even enqueue work. The set is then made later,
+  /// together with all other sets that have joined until then.
   llvm::Expected<std::shared_ptr<CoordinateSet>> downsample(const AxisArray& stride, void* stream) const;
   /// Returns InvalidArgument if the set has a queue and `stream` is not the queue's stream.
   llvm::Error check_stream(void* stream) const;
   llvm::Error export_coordinates(i32* coordinates, void* stream) const;
 
-  /// Enqueues the work that makes this set and the other deferred sets of its family (SetFamily), if it was
-  /// deferred. If the set has a queue, the caller must hold the lock of Queue::work().
+  /// Enqueues the work that makes this set and the other deferred sets of its family (SetFamily), if that
+  /// work was deferred. If the set has a queue, the caller must hold the lock of Queue::work().
   llvm::Error make_deferred() const;
   /// Waits until the host knows the number of rows, and makes the set first if that was deferred. Any thread
   /// may call this function. A thread that holds the lock of Queue::work() must call make_deferred() before,
@@ -95,59 +93,51 @@ class CoordinateSet : public std::enable_shared_from_this<CoordinateSet> {
   /// Returns the memory pool of the queue, or the device if there is no queue.
   std::shared_ptr<MemorySource> memory_source() const;
   llvm::Error allocate(i64 capacity, bool from_caller);
-  /// Allocates device memory for a key layout of this set's own. A coarser set whose strides fit the layout
-  /// of the finer set uses the finer set's layout instead.
-  llvm::Error allocate_layout();
+  /// Allocates the memory of an index (voxel_index.h) that has this set only.
+  llvm::Error allocate_index(i64 capacity);
   /// Adds `coarse` to the family of this set (SetFamily), so that it is made together with the other sets,
   /// and returns true. If the family cannot take it, the function returns false and leaves `coarse`
   /// unchanged.
   llvm::Expected<bool> join_family(CoordinateSet& coarse) const;
-  /// Makes the coarser set by sorting, without deferring the work.
-  llvm::Expected<std::shared_ptr<CoordinateSet>> sort_coarser(std::shared_ptr<CoordinateSet> coarse,
-                                                              void* stream) const;
+  /// Makes the coarser set in an index of its own, without deferring the work.
+  llvm::Expected<std::shared_ptr<CoordinateSet>> index_coarser(std::shared_ptr<CoordinateSet> coarse,
+                                                               void* stream) const;
   llvm::Error make_family(llvm::ArrayRef<std::shared_ptr<const CoordinateSet>> sets) const;
   bool is_made() const;
-  /// Returns the stride of the set's cells in an index. It is 1 for a set that the caller gave, because its
+  /// Returns the stride of the set's voxels in an index. It is 1 for a set that the caller gave, because its
   /// coordinates need not be multiples of its tensor stride.
-  AxisArray cell_stride() const { return coordinates_ ? AxisArray{1, 1, 1, 1} : tensor_stride_; }
-  /// Enqueues the computation of the key layout for `count` coordinates. If `declared` is null, the device
-  /// finds the bounds of the coordinates.
-  llvm::Error find_layout(MapEngine& engine, const i32* coordinates, i64 count, const Bounds* declared,
-                          i32 key_bits) const;
-  /// Enqueues the work that builds the set by sorting. read_report() reads back the resulting row count and
-  /// bounds.
-  llvm::Error build(MapEngine& engine, const i32* coordinates, i64 count, const Bounds* declared,
-                    i32 key_bits, void* stream);
-  llvm::Error find_and_build(MapEngine& engine, const i32* coordinates, i64 count, void* stream);
+  AxisArray voxel_stride() const { return coordinates_ ? AxisArray{1, 1, 1, 1} : tensor_stride_; }
+  /// Returns the description of an index of sets with these voxel strides.
+  llvm::Expected<VoxelIndex> describe(llvm::ArrayRef<AxisArray> strides) const {
+    return describe_index(engines_->ndim(), bounds_, strides);
+  }
+  /// Enqueues the work that builds a set that the caller gave. read_report() reads back the row count.
+  llvm::Error build(MapEngine& engine, const i32* coordinates, i64 count, void* stream);
+  /// Enqueues the work that builds this set in an index of its own. `given_count` points to the number of
+  /// coordinates in device memory. If it is null, there are `most` coordinates.
+  llvm::Error index_alone(MapEngine& engine, const i32* coordinates, const i32* given_count, i64 most,
+                          i32* row_of);
+  /// Sets bounds_ to the bounds of the caller's coordinates. The function waits for the device.
+  llvm::Error find_bounds(MapEngine& engine, const i32* coordinates, i64 count);
   /// Copies the report, which is the words at report_, to host_report_ and waits for the copy.
   llvm::Error read_report(MapEngine& engine);
   llvm::Error take_report(llvm::ArrayRef<i32> report) const;
   /// Returns the pending read-back of the status and the row count, or null if there is none.
   std::shared_ptr<DeferredReadback> deferred_report() const;
-  /// Returns the keys. Their capacity is rows() if the host knows it, otherwise an upper bound of it.
+  /// Returns the set for use by MapOperations. Its capacity is the number of rows if the host knows this
+  /// number, and otherwise an upper bound of the number.
   Coords coords() const;
-  /// Sets layout_ to the key layout for bounds_.
-  llvm::Error take_layout();
-  /// Enqueues the work that writes the keys of this set, packed in another layout, to `target`. `target` must
-  /// have the capacity of coords(). The function appends the memory that this work reads to `used`. Without a
-  /// queue, the caller must keep that memory until the work has finished.
-  llvm::Error repack(MapEngine& engine, const CloudLayout* layout, Coords target,
-                     std::vector<DeviceMemory>& used) const;
+  /// Returns an index that contains the set, and the set's level in it. This is the index of the family
+  /// (SetFamily) if it is made and contains the set, and otherwise the set's own index.
+  IndexSide side() const;
 
   std::shared_ptr<MapEngines> engines_;
   std::shared_ptr<Queue> queue_;
   AxisArray tensor_stride_{1, 1, 1, 1};
-  // Holds, for each axis, how far the offsets of a kernel map may reach if the map uses this set's key
-  // layout.
-  i64 guard_[kMaxDim] = {};
-  // A coarser set can share this set's key layout if its tensor stride divides this period on each axis.
-  i64 period_[kMaxDim] = {1, 1, 1, 1};
+  // Holds the range of the coordinates that an index of this set must have room for.
   Bounds bounds_;
-  // Holds a copy on the host of the key layout at `state_.layout`, which is on the device.
-  KeyLayout layout_;
-  // Holds the number of bits by which the keys were sorted. It determines the key type.
-  i32 key_bits_ = 0;
-  // The pointer is null if the coarser sets of this set can only be made by sorting.
+  bool has_bounds_ = false;  // Says whether the caller declared the bounds.
+  // The pointer is null for a set without a queue, and for a set that has joined no family.
   std::shared_ptr<SetFamily> family_;
   // Holds the number of this set among the levels of the index of its family (SetFamily), or -1 before it has
   // one. The lock of Queue::work() guards it.
@@ -164,8 +154,11 @@ class CoordinateSet : public std::enable_shared_from_this<CoordinateSet> {
   // Holds the number of rows that the caller gave. It is -1 for a derived set.
   i64 caller_rows_ = -1;
   DeviceMemory memory_;
-  std::shared_ptr<const DeviceMemory> layout_memory_;
-  // Holds the keys with the allocated capacity, which may exceed the number of rows.
+  // Holds the index of this set alone. It is empty for a set that was made with its family.
+  DeviceMemory index_memory_;
+  IndexMemory index_;
+  i64 index_capacity_ = 0;  // Gives the number of rows for which index_ was placed.
+  // Holds the set with the allocated capacity, which may exceed the number of rows.
   Coords coords_;
   CloudState state_;
   // Points to kReportWords words on the device: the status, the number of points, the number of rows, and the
@@ -178,7 +171,7 @@ class CoordinateSet : public std::enable_shared_from_this<CoordinateSet> {
   i32 host_report_[kReportWords] = {};
   i32* source_row_ = nullptr;
   i32* row_of_ = nullptr;
-  // Points to the coordinates in ascending order, [rows, 1 + ndim]. It is null for a derived set.
+  // Points to the coordinates in the order of the rows, [rows, 1 + ndim]. It is null for a derived set.
   i32* coordinates_ = nullptr;
 };
 
@@ -187,7 +180,8 @@ class CoordinateSet : public std::enable_shared_from_this<CoordinateSet> {
 class KernelMap {
  public:
   /// Waits until the host knows the row counts of both sets. Without a queue, the function also waits until
-  /// the map is made. With a queue, it only enqueues that work, or defers it if an index can find the rows.
+  /// the map is made. With a queue, it only enqueues that work, or defers it if an index of both sets can
+  /// find the rows.
   static llvm::Expected<std::shared_ptr<KernelMap>> create(std::shared_ptr<const CoordinateSet> input,
                                                            std::shared_ptr<const CoordinateSet> output,
                                                            const AxisArray& kernel_size,
@@ -216,8 +210,8 @@ class KernelMap {
   /// the function enqueues the work that makes the rows, without positions and counts. The caller must hold
   /// the lock of the queue (Queue::lock).
   llvm::Expected<MapView> view_of(bool transposed, ViewForm form) const;
-  /// Enqueues the searches for the masks that these maps still need for their views. All maps of one index
-  /// are searched together.
+  /// Enqueues one search (MapOperations::search_index()) for the masks that these maps still need for
+  /// their views. The search handles all the maps together.
   static llvm::Error find_masks(llvm::ArrayRef<std::shared_ptr<const KernelMap>> maps, Engine& engine);
   /// Returns the number of pairs of each offset. The first call reads these counts back and waits. If there
   /// is a queue, the caller must hold its lock (Queue::lock).
@@ -243,6 +237,9 @@ class KernelMap {
     MapView view;
     // The memory block `positions` also contains the counts (MapView::counts).
     DeviceMemory rows, masks, positions;
+    // The flag is true if the map's offsets lead from a coarser voxel of an index to the finer voxels in
+    // it (fills_voxels()). The memory block `masks` then also contains IndexedSides::children and parents.
+    bool has_children = false;
     // The flag is true once the search for the masks is enqueued.
     bool has_masks = false;
     // Holds the number of pairs of each offset. It is empty until these numbers are read back from the
@@ -257,15 +254,11 @@ class KernelMap {
   /// Enqueues the work that makes the rows, if they are missing. If `positions` is true, the work also makes
   /// the positions and counts.
   llvm::Error find(void* stream, bool positions) const;
-  llvm::Error search(MapEngine& engine, MapView& found, std::vector<DeviceMemory>& used, void* stream) const;
-  llvm::Error search_index(MapEngine& engine, MapView& found, void* stream) const;
-  /// Returns the index that contains both sets. The result is empty if there is no such index, or if it does
-  /// not have cells for all offsets.
-  IndexedSides find_index(const AxisArray& kernel_size, const AxisArray& dilation) const;
-  bool is_indexed() const { return view().index.layout != nullptr; }
-  bool is_guarded() const;
+  /// Sets MapView::index if one index contains both sets and the device can look rows up in it.
+  void find_index(const AxisArray& kernel_size, const AxisArray& dilation) const;
+  bool is_indexed() const { return view().index.index != nullptr; }
   llvm::Error place_masks() const;
-  MapLimits limits(i32 key_bits, i32 sets) const;
+  MapLimits limits() const;
   llvm::Error read_counts(MapEngine& engine) const;
   bool is_identity() const { return input_ == output_ && view().geometry.volume == 1; }
 

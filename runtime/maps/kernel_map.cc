@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <map>
 #include <numeric>
 
 #include "runtime/maps/coordinate_set.h"
@@ -47,11 +46,6 @@ llvm::Error check_geometry(const CoordinateSet& input, const CoordinateSet& outp
   return llvm::Error::success();
 }
 
-bool is_same(const KeyLayout& a, const KeyLayout& b) {
-  return a.fields == b.fields && std::equal(a.bias, a.bias + a.fields, b.bias) &&
-         std::equal(a.shift, a.shift + a.fields, b.shift) && std::equal(a.bits, a.bits + a.fields, b.bits);
-}
-
 }  // namespace
 
 llvm::Expected<std::shared_ptr<KernelMap>> KernelMap::create(std::shared_ptr<const CoordinateSet> input,
@@ -89,47 +83,31 @@ llvm::Expected<std::shared_ptr<KernelMap>> KernelMap::create(std::shared_ptr<con
     map->pairs_->counts = {static_cast<i32>(view.queries)};
     map->pairs_->has_counts = true;
   }
-  if (!map->is_identity()) view.index = map->find_index(kernel_size, dilation);
-  // An indexed map is searched later, in view_of() or find_masks(), when the forms of its views are known
-  // (ViewForm).
+  // Without a queue everything is made now, because later any thread may use the map.
+  const bool has_queue = map->queue() != nullptr;
+  if (has_queue && !map->is_identity()) map->find_index(kernel_size, dilation);
+  // If the neighbours can be looked up in an index, the search for them is deferred to view_of() or
+  // find_masks(), because the forms of the map's views (ViewForm) are known only then.
   if (map->is_indexed()) {
     MINUET_ASSIGN(const MapEngines::Lease engine, engines->take(map->queue().get()));
     MINUET_TRY(engine->begin_making(stream));
     return map;
   }
-  // Without a queue everything is made now, because later any thread may use the map.
-  const bool has_queue = map->queue() != nullptr;
   if (!has_queue || !map->is_identity()) MINUET_TRY(map->find(stream, /*positions=*/!has_queue));
   return map;
 }
 
-IndexedSides KernelMap::find_index(const AxisArray& kernel_size, const AxisArray& dilation) const {
+void KernelMap::find_index(const AxisArray& kernel_size, const AxisArray& dilation) const {
   const CoordinateSet &fine = this->fine(), &coarse = this->coarse();
-  const i32 ndim = fine.engines()->ndim();
-  if (!fine.family_ || fine.family_ != coarse.family_ || !fine.family_->is_made() || !is_guarded()) return {};
-  const AxisArray sources = fine.cell_stride(), queries = coarse.cell_stride();
-  for (i32 a = 0; a < ndim; ++a) {
-    // The index has no cells for queries that are not on the grid of the sources.
-    if (queries[a] % sources[a] != 0) return {};
-  }
-  return {fine.family_->index,
-          fine.level_,
-          coarse.level_,
-          fine.coords_.keys,
-          coarse.coords_.keys,
-          sources == fine.tensor_stride() &&
-              fills_cells(ndim, kernel_size, dilation, sources, coarse.tensor_stride())};
-}
-
-/// Returns true if the guards in the key layouts of both sets (key_layout.h) are large enough for all
-/// offsets.
-bool KernelMap::is_guarded() const {
-  const KernelGeometry& geometry = view().geometry;
-  for (i32 a = 0; a < geometry.ndim; ++a) {
-    const i64 reach = axis_reach(geometry.kernel_size[a], geometry.step[a]);
-    if (reach > fine().guard_[a] || reach > coarse().guard_[a]) return false;
-  }
-  return true;
+  const IndexSide sources = fine.side(), queries = coarse.side();
+  if (sources.index != queries.index || !fine.engines()->looks_up_rows()) return;
+  pairs_->view.index = {sources.index, sources.level, queries.level};
+  // In an index, a set that the caller gave has voxels of stride 1. If its tensor stride is not 1, the result
+  // of fills_voxels() is not valid for the index, because it is computed from the tensor strides.
+  pairs_->has_children = sources.index && fine.voxel_stride() == fine.tensor_stride() &&
+                         coarse.voxel_stride() == coarse.tensor_stride() &&
+                         fills_voxels(fine.engines()->ndim(), kernel_size, dilation, fine.tensor_stride(),
+                                      coarse.tensor_stride());
 }
 
 llvm::Error KernelMap::place_masks() const {
@@ -137,6 +115,9 @@ llvm::Error KernelMap::place_masks() const {
   if (view.masks) return llvm::Error::success();
   auto place = [&](Placement& parts) {
     view.masks = parts.take<u32>(mask_words(view.geometry.volume) * view.queries);
+    if (!pairs_->has_children) return;
+    view.index.children = parts.take<i32>(view.queries);
+    view.index.parents = parts.take<i32>(view.sources);
   };
   MINUET_ASSIGN(pairs_->masks, allocate_parts(input_->memory_source(), place));
   return llvm::Error::success();
@@ -144,8 +125,8 @@ llvm::Error KernelMap::place_masks() const {
 
 llvm::Expected<MapView> KernelMap::view_of(bool transposed, ViewForm form) const {
   if (is_identity()) return view();
-  const bool looks_up = form == ViewForm::Masked && is_indexed() && (!transposed || view().index.fills_cells);
-  if (looks_up && !transposed) MINUET_TRY(place_masks());
+  const bool looks_up = form == ViewForm::Masked && is_indexed() && (!transposed || pairs_->has_children);
+  if (looks_up) MINUET_TRY(place_masks());
   if (!looks_up && !view().rows) MINUET_TRY(find(queue()->stream(), /*positions=*/false));
   MapView read = view();
   if (looks_up) {
@@ -159,15 +140,14 @@ llvm::Expected<MapView> KernelMap::view_of(bool transposed, ViewForm form) const
 
 llvm::Error KernelMap::find_masks(llvm::ArrayRef<std::shared_ptr<const KernelMap>> maps, Engine& engine) {
   std::vector<Pairs*> unfound;
-  // The keys of `searches` are the addresses of the grids of indexes. Each address identifies an index.
-  std::map<const CellGrids*, std::vector<IndexedSearch>> searches;
+  std::vector<IndexedSearch> searches;
   for (const std::shared_ptr<const KernelMap>& map : maps) {
     Pairs& pairs = *map->pairs_;
     if (!pairs.view.masks || pairs.has_masks || llvm::is_contained(unfound, &pairs)) continue;
     unfound.push_back(&pairs);
-    searches[pairs.view.index.cells.grids].push_back({map->coarse().coords(), &pairs.view});
+    searches.push_back({map->coarse().coords(), map->fine().coords(), &pairs.view});
   }
-  for (const auto& [index, of_index] : searches) MINUET_TRY(engine.maps().search_index(of_index));
+  if (!searches.empty()) MINUET_TRY(engine.maps().search_index(searches));
   for (Pairs* const pairs : unfound) pairs->has_masks = true;
   return llvm::Error::success();
 }
@@ -176,16 +156,16 @@ llvm::Error KernelMap::find(void* stream, bool positions) const {
   MapView found = pairs_->view;
   const i64 entries = found.geometry.volume * found.queries;
   const std::shared_ptr<MemorySource> source = input_->memory_source();
-  // This vector is declared before the lease of the engine, so that its memory is released after the lease.
-  // Without a queue, the end of the lease waits for the work that uses the memory.
-  std::vector<DeviceMemory> used;
   MINUET_ASSIGN(const MapEngines::Lease engine, input_->engines()->take(queue().get()));
-  if (found.rows) {
-    MINUET_TRY(engine->begin_maps(limits(coarse().key_bits_, 0), stream));
-  } else {
+  MINUET_TRY(engine->begin_maps(limits(), stream));
+  if (!found.rows) {
     auto place = [&](Placement& parts) { found.rows = parts.take<i32>(entries); };
     MINUET_ASSIGN(pairs_->rows, allocate_parts(source, place));
-    MINUET_TRY(is_indexed() ? search_index(*engine, found, stream) : search(*engine, found, used, stream));
+    MINUET_TRY(place_masks());
+    found.masks = view().masks;
+    found.index = view().index;
+    MINUET_TRY((*engine)->maps().search_index({IndexedSearch{coarse().coords(), fine().coords(), &found}}));
+    pairs_->has_masks = true;
   }
   if (positions) {
     auto place = [&](Placement& parts) {
@@ -199,8 +179,9 @@ llvm::Error KernelMap::find(void* stream, bool positions) const {
   view.rows = found.rows;
   view.positions = found.positions;
   view.counts = found.counts;
-  // Without a queue, the function must wait for the search anyway, because the search uses memory that is
-  // released when the function returns. It therefore reads the counts back at the same time.
+  // Without a queue, the function must wait for the work anyway before it gives the engine back, because
+  // the next call may use the engine's workspace on another stream. It therefore reads the counts back at
+  // the same time.
   return queue() || has_counts() ? llvm::Error::success() : read_counts(*engine);
 }
 
@@ -208,66 +189,8 @@ llvm::Error KernelMap::find_pairs() const {
   return view().positions ? llvm::Error::success() : find(queue()->stream(), /*positions=*/true);
 }
 
-MapLimits KernelMap::limits(i32 key_bits, i32 sets) const {
-  return {key_bits, std::max<i64>({fine().rows(), coarse().rows(), 1}), sets, 1, view().geometry.volume};
-}
-
-llvm::Error KernelMap::search_index(MapEngine& engine, MapView& found, void* stream) const {
-  MINUET_TRY(place_masks());
-  found.masks = view().masks;
-  MINUET_TRY(engine.begin_maps(limits(coarse().key_bits_, 0), stream));
-  MINUET_TRY(engine->maps().search_index({IndexedSearch{coarse().coords(), &found}}));
-  pairs_->has_masks = true;
-  return llvm::Error::success();
-}
-
-/// Searches with the keys of the sets if both have the same layout and its guard is large enough. Otherwise
-/// packs the keys of both sets in a common layout first.
-llvm::Error KernelMap::search(MapEngine& engine, MapView& found, std::vector<DeviceMemory>& used,
-                              void* stream) const {
-  const CoordinateSet &fine = this->fine(), &coarse = this->coarse();
-  const i32 ndim = fine.engines()->ndim();
-  i64 guard[kMaxDim] = {}, period[kMaxDim] = {1, 1, 1, 1};
-  for (i32 a = 0; a < ndim; ++a) {
-    guard[a] = axis_reach(found.geometry.kernel_size[a], found.geometry.step[a]);
-  }
-  Coords sources = fine.coords(), queries = coarse.coords();
-  const bool repack = !is_guarded() || !is_same(fine.layout_, coarse.layout_) || sources.key != queries.key;
-  i32 key_bits = fine.key_bits_;
-  const CloudLayout* layout = fine.state_.layout;
-  CloudState common;
-  Bounds bounds = fine.bounds_;
-  if (repack) {
-    // An empty set has no bounds.
-    if (fine.rows() == 0) bounds = coarse.bounds_;
-    for (i32 f = 0; f <= ndim && coarse.rows() > 0; ++f) {
-      bounds.least[f] = std::min(bounds.least[f], coarse.bounds_.least[f]);
-      bounds.greatest[f] = std::max(bounds.greatest[f], coarse.bounds_.greatest[f]);
-    }
-    MINUET_ASSIGN(const KeyLayout wide, make_cloud_layout(ndim, bounds, guard, period));
-    key_bits = rounded_key_bits(wide);
-    auto place = [&](Placement& parts) {
-      sources = place_coords(parts, fine.rows(), key_bits);
-      queries = place_coords(parts, coarse.rows(), key_bits);
-      common = {parts.take<u32>(1), parts.take<i32>(1), nullptr, parts.take<CloudLayout>(1)};
-    };
-    MINUET_ASSIGN(DeviceMemory repacked, allocate_parts(fine.memory_source(), place));
-    used.push_back(std::move(repacked));
-  }
-  MINUET_TRY(engine.begin_maps(limits(key_bits, repack ? 2 : 0), stream));
-  if (repack) {
-    LayoutRequest request;
-    request.declared = &bounds;
-    std::copy_n(guard, kMaxDim, request.guard);
-    std::copy_n(period, kMaxDim, request.period);
-    request.key_bits = key_bits;
-    request.cloud = common;
-    MINUET_TRY(engine->maps().find_layout(request));
-    layout = common.layout;
-    MINUET_TRY(fine.repack(engine, layout, sources, used));
-    MINUET_TRY(coarse.repack(engine, layout, queries, used));
-  }
-  return engine->maps().search({sources, queries, layout, &found});
+MapLimits KernelMap::limits() const {
+  return {1, std::max<i64>({fine().rows(), coarse().rows(), 1}), 0, 1, view().geometry.volume};
 }
 
 /// Copies the counts to the host and waits for them.

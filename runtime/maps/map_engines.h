@@ -72,15 +72,9 @@ class MapEngines : public std::enable_shared_from_this<MapEngines> {
   /// returns a free engine, or a new one if none is free.
   llvm::Expected<Lease> take(Queue* queue);
 
-  /// Returns the estimated number of key bits of sets whose bounds are not declared (KeyBits).
-  i32 key_bits() const {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    return key_bits_.bits();
-  }
-  void note_key_bits(i32 needed) {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    key_bits_.note(needed);
-  }
+  /// Returns true if the engines can look up the rows of ordered views in an index
+  /// (MapOperations::looks_up_rows()), which only those of GPUs can.
+  bool looks_up_rows() const { return !device_->info().arch.empty(); }
 
   const std::shared_ptr<Device>& device() const { return device_; }
   i32 ndim() const { return choice_.ndim; }
@@ -95,10 +89,9 @@ class MapEngines : public std::enable_shared_from_this<MapEngines> {
   const std::shared_ptr<Device> device_;
   const EngineChoice choice_;
   const PermuteRowsSpec permute_;
-  // Guards free_ and key_bits_. No thread holds this lock while it waits for the device.
+  // Guards free_. No thread holds this lock while it waits for the device.
   mutable std::mutex mutex_;
   std::vector<std::unique_ptr<MapEngine>> free_;
-  KeyBits key_bits_;
 };
 
 }  // namespace minuet

@@ -35,9 +35,9 @@ MapViews::MapViews(const Program& program, Engine& engine, std::vector<ViewNeed>
       maps_(program.maps.size()),
       offsets_(program.maps.size()) {}
 
-bool MapViews::may_look_up(i32 map, bool fills_cells) const {
+bool MapViews::may_look_up(i32 map, bool fills_voxels) const {
   return llvm::all_of(needs_, [&](const ViewNeed& need) {
-    return need.map != map || (is_ordered(need.form) && (!need.transposed || fills_cells));
+    return need.map != map || (is_ordered(need.form) && (!need.transposed || fills_voxels));
   });
 }
 
@@ -142,14 +142,11 @@ void MapViews::place_view_workspace(Placement& parts, Side& side, bool transpose
   view.block_masks = parts.take<u32>(words * blocks_of_height(queries, kLeastBlockHeight));
 }
 
-/// Places the table of rows of a transposed view. A view whose rows come from an index gets no table. If such
-/// a view is in the execution's own memory, the space for a table is reserved all the same. The memory then
-/// also suffices for a similar cloud that has too many cells for an index.
+/// Places the table of rows of a transposed view. A view whose rows come from an index gets no table.
 void MapViews::place_rows(Placement& parts, Side& side, bool transposed) {
-  const bool is_table = side.view.rows || !side.view.index.layout;
-  if (!transposed || (!is_table && side.shared)) return;
-  i32* const rows = parts.take<i32>(side.view.geometry.volume * side.sources.capacity);
-  if (is_table) side.view.transposed.rows = rows;
+  const bool is_table = side.view.rows || !side.view.index.index;
+  if (!transposed || !is_table) return;
+  side.view.transposed.rows = parts.take<i32>(side.view.geometry.volume * side.sources.capacity);
 }
 
 /// Calls `place` for each view that must be made in the execution's own memory. Shared views have memory of

@@ -46,11 +46,12 @@ class MapViews {
   /// Returns true if masked views (ViewForm::Masked) are ordered. The result is false if no op reads a masked
   /// view.
   bool has_order() const { return order_ != RowOrder::AsTheyCome; }
-  /// Returns true if all views of the map can be made from an index of cells, without a table of the map's
-  /// rows. This requires that every view is ordered. A transposed view also requires `fills_cells`, which
-  /// means that the kernel's offsets from a coarse coordinate are exactly the fine coordinates of its cell.
-  bool may_look_up(i32 map, bool fills_cells) const;
-  /// Returns true if runs read the map's own table of rows, or its masks.
+  /// Returns true if all views of the map can be made from an index of voxels (voxel_index.h), without a
+  /// table of the map's rows. This requires that every view is ordered. A transposed view also requires
+  /// `fills_voxels`, which means that the kernel's offsets lead from a coarse coordinate to exactly the
+  /// fine coordinates in its voxel.
+  bool may_look_up(i32 map, bool fills_voxels) const;
+  /// Returns true if Execution::run() reads the map's own table of rows, or its masks.
   bool keeps_rows(i32 map) const;
 
   // The following functions are the steps of a prepare call, in the order in which they must be called.
@@ -99,7 +100,7 @@ class MapViews {
   void ask_for(i32 map, Side& side, bool transposed, ViewForm form);
   bool is_ordered(ViewForm form) const { return form == ViewForm::Masked && has_order(); }
   bool has_plain_masks(ViewForm form) const { return form == ViewForm::Masked && !has_order(); }
-  /// Places those arrays of a view that are read by runs.
+  /// Places those arrays of a view that Execution::run() reads.
   void place_view(Placement& parts, Side& side, bool transposed, ViewForm form) const;
   /// Places those arrays of a view that are needed only to make it.
   void place_view_workspace(Placement& parts, Side& side, bool transposed, ViewForm form) const;

@@ -9,22 +9,18 @@
 namespace minuet {
 namespace {
 
-bool fills_cells(const Program& program, const MapSpec& spec) {
+bool fills_voxels(const Program& program, const MapSpec& spec) {
   return program.levels[spec.coarse].parent == spec.fine &&
-         minuet::fills_cells(program.ndim, spec.kernel_size, spec.dilation,
-                             program.levels[spec.fine].tensor_stride,
-                             program.levels[spec.coarse].tensor_stride);
+         minuet::fills_voxels(program.ndim, spec.kernel_size, spec.dilation,
+                              program.levels[spec.fine].tensor_stride,
+                              program.levels[spec.coarse].tensor_stride);
 }
 
 }  // namespace
 
 NetworkMaps::NetworkMaps(const Program& program, const NetworkMapOptions& options, Engine& engine,
                          const MapViews& views)
-    : program_(program),
-      options_(options),
-      engine_(engine),
-      levels_(program.levels.size()),
-      map_rows_(program.maps.size()) {
+    : program_(program), options_(options), engine_(engine), levels_(program.levels.size()) {
   report_words_ = bounds_at() + kBoundsWords;
   for (const MapSpec& spec : program.maps) {
     MapView map;
@@ -34,11 +30,11 @@ NetworkMaps::NetworkMaps(const Program& program, const NetworkMapOptions& option
     report_words_ += map.geometry.volume;
     maps_.push_back(map);
     const i32 number = static_cast<i32>(looks_up_.size());
-    looks_up_.push_back(views.may_look_up(number, fills_cells(program, spec)));
+    looks_up_.push_back(indexes() && engine.maps().looks_up_rows() &&
+                        views.may_look_up(number, fills_voxels(program, spec)));
     keeps_rows_.push_back(views.keeps_rows(number));
   }
   layout_needs(program, guard_, period_);
-  indexes_ = may_index();
   if (options.has_capacities() && !options.has_bounds) key_bits_.note(options.key_bits);
 }
 
@@ -62,21 +58,10 @@ bool NetworkMaps::keeps_keys(std::size_t level) const {
          });
 }
 
-/// Returns true if an index of occupied cells may build the levels (coordinate sets). An index holds all
-/// levels, so no op may make one of them in a run. Capacity mode requires declared bounds, because only they
-/// show in advance whether the index has room for the cells of every cloud.
-bool NetworkMaps::may_index() const {
-  return llvm::none_of(program_.levels, std::mem_fn(&LevelSpec::is_made_in_run)) &&
-         (options_.has_bounds || !options_.has_capacities()) && options_.method == MapMethod::Indexed &&
-         engine_.maps().has_cell_index() && levels_.size() <= kMostIndexedLevels;
-}
-
-bool NetworkMaps::is_dense(const KeyLayout& layout, i64 most) const {
-  i64 words = 0;
-  for (const LevelSpec& level : program_.levels) {
-    words += level_index_words(layout, level.tensor_stride);
-  }
-  return words <= most_index_words(most);
+/// An index of a cloud holds all levels, so it cannot be used if an op makes one of them during a run.
+bool NetworkMaps::indexes() const {
+  return options_.method == MapMethod::Indexed && levels_.size() <= kMostIndexedLevels &&
+         llvm::none_of(program_.levels, std::mem_fn(&LevelSpec::is_made_in_run));
 }
 
 i64 NetworkMaps::most_coordinates() const {
@@ -95,73 +80,85 @@ void NetworkMaps::place(Placement& parts) {
   source_row_ = parts.take<i32>(capacity_of(0));
   row_of_ = parts.take<i32>(capacity_of(0));
   coordinates_ = parts.take<i32>(capacity_of(0) * (1 + program_.ndim));
+  if (indexes()) place_index_table(parts, capacities(), index_);
   for (std::size_t i = 0; i < levels_.size(); ++i) {
     const i64 capacity = capacity_of(i);
-    levels_[i] = {keeps_keys(i) ? parts.take<u64>(capacity) : nullptr, word(kLevelsAt + static_cast<i64>(i)),
-                  // The key type is final if the options give capacities. Otherwise enqueue() sets it again.
-                  capacity, key_type_of(key_bits_.bits())};
+    // The key type is final if the options give capacities. Otherwise enqueue() sets it again.
+    levels_[i] = {nullptr, word(kLevelsAt + static_cast<i64>(i)), capacity, key_type_of(key_bits_.bits())};
+    if (keeps_keys(i)) place_rows_of_level(parts, i);
   }
   for (std::size_t i = 0; i < maps_.size(); ++i) maps_[i].counts = word(report_offset_[i]);
   place_masks(parts, /*kept=*/true);
-  place_rows(parts, /*looked_up=*/false, /*kept=*/true);
+  place_rows(parts, /*kept=*/true);
 }
 
 void NetworkMaps::place_workspace(Placement& parts) {
   for (std::size_t i = 0; i < levels_.size(); ++i) {
-    if (!keeps_keys(i)) levels_[i].keys = parts.take<u64>(capacity_of(i));
+    if (!keeps_keys(i)) place_rows_of_level(parts, i);
+    if (indexes()) place_index_blocks(parts, capacity_of(i), static_cast<i32>(i), index_);
   }
   place_masks(parts, /*kept=*/false);
-  place_rows(parts, /*looked_up=*/false, /*kept=*/false);
+  place_rows(parts, /*kept=*/false);
   MapLimits most = limits(kMostKeyBits);
-  if (may_index()) {
-    most.indexed_sets = static_cast<i32>(levels_.size());
-    most.index_words = most_index_words(capacity_);
-  }
+  if (indexes()) most.sets = 0;
   map_workspace_ = parts.take<char>(engine_.maps().workspace_bytes(most));
-  parts.share([&](Placement& sorted) { place_rows(sorted, /*looked_up=*/true, /*kept=*/false); },
-              [&](Placement& indexed) {
-                if (!may_index()) return;
-                cells_ = place_cell_index(indexed, most.index_words, most.indexed_sets * capacity_);
-              });
   assign_rows();
+}
+
+/// Places the memory from which the coordinates of a level are read. With an index, this is
+/// IndexMemory::rows. Otherwise it is the level's keys.
+void NetworkMaps::place_rows_of_level(Placement& parts, std::size_t level) {
+  if (indexes()) {
+    place_index_rows(parts, capacity_of(level), static_cast<i32>(level), index_);
+    levels_[level].side = {index_.index, static_cast<i32>(level)};
+  } else {
+    levels_[level].keys = parts.take<u64>(capacity_of(level));
+  }
+}
+
+std::vector<i64> NetworkMaps::capacities() const {
+  std::vector<i64> capacities;
+  for (std::size_t i = 0; i < levels_.size(); ++i) capacities.push_back(capacity_of(i));
+  return capacities;
 }
 
 void NetworkMaps::place_masks(Placement& parts, bool kept) {
   for (std::size_t i = 0; i < maps_.size(); ++i) {
     const MapSpec& spec = program_.maps[i];
-    if (keeps_rows_[i] == kept && !spec.is_identity())
-      maps_[i].masks = parts.take<u32>(mask_words(maps_[i].geometry.volume) * capacity_of(spec.coarse));
+    if (keeps_rows_[i] != kept || spec.is_identity()) continue;
+    maps_[i].masks = parts.take<u32>(mask_words(maps_[i].geometry.volume) * capacity_of(spec.coarse));
+    if (!looks_up_[i] || !fills_voxels(program_, spec)) continue;
+    maps_[i].index.children = parts.take<i32>(capacity_of(spec.coarse));
+    maps_[i].index.parents = parts.take<i32>(capacity_of(spec.fine));
   }
 }
 
-void NetworkMaps::place_rows(Placement& parts, bool looked_up, bool kept) {
+void NetworkMaps::place_rows(Placement& parts, bool kept) {
   for (std::size_t i = 0; i < maps_.size(); ++i) {
     const MapSpec& spec = program_.maps[i];
-    if (looks_up_[i] != looked_up || keeps_rows_[i] != kept || spec.is_identity()) continue;
-    map_rows_[i] = parts.take<i32>(maps_[i].geometry.volume * capacity_of(spec.coarse));
+    if (looks_up_[i] || keeps_rows_[i] != kept || spec.is_identity()) continue;
+    maps_[i].rows = parts.take<i32>(maps_[i].geometry.volume * capacity_of(spec.coarse));
   }
 }
 
-/// Sets the row table of each map to null if an index replaces it, otherwise to the memory placed for it.
+/// Sets MapView::index of each map to the index, if there is one, and to the map's two levels in it.
 void NetworkMaps::assign_rows() {
   for (std::size_t i = 0; i < maps_.size(); ++i) {
     const MapSpec& spec = program_.maps[i];
-    maps_[i].rows = indexes_ && looks_up_[i] ? nullptr : map_rows_[i];
-    maps_[i].index = {};
-    if (!indexes_) continue;
-    maps_[i].index = {{state_.layout, key(), cells_},
-                      spec.fine,
-                      spec.coarse,
-                      levels_[spec.fine].keys,
-                      levels_[spec.coarse].keys,
-                      fills_cells(program_, spec)};
+    IndexedSides& sides = maps_[i].index;
+    sides.index = indexes() ? index_.index : nullptr;
+    sides.source_level = spec.fine;
+    sides.query_level = spec.coarse;
   }
 }
 
 llvm::Error NetworkMaps::fill(Device& device) {
   std::vector<i32> identity(static_cast<std::size_t>(capacity_));
   std::iota(identity.begin(), identity.end(), 0);
-  return device.upload(identity_, identity.data(), capacity_ * static_cast<i64>(sizeof(i32)));
+  MINUET_TRY(device.upload(identity_, identity.data(), capacity_ * static_cast<i64>(sizeof(i32))));
+  if (!indexes()) return llvm::Error::success();
+  MINUET_TRY(device.clear(index_.taken, index_.slots / 32 * static_cast<i64>(sizeof(u32))));
+  return device.clear(index_.table, index_.slots * static_cast<i64>(sizeof(Superblock)));
 }
 
 llvm::Error NetworkMaps::find_layout(const i32* coordinates, const i32* given_count, i64 most) {
@@ -185,6 +182,39 @@ llvm::Expected<KeyLayout> NetworkMaps::needed_layout(i64 count) const {
 }
 
 llvm::Error NetworkMaps::build(const i32* coordinates, i64 count) {
+  MINUET_TRY(indexes() ? build_by_index(coordinates, count) : build_by_sorting(coordinates, count));
+  return take_report(count);
+}
+
+llvm::Error NetworkMaps::build_by_index(const i32* coordinates, i64 count) {
+  if (!description_)
+    MINUET_TRY(describe(options_.has_bounds ? options_.bounds : default_index_bounds(program_.ndim)));
+  for (;;) {
+    MINUET_TRY(enqueue(coordinates, nullptr, count));
+    MINUET_TRY(read_words());
+    if ((static_cast<u32>(host_report_[0]) & kStatusOutsideKeys) == 0) return llvm::Error::success();
+    MINUET_TRY(widen_index(coordinates, count));
+  }
+}
+
+llvm::Error NetworkMaps::describe(const Bounds& bounds) {
+  std::vector<AxisArray> strides;
+  for (const LevelSpec& level : program_.levels) strides.push_back(level.tensor_stride);
+  MINUET_ASSIGN(description_, describe_index(program_.ndim, bounds, strides));
+  return llvm::Error::success();
+}
+
+llvm::Error NetworkMaps::widen_index(const i32* coordinates, i64 count) {
+  // The whole report must be initialized, because all of it is read back.
+  MINUET_TRY(engine_.fill_words(report_, 0, report_words_));
+  MINUET_TRY(engine_.maps().find_bounds(coordinates, count, state_));
+  MINUET_TRY(read_words());
+  const Bounds bounds = read_bounds(host_report_ + bounds_at());
+  if (!llvm::errorToBool(describe(widened(bounds, program_.ndim)))) return llvm::Error::success();
+  return describe(bounds);
+}
+
+llvm::Error NetworkMaps::build_by_sorting(const i32* coordinates, i64 count) {
   if (key_bits_.bits() == 0) {
     if (!options_.has_bounds) {
       // The whole report must be initialized, because all of it is read back.
@@ -193,58 +223,50 @@ llvm::Error NetworkMaps::build(const i32* coordinates, i64 count) {
       MINUET_TRY(read_words());
     }
     MINUET_ASSIGN(const KeyLayout layout, needed_layout(count));
-    update_estimates(layout, count);
+    key_bits_.note(rounded_key_bits(layout));
   }
-  for (bool holds = false; !holds;) {
+  for (bool fit = false; !fit;) {
     MINUET_TRY(enqueue(coordinates, nullptr, count));
     MINUET_TRY(read_words());
     MINUET_ASSIGN(const KeyLayout layout, needed_layout(count));
-    const bool keys_fit = rounded_key_bits(layout) <= key_bits_.bits();
-    update_estimates(layout, count);
-    holds = keys_fit && (indexes_ || !indexes_built_);
+    fit = rounded_key_bits(layout) <= key_bits_.bits();
+    // The next cloud is assumed to need as many bits as this one.
+    key_bits_.note(rounded_key_bits(layout));
   }
-  return take_report(count);
+  return llvm::Error::success();
 }
 
-/// Updates the number of key bits and the decision for or against an index for the next cloud, which is
-/// assumed to be similar to this one.
-void NetworkMaps::update_estimates(const KeyLayout& layout, i64 coordinates) {
-  key_bits_.note(rounded_key_bits(layout));
-  const bool dense = may_index() && is_dense(layout, coordinates);
-  dense_clouds_ = dense ? dense_clouds_ + 1 : 0;
-  indexes_ = dense && (indexes_ || dense_clouds_ >= KeyBits::kPatience);
-}
-
-/// Derives the number of key bits from the declared bounds unless the options give it, and decides whether
-/// clouds get an index.
+/// If there is an index, derives its range from the declared or the default bounds. Otherwise derives the
+/// number of key bits from the declared bounds, unless the options give this number.
 llvm::Error NetworkMaps::find_limits() {
+  if (indexes()) return describe(options_.has_bounds ? options_.bounds : default_index_bounds(program_.ndim));
   if (key_bits_.bits() != 0) return llvm::Error::success();
   MINUET_ASSIGN(const KeyLayout layout, needed_layout(0));
-  update_estimates(layout, capacity_);
+  key_bits_.note(rounded_key_bits(layout));
   return llvm::Error::success();
 }
 
 llvm::Error NetworkMaps::enqueue(const i32* coordinates, const i32* given_count, i64 most) {
   // Unless the options give capacities, the amount of work depends only on the size of this cloud, although
   // the memory has room for capacity_ coordinates.
+  for (std::size_t i = 0; i < levels_.size(); ++i) {
+    levels_[i].capacity = options_.has_capacities() ? capacity_of(i) : std::max<i64>(most, 1);
+  }
+  assign_rows();
+  return indexes() ? enqueue_indexed(coordinates, given_count, most)
+                   : enqueue_sorted(coordinates, given_count, most);
+}
+
+llvm::Error NetworkMaps::enqueue_sorted(const i32* coordinates, const i32* given_count, i64 most) {
   MapLimits limits = this->limits(key_bits_.bits());
   limits.capacity = std::max<i64>(most, 1);
-  for (std::size_t i = 0; i < levels_.size(); ++i) {
-    levels_[i].capacity = options_.has_capacities() ? capacity_of(i) : limits.capacity;
-    levels_[i].key = limits.key();
-    limits.capacity = std::max(limits.capacity, levels_[i].capacity);
-  }
-  if (indexes_) {
-    // The member limits.maps keeps its value, because gather-GEMM-scatter needs the workspace in which pairs
-    // are counted.
-    limits.sets = 0;
-    limits.indexed_sets = static_cast<i32>(levels_.size());
-    limits.index_words = most_index_words(limits.capacity);
+  for (Coords& level : levels_) {
+    level.key = limits.key();
+    limits.capacity = std::max(limits.capacity, level.capacity);
   }
   MINUET_TRY(engine_.fill_words(report_, 0, cleared_words()));
   MINUET_TRY(find_layout(coordinates, given_count, most));
   MINUET_TRY(engine_.maps().begin(limits, map_workspace_));
-
   BuildCoordsRequest build;
   build.coordinates = coordinates;
   build.count = state_.points;
@@ -255,14 +277,49 @@ llvm::Error NetworkMaps::enqueue(const i32* coordinates, const i32* given_count,
   build.row_of = row_of_;
   build.status = state_.status;
   build.refuses_duplicates = options_.has_capacities() && !options_.keep_first_duplicate;
-  indexes_built_ = indexes_;
-  assign_rows();
-  MINUET_TRY(indexes_ ? build_indexed(build) : build_sorted(build));
-  if (options_.has_capacities()) {
-    const i64 counts = 1 + static_cast<i64>(levels_.size());
-    MINUET_TRY(engine_.maps().void_failed(state_.status, state_.points, counts));
+  MINUET_TRY(build_sorted(build));
+  MINUET_TRY(void_failed());
+  return search_sorted();
+}
+
+llvm::Error NetworkMaps::enqueue_indexed(const i32* coordinates, const i32* given_count, i64 most) {
+  MapLimits limits = this->limits(1);
+  limits.sets = 0;
+  limits.capacity = std::max<i64>(most, 1);
+  std::vector<i64> capacities;
+  std::vector<i32*> counts;
+  for (const Coords& level : levels_) {
+    capacities.push_back(level.capacity);
+    counts.push_back(level.count);
+    limits.capacity = std::max(limits.capacity, level.capacity);
   }
-  return indexes_ ? search_indexed() : search_sorted();
+  MINUET_TRY(engine_.maps().begin(limits, map_workspace_));
+  IndexSetsRequest request;
+  request.coordinates = coordinates;
+  request.given_count = given_count;
+  request.most = most;
+  request.outside_status = options_.has_bounds ? kStatusOutOfBounds : kStatusOutsideKeys;
+  request.refuses_duplicates = options_.has_capacities() && !options_.keep_first_duplicate;
+  request.status = state_.status;
+  request.points = state_.points;
+  request.zeros = report_ + kLevelsAt;
+  request.zero_words = cleared_words() - kLevelsAt;
+  request.source_row = source_row_;
+  request.row_of = row_of_;
+  request.description = *description_;
+  assign_memory(request.description, index_, capacities);
+  request.memory = index_;
+  request.counts = counts;
+  MINUET_TRY(engine_.maps().index_sets(request));
+  MINUET_TRY(void_failed());
+  return search_indexed();
+}
+
+/// If the options give capacities, sets the counts of a cloud that has failed to 0, because only the device
+/// knows of the failure.
+llvm::Error NetworkMaps::void_failed() {
+  if (!options_.has_capacities()) return llvm::Error::success();
+  return engine_.maps().void_failed(state_.status, state_.points, 1 + static_cast<i64>(levels_.size()));
 }
 
 llvm::Error NetworkMaps::build_sorted(const BuildCoordsRequest& build) {
@@ -287,19 +344,11 @@ llvm::Error NetworkMaps::search_sorted() {
   return llvm::Error::success();
 }
 
-llvm::Error NetworkMaps::build_indexed(const BuildCoordsRequest& build) {
-  std::vector<IndexSetsRequest::Level> levels;
-  for (std::size_t i = 0; i < levels_.size(); ++i) {
-    levels.push_back({program_.levels[i].tensor_stride, levels_[i]});
-  }
-  return engine_.maps().index_sets({build, state_.points, cells_, levels});
-}
-
 llvm::Error NetworkMaps::search_indexed() {
   std::vector<IndexedSearch> searches;
   for (std::size_t i = 0; i < maps_.size(); ++i) {
     const MapSpec& spec = program_.maps[i];
-    if (!spec.is_identity()) searches.push_back({levels_[spec.coarse], &maps_[i]});
+    if (!spec.is_identity()) searches.push_back({levels_[spec.coarse], levels_[spec.fine], &maps_[i]});
   }
   return engine_.maps().search_index(searches);
 }
@@ -330,7 +379,7 @@ llvm::Error NetworkMaps::take_report(i64 count) {
 }
 
 llvm::Error NetworkMaps::unpack(i32 level, i32* coordinates) const {
-  return engine_.maps().unpack(levels_[level], state_.layout, coordinates);
+  return engine_.maps().unpack(levels_[level], indexes() ? nullptr : state_.layout, coordinates);
 }
 
 }  // namespace minuet

@@ -2,6 +2,7 @@
 // execution.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "llvm/ADT/ArrayRef.h"
@@ -14,10 +15,11 @@ namespace minuet {
 
 /// Names a method that builds coordinate sets and kernel maps.
 enum class MapMethod : i32 {
-  // Sorts the keys, then searches the sorted keys (section 5.1 of the Minuet paper).
+  // This method sorts the keys, then searches the sorted keys (section 5.1 of the Minuet paper).
   Sorted,
-  // Builds an index of the occupied cells (cell_index.h). Falls back to Sorted if there are too many cells,
-  // and always on the CPU.
+  // This method makes an index of the occupied voxels (voxel_index.h). NetworkMaps uses Sorted instead if
+  // an op makes a level (coordinate set) during a run, or if there are more than kMostIndexedLevels
+  // levels.
   Indexed,
 };
 
@@ -26,10 +28,12 @@ struct NetworkMapOptions {
   bool keep_first_duplicate = false;
   bool has_bounds = false;
   Bounds bounds;
-  /// Holds the maximum number of rows of each level (coordinate set) in capacity mode, and is empty in exact
-  /// mode. The capacity of level 0 also limits the number of the caller's coordinates.
+  /// Holds the maximum number of rows of each level (coordinate set) if only the device knows the sizes of
+  /// clouds (capacity mode), and is empty otherwise. Element 0 also limits the number of the caller's
+  /// coordinates.
   std::vector<i64> level_capacity;
-  // Holds the number of key bits in capacity mode if no bounds are declared.
+  // Holds the number of key bits if has_capacities() is true and no bounds are declared. Only
+  // MapMethod::Sorted uses it.
   i32 key_bits = 0;
 
   bool has_capacities() const { return !level_capacity.empty(); }
@@ -51,15 +55,17 @@ class NetworkMaps {
   void place(Placement& parts);
   /// Places the memory that is in use only until the views of the maps are made. Call it after place().
   void place_workspace(Placement& parts);
-  /// Uploads the numbers 0, 1, 2, ... to the memory that identity() returns.
+  /// Uploads the numbers 0, 1, 2, ... to the memory that identity() returns, and empties the hash table of
+  /// the index, if there is one. Call it after each place().
   llvm::Error fill(Device& device);
 
-  /// Builds the sets and maps of a cloud. The function waits for the device once. It waits twice for the
-  /// first cloud if no bounds are declared, or if the keys need more bits than those of earlier clouds, or if
-  /// the cloud turns out to have too many cells for an index.
+  /// Builds the sets and maps of a cloud. The function waits for the device once. With an index, it waits
+  /// twice more and builds twice if no bounds are declared and the cloud is outside the range of the index's
+  /// keys. With the sorted method, it waits twice for the first cloud if no bounds are declared, or if the
+  /// keys need more bits than those of earlier clouds.
   llvm::Error build(const i32* coordinates, i64 count);
-  /// Determines the number of key bits and the method if the options give capacities. It must then be called
-  /// before enqueue().
+  /// Determines the number of key bits, or the range of the index, if the options give capacities. It must
+  /// then be called before enqueue().
   llvm::Error find_limits();
   /// Enqueues the work that builds the sets and maps of a cloud. If the options give capacities, this
   /// function takes the place of build(). `given_count` points to the number of coordinates in device memory.
@@ -69,7 +75,7 @@ class NetworkMaps {
 
   // The following functions return the results of the last build.
 
-  MapMethod method() const { return indexes_built_ ? MapMethod::Indexed : MapMethod::Sorted; }
+  MapMethod method() const { return indexes() ? MapMethod::Indexed : MapMethod::Sorted; }
   KeyType key() const { return levels_[0].key; }
   /// Returns the number of rows of a level (coordinate set). It is an upper bound if an op makes the level in
   /// each run.
@@ -100,30 +106,29 @@ class NetworkMaps {
   /// Returns the device address of the numbers 0, 1, 2, ... [capacity]. They serve as both tables
   /// (GmasTables) of a map with one offset from a set to itself.
   i32* identity() const { return identity_; }
-  /// Enqueues the work that unpacks the keys of a level to int32 coordinates [rows, 1 + ndim], in ascending
-  /// order.
+  /// Writes the coordinates of a level to int32 [rows, 1 + ndim], in the order of its rows.
   llvm::Error unpack(i32 level, i32* coordinates) const;
-  /// Returns the device address of one word per layer, which is 0 when a cloud begins. These words follow the
-  /// report (report_) in memory, so that one fill clears both, also in a replayed graph.
+  /// Returns the device address of one word per layer, which is 0 when a cloud begins. These words follow
+  /// the report (report_) in memory, so that one operation clears both, also in a replayed graph.
   u32* layer_words() const { return report_ ? reinterpret_cast<u32*>(report_ + report_words_) : nullptr; }
   /// Returns device memory for the coordinates of level 0 (the finest set).
   i32* coordinates() const { return coordinates_; }
 
  private:
   MapLimits limits(i32 key_bits) const;
-  bool may_index() const;
-  /// Returns true if the keys of the level (coordinate set) are in use after the views are made. The caller
-  /// reads those of the output. An op that makes a level in a run writes its keys and reads those of the
-  /// parent level.
+  /// Returns true if the sets and maps of clouds are made with an index of voxels (voxel_index.h).
+  bool indexes() const;
+  /// Returns true if the coordinates of the level (coordinate set) are in use after the views are made. The
+  /// caller reads those of the output. An op that makes a level in a run writes its keys and reads those of
+  /// the parent level.
   bool keeps_keys(std::size_t level) const;
   void place_masks(Placement& parts, bool kept);
-  /// Places the row tables of those maps whose elements of looks_up_ and keeps_rows_ equal `looked_up` and
-  /// `kept`.
-  void place_rows(Placement& parts, bool looked_up, bool kept);
+  /// Places the tables of rows of those maps whose rows are not looked up in an index. If `kept` is true,
+  /// places those that Execution::run() reads, and otherwise those that are needed only to make views.
+  void place_rows(Placement& parts, bool kept);
+  void place_rows_of_level(Placement& parts, std::size_t level);
+  std::vector<i64> capacities() const;
   void assign_rows();
-  /// Returns true if an index for this layout is small enough for a cloud of `most` coordinates.
-  bool is_dense(const KeyLayout& layout, i64 most) const;
-  void update_estimates(const KeyLayout& layout, i64 coordinates);
   i64 capacity_of(std::size_t level) const {
     return options_.has_capacities() ? options_.level_capacity[level] : capacity_;
   }
@@ -133,8 +138,18 @@ class NetworkMaps {
   llvm::Expected<KeyLayout> needed_layout(i64 count) const;
   llvm::Error build_sorted(const BuildCoordsRequest& build);
   llvm::Error search_sorted();
-  llvm::Error build_indexed(const BuildCoordsRequest& build);
+  llvm::Error build_by_sorting(const i32* coordinates, i64 count);
+  llvm::Error build_by_index(const i32* coordinates, i64 count);
+  llvm::Error enqueue_sorted(const i32* coordinates, const i32* given_count, i64 most);
+  llvm::Error enqueue_indexed(const i32* coordinates, const i32* given_count, i64 most);
+  llvm::Error void_failed();
   llvm::Error search_indexed();
+  /// Sets description_ to that of an index for coordinates inside `bounds`.
+  llvm::Error describe(const Bounds& bounds);
+  /// Finds the bounds of a cloud that is outside the range of the index's keys, and describes an index
+  /// that accepts the cloud and, if keys have enough bits, similar clouds. The function waits for the
+  /// device.
+  llvm::Error widen_index(const i32* coordinates, i64 count);
   llvm::Error take_report(i64 count);
 
   const Program& program_;
@@ -144,26 +159,20 @@ class NetworkMaps {
   // The key layout of each cloud must have this guard and this period on each axis (key_layout.h).
   i64 guard_[kMaxDim] = {}, period_[kMaxDim] = {1, 1, 1, 1};
   KeyBits key_bits_;
-  // The flag is true if the next cloud gets an index. After a cloud with too many cells, it becomes true
-  // again only after KeyBits::kPatience clouds in a row that do not have too many cells.
-  bool indexes_ = false;
-  i32 dense_clouds_ = 0;
-  // The flag is true if the last cloud has an index.
-  bool indexes_built_ = false;
   std::vector<Coords> levels_;
   std::vector<MapView> maps_;
-  // Holds memory for the row table of each map, which is used unless an index replaces the table.
-  std::vector<i32*> map_rows_;
-  // An element is true if an index can replace the row table of the map.
+  // An element is true if an index replaces the row table of the map.
   std::vector<bool> looks_up_;
-  // An element is true if runs read the row table of the map or its masks.
+  // An element is true if Execution::run() reads the row table of the map or its masks.
   std::vector<bool> keeps_rows_;
 
   CloudState state_;
   i32* report_ = nullptr;
   i32 *identity_ = nullptr, *source_row_ = nullptr, *row_of_ = nullptr, *coordinates_ = nullptr;
   void* map_workspace_ = nullptr;
-  CellIndex cells_;
+  // Describes the index without its memory. It is empty before the first call of build() or find_limits().
+  std::optional<VoxelIndex> description_;
+  IndexMemory index_;
 
   // The following members describe the report, which one copy brings to the host. The report contains the
   // status, the number of points, the row count of each level, the bounds, and the pair counts of each map.

@@ -88,7 +88,9 @@ i64 NetworkMeter::most_points() const {
 
 /// Determines the sizes of all layers in each cloud, and allocates memory for the largest output.
 [[gnu::cold]] llvm::Error NetworkMeter::find_sizes() {
-  MINUET_TRY(set_default({}, wanted_dataflow(plan_->program)));
+  // Uses sorted maps, because only they have keys, and tuning results of Operation::Search are kept per key
+  // type.
+  MINUET_TRY(set_default({}, wanted_dataflow(plan_->program), MapMethod::Sorted));
   const Program& program = plan_->program;
   i64 most_rows = 1;
   for (std::size_t cloud = 0; cloud < options_.clouds.size(); ++cloud) {
@@ -106,7 +108,7 @@ i64 NetworkMeter::most_points() const {
   }
   const i64 row = i64{program.tensors[program.output].channels} * dtype_bytes(program.dtype);
   MINUET_ASSIGN(output_, DeviceMemory::create(device_, most_rows * row));
-  return llvm::Error::success();
+  return set_default({}, wanted_dataflow(plan_->program));
 }
 
 llvm::Error NetworkMeter::estimate() {
@@ -218,8 +220,8 @@ llvm::Error NetworkMeter::prepare(Execution& execution, std::size_t cloud) {
   return execution.prepare(options_.clouds[cloud].coordinates, options_.clouds[cloud].count, nullptr);
 }
 
-/// Returns how often settle() prepares a cloud. After KeyBits::kPatience similar clouds, a GPU may use
-/// narrower keys or index the sets by cells. One more preparation then uses them.
+/// Returns how often settle() prepares a cloud. After KeyBits::kPatience similar clouds, sorted maps may have
+/// narrower keys. One more preparation then uses them.
 i32 NetworkMeter::settling_clouds() const {
   return device_->info().arch.empty() ? 1 : KeyBits::kPatience + 1;
 }

@@ -40,8 +40,7 @@ struct ConvolutionCase {
   int32_t first_batch = 0;          // batch index of item 0
   int64_t duplicates = 0;           // rows more, which repeat others; the first of them counts
   int32_t bounds_slack = -1;        // bounds are declared, so much wider than the cloud; -1: none
-  oracle::Axes max_offset{0, 0, 0, 0};  // of the coordinate sets
-  int64_t earlier_points = -1;          // of another cloud, which goes through the execution before; -1: none
+  int64_t earlier_points = -1;      // of another cloud, which goes through the execution before; -1: none
   uint64_t seed = 1;
 
   /// "submanifold f16 n1000 d3 c16-32 k3,3,3 ... seed 7": enough to find the case again.

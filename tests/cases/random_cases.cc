@@ -8,6 +8,7 @@
 #include <numeric>
 #include <random>
 
+#include "kernels_templates/shared/voxel_index.h"
 #include "tests/support/random.h"
 
 namespace minuet {
@@ -18,7 +19,6 @@ using oracle::Axes;
 constexpr int64_t kMostWeights = 300000;
 constexpr int64_t kMostProducts = 20000000;  // multiply-adds where every offset finds an input
 constexpr int64_t kFewOutputs = 4000;
-constexpr int64_t kLeastGuard = 128;  // what sets are made with
 constexpr int64_t kLeastPeriod = 64;
 
 template <class T>
@@ -67,15 +67,11 @@ void draw_geometry(Random& random, ConvolutionCase& test) {
     return one_of(random, {1, 2, 2, 3, 3, 3, 4, 5, 7});
   });
   test.stride = draw_axes(random, test.ndim, [&] { return one_of(random, {1, 2, 2, 2, 3, 4, 5, 64, 100}); });
-  const bool far = one_in(random, 8);  // farther than the guard that sets have by themselves
+  const bool far = one_in(random, 8);  // farther than a superblock of the index on every axis
   test.dilation = draw_axes(random, test.ndim, [&] {
     return far ? static_cast<int32_t>(random.between(40, 300)) : one_of(random, {1, 1, 1, 2, 3});
   });
   test.tensor_stride = draw_axes(random, test.ndim, [&] { return one_of(random, {1, 1, 1, 2, 3, 4, 8}); });
-  test.max_offset = {0, 0, 0, 0};
-  for (int a = 0; a < test.ndim && one_in(random, 4); ++a) {
-    test.max_offset[a] = one_of(random, {0, 1, 2, 5, 600});
-  }
 }
 
 /// Places along one axis: around zero, off it, far away, and at the ends of 32 bits.
@@ -124,14 +120,14 @@ ConvolutionCase settled(ConvolutionCase test) {
   if (!test.relu) test.negative_slope = 0;
   for (int a = test.ndim; a < kMaxDim; ++a) {
     test.kernel_size[a] = test.stride[a] = test.dilation[a] = test.tensor_stride[a] = 1;
-    test.origin[a] = test.max_offset[a] = 0;
+    test.origin[a] = 0;
   }
   // A relative bound means little where few terms cancel.
   if (test.points * test.out_channels < kFewOutputs) test.one_sign = true;
   return test;
 }
 
-/// Bits of one axis in the packed keys, at most; 64 where its coordinates leave 32 bits.
+/// Returns the most bits that one axis takes in the keys of an index, or 64 if its coordinates leave 32 bits.
 int axis_bits(const ConvolutionCase& test, int axis) {
   const int64_t stride = test.tensor_stride[axis], cells = test.extent();
   const int64_t period = std::max<int64_t>(kLeastPeriod, test.coarse_stride()[axis]);
@@ -140,10 +136,10 @@ int axis_bits(const ConvolutionCase& test, int axis) {
   const int64_t greatest = (test.origin[axis] + cells - cells / 2 - 1) * stride;
   if (least - 2 * period < std::numeric_limits<int32_t>::min()) return 64;
   if (greatest > std::numeric_limits<int32_t>::max()) return 64;
-  const int64_t reach = test.kernel_size[axis] / 2 * stride * test.dilation[axis];
-  const int64_t guard = std::max<int64_t>({kLeastGuard, reach, test.max_offset[axis]});
-  return static_cast<int>(
-      std::bit_width(static_cast<uint64_t>(greatest - least + slack + 3 * period + 2 * guard)));
+  // A key has the superblock's number on the axis, counted from 1. The bounds may begin and end inside of
+  // superblocks.
+  const int64_t superblocks = ((greatest + slack - least) >> 2 * block_bits(test.ndim, axis)) + 2;
+  return std::bit_width(static_cast<uint64_t>(superblocks));
 }
 
 }  // namespace
@@ -232,7 +228,7 @@ class Simpler {
       ConvolutionCase changed = test_;
       --changed.ndim;
       for (Axes* axes : {&changed.kernel_size, &changed.stride, &changed.dilation, &changed.tensor_stride,
-                         &changed.origin, &changed.max_offset}) {
+                         &changed.origin}) {
         std::rotate(axes->begin() + dropped, axes->begin() + dropped + 1, axes->end());
       }
       add(changed);
@@ -280,7 +276,6 @@ std::vector<ConvolutionCase> simpler_cases(const ConvolutionCase& test) {
   simpler.lower_axes(&ConvolutionCase::dilation, 1);
   simpler.lower_axes(&ConvolutionCase::tensor_stride, 1);
   simpler.lower_axes(&ConvolutionCase::origin, 0);
-  simpler.lower_axes(&ConvolutionCase::max_offset, 0);
   for (bool ConvolutionCase::*field :
        {&ConvolutionCase::relu, &ConvolutionCase::residual, &ConvolutionCase::scale_shift,
         &ConvolutionCase::scale_alone, &ConvolutionCase::shift_alone, &ConvolutionCase::raw_weights}) {
@@ -334,7 +329,7 @@ std::string as_initializer(const ConvolutionCase& test) {
   const auto& [kind, dtype, ndim, points, in_channels, out_channels, kernel_size, stride, dilation,
                tensor_stride, batches, empty_batch, scale_shift, residual, relu, negative_slope, sampled_rows,
                one_sign, scale_alone, shift_alone, raw_weights, coarse_side, other_points, origin, filled,
-               first_batch, duplicates, bounds_slack, max_offset, earlier_points, seed] = test;
+               first_batch, duplicates, bounds_slack, earlier_points, seed] = test;
   MINUET_FIELD(kind), MINUET_FIELD(dtype), MINUET_FIELD(ndim), MINUET_FIELD(points);
   MINUET_FIELD(in_channels), MINUET_FIELD(out_channels), MINUET_FIELD(kernel_size), MINUET_FIELD(stride);
   MINUET_FIELD(dilation), MINUET_FIELD(tensor_stride), MINUET_FIELD(batches), MINUET_FIELD(empty_batch);
@@ -343,7 +338,7 @@ std::string as_initializer(const ConvolutionCase& test) {
   MINUET_FIELD(one_sign), MINUET_FIELD(scale_alone), MINUET_FIELD(shift_alone), MINUET_FIELD(raw_weights);
   MINUET_FIELD(coarse_side), MINUET_FIELD(other_points), MINUET_FIELD(origin), MINUET_FIELD(filled),
       MINUET_FIELD(first_batch);
-  MINUET_FIELD(duplicates), MINUET_FIELD(bounds_slack), MINUET_FIELD(max_offset);
+  MINUET_FIELD(duplicates), MINUET_FIELD(bounds_slack);
   MINUET_FIELD(earlier_points), MINUET_FIELD(seed);
 #undef MINUET_FIELD
   return "ConvolutionCase{" + text + "}";

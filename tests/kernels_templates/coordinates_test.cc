@@ -30,7 +30,7 @@ void expect_bounds(i64 count, int variant) {
   constexpr FindBoundsSpec kSpec{.ndim = Ndim, .threads = 64};
   shim::launch(&find_bounds<kSpec>, FindBoundsParams{coordinates.data(), &device_count, found.data()},
                shim::small_grid(variant, kSpec.threads));
-  const Bounds bounds = bounds_of(points);
+  const PointBounds bounds = bounds_of(points);
   for (i32 f = 0; f < kMaxFields; ++f) {
     const bool touched = count > 0 && f <= Ndim;
     EXPECT_EQ(found[f], touched ? bounds.least[f] : INT_MAX);

@@ -56,11 +56,11 @@ inline std::vector<i32> flatten(const std::vector<Point>& points, i32 ndim) {
   return coordinates;
 }
 
-struct Bounds {
+struct PointBounds {
   Point least, greatest;
 };
-inline Bounds bounds_of(const std::vector<Point>& points) {
-  Bounds bounds{{}, {}};
+inline PointBounds bounds_of(const std::vector<Point>& points) {
+  PointBounds bounds{{}, {}};
   if (!points.empty()) bounds = {points[0], points[0]};
   for (const Point& point : points) {
     for (i32 f = 0; f < kMaxFields; ++f) {
@@ -73,7 +73,7 @@ inline Bounds bounds_of(const std::vector<Point>& points) {
 
 /// A layout for the points with the same guard and period on every axis.
 inline CloudLayout layout_of(const std::vector<Point>& points, i32 ndim, i64 guard, i64 period) {
-  const Bounds bounds = bounds_of(points);
+  const PointBounds bounds = bounds_of(points);
   const std::array<i64, kMaxDim> guards{guard, guard, guard, guard};
   const std::array<i64, kMaxDim> periods{period, period, period, period};
   return make_bounded_layout(ndim, bounds.least.data(), bounds.greatest.data(), guards.data(),

@@ -57,7 +57,7 @@ void sort_by_twins(SortBuffers<Key>& buffers, i32 count, i32 begin_bit, i32 end_
 /// Exclusive sums with the total last, of volume * max(least_items, ceil(count / divisor)) items; launched
 /// for `capacity` of them.
 template <ScanSpec S>
-void scan_to(void* output, const void* input, i32 count, i64 capacity, shim::Order order, i32 volume = 1,
+void scan_to(i32* output, const void* input, i32 count, i64 capacity, shim::Order order, i32 volume = 1,
              i32 divisor = 1, i32 least_items = 0) {
   const i64 bytes = scan_state_bytes(S, capacity);
   std::vector<u64> tiles = poisoned<u64>(static_cast<std::size_t>(bytes / kScanTileBytes));

@@ -22,7 +22,6 @@ void copy_axes(const oracle::Axes& axes, int ndim, int32_t* target) {
 minuet_coordinates_options set_options(const ConvolutionCase& test, const std::vector<int32_t>& coordinates) {
   minuet_coordinates_options options = MINUET_COORDINATES_OPTIONS_INIT;
   options.keep_first_duplicate = test.duplicates > 0;
-  copy_axes(test.max_offset, test.ndim, options.max_offset);
   if (test.bounds_slack < 0) return options;
   options.has_bounds = 1;
   const size_t fields = 1 + test.ndim;
@@ -193,6 +192,15 @@ std::vector<int32_t> coordinates_of(Machine& machine, minuet_coordinates* set, i
   return memory.read<int32_t>();
 }
 
+std::vector<int32_t> expect_coordinates(Machine& machine, minuet_coordinates* set, int ndim,
+                                        const std::vector<int32_t>& expected) {
+  const int64_t rows = minuet_coordinates_rows(set);
+  std::vector<int32_t> coordinates;
+  if (rows > 0) coordinates = coordinates_of(machine, set, ndim);
+  EXPECT_EQ(ascending(coordinates, ndim), ascending(expected, ndim));
+  return coordinates;
+}
+
 Coordinates downsample(minuet_coordinates* fine, const oracle::Axes& stride) {
   minuet_coordinates* coarse = nullptr;
   check(minuet_coordinates_downsample(fine, stride.data(), nullptr, &coarse));
@@ -218,20 +226,22 @@ Map make_map(Machine& machine, const ConvolutionCase& test, const ConvolutionDat
   auto given = [&](const std::vector<int32_t>& coordinates, const oracle::Axes& tensor_stride) {
     return make_set(machine, test.ndim, coordinates, tensor_stride, set_options(test, coordinates));
   };
-  auto derived = [&](minuet_coordinates* fine, const std::vector<int32_t>& expected) {
+  auto derived = [&](minuet_coordinates* fine, const std::vector<int32_t>& expected,
+                     std::vector<int32_t>& rows) {
     Coordinates set = downsample(fine, test.stride);
-    EXPECT_EQ(coordinates_of(machine, set.get(), test.ndim), expected);
+    rows = ascending_rows(expect_coordinates(machine, set.get(), test.ndim, expected), test.ndim);
     return set;
   };
   Map map;
   if (test.transposed()) {
     map.out = given(data.out_coordinates, test.tensor_stride);
-    map.in = test.coarse_side == CoarseSide::Derived ? derived(map.out.get(), data.in_coordinates)
-                                                     : given(data.in_coordinates, coarse);
+    map.in = test.coarse_side == CoarseSide::Derived
+                 ? derived(map.out.get(), data.in_coordinates, map.in_rows)
+                 : given(data.in_coordinates, coarse);
   } else {
     map.in = given(data.in_coordinates, test.tensor_stride);
     if (test.kind == ConvolutionKind::Strided && test.stride != oracle::Axes{1, 1, 1, 1}) {
-      map.out = derived(map.in.get(), data.out_coordinates);
+      map.out = derived(map.in.get(), data.out_coordinates, map.out_rows);
     } else if (test.kind != ConvolutionKind::Submanifold) {
       map.out = given(data.out_coordinates, coarse);
     }
@@ -246,6 +256,12 @@ Map make_map(Machine& machine, const ConvolutionCase& test, const ConvolutionDat
   map.map.reset(handle);
   EXPECT_EQ(minuet_kernel_map_volume(handle), test.volume());
   map.pairs = pairs_of(handle);
+  const std::vector<int32_t> in_places = inverse(map.in_rows), out_places = inverse(map.out_rows);
+  for (oracle::Pair& pair : map.pairs) {
+    if (!in_places.empty()) pair.in = in_places[static_cast<size_t>(pair.in)];
+    if (!out_places.empty()) pair.out = out_places[static_cast<size_t>(pair.out)];
+  }
+  oracle::sort(map.pairs);
   return map;
 }
 
@@ -323,14 +339,14 @@ Execution Convolution::execution(const minuet_execution_options* options) {
 }
 
 std::vector<char> Convolution::run(minuet_execution* execution, const Map& map, const ConvolutionData& data) {
-  const Buffer input(machine_, encode(test_.dtype, data.features));
-  const Buffer residual(machine_, encode(test_.dtype, data.residual));
+  const Buffer input(machine_, encode(test_.dtype, map.to_input(data.features)));
+  const Buffer residual(machine_, encode(test_.dtype, map.to_output(data.residual)));
   const Buffer output(machine_, data.out_rows() * test_.out_channels * dtype_bytes(test_.dtype));
   std::vector<minuet_tensor> inputs = {tensor(input, data.in_rows(), test_.in_channels, test_.dtype)};
   if (test_.residual) inputs.push_back(tensor(residual, data.out_rows(), test_.out_channels, test_.dtype));
   check(prepare_map(execution, map.map.get()));
   check(run_tensors(execution, inputs, tensor(output, data.out_rows(), test_.out_channels, test_.dtype)));
-  return output.read<char>();
+  return map.from_output(output.read<char>());
 }
 
 void DeviceTest::SetUp() { machine_ = open_or_skip(std::get<0>(GetParam())); }

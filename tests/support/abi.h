@@ -11,6 +11,7 @@
 #include "include/minuet/minuet.h"
 #include "tests/cases/convolution_cases.h"
 #include "tests/support/expect.h"
+#include "tests/support/row_order.h"
 
 namespace minuet::abi {
 
@@ -111,6 +112,9 @@ Coordinates make_set(Machine& machine, int ndim, const std::vector<int32_t>& coo
                      minuet_coordinates_options options = MINUET_COORDINATES_OPTIONS_INIT);
 /// [rows, 1 + ndim]
 std::vector<int32_t> coordinates_of(Machine& machine, minuet_coordinates* set, int ndim);
+/// Expects that the set has these coordinates, in whatever order, and returns them in the order of its rows.
+std::vector<int32_t> expect_coordinates(Machine& machine, minuet_coordinates* set, int ndim,
+                                        const std::vector<int32_t>& expected);
 /// What a coarser set of `fine` is.
 Coordinates downsample(minuet_coordinates* fine, const oracle::Axes& stride);
 /// minuet_kernel_map_query_pairs
@@ -120,12 +124,29 @@ std::vector<oracle::Pair> pairs_of(minuet_kernel_map* map);
 
 /// The coordinate sets of one case and the map between them. The output of a strided convolution is
 /// derived by the library, as may be the input of a transposed one; its coordinates are compared with those
-/// of `data`, so they must be ascending there.
+/// of `data`, where they are ascending. Its rows are in an order of the library's.
 struct Map {
   Coordinates in{nullptr, {minuet_coordinates_destroy}};
   Coordinates out{nullptr, {minuet_coordinates_destroy}};  // null where it is the input set
   KernelMap map{nullptr, {minuet_kernel_map_destroy}};
-  std::vector<oracle::Pair> pairs;  // sorted
+  std::vector<oracle::Pair> pairs;  // of rows of `data`, sorted
+  // The row of each set that each row of `data` is; empty if they are the same.
+  std::vector<int32_t> in_rows, out_rows;
+
+  /// Return rows of `data` in the order of the input or output set, and rows of the output set in the order
+  /// of `data`.
+  template <class T>
+  std::vector<T> to_input(const std::vector<T>& values) const {
+    return take_rows(values, inverse(in_rows));
+  }
+  template <class T>
+  std::vector<T> to_output(const std::vector<T>& values) const {
+    return take_rows(values, inverse(out_rows));
+  }
+  template <class T>
+  std::vector<T> from_output(const std::vector<T>& values) const {
+    return take_rows(values, out_rows);
+  }
 };
 Map make_map(Machine& machine, const ConvolutionCase& test, const ConvolutionData& data);
 
@@ -150,7 +171,7 @@ class Convolution {
   minuet_plan* get() const { return plan_.get(); }
 
   Execution execution(const minuet_execution_options* options = nullptr);
-  /// The output as stored, [out rows, out_channels]; buffers are poisoned first.
+  /// The output as stored, [out rows, out_channels], in the order of `data`; buffers are poisoned first.
   std::vector<char> run(minuet_execution* execution, const Map& map, const ConvolutionData& data);
 
  private:

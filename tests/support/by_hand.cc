@@ -157,7 +157,6 @@ void ByHand::make_level(int level, const int32_t* coordinates, int64_t count) {
   if (level == 0) {
     minuet_coordinates_options options = MINUET_COORDINATES_OPTIONS_INIT;
     options.queue = queue_;
-    std::fill_n(options.max_offset, 3, 1 << (kLevels - 1));  // one step of the coarsest level
     check(minuet_coordinates_create(machine_.device(), &options, coordinates, count, stream_, &set));
   } else {
     const int32_t two[MINUET_MAX_DIM] = {2, 2, 2, 1};

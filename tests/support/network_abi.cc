@@ -59,6 +59,17 @@ Execution make_execution(Machine& machine, minuet_plan* network, const minuet_ex
   return Execution(made, {minuet_execution_destroy});
 }
 
+NetworkRun ascending(NetworkRun run, int ndim) {
+  const std::vector<int32_t> rows = ascending_rows(run.coordinates, ndim);
+  run.bytes = take_rows(run.bytes, rows);
+  run.coordinates = take_rows(run.coordinates, rows);
+  return run;
+}
+
+NetworkRun in_oracle_order(minuet_plan* network, NetworkRun run, int ndim) {
+  return info_of(network).output_level == 0 ? run : ascending(std::move(run), ndim);
+}
+
 minuet_status prepare(Machine& machine, minuet_execution* execution, const std::vector<int32_t>& coordinates,
                       int ndim) {
   const Buffer memory(machine, coordinates);

@@ -40,6 +40,13 @@ struct NetworkRun {
   bool operator==(const NetworkRun&) const = default;
 };
 
+using minuet::ascending;  // which the next one would hide
+/// Returns the run with its rows in ascending order of their coordinates.
+NetworkRun ascending(NetworkRun run, int ndim = 3);
+/// Returns the run with its rows in the order of the oracle's: in the caller's order if the output is on
+/// level 0, else in ascending order, which is not the library's.
+NetworkRun in_oracle_order(minuet_plan* network, NetworkRun run, int ndim = 3);
+
 minuet_status prepare(Machine& machine, minuet_execution* execution, const std::vector<int32_t>& coordinates,
                       int ndim = 3);
 /// Prepares and runs; the output buffers are poisoned first. features: [n, in_channels] as stored.

@@ -39,7 +39,7 @@ std::vector<char> Pooling::run(minuet_execution* execution, const std::vector<fl
 std::vector<char> Pooling::run(const Map& map, const std::vector<float>& features, int64_t out_rows) const {
   const Execution execution = this->execution();
   check(prepare_map(execution.get(), map.map.get()));
-  return run(execution.get(), features, out_rows);
+  return map.from_output(run(execution.get(), map.to_input(features), out_rows));
 }
 
 }  // namespace minuet::abi

@@ -45,26 +45,27 @@ std::vector<Spec> by_key() {
   return specs;
 }
 
-std::vector<FindBoundsSpec> variants(const FindBoundsSpec&) {
+template <class Spec>
+std::vector<Spec> by_ndim() {
   return {{.ndim = 1}, {.ndim = 2}, {.ndim = 4}};
 }
+
+std::vector<FindBoundsSpec> variants(const FindBoundsSpec&) { return by_ndim<FindBoundsSpec>(); }
 std::vector<BeginCloudSpec> variants(const BeginCloudSpec&) { return {}; }
-std::vector<ClearCellsSpec> variants(const ClearCellsSpec&) {
-  return {{.ndim = 1}, {.ndim = 2}, {.ndim = 4}};
-}
-std::vector<IndexCellsSpec> variants(const IndexCellsSpec&) {
-  std::vector<IndexCellsSpec> specs{{.step = IndexStep::Cells}, {.step = IndexStep::Cells, .ndim = 4}};
-  for (IndexCellsSpec spec : by_key_and_ndim<IndexCellsSpec>()) {
-    spec.step = IndexStep::Rows;
-    specs.push_back(spec);
-  }
+std::vector<ClearIndexSpec> variants(const ClearIndexSpec&) { return {}; }
+std::vector<NumberRowsSpec> variants(const NumberRowsSpec&) { return {}; }
+std::vector<NumberPointsSpec> variants(const NumberPointsSpec&) { return {}; }
+std::vector<MarkBlocksSpec> variants(const MarkBlocksSpec&) { return by_ndim<MarkBlocksSpec>(); }
+std::vector<NumberBlocksSpec> variants(const NumberBlocksSpec&) { return by_ndim<NumberBlocksSpec>(); }
+std::vector<MarkVoxelsSpec> variants(const MarkVoxelsSpec&) { return by_ndim<MarkVoxelsSpec>(); }
+std::vector<ListVoxelsSpec> variants(const ListVoxelsSpec&) { return by_ndim<ListVoxelsSpec>(); }
+std::vector<SearchVoxelsSpec> variants(const SearchVoxelsSpec&) {
+  std::vector<SearchVoxelsSpec> specs = by_ndim<SearchVoxelsSpec>();
+  for (i32 ndim = 1; ndim <= kMaxDim; ++ndim) specs.push_back({.ndim = ndim, .rows = true});
   return specs;
 }
-std::vector<SearchCellsSpec> variants(const SearchCellsSpec&) { return by_key_and_ndim<SearchCellsSpec>(); }
 std::vector<VoidFailedSpec> variants(const VoidFailedSpec&) { return {}; }
-std::vector<MakeLayoutSpec> variants(const MakeLayoutSpec&) {
-  return {{.ndim = 1}, {.ndim = 2}, {.ndim = 4}};
-}
+std::vector<MakeLayoutSpec> variants(const MakeLayoutSpec&) { return by_ndim<MakeLayoutSpec>(); }
 std::vector<PackSpec> variants(const PackSpec&) { return by_key_and_ndim<PackSpec>(); }
 std::vector<UnpackSpec> variants(const UnpackSpec&) { return by_key_and_ndim<UnpackSpec>(); }
 std::vector<DownsampleSpec> variants(const DownsampleSpec&) { return by_key_and_ndim<DownsampleSpec>(); }
@@ -77,10 +78,7 @@ std::vector<RadixPassSpec> variants(const RadixPassSpec&) {
 }
 std::vector<PrepareScansSpec> variants(const PrepareScansSpec&) { return {}; }
 std::vector<ScanSpec> variants(const ScanSpec&) {
-  return {{.input = ScanInput::Heads32},
-          {.input = ScanInput::Heads64},
-          {.input = ScanInput::Hits},
-          {.input = ScanInput::Bits}};
+  return {{.input = ScanInput::Heads32}, {.input = ScanInput::Heads64}, {.input = ScanInput::Hits}};
 }
 std::vector<UniqueSpec> variants(const UniqueSpec&) {
   return {{.key = KeyType::U64}, {.rows = false}, {.key = KeyType::U64, .rows = false}};
@@ -106,8 +104,8 @@ std::vector<CountPairsSpec> variants(const CountPairsSpec&) { return {}; }
 std::vector<CompactPairsSpec> variants(const CompactPairsSpec&) { return {}; }
 std::vector<MakeTablesSpec> variants(const MakeTablesSpec&) { return {}; }
 std::vector<MakeMasksSpec> variants(const MakeMasksSpec&) { return {}; }
-std::vector<RankMasksSpec> variants(const RankMasksSpec&) { return by_key_and_ndim<RankMasksSpec>(); }
-std::vector<OrderCellsSpec> variants(const OrderCellsSpec&) { return by_key_and_ndim<OrderCellsSpec>(); }
+std::vector<RankMasksSpec> variants(const RankMasksSpec&) { return by_ndim<RankMasksSpec>(); }
+std::vector<OrderVoxelsSpec> variants(const OrderVoxelsSpec&) { return by_ndim<OrderVoxelsSpec>(); }
 std::vector<OrderRowsSpec> variants(const OrderRowsSpec&) { return {}; }
 std::vector<OrderBlocksSpec> variants(const OrderBlocksSpec&) { return {}; }
 std::vector<TransposeRowsSpec> variants(const TransposeRowsSpec&) { return {}; }

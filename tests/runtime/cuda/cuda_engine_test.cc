@@ -24,6 +24,7 @@ class OptionsDevice final : public Device {
   llvm::Error upload(void* target, const void* host, i64 bytes) override {
     return gpu_.device->upload(target, host, bytes);
   }
+  llvm::Error clear(void* target, i64 bytes) override { return gpu_.device->clear(target, bytes); }
   llvm::Error download(void* host, const void* source, i64 bytes) override {
     return gpu_.device->download(host, source, bytes);
   }

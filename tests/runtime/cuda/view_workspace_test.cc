@@ -33,10 +33,9 @@ TEST(ViewWorkspace, ABatchFitsATableAndASort) {
 
 TEST(ViewWorkspace, ABatchLooksRowsUpInOneIndex) {
   const OffsetOrder offsets;
-  const CloudLayout layout = {};
-  CellGrids grids[2];
+  VoxelIndex indexes[2];
   MapView maps[2];
-  for (int i = 0; i < 2; ++i) maps[i].index.layout = &layout, maps[i].index.cells.grids = &grids[i];
+  for (int i = 0; i < 2; ++i) maps[i].index.index = &indexes[i];
   std::vector<ViewRequest> requests = requests_of(5, 10, &offsets);
   requests[1].map = requests[3].map = &maps[0];
   EXPECT_EQ(view_batch(requests), 5u);

@@ -4,6 +4,8 @@
 
 #include <climits>
 
+#include "kernels_templates/shared/map_kernels.h"
+
 namespace minuet {
 namespace {
 
@@ -50,6 +52,17 @@ TEST(CloudLayout, EntriesOfAMapStayInside31Bits) {
     EXPECT_FALSE(llvm::errorToBool(check_cloud_rows(most, volume)));
     EXPECT_EQ(take_status(check_cloud_rows(most + 1, volume)).code(), StatusCode::OutOfRange);
   }
+}
+
+TEST(CloudLayout, NoStatusOfAFailedCloudPasses) {
+  const auto code_of = [](u32 status) { return take_status(check_coordinate_status(status)).code(); };
+  EXPECT_EQ(code_of(kStatusNegativeBatch), StatusCode::InvalidArgument);
+  EXPECT_EQ(code_of(kStatusNegativeBatch | kStatusOutsideKeys), StatusCode::InvalidArgument);
+  EXPECT_EQ(code_of(kStatusOutOfBounds), StatusCode::OutOfRange);
+  EXPECT_EQ(code_of(kStatusOutsideKeys), StatusCode::OutOfRange);
+  EXPECT_EQ(code_of(kStatusIndexFull), StatusCode::ResourceExhausted);
+  EXPECT_EQ(code_of(kStatusPastCapacity), StatusCode::ResourceExhausted);
+  EXPECT_FALSE(llvm::errorToBool(check_coordinate_status(0)));
 }
 
 TEST(CloudLayout, KeyBitsAreWholeDigits) {

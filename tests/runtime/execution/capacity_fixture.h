@@ -36,8 +36,10 @@ class CapacityTest : public ExecutionTest {
     options.key_bits = key_bits;
     return options;
   }
-  Execution within(const Capacities& capacities, int32_t key_bits = 64) {
-    const minuet_execution_options options = options_of(capacities, key_bits);
+  Execution within(const Capacities& capacities, int32_t key_bits = 64,
+                   minuet_map_method method = tested_maps()) {
+    minuet_execution_options options = options_of(capacities, key_bits);
+    options.map_method = method;
     return execution(&options);
   }
 

@@ -33,7 +33,7 @@ TEST_P(CapacityOptionsTest, EveryFieldOfALayer) {
       {"op": "block", "name": "d", "width": 0, "norm": "none", "activation": "none"}]})");
 }
 
-/// Rows in ascending order of their coordinates, as in exact mode.
+/// Rows in the same order as in exact mode.
 TEST_P(CapacityOptionsTest, AnOutputOnACoarserLevel) {
   expect_as_exact(R"({"name": "n", "ndim": 3, "in_channels": 4, "channels": [8], "layers": [
       {"op": "block", "name": "a", "width": 0, "kernel_size": 3},
@@ -107,30 +107,49 @@ TEST_P(CapacityOptionsTest, WhatIsSuggestedForACloudHoldsIt) {
   }
 }
 
-/// A stride of 3 floors the least coordinate to one below it.
+/// A stride of 3 floors the least coordinate to one below it. Without bounds it is outside the range of an
+/// index.
 TEST_P(CapacityOptionsTest, CoarserCoordinatesThatLeave32Bits) {
   const Plan plan = fused_plan(R"({"name": "n", "ndim": 3, "in_channels": 4, "channels": [8], "layers": [
       {"op": "block", "name": "a", "width": 0, "kernel_size": 3, "save": "s"},
       {"op": "block", "name": "b", "width": 0, "kernel_size": 3, "stride": 3},
       {"op": "up", "name": "c", "width": 0, "kernel_size": 3, "stride": 3, "onto": "s"}]})");
   const Capacities capacities{256, 256};
-  const minuet_execution_options options = options_of(capacities);
-  const Execution execution = make_execution(machine(), plan.get(), &options);
+  minuet_execution_options options = options_of(capacities);
+  options.map_method = MINUET_MAPS_SORTED;
+  const Execution sorted = make_execution(machine(), plan.get(), &options);
+  options.map_method = MINUET_MAPS_INDEXED;
+  const Execution indexed = make_execution(machine(), plan.get(), &options);
   Room room(machine(), capacities[0], dtype());
   const Buffer output(machine(), capacities[0] * 8 * dtype_bytes(dtype()));
-  for (const auto& [least, expected] : {std::pair{INT_MIN, uint32_t{MINUET_CLOUD_TOO_FAR}}, {-7, 0u}}) {
+  const struct {
+    minuet_execution* execution;
+    int32_t least;
+    uint32_t status;
+  } cases[] = {{sorted.get(), INT_MIN, MINUET_CLOUD_TOO_FAR},
+               {sorted.get(), -7, 0},
+               {indexed.get(), INT_MIN, MINUET_CLOUD_OUTSIDE_KEYS},
+               {indexed.get(), -7, 0}};
+  for (const auto& [execution, least, expected] : cases) {
     room.fill(Cloud({0, least, 1, 2, 0, least + 1, 1, 2}, dtype()), 2);
-    check(minuet_execution_prepare_on_device(execution.get(), room.coordinates.integers(),
-                                             room.count.integers(), nullptr));
-    check(run_tensors(execution.get(), {features_of(room.features.data(), room.capacity)},
+    check(minuet_execution_prepare_on_device(execution, room.coordinates.integers(), room.count.integers(),
+                                             nullptr));
+    check(run_tensors(execution, {features_of(room.features.data(), room.capacity)},
                       tensor(output.data(), room.capacity, 8, abi_dtype(dtype()))));
     const std::vector<float> values = decode(dtype(), output.read<char>());
     const bool is_zero = std::all_of(values.begin(), values.end(), [](float value) { return value == 0; });
     EXPECT_EQ(is_zero, expected != 0) << least;
     uint32_t status = ~0u;
-    check(minuet_execution_read_cloud(execution.get(), nullptr, &status, nullptr, 0));
+    check(minuet_execution_read_cloud(execution, nullptr, &status, nullptr, 0));
     EXPECT_EQ(status, expected);
   }
+  // Bounds that begin there are refused before there is any cloud.
+  options.has_bounds = 1;
+  options.key_bits = 0;
+  options.least[1] = INT_MIN;
+  minuet_execution* none = nullptr;
+  EXPECT_EQ(minuet_execution_create(plan.get(), machine().device(), &options, &none), MINUET_OUT_OF_RANGE);
+  EXPECT_THAT(last_error(), HasSubstr("32 bits"));
 }
 
 /// Two executions that share a queue's scratch, cloud by cloud in turn.

@@ -65,8 +65,8 @@ TEST_P(CapacityTest, WhatDoesNotFitIsZerosAndABit) {
   const Cloud cloud = scene(400);
   Capacities capacities = suggested(cloud);
   const auto status_after = [&](const Capacities& room_for, const Cloud& given, int64_t said,
-                                int32_t key_bits = 64) {
-    const Execution execution = within(room_for, key_bits);
+                                int32_t key_bits = 64, minuet_map_method method = tested_maps()) {
+    const Execution execution = within(room_for, key_bits, method);
     Room room(machine(), room_for[0], dtype());
     room.fill(given, static_cast<int32_t>(said));
     enqueue(execution.get(), room, nullptr);
@@ -90,16 +90,36 @@ TEST_P(CapacityTest, WhatDoesNotFitIsZerosAndABit) {
   EXPECT_EQ(status_after(capacities, doubled, doubled.count()), uint32_t{MINUET_CLOUD_DUPLICATE});
   Cloud negative = cloud;
   negative.coordinates[4] = -1;
-  EXPECT_EQ(status_after(capacities, negative, negative.count()), uint32_t{MINUET_CLOUD_NEGATIVE_BATCH});
+  for (const minuet_map_method method : {MINUET_MAPS_SORTED, MINUET_MAPS_INDEXED}) {
+    EXPECT_EQ(status_after(capacities, negative, negative.count(), 64, method),
+              uint32_t{MINUET_CLOUD_NEGATIVE_BATCH});
+  }
   Cloud far = cloud;
   far.coordinates[5] = 1 << 28;
-  EXPECT_EQ(status_after(capacities, far, far.count(), 32), uint32_t{MINUET_CLOUD_KEY_TOO_NARROW});
+  EXPECT_EQ(status_after(capacities, far, far.count(), 32, MINUET_MAPS_SORTED),
+            uint32_t{MINUET_CLOUD_KEY_TOO_NARROW});
+  for (const int32_t key_bits : {32, 64}) {
+    EXPECT_EQ(status_after(capacities, far, far.count(), key_bits, MINUET_MAPS_INDEXED),
+              uint32_t{MINUET_CLOUD_OUTSIDE_KEYS})
+        << key_bits;
+  }
   for (const int level : {1, 2, 4}) {
     Capacities tight = capacities;
     tight[static_cast<size_t>(level)] = 1;
     EXPECT_EQ(status_after(tight, cloud, cloud.count()), uint32_t{MINUET_CLOUD_PAST_CAPACITY})
         << "level " << level;
   }
+  // Voxels so far from each other that the hash table of a level with room for one has too few slots. The CPU
+  // device sorts them, and counts the rows.
+  Cloud strewn(make_scene(5000, kSeed), dtype(), kSeed);
+  for (int64_t i = 0; i < strewn.count(); ++i) {
+    strewn.coordinates[4 * i + 1] = static_cast<int32_t>(i % 70 * 1000);
+    strewn.coordinates[4 * i + 2] = static_cast<int32_t>(i / 70 * 1000);
+  }
+  Capacities one(kLevels, strewn.count());
+  one[2] = 1;
+  EXPECT_EQ(status_after(one, strewn, strewn.count(), 64, MINUET_MAPS_INDEXED),
+            uint32_t{machine().is_cpu() ? MINUET_CLOUD_PAST_CAPACITY : MINUET_CLOUD_INDEX_FULL});
 }
 
 TEST_P(CapacityTest, DeclaredBoundsStandForKeyBits) {
@@ -150,8 +170,9 @@ TEST_P(CapacityTest, TakesACountOfTheHostToo) {
       MINUET_OUT_OF_RANGE);
 }
 
-/// 0 stands for 64, which holds what 32 bits do not.
-TEST_P(CapacityTest, KeysHave64BitsByDefault) {
+/// Of keys that are sorted, 0 stands for 64, which holds what 32 bits do not. Those of an index have a range
+/// of their own, whatever the option says.
+TEST_P(CapacityTest, SortedKeysHave64BitsByDefault) {
   Cloud far = scene(200);
   const Capacities capacities = suggested(far);
   far.coordinates[5] = 1 << 28;
@@ -159,9 +180,12 @@ TEST_P(CapacityTest, KeysHave64BitsByDefault) {
   room.fill(far, static_cast<int32_t>(far.count()));
   for (const auto& [key_bits, expected] :
        {std::pair{0, 0u}, {64, 0u}, {32, uint32_t{MINUET_CLOUD_KEY_TOO_NARROW}}}) {
-    const Execution execution = within(capacities, key_bits);
-    enqueue(execution.get(), room, nullptr);
-    EXPECT_EQ(status_of(execution.get()), expected) << key_bits;
+    const Execution sorted = within(capacities, key_bits, MINUET_MAPS_SORTED);
+    enqueue(sorted.get(), room, nullptr);
+    EXPECT_EQ(status_of(sorted.get()), expected) << key_bits;
+    const Execution indexed = within(capacities, key_bits, MINUET_MAPS_INDEXED);
+    enqueue(indexed.get(), room, nullptr);
+    EXPECT_EQ(status_of(indexed.get()), uint32_t{MINUET_CLOUD_OUTSIDE_KEYS}) << key_bits;
   }
 }
 

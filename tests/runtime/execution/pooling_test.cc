@@ -89,7 +89,7 @@ class PoolingTest : public DeviceTest {
     options.level_capacity = capacities.data();
     options.level_count = 2;
     options.map_method = method;
-    options.has_bounds = 1;  // an index needs them in capacity mode
+    options.has_bounds = 1;
     std::copy_n(coordinates.begin(), 4, options.least);
     std::copy_n(coordinates.begin(), 4, options.greatest);
     for (size_t i = 0; i < coordinates.size(); ++i) {
@@ -105,7 +105,7 @@ class PoolingTest : public DeviceTest {
     minuet_level_info info{};
     info.struct_size = sizeof(info);
     check(minuet_execution_query_level(within.get(), 0, &info));
-    EXPECT_EQ(info.map_method, machine().is_cpu() ? MINUET_MAPS_SORTED : method);
+    EXPECT_EQ(info.map_method, method);
     check(run_tensors(within.get(), {tensor(input, capacities[0], 4, dtype())},
                       tensor(output, capacities[0], 8, dtype())));
     std::vector<char> padded = output.read<char>();
@@ -197,28 +197,30 @@ TEST_P(PoolingTest, InANetwork) {
   const std::vector<int32_t> coordinates = make_scene(300, 5);
   const auto points = static_cast<int64_t>(coordinates.size()) / 4;
   const std::vector<char> bytes = encode(dtype(), drawn(points * 4));
-  const Execution exact = make_execution(machine(), plan.get());
-  const NetworkRun expected = run_network(machine(), exact.get(), coordinates, bytes, dtype());
-  EXPECT_EQ(expected.rows, points);
-  EXPECT_EQ(run_network(machine(), exact.get(), coordinates, bytes, dtype()), expected) << "again";
-
   for (const minuet_map_method method : {MINUET_MAPS_SORTED, MINUET_MAPS_INDEXED}) {
     SCOPED_TRACE(method);
+    minuet_execution_options options = MINUET_EXECUTION_OPTIONS_INIT;
+    options.map_method = method;
+    const Execution exact = make_execution(machine(), plan.get(), &options);
+    const NetworkRun expected = run_network(machine(), exact.get(), coordinates, bytes, dtype());
+    EXPECT_EQ(expected.rows, points);
+    EXPECT_EQ(run_network(machine(), exact.get(), coordinates, bytes, dtype()), expected) << "again";
     expect_same_within(plan.get(), exact.get(), coordinates, bytes, expected, method);
   }
 }
 
-/// On a queue coarser sets and maps come from one index where the device makes one: the pooling of a strided
-/// map, the transposed pooling of the same map, and both again with a kernel that reaches past the cells.
+/// On a queue coarser sets and maps come from one index: the pooling of a strided map, the transposed pooling
+/// of the same map, and both again with a kernel that reaches past the cells.
 TEST_P(PoolingTest, OnAQueue) {
   constexpr int kChannels = 8;
   const Queue queue = make_queue(machine());
   const std::vector<int32_t> fine = make_scene(machine().is_software() ? 60 : 300, 5);
-  const std::vector<int32_t> coarse = oracle::downsample(3, fine, {2, 2, 2, 1});
   minuet_coordinates_options on_queue = MINUET_COORDINATES_OPTIONS_INIT;
   on_queue.queue = queue.get();
   const Coordinates fine_set = make_set(machine(), 3, fine, {1, 1, 1, 1}, on_queue);
   const Coordinates coarse_set = downsample(fine_set.get(), {2, 2, 2, 1});
+  const std::vector<int32_t> coarse =
+      expect_coordinates(machine(), coarse_set.get(), 3, oracle::downsample(3, fine, {2, 2, 2, 1}));
   const auto fine_rows = static_cast<int64_t>(fine.size()) / 4;
   const auto coarse_rows = static_cast<int64_t>(coarse.size()) / 4;
   for (const int32_t size : {2, 3}) {

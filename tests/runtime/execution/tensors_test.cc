@@ -167,8 +167,9 @@ TEST_P(TensorsTest, AConvolutionTakesColumnsOfWiderMatrices) {
     const Map map = make_map(machine(), test, data);
     Convolution convolution(machine(), test, data);
     const Execution execution = convolution.execution();
-    const std::vector<char> expected = convolution.run(execution.get(), map, data);
-    const std::vector<char> features = encode(dtype(), data.features), added = encode(dtype(), data.residual);
+    const std::vector<char> expected = map.to_output(convolution.run(execution.get(), map, data));
+    const std::vector<char> features = encode(dtype(), map.to_input(data.features)),
+                            added = encode(dtype(), map.to_output(data.residual));
     for (int wide = 1; wide < 8; ++wide) {
       if (!test.residual && (wide & 2) != 0) continue;
       const Matrix input(machine(), (wide & 1) != 0, data.in_rows(), test.in_channels, dtype(), features);
@@ -299,10 +300,10 @@ TEST_P(TensorsTest, WhatDoesNotFitAConvolutionIsRefused) {
     const Map map = make_map(machine(), test, data);
     Convolution convolution(machine(), test, data);
     const Execution execution = convolution.execution();
-    const std::vector<char> expected = convolution.run(execution.get(), map, data);
+    const std::vector<char> expected = map.to_output(convolution.run(execution.get(), map, data));
     const Matrix input(machine(), false, data.in_rows(), 16, dtype(), encode(dtype(), data.features));
     const Matrix residual(machine(), false, has_residual ? data.out_rows() : 0, 32, dtype(),
-                          encode(dtype(), data.residual));
+                          encode(dtype(), map.to_output(data.residual)));
     const Matrix output(machine(), false, data.out_rows(), 32, dtype());
     std::vector<minuet_tensor> inputs = {input.tensor()};
     if (has_residual) inputs.push_back(residual.tensor());
@@ -402,11 +403,11 @@ TEST_P(TensorsTest, OneExecutionInManyThreads) {
     own.features =
         oracle::draw_features(static_cast<int64_t>(data.features.size()), 405 + static_cast<uint64_t>(t));
     Caller& caller = callers[static_cast<size_t>(t)];
-    caller.expected = convolution.run(execution.get(), map, own);
+    caller.expected = map.to_output(convolution.run(execution.get(), map, own));
     caller.input = std::make_unique<Matrix>(machine(), false, data.in_rows(), 16, dtype(),
                                             encode(dtype(), own.features));
     caller.residual = std::make_unique<Matrix>(machine(), false, data.out_rows(), 16, dtype(),
-                                               encode(dtype(), own.residual));
+                                               encode(dtype(), map.to_output(own.residual)));
     caller.output = std::make_unique<Matrix>(machine(), false, data.out_rows(), 16, dtype());
   }
   ASSERT_NE(callers[0].expected, callers[1].expected);

@@ -45,9 +45,8 @@ class SetsTest : public SetsOnDevice {
   }
 };
 
-/// Submanifold, between two sets of other bounds, onto a coarser one and back; reaches of 128 cells just fit
-/// what a set leaves free, the others do not.
-TEST_P(SetsTest, MapsThatReachPast128Cells) {
+/// Submanifold, between two sets of other bounds, onto a coarser one and back.
+TEST_P(SetsTest, MapsThatReachFar) {
   const struct { int32_t kernel, dilation; } shapes[] = {{5, 70}, {3, 128}, {3, 129}, {2, 200}, {3, 1000}};
   for (const auto& [kernel, dilation] : shapes) {
     SCOPED_TRACE("kernel " + std::to_string(kernel) + ", dilation " + std::to_string(dilation));
@@ -64,8 +63,8 @@ TEST_P(SetsTest, MapsThatReachPast128Cells) {
 
     const Axes two{2, 2, 2, 1};
     const Coordinates coarse = downsample(set.get(), two);
-    const std::vector<int32_t> coarse_points = oracle::downsample(3, points, two);
-    ASSERT_EQ(coordinates_of(machine(), coarse.get(), 3), coarse_points);
+    const std::vector<int32_t> coarse_points =
+        expect_coordinates(machine(), coarse.get(), 3, oracle::downsample(3, points, two));
     expect_map(set.get(), coarse.get(), geometry, points, coarse_points);
     geometry.transposed = true;
     expect_map(coarse.get(), set.get(), geometry, coarse_points, points);
@@ -75,8 +74,7 @@ TEST_P(SetsTest, MapsThatReachPast128Cells) {
   }
 }
 
-/// Keys are as wide as those of the sets before, unless bounds are declared: two sets of the same coordinates
-/// may have the same layout of fields in keys of 64 bits and of 32.
+/// Keys have the fields that declared bounds need. Two sets of the same coordinates may have other fields.
 TEST_P(SetsTest, MapsBetweenKeysOfTwoWidths) {
   const std::vector<int32_t> points = lattice(86, 3, 200, 1, {1, 1, 1, 1}, -9, 12);
   minuet_coordinates_options declared = MINUET_COORDINATES_OPTIONS_INIT;
@@ -88,7 +86,6 @@ TEST_P(SetsTest, MapsBetweenKeysOfTwoWidths) {
       declared.greatest[field] = std::max(declared.greatest[field], points[i]);
     }
   }
-  set_of({0, -(1 << 18), -(1 << 18), -(1 << 18), 0, 1 << 18, 1 << 18, 1 << 18});  // the next keys are wide
   const Coordinates wide = set_of(points), narrow = set_of(points, declared);
   const oracle::Geometry geometry{3, {3, 3, 3, 1}};
   expect_map(wide.get(), narrow.get(), geometry, points, points);
@@ -110,8 +107,8 @@ TEST_P(SetsTest, MapsBetweenAnEmptySetAndOneFarAway) {
   }
 }
 
-/// A set is sorted by the bounds of the last one where its own are inside: batches, ends and axes that are
-/// not.
+/// Sets of other places and batches one after the other, one of them outside the range that keys have by
+/// default.
 TEST_P(SetsTest, CloudsThatLeaveTheLastOnesBounds) {
   const struct {
     int32_t least, extent, batches;
@@ -125,64 +122,91 @@ TEST_P(SetsTest, CloudsThatLeaveTheLastOnesBounds) {
     ASSERT_EQ(coordinates_of(machine(), set.get(), 3), points);
     const Axes two{2, 2, 2, 1};
     const Coordinates coarse = downsample(set.get(), two);
-    const std::vector<int32_t> coarse_points = oracle::downsample(3, points, two);
-    ASSERT_EQ(coordinates_of(machine(), coarse.get(), 3), coarse_points);
+    const std::vector<int32_t> coarse_points =
+        expect_coordinates(machine(), coarse.get(), 3, oracle::downsample(3, points, two));
     expect_map(set.get(), set.get(), {3, {3, 3, 3, 1}}, points, points);
     expect_map(set.get(), coarse.get(), {3, {2, 2, 2, 1}}, points, coarse_points);
   }
 }
 
-/// What a set leaves free at its ends is an option, and never a bound on maps.
-TEST_P(SetsTest, MaxOffsetLimitsNoMap) {
+/// A map may reach farther than the whole cloud, and than the bounds of the set.
+TEST_P(SetsTest, NoBoundsLimitAMap) {
   const std::vector<int32_t> points = lattice(84, 3, 1000, 1, {1, 1, 1, 1}, 0, 16);
-  for (const int32_t max_offset : {0, 1, 500}) {
-    minuet_coordinates_options options = MINUET_COORDINATES_OPTIONS_INIT;
-    for (int32_t& axis : options.max_offset) axis = max_offset;
+  minuet_coordinates_options tight = MINUET_COORDINATES_OPTIONS_INIT;
+  tight.has_bounds = 1;
+  std::fill_n(tight.greatest, 4, 15);
+  for (const minuet_coordinates_options& options : {MINUET_COORDINATES_OPTIONS_INIT, tight}) {
     const Coordinates set = set_of(points, options);
-    for (const int32_t dilation : {1, 5, 15}) {
+    for (const int32_t dilation : {1, 5, 15, 5000}) {
       expect_map(set.get(), set.get(), {3, {5, 3, 5, 1}, {dilation, dilation, dilation, 1}}, points, points);
     }
   }
-  minuet_coordinates_options negative = MINUET_COORDINATES_OPTIONS_INIT;
-  negative.max_offset[1] = -1;
-  Coordinates none(nullptr, {minuet_coordinates_destroy});
-  EXPECT_EQ(create(negative, points, none), MINUET_INVALID_ARGUMENT);
-  EXPECT_THAT(last_error(), HasSubstr("max_offset of axis 1"));
 }
 
-/// Keys have 64 bits: four axes of 65,280 cells and the 128 free ones at both ends just fit, in any of the
-/// ways to ask for 128, and a cell more does not.
-TEST_P(SetsTest, TheDefaultOfMaxOffsetIs128Cells) {
-  const auto status = [&](int32_t farthest, int32_t max_offset) {
+/// A key of a superblock has 64 bits, and fields of axes count from 1. With three axes of 2^21 - 1
+/// superblocks one bit is left for the batch; with four axes of 2^15 - 1 and 2^17 - 1 superblocks, none.
+constexpr int32_t kLastOf3 = 16 * ((1 << 21) - 1) - 1;
+constexpr int32_t kLastOf4First = 16 * ((1 << 15) - 1) - 1, kLastOf4Last = 4 * ((1 << 17) - 1) - 1;
+
+TEST_P(SetsTest, KeysOfSixtyFourBits) {
+  const auto status = [&](int32_t batch, int32_t first_axes, int32_t last_axes, bool declares) {
     minuet_coordinates_options options = MINUET_COORDINATES_OPTIONS_INIT;
     options.ndim = 4;
-    for (int32_t& axis : options.max_offset) axis = max_offset;
+    options.has_bounds = declares;
+    const std::vector<int32_t> last{batch, first_axes, first_axes, last_axes, last_axes};
+    std::copy(last.begin(), last.end(), options.greatest);
+    std::vector<int32_t> points(5);
+    points.insert(points.end(), last.begin(), last.end());
     Coordinates set(nullptr, {minuet_coordinates_destroy});
-    return create(options, {0, 0, 0, 0, 0, 0, farthest, farthest, farthest, farthest}, set);
+    return create(options, points, set);
   };
-  EXPECT_EQ(status(65279, 128), MINUET_OK) << last_error();
-  EXPECT_EQ(status(65279, 129), MINUET_OUT_OF_RANGE);
-  EXPECT_EQ(status(65280, 127), MINUET_OK) << last_error();
-  EXPECT_EQ(status(65280, 128), MINUET_OUT_OF_RANGE);
-  EXPECT_EQ(status(65279, 0), MINUET_OK) << last_error();
-  EXPECT_EQ(status(65280, 0), MINUET_OUT_OF_RANGE);
-  EXPECT_THAT(last_error(), HasSubstr("64-bit key"));
+  for (const bool declares : {false, true}) {
+    EXPECT_EQ(status(0, kLastOf4First, kLastOf4Last, declares), MINUET_OK) << last_error();
+    for (const int field : {0, 1, 2}) {
+      const auto more = [&](int of) { return field == of ? 1 : 0; };
+      EXPECT_EQ(status(more(0), kLastOf4First + more(1), kLastOf4Last + more(2), declares),
+                MINUET_OUT_OF_RANGE);
+      EXPECT_THAT(last_error(), HasSubstr("64-bit key"));
+    }
+  }
 }
 
-/// A query in the last corner with the farthest offset has a key of ones only, which is what the search fills
-/// up its last block with: keys of 32 bits, and of 64.
-TEST_P(SetsTest, AKeyOfAllOnesIsFoundNowhere) {
-  for (const int ndim : {2, 4}) {
+/// The keys of these corners are all bits that a key has. Offsets that leave the keys' range find nothing,
+/// although the field of the next axis would change.
+TEST_P(SetsTest, OffsetsFromTheCornersOfAllKeys) {
+  const struct {
+    int ndim;
+    Axes last, superblock;
+  } ranges[] = {{3, {kLastOf3, kLastOf3, kLastOf3, 0}, {16, 16, 16, 1}},
+                {4, {kLastOf4First, kLastOf4First, kLastOf4Last, kLastOf4Last}, {16, 16, 4, 4}}};
+  for (const auto& [ndim, last, superblock] : ranges) {
     minuet_coordinates_options options = MINUET_COORDINATES_OPTIONS_INIT;
     options.ndim = ndim;
-    std::vector<int32_t> points = lattice(85, ndim, 40, 1, {128, 128, 128, 128}, 65279 - 7 * 128, 7);
-    for (const int32_t corner : {0, 65279}) {
-      points.push_back(0);
-      points.insert(points.end(), static_cast<size_t>(ndim), corner);
+    std::vector<int32_t> points;
+    for (int32_t corner = 0; corner < 1 << ndim; ++corner) {
+      for (int32_t inward = 0; inward < 2; ++inward) {
+        points.push_back(ndim == 3 ? corner % 2 : 0);
+        for (int a = 0; a < ndim; ++a) {
+          points.push_back(corner >> a & 1 ? last[a] - inward * superblock[a] : inward * superblock[a]);
+        }
+      }
     }
     const Coordinates set = set_of(points, options);
-    expect_map(set.get(), set.get(), {ndim, {3, 3, 3, 3}, {128, 128, 128, 128}}, points, points);
+    expect_map(set.get(), set.get(), {ndim, {3, 3, 3, ndim == 4 ? 3 : 1}, superblock}, points, points);
+    expect_map(set.get(), set.get(), {ndim, {3, 3, 3, ndim == 4 ? 3 : 1}, {1, 1, 1, 1}}, points, points);
   }
+}
+
+/// Coordinates of a derived set are rounded down, so that they begin before the declared bounds.
+TEST_P(SetsTest, ASetWithinBoundsIsDerivedTwice) {
+  const std::vector<int32_t> points{0, -5, -7, -1, 0, 4, 4, 4};
+  minuet_coordinates_options options = MINUET_COORDINATES_OPTIONS_INIT;
+  options.has_bounds = 1;
+  for (int f = 1; f <= 3; ++f) options.least[f] = points[static_cast<size_t>(f)], options.greatest[f] = 4;
+  const Coordinates fine = set_of(points, options), middle = downsample(fine.get(), {2, 2, 2, 1}),
+                    coarse = downsample(middle.get(), {2, 2, 2, 1});
+  expect_coordinates(machine(), middle.get(), 3, {0, -6, -8, -2, 0, 4, 4, 4});
+  expect_coordinates(machine(), coarse.get(), 3, {0, -8, -8, -4, 0, 4, 4, 4});
 }
 
 TEST_P(SetsTest, DeclaredBounds) {
@@ -227,7 +251,7 @@ TEST_P(SetsTest, DeclaredBounds) {
   EXPECT_EQ(coordinates_of(machine(), set_of(points, options).get(), 3), points);
 }
 
-/// Made one of the other before any is counted, also under another layout of keys (6 does not divide 64).
+/// Made one of the other before any is counted, also with strides that are no powers of two.
 TEST_P(SetsTest, CoarserSetsAreCountedWhereSomebodyAsks) {
   const std::optional<software_cuda::Control> control = software_cuda::Control::find();
   const Queue queue = make_queue(machine());
@@ -264,7 +288,7 @@ TEST_P(SetsTest, CoarserSetsAreCountedWhereSomebodyAsks) {
   EXPECT_EQ(minuet_coordinates_rows(sets[2].get()), rows);
   expect_waits(0);
   EXPECT_EQ(minuet_coordinates_rows(sets[0].get()), minuet_coordinates_rows(expected[1].get()));
-  expect_waits(1);
+  expect_waits(0);  // all of them are in one index, and were counted together
   sets[0].reset();
   for (size_t i = 1; i < sets.size(); ++i) {
     EXPECT_EQ(coordinates_of(machine(), sets[i].get(), 3),
@@ -303,8 +327,8 @@ TEST_P(SetsTest, InTwoThreads) {
                  clouds[2].points);
       EXPECT_EQ(coordinates_of(machine(), out.set.get(), 3), out.points);
       const Axes stride{2, 3, 2, 1};
-      EXPECT_EQ(coordinates_of(machine(), downsample(in.set.get(), stride).get(), 3),
-                oracle::downsample(3, in.points, stride));
+      expect_coordinates(machine(), downsample(in.set.get(), stride).get(), 3,
+                         oracle::downsample(3, in.points, stride));
     }
   };
   std::thread other([&] { work(1); });

@@ -57,8 +57,8 @@ class NetworkTest : public DeviceTest {
   NetworkRun run_once(Machine& machine, const Reference& reference) {
     const Plan network = make_network(machine, reference.spec(dtype()));
     const Execution execution = make_execution(machine, network.get());
-    return run_network(machine, execution.get(), reference.coordinates, encode(dtype(), reference.features),
-                       dtype());
+    return in_oracle_order(network.get(), run_network(machine, execution.get(), reference.coordinates,
+                                                      encode(dtype(), reference.features), dtype()));
   }
 
   void check_output(const NetworkRun& run, const Reference& reference) {
@@ -162,7 +162,7 @@ TEST_P(NetworkTest, RowsAreInTheCallersOrder) {
         EXPECT_EQ(run.coordinates, reorder(straight.coordinates, order, 4));
         EXPECT_EQ(run.bytes, reorder(straight.bytes, order, run.channels * dtype_bytes(dtype())));
       } else {
-        EXPECT_EQ(run, straight);  // a coarser level is ascending
+        EXPECT_EQ(run, straight);  // the order of a coarser level depends on the set alone
       }
     }
   }

@@ -64,8 +64,11 @@ bool run_network_case(Machine& machine, const NetworkCase& test,
   spec.weights = weights.path();
   const Plan network = make_network(machine, spec);
   const Execution execution = make_execution(machine, network.get());
-  const NetworkRun run = run_network(machine, execution.get(), coordinates, encode(test.dtype, features),
-                                     test.dtype, test.ndim, test.in_channels);
+  const NetworkRun run =
+      in_oracle_order(network.get(),
+                      run_network(machine, execution.get(), coordinates, encode(test.dtype, features),
+                                  test.dtype, test.ndim, test.in_channels),
+                      test.ndim);
   EXPECT_EQ(run.coordinates, expected.coordinates);
   EXPECT_EQ(run.channels, expected.channels);
   if (run.channels == expected.channels) {

@@ -26,6 +26,10 @@ class RefusingDevice : public Device {
     std::memcpy(target, host, static_cast<size_t>(bytes));
     return llvm::Error::success();
   }
+  llvm::Error clear(void* target, i64 bytes) override {
+    std::memset(target, 0, static_cast<size_t>(bytes));
+    return llvm::Error::success();
+  }
   llvm::Error download(void*, const void*, i64) override { return llvm::Error::success(); }
   llvm::Error synchronize(void*) override { return llvm::Error::success(); }
   llvm::Error load(const BinaryList& binaries, const Reload& reload) override {

@@ -104,6 +104,17 @@ inline unsigned atomicOr(unsigned* address, unsigned value) {
   *address = old | value;
   return old;
 }
+inline unsigned long long atomicOr(unsigned long long* address, unsigned long long value) {
+  const unsigned long long old = *address;
+  *address = old | value;
+  return old;
+}
+inline unsigned long long atomicCAS(unsigned long long* address, unsigned long long compare,
+                                    unsigned long long value) {
+  const unsigned long long old = *address;
+  if (old == compare) *address = value;
+  return old;
+}
 inline unsigned atomicAdd(unsigned* address, unsigned value) {
   const unsigned old = *address;
   *address = old + value;

@@ -58,9 +58,10 @@ Examples:
   minuet bench --network minkunet42 --dtype fp16 --cloud os1_0.1 --output os1.json)";
 
 void add_maps(CLI::App& app, ExecutionChoice& execution) {
-  add_value(app, "--maps", execution.maps, "NAME",
-            "how kernel maps are made: indexed (by an index of occupied cells) or sorted; default: auto, "
-            "which uses an index if possible");
+  add_value(
+      app, "--maps", execution.maps, "NAME",
+      "how kernel maps are made: indexed (by an index of the occupied voxels) or sorted; default: auto, "
+      "which uses an index if possible");
 }
 
 void add_tuned(CLI::App& app, Arguments& arguments) {

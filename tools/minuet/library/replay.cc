@@ -10,7 +10,8 @@
 namespace minuet::tool {
 namespace {
 
-/// A level's capacity is this multiple of the largest number of voxels that it had in exact mode.
+/// The capacity of a network level is this multiple of the largest number of voxels that the level had in
+/// inferences without fixed capacities.
 constexpr double kFactor = 1.25;
 /// The bounds of each axis exceed the extent of the clouds by 1/kRoom of it on each side.
 constexpr int kRoom = 8;
@@ -171,7 +172,9 @@ std::string status_text(uint32_t status) {
                {MINUET_CLOUD_DUPLICATE, "several equal voxels"},
                {MINUET_CLOUD_PAST_CAPACITY, "too many voxels"},
                {MINUET_CLOUD_KEY_TOO_NARROW, "coordinates too large for the sort keys"},
-               {MINUET_CLOUD_TOO_FAR, "voxels too far from the origin"}};
+               {MINUET_CLOUD_TOO_FAR, "voxels too far from the origin"},
+               {MINUET_CLOUD_INDEX_FULL, "too many voxels far from each other"},
+               {MINUET_CLOUD_OUTSIDE_KEYS, "voxels outside the range of an index"}};
   std::string text;
   for (const auto& [bit, meaning] : kBits) {
     if ((status & bit) != 0) text += (text.empty() ? "" : ", ") + std::string(meaning);

@@ -104,7 +104,7 @@ TEST(Cli, JsonHasExactlyTheFieldsOfTheReadme) {
   for (const llvm::json::Value& entry : levels) {
     const llvm::json::Object& level = *entry.getAsObject();
     EXPECT_EQ(keys(level), (std::set<std::string>{"maps", "tensor_stride", "voxels"}));
-    EXPECT_EQ(level.getString("maps"), llvm::StringRef("sorted"));
+    EXPECT_EQ(level.getString("maps"), llvm::StringRef("indexed"));
     EXPECT_EQ(*level.getArray("tensor_stride"), (llvm::json::Array{stride, stride, stride}));
     EXPECT_LE(*level.getInteger("voxels"), above);
     above = *level.getInteger("voxels");

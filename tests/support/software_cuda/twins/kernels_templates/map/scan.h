@@ -24,8 +24,6 @@ MINUET_DEVICE i32 scan_item(const void* input, i64 items, i64 i) {
     return i == 0 || keys[i] != keys[i - 1];
   } else if constexpr (I == ScanInput::Hits) {
     return static_cast<const i32*>(input)[i] >= 0;
-  } else if constexpr (I == ScanInput::Bits) {
-    return __popc(static_cast<const BitWord*>(input)[i].bits);
   } else {
     return static_cast<const i32*>(input)[i];
   }
@@ -78,11 +76,7 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void scan(MINUET_PARAMS(ScanParams
   __syncthreads();
   u32 running = sums[threadIdx.x];
   for (i32 u = 0; u < S.items_per_thread && begin + u <= items; ++u) {
-    if constexpr (S.input == ScanInput::Bits) {
-      static_cast<BitWord*>(p.output)[begin + u].before = static_cast<i32>(running);
-    } else {
-      static_cast<i32*>(p.output)[begin + u] = static_cast<i32>(running);
-    }
+    p.output[begin + u] = static_cast<i32>(running);
     running += static_cast<u32>(values[u]);
   }
 }

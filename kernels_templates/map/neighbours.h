@@ -1,0 +1,398 @@
+// This file finds the neighbours of a voxel, which are the rows of an index (voxel_index.h) at the offsets
+// of a kernel.
+//
+// If the offsets lead to adjacent voxels that lie in at most two blocks per axis, all these blocks are
+// looked up together (Window). Every line of offsets along the last axis is then cut out of the bitmaps of
+// one or two blocks. Otherwise each offset is looked up by itself (Neighbours::at_offset()).
+#pragma once
+
+#include "kernels_templates/core/async_copy.h"
+#include "kernels_templates/map/row_voxel.h"
+
+namespace minuet {
+
+/// Holds what is the same for all queries of one search for a kernel map. It is in shared memory.
+template <i32 Ndim>
+struct NeighbourSearch {
+  IndexKeys keys, query_keys;
+  IndexLevel sources, queries;
+  i32 least_batch, greatest_batch;            // These are the bounds of batches in the sources' index.
+  i32 kernel_size[Ndim], step[Ndim], volume;  // These are copies of the members of KernelGeometry.
+  i32 same_level;   // Equals 1 if both sides are the same level of one index, and 0 otherwise.
+  i32 scale[Ndim];  // Gives the number of source voxels per query voxel on each axis, if is_window is 1.
+  i32 is_window;    // Equals 1 if Window can look up all offsets together, and 0 otherwise.
+  /// Gives the number of offsets per axis if Window can look them up together and this number is 2 or 3 on
+  /// all axes. Otherwise it is 0.
+  i32 window_size;
+};
+
+/// Copies `from` to `to` in shared memory. All `Threads` threads of a block must call this function.
+template <i32 Threads, class T>
+MINUET_DEVICE void copy_to_shared(T& to, const T& from) {
+  static_assert(sizeof(T) % sizeof(u32) == 0, "copied word by word");
+  for (i32 i = static_cast<i32>(threadIdx.x); i < static_cast<i32>(sizeof(T) / sizeof(u32)); i += Threads)
+    reinterpret_cast<u32*>(&to)[i] = load_vector_if<4, true>(true, &from, i * 4).words[0];
+}
+
+/// Limits the number of kernel offsets of a window (Window) on one axis.
+constexpr i32 kLongestLine = 9;
+/// Returns true if `size` offsets on the axis are few enough for a window (Window), which must always lie
+/// in at most two blocks on each axis.
+MINUET_HD constexpr bool is_narrow(i32 ndim, i32 axis, i32 size) {
+  return size <= (1 << block_bits(ndim, axis)) + 1 && size <= kLongestLine;
+}
+
+/// Prepares a search. All threads of a block must call this function. It begins with a barrier, because
+/// other threads may still use `search` for the previous search.
+template <i32 Ndim, i32 Threads>
+MINUET_DEVICE void begin_search(NeighbourSearch<Ndim>& search, const KernelGeometry& geometry,
+                                const VoxelIndex& sources, i32 source_level, const VoxelIndex& queries,
+                                i32 query_level) {
+  __shared__ i32 least[kMaxFields], greatest[kMaxFields];  // These are the bounds of the queries.
+  __syncthreads();
+  // No copy depends on another one, so that a thread block waits for device memory only once.
+  copy_to_shared<Threads>(search.sources, sources.level[source_level]);
+  copy_to_shared<Threads>(search.queries, queries.level[query_level]);
+  copy_to_shared<Threads>(search.keys, sources.keys);
+  copy_to_shared<Threads>(search.query_keys, queries.keys);
+  if (threadIdx.x < kMaxFields) {
+    least[threadIdx.x] = fresh(queries.least + threadIdx.x);
+    greatest[threadIdx.x] = fresh(queries.greatest + threadIdx.x);
+  }
+  if (threadIdx.x == 32) {
+    search.least_batch = fresh(sources.least);
+    search.greatest_batch = fresh(sources.greatest);
+  }
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    // A window (Window) with four axes could lie in 16 blocks, which are too many to look up together.
+    bool is_window = Ndim < 4;
+    i32 size = geometry.kernel_size[0];
+    MINUET_UNROLL
+    for (i32 a = 0; a < Ndim; ++a) {
+      const i32 fine = search.sources.stride[a], coarse = search.queries.stride[a];
+      // A shift replaces the slow division, because nearly all strides are powers of two.
+      const i32 shift = search.sources.shift[a];
+      search.scale[a] = shift >= 0 ? coarse >> shift : coarse / fine;
+      // A window (Window) has 32-bit voxel coordinates. If they overflowed, it would contain voxels of the
+      // other end of the range. A query may lie up to `coarse` - 1 below the least coordinate of its index.
+      const i64 reach = i64{geometry.step[a]} * geometry.kernel_size[a], most = 0x7fffffff;
+      is_window = is_window && geometry.step[a] == fine && search.scale[a] * fine == coarse &&
+                  is_narrow(Ndim, a, geometry.kernel_size[a]) && least[a + 1] - reach - coarse > -most &&
+                  greatest[a + 1] + reach < most;
+      size = geometry.kernel_size[a] == size ? size : 0;
+      search.kernel_size[a] = geometry.kernel_size[a];
+      search.step[a] = geometry.step[a];
+    }
+    search.volume = geometry.volume;
+    search.same_level = &sources == &queries && source_level == query_level ? 1 : 0;
+    search.is_window = is_window ? 1 : 0;
+    search.window_size = is_window && (size == 2 || size == 3) ? size : 0;
+  }
+  __syncthreads();
+}
+
+/// Describes the occupied voxels of a line of kernel offsets, which lie in one or two blocks (VoxelBlock).
+struct LineVoxels {
+  u32 bits;       // Bit i is set if there is a row at offset i of the line of kernel offsets.
+  i32 row;        // Gives the next row that take() finds in the first block (VoxelBlock).
+  i32 later_row;  // Gives the next row that take() finds in the second block (VoxelBlock).
+  i32 in_first;   // Gives how many of the offsets of the line are in the first block (VoxelBlock).
+
+  /// Returns the row at offset `i`, or -1. The caller must call this function for each i from 0 on, in
+  /// ascending order, because it advances to the next row.
+  MINUET_HD i32 take(i32 i) {
+    if ((bits >> i & 1u) == 0) return -1;
+    return i < in_first ? row++ : later_row++;
+  }
+};
+
+/// Lists the offsets of a kernel with `Size` offsets per axis. Bit k of at[a][i] is set if offset k has
+/// the index i on axis a.
+template <i32 Ndim, i32 Size>
+struct CubeOffsets {
+  u32 at[Ndim][Size];
+
+  MINUET_HD static constexpr CubeOffsets make() {
+    CubeOffsets offsets{};
+    i32 volume = 1;
+    for (i32 a = 0; a < Ndim; ++a) volume *= Size;
+    for (i32 k = 0; k < volume; ++k) {
+      i32 rest = k;
+      for (i32 a = Ndim - 1; a >= 0; --a, rest /= Size) offsets.at[a][rest % Size] |= 1u << k;
+    }
+    return offsets;
+  }
+};
+
+/// Holds the blocks of voxels in which the windows (Window) of a thread block's queries lie. They are in
+/// shared memory, because registers for them would halve the number of threads that a multiprocessor runs
+/// at a time.
+template <i32 Ndim, i32 Threads>
+struct WindowBlocks {
+  /// Limits the number of blocks of a window (Window), which has at most three axes.
+  static constexpr i32 kCorners = Ndim < 4 ? 1 << Ndim : 1;
+  VoxelBlock at[kCorners][Threads];
+};
+
+/// Finds the blocks (VoxelBlock) in which the window of one query lies. The window is the box of adjacent
+/// voxels to which the kernel's offsets lead. It lies in at most two blocks on each axis, whose
+/// combinations are called corners. Corner j is the second block on axis a if bit a of j is set, and the
+/// first one otherwise. The window has `Size` offsets on each axis, or NeighbourSearch::kernel_size if
+/// `Size` is 0. If `Rows` is true, line() also finds the rows.
+template <i32 Ndim, i32 Size, bool Rows, i32 Threads>
+class Window {
+  static constexpr i32 kCorners = 1 << Ndim;
+
+ public:
+  using Blocks = WindowBlocks<Ndim, Threads>;
+
+  /// Looks up the blocks of the window whose first voxel is `first`. `own` is the superblock of `query` if
+  /// queries and sources are the same level of one index. Otherwise the key of `own` is 0. If `Size` is not
+  /// 0, bit k of `known` says whether the voxel at offset k is needed.
+  MINUET_DEVICE Window(const NeighbourSearch<Ndim>& search, const Voxel& first, const Voxel& query,
+                       const FoundSuperblock& own, u32 known, Blocks& blocks)
+      : blocks_(blocks) {
+    const IndexLevel& level = search.sources;
+    i32 begin[Ndim];  // Holds the coordinates of the first block of the window (Window).
+    u32 crosses = 0;  // Bit a is set if the window's two blocks on axis a are in different superblocks.
+    bool is_inside = first.at[0] >= search.least_batch && first.at[0] <= search.greatest_batch;
+    asked_ = is_inside ? 1 : 0;
+    MINUET_UNROLL
+    for (i32 a = 0; a < Ndim; ++a) {
+      const i32 bits = block_bits(Ndim, a);
+      begin[a] = first.at[a + 1] >> bits;
+      place_[a] = first.at[a + 1] & ((1 << bits) - 1);
+      const i32 end = (first.at[a + 1] + size(search, a) - 1) >> bits;
+      if (begin[a] != end) asked_ |= asked_ << (1 << a);
+      if (begin[a] >> bits != end >> bits) crosses |= 1u << a;
+    }
+    if constexpr (Size > 0) asked_ &= corners_of(known);
+    find_superblocks(search, begin, crosses, query, own);
+    // The blocks replace the superblocks that find_superblocks() has stored in the same memory. The block
+    // of a corner (Window) needs the superblock at the same or a lower corner, so the loop goes downwards.
+    // No block then overwrites a superblock that is still needed.
+    for (u32 left = asked_; left != 0;) {
+      const u32 corner = static_cast<u32>(highest_bit(left));
+      left ^= 1u << corner;
+      i32 place = 0;
+      MINUET_UNROLL
+      for (i32 a = 0; a < Ndim; ++a) {
+        const i32 bits = block_bits(Ndim, a), at = begin[a] + static_cast<i32>(corner >> a & 1u);
+        place = place << bits | (at & ((1 << bits) - 1));
+      }
+      const FoundSuperblock superblock = superblock_at(corner & crosses);
+      const bool is_there = (superblock.blocks >> place & 1u) != 0;
+      async_copy_if<16>(is_there, &blocks_.at[corner][threadIdx.x],
+                        level.blocks + (is_there ? superblock.block(place) : 0u));
+    }
+    async_copy_commit();
+    async_copy_wait<0>();
+  }
+
+  /// Returns line `line` of the window, which consists of offsets that differ on the last axis only.
+  MINUET_DEVICE LineVoxels line(const NeighbourSearch<Ndim>& search, i32 line) const {
+    constexpr i32 kLast = Ndim - 1, kBits = block_bits(Ndim, kLast), kExtent = 1 << kBits;
+    // On each axis except the last, the line lies in the window's second block if it is past the end of
+    // the first.
+    i32 begin = 0, rest = line, weight = kBits;
+    u32 corner = 0;
+    MINUET_UNROLL
+    for (i32 a = kLast - 1; a >= 0; --a) {
+      const i32 bits = block_bits(Ndim, a), at = place_[a] + rest % size(search, a);
+      rest /= size(search, a);
+      corner |= static_cast<u32>(at >> bits) << a;
+      begin |= (at & ((1 << bits) - 1)) << weight;
+      weight += bits;
+    }
+    const FoundBlock block = block_at(corner), second = block_at(corner | 1u << kLast);
+    const i32 length = size(search, kLast), first = begin + place_[kLast];
+    LineVoxels result{};
+    result.in_first = kExtent - place_[kLast] < length ? kExtent - place_[kLast] : length;
+    result.bits = static_cast<u32>(block.voxels >> first) & ((1u << result.in_first) - 1);
+    const u32 in_second = static_cast<u32>(second.voxels >> begin) & ((1u << (length - result.in_first)) - 1);
+    result.bits |= in_second << result.in_first;
+    if constexpr (Rows) {
+      result.row = block.row(first);
+      result.later_row = second.row(begin);
+    }
+    return result;
+  }
+
+ private:
+  MINUET_DEVICE static i32 size(const NeighbourSearch<Ndim>& search, i32 axis) {
+    return Size > 0 ? Size : search.kernel_size[axis];
+  }
+
+  /// Returns a word whose bit j is set if corner j (a block in which the window lies) contains a voxel at
+  /// one of the offsets whose bits are set in `known`.
+  MINUET_DEVICE u32 corners_of(u32 known) const {
+    constexpr CubeOffsets<Ndim, Size> kOffsets = CubeOffsets<Ndim, Size>::make();
+    u32 second[Ndim];  // Bit k of second[a] is set if offset k is in the second block on axis a.
+    MINUET_UNROLL
+    for (i32 a = 0; a < Ndim; ++a) {
+      second[a] = 0;
+      MINUET_UNROLL
+      for (i32 i = 1; i < Size; ++i)
+        second[a] |= place_[a] + i >= 1 << block_bits(Ndim, a) ? kOffsets.at[a][i] : 0u;
+    }
+    u32 corners = 0;
+    MINUET_UNROLL
+    for (i32 j = 0; j < kCorners; ++j) {
+      u32 wanted = known;
+      MINUET_UNROLL
+      for (i32 a = 0; a < Ndim; ++a) wanted &= (j >> a & 1) != 0 ? second[a] : ~second[a];
+      corners |= wanted != 0 ? 1u << j : 0u;
+    }
+    return corners;
+  }
+
+  /// Looks up the superblocks of the corners (blocks in which the window lies) that have a bit in asked_.
+  /// The superblock of corner j is stored at corner j & crosses, because it is the same for corners that
+  /// differ only on axes whose two blocks are in one superblock.
+  MINUET_DEVICE void find_superblocks(const NeighbourSearch<Ndim>& search, const i32 (&begin)[Ndim],
+                                      u32 crosses, const Voxel& query, const FoundSuperblock& own) {
+    const IndexLevel& level = search.sources;
+    u32 left = asked_;
+    MINUET_UNROLL
+    for (i32 a = 0; a < Ndim; ++a) {
+      constexpr u32 kFirstOnAxis[] = {0x55, 0x33, 0x0f};
+      if ((crosses >> a & 1u) == 0) left = (left | left >> (1 << a)) & kFirstOnAxis[a];
+    }
+    for (; left != 0; left &= left - 1) {
+      const u32 corner = static_cast<u32>(lowest_bit(left));
+      Voxel block{};
+      block.at[0] = query.at[0];
+      bool is_own = own.key != 0, is_inside = true;
+      MINUET_UNROLL
+      for (i32 a = 0; a < Ndim; ++a) {
+        const i32 bits = block_bits(Ndim, a);
+        block.at[a + 1] = (begin[a] + static_cast<i32>(corner >> a & 1u)) << bits;
+        const i32 superblock = superblock_of<Ndim>(block, a);
+        is_own = is_own && superblock == superblock_of<Ndim>(query, a);
+        is_inside = is_inside && is_field(search.keys, a, superblock - level.least[a]);
+      }
+      FoundSuperblock found{};
+      if (is_own) {
+        found = own;
+      } else if (is_inside) {
+        const SuperblockName name = superblock_name<Ndim>(search.keys, level, block);
+        found = read_superblock_at(level, minuet::first_slot(level, name.hash));
+        settle(level, name.key, found);
+      }
+      store(corner, found);
+    }
+  }
+
+  MINUET_DEVICE void store(u32 corner, const FoundSuperblock& superblock) {
+    VoxelBlock& to = blocks_.at[corner][threadIdx.x];
+    to.voxels = superblock.blocks;
+    to.first_row = static_cast<i32>(superblock.first_block);
+  }
+  MINUET_DEVICE FoundSuperblock superblock_at(u32 corner) const {
+    const VoxelBlock& from = blocks_.at[corner][threadIdx.x];
+    return {0, from.voxels, static_cast<u32>(from.first_row), 0};
+  }
+  MINUET_DEVICE FoundBlock block_at(u32 corner) const {
+    const VoxelBlock& from = blocks_.at[corner][threadIdx.x];
+    if ((asked_ >> corner & 1u) == 0) return {};
+    return {from.voxels, Rows ? from.first_row : 0};
+  }
+
+  Blocks& blocks_;
+  u32 asked_;        // Bit j is set if the block at corner j of the window (Window) is to be looked up.
+  i32 place_[Ndim];  // Holds the position of the first voxel of the window (Window) in its block.
+};
+
+/// Looks up single voxels. It keeps the last superblock (Superblock) and block (VoxelBlock), because the
+/// next voxel is often in them.
+template <i32 Ndim>
+class VoxelFinder {
+ public:
+  MINUET_DEVICE explicit VoxelFinder(const NeighbourSearch<Ndim>& search) : search_(search) {}
+
+  /// Returns the row of a coordinate, batch first, or -1 if it has none. The fields of the coordinate may
+  /// be outside the range of 32-bit integers, in which case it has no row.
+  MINUET_DEVICE i32 find(const i64* coordinate) {
+    const IndexLevel& level = search_.sources;
+    i32 narrow[Ndim + 1];
+    bool is_there = coordinate[0] >= search_.least_batch && coordinate[0] <= search_.greatest_batch;
+    MINUET_UNROLL
+    for (i32 f = 0; f <= Ndim; ++f) {
+      narrow[f] = static_cast<i32>(coordinate[f]);
+      is_there = is_there && narrow[f] == coordinate[f];
+    }
+    const Voxel voxel = voxel_of<Ndim>(level, narrow);
+    MINUET_UNROLL
+    for (i32 a = 0; a < Ndim; ++a) {
+      // A coordinate that is not a multiple of the stride is not in the level.
+      is_there = is_there && i64{voxel.at[a + 1]} * level.stride[a] == coordinate[a + 1] &&
+                 is_field(search_.keys, a, superblock_of<Ndim>(voxel, a) - level.least[a]);
+    }
+    return is_there ? row_of(voxel) : -1;
+  }
+  /// Returns the row of a voxel, or -1 if it is not occupied. The coordinates of the voxel's superblock
+  /// must fit into a key (is_field()).
+  MINUET_DEVICE i32 row_of(const Voxel& voxel) {
+    const IndexLevel& level = search_.sources;
+    const SuperblockName name = superblock_name<Ndim>(search_.keys, level, voxel);
+    const i32 place = block_in_superblock<Ndim>(voxel), in_block = voxel_in_block<Ndim>(voxel);
+    if (name.key != key_) {
+      superblock_ = read_superblock_at(level, minuet::first_slot(level, name.hash));
+      settle(level, name.key, superblock_);
+      key_ = name.key;
+      place_ = -1;
+    }
+    if (place != place_) block_ = read_block<true>(true, level, superblock_, place);
+    place_ = place;
+    return block_.has(in_block) ? block_.row(in_block) : -1;
+  }
+
+ private:
+  const NeighbourSearch<Ndim>& search_;
+  u64 key_ = 0;
+  FoundSuperblock superblock_{};
+  i32 place_ = -1;
+  FoundBlock block_{};
+};
+
+/// Finds the neighbours of one query.
+template <i32 Ndim>
+class Neighbours {
+ public:
+  MINUET_DEVICE Neighbours(const NeighbourSearch<Ndim>& search, i64 query)
+      : search_(search), row_(voxel_of_row<Ndim>(search.query_keys, search.queries, query)) {
+    if (search.same_level == 0) row_.superblock.key = 0;
+  }
+  /// Looks up the blocks of the query's window. Call it only if NeighbourSearch::is_window is 1.
+  template <i32 Size, bool Rows, i32 Threads>
+  MINUET_DEVICE Window<Ndim, Size, Rows, Threads> window(u32 known,
+                                                         WindowBlocks<Ndim, Threads>& blocks) const {
+    Voxel first = row_.voxel;
+    MINUET_UNROLL
+    for (i32 a = 0; a < Ndim; ++a) {
+      const i32 size = Size > 0 ? Size : search_.kernel_size[a];
+      first.at[a + 1] = row_.voxel.at[a + 1] * search_.scale[a] - (size - 1) / 2;
+    }
+    return Window<Ndim, Size, Rows, Threads>(search_, first, row_.voxel, row_.superblock, known, blocks);
+  }
+  /// Returns the row at offset k, or -1. A search is faster if `finder` has looked up other offsets of the
+  /// query before.
+  MINUET_DEVICE i32 at_offset(VoxelFinder<Ndim>& finder, i32 k) const {
+    i64 coordinate[Ndim + 1] = {row_.voxel.at[0]};
+    MINUET_UNROLL
+    for (i32 a = Ndim - 1; a >= 0; --a) {
+      const i32 size = search_.kernel_size[a];
+      coordinate[a + 1] = i64{row_.voxel.at[a + 1]} * search_.queries.stride[a] +
+                          axis_offset(size, search_.step[a], k % size);
+      k /= size;
+    }
+    return finder.find(coordinate);
+  }
+
+ private:
+  const NeighbourSearch<Ndim>& search_;
+  RowVoxel<Ndim> row_;
+};
+
+}  // namespace minuet

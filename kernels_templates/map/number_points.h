@@ -1,0 +1,34 @@
+// The kernel number_points sets row_of[i] to the row of coordinate i, and source_row[r] to the least i
+// whose row is r. Each thread handles one coordinate. The kernel sets the status if a level has more rows
+// than its capacity.
+#pragma once
+
+#include "kernels_templates/core/grid.h"
+#include "kernels_templates/core/programmatic.h"
+#include "kernels_templates/map/find_voxel.h"
+#include "kernels_templates/shared/map_kernels.h"
+
+namespace minuet {
+
+template <NumberPointsSpec S>
+MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void number_points(MINUET_PARAMS(IndexParams) p) {
+  follow_last_launch();
+  if (fresh(p.status) != 0) return;
+  const VoxelIndex& index = p.description;
+  const i64 thread = grid_thread(S.threads);
+  if (thread<index.levels&& static_cast<u32>(fresh(p.index->rows + thread))> index.level[thread].capacity)
+    atomicOr(p.status, kStatusPastCapacity);
+  const IndexLevel& level = index.level[0];
+  const i64 points = *p.points;
+  for (i64 i = thread; i < points; i += grid_threads(S.threads)) {
+    const u32 place = static_cast<u32>(fresh(p.row_of + i));
+    const WordPair block = read_pair(level.blocks + place / kBlockVoxels);
+    const FoundBlock found{block.first, static_cast<i32>(block.second)};
+    const i32 row = found.row(static_cast<i32>(place % kBlockVoxels));
+    p.row_of[i] = row;
+    if (p.source_row != nullptr && static_cast<u32>(row) < level.capacity)
+      atomicMin(p.source_row + row, static_cast<i32>(i));
+  }
+}
+
+}  // namespace minuet

@@ -1,0 +1,149 @@
+// Clouds that are hard for an index of voxels (kernels_templates/shared/voxel_index.h).
+#pragma once
+
+#include <algorithm>
+#include <unordered_map>
+#include <vector>
+
+#include "kernels_templates/shared/voxel_index.h"
+#include "tests/support/random.h"
+
+namespace minuet::abi {
+
+using Points = std::vector<int32_t>;  // [n, 1 + ndim]
+
+inline constexpr int32_t kOneBatch = 0;  // of clouds that have one batch only
+
+/// Appends a point whose axes are what `coordinate` returns for them.
+template <class Coordinate>
+void add_point(Points& points, int ndim, int32_t batch, const Coordinate& coordinate) {
+  points.push_back(batch);
+  for (int a = 0; a < ndim; ++a) points.push_back(coordinate(a));
+}
+
+/// Voxels one after the other along the first axis, through many superblocks.
+inline Points make_line(int ndim) {
+  Points points;
+  for (int32_t i = -100; i < 100; ++i) {
+    add_point(points, ndim, kOneBatch, [&](int axis) { return axis == 0 ? i : -1; });
+  }
+  return points;
+}
+
+/// Every voxel of a cube around the origin, where superblocks meet.
+inline Points make_cube(int ndim) {
+  constexpr int32_t kEdges[] = {0, 300, 20, 8, 5};
+  const int32_t edge = kEdges[ndim];
+  int32_t volume = 1;
+  for (int a = 0; a < ndim; ++a) volume *= edge;
+  Points points;
+  for (int32_t i = 0; i < volume; ++i) {
+    int32_t rest = i;
+    add_point(points, ndim, kOneBatch, [&](int) {
+      const int32_t at = rest % edge - edge / 2;
+      rest /= edge;
+      return at;
+    });
+  }
+  return points;
+}
+
+/// Pairs of neighbours in all corners of the range that keys have by default, or of about that; or in those
+/// of a smaller one, which keys of voxels hold, too.
+inline Points make_corners(int ndim, bool is_smaller) {
+  constexpr int32_t kHalf[] = {0, 1 << 30, 1 << 30, 1 << 20, 1 << 14};
+  constexpr int32_t kSuperblock[] = {0, 4096, 64, 16, 16};
+  const int32_t half = is_smaller ? kHalf[ndim] / 8 : kHalf[ndim];
+  const int32_t least = -half, greatest = half - kSuperblock[ndim] - 1;
+  Points points;
+  for (int32_t corner = 0; corner < 1 << ndim; ++corner) {
+    for (const int32_t inward : {0, 1}) {
+      add_point(points, ndim,
+                corner % 2 == 0 ? 0
+                : is_smaller    ? 1
+                                : 8191,
+                [&](int a) { return corner >> a & 1 ? greatest - inward : least + inward; });
+    }
+  }
+  return points;
+}
+
+inline Points make_one_voxel(int ndim) {
+  Points points;
+  add_point(points, ndim, 3, [](int axis) { return 7 - 5 * axis; });
+  return points;
+}
+
+/// The same two neighbours in 300 batches.
+inline Points make_batches(int ndim) {
+  Points points;
+  for (int32_t batch = 0; batch < 300; ++batch) {
+    for (const int32_t at : {0, 1}) add_point(points, ndim, batch, [&](int) { return at; });
+  }
+  return points;
+}
+
+/// Different voxels of a random cloud, dense in the middle, with far ones around.
+inline Points make_random(int ndim, int64_t count, uint64_t seed) {
+  Random random(seed);
+  std::vector<Points> all;
+  for (int64_t i = 0; i < count; ++i) {
+    const int32_t extent = i % 4 == 0 ? 5000 : 24;
+    Points point;
+    add_point(point, ndim, static_cast<int32_t>(random.below(2)), [&](int) {
+      return static_cast<int32_t>(random.below(static_cast<uint64_t>(extent))) - extent / 2;
+    });
+    all.push_back(point);
+  }
+  std::sort(all.begin(), all.end());
+  all.erase(std::unique(all.begin(), all.end()), all.end());
+  for (size_t i = all.size(); i > 1; --i) std::swap(all[i - 1], all[random.below(i)]);
+  Points points;
+  for (const Points& point : all) points.insert(points.end(), point.begin(), point.end());
+  return points;
+}
+
+template <int Ndim>
+inline Points make_equal_hashes() {
+  constexpr int32_t kPairs = 8, kEdge = 1 << 2 * block_bits(Ndim, 0);
+  std::unordered_map<u32, std::pair<int32_t, int32_t>> first;
+  Points points;
+  for (int32_t x = 0, pairs = 0; pairs < kPairs; ++x) {
+    for (int32_t y = 0; y < 1000 && pairs < kPairs; ++y) {
+      const i32 superblock[Ndim + 1] = {0, x, y};
+      const auto [other, is_new] = first.insert({hash_of<Ndim>(superblock), {x, y}});
+      if (is_new) continue;
+      ++pairs;
+      for (const auto& [at_x, at_y] : {other->second, std::pair{x, y}}) {
+        for (int32_t i = 0; i < 3; ++i) {
+          const int32_t at[] = {at_x * kEdge + 5 * i, at_y * kEdge + 1, 3 - i, 1};
+          add_point(points, Ndim, kOneBatch, [&](int axis) { return at[axis]; });
+        }
+      }
+    }
+  }
+  return points;
+}
+/// Three voxels in each of some superblocks that have the hash of another one. With one axis there are
+/// none, and the cloud is a line.
+inline Points make_equal_hashes(int ndim) {
+  if (ndim == 4) return make_equal_hashes<4>();
+  if (ndim == 3) return make_equal_hashes<3>();
+  return ndim == 2 ? make_equal_hashes<2>() : make_line(ndim);
+}
+
+struct NamedCloud {
+  const char* name;
+  Points points;
+};
+inline std::vector<NamedCloud> make_clouds(int ndim, bool sorts = false) {
+  return {{"a line", make_line(ndim)},
+          {"a full cube", make_cube(ndim)},
+          {"corners of the range", make_corners(ndim, sorts)},
+          {"one voxel", make_one_voxel(ndim)},
+          {"300 batches", make_batches(ndim)},
+          {"equal hashes", make_equal_hashes(ndim)},
+          {"a random cloud", make_random(ndim, 200, 61)}};
+}
+
+}  // namespace minuet::abi
