@@ -11,6 +11,7 @@
 #include "llvm/Support/Path.h"
 #include "tools/bench/study/baseline_source.h"
 #include "tools/bench/study/baseline_table.h"
+#include "tools/minuet/base/clock.h"
 #include "tools/minuet/base/error.h"
 #include "tools/minuet/base/output_file.h"
 
@@ -194,6 +195,13 @@ llvm::Error Baseline::query(const BaselineMap& map, const BaselineLevel& sources
     }
   });
   return llvm::Error::success();
+}
+
+llvm::Expected<double> Baseline::milliseconds(llvm::function_ref<llvm::Error()> work) const {
+  if (gpu_) return gpu_->milliseconds(work);
+  const Clock::time_point start = Clock::now();
+  MINUET_TRY(work());
+  return milliseconds_since(start);
 }
 
 llvm::Expected<int64_t> Baseline::pairs(const BaselineMap& map) const {

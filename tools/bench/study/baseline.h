@@ -35,8 +35,8 @@ class Baseline {
   /// Makes a level of `coordinates`, which has the shape [count, 4]. Fails if a coordinate does not fit the
   /// 16 bits that a key has for it.
   llvm::Expected<BaselineLevel> make_level(const std::vector<int32_t>& coordinates) const;
-  /// Makes an empty map for `queries` output voxels. `steps` is, for each axis, how many voxels an offset of
-  /// 1 is long.
+  /// Makes an empty map for `queries` output voxels. `steps` is the tensor stride by which each offset is
+  /// multiplied.
   llvm::Expected<BaselineMap> make_map(const std::array<int32_t, 3>& kernel_size,
                                        const std::array<int32_t, 3>& steps, int64_t queries) const;
 
@@ -46,6 +46,9 @@ class Baseline {
   /// Fills the kernel map by lookups in the hash table or by plain binary search of the sorted keys.
   llvm::Error query(const BaselineMap& map, const BaselineLevel& sources, const BaselineLevel& queries,
                     bool by_hash) const;
+  /// Calls `work`, which calls build() or query(), and returns how long it took. As in the library's profile,
+  /// the time is that between two of a GPU's events, or the host's time on the CPU device.
+  llvm::Expected<double> milliseconds(llvm::function_ref<llvm::Error()> work) const;
   /// Waits for the device and returns the number of pairs that the last query found.
   llvm::Expected<int64_t> pairs(const BaselineMap& map) const;
 

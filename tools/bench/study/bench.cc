@@ -174,7 +174,7 @@ llvm::Error StudyBench::force(const TuningConfigs& configs) {
                     .str());
 }
 
-// The following functions make the clouds that the studies measure.
+// The following functions make the point clouds on which the studies time networks and kernel maps.
 
 llvm::Expected<const std::vector<StudyCloud>*> StudyBench::clouds() {
   if (clouds_) return &*clouds_;
@@ -337,8 +337,8 @@ llvm::Expected<NetworkSamples> StudyBench::time_network(const NetworkCase& netwo
   MINUET_TRY(upload_case(*this, network, cloud, ready));
   minuet_execution* const execution = ready.execution.get();
   const size_t runs = ready.inputs.size() * static_cast<size_t>(repeats());
-  // A GPU needs several runs until its clock frequencies have risen, and each variant of the cloud must have
-  // run once so that no timed run allocates memory.
+  // A GPU needs several runs until its clock frequencies have risen, and the network must have run once on
+  // each variant of the cloud so that no timed run allocates memory.
   const size_t warm_up = ready.inputs.size() * (session_.facts.is_cpu() || size_ == StudySize::Tiny ? 1 : 4);
   NetworkSamples samples;
   for (size_t i = 0; i < warm_up; ++i) MINUET_TRY(infer_variant(*this, ready, i));

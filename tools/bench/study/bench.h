@@ -116,8 +116,8 @@ class StudyBench {
   /// that `configs` does not have.
   llvm::Error force(const TuningConfigs& configs);
 
-  /// Creates a plan with the configurations of the last force(), or with tuning results that the context has
-  /// loaded. The plan is neither compiled nor loaded onto the device.
+  /// Creates a plan with the tuning results that the context has loaded last, for example by force(). The
+  /// plan is neither compiled nor loaded onto the device.
   llvm::Expected<PlanHandle> create_plan(const NetworkCase& network) const;
   llvm::Expected<NetworkSamples> time_network(const NetworkCase& network, const StudyCloud& cloud);
 

@@ -13,7 +13,8 @@ namespace minuet::tool {
 enum class Verdict { Holds, Fails, NotMeasured };
 inline Verdict verdict(bool holds) { return holds ? Verdict::Holds : Verdict::Fails; }
 
-/// Represents a plot under construction. Its series keep the order in which the calls first name them.
+/// Represents a plot under construction. Its series are in the order in which add() and add_value() first
+/// name them.
 class StudyPlot {
  public:
   StudyPlot(std::string title, std::string kind, llvm::json::Object x, llvm::json::Object y);

@@ -6,6 +6,9 @@ namespace minuet::tool {
 
 Gpu::~Gpu() {
   for (CUlibrary library : libraries_) static_cast<void>(context_->driver().cuLibraryUnload(library));
+  for (CUevent event : {start_, end_}) {
+    if (event) static_cast<void>(context_->driver().cuEventDestroy(event));
+  }
 }
 
 llvm::Error Gpu::read(CUdevice_attribute attribute, int64_t& value) const {
@@ -21,6 +24,10 @@ llvm::Expected<std::unique_ptr<Gpu>> Gpu::open(const DeviceFacts& facts) {
   std::unique_ptr<Gpu> gpu(new Gpu(std::move(context)));
   MINUET_TRY(gpu->read(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, gpu->multiprocessors_));
   MINUET_TRY(gpu->read(CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE, gpu->l2_bytes_));
+  for (CUevent* const event : {&gpu->start_, &gpu->end_}) {
+    MINUET_TRY(gpu->context_->check(gpu->context_->driver().cuEventCreate(event, CU_EVENT_DEFAULT),
+                                    "cannot create an event"));
+  }
   return gpu;
 }
 
@@ -53,6 +60,21 @@ llvm::Error Gpu::fill_words(void* memory, uint32_t value, int64_t words) const {
   return context_->check(context_->driver().cuMemsetD32Async(reinterpret_cast<CUdeviceptr>(memory), value,
                                                              static_cast<size_t>(words), nullptr),
                          "cannot fill memory of the GPU");
+}
+
+llvm::Expected<double> Gpu::milliseconds(llvm::function_ref<llvm::Error()> enqueue) const {
+  const CudaContext::Driver& driver = context_->driver();
+  const auto record = [&](CUevent event) {
+    return context_->check(driver.cuEventRecord(event, nullptr), "cannot record an event");
+  };
+  MINUET_TRY(record(start_));
+  MINUET_TRY(enqueue());
+  MINUET_TRY(record(end_));
+  MINUET_TRY(context_->check(driver.cuEventSynchronize(end_), "cannot wait for an event"));
+  float elapsed = 0;
+  MINUET_TRY(context_->check(driver.cuEventElapsedTime(&elapsed, start_, end_),
+                             "cannot read the time between two events"));
+  return double{elapsed};
 }
 
 }  // namespace minuet::tool

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "llvm/ADT/STLExtras.h"
 #include "tools/minuet/library/cuda_context.h"
 
 namespace minuet::tool {
@@ -30,6 +31,9 @@ class Gpu {
   llvm::Expected<GpuKernel> load(const std::string& cubin, const std::string& symbol);
   llvm::Error launch(const GpuKernel& kernel, int64_t blocks, void* params) const;
   llvm::Error fill_words(void* memory, uint32_t value, int64_t words) const;
+  /// Calls `enqueue`, waits for the work that it enqueued, and returns how long the work took by two of the
+  /// GPU's events.
+  llvm::Expected<double> milliseconds(llvm::function_ref<llvm::Error()> enqueue) const;
 
  private:
   explicit Gpu(std::unique_ptr<CudaContext> context) : context_(std::move(context)) {}
@@ -37,6 +41,7 @@ class Gpu {
 
   const std::unique_ptr<CudaContext> context_;
   std::vector<CUlibrary> libraries_;
+  CUevent start_ = nullptr, end_ = nullptr;
   int64_t multiprocessors_ = 0, l2_bytes_ = 0;
 };
 

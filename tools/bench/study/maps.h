@@ -1,4 +1,5 @@
-// Creates a network's coordinate sets and kernel maps one by one through the C ABI.
+// Finds out which coordinate sets and kernel maps a network has, and describes a network that makes them and
+// does little else.
 #pragma once
 
 #include <array>
@@ -27,16 +28,18 @@ struct LevelSets {
   std::vector<int> map_of_layer;
 };
 
-llvm::Expected<CoordinatesHandle> create_set(minuet_device* device, const DeviceBuffer& coordinates,
-                                             int64_t count, minuet_queue* queue = nullptr);
-llvm::Expected<CoordinatesHandle> downsample_set(const CoordinatesHandle& fine,
-                                                 const std::array<int32_t, 3>& stride);
-llvm::Expected<MapHandle> create_map(const LevelSets& levels, const MapShape& shape);
-
 /// Makes a network's coordinate sets and finds its kernel maps. `shapes` must come from a run of the network
 /// over the cloud's first variant.
 llvm::Expected<LevelSets> make_levels(const StudyBench& bench, const StudyCloud& cloud,
                                       const NetworkSamples& shapes);
+
+/// Returns one level with one submanifold kernel map of kernel size 3.
+llvm::Expected<LevelSets> one_map(const StudyBench& bench, const StudyCloud& cloud);
+
+/// Describes as JSON a network that makes these sets and maps. Its layers are poolings, because these read
+/// the rows that the search finds: unlike a convolution's, their Map step ends with the search and the
+/// numbers of pairs, and makes no tables and no orders of rows.
+std::string pooling_network(const LevelSets& levels);
 
 /// Returns the number of pairs of each offset of the map.
 llvm::Expected<std::vector<int64_t>> pairs_by_offset(const LevelSets& levels, const MapShape& shape);

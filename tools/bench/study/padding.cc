@@ -17,7 +17,7 @@ namespace {
 constexpr double kThresholds[] = {0, 0.05, 0.1, 0.15, 0.25, 0.5, 1};
 constexpr double kDefaultThreshold = 0.25;  // The library groups GEMMs with this threshold by default.
 
-/// Sums, over many layers, the padding in percent of the useful rows and the number of GEMMs.
+/// Sums, over many layers, the number of GEMMs and the padding, which is in percent of the useful rows.
 struct PaddingSums {
   double percent = 0, gemms = 0;
   int64_t layers = 0;
@@ -64,7 +64,8 @@ llvm::Error add_network(StudyBench& bench, const std::string& network, const Stu
     if (map < 0) continue;
     const MapShape& shape = levels.maps[static_cast<size_t>(map)];
     MINUET_ASSIGN(std::vector<int64_t> pairs, pairs_by_offset(levels, shape));
-    // The centre offset of a submanifold layer is a separate GEMM that reads the features in place.
+    // If the centre offset of a submanifold layer is a separate GEMM that reads the features in place, the
+    // offset is left out of the grouping.
     const bool has_direct =
         reads_center_in_place(/*onto_itself=*/shape.fine == shape.coarse, static_cast<DType>(bench.dtype()));
     if (has_direct) pairs[pairs.size() / 2] = 0;

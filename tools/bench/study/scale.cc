@@ -33,7 +33,7 @@ StudyCloud batched(const StudyCloud& scene, int32_t items) {
 const std::vector<std::string> kNetworks = {"minkunet42", "sparseresnet21d"};
 
 /// Times the network with the dataflow that each layer has by default, and with gather-GEMM-scatter in all
-/// layers. A case that does not fit the device's memory is left out, with a note in the document.
+/// layers. If the device's memory is too small for one of them, it is left out, with a note in the document.
 llvm::Error time_both_dataflows(
     StudyBench& bench, StudyDocument& document, const std::string& network, const StudyCloud& cloud,
     llvm::function_ref<void(const std::string& series, NetworkSamples samples)> add) {

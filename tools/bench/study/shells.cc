@@ -45,8 +45,8 @@ llvm::Error study_shells(StudyBench& bench, StudyDocument& document) {
   document.note(
       "The network is one submanifold layer of kernel size 3 with as many output as input channels, and runs "
       "with the default dataflow and map method. \"Layer alone\" is the profiled time of gather, GEMM and "
-      "scatter, or of the fused kernel if that is the default. \"Map alone\" is the profiled time to sort "
-      "the coordinates and to make the map. \"Whole inference\" is the time by the host's clock, which "
+      "scatter, or of the fused kernel if that is the default. \"Map alone\" is the profiled time to make "
+      "the coordinate set and the map. \"Whole inference\" is the time by the host's clock, which "
       "includes the map and the work of the host. All runs on a shell use the same voxels.");
   using Channels = std::vector<int32_t>;
   const std::vector<ShellLayer> shells = shell_layers(bench);

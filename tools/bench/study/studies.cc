@@ -11,7 +11,7 @@ const std::vector<Study>& all_studies() {
        "single layers with common numbers of channels, against the hash-table baseline (paper 6.3)",
        study_layers},
       {"map", "The Map step",
-       "time of hash tables, binary search and double-traversed search by number of voxels (paper 6.4)",
+       "time of hash tables, binary search, double-traversed search and index by cloud size (paper 6.4)",
        study_map},
       {"gmas", "Gather, GEMM and scatter (GMaS)",
        "gather, GEMM and scatter of single layers, against the hash-table baseline (paper 6.5)", study_gmas},

@@ -18,7 +18,8 @@ namespace minuet::tool {
           row(cuLibraryUnload) row(cuLibraryGetKernel) row(cuLaunchKernelEx) row(cuMemsetD32Async)        \
               row(cuStreamCreate) row(cuStreamDestroy) row(cuStreamSynchronize) row(cuStreamBeginCapture) \
                   row(cuStreamEndCapture) row(cuGraphDestroy) row(cuGraphInstantiateWithFlags)            \
-                      row(cuGraphExecDestroy) row(cuGraphLaunch)
+                      row(cuGraphExecDestroy) row(cuGraphLaunch) row(cuEventCreate) row(cuEventDestroy)   \
+                          row(cuEventRecord) row(cuEventSynchronize) row(cuEventElapsedTime)
 
 /// Retains a GPU's primary context and keeps it current on the creating thread until the object is destroyed.
 class CudaContext {

@@ -52,7 +52,7 @@ function drawBars(plot) {
   const isStacked = plot.kind === "stacked", series = plot.series;
   const names = [...new Set(series.flatMap(({values}) => values.map(({x}) => x)))];
   const longest = Math.min(d3.max(names, (name) => name.length) ?? 0, 40);
-  const lanes = isStacked ? 1 : series.length, thick = Math.max(10, 17 - 2 * lanes), step = thick * lanes + 7;
+  const lanes = isStacked ? 1 : series.length, thick = lanes > 1 ? 14 : 15, step = thick * lanes + 7;
   const left = 12 + letterWidth * longest, right = plotWidth - 86;
   const total = (name) => d3.sum(series, ({values}) => values.find(({x}) => x === name)?.y ?? 0);
   const ends = isStacked ? names.map(total) : series.flatMap(({values}) => values.map(({y, high}) => high ?? y));
