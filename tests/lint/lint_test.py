@@ -175,7 +175,7 @@ class Files(Tree):
 
     def test_sources_that_nobody_builds(self):
         self.write("codegen/b.cc", "int y;\n")
-        self.expect(check_files.check(self.root), "codegen/b.cc: in no CMakeLists.txt")
+        self.expect(check_files.check(self.root), "codegen/b.cc: no CMakeLists.txt lists the file")
 
     def test_kernels_that_are_not_there(self):
         self.write("kernels_templates/README.md", "")

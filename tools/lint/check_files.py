@@ -51,7 +51,7 @@ def check_aliases(root, path):
     rest = ALIAS.sub("", text)
     for name in ("".join(names) for names in ALIAS.findall(text)):
         if not re.search(rf"(?<!::)\b{name}\b", rest):
-            yield f"{path}: nobody uses the short name {name}"
+            yield f"{path}: the short name {name} is not used: remove it"
 
 
 def check_classes(root, paths):
@@ -78,7 +78,7 @@ def check_built(root, paths):
         # A CMakeLists.txt may list tests without "_test.cc", which a loop appends.
         names = {path.name, path.name.removesuffix("_test.cc")}
         if path.suffix in {".cc", ".c"} and not any(re.search(rf"\b{re.escape(name)}\b", listed) for name in names):
-            yield f"{path}: in no CMakeLists.txt, so nobody builds it"
+            yield f"{path}: no CMakeLists.txt lists the file, so it is not built: add it to one"
 
 
 def check_kernels(root, paths):
