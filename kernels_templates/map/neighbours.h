@@ -277,7 +277,7 @@ class Window {
         found = own;
       } else if (is_inside) {
         const SuperblockName name = superblock_name<Ndim>(search.keys, level, block);
-        found = read_superblock_at(level, minuet::first_slot(level, name.hash));
+        found = read_superblock_at(level, first_slot(level, name.hash));
         settle(level, name.key, found);
       }
       store(corner, found);
@@ -338,7 +338,7 @@ class VoxelFinder {
     const SuperblockName name = superblock_name<Ndim>(search_.keys, level, voxel);
     const i32 place = block_in_superblock<Ndim>(voxel), in_block = voxel_in_block<Ndim>(voxel);
     if (name.key != key_) {
-      superblock_ = read_superblock_at(level, minuet::first_slot(level, name.hash));
+      superblock_ = read_superblock_at(level, first_slot(level, name.hash));
       settle(level, name.key, superblock_);
       key_ = name.key;
       place_ = -1;

@@ -188,7 +188,8 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads, kOrderThreads /
   for (i64 block = blocks * blockIdx.x / gridDim.x; block < end; ++block) {
     const i32 j = walk.advance(block);
     const ViewJob& job = p.jobs[j];
-    if (begun != j)
+    // The parents are stored in ViewJob::rows, so no search is prepared for them.
+    if (begun != j && job.source != RowSource::Parents)
       begin_search<S.ndim, S.threads>(setup, job.geometry, *p.index, job.source_level, *p.index,
                                       job.query_level);
     begun = j;

@@ -114,7 +114,7 @@ MINUET_DEVICE void search_children(const NeighbourSearch<Ndim>& setup, const Vox
   MINUET_UNROLL
   for (i32 a = 0; a < Ndim; ++a) child.at[a + 1] *= setup.kernel_size[a];
   const SuperblockName name = superblock_name<Ndim>(setup.keys, level, child);
-  FoundSuperblock superblock = read_superblock_at(level, minuet::first_slot(level, name.hash));
+  FoundSuperblock superblock = read_superblock_at(level, first_slot(level, name.hash));
   settle(level, name.key, superblock);
   const i32 block_place = block_in_superblock<Ndim>(child);
   const FoundBlock block = read_block<true>(true, level, superblock, block_place);
