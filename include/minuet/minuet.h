@@ -665,7 +665,8 @@ typedef struct minuet_execution_options {
   int32_t key_bits; /* 32 or 64 (0: 64), in capacity mode without bounds, and of no effect where maps are
                        indexed: of a voxel's key, all fields */
   minuet_map_method map_method;
-  int32_t reserved;
+  int32_t defer_workspace; /* 1: create takes no device memory, and minuet_execution_set_workspace gives it
+                              before the first prepare; not with `workspace` */
 } minuet_execution_options;
 #define MINUET_EXECUTION_OPTIONS_INIT \
   { sizeof(minuet_execution_options), 0, 0, 0, 0, {0}, {0}, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
@@ -713,9 +714,15 @@ MINUET_API minuet_status minuet_execution_prepare_on_device(minuet_execution* ex
                                                             const int32_t* coordinates, const int32_t* count,
                                                             void* stream);
 /* Device memory that each prepare writes: the status word, and int32 [1 + levels], the coordinates taken and
- * each level's voxels. Live as long as the execution. */
+ * each level's voxels. They stay there as long as the execution lives and keeps its memory
+ * (minuet_execution_set_workspace). */
 MINUET_API minuet_status minuet_execution_query_cloud(minuet_execution* execution, const uint32_t** status,
                                                       const int32_t** counts);
+/* Copies the same to memory of the caller on the device: status uint32 [1], counts int32 [count], count = 1 +
+ * levels, or null and 0. Pinned host memory is fine too. Only enqueues, after one prepare, and may be
+ * captured with it. INVALID_ARGUMENT where a target lies in the workspace or in what query_cloud gives. */
+MINUET_API minuet_status minuet_execution_copy_cloud(minuet_execution* execution, uint32_t* status,
+                                                     int32_t* counts, int32_t count, void* stream);
 /* The same on the host; waits. counts: int32 [count], count = 1 + levels, or null and 0. */
 MINUET_API minuet_status minuet_execution_read_cloud(minuet_execution* execution, void* stream,
                                                      uint32_t* status, int32_t* counts, int32_t count);
@@ -758,6 +765,31 @@ MINUET_API minuet_status minuet_execution_run(minuet_execution* execution, const
  * convolution are the caller's. */
 MINUET_API minuet_status minuet_execution_output_coordinates(minuet_execution* execution,
                                                              int32_t* coordinates, void* stream);
+
+/* What a caller must know of this execution before it gives it memory or captures its calls. */
+typedef struct minuet_execution_info {
+  size_t struct_size;
+  int32_t has_capacities;     /* 1: capacity mode */
+  int32_t prepare_capturable; /* 1: prepare may be captured: in capacity mode, on a GPU */
+  int32_t run_capturable;     /* 1: run may be captured, as it says: on a GPU */
+  minuet_map_method
+      map_method; /* of the sets and maps that prepare makes; MINUET_MAPS_AUTO for a single op */
+  /* The least that a workspace must have. In capacity mode it suffices for every cloud, and depends on the
+   * plan, the GPU's architecture and the options alone. In exact mode it is what the last prepare needed, and
+   * after one that was RESOURCE_EXHAUSTED, what it needed as far as it went. */
+  int64_t workspace_bytes;
+} minuet_execution_info;
+#define MINUET_EXECUTION_INFO_INIT \
+  { sizeof(minuet_execution_info), 0, 0, 0, 0, 0 }
+MINUET_API minuet_status minuet_execution_query(minuet_execution* execution, minuet_execution_info* info);
+/* Gives the execution other device memory (bytes, 256-byte aligned, idle) in place of what it has, as often
+ * as the caller likes. Waits for what the execution enqueued on `stream`, the stream of its calls: the memory
+ * it had may be freed then. Afterwards, and after a failure, nothing is prepared. RESOURCE_EXHAUSTED where
+ * the memory is too small for level_capacity or max_points; the execution has no memory then.
+ * FAILED_PRECONDITION in a capture, and where a graph captured calls of this execution
+ * (minuet_execution_release_captures). */
+MINUET_API minuet_status minuet_execution_set_workspace(minuet_execution* execution, void* workspace,
+                                                        int64_t bytes, void* stream);
 
 /* A graph that captured a run reads the memory of what was prepared then. A later prepare in exact mode
  * therefore leaves it alone, and takes other memory; in a workspace of the caller's it is

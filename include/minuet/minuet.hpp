@@ -293,6 +293,15 @@ class Execution {
     owner_.reset(execution);
   }
   minuet_execution* get() const noexcept { return owner_.get(); }
+  minuet_execution_info query() const {
+    minuet_execution_info info = MINUET_EXECUTION_INFO_INIT;
+    check(minuet_execution_query(get(), &info));
+    return info;
+  }
+  /// Other device memory in place of what it has. Waits for the stream; nothing is prepared afterwards.
+  void set_workspace(void* workspace, std::int64_t bytes, void* stream = nullptr) const {
+    check(minuet_execution_set_workspace(get(), workspace, bytes, stream));
+  }
   /// A network's cloud, device int32 [count, 1 + ndim]. Returns the output's rows.
   std::int64_t prepare(const std::int32_t* coordinates, std::int64_t count, void* stream = nullptr) const {
     check(minuet_execution_prepare(get(), coordinates, count, stream));
@@ -312,6 +321,11 @@ class Execution {
     CloudOnDevice cloud;
     check(minuet_execution_query_cloud(get(), &cloud.status, &cloud.counts));
     return cloud;
+  }
+  /// Enqueues a copy of both to the caller's device memory; counts: [1 + levels].
+  void copy_cloud(std::uint32_t* status, std::int32_t* counts, std::int32_t levels,
+                  void* stream = nullptr) const {
+    check(minuet_execution_copy_cloud(get(), status, counts, 1 + levels, stream));
   }
   /// The same on the host.
   struct Cloud {

@@ -45,6 +45,14 @@ llvm::Error read_capacities(const minuet_execution_options& given, i32 levels, N
   return llvm::Error::success();
 }
 
+/// Checks a workspace of the caller. `size_name` is the name of its number of bytes.
+llvm::Error check_workspace(const void* workspace, i64 bytes, const char* size_name) {
+  MINUET_TRY(check_list(workspace, "workspace", bytes, size_name));
+  if (reinterpret_cast<std::uintptr_t>(workspace) % kArenaAlignment == 0) return llvm::Error::success();
+  return make_error(StatusCode::InvalidArgument, "the workspace must begin on a multiple of {0} bytes",
+                    kArenaAlignment);
+}
+
 llvm::Expected<ExecutionOptions> read_execution_options(const minuet_execution_options* options, i32 ndim,
                                                         i32 levels, const Device& device) {
   MINUET_ASSIGN(const minuet_execution_options given,
@@ -68,13 +76,14 @@ llvm::Expected<ExecutionOptions> read_execution_options(const minuet_execution_o
                       given.scratch_bytes);
   }
   MINUET_ASSIGN(execution.queue, read_queue(given.queue, device));
+  MINUET_TRY(check_workspace(given.workspace, given.workspace_bytes, "workspace_bytes"));
+  if (given.workspace && given.defer_workspace != 0) {
+    return make_error(StatusCode::InvalidArgument,
+                      "defer_workspace is set, but a workspace is given too: leave one of the two 0");
+  }
   execution.workspace = given.workspace;
   execution.workspace_bytes = given.workspace_bytes;
-  MINUET_TRY(check_list(given.workspace, "workspace", given.workspace_bytes, "workspace_bytes"));
-  if (reinterpret_cast<std::uintptr_t>(given.workspace) % kArenaAlignment != 0) {
-    return make_error(StatusCode::InvalidArgument, "the workspace must begin on a multiple of {0} bytes",
-                      kArenaAlignment);
-  }
+  execution.has_callers_memory = given.workspace || given.defer_workspace != 0;
   return execution;
 }
 
@@ -87,10 +96,7 @@ llvm::Expected<std::unique_lock<std::mutex>> take_execution(minuet_execution& ex
 
 /// Returns InvalidArgument if the workspaces of two executions overlap. The message names the two executions.
 llvm::Error check_workspaces(llvm::ArrayRef<minuet_execution*> executions) {
-  const auto workspace_of = [&](std::size_t i) {
-    const ExecutionOptions& options = executions[i]->execution->options();
-    return memory_of(options.workspace, options.workspace_bytes);
-  };
+  const auto workspace_of = [&](std::size_t i) { return executions[i]->execution->callers_workspace(); };
   const auto name_of = [](std::size_t i) { return "the workspace of execution " + std::to_string(i); };
   for (std::size_t i = 0; i < executions.size(); ++i) {
     for (std::size_t other = 0; other < i; ++other) {
@@ -119,18 +125,6 @@ llvm::Error check_together(llvm::ArrayRef<minuet_execution*> executions) {
     }
   }
   return check_workspaces(executions);
-}
-
-/// Runs `body` with the execution and its queue locked. If another thread is using the execution, the call
-/// fails with FailedPrecondition and changes nothing.
-minuet_status in_execution(const char* function, minuet_execution* execution,
-                           llvm::function_ref<llvm::Error(Execution&)> body) {
-  return guarded(function, [&]() -> llvm::Error {
-    MINUET_TRY(check_pointer(execution, "execution"));
-    MINUET_ASSIGN(const std::unique_lock<std::mutex> lock, take_execution(*execution));
-    MINUET_ASSIGN(const auto locked, lock_queue(execution->execution->queue()));
-    return body(*execution->execution);
-  });
 }
 
 llvm::Error check_count(int32_t count, const std::string& name) {
@@ -170,34 +164,30 @@ llvm::Error check_has_capacities(const Execution& execution) {
       "create it with level_capacity to use this call");
 }
 
-llvm::Expected<minuet_layer_info> layer_info(Execution& execution, i32 number) {
-  const ProgramLayer& layer = execution.plan().program.layers[number];
-  const OperandShape shape = layer.problem.kind().shape(layer.problem);
-  minuet_layer_info info{};
-  info.name = layer.name.c_str();
-  if (const WindowProblem* const window = layer.window()) {
-    std::copy(window->kernel_size.begin(), window->kernel_size.end(), info.kernel_size);
-    std::copy(window->stride.begin(), window->stride.end(), info.stride);
+/// Checks the memory to which a call writes the status and the `count` counts of a cloud.
+llvm::Error check_cloud_answers(const Execution& execution, const uint32_t* status, const int32_t* counts,
+                                int32_t count) {
+  const i32 wanted = 1 + static_cast<i32>(execution.plan().program.levels.size());
+  if (counts ? count != wanted : count != 0) {
+    return make_error(StatusCode::InvalidArgument, "count is {0}; it must be {1}, or 0 if counts is null",
+                      count, wanted);
   }
-  info.in_channels = shape.in_channels;
-  info.out_channels = shape.out_channels;
-  info.transposed = layer.is_transposed();
-  MINUET_ASSIGN(info.pairs, execution.layer_pairs(number));
-  info.kernel = "";
-  if (const Candidate* const selected = execution.selected(number)) {
-    const std::optional<Dataflow> dataflow = dataflow_of(selected->choice);
-    info.dataflow = dataflow ? 1 + static_cast<int32_t>(*dataflow) : 0;
-    info.kernel = selected->kernel.c_str();
-  }
-  const OpReport report = execution.layer_report(number);
-  info.padded_rows = report.padded_rows;
-  info.gemm_groups = report.gemm_groups;
-  const StageTimes times = execution.layer_times(number);
-  info.gather = times.gather, info.gemm = times.gemm, info.scatter = times.scatter;
-  return info;
+  const i64 bytes = count * static_cast<i64>(sizeof(int32_t));
+  return check_answers("status", status, sizeof(*status), "counts", counts, bytes);
 }
 
 }  // namespace
+
+minuet_status in_execution(const char* function, minuet_execution* execution,
+                           llvm::function_ref<llvm::Error(Execution&)> body) {
+  return guarded(function, [&]() -> llvm::Error {
+    MINUET_TRY(check_pointer(execution, "execution"));
+    MINUET_ASSIGN(const std::unique_lock<std::mutex> lock, take_execution(*execution));
+    MINUET_ASSIGN(const auto locked, lock_queue(execution->execution->queue()));
+    return body(*execution->execution);
+  });
+}
+
 }  // namespace minuet
 
 using namespace minuet;  // NOLINT: The functions of the ABI are global and use the names of this namespace.
@@ -271,9 +261,22 @@ minuet_status minuet_execution_query_cloud(minuet_execution* execution, const ui
     MINUET_TRY(check_pointer(counts, "counts"));
     MINUET_TRY(check_answers("status", status, sizeof(*status), "counts", counts, sizeof(*counts)));
     MINUET_TRY(check_has_capacities(own));
+    MINUET_TRY(own.check_has_memory());
     *status = own.network_maps()->status();
     *counts = own.network_maps()->counts();
     return llvm::Error::success();
+  });
+}
+
+minuet_status minuet_execution_copy_cloud(minuet_execution* execution, uint32_t* status, int32_t* counts,
+                                          int32_t count, void* stream) {
+  return in_execution("minuet_execution_copy_cloud", execution, [&](Execution& own) -> llvm::Error {
+    MINUET_TRY(check_pointer(status, "status"));
+    MINUET_TRY(check_alignment(status, sizeof(uint32_t), "the status"));
+    MINUET_TRY(check_alignment(counts, sizeof(int32_t), "the counts"));
+    MINUET_TRY(check_has_capacities(own));
+    MINUET_TRY(check_cloud_answers(own, status, counts, count));
+    return own.copy_cloud(status, {counts, static_cast<std::size_t>(count)}, stream);
   });
 }
 
@@ -282,13 +285,7 @@ minuet_status minuet_execution_read_cloud(minuet_execution* execution, void* str
   return in_execution("minuet_execution_read_cloud", execution, [&](Execution& own) -> llvm::Error {
     MINUET_TRY(check_pointer(status, "status"));
     MINUET_TRY(check_has_capacities(own));
-    const i32 wanted = 1 + static_cast<i32>(own.plan().program.levels.size());
-    if (counts ? count != wanted : count != 0) {
-      return make_error(StatusCode::InvalidArgument, "count is {0}; it must be {1}, or 0 if counts is null",
-                        count, wanted);
-    }
-    const i64 bytes = count * static_cast<i64>(sizeof(int32_t));
-    MINUET_TRY(check_answers("status", status, sizeof(*status), "counts", counts, bytes));
+    MINUET_TRY(check_cloud_answers(own, status, counts, count));
     return own.read_cloud(stream, *status, {counts, static_cast<std::size_t>(count)});
   });
 }
@@ -385,91 +382,18 @@ minuet_status minuet_execution_output_coordinates(minuet_execution* execution, i
   });
 }
 
-minuet_status minuet_execution_query_counters(minuet_execution* execution,
-                                              minuet_execution_counters* counters) {
-  return in_execution("minuet_execution_query_counters", execution, [&](Execution& own) -> llvm::Error {
-    const EngineCounters& seen = own.engine().counters();
-    minuet_execution_counters answer = MINUET_EXECUTION_COUNTERS_INIT;
-    answer.kernels = seen.kernels;
-    answer.copies = seen.copies;
-    answer.fills = seen.fills;
-    answer.matmuls = seen.matmuls;
-    answer.host_syncs = seen.host_syncs + own.map_waits();
-    answer.allocations = seen.allocations + own.growths();
-    answer.workspace_bytes = own.workspace_bytes();
-    answer.gemm_lookups = seen.gemm_lookups;
-    return write_info(answer, counters);
-  });
-}
-
-minuet_status minuet_execution_reset_counters(minuet_execution* execution) {
-  return in_execution("minuet_execution_reset_counters", execution, [&](Execution& own) -> llvm::Error {
-    own.engine().reset_counters();
-    own.reset_growths();
-    own.reset_map_waits();
-    return llvm::Error::success();
-  });
-}
-
-minuet_status minuet_execution_set_profiling(minuet_execution* execution, int32_t on) {
-  return in_execution("minuet_execution_set_profiling", execution, [&](Execution& own) -> llvm::Error {
-    own.engine().set_profiling(on != 0);
-    return llvm::Error::success();
-  });
-}
-
-minuet_status minuet_execution_query_stages(minuet_execution* execution, minuet_stage_times* times) {
-  return in_execution("minuet_execution_query_stages", execution, [&](Execution& own) -> llvm::Error {
-    MINUET_TRY(check_pointer(times, "times"));
-    MINUET_ASSIGN(const StageTimes stages, own.query_times());
-    return write_info({0, stages.sort, stages.map, stages.gather, stages.gemm, stages.scatter, stages.other},
-                      times);
-  });
-}
-
-minuet_status minuet_execution_query_level(minuet_execution* execution, int32_t level,
-                                           minuet_level_info* info) {
-  return in_execution("minuet_execution_query_level", execution, [&](Execution& own) -> llvm::Error {
-    const std::vector<LevelSpec>& levels = own.plan().program.levels;
-    if (level < 0 || level >= static_cast<i32>(levels.size())) {
-      return make_error(StatusCode::OutOfRange,
-                        "there is no level {0}; the plan has {1} levels, numbered from 0", level,
-                        levels.size());
-    }
-    const bool prepared = own.is_prepared();
-    const AxisArray& stride = prepared ? own.level(level).tensor_stride : levels[level].tensor_stride;
-    minuet_level_info answer{};
-    std::copy(stride.begin(), stride.end(), answer.tensor_stride);
-    answer.voxels = prepared ? own.level(level).rows : 0;
-    if (prepared) answer.map_method = 1 + static_cast<int32_t>(own.map_method());
-    return write_info(answer, info);
-  });
-}
-
-minuet_status minuet_execution_query_layer(minuet_execution* execution, int32_t layer,
-                                           minuet_layer_info* info) {
-  return in_execution("minuet_execution_query_layer", execution, [&](Execution& own) -> llvm::Error {
-    const i32 layers = static_cast<i32>(own.plan().program.layers.size());
-    if (layer < 0 || layer >= layers) {
-      return make_error(StatusCode::OutOfRange,
-                        "there is no layer {0}; the plan has {1} layers, numbered from 0", layer, layers);
-    }
-    MINUET_ASSIGN(const minuet_layer_info answer, layer_info(own, layer));
-    return write_info(answer, info);
+minuet_status minuet_execution_set_workspace(minuet_execution* execution, void* workspace, int64_t bytes,
+                                             void* stream) {
+  return in_execution("minuet_execution_set_workspace", execution, [&](Execution& own) -> llvm::Error {
+    MINUET_TRY(check_pointer(workspace, "workspace"));
+    MINUET_TRY(check_workspace(workspace, bytes, "bytes"));
+    return own.set_workspace(workspace, bytes, stream);
   });
 }
 
 minuet_status minuet_execution_release_captures(minuet_execution* execution) {
   return in_execution("minuet_execution_release_captures", execution, [](Execution& own) {
     own.release_captures();
-    return llvm::Error::success();
-  });
-}
-
-minuet_status minuet_execution_find_overflow(minuet_execution* execution, void* stream, int32_t* layer) {
-  return in_execution("minuet_execution_find_overflow", execution, [&](Execution& own) -> llvm::Error {
-    MINUET_TRY(check_pointer(layer, "layer"));
-    MINUET_ASSIGN(*layer, own.find_overflow(stream));
     return llvm::Error::success();
   });
 }

@@ -110,7 +110,8 @@ MINUET_ENDS_WITH(minuet_kernel_map_options, reserved);
 MINUET_ENDS_WITH(minuet_convolution_options, shift_count);
 MINUET_ENDS_WITH(minuet_pooling_options, transposed);
 MINUET_ENDS_WITH(minuet_network_options, allow_non_finite_parameters);
-MINUET_ENDS_WITH(minuet_execution_options, reserved);
+MINUET_ENDS_WITH(minuet_execution_options, defer_workspace);
+MINUET_ENDS_WITH(minuet_execution_info, workspace_bytes);
 MINUET_ENDS_WITH(minuet_system_info, reserved);
 MINUET_ENDS_WITH(minuet_device_info, memory_bytes);
 MINUET_ENDS_WITH(minuet_plan_info, parameters);
@@ -132,6 +133,11 @@ minuet_status set_last_error(StatusCode code, const char* message) noexcept;
 
 /// Runs `body` and converts its error or exception into a status.
 minuet_status guarded(const char* function, llvm::function_ref<llvm::Error()> body) noexcept;
+
+/// Runs `body` with the execution and its queue locked. If another thread is using the execution, the call
+/// fails with FailedPrecondition and changes nothing.
+minuet_status in_execution(const char* function, minuet_execution* execution,
+                           llvm::function_ref<llvm::Error(Execution&)> body);
 
 llvm::Error check_pointer(const void* pointer, const char* name);
 /// Returns InvalidArgument if `count` is negative, if `list` is null and `count` is not 0, or if `list` is

@@ -56,9 +56,13 @@ llvm::Error CpuEngine::fill_words(void* target, u32 word, i64 words) {
   return llvm::Error::success();
 }
 
-llvm::Error CpuEngine::read_back(void* host, const void* source, i64 bytes) {
-  if (bytes > 0) std::memcpy(host, source, bytes);
+llvm::Error CpuEngine::copy(void* target, const void* source, i64 bytes) {
+  if (bytes > 0) std::memcpy(target, source, bytes);
   return llvm::Error::success();
+}
+
+llvm::Error CpuEngine::read_back(void* host, const void* source, i64 bytes) {
+  return copy(host, source, bytes);
 }
 
 llvm::Expected<std::shared_ptr<DeferredReadback>> CpuEngine::start_readback(const i32* source, i64 words) {

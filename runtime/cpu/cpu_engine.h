@@ -26,6 +26,7 @@ class CpuEngine final : public Engine, private MapOperations {
 
   llvm::Error begin(void* /*stream*/) override { return llvm::Error::success(); }
   llvm::Error fill_words(void* target, u32 word, i64 words) override;
+  llvm::Error copy(void* target, const void* source, i64 bytes) override;
   llvm::Error read_back(void* host, const void* source, i64 bytes) override;
   llvm::Expected<std::shared_ptr<DeferredReadback>> start_readback(const i32* source, i64 words) override;
   llvm::Error send(void* target, const void* host, i64 bytes) override;

@@ -31,6 +31,9 @@ class CudaEngine final : public Engine {
   llvm::Error fill_words(void* target, u32 word, i64 words) override {
     return launcher_->fill(target, word, words);
   }
+  llvm::Error copy(void* target, const void* source, i64 bytes) override {
+    return launcher_->copy(target, source, bytes);
+  }
   llvm::Error read_back(void* host, const void* source, i64 bytes) override {
     return launcher_->read_back(host, source, bytes);
   }

@@ -197,6 +197,15 @@ llvm::Error Launcher::fill(void* target, u32 word, i64 words) {
       "cuMemsetD32Async");
 }
 
+llvm::Error Launcher::copy(void* target, const void* source, i64 bytes) {
+  if (bytes <= 0) return llvm::Error::success();
+  ++counters_.copies;
+  return check(driver_,
+               driver_.cuMemcpyAsync(device_address(target), device_address(source),
+                                     static_cast<std::size_t>(bytes), stream_),
+               "cuMemcpyAsync");
+}
+
 llvm::Error Launcher::read_back(void* host, const void* source, i64 bytes) {
   if (bytes <= 0) return llvm::Error::success();
   ++counters_.copies;

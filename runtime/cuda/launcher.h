@@ -104,6 +104,7 @@ class Launcher {
     return launch(kernel, whole_clusters(blocks, kernel.needs.cluster), params);
   }
   llvm::Error fill(void* target, u32 word, i64 words);
+  llvm::Error copy(void* target, const void* source, i64 bytes);
   llvm::Error read_back(void* host, const void* source, i64 bytes);
   llvm::Error send(void* target, const void* host, i64 bytes);
   llvm::Error wait();

@@ -12,16 +12,24 @@ llvm::Expected<DeviceMemory> allocate_grown(const std::shared_ptr<MemorySource>&
   return DeviceMemory::create(source, bytes);
 }
 
-Arena::Arena(std::shared_ptr<MemorySource> source, void* workspace, i64 bytes)
-    : source_(std::move(source)),
-      data_(static_cast<char*>(workspace)),
-      bytes_(workspace ? bytes : 0),
-      callers_(workspace != nullptr) {}
-
 Arena::~Arena() { unpoison_parts(data_, bytes_); }
+
+void Arena::use_workspace(void* workspace, i64 bytes) {
+  unpoison_parts(data_, bytes_);
+  memory_ = DeviceMemory();
+  data_ = static_cast<char*>(workspace);
+  bytes_ = workspace ? bytes : 0;
+  callers_ = true;
+}
 
 llvm::Error Arena::reserve(i64 bytes, i64 slack) {
   if (bytes <= bytes_) return llvm::Error::success();
+  if (callers_ && !data_) {
+    return make_error(StatusCode::FailedPrecondition,
+                      "the execution has no workspace yet, and this work needs {0} bytes or more: call "
+                      "minuet_execution_set_workspace first",
+                      bytes);
+  }
   if (callers_) {
     return make_error(StatusCode::ResourceExhausted,
                       "the caller's workspace has {0} bytes, but this cloud needs {1}: give a larger one",

@@ -73,21 +73,31 @@ class ArenaLayout {
 class Placement {
  public:
   explicit Placement(char* base, bool idle = true) : base_(base), idle_(idle) {}
+  /// Hands out distinct addresses for memory that does not exist yet, from `offset` bytes on. Nothing may
+  /// access them.
+  static Placement of_stand_ins(i64 offset) {
+    Placement result(reinterpret_cast<char*>(kArenaAlignment + offset));
+    result.is_real_ = false;
+    return result;
+  }
   template <class T>
   T* take(i64 count) {
-    const i64 offset = layout_.add(count * static_cast<i64>(sizeof(T)), base_, idle_);
+    const i64 offset = layout_.add(count * static_cast<i64>(sizeof(T)), is_real_ ? base_ : nullptr, idle_);
     return base_ ? reinterpret_cast<T*>(base_ + offset) : nullptr;
   }
   i64 bytes() const { return layout_.bytes(); }
   void skip(i64 bytes) { layout_.move_to(layout_.bytes() + bytes); }
   /// Returns a Placement for parts that begin `offset` bytes after the end of the parts handed out so far.
   Placement from(i64 offset) const {
-    return Placement(base_ ? base_ + layout_.bytes() + offset : nullptr, idle_);
+    Placement result(base_ ? base_ + layout_.bytes() + offset : nullptr, idle_);
+    result.is_real_ = is_real_;
+    return result;
   }
 
  private:
   char* base_;
   bool idle_;
+  bool is_real_ = true;
   ArenaLayout layout_;
 };
 
@@ -115,10 +125,15 @@ llvm::Expected<DeviceMemory> allocate_grown(const std::shared_ptr<MemorySource>&
 /// never grows, or memory that the arena allocates and replaces by a larger block when it needs one.
 class Arena {
  public:
-  Arena(std::shared_ptr<MemorySource> source, void* workspace, i64 bytes);
+  explicit Arena(std::shared_ptr<MemorySource> source) : source_(std::move(source)) {}
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
   ~Arena();
+  /// Replaces the memory by a workspace of the caller, and from then on allocates none. If `workspace` is
+  /// null, the caller has not given a workspace yet.
+  void use_workspace(void* workspace, i64 bytes);
+  /// Returns true if the memory is the caller's, given or not given yet.
+  bool is_callers() const { return callers_; }
   /// Provides at least `bytes` bytes. If an existing block is too small, its contents are lost, and the new
   /// block has `slack` bytes more if they are available. After a failure, the arena has no memory, except
   /// that it keeps a caller's workspace.

@@ -170,6 +170,8 @@ class Engine {
   /// Returns true if the work of the last call was captured into a CUDA graph.
   virtual bool was_captured() const { return false; }
   virtual llvm::Error fill_words(void* target, u32 word, i64 words) = 0;
+  /// Copies device memory. `target` may also be pinned host memory.
+  virtual llvm::Error copy(void* target, const void* source, i64 bytes) = 0;
   /// Copies from the device to `host`, which is memory from allocate_pinned(). The caller must not use this
   /// memory until the next wait().
   virtual llvm::Error read_back(void* host, const void* source, i64 bytes) = 0;

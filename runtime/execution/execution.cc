@@ -8,11 +8,6 @@
 #include "runtime/engine/nvtx.h"
 
 namespace minuet {
-namespace {
-
-constexpr i64 kWordBytes = sizeof(i32);
-
-}  // namespace
 
 Execution::Execution(std::shared_ptr<const LoadedPlan> loaded, const ExecutionOptions& options)
     : loaded_(std::move(loaded)),
@@ -20,7 +15,7 @@ Execution::Execution(std::shared_ptr<const LoadedPlan> loaded, const ExecutionOp
       compiled_(*loaded_->compiled),
       options_(options),
       memory_(options.queue ? options.queue->memory() : std::shared_ptr<MemorySource>(loaded_->device),
-              {options.workspace, options.workspace_bytes, options.queue, !program_.takes_maps}),
+              {options.queue, !program_.takes_maps}),
       levels_(program_.levels.size()),
       maps_(program_.maps.size()),
       runners_(program_.layers.size()),
@@ -53,17 +48,10 @@ llvm::Expected<std::unique_ptr<Execution>> Execution::create(std::shared_ptr<con
   for (const Work& work : made.works_) MINUET_TRY(work.work->allocate_host());
   MINUET_ASSIGN(void* overflow, made.engine_->allocate_pinned(made.layer_count() * kWordBytes));
   made.host_overflow_ = static_cast<u32*>(overflow);
-  if (!made.network_maps_) {
-    made.memory_.measure_capacity();
-    return execution;
-  }
-  MINUET_TRY(made.network_maps_->allocate_host());
+  if (made.network_maps_) MINUET_TRY(made.network_maps_->allocate_host());
+  if (options.has_callers_memory) made.memory_.use_workspace(options.workspace, options.workspace_bytes);
   void* const stream = options.queue ? options.queue->stream() : nullptr;
-  MINUET_TRY(made.call(stream, Timed::Nothing, [&]() -> llvm::Error {
-    if (made.has_capacities()) return made.make_room();
-    bool idle = false;
-    return made.ensure_capacity(std::max<i64>(options.max_points, 1), idle);
-  }));
+  MINUET_TRY(made.call(stream, Timed::Nothing, [&] { return made.take_memory(); }));
   return execution;
 }
 

@@ -16,6 +16,7 @@
 #include "codegen/base/trace.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
+#include "runtime/engine/overlap.h"
 #include "runtime/engine/tensor.h"
 #include "runtime/execution/execution_memory.h"
 #include "runtime/execution/op_work.h"
@@ -26,8 +27,9 @@ namespace minuet {
 struct ExecutionOptions {
   i64 max_points = 0;
   NetworkMapOptions cloud;
-  // Points to memory of the caller that the execution uses instead of memory of its own. If it is null, the
-  // execution allocates its memory.
+  // If the flag is false, the execution allocates its memory. If it is true, the execution uses the memory at
+  // `workspace`, or takes no memory before set_workspace() if the pointer is null.
+  bool has_callers_memory = false;
   void* workspace = nullptr;
   i64 workspace_bytes = 0;
   // Limits the bytes of the buffers of a layer that runs as gather-GEMM-scatter. If the value is 0, the limit
@@ -71,10 +73,16 @@ class Execution {
 
   /// Sets the trace that receives a span for each layer of a run. A null pointer turns tracing off.
   void set_trace(Trace* trace) { trace_ = trace; }
+  llvm::Error check_has_memory() const;
   bool has_capacities() const { return options_.cloud.has_capacities(); }
   /// Writes one capacity for each level (coordinate set), which is `factor` times the number of its rows in
   /// the prepared cloud, rounded up.
   llvm::Error suggest_capacities(double factor, llvm::MutableArrayRef<i64> rows) const;
+  /// Enqueues a copy of the state of a cloud whose sizes only the device knows (capacity mode) to memory of
+  /// the caller on the device. The call may be captured into a CUDA graph. `status` receives the kStatus...
+  /// bits (map_kernels.h). `counts` receives the number of the caller's rows, then the number of rows of each
+  /// coordinate set; it may be empty.
+  llvm::Error copy_cloud(u32* status, llvm::MutableArrayRef<i32> counts, void* stream);
   /// Copies the state of a cloud whose sizes only the device knows (capacity mode) to the host and waits for
   /// it. `status` receives the kStatus... bits (map_kernels.h). `counts` receives the number of the caller's
   /// rows, then the number of rows of each coordinate set.
@@ -124,6 +132,11 @@ class Execution {
   const Candidate* selected(i32 layer) const { return is_prepared() ? &candidate_of(layer) : nullptr; }
   /// Returns figures about a layer's op, such as the number of padding rows. They are zeros before prepare.
   OpReport layer_report(i32 layer) const;
+  /// Makes the execution use other memory of the caller. Waits for earlier work, so that the caller may free
+  /// the old memory. Nothing is prepared afterwards. After a failure the execution has no workspace.
+  llvm::Error set_workspace(void* workspace, i64 bytes, void* stream);
+  /// Returns the caller's workspace, or no rows if the memory is the execution's own.
+  MemoryRows callers_workspace() const;
   /// Frees the memory that captured runs use. The caller must not replay graphs that contain runs of this
   /// execution afterwards.
   void release_captures();
@@ -131,6 +144,9 @@ class Execution {
   const std::shared_ptr<Queue>& queue() const { return options_.queue; }
   Engine& engine() { return *engine_; }
   i64 workspace_bytes() const { return memory_.arena().bytes(); }
+  /// Returns how many bytes the memory must have at least. If the options give capacities, this number
+  /// suffices for every cloud. Otherwise it is what the last prepare needed, as far as that prepare went.
+  i64 needed_bytes() const { return memory_.arena_bytes(); }
   /// Returns how often the arena has allocated memory since reset_growths().
   i64 growths() const { return memory_.arena().growths(); }
   void reset_growths() { memory_.reset_growths(); }
@@ -140,6 +156,7 @@ class Execution {
   void reset_map_waits() { map_waits_ = 0; }
 
  private:
+  static constexpr i64 kWordBytes = sizeof(i32);
   /// Describes where a storage of the program (StorageSpec) is during the current run.
   struct Place {
     char* base = nullptr;
@@ -167,8 +184,10 @@ class Execution {
   llvm::Error reserve(i64 slack, bool& idle);
   llvm::Error fill_arena();
   llvm::Error place_cloud(bool idle);
+  llvm::Error take_memory();
   llvm::Error make_room();
   void take_capacities();
+  llvm::Error measure_within_capacities();
   void take_callers_rows();
   llvm::Error select_within_capacities();
   void take_cloud(i64 count);
@@ -213,7 +232,8 @@ class Execution {
   /// `name`.
   llvm::Error check_outside_workspace(const char* name, const void* data, i64 bytes) const;
   llvm::Error check_coordinates(const void* coordinates, i64 rows) const;
-  llvm::Error check_count_on_device(const i32* count) const;
+  llvm::Error check_apart_from_state(const char* name, const void* data, i64 bytes) const;
+  llvm::Error check_has_state() const;
   void reset_places();
   void* address_of(i32 tensor) const;
   i64 ld_of(i32 tensor) const { return places_[program_.tensors[tensor].storage].ld; }

@@ -22,19 +22,22 @@ llvm::Error Execution::make_room() {
   network_maps_->set_capacity(*std::max_element(rows.begin(), rows.end()));
   MINUET_TRY(network_maps_->find_limits());
   memory_.measure_capacity();
+  memory_.place_stand_ins();
+  MINUET_TRY(measure_within_capacities());
+  if (memory_.awaits_workspace()) return llvm::Error::success();
   bool idle = false;
   MINUET_TRY(reserve(0, idle));
-  // The loop repeats after the arena has grown, because the growth moves the row counts, whose addresses
-  // identify the levels (coordinate sets).
-  for (bool fits = false; !fits;) {
-    take_capacities();
-    MINUET_TRY(select_within_capacities());
-    MINUET_TRY(add_work());
-    memory_.measure_cloud();
-    fits = memory_.fits();
-    if (!fits) MINUET_TRY(reserve(0, idle));
-  }
+  // The sizes are the same as before, but the parts that depend on the capacity now have their places.
+  MINUET_TRY(measure_within_capacities());
   return place_cloud(idle);
+}
+
+llvm::Error Execution::measure_within_capacities() {
+  take_capacities();
+  MINUET_TRY(select_within_capacities());
+  MINUET_TRY(add_work());
+  memory_.measure_cloud();
+  return llvm::Error::success();
 }
 
 void Execution::take_capacities() {
@@ -79,7 +82,8 @@ llvm::Error Execution::prepare_within(const i32* coordinates, const i32* given_c
   }
   MINUET_TRY(check_coordinate_count(most));
   MINUET_TRY(check_coordinates(coordinates, given_count ? kLeastRowsOnDevice : most));
-  if (given_count) MINUET_TRY(check_count_on_device(given_count));
+  if (given_count) MINUET_TRY(check_apart_from_state("count", given_count, kWordBytes));
+  MINUET_TRY(check_has_memory());
   MINUET_TRY(call(stream, Timed::Prepare, [&]() -> llvm::Error {
     MINUET_TRY(network_maps_->enqueue(coordinates, given_count, given_count ? capacity : most));
     MINUET_TRY(add_work());
@@ -88,6 +92,7 @@ llvm::Error Execution::prepare_within(const i32* coordinates, const i32* given_c
     MINUET_TRY(prepare_layers());
     return views_->make_views();
   }));
+  if (engine_->was_captured()) captured_.add();
   prepared_ = Prepared::Ready;
   return llvm::Error::success();
 }
@@ -117,11 +122,34 @@ llvm::Error Execution::suggest_capacities(double factor, llvm::MutableArrayRef<i
   return llvm::Error::success();
 }
 
+/// Returns FailedPrecondition if the caller has not given a workspace yet. Only with capacities is the memory
+/// in use before the first prepare.
+llvm::Error Execution::check_has_memory() const {
+  if (memory_.is_placed()) return llvm::Error::success();
+  return make_error(StatusCode::FailedPrecondition,
+                    "the execution has no workspace yet: give it {0} bytes by minuet_execution_set_workspace",
+                    needed_bytes());
+}
+
+/// Returns FailedPrecondition if no prepare has written the state of a cloud. Replays of a graph may continue
+/// after a prepare call was refused, so the state of the last cloud can still be read then.
+llvm::Error Execution::check_has_state() const {
+  return has_capacities() && prepared_ != Prepared::Nothing ? llvm::Error::success() : check_prepared();
+}
+
+llvm::Error Execution::copy_cloud(u32* status, llvm::MutableArrayRef<i32> counts, void* stream) {
+  MINUET_TRY(check_has_state());
+  const i64 bytes = static_cast<i64>(counts.size()) * kWordBytes;
+  MINUET_TRY(check_apart_from_state("status", status, kWordBytes));
+  MINUET_TRY(check_apart_from_state("counts", counts.data(), bytes));
+  return call(stream, Timed::Nothing, [&]() -> llvm::Error {
+    MINUET_TRY(engine_->copy(status, network_maps_->status(), kWordBytes));
+    return engine_->copy(counts.data(), network_maps_->counts(), bytes);
+  });
+}
+
 llvm::Error Execution::read_cloud(void* stream, u32& status, llvm::MutableArrayRef<i32> counts) {
-  // Replays of a graph may continue after a prepare call was refused, so the status and the counts of the
-  // last cloud can still be read.
-  const bool has_words = has_capacities() && prepared_ != Prepared::Nothing;
-  if (!has_words) MINUET_TRY(check_prepared());
+  MINUET_TRY(check_has_state());
   return call(stream, Timed::Nothing, [&] { return network_maps_->read_state(status, counts); });
 }
 

@@ -5,7 +5,12 @@
 namespace minuet {
 
 ExecutionMemory::ExecutionMemory(std::shared_ptr<MemorySource> source, MemoryOptions options)
-    : options_(std::move(options)), arena_(std::move(source), options_.workspace, options_.workspace_bytes) {}
+    : options_(std::move(options)), arena_(std::move(source)) {}
+
+void ExecutionMemory::use_workspace(void* workspace, i64 bytes) {
+  displace();
+  arena_.use_workspace(workspace, bytes);
+}
 
 void ExecutionMemory::add(Lifetime lifetime, Owner owner, std::function<void(Placement&)> place) {
   parts_.push_back({{0, lifetime, owner}, std::move(place)});
@@ -35,6 +40,14 @@ void ExecutionMemory::measure_cloud() {
     if (!part.is_of_capacity()) measure(part);
   }
   plan();
+}
+
+void ExecutionMemory::place_stand_ins() {
+  for (std::size_t i = 0; i < parts_.size(); ++i) {
+    if (!parts_[i].is_of_capacity()) continue;
+    Placement pieces = Placement::of_stand_ins(plan_.offsets[i]);
+    parts_[i].place(pieces);
+  }
 }
 
 i64 ExecutionMemory::cloud_slack() const {

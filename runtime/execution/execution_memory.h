@@ -50,10 +50,6 @@ class CapturedRuns {
 
 /// Holds the options of an execution that concern its memory.
 struct MemoryOptions {
-  // Points to memory of the caller that the execution uses instead of memory of its own. If it is null, the
-  // execution allocates its memory.
-  void* workspace = nullptr;
-  i64 workspace_bytes = 0;
   // The pointer is null if the execution uses no queue.
   std::shared_ptr<Queue> queue;
   /// The flag is true if the host fills a part of the arena by a copy that is not ordered by a stream.
@@ -67,6 +63,11 @@ class ExecutionMemory {
  public:
   ExecutionMemory(std::shared_ptr<MemorySource> source, MemoryOptions options);
 
+  /// Replaces the arena's memory by a workspace of the caller (Arena::use_workspace()). No work in progress
+  /// may use the old memory.
+  void use_workspace(void* workspace, i64 bytes);
+  /// Returns true if the caller is to give a workspace and has not given it yet.
+  bool awaits_workspace() const { return arena_.is_callers() && !arena_.data(); }
   /// Adds a part of the memory. `place` takes the arrays of the part from a Placement. It is called with a
   /// Placement of a null base to measure the part, and later with one of allocated memory to place it.
   void add(Lifetime lifetime, Owner owner, std::function<void(Placement&)> place);
@@ -76,6 +77,9 @@ class ExecutionMemory {
   /// count as 0 until measure_cloud().
   void measure_capacity();
   void measure_cloud();
+  /// Gives the parts that depend on the capacity addresses that stand for memory (Placement::of_stand_ins()),
+  /// so that the other parts can be measured before there is memory. Call it after measure_capacity().
+  void place_stand_ins();
   i64 arena_bytes() const { return plan_.arena_bytes; }
 
   /// Returns true if the parts that depend on the capacity are placed in the arena.

@@ -83,7 +83,7 @@ llvm::Error Execution::fill_arena() {
 llvm::Error Execution::ensure_capacity(i64 count, bool& idle) {
   const i64 capacity = network_maps_->capacity();
   if (count <= capacity && memory_.is_placed()) return llvm::Error::success();
-  const bool exact = capacity == 0 || options_.workspace;
+  const bool exact = capacity == 0 || memory_.arena().is_callers();
   if (count > capacity) {
     network_maps_->set_capacity(exact ? count
                                       : std::min(count + slack_of(count), network_maps_->most_coordinates()));
@@ -106,7 +106,7 @@ llvm::Error Execution::place_cloud(bool idle) {
 /// uses other memory.
 llvm::Error Execution::keep_captured() {
   if (!captured_.holds_prepared()) return llvm::Error::success();
-  if (options_.workspace) {
+  if (memory_.arena().is_callers()) {
     return make_error(StatusCode::FailedPrecondition,
                       "prepare would overwrite the caller's workspace, which a captured graph uses: call "
                       "minuet_execution_release_captures when the graph is no longer replayed");
@@ -115,6 +115,49 @@ llvm::Error Execution::keep_captured() {
   memory.maps = std::move(caller_maps_);
   captured_.keep(std::move(memory));
   return llvm::Error::success();
+}
+
+/// Takes the memory that the execution needs before the first cloud. If the caller has not given a workspace
+/// yet, the function only measures how many bytes that is.
+llvm::Error Execution::take_memory() {
+  if (!network_maps_) {
+    memory_.measure_capacity();
+    return llvm::Error::success();
+  }
+  if (has_capacities()) return make_room();
+  const i64 points = std::max<i64>(options_.max_points, 1);
+  network_maps_->set_capacity(points);
+  if (memory_.awaits_workspace()) {
+    memory_.measure_capacity();
+    return llvm::Error::success();
+  }
+  bool idle = false;
+  return ensure_capacity(points, idle);
+}
+
+llvm::Error Execution::set_workspace(void* workspace, i64 bytes, void* stream) {
+  if (captured_.holds_prepared()) {
+    return make_error(StatusCode::FailedPrecondition,
+                      "a captured graph uses the memory of this execution: call "
+                      "minuet_execution_release_captures when the graph is no longer replayed");
+  }
+  prepared_ = Prepared::Nothing;
+  return call(stream, Timed::Nothing, [&]() -> llvm::Error {
+    if (engine_->was_captured()) {
+      return make_error(StatusCode::FailedPrecondition,
+                        "the stream is being captured: set the workspace before the capture");
+    }
+    MINUET_TRY(engine_->wait());
+    memory_.use_workspace(workspace, bytes);
+    llvm::Error error = take_memory();
+    if (error) memory_.use_workspace(nullptr, 0);
+    return error;
+  });
+}
+
+MemoryRows Execution::callers_workspace() const {
+  const Arena& arena = memory_.arena();
+  return arena.is_callers() ? memory_of(arena.data(), arena.bytes()) : MemoryRows{};
 }
 
 void Execution::release_captures() { captured_.release(); }

@@ -23,12 +23,11 @@ llvm::Error Execution::check_tensors(llvm::ArrayRef<Tensor> inputs, llvm::ArrayR
   MINUET_TRY(check_tensor("output 0", outputs[0], wanted(program_.output)));
   // Only the program of a single op takes a residual from the caller, as its second input.
   const bool has_residual = program_.takes_maps;
-  return check_apart(inputs, outputs, memory_of(options_.workspace, options_.workspace_bytes), has_residual);
+  return check_apart(inputs, outputs, callers_workspace(), has_residual);
 }
 
 llvm::Error Execution::check_outside_workspace(const char* name, const void* data, i64 bytes) const {
-  const MemoryRows workspace = memory_of(options_.workspace, options_.workspace_bytes);
-  if (!overlap(memory_of(data, bytes), workspace)) return llvm::Error::success();
+  if (!overlap(memory_of(data, bytes), callers_workspace())) return llvm::Error::success();
   return overlap_error(kWorkspaceName, name);
 }
 
@@ -37,16 +36,16 @@ llvm::Error Execution::check_coordinates(const void* coordinates, i64 rows) cons
   return check_outside_workspace("coordinates", coordinates, bytes);
 }
 
-/// Checks that the caller's count does not overlap the workspace, or the status and the counts that each
-/// prepare writes.
-llvm::Error Execution::check_count_on_device(const i32* count) const {
-  const MemoryRows given = memory_of(count, sizeof(i32));
-  MINUET_TRY(check_outside_workspace("count", count, sizeof(i32)));
+/// Checks that memory of the caller overlaps neither the workspace, nor the status and the counts that each
+/// prepare writes. Messages call it `name`.
+llvm::Error Execution::check_apart_from_state(const char* name, const void* data, i64 bytes) const {
+  const MemoryRows given = memory_of(data, bytes);
+  MINUET_TRY(check_outside_workspace(name, data, bytes));
   const i64 words = 1 + static_cast<i64>(levels_.size());
   const bool is_own =
       overlap(given, memory_of(network_maps_->counts(), words * static_cast<i64>(sizeof(i32)))) ||
       overlap(given, memory_of(network_maps_->status(), sizeof(u32)));
-  return is_own ? overlap_error("the cloud's status and counts", "count") : llvm::Error::success();
+  return is_own ? overlap_error("the cloud's status and counts", name) : llvm::Error::success();
 }
 
 }  // namespace minuet

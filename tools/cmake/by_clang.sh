@@ -5,11 +5,14 @@
 # usage: by_clang.sh GXX CLANGXX COMMAND...
 gxx=$1 clangxx=$2
 shift 2
-count=$#
+count=$# header= previous=
 while [ "$count" -gt 0 ]; do
   word=$1
   shift
   count=$((count - 1))
+  # A precompiled header of g++ at the place of the output would be read in place of the source.
+  case $previous in -x) header=$word ;; -o) [ "$header" = c++-header ] && rm -f "$word" ;; esac
+  previous=$word
   case $word in
     "$gxx") set -- "$@" "$clangxx" ;;
     -Wno-maybe-uninitialized | -Wno-restrict) ;;

@@ -164,6 +164,10 @@ class Structs {
     check_info<minuet_parameter_info>(
         [&](auto* info) { return minuet_plan_query_parameter(network_.get(), 0, info); });
   }
+  void execution_info() {
+    check_info<minuet_execution_info>(
+        [&](auto* info) { return minuet_execution_query(execution_.get(), info); });
+  }
   void execution_counters() {
     check_info<minuet_execution_counters>(
         [&](auto* info) { return minuet_execution_query_counters(execution_.get(), info); });
@@ -399,9 +403,9 @@ const std::map<std::string, std::function<void(Structs&)>>& table() {
               MINUET_ROW(precompile_options) MINUET_ROW(execution_options) MINUET_ROW(tuning_options)
       // Answers, which the library fills in.
       MINUET_ROW(kernel_counters) MINUET_ROW(system_info) MINUET_ROW(device_info) MINUET_ROW(plan_info)
-          MINUET_ROW(parameter_info) MINUET_ROW(execution_counters) MINUET_ROW(stage_times)
-              MINUET_ROW(level_info) MINUET_ROW(layer_info) MINUET_ROW(precompile_result)
-                  MINUET_ROW(tuning_result)
+          MINUET_ROW(parameter_info) MINUET_ROW(execution_info) MINUET_ROW(execution_counters)
+              MINUET_ROW(stage_times) MINUET_ROW(level_info) MINUET_ROW(layer_info)
+                  MINUET_ROW(precompile_result) MINUET_ROW(tuning_result)
 #undef MINUET_ROW
 #define MINUET_TOLD(name) {"minuet_" #name, [](Structs&) { check_told<minuet_##name>(meet_##name); }},
       // Those that callbacks are handed.

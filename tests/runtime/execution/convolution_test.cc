@@ -176,6 +176,17 @@ TEST_P(ConvolutionTest, WorksInTheCallersWorkspace) {
     const Execution given = convolution.execution(&options);
     EXPECT_EQ(convolution.run(given.get(), map, data), expected);
     check(minuet_device_synchronize(machine().device(), nullptr));
+    minuet_execution_options deferred = MINUET_EXECUTION_OPTIONS_INIT;
+    deferred.defer_workspace = 1;
+    const Execution later = convolution.execution(&deferred);
+    EXPECT_EQ(prepare_map(later.get(), map.map.get()), MINUET_FAILED_PRECONDITION);
+    minuet_execution_info info = MINUET_EXECUTION_INFO_INIT;
+    check(minuet_execution_query(later.get(), &info));
+    EXPECT_EQ(info.workspace_bytes, counters.workspace_bytes) << "what the refused prepare needed";
+    EXPECT_EQ(info.map_method, MINUET_MAPS_AUTO) << "the map is the caller's";
+    check(minuet_execution_set_workspace(later.get(), workspace.data(), workspace.bytes(), nullptr));
+    EXPECT_EQ(convolution.run(later.get(), map, data), expected);
+    check(minuet_device_synchronize(machine().device(), nullptr));
 
     options.workspace_bytes = 256;
     minuet_execution* tight = nullptr;

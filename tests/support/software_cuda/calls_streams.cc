@@ -145,6 +145,18 @@ CUresult cuMemcpyDtoHAsync(void* target, CUdeviceptr source, std::size_t bytes, 
   return end_wait(driver);
 }
 
+// From device memory, to device memory or pinned memory.
+CUresult cuMemcpyAsync(CUdeviceptr target, CUdeviceptr source, std::size_t bytes, CUstream stream) {
+  SOFTWARE_CUDA_CALL(cuMemcpyAsync);
+  return enqueue_copy(driver, stream, source, [=, &driver] {
+    if (holds(driver, pointer(target), bytes, "the target of a copy") &&
+        holds(driver, pointer(source), bytes, "a copy from the device")) {
+      driver.memory.open(pointer(target));
+      std::memcpy(pointer(target), pointer(source), bytes);
+    }
+  });
+}
+
 CUresult cuMemsetD32Async(CUdeviceptr target, unsigned word, std::size_t words, CUstream stream) {
   SOFTWARE_CUDA_CALL(cuMemsetD32Async);
   if (target % sizeof(word) != 0) return CUDA_ERROR_INVALID_VALUE;

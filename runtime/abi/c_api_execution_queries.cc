@@ -1,0 +1,137 @@
+// Implements the functions of the C ABI that tell something about an execution.
+#include "runtime/abi/c_api_internal.h"
+#include "runtime/program/ops/convolution.h"
+
+namespace minuet {
+namespace {
+
+llvm::Expected<minuet_layer_info> layer_info(Execution& execution, i32 number) {
+  const ProgramLayer& layer = execution.plan().program.layers[number];
+  const OperandShape shape = layer.problem.kind().shape(layer.problem);
+  minuet_layer_info info{};
+  info.name = layer.name.c_str();
+  if (const WindowProblem* const window = layer.window()) {
+    std::copy(window->kernel_size.begin(), window->kernel_size.end(), info.kernel_size);
+    std::copy(window->stride.begin(), window->stride.end(), info.stride);
+  }
+  info.in_channels = shape.in_channels;
+  info.out_channels = shape.out_channels;
+  info.transposed = layer.is_transposed();
+  MINUET_ASSIGN(info.pairs, execution.layer_pairs(number));
+  info.kernel = "";
+  if (const Candidate* const selected = execution.selected(number)) {
+    const std::optional<Dataflow> dataflow = dataflow_of(selected->choice);
+    info.dataflow = dataflow ? 1 + static_cast<int32_t>(*dataflow) : 0;
+    info.kernel = selected->kernel.c_str();
+  }
+  const OpReport report = execution.layer_report(number);
+  info.padded_rows = report.padded_rows;
+  info.gemm_groups = report.gemm_groups;
+  const StageTimes times = execution.layer_times(number);
+  info.gather = times.gather, info.gemm = times.gemm, info.scatter = times.scatter;
+  return info;
+}
+
+}  // namespace
+}  // namespace minuet
+
+using namespace minuet;  // NOLINT: The functions of the ABI are global and use the names of this namespace.
+
+extern "C" {
+
+minuet_status minuet_execution_query(minuet_execution* execution, minuet_execution_info* info) {
+  return in_execution("minuet_execution_query", execution, [&](Execution& own) -> llvm::Error {
+    // The CPU device has no streams, so its calls cannot be captured.
+    const bool has_graphs = !execution->open->device()->info().arch.empty();
+    minuet_execution_info answer = MINUET_EXECUTION_INFO_INIT;
+    answer.has_capacities = own.has_capacities();
+    answer.prepare_capturable = own.has_capacities() && has_graphs;
+    answer.run_capturable = has_graphs;
+    if (own.network_maps()) answer.map_method = 1 + static_cast<int32_t>(own.map_method());
+    answer.workspace_bytes = own.needed_bytes();
+    return write_info(answer, info);
+  });
+}
+
+minuet_status minuet_execution_query_counters(minuet_execution* execution,
+                                              minuet_execution_counters* counters) {
+  return in_execution("minuet_execution_query_counters", execution, [&](Execution& own) -> llvm::Error {
+    const EngineCounters& seen = own.engine().counters();
+    minuet_execution_counters answer = MINUET_EXECUTION_COUNTERS_INIT;
+    answer.kernels = seen.kernels;
+    answer.copies = seen.copies;
+    answer.fills = seen.fills;
+    answer.matmuls = seen.matmuls;
+    answer.host_syncs = seen.host_syncs + own.map_waits();
+    answer.allocations = seen.allocations + own.growths();
+    answer.workspace_bytes = own.workspace_bytes();
+    answer.gemm_lookups = seen.gemm_lookups;
+    return write_info(answer, counters);
+  });
+}
+
+minuet_status minuet_execution_reset_counters(minuet_execution* execution) {
+  return in_execution("minuet_execution_reset_counters", execution, [&](Execution& own) -> llvm::Error {
+    own.engine().reset_counters();
+    own.reset_growths();
+    own.reset_map_waits();
+    return llvm::Error::success();
+  });
+}
+
+minuet_status minuet_execution_set_profiling(minuet_execution* execution, int32_t on) {
+  return in_execution("minuet_execution_set_profiling", execution, [&](Execution& own) -> llvm::Error {
+    own.engine().set_profiling(on != 0);
+    return llvm::Error::success();
+  });
+}
+
+minuet_status minuet_execution_query_stages(minuet_execution* execution, minuet_stage_times* times) {
+  return in_execution("minuet_execution_query_stages", execution, [&](Execution& own) -> llvm::Error {
+    MINUET_TRY(check_pointer(times, "times"));
+    MINUET_ASSIGN(const StageTimes stages, own.query_times());
+    return write_info({0, stages.sort, stages.map, stages.gather, stages.gemm, stages.scatter, stages.other},
+                      times);
+  });
+}
+
+minuet_status minuet_execution_query_level(minuet_execution* execution, int32_t level,
+                                           minuet_level_info* info) {
+  return in_execution("minuet_execution_query_level", execution, [&](Execution& own) -> llvm::Error {
+    const std::vector<LevelSpec>& levels = own.plan().program.levels;
+    if (level < 0 || level >= static_cast<i32>(levels.size())) {
+      return make_error(StatusCode::OutOfRange,
+                        "there is no level {0}; the plan has {1} levels, numbered from 0", level,
+                        levels.size());
+    }
+    const bool prepared = own.is_prepared();
+    const AxisArray& stride = prepared ? own.level(level).tensor_stride : levels[level].tensor_stride;
+    minuet_level_info answer{};
+    std::copy(stride.begin(), stride.end(), answer.tensor_stride);
+    answer.voxels = prepared ? own.level(level).rows : 0;
+    if (prepared) answer.map_method = 1 + static_cast<int32_t>(own.map_method());
+    return write_info(answer, info);
+  });
+}
+
+minuet_status minuet_execution_query_layer(minuet_execution* execution, int32_t layer,
+                                           minuet_layer_info* info) {
+  return in_execution("minuet_execution_query_layer", execution, [&](Execution& own) -> llvm::Error {
+    const i32 layers = static_cast<i32>(own.plan().program.layers.size());
+    if (layer < 0 || layer >= layers) {
+      return make_error(StatusCode::OutOfRange,
+                        "there is no layer {0}; the plan has {1} layers, numbered from 0", layer, layers);
+    }
+    MINUET_ASSIGN(const minuet_layer_info answer, layer_info(own, layer));
+    return write_info(answer, info);
+  });
+}
+
+minuet_status minuet_execution_find_overflow(minuet_execution* execution, void* stream, int32_t* layer) {
+  return in_execution("minuet_execution_find_overflow", execution, [&](Execution& own) -> llvm::Error {
+    MINUET_TRY(check_pointer(layer, "layer"));
+    MINUET_ASSIGN(*layer, own.find_overflow(stream));
+    return llvm::Error::success();
+  });
+}
+}

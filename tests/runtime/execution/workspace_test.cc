@@ -1,0 +1,286 @@
+// What embedders ask of an execution: what it is and needs, memory that is given after create and replaced,
+// and a cloud's state in memory of the caller.
+#include "tests/runtime/abi/abi_stream.h"
+#include "tests/runtime/execution/capacity_fixture.h"
+
+namespace minuet::abi {
+namespace {
+
+using testing::HasSubstr;
+
+minuet_execution_info query(const Execution& execution) {
+  minuet_execution_info info = MINUET_EXECUTION_INFO_INIT;
+  check(minuet_execution_query(execution.get(), &info));
+  return info;
+}
+
+/// Both device words of a cloud, as copy_cloud gives them, between poison.
+struct CopiedCloud {
+  explicit CopiedCloud(Machine& machine) : status(machine, 12), counts(machine, (kLevels + 3) * 4) {
+    status.poison(), counts.poison();
+  }
+  uint32_t* status_word() const { return static_cast<uint32_t*>(status.data()) + 1; }
+  int32_t* count_words() const { return static_cast<int32_t*>(counts.data()) + 1; }
+  minuet_status copy(minuet_execution* execution, void* stream) const {
+    return minuet_execution_copy_cloud(execution, status_word(), count_words(), 1 + kLevels, stream);
+  }
+  Buffer status, counts;
+};
+
+class WorkspaceTest : public CapacityTest {
+ protected:
+  static minuet_status set(const Execution& execution, const Buffer& workspace, int64_t bytes) {
+    return minuet_execution_set_workspace(execution.get(), workspace.data(), bytes, nullptr);
+  }
+  std::vector<char> run_within(const Execution& execution, Room& room, const Cloud& cloud) {
+    room.fill(cloud, static_cast<int32_t>(cloud.count()));
+    enqueue(execution.get(), room, nullptr);
+    return room.output.read<char>();
+  }
+  minuet_status prepare_cloud(const Execution& execution, const Cloud& cloud) {
+    return prepare(machine(), execution.get(), cloud.coordinates);
+  }
+};
+
+/// In capacity mode the bytes are known before any memory is given, and are the same for every cloud.
+TEST_P(WorkspaceTest, GivenLaterAndReplacedInCapacityMode) {
+  const Cloud cloud = scene(400), small = scene(30);
+  const Capacities capacities = suggested(cloud);
+  minuet_execution_options options = options_of(capacities);
+  const Execution plain = execution(&options);
+  Room room(machine(), capacities[0], dtype());
+  const std::vector<char> expected = run_within(plain, room, cloud);
+  const minuet_execution_info info = query(plain);
+  EXPECT_EQ(info.has_capacities, 1);
+  EXPECT_EQ(info.prepare_capturable, machine().is_cpu() ? 0 : 1);
+  EXPECT_EQ(info.run_capturable, machine().is_cpu() ? 0 : 1);
+  EXPECT_EQ(info.map_method, tested_maps() == MINUET_MAPS_SORTED ? MINUET_MAPS_SORTED : MINUET_MAPS_INDEXED);
+  EXPECT_EQ(info.workspace_bytes, counters_of(plain.get()).workspace_bytes);
+
+  options.defer_workspace = 1;
+  const Execution later = execution(&options);
+  EXPECT_EQ(query(later).workspace_bytes, info.workspace_bytes);
+  EXPECT_EQ(counters_of(later.get()).workspace_bytes, 0);
+  EXPECT_EQ(prepare_cloud(later, cloud), MINUET_FAILED_PRECONDITION);
+  EXPECT_THAT(last_error(), HasSubstr(std::to_string(info.workspace_bytes) + " bytes"));
+  const uint32_t* own_status = nullptr;
+  const int32_t* own_counts = nullptr;
+  EXPECT_EQ(minuet_execution_query_cloud(later.get(), &own_status, &own_counts), MINUET_FAILED_PRECONDITION);
+  Buffer first(machine(), info.workspace_bytes), second(machine(), info.workspace_bytes);
+  EXPECT_EQ(set(later, first, info.workspace_bytes - 256), MINUET_RESOURCE_EXHAUSTED);
+  EXPECT_EQ(prepare_cloud(later, cloud), MINUET_FAILED_PRECONDITION) << "it has no memory";
+  for (Buffer* const workspace : {&first, &second, &first}) {
+    workspace->poison();
+    check(set(later, *workspace, info.workspace_bytes));
+    EXPECT_EQ(minuet_execution_read_cloud(later.get(), nullptr, nullptr, nullptr, 0),
+              MINUET_INVALID_ARGUMENT);
+    uint32_t status = 0;
+    EXPECT_EQ(minuet_execution_read_cloud(later.get(), nullptr, &status, nullptr, 0),
+              MINUET_FAILED_PRECONDITION)
+        << "nothing is prepared";
+    EXPECT_EQ(run_within(later, room, cloud), expected);
+    run_within(later, room, small);
+    expect_padded_oracle(room, small);
+    EXPECT_EQ(counters_of(later.get()).workspace_bytes, info.workspace_bytes);
+    (workspace == &first ? second : first).poison();
+  }
+  check(set(plain, second, info.workspace_bytes));
+  EXPECT_EQ(run_within(plain, room, cloud), expected) << "instead of the execution's own memory";
+}
+
+/// In exact mode a refused prepare says how much more it needs.
+TEST_P(WorkspaceTest, GivenLaterAndReplacedInExactMode) {
+  const Cloud cloud = scene(400);
+  const NetworkRun expected = fresh(cloud);
+  minuet_execution_options options = MINUET_EXECUTION_OPTIONS_INIT;
+  options.defer_workspace = 1;
+  const Execution later = execution(&options);
+  EXPECT_EQ(query(later).has_capacities, 0);
+  EXPECT_EQ(query(later).prepare_capturable, 0);
+  EXPECT_EQ(prepare_cloud(later, cloud), MINUET_FAILED_PRECONDITION);
+  EXPECT_THAT(last_error(), HasSubstr("minuet_execution_set_workspace"));
+  minuet_status status = MINUET_RESOURCE_EXHAUSTED;
+  int64_t bytes = 0;
+  for (int attempt = 0; status == MINUET_RESOURCE_EXHAUSTED; ++attempt) {
+    ASSERT_LT(attempt, 5) << "never content";
+    const int64_t needed = query(later).workspace_bytes;
+    ASSERT_GT(needed, bytes);
+    bytes = needed;
+    const Buffer workspace(machine(), bytes);
+    check(set(later, workspace, bytes));
+    status = prepare_cloud(later, cloud);
+    if (status == MINUET_OK) EXPECT_EQ(run(later, cloud), expected);
+  }
+  check(status);
+  EXPECT_EQ(query(later).workspace_bytes, bytes) << "the last prepare needed just that";
+  const Buffer larger(machine(), 2 * bytes);
+  check(set(later, larger, larger.bytes()));
+  EXPECT_EQ(run(later, scene(20)), fresh(scene(20))) << "after a larger cloud in other memory";
+  EXPECT_EQ(run(later, cloud), expected);
+  const Execution own = execution();
+  EXPECT_EQ(run(own, cloud), expected);
+  check(set(own, larger, larger.bytes()));
+  EXPECT_EQ(run(own, cloud), expected);
+  EXPECT_EQ(counters_of(own.get()).workspace_bytes, larger.bytes());
+}
+
+TEST_P(WorkspaceTest, WithAQueue) {
+  const Cloud cloud = scene(200);
+  const NetworkRun expected = fresh(cloud);
+  const Stream stream(machine());
+  minuet_queue* made = nullptr;
+  check(minuet_queue_create(machine().device(), stream.get(), &made));
+  const Handle<minuet_queue> queue(made, {minuet_queue_destroy});
+  const Capacities capacities = suggested(cloud);
+  minuet_execution_options options = options_of(capacities);
+  options.queue = queue.get();
+  options.defer_workspace = 1;
+  const Execution later = execution(&options);
+  const int64_t bytes = query(later).workspace_bytes;
+  const Buffer first(machine(), bytes), second(machine(), bytes);
+  Room room(machine(), capacities[0], dtype());
+  for (const Buffer* const workspace : {&first, &second}) {
+    EXPECT_EQ(minuet_execution_set_workspace(later.get(), workspace->data(), bytes, this),
+              MINUET_INVALID_ARGUMENT)
+        << "another stream than the queue's";
+    check(minuet_execution_set_workspace(later.get(), workspace->data(), bytes, stream.get()));
+    room.fill(cloud, static_cast<int32_t>(cloud.count()));
+    enqueue(later.get(), room, stream.get());
+    check(minuet_device_synchronize(machine().device(), stream.get()));
+    expect_padded_oracle(room, cloud);
+  }
+}
+
+TEST_P(WorkspaceTest, WrongWorkspaces) {
+  const Execution own = execution();
+  const Buffer workspace(machine(), 1 << 20);
+  char* const data = static_cast<char*>(workspace.data());
+  const auto give = [&](void* memory, int64_t bytes) {
+    return minuet_execution_set_workspace(own.get(), memory, bytes, nullptr);
+  };
+  EXPECT_EQ(give(nullptr, 1 << 20), MINUET_INVALID_ARGUMENT);
+  EXPECT_THAT(last_error(), HasSubstr("workspace"));
+  for (const int64_t bytes : {0, -256}) {
+    EXPECT_EQ(give(data, bytes), MINUET_INVALID_ARGUMENT);
+    EXPECT_THAT(last_error(), HasSubstr("bytes is " + std::to_string(bytes)));
+  }
+  EXPECT_EQ(give(data + 16, 1 << 19), MINUET_INVALID_ARGUMENT);
+  EXPECT_THAT(last_error(), HasSubstr("multiple of 256"));
+  const Cloud cloud = scene(50);
+  EXPECT_EQ(run(own, cloud), fresh(cloud)) << "arguments that are refused change nothing";
+  minuet_execution_options options = MINUET_EXECUTION_OPTIONS_INIT;
+  options.workspace = data, options.workspace_bytes = workspace.bytes();
+  options.defer_workspace = 1;
+  minuet_execution* none = nullptr;
+  EXPECT_EQ(minuet_execution_create(network_.get(), machine().device(), &options, &none),
+            MINUET_INVALID_ARGUMENT);
+  EXPECT_THAT(last_error(), HasSubstr("defer_workspace"));
+}
+
+TEST_P(WorkspaceTest, ACloudsStateInTheCallersMemory) {
+  const Cloud cloud = scene(200);
+  const Capacities capacities = suggested(cloud);
+  minuet_execution_options options = options_of(capacities);
+  options.defer_workspace = 1;
+  const Execution within = execution(&options);
+  const Buffer workspace(machine(), query(within).workspace_bytes);
+  check(set(within, workspace, workspace.bytes()));
+  CopiedCloud copied(machine());
+  EXPECT_EQ(copied.copy(within.get(), nullptr), MINUET_FAILED_PRECONDITION) << "nothing is prepared";
+  Room room(machine(), capacities[0], dtype());
+  for (const int64_t said : {cloud.count(), capacities[0] + 1}) {
+    room.fill(cloud, static_cast<int32_t>(said));
+    enqueue(within.get(), room, nullptr);
+    const std::vector<uint32_t> status_before = copied.status.read<uint32_t>();
+    std::vector<int32_t> counts = copied.counts.read<int32_t>(), expected;
+    check(copied.copy(within.get(), nullptr));
+    const uint32_t status = status_of(within.get(), &expected);
+    EXPECT_EQ(status, said == cloud.count() ? 0u : uint32_t{MINUET_CLOUD_PAST_CAPACITY});
+    EXPECT_EQ(copied.status.read<uint32_t>(),
+              (std::vector<uint32_t>{status_before[0], status, status_before[2]}));
+    std::copy(expected.begin(), expected.end(), counts.begin() + 1);
+    EXPECT_EQ(copied.counts.read<int32_t>(), counts);
+  }
+  copied.status.poison();
+  check(minuet_execution_copy_cloud(within.get(), copied.status_word(), nullptr, 0, nullptr));
+  EXPECT_EQ(copied.status.read<uint32_t>()[1], uint32_t{MINUET_CLOUD_PAST_CAPACITY});
+  const auto refused = [&](uint32_t* status, int32_t* counts, int32_t count) {
+    EXPECT_EQ(minuet_execution_copy_cloud(within.get(), status, counts, count, nullptr),
+              MINUET_INVALID_ARGUMENT);
+    return last_error();
+  };
+  uint32_t* const status = copied.status_word();
+  int32_t* const counts = copied.count_words();
+  EXPECT_THAT(refused(nullptr, counts, 1 + kLevels), HasSubstr("status"));
+  EXPECT_THAT(refused(status, counts, kLevels), HasSubstr("count is"));
+  EXPECT_THAT(refused(status, nullptr, 1 + kLevels), HasSubstr("count is"));
+  EXPECT_THAT(refused(status, counts, -1), HasSubstr("count is"));
+  EXPECT_THAT(refused(reinterpret_cast<uint32_t*>(counts + 2), counts, 1 + kLevels), HasSubstr("overlap"));
+  EXPECT_THAT(refused(static_cast<uint32_t*>(workspace.data()), counts, 1 + kLevels), HasSubstr("workspace"));
+  EXPECT_THAT(refused(status, static_cast<int32_t*>(workspace.data()) + 64, 1 + kLevels),
+              HasSubstr("workspace"));
+  EXPECT_THAT(refused(reinterpret_cast<uint32_t*>(reinterpret_cast<char*>(status) + 1), counts, 1 + kLevels),
+              HasSubstr("multiple"));
+  const Execution plain = this->within(capacities);
+  const uint32_t* own_status = nullptr;
+  const int32_t* own_counts = nullptr;
+  check(minuet_execution_query_cloud(plain.get(), &own_status, &own_counts));
+  run_within(plain, room, cloud);
+  EXPECT_EQ(minuet_execution_copy_cloud(plain.get(), const_cast<uint32_t*>(own_status), counts, 1 + kLevels,
+                                        nullptr),
+            MINUET_INVALID_ARGUMENT);
+  const Execution exact = execution();
+  run(exact, cloud);
+  EXPECT_EQ(copied.copy(exact.get(), nullptr), MINUET_FAILED_PRECONDITION);
+  EXPECT_THAT(last_error(), HasSubstr("level_capacity"));
+}
+
+MINUET_INSTANTIATE_EXECUTION_TEST(WorkspaceTest);
+
+class WorkspaceOnGpu : public WorkspaceTest {};
+
+/// A graph holds on to the workspace that it was captured with until it is released.
+TEST_P(WorkspaceOnGpu, CapturedGraphsKeepTheWorkspace) {
+  const Cloud known = scene(300, kSeed + 2);
+  const Capacities capacities = suggested(known, 1.5);
+  minuet_execution_options options = options_of(capacities);
+  options.defer_workspace = 1;
+  const Execution execution = this->execution(&options);
+  const int64_t bytes = query(execution).workspace_bytes;
+  const Buffer first(machine(), bytes), second(machine(), bytes);
+  Room room(machine(), capacities[0], dtype());
+  const Stream stream(machine());
+  const CopiedCloud copied(machine());
+  for (const Buffer* const workspace : {&first, &second}) {
+    check(minuet_execution_set_workspace(execution.get(), workspace->data(), bytes, stream.get()));
+    room.fill(known, static_cast<int32_t>(known.count()));
+    minuet_status in_capture = MINUET_OK;
+    const CapturedGraph graph(stream.get(), [&] {
+      in_capture = minuet_execution_set_workspace(execution.get(), second.data(), bytes, stream.get());
+      enqueue(execution.get(), room, stream.get());
+      check(copied.copy(execution.get(), stream.get()));
+    });
+    ASSERT_TRUE(graph.whole());
+    EXPECT_EQ(in_capture, MINUET_FAILED_PRECONDITION);
+    for (const int64_t voxels : {280, 3, 150}) {
+      const Cloud cloud = scene(voxels, kSeed + static_cast<uint64_t>(voxels));
+      room.fill(cloud, static_cast<int32_t>(cloud.count()));
+      ASSERT_EQ(graph.launch(), CUDA_SUCCESS);
+      check(minuet_device_synchronize(machine().device(), stream.get()));
+      expect_padded_oracle(room, cloud);
+      EXPECT_EQ(copied.status.read<uint32_t>()[1], 0u);
+      EXPECT_EQ(copied.counts.read<int32_t>()[1], cloud.count());
+    }
+    EXPECT_EQ(minuet_execution_set_workspace(execution.get(), second.data(), bytes, stream.get()),
+              MINUET_FAILED_PRECONDITION);
+    EXPECT_THAT(last_error(), HasSubstr("minuet_execution_release_captures"));
+    check(minuet_execution_release_captures(execution.get()));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, WorkspaceOnGpu,
+                         testing::Combine(testing::Values("cuda:0"), testing::Values(DType::F32, DType::F16)),
+                         device_test_name);
+
+}  // namespace
+}  // namespace minuet::abi
