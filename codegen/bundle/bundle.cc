@@ -28,8 +28,6 @@ llvm::Error no_bundle(llvm::StringRef start) {
                     file ? other_file_text(*file, WantedFile::Bundle, "a bundle") : "it is not a bundle");
 }
 
-llvm::Error no_bundle_attributes() { return make_system_error("cannot read the bundle's attributes"); }
-
 std::string hex_of(llvm::StringRef bytes) { return llvm::toHex(bytes, /*LowerCase=*/true); }
 
 std::uint64_t index_bytes(const BundleHead& head) {
@@ -59,24 +57,7 @@ llvm::Error check_head(const BundleHead& head, std::uint64_t file_bytes) {
   return llvm::Error::success();
 }
 
-}  // namespace
-
-llvm::Expected<std::unique_ptr<Bundle>> Bundle::open(const std::string& path, const TrustPolicy* trust) {
-  // Without O_NONBLOCK, opening a FIFO could block forever.
-  FileHandle file(real_file_system(), ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-  if (!file.good()) return annotate(make_system_error("the bundle cannot be opened"), path);
-  std::unique_ptr<Bundle> bundle(new Bundle(path, std::move(file)));
-  if (trust != nullptr) {
-    if (llvm::Error error = bundle->check_trust(*trust)) return annotate(std::move(error), path);
-  }
-  if (llvm::Error error = bundle->read_index()) return annotate(std::move(error), path);
-  if (llvm::Error error = bundle->check_contents()) return annotate(std::move(error), path);
-  return bundle;
-}
-
-llvm::Error Bundle::check_trust(const TrustPolicy& trust) const {
-  struct stat status;
-  if (::fstat(file_.get(), &status) != 0) return no_bundle_attributes();
+llvm::Error check_trust(const struct stat& status, const TrustPolicy& trust) {
   if (trust.trusts(status)) return llvm::Error::success();
   return make_error(StatusCode::FailedPrecondition,
                     "it belongs to user {0} with mode {1}{2}{3}: others may have written the kernels in it "
@@ -85,11 +66,42 @@ llvm::Error Bundle::check_trust(const TrustPolicy& trust) const {
                     status.st_uid, status.st_mode >> 6 & 7, status.st_mode >> 3 & 7, status.st_mode & 7);
 }
 
-llvm::Error Bundle::read_index() {
+/// Checks the owner and the mode if `trust` is not null, and returns the size of the file.
+llvm::Expected<std::uint64_t> check_file(const FileHandle& file, const TrustPolicy* trust) {
   struct stat status;
-  if (::fstat(file_.get(), &status) != 0) return no_bundle_attributes();
+  if (::fstat(file.get(), &status) != 0) return make_system_error("cannot read the bundle's attributes");
+  if (trust != nullptr) {
+    MINUET_TRY(check_trust(status, *trust));
+  }
   if (!S_ISREG(status.st_mode)) return make_error(StatusCode::InvalidArgument, kNotRegularFile);
-  const auto size = static_cast<std::uint64_t>(status.st_size);
+  return static_cast<std::uint64_t>(status.st_size);
+}
+
+}  // namespace
+
+llvm::Expected<std::unique_ptr<Bundle>> Bundle::open(const std::string& path, const TrustPolicy* trust) {
+  // Without O_NONBLOCK, opening a FIFO could block forever.
+  FileHandle file(real_file_system(), ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  if (!file.good()) return annotate(make_system_error("the bundle cannot be opened"), path);
+  llvm::Expected<std::uint64_t> size = check_file(file, trust);
+  if (!size) return annotate(size.takeError(), path);
+  return open_source(path, std::move(file), *size);
+}
+
+llvm::Expected<std::unique_ptr<Bundle>> Bundle::open_memory(llvm::StringRef bytes) {
+  return open_source("the bundle of " + std::to_string(bytes.size()) + " bytes in memory", bytes.str(),
+                     bytes.size());
+}
+
+llvm::Expected<std::unique_ptr<Bundle>> Bundle::open_source(std::string name, Source source,
+                                                            std::uint64_t size) {
+  std::unique_ptr<Bundle> bundle(new Bundle(std::move(name), std::move(source)));
+  if (llvm::Error error = bundle->read_index(size)) return annotate(std::move(error), bundle->name_);
+  if (llvm::Error error = bundle->check_contents()) return annotate(std::move(error), bundle->name_);
+  return bundle;
+}
+
+llvm::Error Bundle::read_index(std::uint64_t size) {
   MINUET_ASSIGN(const std::string start, read_bytes(0, std::min(size, kStartBytes)));
   if (size < sizeof head_ + kDigestBytes ||
       llvm::StringRef(start).take_front(sizeof kBundleMagic) != bytes_of(kBundleMagic)) {
@@ -137,9 +149,11 @@ llvm::Error Bundle::check_contents() const {
 }
 
 llvm::Expected<std::string> Bundle::read_bytes(std::uint64_t offset, std::uint64_t size) const {
+  if (const auto* const memory = std::get_if<std::string>(&source_)) return memory->substr(offset, size);
+  const FileHandle& file = std::get<FileHandle>(source_);
   std::string bytes(size, '\0');
   for (std::size_t done = 0; done < size;) {
-    const ssize_t count = ::pread(file_.get(), &bytes[done], size - done, static_cast<off_t>(offset + done));
+    const ssize_t count = ::pread(file.get(), &bytes[done], size - done, static_cast<off_t>(offset + done));
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) return make_system_error("the bundle cannot be read");
     if (count == 0) return damaged_bundle("it was cut short while it was open");

@@ -1,5 +1,6 @@
-// Reads bundles, which are files of kernels compiled ahead of time, one per architecture. A Bundle is
-// immutable after open() and thread-safe. The file may be untrusted, so all data is checked before use.
+// Reads bundles, which are files of kernels compiled ahead of time, one per architecture, or copies of such
+// files in memory. A Bundle is immutable after it was opened and thread-safe. The bytes may be untrusted, so
+// all data is checked before use.
 //
 // Files are read with pread() and not mapped. If another process copies a new bundle over the one in use,
 // access to a mapped page that has vanished would raise SIGBUS in the host, which no earlier check can
@@ -12,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "codegen/base/cache_directory.h"
@@ -52,8 +54,13 @@ class Bundle {
   /// the caller checks its digest.
   static llvm::Expected<std::unique_ptr<Bundle>> open(const std::string& path,
                                                       const TrustPolicy* trust = nullptr);
+  /// Opens a bundle that has these bytes, and checks the same parts as open(). Copies the bytes first, so the
+  /// caller may change or free them afterwards, and so that a later change cannot evade a check.
+  static llvm::Expected<std::unique_ptr<Bundle>> open_memory(llvm::StringRef bytes);
 
-  const std::string& path() const { return path_; }
+  /// Returns the path of the file. A bundle in memory has a name for messages, which says how many bytes it
+  /// has.
+  const std::string& name() const { return name_; }
   const std::string& arch() const { return arch_; }
   std::size_t size() const { return head_.entries; }
   /// Returns the facts about a kernel from the table of contents. Kernels are in ascending order of their
@@ -78,10 +85,14 @@ class Bundle {
   llvm::Expected<BundleCheck> verify() const;
 
  private:
-  Bundle(std::string path, FileHandle file) : path_(std::move(path)), file_(std::move(file)) {}
+  /// Contains the open file, or all bytes of a bundle in memory.
+  using Source = std::variant<FileHandle, std::string>;
+  Bundle(std::string name, Source source) : name_(std::move(name)), source_(std::move(source)) {}
 
-  llvm::Error check_trust(const TrustPolicy& trust) const;
-  llvm::Error read_index();
+  /// Checks what open() promises to check. The source has `size` bytes.
+  static llvm::Expected<std::unique_ptr<Bundle>> open_source(std::string name, Source source,
+                                                             std::uint64_t size);
+  llvm::Error read_index(std::uint64_t size);
   llvm::Error check_contents() const;
   llvm::Expected<std::string> read_bytes(std::uint64_t offset, std::uint64_t size) const;
   struct Digests {
@@ -101,8 +112,8 @@ class Bundle {
   /// use.
   llvm::Expected<llvm::StringRef> dictionary() const;
 
-  std::string path_, arch_;
-  FileHandle file_;
+  std::string name_, arch_;
+  Source source_;
   BundleHead head_ = {};
   std::string index_;  ///< Contains the head, the table of contents and the strings (bundle_format.h).
   Lazy<Dictionary> dictionary_;

@@ -44,6 +44,17 @@ std::vector<std::string> bundle_files(const std::string& folder, llvm::StringRef
   return files;
 }
 
+/// Returns FailedPrecondition if `sha256` is not empty and is not the digest of the whole bundle.
+llvm::Error check_digest(const Bundle& bundle, llvm::StringRef sha256) {
+  if (sha256.empty()) return llvm::Error::success();
+  MINUET_ASSIGN(const std::string digest, bundle.file_sha256());
+  if (sha256.lower() == digest) return llvm::Error::success();
+  return make_error(
+      StatusCode::FailedPrecondition,
+      "{0}: its SHA-256 is {1}, but {2} was expected: give the right bundle, or correct the digest",
+      bundle.name(), digest, sha256);
+}
+
 }  // namespace
 
 BundleSet::BundleSet(BundleOptions options) : options_(std::move(options)) {
@@ -83,17 +94,19 @@ llvm::Expected<std::shared_ptr<const Bundle>> BundleSet::open_bundle(const Bundl
   const bool is_pinned = !place.sha256.empty();
   MINUET_ASSIGN(std::unique_ptr<Bundle> bundle,
                 Bundle::open(place.path, is_pinned ? nullptr : &options_.trust));
-  if (!is_pinned) return bundle;
-  MINUET_ASSIGN(const std::string digest, bundle->file_sha256());
-  if (llvm::StringRef(place.sha256).lower() == digest) return bundle;
-  return make_error(
-      StatusCode::FailedPrecondition,
-      "{0}: its SHA-256 is {1}, but {2} was expected: name the right file, or correct the digest", place.path,
-      digest, place.sha256);
+  MINUET_TRY(check_digest(*bundle, place.sha256));
+  return bundle;
 }
 
 llvm::Error BundleSet::add(const BundlePlace& place) {
   MINUET_ASSIGN(std::shared_ptr<const Bundle> bundle, open_bundle(place));
+  bundles_.push(std::move(bundle));
+  return llvm::Error::success();
+}
+
+llvm::Error BundleSet::add_memory(llvm::StringRef bytes, llvm::StringRef sha256) {
+  MINUET_ASSIGN(std::shared_ptr<const Bundle> bundle, Bundle::open_memory(bytes));
+  MINUET_TRY(check_digest(*bundle, sha256));
   bundles_.push(std::move(bundle));
   return llvm::Error::success();
 }
@@ -127,24 +140,24 @@ std::optional<Entry> BundleSet::find_in(const Bundle& bundle, const std::string&
   if (!index) return std::nullopt;
   const std::string refused = refusal(bundle.item(*index).compiler_id);
   if (!refused.empty()) {
-    why_not = bundle.path() + " has it for " + bundle.arch() + ", but " + refused;
+    why_not = bundle.name() + " has it for " + bundle.arch() + ", but " + refused;
     return std::nullopt;
   }
   if (rejected_.contains(key)) {
-    why_not = bundle.path() + " has it for " + bundle.arch() + ", but the driver refused it";
+    why_not = bundle.name() + " has it for " + bundle.arch() + ", but the driver refused it";
     return std::nullopt;
   }
   if (damaged_.contains({&bundle, key})) {
-    why_not = bundle.path() + " has it for " + bundle.arch() + ", but it is damaged";
+    why_not = bundle.name() + " has it for " + bundle.arch() + ", but it is damaged";
     return std::nullopt;
   }
   llvm::Expected<Entry> entry = bundle.read(*index);
   if (entry && entry->name_expression == name_expression) return std::move(*entry);
   const std::string reason =
       entry ? "another kernel has the same key" : take_status(entry.takeError()).message();
-  why_not = bundle.path() + " has it for " + bundle.arch() + ", but it is damaged: " + reason;
+  why_not = bundle.name() + " has it for " + bundle.arch() + ", but it is damaged: " + reason;
   if (damaged_.insert({&bundle, key})) {
-    warn("a kernel of the bundle " + bundle.path() + " is not used (" + key + "): " + reason);
+    warn("a kernel of " + bundle.name() + " is not used (" + key + "): " + reason);
   }
   return std::nullopt;
 }

@@ -54,6 +54,10 @@ class BundleSet {
   /// Adds a bundle that is searched before all others. Returns an error and adds nothing if the file is not a
   /// bundle, does not have the digest place.sha256 or, if that is empty, is not trusted.
   llvm::Error add(const BundlePlace& place);
+  /// Adds a copy of a bundle that is in memory, and otherwise does the same as add(). `sha256` is that of a
+  /// BundlePlace. The bytes come from the process itself, so they have no owner or mode that could be
+  /// checked.
+  llvm::Error add_memory(llvm::StringRef bytes, llvm::StringRef sha256);
 
   /// Returns the kernel compiled for the best architecture whose code runs on the requested one (see
   /// runnable_archs), from the first bundle that has it. If there is none, stores the reason in `why_not`

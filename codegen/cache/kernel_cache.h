@@ -72,6 +72,10 @@ class KernelCache {
 
   /// Adds a bundle that is searched before all others. Returns an error if the bundle cannot be used.
   llvm::Error add_bundle(const BundlePlace& place) { return bundles_->add(place); }
+  /// Does the same for a bundle in memory, whose bytes are copied (BundleSet::add_memory).
+  llvm::Error add_bundle_memory(llvm::StringRef bytes, llvm::StringRef sha256) {
+    return bundles_->add_memory(bytes, sha256);
+  }
 
   /// Counts a binary in stats() and events() that the caller found without this cache.
   void count(const Binary& binary, BinaryOrigin origin) { state_.count(binary, origin); }

@@ -194,6 +194,11 @@ MINUET_API minuet_status minuet_context_kernel_counters(minuet_context* context,
  * written to by others than this user and root: nothing is added then. */
 MINUET_API minuet_status minuet_context_add_bundle(minuet_context* context, const char* path,
                                                    const char* sha256);
+/* Does the same for `size` bytes in memory, such as those of a bundle that is linked into the program. The
+ * library copies them, so the caller owns them still and may free them after the call. No owner or mode is
+ * checked. INVALID_ARGUMENT also for null and for size 0. Any thread may call both functions at any time. */
+MINUET_API minuet_status minuet_context_add_bundle_memory(minuet_context* context, const void* bytes,
+                                                          size_t size, const char* sha256);
 
 /* Writes the times of look-ups, compiles, loads, runs and each run's layers so far (on the host's clock) as a
  * trace that ui.perfetto.dev opens. FAILED_PRECONDITION where the context was made without `trace`. */

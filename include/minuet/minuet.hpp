@@ -72,6 +72,10 @@ class Context {
   void add_bundle(const std::string& path, const std::string& sha256 = {}) const {
     check(minuet_context_add_bundle(get(), path.c_str(), sha256.empty() ? nullptr : sha256.c_str()));
   }
+  /// The bytes are copied. `sha256` empty: no digest is expected.
+  void add_bundle_memory(const void* bytes, std::size_t size, const std::string& sha256 = {}) const {
+    check(minuet_context_add_bundle_memory(get(), bytes, size, sha256.empty() ? nullptr : sha256.c_str()));
+  }
   /// Of a context made with `trace`.
   void write_trace(const std::string& path) const { check(minuet_context_write_trace(get(), path.c_str())); }
 

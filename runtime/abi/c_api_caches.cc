@@ -15,6 +15,16 @@ minuet_status minuet_context_add_bundle(minuet_context* context, const char* pat
   });
 }
 
+minuet_status minuet_context_add_bundle_memory(minuet_context* context, const void* bytes, size_t size,
+                                               const char* sha256) {
+  return guarded("minuet_context_add_bundle_memory", [&]() -> llvm::Error {
+    MINUET_TRY(check_pointer(context, "context"));
+    MINUET_TRY(check_pointer(bytes, "bytes"));
+    const llvm::StringRef bundle(static_cast<const char*>(bytes), size);
+    return context->context->cache()->add_bundle_memory(bundle, sha256 ? sha256 : "");
+  });
+}
+
 minuet_status minuet_context_write_trace(minuet_context* context, const char* path) {
   return guarded("minuet_context_write_trace", [&]() -> llvm::Error {
     MINUET_TRY(check_pointer(context, "context"));

@@ -71,7 +71,7 @@ std::string bundle_of(llvm::StringRef input) {
 bool fuzz_bundle(llvm::StringRef input) {
   if (input.empty()) return false;
   const std::string bytes = bundle_of(input);
-  llvm::Expected<std::unique_ptr<Bundle>> bundle = Bundle::open(file_in_memory(bytes));
+  llvm::Expected<std::unique_ptr<Bundle>> bundle = Bundle::open_memory(bytes);
   if (!bundle) {
     llvm::consumeError(bundle.takeError());
     return false;

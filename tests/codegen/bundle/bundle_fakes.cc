@@ -67,11 +67,10 @@ std::string with_right_digests(std::string bytes) {
 
 std::string error_of(llvm::Error error) { return take_status(std::move(error)).message(); }
 
-llvm::Expected<Entry> read_kernel(const std::string& path, const std::string& request_key) {
-  MINUET_ASSIGN(const std::unique_ptr<Bundle> bundle, Bundle::open(path));
-  const std::optional<std::size_t> index = bundle->find(request_key);
+llvm::Expected<Entry> read_kernel(const Bundle& bundle, const std::string& request_key) {
+  const std::optional<std::size_t> index = bundle.find(request_key);
   if (!index) return make_error(StatusCode::NotFound, "not in the bundle");
-  return bundle->read(*index);
+  return bundle.read(*index);
 }
 
 }  // namespace minuet

@@ -30,7 +30,7 @@ std::string with_right_digests(std::string bytes);
 
 std::string error_of(llvm::Error error);
 
-/// The kernel of that name, where the bundle at `path` opens and has it whole; else the error.
-llvm::Expected<Entry> read_kernel(const std::string& path, const std::string& request_key);
+/// The kernel of that key, where the bundle has it whole; else the error.
+llvm::Expected<Entry> read_kernel(const Bundle& bundle, const std::string& request_key);
 
 }  // namespace minuet

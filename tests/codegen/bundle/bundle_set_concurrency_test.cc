@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "codegen/bundle/bundle_set.h"
+#include "codegen/bundle/bundle_writer.h"
 #include "tests/codegen/bundle/bundle_fakes.h"
 #include "tests/support/expect.h"
 
@@ -48,6 +49,28 @@ TEST(BundleSetConcurrency, R21_ThreadsReadRejectAndMeetDamageAtOnce) {
   EXPECT_GE(right, kThreads * (kKernels - 2));
   EXPECT_LE(right, kThreads * (kKernels - 1));
   EXPECT_THAT(warnings.all(), testing::SizeIs(1));
+}
+
+TEST(BundleSetConcurrency, R21_BundlesInMemoryAreAddedWhileOthersAreRead) {
+  constexpr int kThreads = 8;
+  const std::vector<Entry> entries = make_kernels(kThreads);
+  BundleSet set({});
+  std::atomic<int> added{0}, wrong{0};
+  std::vector<std::thread> threads;
+  for (const Entry& entry : entries) {
+    threads.emplace_back([&] {
+      auto bytes = std::make_unique<std::string>(llvm::cantFail(make_bundle("sm_90a", {entry})));
+      if (!llvm::errorToBool(set.add_memory(*bytes, ""))) ++added;
+      bytes.reset();
+      for (const Entry& wanted : entries) {
+        const auto found = set.find(fake_request(wanted.binary.display_name));
+        if (found ? found->binary.cubin != wanted.binary.cubin : &wanted == &entry) ++wrong;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(added, kThreads);
+  EXPECT_EQ(wrong, 0);
 }
 
 TEST(BundleSetConcurrency, R16_AForkedChildWaitsForNoThreadOfItsParent) {

@@ -271,6 +271,57 @@ TEST(BundleSet, R20_ADamagedKernelIsOneWarningAndNotAskedAgain) {
   EXPECT_EQ(ask(BundleSet(at.options), "gather"), std::string("sm_90a, ") + kHost);
 }
 
+TEST(BundleSet, R21_AnAddedBundleInMemoryIsAskedFirst) {
+  Fixture at;
+  at.options.places = {{at.put("a.bundle", {make_kernel("gather"), make_kernel("scatter")}), ""}};
+  at.options.ptx = true;
+  BundleSet set(at.options);
+  const auto bytes_of = [](const std::string& name, const std::string& arch, const std::string& compiler) {
+    return llvm::cantFail(make_bundle(arch, {make_kernel(name, arch, compiler)}));
+  };
+  EXPECT_EQ(error_of(set.add_memory(bytes_of("gather", "sm_90a", "nvrtc 12.1 "), "")), "");
+  EXPECT_EQ(ask(set, "gather"), "sm_90a, nvrtc 12.1 ");
+  EXPECT_EQ(ask(set, "scatter"), std::string("sm_90a, ") + kHost);
+  EXPECT_EQ(error_of(set.add_memory(bytes_of("sort", "compute_80", kHost), "")), "");
+  EXPECT_EQ(ask(set, "sort"), std::string("compute_80, ") + kHost);
+  const std::string newer = bytes_of("merge", "sm_90a", "nvrtc 14.1 1 2");
+  EXPECT_EQ(error_of(set.add_memory(newer, "")), "");
+  EXPECT_THAT(ask(set, "merge"), HasSubstr("the bundle of " + std::to_string(newer.size()) +
+                                           " bytes in memory has it for sm_90a, but its compiler"));
+  EXPECT_THAT(at.warnings.all(), IsEmpty());
+}
+
+TEST(BundleSet, R24_ABundleInMemoryWithAnotherDigestIsNotAdded) {
+  BundleSet set({});
+  const std::string bytes = llvm::cantFail(make_bundle("sm_90a", {make_kernel("gather")}));
+  const std::string digest = sha256_hex(bytes);
+  for (const std::string& wrong : {sha256_hex("other"), digest.substr(1), digest + "0", std::string("x")}) {
+    const StatusError error = take_status(set.add_memory(bytes, wrong));
+    EXPECT_EQ(error.code(), StatusCode::FailedPrecondition);
+    EXPECT_THAT(error.message(), AllOf(HasSubstr(" bytes in memory: its SHA-256 is " + digest),
+                                       HasSubstr(wrong + " was expected")));
+  }
+  EXPECT_EQ(take_status(set.add_memory("text", "")).code(), StatusCode::InvalidArgument);
+  EXPECT_THAT(set.bundles(), IsEmpty());
+  EXPECT_EQ(error_of(set.add_memory(bytes, llvm::StringRef(digest).upper())), "");
+  EXPECT_EQ(ask(set, "gather"), std::string("sm_90a, ") + kHost);
+}
+
+TEST(BundleSet, R20_ADamagedKernelInMemoryIsOneWarningAndTheNextBundlesIsTaken) {
+  Fixture at;
+  at.options.places = {{at.put("a.bundle", {make_kernel("gather")}), ""}};
+  BundleSet set(at.options);
+  std::string bytes = llvm::cantFail(make_bundle("sm_90a", {make_kernel("gather"), make_kernel("scatter")}));
+  const auto whole = llvm::cantFail(Bundle::open_memory(bytes));
+  for (std::size_t i = 0; i < whole->size(); ++i) bytes[whole->item(i).offset + 3] ^= 1;
+  EXPECT_EQ(error_of(set.add_memory(bytes, "")), "");
+  EXPECT_EQ(ask(set, "gather"), std::string("sm_90a, ") + kHost);
+  EXPECT_EQ(ask(set, "gather"), std::string("sm_90a, ") + kHost);
+  EXPECT_THAT(at.warnings.all(), ElementsAre(HasSubstr("a kernel of " + whole->name() + " is not used (" +
+                                                       fake_request("gather").key)));
+  EXPECT_THAT(ask(set, "scatter"), HasSubstr(whole->name() + " has it for sm_90a, but it is damaged"));
+}
+
 /// With right digests and a right key, which whoever writes a bundle can give to any kernel.
 TEST(BundleSet, R20_AKernelUnderAnothersKeyIsNotUsed) {
   Fixture at;

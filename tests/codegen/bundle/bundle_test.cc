@@ -68,6 +68,26 @@ TEST(Bundle, R20_ReadsBackWhatWasWritten) {
   EXPECT_EQ(check.bytes, written.bytes);
 }
 
+/// The caller overwrites and frees its bytes before the first kernel is read.
+TEST(Bundle, R20_ABundleInMemoryIsACopyThatReadsTheSame) {
+  const std::vector<Entry> entries = make_kernels(33);
+  const std::string bytes = llvm::cantFail(make_bundle("sm_90a", entries, "tuning"));
+  auto callers = std::make_unique<std::string>(bytes);
+  const auto bundle = llvm::cantFail(Bundle::open_memory(*callers));
+  std::fill(callers->begin(), callers->end(), '\xff');
+  callers.reset();
+  EXPECT_EQ(bundle->name(), "the bundle of " + std::to_string(bytes.size()) + " bytes in memory");
+  EXPECT_EQ(bundle->arch(), "sm_90a");
+  const std::vector<Entry> read = llvm::cantFail(bundle->read_all());
+  ASSERT_EQ(read.size(), entries.size());
+  for (const Entry& entry : entries) expect_same(read[bundle->find(entry.request_key).value()], entry);
+  EXPECT_EQ(llvm::cantFail(bundle->tuning()), "tuning");
+  const BundleCheck check = llvm::cantFail(bundle->verify());
+  EXPECT_THAT(check.damaged, IsEmpty());
+  EXPECT_EQ(check.sha256, sha256_hex(bytes));
+  EXPECT_EQ(check.bytes, bytes.size());
+}
+
 TEST(Bundle, R20_OtherKeysAreNotFound) {
   const TemporaryFolder folder;
   put_bundle(folder / "a.bundle", make_kernels(9));

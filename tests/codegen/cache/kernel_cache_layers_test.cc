@@ -255,6 +255,22 @@ TEST(KernelCacheLayers, R24_AnAddedBundleIsAskedFirstAndAWrongDigestAddsNothing)
   EXPECT_EQ(origin_of(*other, "gather"), BinaryOrigin::Bundle);
 }
 
+TEST(KernelCacheLayers, R20_ADamagedKernelOfABundleInMemoryIsCompiled) {
+  const TemporaryFolder folder;
+  make_bundle_of(folder / "a.bundle", {"gather"});
+  std::string bytes = contents(folder / "a.bundle");
+  auto compiler = std::make_shared<FakeCompiler>();
+  const auto origin = [&] {
+    auto cache = open_cache(without_disk(), compiler);
+    EXPECT_FALSE(llvm::errorToBool(cache->add_bundle_memory(bytes, "")));
+    return origin_of(*cache, "gather");
+  };
+  EXPECT_EQ(origin(), BinaryOrigin::Bundle);
+  const auto whole = llvm::cantFail(Bundle::open_memory(bytes));
+  bytes[whole->item(0).offset] ^= 1;
+  EXPECT_EQ(origin(), BinaryOrigin::Compiled);
+}
+
 TEST(KernelCacheLayers, R28_ARefusedKernelIsCompiledOnceAndReplacedEverywhere) {
   const TemporaryFolder folder;
   make_bundle_of(folder / "a.bundle", {"gather"});

@@ -105,6 +105,7 @@ TEST_F(HppTest, SetsAndMaps) {
 
 TEST_F(HppTest, AContextsFiles) {
   EXPECT_THROW(context_.add_bundle("/nowhere/at/all.bundle"), minuet::Exception);
+  EXPECT_THROW(context_.add_bundle_memory("no bundle", 9), minuet::Exception);
   const std::string path = testing::TempDir() + "minuet_hpp_test_trace.json";
   context_.write_trace(path);
   EXPECT_EQ(std::remove(path.c_str()), 0);

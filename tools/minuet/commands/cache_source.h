@@ -36,7 +36,7 @@ class CacheSource {
   explicit CacheSource(Store store) : store_(std::move(store)) {}
   explicit CacheSource(std::unique_ptr<Bundle> bundle) : bundle_(std::move(bundle)) {}
 
-  std::string where() const { return bundle_ ? bundle_->path() : store_->directory(); }
+  std::string where() const { return bundle_ ? bundle_->name() : store_->directory(); }
   llvm::Expected<std::vector<StoredKernel>> list();
   /// Returns the entry after checking it, or an error that says what is wrong with it. Does not
   /// remove damaged entries.

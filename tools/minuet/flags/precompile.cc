@@ -21,9 +21,9 @@ architecture are compiled too (with --from, the list must name them), and the re
 With these bundles, `minuet run --tuned` and minuet_context_load_tuning need no folder and no compiler.
 
 A bundle is used if MINUET_BUNDLE_PATH (files or folders, separated by colons) or minuet_context_add_bundle
-names it, or if it is beside libminuet. --arch compute_90 makes PTX, which the driver compiles for any GPU from
-sm_90 on, for programs that ask for it (bundle_ptx of minuet_context_options). With MINUET_RECORD=requests.jsonl,
-any program records the kernels that no bundle had.
+names it, if it is beside libminuet, or if minuet_context_add_bundle_memory gives its bytes. --arch compute_90
+makes PTX, which the driver compiles for any GPU from sm_90 on, for programs that ask for it (bundle_ptx of
+minuet_context_options). With MINUET_RECORD=requests.jsonl, any program records the kernels that no bundle had.
 
 The JSON has `compiled`, `found`, `failed`, `kernels`, `bytes`, `seconds` and `bundles` [`arch`, `path`,
 `sha256`, `bytes`]. Exit codes: 0 all kernels are present, 1 some failed, 2 a flag is wrong, 130 Ctrl-C.
