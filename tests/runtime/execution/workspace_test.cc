@@ -1,5 +1,8 @@
 // What embedders ask of an execution: what it is and needs, memory that is given after create and replaced,
 // and a cloud's state in memory of the caller.
+#include <chrono>
+#include <thread>
+
 #include "tests/runtime/abi/abi_stream.h"
 #include "tests/runtime/execution/capacity_fixture.h"
 
@@ -276,6 +279,43 @@ TEST_P(WorkspaceOnGpu, CapturedGraphsKeepTheWorkspace) {
     EXPECT_THAT(last_error(), HasSubstr("minuet_execution_release_captures"));
     check(minuet_execution_release_captures(execution.get()));
   }
+}
+
+/// A graph of a prepare alone writes to the workspace too.
+TEST_P(WorkspaceOnGpu, AGraphOfPrepareKeepsTheWorkspaceToo) {
+  const Cloud cloud = scene(50);
+  const Execution execution = within(suggested(cloud));
+  const Buffer workspace(machine(), query(execution).workspace_bytes),
+      coordinates(machine(), cloud.coordinates);
+  const Stream stream(machine());
+  const CapturedGraph graph(stream.get(), [&] {
+    check(minuet_execution_prepare(execution.get(), coordinates.integers(), cloud.count(), stream.get()));
+  });
+  ASSERT_TRUE(graph.whole());
+  EXPECT_EQ(set(execution, workspace, workspace.bytes()), MINUET_FAILED_PRECONDITION);
+  check(minuet_execution_release_captures(execution.get()));
+  check(set(execution, workspace, workspace.bytes()));
+}
+
+/// The old workspace may be freed on return, so the call waits for the work that uses it.
+TEST_P(WorkspaceOnGpu, WaitsForWorkInTheOldWorkspace) {
+  const Cloud cloud = scene(50);
+  const Capacities capacities = suggested(cloud);
+  const Execution execution = within(capacities);
+  const Buffer workspace(machine(), query(execution).workspace_bytes);
+  Room room(machine(), capacities[0], dtype());
+  room.fill(cloud, static_cast<int32_t>(cloud.count()));
+  const Stream stream(machine());
+  Gate gate(stream.get());
+  enqueue(execution.get(), room, stream.get());
+  std::thread opener([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    gate.open();
+  });
+  check(minuet_execution_set_workspace(execution.get(), workspace.data(), workspace.bytes(), stream.get()));
+  EXPECT_TRUE(gate.is_open());
+  opener.join();
+  expect_padded_oracle(room, cloud);
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, WorkspaceOnGpu,
