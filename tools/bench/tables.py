@@ -98,7 +98,8 @@ def render_starts(results):
 def replay_rows(result):
     for cloud in result["clouds"]:
         replay, exact = cloud["replay"], cloud["exact"]
-        yield (result["network"], cloud["cloud"], cloud["maps"], count(cloud["voxels"]), milliseconds(replay["median_ms"]),
+        yield (result["network"], cloud["cloud"], cloud["maps"], cloud.get("bounds", "tight"), count(cloud["voxels"]),
+               milliseconds(replay["median_ms"]),
                f"{milliseconds(replay['p10_ms'])} - {milliseconds(replay['p90_ms'])}", milliseconds(replay["max_ms"]),
                milliseconds(cloud["replay_maps_alone"]["median_ms"]),
                milliseconds(cloud["replay_maps_alone_gpu"]["median_ms"]), milliseconds(exact["median_ms"]))
@@ -110,7 +111,7 @@ def render_replays(results):
         groups.setdefault(f"{result['device']}, {result['dtype']}, commit {result['commit']}", []).extend(replay_rows(result))
     for title, rows in groups.items():
         lines += ["", f"{title}:", ""]
-        titles = ("network", "cloud", "maps", "voxels", "graph, ms", "p10 - p90", "most", "its maps alone",
+        titles = ("network", "cloud", "maps", "bounds", "voxels", "graph, ms", "p10 - p90", "most", "its maps alone",
                   "on the GPU", "exact mode")
         lines += table(titles, rows)
     return "\n".join(lines) + "\n"

@@ -1,10 +1,12 @@
 // replay_bench NETWORK COMMIT [CLOUD...]: a network in capacity mode, whose whole inference is one graph.
 // Prints JSON for tools/bench/results. Capacities are 1.25 times what other variants of the cloud needed, and
-// bounds are declared, an eighth wider than theirs. Each timed inference is of a variant that nothing has
+// bounds are declared, an eighth wider than theirs. With the index of voxels it also measures bounds of 2^20
+// voxels on each side, and no bounds. Each timed inference is of a variant that nothing has
 // seen: its coordinates, features and count are put into the graph's buffers, then one launch of the graph
 // and one synchronisation are timed by the host's clock. Beside it the same variants in exact mode, and a
 // graph of the maps alone, which is also timed by the GPU's: between two events, one of many in turn. By both
-// map methods. What a replay gives is compared with the exact mode's.
+// map methods. The results say how many bytes the graph's execution takes. What a replay gives is compared
+// with the exact mode's.
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -30,6 +32,14 @@ constexpr int64_t kMostCompared = 50'000'000;
 constexpr double kMostDifference = 0.003;  // of the greatest output; other sums of fp16 are 0.001 apart
 
 using Clock = std::chrono::steady_clock;
+
+/// The bounds that an execution declares.
+enum class Range { Tight, Wide, None };
+const char* name_of(Range range) {
+  return range == Range::Tight ? "tight" : range == Range::Wide ? "2^20" : "none";
+}
+// As far as the index's keys reach on each of three axes without bounds (minuet.h).
+constexpr int32_t kWide = 1 << 20, kGuard = 17;
 
 struct Variant {
   Variant(const tool::BenchCloud& cloud, int number)
@@ -85,8 +95,8 @@ class ReplayBench {
     levels_ = info_of(network_.get()).levels;
   }
 
-  llvm::json::Object measure(minuet_map_method method) {
-    minuet_execution_options options = bounded_options();
+  llvm::json::Object measure(minuet_map_method method, Range range) {
+    minuet_execution_options options = options_within(range);
     options.map_method = method;
     const Execution exact = make_execution(machine_, network_.get(), &options);
     const std::vector<int64_t> capacities = suggest(exact.get());
@@ -140,6 +150,7 @@ class ReplayBench {
     check(minuet_execution_query_level(exact.get(), 0, &level));
     return llvm::json::Object{
         {"maps", level.map_method == MINUET_MAPS_INDEXED ? "indexed" : "sorted"},
+        {"bounds", name_of(range)},
         {"voxels", variants_[0].count()},
         {"capacities", llvm::json::Array(capacities)},
         {"replay", summary(times)},
@@ -147,13 +158,15 @@ class ReplayBench {
         {"replay_maps_alone_gpu", summary(gpu_map_times)},
         {"exact", summary(exact_times)},
         {"workspace_bytes_exact", counters_of(exact.get()).workspace_bytes},
+        {"workspace_bytes_replay", counters_of(within.get()).workspace_bytes},
         {"greatest_relative_difference", error},
     };
   }
 
  private:
-  minuet_execution_options bounded_options() const {
+  minuet_execution_options options_within(Range range) const {
     minuet_execution_options options = MINUET_EXECUTION_OPTIONS_INIT;
+    if (range == Range::None) return options;
     options.has_bounds = 1;
     for (int f = 0; f < 4; ++f) {
       int32_t least = INT32_MAX, greatest = INT32_MIN;
@@ -165,6 +178,7 @@ class ReplayBench {
       }
       const int32_t more = f == 0 ? 0 : (greatest - least) / 8 + 1;
       options.least[f] = least - more, options.greatest[f] = greatest + more;
+      if (range == Range::Wide && f > 0) options.least[f] = -kWide, options.greatest[f] = kWide - kGuard;
     }
     return options;
   }
@@ -264,11 +278,15 @@ int bench(const std::string& network, const std::string& commit, const std::vect
   for (const tool::BenchCloud& cloud : llvm::cantFail(tool::open_bench_clouds(names, files))) {
     if (cloud.is_missing) continue;
     ReplayBench bench(*machine, network, cloud);
-    for (const minuet_map_method method : {MINUET_MAPS_SORTED, MINUET_MAPS_INDEXED}) {
-      llvm::json::Object entry = bench.measure(method);
+    const std::pair<minuet_map_method, Range> measured[] = {{MINUET_MAPS_SORTED, Range::Tight},
+                                                            {MINUET_MAPS_INDEXED, Range::Tight},
+                                                            {MINUET_MAPS_INDEXED, Range::Wide},
+                                                            {MINUET_MAPS_INDEXED, Range::None}};
+    for (const auto& [method, range] : measured) {
+      llvm::json::Object entry = bench.measure(method, range);
       entry["cloud"] = cloud.name;
-      std::fprintf(stderr, "%s %s: replay %.3f ms, maps alone %.3f ms (GPU %.3f), exact %.3f ms\n",
-                   cloud.name.c_str(), entry.getString("maps")->str().c_str(),
+      std::fprintf(stderr, "%s %s, bounds %s: replay %.3f ms, maps alone %.3f ms (GPU %.3f), exact %.3f ms\n",
+                   cloud.name.c_str(), entry.getString("maps")->str().c_str(), name_of(range),
                    *entry.getObject("replay")->getNumber("median_ms"),
                    *entry.getObject("replay_maps_alone")->getNumber("median_ms"),
                    *entry.getObject("replay_maps_alone_gpu")->getNumber("median_ms"),
