@@ -670,8 +670,8 @@ typedef struct minuet_execution_options {
   int32_t key_bits; /* 32 or 64 (0: 64), in capacity mode without bounds, and of no effect where maps are
                        indexed: of a voxel's key, all fields */
   minuet_map_method map_method;
-  int32_t defer_workspace; /* 1: create takes no device memory, and minuet_execution_set_workspace gives it
-                              before the first prepare; not with `workspace` */
+  int32_t defer_workspace; /* 1: create takes no memory but the queue's, and minuet_execution_set_workspace
+                              gives it before the first prepare; not with `workspace` */
 } minuet_execution_options;
 #define MINUET_EXECUTION_OPTIONS_INIT \
   { sizeof(minuet_execution_options), 0, 0, 0, 0, {0}, {0}, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
@@ -724,8 +724,9 @@ MINUET_API minuet_status minuet_execution_prepare_on_device(minuet_execution* ex
 MINUET_API minuet_status minuet_execution_query_cloud(minuet_execution* execution, const uint32_t** status,
                                                       const int32_t** counts);
 /* Copies the same to memory of the caller on the device: status uint32 [1], counts int32 [count], count = 1 +
- * levels, or null and 0. Pinned host memory is fine too. Only enqueues, after one prepare, and may be
- * captured with it. INVALID_ARGUMENT where a target lies in the workspace or in what query_cloud gives. */
+ * levels, or null and 0. Pinned host memory is fine too. Only enqueues, and may be captured;
+ * FAILED_PRECONDITION before the first prepare. INVALID_ARGUMENT where a target lies in the workspace or in
+ * what query_cloud gives. */
 MINUET_API minuet_status minuet_execution_copy_cloud(minuet_execution* execution, uint32_t* status,
                                                      int32_t* counts, int32_t count, void* stream);
 /* The same on the host; waits. counts: int32 [count], count = 1 + levels, or null and 0. */
@@ -779,20 +780,23 @@ typedef struct minuet_execution_info {
   int32_t run_capturable;     /* 1: run may be captured, as it says: on a GPU */
   minuet_map_method
       map_method; /* of the sets and maps that prepare makes; MINUET_MAPS_AUTO for a single op */
-  /* The least that a workspace must have. In capacity mode it suffices for every cloud, and depends on the
-   * plan, the GPU's architecture and the options alone. In exact mode it is what the last prepare needed, and
-   * after one that was RESOURCE_EXHAUSTED, what it needed as far as it went. */
+  /* What the workspace needs (counters have what there is). In capacity mode it suffices for every cloud, and
+   * depends on the compiled plan with its tuning, the options and the library's version, on the CPU device
+   * also on its threads. In exact mode it is what max_points need, and after a prepare, what that needed, as
+   * far as it went if it failed: ask before minuet_execution_set_workspace. With a queue, scratch lies there
+   * and does not count. */
   int64_t workspace_bytes;
 } minuet_execution_info;
 #define MINUET_EXECUTION_INFO_INIT \
   { sizeof(minuet_execution_info), 0, 0, 0, 0, 0 }
+/* FAILED_PRECONDITION while another thread is in the execution, as for its other calls. */
 MINUET_API minuet_status minuet_execution_query(minuet_execution* execution, minuet_execution_info* info);
-/* Gives the execution other device memory (bytes, 256-byte aligned, idle) in place of what it has, as often
- * as the caller likes. Waits for what the execution enqueued on `stream`, the stream of its calls: the memory
- * it had may be freed then. Afterwards, and after a failure, nothing is prepared. RESOURCE_EXHAUSTED where
- * the memory is too small for level_capacity or max_points; the execution has no memory then.
- * FAILED_PRECONDITION in a capture, and where a graph captured calls of this execution
- * (minuet_execution_release_captures). */
+/* Gives the execution other device memory (bytes, 256-byte aligned, idle) for good in place of what it has,
+ * as often as the caller likes. Waits for what the execution enqueued on `stream`, the stream of its calls:
+ * the memory it had may be freed then. FAILED_PRECONDITION in a capture, and where a graph captured calls of
+ * this execution (first minuet_execution_release_captures, after which the graph must not be replayed); like
+ * wrong arguments, this changes nothing. Otherwise nothing is prepared afterwards. RESOURCE_EXHAUSTED where
+ * the memory is too small for level_capacity or max_points; the execution has no memory then. */
 MINUET_API minuet_status minuet_execution_set_workspace(minuet_execution* execution, void* workspace,
                                                         int64_t bytes, void* stream);
 

@@ -329,7 +329,7 @@ class Execution {
   /// Enqueues a copy of both to the caller's device memory; counts: [1 + levels].
   void copy_cloud(std::uint32_t* status, std::int32_t* counts, std::int32_t levels,
                   void* stream = nullptr) const {
-    check(minuet_execution_copy_cloud(get(), status, counts, 1 + levels, stream));
+    check(minuet_execution_copy_cloud(get(), status, counts, counts ? 1 + levels : 0, stream));
   }
   /// The same on the host.
   struct Cloud {

@@ -95,6 +95,7 @@ llvm::Expected<std::unique_lock<std::mutex>> take_execution(minuet_execution& ex
 }
 
 /// Returns InvalidArgument if the workspaces of two executions overlap. The message names the two executions.
+/// The caller must hold the locks of all executions.
 llvm::Error check_workspaces(llvm::ArrayRef<minuet_execution*> executions) {
   const auto workspace_of = [&](std::size_t i) { return executions[i]->execution->callers_workspace(); };
   const auto name_of = [](std::size_t i) { return "the workspace of execution " + std::to_string(i); };
@@ -106,8 +107,7 @@ llvm::Error check_workspaces(llvm::ArrayRef<minuet_execution*> executions) {
   return llvm::Error::success();
 }
 
-/// Checks that executions that are to be prepared together are distinct, share one queue and have disjoint
-/// workspaces.
+/// Checks that executions that are to be prepared together are distinct and share one queue.
 llvm::Error check_together(llvm::ArrayRef<minuet_execution*> executions) {
   std::set<const minuet_execution*> seen;
   for (minuet_execution* const execution : executions) {
@@ -124,7 +124,7 @@ llvm::Error check_together(llvm::ArrayRef<minuet_execution*> executions) {
                         "minuet_execution_options");
     }
   }
-  return check_workspaces(executions);
+  return llvm::Error::success();
 }
 
 llvm::Error check_count(int32_t count, const std::string& name) {
@@ -340,6 +340,7 @@ minuet_status minuet_executions_prepare_maps(minuet_execution* const* executions
       given.push_back(maps[i]->map);
     }
     MINUET_ASSIGN(const auto locked, lock_queue(queue));
+    MINUET_TRY(check_workspaces({executions, static_cast<std::size_t>(count)}));
     for (Execution* const own : owns) MINUET_TRY(own->check_takes(/*maps=*/true));
     for (Execution* const own : owns) MINUET_TRY(own->invalidate(/*for_maps=*/true));
     const NvtxRange range("prepare");

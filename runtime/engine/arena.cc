@@ -26,7 +26,7 @@ llvm::Error Arena::reserve(i64 bytes, i64 slack) {
   if (bytes <= bytes_) return llvm::Error::success();
   if (callers_ && !data_) {
     return make_error(StatusCode::FailedPrecondition,
-                      "the execution has no workspace yet, and this work needs {0} bytes or more: call "
+                      "the execution has no workspace, and this work needs {0} bytes or more: call "
                       "minuet_execution_set_workspace first",
                       bytes);
   }

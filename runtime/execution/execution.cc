@@ -163,7 +163,8 @@ llvm::Error Execution::call(void* stream, Timed timed, llvm::function_ref<llvm::
   llvm::Error error = work();
   end.release();
   error = llvm::joinErrors(std::move(error), engine_->end());
-  if (is_prepared() && engine_->was_captured()) captured_.add();
+  // If the options give capacities, prepare and copy_cloud() may be captured while nothing is prepared.
+  if ((is_prepared() || has_capacities()) && engine_->was_captured()) captured_.add();
   return error;
 }
 

@@ -29,6 +29,9 @@ llvm::Error Execution::make_room() {
   MINUET_TRY(reserve(0, idle));
   // The sizes are the same as before, but the parts that depend on the capacity now have their places.
   MINUET_TRY(measure_within_capacities());
+  if (!memory_.fits()) {
+    return make_error(StatusCode::Internal, "the memory of an execution depends on where it lies");
+  }
   return place_cloud(idle);
 }
 
@@ -92,7 +95,6 @@ llvm::Error Execution::prepare_within(const i32* coordinates, const i32* given_c
     MINUET_TRY(prepare_layers());
     return views_->make_views();
   }));
-  if (engine_->was_captured()) captured_.add();
   prepared_ = Prepared::Ready;
   return llvm::Error::success();
 }
@@ -122,12 +124,12 @@ llvm::Error Execution::suggest_capacities(double factor, llvm::MutableArrayRef<i
   return llvm::Error::success();
 }
 
-/// Returns FailedPrecondition if the caller has not given a workspace yet. Only with capacities is the memory
-/// in use before the first prepare.
+/// Returns FailedPrecondition if the caller has given no workspace. Without capacities, Arena::reserve()
+/// returns this error during prepare.
 llvm::Error Execution::check_has_memory() const {
   if (memory_.is_placed()) return llvm::Error::success();
   return make_error(StatusCode::FailedPrecondition,
-                    "the execution has no workspace yet: give it {0} bytes by minuet_execution_set_workspace",
+                    "the execution has no workspace: give it {0} bytes by minuet_execution_set_workspace",
                     needed_bytes());
 }
 

@@ -9,6 +9,7 @@ ExecutionMemory::ExecutionMemory(std::shared_ptr<MemorySource> source, MemoryOpt
 
 void ExecutionMemory::use_workspace(void* workspace, i64 bytes) {
   displace();
+  least_arena_bytes_ = 0;
   arena_.use_workspace(workspace, bytes);
 }
 

@@ -26,12 +26,15 @@ struct RunMemory {
   std::vector<std::shared_ptr<const KernelMap>> maps;
 };
 
-/// Keeps track of the runs of an execution that were captured into CUDA graphs.
+/// Keeps track of the runs of an execution, and of its other calls that use its memory, which were captured
+/// into CUDA graphs.
 class CapturedRuns {
  public:
-  /// Notes that a run of the prepared state was captured.
+  /// Notes that a call which uses the memory of the prepared state was captured.
   void add() { holds_prepared_ = true; }
   bool holds_prepared() const { return holds_prepared_; }
+  /// Undoes add() for a call that was refused before it enqueued work.
+  void forget_prepared() { holds_prepared_ = false; }
   /// Keeps `memory` alive for the graphs. The caller must then prepare the next cloud or map in other memory.
   void keep(RunMemory memory) {
     kept_.push_back(std::move(memory));

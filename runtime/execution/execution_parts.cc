@@ -141,18 +141,20 @@ llvm::Error Execution::set_workspace(void* workspace, i64 bytes, void* stream) {
                       "a captured graph uses the memory of this execution: call "
                       "minuet_execution_release_captures when the graph is no longer replayed");
   }
-  prepared_ = Prepared::Nothing;
-  return call(stream, Timed::Nothing, [&]() -> llvm::Error {
+  llvm::Error error = call(stream, Timed::Nothing, [&]() -> llvm::Error {
     if (engine_->was_captured()) {
       return make_error(StatusCode::FailedPrecondition,
                         "the stream is being captured: set the workspace before the capture");
     }
+    prepared_ = Prepared::Nothing;
     MINUET_TRY(engine_->wait());
     memory_.use_workspace(workspace, bytes);
-    llvm::Error error = take_memory();
-    if (error) memory_.use_workspace(nullptr, 0);
-    return error;
+    llvm::Error failure = take_memory();
+    if (failure) memory_.use_workspace(nullptr, 0);
+    return failure;
   });
+  if (engine_->was_captured()) captured_.forget_prepared();
+  return error;
 }
 
 MemoryRows Execution::callers_workspace() const {

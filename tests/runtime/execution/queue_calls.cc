@@ -85,6 +85,16 @@ const std::vector<Call>& calls() {
          EXPECT_EQ(status != nullptr && counts != nullptr, answer == MINUET_OK);
          return answer;
        }},
+      {"minuet_execution_query", Of::Within, false,
+       [](Objects& o) {
+         minuet_execution_info info = MINUET_EXECUTION_INFO_INIT;
+         return minuet_execution_query(o.within.get(), &info);
+       }},
+      {"minuet_execution_copy_cloud", Of::Within, true,
+       [](Objects& o) {
+         return minuet_execution_copy_cloud(o.within.get(), static_cast<uint32_t*>(o.plans.room.data()),
+                                            nullptr, 0, o.stream);
+       }},
       {"minuet_execution_read_cloud", Of::Within, true,
        [](Objects& o) {
          uint32_t status = ~0u;
@@ -139,6 +149,11 @@ const std::vector<Call>& calls() {
       {"minuet_execution_prepare", Of::Network, true,
        [](Objects& o) {
          return minuet_execution_prepare(o.network.get(), o.plans.coordinates.integers(), kRows, o.stream);
+       }},
+      {"minuet_execution_set_workspace", Of::Within, true,
+       [](Objects& o) {
+         return minuet_execution_set_workspace(o.within.get(), o.plans.workspace.data(),
+                                               o.plans.workspace.bytes(), o.stream);
        }},
       {"minuet_execution_prepare_on_device", Of::Within, true,
        [](Objects& o) {

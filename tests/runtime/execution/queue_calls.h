@@ -30,13 +30,14 @@ struct Plans {
         count(machine, std::vector<int32_t>{kRows}),
         features(machine, encode(dtype, std::vector<float>(kCapacity * 4, 0.5f))),
         room(machine, kCapacity * kOut * 4),
+        workspace(machine, int64_t{16} << 20),
         host(kRows * 27 * 3) {}
 
   ConvolutionCase test;
   ConvolutionData data;
   Convolution convolution;
   Plan network;
-  Buffer coordinates, count, features, room;
+  Buffer coordinates, count, features, room, workspace;
   std::vector<int32_t> host;  // room for the pairs of a map
 };
 

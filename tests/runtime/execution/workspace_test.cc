@@ -81,6 +81,10 @@ TEST_P(WorkspaceTest, GivenLaterAndReplacedInCapacityMode) {
     EXPECT_EQ(minuet_execution_read_cloud(later.get(), nullptr, &status, nullptr, 0),
               MINUET_FAILED_PRECONDITION)
         << "nothing is prepared";
+    check(minuet_execution_query_cloud(later.get(), &own_status, &own_counts));
+    const auto* const place = reinterpret_cast<const char*>(own_status);
+    const auto* const begin = static_cast<const char*>(workspace->data());
+    EXPECT_TRUE(place >= begin && place < begin + workspace->bytes()) << "it lies in the new workspace";
     EXPECT_EQ(run_within(later, room, cloud), expected);
     run_within(later, room, small);
     expect_padded_oracle(room, small);
@@ -129,7 +133,6 @@ TEST_P(WorkspaceTest, GivenLaterAndReplacedInExactMode) {
 
 TEST_P(WorkspaceTest, WithAQueue) {
   const Cloud cloud = scene(200);
-  const NetworkRun expected = fresh(cloud);
   const Stream stream(machine());
   minuet_queue* made = nullptr;
   check(minuet_queue_create(machine().device(), stream.get(), &made));
@@ -297,14 +300,40 @@ TEST_P(WorkspaceOnGpu, AGraphOfPrepareKeepsTheWorkspaceToo) {
   check(set(execution, workspace, workspace.bytes()));
 }
 
+/// What a graph kept of a larger cloud does not count for the workspace that comes after it.
+TEST_P(WorkspaceOnGpu, AfterALargerArenaThatAGraphKept) {
+  const Cloud large = scene(900), small = scene(40);
+  const NetworkRun expected = fresh(small);
+  const Execution execution = this->execution();
+  run(execution, large);
+  const Buffer features(machine(), large.bytes);
+  const Buffer output(machine(), large.count() * kWidths.back() * dtype_bytes(dtype()));
+  const Stream stream(machine());
+  const CapturedGraph graph(stream.get(), [&] {
+    check(ExecutionTest::enqueue(execution.get(), large, features.data(), output.data(), stream.get()));
+  });
+  ASSERT_TRUE(graph.whole());
+  run(execution, small);
+  check(minuet_execution_release_captures(execution.get()));
+  const int64_t bytes = query(execution).workspace_bytes;
+  const Buffer workspace(machine(), bytes);
+  check(set(execution, workspace, bytes));
+  const minuet_status again = prepare_cloud(execution, small);
+  EXPECT_EQ(again, MINUET_OK) << last_error();
+  EXPECT_EQ(run(execution, small), expected);
+}
+
 /// The old workspace may be freed on return, so the call waits for the work that uses it.
 TEST_P(WorkspaceOnGpu, WaitsForWorkInTheOldWorkspace) {
   const ConvolutionCase test = small_case(dtype(), ConvolutionKind::Submanifold, 16, 16, 100);
   const ConvolutionData data = make_data(test);
   const Map map = make_map(machine(), test, data);
   Convolution convolution(machine(), test, data);
+  const Execution plain = convolution.execution();
+  const std::vector<char> expected = convolution.run(plain.get(), map, data);
   minuet_execution_options options = MINUET_EXECUTION_OPTIONS_INIT;
-  const Buffer first(machine(), 1 << 20), second(machine(), 1 << 20);
+  const int64_t bytes = query(plain).workspace_bytes;
+  const Buffer first(machine(), bytes), second(machine(), bytes);
   options.workspace = first.data(), options.workspace_bytes = first.bytes();
   const Execution execution = convolution.execution(&options);
   const Stream stream(machine());
@@ -318,8 +347,7 @@ TEST_P(WorkspaceOnGpu, WaitsForWorkInTheOldWorkspace) {
   check(minuet_execution_set_workspace(execution.get(), second.data(), second.bytes(), stream.get()));
   EXPECT_TRUE(gate.is_open());
   opener.join();
-  EXPECT_EQ(convolution.run(execution.get(), map, data),
-            convolution.run(convolution.execution().get(), map, data));
+  EXPECT_EQ(convolution.run(execution.get(), map, data), expected);
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, WorkspaceOnGpu,

@@ -6,7 +6,9 @@
 #include <vector>
 
 #include "kernels_templates/shared/voxel_index.h"
+#include "tests/support/abi.h"
 #include "tests/support/random.h"
+#include "tests/support/row_order.h"
 
 namespace minuet::abi {
 
@@ -103,10 +105,49 @@ inline Points make_random(int ndim, int64_t count, uint64_t seed) {
   return points;
 }
 
+/// `count` of the 2^24 voxels of a cube around the origin, each once, in an order without pattern.
+inline Points make_large(int ndim, int64_t count) {
+  constexpr uint32_t kCellBits = 24, kCells = 1u << kCellBits;
+  const uint32_t bits = kCellBits / static_cast<uint32_t>(ndim);
+  Points points;
+  points.reserve(static_cast<size_t>(count * (1 + ndim)));
+  for (uint32_t i = 0; i < static_cast<uint32_t>(count); ++i) {
+    uint32_t cell = i;  // then another permutation of the cells
+    for (const uint32_t factor : {0x9e3779b1u, 0x85ebca6bu}) {
+      cell = cell * factor % kCells;
+      cell ^= cell >> kCellBits / 2;
+    }
+    add_point(points, ndim, kOneBatch, [&](int a) {
+      return static_cast<int32_t>(cell >> a * bits & ((1u << bits) - 1)) - (1 << (bits - 1));
+    });
+  }
+  return points;
+}
+
+/// Returns the numbers of `count` rows in another order.
+inline std::vector<int32_t> shuffled_rows(int64_t count, uint64_t seed) {
+  Random random(seed);
+  std::vector<int32_t> rows(static_cast<size_t>(count));
+  for (size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<int32_t>(i);
+  for (size_t i = rows.size(); i > 1; --i) std::swap(rows[i - 1], rows[random.below(i)]);
+  return rows;
+}
+/// Returns the cloud's rows in another order.
+inline Points shuffled(const Points& points, int ndim, uint64_t seed) {
+  return take_rows(points, shuffled_rows(static_cast<int64_t>(points.size()) / (1 + ndim), seed));
+}
+/// Returns the cloud with each row `copies` times, in an order without pattern.
+inline Points repeated(const Points& points, int ndim, int copies, uint64_t seed) {
+  Points all;
+  for (int copy = 0; copy < copies; ++copy) all.insert(all.end(), points.begin(), points.end());
+  return shuffled(all, ndim, seed);
+}
+
 template <int Ndim>
-inline Points make_equal_hashes() {
+inline Points find_equal_hashes() {
   constexpr int32_t kPairs = 8, kEdge = 1 << 2 * block_bits(Ndim, 0);
   std::unordered_map<u32, std::pair<int32_t, int32_t>> first;
+  first.reserve(size_t{1} << 19);
   Points points;
   for (int32_t x = 0, pairs = 0; pairs < kPairs; ++x) {
     for (int32_t y = 0; y < 1000 && pairs < kPairs; ++y) {
@@ -124,6 +165,12 @@ inline Points make_equal_hashes() {
   }
   return points;
 }
+/// The same, searched for once a process, because that takes long.
+template <int Ndim>
+inline const Points& make_equal_hashes() {
+  static const Points points = find_equal_hashes<Ndim>();
+  return points;
+}
 /// Three voxels in each of some superblocks that have the hash of another one. With one axis there are
 /// none, and the cloud is a line.
 inline Points make_equal_hashes(int ndim) {
@@ -131,6 +178,10 @@ inline Points make_equal_hashes(int ndim) {
   if (ndim == 3) return make_equal_hashes<3>();
   return ndim == 2 ? make_equal_hashes<2>() : make_line(ndim);
 }
+
+/// Whether a test makes few clouds only: on the software device and under the sanitizers, where each takes
+/// long.
+inline bool takes_few_clouds(const Machine& machine) { return machine.is_software() || kSanitized; }
 
 struct NamedCloud {
   const char* name;

@@ -3,82 +3,13 @@
 #include <algorithm>
 #include <string>
 
-#include "tests/runtime/maps/index_clouds.h"
-#include "tests/support/by_hand.h"
-#include "tests/support/oracle.h"
+#include "tests/runtime/maps/index_levels.h"
 
 namespace minuet::abi {
 namespace {
 
-using oracle::Axes;
-
-/// The cloud's rows in another order.
-Points shuffled(const Points& points, int ndim, uint64_t seed) {
-  Random random(seed);
-  std::vector<int32_t> rows(points.size() / static_cast<size_t>(1 + ndim));
-  for (size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<int32_t>(i);
-  for (size_t i = rows.size(); i > 1; --i) std::swap(rows[i - 1], rows[random.below(i)]);
-  return take_rows(points, rows);
-}
-
-/// The first row of each coordinate.
-std::vector<int32_t> first_rows(const Points& points, int ndim) {
-  const std::vector<int32_t> order = ascending_rows(points, ndim);
-  const size_t fields = static_cast<size_t>(1 + ndim);
-  std::vector<int32_t> rows;
-  for (const int32_t row : order) {
-    const auto at = [&](int32_t of) { return points.begin() + static_cast<std::ptrdiff_t>(of * fields); };
-    if (rows.empty() || !std::equal(at(row), at(row) + static_cast<std::ptrdiff_t>(fields), at(rows.back())))
-      rows.push_back(row);
-  }
-  return rows;
-}
-
-/// Sets of a test: a caller's, then coarser ones, each of an earlier one.
-constexpr struct {
-  int of;
-  Axes stride;
-} kCoarser[] = {{0, {2, 2, 2, 2}}, {0, {3, 1, 5, 3}}, {1, {5, 3, 1, 1}}, {1, {1, 2, 2, 2}}};
-
-class IndexTest : public SetsOnDevice {
+class IndexTest : public LevelsTest {
  protected:
-  struct Level {
-    Coordinates set;
-    Axes stride;
-    Points points;  // in the order of its rows
-  };
-
-  static minuet_coordinates_options options_of(int ndim, minuet_queue* queue = nullptr) {
-    minuet_coordinates_options options = MINUET_COORDINATES_OPTIONS_INIT;
-    options.ndim = ndim;
-    options.queue = queue;
-    return options;
-  }
-  /// Makes all sets before any of them is asked for its rows.
-  static std::vector<Level> make_levels(Machine& machine, const Points& points,
-                                        const minuet_coordinates_options& options) {
-    const int ndim = options.ndim;
-    std::vector<Level> levels;
-    levels.push_back({make_set(machine, ndim, points, {1, 1, 1, 1}, options), {1, 1, 1, 1}, points});
-    for (const auto& [of, stride] : kCoarser) {
-      const Level& fine = levels[static_cast<size_t>(of)];
-      Axes own{1, 1, 1, 1};
-      std::copy_n(stride.begin(), ndim, own.begin());
-      Level coarse{downsample(fine.set.get(), own), fine.stride, {}};
-      for (int a = 0; a < ndim; ++a) coarse.stride[a] *= stride[a];
-      levels.push_back(std::move(coarse));
-    }
-    for (Level& level : levels) {
-      if (&level == &levels.front()) {
-        EXPECT_EQ(coordinates_of(machine, level.set.get(), ndim), points);
-      } else {
-        level.points = expect_coordinates(machine, level.set.get(), ndim,
-                                          oracle::downsample(ndim, points, level.stride));
-      }
-    }
-    return levels;
-  }
-
   void expect_map(const Level& in, const Level& out, const oracle::Geometry& geometry) {
     SCOPED_TRACE("kernel " + std::to_string(geometry.kernel_size[0]) + ", dilation " +
                  std::to_string(geometry.dilation[0]) + (geometry.transposed ? ", transposed" : ""));
@@ -90,9 +21,7 @@ class IndexTest : public SetsOnDevice {
   /// Maps of each level to itself, and between it and the level that it was made of.
   void expect_maps(int ndim, const std::vector<Level>& levels) {
     const auto shape = [&](int32_t size, int32_t dilation, const Axes& stride, bool transposed = false) {
-      oracle::Geometry geometry{ndim, {1, 1, 1, 1}, {1, 1, 1, 1}, stride, transposed};
-      for (int a = 0; a < ndim; ++a) geometry.kernel_size[a] = size, geometry.dilation[a] = dilation;
-      return geometry;
+      return cube_of(ndim, size, dilation, stride, transposed);
     };
     for (size_t l = 0; l < levels.size(); ++l) {
       SCOPED_TRACE("level " + std::to_string(l));
