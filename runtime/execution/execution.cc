@@ -60,6 +60,7 @@ llvm::Expected<std::unique_ptr<Execution>> Execution::create(std::shared_ptr<con
   MINUET_TRY(made.network_maps_->allocate_host());
   void* const stream = options.queue ? options.queue->stream() : nullptr;
   MINUET_TRY(made.call(stream, Timed::Nothing, [&]() -> llvm::Error {
+    MINUET_TRY(made.refuse_capture());
     if (made.has_capacities()) return made.make_room();
     bool idle = false;
     return made.ensure_capacity(std::max<i64>(options.max_points, 1), idle);
