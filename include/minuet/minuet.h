@@ -6,7 +6,8 @@
  * again in the cache folder by the next process.
  *
  * 0.3 breaks 0.2: a convolution's weight, scale and shift need their counts; a plan must be compiled for the
- * CPU device too, as arch "cpu"; outputs must not overlap inputs; the default dtype is MINUET_F32.
+ * CPU device too, as arch "cpu"; outputs must not overlap inputs; the default dtype is MINUET_F32;
+ * minuet_device_open takes options.
  *
  * Rules that hold everywhere:
  * - What can fail returns a status; the text of a failure is in minuet_last_error() of the thread.
@@ -236,10 +237,51 @@ MINUET_API minuet_status minuet_query_system(minuet_system_info* info);
 
 /* ---- device ---------------------------------------------------------------------------------- */
 
+/* The caller's allocator, for example of PyTorch, RMM or XLA, so that the library and its host share one pool
+ * of memory.
+ * - `allocate` returns `bytes` (1 or more) bytes of the device's memory (host memory on the CPU device) that
+ *   begin on a multiple of 256, or null if there are none. The call of the library that needed them is then
+ *   RESOURCE_EXHAUSTED and names the bytes; the library may first ask again for fewer bytes, or give unused
+ *   blocks back. Memory that is not aligned is given back at once, and the call is INVALID_ARGUMENT.
+ * - `free` takes back a block of `allocate`, with the same bytes, exactly once.
+ * - `stream` is the queue's stream for memory of a queue: the memory must be ready for work that is enqueued
+ *   on it after `allocate`, and work that was enqueued on it before `free` may still use the memory.
+ *   It is null for all other memory, for queues of the null stream, and on the CPU device: the memory must be
+ *   ready for every stream at once, and at `free` no work of the library uses it any more. The library waits
+ *   for that where the driver would have waited: minuet_coordinates_export of a set without a queue, and
+ *   minuet_execution_prepare_maps without a queue, then wait for the stream.
+ * - They are called from any thread, also from threads of the library and from several at once, with the
+ *   device's primary context current. No lock is held that calls on other objects need: they may call the
+ *   library, but not for the queue, set, map, execution or plan of the call that needs the memory, because
+ *   that call is in progress.
+ * - They are not called in a call on a stream that is being captured, nor for such a stream. The memory of a
+ *   queue that is destroyed while its stream is being captured is given back with the device.
+ * Pinned host memory, and what the driver and cuBLASLt keep for themselves, do not come from the allocator.
+ */
+typedef void* (*minuet_allocate_callback)(int64_t bytes, void* stream, void* user);
+typedef void (*minuet_free_callback)(void* memory, int64_t bytes, void* stream, void* user);
+
+typedef struct minuet_device_options {
+  size_t struct_size;
+  void* ext;
+  minuet_allocate_callback allocate; /* give both, or neither: memory then comes from the driver, or malloc */
+  minuet_free_callback free;
+  void* user; /* is passed to both, and must live as long as they are called */
+} minuet_device_options;
+#define MINUET_DEVICE_OPTIONS_INIT \
+  { sizeof(minuet_device_options), 0, 0, 0, 0 }
+
 /* name: "cuda:N", "cpu", or null for cuda:0 where it is usable, else cpu. UNAVAILABLE says what is
- * missing; INVALID_ARGUMENT says which names there are. */
+ * missing; INVALID_ARGUMENT says which names there are. options is optional.
+ * Without an allocator, equal names of a context are one device inside, which the context keeps. With one,
+ * `name` must be given, because the allocator has to know whose memory it is, and every call opens a device
+ * of its own, with threads and loaded kernels of its own: queues, sets and plans that were made with or
+ * loaded on another one are INVALID_ARGUMENT or FAILED_PRECONDITION for it. All of its memory then comes from
+ * its allocator, and all has been given back when the device and everything that was made with it are
+ * destroyed, plans that are loaded on it too; what minuet_device_allocate gave and was not freed is given
+ * back then. */
 MINUET_API minuet_status minuet_device_open(minuet_context* context, const char* name,
-                                            minuet_device** device);
+                                            const minuet_device_options* options, minuet_device** device);
 MINUET_API void minuet_device_destroy(minuet_device* device);
 
 typedef struct minuet_device_info {
@@ -252,8 +294,9 @@ typedef struct minuet_device_info {
 MINUET_API minuet_status minuet_device_query(minuet_device* device, minuet_device_info* info);
 
 /* Memory of a device (of the host on the CPU), 256-byte aligned, for callers who have no CUDA code
- * of their own. Direction 0 is host to device, 1 device to host. A copy blocks until it is done, but it
- * does not wait for work on any stream: synchronize first. */
+ * of their own. On a device with an allocator, free waits for no work that uses the memory. Direction 0 is
+ * host to device, 1 device to host. A copy blocks until it is done, but it does not wait for work on any
+ * stream: synchronize first. */
 MINUET_API minuet_status minuet_device_allocate(minuet_device* device, int64_t bytes, void** memory);
 MINUET_API minuet_status minuet_device_free(minuet_device* device, void* memory);
 MINUET_API minuet_status minuet_device_copy(minuet_device* device, void* target, const void* source,

@@ -83,12 +83,14 @@ class Context {
   detail::Owner<minuet_context, minuet_context_destroy> owner_;
 };
 
-/// "cuda:N", "cpu", or empty for cuda:0 where it is usable, else cpu.
+/// "cuda:N", "cpu", or empty for cuda:0 where it is usable, else cpu. `options` may have an allocator, which
+/// needs a name.
 class Device {
  public:
-  explicit Device(const Context& context, const std::string& name = {}) {
+  explicit Device(const Context& context, const std::string& name = {},
+                  const minuet_device_options& options = MINUET_DEVICE_OPTIONS_INIT) {
     minuet_device* device = nullptr;
-    check(minuet_device_open(context.get(), name.empty() ? nullptr : name.c_str(), &device));
+    check(minuet_device_open(context.get(), name.empty() ? nullptr : name.c_str(), &options, &device));
     owner_.reset(device);
   }
   minuet_device* get() const noexcept { return owner_.get(); }

@@ -197,6 +197,19 @@ llvm::Expected<CacheOptions> cache_options(const minuet_context_options& options
   return cache;
 }
 
+llvm::Expected<AllocatorFunctions> read_allocator(const minuet_device_options& given, llvm::StringRef name) {
+  if (!given.allocate != !given.free) {
+    return make_error(StatusCode::InvalidArgument,
+                      "{0} is null, but {1} is not: give both functions of the allocator, or none",
+                      given.allocate ? "free" : "allocate", given.allocate ? "allocate" : "free");
+  }
+  if (given.allocate && name.empty()) {
+    return make_error(StatusCode::InvalidArgument,
+                      "an allocator is given, but no name: name the device whose memory it gives");
+  }
+  return AllocatorFunctions{given.allocate, given.free, given.user};
+}
+
 /// Fills `info`. Its member `missing` gets one line for each of the driver, NVRTC and cuBLASLt that is
 /// missing.
 void describe_system(minuet_system_info& info) {
@@ -310,11 +323,16 @@ minuet_status minuet_query_system(minuet_system_info* info) {
   });
 }
 
-minuet_status minuet_device_open(minuet_context* context, const char* name, minuet_device** device) {
+minuet_status minuet_device_open(minuet_context* context, const char* name,
+                                 const minuet_device_options* options, minuet_device** device) {
   return guarded("minuet_device_open", [&]() -> llvm::Error {
     MINUET_TRY(check_pointer(context, "context"));
     MINUET_TRY(check_pointer(device, "device"));
-    MINUET_ASSIGN(std::shared_ptr<OpenDevice> open, context->context->open_device(name ? name : ""));
+    const llvm::StringRef named = name ? name : "";
+    MINUET_ASSIGN(const minuet_device_options given,
+                  read_options(options, minuet_device_options(MINUET_DEVICE_OPTIONS_INIT)));
+    MINUET_ASSIGN(const AllocatorFunctions allocator, read_allocator(given, named));
+    MINUET_ASSIGN(std::shared_ptr<OpenDevice> open, context->context->open_device(named, allocator));
     *device = new minuet_device{std::move(open)};
     return llvm::Error::success();
   });

@@ -99,6 +99,7 @@ static_assert(MINUET_CANCELLED == static_cast<int>(StatusCode::Cancelled) &&
                 " ends in "                                                                \
                 "padding")
 MINUET_ENDS_WITH(minuet_context_options, cpu_threads);
+MINUET_ENDS_WITH(minuet_device_options, user);
 MINUET_ENDS_WITH(minuet_kernel_counters, wait_ms);
 MINUET_ENDS_WITH(minuet_precompile_step, error);
 MINUET_ENDS_WITH(minuet_bundle_info, kernels);

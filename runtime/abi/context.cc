@@ -7,12 +7,13 @@
 namespace minuet {
 namespace {
 
-llvm::Expected<std::shared_ptr<Device>> open_named(llvm::StringRef name, const DeviceOptions& options) {
-  if (name == "cpu") return open_cpu_device(options.cpu_threads);
+llvm::Expected<std::shared_ptr<Device>> open_named(llvm::StringRef name, const DeviceOptions& options,
+                                                   const AllocatorFunctions& allocator) {
+  if (name == "cpu") return open_cpu_device(options.cpu_threads, allocator);
   int ordinal = 0;
   if (name.size() > 5 && name.substr(0, 5) == "cuda:" && !name.substr(5).getAsInteger(10, ordinal) &&
       ordinal >= 0 && name == "cuda:" + std::to_string(ordinal)) {
-    return open_cuda_device(ordinal, options.cublaslt);
+    return open_cuda_device(ordinal, options.cublaslt, allocator);
   }
   return make_error(StatusCode::InvalidArgument,
                     "there is no device named \"{0}\": use \"cpu\" or \"cuda:N\"", name);
@@ -40,19 +41,26 @@ llvm::Expected<std::shared_ptr<Context>> Context::create(CacheOptions options, D
   return std::shared_ptr<Context>(new Context(std::move(cache), std::move(devices)));
 }
 
-llvm::Expected<std::shared_ptr<OpenDevice>> Context::open_device(llvm::StringRef name) {
+llvm::Expected<std::shared_ptr<OpenDevice>> Context::open_new(llvm::StringRef name,
+                                                              const AllocatorFunctions& allocator) {
+  const Trace::Span span(cache_->trace(), "device", ("open " + name).str());
+  MINUET_ASSIGN(std::shared_ptr<Device> device, open_named(name, device_options_, allocator));
+  return std::make_shared<OpenDevice>(std::move(device), cache_);
+}
+
+llvm::Expected<std::shared_ptr<OpenDevice>> Context::open_device(llvm::StringRef name,
+                                                                 const AllocatorFunctions& allocator) {
+  if (allocator.allocate) return open_new(name, allocator);
   if (name.empty()) {
-    llvm::Expected<std::shared_ptr<OpenDevice>> cuda = open_device("cuda:0");
+    llvm::Expected<std::shared_ptr<OpenDevice>> cuda = open_device("cuda:0", allocator);
     if (cuda) return cuda;
     llvm::consumeError(cuda.takeError());
-    return open_device("cpu");
+    return open_device("cpu", allocator);
   }
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto known = devices_.find(name.str());
   if (known != devices_.end()) return known->second;
-  const Trace::Span span(cache_->trace(), "device", ("open " + name).str());
-  MINUET_ASSIGN(std::shared_ptr<Device> device, open_named(name, device_options_));
-  auto open = std::make_shared<OpenDevice>(std::move(device), cache_);
+  MINUET_ASSIGN(std::shared_ptr<OpenDevice> open, open_new(name, allocator));
   devices_.emplace(name.str(), open);
   return open;
 }

@@ -17,7 +17,7 @@
 namespace minuet {
 
 /// Holds an open device and the engines that build coordinate sets and kernel maps on it. A context keeps one
-/// OpenDevice per device name.
+/// OpenDevice per device name. A device with a caller's allocator is not kept.
 class OpenDevice {
  public:
   OpenDevice(std::shared_ptr<Device> device, std::shared_ptr<KernelCache> cache)
@@ -58,8 +58,10 @@ class Context {
   static llvm::Expected<std::shared_ptr<Context>> create(CacheOptions options, DeviceOptions devices);
   const std::shared_ptr<KernelCache>& cache() const { return cache_; }
   /// Opens "cuda:N" or "cpu". The empty name selects cuda:0 if it is usable, otherwise cpu. Equal names
-  /// return the same device.
-  llvm::Expected<std::shared_ptr<OpenDevice>> open_device(llvm::StringRef name);
+  /// return the same device. If `allocator` has functions, each call opens a new device, which belongs to the
+  /// caller alone, because the memory of a device comes from one allocator. `name` must then not be empty.
+  llvm::Expected<std::shared_ptr<OpenDevice>> open_device(llvm::StringRef name,
+                                                          const AllocatorFunctions& allocator);
 
   /// Loads tuning results that were measured on devices like this one. The results come from `directory` (or
   /// from the cache's folder if `directory` is empty) and then from the cache's bundles (Bundle). Plans that
@@ -77,6 +79,8 @@ class Context {
  private:
   Context(std::shared_ptr<KernelCache> cache, DeviceOptions devices)
       : cache_(std::move(cache)), device_options_(std::move(devices)) {}
+  llvm::Expected<std::shared_ptr<OpenDevice>> open_new(llvm::StringRef name,
+                                                       const AllocatorFunctions& allocator);
 
   std::shared_ptr<KernelCache> cache_;
   const DeviceOptions device_options_;

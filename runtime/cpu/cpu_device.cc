@@ -27,8 +27,8 @@ std::string processor_name() {
 
 }  // namespace
 
-CpuDevice::CpuDevice(i32 threads, const VectorKernels& kernels)
-    : pool_(std::make_shared<ThreadPool>(threads)), kernels_(kernels) {
+CpuDevice::CpuDevice(i32 threads, const VectorKernels& kernels, const AllocatorFunctions& allocator)
+    : allocator_(allocator), pool_(std::make_shared<ThreadPool>(threads)), kernels_(kernels) {
   info_.name = "cpu";
   info_.description = llvm::formatv("{0}, {1} thread{2}, {3}", processor_name(), pool_->threads(),
                                     pool_->threads() == 1 ? "" : "s", kernels.name)
@@ -42,10 +42,13 @@ llvm::Expected<std::shared_ptr<CpuDevice>> CpuDevice::create(const CpuOptions& o
     return make_error(StatusCode::Unavailable, "this machine does not have the requested instruction set");
   }
   const i32 threads = options.threads > 0 ? options.threads : cpu_count();
-  return std::shared_ptr<CpuDevice>(new CpuDevice(threads, *kernels));
+  return std::shared_ptr<CpuDevice>(new CpuDevice(threads, *kernels, options.allocator));
 }
 
+CpuDevice::~CpuDevice() { allocator_.release_all(); }
+
 llvm::Expected<void*> CpuDevice::allocate(i64 bytes) {
+  if (allocator_) return allocator_.allocate(bytes, nullptr);
   void* memory = nullptr;
   // Linux may grant more memory than there is and kill the process later, so a request for more memory than
   // the machine has fails here.
@@ -57,7 +60,10 @@ llvm::Expected<void*> CpuDevice::allocate(i64 bytes) {
   return memory;
 }
 
-void CpuDevice::release(void* memory) { std::free(memory); }
+void CpuDevice::release(void* memory) {
+  if (!allocator_) return std::free(memory);
+  allocator_.release(memory, nullptr);
+}
 
 llvm::Error CpuDevice::upload(void* target, const void* host, i64 bytes) {
   if (bytes > 0) std::memcpy(target, host, static_cast<size_t>(bytes));
@@ -79,8 +85,9 @@ llvm::Expected<std::unique_ptr<Engine>> CpuDevice::create_engine(const EngineCho
   return std::make_unique<CpuEngine>(pool_, kernels_, choice.ndim);
 }
 
-llvm::Expected<std::shared_ptr<Device>> open_cpu_device(i32 threads) {
+llvm::Expected<std::shared_ptr<Device>> open_cpu_device(i32 threads, const AllocatorFunctions& allocator) {
   CpuOptions options;
+  options.allocator = allocator;
   options.threads = std::min(threads, cpu_count());
   return CpuDevice::create(options);
 }

@@ -11,12 +11,14 @@ namespace minuet {
 struct CpuOptions {
   i32 threads = 0;  // The thread pool has exactly this many threads; 0 means cpu_count().
   VectorSet vectors = VectorSet::Best;
+  AllocatorFunctions allocator = {};
 };
 
 class CpuDevice final : public Device {
  public:
   /// Returns Unavailable if the machine lacks the instruction set `options.vectors`.
   static llvm::Expected<std::shared_ptr<CpuDevice>> create(const CpuOptions& options);
+  ~CpuDevice() override;
 
   const DeviceInfo& info() const override { return info_; }
   DType weight_type(DType) const override { return DType::F32; }
@@ -34,8 +36,9 @@ class CpuDevice final : public Device {
   llvm::Expected<std::shared_ptr<EngineShare>> create_share() override { return nullptr; }
 
  private:
-  CpuDevice(i32 threads, const VectorKernels& kernels);
+  CpuDevice(i32 threads, const VectorKernels& kernels, const AllocatorFunctions& allocator);
 
+  CallersAllocator allocator_;
   std::shared_ptr<ThreadPool> pool_;
   const VectorKernels& kernels_;
   DeviceInfo info_;

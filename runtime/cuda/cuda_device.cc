@@ -16,7 +16,8 @@ std::string arch_name(int major, int minor) {
 
 }  // namespace
 
-llvm::Expected<std::shared_ptr<CudaDevice>> CudaDevice::open(int ordinal, std::string cublaslt) {
+llvm::Expected<std::shared_ptr<CudaDevice>> CudaDevice::open(int ordinal, std::string cublaslt,
+                                                             const AllocatorFunctions& allocator) {
   MINUET_ASSIGN(const Driver* driver, Driver::get());
   int count = 0;
   MINUET_TRY(check(*driver, driver->cuDeviceGetCount(&count), "cuDeviceGetCount"));
@@ -30,7 +31,8 @@ llvm::Expected<std::shared_ptr<CudaDevice>> CudaDevice::open(int ordinal, std::s
   CUcontext context = nullptr;
   MINUET_TRY(check(*driver, driver->cuDeviceGet(&device, ordinal), "cuDeviceGet"));
   MINUET_TRY(check(*driver, driver->cuDevicePrimaryCtxRetain(&context, device), "cuDevicePrimaryCtxRetain"));
-  std::shared_ptr<CudaDevice> opened(new CudaDevice(*driver, device, context, std::move(cublaslt)));
+  std::shared_ptr<CudaDevice> opened(
+      new CudaDevice(*driver, device, context, std::move(cublaslt), allocator));
   MINUET_TRY(opened->describe(ordinal));
   return opened;
 }
@@ -79,23 +81,45 @@ CudaDevice::~CudaDevice() {
     const ContextScope scope(driver_, context_);
     matmuls_.reset();
     modules_.unload();
+    if (allocator_.has_blocks()) {
+      const CaptureScope alone(driver_);
+      // Only release_on() leaves memory here that work may still use, and its stream may be gone by now.
+      static_cast<void>(driver_.cuCtxSynchronize());
+      allocator_.release_all();
+    }
     if (copies_) static_cast<void>(driver_.cuStreamDestroy(copies_));
   }
   static_cast<void>(driver_.cuDevicePrimaryCtxRelease(device_));
 }
 
-llvm::Expected<void*> CudaDevice::allocate(i64 bytes) {
+bool CudaDevice::is_captured(void* stream) const {
+  CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
+  return stream && driver_.cuStreamIsCapturing(static_cast<CUstream>(stream), &capture) == CUDA_SUCCESS &&
+         capture != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+llvm::Expected<void*> CudaDevice::allocate_on(void* stream, i64 bytes) {
   const ContextScope scope(driver_, context_);
   const CaptureScope alone(driver_);
+  if (allocator_) {
+    if (!is_captured(stream)) return allocator_.allocate(bytes, stream);
+    return make_error(StatusCode::FailedPrecondition,
+                      "the stream is being captured, so the caller's allocator is not asked for memory: make "
+                      "sets, maps and executions before the capture");
+  }
   CUdeviceptr memory = 0;
   const CUresult result = driver_.cuMemAlloc(&memory, static_cast<std::size_t>(bytes > 0 ? bytes : 1));
   if (result == CUDA_SUCCESS) return reinterpret_cast<void*>(memory);
   return driver_error(driver_, result, llvm::formatv("allocating {0} bytes on {1}", bytes, info_.name).str());
 }
 
-void CudaDevice::release(void* memory) {
+void CudaDevice::release_on(void* stream, void* memory) {
   const ContextScope scope(driver_, context_);
   const CaptureScope alone(driver_);
+  if (allocator_) {
+    if (!is_captured(stream)) allocator_.release(memory, stream);
+    return;
+  }
   if (memory) static_cast<void>(driver_.cuMemFree(device_address(memory)));
 }
 
@@ -208,8 +232,9 @@ llvm::Expected<std::shared_ptr<EngineShare>> CudaDevice::create_share() {
   return made;
 }
 
-llvm::Expected<std::shared_ptr<Device>> open_cuda_device(int ordinal, std::string cublaslt) {
-  MINUET_ASSIGN(std::shared_ptr<Device> device, CudaDevice::open(ordinal, std::move(cublaslt)));
+llvm::Expected<std::shared_ptr<Device>> open_cuda_device(int ordinal, std::string cublaslt,
+                                                         const AllocatorFunctions& allocator) {
+  MINUET_ASSIGN(std::shared_ptr<Device> device, CudaDevice::open(ordinal, std::move(cublaslt), allocator));
   return device;
 }
 

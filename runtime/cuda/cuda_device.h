@@ -30,13 +30,20 @@ class CudaDevice final : public Device, public std::enable_shared_from_this<Cuda
  public:
   /// `cublaslt` is the path of the cuBLASLt library. If it is empty, CublasLt::get() searches for the
   /// library.
-  static llvm::Expected<std::shared_ptr<CudaDevice>> open(int ordinal, std::string cublaslt = {});
+  static llvm::Expected<std::shared_ptr<CudaDevice>> open(int ordinal, std::string cublaslt = {},
+                                                          const AllocatorFunctions& allocator = {});
   ~CudaDevice() override;
 
   const DeviceInfo& info() const override { return info_; }
   DType weight_type(DType dtype) const override { return dtype; }
-  llvm::Expected<void*> allocate(i64 bytes) override;
-  void release(void* memory) override;
+  llvm::Expected<void*> allocate(i64 bytes) override { return allocate_on(nullptr, bytes); }
+  void release(void* memory) override { release_on(nullptr, memory); }
+  /// With a caller's allocator, returns FailedPrecondition while the stream is being captured.
+  llvm::Expected<void*> allocate_on(void* stream, i64 bytes) override;
+  /// With a caller's allocator, memory of a stream that is being captured is kept until the device is
+  /// destroyed.
+  void release_on(void* stream, void* memory) override;
+  bool release_waits() const override { return !allocator_; }
   llvm::Error upload(void* target, const void* host, i64 bytes) override;
   llvm::Error clear(void* target, i64 bytes) override;
   llvm::Error download(void* host, const void* source, i64 bytes) override;
@@ -69,13 +76,17 @@ class CudaDevice final : public Device, public std::enable_shared_from_this<Cuda
   }
 
  private:
-  CudaDevice(const Driver& driver, CUdevice device, CUcontext context, std::string cublaslt)
+  CudaDevice(const Driver& driver, CUdevice device, CUcontext context, std::string cublaslt,
+             const AllocatorFunctions& allocator)
       : driver_(driver),
         device_(device),
         context_(context),
         cublaslt_(std::move(cublaslt)),
+        allocator_(allocator),
         modules_(driver, device) {}
   llvm::Error describe(int ordinal);
+  /// Returns true if `stream` is not null and is being captured.
+  bool is_captured(void* stream) const;
   /// Returns the loaded kernel with this display name. Clears `needs.programmatic` if the loaded code does
   /// not support programmatic dependent launches.
   llvm::Expected<CUkernel> find_kernel(const std::string& name, std::size_t params_bytes, KernelNeeds& needs);
@@ -84,6 +95,7 @@ class CudaDevice final : public Device, public std::enable_shared_from_this<Cuda
   CUdevice device_;
   CUcontext context_;  // Holds the primary context, which the destructor releases.
   const std::string cublaslt_;
+  CallersAllocator allocator_;
   DeviceInfo info_;
   i32 multiprocessors_ = 1;
   ModuleSet modules_;

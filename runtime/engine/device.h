@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "codegen/compile/compiler.h"
+#include "runtime/engine/callers_allocator.h"
 #include "runtime/engine/engine.h"
 
 namespace minuet {
@@ -46,6 +47,15 @@ class Device : public MemorySource {
   /// Returns the type in which the device stores weights of this dtype. CUDA devices store the dtype itself.
   /// The CPU stores fp32 numbers that are already rounded to the dtype.
   virtual DType weight_type(DType dtype) const = 0;
+
+  /// The next two functions are allocate() and release() for memory that is first used, or was last used, on
+  /// `stream`. If it is null, the memory must be ready for all streams, or no work may use it any more. A
+  /// block of either allocate function can be given to either release function.
+  virtual llvm::Expected<void*> allocate_on(void* /*stream*/, i64 bytes) { return allocate(bytes); }
+  virtual void release_on(void* /*stream*/, void* memory) { release(memory); }
+  /// Returns true if release() itself waits for the work that still uses the memory. This is false if the
+  /// memory is the caller's (CallersAllocator), and the owner of memory must then wait before it releases it.
+  virtual bool release_waits() const { return true; }
 
   /// The next three functions copy or clear device memory outside of runs, for example to upload weights
   /// when a plan is loaded. They return when the work is done, and use no stream of the caller.
@@ -93,12 +103,16 @@ class DeviceMemory {
 };
 
 /// Opens the CPU as a device; runtime/cpu implements this function. It starts at most cpu_count() threads,
-/// because more threads than CPUs only slow each other down. 0 threads means cpu_count().
-llvm::Expected<std::shared_ptr<Device>> open_cpu_device(i32 threads = 0);
+/// because more threads than CPUs only slow each other down. 0 threads means cpu_count(). All memory of the
+/// device comes from `allocator`, if it has functions.
+llvm::Expected<std::shared_ptr<Device>> open_cpu_device(i32 threads = 0,
+                                                        const AllocatorFunctions& allocator = {});
 /// Opens a GPU as a device; runtime/cuda implements this function. It returns Unavailable, with the reason
 /// and a remedy, if there is no driver or no GPU. `cublaslt` is the path of the cuBLASLt library; if the path
-/// is empty, the library is searched for at first use.
-llvm::Expected<std::shared_ptr<Device>> open_cuda_device(int ordinal, std::string cublaslt = {});
+/// is empty, the library is searched for at first use. All memory of the device comes from `allocator`, if it
+/// has functions; they are called with the device's context current.
+llvm::Expected<std::shared_ptr<Device>> open_cuda_device(int ordinal, std::string cublaslt = {},
+                                                         const AllocatorFunctions& allocator = {});
 /// Holds the driver's version, such as "13.0", and the number of devices.
 struct CudaSystem {
   std::string driver;

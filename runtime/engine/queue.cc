@@ -28,7 +28,10 @@ void BlockPool::trim() {
     const std::lock_guard<std::mutex> lock(mutex_);
     blocks.swap(free_);
   }
-  for (const auto& [bytes, block] : blocks) device_->release(block);
+  if (blocks.empty()) return;
+  // The null stream cannot be named to release_on(), for which null means that no work uses the memory.
+  if (!stream_ && !device_->release_waits()) llvm::consumeError(device_->synchronize(nullptr));
+  for (const auto& [bytes, block] : blocks) device_->release_on(stream_, block);
 }
 
 void* BlockPool::take_free(i64 bytes) {
@@ -44,14 +47,14 @@ void* BlockPool::take_free(i64 bytes) {
 llvm::Expected<void*> BlockPool::allocate(i64 bytes) {
   bytes = block_bytes(bytes);
   if (void* const block = take_free(bytes)) return block;
-  llvm::Expected<void*> block = device_->allocate(bytes);
+  llvm::Expected<void*> block = device_->allocate_on(stream_, bytes);
   if (!block) {
     StatusError failure = take_status(block.takeError());
     if (failure.code() != StatusCode::ResourceExhausted)
       return llvm::make_error<StatusError>(std::move(failure));
     // The missing memory may be in unused blocks, which trim() frees.
     trim();
-    block = device_->allocate(bytes);
+    block = device_->allocate_on(stream_, bytes);
     if (!block) return block.takeError();
   }
   const std::lock_guard<std::mutex> lock(mutex_);
@@ -71,7 +74,7 @@ Queue::Queue(std::shared_ptr<Device> device, void* stream, std::shared_ptr<Engin
     : device_(std::move(device)),
       stream_(stream),
       share_(std::move(share)),
-      memory_(std::make_shared<BlockPool>(device_)) {}
+      memory_(std::make_shared<BlockPool>(device_, stream)) {}
 
 llvm::Expected<std::shared_ptr<Queue>> Queue::create(std::shared_ptr<Device> device, void* stream) {
   MINUET_ASSIGN(std::shared_ptr<EngineShare> share, device->create_share());

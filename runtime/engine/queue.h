@@ -16,7 +16,7 @@ namespace minuet {
 /// that uses it after the next allocate() must be enqueued on the same stream. The class is thread-safe.
 class BlockPool final : public MemorySource {
  public:
-  explicit BlockPool(std::shared_ptr<Device> device) : device_(std::move(device)) {}
+  BlockPool(std::shared_ptr<Device> device, void* stream) : device_(std::move(device)), stream_(stream) {}
   ~BlockPool() override;
   llvm::Expected<void*> allocate(i64 bytes) override;
   void release(void* memory) override;
@@ -26,10 +26,11 @@ class BlockPool final : public MemorySource {
   /// Returns the smallest free block of at least `bytes` bytes and less than twice that, or null if there is
   /// none.
   void* take_free(i64 bytes);
-  /// Frees all unused blocks. The driver waits for work that still uses them.
+  /// Frees all unused blocks. The driver or the order of the stream keeps work that still uses them safe.
   void trim();
 
   const std::shared_ptr<Device> device_;
+  void* const stream_;
   std::mutex mutex_;  // Guards free_ and bytes_, and is never held during a driver call.
   std::multimap<i64, void*> free_;
   std::map<void*, i64> bytes_;  // Holds the size of each block in use.

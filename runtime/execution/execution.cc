@@ -51,7 +51,10 @@ llvm::Expected<std::unique_ptr<Execution>> Execution::create(std::shared_ptr<con
   if (made.network_maps_) MINUET_TRY(made.network_maps_->allocate_host());
   if (options.has_callers_memory) made.memory_.use_workspace(options.workspace, options.workspace_bytes);
   void* const stream = options.queue ? options.queue->stream() : nullptr;
-  MINUET_TRY(made.call(stream, Timed::Nothing, [&] { return made.take_memory(); }));
+  MINUET_TRY(made.call(stream, Timed::Nothing, [&]() -> llvm::Error {
+    if (made.network_maps_) MINUET_TRY(made.refuse_capture());
+    return made.take_memory();
+  }));
   return execution;
 }
 

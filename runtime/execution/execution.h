@@ -249,10 +249,11 @@ class Execution {
   const Program& program_;
   const CompiledPlan& compiled_;
   const ExecutionOptions options_;
-  // The next two members are destroyed after the engine, whose destructor waits for the work that uses their
-  // memory.
+  // The next three members are destroyed after the engine, whose destructor waits for the work that uses
+  // their memory.
   ExecutionMemory memory_;
   CapturedRuns captured_;
+  std::vector<std::shared_ptr<const KernelMap>> caller_maps_;
   std::unique_ptr<Engine> engine_;
   // Builds the maps of a network. It is empty if the caller gives the maps.
   std::optional<NetworkMaps> network_maps_;
@@ -279,7 +280,6 @@ class Execution {
     Ready,
   };
   Prepared prepared_ = Prepared::Nothing;
-  std::vector<std::shared_ptr<const KernelMap>> caller_maps_;
   std::vector<Level> levels_;
   std::vector<MapView> maps_;
   // Holds, for each layer, the index of the selected candidate (CompiledPlan::candidates). It is -1 before

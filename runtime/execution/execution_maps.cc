@@ -50,6 +50,9 @@ llvm::Error Execution::use_maps(std::vector<std::shared_ptr<const KernelMap>> ma
                       maps.size(), maps_.size());
   }
   MINUET_TRY(keep_captured());
+  // A run in progress may read the earlier maps, and this execution may be their last owner.
+  const bool must_wait = !options_.queue && !loaded_->device->release_waits();
+  if (must_wait && caller_maps_ != maps) MINUET_TRY(engine_->wait());
   caller_maps_ = std::move(maps);
   MINUET_TRY(take_maps());
   MINUET_TRY(select_candidates());

@@ -68,6 +68,9 @@ llvm::Error ExecutionMemory::grow(Engine& engine, i64 slack, bool& idle) {
   llvm::Error error = must_wait ? engine.wait() : llvm::Error::success();
   idle = options_.is_filled_by_host || !options_.queue;
   if (!error) error = arena_.reserve(std::max(plan_.arena_bytes, least_arena_bytes_), slack);
+  // Memory of the caller's allocator may be ready only for work on the queue's stream.
+  const bool is_callers = options_.queue && !options_.queue->device()->release_waits();
+  if (!error && must_wait && is_callers) error = engine.wait();
   if (error) return error;
   place(/*of_capacity=*/true, idle);
   state_ = State::Placed;

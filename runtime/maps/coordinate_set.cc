@@ -83,10 +83,11 @@ llvm::Expected<std::shared_ptr<CoordinateSet>> CoordinateSet::create(std::shared
   set->has_bounds_ = options.has_bounds;
   set->bounds_ = options.has_bounds ? options.bounds : default_index_bounds(set->engines_->ndim());
   MINUET_TRY(set->check_stream(stream));
+  MINUET_ASSIGN(const MapEngines::Lease engine, set->engines_->take(set->queue_.get()));
+  // A stream that is being captured is refused before any allocation.
+  MINUET_TRY(engine->begin_making(stream));
   MINUET_TRY(set->allocate(count, true));
   MINUET_TRY(set->allocate_index(std::max<i64>(count, 1)));
-
-  MINUET_ASSIGN(const MapEngines::Lease engine, set->engines_->take(set->queue_.get()));
   MINUET_TRY(set->build(*engine, coordinates, count, stream));
   MINUET_TRY(set->read_report(*engine));
   if ((static_cast<u32>(set->host_report_[0]) & kStatusOutsideKeys) != 0) {
@@ -207,11 +208,11 @@ llvm::Expected<std::shared_ptr<CoordinateSet>> CoordinateSet::downsample(const A
     coarse->bounds_.least[a + 1] =
         static_cast<i32>(floor_to_multiple(bounds_.least[a + 1], voxel_stride()[a]));
   }
-  MINUET_TRY(coarse->allocate(coords().capacity, false));
-  if (family_) {
+  {
     MINUET_ASSIGN(const MapEngines::Lease engine, engines_->take(queue_.get()));
     MINUET_TRY(engine->begin_making(stream));
-    MINUET_ASSIGN(const bool joined, join_family(*coarse));
+    MINUET_TRY(coarse->allocate(coords().capacity, false));
+    MINUET_ASSIGN(const bool joined, family_ ? join_family(*coarse) : false);
     if (joined) return coarse;
   }
   return index_coarser(std::move(coarse), stream);

@@ -285,12 +285,14 @@ llvm::Error KernelMap::export_pairs(i32* pairs, void* stream) const {
                       "pairs is null, but the kernel map has {0} pairs: give memory for them", total);
   const std::shared_ptr<Device>& device = this->device();
   const i64 bytes = total * static_cast<i64>(sizeof(i32));
-  MINUET_ASSIGN(const DeviceMemory compacted, DeviceMemory::create(input_->memory_source(), 2 * bytes));
-  i32* sources = reinterpret_cast<i32*>(compacted.data());
-  i32* targets = sources + total;
+  DeviceMemory compacted;
+  i32 *sources = nullptr, *targets = nullptr;
   {
     MINUET_ASSIGN(const MapEngines::Lease engine, input_->engines()->take(queue().get()));
-    MINUET_TRY(engine->begin(stream));
+    MINUET_TRY(engine->begin_making(stream));
+    MINUET_ASSIGN(compacted, DeviceMemory::create(input_->memory_source(), 2 * bytes));
+    sources = reinterpret_cast<i32*>(compacted.data());
+    targets = sources + total;
     MINUET_TRY((*engine)->maps().compact_pairs(view(), sources, targets));
     MINUET_TRY((*engine)->wait());
   }

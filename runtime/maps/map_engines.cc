@@ -64,8 +64,9 @@ void MapEngine::end() {
   begun_ = false;
 }
 
-void MapEngine::settle() {
-  if (in_use_) llvm::consumeError(engine_->wait());
+void MapEngine::settle(bool releases_wait) {
+  const bool may_be_read = begun_ && !releases_wait && !engine_->was_captured();
+  if (in_use_ || may_be_read) llvm::consumeError(engine_->wait());
   in_use_ = false;
   end();
 }
@@ -120,7 +121,7 @@ void MapEngines::GiveBack::operator()(MapEngine* engine) const {
 
 void MapEngines::give_back(MapEngine* engine) {
   std::unique_ptr<MapEngine> owned(engine);
-  owned->settle();
+  owned->settle(device_->release_waits());
   const std::lock_guard<std::mutex> lock(mutex_);
   free_.push_back(std::move(owned));
 }

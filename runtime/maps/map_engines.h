@@ -34,8 +34,9 @@ class MapEngine {
   /// Ends the use of the engine that begin() started. The caller must call it after a failure too.
   void end();
   /// Waits for the work that uses the workspace, and then calls end(). The wait is needed because the next
-  /// use of the engine may be on another stream.
-  void settle();
+  /// use of the engine may be on another stream. If `releases_wait` is false (Device::release_waits()), the
+  /// function waits for all work of the call, because the caller may then destroy the set that it reads.
+  void settle(bool releases_wait);
 
  private:
   llvm::Error refuse_capture() const;

@@ -21,7 +21,7 @@ int main(void) {
   minuet_plan* network = NULL;
   minuet_execution* execution = NULL;
   check(minuet_context_create(NULL, &context));
-  check(minuet_device_open(context, NULL, &device)); /* cuda:0 where it is usable, else cpu */
+  check(minuet_device_open(context, NULL, NULL, &device)); /* cuda:0 where it is usable, else cpu */
   minuet_device_info info = {0};
   info.struct_size = sizeof(info);
   check(minuet_device_query(device, &info));

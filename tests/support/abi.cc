@@ -98,23 +98,34 @@ void check(minuet_status status) {
   throw std::runtime_error("a call into libminuet failed");  // gtest goes on with the next test
 }
 
+minuet_status Machine::open(const std::string& name, const minuet_device_options* options) {
+  minuet_context* context = nullptr;
+  minuet_device* device = nullptr;
+  minuet_status status = minuet_context_create(nullptr, &context);
+  context_.reset(context);
+  if (status == MINUET_OK) status = minuet_device_open(context, name.c_str(), options, &device);
+  device_.reset(device);
+  if (status != MINUET_OK) return status;
+  minuet_device_info info{};
+  info.struct_size = sizeof(info);
+  check(minuet_device_query(device, &info));
+  arch_ = info.arch;
+  return MINUET_OK;
+}
+
+std::unique_ptr<Machine> Machine::open_own(const std::string& name, const minuet_device_options& options) {
+  auto machine = std::make_unique<Machine>();
+  check(machine->open(name, &options));
+  return machine;
+}
+
 Machine* Machine::open(const std::string& name, std::string& reason) {
   static std::map<std::string, std::unique_ptr<Machine>> machines;
   static std::map<std::string, std::string> reasons;
   if (machines.count(name) == 0) {
     auto machine = std::make_unique<Machine>();
-    minuet_context* context = nullptr;
-    minuet_device* device = nullptr;
-    minuet_status status = minuet_context_create(nullptr, &context);
-    machine->context_.reset(context);
-    if (status == MINUET_OK) status = minuet_device_open(context, name.c_str(), &device);
-    machine->device_.reset(device);
-    if (status == MINUET_OK) {
-      minuet_device_info info{};
-      info.struct_size = sizeof(info);
-      check(minuet_device_query(device, &info));
-      machine->arch_ = info.arch;
-    } else {
+    const minuet_status status = machine->open(name, nullptr);
+    if (status != MINUET_OK) {
       reasons[name] = last_error();
       // Anything but "there is none" is a failure of its own.
       EXPECT_EQ(status, MINUET_UNAVAILABLE) << last_error();

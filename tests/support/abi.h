@@ -42,6 +42,8 @@ minuet_map_method tested_maps();
 class Machine {
  public:
   static Machine* open(const std::string& name, std::string& reason);
+  /// Opens a device with options in a context of its own. Fails the test if that is not possible.
+  static std::unique_ptr<Machine> open_own(const std::string& name, const minuet_device_options& options);
   minuet_context* context() const { return context_.get(); }
   minuet_device* device() const { return device_.get(); }
   const std::string& arch() const { return arch_; }
@@ -51,6 +53,8 @@ class Machine {
   bool is_software() const { return !is_cpu() && on_software_device(); }
 
  private:
+  minuet_status open(const std::string& name, const minuet_device_options* options);
+
   std::string arch_;
   Handle<minuet_context> context_{nullptr, {minuet_context_destroy}};
   Handle<minuet_device> device_{nullptr, {minuet_device_destroy}};

@@ -14,7 +14,7 @@ int main(int argc, char** argv) {
     return 1;
   }
   if (minuet_context_create(0, &context) != MINUET_OK ||
-      minuet_device_open(context, "cpu", &device) != MINUET_OK) {
+      minuet_device_open(context, "cpu", NULL, &device) != MINUET_OK) {
     char message[256];
     minuet_last_error(message, sizeof(message));
     fprintf(stderr, "%s\n", message);

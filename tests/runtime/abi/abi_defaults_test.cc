@@ -91,6 +91,7 @@ void add_execution(Seen& seen, minuet_plan* plan, minuet_execution* execution) {
 class AbiDefaults : public testing::Test {
  public:  // one for each struct of options
   void context_options();
+  void device_options();
   void coordinates_options();
   void kernel_map_options();
   void convolution_options();
@@ -162,7 +163,7 @@ void AbiDefaults::context_options() {
         minuet_context_cache_directory(context, folder.data(), folder.size());
         seen.add_text(folder.c_str());
         minuet_device* device = nullptr;
-        check(minuet_device_open(context, "cpu", &device));
+        check(minuet_device_open(context, "cpu", nullptr, &device));
         const Handle<minuet_device> of_device(device, {minuet_device_destroy});
         seen.add(
             asked<minuet_device_info>([&](auto* answer) { return minuet_device_query(device, answer); }));
@@ -171,6 +172,19 @@ void AbiDefaults::context_options() {
             [&](auto* answer) { return minuet_context_kernel_counters(context, answer); }));
         return seen;
       });
+}
+
+void AbiDefaults::device_options() {
+  const Seen seen = compare<minuet_device_options>(
+      MINUET_DEVICE_OPTIONS_INIT, [](auto&) {},
+      [&](const auto* options) {
+        minuet_device* device = nullptr;
+        Seen seen = seen_of(minuet_device_open(cpu_->context(), "cpu", options, &device));
+        const Handle<minuet_device> owner(device, {minuet_device_destroy});
+        add_network(seen, tiny_network(cpu_->context()).get(), device);
+        return seen;
+      });
+  EXPECT_EQ(seen.status, MINUET_OK);
 }
 
 void AbiDefaults::coordinates_options() {
@@ -343,9 +357,10 @@ void AbiDefaults::tuning_options() {
 TEST_F(AbiDefaults, AZeroedStructAsksForTheDefaults) {
   const std::pair<const char*, void (AbiDefaults::*)()> rows[] = {
 #define MINUET_ROW(name) {"minuet_" #name, &AbiDefaults::name},
-      MINUET_ROW(context_options) MINUET_ROW(coordinates_options) MINUET_ROW(kernel_map_options)
-          MINUET_ROW(convolution_options) MINUET_ROW(pooling_options) MINUET_ROW(network_options)
-              MINUET_ROW(precompile_options) MINUET_ROW(execution_options) MINUET_ROW(tuning_options)
+      MINUET_ROW(context_options) MINUET_ROW(device_options) MINUET_ROW(coordinates_options)
+          MINUET_ROW(kernel_map_options) MINUET_ROW(convolution_options) MINUET_ROW(pooling_options)
+              MINUET_ROW(network_options) MINUET_ROW(precompile_options) MINUET_ROW(execution_options)
+                  MINUET_ROW(tuning_options)
 #undef MINUET_ROW
   };
   std::set<std::string> known;

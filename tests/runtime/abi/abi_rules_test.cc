@@ -185,7 +185,7 @@ TEST_F(AbiRules, LimitsAreNamed) {
 /// A plan is compiled for the CPU device by a name, as for any other, and not by an empty one.
 TEST_F(AbiRules, TheCpuIsAnArchitectureLikeOthers) {
   minuet_device* device = nullptr;
-  check(minuet_device_open(context_.get(), "cpu", &device));
+  check(minuet_device_open(context_.get(), "cpu", nullptr, &device));
   const Handle<minuet_device> owner(device, {minuet_device_destroy});
   minuet_device_info info{};
   info.struct_size = sizeof(info);
@@ -412,8 +412,8 @@ TEST_F(AbiRules, NetworksThatCannotBeAreRefused) {
 
 TEST_F(AbiRules, NullsAreNamed) {
   EXPECT_EQ(minuet_context_create(nullptr, nullptr), MINUET_INVALID_ARGUMENT);
-  EXPECT_EQ(minuet_device_open(context_.get(), "cpu", nullptr), MINUET_INVALID_ARGUMENT);
-  EXPECT_EQ(minuet_device_open(nullptr, "cpu", nullptr), MINUET_INVALID_ARGUMENT);
+  EXPECT_EQ(minuet_device_open(context_.get(), "cpu", nullptr, nullptr), MINUET_INVALID_ARGUMENT);
+  EXPECT_EQ(minuet_device_open(nullptr, "cpu", nullptr, nullptr), MINUET_INVALID_ARGUMENT);
   EXPECT_EQ(minuet_plan_query(nullptr, nullptr), MINUET_INVALID_ARGUMENT);
   EXPECT_EQ(minuet_plan_query_parameter(nullptr, 0, nullptr), MINUET_INVALID_ARGUMENT);
   EXPECT_EQ(minuet_execution_run(nullptr, nullptr, 0, nullptr, 0, nullptr), MINUET_INVALID_ARGUMENT);
@@ -421,7 +421,7 @@ TEST_F(AbiRules, NullsAreNamed) {
   EXPECT_EQ(minuet_execution_query_stages(nullptr, nullptr), MINUET_INVALID_ARGUMENT);
   EXPECT_EQ(minuet_coordinates_count(nullptr), 0);
   minuet_device* device = nullptr;
-  EXPECT_EQ(minuet_device_open(context_.get(), "cuda:00", &device), MINUET_INVALID_ARGUMENT);
+  EXPECT_EQ(minuet_device_open(context_.get(), "cuda:00", nullptr, &device), MINUET_INVALID_ARGUMENT);
   EXPECT_NE(last_error().find("cuda:N"), std::string::npos);
   minuet_execution_destroy(nullptr);
   minuet_context_destroy(nullptr);

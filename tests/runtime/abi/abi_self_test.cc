@@ -78,6 +78,10 @@ TEST(AbiSelf, WhatMustBeNothingIs) {
     minuet_context* made = nullptr;
     return minuet_context_create(options, &made);
   });
+  refuse(minuet_device_options(MINUET_DEVICE_OPTIONS_INIT), [&](const auto* options) {
+    minuet_device* made = nullptr;
+    return minuet_device_open(cpu->context(), "cpu", options, &made);
+  });
   const int32_t origin[] = {0, 0, 0, 0};
   const auto create_set = [&](const minuet_coordinates_options* options, Coordinates& set) {
     minuet_coordinates* made = nullptr;
@@ -170,7 +174,7 @@ TEST(AbiSelf, AsManyThreadsAsAreAskedForAndAtMostOneForEachCpu) {
     check(minuet_context_create(&options, &made));
     const Handle<minuet_context> context(made, {minuet_context_destroy});
     minuet_device* device = nullptr;
-    check(minuet_device_open(made, "cpu", &device));
+    check(minuet_device_open(made, "cpu", nullptr, &device));
     const Handle<minuet_device> owner(device, {minuet_device_destroy});
     minuet_device_info info{};
     info.struct_size = sizeof(info);
@@ -194,10 +198,10 @@ TEST(AbiSelf, ADeviceOfNoName) {
   Machine* const cpu = Machine::open("cpu", reason);
   ASSERT_NE(cpu, nullptr) << reason;
   minuet_device* cuda = nullptr;
-  const bool has_cuda = minuet_device_open(cpu->context(), "cuda:0", &cuda) == MINUET_OK;
+  const bool has_cuda = minuet_device_open(cpu->context(), "cuda:0", nullptr, &cuda) == MINUET_OK;
   const Handle<minuet_device> cuda_owner(cuda, {minuet_device_destroy});
   minuet_device* made = nullptr;
-  check(minuet_device_open(cpu->context(), nullptr, &made));
+  check(minuet_device_open(cpu->context(), nullptr, nullptr, &made));
   const Handle<minuet_device> owner(made, {minuet_device_destroy});
   minuet_device_info info{};
   info.struct_size = sizeof(info);

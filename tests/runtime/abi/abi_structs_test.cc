@@ -141,6 +141,7 @@ class Structs {
   }
 
   void context_options();
+  void device_options();
   void coordinates_options();
   void kernel_map_options();
   void convolution_options();
@@ -208,6 +209,19 @@ void Structs::context_options() {
     minuet_context* made = nullptr;
     const minuet_status status = minuet_context_create(options, &made);
     minuet_context_destroy(made);
+    return status;
+  });
+}
+
+void Structs::device_options() {
+  minuet_device_options given = MINUET_DEVICE_OPTIONS_INIT;
+  given.allocate = [](int64_t, void*, void*) { return static_cast<void*>(nullptr); };  // refused without free
+  given.free = [](void*, int64_t, void*, void*) {};
+  given.user = &given;
+  check_options<minuet_device_options>(given, MINUET_DEVICE_OPTIONS_INIT, [&](const auto* options) {
+    minuet_device* made = nullptr;
+    const minuet_status status = minuet_device_open(cpu_->context(), "cpu", options, &made);
+    minuet_device_destroy(made);
     return status;
   });
 }
@@ -398,9 +412,10 @@ const std::map<std::string, std::function<void(Structs&)>>& table() {
   static const std::map<std::string, std::function<void(Structs&)>> rows{
 #define MINUET_ROW(name) {"minuet_" #name, [](Structs& structs) { structs.name(); }},
       // Options, which a caller fills in.
-      MINUET_ROW(context_options) MINUET_ROW(coordinates_options) MINUET_ROW(kernel_map_options)
-          MINUET_ROW(convolution_options) MINUET_ROW(pooling_options) MINUET_ROW(network_options)
-              MINUET_ROW(precompile_options) MINUET_ROW(execution_options) MINUET_ROW(tuning_options)
+      MINUET_ROW(context_options) MINUET_ROW(device_options) MINUET_ROW(coordinates_options)
+          MINUET_ROW(kernel_map_options) MINUET_ROW(convolution_options) MINUET_ROW(pooling_options)
+              MINUET_ROW(network_options) MINUET_ROW(precompile_options) MINUET_ROW(execution_options)
+                  MINUET_ROW(tuning_options)
       // Answers, which the library fills in.
       MINUET_ROW(kernel_counters) MINUET_ROW(system_info) MINUET_ROW(device_info) MINUET_ROW(plan_info)
           MINUET_ROW(parameter_info) MINUET_ROW(execution_info) MINUET_ROW(execution_counters)

@@ -71,10 +71,10 @@ TEST_P(AbiTest, APlanOutlivesTheHandleOfItsDevice) {
   const Plan network = small_network(machine().context());
   check(minuet_plan_compile(network.get(), machine().arch().c_str(), nullptr, nullptr));
   minuet_device* device = nullptr;
-  check(minuet_device_open(machine().context(), GetParam(), &device));
+  check(minuet_device_open(machine().context(), GetParam(), nullptr, &device));
   check(minuet_plan_load(network.get(), device));
   minuet_device_destroy(device);
-  check(minuet_device_open(machine().context(), GetParam(), &device));
+  check(minuet_device_open(machine().context(), GetParam(), nullptr, &device));
   minuet_execution* execution = nullptr;
   check(minuet_execution_create(network.get(), device, nullptr, &execution));
   minuet_device_destroy(device);

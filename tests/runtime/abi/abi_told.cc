@@ -105,7 +105,7 @@ ToldTuning tune() {
   minuet_device* device = nullptr;
   check(minuet_context_create(nullptr, &context));
   const Handle<minuet_context> of_context(context, {minuet_context_destroy});
-  check(minuet_device_open(context, "cpu", &device));
+  check(minuet_device_open(context, "cpu", nullptr, &device));
   const Handle<minuet_device> of_device(device, {minuet_device_destroy});
   const auto make_plan = [&] {
     minuet_network_options options = MINUET_NETWORK_OPTIONS_INIT;

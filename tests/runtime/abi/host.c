@@ -82,7 +82,7 @@ static void open_stack(Stack* stack, int disable_disk_cache) {
   minuet_network_options network = MINUET_NETWORK_OPTIONS_INIT;
   context.disable_disk_cache = disable_disk_cache;
   check(api.context_create(&context, &stack->context), "context");
-  check(api.device_open(stack->context, "cpu", &stack->device), "device");
+  check(api.device_open(stack->context, "cpu", NULL, &stack->device), "device");
   network.name = "minkunet42";
   network.dtype = MINUET_F32;
   network.channels = widths;

@@ -38,7 +38,7 @@ class Stack:
         self.handles = []
         options = ContextOptions(ctypes.sizeof(ContextOptions), disable_disk_cache=1)
         context = self.make("context", ctypes.byref(options))
-        device = self.make("device", context, b"cpu", function="minuet_device_open")
+        device = self.make("device", context, b"cpu", None, function="minuet_device_open")
         network = NetworkOptions(ctypes.sizeof(NetworkOptions), name=b"minkunet42", dtype=0, channels=self.widths,
                                  channel_count=9)
         self.network = self.make("plan", context, ctypes.byref(network), function="minuet_plan_create_network")

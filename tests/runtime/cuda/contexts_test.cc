@@ -124,7 +124,7 @@ struct OpenGpu {
     minuet_device* opened = nullptr;
     check(minuet_context_create(nullptr, &made));
     context.reset(made);
-    check(minuet_device_open(made, "cuda:0", &opened));
+    check(minuet_device_open(made, "cuda:0", nullptr, &opened));
     device.reset(opened);
   }
   Handle<minuet_context> context{nullptr, {minuet_context_destroy}};

@@ -60,7 +60,7 @@ Stack::Stack(int gpus, const std::string& cache) {
   network_.reset(network);
   for (int gpu = 0; gpu < gpus; ++gpu) {
     minuet_device* device = nullptr;
-    check(minuet_device_open(context, ("cuda:" + std::to_string(gpu)).c_str(), &device));
+    check(minuet_device_open(context, ("cuda:" + std::to_string(gpu)).c_str(), nullptr, &device));
     devices_.emplace_back(device, Destroy<minuet_device>{minuet_device_destroy});
     minuet_device_info info{};
     info.struct_size = sizeof(info);

@@ -190,7 +190,7 @@ TEST_P(LifetimeTest, TheDeviceOpenedTwice) {
   const Cloud cloud = scene(100);
   const NetworkRun expected = fresh(cloud);
   minuet_device* again = nullptr;
-  check(minuet_device_open(machine().context(), std::get<0>(GetParam()), &again));
+  check(minuet_device_open(machine().context(), std::get<0>(GetParam()), nullptr, &again));
   const Handle<minuet_device> owner(again, {minuet_device_destroy});
   check(minuet_plan_load(network_.get(), again));
   minuet_execution* made = nullptr;
@@ -209,7 +209,7 @@ TEST_P(LifetimeTest, DestroyedInTheOrderOfCreation) {
   minuet_plan* network = nullptr;
   minuet_execution* made = nullptr;
   check(minuet_context_create(nullptr, &context));
-  check(minuet_device_open(context, std::get<0>(GetParam()), &device));
+  check(minuet_device_open(context, std::get<0>(GetParam()), nullptr, &device));
   minuet_network_options options = MINUET_NETWORK_OPTIONS_INIT;
   options.dataflow = tested_dataflow();
   options.name = "minkunet42";

@@ -161,7 +161,7 @@ TEST_P(TuningTest, R33_WhatWasMeasuredIsLoadedAgain) {
   minuet_device* device = nullptr;
   check(minuet_context_create(nullptr, &context));
   const Handle<minuet_context> of_context(context, {minuet_context_destroy});
-  check(minuet_device_open(context, machine().is_cpu() ? "cpu" : "cuda:0", &device));
+  check(minuet_device_open(context, machine().is_cpu() ? "cpu" : "cuda:0", nullptr, &device));
   const Handle<minuet_device> of_device(device, {minuet_device_destroy});
   const Process other{context, device};
   EXPECT_EQ(load(other, dataflow), chosen);

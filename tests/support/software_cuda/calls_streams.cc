@@ -92,6 +92,15 @@ CUresult cuMemFree(CUdeviceptr memory) {
   return known ? end_wait(driver) : CUDA_ERROR_INVALID_VALUE;
 }
 
+CUresult cuCtxSynchronize(void) {
+  SOFTWARE_CUDA_CALL(cuCtxSynchronize);
+  if (driver.spoils_capture()) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  if (!driver.current_context()) return CUDA_ERROR_INVALID_CONTEXT;
+  ++driver.waits;
+  driver.scheduler.finish_all();
+  return end_wait(driver);
+}
+
 CUresult cuMemHostAlloc(void** memory, std::size_t bytes, unsigned) {
   SOFTWARE_CUDA_CALL(cuMemHostAlloc);
   if (driver.spoils_capture()) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;

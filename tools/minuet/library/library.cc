@@ -150,7 +150,7 @@ llvm::Expected<DeviceHandle> open_device(minuet_context* context, const DeviceCh
                                          DeviceFacts& facts) {
   minuet_device* device = nullptr;
   const char* const name = choice.name.empty() ? nullptr : choice.name.c_str();
-  MINUET_TRY(check(minuet_device_open(context, name, &device)));
+  MINUET_TRY(check(minuet_device_open(context, name, nullptr, &device)));
   DeviceHandle handle(device);
   minuet_device_info info = {};
   info.struct_size = sizeof(info);

@@ -16,7 +16,7 @@ inline std::string why_no_gpu() {
   minuet_context* context = nullptr;
   minuet_device* device = nullptr;
   if (minuet_context_create(&options, &context) != MINUET_OK) return "";
-  const minuet_status status = minuet_device_open(context, "cuda:0", &device);
+  const minuet_status status = minuet_device_open(context, "cuda:0", nullptr, &device);
   char text[1024] = "no GPU";
   if (status != MINUET_OK) minuet_last_error(text, sizeof(text));
   minuet_device_destroy(device);

@@ -31,7 +31,7 @@ std::string arch_of_the_gpu() {
   minuet_device_info info = {};
   info.struct_size = sizeof(info);
   EXPECT_EQ(minuet_context_create(&options, &context), MINUET_OK);
-  EXPECT_EQ(minuet_device_open(context, "cuda:0", &device), MINUET_OK);
+  EXPECT_EQ(minuet_device_open(context, "cuda:0", nullptr, &device), MINUET_OK);
   EXPECT_EQ(minuet_device_query(device, &info), MINUET_OK);
   minuet_device_destroy(device);
   minuet_context_destroy(context);
