@@ -111,6 +111,23 @@ llvm::Error BundleSet::add_memory(llvm::StringRef bytes, llvm::StringRef sha256)
   return llvm::Error::success();
 }
 
+llvm::Error BundleSet::add_memory_once(llvm::ArrayRef<llvm::StringRef> bundles) {
+  BundleList opened;
+  for (const llvm::StringRef bytes : bundles) {
+    MINUET_ASSIGN(std::shared_ptr<const Bundle> bundle, Bundle::open_memory(bytes));
+    opened.push_back(std::move(bundle));
+  }
+  for (std::size_t i = 0; i < bundles.size(); ++i) {
+    // A bundle is pushed before its digest is noted, so that whoever finds the digest finds the bundle too.
+    // Two threads may then both push one, which only costs memory.
+    std::string digest = digest_of(bundles[i]);
+    if (added_once_.contains(digest)) continue;
+    bundles_.push(std::move(opened[i]));
+    added_once_.insert(std::move(digest));
+  }
+  return llvm::Error::success();
+}
+
 BundleSet::BundleList BundleSet::bundles() const {
   BundleList list;
   bundles_.for_each([&](const std::shared_ptr<const Bundle>& bundle) { list.push_back(bundle); });

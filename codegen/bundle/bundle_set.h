@@ -12,6 +12,7 @@
 #include "codegen/base/push_list.h"
 #include "codegen/bundle/bundle.h"
 #include "codegen/source/keys.h"
+#include "llvm/ADT/ArrayRef.h"
 
 namespace minuet {
 
@@ -59,6 +60,10 @@ class BundleSet {
   /// checked.
   llvm::Error add_memory(llvm::StringRef bytes, llvm::StringRef sha256);
 
+  /// Adds copies of bundles that are in memory, except those with the bytes of one that this function has
+  /// added before. Returns an error and adds none if one of them is not a bundle.
+  llvm::Error add_memory_once(llvm::ArrayRef<llvm::StringRef> bundles);
+
   /// Returns the kernel compiled for the best architecture whose code runs on the requested one (see
   /// runnable_archs), from the first bundle that has it. If there is none, stores the reason in `why_not`
   /// unless that is null.
@@ -86,6 +91,8 @@ class BundleSet {
 
   const BundleOptions options_;
   PushList<std::shared_ptr<const Bundle>> bundles_;
+  /// Holds the SHA-256 of each bundle that add_memory_once() has added.
+  PushList<std::string> added_once_;
   /// Holds the request keys that were passed to reject().
   PushList<std::string> rejected_;
   /// Holds the damaged kernels that were found, each as a bundle and a request key.

@@ -25,6 +25,7 @@
 #include "codegen/compile/compiler.h"
 #include "codegen/compile/entry.h"
 #include "codegen/source/keys.h"
+#include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
 
 namespace minuet {
@@ -75,6 +76,10 @@ class KernelCache {
   /// Does the same for a bundle in memory, whose bytes are copied (BundleSet::add_memory).
   llvm::Error add_bundle_memory(llvm::StringRef bytes, llvm::StringRef sha256) {
     return bundles_->add_memory(bytes, sha256);
+  }
+  /// Does the same for several bundles, of which each is kept once (BundleSet::add_memory_once).
+  llvm::Error add_bundles_once(llvm::ArrayRef<llvm::StringRef> bundles) {
+    return bundles_->add_memory_once(bundles);
   }
 
   /// Counts a binary in stats() and events() that the caller found without this cache.

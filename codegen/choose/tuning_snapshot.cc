@@ -25,7 +25,7 @@ std::optional<TunedResult> choose_result(const TuningEntry& entry, const std::st
   // Measurements that rank behind the default do not beat it, so the search ends there.
   for (auto candidate = all.begin(); candidate <= fastest_default; ++candidate) {
     if (llvm::errorToBool(validate_config(entry.bucket, candidate->config))) continue;
-    return TunedResult{*candidate, fastest_default->median_ns, fastest_default->config, layer};
+    return TunedResult{*candidate, fastest_default->median_ns, fastest_default->config, layer, entry.kernels};
   }
   return std::nullopt;
 }
@@ -47,7 +47,7 @@ std::string TunedResult::reason() const {
 
 [[gnu::cold]] TuningSnapshot::TuningSnapshot(const TuningEnvironment& environment,
                                              const std::vector<TuningLayer>& layers)
-    : compute_capability_(environment.compute_capability) {
+    : environment_(environment) {
   for (const TuningLayer& layer : layers) {
     auto& results = layers_.emplace_back();
     for (const TuningEntry& entry : layer.entries) {
@@ -61,7 +61,7 @@ std::string TunedResult::reason() const {
 }
 
 TuningSnapshot::TuningSnapshot(const TuningEnvironment& environment, const TuningConfigs& configs)
-    : compute_capability_(environment.compute_capability) {
+    : environment_(environment) {
   auto& results = layers_.emplace_back();
   for (const auto& [bucket, config] : configs) {
     TunedResult& result = results[bucket];
@@ -71,9 +71,9 @@ TuningSnapshot::TuningSnapshot(const TuningEnvironment& environment, const Tunin
 }
 
 bool TuningSnapshot::serves(llvm::StringRef arch) const {
-  if (arch.empty()) return compute_capability_.empty();
+  if (arch.empty()) return environment_.compute_capability.empty();
   const int number = capability(arch);
-  return compute_capability_ == std::to_string(number / 10) + "." + std::to_string(number % 10);
+  return environment_.compute_capability == std::to_string(number / 10) + "." + std::to_string(number % 10);
 }
 
 std::size_t TuningSnapshot::size() const {
@@ -82,6 +82,29 @@ std::size_t TuningSnapshot::size() const {
     for (const auto& [bucket, result] : results) buckets.insert(bucket);
   }
   return buckets.size();
+}
+
+std::vector<TuningLayer> TuningSnapshot::layers() const {
+  std::vector<TuningLayer> layers;
+  for (const auto& results : layers_) {
+    if (results.empty()) continue;
+    TuningLayer& layer = layers.emplace_back();
+    layer.name = results.begin()->second.layer;
+    for (const auto& [bucket, result] : results) {
+      TuningEntry& entry = layer.entries.emplace_back();
+      entry.environment = environment_;
+      entry.bucket = bucket;
+      entry.kernels = result.kernels;
+      entry.measurements.push_back(result.best);
+      if (result.best.is_default) continue;
+      TuningMeasurement& usual = entry.measurements.emplace_back();
+      usual.config = result.default_config;
+      usual.median_ns = usual.least_ns = result.default_ns;
+      usual.is_default = true;
+      usual.driver = result.best.driver;
+    }
+  }
+  return layers;
 }
 
 const TunedResult* TuningSnapshot::find_exactly(const TuningBucket& bucket) const {

@@ -31,6 +31,7 @@ struct TunedResult {
   i64 default_ns = 0;
   TuningConfig default_config;
   std::string layer;
+  std::string kernels;  // Holds the digest of the result's entry (TuningEntry).
 
   /// Returns text to append to the reason of a choice, such as ": tuned, 0.012 ms against 0.014 ms of the
   /// default (user)".
@@ -55,6 +56,10 @@ class TuningSnapshot {
   bool serves(llvm::StringRef arch) const;
   /// Returns the number of buckets of problems (TuningBucket) that have a result.
   std::size_t size() const;
+  /// Returns the sources with their results in the order in which they decide. Each entry has the best
+  /// measurement and the default. A snapshot that is made of them with environment() finds the same results.
+  std::vector<TuningLayer> layers() const;
+  const TuningEnvironment& environment() const { return environment_; }
 
   /// Returns the result for the bucket, or null. If the number of rows is unknown or was not measured,
   /// returns the result with the most rows, for which the choice matters most. For a whole layer
@@ -68,7 +73,7 @@ class TuningSnapshot {
   const TunedResult* find_near(const TuningBucket& bucket) const;
 
   std::vector<std::map<TuningBucket, TunedResult>> layers_;
-  const std::string compute_capability_;  // An example is "9.0"; the CPU has an empty string.
+  const TuningEnvironment environment_;
 };
 
 }  // namespace minuet

@@ -583,6 +583,37 @@ MINUET_API minuet_status minuet_plan_workspace_bytes(minuet_plan* plan, minuet_d
                                                      int64_t max_points, double max_neighbours,
                                                      int64_t* bytes);
 
+/* ---- plans as bytes ---------------------------------------------------------------------------------- */
+
+/* Writes a plan to `buffer`: its problem with all options and, of a network, its description; its parameters,
+ * as they are after folding and rounding (always: no plan is without values yet); the tuning results by which
+ * it was created; for every arch ("sm_80", "sm_90a", ...; "cpu" adds nothing, and null and 0 are fine) the
+ * kernels that any cloud may need; the version of the library, and the compilers' versions. No file is named
+ * in it. Needs no GPU: kernels are found or compiled as by minuet_plan_compile, with the same errors.
+ *
+ * The bytes are the caller's: a file, a message to other processes, data in a program. The same plan, kernels
+ * and archs, in any order, give the same bytes in every process. `flags` must be 0. *needed gets the number
+ * of bytes. buffer null and size 0: no more is done. OUT_OF_RANGE where `size` is less: *needed is written
+ * then, and buffer is not. After either the plan keeps the bytes until a call for the same archs takes them,
+ * so that the work is done once. FAILED_PRECONDITION where a kernel is there for an older arch only, in a
+ * bundle: the message says which. Any thread may call it at any time. */
+MINUET_API minuet_status minuet_plan_serialize(minuet_plan* plan, const char* const* archs,
+                                               int32_t arch_count, uint32_t flags, void* buffer, size_t size,
+                                               size_t* needed);
+/* Makes the plan again, to be compiled, loaded and destroyed like any other. Its compile for an arch that
+ * was serialized needs neither NVRTC nor a cache folder, and compiles nothing: its kernels are added to the
+ * context's bundles, as by minuet_context_add_bundle_memory, but those of equal bytes once, and stay there as
+ * long as the context, for its coordinate sets too. For another arch it compiles as any plan does. Tuning
+ * results of the context have no part in it. The bytes are read during the call only.
+ *
+ * Every library of the same 0.x reads the bytes; where a patch release changed a kernel or tuning, it is as
+ * if the bytes lacked the old one. FAILED_PRECONDITION for another version of library or format.
+ * INVALID_ARGUMENT with the reason for what is no serialized plan, was cut short, has bytes behind it, or has
+ * any byte changed (by a SHA-256 of all). No plan is made then, and the context is as it was. The digest is
+ * no signature: bytes of others' run on the GPU, so that they need a trusted source. */
+MINUET_API minuet_status minuet_plan_deserialize(minuet_context* context, const void* bytes, size_t size,
+                                                 minuet_plan** plan);
+
 /* ---- compiling in the background ------------------------------------------------------------------- */
 
 typedef struct minuet_job minuet_job;

@@ -176,8 +176,26 @@ class Plan {
     check(minuet_plan_create_convolution(context.get(), &options, &plan));
     return Plan(plan);
   }
+  /// Of bytes that serialize() gave, here or in another process.
+  static Plan deserialize(const Context& context, const void* bytes, std::size_t size) {
+    minuet_plan* plan = nullptr;
+    check(minuet_plan_deserialize(context.get(), bytes, size, &plan));
+    return Plan(plan);
+  }
 
   minuet_plan* get() const noexcept { return owner_.get(); }
+  /// With the kernels for these architectures; compiles those that are missing.
+  std::vector<unsigned char> serialize(const std::vector<std::string>& archs = {}) const {
+    std::vector<const char*> names;
+    for (const std::string& arch : archs) names.push_back(arch.c_str());
+    const char* const* const list = names.empty() ? nullptr : names.data();
+    const auto count = static_cast<std::int32_t>(names.size());
+    std::size_t size = 0;
+    check(minuet_plan_serialize(get(), list, count, 0, nullptr, 0, &size));
+    std::vector<unsigned char> bytes(size);
+    check(minuet_plan_serialize(get(), list, count, 0, bytes.data(), size, &size));
+    return bytes;
+  }
   minuet_plan_info info() const {
     minuet_plan_info info{};
     info.struct_size = sizeof(info);

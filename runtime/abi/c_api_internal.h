@@ -42,6 +42,11 @@ struct minuet_kernel_map {
 struct minuet_plan {
   std::shared_ptr<minuet::PlanStore> store;  // A background job may share the store and outlive the plan.
   std::vector<minuet::ParameterName> parameters;
+  std::mutex mutex;  // Guards the following members.
+  // Holds the bytes of which minuet_plan_serialize() has told the size for these architectures, until a call
+  // takes them, so that the usual two calls do the work once. It is empty otherwise.
+  std::string serialized;
+  std::vector<std::string> serialized_archs;
 };
 struct minuet_job {
   std::unique_ptr<minuet::BackgroundJob> job;
@@ -211,6 +216,8 @@ llvm::Expected<std::optional<Dataflow>> read_dataflow(minuet_dataflow dataflow);
 llvm::Expected<std::string> read_tuning_directory(const char* directory);
 /// Opens the store of tuning results in `directory`, or in the context's cache folder if `directory` is null.
 llvm::Expected<TuningStore> open_tuning_store(Context& context, const char* directory);
+/// Returns the handle of a plan.
+minuet_plan* make_plan(std::shared_ptr<const Plan> plan, const Context& context);
 /// Describes a compiled kernel. The strings of the result point into `binary`.
 minuet_kernel_info kernel_info(const Binary& binary, BinaryOrigin origin);
 /// Calls `visit` for every compiled kernel. The cache's events from `first_event` on tell where a kernel came

@@ -216,17 +216,22 @@ std::vector<ParameterName> parameters_of(const Plan& plan) {
   return names;
 }
 
+}  // namespace
+
+minuet_plan* make_plan(std::shared_ptr<const Plan> plan, const Context& context) {
+  auto made = std::make_unique<minuet_plan>();
+  made->parameters = parameters_of(*plan);
+  made->store = std::make_shared<PlanStore>(std::move(plan), context.cache());
+  return made.release();
+}
+
+namespace {
+
 /// Checks the pointer arguments that all functions that create a plan have in common.
 llvm::Error check_create(const minuet_context* context, const void* options, minuet_plan* const* plan) {
   MINUET_TRY(check_pointer(context, "context"));
   MINUET_TRY(check_pointer(options, "options"));
   return check_pointer(plan, "plan");
-}
-
-minuet_plan* make_plan(std::shared_ptr<const Plan> plan, const Context& context) {
-  std::vector<ParameterName> parameters = parameters_of(*plan);
-  return new minuet_plan{std::make_shared<PlanStore>(std::move(plan), context.cache()),
-                         std::move(parameters)};
 }
 
 /// Creates a plan of a single op that is given no parameters.

@@ -306,6 +306,7 @@ llvm::Expected<NetworkDescription> parse_network(llvm::StringRef json) {
   if (!root) return make_error(StatusCode::InvalidArgument, "the network description is not a JSON object");
   llvm::Expected<NetworkDescription> network = read_network(*root);
   if (!network) return annotate(network.takeError(), "network description");
+  network->json = json.str();
   return network;
 }
 

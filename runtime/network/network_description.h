@@ -66,6 +66,8 @@ struct NetworkDescription {
   // order.
   WeightsOrder weights_order = WeightsOrder::Minuet;
   std::vector<LayerDescription> layers;
+  // Holds the JSON text of which parse_network() made the description.
+  std::string json;
 };
 
 /// Returns the value of the field "op", for example "block" or "max_pool".

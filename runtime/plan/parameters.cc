@@ -56,6 +56,13 @@ constexpr std::size_t kRoundedAtOnce = 4096;
 
 }  // namespace
 
+ParameterCounts parameter_counts(const ProgramLayer& layer) {
+  const ConvolutionProblem* const problem = convolution_of(layer);
+  if (problem == nullptr) return {};
+  const i64 channels = problem->out_channels, affine = problem->scale_shift ? channels : 0;
+  return {kernel_volume(*problem) * (problem->in_channels / problem->groups) * channels, affine, affine};
+}
+
 std::optional<std::size_t> find_lost(DType dtype, llvm::ArrayRef<float> values) {
   float rounded = 0;
   const auto* const lost = std::find_if(values.begin(), values.end(), [&](const float& value) {

@@ -21,6 +21,13 @@ struct LayerParameters {
   std::vector<float> shift;
 };
 
+/// Holds the number of elements of each vector of LayerParameters.
+struct ParameterCounts {
+  i64 weight = 0, scale = 0, shift = 0;
+};
+/// Returns the numbers for a layer with a valid problem. The weight has less than 2^53 elements.
+ParameterCounts parameter_counts(const ProgramLayer& layer);
+
 /// Returns the index of the first value that is not finite in the dtype, or nullopt if there is none.
 std::optional<std::size_t> find_lost(DType dtype, llvm::ArrayRef<float> values);
 

@@ -35,6 +35,13 @@ llvm::Error override_description(NetworkProblem& problem) {
   return llvm::Error::success();
 }
 
+llvm::Error validate_layers(const Program& program) {
+  for (const ProgramLayer& layer : program.layers) {
+    if (llvm::Error error = validate(layer.problem)) return annotate(std::move(error), layer.name);
+  }
+  return llvm::Error::success();
+}
+
 llvm::Error check_finite(const char* name, llvm::ArrayRef<float> values) {
   const std::optional<std::size_t> bad = find_lost(DType::F32, values);
   if (!bad) return llvm::Error::success();
@@ -52,26 +59,43 @@ llvm::Error refuse_weight(DType dtype, llvm::ArrayRef<float> weight) {
 
 }  // namespace
 
+llvm::Expected<Program> rebuild_program(NetworkRecord& record) {
+  NetworkProblem& problem = record.problem;
+  MINUET_TRY(override_description(problem));
+  const auto head_channels = [&](const std::string& head, i32 /*in_channels*/) -> llvm::Expected<i32> {
+    const auto found = record.head_channels.find(head);
+    if (found != record.head_channels.end()) return found->second;
+    return make_error(StatusCode::InvalidArgument, "it does not say how many channels the head {0} has",
+                      head);
+  };
+  MINUET_ASSIGN(Program program,
+                build_program(problem.description, problem.dtype, head_channels, problem.dataflow));
+  MINUET_TRY(validate_layers(program));
+  return program;
+}
+
 llvm::Expected<std::shared_ptr<const Plan>> Plan::create(NetworkProblem problem,
                                                          const ParameterSource& source,
                                                          std::shared_ptr<const TuningSnapshot> tuning) {
   MINUET_TRY(override_description(problem));
-  const auto head_channels = [&](const std::string& head, i32 in_channels) {
-    return source.head_channels(head, in_channels);
+  std::map<std::string, i32> recorded;
+  const auto head_channels = [&](const std::string& head, i32 in_channels) -> llvm::Expected<i32> {
+    MINUET_ASSIGN(const i32 channels, source.head_channels(head, in_channels));
+    recorded[head] = channels;
+    return channels;
   };
   auto plan = std::make_shared<Plan>();
   MINUET_ASSIGN(plan->program,
                 build_program(problem.description, problem.dtype, head_channels, problem.dataflow));
   MINUET_TRY(source.check(plan->program));
-  for (const ProgramLayer& layer : plan->program.layers) {
-    if (llvm::Error error = validate(layer.problem)) return annotate(std::move(error), layer.name);
-  }
+  MINUET_TRY(validate_layers(plan->program));
   plan->parameters.resize(plan->program.layers.size());
   MINUET_TRY(in_parallel(static_cast<i64>(plan->parameters.size()), [&](i64 i) -> llvm::Error {
     MINUET_ASSIGN(plan->parameters[i], source.layer(plan->program.layers[i]));
     return llvm::Error::success();
   }));
   plan->tuning = std::move(tuning);
+  plan->network = {std::move(problem), std::move(recorded)};
   return plan;
 }
 

@@ -4,7 +4,10 @@
 // A plan is compiled for an architecture, then loaded on a device, and then an execution runs it.
 #pragma once
 
+#include <map>
 #include <memory>
+#include <optional>
+#include <string>
 
 #include "codegen/choose/ops/convolution.h"
 #include "codegen/choose/tuning_snapshot.h"
@@ -33,8 +36,22 @@ struct GivenParameters {
   llvm::ArrayRef<float> weight, scale, shift;
 };
 
+/// Holds all that a network's program was built from, so that a serialized plan can build it again.
+struct NetworkRecord {
+  NetworkProblem problem;
+  /// Maps the name of each head whose description does not give its number of channels to that number, or to
+  /// 0 if the head was omitted.
+  std::map<std::string, i32> head_channels;
+};
+
+/// Builds and checks the program of a network that was recorded. Returns InvalidArgument if the record does
+/// not describe a network, because it may come from an untrusted source.
+llvm::Expected<Program> rebuild_program(NetworkRecord& record);
+
 struct Plan {
   Program program;
+  /// Holds what the program was built from, or nothing if the plan is of a single op.
+  std::optional<NetworkRecord> network;
   std::vector<LayerParameters> parameters;  // There is one element per layer.
   /// Holds the tuning results that the choices use. It may be null.
   std::shared_ptr<const TuningSnapshot> tuning;

@@ -7,8 +7,11 @@
 #include <functional>
 
 #include "codegen/bundle/bundle_writer.h"
+#include "codegen/choose/ops/pooling.h"
 #include "codegen/choose/tuned_config.h"
 #include "codegen/choose/tuning_entry.h"
+#include "runtime/plan/plan_document.h"
+#include "runtime/plan/serialized_plan.h"
 #include "tests/codegen/bundle/bundle_fakes.h"
 
 namespace minuet {
@@ -171,6 +174,48 @@ void write_networks(const Put& put) {
       R"({"name":"n","ndim":1,"in_channels":1,"channels":[1],"layers":[{"op":"max_pool","name":"p"}]})");
 }
 
+/// What plan_fuzz takes for a document and what is behind it.
+std::string plan_input(const std::string& document, const std::string& rest) {
+  const char size[2] = {static_cast<char>(document.size() & 0xff), static_cast<char>(document.size() >> 8)};
+  return '\1' + std::string(size, 2) + document + rest;
+}
+
+void write_plans(const Put& put) {
+  const std::unique_ptr<KernelCache> cache = make_cache("", std::make_shared<FakeCompiler>());
+  const auto whole = [&](const std::string& name, const std::shared_ptr<const Plan>& plan) {
+    put("plan/whole-" + name + ".bin", '\0' + llvm::cantFail(serialize_plan(*plan, *cache, {})));
+  };
+  ConvolutionProblem convolution;
+  convolution.ndim = 1;
+  convolution.in_channels = 2, convolution.out_channels = 3;
+  convolution.scale_shift = true;
+  convolution.set_activation(Activation::LeakyReLU, 0.25f);
+  const LayerParameters parameters{std::vector<float>(6, 0.5f), std::vector<float>(3, 2), {1, 2, 3}};
+  const auto plan = llvm::cantFail(Plan::create(convolution, parameters));
+  whole("convolution", plan);
+  PoolingProblem pooling;
+  pooling.channels = 3;
+  pooling.kernel_size = {2, 2, 2, 1};
+  whole("pooling", llvm::cantFail(Plan::create(pooling, {})));
+  NetworkProblem network;
+  network.description = llvm::cantFail(
+      parse_network(R"({"name":"n","ndim":1,"in_channels":1,"channels":[2],"layers":[)"
+                    R"({"op":"block","name":"a","width":0,"kernel_size":3},{"op":"head","name":"h"}]})"));
+  network.channels = {3};
+  whole("network", llvm::cantFail(Plan::create(network, ParameterSource(std::uint64_t{1}))));
+  const std::string bundle = llvm::cantFail(make_bundle("sm_90a", {make_kernel("gather")}));
+  put("plan/whole-document.bin",
+      plan_input(llvm::cantFail(write_document(*plan, {{"sm_90a", bundle.size(), {"nvrtc"}}})),
+                 std::string(12 + 24, '\0') + bundle));
+  put("plan/large.bin",
+      plan_input(R"({"problem":{"kind":"convolution","ndim":3,"dtype":"fp32","kernel_size":[100,100,100,1],)"
+                 R"("stride":[1,1,1,1],"dilation":[1,1,1,1],"outputs":"submanifold","in_channels":65536,)"
+                 R"("out_channels":65536,"groups":1,"scale_shift":false,"residual":false,)"
+                 R"("activation":"none","slope":1e300,"dataflow":"auto"},"tuning":[],"bundles":[]})",
+                 "few"));
+  put("plan/bundle.bin", '\0' + bundle);
+}
+
 template <class T>
 std::string bytes_of(std::initializer_list<T> values) {
   return {reinterpret_cast<const char*>(values.begin()), values.size() * sizeof(T)};
@@ -260,6 +305,7 @@ void write_seeds(const std::string& folder) {
   put_tuning(put);
   write_tensors(put);
   write_networks(put);
+  write_plans(put);
   write_clouds(put);
 }
 

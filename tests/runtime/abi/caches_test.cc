@@ -41,6 +41,25 @@ TEST_F(Caches, R22_RecordThenPrecompileThenRunWithoutJit) {
             static_cast<std::ptrdiff_t>(origins.size()));
   EXPECT_EQ(counters(strict.get()).compiled, 0);
   EXPECT_EQ(counters(strict.get()).bundle_hits, result.kernels);
+
+  // The farm's plan as bytes does the same without the bundle.
+  const auto farmed = convolution(farm.get());
+  const char* const archs[] = {kArch};
+  size_t size = 0;
+  ASSERT_EQ(minuet_plan_serialize(farmed.get(), archs, 1, 0, nullptr, 0, &size), MINUET_OK) << last_error();
+  std::string bytes(size, '\0');
+  check(minuet_plan_serialize(farmed.get(), archs, 1, 0, bytes.data(), bytes.size(), &size));
+  EXPECT_EQ(counters(farm.get()).compiled, result.kernels) << "all were there";
+  const auto other = context(nullptr, [](minuet_context_options& options) {
+    options.jit = MINUET_JIT_OFF;
+    options.nvrtc_path = "/nowhere/libnvrtc.so.13";
+  });
+  minuet_plan* made = nullptr;
+  check(minuet_plan_deserialize(other.get(), bytes.data(), bytes.size(), &made));
+  const Plan again{made, {minuet_plan_destroy}};
+  check(minuet_plan_compile(made, kArch, nullptr, nullptr));
+  EXPECT_EQ(counters(other.get()).compiled, 0);
+  EXPECT_EQ(counters(other.get()).bundle_hits, result.kernels);
 }
 
 /// Measured on another machine.

@@ -103,6 +103,16 @@ TEST_F(HppTest, SetsAndMaps) {
               ElementsAre(Pair{0, 0, 1}, Pair{1, 0, 0}, Pair{1, 1, 1}, Pair{1, 2, 2}, Pair{2, 1, 0}));
 }
 
+TEST_F(HppTest, PlansAsBytes) {
+  const std::vector<unsigned char> bytes = network().serialize({"cpu"});
+  EXPECT_EQ(network().serialize(), bytes);
+  const minuet::Plan plan = minuet::Plan::deserialize(context_, bytes.data(), bytes.size());
+  EXPECT_EQ(plan.serialize(), bytes);
+  EXPECT_STREQ(plan.info().name, "n");
+  EXPECT_THROW(minuet::Plan::deserialize(context_, bytes.data(), bytes.size() - 1), minuet::Exception);
+  EXPECT_THROW(plan.serialize({"sm_x"}), minuet::Exception);
+}
+
 TEST_F(HppTest, AContextsFiles) {
   EXPECT_THROW(context_.add_bundle("/nowhere/at/all.bundle"), minuet::Exception);
   EXPECT_THROW(context_.add_bundle_memory("no bundle", 9), minuet::Exception);

@@ -1,0 +1,28 @@
+#include "runtime/plan/ops/pooling.h"
+
+namespace minuet {
+namespace {
+
+constexpr const char* kReductions[] = {"max", "average", "sum"};
+static_assert(static_cast<int>(Reduction::Sum) == 2);
+
+}  // namespace
+
+// The members for columns are left out, because they follow from the program of the op.
+llvm::json::Object write_pooling(const OpProblem& op) {
+  const auto& problem = op.get<PoolingProblem>();
+  llvm::json::Object fields = window_fields(problem);
+  fields["channels"] = problem.channels;
+  fields["reduction"] = kReductions[static_cast<int>(problem.reduction)];
+  return fields;
+}
+
+OpProblem read_pooling(FieldReader& fields) {
+  PoolingProblem problem;
+  read_window_fields(fields, problem);
+  problem.channels = fields.integer32("channels", 1, kMostChannels);
+  problem.reduction = fields.choice<Reduction>("reduction", kReductions);
+  return problem;
+}
+
+}  // namespace minuet

@@ -1,0 +1,97 @@
+// What of a plan's tuning is in its bytes. tests/runtime/abi/serialize_test.cc has the rest.
+#include "runtime/plan/serialized_plan.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "runtime/plan/compiled_plan.h"
+#include "tests/codegen/choose/examples.h"
+
+namespace minuet {
+namespace {
+
+std::shared_ptr<const Plan> tuned_plan(std::shared_ptr<const TuningSnapshot> tuning) {
+  LayerParameters parameters;
+  parameters.weight.assign(size_t{27} * 64 * 64, 1.0f);
+  return llvm::cantFail(
+      Plan::create(by(example_problem(), Dataflow::GatherGemmScatter), parameters, std::move(tuning)));
+}
+
+std::shared_ptr<const TuningSnapshot> snapshot_of(const std::vector<TuningLayer>& layers) {
+  return std::make_shared<const TuningSnapshot>(example_environment(), layers);
+}
+
+TuningEntry best(const TuningBucket& bucket, i32 tile) {
+  return with_kernels_of_this_build(make_entry(example_environment(), bucket, measured(tile_config(8), 14000),
+                                               {measured(tile_config(tile), 9000)}));
+}
+
+std::shared_ptr<const Plan> there_and_back(const Plan& plan) {
+  const auto cache = make_cache("", std::make_shared<FakeCompiler>());
+  const std::string bytes = llvm::cantFail(serialize_plan(plan, *cache, {}));
+  return llvm::cantFail(read_plan(bytes)).plan;
+}
+
+/// The user's result goes before a bundle's, whatever their rows, so that sources must not be merged.
+TEST(SerializedPlan, TuningResultsChooseTheSame) {
+  const TuningBucket few = gather_bucket(DType::F16, 64, 27, 1000),
+                     many = gather_bucket(DType::F16, 64, 27, kExampleRows),
+                     scatter = scatter_bucket(DType::F16, 64, 27, kExampleRows);
+  const auto tuning = snapshot_of(
+      {{"user", {best(few, 16)}}, {"bundle", {best(many, 32), best(scatter, 32), best(few, 32)}}});
+  const auto plan = tuned_plan(tuning), again = there_and_back(*plan);
+  ASSERT_NE(again->tuning, nullptr);
+  EXPECT_EQ(again->tuning->size(), tuning->size());
+  for (const i64 rows : {i64{0}, i64{1000}, kExampleRows}) {
+    EXPECT_EQ(choices_text(again->tuning.get(), rows), choices_text(tuning.get(), rows)) << rows;
+  }
+  EXPECT_NE(choices_text(tuning.get()), choices_text(nullptr));
+  const auto keys = [](const Plan& of) {
+    std::vector<std::string> keys;
+    for (const KernelRequest& kernel : llvm::cantFail(CompiledPlan::create(of, "sm_90a"))->requests()) {
+      keys.push_back(kernel.key);
+    }
+    return keys;
+  };
+  EXPECT_EQ(keys(*again), keys(*plan));
+  EXPECT_NE(keys(*again), keys(*tuned_plan(nullptr)));
+}
+
+TEST(SerializedPlan, ResultsOfOtherKernelsAreLeftOut) {
+  TuningEntry old = best(gather_bucket(DType::F16, 64, 27, kExampleRows), 16);
+  old.kernels = "of another build";
+  EXPECT_EQ(there_and_back(*tuned_plan(snapshot_of({{"user", {old}}})))->tuning, nullptr);
+  EXPECT_EQ(there_and_back(*tuned_plan(nullptr))->tuning, nullptr);
+}
+
+/// A bundle is kept once, however often its plan is read.
+TEST(SerializedPlan, EqualBundlesAreKeptOnce) {
+  const auto farm = make_cache("", std::make_shared<FakeCompiler>());
+  const auto plan = tuned_plan(nullptr);
+  const std::string bytes = llvm::cantFail(serialize_plan(*plan, *farm, {"sm_80", "sm_90a", ""}));
+  const auto cache = make_cache("", nullptr);
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(llvm::cantFail(deserialize_plan(bytes, *cache)) != nullptr);
+  EXPECT_EQ(cache->bundles().size(), 2u);
+}
+
+TEST(SerializedPlan, ParametersKeepTheirBits) {
+  for (const DType dtype : kDTypes) {
+    ConvolutionProblem problem = example_problem(2, 3, dtype);
+    problem.scale_shift = true;
+    LayerParameters parameters;
+    for (int i = 0; i < 27 * 6; ++i) parameters.weight.push_back(1.0f / static_cast<float>(i + 3) - 0.1f);
+    parameters.weight[5] = -0.0f;
+    parameters.scale = {1.1f, -2.3f, 1e-30f};
+    parameters.shift = {1e30f, 0.3f, -0.0f};
+    const auto plan = llvm::cantFail(Plan::create(problem, parameters)), again = there_and_back(*plan);
+    const auto bits = [](const std::vector<float>& values) {
+      return std::string(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float));
+    };
+    EXPECT_EQ(bits(again->parameters[0].weight), bits(plan->parameters[0].weight));
+    EXPECT_EQ(bits(again->parameters[0].scale), bits(plan->parameters[0].scale));
+    EXPECT_EQ(bits(again->parameters[0].shift), bits(plan->parameters[0].shift));
+  }
+}
+
+}  // namespace
+}  // namespace minuet
