@@ -107,11 +107,15 @@ llvm::Error Bundle::read_index(std::uint64_t size) {
       llvm::StringRef(start).take_front(sizeof kBundleMagic) != bytes_of(kBundleMagic)) {
     return no_bundle(start);
   }
-  index_ = start.substr(0, sizeof head_);
-  std::memcpy(&head_, index_.data(), sizeof head_);
+  std::memcpy(&head_, start.data(), sizeof head_);
   MINUET_TRY(check_head(head_, size));
-  MINUET_ASSIGN(const std::string rest, read_bytes(sizeof head_, index_bytes(head_) - sizeof head_));
-  index_ += rest;
+  if (const auto* const memory = std::get_if<std::string>(&source_)) {
+    index_ = llvm::StringRef(*memory).take_front(index_bytes(head_));
+  } else {
+    MINUET_ASSIGN(const std::string rest, read_bytes(sizeof head_, index_bytes(head_) - sizeof head_));
+    index_of_file_ = start.substr(0, sizeof head_) + rest;
+    index_ = index_of_file_;
+  }
   if (index_digest(index_) != bytes_of(head_.index_digest))
     return damaged_bundle("its index does not match the digest in its header");
   const llvm::StringRef arch = bytes_of(head_.arch);
@@ -170,7 +174,7 @@ BundleRow Bundle::row(std::size_t index) const {
 
 llvm::StringRef Bundle::text(std::uint32_t start) const {
   // The strings end with '\0' (see check_contents()), so every name in them is terminated.
-  return llvm::StringRef(index_).take_back(head_.strings_bytes).drop_front(start).data();
+  return index_.take_back(head_.strings_bytes).drop_front(start).data();
 }
 
 BundleItem Bundle::item(std::size_t index) const {

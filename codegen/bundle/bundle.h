@@ -115,7 +115,10 @@ class Bundle {
   std::string name_, arch_;
   Source source_;
   BundleHead head_ = {};
-  std::string index_;  ///< Contains the head, the table of contents and the strings (bundle_format.h).
+  std::string index_of_file_;  ///< Is empty for a bundle in memory.
+  /// Contains the head, the table of contents and the strings (bundle_format.h). It lies in index_of_file_ or
+  /// in the bytes in memory, so it must not be copied with this object.
+  llvm::StringRef index_;
   Lazy<Dictionary> dictionary_;
 };
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "codegen/base/arch.h"
+#include "codegen/base/sha256.h"
 #include "codegen/compile/nvrtc_library.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/SmallVector.h"
@@ -44,11 +45,9 @@ std::vector<std::string> bundle_files(const std::string& folder, llvm::StringRef
   return files;
 }
 
-/// Returns FailedPrecondition if `sha256` is not empty and is not the digest of the whole bundle.
-llvm::Error check_digest(const Bundle& bundle, llvm::StringRef sha256) {
-  if (sha256.empty()) return llvm::Error::success();
-  MINUET_ASSIGN(const std::string digest, bundle.file_sha256());
-  if (sha256.lower() == digest) return llvm::Error::success();
+/// Returns FailedPrecondition if `sha256` is not empty and is not `digest`, the digest of the whole bundle.
+llvm::Error check_digest(const Bundle& bundle, llvm::StringRef digest, llvm::StringRef sha256) {
+  if (sha256.empty() || sha256.lower() == digest) return llvm::Error::success();
   return make_error(
       StatusCode::FailedPrecondition,
       "{0}: its SHA-256 is {1}, but {2} was expected: give the right bundle, or correct the digest",
@@ -64,7 +63,8 @@ BundleSet::BundleSet(BundleOptions options) : options_(std::move(options)) {
   llvm::StringRef(options_.search_path).split(paths, ':', -1, /*KeepEmpty=*/false);
   for (llvm::StringRef path : paths) open_place({path.str(), ""}, opened);
   if (!options_.library_folder.empty()) open_folder(options_.library_folder, "minuet-", opened);
-  for (auto bundle = opened.rbegin(); bundle != opened.rend(); ++bundle) bundles_.push(std::move(*bundle));
+  for (auto bundle = opened.rbegin(); bundle != opened.rend(); ++bundle)
+    bundles_.push({std::move(*bundle), ""});
 }
 
 void BundleSet::warn(const std::string& text) const {
@@ -94,43 +94,33 @@ llvm::Expected<std::shared_ptr<const Bundle>> BundleSet::open_bundle(const Bundl
   const bool is_pinned = !place.sha256.empty();
   MINUET_ASSIGN(std::unique_ptr<Bundle> bundle,
                 Bundle::open(place.path, is_pinned ? nullptr : &options_.trust));
-  MINUET_TRY(check_digest(*bundle, place.sha256));
+  if (!is_pinned) return bundle;
+  MINUET_ASSIGN(const std::string digest, bundle->file_sha256());
+  MINUET_TRY(check_digest(*bundle, digest, place.sha256));
   return bundle;
 }
 
 llvm::Error BundleSet::add(const BundlePlace& place) {
   MINUET_ASSIGN(std::shared_ptr<const Bundle> bundle, open_bundle(place));
-  bundles_.push(std::move(bundle));
+  bundles_.push({std::move(bundle), ""});
   return llvm::Error::success();
 }
 
-llvm::Error BundleSet::add_memory(llvm::StringRef bytes, llvm::StringRef sha256) {
-  MINUET_ASSIGN(std::shared_ptr<const Bundle> bundle, Bundle::open_memory(bytes));
-  MINUET_TRY(check_digest(*bundle, sha256));
-  bundles_.push(std::move(bundle));
-  return llvm::Error::success();
-}
-
-llvm::Error BundleSet::add_memory_once(llvm::ArrayRef<llvm::StringRef> bundles) {
-  BundleList opened;
-  for (const llvm::StringRef bytes : bundles) {
-    MINUET_ASSIGN(std::shared_ptr<const Bundle> bundle, Bundle::open_memory(bytes));
-    opened.push_back(std::move(bundle));
+llvm::Error BundleSet::add_memory(llvm::ArrayRef<BundleBytes> given) {
+  std::vector<Added> opened;
+  for (const BundleBytes& of : given) {
+    MINUET_ASSIGN(std::shared_ptr<const Bundle> bundle, Bundle::open_memory(of.bytes));
+    std::string digest = sha256_hex(of.bytes);
+    MINUET_TRY(check_digest(*bundle, digest, of.sha256));
+    opened.push_back({std::move(bundle), std::move(digest)});
   }
-  for (std::size_t i = 0; i < bundles.size(); ++i) {
-    // A bundle is pushed before its digest is noted, so that whoever finds the digest finds the bundle too.
-    // Two threads may then both push one, which only costs memory.
-    std::string digest = digest_of(bundles[i]);
-    if (added_once_.contains(digest)) continue;
-    bundles_.push(std::move(opened[i]));
-    added_once_.insert(std::move(digest));
-  }
+  for (Added& bundle : opened) bundles_.insert(std::move(bundle));
   return llvm::Error::success();
 }
 
 BundleSet::BundleList BundleSet::bundles() const {
   BundleList list;
-  bundles_.for_each([&](const std::shared_ptr<const Bundle>& bundle) { list.push_back(bundle); });
+  bundles_.for_each([&](const Added& added) { list.push_back(added.bundle); });
   return list;
 }
 

@@ -31,6 +31,12 @@ struct BundlePlace {
   std::string sha256;
 };
 
+/// Names a bundle in memory.
+struct BundleBytes {
+  llvm::StringRef bytes;
+  llvm::StringRef sha256;  ///< Holds the digest that they must have, as that of a BundlePlace.
+};
+
 struct BundleOptions {
   std::vector<BundlePlace> places;
   std::string search_path;  ///< Lists files and folders, separated by colons (MINUET_BUNDLE_PATH).
@@ -55,14 +61,11 @@ class BundleSet {
   /// Adds a bundle that is searched before all others. Returns an error and adds nothing if the file is not a
   /// bundle, does not have the digest place.sha256 or, if that is empty, is not trusted.
   llvm::Error add(const BundlePlace& place);
-  /// Adds a copy of a bundle that is in memory, and otherwise does the same as add(). `sha256` is that of a
-  /// BundlePlace. The bytes come from the process itself, so they have no owner or mode that could be
+  /// Adds copies of bundles that are in memory, and otherwise does the same as add(). A bundle is left out if
+  /// one with the same bytes was added from memory before. Returns an error and adds none if one of them
+  /// cannot be used. The bytes come from the process itself, so they have no owner or mode that could be
   /// checked.
-  llvm::Error add_memory(llvm::StringRef bytes, llvm::StringRef sha256);
-
-  /// Adds copies of bundles that are in memory, except those with the bytes of one that this function has
-  /// added before. Returns an error and adds none if one of them is not a bundle.
-  llvm::Error add_memory_once(llvm::ArrayRef<llvm::StringRef> bundles);
+  llvm::Error add_memory(llvm::ArrayRef<BundleBytes> given);
 
   /// Returns the kernel compiled for the best architecture whose code runs on the requested one (see
   /// runnable_archs), from the first bundle that has it. If there is none, stores the reason in `why_not`
@@ -89,10 +92,15 @@ class BundleSet {
                                std::string& why_not) const;
   void warn(const std::string& text) const;
 
+  struct Added {
+    std::shared_ptr<const Bundle> bundle;
+    std::string sha256;  ///< Holds the digest of a bundle in memory. It is empty for a file.
+    /// Returns true if both are in memory and have the same bytes.
+    bool operator==(const Added& other) const { return !sha256.empty() && sha256 == other.sha256; }
+  };
+
   const BundleOptions options_;
-  PushList<std::shared_ptr<const Bundle>> bundles_;
-  /// Holds the SHA-256 of each bundle that add_memory_once() has added.
-  PushList<std::string> added_once_;
+  PushList<Added> bundles_;
   /// Holds the request keys that were passed to reject().
   PushList<std::string> rejected_;
   /// Holds the damaged kernels that were found, each as a bundle and a request key.

@@ -73,14 +73,9 @@ class KernelCache {
 
   /// Adds a bundle that is searched before all others. Returns an error if the bundle cannot be used.
   llvm::Error add_bundle(const BundlePlace& place) { return bundles_->add(place); }
-  /// Does the same for a bundle in memory, whose bytes are copied (BundleSet::add_memory).
-  llvm::Error add_bundle_memory(llvm::StringRef bytes, llvm::StringRef sha256) {
-    return bundles_->add_memory(bytes, sha256);
-  }
-  /// Does the same for several bundles, of which each is kept once (BundleSet::add_memory_once).
-  llvm::Error add_bundles_once(llvm::ArrayRef<llvm::StringRef> bundles) {
-    return bundles_->add_memory_once(bundles);
-  }
+  /// Does the same for bundles in memory, whose bytes are copied, and of which equal ones are kept once
+  /// (BundleSet::add_memory).
+  llvm::Error add_bundle_memory(llvm::ArrayRef<BundleBytes> bundles) { return bundles_->add_memory(bundles); }
 
   /// Counts a binary in stats() and events() that the caller found without this cache.
   void count(const Binary& binary, BinaryOrigin origin) { state_.count(binary, origin); }

@@ -196,8 +196,9 @@ MINUET_API minuet_status minuet_context_kernel_counters(minuet_context* context,
 MINUET_API minuet_status minuet_context_add_bundle(minuet_context* context, const char* path,
                                                    const char* sha256);
 /* Does the same for `size` bytes in memory, such as those of a bundle that is linked into the program. The
- * library copies them, so the caller owns them still and may free them after the call. No owner or mode is
- * checked. INVALID_ARGUMENT also for null and for size 0. Any thread may call both functions at any time. */
+ * library copies them, so the caller owns them still and may free them after the call. Bytes that the context
+ * has from memory already are not copied again, and keep their place. No owner or mode is checked.
+ * INVALID_ARGUMENT also for null and for size 0. Any thread may call both functions at any time. */
 MINUET_API minuet_status minuet_context_add_bundle_memory(minuet_context* context, const void* bytes,
                                                           size_t size, const char* sha256);
 
@@ -602,9 +603,9 @@ MINUET_API minuet_status minuet_plan_serialize(minuet_plan* plan, const char* co
                                                size_t* needed);
 /* Makes the plan again, to be compiled, loaded and destroyed like any other. Its compile for an arch that
  * was serialized needs neither NVRTC nor a cache folder, and compiles nothing: its kernels are added to the
- * context's bundles, as by minuet_context_add_bundle_memory, but those of equal bytes once, and stay there as
- * long as the context, for its coordinate sets too. For another arch it compiles as any plan does. Tuning
- * results of the context have no part in it. The bytes are read during the call only.
+ * context's bundles, as by minuet_context_add_bundle_memory, and stay there as long as the context, for its
+ * coordinate sets too. For another arch it compiles as any plan does. Tuning results of the context have no
+ * part in it. The bytes are read during the call only.
  *
  * Every library of the same 0.x reads the bytes; where a patch release changed a kernel or tuning, it is as
  * if the bytes lacked the old one. FAILED_PRECONDITION for another version of library or format.

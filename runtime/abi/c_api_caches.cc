@@ -21,7 +21,7 @@ minuet_status minuet_context_add_bundle_memory(minuet_context* context, const vo
     MINUET_TRY(check_pointer(context, "context"));
     MINUET_TRY(check_pointer(bytes, "bytes"));
     const llvm::StringRef bundle(static_cast<const char*>(bytes), size);
-    return context->context->cache()->add_bundle_memory(bundle, sha256 ? sha256 : "");
+    return context->context->cache()->add_bundle_memory({{bundle, sha256 ? sha256 : ""}});
   });
 }
 

@@ -189,7 +189,7 @@ llvm::Expected<ReadPlan> read_plan(llvm::StringRef bytes) {
   MINUET_ASSIGN(plan->parameters, read_parameters(document->program, parts));
   for (const BundlePart& bundle : document->bundles) {
     MINUET_ASSIGN(const llvm::StringRef part, parts.take(bundle.bytes));
-    read.bundles.push_back(part);
+    read.bundles.push_back({part, ""});
   }
   if (!parts.is_empty()) return damaged_plan("bytes follow its last bundle");
   plan->program = std::move(document->program);
@@ -202,7 +202,7 @@ llvm::Expected<ReadPlan> read_plan(llvm::StringRef bytes) {
 llvm::Expected<std::shared_ptr<const Plan>> deserialize_plan(llvm::StringRef bytes, KernelCache& cache) {
   const Trace::Span span(cache.trace(), "plan", "deserialize");
   MINUET_ASSIGN(ReadPlan read, read_plan(bytes));
-  MINUET_TRY(cache.add_bundles_once(read.bundles));
+  MINUET_TRY(cache.add_bundle_memory(read.bundles));
   return std::move(read.plan);
 }
 

@@ -19,7 +19,7 @@ llvm::Expected<std::string> serialize_plan(const Plan& plan, KernelCache& cache,
 /// Holds what read_plan() returns.
 struct ReadPlan {
   std::shared_ptr<const Plan> plan;
-  std::vector<llvm::StringRef> bundles;  // They point into the bytes that were read.
+  std::vector<BundleBytes> bundles;  // They point into the bytes that were read.
 };
 /// Reads a serialized plan, which may come from an untrusted source. Returns FailedPrecondition if another
 /// version of the library wrote it, and InvalidArgument if it is damaged or is something else. Does not check

@@ -52,8 +52,8 @@ bool fuzz_plan(llvm::StringRef input) {
   require(again.bundles.empty());
   require(llvm::cantFail(serialize_plan(*again.plan, *cache, {})) == once);
   bool whole = true;
-  for (const llvm::StringRef bundle : read->bundles) {
-    if (llvm::errorToBool(Bundle::open_memory(bundle).takeError())) whole = false;
+  for (const BundleBytes& bundle : read->bundles) {
+    if (llvm::errorToBool(Bundle::open_memory(bundle.bytes).takeError())) whole = false;
   }
   return whole;
 }

@@ -60,7 +60,7 @@ TEST(BundleSetConcurrency, R21_BundlesInMemoryAreAddedWhileOthersAreRead) {
   for (const Entry& entry : entries) {
     threads.emplace_back([&] {
       auto bytes = std::make_unique<std::string>(llvm::cantFail(make_bundle("sm_90a", {entry})));
-      if (!llvm::errorToBool(set.add_memory(*bytes, ""))) ++added;
+      if (!llvm::errorToBool(set.add_memory({{*bytes, ""}}))) ++added;
       bytes.reset();
       for (const Entry& wanted : entries) {
         const auto found = set.find(fake_request(wanted.binary.display_name));
@@ -71,6 +71,17 @@ TEST(BundleSetConcurrency, R21_BundlesInMemoryAreAddedWhileOthersAreRead) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(added, kThreads);
   EXPECT_EQ(wrong, 0);
+}
+
+TEST(BundleSetConcurrency, R21_ABundleThatManyThreadsAddIsHeldOnce) {
+  const std::string bytes = llvm::cantFail(make_bundle("sm_90a", make_kernels(1)));
+  BundleSet set({});
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < 8; ++thread) {
+    threads.emplace_back([&] { EXPECT_FALSE(llvm::errorToBool(set.add_memory({{bytes, ""}}))); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(set.bundles().size(), 1u);
 }
 
 TEST(BundleSetConcurrency, R16_AForkedChildWaitsForNoThreadOfItsParent) {

@@ -279,16 +279,34 @@ TEST(BundleSet, R21_AnAddedBundleInMemoryIsAskedFirst) {
   const auto bytes_of = [](const std::string& name, const std::string& arch, const std::string& compiler) {
     return llvm::cantFail(make_bundle(arch, {make_kernel(name, arch, compiler)}));
   };
-  EXPECT_EQ(error_of(set.add_memory(bytes_of("gather", "sm_90a", "nvrtc 12.1 "), "")), "");
+  EXPECT_EQ(error_of(set.add_memory({{bytes_of("gather", "sm_90a", "nvrtc 12.1 "), ""}})), "");
   EXPECT_EQ(ask(set, "gather"), "sm_90a, nvrtc 12.1 ");
   EXPECT_EQ(ask(set, "scatter"), std::string("sm_90a, ") + kHost);
-  EXPECT_EQ(error_of(set.add_memory(bytes_of("sort", "compute_80", kHost), "")), "");
+  EXPECT_EQ(error_of(set.add_memory({{bytes_of("sort", "compute_80", kHost), ""}})), "");
   EXPECT_EQ(ask(set, "sort"), std::string("compute_80, ") + kHost);
   const std::string newer = bytes_of("merge", "sm_90a", "nvrtc 14.1 1 2");
-  EXPECT_EQ(error_of(set.add_memory(newer, "")), "");
+  EXPECT_EQ(error_of(set.add_memory({{newer, ""}})), "");
   EXPECT_THAT(ask(set, "merge"), HasSubstr("the bundle of " + std::to_string(newer.size()) +
                                            " bytes in memory has it for sm_90a, but its compiler"));
   EXPECT_THAT(at.warnings.all(), IsEmpty());
+}
+
+/// Equal bytes are held once, whoever adds them, and one bundle of several that is none adds nothing.
+TEST(BundleSet, R21_EqualBundlesInMemoryAreHeldOnce) {
+  BundleSet set({});
+  const std::string one = llvm::cantFail(make_bundle("sm_90a", {make_kernel("gather")})),
+                    two = llvm::cantFail(make_bundle("sm_80", {make_kernel("gather", "sm_80")}));
+  EXPECT_NE(error_of(set.add_memory({{one, ""}, {"text", ""}})), "");
+  EXPECT_THAT(set.bundles(), IsEmpty());
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(error_of(set.add_memory({{one, sha256_hex(one)}})), "");
+    EXPECT_EQ(error_of(set.add_memory({{std::string(two), ""}, {std::string(one), ""}, {two, ""}})), "");
+    EXPECT_NE(error_of(set.add_memory({{one, sha256_hex(two)}})), "") << "an expected digest still counts";
+  }
+  const BundleSet::BundleList held = set.bundles();
+  ASSERT_EQ(held.size(), 2u);
+  EXPECT_EQ(held[0]->arch(), "sm_80");
+  EXPECT_EQ(held[1]->arch(), "sm_90a");
 }
 
 TEST(BundleSet, R24_ABundleInMemoryWithAnotherDigestIsNotAdded) {
@@ -296,14 +314,14 @@ TEST(BundleSet, R24_ABundleInMemoryWithAnotherDigestIsNotAdded) {
   const std::string bytes = llvm::cantFail(make_bundle("sm_90a", {make_kernel("gather")}));
   const std::string digest = sha256_hex(bytes);
   for (const std::string& wrong : {sha256_hex("other"), digest.substr(1), digest + "0", std::string("x")}) {
-    const StatusError error = take_status(set.add_memory(bytes, wrong));
+    const StatusError error = take_status(set.add_memory({{bytes, wrong}}));
     EXPECT_EQ(error.code(), StatusCode::FailedPrecondition);
     EXPECT_THAT(error.message(), AllOf(HasSubstr(" bytes in memory: its SHA-256 is " + digest),
                                        HasSubstr(wrong + " was expected")));
   }
-  EXPECT_EQ(take_status(set.add_memory("text", "")).code(), StatusCode::InvalidArgument);
+  EXPECT_EQ(take_status(set.add_memory({{"text", ""}})).code(), StatusCode::InvalidArgument);
   EXPECT_THAT(set.bundles(), IsEmpty());
-  EXPECT_EQ(error_of(set.add_memory(bytes, llvm::StringRef(digest).upper())), "");
+  EXPECT_EQ(error_of(set.add_memory({{bytes, llvm::StringRef(digest).upper()}})), "");
   EXPECT_EQ(ask(set, "gather"), std::string("sm_90a, ") + kHost);
 }
 
@@ -314,7 +332,7 @@ TEST(BundleSet, R20_ADamagedKernelInMemoryIsOneWarningAndTheNextBundlesIsTaken) 
   std::string bytes = llvm::cantFail(make_bundle("sm_90a", {make_kernel("gather"), make_kernel("scatter")}));
   const auto whole = llvm::cantFail(Bundle::open_memory(bytes));
   for (std::size_t i = 0; i < whole->size(); ++i) bytes[whole->item(i).offset + 3] ^= 1;
-  EXPECT_EQ(error_of(set.add_memory(bytes, "")), "");
+  EXPECT_EQ(error_of(set.add_memory({{bytes, ""}})), "");
   EXPECT_EQ(ask(set, "gather"), std::string("sm_90a, ") + kHost);
   EXPECT_EQ(ask(set, "gather"), std::string("sm_90a, ") + kHost);
   EXPECT_THAT(at.warnings.all(), ElementsAre(HasSubstr("a kernel of " + whole->name() + " is not used (" +

@@ -262,7 +262,7 @@ TEST(KernelCacheLayers, R20_ADamagedKernelOfABundleInMemoryIsCompiled) {
   auto compiler = std::make_shared<FakeCompiler>();
   const auto origin = [&] {
     auto cache = open_cache(without_disk(), compiler);
-    EXPECT_FALSE(llvm::errorToBool(cache->add_bundle_memory(bytes, "")));
+    EXPECT_FALSE(llvm::errorToBool(cache->add_bundle_memory({{bytes, ""}})));
     return origin_of(*cache, "gather");
   };
   EXPECT_EQ(origin(), BinaryOrigin::Bundle);

@@ -34,11 +34,17 @@ class Steps {
   minuet_status status_ = MINUET_OK;
 };
 
+/// Where the execution of a network has its memory from: it allocates its own, gets a workspace after it was
+/// created, or gets one in place of its own, which runs use.
+enum class Room { Own, Deferred, Replaced };
+inline constexpr Room kRooms[] = {Room::Own, Room::Deferred, Room::Replaced};
+
 /// How the calls are made.
 struct Way {
   bool has_queue = false, has_capacities = false;
   void* stream = nullptr;
   minuet_dataflow dataflow = MINUET_DATAFLOW_FUSED;
+  Room room = Room::Own;
 };
 
 class AllocatorTest : public DeviceTest {
@@ -137,6 +143,8 @@ inline minuet_status AllocatorTest::network(Machine& on, const Way& way, minuet_
   options.queue = queue;
   options.map_method = tested_maps();
   if (way.has_capacities) options.level_capacity = capacities, options.level_count = 2;
+  options.defer_workspace = way.room == Room::Deferred ? 1 : 0;
+  std::optional<Memory> workspace;  // It outlives the execution.
   const Execution execution = made_by<minuet_execution>(steps, minuet_execution_destroy, [&](auto** made) {
     return minuet_execution_create(plan.get(), on.device(), &options, made);
   });
@@ -148,12 +156,33 @@ inline minuet_status AllocatorTest::network(Machine& on, const Way& way, minuet_
   const Memory coordinates(on, room * 16, voxels.data(), steps);
   const Memory input(on, static_cast<int64_t>(values.size()), values.data(), steps);
   const Memory result(on, room * kOutputs * dtype_bytes(dtype()), nullptr, steps);
-  steps([&] { return minuet_execution_prepare(execution.get(), coordinates.integers(), rows, way.stream); });
-  steps([&] {
-    return run_tensors(execution.get(), {tensor(input.data(), room, 4, abi_dtype(dtype()))},
-                       tensor(result.data(), room, kOutputs, abi_dtype(dtype())), way.stream);
-  });
-  result.read(steps, way.stream, output);
+  const Memory again(on, room * kOutputs * dtype_bytes(dtype()), nullptr, steps);
+  const auto run = [&](const Memory& into) {
+    steps(
+        [&] { return minuet_execution_prepare(execution.get(), coordinates.integers(), rows, way.stream); });
+    steps([&] {
+      return run_tensors(execution.get(), {tensor(input.data(), room, 4, abi_dtype(dtype()))},
+                         tensor(into.data(), room, kOutputs, abi_dtype(dtype())), way.stream);
+    });
+  };
+  if (way.room != Room::Deferred) run(result);
+  if (way.room != Room::Own) {
+    minuet_execution_info info = MINUET_EXECUTION_INFO_INIT;
+    steps([&] { return minuet_execution_query(execution.get(), &info); });
+    int64_t bytes = 0;
+    steps([&] { return minuet_plan_workspace_bytes(plan.get(), on.device(), rows, 27, &bytes); });
+    if (way.has_capacities) bytes = info.workspace_bytes;
+    workspace.emplace(on, bytes, nullptr, steps);
+    // The last run may still be under way, in the memory that this call gives back.
+    steps([&] {
+      return minuet_execution_set_workspace(execution.get(), workspace->data(), bytes, way.stream);
+    });
+  }
+  run(again);
+  // After a failure, earlier work may still use the memory that goes now.
+  if (!steps.ok()) minuet_device_synchronize(on.device(), way.stream);
+  if (way.room != Room::Deferred) result.read(steps, way.stream, output);
+  again.read(steps, way.stream, output);
   return steps.status();
 }
 

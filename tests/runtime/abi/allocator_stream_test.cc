@@ -19,7 +19,7 @@ TEST_P(AllocatorOnGpu, FreedMemoryIsInNoUse) {
   for (const bool has_queue : {false, true}) {
     for (void* const on : {static_cast<void*>(nullptr), static_cast<void*>(stream.get())}) {
       for (const minuet_dataflow dataflow : {MINUET_DATAFLOW_FUSED, MINUET_DATAFLOW_GATHER_GEMM_SCATTER}) {
-        const Way way{has_queue, false, on, dataflow};
+        const Way way{has_queue, false, on, dataflow, Room::Replaced};
         Bytes expected, output;
         ASSERT_EQ(work(machine(), way, kVoxels, expected), MINUET_OK) << last_error();
         for (uint64_t seed = 0; seed < 8; ++seed) {

@@ -11,26 +11,29 @@ constexpr minuet_dataflow kDataflows[] = {MINUET_DATAFLOW_FUSED, MINUET_DATAFLOW
 
 TEST_P(AllocatorTest, AllMemoryComesFromIt) {
   const Stream stream(own());
+  const auto expect_all = [&](const Way& way) {
+    SCOPED_TRACE(testing::Message() << "capacities " << way.has_capacities << ", queue " << way.has_queue
+                                    << ", stream " << (way.stream != nullptr) << ", room "
+                                    << static_cast<int>(way.room));
+    Bytes expected, output;
+    ASSERT_EQ(work(machine(), way, kVoxels, expected), MINUET_OK) << last_error();
+    if (control_) control_->reset();
+    const int64_t before = pool().driver_allocations(), allocations = pool().allocations();
+    ASSERT_EQ(work(own(), way, kVoxels, output), MINUET_OK) << last_error();
+    EXPECT_EQ(output, expected);
+    EXPECT_GT(pool().allocations(), allocations);
+    if (control_) {
+      EXPECT_EQ(control_->calls("cuMemAlloc"), pool().driver_allocations() - before);
+      EXPECT_EQ(control_->calls("cuMemFree"), 0);
+    }
+  };
   for (const bool has_capacities : {false, true}) {
     for (const bool has_queue : {false, true}) {
       for (void* const on : {static_cast<void*>(nullptr), static_cast<void*>(stream.get())}) {
-        const Way way{has_queue, has_capacities, on, kDataflows[has_queue == has_capacities ? 0 : 1]};
-        SCOPED_TRACE(testing::Message() << "capacities " << has_capacities << ", queue " << has_queue
-                                        << ", stream " << (on != nullptr));
         // Capacity mode has kernels of the fused dataflow only.
-        Way taken = way;
-        if (has_capacities) taken.dataflow = MINUET_DATAFLOW_FUSED;
-        Bytes expected, output;
-        ASSERT_EQ(work(machine(), taken, kVoxels, expected), MINUET_OK) << last_error();
-        if (control_) control_->reset();
-        const int64_t before = pool().driver_allocations(), allocations = pool().allocations();
-        ASSERT_EQ(work(own(), taken, kVoxels, output), MINUET_OK) << last_error();
-        EXPECT_EQ(output, expected);
-        EXPECT_GT(pool().allocations(), allocations);
-        if (control_) {
-          EXPECT_EQ(control_->calls("cuMemAlloc"), pool().driver_allocations() - before);
-          EXPECT_EQ(control_->calls("cuMemFree"), 0);
-        }
+        const auto dataflow = kDataflows[has_queue || has_capacities ? 0 : 1];
+        for (const Room room : kRooms) expect_all({has_queue, has_capacities, on, dataflow, room});
+        if (has_queue && !has_capacities) expect_all({true, false, on, kDataflows[1]});
       }
     }
   }
@@ -39,11 +42,39 @@ TEST_P(AllocatorTest, AllMemoryComesFromIt) {
   EXPECT_EQ(pool().streams(), streams);
 }
 
+/// An execution takes no memory of its own before the caller gives it some, and gives its own back for it.
+TEST_P(AllocatorTest, AWorkspaceTakesThePlaceOfItsMemory) {
+  NetworkSpec spec;
+  spec.description = kTwoLevels, spec.dtype = dtype(), spec.dataflow = MINUET_DATAFLOW_FUSED;
+  const Plan plan = make_network(own(), spec);
+  const int64_t capacities[] = {64, 64};
+  minuet_execution_options options = MINUET_EXECUTION_OPTIONS_INIT;
+  options.level_capacity = capacities, options.level_count = 2;
+  options.map_method = tested_maps();
+  const int64_t before = pool().live(), allocations = pool().allocations();
+  options.defer_workspace = 1;
+  const Execution later = make_execution(own(), plan.get(), &options);
+  EXPECT_EQ(pool().allocations(), allocations);
+  options.defer_workspace = 0;
+  const Execution plain = make_execution(own(), plan.get(), &options);
+  EXPECT_EQ(pool().live(), before + 1) << "its arena";
+  minuet_execution_info info = MINUET_EXECUTION_INFO_INIT;
+  check(minuet_execution_query(later.get(), &info));
+  const Buffer first(own(), info.workspace_bytes), second(own(), info.workspace_bytes);
+  const int64_t given = pool().allocations();
+  check(minuet_execution_set_workspace(later.get(), first.data(), first.bytes(), nullptr));
+  EXPECT_EQ(pool().live(), before + 3) << "it takes none";
+  check(minuet_execution_set_workspace(plain.get(), second.data(), second.bytes(), nullptr));
+  EXPECT_EQ(pool().live(), before + 2) << "it gives its own back";
+  EXPECT_EQ(pool().allocations(), given);
+}
+
 TEST_P(AllocatorTest, EachAllocationMayFail) {
   for (const bool has_queue : {false, true}) {
     for (const bool has_capacities : {false, true}) {
-      const Way way{has_queue, has_capacities, nullptr,
-                    has_capacities ? MINUET_DATAFLOW_FUSED : MINUET_DATAFLOW_GATHER_GEMM_SCATTER};
+      Way way{has_queue, has_capacities, nullptr,
+              has_capacities ? MINUET_DATAFLOW_FUSED : MINUET_DATAFLOW_GATHER_GEMM_SCATTER};
+      way.room = has_queue == has_capacities ? Room::Replaced : Room::Own;
       Bytes expected, output;
       const int64_t before = pool().allocations();
       ASSERT_EQ(work(own(), way, kVoxels, expected), MINUET_OK) << last_error();

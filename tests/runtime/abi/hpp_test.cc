@@ -3,8 +3,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 
 namespace {
 
@@ -88,6 +90,44 @@ TEST_F(HppTest, AnExecutionInCapacityMode) {
   EXPECT_THAT(cloud.counts, ElementsAre(0, 0, 0));
 }
 
+TEST_F(HppTest, MemoryOfTheCaller) {
+  std::int64_t blocks = 0;
+  minuet_device_options given = MINUET_DEVICE_OPTIONS_INIT;
+  given.allocate = [](std::int64_t bytes, void*, void* user) {
+    ++*static_cast<std::int64_t*>(user);
+    return std::aligned_alloc(256, static_cast<std::size_t>((bytes + 255) / 256 * 256));
+  };
+  given.free = [](void* memory, std::int64_t, void*, void* user) {
+    --*static_cast<std::int64_t*>(user);
+    std::free(memory);
+  };
+  given.user = &blocks;
+  {
+    const minuet::Device device(context_, "cpu", given);
+    const minuet::Plan plan = network();
+    plan.load(device);
+    const std::int64_t loaded = blocks;
+    EXPECT_GT(loaded, 0);
+    const std::int64_t capacities[kLevels] = {4, 4};
+    minuet_execution_options options = MINUET_EXECUTION_OPTIONS_INIT;
+    options.level_capacity = capacities;
+    options.level_count = kLevels;
+    options.defer_workspace = 1;
+    const minuet::Execution execution(plan, device, options);
+    EXPECT_EQ(blocks, loaded);
+    EXPECT_EQ(execution.query().has_capacities, 1);
+    const minuet::Buffer<char> workspace(device, static_cast<std::size_t>(execution.query().workspace_bytes));
+    execution.set_workspace(workspace.get(), execution.query().workspace_bytes);
+    const minuet::Buffer<std::int32_t> coordinates(device, voxels_), counts(device, 1 + kLevels);
+    const minuet::Buffer<std::uint32_t> status(device, 1);
+    execution.prepare(coordinates.get(), 3);
+    execution.copy_cloud(status.get(), counts.get(), kLevels);
+    EXPECT_THAT(status.download(), ElementsAre(0));
+    EXPECT_THAT(counts.download(), ElementsAre(3, 3, 2));
+  }
+  EXPECT_EQ(blocks, 0);
+}
+
 TEST_F(HppTest, SetsAndMaps) {
   const minuet::Coordinates set(device_, MINUET_COORDINATES_OPTIONS_INIT, coordinates_.get(), 3);
   const minuet::Buffer<std::int32_t> places(device_, voxels_.size());
@@ -116,7 +156,7 @@ TEST_F(HppTest, PlansAsBytes) {
 TEST_F(HppTest, AContextsFiles) {
   EXPECT_THROW(context_.add_bundle("/nowhere/at/all.bundle"), minuet::Exception);
   EXPECT_THROW(context_.add_bundle_memory("no bundle", 9), minuet::Exception);
-  const std::string path = testing::TempDir() + "minuet_hpp_test_trace.json";
+  const std::string path = testing::TempDir() + "hpp-test-" + std::to_string(::getpid()) + ".json";
   context_.write_trace(path);
   EXPECT_EQ(std::remove(path.c_str()), 0);
 }

@@ -21,7 +21,7 @@ class SerializeValues : public DeviceTest {
   /// cloud.
   std::vector<char> run(minuet_context* context, minuet_plan* plan) {
     minuet_device* opened = nullptr;
-    check(minuet_device_open(context, machine().is_cpu() ? "cpu" : "cuda:0", &opened));
+    check(minuet_device_open(context, machine().is_cpu() ? "cpu" : "cuda:0", nullptr, &opened));
     const Handle<minuet_device> device{opened, {minuet_device_destroy}};
     check(minuet_plan_compile(plan, machine().arch().c_str(), nullptr, nullptr));
     check(minuet_plan_load(plan, opened));

@@ -12,6 +12,7 @@
 #include "runtime/weights/rounding.h"
 #include "tests/support/random.h"
 #include "tests/support/rounding.h"
+#include "tests/support/safetensors_writer.h"
 
 namespace minuet {
 namespace {
@@ -21,17 +22,20 @@ using testing::HasSubstr;
 class Safetensors : public testing::Test {
  protected:
   std::string write(const std::string& header, const std::string& data, long header_length = -1) {
-    const std::string path = testing::TempDir() + "minuet_parameters_test.safetensors";
-    std::ofstream file(path, std::ios::binary);
+    std::ofstream file(file_.path(), std::ios::binary);
     const uint64_t length = header_length < 0 ? header.size() : static_cast<uint64_t>(header_length);
     for (int i = 0; i < 8; ++i) file.put(static_cast<char>(length >> (8 * i)));
     file << header << data;
-    return path;
+    return file_.path();
   }
   std::string error_of(const std::string& path) {
     llvm::Expected<SafetensorsFile> file = SafetensorsFile::open(path);
     return file ? "" : take_status(file.takeError()).message();
   }
+
+ private:
+  // The suite also runs under a locale with a decimal comma, perhaps at the same time.
+  const TemporaryPath file_{"parameters.safetensors"};
 };
 
 const char kOneTensor[] =

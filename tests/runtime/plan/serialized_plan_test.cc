@@ -64,13 +64,14 @@ TEST(SerializedPlan, ResultsOfOtherKernelsAreLeftOut) {
   EXPECT_EQ(there_and_back(*tuned_plan(nullptr))->tuning, nullptr);
 }
 
-/// A bundle is kept once, however often its plan is read.
+/// A bundle is kept once, however often its plan is read, and if the caller adds it too.
 TEST(SerializedPlan, EqualBundlesAreKeptOnce) {
   const auto farm = make_cache("", std::make_shared<FakeCompiler>());
   const auto plan = tuned_plan(nullptr);
   const std::string bytes = llvm::cantFail(serialize_plan(*plan, *farm, {"sm_80", "sm_90a", ""}));
   const auto cache = make_cache("", nullptr);
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(llvm::cantFail(deserialize_plan(bytes, *cache)) != nullptr);
+  EXPECT_FALSE(llvm::errorToBool(cache->add_bundle_memory(llvm::cantFail(read_plan(bytes)).bundles)));
   EXPECT_EQ(cache->bundles().size(), 2u);
 }
 
