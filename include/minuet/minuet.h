@@ -795,7 +795,7 @@ MINUET_API minuet_status minuet_execution_prepare_on_device(minuet_execution* ex
                                                             void* stream);
 /* Device memory that each prepare writes: the status word, and int32 [1 + levels], the coordinates taken and
  * each level's voxels. They stay there as long as the execution lives and keeps its memory
- * (minuet_execution_set_workspace). */
+ * (minuet_execution_set_workspace). FAILED_PRECONDITION while it has none (defer_workspace). */
 MINUET_API minuet_status minuet_execution_query_cloud(minuet_execution* execution, const uint32_t** status,
                                                       const int32_t** counts);
 /* Copies the same to memory of the caller on the device: status uint32 [1], counts int32 [count], count = 1 +
@@ -867,11 +867,12 @@ typedef struct minuet_execution_info {
 /* FAILED_PRECONDITION while another thread is in the execution, as for its other calls. */
 MINUET_API minuet_status minuet_execution_query(minuet_execution* execution, minuet_execution_info* info);
 /* Gives the execution other device memory (bytes, 256-byte aligned, idle) for good in place of what it has,
- * as often as the caller likes. Waits for what the execution enqueued on `stream`, the stream of its calls:
- * the memory it had may be freed then. FAILED_PRECONDITION in a capture, and where a graph captured calls of
- * this execution (first minuet_execution_release_captures, after which the graph must not be replayed); like
- * wrong arguments, this changes nothing. Otherwise nothing is prepared afterwards. RESOURCE_EXHAUSTED where
- * the memory is too small for level_capacity or max_points; the execution has no memory then. */
+ * as often as the caller likes. Waits for `stream` and no other: earlier calls on another one must be done,
+ * or ordered before it by an event. The memory it had may be freed then. FAILED_PRECONDITION in a capture,
+ * and where a captured graph uses that memory (first minuet_execution_release_captures, after which the graph
+ * must not be replayed); like wrong arguments and a failed wait, this changes nothing. Otherwise nothing is
+ * prepared afterwards. RESOURCE_EXHAUSTED where the new memory is too small for level_capacity or max_points:
+ * the execution then has no memory at all, as after any later failure, and prepare is FAILED_PRECONDITION. */
 MINUET_API minuet_status minuet_execution_set_workspace(minuet_execution* execution, void* workspace,
                                                         int64_t bytes, void* stream);
 

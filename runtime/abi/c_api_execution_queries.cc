@@ -41,12 +41,10 @@ extern "C" {
 
 minuet_status minuet_execution_query(minuet_execution* execution, minuet_execution_info* info) {
   return in_execution("minuet_execution_query", execution, [&](Execution& own) -> llvm::Error {
-    // The CPU device has no streams, so its calls cannot be captured.
-    const bool has_graphs = !execution->open->device()->info().arch.empty();
     minuet_execution_info answer = MINUET_EXECUTION_INFO_INIT;
     answer.has_capacities = own.has_capacities();
-    answer.prepare_capturable = own.has_capacities() && has_graphs;
-    answer.run_capturable = has_graphs;
+    answer.run_capturable = own.engine().can_be_captured();
+    answer.prepare_capturable = own.has_capacities() && answer.run_capturable;
     if (own.network_maps()) answer.map_method = 1 + static_cast<int32_t>(own.map_method());
     answer.workspace_bytes = own.needed_bytes();
     return write_info(answer, info);

@@ -27,6 +27,7 @@ class CudaEngine final : public Engine {
 
   llvm::Error begin(void* stream) override { return launcher_->begin(static_cast<CUstream>(stream)); }
   llvm::Error end() override { return launcher_->end(); }
+  bool can_be_captured() const override { return true; }
   bool was_captured() const override { return launcher_->was_captured(); }
   llvm::Error fill_words(void* target, u32 word, i64 words) override {
     return launcher_->fill(target, word, words);

@@ -24,15 +24,9 @@ void Arena::use_workspace(void* workspace, i64 bytes) {
 
 llvm::Error Arena::reserve(i64 bytes, i64 slack) {
   if (bytes <= bytes_) return llvm::Error::success();
-  if (callers_ && !data_) {
-    return make_error(StatusCode::FailedPrecondition,
-                      "the execution has no workspace, and this work needs {0} bytes or more: call "
-                      "minuet_execution_set_workspace first",
-                      bytes);
-  }
   if (callers_) {
     return make_error(StatusCode::ResourceExhausted,
-                      "the caller's workspace has {0} bytes, but this cloud needs {1}: give a larger one",
+                      "the caller's workspace has {0} bytes, but the execution needs {1}: give a larger one",
                       bytes_, bytes);
   }
   const bool growing = bytes_ > 0;

@@ -167,6 +167,8 @@ class Engine {
   /// Ends a call. It must be called after a failure too, because it ends the time of the last stage, and
   /// because the destructor waits only for work that was enqueued before end(). It does nothing on the CPU.
   virtual llvm::Error end() { return llvm::Error::success(); }
+  /// Returns true if calls may be captured into CUDA graphs.
+  virtual bool can_be_captured() const { return false; }
   /// Returns true if the work of the last call was captured into a CUDA graph.
   virtual bool was_captured() const { return false; }
   virtual llvm::Error fill_words(void* target, u32 word, i64 words) = 0;

@@ -25,8 +25,8 @@ MemoryRows memory_of(const Tensor& tensor);
 /// from the first byte to the last one intersect. Requires stride >= width.
 bool overlap(const MemoryRows& a, const MemoryRows& b);
 
-/// Names ExecutionOptions::workspace in the messages of overlap_error().
-inline constexpr const char* kWorkspaceName = "the workspace of the execution's options";
+/// Names the caller's workspace in the messages of overlap_error().
+inline constexpr const char* kWorkspaceName = "the workspace of the execution";
 
 /// Returns InvalidArgument with both names in its message, for example "output 0" and "input 1 (the
 /// residual)".

@@ -73,7 +73,6 @@ class Execution {
 
   /// Sets the trace that receives a span for each layer of a run. A null pointer turns tracing off.
   void set_trace(Trace* trace) { trace_ = trace; }
-  llvm::Error check_has_memory() const;
   bool has_capacities() const { return options_.cloud.has_capacities(); }
   /// Writes one capacity for each level (coordinate set), which is `factor` times the number of its rows in
   /// the prepared cloud, rounded up.
@@ -132,11 +131,13 @@ class Execution {
   const Candidate* selected(i32 layer) const { return is_prepared() ? &candidate_of(layer) : nullptr; }
   /// Returns figures about a layer's op, such as the number of padding rows. They are zeros before prepare.
   OpReport layer_report(i32 layer) const;
-  /// Makes the execution use other memory of the caller. Waits for earlier work, so that the caller may free
-  /// the old memory. Nothing is prepared afterwards. After a failure the execution has no workspace.
+  /// Makes the execution use other memory of the caller. Waits for `stream`, so that the caller may free the
+  /// old memory. Nothing is prepared afterwards. A call that fails before or during the wait changes nothing.
+  /// After a later failure the execution has no workspace.
   llvm::Error set_workspace(void* workspace, i64 bytes, void* stream);
   /// Returns the caller's workspace, or no rows if the memory is the execution's own.
   MemoryRows callers_workspace() const;
+  llvm::Error check_has_memory() const;
   /// Frees the memory that captured runs use. The caller must not replay graphs that contain runs of this
   /// execution afterwards.
   void release_captures();

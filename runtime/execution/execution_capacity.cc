@@ -84,9 +84,9 @@ llvm::Error Execution::prepare_within(const i32* coordinates, const i32* given_c
                       most, capacity);
   }
   MINUET_TRY(check_coordinate_count(most));
+  MINUET_TRY(check_has_memory());
   MINUET_TRY(check_coordinates(coordinates, given_count ? kLeastRowsOnDevice : most));
   if (given_count) MINUET_TRY(check_apart_from_state("count", given_count, kWordBytes));
-  MINUET_TRY(check_has_memory());
   MINUET_TRY(call(stream, Timed::Prepare, [&]() -> llvm::Error {
     MINUET_TRY(network_maps_->enqueue(coordinates, given_count, given_count ? capacity : most));
     MINUET_TRY(add_work());
@@ -122,15 +122,6 @@ llvm::Error Execution::suggest_capacities(double factor, llvm::MutableArrayRef<i
     rows[i] = std::clamp<i64>(steps * kCapacityStep, kCapacityStep, network_maps_->most_coordinates());
   }
   return llvm::Error::success();
-}
-
-/// Returns FailedPrecondition if the caller has given no workspace. Without capacities, Arena::reserve()
-/// returns this error during prepare.
-llvm::Error Execution::check_has_memory() const {
-  if (memory_.is_placed()) return llvm::Error::success();
-  return make_error(StatusCode::FailedPrecondition,
-                    "the execution has no workspace: give it {0} bytes by minuet_execution_set_workspace",
-                    needed_bytes());
 }
 
 /// Returns FailedPrecondition if no prepare has written the state of a cloud. Replays of a graph may continue

@@ -19,23 +19,23 @@ llvm::Error Execution::prepare_together(llvm::ArrayRef<Execution*> executions,
                                         llvm::ArrayRef<std::shared_ptr<const KernelMap>> maps, void* stream) {
   if (executions.empty()) return llvm::Error::success();
   Execution& first = *executions.front();
+  const auto name_of = [](std::size_t i) { return "execution " + std::to_string(i); };
   // The work that makes the views is enqueued first, so that the device makes them while the host continues.
   MINUET_TRY(first.call(stream, Timed::Prepare, [&]() -> llvm::Error {
     MINUET_TRY(first.refuse_capture());
     std::vector<MapViews*> views;
     for (std::size_t i = 0; i < executions.size(); ++i) {
       Execution& own = *executions[i];
-      if (llvm::Error error = own.use_maps({maps[i]})) {
-        return annotate(std::move(error), "execution " + std::to_string(i));
-      }
+      MINUET_TRY(annotate(own.use_maps({maps[i]}), name_of(i)));
       views.push_back(&*own.views_);
     }
     MINUET_TRY(KernelMap::find_masks(maps, *first.engine_));
     return MapViews::make_views(views, *first.options_.queue);
   }));
-  for (Execution* const execution : executions) {
-    const Timed timed = execution == &first ? Timed::MoreOfPrepare : Timed::Prepare;
-    MINUET_TRY(execution->call(stream, timed, [&] { return execution->place_maps(); }));
+  for (std::size_t i = 0; i < executions.size(); ++i) {
+    Execution& own = *executions[i];
+    const Timed timed = i == 0 ? Timed::MoreOfPrepare : Timed::Prepare;
+    MINUET_TRY(annotate(own.call(stream, timed, [&] { return own.place_maps(); }), name_of(i)));
   }
   for (Execution* const execution : executions) execution->prepared_ = Prepared::Ready;
   return llvm::Error::success();

@@ -1,6 +1,7 @@
 // Defines the parts of an execution's memory and places them.
 #include <algorithm>
 
+#include "llvm/ADT/ScopeExit.h"
 #include "runtime/execution/execution.h"
 
 namespace minuet {
@@ -64,7 +65,8 @@ void Execution::place_storages(Placement& parts) {
 /// and the next prepare starts over.
 llvm::Error Execution::reserve(i64 slack, bool& idle) {
   if (memory_.fits()) return llvm::Error::success();
-  llvm::Error error = memory_.grow(*engine_, slack, idle);
+  llvm::Error error = check_has_memory();
+  if (!error) error = memory_.grow(*engine_, slack, idle);
   if (!error) error = fill_arena();
   if (!error) return error;
   memory_.displace();
@@ -117,22 +119,24 @@ llvm::Error Execution::keep_captured() {
   return llvm::Error::success();
 }
 
+/// Returns FailedPrecondition if the caller is to give a workspace and has not given it yet.
+llvm::Error Execution::check_has_memory() const {
+  if (!memory_.awaits_workspace()) return llvm::Error::success();
+  return make_error(StatusCode::FailedPrecondition,
+                    "the execution has no workspace, and needs one of at least {0} bytes: call "
+                    "minuet_execution_set_workspace first",
+                    needed_bytes());
+}
+
 /// Takes the memory that the execution needs before the first cloud. If the caller has not given a workspace
 /// yet, the function only measures how many bytes that is.
 llvm::Error Execution::take_memory() {
-  if (!network_maps_) {
-    memory_.measure_capacity();
-    return llvm::Error::success();
-  }
   if (has_capacities()) return make_room();
-  const i64 points = std::max<i64>(options_.max_points, 1);
-  network_maps_->set_capacity(points);
-  if (memory_.awaits_workspace()) {
-    memory_.measure_capacity();
-    return llvm::Error::success();
-  }
+  if (network_maps_) network_maps_->set_capacity(std::max<i64>(options_.max_points, 1));
+  memory_.measure_capacity();
+  if (!network_maps_ || memory_.awaits_workspace()) return llvm::Error::success();
   bool idle = false;
-  return ensure_capacity(points, idle);
+  return reserve(0, idle);
 }
 
 llvm::Error Execution::set_workspace(void* workspace, i64 bytes, void* stream) {
@@ -141,19 +145,25 @@ llvm::Error Execution::set_workspace(void* workspace, i64 bytes, void* stream) {
                       "a captured graph uses the memory of this execution: call "
                       "minuet_execution_release_captures when the graph is no longer replayed");
   }
+  bool is_replaced = false;
+  // If the call fails or throws after the replacement, the execution must not use the new memory either,
+  // because the caller may free it.
+  auto drop = llvm::make_scope_exit([&] {
+    if (is_replaced) memory_.use_workspace(nullptr, 0);
+  });
   llvm::Error error = call(stream, Timed::Nothing, [&]() -> llvm::Error {
     if (engine_->was_captured()) {
       return make_error(StatusCode::FailedPrecondition,
                         "the stream is being captured: set the workspace before the capture");
     }
-    prepared_ = Prepared::Nothing;
     MINUET_TRY(engine_->wait());
+    is_replaced = true;
+    prepared_ = Prepared::Nothing;
     memory_.use_workspace(workspace, bytes);
-    llvm::Error failure = take_memory();
-    if (failure) memory_.use_workspace(nullptr, 0);
-    return failure;
+    return take_memory();
   });
   if (engine_->was_captured()) captured_.forget_prepared();
+  if (!error) drop.release();
   return error;
 }
 

@@ -181,6 +181,12 @@ minuet_plan_info info_of(minuet_plan* plan) {
   return info;
 }
 
+minuet_execution_info info_of(const Execution& execution) {
+  minuet_execution_info info = MINUET_EXECUTION_INFO_INIT;
+  check(minuet_execution_query(execution.get(), &info));
+  return info;
+}
+
 Coordinates make_set(Machine& machine, int ndim, const std::vector<int32_t>& coordinates,
                      const oracle::Axes& tensor_stride, minuet_coordinates_options options) {
   options.ndim = ndim;

@@ -107,8 +107,9 @@ minuet_status run_tensors(minuet_execution* execution, const std::vector<minuet_
 minuet_status prepare_map(minuet_execution* execution, minuet_kernel_map* map, void* stream = nullptr);
 /// Of a layer, for what is prepared.
 minuet_dataflow dataflow_of(minuet_execution* execution, int32_t layer);
-/// minuet_plan_query
+/// minuet_plan_query, minuet_execution_query
 minuet_plan_info info_of(minuet_plan* plan);
+minuet_execution_info info_of(const Execution& execution);
 
 /// ndim and tensor_stride of `options` are filled in.
 Coordinates make_set(Machine& machine, int ndim, const std::vector<int32_t>& coordinates,

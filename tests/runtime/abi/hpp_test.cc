@@ -33,6 +33,14 @@ class HppTest : public testing::Test {
     plan.load(device_);
     return plan;
   }
+  static minuet_execution_options within_capacities() {
+    static constexpr std::int64_t kCapacities[kLevels] = {4, 4};
+    minuet_execution_options options = MINUET_EXECUTION_OPTIONS_INIT;
+    options.level_capacity = kCapacities;
+    options.level_count = kLevels;
+    options.key_bits = 64;
+    return options;
+  }
 
   const minuet::Context context_{traced()};
   const minuet::Device device_{context_, "cpu"};
@@ -68,13 +76,7 @@ TEST_F(HppTest, AnExecutionInExactMode) {
 }
 
 TEST_F(HppTest, AnExecutionInCapacityMode) {
-  const minuet::Plan plan = network();
-  const std::int64_t capacities[kLevels] = {4, 4};
-  minuet_execution_options options = MINUET_EXECUTION_OPTIONS_INIT;
-  options.level_capacity = capacities;
-  options.level_count = kLevels;
-  options.key_bits = 64;
-  const minuet::Execution execution(plan, device_, options);
+  const minuet::Execution execution(network(), device_, within_capacities());
   const minuet::Buffer<std::int32_t> count(device_, std::vector<std::int32_t>{3}),
       too_many(device_, std::vector<std::int32_t>{5});
   execution.prepare_on_device(coordinates_.get(), count.get());
@@ -108,24 +110,35 @@ TEST_F(HppTest, MemoryOfTheCaller) {
     plan.load(device);
     const std::int64_t loaded = blocks;
     EXPECT_GT(loaded, 0);
-    const std::int64_t capacities[kLevels] = {4, 4};
-    minuet_execution_options options = MINUET_EXECUTION_OPTIONS_INIT;
-    options.level_capacity = capacities;
-    options.level_count = kLevels;
+    minuet_execution_options options = within_capacities();
     options.defer_workspace = 1;
-    const minuet::Execution execution(plan, device, options);
+    const minuet::Execution later(plan, device, options);
     EXPECT_EQ(blocks, loaded);
-    EXPECT_EQ(execution.query().has_capacities, 1);
-    const minuet::Buffer<char> workspace(device, static_cast<std::size_t>(execution.query().workspace_bytes));
-    execution.set_workspace(workspace.get(), execution.query().workspace_bytes);
-    const minuet::Buffer<std::int32_t> coordinates(device, voxels_), counts(device, 1 + kLevels);
-    const minuet::Buffer<std::uint32_t> status(device, 1);
-    execution.prepare(coordinates.get(), 3);
-    execution.copy_cloud(status.get(), counts.get(), kLevels);
-    EXPECT_THAT(status.download(), ElementsAre(0));
-    EXPECT_THAT(counts.download(), ElementsAre(3, 3, 2));
+    const minuet::Execution execution(plan, device, within_capacities());
+    EXPECT_GT(blocks, loaded);
   }
   EXPECT_EQ(blocks, 0);
+}
+
+TEST_F(HppTest, AWorkspaceGivenLater) {
+  minuet_execution_options options = within_capacities();
+  options.defer_workspace = 1;
+  const minuet::Execution execution(network(), device_, options);
+  const minuet_execution_info info = execution.query();
+  EXPECT_EQ(info.has_capacities, 1);
+  EXPECT_EQ(info.run_capturable, 0);
+  EXPECT_THROW(execution.prepare(coordinates_.get(), 3), minuet::Exception);
+  const minuet::Buffer<char> workspace(device_, static_cast<std::size_t>(info.workspace_bytes));
+  execution.set_workspace(workspace.get(), info.workspace_bytes);
+  EXPECT_EQ(execution.counters().workspace_bytes, info.workspace_bytes);
+  execution.prepare(coordinates_.get(), 3);
+  const minuet::Buffer<std::uint32_t> status(device_, std::vector<std::uint32_t>(2, 7));
+  const minuet::Buffer<std::int32_t> counts(device_, 1 + kLevels);
+  execution.copy_cloud(status.get(), counts.get(), kLevels);
+  EXPECT_THAT(status.download(), ElementsAre(0, 7));
+  EXPECT_THAT(counts.download(), ElementsAre(3, 3, 2));
+  execution.copy_cloud(status.get() + 1, nullptr, kLevels);
+  EXPECT_THAT(status.download(), ElementsAre(0, 0));
 }
 
 TEST_F(HppTest, SetsAndMaps) {

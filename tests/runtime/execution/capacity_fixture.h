@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/runtime/abi/abi_stream.h"
 #include "tests/runtime/execution/execution_fixture.h"
 
 namespace minuet::abi {
@@ -53,6 +54,7 @@ class CapacityTest : public ExecutionTest {
           features(machine, capacity * 4 * dtype_bytes(dtype)),
           output(machine, capacity * kWidths.back() * dtype_bytes(dtype)),
           count(machine, 4) {}
+    void fill(const Cloud& cloud) { fill(cloud, static_cast<int32_t>(cloud.count())); }
     /// All of it is poison but what the cloud has.
     void fill(const Cloud& cloud, int32_t said) {
       coordinates.poison(), features.poison(), output.poison();
@@ -99,6 +101,13 @@ class CapacityTest : public ExecutionTest {
                             [](float value) { return value == 0; }))
         << "rows past the count are zeros";
   }
+  /// Replays a graph of the room's prepare and run for this cloud.
+  void expect_replay(const CapturedGraph& graph, const Stream& stream, Room& room, const Cloud& cloud) {
+    room.fill(cloud);
+    ASSERT_EQ(graph.launch(), CUDA_SUCCESS);
+    check(minuet_device_synchronize(machine().device(), stream.get()));
+    expect_padded_oracle(room, cloud);
+  }
   /// In place of the output's rows [first, end).
   void put_zeros(Room& room, int64_t first, int64_t end) {
     std::vector<char> bytes = room.output.read<char>();
@@ -133,7 +142,7 @@ class CapacityTest : public ExecutionTest {
   void expect_within(minuet_plan* plan, minuet_execution* within, const Capacities& capacities,
                      const Cloud& cloud, const NetworkRun& expected) {
     Room room(machine(), capacities[0], dtype());
-    room.fill(cloud, static_cast<int32_t>(cloud.count()));
+    room.fill(cloud);
     check(minuet_execution_prepare_on_device(within, room.coordinates.integers(), room.count.integers(),
                                              nullptr));
     int64_t rows = 0;

@@ -63,7 +63,7 @@ TEST_P(CapacityOptionsTest, TheFirstOfDuplicatesIsKept) {
   options.keep_first_duplicate = 1;
   const Execution keeping = execution(&options);
   Room room(machine(), capacities[0], dtype());
-  room.fill(doubled, static_cast<int32_t>(doubled.count()));
+  room.fill(doubled);
   enqueue(keeping.get(), room, nullptr);
   const std::vector<float> output = decode(dtype(), room.output.read<char>());
   std::vector<int32_t> counts;
@@ -165,7 +165,7 @@ TEST_P(CapacityOptionsTest, WithAQueue) {
     const Cloud clouds[] = {scene(400, kSeed + repeat), scene(100, kSeed + 5 + repeat)};
     for (int i = 0; i < 2; ++i) {
       check(minuet_execution_reset_counters(executions[i].get()));
-      rooms[i].fill(clouds[i], static_cast<int32_t>(clouds[i].count()));
+      rooms[i].fill(clouds[i]);
     }
     for (int i = 0; i < 2; ++i) enqueue(executions[i].get(), rooms[i], stream.get());
     for (int i = 0; i < 2; ++i) {
@@ -192,7 +192,7 @@ TEST_P(CapacityOptionsTest, InTheCallersWorkspace) {
   Room room(machine(), capacities[0], dtype());
   for (const int64_t voxels : {400, 30}) {
     const Cloud cloud = scene(voxels);
-    room.fill(cloud, static_cast<int32_t>(cloud.count()));
+    room.fill(cloud);
     enqueue(execution.get(), room, nullptr);
     expect_padded_oracle(room, cloud);
   }
@@ -213,7 +213,7 @@ TEST_P(CapacityOptionsTest, AFailedPrepareLeavesNothingPrepared) {
   const Execution execution = within(capacities);
   minuet_execution* const given = execution.get();
   Room room(machine(), capacities[0], dtype());
-  room.fill(cloud, static_cast<int32_t>(cloud.count()));
+  room.fill(cloud);
   const int32_t* const where = room.coordinates.integers();
   const int32_t* const count = room.count.integers();
   const auto misaligned = [](const int32_t* words) {

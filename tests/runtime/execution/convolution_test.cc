@@ -180,8 +180,7 @@ TEST_P(ConvolutionTest, WorksInTheCallersWorkspace) {
     deferred.defer_workspace = 1;
     const Execution later = convolution.execution(&deferred);
     EXPECT_EQ(prepare_map(later.get(), map.map.get()), MINUET_FAILED_PRECONDITION);
-    minuet_execution_info info = MINUET_EXECUTION_INFO_INIT;
-    check(minuet_execution_query(later.get(), &info));
+    const minuet_execution_info info = info_of(later);
     EXPECT_EQ(info.workspace_bytes, counters.workspace_bytes) << "what the refused prepare needed";
     EXPECT_EQ(info.map_method, MINUET_MAPS_AUTO) << "the map is the caller's";
     check(minuet_execution_set_workspace(later.get(), workspace.data(), workspace.bytes(), nullptr));

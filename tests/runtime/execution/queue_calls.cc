@@ -11,11 +11,12 @@ minuet_status made(T* object, void (*destroy)(T*), minuet_status status) {
   return status;
 }
 
-template <class Info>
-Info sized() {
+/// A call that only fills in a struct; `which` is the number of a level or layer.
+template <class Info, class Query, class... Which>
+minuet_status ask(const Query& query, const Execution& execution, Which... which) {
   Info info{};
   info.struct_size = sizeof(info);
-  return info;
+  return query(execution.get(), which..., &info);
 }
 
 }  // namespace
@@ -52,24 +53,14 @@ const std::vector<Call>& calls() {
          return status;
        }},
       {"minuet_execution_query_stages", Of::Network, false,
-       [](Objects& o) {
-         minuet_stage_times times = MINUET_STAGE_TIMES_INIT;
-         return minuet_execution_query_stages(o.network.get(), &times);
-       }},
+       [](Objects& o) { return ask<minuet_stage_times>(minuet_execution_query_stages, o.network); }},
       {"minuet_execution_query_level", Of::Network, false,
-       [](Objects& o) {
-         auto info = sized<minuet_level_info>();
-         return minuet_execution_query_level(o.network.get(), 0, &info);
-       }},
+       [](Objects& o) { return ask<minuet_level_info>(minuet_execution_query_level, o.network, 0); }},
       {"minuet_execution_query_layer", Of::Convolution, false,
-       [](Objects& o) {
-         auto info = sized<minuet_layer_info>();
-         return minuet_execution_query_layer(o.convolution.get(), 0, &info);
-       }},
+       [](Objects& o) { return ask<minuet_layer_info>(minuet_execution_query_layer, o.convolution, 0); }},
       {"minuet_execution_query_counters", Of::Convolution, false,
        [](Objects& o) {
-         minuet_execution_counters counters = MINUET_EXECUTION_COUNTERS_INIT;
-         return minuet_execution_query_counters(o.convolution.get(), &counters);
+         return ask<minuet_execution_counters>(minuet_execution_query_counters, o.convolution);
        }},
       {"minuet_execution_reset_counters", Of::Within, false,
        [](Objects& o) { return minuet_execution_reset_counters(o.within.get()); }},
@@ -86,10 +77,7 @@ const std::vector<Call>& calls() {
          return answer;
        }},
       {"minuet_execution_query", Of::Within, false,
-       [](Objects& o) {
-         minuet_execution_info info = MINUET_EXECUTION_INFO_INIT;
-         return minuet_execution_query(o.within.get(), &info);
-       }},
+       [](Objects& o) { return ask<minuet_execution_info>(minuet_execution_query, o.within); }},
       {"minuet_execution_copy_cloud", Of::Within, true,
        [](Objects& o) {
          return minuet_execution_copy_cloud(o.within.get(), static_cast<uint32_t*>(o.plans.room.data()),

@@ -1,6 +1,10 @@
 // Executions of single convolutions that are prepared in one call, rows that stay in the caller's order, and
 // counters.
+#include <cuda.h>
+
+#include <atomic>
 #include <cstring>
+#include <thread>
 
 #include "tests/runtime/execution/execution_fixture.h"
 #include "tests/support/by_hand.h"
@@ -134,6 +138,49 @@ TEST_P(TogetherTest, AFailureLeavesNonePrepared) {
   }
   prepared();
   (void)run(first.get(), input, cloud.count());
+  check(output_status_);
+  // Memory is placed last.
+  minuet_execution_options options = MINUET_EXECUTION_OPTIONS_INIT;
+  options.queue = queue.get();
+  options.defer_workspace = 1;
+  const Execution without = of.execution(&options);
+  EXPECT_EQ(prepare_together({first.get(), without.get()}, {map.get(), map.get()}),
+            MINUET_FAILED_PRECONDITION);
+  EXPECT_THAT(last_error(), HasSubstr("execution 1: the execution has no workspace"));
+  (void)run(first.get(), input, cloud.count());
+  EXPECT_EQ(output_status_, MINUET_FAILED_PRECONDITION);
+}
+
+/// One thread prepares two executions together, and another replaces the workspace of one of them: each call
+/// is made or refused as a whole.
+TEST_P(TogetherTest, WorkspacesOfTwoThreads) {
+  const Queue queue = make_queue(machine());
+  const Cloud cloud = scene(20);
+  const Coordinates set = set_on(queue.get(), cloud.coordinates);
+  const KernelMap map = map_of(set.get());
+  Convolution of = convolution();
+  const Execution first = execution(of, queue.get()), second = execution(of, queue.get());
+  const auto prepare = [&] { return prepare_together({first.get(), second.get()}, {map.get(), map.get()}); };
+  check(prepare());
+  const int64_t bytes = info_of(second).workspace_bytes;
+  const Buffer one(machine(), bytes), other(machine(), bytes);
+  const auto is_made_or_refused = [](minuet_status status) {
+    return status == MINUET_OK || status == MINUET_FAILED_PRECONDITION;
+  };
+  std::atomic<bool> is_over{false};
+  std::thread replacing([&] {
+    for (int i = 0; !is_over; ++i) {
+      void* const workspace = (i % 2 == 0 ? one : other).data();
+      EXPECT_TRUE(
+          is_made_or_refused(minuet_execution_set_workspace(second.get(), workspace, bytes, nullptr)));
+    }
+  });
+  for (int i = 0; i < 100; ++i) EXPECT_TRUE(is_made_or_refused(prepare()));
+  is_over = true;
+  replacing.join();
+  check(prepare());
+  const Buffer input(machine(), encode(dtype(), oracle::draw_features(cloud.count() * kChannels, 5)));
+  EXPECT_EQ(run(second.get(), input, cloud.count()), run(first.get(), input, cloud.count()));
   check(output_status_);
 }
 

@@ -1,21 +1,18 @@
 // What embedders ask of an execution: what it is and needs, memory that is given after create and replaced,
 // and a cloud's state in memory of the caller.
 #include <chrono>
+#include <functional>
+#include <memory>
 #include <thread>
 
-#include "tests/runtime/abi/abi_stream.h"
 #include "tests/runtime/execution/capacity_fixture.h"
+#include "tests/support/by_hand.h"
+#include "tests/support/software_cuda/control.h"
 
 namespace minuet::abi {
 namespace {
 
 using testing::HasSubstr;
-
-minuet_execution_info query(const Execution& execution) {
-  minuet_execution_info info = MINUET_EXECUTION_INFO_INIT;
-  check(minuet_execution_query(execution.get(), &info));
-  return info;
-}
 
 /// Both device words of a cloud, as copy_cloud gives them, between poison.
 struct CopiedCloud {
@@ -32,11 +29,25 @@ struct CopiedCloud {
 
 class WorkspaceTest : public CapacityTest {
  protected:
-  static minuet_status set(const Execution& execution, const Buffer& workspace, int64_t bytes) {
-    return minuet_execution_set_workspace(execution.get(), workspace.data(), bytes, nullptr);
+  static minuet_status set(const Execution& execution, const Buffer& workspace, void* stream = nullptr) {
+    return minuet_execution_set_workspace(execution.get(), workspace.data(), workspace.bytes(), stream);
+  }
+  /// Gives the execution other memory, and frees what it had before it runs again.
+  void replace(const Execution& execution, std::unique_ptr<Buffer>& workspace, int64_t bytes,
+               void* stream = nullptr) {
+    auto other = std::make_unique<Buffer>(machine(), bytes);
+    check(set(execution, *other, stream));
+    workspace = std::move(other);
+  }
+  static bool has_memory(const Execution& execution) {
+    const uint32_t* status = nullptr;
+    const int32_t* counts = nullptr;
+    const minuet_status answer = minuet_execution_query_cloud(execution.get(), &status, &counts);
+    EXPECT_TRUE(answer == MINUET_OK || answer == MINUET_FAILED_PRECONDITION);
+    return answer == MINUET_OK;
   }
   std::vector<char> run_within(const Execution& execution, Room& room, const Cloud& cloud) {
-    room.fill(cloud, static_cast<int32_t>(cloud.count()));
+    room.fill(cloud);
     enqueue(execution.get(), room, nullptr);
     return room.output.read<char>();
   }
@@ -50,10 +61,11 @@ TEST_P(WorkspaceTest, GivenLaterAndReplacedInCapacityMode) {
   const Cloud cloud = scene(400), small = scene(30);
   const Capacities capacities = suggested(cloud);
   minuet_execution_options options = options_of(capacities);
+  std::unique_ptr<Buffer> workspace, of_plain;
   const Execution plain = execution(&options);
   Room room(machine(), capacities[0], dtype());
   const std::vector<char> expected = run_within(plain, room, cloud);
-  const minuet_execution_info info = query(plain);
+  const minuet_execution_info info = info_of(plain);
   EXPECT_EQ(info.has_capacities, 1);
   EXPECT_EQ(info.prepare_capturable, machine().is_cpu() ? 0 : 1);
   EXPECT_EQ(info.run_capturable, machine().is_cpu() ? 0 : 1);
@@ -62,37 +74,50 @@ TEST_P(WorkspaceTest, GivenLaterAndReplacedInCapacityMode) {
 
   options.defer_workspace = 1;
   const Execution later = execution(&options);
-  EXPECT_EQ(query(later).workspace_bytes, info.workspace_bytes);
+  EXPECT_EQ(info_of(later).workspace_bytes, info.workspace_bytes);
   EXPECT_EQ(counters_of(later.get()).workspace_bytes, 0);
   EXPECT_EQ(prepare_cloud(later, cloud), MINUET_FAILED_PRECONDITION);
   EXPECT_THAT(last_error(), HasSubstr(std::to_string(info.workspace_bytes) + " bytes"));
-  const uint32_t* own_status = nullptr;
-  const int32_t* own_counts = nullptr;
-  EXPECT_EQ(minuet_execution_query_cloud(later.get(), &own_status, &own_counts), MINUET_FAILED_PRECONDITION);
-  Buffer first(machine(), info.workspace_bytes), second(machine(), info.workspace_bytes);
-  EXPECT_EQ(set(later, first, info.workspace_bytes - 256), MINUET_RESOURCE_EXHAUSTED);
+  EXPECT_FALSE(has_memory(later));
+  {
+    const Buffer short_of(machine(), info.workspace_bytes - 256);
+    EXPECT_EQ(set(later, short_of), MINUET_RESOURCE_EXHAUSTED);
+    EXPECT_THAT(last_error(), HasSubstr("the execution needs " + std::to_string(info.workspace_bytes)));
+  }
   EXPECT_EQ(prepare_cloud(later, cloud), MINUET_FAILED_PRECONDITION) << "it has no memory";
-  for (Buffer* const workspace : {&first, &second, &first}) {
-    workspace->poison();
-    check(set(later, *workspace, info.workspace_bytes));
-    EXPECT_EQ(minuet_execution_read_cloud(later.get(), nullptr, nullptr, nullptr, 0),
-              MINUET_INVALID_ARGUMENT);
+  for (int time = 0; time < 3; ++time) {
+    replace(later, workspace, info.workspace_bytes);
     uint32_t status = 0;
     EXPECT_EQ(minuet_execution_read_cloud(later.get(), nullptr, &status, nullptr, 0),
               MINUET_FAILED_PRECONDITION)
         << "nothing is prepared";
-    check(minuet_execution_query_cloud(later.get(), &own_status, &own_counts));
-    const auto* const place = reinterpret_cast<const char*>(own_status);
-    const auto* const begin = static_cast<const char*>(workspace->data());
-    EXPECT_TRUE(place >= begin && place < begin + workspace->bytes()) << "it lies in the new workspace";
     EXPECT_EQ(run_within(later, room, cloud), expected);
     run_within(later, room, small);
     expect_padded_oracle(room, small);
     EXPECT_EQ(counters_of(later.get()).workspace_bytes, info.workspace_bytes);
-    (workspace == &first ? second : first).poison();
   }
-  check(set(plain, second, info.workspace_bytes));
+  replace(plain, of_plain, info.workspace_bytes);
   EXPECT_EQ(run_within(plain, room, cloud), expected) << "instead of the execution's own memory";
+}
+
+/// Before there is memory, its parts have addresses from 256 on that only stand for it. No argument may be
+/// compared with them.
+TEST_P(WorkspaceTest, ACountWhereThePartsWouldLie) {
+  const Cloud cloud = scene(20);
+  const Capacities capacities = suggested(cloud);
+  minuet_execution_options options = options_of(capacities);
+  options.defer_workspace = 1;
+  std::unique_ptr<Buffer> workspace;
+  const Execution later = execution(&options), given = execution(&options);
+  replace(given, workspace, info_of(given).workspace_bytes);
+  const uint32_t* status = nullptr;
+  const int32_t* counts = nullptr;
+  check(minuet_execution_query_cloud(given.get(), &status, &counts));
+  const auto place = reinterpret_cast<uintptr_t>(counts) - reinterpret_cast<uintptr_t>(workspace->data());
+  const Buffer coordinates(machine(), cloud.coordinates);
+  EXPECT_EQ(minuet_execution_prepare_on_device(later.get(), coordinates.integers(),
+                                               reinterpret_cast<const int32_t*>(256 + place), nullptr),
+            MINUET_FAILED_PRECONDITION);
 }
 
 /// In exact mode a refused prepare says how much more it needs.
@@ -101,56 +126,54 @@ TEST_P(WorkspaceTest, GivenLaterAndReplacedInExactMode) {
   const NetworkRun expected = fresh(cloud);
   minuet_execution_options options = MINUET_EXECUTION_OPTIONS_INIT;
   options.defer_workspace = 1;
+  std::unique_ptr<Buffer> workspace, of_own;
   const Execution later = execution(&options);
-  EXPECT_EQ(query(later).has_capacities, 0);
-  EXPECT_EQ(query(later).prepare_capturable, 0);
+  EXPECT_EQ(info_of(later).has_capacities, 0);
+  EXPECT_EQ(info_of(later).prepare_capturable, 0);
   EXPECT_EQ(prepare_cloud(later, cloud), MINUET_FAILED_PRECONDITION);
   EXPECT_THAT(last_error(), HasSubstr("minuet_execution_set_workspace"));
   minuet_status status = MINUET_RESOURCE_EXHAUSTED;
   int64_t bytes = 0;
   for (int attempt = 0; status == MINUET_RESOURCE_EXHAUSTED; ++attempt) {
     ASSERT_LT(attempt, 5) << "never content";
-    const int64_t needed = query(later).workspace_bytes;
+    const int64_t needed = info_of(later).workspace_bytes;
     ASSERT_GT(needed, bytes);
     bytes = needed;
-    const Buffer workspace(machine(), bytes);
-    check(set(later, workspace, bytes));
+    replace(later, workspace, bytes);
     status = prepare_cloud(later, cloud);
-    if (status == MINUET_OK) EXPECT_EQ(run(later, cloud), expected);
+    if (status == MINUET_OK) {
+      EXPECT_EQ(run(later, cloud), expected);
+    }
   }
   check(status);
-  EXPECT_EQ(query(later).workspace_bytes, bytes) << "the last prepare needed just that";
-  const Buffer larger(machine(), 2 * bytes);
-  check(set(later, larger, larger.bytes()));
+  EXPECT_EQ(info_of(later).workspace_bytes, bytes) << "the last prepare needed just that";
+  replace(later, workspace, 2 * bytes);
   EXPECT_EQ(run(later, scene(20)), fresh(scene(20))) << "after a larger cloud in other memory";
+  replace(later, workspace, 2 * bytes);
   EXPECT_EQ(run(later, cloud), expected);
   const Execution own = execution();
   EXPECT_EQ(run(own, cloud), expected);
-  check(set(own, larger, larger.bytes()));
+  replace(own, of_own, 2 * bytes);
   EXPECT_EQ(run(own, cloud), expected);
-  EXPECT_EQ(counters_of(own.get()).workspace_bytes, larger.bytes());
+  EXPECT_EQ(counters_of(own.get()).workspace_bytes, 2 * bytes);
 }
 
 TEST_P(WorkspaceTest, WithAQueue) {
   const Cloud cloud = scene(200);
   const Stream stream(machine());
-  minuet_queue* made = nullptr;
-  check(minuet_queue_create(machine().device(), stream.get(), &made));
-  const Handle<minuet_queue> queue(made, {minuet_queue_destroy});
+  const Queue queue = make_queue(machine(), stream.get());
   const Capacities capacities = suggested(cloud);
   minuet_execution_options options = options_of(capacities);
   options.queue = queue.get();
   options.defer_workspace = 1;
+  std::unique_ptr<Buffer> workspace;
   const Execution later = execution(&options);
-  const int64_t bytes = query(later).workspace_bytes;
-  const Buffer first(machine(), bytes), second(machine(), bytes);
+  const Buffer other(machine(), info_of(later).workspace_bytes);
   Room room(machine(), capacities[0], dtype());
-  for (const Buffer* const workspace : {&first, &second}) {
-    EXPECT_EQ(minuet_execution_set_workspace(later.get(), workspace->data(), bytes, this),
-              MINUET_INVALID_ARGUMENT)
-        << "another stream than the queue's";
-    check(minuet_execution_set_workspace(later.get(), workspace->data(), bytes, stream.get()));
-    room.fill(cloud, static_cast<int32_t>(cloud.count()));
+  for (int time = 0; time < 2; ++time) {
+    EXPECT_EQ(set(later, other, this), MINUET_INVALID_ARGUMENT) << "another stream than the queue's";
+    replace(later, workspace, other.bytes(), stream.get());
+    room.fill(cloud);
     enqueue(later.get(), room, stream.get());
     check(minuet_device_synchronize(machine().device(), stream.get()));
     expect_padded_oracle(room, cloud);
@@ -189,8 +212,8 @@ TEST_P(WorkspaceTest, ACloudsStateInTheCallersMemory) {
   minuet_execution_options options = options_of(capacities);
   options.defer_workspace = 1;
   const Execution within = execution(&options);
-  const Buffer workspace(machine(), query(within).workspace_bytes);
-  check(set(within, workspace, workspace.bytes()));
+  const Buffer workspace(machine(), info_of(within).workspace_bytes);
+  check(set(within, workspace));
   CopiedCloud copied(machine());
   EXPECT_EQ(copied.copy(within.get(), nullptr), MINUET_FAILED_PRECONDITION) << "nothing is prepared";
   Room room(machine(), capacities[0], dtype());
@@ -247,22 +270,18 @@ class WorkspaceOnGpu : public WorkspaceTest {};
 
 /// A graph holds on to the workspace that it was captured with until it is released.
 TEST_P(WorkspaceOnGpu, CapturedGraphsKeepTheWorkspace) {
-  const Cloud known = scene(300, kSeed + 2);
-  const Capacities capacities = suggested(known, 1.5);
-  minuet_execution_options options = options_of(capacities);
-  options.defer_workspace = 1;
-  const Execution execution = this->execution(&options);
-  const int64_t bytes = query(execution).workspace_bytes;
-  const Buffer first(machine(), bytes), second(machine(), bytes);
+  const Capacities capacities = suggested(scene(300, kSeed + 2), 1.5);
+  std::unique_ptr<Buffer> workspace;
+  const Execution execution = within(capacities);
+  const Buffer other(machine(), info_of(execution).workspace_bytes);
   Room room(machine(), capacities[0], dtype());
   const Stream stream(machine());
   const CopiedCloud copied(machine());
-  for (const Buffer* const workspace : {&first, &second}) {
-    check(minuet_execution_set_workspace(execution.get(), workspace->data(), bytes, stream.get()));
-    room.fill(known, static_cast<int32_t>(known.count()));
+  for (int time = 0; time < 2; ++time) {
+    replace(execution, workspace, other.bytes(), stream.get());
     minuet_status in_capture = MINUET_OK;
     const CapturedGraph graph(stream.get(), [&] {
-      in_capture = minuet_execution_set_workspace(execution.get(), second.data(), bytes, stream.get());
+      in_capture = set(execution, other, stream.get());
       enqueue(execution.get(), room, stream.get());
       check(copied.copy(execution.get(), stream.get()));
     });
@@ -270,40 +289,47 @@ TEST_P(WorkspaceOnGpu, CapturedGraphsKeepTheWorkspace) {
     EXPECT_EQ(in_capture, MINUET_FAILED_PRECONDITION);
     for (const int64_t voxels : {280, 3, 150}) {
       const Cloud cloud = scene(voxels, kSeed + static_cast<uint64_t>(voxels));
-      room.fill(cloud, static_cast<int32_t>(cloud.count()));
-      ASSERT_EQ(graph.launch(), CUDA_SUCCESS);
-      check(minuet_device_synchronize(machine().device(), stream.get()));
-      expect_padded_oracle(room, cloud);
+      expect_replay(graph, stream, room, cloud);
       EXPECT_EQ(copied.status.read<uint32_t>()[1], 0u);
       EXPECT_EQ(copied.counts.read<int32_t>()[1], cloud.count());
     }
-    EXPECT_EQ(minuet_execution_set_workspace(execution.get(), second.data(), bytes, stream.get()),
-              MINUET_FAILED_PRECONDITION);
+    EXPECT_EQ(set(execution, other, stream.get()), MINUET_FAILED_PRECONDITION);
     EXPECT_THAT(last_error(), HasSubstr("minuet_execution_release_captures"));
     check(minuet_execution_release_captures(execution.get()));
   }
 }
 
-/// A graph of a prepare alone writes to the workspace too.
-TEST_P(WorkspaceOnGpu, AGraphOfPrepareKeepsTheWorkspaceToo) {
+/// So does a graph of one call, also where nothing is prepared because a prepare was refused.
+TEST_P(WorkspaceOnGpu, GraphsOfOneCallKeepTheWorkspaceToo) {
   const Cloud cloud = scene(50);
+  std::unique_ptr<Buffer> workspace;
   const Execution execution = within(suggested(cloud));
-  const Buffer workspace(machine(), query(execution).workspace_bytes),
+  const Buffer other(machine(), info_of(execution).workspace_bytes),
       coordinates(machine(), cloud.coordinates);
   const Stream stream(machine());
-  const CapturedGraph graph(stream.get(), [&] {
-    check(minuet_execution_prepare(execution.get(), coordinates.integers(), cloud.count(), stream.get()));
-  });
-  ASSERT_TRUE(graph.whole());
-  EXPECT_EQ(set(execution, workspace, workspace.bytes()), MINUET_FAILED_PRECONDITION);
-  check(minuet_execution_release_captures(execution.get()));
-  check(set(execution, workspace, workspace.bytes()));
+  const CopiedCloud copied(machine());
+  const auto prepare = [&](int64_t count) {
+    return minuet_execution_prepare(execution.get(), coordinates.integers(), count, stream.get());
+  };
+  const std::function<minuet_status()> calls[] = {[&] { return prepare(cloud.count()); },
+                                                  [&] { return copied.copy(execution.get(), stream.get()); }};
+  for (const auto& call : calls) {
+    check(prepare(cloud.count()));
+    EXPECT_EQ(prepare(-1), MINUET_INVALID_ARGUMENT);
+    const CapturedGraph graph(stream.get(), [&] { check(call()); });
+    ASSERT_TRUE(graph.whole());
+    EXPECT_EQ(prepare(-1), MINUET_INVALID_ARGUMENT);
+    EXPECT_EQ(set(execution, other, stream.get()), MINUET_FAILED_PRECONDITION);
+    check(minuet_execution_release_captures(execution.get()));
+    replace(execution, workspace, other.bytes(), stream.get());
+  }
 }
 
 /// What a graph kept of a larger cloud does not count for the workspace that comes after it.
 TEST_P(WorkspaceOnGpu, AfterALargerArenaThatAGraphKept) {
   const Cloud large = scene(900), small = scene(40);
   const NetworkRun expected = fresh(small);
+  std::unique_ptr<Buffer> workspace;
   const Execution execution = this->execution();
   run(execution, large);
   const Buffer features(machine(), large.bytes);
@@ -315,9 +341,7 @@ TEST_P(WorkspaceOnGpu, AfterALargerArenaThatAGraphKept) {
   ASSERT_TRUE(graph.whole());
   run(execution, small);
   check(minuet_execution_release_captures(execution.get()));
-  const int64_t bytes = query(execution).workspace_bytes;
-  const Buffer workspace(machine(), bytes);
-  check(set(execution, workspace, bytes));
+  replace(execution, workspace, info_of(execution).workspace_bytes);
   const minuet_status again = prepare_cloud(execution, small);
   EXPECT_EQ(again, MINUET_OK) << last_error();
   EXPECT_EQ(run(execution, small), expected);
@@ -329,14 +353,12 @@ TEST_P(WorkspaceOnGpu, WaitsForWorkInTheOldWorkspace) {
   const ConvolutionData data = make_data(test);
   const Map map = make_map(machine(), test, data);
   Convolution convolution(machine(), test, data);
-  const Execution plain = convolution.execution();
-  const std::vector<char> expected = convolution.run(plain.get(), map, data);
-  minuet_execution_options options = MINUET_EXECUTION_OPTIONS_INIT;
-  const int64_t bytes = query(plain).workspace_bytes;
-  const Buffer first(machine(), bytes), second(machine(), bytes);
-  options.workspace = first.data(), options.workspace_bytes = first.bytes();
-  const Execution execution = convolution.execution(&options);
+  std::unique_ptr<Buffer> workspace;
+  const Execution execution = convolution.execution();
+  const std::vector<char> expected = convolution.run(execution.get(), map, data);
   const Stream stream(machine());
+  replace(execution, workspace, info_of(execution).workspace_bytes, stream.get());
+  const Buffer other(machine(), workspace->bytes());
   check(prepare_map(execution.get(), map.map.get(), stream.get()));
   check(minuet_device_synchronize(machine().device(), stream.get()));
   Gate gate(stream.get());
@@ -344,10 +366,54 @@ TEST_P(WorkspaceOnGpu, WaitsForWorkInTheOldWorkspace) {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     gate.open();
   });
-  check(minuet_execution_set_workspace(execution.get(), second.data(), second.bytes(), stream.get()));
+  check(set(execution, other, stream.get()));
   EXPECT_TRUE(gate.is_open());
   opener.join();
+  workspace.reset();
   EXPECT_EQ(convolution.run(execution.get(), map, data), expected);
+}
+
+/// Whichever call of the driver fails, the execution is as it was before, or has no memory and says so.
+TEST_P(WorkspaceOnGpu, AFailedCallOfTheDriverLeavesTheOldMemoryOrNone) {
+  const std::optional<software_cuda::Control> control = software_cuda::Control::find();
+  if (!control) return;  // only the software device fails on demand
+  const Cloud cloud = scene(40);
+  const Capacities capacities = suggested(cloud);
+  std::unique_ptr<Buffer> workspace;
+  const Execution execution = within(capacities);
+  const int64_t bytes = info_of(execution).workspace_bytes;
+  Room room(machine(), capacities[0], dtype());
+  int kept = 0, lost = 0;
+  for (const char* const name : {"cuStreamGetCtx_v2", "cuStreamIsCapturing", "cuStreamSynchronize",
+                                 "cuMemcpyHtoDAsync", "cuMemsetD32Async", "cuEventRecord"}) {
+    for (int nth = 1; nth <= 3; ++nth) {
+      SCOPED_TRACE(testing::Message() << name << " number " << nth);
+      replace(execution, workspace, bytes);
+      const std::vector<char> expected = run_within(execution, room, cloud);
+      auto other = std::make_unique<Buffer>(machine(), bytes);
+      control->fail(name, nth, CUDA_ERROR_NOT_SUPPORTED);
+      const minuet_status status = set(execution, *other);
+      control->reset();
+      if (status == MINUET_OK) {
+        workspace = std::move(other);
+        continue;
+      }
+      other.reset();
+      if (has_memory(execution)) {
+        ++kept;
+        room.output.poison();
+        check(run_tensors(execution.get(), {features_of(room.features.data(), room.capacity)},
+                          tensor(room.output, room.capacity, kWidths.back(), dtype())));
+        EXPECT_EQ(room.output.read<char>(), expected);
+      } else {
+        ++lost;
+        EXPECT_EQ(prepare_cloud(execution, cloud), MINUET_FAILED_PRECONDITION);
+        EXPECT_THAT(last_error(), HasSubstr("minuet_execution_set_workspace"));
+      }
+    }
+  }
+  EXPECT_GT(kept, 0);
+  EXPECT_GT(lost, 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, WorkspaceOnGpu,
