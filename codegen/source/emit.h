@@ -15,6 +15,7 @@
 #include "kernels_templates/shared/fused_kernels.h"
 #include "kernels_templates/shared/gmas_kernels.h"
 #include "kernels_templates/shared/map_kernels.h"
+#include "kernels_templates/shared/parameter_kernels.h"
 #include "kernels_templates/shared/pool_kernels.h"
 #include "kernels_templates/shared/view_kernels.h"
 #include "kernels_templates/shared/voxel_index.h"

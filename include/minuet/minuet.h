@@ -107,6 +107,7 @@ typedef struct minuet_coordinates minuet_coordinates;
 typedef struct minuet_kernel_map minuet_kernel_map;
 typedef struct minuet_plan minuet_plan;
 typedef struct minuet_execution minuet_execution;
+typedef struct minuet_parameters minuet_parameters;
 
 /* A matrix in device memory, the caller's: rows of `channels` consecutive elements. This struct never grows.
  * `data` begins on a multiple of 16 bytes. A row stride that is not `channels` makes the matrix a range of
@@ -119,6 +120,37 @@ typedef struct minuet_tensor {
   int32_t channels;
   minuet_dtype dtype;
 } minuet_tensor;
+
+/* Types of an array's elements. The first three are those of minuet_dtype; TF32 is a way to compute with f32.
+ */
+typedef int32_t minuet_element;
+enum {
+  MINUET_ELEMENT_F32 = 0,
+  MINUET_ELEMENT_F16 = 2,
+  MINUET_ELEMENT_BF16 = 3,
+  MINUET_ELEMENT_F64 = 4,
+  MINUET_ELEMENT_I8 = 5,
+  MINUET_ELEMENT_U8 = 6,
+  MINUET_ELEMENT_I32 = 7,
+  MINUET_ELEMENT_I64 = 8,
+  MINUET_ELEMENT_BOOL = 9 /* one byte, 0 or 1 */
+};
+
+#define MINUET_MAX_RANK 6
+
+/* An array of up to six axes, the caller's. This struct never grows. `data` begins on a multiple of an
+ * element's size. Strides are elements from neighbour to neighbour, not negative; all 0 means one behind the
+ * other, the last axis fastest. A stride of 0 beside others repeats the same elements, which only an array
+ * that is read may do. */
+typedef struct minuet_array {
+  void* data; /* only read where the array is an input */
+  int64_t shape[MINUET_MAX_RANK];
+  int64_t stride[MINUET_MAX_RANK];
+  int32_t rank; /* 1 to 6 */
+  minuet_element element;
+  int32_t on_host; /* 1: data is host memory; without effect on the CPU device */
+  int32_t reserved;
+} minuet_array;
 
 /* ---- context --------------------------------------------------------------------------------- */
 
@@ -428,11 +460,13 @@ typedef struct minuet_convolution_options {
   int32_t reserved;
   /* Floats at weight: k_x * k_y * ... * in_channels / groups * out_channels; at scale and shift. */
   int64_t weight_count, scale_count, shift_count;
+  int64_t without_values; /* 1: weight, scale and shift are null, and the counts say which of them the
+                             convolution has; executions get the values from minuet_parameters */
 } minuet_convolution_options;
 #define MINUET_CONVOLUTION_OPTIONS_INIT                                                                      \
   {                                                                                                          \
     sizeof(minuet_convolution_options), 0, 3, 0, 0, 0, {0}, {0}, {0}, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
-        0, 0                                                                                                 \
+        0, 0, 0                                                                                              \
   }
 
 /* A plan of one convolution, whose coordinate sets and kernel map are the caller's. Copies the parameters.
@@ -513,9 +547,11 @@ typedef struct minuet_network_options {
                                an entry whose names end in a dot renames all below */
   minuet_dataflow dataflow; /* of all layers */
   int32_t allow_non_finite_parameters; /* 1: parameters of the file are taken as they are (below) */
+  int64_t without_values; /* 1: no values are drawn or read; executions get them from minuet_parameters. Not
+                             with weights_path or seed */
 } minuet_network_options;
 #define MINUET_NETWORK_OPTIONS_INIT \
-  { sizeof(minuet_network_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+  { sizeof(minuet_network_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 /* Validates, folds batch norm into scale and shift, rounds weights to dtype. Needs no device.
  * INVALID_ARGUMENT for a weights file whose tensors are not those of the network (the message has up to eight
@@ -584,20 +620,58 @@ MINUET_API minuet_status minuet_plan_workspace_bytes(minuet_plan* plan, minuet_d
                                                      int64_t max_points, double max_neighbours,
                                                      int64_t* bytes);
 
+/* ---- parameters: weights as data -------------------------------------------------------------------- */
+
+typedef struct minuet_parameters_options {
+  size_t struct_size;
+  void* ext;
+  int64_t master; /* 1: also keeps weights in f32, as minuet_parameters_get gives them back then */
+} minuet_parameters_options;
+#define MINUET_PARAMETERS_OPTIONS_INIT \
+  { sizeof(minuet_parameters_options), 0, 0 }
+
+/* One set of values of a plan's parameters on a device, in memory of the device, for any number of executions
+ * (minuet_execution_options.parameters): training, adapters, weights that are operands of a compiler. It
+ * starts with no values, whatever the plan has. The plan must be loaded on the device: FAILED_PRECONDITION.
+ * INVALID_ARGUMENT where the plan has no parameters. options is optional. */
+MINUET_API minuet_status minuet_parameters_create(minuet_plan* plan, minuet_device* device,
+                                                  const minuet_parameters_options* options,
+                                                  minuet_parameters** parameters);
+/* Waits for what it has enqueued. Executions keep it alive. */
+MINUET_API void minuet_parameters_destroy(minuet_parameters* parameters);
+/* Sets `count` parameters, numbered as for minuet_plan_query_parameter, to values[i]: arrays of f32, f16,
+ * bf16 or f64 of the parameter's shape, weights in the shape and order of `order` (0: Minuet's). indices is
+ * optional: the first `count`. Numbers become f32, weights then the plan's dtype; they are taken as they are,
+ * not finite too. Batch norms are folded again. For device memory it only enqueues, and may be captured: a
+ * replay reads the same arrays anew. Where an array is on the host it waits, and a capture is
+ * FAILED_PRECONDITION. Runs see the values that were set before them on the device: the calls of all streams
+ * that set and run must be ordered. Any thread may call it, and the next, at any time. INVALID_ARGUMENT names
+ * the parameter, and nothing is set. */
+MINUET_API minuet_status minuet_parameters_set(minuet_parameters* parameters, const int32_t* indices,
+                                               const minuet_array* values, int32_t count,
+                                               minuet_weights_order order, void* stream);
+/* Copies a value to an array of f32, f16 or bf16, contiguous, of the shape that minuet_plan_query_parameter
+ * gives. With `master`, f32 has the same bits that were set as f32; without it, weights are as rounded to the
+ * plan's dtype. Enqueued as set is. FAILED_PRECONDITION where the parameter was never set. */
+MINUET_API minuet_status minuet_parameters_get(minuet_parameters* parameters, int32_t index,
+                                               const minuet_array* value, void* stream);
+
 /* ---- plans as bytes ---------------------------------------------------------------------------------- */
 
+enum { MINUET_SERIALIZE_WITHOUT_VALUES = 1 }; /* the plan that is made again has no values */
 /* Writes a plan to `buffer`: its problem with all options and, of a network, its description; its parameters,
- * as they are after folding and rounding (always: no plan is without values yet); the tuning results by which
+ * as they are after folding and rounding, where it has values; the tuning results by which
  * it was created; for every arch ("sm_80", "sm_90a", ...; "cpu" adds nothing, and null and 0 are fine) the
  * kernels that any cloud may need; the version of the library, and the compilers' versions. No file is named
  * in it. Needs no GPU: kernels are found or compiled as by minuet_plan_compile, with the same errors.
  *
  * The bytes are the caller's: a file, a message to other processes, data in a program. The same plan, kernels
- * and archs, in any order, give the same bytes in every process. `flags` must be 0. *needed gets the number
- * of bytes. buffer null and size 0: no more is done. OUT_OF_RANGE where `size` is less: *needed is written
- * then, and buffer is not. After either the plan keeps the bytes until a call for the same archs takes them,
- * so that the work is done once. FAILED_PRECONDITION where a kernel is there for an older arch only, in a
- * bundle: the message says which. Any thread may call it at any time. */
+ * and archs, in any order, give the same bytes in every process. `flags` is 0 or
+ * MINUET_SERIALIZE_WITHOUT_VALUES. *needed gets the number of bytes. buffer null and size 0: no more is done.
+ * OUT_OF_RANGE where `size` is less: *needed is written then, and buffer is not. After either the plan keeps
+ * the bytes until a call for the same archs takes them, so that the work is done once. FAILED_PRECONDITION
+ * where a kernel is there for an older arch only, in a bundle: the message says which. Any thread may call it
+ * at any time. */
 MINUET_API minuet_status minuet_plan_serialize(minuet_plan* plan, const char* const* archs,
                                                int32_t arch_count, uint32_t flags, void* buffer, size_t size,
                                                size_t* needed);
@@ -747,12 +821,16 @@ typedef struct minuet_execution_options {
   minuet_map_method map_method;
   int32_t defer_workspace; /* 1: create takes no memory but the queue's, and minuet_execution_set_workspace
                               gives it before the first prepare; not with `workspace` */
+  minuet_parameters* parameters; /* optional: run uses these values; null: the plan's own */
+  int64_t parameter_inputs; /* 1: run takes the plan's parameters as inputs behind the features, in the order
+                               of minuet_plan_query_parameter; not with `parameters` */
 } minuet_execution_options;
 #define MINUET_EXECUTION_OPTIONS_INIT \
-  { sizeof(minuet_execution_options), 0, 0, 0, 0, {0}, {0}, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+  { sizeof(minuet_execution_options), 0, 0, 0, 0, {0}, {0}, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 /* One caller's use of a loaded plan on a device: arena, streams, events, counts. options is optional.
- * FAILED_PRECONDITION where the plan is not loaded on the device. */
+ * FAILED_PRECONDITION where the plan is not loaded on the device, or has no values of its own and none are
+ * given. */
 MINUET_API minuet_status minuet_execution_create(minuet_plan* plan, minuet_device* device,
                                                  const minuet_execution_options* options,
                                                  minuet_execution** execution);
@@ -833,12 +911,15 @@ MINUET_API minuet_status minuet_execution_output_shape(minuet_execution* executi
  * [rows, out_channels], rows in the caller's order where output_level is 0, else in an order that depends on
  * the coordinates and the tensor stride of that level alone (ascending where maps are sorted). A convolution
  * takes its input [rows of the map's input set, in_channels], where it has one its residual [output rows,
- * out_channels], and one output [rows of the map's output set, out_channels] (minuet_coordinates_rows).
- * Outputs are wholly written. Only enqueues: no wait, no allocation, no compile; after one plain run for what
- * is prepared it may be captured. May run again with other tensors. After a failure the output is undefined.
- * No output may share a byte with an input, another output or the caller's workspace, and no input with that.
- * Two column ranges of one wider matrix do not overlap. Matrices of different row strides are accepted only
- * if one ends before the other begins. Inputs may overlap inputs. */
+ * out_channels], and one output [rows of the map's output set, out_channels] (minuet_coordinates_rows). With
+ * parameter_inputs, each parameter follows as a matrix of any dtype: its last axis is the channels, and all
+ * other axes are the rows; a run sets them as minuet_parameters_set does. Where a parameter was never set, a
+ * run with `parameters` is FAILED_PRECONDITION and names it. Outputs are wholly written. Only enqueues: no
+ * wait, no allocation, no compile; after one plain run for what is prepared it may be captured. May run again
+ * with other tensors. After a failure the output is undefined. No output may share a byte with an input,
+ * another output or the caller's workspace, and no input with that. Two column ranges of one wider matrix do
+ * not overlap. Matrices of different row strides are accepted only if one ends before the other begins.
+ * Inputs may overlap inputs. */
 MINUET_API minuet_status minuet_execution_run(minuet_execution* execution, const minuet_tensor* inputs,
                                               int32_t input_count, const minuet_tensor* outputs,
                                               int32_t output_count, void* stream);

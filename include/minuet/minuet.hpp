@@ -3,6 +3,7 @@
 #ifndef MINUET_MINUET_HPP_
 #define MINUET_MINUET_HPP_
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -227,6 +228,45 @@ class Plan {
  private:
   explicit Plan(minuet_plan* plan) : owner_(plan) {}
   detail::Owner<minuet_plan, minuet_plan_destroy> owner_;
+};
+
+/// An array whose elements lie one behind the other.
+inline minuet_array array(void* data, std::initializer_list<std::int64_t> shape, minuet_element element,
+                          bool on_host = false) {
+  minuet_array array{};
+  array.data = data;
+  array.rank = static_cast<std::int32_t>(shape.size());
+  if (shape.size() > MINUET_MAX_RANK) throw Exception(MINUET_INVALID_ARGUMENT, "an array has at most 6 axes");
+  std::copy(shape.begin(), shape.end(), array.shape);
+  array.element = element;
+  array.on_host = on_host ? 1 : 0;
+  return array;
+}
+
+/// One set of values of a plan's parameters on a device: `parameters` of minuet_execution_options.
+class Parameters {
+ public:
+  Parameters(const Plan& plan, const Device& device,
+             const minuet_parameters_options& options = MINUET_PARAMETERS_OPTIONS_INIT) {
+    minuet_parameters* parameters = nullptr;
+    check(minuet_parameters_create(plan.get(), device.get(), &options, &parameters));
+    owner_.reset(parameters);
+  }
+  minuet_parameters* get() const noexcept { return owner_.get(); }
+  /// Parameter indices[i] gets values[i]; no indices: the first ones.
+  void set(const std::vector<std::int32_t>& indices, const std::vector<minuet_array>& values,
+           minuet_weights_order order = MINUET_WEIGHTS_AS_DESCRIBED, void* stream = nullptr) const {
+    if (!indices.empty() && indices.size() != values.size())
+      throw Exception(MINUET_INVALID_ARGUMENT, "as many indices as values are needed, or none");
+    check(minuet_parameters_set(get(), indices.empty() ? nullptr : indices.data(), values.data(),
+                                static_cast<std::int32_t>(values.size()), order, stream));
+  }
+  void get(std::int32_t parameter, const minuet_array& value, void* stream = nullptr) const {
+    check(minuet_parameters_get(get(), parameter, &value, stream));
+  }
+
+ private:
+  detail::Owner<minuet_parameters, minuet_parameters_destroy> owner_;
 };
 
 /// What coordinate sets, kernel maps and executions on one stream share: `queue` of their options.

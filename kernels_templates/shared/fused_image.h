@@ -35,55 +35,94 @@ MINUET_HD constexpr i64 fused_image_bytes(const Spec& spec) {
   return static_cast<i64>(fused_column_blocks(spec)) * fused_steps(spec) * fused_stage_bytes(spec);
 }
 
-/// Gives the place, in the weights, of a 4-byte word of their image.
-struct FusedPlaceOfWeight {
-  i32 block, step;  // `block` is the number of the block of output channels.
-  /// Gives the number of the word within the step, along the reduction over offsets and input channels.
-  i32 word;
-  i32 column;  // Gives the number of the output channel within its block.
+/// Holds sizes of an image that follow from its FusedImage.
+struct FusedImageShape {
+  i32 steps;         // Gives the number of steps of the depth.
+  i32 offset_depth;  // Gives the number of elements of the depth that belong to one offset.
 };
 template <class Spec>
-MINUET_HD constexpr FusedPlaceOfWeight fused_place_of_word(const Spec& spec, i64 word) {
-  const i32 tiles = spec.columns / 16, granules = spec.step / fused_granule(spec.io);
-  const i32 i = static_cast<i32>(word % 4), lane = static_cast<i32>(word / 4 % 32);
-  i64 rest = word / 128;
+MINUET_HD constexpr FusedImageShape fused_image_shape(const Spec& spec) {
+  return {fused_steps(spec), fused_offset_depth(spec)};
+}
+
+/// Gives the places, in the weights, of the four words of 4 bytes of one 16-byte vector of their image.
+struct FusedPlacesOfVector {
+  i32 block, step;  // `block` is the number of the block of output channels.
+  /// Gives each word's number within the step, along the reduction over offsets and input channels.
+  i32 word[4];
+  i32 column[4];  // Gives each word's output channel within its block.
+};
+
+/// Returns the places of a vector of an image for warps, which belongs to one lane.
+template <class Spec>
+MINUET_HD constexpr FusedPlacesOfVector fused_places_of_lane(const Spec& spec, const FusedImageShape& shape,
+                                                             u32 vector) {
+  const u32 tiles = spec.columns / 16, granules = spec.step / fused_granule(spec.io);
+  const i32 lane = static_cast<i32>(vector % 32);
+  u32 rest = vector / 32;
   const i32 tile = static_cast<i32>(rest % tiles);
   rest /= tiles;
   const i32 granule = static_cast<i32>(rest % granules);
   rest /= granules;
-  const bool is_last_half = granules % 2 == 1 && granule == granules - 1;
+  const bool is_last_half = granules % 2 == 1 && granule == static_cast<i32>(granules) - 1;
   const i32 lane_word = is_last_half ? lane % 4 * 2 : lane % 4 * 4 + granule % 2 * 2;
-  return {static_cast<i32>(rest / fused_steps(spec)), static_cast<i32>(rest % fused_steps(spec)),
-          granule / 2 * 16 + lane_word + i / 2, fused_column(spec, tile, lane / 4 + i % 2 * 8)};
+  const i32 word = granule / 2 * 16 + lane_word;
+  const i32 even = fused_column(spec, tile, lane / 4), odd = fused_column(spec, tile, lane / 4 + 8);
+  const u32 steps = static_cast<u32>(shape.steps);
+  return {static_cast<i32>(rest / steps),
+          static_cast<i32>(rest % steps),
+          {word, word, word + 1, word + 1},
+          {even, odd, even, odd}};
 }
-/// Returns the place of word `word` of an image for warpgroups, whose 64-byte pieces wgmma_place()
+/// Returns the places of a vector of an image for warpgroups, whose 64-byte pieces wgmma_place()
 /// (core/wgmma.h) swizzles.
 template <class Spec>
-MINUET_HD constexpr FusedPlaceOfWeight fused_place_of_swizzled_word(const Spec& spec, i64 word) {
-  const i32 pieces = spec.step * dtype_bytes(spec.io) / 64;
-  const i32 column = static_cast<i32>(word / 16 % spec.columns);
-  const i32 k = static_cast<i32>(word % 16) ^ (column / 2 & 3) * 4;
-  i64 rest = word / 16 / spec.columns;
+MINUET_HD constexpr FusedPlacesOfVector fused_places_of_swizzled(const Spec& spec,
+                                                                 const FusedImageShape& shape, u32 vector) {
+  const u32 pieces = spec.step * dtype_bytes(spec.io) / 64, columns = spec.columns;
+  const i32 number = static_cast<i32>(vector / 4 % columns);
+  const i32 k = static_cast<i32>(vector % 4 * 4) ^ (number / 2 & 3) * 4;
+  u32 rest = vector / 4 / columns;
   const i32 piece = static_cast<i32>(rest % pieces);
   rest /= pieces;
-  return {static_cast<i32>(rest / fused_steps(spec)), static_cast<i32>(rest % fused_steps(spec)),
-          piece * 16 + k % 4 * 4 + k / 8 * 2 + k / 4 % 2, fused_column(spec, column / 8, column % 8)};
+  const i32 column = fused_column(spec, number / 8, number % 8);
+  const i32 word = piece * 16 + k / 8 * 2 + k / 4 % 2;
+  const u32 steps = static_cast<u32>(shape.steps);
+  return {static_cast<i32>(rest / steps),
+          static_cast<i32>(rest % steps),
+          {word, word + 4, word + 8, word + 12},
+          {column, column, column, column}};
+}
+template <class Spec>
+MINUET_HD constexpr FusedPlacesOfVector fused_places_of_vector(const Spec& spec, const FusedImageShape& shape,
+                                                               u32 vector) {
+  return spec.unit == MmaUnit::Warpgroup ? fused_places_of_swizzled(spec, shape, vector)
+                                         : fused_places_of_lane(spec, shape, vector);
 }
 
-/// Returns which weight element `index` of the image holds, as an index into weights of the shape
-/// [volume][in_channels][out_channels]. The result is -1 if the element is padding and must be 0.
+/// Returns which weight the image holds at element `element` of word `word` of a vector, as an index into
+/// weights of the shape [volume][in_channels][out_channels]. The result is -1 if the element is padding and
+/// must be 0.
+template <class Spec>
+MINUET_HD constexpr i64 fused_weight_at(const Spec& spec, const FusedImageShape& shape,
+                                        const FusedPlacesOfVector& places, i32 word, i32 element) {
+  const u32 per_word = 4 / dtype_bytes(spec.io);
+  const u32 depth = static_cast<u32>(places.step) * spec.step + places.word[word] * per_word + element;
+  const i32 offset = static_cast<i32>(depth / static_cast<u32>(shape.offset_depth));
+  const i32 in = static_cast<i32>(depth % static_cast<u32>(shape.offset_depth));
+  const i32 out = places.block * spec.columns + places.column[word];
+  if (offset >= spec.volume || in >= spec.in_channels || out >= spec.out_channels) return -1;
+  return (static_cast<i64>(offset) * spec.in_channels + in) * spec.out_channels + out;
+}
+
+/// Does the same for element `index` of the image.
 template <class Spec>
 MINUET_HD constexpr i64 fused_weight_of(const Spec& spec, i64 index) {
   const i32 per_word = 4 / dtype_bytes(spec.io);
-  const FusedPlaceOfWeight place = spec.unit == MmaUnit::Warpgroup
-                                       ? fused_place_of_swizzled_word(spec, index / per_word)
-                                       : fused_place_of_word(spec, index / per_word);
-  const i64 depth = static_cast<i64>(place.step) * spec.step + place.word * per_word + index % per_word;
-  const i32 offset = static_cast<i32>(depth / fused_offset_depth(spec));
-  const i32 in = static_cast<i32>(depth % fused_offset_depth(spec));
-  const i32 out = place.block * spec.columns + place.column;
-  if (offset >= spec.volume || in >= spec.in_channels || out >= spec.out_channels) return -1;
-  return (static_cast<i64>(offset) * spec.in_channels + in) * spec.out_channels + out;
+  const FusedImageShape shape = fused_image_shape(spec);
+  const auto places = fused_places_of_vector(spec, shape, static_cast<u32>(index / per_word / 4));
+  return fused_weight_at(spec, shape, places, static_cast<i32>(index / per_word % 4),
+                         static_cast<i32>(index % per_word));
 }
 
 }  // namespace minuet

@@ -76,6 +76,8 @@ llvm::Expected<ExecutionOptions> read_execution_options(const minuet_execution_o
                       given.scratch_bytes);
   }
   MINUET_ASSIGN(execution.queue, read_queue(given.queue, device));
+  if (given.parameters) execution.parameters = given.parameters->set;
+  execution.parameter_inputs = given.parameter_inputs != 0;
   MINUET_TRY(check_workspace(given.workspace, given.workspace_bytes, "workspace_bytes"));
   if (given.workspace && given.defer_workspace != 0) {
     return make_error(StatusCode::InvalidArgument,

@@ -41,12 +41,17 @@ struct minuet_kernel_map {
 };
 struct minuet_plan {
   std::shared_ptr<minuet::PlanStore> store;  // A background job may share the store and outlive the plan.
-  std::vector<minuet::ParameterName> parameters;
+  std::vector<minuet::PlanParameter> parameters;
   std::mutex mutex;  // Guards the following members.
-  // Holds the bytes of which minuet_plan_serialize() has told the size for these architectures, until a call
-  // takes them, so that the usual two calls do the work once. It is empty otherwise.
+  // Holds the bytes of which minuet_plan_serialize() has told the size for these architectures and flags,
+  // until a call takes them, so that the usual two calls do the work once. It is empty otherwise.
   std::string serialized;
   std::vector<std::string> serialized_archs;
+  uint32_t serialized_flags = 0;
+};
+struct minuet_parameters {
+  std::shared_ptr<minuet::OpenDevice> open;  // The device must outlive the parameters, so it comes first.
+  std::shared_ptr<minuet::ParameterSet> set;
 };
 struct minuet_job {
   std::unique_ptr<minuet::BackgroundJob> job;
@@ -83,6 +88,13 @@ static_assert(MINUET_DATAFLOW_GATHER_GEMM_SCATTER == 1 + static_cast<int>(Datafl
               MINUET_DATAFLOW_FUSED == 1 + static_cast<int>(Dataflow::Fused));
 static_assert(MINUET_MAPS_SORTED == 1 + static_cast<int>(MapMethod::Sorted) &&
               MINUET_MAPS_INDEXED == 1 + static_cast<int>(MapMethod::Indexed));
+static_assert(MINUET_ELEMENT_F32 == static_cast<int>(ArrayElement::F32) &&
+              MINUET_ELEMENT_F16 == static_cast<int>(ArrayElement::F16) &&
+              MINUET_ELEMENT_BF16 == static_cast<int>(ArrayElement::BF16) &&
+              MINUET_ELEMENT_F64 == static_cast<int>(ArrayElement::F64) && MINUET_MAX_RANK == kMaxArrayAxes);
+static_assert(static_cast<int>(ArrayElement::F32) == static_cast<int>(DType::F32) &&
+              static_cast<int>(ArrayElement::F16) == static_cast<int>(DType::F16) &&
+              static_cast<int>(ArrayElement::BF16) == static_cast<int>(DType::BF16));
 static_assert(MINUET_GRADIENT_INPUT == static_cast<int>(Gradient::Input) &&
               MINUET_GRADIENT_WEIGHT == static_cast<int>(Gradient::Weight));
 static_assert(MINUET_BUNDLE_SAME_MAJOR == static_cast<int>(BundlePolicy::SameMajor) &&
@@ -113,10 +125,12 @@ MINUET_ENDS_WITH(minuet_precompile_result, seconds);
 // NOLINTNEXTLINE(bugprone-sizeof-expression): The size of the pointer is meant, not that of the queue.
 MINUET_ENDS_WITH(minuet_coordinates_options, queue);
 MINUET_ENDS_WITH(minuet_kernel_map_options, reserved);
-MINUET_ENDS_WITH(minuet_convolution_options, shift_count);
+MINUET_ENDS_WITH(minuet_convolution_options, without_values);
 MINUET_ENDS_WITH(minuet_pooling_options, transposed);
-MINUET_ENDS_WITH(minuet_network_options, allow_non_finite_parameters);
-MINUET_ENDS_WITH(minuet_execution_options, defer_workspace);
+MINUET_ENDS_WITH(minuet_network_options, without_values);
+MINUET_ENDS_WITH(minuet_execution_options, parameter_inputs);
+MINUET_ENDS_WITH(minuet_parameters_options, master);
+MINUET_ENDS_WITH(minuet_array, reserved);
 MINUET_ENDS_WITH(minuet_execution_info, workspace_bytes);
 MINUET_ENDS_WITH(minuet_system_info, reserved);
 MINUET_ENDS_WITH(minuet_device_info, memory_bytes);

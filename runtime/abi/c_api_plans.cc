@@ -77,6 +77,10 @@ llvm::Expected<std::shared_ptr<const WeightsFile>> open_weights(const minuet_net
 
 llvm::Expected<ParameterSource> open_parameters(const minuet_network_options& given,
                                                 const NetworkDescription& description) {
+  if (given.without_values != 0 && (given.weights_path || given.seed != 0)) {
+    return make_error(StatusCode::InvalidArgument,
+                      "without_values is set, so weights_path must be null and seed 0");
+  }
   if (given.weights_path) {
     MINUET_ASSIGN(std::shared_ptr<const WeightsFile> file, open_weights(given, description));
     return ParameterSource(std::move(file));
@@ -88,7 +92,7 @@ llvm::Expected<ParameterSource> open_parameters(const minuet_network_options& gi
         "weights_order, weights_prefix, weights_map, allow_unused and allow_non_finite_parameters apply to "
         "a weights file, but weights_path is null: give it, or leave them out");
   }
-  return ParameterSource(given.seed);
+  return given.without_values != 0 ? ParameterSource::without_values() : ParameterSource(given.seed);
 }
 
 llvm::Expected<NetworkProblem> read_network(const minuet_network_options& given) {
@@ -149,7 +153,7 @@ llvm::Expected<ConvolutionProblem> read_problem(const minuet_convolution_options
   MINUET_ASSIGN(problem.kind, read_kind(given.submanifold, given.transposed, problem));
   MINUET_TRY(read_activation(given, problem));
   problem.residual = given.residual != 0;
-  problem.scale_shift = given.scale || given.shift;
+  problem.scale_shift = given.scale_count != 0 || given.shift_count != 0;
   MINUET_TRY(validate(problem));
   return problem;
 }
@@ -176,9 +180,29 @@ llvm::Error check_floats(const float* values, const char* name, int64_t count, i
                     values ? wanted : 0, values ? of_what : "because " + std::string(name) + " is null");
 }
 
+/// Checks the counts of a convolution without values, which say which parameters it has.
+llvm::Error check_counts_alone(const minuet_convolution_options& given, i64 weights, i64 channels) {
+  if (given.weight || given.scale || given.shift) {
+    return make_error(StatusCode::InvalidArgument,
+                      "without_values is set, so weight, scale and shift must be null");
+  }
+  if (given.weight_count != weights) {
+    return make_error(StatusCode::InvalidArgument, "weight_count is {0}; it must be {1}", given.weight_count,
+                      weights);
+  }
+  for (const auto& [name, count] :
+       {std::pair("scale_count", given.scale_count), std::pair("shift_count", given.shift_count)}) {
+    if (count == 0 || count == channels) continue;
+    return make_error(StatusCode::InvalidArgument, "{0} is {1}; it must be 0, or {2} for {2} output channels",
+                      name, count, channels);
+  }
+  return llvm::Error::success();
+}
+
 llvm::Error check_counts(const minuet_convolution_options& given, const ConvolutionProblem& problem) {
   const i64 volume = kernel_volume(problem), in = problem.in_channels / problem.groups;
   const i64 out = problem.out_channels;
+  if (given.without_values != 0) return check_counts_alone(given, volume * in * out, out);
   MINUET_TRY(check_pointer(given.weight, "weight"));
   const std::string weights = llvm::formatv(
       "for a kernel of {0} offsets, {1} input channels per group and {2} output channels", volume, in, out);
@@ -194,6 +218,7 @@ llvm::Expected<GivenParameters> read_parameters(const minuet_convolution_options
                                                 const ConvolutionProblem& problem, LayerParameters& beside) {
   MINUET_TRY(check_counts(given, problem));
   GivenParameters parameters;
+  if (given.without_values != 0) return parameters;
   parameters.weight = {given.weight, static_cast<std::size_t>(given.weight_count)};
   if (!problem.scale_shift) return parameters;
   const auto channels = static_cast<std::size_t>(problem.out_channels);
@@ -204,23 +229,11 @@ llvm::Expected<GivenParameters> read_parameters(const minuet_convolution_options
   return parameters;
 }
 
-/// Returns the names of the parameters that a plan needs from a weights file or from the plan's options.
-std::vector<ParameterName> parameters_of(const Plan& plan) {
-  std::vector<ParameterName> names;
-  for (const ProgramLayer& layer : plan.program.layers) {
-    for (ParameterName& name : parameter_names(layer)) names.push_back(std::move(name));
-    const ConvolutionProblem* const problem = convolution_of(layer);
-    if (!plan.program.takes_maps || problem == nullptr || !problem->scale_shift) continue;
-    for (const char* name : {"scale", "shift"}) names.push_back({name, false, {problem->out_channels}});
-  }
-  return names;
-}
-
 }  // namespace
 
 minuet_plan* make_plan(std::shared_ptr<const Plan> plan, const Context& context) {
   auto made = std::make_unique<minuet_plan>();
-  made->parameters = parameters_of(*plan);
+  made->parameters = plan->parameter_list();
   made->store = std::make_shared<PlanStore>(std::move(plan), context.cache());
   return made.release();
 }
@@ -278,8 +291,13 @@ minuet_status minuet_plan_create_convolution(minuet_context* context,
     LayerParameters beside;
     MINUET_ASSIGN(const GivenParameters parameters, read_parameters(given, problem, beside));
     Context& own = *context->context;
-    MINUET_ASSIGN(std::shared_ptr<const Plan> made,
-                  Plan::create(problem, parameters, own.tuning(), given.allow_non_finite_parameters != 0));
+    std::shared_ptr<const Plan> made;
+    if (given.without_values != 0) {
+      MINUET_ASSIGN(made, Plan::create_without_values(problem, own.tuning()));
+    } else {
+      MINUET_ASSIGN(made,
+                    Plan::create(problem, parameters, own.tuning(), given.allow_non_finite_parameters != 0));
+    }
     *plan = make_plan(std::move(made), own);
     return llvm::Error::success();
   });
@@ -365,12 +383,8 @@ minuet_status minuet_plan_query(minuet_plan* plan, minuet_plan_info* info) {
 minuet_status minuet_plan_query_parameter(minuet_plan* plan, int32_t parameter, minuet_parameter_info* info) {
   return guarded("minuet_plan_query_parameter", [&]() -> llvm::Error {
     MINUET_TRY(check_pointer(plan, "plan"));
-    if (parameter < 0 || parameter >= static_cast<int32_t>(plan->parameters.size())) {
-      return make_error(StatusCode::OutOfRange,
-                        "there is no parameter {0}; the plan has {1} parameters, numbered from 0", parameter,
-                        plan->parameters.size());
-    }
-    const ParameterName& name = plan->parameters[parameter];
+    MINUET_TRY(check_parameter_number(parameter, plan->parameters.size()));
+    const PlanParameter& name = plan->parameters[parameter];
     minuet_parameter_info answer{};
     answer.name = name.name.c_str();
     answer.rank = static_cast<int32_t>(name.shape.size());

@@ -31,12 +31,15 @@ llvm::Error check_targets(const void* buffer, std::size_t size, const std::size_
 
 /// Returns the plan as bytes. These are the ones that the last query has made, if it was for these
 /// architectures.
-llvm::Expected<std::string> serialized_bytes(minuet_plan& plan, const std::vector<std::string>& archs) {
+llvm::Expected<std::string> serialized_bytes(minuet_plan& plan, const std::vector<std::string>& archs,
+                                             uint32_t flags) {
   {
     const std::lock_guard<std::mutex> lock(plan.mutex);
-    if (!plan.serialized.empty() && plan.serialized_archs == archs) return std::exchange(plan.serialized, {});
+    const bool is_same = plan.serialized_archs == archs && plan.serialized_flags == flags;
+    if (is_same && !plan.serialized.empty()) return std::exchange(plan.serialized, {});
   }
-  return serialize_plan(plan.store->plan(), plan.store->cache(), archs);
+  return serialize_plan(plan.store->plan(), plan.store->cache(), archs,
+                        (flags & MINUET_SERIALIZE_WITHOUT_VALUES) == 0);
 }
 
 }  // namespace
@@ -51,9 +54,11 @@ minuet_status minuet_plan_serialize(minuet_plan* plan, const char* const* archs,
   return guarded("minuet_plan_serialize", [&]() -> llvm::Error {
     MINUET_TRY(check_pointer(plan, "plan"));
     MINUET_ASSIGN(const std::vector<std::string> known, read_archs(archs, arch_count));
-    if (flags != 0) return make_error(StatusCode::InvalidArgument, "flags is {0}; it must be 0", flags);
+    if ((flags & ~uint32_t{MINUET_SERIALIZE_WITHOUT_VALUES}) != 0) {
+      return make_error(StatusCode::InvalidArgument, "flags is {0}; it must be 0 or 1", flags);
+    }
     MINUET_TRY(check_targets(buffer, size, needed));
-    MINUET_ASSIGN(std::string bytes, serialized_bytes(*plan, known));
+    MINUET_ASSIGN(std::string bytes, serialized_bytes(*plan, known, flags));
     *needed = bytes.size();
     if (buffer != nullptr && size >= bytes.size()) {
       std::memcpy(buffer, bytes.data(), bytes.size());
@@ -63,6 +68,7 @@ minuet_status minuet_plan_serialize(minuet_plan* plan, const char* const* archs,
     {
       const std::lock_guard<std::mutex> lock(plan->mutex);
       plan->serialized_archs = known;
+      plan->serialized_flags = flags;
       plan->serialized = std::move(bytes);
     }
     if (buffer == nullptr) return llvm::Error::success();

@@ -31,14 +31,14 @@ class CpuEngine::Timer {
 };
 
 CpuEngine::CpuEngine(std::shared_ptr<ThreadPool> pool, const VectorKernels& kernels, i32 ndim)
-    : pool_(std::move(pool)), kernels_(kernels), ndim_(ndim) {}
+    : pool_(std::move(pool)), kernels_(kernels), ndim_(ndim), parameters_(*pool_) {}
 
 CpuEngine::~CpuEngine() {
   for (void* memory : pinned_) std::free(memory);
 }
 
-llvm::Expected<i32> CpuEngine::add_op(const OpChoice& choice, llvm::ArrayRef<const void*> parameters) {
-  MINUET_ASSIGN(std::unique_ptr<CpuOp> op, make_cpu_op(choice, parameters));
+llvm::Expected<i32> CpuEngine::add_op(const OpChoice& choice) {
+  MINUET_ASSIGN(std::unique_ptr<CpuOp> op, make_cpu_op(choice));
   scratch_words_ = std::max(scratch_words_, op->scratch_words());
   ops_.push_back(std::move(op));
   return static_cast<i32>(ops_.size()) - 1;

@@ -7,6 +7,7 @@
 #include "runtime/cpu/index_ops.h"
 #include "runtime/cpu/map_ops.h"
 #include "runtime/cpu/ops.h"
+#include "runtime/cpu/parameters.h"
 #include "runtime/cpu/permute_rows.h"
 #include "runtime/cpu/view_ops.h"
 #include "runtime/engine/engine.h"
@@ -18,7 +19,7 @@ class CpuEngine final : public Engine, private MapOperations {
   CpuEngine(std::shared_ptr<ThreadPool> pool, const VectorKernels& kernels, i32 ndim);
   ~CpuEngine() override;
 
-  llvm::Expected<i32> add_op(const OpChoice& choice, llvm::ArrayRef<const void*> parameters) override;
+  llvm::Expected<i32> add_op(const OpChoice& choice) override;
   llvm::Expected<i32> add_permute_rows(const PermuteRowsSpec& spec) override;
   i64 workspace_bytes() const override { return 0; }
   llvm::Error set_workspace(void*) override { return llvm::Error::success(); }
@@ -35,6 +36,7 @@ class CpuEngine final : public Engine, private MapOperations {
   llvm::Expected<void*> allocate_pinned(i64 bytes) override;
 
   MapOperations& maps() override { return *this; }
+  ParameterOperations& parameters() override { return parameters_; }
   llvm::Error permute_rows(const PermuteRequest& request) override;
   llvm::Error prepare_op(const OpRequest& request) override;
   llvm::Error run_op(const OpRequest& request) override;
@@ -80,6 +82,7 @@ class CpuEngine final : public Engine, private MapOperations {
   const i32 ndim_;
   std::vector<std::unique_ptr<CpuOp>> ops_;
   std::vector<PermuteRowsSpec> permutes_;
+  CpuParameters parameters_;
   std::vector<void*> pinned_;
   i64 scratch_words_ = 0;  // Holds the number of fp32 words of scratch memory per thread of the pool.
   MapLimits limits_;

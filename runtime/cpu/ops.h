@@ -35,14 +35,12 @@ class CpuOp {
 /// Describes a row of the table of op families, which families.cc defines.
 struct CpuFamily {
   const OpFamily& family;
-  llvm::Expected<std::unique_ptr<CpuOp>> (*make)(const OpChoice& choice,
-                                                 llvm::ArrayRef<const void*> parameters);
+  llvm::Expected<std::unique_ptr<CpuOp>> (*make)(const OpChoice& choice);
 };
 llvm::ArrayRef<CpuFamily> cpu_families();
 
-/// Makes an op that runs `choice`. `parameters` are those of Engine::add_op(). Returns InvalidArgument if a
-/// parameter is missing, or if a tensor's rows have fewer elements than the tensor has channels.
-llvm::Expected<std::unique_ptr<CpuOp>> make_cpu_op(const OpChoice& choice,
-                                                   llvm::ArrayRef<const void*> parameters);
+/// Makes an op that runs `choice`. Returns InvalidArgument if a tensor's rows have fewer elements than the
+/// tensor has channels.
+llvm::Expected<std::unique_ptr<CpuOp>> make_cpu_op(const OpChoice& choice);
 
 }  // namespace minuet

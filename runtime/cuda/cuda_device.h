@@ -48,6 +48,7 @@ class CudaDevice final : public Device, public std::enable_shared_from_this<Cuda
   llvm::Error clear(void* target, i64 bytes) override;
   llvm::Error download(void* host, const void* source, i64 bytes) override;
   llvm::Error synchronize(void* stream) override;
+  void* own_stream() const override { return copies_; }
   llvm::Error load(const std::vector<std::shared_ptr<const Binary>>& binaries, const Reload& reload) override;
   bool needs_warm_up(llvm::ArrayRef<Candidate> candidates) const override;
   llvm::Error warm_up(llvm::ArrayRef<Candidate> candidates) override;

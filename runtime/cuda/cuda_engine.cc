@@ -15,7 +15,7 @@ llvm::Expected<std::unique_ptr<Engine>> CudaEngine::create(std::shared_ptr<CudaD
   return std::unique_ptr<Engine>(new CudaEngine(std::move(launcher), std::move(map), options));
 }
 
-llvm::Expected<i32> CudaEngine::add_op(const OpChoice& choice, llvm::ArrayRef<const void*> parameters) {
+llvm::Expected<i32> CudaEngine::add_op(const OpChoice& choice) {
   const ContextScope current = scope();
   auto found = llvm::find_if(families_, [&](const Family& known) { return known.family == &choice.kind(); });
   if (found == families_.end()) {
@@ -27,7 +27,7 @@ llvm::Expected<i32> CudaEngine::add_op(const OpChoice& choice, llvm::ArrayRef<co
     families_.push_back({&choice.kind(), family->make(*launcher_, options_)});
     found = std::prev(families_.end());
   }
-  MINUET_ASSIGN(const i32 number, found->ops->add(choice, parameters));
+  MINUET_ASSIGN(const i32 number, found->ops->add(choice));
   ops_.push_back({found->ops.get(), number});
   return static_cast<i32>(ops_.size()) - 1;
 }

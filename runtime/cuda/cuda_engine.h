@@ -8,6 +8,7 @@
 #include "runtime/cuda/launcher.h"
 #include "runtime/cuda/map_step.h"
 #include "runtime/cuda/ops.h"
+#include "runtime/cuda/parameter_step.h"
 #include "runtime/cuda/permute_step.h"
 #include "runtime/cuda/readback_slots.h"
 
@@ -19,7 +20,7 @@ class CudaEngine final : public Engine {
                                                         const EngineChoice& choice, CudaEngineOptions options,
                                                         std::shared_ptr<SideStreams> side);
 
-  llvm::Expected<i32> add_op(const OpChoice& choice, llvm::ArrayRef<const void*> parameters) override;
+  llvm::Expected<i32> add_op(const OpChoice& choice) override;
   llvm::Expected<i32> add_permute_rows(const PermuteRowsSpec& spec) override;
   i64 workspace_bytes() const override;
   llvm::Error set_workspace(void* workspace) override;
@@ -27,6 +28,7 @@ class CudaEngine final : public Engine {
 
   llvm::Error begin(void* stream) override { return launcher_->begin(static_cast<CUstream>(stream)); }
   llvm::Error end() override { return launcher_->end(); }
+  llvm::Error wait_for_calls() override { return launcher_->wait_for_calls(); }
   bool can_be_captured() const override { return true; }
   bool was_captured() const override { return launcher_->was_captured(); }
   llvm::Error fill_words(void* target, u32 word, i64 words) override {
@@ -45,6 +47,7 @@ class CudaEngine final : public Engine {
   llvm::Expected<void*> allocate_pinned(i64 bytes) override { return launcher_->allocate_pinned(bytes); }
 
   MapOperations& maps() override { return *map_; }
+  ParameterOperations& parameters() override { return parameters_; }
   llvm::Error permute_rows(const PermuteRequest& request) override;
   llvm::Error prepare_op(const OpRequest& request) override;
   llvm::Error send_prepared() override;
@@ -58,7 +61,11 @@ class CudaEngine final : public Engine {
 
  private:
   CudaEngine(std::unique_ptr<Launcher> launcher, std::unique_ptr<MapStep> map, CudaEngineOptions options)
-      : launcher_(std::move(launcher)), map_(std::move(map)), permute_(*launcher_), options_(options) {}
+      : launcher_(std::move(launcher)),
+        map_(std::move(map)),
+        permute_(*launcher_),
+        parameters_(*launcher_),
+        options_(options) {}
   /// Points to the object that runs an op, and holds the op's number within this object.
   struct Op {
     CudaOps* ops = nullptr;
@@ -73,6 +80,7 @@ class CudaEngine final : public Engine {
   std::unique_ptr<Launcher> launcher_;
   std::unique_ptr<MapStep> map_;
   PermuteStep permute_;
+  ParameterStep parameters_;
   const CudaEngineOptions options_;
   std::vector<Family> families_;              // Holds the op families of all added ops.
   std::shared_ptr<ReadbackSlots> readbacks_;  // It is null until the first start_readback().

@@ -98,6 +98,14 @@ void Launcher::wait_for_all() const {
   static_cast<void>(driver_.cuEventSynchronize(copied_));
 }
 
+llvm::Error Launcher::wait_for_calls() const {
+  if (!enqueued_) return llvm::Error::success();
+  const ContextScope scope(driver_, device_->context());
+  const CaptureScope alone(driver_);
+  return in_queue_ ? check(driver_, driver_.cuStreamSynchronize(stream_), "waiting for a stream")
+                   : check(driver_, driver_.cuEventSynchronize(ended_), "waiting for earlier work");
+}
+
 llvm::Error Launcher::begin(CUstream stream) {
   const bool is_first = !current_;
   if (is_first) current_.emplace(driver_, device_->context());

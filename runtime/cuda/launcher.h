@@ -70,6 +70,8 @@ class Launcher {
   llvm::Error begin(CUstream stream);
   /// Ends a call. The destructor waits for the work that was enqueued up to here, unless it was captured.
   llvm::Error end();
+  /// Waits for the work of all calls that have ended, except for captured work.
+  llvm::Error wait_for_calls() const;
   bool was_captured() const { return was_captured_; }
   CUstream stream(i32 index = 0) const { return index == 0 ? stream_ : side_->stream(index); }
   /// Returns true if no kernel was launched since the last wait().

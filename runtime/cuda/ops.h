@@ -14,8 +14,8 @@ namespace minuet {
 class CudaOps {
  public:
   virtual ~CudaOps() = default;
-  /// Adds an op and returns its number within the family. `parameters` are those of Engine::add_op().
-  virtual llvm::Expected<i32> add(const OpChoice& choice, llvm::ArrayRef<const void*> parameters) = 0;
+  /// Adds an op and returns its number within the family.
+  virtual llvm::Expected<i32> add(const OpChoice& choice) = 0;
   /// Returns how many bytes of device memory the family needs for data that it keeps between calls. The
   /// result is valid once all ops are added.
   virtual i64 workspace_bytes() const { return 0; }

@@ -64,6 +64,9 @@ class Device : public MemorySource {
   virtual llvm::Error clear(void* target, i64 bytes) = 0;
   virtual llvm::Error download(void* host, const void* source, i64 bytes) = 0;
   virtual llvm::Error synchronize(void* stream) = 0;
+  /// Returns a stream of the device that callers do not use, so that it is never captured. It is null on the
+  /// CPU.
+  virtual void* own_stream() const { return nullptr; }
 
   /// Loads the binaries that are not loaded yet, so that a run loads nothing. If the driver refuses a binary,
   /// this function calls `reload`, which may be empty, at most once for it, and holds no lock meanwhile. If

@@ -1,5 +1,5 @@
 // Declares the interface that a device offers to an execution. It consists of the Map step (map_operations.h)
-// and the ops of a program.
+// the ops of a program, and the storing of parameters (parameter_operations.h).
 //
 // There are two engines, runtime/cuda and runtime/cpu. All code above them (plans, networks, executions,
 // coordinate sets, kernel maps) is shared. An engine belongs to one execution, or to one object that builds
@@ -16,6 +16,7 @@
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/SmallVector.h"
 #include "runtime/engine/map_operations.h"
+#include "runtime/engine/parameter_operations.h"
 
 namespace minuet {
 
@@ -46,6 +47,12 @@ struct CoveredOp {
 struct OpRequest {
   i32 op = 0;                    // Holds the number that add_op() returned.
   const MapView* map = nullptr;  // Null means that the op reads no kernel map.
+  /// Points to the op's parameters on the device, in the order of parameter_images()
+  /// (runtime/weights/weight_image.h). prepare_op() and run_op() must get the same pointers.
+  llvm::ArrayRef<const void*> parameters;
+  /// Says whether the numbers at `parameters` may change between prepare_op() and run_op(). run_op() must
+  /// then not use a copy of them that prepare_op() made.
+  bool parameters_change = false;
   bool transposed = false;
   const void* input = nullptr;  // Points to the first column that the op reads, in the first row.
   i64 input_rows = 0, input_ld = 0;
@@ -149,9 +156,8 @@ class Engine {
   // The following functions set the engine up. They may be called only before the first begin().
 
   /// Adds an op that runs as `choice` says, and returns its number. Numbers count up from 0. Returns
-  /// FailedPrecondition if the op's kernels are not loaded. `parameters` are on the device, in the order of
-  /// parameter_images() (runtime/weights/weight_image.h).
-  virtual llvm::Expected<i32> add_op(const OpChoice& choice, llvm::ArrayRef<const void*> parameters) = 0;
+  /// FailedPrecondition if the op's kernels are not loaded.
+  virtual llvm::Expected<i32> add_op(const OpChoice& choice) = 0;
   virtual llvm::Expected<i32> add_permute_rows(const PermuteRowsSpec& spec) = 0;
   /// Returns how many bytes of device memory the engine needs for itself, aligned to 256 bytes. The result is
   /// valid once all ops are added.
@@ -167,6 +173,9 @@ class Engine {
   /// Ends a call. It must be called after a failure too, because it ends the time of the last stage, and
   /// because the destructor waits only for work that was enqueued before end(). It does nothing on the CPU.
   virtual llvm::Error end() { return llvm::Error::success(); }
+  /// Waits on the host until the work of all calls that have ended is done, on whatever stream it is. Work
+  /// that was captured does not count. Call it between two calls.
+  virtual llvm::Error wait_for_calls() { return llvm::Error::success(); }
   /// Returns true if calls may be captured into CUDA graphs.
   virtual bool can_be_captured() const { return false; }
   /// Returns true if the work of the last call was captured into a CUDA graph.
@@ -189,6 +198,7 @@ class Engine {
   virtual llvm::Expected<void*> allocate_pinned(i64 bytes) = 0;
 
   virtual MapOperations& maps() = 0;
+  virtual ParameterOperations& parameters() = 0;
   virtual llvm::Error permute_rows(const PermuteRequest& request) = 0;
   /// Prepares one op for one cloud before the op's first run on that cloud. It overwrites host memory that
   /// earlier sends may still read, so wait_for_sends() or wait() must run before it in the same call.

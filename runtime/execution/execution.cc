@@ -14,6 +14,7 @@ Execution::Execution(std::shared_ptr<const LoadedPlan> loaded, const ExecutionOp
       program_(loaded_->plan->program),
       compiled_(*loaded_->compiled),
       options_(options),
+      parameter_set_(options.parameters),
       memory_(options.queue ? options.queue->memory() : std::shared_ptr<MemorySource>(loaded_->device),
               {options.queue, !program_.takes_maps}),
       levels_(program_.levels.size()),
@@ -43,8 +44,12 @@ llvm::Expected<std::unique_ptr<Execution>> Execution::create_unplaced(
 
 llvm::Expected<std::unique_ptr<Execution>> Execution::create(std::shared_ptr<const LoadedPlan> loaded,
                                                              const ExecutionOptions& options) {
+  MINUET_TRY(check_parameters(*loaded, options));
   MINUET_ASSIGN(std::unique_ptr<Execution> execution, create_unplaced(std::move(loaded), options));
   Execution& made = *execution;
+  if (options.parameter_inputs) {
+    MINUET_ASSIGN(made.parameter_set_, ParameterSet::create(made.loaded_, {.is_set_by_each_run = true}));
+  }
   for (const Work& work : made.works_) MINUET_TRY(work.work->allocate_host());
   MINUET_ASSIGN(void* overflow, made.engine_->allocate_pinned(made.layer_count() * kWordBytes));
   made.host_overflow_ = static_cast<u32*>(overflow);
@@ -141,7 +146,7 @@ llvm::Error Execution::add_layers() {
   for (std::size_t i = 0; i < program_.layers.size(); ++i) {
     i32 first = -1;
     for (std::size_t c = 0; c < compiled_.candidates[i].size(); ++c) {
-      llvm::Expected<i32> number = engine_->add_op(compiled_.candidates[i][c].choice, loaded_->weights[i][c]);
+      llvm::Expected<i32> number = engine_->add_op(compiled_.candidates[i][c].choice);
       if (!number) return annotate(number.takeError(), program_.layers[i].name);
       if (first < 0) first = *number;
     }
@@ -307,7 +312,7 @@ llvm::Error Execution::select_candidates() {
     selected_[i] = static_cast<i32>(&selected - candidates.data());
   }
   find_runners();
-  return llvm::Error::success();
+  return take_parameters();
 }
 
 /// Chooses the mark that an op writes to its word of overflow_ if it computes an infinite or NaN value. For a
@@ -365,6 +370,12 @@ OpRequest Execution::request_of(i32 number) const {
   OpRequest request;
   request.op = ops_[number] + selected_[number];
   if (layer.map >= 0) request.map = &maps_[layer.map];
+  request.parameters_change = parameter_set_ != nullptr;
+  if (parameter_set_) {
+    request.parameters = set_pointers_[number];
+  } else if (!loaded_->weights[number].empty()) {
+    request.parameters = loaded_->weights[number][selected_[number]];
+  }
   request.transposed = layer.is_transposed();
   request.input = address_of(layer.input);
   request.input_rows = rows_of(layer.input);
@@ -414,7 +425,10 @@ llvm::Error Execution::load_inputs(llvm::ArrayRef<Tensor> inputs) {
 llvm::Error Execution::run(llvm::ArrayRef<Tensor> inputs, llvm::ArrayRef<Tensor> outputs, void* stream) {
   MINUET_TRY(check_prepared());
   MINUET_TRY(check_tensors(inputs, outputs));
-  return call(stream, Timed::Run, [&] { return run_layers(inputs, outputs[0]); });
+  const llvm::ArrayRef<Tensor> features = inputs.take_front(program_.inputs.size());
+  if (options_.parameter_inputs) MINUET_TRY(set_parameters(inputs.drop_front(features.size()), stream));
+  if (parameter_set_) MINUET_TRY(parameter_set_->check_complete());
+  return call(stream, Timed::Run, [&] { return run_layers(features, outputs[0]); });
 }
 
 llvm::Error Execution::run_layers(llvm::ArrayRef<Tensor> inputs, const Tensor& output) {

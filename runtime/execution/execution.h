@@ -21,6 +21,7 @@
 #include "runtime/execution/execution_memory.h"
 #include "runtime/execution/op_work.h"
 #include "runtime/maps/network_maps.h"
+#include "runtime/plan/parameter_set.h"
 
 namespace minuet {
 
@@ -37,6 +38,10 @@ struct ExecutionOptions {
   i64 scratch_bytes = 0;
   // The pointer is null if the execution uses no queue.
   std::shared_ptr<Queue> queue;
+  // Holds the values of the parameters. If the pointer is null, the plan's own values are used.
+  std::shared_ptr<ParameterSet> parameters;
+  // Says whether run() takes the parameters as inputs, behind those of the program.
+  bool parameter_inputs = false;
 };
 
 class Execution {
@@ -203,6 +208,9 @@ class Execution {
   llvm::Expected<const i32*> counts_of(i32 map);
   llvm::Expected<i64> pairs_of(i32 map);
   llvm::Error select_candidates();
+  static llvm::Error check_parameters(const LoadedPlan& loaded, const ExecutionOptions& options);
+  llvm::Error take_parameters();
+  llvm::Error set_parameters(llvm::ArrayRef<Tensor> values, void* stream);
   /// Returns true if the kernel of an earlier layer computes this layer too (Candidate::covers).
   bool is_covered(i32 layer) const { return runner_of(layer) != layer; }
   /// Returns the layer whose kernel computes this layer, which is this layer or an earlier one.
@@ -250,6 +258,11 @@ class Execution {
   const Program& program_;
   const CompiledPlan& compiled_;
   const ExecutionOptions options_;
+  // Holds the values that the caller gives. The pointer is null if the plan's own values are used.
+  std::shared_ptr<ParameterSet> parameter_set_;
+  // Holds, for each layer, pointers to the parameters of the selected candidate, if there is a
+  // parameter_set_.
+  std::vector<std::vector<const void*>> set_pointers_;
   // The next three members are destroyed after the engine, whose destructor waits for the work that uses
   // their memory.
   ExecutionMemory memory_;

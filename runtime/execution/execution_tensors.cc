@@ -11,13 +11,15 @@ Tensor Execution::wanted(i32 tensor) const {
 }
 
 llvm::Error Execution::check_tensors(llvm::ArrayRef<Tensor> inputs, llvm::ArrayRef<Tensor> outputs) const {
-  if (inputs.size() != program_.inputs.size() || outputs.size() != 1) {
+  const std::size_t features = program_.inputs.size();
+  const std::size_t parameters = options_.parameter_inputs ? parameter_set_->parameters().size() : 0;
+  if (inputs.size() != features + parameters || outputs.size() != 1) {
+    const std::string also = parameters > 0 ? " and " + std::to_string(parameters) + " parameters" : "";
     return make_error(StatusCode::InvalidArgument,
-                      "run takes {0} input{1} and 1 output, but {2} and {3} are given",
-                      program_.inputs.size(), program_.inputs.size() > 1 ? "s (the residual second)" : "",
-                      inputs.size(), outputs.size());
+                      "run takes {0} input{1}{2} and 1 output, but {3} and {4} are given", features,
+                      features > 1 ? "s (the residual second)" : "", also, inputs.size(), outputs.size());
   }
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
+  for (std::size_t i = 0; i < features; ++i) {
     MINUET_TRY(check_tensor("input " + std::to_string(i), inputs[i], wanted(program_.inputs[i])));
   }
   MINUET_TRY(check_tensor("output 0", outputs[0], wanted(program_.output)));

@@ -57,10 +57,11 @@ class WeightsCheck {
       }
       used_.insert(*stored);
       const std::vector<int64_t> shape = llvm::cantFail(file_.shape(*stored));
-      const auto shapes = parameter.is_weight ? file_.weight_shapes(parameter.name, problem)
-                                              : file_.vector_shapes(problem.out_channels);
+      const bool is_weight = parameter.role == ParameterRole::Weight;
+      const auto shapes = is_weight ? file_.weight_shapes(parameter.name, problem)
+                                    : file_.vector_shapes(problem.out_channels);
       if (std::find(shapes.begin(), shapes.end(), shape) != shapes.end()) continue;
-      is_rearranged_ |= parameter.is_weight && element_count(shape) == element_count(shapes.front());
+      is_rearranged_ |= is_weight && element_count(shape) == element_count(shapes.front());
       std::string needs;
       for (const auto& possible : shapes) needs += (needs.empty() ? "" : " or ") + shape_text(possible);
       misshapen_.push_back(quoted(*stored) + " has shape " + shape_text(shape) + ", but the network needs " +
@@ -249,17 +250,20 @@ class WeightsCheck {
 std::vector<ParameterName> parameter_names(const ProgramLayer& layer) {
   if (convolution_of(layer) == nullptr) return {};
   const ConvolutionProblem& problem = *convolution_of(layer);
-  std::vector<ParameterName> names{
-      {layer.weight, true, {kernel_volume(problem), problem.in_channels, problem.out_channels}}};
-  const auto add_vector = [&](const std::string& name) {
-    names.push_back({name, false, {problem.out_channels}});
+  std::vector<ParameterName> names{{layer.weight,
+                                    ParameterRole::Weight,
+                                    {kernel_volume(problem), problem.in_channels, problem.out_channels}}};
+  const auto add_vector = [&](const std::string& name, ParameterRole role) {
+    names.push_back({name, role, {problem.out_channels}});
   };
-  if (!layer.bias.empty()) add_vector(layer.bias);
+  if (!layer.bias.empty()) add_vector(layer.bias, ParameterRole::Bias);
   if (layer.batch_norm.empty()) return names;
   if (layer.is_affine) {
-    for (const char* part : {".weight", ".bias"}) add_vector(layer.batch_norm + part);
+    add_vector(layer.batch_norm + ".weight", ParameterRole::NormWeight);
+    add_vector(layer.batch_norm + ".bias", ParameterRole::NormBias);
   }
-  for (const char* part : {".running_mean", ".running_var"}) add_vector(layer.batch_norm + part);
+  add_vector(layer.batch_norm + ".running_mean", ParameterRole::NormMean);
+  add_vector(layer.batch_norm + ".running_var", ParameterRole::NormVariance);
   return names;
 }
 

@@ -6,12 +6,14 @@
 
 namespace minuet {
 
+/// Says what a parameter is for its convolution. All but the weight are vectors of out_channels elements.
+/// Scale and shift are those of a single convolution; a network has batch norms in their place.
+enum class ParameterRole : i32 { Weight, Bias, NormWeight, NormBias, NormMean, NormVariance, Scale, Shift };
+
 /// Describes a tensor that a layer reads from a weights file.
 struct ParameterName {
   std::string name;
-  // The flag is true for the weight of a convolution. All other parameters are vectors of out_channels
-  // elements.
-  bool is_weight = false;
+  ParameterRole role = ParameterRole::Weight;
   // Holds the shape that the tensor has in Minuet's own order of weights (WeightsOrder::Minuet).
   std::vector<int64_t> shape;
 };

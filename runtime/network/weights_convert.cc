@@ -15,7 +15,7 @@ llvm::Expected<std::map<std::string, FileTensor>> tensors_of(const WeightsFile& 
     for (const ParameterName& parameter : parameter_names(layer)) {
       FileTensor& tensor = tensors[parameter.name];
       tensor.shape = parameter.shape;
-      if (parameter.is_weight) {
+      if (parameter.role == ParameterRole::Weight) {
         MINUET_ASSIGN(tensor.values, file.read_weight(parameter.name, *problem));
       } else {
         MINUET_ASSIGN(tensor.values, file.read_vector(parameter.name, problem->out_channels));

@@ -159,6 +159,13 @@ llvm::Expected<std::shared_ptr<const CompiledPlan>> CompiledPlan::create(const P
     return choose_permute_rows(program.dtype, channels, in ? given : stored, in ? stored : given);
   };
   for (const i32 input : program.inputs) compiled->permute_inputs.push_back(permute(input, true));
+  for (const ProgramLayer& layer : program.layers) {
+    if (convolution_of(layer) == nullptr) continue;
+    compiled->weight_bytes = dtype_bytes(program.dtype);
+    const bool is_given =
+        program.takes_maps;  // A single convolution is given its scale and shift as they are.
+    compiled->folds_parameters |= convolution_of(layer)->scale_shift && !is_given;
+  }
   compiled->permute_output = permute(program.output, false);
   compiled->permute_coordinates = choose_permute_coordinates(program.ndim);
   return compiled;
@@ -181,6 +188,11 @@ std::vector<KernelRequest> CompiledPlan::requests() const {
   for (const PermuteRowsSpec& permute : permute_inputs) list.add(permute);
   list.add(permute_output);
   list.add(permute_coordinates);
+  if (weight_bytes > 0) {
+    list.add(CopyParametersSpec{});
+    list.add(MakeWeightImagesSpec{.element_bytes = weight_bytes});
+  }
+  if (folds_parameters) list.add(FoldBatchNormsSpec{});
   return requests_of(list.take(), arch);
 }
 
@@ -301,6 +313,10 @@ void write_block(const LayerParameters& layer, const ParameterImage& image, char
 
 llvm::Error upload_parameters(LoadedPlan& loaded) {
   const Plan& plan = *loaded.plan;
+  if (!plan.has_values) {
+    loaded.weights.resize(plan.parameters.size());
+    return llvm::Error::success();
+  }
   const DType type = loaded.device->weight_type(plan.program.dtype);
   const std::string& arch = loaded.device->info().arch;
   ArenaLayout layout;

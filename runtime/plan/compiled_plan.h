@@ -27,6 +27,11 @@ struct CompiledPlan {
   std::vector<std::vector<Candidate>> candidates;
   std::vector<PermuteRowsSpec> permute_inputs;  // There is one Spec for each input of the program.
   PermuteRowsSpec permute_output, permute_coordinates;
+  // The kernels of a ParameterSet need these members. weight_bytes is the number of bytes of an element of a
+  // weight, or 0 if the plan has no parameters. folds_parameters says whether scales and shifts are computed
+  // from other parameters.
+  i32 weight_bytes = 0;
+  bool folds_parameters = false;
   GroupingChoice grouping;  // Applies to all convolutions that run as gather-GEMM-scatter.
   OrderChoice order;        // Orders the rows in views of a network's own maps.
 
@@ -69,7 +74,8 @@ struct LoadedPlan {
   std::shared_ptr<Device> device;
   DeviceMemory parameters;
   /// Holds, for each candidate of each layer, pointers to its parameters on the device, in the order of
-  /// parameter_images(). A pointer is null if the op does not have the parameter.
+  /// parameter_images(). A pointer is null if the op does not have the parameter. If the plan has no values,
+  /// the list of each layer is empty.
   std::vector<std::vector<std::vector<const void*>>> weights;
 
   /// Loads kernels, GEMMs and parameters in parallel. `trace` may be null.

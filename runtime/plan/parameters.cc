@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels_templates/shared/parameter_kernels.h"
 #include "runtime/network/weights_check.h"
 #include "runtime/program/ops/convolution.h"
 #include "runtime/weights/rounding.h"
@@ -178,10 +179,8 @@ llvm::Error ParameterSource::fold_batch_norm(const ProgramLayer& layer, LayerPar
                         "{0}: \"{1}.running_var\" of channel {2} is {3}; it must not be negative{4}", source,
                         prefix, c, number_text(variance[c]), file_ ? kAllowNonFiniteHint : "");
     }
-    const double scale = weight[c] / std::sqrt(static_cast<double>(variance[c]) + layer.batch_norm_epsilon);
-    // The convolution adds its own bias, `before`, ahead of the batch norm. Therefore
-    // bn(sum + before) = sum * scale + (before - mean) * scale + bias.
-    const double shift = bias[c] - (static_cast<double>(mean[c]) - before[c]) * scale;
+    const auto [scale, shift] =
+        fold_channel(weight[c], bias[c], mean[c], variance[c], before[c], layer.batch_norm_epsilon);
     parameters.scale[c] = static_cast<float>(scale);
     parameters.shift[c] = static_cast<float>(shift);
     if (allows_non_finite()) continue;

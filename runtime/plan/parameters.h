@@ -46,6 +46,13 @@ class ParameterSource {
  public:
   explicit ParameterSource(uint64_t seed) : seed_(seed) {}
   explicit ParameterSource(std::shared_ptr<const WeightsFile> file) : file_(std::move(file)) {}
+  /// Returns a source that has no values, for a plan whose values are set later.
+  static ParameterSource without_values() {
+    ParameterSource source(uint64_t{0});
+    source.has_values_ = false;
+    return source;
+  }
+  bool has_values() const { return has_values_; }
 
   /// Returns the number of output channels of a network's head, whose weight is the tensor `name.weight`, or
   /// 0 if the file has no such tensor. If the parameters are drawn at random, it returns 0 too.
@@ -72,6 +79,7 @@ class ParameterSource {
 
   std::shared_ptr<const WeightsFile> file_;
   uint64_t seed_ = 0;
+  bool has_values_ = true;
 };
 
 }  // namespace minuet

@@ -5,6 +5,7 @@
 
 #include "codegen/base/parallel.h"
 #include "runtime/network/network_program.h"
+#include "runtime/program/ops/convolution.h"
 
 namespace minuet {
 namespace {
@@ -90,12 +91,14 @@ llvm::Expected<std::shared_ptr<const Plan>> Plan::create(NetworkProblem problem,
   MINUET_TRY(source.check(plan->program));
   MINUET_TRY(validate_layers(plan->program));
   plan->parameters.resize(plan->program.layers.size());
+  plan->tuning = std::move(tuning);
+  plan->network = {std::move(problem), std::move(recorded)};
+  plan->has_values = source.has_values();
+  if (!plan->has_values) return plan;
   MINUET_TRY(in_parallel(static_cast<i64>(plan->parameters.size()), [&](i64 i) -> llvm::Error {
     MINUET_ASSIGN(plan->parameters[i], source.layer(plan->program.layers[i]));
     return llvm::Error::success();
   }));
-  plan->tuning = std::move(tuning);
-  plan->network = {std::move(problem), std::move(recorded)};
   return plan;
 }
 
@@ -122,12 +125,43 @@ llvm::Expected<std::shared_ptr<const Plan>> Plan::create(const OpProblem& op,
   return plan;
 }
 
+llvm::Expected<std::shared_ptr<const Plan>> Plan::create_without_values(
+    const OpProblem& op, std::shared_ptr<const TuningSnapshot> tuning) {
+  MINUET_TRY(validate(op));
+  auto plan = std::make_shared<Plan>();
+  plan->program = op_program(op);
+  plan->parameters.resize(1);
+  plan->has_values = false;
+  plan->tuning = std::move(tuning);
+  return plan;
+}
+
+llvm::Error check_parameter_number(i32 number, std::size_t count) {
+  if (number >= 0 && static_cast<std::size_t>(number) < count) return llvm::Error::success();
+  return make_error(StatusCode::OutOfRange,
+                    "there is no parameter {0}; the plan has {1} parameters, numbered from 0", number, count);
+}
+
 i64 Plan::parameter_count() const {
   i64 count = 0;
-  for (const LayerParameters& layer : parameters) {
-    count += static_cast<i64>(layer.weight.size() + layer.scale.size() + layer.shift.size());
+  for (const ProgramLayer& layer : program.layers) {
+    const ParameterCounts counts = parameter_counts(layer);
+    count += counts.weight + counts.scale + counts.shift;
   }
   return count;
+}
+
+std::vector<PlanParameter> Plan::parameter_list() const {
+  std::vector<PlanParameter> list;
+  for (i32 i = 0; i < static_cast<i32>(program.layers.size()); ++i) {
+    const ProgramLayer& layer = program.layers[i];
+    for (ParameterName& name : parameter_names(layer)) list.push_back({std::move(name), i});
+    const ConvolutionProblem* const problem = convolution_of(layer);
+    if (!program.takes_maps || problem == nullptr || !problem->scale_shift) continue;
+    list.push_back({{"scale", ParameterRole::Scale, {problem->out_channels}}, i});
+    list.push_back({{"shift", ParameterRole::Shift, {problem->out_channels}}, i});
+  }
+  return list;
 }
 
 }  // namespace minuet

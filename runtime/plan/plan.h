@@ -12,6 +12,7 @@
 #include "codegen/choose/ops/convolution.h"
 #include "codegen/choose/tuning_snapshot.h"
 #include "runtime/network/network_description.h"
+#include "runtime/network/weights_check.h"
 #include "runtime/plan/parameters.h"
 
 namespace minuet {
@@ -36,6 +37,14 @@ struct GivenParameters {
   llvm::ArrayRef<float> weight, scale, shift;
 };
 
+/// Names a parameter of a plan, and the layer that has it.
+struct PlanParameter : ParameterName {
+  i32 layer = 0;
+};
+
+/// Returns OutOfRange if a plan with `count` parameters has none of this number.
+llvm::Error check_parameter_number(i32 number, std::size_t count);
+
 /// Holds all that a network's program was built from, so that a serialized plan can build it again.
 struct NetworkRecord {
   NetworkProblem problem;
@@ -53,6 +62,8 @@ struct Plan {
   /// Holds what the program was built from, or nothing if the plan is of a single op.
   std::optional<NetworkRecord> network;
   std::vector<LayerParameters> parameters;  // There is one element per layer.
+  /// Says whether `parameters` holds values. A plan without values runs with those of a ParameterSet.
+  bool has_values = true;
   /// Holds the tuning results that the choices use. It may be null.
   std::shared_ptr<const TuningSnapshot> tuning;
 
@@ -67,7 +78,13 @@ struct Plan {
                                                             const GivenParameters& parameters,
                                                             std::shared_ptr<const TuningSnapshot> tuning = {},
                                                             bool allow_non_finite = false);
+  /// Returns the plan of one op without values. Its convolution has the parameters that `op` says.
+  static llvm::Expected<std::shared_ptr<const Plan>> create_without_values(
+      const OpProblem& op, std::shared_ptr<const TuningSnapshot> tuning = {});
+  /// Returns the number of all elements of the parameters that kernels read.
   i64 parameter_count() const;
+  /// Returns the parameters that the plan's values come from, layer by layer.
+  std::vector<PlanParameter> parameter_list() const;
 };
 
 }  // namespace minuet

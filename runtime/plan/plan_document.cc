@@ -109,7 +109,8 @@ llvm::Expected<std::vector<BundlePart>> read_bundles(const Array& parts) {
 
 }  // namespace
 
-llvm::Expected<std::string> write_document(const Plan& plan, const std::vector<BundlePart>& bundles) {
+llvm::Expected<std::string> write_document(const Plan& plan, const std::vector<BundlePart>& bundles,
+                                           bool has_values) {
   Object problem;
   if (plan.network) {
     problem = write_network(*plan.network);
@@ -119,7 +120,8 @@ llvm::Expected<std::string> write_document(const Plan& plan, const std::vector<B
   return print_json(Object{{"library", library_text()},
                            {"problem", std::move(problem)},
                            {"tuning", write_tuning_layers(plan.tuning.get())},
-                           {"bundles", write_bundles(bundles)}});
+                           {"bundles", write_bundles(bundles)},
+                           {"values", has_values}});
 }
 
 llvm::Expected<PlanDocument> read_document(llvm::StringRef text) {
@@ -134,8 +136,9 @@ llvm::Expected<PlanDocument> read_document(llvm::StringRef text) {
   const Object* const problem = fields.object("problem");
   const Array* const tuning = fields.array("tuning");
   const Array* const bundles = fields.array("bundles");
-  MINUET_TRY(fields.error());
   PlanDocument document;
+  document.has_values = fields.flag("values");
+  MINUET_TRY(fields.error());
   MINUET_ASSIGN(document.tuning, read_tuning_layers(*tuning));
   MINUET_ASSIGN(document.bundles, read_bundles(*bundles));
   if (text_or_empty(*problem, "kind") == kNetwork) {

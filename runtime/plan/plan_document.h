@@ -23,10 +23,13 @@ struct PlanDocument {
   std::optional<NetworkRecord> network;
   std::shared_ptr<const TuningSnapshot> tuning;
   std::vector<BundlePart> bundles;
+  bool has_values = true;  // Says whether the values of the parameters follow.
 };
 
-/// Returns the document of the plan. Equal plans have equal documents.
-llvm::Expected<std::string> write_document(const Plan& plan, const std::vector<BundlePart>& bundles);
+/// Returns the document of the plan. Equal plans have equal documents. `has_values` says whether the values
+/// of the parameters follow the document.
+llvm::Expected<std::string> write_document(const Plan& plan, const std::vector<BundlePart>& bundles,
+                                           bool has_values);
 /// Reads a document, which may come from an untrusted source. Tuning results that were measured with other
 /// kernels than those of this build are left out. Returns InvalidArgument for any other field that is not
 /// valid.

@@ -151,18 +151,19 @@ llvm::Expected<std::vector<LayerParameters>> read_parameters(const Program& prog
 }  // namespace
 
 llvm::Expected<std::string> serialize_plan(const Plan& plan, KernelCache& cache,
-                                           const std::vector<std::string>& archs) {
+                                           const std::vector<std::string>& archs, bool with_values) {
   const Trace::Span span(cache.trace(), "plan", "serialize");
   std::set<std::string> sorted(archs.begin(), archs.end());
   sorted.erase("");
+  const bool has_values = plan.has_values && with_values;
   std::vector<BundlePart> parts;
   std::string bundles;
   for (const std::string& arch : sorted) {
     MINUET_ASSIGN(const std::string bundle, bundle_of(plan, cache, arch, parts.emplace_back()));
     bundles += bundle;
   }
-  MINUET_ASSIGN(const std::string document, write_document(plan, parts));
-  const std::string parameters = write_parameters(plan);
+  MINUET_ASSIGN(const std::string document, write_document(plan, parts, has_values));
+  const std::string parameters = has_values ? write_parameters(plan) : "";
   PlanHead head = {};
   std::copy_n(kPlanMagic, sizeof head.magic, head.magic);
   head.format = kPlanFormat;
@@ -186,7 +187,11 @@ llvm::Expected<ReadPlan> read_plan(llvm::StringRef bytes) {
   if (!document) return damaged_plan(take_status(document.takeError()).message());
   ReadPlan read;
   auto plan = std::make_shared<Plan>();
-  MINUET_ASSIGN(plan->parameters, read_parameters(document->program, parts));
+  plan->has_values = document->has_values;
+  plan->parameters.resize(document->program.layers.size());
+  if (plan->has_values) {
+    MINUET_ASSIGN(plan->parameters, read_parameters(document->program, parts));
+  }
   for (const BundlePart& bundle : document->bundles) {
     MINUET_ASSIGN(const llvm::StringRef part, parts.take(bundle.bytes));
     read.bundles.push_back({part, ""});

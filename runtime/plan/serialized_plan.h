@@ -11,10 +11,11 @@
 namespace minuet {
 
 /// Returns the plan as bytes (plan_format.h), with all kernels that any candidate may need on each of
-/// `archs`. Kernels that are missing are compiled. The bytes depend on the plan, the kernels, the set of
-/// `archs` and the version of the library. The empty string, which stands for the CPU, adds no kernels.
+/// `archs`, and the values of its parameters if it has any and `with_values` is true. Kernels that are
+/// missing are compiled. The bytes depend on the plan, the kernels, the set of `archs` and the version of the
+/// library. The empty string, which stands for the CPU, adds no kernels.
 llvm::Expected<std::string> serialize_plan(const Plan& plan, KernelCache& cache,
-                                           const std::vector<std::string>& archs);
+                                           const std::vector<std::string>& archs, bool with_values = true);
 
 /// Holds what read_plan() returns.
 struct ReadPlan {

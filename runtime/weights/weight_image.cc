@@ -1,5 +1,7 @@
 #include "runtime/weights/weight_image.h"
 
+#include <algorithm>
+
 #include "runtime/weights/rounding.h"
 
 namespace minuet {
@@ -39,14 +41,23 @@ i64 WeightImage::bytes() const { return fused ? fused_image_bytes(*fused) : numb
 
 void WeightImage::write(const std::vector<float>& weight, char* image) const {
   if (!fused) return store_values(type, weight.data(), weight.size(), image);
-  const i64 element = dtype_bytes(type), stage = fused_stage_bytes(*fused) / element;
-  std::vector<float> values(static_cast<std::size_t>(stage));
-  for (i64 first = 0; first < bytes() / element; first += stage) {
-    for (i64 i = 0; i < stage; ++i) {
-      const i64 source = fused_weight_of(*fused, first + i);
-      values[i] = source < 0 ? 0.0f : weight[source];
+  const i32 per_word = 4 / dtype_bytes(type);
+  const FusedImageShape shape = fused_image_shape(*fused);
+  // Values are stored in pieces that are large enough for wide instructions and fit into the cache.
+  constexpr i64 kVectors = 256;
+  std::vector<float> values;
+  for (i64 first = 0, vectors = bytes() / 16; first < vectors; first += kVectors) {
+    values.clear();
+    for (i64 vector = first; vector < std::min(vectors, first + kVectors); ++vector) {
+      const auto places = fused_places_of_vector(*fused, shape, static_cast<u32>(vector));
+      for (i32 word = 0; word < 4; ++word) {
+        for (i32 element = 0; element < per_word; ++element) {
+          const i64 source = fused_weight_at(*fused, shape, places, word, element);
+          values.push_back(source < 0 ? 0.0f : weight[source]);
+        }
+      }
     }
-    store_values(type, values.data(), values.size(), image + first * element);
+    store_values(type, values.data(), values.size(), image + first * 16);
   }
 }
 

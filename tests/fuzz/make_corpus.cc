@@ -205,7 +205,7 @@ void write_plans(const Put& put) {
   whole("network", llvm::cantFail(Plan::create(network, ParameterSource(std::uint64_t{1}))));
   const std::string bundle = llvm::cantFail(make_bundle("sm_90a", {make_kernel("gather")}));
   put("plan/whole-document.bin",
-      plan_input(llvm::cantFail(write_document(*plan, {{"sm_90a", bundle.size(), {"nvrtc"}}})),
+      plan_input(llvm::cantFail(write_document(*plan, {{"sm_90a", bundle.size(), {"nvrtc"}}}, true)),
                  std::string(12 + 24, '\0') + bundle));
   put("plan/large.bin",
       plan_input(R"({"problem":{"kind":"convolution","ndim":3,"dtype":"fp32","kernel_size":[100,100,100,1],)"

@@ -107,10 +107,10 @@ class LayerRun {
   }
 
   void add_layer() {
-    std::vector<const void*> parameters{make(encode(device_.weight_type(test_.dtype), data_.weight)).as()};
+    parameters_ = {make(encode(device_.weight_type(test_.dtype), data_.weight)).as()};
     if (test_.scale_shift)
-      parameters.insert(parameters.end(), {make(data_.scale).as(), make(data_.shift).as()});
-    convolution_ = take(engine_->add_op(choice_, parameters));
+      parameters_.insert(parameters_.end(), {make(data_.scale).as(), make(data_.shift).as()});
+    convolution_ = take(engine_->add_op(choice_));
     permute_in_ = take(engine_->add_permute_rows(
         choose_permute_rows(test_.dtype, test_.in_channels, problem_.input, problem_.input)));
     permute_out_ = take(engine_->add_permute_rows(
@@ -259,6 +259,7 @@ class LayerRun {
         {permute_in_, input.as(), in_ld, in_set().source_row.as<i32>(), in_rows, sorted.as(), in_ld}));
     GmasRequest request;
     request.op = convolution_;
+    request.parameters = parameters_;
     request.map = &map_;
     request.tables = &tables_;
     request.fills_tables = true;
@@ -351,6 +352,7 @@ class LayerRun {
   std::vector<std::unique_ptr<TestBuffer>> buffers_;
   std::unique_ptr<TestSet> fine_, coarse_;  // coarse: also the outputs that the caller gives
   std::unique_ptr<Engine> engine_;
+  std::vector<const void*> parameters_;
   i32 convolution_ = 0, permute_in_ = 0, permute_out_ = 0;
   MapView map_;
   GmasTables tables_;

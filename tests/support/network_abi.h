@@ -19,6 +19,7 @@ struct NetworkSpec {
   bool allow_unused = false;
   std::string weights_prefix = {}, weights_map = {};
   minuet_dataflow dataflow = tested_dataflow();
+  bool without_values = false;
 };
 
 /// What the library takes; it points into `spec`.

@@ -15,7 +15,7 @@ MARK = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b")
 LONGEST = 500
 # Maps each file that may have more lines than LONGEST to its limit. The header minuet.h holds the whole C ABI
 # and its manual by design.
-LONGER = {"include/minuet/minuet.h": 1000}
+LONGER = {"include/minuet/minuet.h": 1200}
 TOP_LEVEL = {"CMakeLists.txt", "runtime", "codegen", "kernels_templates", "include", "tests", "tools", "README.md",
              "LICENSE", "CHANGELOG.md", "CMakePresets.json", ".ci", ".clang-format", ".clang-tidy", ".gitignore", ".gitattributes"}
 KERNEL = re.compile(r'^MINUET_KERNEL_ROW\(\s*(\w+),\s*"([^"]+)"', re.MULTILINE)

@@ -27,7 +27,7 @@ void finish_row(const CpuConvolution& call, i64 row, float* sum, float* residual
 
 namespace {
 
-llvm::Error check_operands(const ConvolutionProblem& problem, const ConvolutionWeights& weights) {
+llvm::Error check_row_lengths(const ConvolutionProblem& problem) {
   if (problem.input.ld < problem.in_channels || problem.output.ld < problem.out_channels ||
       (problem.residual && problem.residual_input.ld < problem.out_channels)) {
     return make_error(StatusCode::InvalidArgument,
@@ -35,6 +35,10 @@ llvm::Error check_operands(const ConvolutionProblem& problem, const ConvolutionW
                       "output channels",
                       problem.input.ld, problem.output.ld, problem.in_channels, problem.out_channels);
   }
+  return llvm::Error::success();
+}
+
+llvm::Error check_parameters(const ConvolutionProblem& problem, const ConvolutionWeights& weights) {
   if (weights.weight == nullptr ||
       (problem.scale_shift && (weights.scale == nullptr || weights.shift == nullptr))) {
     return make_error(StatusCode::InvalidArgument, "the convolution's weights are missing");
@@ -44,18 +48,17 @@ llvm::Error check_operands(const ConvolutionProblem& problem, const ConvolutionW
 
 class ConvolutionOp : public CpuOp {
  public:
-  ConvolutionOp(const ConvolutionProblem& problem, ConvolutionWeights weights)
-      : problem_(problem), weights_(weights) {}
+  explicit ConvolutionOp(const ConvolutionProblem& problem) : problem_(problem) {}
 
  protected:
-  CpuConvolution ready(const CpuCall& call, const OpRequest& request) const {
-    return {call.pool, call.kernels, problem_, weights_, request, call.scratch, call.scratch_words};
+  llvm::Expected<CpuConvolution> ready(const CpuCall& call, const OpRequest& request) const {
+    const ConvolutionWeights weights(request.parameters);
+    MINUET_TRY(check_parameters(problem_, weights));
+    return CpuConvolution{call.pool, call.kernels, problem_,          weights,
+                          request,   call.scratch, call.scratch_words};
   }
 
   const ConvolutionProblem problem_;
-
- private:
-  const ConvolutionWeights weights_;
 };
 
 /// Runs a convolution by gather-GEMM-scatter. It reads the weights of each offset in place, so it needs no
@@ -78,7 +81,7 @@ class GmasOp final : public ConvolutionOp {
     if (request.transposed && request.groups->direct_offset >= 0) {
       return make_error(StatusCode::Internal, "a transposed convolution cannot read input rows in place");
     }
-    const CpuConvolution convolution = ready(call, request);
+    MINUET_ASSIGN(const CpuConvolution convolution, ready(call, request));
     for (std::size_t slice = 0; slice < request.slices->slices.size(); ++slice) {
       call.timed(&StageTimes::gather, [&] { gather_cpu(convolution, request, slice); });
       call.timed(&StageTimes::gemm, [&] { gemm_cpu(convolution, request, slice, tasks_); });
@@ -98,29 +101,26 @@ class FusedOp final : public ConvolutionOp {
 
   llvm::Error run(const CpuCall& call, const OpRequest& given) override {
     const auto& request = static_cast<const NeighbourRequest&>(given);
-    call.timed(&StageTimes::gemm, [&] { fused_cpu(ready(call, request), request.view.rows); });
+    MINUET_ASSIGN(const CpuConvolution convolution, ready(call, request));
+    call.timed(&StageTimes::gemm, [&] { fused_cpu(convolution, request.view.rows); });
     return llvm::Error::success();
   }
 };
 
 template <class Op>
-llvm::Expected<std::unique_ptr<CpuOp>> make_op(const ConvolutionProblem& problem,
-                                               llvm::ArrayRef<const void*> parameters) {
-  const ConvolutionWeights weights(parameters);
-  MINUET_TRY(check_operands(problem, weights));
-  return std::make_unique<Op>(problem, weights);
+llvm::Expected<std::unique_ptr<CpuOp>> make_op(const ConvolutionProblem& problem) {
+  MINUET_TRY(check_row_lengths(problem));
+  return std::make_unique<Op>(problem);
 }
 
 }  // namespace
 
-llvm::Expected<std::unique_ptr<CpuOp>> make_gmas_op(const OpChoice& choice,
-                                                    llvm::ArrayRef<const void*> parameters) {
-  return make_op<GmasOp>(choice.get<GmasChoice>().problem, parameters);
+llvm::Expected<std::unique_ptr<CpuOp>> make_gmas_op(const OpChoice& choice) {
+  return make_op<GmasOp>(choice.get<GmasChoice>().problem);
 }
 
-llvm::Expected<std::unique_ptr<CpuOp>> make_fused_op(const OpChoice& choice,
-                                                     llvm::ArrayRef<const void*> parameters) {
-  return make_op<FusedOp>(choice.get<FusedChoice>().problem, parameters);
+llvm::Expected<std::unique_ptr<CpuOp>> make_fused_op(const OpChoice& choice) {
+  return make_op<FusedOp>(choice.get<FusedChoice>().problem);
 }
 
 }  // namespace minuet

@@ -12,7 +12,7 @@ struct CpuConvolution {
   ThreadPool& pool;
   const VectorKernels& kernels;
   const ConvolutionProblem& problem;
-  const ConvolutionWeights& weights;
+  const ConvolutionWeights weights;
   const OpRequest& request;
   float* scratch;  // Has the shape [threads of the pool][scratch_words].
   i64 scratch_words;
@@ -26,9 +26,7 @@ inline const char* row_at(const void* base, i64 row, i64 ld, DType type) {
 /// `residual` is temporary memory for one row.
 void finish_row(const CpuConvolution& call, i64 row, float* sum, float* residual);
 
-llvm::Expected<std::unique_ptr<CpuOp>> make_gmas_op(const OpChoice& choice,
-                                                    llvm::ArrayRef<const void*> parameters);
-llvm::Expected<std::unique_ptr<CpuOp>> make_fused_op(const OpChoice& choice,
-                                                     llvm::ArrayRef<const void*> parameters);
+llvm::Expected<std::unique_ptr<CpuOp>> make_gmas_op(const OpChoice& choice);
+llvm::Expected<std::unique_ptr<CpuOp>> make_fused_op(const OpChoice& choice);
 
 }  // namespace minuet

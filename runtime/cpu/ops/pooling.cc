@@ -78,7 +78,7 @@ class PoolingOp final : public CpuOp {
 
 }  // namespace
 
-llvm::Expected<std::unique_ptr<CpuOp>> make_pooling_op(const OpChoice& choice, llvm::ArrayRef<const void*>) {
+llvm::Expected<std::unique_ptr<CpuOp>> make_pooling_op(const OpChoice& choice) {
   return std::make_unique<PoolingOp>(choice.get<PoolChoice>());
 }
 

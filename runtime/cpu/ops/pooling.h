@@ -6,7 +6,6 @@
 namespace minuet {
 
 /// Makes a pooling op. `choice` must hold a PoolChoice.
-llvm::Expected<std::unique_ptr<CpuOp>> make_pooling_op(const OpChoice& choice,
-                                                       llvm::ArrayRef<const void*> parameters);
+llvm::Expected<std::unique_ptr<CpuOp>> make_pooling_op(const OpChoice& choice);
 
 }  // namespace minuet

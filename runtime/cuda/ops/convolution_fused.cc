@@ -2,10 +2,10 @@
 
 namespace minuet {
 
-llvm::Expected<i32> FusedStep::add(const OpChoice& chosen, llvm::ArrayRef<const void*> parameters) {
+llvm::Expected<i32> FusedStep::add(const OpChoice& chosen) {
   const FusedChoice& choice = chosen.get<FusedChoice>();
   MINUET_ASSIGN(const Kernel<FusedParams> kernel, launcher_.device().kernel(choice.fused));
-  layers_.push_back({choice.fused, kernel, ConvolutionWeights(parameters), choice.problem.slope});
+  layers_.push_back({choice.fused, kernel, choice.problem.slope});
   return static_cast<i32>(layers_.size()) - 1;
 }
 
@@ -14,6 +14,7 @@ llvm::Error FusedStep::run(i32 op, const OpRequest& given) {
   MINUET_TRY(launcher_.mark(Stage::Gemm));
   if (request.output_rows <= 0) return llvm::Error::success();
   const Layer& layer = layers_[op];
+  const ConvolutionWeights weights(request.parameters);
   const NeighbourView& view = request.view;
   const bool ordered = view.ordered_rows != nullptr;
   FusedParams params = {};
@@ -29,9 +30,9 @@ llvm::Error FusedStep::run(i32 op, const OpRequest& given) {
     params.block_order = view.block_orders + block_order_begin(request.output_rows, which);
   params.query_count = request.output_count;
   params.padded_rows = request.pads_output ? request.output_rows : 0;
-  params.weights = layer.weights.weight;
-  params.scale = layer.weights.scale;
-  params.shift = layer.weights.shift;
+  params.weights = weights.weight;
+  params.scale = weights.scale;
+  params.shift = weights.shift;
   params.residual = request.residual;
   params.residual_ld = static_cast<i32>(request.residual_ld);
   params.output = request.output;
@@ -41,9 +42,9 @@ llvm::Error FusedStep::run(i32 op, const OpRequest& given) {
   params.slope = layer.slope;
   if (layer.spec.shortcut) {
     params.shortcut = {static_cast<u32>(fused_blocks(layer.spec, request.output_rows)),
-                       layer.weights.shortcut_weight,
-                       layer.weights.shortcut_scale,
-                       layer.weights.shortcut_shift,
+                       weights.shortcut_weight,
+                       weights.shortcut_scale,
+                       weights.shortcut_shift,
                        request.covered[0].output,
                        static_cast<i32>(request.covered[0].output_ld),
                        request.covered[0].overflow};

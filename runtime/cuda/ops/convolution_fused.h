@@ -13,7 +13,7 @@ class FusedStep final : public CudaOps {
  public:
   FusedStep(Launcher& launcher, const CudaEngineOptions&) : launcher_(launcher) {}
 
-  llvm::Expected<i32> add(const OpChoice& choice, llvm::ArrayRef<const void*> parameters) override;
+  llvm::Expected<i32> add(const OpChoice& choice) override;
   /// `request` must be a NeighbourRequest.
   llvm::Error run(i32 op, const OpRequest& request) override;
 
@@ -21,7 +21,6 @@ class FusedStep final : public CudaOps {
   struct Layer {
     FusedSpec spec;
     Kernel<FusedParams> kernel;
-    ConvolutionWeights weights;
     float slope = 0;  // This is the slope of a leaky ReLU.
   };
 

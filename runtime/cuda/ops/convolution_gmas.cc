@@ -19,6 +19,7 @@ llvm::Error GmasStep::prepare(i32 op, const OpRequest& given) {
   layer.prepared = false;
   if (request.fills_tables) MINUET_TRY(fill_tables(request));
   MINUET_TRY(launcher_.mark(Stage::Other));
+  layer.weights = ConvolutionWeights(request.parameters);
   layer.matmuls.clear();
   layer.slice_matmuls.clear();
   if (llvm::Error error = bind_slices(layer, request)) {
@@ -62,7 +63,9 @@ llvm::Error GmasStep::bind_slices(Layer& layer, const GmasRequest& request) {
     layer.slice_matmuls.push_back(layer.matmuls.size());
   }
   pending_ = pending_ || layer.uses_pointers;
-  return batched && !layer.uses_pointers ? permute_weights(layer, request) : llvm::Error::success();
+  layer.reads_permuted = batched && !layer.uses_pointers;
+  const bool permutes = layer.reads_permuted && !request.parameters_change;
+  return permutes ? permute_weights(layer, request) : llvm::Error::success();
 }
 
 MatmulProblem GmasStep::problem_of(const Layer& layer, BatchMode mode, i64 first_row, i64 height,
@@ -203,6 +206,10 @@ llvm::Error GmasStep::run(i32 op, const OpRequest& given) {
   Layer& layer = layers_[op];
   if (!layer.prepared) {
     return make_error(StatusCode::FailedPrecondition, "convolution {0} is not prepared for this cloud", op);
+  }
+  if (layer.reads_permuted && request.parameters_change) {
+    MINUET_TRY(launcher_.mark(Stage::Other));
+    MINUET_TRY(permute_weights(layer, request));
   }
   std::size_t matmuls = 0;
   for (std::size_t i = 0; i < request.slices->slices.size(); ++i) {

@@ -17,7 +17,7 @@ class GmasStep final : public CudaOps {
  public:
   GmasStep(Launcher& launcher, const CudaEngineOptions& options) : launcher_(launcher), options_(options) {}
 
-  llvm::Expected<i32> add(const OpChoice& choice, llvm::ArrayRef<const void*> parameters) override;
+  llvm::Expected<i32> add(const OpChoice& choice) override;
   i64 workspace_bytes() const override { return layout(nullptr).total; }
   llvm::Error set_workspace(void* workspace) override;
   /// Returns kMatmulWorkspaceBytes for each stream, or 0 if there is no layer.
@@ -38,7 +38,7 @@ class GmasStep final : public CudaOps {
     Kernel<ScatterParams> scatter;
     Kernel<PermuteWeightsParams> permute_weights;
     i32 permute_vector_bytes = 1;
-    ConvolutionWeights weights;
+    ConvolutionWeights weights;  // Holds the parameters of the last prepare().
     /// If this is true, batches read their weights through arrays of pointers. Otherwise they read a copy of
     /// the weights that is in the order of the GEMM groups.
     bool uses_pointers = false;
@@ -49,6 +49,8 @@ class GmasStep final : public CudaOps {
     i64 pointer_offset = 0;
     /// Holds the weights of the [volume] kernel offsets in the order of the GEMM groups.
     char* permuted = nullptr;
+    /// This is true if the GEMMs of the prepared cloud read `permuted`.
+    bool reads_permuted = false;
     /// The GEMM that reads the features in place comes first, if there is one. The others follow slice
     /// (GemmSlice) by slice.
     std::vector<BoundMatmul> matmuls;

@@ -10,7 +10,7 @@ constexpr i32 kPointerArrays = 3;  // There is one array each for weights, input
 
 }  // namespace
 
-llvm::Expected<i32> GmasStep::add(const OpChoice& chosen, llvm::ArrayRef<const void*> parameters) {
+llvm::Expected<i32> GmasStep::add(const OpChoice& chosen) {
   const GmasChoice& choice = chosen.get<GmasChoice>();
   if (!matmuls_) {
     MINUET_ASSIGN(matmuls_, launcher_.device().matmuls());
@@ -26,7 +26,6 @@ llvm::Expected<i32> GmasStep::add(const OpChoice& chosen, llvm::ArrayRef<const v
   MINUET_ASSIGN(layer.scatter, device.kernel(choice.scatter));
   MINUET_ASSIGN(layer.permute_weights, device.kernel(choice.permute_weights));
   layer.permute_vector_bytes = choice.permute_weights.vector_bytes;
-  layer.weights = ConvolutionWeights(parameters);
   layer.volume = static_cast<i32>(kernel_volume(choice.problem));
   layer.slice_bytes =
       static_cast<i64>(layer.shape.in_channels) * layer.shape.out_channels * dtype_bytes(layer.shape.io);

@@ -11,7 +11,7 @@ class Pooling final : public CudaOps {
  public:
   explicit Pooling(Launcher& launcher) : launcher_(launcher) {}
 
-  llvm::Expected<i32> add(const OpChoice& choice, llvm::ArrayRef<const void*>) override {
+  llvm::Expected<i32> add(const OpChoice& choice) override {
     const PoolChoice& pool = choice.get<PoolChoice>();
     MINUET_ASSIGN(const Kernel<PoolParams> kernel, launcher_.device().kernel(pool.pool));
     layers_.push_back({pool.pool, static_cast<i32>(kernel_volume(pool.problem)), kernel});

@@ -156,6 +156,9 @@ std::vector<PermuteWeightsSpec> variants(const PermuteWeightsSpec&) {
   return {{.vector_bytes = 2}, {.vector_bytes = 4}, {.vector_bytes = 8}};
 }
 
+std::vector<CopyParametersSpec> variants(const CopyParametersSpec&) { return {}; }
+std::vector<FoldBatchNormsSpec> variants(const FoldBatchNormsSpec&) { return {}; }
+std::vector<MakeWeightImagesSpec> variants(const MakeWeightImagesSpec&) { return {{.element_bytes = 4}}; }
 std::vector<PoolSpec> variants(const PoolSpec&) {
   std::vector<PoolSpec> specs;
   for (const DType io : {DType::F32, DType::F16, DType::BF16}) {

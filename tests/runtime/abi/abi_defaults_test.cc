@@ -98,6 +98,7 @@ class AbiDefaults : public testing::Test {
   void pooling_options();
   void network_options();
   void precompile_options();
+  void parameters_options();
   void execution_options();
   void tuning_options();
 
@@ -319,6 +320,30 @@ void AbiDefaults::precompile_options() {
       });
 }
 
+/// Without `master`, a weight comes back as it was rounded.
+void AbiDefaults::parameters_options() {
+  const Plan plan = tiny_network(cpu_->context());
+  check(minuet_plan_compile(plan.get(), "cpu", nullptr, nullptr));
+  check(minuet_plan_load(plan.get(), cpu_->device()));
+  const Seen seen = compare<minuet_parameters_options>(
+      MINUET_PARAMETERS_OPTIONS_INIT, [](auto&) {},
+      [&](const auto* options) {
+        minuet_parameters* made = nullptr;
+        Seen seen = seen_of(minuet_parameters_create(plan.get(), cpu_->device(), options, &made));
+        const Handle<minuet_parameters> parameters{made, {minuet_parameters_destroy}};
+        std::vector<float> values(27 * 4 * 8, 1.0009F);
+        minuet_array array = {};
+        array.data = values.data();
+        array.rank = 3;
+        array.shape[0] = 27, array.shape[1] = 4, array.shape[2] = 8;
+        check(minuet_parameters_set(made, nullptr, &array, 1, MINUET_WEIGHTS_MINUET, nullptr));
+        check(minuet_parameters_get(made, 0, &array, nullptr));
+        seen.add(values);
+        return seen;
+      });
+  EXPECT_EQ(seen.status, MINUET_OK);
+}
+
 void AbiDefaults::execution_options() {
   const Plan plan = tiny_network(cpu_->context());
   const Seen seen = compare<minuet_execution_options>(
@@ -359,8 +384,8 @@ TEST_F(AbiDefaults, AZeroedStructAsksForTheDefaults) {
 #define MINUET_ROW(name) {"minuet_" #name, &AbiDefaults::name},
       MINUET_ROW(context_options) MINUET_ROW(device_options) MINUET_ROW(coordinates_options)
           MINUET_ROW(kernel_map_options) MINUET_ROW(convolution_options) MINUET_ROW(pooling_options)
-              MINUET_ROW(network_options) MINUET_ROW(precompile_options) MINUET_ROW(execution_options)
-                  MINUET_ROW(tuning_options)
+              MINUET_ROW(network_options) MINUET_ROW(precompile_options) MINUET_ROW(parameters_options)
+                  MINUET_ROW(execution_options) MINUET_ROW(tuning_options)
 #undef MINUET_ROW
   };
   std::set<std::string> known;

@@ -148,6 +148,7 @@ class Structs {
   void pooling_options();
   void network_options();
   void precompile_options();
+  void parameters_options();
   void execution_options();
   void tuning_options();
   void kernel_counters() {
@@ -271,7 +272,8 @@ void Structs::convolution_options() {
   given.dataflow = MINUET_DATAFLOW_FUSED;
   given.weight_count = 9;
   given.scale_count = 1;
-  given.shift_count = 1;  // refused: shift is null
+  given.shift_count = 1;     // refused: shift is null
+  given.without_values = 1;  // refused for another reason
   check_options<minuet_convolution_options>(given, MINUET_CONVOLUTION_OPTIONS_INIT, [&](const auto* options) {
     minuet_plan* made = nullptr;
     const minuet_status status = minuet_plan_create_convolution(cpu_->context(), options, &made);
@@ -306,6 +308,7 @@ void Structs::network_options() {
   given.weights_path = "/nowhere/weights.safetensors";
   given.allow_unused = 1;
   given.dataflow = 9;  // refused
+  given.without_values = 1;
   check_options<minuet_network_options>(given, MINUET_NETWORK_OPTIONS_INIT, [&](const auto* options) {
     minuet_plan* made = nullptr;
     const minuet_status status = minuet_plan_create_network(cpu_->context(), options, &made);
@@ -326,6 +329,17 @@ void Structs::precompile_options() {
   });
 }
 
+void Structs::parameters_options() {
+  minuet_parameters_options given = MINUET_PARAMETERS_OPTIONS_INIT;
+  given.master = 7;  // refused
+  check_options<minuet_parameters_options>(given, MINUET_PARAMETERS_OPTIONS_INIT, [&](const auto* options) {
+    minuet_parameters* made = nullptr;
+    const minuet_status status = minuet_parameters_create(network_.get(), cpu_->device(), options, &made);
+    minuet_parameters_destroy(made);
+    return status;
+  });
+}
+
 void Structs::execution_options() {
   const int64_t capacities[] = {300};
   minuet_execution_options given = MINUET_EXECUTION_OPTIONS_INIT;
@@ -336,6 +350,7 @@ void Structs::execution_options() {
   given.level_capacity = capacities;
   given.level_count = 1;
   given.map_method = 9;  // refused
+  given.parameter_inputs = 1;
   check_options<minuet_execution_options>(given, MINUET_EXECUTION_OPTIONS_INIT, [&](const auto* options) {
     minuet_execution* made = nullptr;
     const minuet_status status = minuet_execution_create(network_.get(), cpu_->device(), options, &made);
@@ -414,8 +429,8 @@ const std::map<std::string, std::function<void(Structs&)>>& table() {
       // Options, which a caller fills in.
       MINUET_ROW(context_options) MINUET_ROW(device_options) MINUET_ROW(coordinates_options)
           MINUET_ROW(kernel_map_options) MINUET_ROW(convolution_options) MINUET_ROW(pooling_options)
-              MINUET_ROW(network_options) MINUET_ROW(precompile_options) MINUET_ROW(execution_options)
-                  MINUET_ROW(tuning_options)
+              MINUET_ROW(network_options) MINUET_ROW(precompile_options) MINUET_ROW(parameters_options)
+                  MINUET_ROW(execution_options) MINUET_ROW(tuning_options)
       // Answers, which the library fills in.
       MINUET_ROW(kernel_counters) MINUET_ROW(system_info) MINUET_ROW(device_info) MINUET_ROW(plan_info)
           MINUET_ROW(parameter_info) MINUET_ROW(execution_info) MINUET_ROW(execution_counters)
@@ -427,7 +442,8 @@ const std::map<std::string, std::function<void(Structs&)>>& table() {
       MINUET_TOLD(kernel_info) MINUET_TOLD(precompile_step) MINUET_TOLD(bundle_info)
           MINUET_TOLD(tuning_progress) MINUET_TOLD(tuning_skip) MINUET_TOLD(tuned_choice)
 #undef MINUET_TOLD
-      // These two never grow.
+      // These three never grow.
+      {"minuet_array", [](Structs&) { EXPECT_EQ(sizeof(minuet_array), 120u); }},
       {"minuet_tensor", [](Structs&) { EXPECT_EQ(sizeof(minuet_tensor), 32u); }},
       {"minuet_tuning_cloud", [](Structs&) { EXPECT_EQ(sizeof(minuet_tuning_cloud), 16u); }},
   };

@@ -92,6 +92,27 @@ TEST_F(HppTest, AnExecutionInCapacityMode) {
   EXPECT_THAT(cloud.counts, ElementsAre(0, 0, 0));
 }
 
+TEST_F(HppTest, ParametersOfTheCaller) {
+  const minuet::Plan plan = network();
+  plan.load(device_);
+  const minuet::Parameters parameters(plan, device_);
+  std::vector<float> given(static_cast<std::size_t>(plan.parameter(0).shape[0] * plan.parameter(0).shape[1] *
+                                                    plan.parameter(0).shape[2]),
+                           0.5F),
+      read(given.size());
+  const minuet_parameter_info info = plan.parameter(0);
+  const auto of = [&](std::vector<float>& values) {
+    return minuet::array(values.data(), {info.shape[0], info.shape[1], info.shape[2]}, MINUET_ELEMENT_F32,
+                         true);
+  };
+  parameters.set({0}, {of(given)});
+  parameters.get(0, of(read));
+  EXPECT_EQ(read, given);
+  EXPECT_THROW(parameters.set({0, 1}, {of(given)}), minuet::Exception);
+  EXPECT_THROW(parameters.get(1, of(read)), minuet::Exception);
+  EXPECT_THROW(minuet::array(nullptr, {1, 1, 1, 1, 1, 1, 1}, MINUET_ELEMENT_F32), minuet::Exception);
+}
+
 TEST_F(HppTest, MemoryOfTheCaller) {
   std::int64_t blocks = 0;
   minuet_device_options given = MINUET_DEVICE_OPTIONS_INIT;

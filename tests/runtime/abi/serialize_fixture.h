@@ -67,13 +67,14 @@ inline Handle<minuet_plan> own_plan(minuet_context* context, PlanKind kind, minu
   return {make_plan(context, kind, dtype), {minuet_plan_destroy}};
 }
 
-inline std::string serialize(minuet_plan* plan, const std::vector<const char*>& archs = {}) {
+inline std::string serialize(minuet_plan* plan, const std::vector<const char*>& archs = {},
+                             uint32_t flags = 0) {
   const char* const* const list = archs.empty() ? nullptr : archs.data();
   size_t needed = 0, again = 0;
-  check(minuet_plan_serialize(plan, list, static_cast<int32_t>(archs.size()), 0, nullptr, 0, &needed));
+  check(minuet_plan_serialize(plan, list, static_cast<int32_t>(archs.size()), flags, nullptr, 0, &needed));
   const auto memory = std::make_unique<char[]>(needed);
-  check(
-      minuet_plan_serialize(plan, list, static_cast<int32_t>(archs.size()), 0, memory.get(), needed, &again));
+  check(minuet_plan_serialize(plan, list, static_cast<int32_t>(archs.size()), flags, memory.get(), needed,
+                              &again));
   EXPECT_EQ(needed, again);
   return {memory.get(), needed};
 }

@@ -163,6 +163,35 @@ TEST_F(Serialize, AQueryIsForItsArchsAlone) {
   EXPECT_EQ(buffer.substr(0, needed), without);
 }
 
+/// Without values, the bytes are fewer, and the plan of them runs with given values only.
+TEST_F(Serialize, WithoutValues) {
+  const auto owner = strict();
+  for (const PlanKind kind : {PlanKind::Convolution, PlanKind::Network}) {
+    const auto plan = own_plan(owner.get(), kind);
+    const std::string whole = serialize(plan.get());
+    const std::string bare = serialize(plan.get(), {}, MINUET_SERIALIZE_WITHOUT_VALUES);
+    EXPECT_LT(bare.size(), whole.size());
+    size_t needed = 0;
+    check(minuet_plan_serialize(plan.get(), nullptr, 0, 0, nullptr, 0, &needed));
+    std::string buffer(needed, '\0');
+    check(minuet_plan_serialize(plan.get(), nullptr, 0, MINUET_SERIALIZE_WITHOUT_VALUES, buffer.data(),
+                                buffer.size(), &needed));
+    EXPECT_EQ(buffer.substr(0, needed), bare) << "the query was for other flags";
+    Handle<minuet_plan> again{nullptr, {minuet_plan_destroy}};
+    ASSERT_EQ(deserialize(owner.get(), bare, again), MINUET_OK) << last_error();
+    EXPECT_EQ(serialize(again.get()), bare) << "it has no values to serialize";
+    EXPECT_EQ(info_of(again.get()).parameters, info_of(plan.get()).parameters);
+    EXPECT_EQ(info_of(again.get()).parameter_tensors, info_of(plan.get()).parameter_tensors);
+    minuet_device* opened = nullptr;
+    check(minuet_device_open(owner.get(), "cpu", nullptr, &opened));
+    const Handle<minuet_device> device{opened, {minuet_device_destroy}};
+    check(minuet_plan_compile(again.get(), "cpu", nullptr, nullptr));
+    check(minuet_plan_load(again.get(), opened));
+    minuet_execution* made = nullptr;
+    EXPECT_EQ(minuet_execution_create(again.get(), opened, nullptr, &made), MINUET_FAILED_PRECONDITION);
+  }
+}
+
 TEST_F(Serialize, WrongArgumentsAreNamed) {
   const auto owner = strict();
   const auto plan = own_plan(owner.get(), PlanKind::Convolution);

@@ -159,6 +159,18 @@ class LayerByHand {
     const std::vector<float> output = decode(DType::F16, output_->read<char>());
     EXPECT_TRUE(is_close(output, expected_, kOut, error_bound(DType::F16)));
   }
+  /// Returns the weight and leaves poison in its place. Requests say that it may change.
+  std::vector<char> take_weight() {
+    std::vector<char> bytes(static_cast<std::size_t>(kVolume * kIn * kOut * 2));
+    const auto count = static_cast<i64>(bytes.size());
+    take(device_.download(bytes.data(), parameter_, count));
+    take(device_.upload(parameter_, poison(count), count));
+    request_.parameters_change = true;
+    return bytes;
+  }
+  void put_weight(const std::vector<char>& bytes) {
+    take(device_.upload(parameter_, bytes.data(), static_cast<i64>(bytes.size())));
+  }
   void poison_output() { take(device_.upload(output_->as(), poison(output_->bytes()), output_->bytes())); }
 
  private:
@@ -209,8 +221,10 @@ class LayerByHand {
         }
       }
     }
-    const void* const parameter = keep(encode(DType::F16, weight))->as();
-    request_.op = take(engine_->add_op(choice_, parameter));
+    parameter_ = keep(encode(DType::F16, weight))->as();
+    parameters_[0] = parameter_;
+    request_.op = take(engine_->add_op(choice_));
+    request_.parameters = parameters_;
     take(engine_->set_workspace(room(engine_->workspace_bytes())->as()));
     request_.map = &view_;
     request_.tables = &tables_;
@@ -248,6 +262,8 @@ class LayerByHand {
   GemmSlices slices_;
   MapView view_;
   GmasTables tables_;
+  void* parameter_ = nullptr;
+  const void* parameters_[1] = {};
   GmasRequest request_;
   std::vector<i32> map_;
   std::vector<double> expected_;
@@ -274,6 +290,25 @@ TEST_F(CudaEngineTest, AWarmRunOnlyEnqueues) {
       EXPECT_EQ(engine.counters().allocations, 0);
       EXPECT_EQ(engine.counters().gemm_lookups, 0);
     }
+  }
+}
+
+/// Weights that are set between prepare and run are used, also where the GEMMs read a permuted copy of them.
+TEST_F(CudaEngineTest, ParametersMayChangeAfterPrepare) {
+  for (WeightPath path : {WeightPath::PointerArray, WeightPath::Permute}) {
+    LayerByHand layer(gpu(), {path});
+    Engine& engine = layer.engine();
+    layer.poison_output();
+    const std::vector<char> weight = layer.take_weight();
+    take(engine.begin(nullptr));
+    take(engine.prepare_op(layer.request()));
+    take(engine.send_prepared());
+    take(engine.wait());
+    layer.put_weight(weight);
+    take(engine.run_op(layer.request()));
+    take(engine.end());
+    take(device().synchronize(nullptr));
+    layer.check_output();
   }
 }
 

@@ -196,17 +196,16 @@ class PruneOp final : public CpuOp {
 };
 
 using NewCpuOp = llvm::Expected<std::unique_ptr<CpuOp>>;
-using Parameters = llvm::ArrayRef<const void*>;
 
-NewCpuOp make_gelu_op(const OpChoice& choice, Parameters) {
+NewCpuOp make_gelu_op(const OpChoice& choice) {
   return std::make_unique<GeluOp>(choice.get<GeluChoice>().problem);
 }
-NewCpuOp make_prune_op(const OpChoice& choice, Parameters) {
+NewCpuOp make_prune_op(const OpChoice& choice) {
   return std::make_unique<PruneOp>(choice.get<PruneChoice>().problem);
 }
-NewCpuOp make_covering_op(const OpChoice& choice, Parameters parameters) {
+NewCpuOp make_covering_op(const OpChoice& choice) {
   const auto& covering = choice.get<CoveringChoice>();
-  MINUET_ASSIGN(std::unique_ptr<CpuOp> convolution, make_fused_op(covering.convolution, parameters));
+  MINUET_ASSIGN(std::unique_ptr<CpuOp> convolution, make_fused_op(covering.convolution));
   return std::make_unique<CoveringOp>(std::move(convolution), covering.channels);
 }
 

@@ -1,0 +1,151 @@
+// This file declares the Spec (compile time) and Params (run time) of the kernels that take parameters from
+// arrays of the caller, fold batch norms, and write the images of weights. Each launch processes several
+// jobs. All pointers are device pointers.
+#pragma once
+
+#include "kernels_templates/shared/fused_image.h"
+#include "kernels_templates/shared/types.h"
+
+namespace minuet {
+
+/// Names the element types of a caller's array from which parameters may be taken. The values are those of
+/// the ABI (minuet_element).
+enum class ArrayElement : i32 { F32 = 0, F16 = 2, BF16 = 3, F64 = 4 };
+
+constexpr i32 kMaxArrayAxes = 6;
+
+/// A thread of copy_parameters handles this many consecutive elements of the target at once.
+constexpr i32 kCopyPiece = 8;
+
+/// Describes one parameter that copy_parameters converts and stores. The target is contiguous, and its last
+/// axis is the fastest one.
+struct ParameterCopy {
+  const void* source;
+  void* target;
+  /// Receives the numbers in fp32 before they are rounded to `dtype`. It may be null.
+  float* master;
+  i64 strides[kMaxArrayAxes];  // Holds the source's strides in elements, one for each axis of `shape`.
+  i32 shape[kMaxArrayAxes];    // Holds the extents, which must be at least 1.
+  i32 rank;                    // Gives the number of axes in use. It must be at least 1.
+  ArrayElement element;        // Gives the type of the source's elements.
+  DType dtype;                 // Numbers are rounded to this type,
+  DType storage;               // and stored in this one, which holds them exactly.
+};
+
+MINUET_HD constexpr i64 copy_elements(const ParameterCopy& copy) {
+  i64 count = 1;
+  for (i32 axis = 0; axis < copy.rank; ++axis) count *= copy.shape[axis];
+  return count;
+}
+MINUET_HD constexpr i64 copy_pieces(const ParameterCopy& copy) {
+  return (copy_elements(copy) + kCopyPiece - 1) / kCopyPiece;
+}
+
+struct CopyParametersSpec {
+  i32 threads = 256;
+  template <class Visitor>
+  MINUET_HD constexpr void visit(Visitor&& visitor) const {
+    visitor("threads", threads);
+  }
+};
+// A launch has at most 4 KB of Params, which limits the number of jobs here and below.
+constexpr i32 kMostParameterCopies = 32;
+struct CopyParametersParams {
+  ParameterCopy jobs[kMostParameterCopies];
+  i32 count;
+};
+
+/// Describes one batch norm that fold_batch_norms folds into the scale and shift of its convolution. Every
+/// array has `channels` elements. A null pointer means that the batch norm or the convolution lacks the
+/// parameter: the weight is then 1, and the other numbers are 0. Without a batch norm, `variance` is null,
+/// the scale becomes 1, and the shift becomes the convolution's bias.
+struct BatchNormFold {
+  const float* weight;
+  const float* bias;
+  const float* mean;
+  const float* variance;
+  const float* convolution_bias;
+  float* scale;
+  float* shift;
+  double epsilon;
+  i64 channels;
+};
+
+struct FoldBatchNormsSpec {
+  i32 threads = 256;
+  template <class Visitor>
+  MINUET_HD constexpr void visit(Visitor&& visitor) const {
+    visitor("threads", threads);
+  }
+};
+constexpr i32 kMostBatchNorms = 48;
+struct FoldBatchNormsParams {
+  BatchNormFold jobs[kMostBatchNorms];
+  i32 count;
+};
+
+/// Holds one channel's scale and shift, with the rounding of fp32 still to come.
+struct FoldedChannel {
+  double scale, shift;
+};
+
+/// Returns a * b, rounded once. A device compiler would otherwise fuse the product with a sum that follows.
+MINUET_HD double rounded_product(double a, double b) {
+#if defined(__CUDA_ARCH__)
+  return __dmul_rn(a, b);
+#else
+  return a * b;
+#endif
+}
+MINUET_HD double square_root(double value) {
+#if defined(__CUDA_ARCH__)
+  return __dsqrt_rn(value);
+#else
+  return __builtin_sqrt(value);
+#endif
+}
+
+/// Folds one channel of a batch norm. The convolution adds its own bias, `before`, ahead of the batch norm.
+/// Therefore bn(sum + before) = sum * scale + (before - mean) * scale + bias. Hosts and devices return the
+/// same bits.
+MINUET_HD FoldedChannel fold_channel(float weight, float bias, float mean, float variance, float before,
+                                     double epsilon) {
+  const double scale = weight / square_root(static_cast<double>(variance) + epsilon);
+  return {scale, bias - rounded_product(static_cast<double>(mean) - before, scale)};
+}
+
+/// Computes the scale and shift of channel `c`.
+MINUET_HD void fold_batch_norm(const BatchNormFold& fold, i64 c) {
+  const float before = fold.convolution_bias != nullptr ? fold.convolution_bias[c] : 0.0f;
+  FoldedChannel folded{1, before};
+  if (fold.variance != nullptr) {
+    folded = fold_channel(fold.weight != nullptr ? fold.weight[c] : 1.0f,
+                          fold.bias != nullptr ? fold.bias[c] : 0.0f, fold.mean[c], fold.variance[c], before,
+                          fold.epsilon);
+  }
+  fold.scale[c] = static_cast<float>(folded.scale);
+  fold.shift[c] = static_cast<float>(folded.shift);
+}
+
+/// Describes one image of weights (FusedImage) that make_weight_images writes.
+struct WeightImageJob {
+  const void* weight;  // Has the shape [volume][in_channels][out_channels], in the type of the image.
+  void* image;         // Receives fused_image_bytes(layout) bytes and is aligned to 16 bytes.
+  FusedImage layout;
+};
+
+struct MakeWeightImagesSpec {
+  i32 element_bytes = 2;
+  i32 threads = 256;
+  template <class Visitor>
+  MINUET_HD constexpr void visit(Visitor&& visitor) const {
+    visitor("element_bytes", element_bytes), visitor("threads", threads);
+  }
+};
+constexpr i32 kMostWeightImages = 64;
+struct MakeWeightImagesParams {
+  WeightImageJob jobs[kMostWeightImages];
+  i32 count;
+};
+
+}  // namespace minuet

@@ -1,0 +1,392 @@
+#include "runtime/plan/parameter_set.h"
+
+#include <algorithm>
+
+#include "llvm/ADT/ScopeExit.h"
+#include "runtime/engine/arena.h"
+#include "runtime/program/ops/convolution.h"
+#include "runtime/weights/given_weight.h"
+
+namespace minuet {
+namespace {
+
+// An error message names at most this many parameters.
+constexpr std::size_t kMostNames = 8;
+
+bool is_weight(const PlanParameter& parameter) { return parameter.role == ParameterRole::Weight; }
+
+/// Joins axes of the job that are neighbours in the source too, and drops axes of extent 1, because kernels
+/// divide by the extent of each axis.
+void join_axes(ParameterCopy& job) {
+  i32 rank = 0;
+  for (i32 axis = 0; axis < job.rank; ++axis) {
+    if (job.shape[axis] == 1) continue;
+    const i64 joined = rank > 0 ? i64{job.shape[rank - 1]} * job.shape[axis] : 0;
+    if (rank > 0 && job.strides[rank - 1] == job.strides[axis] * job.shape[axis] && joined <= INT32_MAX) {
+      job.shape[rank - 1] = static_cast<i32>(joined);
+      job.strides[rank - 1] = job.strides[axis];
+      continue;
+    }
+    job.shape[rank] = job.shape[axis];
+    job.strides[rank++] = job.strides[axis];
+  }
+  if (rank == 0) job.shape[rank] = 1, job.strides[rank++] = 1;
+  job.rank = rank;
+}
+
+}  // namespace
+
+ParameterSet::ParameterSet(std::shared_ptr<const LoadedPlan> loaded, const ParameterSetOptions& options)
+    : loaded_(std::move(loaded)),
+      options_(options),
+      weight_type_(loaded_->device->weight_type(loaded_->plan->program.dtype)),
+      parameters_(loaded_->plan->parameter_list()),
+      layers_(loaded_->plan->program.layers.size()),
+      stored_(parameters_.size()),
+      unset_(static_cast<i32>(parameters_.size())) {}
+
+llvm::Expected<std::shared_ptr<ParameterSet>> ParameterSet::create(std::shared_ptr<const LoadedPlan> loaded,
+                                                                   const ParameterSetOptions& options) {
+  std::shared_ptr<ParameterSet> set(new ParameterSet(std::move(loaded), options));
+  if (set->parameters_.empty()) {
+    return make_error(StatusCode::InvalidArgument, "the plan has no parameters to set");
+  }
+  const LoadedPlan& plan = *set->loaded_;
+  MINUET_ASSIGN(set->engine_, plan.device->create_engine(plan.compiled->engine));
+  MINUET_TRY(set->allocate());
+  return set;
+}
+
+/// Returns the type to which the parameter's numbers are rounded.
+DType ParameterSet::dtype_of(const PlanParameter& parameter) const {
+  return is_weight(parameter) ? loaded_->plan->program.dtype : DType::F32;
+}
+
+/// Returns the type in which the set stores the parameter's numbers.
+DType ParameterSet::storage_of(const PlanParameter& parameter) const {
+  return is_weight(parameter) ? storage_type(weight_type_) : DType::F32;
+}
+
+const ProgramLayer& ParameterSet::layer_of(const PlanParameter& parameter) const {
+  return loaded_->plan->program.layers[parameter.layer];
+}
+
+const char* ParameterSet::weight_of(std::size_t layer) const {
+  return at(stored_[layers_[layer].first].offset);
+}
+
+llvm::Error ParameterSet::allocate() {
+  ArenaLayout layout;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const PlanParameter& parameter = parameters_[i];
+    i64 count = 1;
+    for (const int64_t size : parameter.shape) count *= size;
+    stored_[i].offset = layout.add(count * dtype_bytes(storage_of(parameter)));
+    if (options_.keeps_master && dtype_of(parameter) != DType::F32) {
+      stored_[i].master_offset = layout.add(count * static_cast<i64>(sizeof(float)));
+    }
+    Layer& layer = layers_[parameter.layer];
+    if (layer.first < 0) layer.first = static_cast<i32>(i);
+    layer.end = static_cast<i32>(i) + 1;
+    if (parameter.role == ParameterRole::Scale) layer.scale = stored_[i].offset;
+    if (parameter.role == ParameterRole::Shift) layer.shift = stored_[i].offset;
+  }
+  for (std::size_t i = 0; i < layers_.size(); ++i) {
+    const ConvolutionProblem* const problem = convolution_of(loaded_->plan->program.layers[i]);
+    if (problem == nullptr || !problem->scale_shift || layers_[i].scale >= 0) continue;
+    layers_[i].is_folded = true;
+    for (i64* const offset : {&layers_[i].scale, &layers_[i].shift}) {
+      *offset = layout.add(problem->out_channels * static_cast<i64>(sizeof(float)));
+    }
+  }
+  MINUET_ASSIGN(memory_, DeviceMemory::create(loaded_->device, layout.bytes()));
+  // Folding reads the parameters of a layer together, also those that are not set yet.
+  return loaded_->device->clear(memory_.data(), layout.bytes());
+}
+
+llvm::Error ParameterSet::check_values(llvm::ArrayRef<ParameterValue> values) const {
+  std::vector<bool> given(parameters_.size());
+  for (const ParameterValue& value : values) {
+    MINUET_TRY(check_parameter_number(value.parameter, parameters_.size()));
+    if (given[value.parameter]) {
+      return make_error(StatusCode::InvalidArgument, "parameter {0} (\"{1}\") is given twice",
+                        value.parameter, parameters_[value.parameter].name);
+    }
+    given[value.parameter] = true;
+  }
+  return llvm::Error::success();
+}
+
+llvm::Expected<ParameterCopy> ParameterSet::copy_of(const ParameterValue& value, WeightsOrder order) const {
+  const PlanParameter& parameter = parameters_[value.parameter];
+  GivenWeight given{value.array.shape, value.array.strides};
+  if (is_weight(parameter)) {
+    MINUET_ASSIGN(given,
+                  find_weight(value.array, order, *convolution_of(layer_of(parameter)), parameter.name));
+  } else if (llvm::ArrayRef<i64>(value.array.shape) != llvm::ArrayRef<i64>({parameter.shape.front()})) {
+    return make_error(StatusCode::InvalidArgument, "it must be a vector of {0} elements",
+                      parameter.shape.front());
+  }
+  ParameterCopy job = {};
+  job.source = value.array.data;
+  job.target = at(stored_[value.parameter].offset);
+  job.master = reinterpret_cast<float*>(at(stored_[value.parameter].master_offset));
+  job.rank = static_cast<i32>(given.shape.size());
+  for (i32 axis = 0; axis < job.rank; ++axis) {
+    job.shape[axis] = static_cast<i32>(given.shape[axis]);
+    job.strides[axis] = given.strides[axis];
+  }
+  job.element = value.array.element;
+  job.dtype = dtype_of(parameter);
+  job.storage = storage_of(parameter);
+  join_axes(job);
+  return job;
+}
+
+BatchNormFold ParameterSet::fold_of(std::size_t number) const {
+  const Layer& layer = layers_[number];
+  BatchNormFold job = {};
+  job.scale = reinterpret_cast<float*>(at(layer.scale));
+  job.shift = reinterpret_cast<float*>(at(layer.shift));
+  job.epsilon = loaded_->plan->program.layers[number].batch_norm_epsilon;
+  job.channels = convolution_of(loaded_->plan->program.layers[number])->out_channels;
+  for (i32 i = layer.first; i < layer.end; ++i) {
+    const auto* const values = reinterpret_cast<const float*>(at(stored_[i].offset));
+    switch (parameters_[i].role) {
+      case ParameterRole::Bias:
+        job.convolution_bias = values;
+        break;
+      case ParameterRole::NormWeight:
+        job.weight = values;
+        break;
+      case ParameterRole::NormBias:
+        job.bias = values;
+        break;
+      case ParameterRole::NormMean:
+        job.mean = values;
+        break;
+      case ParameterRole::NormVariance:
+        job.variance = values;
+        break;
+      case ParameterRole::Weight:
+      case ParameterRole::Scale:
+      case ParameterRole::Shift:
+        break;
+    }
+  }
+  return job;
+}
+
+WeightImageJob ParameterSet::job_of(const Image& image) const {
+  return {weight_of(image.layer), image.memory.data(), image.layout};
+}
+
+llvm::Error ParameterSet::call(void* stream, llvm::function_ref<llvm::Error()> work) {
+  engine_->time_as(Timed::Nothing);
+  MINUET_TRY(engine_->begin(stream));
+  auto end = llvm::make_scope_exit([&] { llvm::consumeError(engine_->end()); });
+  llvm::Error error = work();
+  end.release();
+  return llvm::joinErrors(std::move(error), engine_->end());
+}
+
+/// Enqueues the copies, and then what depends on the copied parameters.
+llvm::Error ParameterSet::enqueue(llvm::ArrayRef<ParameterCopy> copies,
+                                  llvm::ArrayRef<ParameterValue> values) {
+  std::vector<bool> has_new_weight(layers_.size()), is_touched(layers_.size());
+  for (const ParameterValue& value : values) {
+    const PlanParameter& parameter = parameters_[value.parameter];
+    is_touched[parameter.layer] = true;
+    if (is_weight(parameter)) has_new_weight[parameter.layer] = true;
+  }
+  std::vector<BatchNormFold> folds;
+  for (std::size_t i = 0; i < layers_.size(); ++i) {
+    if (is_touched[i] && layers_[i].is_folded) folds.push_back(fold_of(i));
+  }
+  std::vector<WeightImageJob> images;
+  for (const Image& image : images_) {
+    if (has_new_weight[image.layer]) images.push_back(job_of(image));
+  }
+  ParameterOperations& operations = engine_->parameters();
+  MINUET_TRY(operations.copy(copies));
+  MINUET_TRY(operations.fold(folds));
+  return operations.make_images(images);
+}
+
+/// Copies the arrays that are in host memory to `staged`, and lets their jobs read them there.
+llvm::Error ParameterSet::stage(llvm::ArrayRef<ParameterValue> values,
+                                llvm::MutableArrayRef<ParameterCopy> copies, void* stream,
+                                DeviceMemory& staged) {
+  ArenaLayout layout;
+  std::vector<i64> places;
+  for (const ParameterValue& value : values) {
+    places.push_back(value.array.on_host ? layout.add(spanned_bytes(value.array)) : -1);
+  }
+  if (layout.bytes() == 0) return llvm::Error::success();
+  MINUET_TRY(refuse_capture(stream));
+  MINUET_ASSIGN(staged, DeviceMemory::create(loaded_->device, layout.bytes()));
+  for (std::size_t i = 0; i < copies.size(); ++i) {
+    if (places[i] < 0) continue;
+    char* const place = staged.data() + places[i];
+    MINUET_TRY(loaded_->device->upload(place, copies[i].source, spanned_bytes(values[i].array)));
+    copies[i].source = place;
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error ParameterSet::refuse_capture(void* stream) {
+  return call(stream, [&]() -> llvm::Error {
+    if (!engine_->was_captured()) return llvm::Error::success();
+    return make_error(
+        StatusCode::FailedPrecondition,
+        "the stream is being captured, and an array is in host memory: a graph can read and write "
+        "device memory only");
+  });
+}
+
+llvm::Error ParameterSet::set(llvm::ArrayRef<ParameterValue> values, WeightsOrder order, void* stream) {
+  MINUET_TRY(check_values(values));
+  std::vector<ParameterCopy> copies;
+  for (const ParameterValue& value : values) {
+    llvm::Expected<ParameterCopy> job = copy_of(value, order);
+    if (!job) return annotate(job.takeError(), "parameter \"" + parameters_[value.parameter].name + "\"");
+    copies.push_back(*job);
+  }
+  const std::lock_guard<std::mutex> lock(mutex_);
+  DeviceMemory staged;
+  MINUET_TRY(stage(values, copies, stream, staged));
+  MINUET_TRY(call(stream, [&]() -> llvm::Error {
+    MINUET_TRY(enqueue(copies, values));
+    return staged.data() != nullptr ? engine_->wait() : llvm::Error::success();
+  }));
+  was_captured_ = was_captured_ || engine_->was_captured();
+  for (const ParameterValue& value : values) {
+    if (!std::exchange(stored_[value.parameter].is_set, true)) --unset_;
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error ParameterSet::get(i32 number, const GivenArray& array, void* stream) {
+  MINUET_TRY(check_parameter_number(number, parameters_.size()));
+  const PlanParameter& parameter = parameters_[number];
+  if (!llvm::equal(array.shape, parameter.shape)) {
+    return make_error(StatusCode::InvalidArgument, "the array's shape is not that of parameter \"{0}\"",
+                      parameter.name);
+  }
+  if (!is_contiguous(array)) {
+    return make_error(StatusCode::InvalidArgument, "the array for parameter \"{0}\" must be contiguous",
+                      parameter.name);
+  }
+  if (array.element == ArrayElement::F64) {
+    return make_error(StatusCode::InvalidArgument,
+                      "parameter \"{0}\" cannot be copied to f64: use f32, f16 or bf16", parameter.name);
+  }
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const Stored& stored = stored_[number];
+  if (!stored.is_set) {
+    return make_error(StatusCode::FailedPrecondition, "parameter \"{0}\" has no value yet", parameter.name);
+  }
+  const bool has_master = stored.master_offset >= 0;
+  ParameterCopy job = {};
+  job.source = at(has_master ? stored.master_offset : stored.offset);
+  job.element = has_master ? ArrayElement::F32 : static_cast<ArrayElement>(storage_of(parameter));
+  job.dtype = job.storage = static_cast<DType>(array.element);
+  job.rank = static_cast<i32>(parameter.shape.size());
+  i64 stride = 1;
+  for (i32 axis = job.rank - 1; axis >= 0; --axis) {
+    job.shape[axis] = static_cast<i32>(parameter.shape[axis]);
+    job.strides[axis] = stride;
+    stride *= job.shape[axis];
+  }
+  join_axes(job);
+  DeviceMemory staged;
+  if (array.on_host) {
+    MINUET_TRY(refuse_capture(stream));
+    MINUET_ASSIGN(staged, DeviceMemory::create(loaded_->device, spanned_bytes(array)));
+  }
+  job.target = array.on_host ? staged.data() : array.data;
+  MINUET_TRY(call(stream, [&]() -> llvm::Error {
+    MINUET_TRY(engine_->parameters().copy(job));
+    return array.on_host ? engine_->wait() : llvm::Error::success();
+  }));
+  return array.on_host ? loaded_->device->download(array.data, staged.data(), spanned_bytes(array))
+                       : llvm::Error::success();
+}
+
+llvm::Error ParameterSet::check_complete() const {
+  if (unset_ == 0) return llvm::Error::success();
+  const std::lock_guard<std::mutex> lock(mutex_);
+  std::string names;
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    if (stored_[i].is_set || ++count > kMostNames) continue;
+    names += (names.empty() ? "\"" : ", \"") + parameters_[i].name + "\"";
+  }
+  const std::string more = count > kMostNames ? " and " + std::to_string(count - kMostNames) + " more" : "";
+  return make_error(StatusCode::FailedPrecondition, "parameters without a value: {0}{1}; set them first",
+                    names, more);
+}
+
+/// Returns the address of an image of the layer's weight. Adds it to `made` if the set does not have it.
+llvm::Expected<const char*> ParameterSet::image_of(std::size_t layer, const FusedImage& layout,
+                                                   std::vector<Image>& made) const {
+  const auto is_wanted = [&](const Image& image) { return image.layer == layer && image.layout == layout; };
+  for (const std::vector<Image>* const known : {&images_, static_cast<const std::vector<Image>*>(&made)}) {
+    const auto found = llvm::find_if(*known, is_wanted);
+    if (found != known->end()) return found->memory.data();
+  }
+  Image image{layer, layout, {}};
+  MINUET_ASSIGN(image.memory, DeviceMemory::create(loaded_->device, fused_image_bytes(layout)));
+  made.push_back(std::move(image));
+  return made.back().memory.data();
+}
+
+/// Fills new images from the stored weights, and keeps them.
+llvm::Error ParameterSet::keep(std::vector<Image> made) {
+  if (made.empty()) return llvm::Error::success();
+  if (was_captured_ && !options_.is_set_by_each_run) {
+    return make_error(StatusCode::FailedPrecondition,
+                      "a graph that sets these parameters was captured before this kernel of layer {0} was "
+                      "selected, so the graph would not set the kernel's weights: capture it after all "
+                      "executions are prepared",
+                      loaded_->plan->program.layers[made.front().layer].name);
+  }
+  std::vector<WeightImageJob> jobs;
+  for (const Image& image : made) jobs.push_back(job_of(image));
+  // Earlier calls of set() may have enqueued their work on any stream.
+  MINUET_TRY(engine_->wait_for_calls());
+  MINUET_TRY(call(loaded_->device->own_stream(), [&]() -> llvm::Error {
+    MINUET_TRY(engine_->parameters().make_images(jobs));
+    return engine_->wait();
+  }));
+  std::move(made.begin(), made.end(), std::back_inserter(images_));
+  return llvm::Error::success();
+}
+
+llvm::Expected<std::vector<std::vector<const void*>>> ParameterSet::select(
+    llvm::ArrayRef<Selection> selections) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const std::string& arch = loaded_->device->info().arch;
+  std::vector<Image> made;
+  std::vector<std::vector<const void*>> pointers;
+  for (const auto& [layer, candidate] : selections) {
+    std::vector<const void*>& read = pointers.emplace_back();
+    const OpChoice& choice = loaded_->compiled->candidates[layer][candidate].choice;
+    for (const ParameterImage& image : parameter_images(choice, weight_type_, arch)) {
+      const std::size_t owner = layer + static_cast<std::size_t>(image.ahead);
+      if (image.part != ParameterPart::Weight) {
+        const Layer& of = layers_[owner];
+        read.push_back(at(image.part == ParameterPart::Scale ? of.scale : of.shift));
+      } else if (image.weight.fused) {
+        MINUET_ASSIGN(const char* const address, image_of(owner, *image.weight.fused, made));
+        read.push_back(address);
+      } else {
+        read.push_back(weight_of(owner));
+      }
+    }
+  }
+  MINUET_TRY(keep(std::move(made)));
+  return pointers;
+}
+
+}  // namespace minuet

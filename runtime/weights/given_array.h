@@ -1,0 +1,52 @@
+// Describes an array that the caller gives.
+#pragma once
+
+#include "kernels_templates/shared/parameter_kernels.h"
+#include "llvm/ADT/SmallVector.h"
+
+namespace minuet {
+
+/// Describes an array of up to kMaxArrayAxes axes, which the struct does not own.
+struct GivenArray {
+  void* data = nullptr;
+  llvm::SmallVector<i64, kMaxArrayAxes> shape;
+  llvm::SmallVector<i64, kMaxArrayAxes> strides;  // Holds the distance of neighbours in elements, per axis.
+  ArrayElement element = ArrayElement::F32;
+  bool on_host = false;  // Says whether `data` points to host memory although the device is a GPU.
+};
+
+inline i64 element_bytes(ArrayElement element) {
+  switch (element) {
+    case ArrayElement::F32:
+      return 4;
+    case ArrayElement::F16:
+    case ArrayElement::BF16:
+      return 2;
+    case ArrayElement::F64:
+      return 8;
+  }
+  return 0;
+}
+
+/// Returns the number of bytes from the array's first element to the end of its last one, or 0 if it has no
+/// elements. No stride is negative.
+inline i64 spanned_bytes(const GivenArray& array) {
+  i64 last = 0;
+  for (std::size_t axis = 0; axis < array.shape.size(); ++axis) {
+    if (array.shape[axis] == 0) return 0;
+    last += (array.shape[axis] - 1) * array.strides[axis];
+  }
+  return (last + 1) * element_bytes(array.element);
+}
+
+/// Returns true if the elements lie one behind the other, the last axis fastest.
+inline bool is_contiguous(const GivenArray& array) {
+  i64 expected = 1;
+  for (std::size_t axis = array.shape.size(); axis-- > 0;) {
+    if (array.shape[axis] != 1 && array.strides[axis] != expected) return false;
+    expected *= array.shape[axis];
+  }
+  return true;
+}
+
+}  // namespace minuet

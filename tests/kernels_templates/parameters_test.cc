@@ -1,0 +1,270 @@
+// Parameters that a caller sets: converted from any array, folded, and in the images that kernels read.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "runtime/weights/rounding.h"
+#include "runtime/weights/weight_image.h"
+#include "tests/kernels_templates/features.h"
+// The kernels come after features.h, which defines the shim's names that they use.
+#include "kernels_templates/parameters/copy_parameters.h"
+#include "kernels_templates/parameters/fold_batch_norms.h"
+#include "kernels_templates/parameters/make_weight_images.h"
+
+namespace minuet {
+namespace {
+
+constexpr DType kDTypesOfParameters[] = {DType::F32, DType::TF32, DType::F16, DType::BF16};
+
+struct Source {
+  ArrayElement element;
+  std::vector<i64> strides;
+  std::vector<char> bytes;
+  std::vector<float> values;  // as fp32, by the place in elements
+};
+
+i64 bytes_of(ArrayElement element) {
+  return element == ArrayElement::F64 ? 8 : element == ArrayElement::F32 ? 4 : 2;
+}
+
+Source make_source(ArrayElement element, std::vector<i64> strides, i64 reach, Random& random) {
+  Source source{element,
+                std::move(strides),
+                std::vector<char>(static_cast<std::size_t>(reach * bytes_of(element))),
+                {}};
+  for (i64 i = 0; i < reach; ++i) {
+    const auto value = static_cast<float>(random.normal() * (i % 7 == 0 ? 1e6 : 1));
+    char* const place = source.bytes.data() + i * bytes_of(element);
+    if (element == ArrayElement::F64) {
+      const double wide = static_cast<double>(value) * (1 + 1e-12);
+      std::memcpy(place, &wide, 8);
+      source.values.push_back(static_cast<float>(wide));
+    } else if (element == ArrayElement::F32) {
+      std::memcpy(place, &value, 4);
+      source.values.push_back(value);
+    } else {
+      const bool half = element == ArrayElement::F16;
+      const u16 bits = half ? Element<DType::F16>::store(value) : Element<DType::BF16>::store(value);
+      std::memcpy(place, &bits, 2);
+      source.values.push_back(half ? Element<DType::F16>::load(bits) : Element<DType::BF16>::load(bits));
+    }
+  }
+  return source;
+}
+
+/// Plain arithmetic, in place of the kernel's conversions.
+float rounded(DType dtype, float value) {
+  switch (dtype) {
+    case DType::F16:
+      return Element<DType::F16>::load(Element<DType::F16>::store(value));
+    case DType::BF16:
+      return Element<DType::BF16>::load(Element<DType::BF16>::store(value));
+    case DType::TF32:
+      return Element<DType::TF32>::operand(value);
+    case DType::F32:
+      break;
+  }
+  return value;
+}
+
+/// Copies jobs of many shapes in one launch, with and without a master copy, to their own storage and to
+/// fp32.
+void expect_copied(DType dtype, bool widened, int variant) {
+  constexpr CopyParametersSpec kSpec{.threads = 64};
+  Random random(800 + static_cast<u64>(variant));
+  struct Shape {
+    std::vector<i32> shape;
+    std::vector<i64> strides;
+  };
+  const std::vector<Shape> shapes = {{{1}, {1}},
+                                     {{7}, {1}},
+                                     {{8}, {1}},
+                                     {{4096}, {1}},
+                                     {{4001}, {3}},
+                                     {{27, 16, 24}, {16 * 24, 24, 1}},
+                                     {{27, 16, 24}, {1, 27 * 24, 27}},
+                                     {{3, 3, 3, 5, 7}, {35, 105, 315, 7, 1}},
+                                     {{2, 3, 2, 2, 3, 8}, {1000, 300, 100, 40, 9, 1}},
+                                     {{6, 40}, {0, 1}},
+                                     {{6, 40}, {41, 1}}};
+  std::vector<Source> sources;
+  std::vector<std::vector<char>> targets;
+  std::vector<std::vector<float>> masters;
+  CopyParametersParams params = {};
+  const DType storage = widened ? DType::F32 : storage_type(dtype);
+  const ArrayElement elements[] = {ArrayElement::F32, ArrayElement::F16, ArrayElement::BF16,
+                                   ArrayElement::F64};
+  sources.reserve(shapes.size()), targets.reserve(shapes.size()), masters.reserve(shapes.size());
+  for (std::size_t i = 0; i < shapes.size(); ++i) {
+    const auto& [shape, strides] = shapes[i];
+    i64 reach = 1;
+    for (std::size_t axis = 0; axis < shape.size(); ++axis) reach += (shape[axis] - 1) * strides[axis];
+    sources.push_back(
+        make_source(elements[(i + static_cast<std::size_t>(variant)) % 4], strides, reach, random));
+    ParameterCopy& job = params.jobs[params.count++];
+    job.source = sources.back().bytes.data();
+    job.element = sources.back().element;
+    job.rank = static_cast<i32>(shape.size());
+    std::copy(shape.begin(), shape.end(), job.shape);
+    std::copy(strides.begin(), strides.end(), job.strides);
+    const i64 count = copy_elements(job);
+    targets.emplace_back(static_cast<std::size_t>((count + 1) * dtype_bytes(storage)),
+                         static_cast<char>(kPoison));
+    masters.emplace_back(static_cast<std::size_t>(count) + 1, -77.0F);
+    job.target = targets.back().data();
+    job.master = i % 2 == 0 ? masters.back().data() : nullptr;
+    job.dtype = dtype;
+    job.storage = storage;
+  }
+  shim::launch(&copy_parameters<kSpec>, params, shim::small_grid(variant, kSpec.threads));
+  for (std::size_t i = 0; i < shapes.size(); ++i) {
+    const ParameterCopy& job = params.jobs[i];
+    const i64 count = copy_elements(job);
+    for (i64 e = 0; e < count; ++e) {
+      i64 place = 0, rest = e;
+      for (i32 axis = job.rank - 1; axis >= 0; --axis) {
+        place += rest % job.shape[axis] * job.strides[axis];
+        rest /= job.shape[axis];
+      }
+      const float value = sources[i].values[static_cast<std::size_t>(place)];
+      float stored = 0;
+      if (dtype_bytes(storage) == 4) {
+        std::memcpy(&stored, targets[i].data() + e * 4, 4);
+      } else {
+        u16 bits = 0;
+        std::memcpy(&bits, targets[i].data() + e * 2, 2);
+        stored = storage == DType::F16 ? Element<DType::F16>::load(bits) : Element<DType::BF16>::load(bits);
+      }
+      ASSERT_EQ(bits_of(stored), bits_of(rounded(dtype, value))) << "job " << i << ", element " << e;
+      ASSERT_EQ(masters[i][static_cast<std::size_t>(e)], job.master ? value : -77.0F);
+    }
+    EXPECT_EQ(static_cast<unsigned char>(targets[i].back()), kPoison);
+    EXPECT_EQ(masters[i].back(), -77.0F);
+  }
+}
+
+TEST(CopyParameters, ConvertsEveryKindOfArray) {
+  int variant = 0;
+  for (const DType dtype : kDTypesOfParameters) {
+    for (const bool widened : {false, true}) {
+      for (int i = 0; i < 4; ++i) expect_copied(dtype, widened, variant++);
+    }
+  }
+}
+
+TEST(FoldBatchNorms, AsInFloat64) {
+  constexpr FoldBatchNormsSpec kSpec{.threads = 64};
+  Random random(900);
+  std::vector<std::vector<float>> memory;
+  memory.reserve(200);
+  const auto vector = [&](i64 channels, double mean, double deviation) {
+    std::vector<float>& values = memory.emplace_back();
+    for (i64 c = 0; c < channels; ++c)
+      values.push_back(static_cast<float>(mean + deviation * random.normal()));
+    return values.data();
+  };
+  for (int variant = 0; variant < 4; ++variant) {
+    FoldBatchNormsParams params = {};
+    for (const i64 channels : {1, 3, 64, 300}) {
+      for (int lacks = 0; lacks < 8; ++lacks) {
+        BatchNormFold& job = params.jobs[params.count++];
+        if ((lacks & 1) == 0) job.weight = vector(channels, 1, 0.3), job.bias = vector(channels, 0, 1);
+        if ((lacks & 2) == 0) job.convolution_bias = vector(channels, 0, 1);
+        if ((lacks & 4) == 0) job.mean = vector(channels, 0, 1), job.variance = vector(channels, 4, 0.5);
+        if ((lacks & 4) != 0) job.weight = job.bias = nullptr;
+        job.scale = vector(channels + 1, 0, 0), job.shift = vector(channels + 1, 0, 0);
+        job.scale[channels] = job.shift[channels] = -77;
+        job.epsilon = 1e-3;
+        job.channels = channels;
+      }
+    }
+    shim::launch(&fold_batch_norms<kSpec>, params, shim::small_grid(variant, kSpec.threads));
+    for (i32 j = 0; j < params.count; ++j) {
+      const BatchNormFold& job = params.jobs[j];
+      for (i64 c = 0; c < job.channels; ++c) {
+        double scale = 1, shift = job.convolution_bias ? job.convolution_bias[c] : 0;
+        if (job.variance) {
+          scale = (job.weight ? job.weight[c] : 1) / std::sqrt(static_cast<double>(job.variance[c]) + 1e-3);
+          shift = (shift - job.mean[c]) * scale + (job.bias ? job.bias[c] : 0);
+        }
+        ASSERT_FLOAT_EQ(job.scale[c], static_cast<float>(scale));
+        ASSERT_NEAR(job.shift[c], shift, 1e-6 * (1 + std::abs(shift)));
+      }
+      EXPECT_EQ(job.scale[job.channels], -77);
+      EXPECT_EQ(job.shift[job.channels], -77);
+    }
+  }
+}
+
+/// The host's images, which WeightImage writes, are the reference; the fused kernels are tested with them.
+template <i32 ElementBytes>
+void expect_images(DType dtype, int variant) {
+  constexpr MakeWeightImagesSpec kSpec{.element_bytes = ElementBytes, .threads = 64};
+  Random random(950 + static_cast<u64>(variant));
+  MakeWeightImagesParams params = {};
+  std::vector<std::vector<char>> weights, images, expected;
+  const auto add = [&](i32 in, i32 out, i32 volume, i32 step, i32 columns, MmaUnit unit) {
+    WeightImage image{dtype, i64{volume} * in * out, FusedImage{dtype, in, out, volume, step, columns, unit}};
+    std::vector<float> values;
+    for (i64 i = 0; i < image.numbers; ++i) values.push_back(static_cast<float>(random.normal()));
+    std::vector<char>& stored = weights.emplace_back(static_cast<std::size_t>(image.numbers * ElementBytes));
+    store_values(dtype, values.data(), values.size(), stored.data());
+    expected.emplace_back(static_cast<std::size_t>(image.bytes()));
+    image.write(values, expected.back().data());
+    images.emplace_back(static_cast<std::size_t>(image.bytes()) + 16, static_cast<char>(kPoison));
+    params.jobs[params.count++] = {nullptr, nullptr, *image.fused};
+  };
+  const i32 granule = 32 / ElementBytes;
+  for (const auto& [in, out] : {std::pair{4, 32}, {3, 7}, {64, 64}, {96, 20}, {33, 130}}) {
+    for (const i32 volume : {1, 8, 27}) {
+      add(in, out, volume, granule, 16, MmaUnit::Warp);
+      add(in, out, volume, 4 * granule, 64, MmaUnit::Warp);
+      if (ElementBytes == 2) add(in, out, volume, 2 * granule, 64, MmaUnit::Warpgroup);
+    }
+  }
+  std::vector<Vector<16>> memory;
+  i64 vectors = 0;
+  for (const std::vector<char>& image : images) vectors += static_cast<i64>(image.size()) / 16;
+  memory = poisoned<Vector<16>>(static_cast<std::size_t>(vectors));
+  i64 next = 0;
+  for (i32 j = 0; j < params.count; ++j) {
+    params.jobs[j].weight = weights[j].data();
+    params.jobs[j].image = memory.data() + next;
+    next += static_cast<i64>(images[j].size()) / 16;
+  }
+  shim::launch(&make_weight_images<kSpec>, params, shim::small_grid(variant, kSpec.threads));
+  for (i32 j = 0; j < params.count; ++j) {
+    const char* const image = static_cast<const char*>(params.jobs[j].image);
+    EXPECT_EQ(std::memcmp(image, expected[j].data(), expected[j].size()), 0) << "image " << j;
+    EXPECT_EQ(static_cast<unsigned char>(image[expected[j].size()]), kPoison);
+  }
+}
+
+TEST(MakeWeightImages, AsTheHostWritesThem) {
+  for (int variant = 0; variant < 4; ++variant) {
+    expect_images<2>(variant % 2 == 0 ? DType::F16 : DType::BF16, variant);
+    expect_images<4>(variant % 2 == 0 ? DType::F32 : DType::TF32, variant);
+  }
+}
+
+/// An image holds every weight once, and zeros elsewhere.
+TEST(MakeWeightImages, HoldEveryWeightOnce) {
+  const FusedImage layouts[] = {{DType::F16, 33, 20, 27, 32, 32, MmaUnit::Warp},
+                                {DType::F16, 64, 64, 8, 64, 64, MmaUnit::Warpgroup},
+                                {DType::F32, 3, 7, 27, 8, 16, MmaUnit::Warp}};
+  for (const FusedImage& layout : layouts) {
+    const i64 numbers = i64{layout.volume} * layout.in_channels * layout.out_channels;
+    std::vector<int> seen(static_cast<std::size_t>(numbers));
+    const i64 elements = fused_image_bytes(layout) / dtype_bytes(layout.io);
+    for (i64 i = 0; i < elements; ++i) {
+      const i64 source = fused_weight_of(layout, i);
+      ASSERT_LT(source, numbers);
+      if (source >= 0) ++seen[static_cast<std::size_t>(source)];
+    }
+    EXPECT_EQ(std::count(seen.begin(), seen.end(), 1), numbers);
+  }
+}
+
+}  // namespace
+}  // namespace minuet
