@@ -139,17 +139,17 @@ enum {
 #define MINUET_MAX_RANK 6
 
 /* An array of up to six axes, the caller's. This struct never grows. `data` begins on a multiple of an
- * element's size. Strides are elements from neighbour to neighbour, not negative; all 0 means one behind the
- * other, the last axis fastest. A stride of 0 beside others repeats the same elements, which only an array
- * that is read may do. */
+ * element's size. Without strides the elements lie one behind the other, the last axis fastest. A stride of 0
+ * repeats the same elements, which only an array that is read may do. */
 typedef struct minuet_array {
   void* data; /* only read where the array is an input */
   int64_t shape[MINUET_MAX_RANK];
-  int64_t stride[MINUET_MAX_RANK];
-  int32_t rank; /* 1 to 6 */
+  int64_t
+      stride[MINUET_MAX_RANK]; /* elements from neighbour to neighbour, not negative; 0 without has_strides */
+  int32_t rank;                /* 1 to 6 */
   minuet_element element;
-  int32_t on_host; /* 1: data is host memory; without effect on the CPU device */
-  int32_t reserved;
+  int32_t on_host;     /* 1: data is host memory; without effect on the CPU device */
+  int32_t has_strides; /* 1: `stride` is given */
 } minuet_array;
 
 /* ---- context --------------------------------------------------------------------------------- */
@@ -285,8 +285,8 @@ MINUET_API minuet_status minuet_query_system(minuet_system_info* info);
  *   minuet_execution_prepare_maps without a queue, then wait for the stream.
  * - They are called from any thread, also from threads of the library and from several at once, with the
  *   device's primary context current. No lock is held that calls on other objects need: they may call the
- *   library, but not for the queue, set, map, execution or plan of the call that needs the memory, because
- *   that call is in progress.
+ *   library, but not for the queue, set, map, execution, parameters or plan of the call that needs the
+ * memory, because that call is in progress.
  * - They are not called in a call on a stream that is being captured, nor for such a stream. The memory of a
  *   queue that is destroyed while its stream is being captured is given back with the device.
  * Pinned host memory, and what the driver and cuBLASLt keep for themselves, do not come from the allocator.
@@ -460,8 +460,8 @@ typedef struct minuet_convolution_options {
   int32_t reserved;
   /* Floats at weight: k_x * k_y * ... * in_channels / groups * out_channels; at scale and shift. */
   int64_t weight_count, scale_count, shift_count;
-  int64_t without_values; /* 1: weight, scale and shift are null, and the counts say which of them the
-                             convolution has; executions get the values from minuet_parameters */
+  int64_t without_values; /* 1: weight, scale and shift are null. The counts say whether there are scale and
+                             shift, both or neither; executions get the values from minuet_parameters */
 } minuet_convolution_options;
 #define MINUET_CONVOLUTION_OPTIONS_INIT                                                                      \
   {                                                                                                          \
@@ -637,24 +637,34 @@ typedef struct minuet_parameters_options {
 MINUET_API minuet_status minuet_parameters_create(minuet_plan* plan, minuet_device* device,
                                                   const minuet_parameters_options* options,
                                                   minuet_parameters** parameters);
-/* Waits for what it has enqueued. Executions keep it alive. */
+/* Waits for what it has enqueued. Executions keep it alive. When both are gone, no graph that captured
+ * minuet_parameters_set, minuet_parameters_get or a run with these values may be replayed. */
 MINUET_API void minuet_parameters_destroy(minuet_parameters* parameters);
-/* Sets `count` parameters, numbered as for minuet_plan_query_parameter, to values[i]: arrays of f32, f16,
- * bf16 or f64 of the parameter's shape, weights in the shape and order of `order` (0: Minuet's). indices is
- * optional: the first `count`. Numbers become f32, weights then the plan's dtype; they are taken as they are,
- * not finite too. Batch norms are folded again. For device memory it only enqueues, and may be captured: a
- * replay reads the same arrays anew. Where an array is on the host it waits, and a capture is
- * FAILED_PRECONDITION. Runs see the values that were set before them on the device: the calls of all streams
- * that set and run must be ordered. Any thread may call it, and the next, at any time. INVALID_ARGUMENT names
- * the parameter, and nothing is set. */
+/* Sets `count` parameters, 1 or more, numbered as for minuet_plan_query_parameter, to values[i]: arrays of
+ * f32, f16, bf16 or f64 of the parameter's shape, weights in the shape and order of `order` (0: as the
+ * network's description says, else Minuet's). indices is optional: the first `count`. Numbers become f32,
+ * weights then the plan's dtype; they are taken as they are, not finite too. Batch norms are folded again.
+ *
+ * For device memory it only enqueues, and may be captured: each replay reads the same arrays anew. Where an
+ * array is on the host it waits, and a capture is FAILED_PRECONDITION. A captured call counts as setting,
+ * though values come with the replays only. Its graph writes what the kernels read that executions had
+ * selected before: a prepare that selects another kernel for such a weight is FAILED_PRECONDITION, until
+ * minuet_parameters_release_captures.
+ *
+ * Calls of this and of minuet_parameters_get, from any thread and on any streams, are ordered among
+ * themselves, but for captured ones. Runs see the values that were set before them on the device: with them
+ * the caller orders. OUT_OF_RANGE for a number that is no parameter's, INVALID_ARGUMENT, with the parameter's
+ * name, for an array that does not fit: nothing is set. */
 MINUET_API minuet_status minuet_parameters_set(minuet_parameters* parameters, const int32_t* indices,
                                                const minuet_array* values, int32_t count,
                                                minuet_weights_order order, void* stream);
 /* Copies a value to an array of f32, f16 or bf16, contiguous, of the shape that minuet_plan_query_parameter
  * gives. With `master`, f32 has the same bits that were set as f32; without it, weights are as rounded to the
- * plan's dtype. Enqueued as set is. FAILED_PRECONDITION where the parameter was never set. */
+ * plan's dtype. Enqueued, or waiting, as set is. FAILED_PRECONDITION where the parameter was never set. */
 MINUET_API minuet_status minuet_parameters_get(minuet_parameters* parameters, int32_t index,
                                                const minuet_array* value, void* stream);
+/* No graph that captured minuet_parameters_set for these parameters is replayed any more. */
+MINUET_API minuet_status minuet_parameters_release_captures(minuet_parameters* parameters);
 
 /* ---- plans as bytes ---------------------------------------------------------------------------------- */
 
@@ -821,7 +831,10 @@ typedef struct minuet_execution_options {
   minuet_map_method map_method;
   int32_t defer_workspace; /* 1: create takes no memory but the queue's, and minuet_execution_set_workspace
                               gives it before the first prepare; not with `workspace` */
-  minuet_parameters* parameters; /* optional: run uses these values; null: the plan's own */
+  /* Optional: run uses these values; null: the plan's own. A prepare that selects a kernel for the first time
+   * then allocates its form of the weights on the device and waits for earlier calls of
+   * minuet_parameters_set, in capacity mode at create. */
+  minuet_parameters* parameters;
   int64_t parameter_inputs; /* 1: run takes the plan's parameters as inputs behind the features, in the order
                                of minuet_plan_query_parameter; not with `parameters` */
 } minuet_execution_options;

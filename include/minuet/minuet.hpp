@@ -255,7 +255,7 @@ class Parameters {
   minuet_parameters* get() const noexcept { return owner_.get(); }
   /// Parameter indices[i] gets values[i]; no indices: the first ones.
   void set(const std::vector<std::int32_t>& indices, const std::vector<minuet_array>& values,
-           minuet_weights_order order = MINUET_WEIGHTS_AS_DESCRIBED, void* stream = nullptr) const {
+           minuet_weights_order order = MINUET_WEIGHTS_MINUET, void* stream = nullptr) const {
     if (!indices.empty() && indices.size() != values.size())
       throw Exception(MINUET_INVALID_ARGUMENT, "as many indices as values are needed, or none");
     check(minuet_parameters_set(get(), indices.empty() ? nullptr : indices.data(), values.data(),
@@ -264,6 +264,7 @@ class Parameters {
   void get(std::int32_t parameter, const minuet_array& value, void* stream = nullptr) const {
     check(minuet_parameters_get(get(), parameter, &value, stream));
   }
+  void release_captures() const { check(minuet_parameters_release_captures(get())); }
 
  private:
   detail::Owner<minuet_parameters, minuet_parameters_destroy> owner_;

@@ -4,10 +4,8 @@
 // Each thread handles kCopyPiece consecutive elements of one target at a time.
 #pragma once
 
-#include "kernels_templates/core/grid.h"
-#include "kernels_templates/core/jobs.h"
 #include "kernels_templates/core/vector.h"
-#include "kernels_templates/shared/parameter_kernels.h"
+#include "kernels_templates/parameters/job_of_item.h"
 
 namespace minuet {
 
@@ -43,6 +41,7 @@ MINUET_HD void load_piece(const ParameterCopy& copy, i64 first, float* values) {
   const bool is_narrow = copy.element == ArrayElement::F16 || copy.element == ArrayElement::BF16;
   const char* const address = static_cast<const char*>(copy.source) + first * (is_narrow ? i64{2} : i64{4});
   if (copy.element == ArrayElement::F64 || !is_aligned_vector(address)) {
+    MINUET_UNROLL
     for (i32 e = 0; e < kCopyPiece; ++e) values[e] = load_element(copy.element, copy.source, first + e);
     return;
   }
@@ -95,7 +94,10 @@ MINUET_HD void store_piece(DType storage, void* target, i64 index, i32 count, co
       }
       return;
     }
-    for (i32 e = 0; e < count; ++e) address[e] = values[e];
+    MINUET_UNROLL
+    for (i32 e = 0; e < kCopyPiece; ++e) {
+      if (e < count) address[e] = values[e];
+    }
     return;
   }
   u16* const address = static_cast<u16*>(target) + index;
@@ -113,13 +115,16 @@ MINUET_HD void store_piece(DType storage, void* target, i64 index, i32 count, co
     store_vector(address, 0, vector);
     return;
   }
-  for (i32 e = 0; e < count; ++e) address[e] = bits[e];
+  MINUET_UNROLL
+  for (i32 e = 0; e < kCopyPiece; ++e) {
+    if (e < count) address[e] = bits[e];
+  }
 }
 
 /// Converts and stores the elements of piece number `piece`, which are kCopyPiece elements or the rest of the
 /// parameter.
 MINUET_HD void copy_piece(const ParameterCopy& copy, i64 piece) {
-  const i64 first = piece * kCopyPiece, left = copy_elements(copy) - first;
+  const i64 first = piece * kCopyPiece, left = copy.elements - first;
   const i32 count = left < kCopyPiece ? static_cast<i32>(left) : kCopyPiece;
   const i32 last = copy.rank - 1;
   float values[kCopyPiece] = {};
@@ -127,26 +132,22 @@ MINUET_HD void copy_piece(const ParameterCopy& copy, i64 piece) {
   if (count == kCopyPiece && copy.strides[last] == 1 && copy.shape[last] % kCopyPiece == 0) {
     load_piece(copy, copy_source(copy, first), values);
   } else {
-    for (i32 e = 0; e < count; ++e) {
-      values[e] = load_element(copy.element, copy.source, copy_source(copy, first + e));
+    MINUET_UNROLL
+    for (i32 e = 0; e < kCopyPiece; ++e) {
+      if (e < count) values[e] = load_element(copy.element, copy.source, copy_source(copy, first + e));
     }
   }
   if (copy.master != nullptr) store_piece(DType::F32, copy.master, first, count, values);
-  MINUET_UNROLL
-  for (i32 e = 0; e < kCopyPiece; ++e) values[e] = round_element(copy.dtype, values[e]);
+  if (copy.dtype == DType::TF32 || storage_type(copy.dtype) != copy.storage) {
+    MINUET_UNROLL
+    for (i32 e = 0; e < kCopyPiece; ++e) values[e] = round_element(copy.dtype, values[e]);
+  }
   store_piece(copy.storage, copy.target, first, count, values);
 }
 
 template <CopyParametersSpec S>
 MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void copy_parameters(MINUET_PARAMS(CopyParametersParams) p) {
-  __shared__ i64 starts[kMostParameterCopies + 1];
-  find_starts<S.threads, kMostParameterCopies>(starts, p.count,
-                                               [&](i32 job) { return copy_pieces(p.jobs[job]); });
-  JobIterator jobs(starts);
-  for (i64 item = grid_thread(S.threads); item < starts[p.count]; item += grid_threads(S.threads)) {
-    const i32 job = jobs.advance(item);
-    copy_piece(p.jobs[job], jobs.inner(item));
-  }
+  for_each_item<S.threads>(p, [](const ParameterCopy& job, i64 piece) { copy_piece(job, piece); });
 }
 
 }  // namespace minuet

@@ -1,32 +1,31 @@
 // The kernel make_weight_images writes the images (shared/fused_image.h) of several weights: image[i] =
-// weight[fused_weight_of(i)], and 0 where the image is padded. Each thread writes one vector of 16 bytes at a
-// time.
+// weight[fused_weight_of(i)], and 0 where the image is padded. Each thread writes the same vector of 16 bytes
+// of kImageStages stages, because the place of a vector within a stage costs more to compute than to use.
 #pragma once
 
-#include "kernels_templates/core/grid.h"
-#include "kernels_templates/core/jobs.h"
 #include "kernels_templates/core/vector.h"
-#include "kernels_templates/shared/parameter_kernels.h"
+#include "kernels_templates/parameters/job_of_item.h"
 
 namespace minuet {
 
-/// Returns vector number `vector` of the image.
+/// Returns the vector at `places` of a stage.
 template <i32 ElementBytes>
-MINUET_HD Vector<16> image_vector(const WeightImageJob& job, const FusedImageShape& shape, u32 vector) {
+MINUET_HD Vector<16> image_vector(const WeightImageJob& job, const FusedStage& stage,
+                                  const FusedPlacesOfVector& places) {
   constexpr i32 kPerWord = 4 / ElementBytes;
-  const FusedPlacesOfVector places = fused_places_of_vector(job.layout, shape, vector);
   Vector<16> values;
   MINUET_UNROLL
   for (i32 w = 0; w < 4; ++w) {
     u32 word = 0;
     MINUET_UNROLL
     for (i32 e = 0; e < kPerWord; ++e) {
-      const i64 source = fused_weight_at(job.layout, shape, places, w, e);
-      if (source < 0) continue;
+      const i64 source = fused_weight_at(job.layout, job.shape, stage, places, w, e);
       if constexpr (ElementBytes == 4) {
-        word = read_only(static_cast<const u32*>(job.weight) + source);
+        if (source >= 0) word = read_only(static_cast<const u32*>(job.weight) + source);
       } else {
-        word |= static_cast<u32>(read_only(static_cast<const u16*>(job.weight) + source)) << 16 * e;
+        u32 element = 0;
+        if (source >= 0) element = read_only(static_cast<const u16*>(job.weight) + source);
+        word |= element << 16 * e;
       }
     }
     values.words[w] = word;
@@ -34,23 +33,27 @@ MINUET_HD Vector<16> image_vector(const WeightImageJob& job, const FusedImageSha
   return values;
 }
 
+/// Writes the vectors of item `item` of the job.
+template <i32 ElementBytes>
+MINUET_HD void write_image_item(const WeightImageJob& job, u32 item) {
+  const u32 vectors = static_cast<u32>(job.shape.stage_vectors), stages = static_cast<u32>(job.shape.stages);
+  const u32 first = item / vectors * kImageStages, vector = item % vectors;
+  const FusedPlacesOfVector places = fused_places_of_vector(job.layout, static_cast<i32>(vector));
+  MINUET_UNROLL
+  for (u32 s = 0; s < kImageStages; ++s) {
+    if (first + s >= stages) break;
+    const FusedStage stage = fused_stage(job.layout, job.shape, first + s);
+    store_vector(job.image, (static_cast<i64>(first + s) * vectors + vector) * 16,
+                 image_vector<ElementBytes>(job, stage, places));
+  }
+}
+
 template <MakeWeightImagesSpec S>
 MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void make_weight_images(MINUET_PARAMS(MakeWeightImagesParams)
                                                                           p) {
-  __shared__ i64 starts[kMostWeightImages + 1];
-  find_starts<S.threads, kMostWeightImages>(
-      starts, p.count, [&](i32 job) { return fused_image_bytes(p.jobs[job].layout) / 16; });
-  JobIterator jobs(starts);
-  i32 job = -1;
-  FusedImageShape shape{};
-  for (i64 item = grid_thread(S.threads); item < starts[p.count]; item += grid_threads(S.threads)) {
-    const i32 next = jobs.advance(item);
-    if (next != job) shape = fused_image_shape(p.jobs[next].layout);
-    job = next;
-    const i64 vector = jobs.inner(item);
-    store_vector(p.jobs[job].image, vector * 16,
-                 image_vector<S.element_bytes>(p.jobs[job], shape, static_cast<u32>(vector)));
-  }
+  for_each_item<S.threads>(p, [](const WeightImageJob& job, i64 item) {
+    write_image_item<S.element_bytes>(job, static_cast<u32>(item));
+  });
 }
 
 }  // namespace minuet

@@ -1,6 +1,8 @@
 // This file defines the image of a layer's weights, which is the layout in which the fused kernel reads them.
-// The host writes the image. A column block is the output channels of one thread block, and the depth is the
-// reduction over offsets and input channels, which the kernel processes in steps (fused_kernels.h).
+// The host writes the
+// image when a plan is loaded, and the kernel make_weight_images writes it when the caller sets the weights.
+// A column block is the output channels of one thread block, and the depth is the reduction over offsets and
+// input channels, which the kernel processes in steps (fused_kernels.h).
 //
 // The image for warps has the dimensions [column block][step][32 bytes of the depth][16 columns][lane][4
 // words]. The four words of a lane are the operand a[] of mma(). The image for warpgroups has the dimensions
@@ -35,69 +37,74 @@ MINUET_HD constexpr i64 fused_image_bytes(const Spec& spec) {
   return static_cast<i64>(fused_column_blocks(spec)) * fused_steps(spec) * fused_stage_bytes(spec);
 }
 
-/// Holds sizes of an image that follow from its FusedImage.
+/// Holds sizes of an image that follow from its FusedImage. A stage is the part of the image for one column
+/// block and one step.
 struct FusedImageShape {
   i32 steps;         // Gives the number of steps of the depth.
   i32 offset_depth;  // Gives the number of elements of the depth that belong to one offset.
+  /// Gives the binary logarithm of offset_depth if a step covers several offsets. It is -1 if an offset has
+  /// whole steps.
+  i32 offset_bits;
+  i32 stages;         // Gives the number of stages of the image.
+  i32 stage_vectors;  // Gives the number of vectors of 16 bytes of a stage.
 };
 template <class Spec>
 MINUET_HD constexpr FusedImageShape fused_image_shape(const Spec& spec) {
-  return {fused_steps(spec), fused_offset_depth(spec)};
+  const i32 steps = fused_steps(spec), depth = fused_offset_depth(spec);
+  i32 bits = -1;
+  if (folds_offsets(spec.io, spec.in_channels)) {
+    for (bits = 0; 1 << bits < depth; ++bits) {
+    }
+  }
+  return {steps, depth, bits, fused_column_blocks(spec) * steps, fused_stage_bytes(spec) / 16};
 }
 
-/// Gives the places, in the weights, of the four words of 4 bytes of one 16-byte vector of their image.
+/// Gives the first element of the depth, and the column block, of a stage.
+struct FusedStage {
+  i32 block;       // Gives the number of the block of output channels.
+  i32 offset, in;  // Give the offset and the input channel of the first element.
+};
+template <class Spec>
+MINUET_HD constexpr FusedStage fused_stage(const Spec& spec, const FusedImageShape& shape, u32 stage) {
+  const u32 steps = static_cast<u32>(shape.steps), depth = stage % steps * static_cast<u32>(spec.step);
+  const u32 offset = depth / static_cast<u32>(shape.offset_depth);
+  return {static_cast<i32>(stage / steps), static_cast<i32>(offset),
+          static_cast<i32>(depth - offset * static_cast<u32>(shape.offset_depth))};
+}
+
+/// Gives the places, within a stage, of the four words of 4 bytes of a vector of 16 bytes.
 struct FusedPlacesOfVector {
-  i32 block, step;  // `block` is the number of the block of output channels.
-  /// Gives each word's number within the step, along the reduction over offsets and input channels.
+  /// Gives each word's number along the reduction over offsets and input channels.
   i32 word[4];
-  i32 column[4];  // Gives each word's output channel within its block.
+  i32 column[4];  // Gives each word's output channel within the column block.
 };
 
 /// Returns the places of a vector of an image for warps, which belongs to one lane.
 template <class Spec>
-MINUET_HD constexpr FusedPlacesOfVector fused_places_of_lane(const Spec& spec, const FusedImageShape& shape,
-                                                             u32 vector) {
-  const u32 tiles = spec.columns / 16, granules = spec.step / fused_granule(spec.io);
-  const i32 lane = static_cast<i32>(vector % 32);
-  u32 rest = vector / 32;
-  const i32 tile = static_cast<i32>(rest % tiles);
-  rest /= tiles;
-  const i32 granule = static_cast<i32>(rest % granules);
-  rest /= granules;
-  const bool is_last_half = granules % 2 == 1 && granule == static_cast<i32>(granules) - 1;
+MINUET_HD constexpr FusedPlacesOfVector fused_places_of_lane(const Spec& spec, i32 vector) {
+  const i32 tiles = spec.columns / 16, granules = spec.step / fused_granule(spec.io);
+  const i32 lane = vector % 32, tile = vector / 32 % tiles, granule = vector / 32 / tiles;
+  const bool is_last_half = granules % 2 == 1 && granule == granules - 1;
   const i32 lane_word = is_last_half ? lane % 4 * 2 : lane % 4 * 4 + granule % 2 * 2;
   const i32 word = granule / 2 * 16 + lane_word;
   const i32 even = fused_column(spec, tile, lane / 4), odd = fused_column(spec, tile, lane / 4 + 8);
-  const u32 steps = static_cast<u32>(shape.steps);
-  return {static_cast<i32>(rest / steps),
-          static_cast<i32>(rest % steps),
-          {word, word, word + 1, word + 1},
-          {even, odd, even, odd}};
+  return {{word, word, word + 1, word + 1}, {even, odd, even, odd}};
 }
 /// Returns the places of a vector of an image for warpgroups, whose 64-byte pieces wgmma_place()
 /// (core/wgmma.h) swizzles.
 template <class Spec>
-MINUET_HD constexpr FusedPlacesOfVector fused_places_of_swizzled(const Spec& spec,
-                                                                 const FusedImageShape& shape, u32 vector) {
-  const u32 pieces = spec.step * dtype_bytes(spec.io) / 64, columns = spec.columns;
-  const i32 number = static_cast<i32>(vector / 4 % columns);
-  const i32 k = static_cast<i32>(vector % 4 * 4) ^ (number / 2 & 3) * 4;
-  u32 rest = vector / 4 / columns;
-  const i32 piece = static_cast<i32>(rest % pieces);
-  rest /= pieces;
+MINUET_HD constexpr FusedPlacesOfVector fused_places_of_swizzled(const Spec& spec, i32 vector) {
+  const i32 number = vector / 4 % spec.columns, piece = vector / 4 / spec.columns;
+  const i32 k = vector % 4 * 4 ^ (number / 2 & 3) * 4;
   const i32 column = fused_column(spec, number / 8, number % 8);
   const i32 word = piece * 16 + k / 8 * 2 + k / 4 % 2;
-  const u32 steps = static_cast<u32>(shape.steps);
-  return {static_cast<i32>(rest / steps),
-          static_cast<i32>(rest % steps),
-          {word, word + 4, word + 8, word + 12},
-          {column, column, column, column}};
+  return {{word, word + 4, word + 8, word + 12}, {column, column, column, column}};
 }
+/// Returns the places of vector `vector` of a stage.
 template <class Spec>
-MINUET_HD constexpr FusedPlacesOfVector fused_places_of_vector(const Spec& spec, const FusedImageShape& shape,
-                                                               u32 vector) {
-  return spec.unit == MmaUnit::Warpgroup ? fused_places_of_swizzled(spec, shape, vector)
-                                         : fused_places_of_lane(spec, shape, vector);
+MINUET_HD constexpr FusedPlacesOfVector fused_places_of_vector(const Spec& spec, i32 vector) {
+  return spec.unit == MmaUnit::Warpgroup ? fused_places_of_swizzled(spec, vector)
+                                         : fused_places_of_lane(spec, vector);
 }
 
 /// Returns which weight the image holds at element `element` of word `word` of a vector, as an index into
@@ -105,12 +112,15 @@ MINUET_HD constexpr FusedPlacesOfVector fused_places_of_vector(const Spec& spec,
 /// must be 0.
 template <class Spec>
 MINUET_HD constexpr i64 fused_weight_at(const Spec& spec, const FusedImageShape& shape,
-                                        const FusedPlacesOfVector& places, i32 word, i32 element) {
-  const u32 per_word = 4 / dtype_bytes(spec.io);
-  const u32 depth = static_cast<u32>(places.step) * spec.step + places.word[word] * per_word + element;
-  const i32 offset = static_cast<i32>(depth / static_cast<u32>(shape.offset_depth));
-  const i32 in = static_cast<i32>(depth % static_cast<u32>(shape.offset_depth));
-  const i32 out = places.block * spec.columns + places.column[word];
+                                        const FusedStage& stage, const FusedPlacesOfVector& places, i32 word,
+                                        i32 element) {
+  i32 offset = stage.offset;
+  i32 in = stage.in + places.word[word] * (4 / dtype_bytes(spec.io)) + element;
+  if (shape.offset_bits >= 0) {
+    offset += in >> shape.offset_bits;
+    in &= shape.offset_depth - 1;
+  }
+  const i32 out = stage.block * spec.columns + places.column[word];
   if (offset >= spec.volume || in >= spec.in_channels || out >= spec.out_channels) return -1;
   return (static_cast<i64>(offset) * spec.in_channels + in) * spec.out_channels + out;
 }
@@ -120,9 +130,11 @@ template <class Spec>
 MINUET_HD constexpr i64 fused_weight_of(const Spec& spec, i64 index) {
   const i32 per_word = 4 / dtype_bytes(spec.io);
   const FusedImageShape shape = fused_image_shape(spec);
-  const auto places = fused_places_of_vector(spec, shape, static_cast<u32>(index / per_word / 4));
-  return fused_weight_at(spec, shape, places, static_cast<i32>(index / per_word % 4),
-                         static_cast<i32>(index % per_word));
+  const i64 vector = index / per_word / 4;
+  return fused_weight_at(spec, shape,
+                         fused_stage(spec, shape, static_cast<u32>(vector / shape.stage_vectors)),
+                         fused_places_of_vector(spec, static_cast<i32>(vector % shape.stage_vectors)),
+                         static_cast<i32>(index / per_word % 4), static_cast<i32>(index % per_word));
 }
 
 }  // namespace minuet

@@ -1,6 +1,9 @@
 // This file declares the Spec (compile time) and Params (run time) of the kernels that take parameters from
-// arrays of the caller, fold batch norms, and write the images of weights. Each launch processes several
-// jobs. All pointers are device pointers.
+// arrays of the caller, fold batch norms, and write the images of weights. All pointers are device pointers.
+//
+// Each launch processes many jobs, whose items are numbered one job after the other: starts[j] is the number
+// of items of the jobs before j. The jobs are part of the Params, so that a CUDA graph that captures a launch
+// holds them too. Params of up to 32,764 bytes need CUDA 12.1 and sm_70.
 #pragma once
 
 #include "kernels_templates/shared/fused_image.h"
@@ -24,21 +27,18 @@ struct ParameterCopy {
   void* target;
   /// Receives the numbers in fp32 before they are rounded to `dtype`. It may be null.
   float* master;
+  i64 elements;                // Gives the number of elements, which is the product of the extents.
   i64 strides[kMaxArrayAxes];  // Holds the source's strides in elements, one for each axis of `shape`.
   i32 shape[kMaxArrayAxes];    // Holds the extents, which must be at least 1.
-  i32 rank;                    // Gives the number of axes in use. It must be at least 1.
-  ArrayElement element;        // Gives the type of the source's elements.
-  DType dtype;                 // Numbers are rounded to this type,
-  DType storage;               // and stored in this one, which holds them exactly.
+  // Small fields are packed, so that more jobs fit into a launch.
+  i32 rank : 8;              // Gives the number of axes in use. It must be at least 1.
+  ArrayElement element : 8;  // Gives the type of the source's elements.
+  DType dtype : 8;           // Numbers are rounded to this type,
+  DType storage : 8;         // and stored in this one, which holds them exactly.
 };
 
-MINUET_HD constexpr i64 copy_elements(const ParameterCopy& copy) {
-  i64 count = 1;
-  for (i32 axis = 0; axis < copy.rank; ++axis) count *= copy.shape[axis];
-  return count;
-}
 MINUET_HD constexpr i64 copy_pieces(const ParameterCopy& copy) {
-  return (copy_elements(copy) + kCopyPiece - 1) / kCopyPiece;
+  return (copy.elements + kCopyPiece - 1) / kCopyPiece;
 }
 
 struct CopyParametersSpec {
@@ -48,12 +48,16 @@ struct CopyParametersSpec {
     visitor("threads", threads);
   }
 };
-// A launch has at most 4 KB of Params, which limits the number of jobs here and below.
-constexpr i32 kMostParameterCopies = 32;
+/// Gives the greatest number of jobs of one launch, here and below.
+constexpr i32 kMostParameterJobs = 256;
+constexpr i32 kMostParameterParams = 32764;
+
 struct CopyParametersParams {
-  ParameterCopy jobs[kMostParameterCopies];
+  ParameterCopy jobs[kMostParameterJobs];
+  i64 starts[kMostParameterJobs + 1];  // Counts pieces of kCopyPiece elements.
   i32 count;
 };
+static_assert(sizeof(CopyParametersParams) <= kMostParameterParams);
 
 /// Describes one batch norm that fold_batch_norms folds into the scale and shift of its convolution. Every
 /// array has `channels` elements. A null pointer means that the batch norm or the convolution lacks the
@@ -78,11 +82,12 @@ struct FoldBatchNormsSpec {
     visitor("threads", threads);
   }
 };
-constexpr i32 kMostBatchNorms = 48;
 struct FoldBatchNormsParams {
-  BatchNormFold jobs[kMostBatchNorms];
+  BatchNormFold jobs[kMostParameterJobs];
+  i64 starts[kMostParameterJobs + 1];  // Counts channels.
   i32 count;
 };
+static_assert(sizeof(FoldBatchNormsParams) <= kMostParameterParams);
 
 /// Holds one channel's scale and shift, with the rounding of fp32 still to come.
 struct FoldedChannel {
@@ -107,7 +112,7 @@ MINUET_HD double square_root(double value) {
 
 /// Folds one channel of a batch norm. The convolution adds its own bias, `before`, ahead of the batch norm.
 /// Therefore bn(sum + before) = sum * scale + (before - mean) * scale + bias. Hosts and devices return the
-/// same bits.
+/// same bits, except those of NaN.
 MINUET_HD FoldedChannel fold_channel(float weight, float bias, float mean, float variance, float before,
                                      double epsilon) {
   const double scale = weight / square_root(static_cast<double>(variance) + epsilon);
@@ -132,7 +137,14 @@ struct WeightImageJob {
   const void* weight;  // Has the shape [volume][in_channels][out_channels], in the type of the image.
   void* image;         // Receives fused_image_bytes(layout) bytes and is aligned to 16 bytes.
   FusedImage layout;
+  FusedImageShape shape;  // Holds fused_image_shape(layout).
 };
+
+/// A thread of make_weight_images writes the same vector of this many consecutive stages.
+constexpr i32 kImageStages = 4;
+MINUET_HD constexpr i64 image_items(const WeightImageJob& job) {
+  return static_cast<i64>((job.shape.stages + kImageStages - 1) / kImageStages) * job.shape.stage_vectors;
+}
 
 struct MakeWeightImagesSpec {
   i32 element_bytes = 2;
@@ -142,10 +154,11 @@ struct MakeWeightImagesSpec {
     visitor("element_bytes", element_bytes), visitor("threads", threads);
   }
 };
-constexpr i32 kMostWeightImages = 64;
 struct MakeWeightImagesParams {
-  WeightImageJob jobs[kMostWeightImages];
+  WeightImageJob jobs[kMostParameterJobs];
+  i64 starts[kMostParameterJobs + 1];  // Counts image_items().
   i32 count;
 };
+static_assert(sizeof(MakeWeightImagesParams) <= kMostParameterParams);
 
 }  // namespace minuet

@@ -130,7 +130,7 @@ MINUET_ENDS_WITH(minuet_pooling_options, transposed);
 MINUET_ENDS_WITH(minuet_network_options, without_values);
 MINUET_ENDS_WITH(minuet_execution_options, parameter_inputs);
 MINUET_ENDS_WITH(minuet_parameters_options, master);
-MINUET_ENDS_WITH(minuet_array, reserved);
+MINUET_ENDS_WITH(minuet_array, has_strides);
 MINUET_ENDS_WITH(minuet_execution_info, workspace_bytes);
 MINUET_ENDS_WITH(minuet_system_info, reserved);
 MINUET_ENDS_WITH(minuet_device_info, memory_bytes);

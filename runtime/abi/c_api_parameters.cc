@@ -18,8 +18,7 @@ llvm::Expected<ArrayElement> read_element(minuet_element element) {
   }
 }
 
-/// Checks each axis of an array. Sets `has_strides` to true if a stride is given.
-llvm::Error check_axes(const minuet_array& given, bool& has_strides) {
+llvm::Error check_axes(const minuet_array& given) {
   if (given.rank < 1 || given.rank > MINUET_MAX_RANK) {
     return make_error(StatusCode::InvalidArgument, "its rank is {0}; it must be 1 to {1}", given.rank,
                       MINUET_MAX_RANK);
@@ -29,26 +28,25 @@ llvm::Error check_axes(const minuet_array& given, bool& has_strides) {
       return make_error(StatusCode::InvalidArgument, "its shape[{0}] is {1}; it must be 1 to {2}", axis,
                         given.shape[axis], INT32_MAX);
     }
-    if (given.stride[axis] < 0) {
-      return make_error(StatusCode::InvalidArgument, "its stride[{0}] is {1}; it must not be negative", axis,
-                        given.stride[axis]);
+    if (given.stride[axis] < 0 || (given.has_strides == 0 && given.stride[axis] != 0)) {
+      return make_error(StatusCode::InvalidArgument,
+                        "its stride[{0}] is {1}; it must not be negative, and must be 0 if has_strides is 0",
+                        axis, given.stride[axis]);
     }
-    has_strides = has_strides || given.stride[axis] != 0;
   }
   return llvm::Error::success();
 }
 
 /// Reads the shape and the strides of an array, whose element type is already known.
 llvm::Error read_shape(const minuet_array& given, GivenArray& array) {
-  bool has_strides = false;
-  MINUET_TRY(check_axes(given, has_strides));
+  MINUET_TRY(check_axes(given));
   array.shape.assign(given.shape, given.shape + given.rank);
   array.strides.assign(given.stride, given.stride + given.rank);
   // Distances in bytes are computed in 64 bits.
   constexpr i64 kMostBytes = i64{1} << 62;
   i64 elements = 1, reach = 1;
   for (i32 axis = given.rank - 1; axis >= 0; --axis) {
-    if (!has_strides) array.strides[axis] = elements;
+    if (given.has_strides == 0) array.strides[axis] = elements;
     i64 distance = 0;
     if (__builtin_mul_overflow(elements, given.shape[axis], &elements) ||
         __builtin_mul_overflow(given.shape[axis] - 1, array.strides[axis], &distance) ||
@@ -64,11 +62,10 @@ llvm::Expected<GivenArray> read_array(const minuet_array& given) {
   GivenArray array;
   MINUET_ASSIGN(array.element, read_element(given.element));
   MINUET_TRY(read_shape(given, array));
-  if (given.reserved != 0) {
-    return make_error(StatusCode::InvalidArgument, "its reserved is {0}; it must be 0", given.reserved);
-  }
-  if (given.on_host != 0 && given.on_host != 1) {
-    return make_error(StatusCode::InvalidArgument, "its on_host is {0}; it must be 0 or 1", given.on_host);
+  for (const auto& [name, flag] :
+       {std::pair("on_host", given.on_host), std::pair("has_strides", given.has_strides)}) {
+    if (flag == 0 || flag == 1) continue;
+    return make_error(StatusCode::InvalidArgument, "its {0} is {1}; it must be 0 or 1", name, flag);
   }
   MINUET_TRY(check_pointer(given.data, "data"));
   MINUET_TRY(
@@ -78,11 +75,10 @@ llvm::Expected<GivenArray> read_array(const minuet_array& given) {
   return array;
 }
 
-/// Reads an order, of which 0 means Minuet's own.
-llvm::Expected<WeightsOrder> read_order(minuet_weights_order order) {
-  if (order >= MINUET_WEIGHTS_AS_DESCRIBED && order <= MINUET_WEIGHTS_SPCONV_XYZ) {
-    return order == MINUET_WEIGHTS_AS_DESCRIBED ? WeightsOrder::Minuet : static_cast<WeightsOrder>(order);
-  }
+/// Reads an order, of which 0 means the one that the plan's description names.
+llvm::Expected<WeightsOrder> read_order(minuet_weights_order order, const ParameterSet& set) {
+  if (order == MINUET_WEIGHTS_AS_DESCRIBED) return set.described_order();
+  if (order > 0 && order <= MINUET_WEIGHTS_SPCONV_XYZ) return static_cast<WeightsOrder>(order);
   return make_error(StatusCode::InvalidArgument, "order is {0}; it must be 0 to {1}", order,
                     static_cast<int>(MINUET_WEIGHTS_SPCONV_XYZ));
 }
@@ -134,7 +130,7 @@ minuet_status minuet_parameters_set(minuet_parameters* parameters, const int32_t
   return guarded("minuet_parameters_set", [&]() -> llvm::Error {
     MINUET_TRY(check_pointer(parameters, "parameters"));
     MINUET_TRY(check_list(values, "values", count, "count"));
-    MINUET_ASSIGN(const WeightsOrder own_order, read_order(order));
+    MINUET_ASSIGN(const WeightsOrder own_order, read_order(order, *parameters->set));
     MINUET_ASSIGN(const std::vector<ParameterValue> read, read_values(indices, values, count));
     return parameters->set->set(read, own_order, stream);
   });
@@ -148,6 +144,14 @@ minuet_status minuet_parameters_get(minuet_parameters* parameters, int32_t index
     llvm::Expected<GivenArray> array = read_array(*value);
     if (!array) return annotate(array.takeError(), "value");
     return parameters->set->get(index, *array, stream);
+  });
+}
+
+minuet_status minuet_parameters_release_captures(minuet_parameters* parameters) {
+  return guarded("minuet_parameters_release_captures", [&]() -> llvm::Error {
+    MINUET_TRY(check_pointer(parameters, "parameters"));
+    parameters->set->release_captures();
+    return llvm::Error::success();
   });
 }
 }

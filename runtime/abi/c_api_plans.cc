@@ -190,11 +190,12 @@ llvm::Error check_counts_alone(const minuet_convolution_options& given, i64 weig
     return make_error(StatusCode::InvalidArgument, "weight_count is {0}; it must be {1}", given.weight_count,
                       weights);
   }
-  for (const auto& [name, count] :
-       {std::pair("scale_count", given.scale_count), std::pair("shift_count", given.shift_count)}) {
-    if (count == 0 || count == channels) continue;
-    return make_error(StatusCode::InvalidArgument, "{0} is {1}; it must be 0, or {2} for {2} output channels",
-                      name, count, channels);
+  if (given.scale_count != given.shift_count || (given.scale_count != 0 && given.scale_count != channels)) {
+    return make_error(
+        StatusCode::InvalidArgument,
+        "scale_count is {0} and shift_count is {1}; without values, both must be 0, or both {2}, one "
+        "for each output channel: set the scale to 1 if there is only a bias",
+        given.scale_count, given.shift_count, channels);
   }
   return llvm::Error::success();
 }

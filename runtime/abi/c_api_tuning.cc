@@ -143,6 +143,11 @@ minuet_status minuet_tune(minuet_context* context, minuet_plan* plan, minuet_dev
   return guarded("minuet_tune", [&]() -> llvm::Error {
     MINUET_TRY(check_pointer(context, "context"));
     MINUET_TRY(check_pointer(plan, "plan"));
+    if (!plan->store->plan().has_values) {
+      return make_error(
+          StatusCode::FailedPrecondition,
+          "the plan was created without values: tune the same plan with values, even random ones");
+    }
     MINUET_TRY(check_pointer(device, "device"));
     MINUET_TRY(check_pointer(options, "options"));
     if (result) MINUET_TRY(check_info(result));

@@ -57,7 +57,7 @@ void convert(const ParameterCopy& job, i64 first, i64 count) {
 
 llvm::Error CpuParameters::copy(llvm::ArrayRef<ParameterCopy> jobs) {
   for (const ParameterCopy& job : jobs) {
-    const i64 elements = copy_elements(job);
+    const i64 elements = job.elements;
     pool_.run((elements + kElementsPerTask - 1) / kElementsPerTask, [&](i64 task, i32) {
       const i64 first = task * kElementsPerTask;
       convert(job, first, std::min(kElementsPerTask, elements - first));

@@ -28,6 +28,7 @@ class CudaEngine final : public Engine {
 
   llvm::Error begin(void* stream) override { return launcher_->begin(static_cast<CUstream>(stream)); }
   llvm::Error end() override { return launcher_->end(); }
+  llvm::Error follow_last_call() override { return launcher_->follow_last_call(); }
   llvm::Error wait_for_calls() override { return launcher_->wait_for_calls(); }
   bool can_be_captured() const override { return true; }
   bool was_captured() const override { return launcher_->was_captured(); }

@@ -98,6 +98,12 @@ void Launcher::wait_for_all() const {
   static_cast<void>(driver_.cuEventSynchronize(copied_));
 }
 
+llvm::Error Launcher::follow_last_call() const {
+  if (!enqueued_ || in_queue_ || was_captured_) return llvm::Error::success();
+  return check(driver_, driver_.cuStreamWaitEvent(stream_, ended_, 0),
+               "cuStreamWaitEvent for an earlier call");
+}
+
 llvm::Error Launcher::wait_for_calls() const {
   if (!enqueued_) return llvm::Error::success();
   const ContextScope scope(driver_, device_->context());

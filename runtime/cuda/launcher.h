@@ -70,7 +70,10 @@ class Launcher {
   llvm::Error begin(CUstream stream);
   /// Ends a call. The destructor waits for the work that was enqueued up to here, unless it was captured.
   llvm::Error end();
-  /// Waits for the work of all calls that have ended, except for captured work.
+  /// Makes the caller's stream wait for the work of the last call that was not captured. It does nothing
+  /// during a capture, in which a stream must not wait for other work.
+  llvm::Error follow_last_call() const;
+  /// Waits for the work of the last call that was not captured.
   llvm::Error wait_for_calls() const;
   bool was_captured() const { return was_captured_; }
   CUstream stream(i32 index = 0) const { return index == 0 ? stream_ : side_->stream(index); }

@@ -1,5 +1,5 @@
-// Declares the interface that a device offers to an execution. It consists of the Map step (map_operations.h)
-// the ops of a program, and the storing of parameters (parameter_operations.h).
+// Declares the interface that a device offers to an execution. It consists of the Map step
+// (map_operations.h), the ops of a program, and the storing of parameters (parameter_operations.h).
 //
 // There are two engines, runtime/cuda and runtime/cpu. All code above them (plans, networks, executions,
 // coordinate sets, kernel maps) is shared. An engine belongs to one execution, or to one object that builds
@@ -173,8 +173,10 @@ class Engine {
   /// Ends a call. It must be called after a failure too, because it ends the time of the last stage, and
   /// because the destructor waits only for work that was enqueued before end(). It does nothing on the CPU.
   virtual llvm::Error end() { return llvm::Error::success(); }
-  /// Waits on the host until the work of all calls that have ended is done, on whatever stream it is. Work
-  /// that was captured does not count. Call it between two calls.
+  /// Makes the work of this call wait for the work of the last call, which may be on another stream. It does
+  /// nothing if this call is captured. If each call does so, the calls are ordered on the device.
+  virtual llvm::Error follow_last_call() { return llvm::Error::success(); }
+  /// Waits on the host for the work of the last call that was not captured. Use it between two calls.
   virtual llvm::Error wait_for_calls() { return llvm::Error::success(); }
   /// Returns true if calls may be captured into CUDA graphs.
   virtual bool can_be_captured() const { return false; }

@@ -18,7 +18,8 @@ class ParameterOperations {
   virtual llvm::Error copy(llvm::ArrayRef<ParameterCopy> jobs) = 0;
   /// Computes scales and shifts.
   virtual llvm::Error fold(llvm::ArrayRef<BatchNormFold> jobs) = 0;
-  /// Writes images of weights. The layouts have elements of the same size. The CPU device has no images.
+  /// Writes images of weights. All layouts of one object have elements of the same size. The CPU device has
+  /// no images.
   virtual llvm::Error make_images(llvm::ArrayRef<WeightImageJob> jobs) = 0;
 };
 

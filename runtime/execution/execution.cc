@@ -49,6 +49,9 @@ llvm::Expected<std::unique_ptr<Execution>> Execution::create(std::shared_ptr<con
   Execution& made = *execution;
   if (options.parameter_inputs) {
     MINUET_ASSIGN(made.parameter_set_, ParameterSet::create(made.loaded_, {.is_set_by_each_run = true}));
+    for (const PlanParameter& parameter : made.parameter_set_->parameters()) {
+      made.parameter_names_.push_back("the input for parameter \"" + parameter.name + "\"");
+    }
   }
   for (const Work& work : made.works_) MINUET_TRY(work.work->allocate_host());
   MINUET_ASSIGN(void* overflow, made.engine_->allocate_pinned(made.layer_count() * kWordBytes));
@@ -425,6 +428,8 @@ llvm::Error Execution::load_inputs(llvm::ArrayRef<Tensor> inputs) {
 llvm::Error Execution::run(llvm::ArrayRef<Tensor> inputs, llvm::ArrayRef<Tensor> outputs, void* stream) {
   MINUET_TRY(check_prepared());
   MINUET_TRY(check_tensors(inputs, outputs));
+  // The work that sets parameters must not be on another stream than the queue's.
+  if (options_.queue) MINUET_TRY(options_.queue->check_stream(stream));
   const llvm::ArrayRef<Tensor> features = inputs.take_front(program_.inputs.size());
   if (options_.parameter_inputs) MINUET_TRY(set_parameters(inputs.drop_front(features.size()), stream));
   if (parameter_set_) MINUET_TRY(parameter_set_->check_complete());

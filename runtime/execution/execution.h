@@ -210,6 +210,8 @@ class Execution {
   llvm::Error select_candidates();
   static llvm::Error check_parameters(const LoadedPlan& loaded, const ExecutionOptions& options);
   llvm::Error take_parameters();
+  Tensor wanted_parameter(std::size_t parameter, DType dtype) const;
+  llvm::Error check_parameter_inputs(llvm::ArrayRef<Tensor> values) const;
   llvm::Error set_parameters(llvm::ArrayRef<Tensor> values, void* stream);
   /// Returns true if the kernel of an earlier layer computes this layer too (Candidate::covers).
   bool is_covered(i32 layer) const { return runner_of(layer) != layer; }
@@ -263,6 +265,10 @@ class Execution {
   // Holds, for each layer, pointers to the parameters of the selected candidate, if there is a
   // parameter_set_.
   std::vector<std::vector<const void*>> set_pointers_;
+  // Owns all images of weights that the execution has ever selected, because captured runs may read them.
+  std::vector<std::shared_ptr<const void>> set_images_;
+  // Holds the names of the inputs that are parameters, for messages.
+  std::vector<std::string> parameter_names_;
   // The next three members are destroyed after the engine, whose destructor waits for the work that uses
   // their memory.
   ExecutionMemory memory_;

@@ -27,38 +27,47 @@ llvm::Error Execution::take_parameters() {
     if (!is_covered(i))
       selections.push_back({static_cast<std::size_t>(i), static_cast<std::size_t>(selected_[i])});
   }
-  MINUET_ASSIGN(auto pointers, parameter_set_->select(selections));
+  MINUET_ASSIGN(ParameterSet::Selected selected, parameter_set_->select(selections));
   set_pointers_.resize(program_.layers.size());
   for (std::size_t i = 0; i < selections.size(); ++i) {
-    set_pointers_[selections[i].layer] = std::move(pointers[i]);
+    set_pointers_[selections[i].layer] = std::move(selected.pointers[i]);
+  }
+  for (std::shared_ptr<const void>& image : selected.images) {
+    if (!llvm::is_contained(set_images_, image)) set_images_.push_back(std::move(image));
   }
   return llvm::Error::success();
 }
 
-/// Sets the parameters that run() takes as inputs. Each is a matrix whose columns are the last axis of the
-/// parameter and whose rows are all others.
-llvm::Error Execution::set_parameters(llvm::ArrayRef<Tensor> values, void* stream) {
-  std::vector<ParameterValue> set;
+/// Describes an input that is a parameter. It is a matrix whose columns are the last axis of the parameter
+/// and whose rows are all other axes. It may have any dtype.
+Tensor Execution::wanted_parameter(std::size_t parameter, DType dtype) const {
+  const std::vector<int64_t>& shape = parameter_set_->parameters()[parameter].shape;
+  i64 rows = 1;
+  for (std::size_t axis = 0; axis + 1 < shape.size(); ++axis) rows *= shape[axis];
+  return {nullptr, rows, 0, static_cast<i32>(shape.back()), dtype};
+}
+
+llvm::Error Execution::check_parameter_inputs(llvm::ArrayRef<Tensor> values) const {
   for (std::size_t i = 0; i < values.size(); ++i) {
-    const PlanParameter& parameter = parameter_set_->parameters()[i];
-    const Tensor& given = values[i];
-    i64 rows = 1;
-    for (std::size_t axis = 0; axis + 1 < parameter.shape.size(); ++axis) rows *= parameter.shape[axis];
-    const std::string name = "the input for parameter \"" + parameter.name + "\"";
-    const Tensor wanted{nullptr, rows, 0, static_cast<i32>(parameter.shape.back()), given.dtype};
-    MINUET_TRY(check_tensor(name, given, wanted));
-    ParameterValue& value = set.emplace_back();
-    value.parameter = static_cast<i32>(i);
-    value.array.data = given.data;
-    value.array.element = static_cast<ArrayElement>(storage_type(given.dtype));
-    value.array.shape.assign(parameter.shape.begin(), parameter.shape.end());
-    value.array.strides.resize(parameter.shape.size());
-    i64 stride = given.ld;
-    value.array.strides.back() = 1;
-    for (std::size_t axis = parameter.shape.size() - 1; axis-- > 0;) {
-      value.array.strides[axis] = stride;
-      stride *= parameter.shape[axis];
-    }
+    MINUET_TRY(check_tensor(parameter_names_[i], values[i], wanted_parameter(i, values[i].dtype)));
+  }
+  return llvm::Error::success();
+}
+
+/// Sets the parameters that run() takes as inputs, which are checked.
+llvm::Error Execution::set_parameters(llvm::ArrayRef<Tensor> values, void* stream) {
+  std::vector<ParameterValue> set(values.size());
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const std::vector<int64_t>& shape = parameter_set_->parameters()[i].shape;
+    set[i].parameter = static_cast<i32>(i);
+    GivenArray& array = set[i].array;
+    array.data = values[i].data;
+    array.element = static_cast<ArrayElement>(storage_type(values[i].dtype));
+    array.shape.assign(shape.begin(), shape.end());
+    array.strides.resize(shape.size());
+    array.strides.back() = 1;
+    i64 stride = values[i].ld;
+    for (std::size_t axis = shape.size() - 1; axis-- > 0; stride *= shape[axis]) array.strides[axis] = stride;
   }
   return parameter_set_->set(set, WeightsOrder::Minuet, stream);
 }

@@ -22,9 +22,10 @@ llvm::Error Execution::check_tensors(llvm::ArrayRef<Tensor> inputs, llvm::ArrayR
   for (std::size_t i = 0; i < features; ++i) {
     MINUET_TRY(check_tensor("input " + std::to_string(i), inputs[i], wanted(program_.inputs[i])));
   }
+  MINUET_TRY(check_parameter_inputs(inputs.drop_front(features)));
   MINUET_TRY(check_tensor("output 0", outputs[0], wanted(program_.output)));
   // Only the program of a single op takes a residual from the caller, as its second input.
-  const bool has_residual = program_.takes_maps;
+  const bool has_residual = program_.takes_maps && features > 1;
   return check_apart(inputs, outputs, callers_workspace(), has_residual);
 }
 

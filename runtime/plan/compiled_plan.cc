@@ -166,6 +166,13 @@ llvm::Expected<std::shared_ptr<const CompiledPlan>> CompiledPlan::create(const P
         program.takes_maps;  // A single convolution is given its scale and shift as they are.
     compiled->folds_parameters |= convolution_of(layer)->scale_shift && !is_given;
   }
+  for (const std::vector<Candidate>& layer : compiled->candidates) {
+    for (const Candidate& candidate : layer) {
+      for (const ParameterImage& image : parameter_images(candidate.choice, program.dtype, arch)) {
+        compiled->has_images |= image.weight.fused.has_value();
+      }
+    }
+  }
   compiled->permute_output = permute(program.output, false);
   compiled->permute_coordinates = choose_permute_coordinates(program.ndim);
   return compiled;
@@ -188,10 +195,8 @@ std::vector<KernelRequest> CompiledPlan::requests() const {
   for (const PermuteRowsSpec& permute : permute_inputs) list.add(permute);
   list.add(permute_output);
   list.add(permute_coordinates);
-  if (weight_bytes > 0) {
-    list.add(CopyParametersSpec{});
-    list.add(MakeWeightImagesSpec{.element_bytes = weight_bytes});
-  }
+  if (weight_bytes > 0) list.add(CopyParametersSpec{});
+  if (has_images) list.add(MakeWeightImagesSpec{.element_bytes = weight_bytes});
   if (folds_parameters) list.add(FoldBatchNormsSpec{});
   return requests_of(list.take(), arch);
 }

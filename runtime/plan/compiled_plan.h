@@ -27,11 +27,13 @@ struct CompiledPlan {
   std::vector<std::vector<Candidate>> candidates;
   std::vector<PermuteRowsSpec> permute_inputs;  // There is one Spec for each input of the program.
   PermuteRowsSpec permute_output, permute_coordinates;
-  // The kernels of a ParameterSet need these members. weight_bytes is the number of bytes of an element of a
-  // weight, or 0 if the plan has no parameters. folds_parameters says whether scales and shifts are computed
-  // from other parameters.
+  // The kernels of a ParameterSet depend on the next three members. weight_bytes is the number of bytes of an
+  // element of a weight, or 0 if the plan has no parameters. folds_parameters says whether scales and shifts
+  // are computed from other parameters.
   i32 weight_bytes = 0;
   bool folds_parameters = false;
+  // Says whether a candidate reads an image of a weight (FusedImage).
+  bool has_images = false;
   GroupingChoice grouping;  // Applies to all convolutions that run as gather-GEMM-scatter.
   OrderChoice order;        // Orders the rows in views of a network's own maps.
 

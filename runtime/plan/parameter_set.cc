@@ -15,11 +15,13 @@ constexpr std::size_t kMostNames = 8;
 
 bool is_weight(const PlanParameter& parameter) { return parameter.role == ParameterRole::Weight; }
 
-/// Joins axes of the job that are neighbours in the source too, and drops axes of extent 1, because kernels
-/// divide by the extent of each axis.
-void join_axes(ParameterCopy& job) {
+/// Counts the job's elements. Joins axes that are neighbours in the source too, and drops axes of extent 1,
+/// because kernels divide by the extent of each axis.
+void finish_axes(ParameterCopy& job) {
   i32 rank = 0;
+  job.elements = 1;
   for (i32 axis = 0; axis < job.rank; ++axis) {
+    job.elements *= job.shape[axis];
     if (job.shape[axis] == 1) continue;
     const i64 joined = rank > 0 ? i64{job.shape[rank - 1]} * job.shape[axis] : 0;
     if (rank > 0 && job.strides[rank - 1] == job.strides[axis] * job.shape[axis] && joined <= INT32_MAX) {
@@ -43,6 +45,7 @@ ParameterSet::ParameterSet(std::shared_ptr<const LoadedPlan> loaded, const Param
       parameters_(loaded_->plan->parameter_list()),
       layers_(loaded_->plan->program.layers.size()),
       stored_(parameters_.size()),
+      captured_layers_(layers_.size()),
       unset_(static_cast<i32>(parameters_.size())) {}
 
 llvm::Expected<std::shared_ptr<ParameterSet>> ParameterSet::create(std::shared_ptr<const LoadedPlan> loaded,
@@ -55,6 +58,11 @@ llvm::Expected<std::shared_ptr<ParameterSet>> ParameterSet::create(std::shared_p
   MINUET_ASSIGN(set->engine_, plan.device->create_engine(plan.compiled->engine));
   MINUET_TRY(set->allocate());
   return set;
+}
+
+WeightsOrder ParameterSet::described_order() const {
+  const std::optional<NetworkRecord>& network = loaded_->plan->network;
+  return network ? network->problem.description.weights_order : WeightsOrder::Minuet;
 }
 
 /// Returns the type to which the parameter's numbers are rounded.
@@ -119,13 +127,12 @@ llvm::Error ParameterSet::check_values(llvm::ArrayRef<ParameterValue> values) co
 
 llvm::Expected<ParameterCopy> ParameterSet::copy_of(const ParameterValue& value, WeightsOrder order) const {
   const PlanParameter& parameter = parameters_[value.parameter];
-  GivenWeight given{value.array.shape, value.array.strides};
+  GivenWeight given;
   if (is_weight(parameter)) {
     MINUET_ASSIGN(given,
                   find_weight(value.array, order, *convolution_of(layer_of(parameter)), parameter.name));
-  } else if (llvm::ArrayRef<i64>(value.array.shape) != llvm::ArrayRef<i64>({parameter.shape.front()})) {
-    return make_error(StatusCode::InvalidArgument, "it must be a vector of {0} elements",
-                      parameter.shape.front());
+  } else {
+    MINUET_ASSIGN(given, find_vector(value.array, order, parameter.shape.front()));
   }
   ParameterCopy job = {};
   job.source = value.array.data;
@@ -139,7 +146,7 @@ llvm::Expected<ParameterCopy> ParameterSet::copy_of(const ParameterValue& value,
   job.element = value.array.element;
   job.dtype = dtype_of(parameter);
   job.storage = storage_of(parameter);
-  join_axes(job);
+  finish_axes(job);
   return job;
 }
 
@@ -178,7 +185,7 @@ BatchNormFold ParameterSet::fold_of(std::size_t number) const {
 }
 
 WeightImageJob ParameterSet::job_of(const Image& image) const {
-  return {weight_of(image.layer), image.memory.data(), image.layout};
+  return {weight_of(image.layer), image.memory.data(), image.layout, fused_image_shape(image.layout)};
 }
 
 llvm::Error ParameterSet::call(void* stream, llvm::function_ref<llvm::Error()> work) {
@@ -190,9 +197,19 @@ llvm::Error ParameterSet::call(void* stream, llvm::function_ref<llvm::Error()> w
   return llvm::joinErrors(std::move(error), engine_->end());
 }
 
+/// Returns the images that executions or captured graphs use. The caller must release them with the mutex
+/// unlocked, because the last owner of an image frees its memory.
+ParameterSet::Images ParameterSet::live_images() const {
+  Images live;
+  for (const std::weak_ptr<Image>& known : images_) {
+    if (std::shared_ptr<Image> image = known.lock()) live.push_back(std::move(image));
+  }
+  return live;
+}
+
 /// Enqueues the copies, and then what depends on the copied parameters.
-llvm::Error ParameterSet::enqueue(llvm::ArrayRef<ParameterCopy> copies,
-                                  llvm::ArrayRef<ParameterValue> values) {
+llvm::Error ParameterSet::enqueue(llvm::ArrayRef<ParameterCopy> copies, llvm::ArrayRef<ParameterValue> values,
+                                  const Images& live) {
   std::vector<bool> has_new_weight(layers_.size()), is_touched(layers_.size());
   for (const ParameterValue& value : values) {
     const PlanParameter& parameter = parameters_[value.parameter];
@@ -204,13 +221,38 @@ llvm::Error ParameterSet::enqueue(llvm::ArrayRef<ParameterCopy> copies,
     if (is_touched[i] && layers_[i].is_folded) folds.push_back(fold_of(i));
   }
   std::vector<WeightImageJob> images;
-  for (const Image& image : images_) {
-    if (has_new_weight[image.layer]) images.push_back(job_of(image));
+  for (const std::shared_ptr<Image>& image : live) {
+    if (has_new_weight[image->layer]) images.push_back(job_of(*image));
   }
   ParameterOperations& operations = engine_->parameters();
   MINUET_TRY(operations.copy(copies));
   MINUET_TRY(operations.fold(folds));
   return operations.make_images(images);
+}
+
+/// Records that the values are set, and what a graph sets if the call is captured.
+void ParameterSet::take_note(llvm::ArrayRef<ParameterValue> values, const Images& live) {
+  for (const ParameterValue& value : values) {
+    if (!std::exchange(stored_[value.parameter].is_set, true)) --unset_;
+    if (!engine_->was_captured() || !is_weight(parameters_[value.parameter])) continue;
+    const auto layer = static_cast<std::size_t>(parameters_[value.parameter].layer);
+    captured_layers_[layer] = true;
+    for (const std::shared_ptr<Image>& image : live) {
+      if (image->layer == layer && !llvm::is_contained(captured_images_, image)) {
+        captured_images_.push_back(image);
+      }
+    }
+  }
+}
+
+llvm::Error ParameterSet::refuse_capture(void* stream) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return call(stream, [&]() -> llvm::Error {
+    if (!engine_->was_captured()) return llvm::Error::success();
+    return make_error(StatusCode::FailedPrecondition,
+                      "the stream is being captured, and an array is in host memory: a graph can read and "
+                      "write device memory only");
+  });
 }
 
 /// Copies the arrays that are in host memory to `staged`, and lets their jobs read them there.
@@ -234,16 +276,6 @@ llvm::Error ParameterSet::stage(llvm::ArrayRef<ParameterValue> values,
   return llvm::Error::success();
 }
 
-llvm::Error ParameterSet::refuse_capture(void* stream) {
-  return call(stream, [&]() -> llvm::Error {
-    if (!engine_->was_captured()) return llvm::Error::success();
-    return make_error(
-        StatusCode::FailedPrecondition,
-        "the stream is being captured, and an array is in host memory: a graph can read and write "
-        "device memory only");
-  });
-}
-
 llvm::Error ParameterSet::set(llvm::ArrayRef<ParameterValue> values, WeightsOrder order, void* stream) {
   MINUET_TRY(check_values(values));
   std::vector<ParameterCopy> copies;
@@ -252,18 +284,21 @@ llvm::Error ParameterSet::set(llvm::ArrayRef<ParameterValue> values, WeightsOrde
     if (!job) return annotate(job.takeError(), "parameter \"" + parameters_[value.parameter].name + "\"");
     copies.push_back(*job);
   }
-  const std::lock_guard<std::mutex> lock(mutex_);
   DeviceMemory staged;
   MINUET_TRY(stage(values, copies, stream, staged));
-  MINUET_TRY(call(stream, [&]() -> llvm::Error {
-    MINUET_TRY(enqueue(copies, values));
-    return staged.data() != nullptr ? engine_->wait() : llvm::Error::success();
-  }));
-  was_captured_ = was_captured_ || engine_->was_captured();
-  for (const ParameterValue& value : values) {
-    if (!std::exchange(stored_[value.parameter].is_set, true)) --unset_;
-  }
-  return llvm::Error::success();
+  Images live;
+  llvm::Error error = [&] {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    live = live_images();
+    return call(stream, [&]() -> llvm::Error {
+      MINUET_TRY(engine_->follow_last_call());
+      take_note(values, live);
+      return enqueue(copies, values, live);
+    });
+  }();
+  // The staged arrays are freed on return, after an error too.
+  if (staged.data() == nullptr) return error;
+  return llvm::joinErrors(std::move(error), loaded_->device->synchronize(stream));
 }
 
 llvm::Error ParameterSet::get(i32 number, const GivenArray& array, void* stream) {
@@ -281,15 +316,10 @@ llvm::Error ParameterSet::get(i32 number, const GivenArray& array, void* stream)
     return make_error(StatusCode::InvalidArgument,
                       "parameter \"{0}\" cannot be copied to f64: use f32, f16 or bf16", parameter.name);
   }
-  const std::lock_guard<std::mutex> lock(mutex_);
-  const Stored& stored = stored_[number];
-  if (!stored.is_set) {
-    return make_error(StatusCode::FailedPrecondition, "parameter \"{0}\" has no value yet", parameter.name);
-  }
-  const bool has_master = stored.master_offset >= 0;
+  const i64 master = stored_[number].master_offset;
   ParameterCopy job = {};
-  job.source = at(has_master ? stored.master_offset : stored.offset);
-  job.element = has_master ? ArrayElement::F32 : static_cast<ArrayElement>(storage_of(parameter));
+  job.source = at(master >= 0 ? master : stored_[number].offset);
+  job.element = master >= 0 ? ArrayElement::F32 : static_cast<ArrayElement>(storage_of(parameter));
   job.dtype = job.storage = static_cast<DType>(array.element);
   job.rank = static_cast<i32>(parameter.shape.size());
   i64 stride = 1;
@@ -298,19 +328,26 @@ llvm::Error ParameterSet::get(i32 number, const GivenArray& array, void* stream)
     job.strides[axis] = stride;
     stride *= job.shape[axis];
   }
-  join_axes(job);
+  finish_axes(job);
   DeviceMemory staged;
   if (array.on_host) {
     MINUET_TRY(refuse_capture(stream));
     MINUET_ASSIGN(staged, DeviceMemory::create(loaded_->device, spanned_bytes(array)));
   }
   job.target = array.on_host ? staged.data() : array.data;
-  MINUET_TRY(call(stream, [&]() -> llvm::Error {
-    MINUET_TRY(engine_->parameters().copy(job));
-    return array.on_host ? engine_->wait() : llvm::Error::success();
-  }));
-  return array.on_host ? loaded_->device->download(array.data, staged.data(), spanned_bytes(array))
-                       : llvm::Error::success();
+  llvm::Error error = [&]() -> llvm::Error {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (!stored_[number].is_set) {
+      return make_error(StatusCode::FailedPrecondition, "parameter \"{0}\" has no value yet", parameter.name);
+    }
+    return call(stream, [&]() -> llvm::Error {
+      MINUET_TRY(engine_->follow_last_call());
+      return engine_->parameters().copy(job);
+    });
+  }();
+  if (!array.on_host) return error;
+  MINUET_TRY(llvm::joinErrors(std::move(error), loaded_->device->synchronize(stream)));
+  return loaded_->device->download(array.data, staged.data(), spanned_bytes(array));
 }
 
 llvm::Error ParameterSet::check_complete() const {
@@ -327,66 +364,132 @@ llvm::Error ParameterSet::check_complete() const {
                     names, more);
 }
 
-/// Returns the address of an image of the layer's weight. Adds it to `made` if the set does not have it.
-llvm::Expected<const char*> ParameterSet::image_of(std::size_t layer, const FusedImage& layout,
-                                                   std::vector<Image>& made) const {
-  const auto is_wanted = [&](const Image& image) { return image.layer == layer && image.layout == layout; };
-  for (const std::vector<Image>* const known : {&images_, static_cast<const std::vector<Image>*>(&made)}) {
-    const auto found = llvm::find_if(*known, is_wanted);
-    if (found != known->end()) return found->memory.data();
-  }
-  Image image{layer, layout, {}};
-  MINUET_ASSIGN(image.memory, DeviceMemory::create(loaded_->device, fused_image_bytes(layout)));
-  made.push_back(std::move(image));
-  return made.back().memory.data();
+void ParameterSet::release_captures() {
+  Images released;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  captured_layers_.assign(layers_.size(), false);
+  std::swap(released, captured_images_);
 }
 
-/// Fills new images from the stored weights, and keeps them.
-llvm::Error ParameterSet::keep(std::vector<Image> made) {
-  if (made.empty()) return llvm::Error::success();
-  if (was_captured_ && !options_.is_set_by_each_run) {
-    return make_error(StatusCode::FailedPrecondition,
-                      "a graph that sets these parameters was captured before this kernel of layer {0} was "
-                      "selected, so the graph would not set the kernel's weights: capture it after all "
-                      "executions are prepared",
-                      loaded_->plan->program.layers[made.front().layer].name);
+/// Returns the images that the candidates read, each once.
+std::vector<ParameterSet::Wanted> ParameterSet::wanted_images(llvm::ArrayRef<Selection> selections) const {
+  const std::string& arch = loaded_->device->info().arch;
+  std::vector<Wanted> wanted;
+  for (const auto& [layer, candidate] : selections) {
+    const OpChoice& choice = loaded_->compiled->candidates[layer][candidate].choice;
+    for (const ParameterImage& image : parameter_images(choice, weight_type_, arch)) {
+      if (image.part != ParameterPart::Weight || !image.weight.fused) continue;
+      const Wanted one{layer + static_cast<std::size_t>(image.ahead), *image.weight.fused};
+      const auto is_same = [&](const Wanted& other) {
+        return other.layer == one.layer && other.layout == one.layout;
+      };
+      if (llvm::none_of(wanted, is_same)) wanted.push_back(one);
+    }
   }
-  std::vector<WeightImageJob> jobs;
-  for (const Image& image : made) jobs.push_back(job_of(image));
-  // Earlier calls of set() may have enqueued their work on any stream.
-  MINUET_TRY(engine_->wait_for_calls());
-  MINUET_TRY(call(loaded_->device->own_stream(), [&]() -> llvm::Error {
-    MINUET_TRY(engine_->parameters().make_images(jobs));
-    return engine_->wait();
-  }));
-  std::move(made.begin(), made.end(), std::back_inserter(images_));
+  return wanted;
+}
+
+/// Returns FailedPrecondition if a captured graph sets the weight of a missing image.
+llvm::Error ParameterSet::check_new(llvm::ArrayRef<Wanted> missing) const {
+  if (options_.is_set_by_each_run) return llvm::Error::success();
+  for (const Wanted& image : missing) {
+    if (!captured_layers_[image.layer]) continue;
+    return make_error(
+        StatusCode::FailedPrecondition,
+        "a captured graph sets the weight of layer {0}, but it would not set it for the kernel that "
+        "is selected now for the first time: capture the graph after this prepare, or call "
+        "minuet_parameters_release_captures when the graph is no longer replayed",
+        loaded_->plan->program.layers[image.layer].name);
+  }
   return llvm::Error::success();
 }
 
-llvm::Expected<std::vector<std::vector<const void*>>> ParameterSet::select(
-    llvm::ArrayRef<Selection> selections) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  const std::string& arch = loaded_->device->info().arch;
-  std::vector<Image> made;
+/// Allocates an image. Its last owner frees the memory, once no call of set() writes it any more.
+llvm::Expected<std::shared_ptr<ParameterSet::Image>> ParameterSet::new_image(const Wanted& wanted) {
+  auto image = std::make_unique<Image>(Image{wanted.layer, wanted.layout, {}});
+  MINUET_ASSIGN(image->memory, DeviceMemory::create(loaded_->device, fused_image_bytes(wanted.layout)));
+  const std::weak_ptr<ParameterSet> weak = weak_from_this();
+  return std::shared_ptr<Image>(image.release(), [weak](Image* released) {
+    const std::unique_ptr<Image> owner(released);
+    const std::shared_ptr<ParameterSet> set = weak.lock();
+    // The set's destructor waits for all work. A device whose memory is not the caller's waits by itself.
+    if (!set || set->loaded_->device->release_waits()) return;
+    const std::lock_guard<std::mutex> lock(set->mutex_);
+    llvm::consumeError(set->engine_->wait_for_calls());
+  });
+}
+
+/// Fills new images from the stored weights, and waits for them.
+llvm::Error ParameterSet::fill(const Images& images) {
+  if (images.empty()) return llvm::Error::success();
+  std::vector<WeightImageJob> jobs;
+  for (const std::shared_ptr<Image>& image : images) jobs.push_back(job_of(*image));
+  // Earlier calls of set() may have enqueued their work on any stream.
+  MINUET_TRY(engine_->wait_for_calls());
+  return call(loaded_->device->own_stream(), [&]() -> llvm::Error {
+    MINUET_TRY(engine_->parameters().make_images(jobs));
+    return engine_->wait();
+  });
+}
+
+std::shared_ptr<ParameterSet::Image> ParameterSet::find(const Images& images, const Wanted& wanted) {
+  const auto found = llvm::find_if(images, [&](const std::shared_ptr<Image>& image) {
+    return image->layer == wanted.layer && image->layout == wanted.layout;
+  });
+  return found == images.end() ? nullptr : *found;
+}
+
+/// Returns pointers to what the selected candidates read. All images that they need are in `images`.
+std::vector<std::vector<const void*>> ParameterSet::pointers_of(llvm::ArrayRef<Selection> selections,
+                                                                const Images& images) const {
   std::vector<std::vector<const void*>> pointers;
-  for (const auto& [layer, candidate] : selections) {
+  for (const auto& [number, candidate] : selections) {
     std::vector<const void*>& read = pointers.emplace_back();
-    const OpChoice& choice = loaded_->compiled->candidates[layer][candidate].choice;
-    for (const ParameterImage& image : parameter_images(choice, weight_type_, arch)) {
-      const std::size_t owner = layer + static_cast<std::size_t>(image.ahead);
+    const OpChoice& choice = loaded_->compiled->candidates[number][candidate].choice;
+    for (const ParameterImage& image : parameter_images(choice, weight_type_, loaded_->device->info().arch)) {
+      const std::size_t owner = number + static_cast<std::size_t>(image.ahead);
+      const Layer& layer = layers_[owner];
       if (image.part != ParameterPart::Weight) {
-        const Layer& of = layers_[owner];
-        read.push_back(at(image.part == ParameterPart::Scale ? of.scale : of.shift));
+        read.push_back(at(image.part == ParameterPart::Scale ? layer.scale : layer.shift));
       } else if (image.weight.fused) {
-        MINUET_ASSIGN(const char* const address, image_of(owner, *image.weight.fused, made));
-        read.push_back(address);
+        read.push_back(find(images, {owner, *image.weight.fused})->memory.data());
       } else {
         read.push_back(weight_of(owner));
       }
     }
   }
-  MINUET_TRY(keep(std::move(made)));
   return pointers;
+}
+
+llvm::Expected<ParameterSet::Selected> ParameterSet::select(llvm::ArrayRef<Selection> selections) {
+  const std::vector<Wanted> wanted = wanted_images(selections);
+  // Images are allocated before the mutex is locked, and are released after it is unlocked.
+  Images before, allocated, live, made;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    before = live_images();
+    std::vector<Wanted> missing;
+    llvm::copy_if(wanted, std::back_inserter(missing), [&](const Wanted& one) { return !find(before, one); });
+    MINUET_TRY(check_new(missing));
+  }
+  for (const Wanted& one : wanted) {
+    if (find(before, one)) continue;
+    MINUET_ASSIGN(std::shared_ptr<Image> image, new_image(one));
+    allocated.push_back(std::move(image));
+  }
+  const std::lock_guard<std::mutex> lock(mutex_);
+  // Another thread may have made some of the images meanwhile.
+  live = live_images();
+  for (const std::shared_ptr<Image>& image : allocated) {
+    if (!find(live, {image->layer, image->layout})) made.push_back(image);
+  }
+  MINUET_TRY(fill(made));
+  std::erase_if(images_, [](const std::weak_ptr<Image>& image) { return image.expired(); });
+  images_.insert(images_.end(), made.begin(), made.end());
+  live.insert(live.end(), made.begin(), made.end());
+  Selected selected{pointers_of(selections, live), {}};
+  for (const Wanted& one : wanted) selected.images.push_back(find(live, one));
+  return selected;
 }
 
 }  // namespace minuet

@@ -34,9 +34,9 @@ struct ParameterValue {
   GivenArray array;
 };
 
-/// All functions are thread-safe. The work of set(), get() and of executions that use the set must be ordered
-/// on the device by the caller.
-class ParameterSet {
+/// All functions are thread-safe. Calls of set() and get() are ordered among themselves on the device, except
+/// captured ones. The caller orders them with the runs of executions that use the set.
+class ParameterSet : public std::enable_shared_from_this<ParameterSet> {
  public:
   static llvm::Expected<std::shared_ptr<ParameterSet>> create(std::shared_ptr<const LoadedPlan> loaded,
                                                               const ParameterSetOptions& options);
@@ -44,6 +44,8 @@ class ParameterSet {
   const LoadedPlan& loaded() const { return *loaded_; }
   /// Returns the plan's parameters (Plan::parameter_list()).
   llvm::ArrayRef<PlanParameter> parameters() const { return parameters_; }
+  /// Returns the order of weights that the network's description names, or Minuet's own order.
+  WeightsOrder described_order() const;
 
   /// Enqueues the work that sets the values. Weights are in `order`. If an array is in host memory, the call
   /// waits for the work, and must not be captured. Nothing changes if an argument is refused.
@@ -51,18 +53,26 @@ class ParameterSet {
   /// Enqueues a copy of the stored value to `array`, which is contiguous and has the parameter's shape. If it
   /// is in host memory, the call waits for the copy, and must not be captured.
   llvm::Error get(i32 parameter, const GivenArray& array, void* stream);
-  /// Returns FailedPrecondition with the names of parameters that have no value yet, if there are any.
+  /// Returns FailedPrecondition with the names of parameters that have no value yet, if there are any. A
+  /// captured set() counts, although only its replays give the parameters their values.
   llvm::Error check_complete() const;
+  /// Allows new images again after a captured set(), whose graph must not be replayed any more.
+  void release_captures();
 
   /// Names a candidate that an execution has selected.
   struct Selection {
     std::size_t layer = 0, candidate = 0;
   };
-  /// Returns, for each selection, pointers to the parameters that its kernels read, in the order of
-  /// parameter_images(). They stay valid and the same as long as the set lives. Makes images that no
-  /// execution has selected before, and waits for them. That is FailedPrecondition after a captured set(),
-  /// which would not write them.
-  llvm::Expected<std::vector<std::vector<const void*>>> select(llvm::ArrayRef<Selection> selections);
+  /// Holds what the kernels of selected candidates read.
+  struct Selected {
+    /// Holds, for each selection, pointers to its parameters in the order of parameter_images().
+    std::vector<std::vector<const void*>> pointers;
+    /// Owns the images. The pointers are valid and the same as long as the set and these images live.
+    std::vector<std::shared_ptr<const void>> images;
+  };
+  /// Makes images that no live execution has selected before, and waits for them. That is FailedPrecondition
+  /// for a weight that a captured set() sets, because its graph would not write the new image.
+  llvm::Expected<Selected> select(llvm::ArrayRef<Selection> selections);
 
  private:
   /// Describes the stored value of a parameter.
@@ -82,6 +92,11 @@ class ParameterSet {
     FusedImage layout;
     DeviceMemory memory;
   };
+  using Images = std::vector<std::shared_ptr<Image>>;
+  struct Wanted {
+    std::size_t layer = 0;
+    FusedImage layout;
+  };
 
   ParameterSet(std::shared_ptr<const LoadedPlan> loaded, const ParameterSetOptions& options);
   llvm::Error allocate();
@@ -97,11 +112,18 @@ class ParameterSet {
   llvm::Error stage(llvm::ArrayRef<ParameterValue> values, llvm::MutableArrayRef<ParameterCopy> copies,
                     void* stream, DeviceMemory& staged);
   llvm::Error refuse_capture(void* stream);
-  llvm::Error enqueue(llvm::ArrayRef<ParameterCopy> copies, llvm::ArrayRef<ParameterValue> values);
-  llvm::Expected<const char*> image_of(std::size_t layer, const FusedImage& layout,
-                                       std::vector<Image>& made) const;
-  llvm::Error keep(std::vector<Image> made);
-  /// Runs `work` in a call of the engine on `stream`.
+  llvm::Error enqueue(llvm::ArrayRef<ParameterCopy> copies, llvm::ArrayRef<ParameterValue> values,
+                      const Images& live);
+  void take_note(llvm::ArrayRef<ParameterValue> values, const Images& live);
+  std::vector<Wanted> wanted_images(llvm::ArrayRef<Selection> selections) const;
+  llvm::Expected<std::shared_ptr<Image>> new_image(const Wanted& wanted);
+  Images live_images() const;
+  static std::shared_ptr<Image> find(const Images& images, const Wanted& wanted);
+  std::vector<std::vector<const void*>> pointers_of(llvm::ArrayRef<Selection> selections,
+                                                    const Images& images) const;
+  llvm::Error check_new(llvm::ArrayRef<Wanted> missing) const;
+  llvm::Error fill(const Images& images);
+  /// Runs `work` in a call of the engine on `stream`. The mutex must be locked.
   llvm::Error call(void* stream, llvm::function_ref<llvm::Error()> work);
 
   const std::shared_ptr<const LoadedPlan> loaded_;
@@ -109,13 +131,16 @@ class ParameterSet {
   const DType weight_type_;
   const std::vector<PlanParameter> parameters_;
   std::vector<Layer> layers_;
-  std::vector<Stored> stored_;
   DeviceMemory memory_;
-  /// Guards all members below, and the engine's calls.
+  /// Guards the members below. No memory is allocated, freed or waited for on a stream of the caller while it
+  /// is locked.
   mutable std::mutex mutex_;
-  std::vector<Image> images_;
+  std::vector<Stored> stored_;
+  std::vector<std::weak_ptr<Image>> images_;
+  // The graphs of captured calls of set() write these images, and set the weights of these layers.
+  Images captured_images_;
+  std::vector<bool> captured_layers_;
   std::atomic<i32> unset_ = 0;  // Counts the parameters that have no value yet.
-  bool was_captured_ = false;   // Says whether a set() was captured.
   // The engine is destroyed first, because its destructor waits for the work that uses the memory.
   std::unique_ptr<Engine> engine_;
 };

@@ -29,23 +29,37 @@ i64 stride_in(const GivenArray& array, i64 wanted) {
 llvm::Expected<GivenWeight> find_weight(const GivenArray& array, WeightsOrder order,
                                         const ConvolutionProblem& problem, llvm::StringRef name) {
   MINUET_TRY(check_carries_over(order, problem));
-  std::string needs;
-  for (const WeightLayout& layout : weight_layouts(order, problem, name)) {
-    if (llvm::ArrayRef<i64>(layout.shape) != llvm::ArrayRef<i64>(array.shape)) {
-      needs += (needs.empty() ? "" : " or ") + text_of(layout.shape);
-      continue;
-    }
-    GivenWeight given;
-    for (i32 axis = 0; axis < problem.ndim; ++axis) {
-      given.shape.push_back(problem.kernel_size[axis]);
-      given.strides.push_back(stride_in(array, layout.tap_strides[axis]));
-    }
-    given.shape.append({i64{problem.in_channels}, i64{problem.out_channels}});
-    given.strides.append({stride_in(array, layout.in_stride), stride_in(array, layout.out_stride)});
-    return given;
+  const std::vector<WeightLayout> layouts = weight_layouts(order, problem, name);
+  bool is_ambiguous = false;
+  const WeightLayout* const layout = find_layout(layouts, array.shape, problem, is_ambiguous);
+  if (is_ambiguous) {
+    return make_error(StatusCode::InvalidArgument,
+                      "its shape {0} may be a convolution's [C_in, C_out] or a linear layer's [C_out, C_in]: "
+                      "give it as [1, C_in, C_out]",
+                      text_of(array.shape));
   }
-  return make_error(StatusCode::InvalidArgument, "its shape is {0}; in the order \"{1}\" it must be {2}",
-                    text_of(array.shape), weights_order_name(order), needs);
+  if (layout == nullptr) {
+    std::string needs;
+    for (const WeightLayout& one : layouts) needs += (needs.empty() ? "" : " or ") + text_of(one.shape);
+    return make_error(StatusCode::InvalidArgument, "its shape is {0}; in the order \"{1}\" it must be {2}",
+                      text_of(array.shape), weights_order_name(order), needs);
+  }
+  GivenWeight given;
+  for (i32 axis = 0; axis < problem.ndim; ++axis) {
+    given.shape.push_back(problem.kernel_size[axis]);
+    given.strides.push_back(stride_in(array, layout->tap_strides[axis]));
+  }
+  given.shape.append({i64{problem.in_channels}, i64{problem.out_channels}});
+  given.strides.append({stride_in(array, layout->in_stride), stride_in(array, layout->out_stride)});
+  return given;
+}
+
+llvm::Expected<GivenWeight> find_vector(const GivenArray& array, WeightsOrder order, i64 channels) {
+  for (const std::vector<int64_t>& shape : vector_shapes(order, channels)) {
+    if (llvm::equal(shape, array.shape)) return GivenWeight{{channels}, {array.strides.back()}};
+  }
+  return make_error(StatusCode::InvalidArgument, "its shape is {0}; it must be a vector of {1} elements",
+                    text_of(array.shape), channels);
 }
 
 }  // namespace minuet

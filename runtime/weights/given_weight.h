@@ -6,15 +6,18 @@
 
 namespace minuet {
 
-/// Describes how the elements of [kernel sizes..., in_channels, out_channels] are found in an array.
+/// Describes where the elements of a parameter are in an array. The axes of a weight are [kernel sizes...,
+/// in_channels, out_channels].
 struct GivenWeight {
   llvm::SmallVector<i64, kMaxArrayAxes> shape, strides;
 };
 
 /// Returns where the elements of the weight are in `array`. Returns InvalidArgument if the array has none of
-/// the shapes that a weight of this order has, or if the engine of this order computes another function for
-/// the layer.
+/// the shapes that a weight of this order has, if it could be either of two, or if the engine of this order
+/// computes another function for the layer.
 llvm::Expected<GivenWeight> find_weight(const GivenArray& array, WeightsOrder order,
                                         const ConvolutionProblem& problem, llvm::StringRef name);
+/// Does the same for a vector of `channels` elements, such as a bias.
+llvm::Expected<GivenWeight> find_vector(const GivenArray& array, WeightsOrder order, i64 channels);
 
 }  // namespace minuet

@@ -1,7 +1,5 @@
 #include "runtime/weights/weight_image.h"
 
-#include <algorithm>
-
 #include "runtime/weights/rounding.h"
 
 namespace minuet {
@@ -43,21 +41,24 @@ void WeightImage::write(const std::vector<float>& weight, char* image) const {
   if (!fused) return store_values(type, weight.data(), weight.size(), image);
   const i32 per_word = 4 / dtype_bytes(type);
   const FusedImageShape shape = fused_image_shape(*fused);
-  // Values are stored in pieces that are large enough for wide instructions and fit into the cache.
-  constexpr i64 kVectors = 256;
+  // The places of vectors are the same in every stage.
+  std::vector<FusedPlacesOfVector> places;
+  for (i32 vector = 0; vector < shape.stage_vectors; ++vector) {
+    places.push_back(fused_places_of_vector(*fused, vector));
+  }
   std::vector<float> values;
-  for (i64 first = 0, vectors = bytes() / 16; first < vectors; first += kVectors) {
+  for (i32 number = 0; number < shape.stages; ++number) {
+    const FusedStage stage = fused_stage(*fused, shape, static_cast<u32>(number));
     values.clear();
-    for (i64 vector = first; vector < std::min(vectors, first + kVectors); ++vector) {
-      const auto places = fused_places_of_vector(*fused, shape, static_cast<u32>(vector));
+    for (const FusedPlacesOfVector& vector : places) {
       for (i32 word = 0; word < 4; ++word) {
         for (i32 element = 0; element < per_word; ++element) {
-          const i64 source = fused_weight_at(*fused, shape, places, word, element);
+          const i64 source = fused_weight_at(*fused, shape, stage, vector, word, element);
           values.push_back(source < 0 ? 0.0f : weight[source]);
         }
       }
     }
-    store_values(type, values.data(), values.size(), image + first * 16);
+    store_values(type, values.data(), values.size(), image + i64{number} * shape.stage_vectors * 16);
   }
 }
 

@@ -45,7 +45,7 @@ struct ImagesOfFamily {
 };
 llvm::ArrayRef<ImagesOfFamily> images_of_families();
 
-/// Returns the images of a choice in the order in which Engine::add_op() receives them. `type` comes from
+/// Returns the images of a choice in the order of OpRequest::parameters. `type` comes from
 /// Device::weight_type(). `arch` is empty for the CPU. If the choice's family has parameters, the list always
 /// has a scale and a shift, even if the op does not. Otherwise the list is empty.
 std::vector<ParameterImage> parameter_images(const OpChoice& choice, DType type, llvm::StringRef arch);

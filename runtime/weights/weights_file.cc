@@ -141,9 +141,7 @@ std::vector<std::vector<int64_t>> WeightsFile::weight_shapes(const std::string& 
 }
 
 std::vector<std::vector<int64_t>> WeightsFile::vector_shapes(i64 channels) const {
-  // MinkowskiEngine's biases are matrices of one row.
-  if (options_.order == WeightsOrder::Minkowski) return {{channels}, {1, channels}};
-  return {{channels}};
+  return minuet::vector_shapes(options_.order, channels);
 }
 
 llvm::Expected<std::vector<float>> WeightsFile::read_weight(const std::string& name,
@@ -151,14 +149,11 @@ llvm::Expected<std::vector<float>> WeightsFile::read_weight(const std::string& n
   MINUET_ASSIGN(const std::string* stored, need(name));
   MINUET_ASSIGN(const std::vector<int64_t> shape, file_.shape(*stored));
   const std::vector<WeightLayout> layouts = weight_layouts(options_.order, problem, *stored);
-  const WeightLayout* fitting = &layouts.front();
-  int fits = 0;
-  for (const WeightLayout& layout : layouts) {
-    if (!std::equal(layout.shape.begin(), layout.shape.end(), shape.begin(), shape.end())) continue;
-    fitting = &layout;
-    ++fits;
-  }
-  if (fits > 1 && problem.in_channels > 1) {
+  bool is_ambiguous = false;
+  const std::vector<i64> wanted(shape.begin(), shape.end());
+  const WeightLayout* fitting = find_layout(layouts, wanted, problem, is_ambiguous);
+  if (fitting == nullptr) fitting = &layouts.front();
+  if (is_ambiguous) {
     return make_error(
         StatusCode::InvalidArgument,
         "weights file {0}: \"{1}\" of shape {2} may be a convolution's [C_in, C_out] or a linear "

@@ -189,6 +189,25 @@ std::vector<WeightLayout> weight_layouts(WeightsOrder order, const ConvolutionPr
   return layouts;
 }
 
+const WeightLayout* find_layout(llvm::ArrayRef<WeightLayout> layouts, llvm::ArrayRef<i64> shape,
+                                const ConvolutionProblem& problem, bool& is_ambiguous) {
+  const WeightLayout* fitting = nullptr;
+  int fits = 0;
+  for (const WeightLayout& layout : layouts) {
+    if (llvm::ArrayRef<i64>(layout.shape) != shape) continue;
+    fitting = &layout;
+    ++fits;
+  }
+  is_ambiguous = fits > 1 && problem.in_channels > 1;
+  return fitting;
+}
+
+std::vector<std::vector<int64_t>> vector_shapes(WeightsOrder order, i64 channels) {
+  // MinkowskiEngine's biases are matrices of one row.
+  if (order == WeightsOrder::Minkowski) return {{channels}, {1, channels}};
+  return {{channels}};
+}
+
 std::vector<float> to_minuet_order(const WeightLayout& layout, const ConvolutionProblem& problem,
                                    const std::vector<float>& stored) {
   std::vector<float> weight;

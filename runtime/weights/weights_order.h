@@ -49,6 +49,14 @@ struct WeightLayout {
 std::vector<WeightLayout> weight_layouts(WeightsOrder order, const ConvolutionProblem& problem,
                                          llvm::StringRef name);
 
+/// Returns the layout of this shape, or null if there is none. Sets `is_ambiguous` to true if there are
+/// several, which give the weight different elements.
+const WeightLayout* find_layout(llvm::ArrayRef<WeightLayout> layouts, llvm::ArrayRef<i64> shape,
+                                const ConvolutionProblem& problem, bool& is_ambiguous);
+
+/// Returns the shapes that a vector of this order, such as a bias, may have.
+std::vector<std::vector<int64_t>> vector_shapes(WeightsOrder order, i64 channels);
+
 /// Reorders `stored` to [volume, in_channels, out_channels]. Offsets are numbered with the first axis
 /// slowest.
 std::vector<float> to_minuet_order(const WeightLayout& layout, const ConvolutionProblem& problem,

@@ -17,6 +17,11 @@ namespace {
 
 constexpr DType kDTypesOfParameters[] = {DType::F32, DType::TF32, DType::F16, DType::BF16};
 
+template <class Params, class ItemsOf>
+void number_items(Params& params, const ItemsOf& items_of) {
+  for (i32 j = 0; j < params.count; ++j) params.starts[j + 1] = params.starts[j] + items_of(params.jobs[j]);
+}
+
 struct Source {
   ArrayElement element;
   std::vector<i64> strides;
@@ -108,7 +113,9 @@ void expect_copied(DType dtype, bool widened, int variant) {
     job.rank = static_cast<i32>(shape.size());
     std::copy(shape.begin(), shape.end(), job.shape);
     std::copy(strides.begin(), strides.end(), job.strides);
-    const i64 count = copy_elements(job);
+    job.elements = 1;
+    for (const i32 size : shape) job.elements *= size;
+    const i64 count = job.elements;
     targets.emplace_back(static_cast<std::size_t>((count + 1) * dtype_bytes(storage)),
                          static_cast<char>(kPoison));
     masters.emplace_back(static_cast<std::size_t>(count) + 1, -77.0F);
@@ -117,10 +124,11 @@ void expect_copied(DType dtype, bool widened, int variant) {
     job.dtype = dtype;
     job.storage = storage;
   }
+  number_items(params, copy_pieces);
   shim::launch(&copy_parameters<kSpec>, params, shim::small_grid(variant, kSpec.threads));
   for (std::size_t i = 0; i < shapes.size(); ++i) {
     const ParameterCopy& job = params.jobs[i];
-    const i64 count = copy_elements(job);
+    const i64 count = job.elements;
     for (i64 e = 0; e < count; ++e) {
       i64 place = 0, rest = e;
       for (i32 axis = job.rank - 1; axis >= 0; --axis) {
@@ -141,6 +149,20 @@ void expect_copied(DType dtype, bool widened, int variant) {
     }
     EXPECT_EQ(static_cast<unsigned char>(targets[i].back()), kPoison);
     EXPECT_EQ(masters[i].back(), -77.0F);
+  }
+}
+
+TEST(ParameterJobs, FindTheJobOfEveryItem) {
+  FoldBatchNormsParams params = {};
+  params.count = kMostParameterJobs;
+  for (i32 j = 0; j < params.count; ++j) params.jobs[j].channels = j % 3 == 0 ? 1 + j % 5 : 1;
+  number_items(params, [](const BatchNormFold& job) { return job.channels; });
+  for (i32 from = 0; from < params.count; from += 17) {
+    i32 expected = from;
+    for (i64 item = params.starts[from]; item < params.starts[params.count]; ++item) {
+      while (item >= params.starts[expected + 1]) ++expected;
+      ASSERT_EQ(job_of_item(params, item, from), expected);
+    }
   }
 }
 
@@ -179,6 +201,7 @@ TEST(FoldBatchNorms, AsInFloat64) {
         job.channels = channels;
       }
     }
+    number_items(params, [](const BatchNormFold& job) { return job.channels; });
     shim::launch(&fold_batch_norms<kSpec>, params, shim::small_grid(variant, kSpec.threads));
     for (i32 j = 0; j < params.count; ++j) {
       const BatchNormFold& job = params.jobs[j];
@@ -213,7 +236,7 @@ void expect_images(DType dtype, int variant) {
     expected.emplace_back(static_cast<std::size_t>(image.bytes()));
     image.write(values, expected.back().data());
     images.emplace_back(static_cast<std::size_t>(image.bytes()) + 16, static_cast<char>(kPoison));
-    params.jobs[params.count++] = {nullptr, nullptr, *image.fused};
+    params.jobs[params.count++] = {nullptr, nullptr, *image.fused, fused_image_shape(*image.fused)};
   };
   const i32 granule = 32 / ElementBytes;
   for (const auto& [in, out] : {std::pair{4, 32}, {3, 7}, {64, 64}, {96, 20}, {33, 130}}) {
@@ -233,6 +256,7 @@ void expect_images(DType dtype, int variant) {
     params.jobs[j].image = memory.data() + next;
     next += static_cast<i64>(images[j].size()) / 16;
   }
+  number_items(params, image_items);
   shim::launch(&make_weight_images<kSpec>, params, shim::small_grid(variant, kSpec.threads));
   for (i32 j = 0; j < params.count; ++j) {
     const char* const image = static_cast<const char*>(params.jobs[j].image);

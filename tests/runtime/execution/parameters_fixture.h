@@ -42,6 +42,13 @@ inline size_t numbers_of(const minuet_array& array) {
   return static_cast<size_t>(count);
 }
 
+/// The matrix as which a run takes an array of f32.
+inline minuet_tensor matrix_of(const minuet_array& array) {
+  const int64_t columns = array.shape[array.rank - 1];
+  const int64_t rows = array.rank == 1 ? 1 : array.shape[0] * array.shape[1];
+  return tensor(array.data, rows, static_cast<int32_t>(columns), MINUET_F32);
+}
+
 /// Arrays in device memory, in the order of a plan's parameters.
 class DeviceArrays {
  public:

@@ -14,8 +14,8 @@
 #include <future>
 
 #include "llvm/Support/JSON.h"
-#include "llvm/Support/raw_ostream.h"
 #include "tests/runtime/abi/abi_stream.h"
+#include "tests/runtime/execution/bench_times.h"
 #include "tests/support/network_abi.h"
 #include "tests/support/rounding.h"
 #include "tools/minuet/cloud/bench_clouds.h"
@@ -49,38 +49,6 @@ struct Variant {
   tool::VoxelCloud voxels;
   std::vector<char> features;
 };
-
-/// Of the current context.
-class Event {
- public:
-  Event() { driver_function<CUresult (*)(CUevent*, unsigned)>("cuEventCreate")(&event_, CU_EVENT_DEFAULT); }
-  ~Event() { driver_function<CUresult (*)(CUevent)>("cuEventDestroy_v2")(event_); }
-  Event(const Event&) = delete;
-  Event& operator=(const Event&) = delete;
-  void record(CUstream stream) const {
-    driver_function<CUresult (*)(CUevent, CUstream)>("cuEventRecord")(event_, stream);
-  }
-  /// Both have happened.
-  double milliseconds_since(const Event& before) const {
-    float passed = 0;
-    const auto elapsed = driver_function<CUresult (*)(float*, CUevent, CUevent)>("cuEventElapsedTime");
-    if (elapsed(&passed, before.event_, event_) != CUDA_SUCCESS)
-      throw std::runtime_error("the events tell no time");
-    return passed;
-  }
-
- private:
-  CUevent event_ = nullptr;
-};
-
-llvm::json::Object summary(std::vector<double> times) {
-  std::sort(times.begin(), times.end());
-  return llvm::json::Object{{"median_ms", times[times.size() / 2]},
-                            {"p10_ms", times[times.size() / 10]},
-                            {"p90_ms", times[times.size() * 9 / 10]},
-                            {"max_ms", times.back()},
-                            {"repeats", static_cast<int64_t>(times.size())}};
-}
 
 class ReplayBench {
  public:
@@ -143,7 +111,7 @@ class ReplayBench {
       if (!(error < kMostDifference))
         throw std::runtime_error(llvm::formatv("a replay is {0} from the exact mode", error).str());
       map_times.push_back(time_launch(maps));
-      gpu_map_times.push_back(time_by_events(many_maps) / kMapsInTurn);
+      gpu_map_times.push_back(time_by_events(machine_, stream_, many_maps) / kMapsInTurn);
     }
     minuet_level_info level{};
     level.struct_size = sizeof(level);
@@ -245,14 +213,6 @@ class ReplayBench {
     check(minuet_device_synchronize(machine_.device(), stream_.get()));
     return milliseconds_since(start);
   }
-  double time_by_events(const CapturedGraph& graph) {
-    const Event begin, end;
-    begin.record(stream_.get());
-    if (graph.launch() != CUDA_SUCCESS) throw std::runtime_error("the graph was not launched");
-    end.record(stream_.get());
-    check(minuet_device_synchronize(machine_.device(), stream_.get()));
-    return end.milliseconds_since(begin);
-  }
   static double milliseconds_since(Clock::time_point start) {
     return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
   }
@@ -294,23 +254,11 @@ int bench(const std::string& network, const std::string& commit, const std::vect
       clouds.push_back(std::move(entry));
     }
   }
-  minuet_device_info device{};
-  device.struct_size = sizeof(device);
-  check(minuet_device_query(machine->device(), &device));
-  minuet_system_info system{};
-  system.struct_size = sizeof(system);
-  check(minuet_query_system(&system));
-  llvm::outs() << llvm::formatv("{0:2}", llvm::json::Value(llvm::json::Object{
-                                             {"network", network},
-                                             {"dtype", "fp16"},
-                                             {"device", std::string(device.description)},
-                                             {"driver", std::string(system.driver)},
-                                             {"toolkit", std::string(system.nvrtc)},
-                                             {"commit", commit},
-                                             {"capacity_factor", kFactor},
-                                             {"clouds", std::move(clouds)},
-                                         }))
-               << "\n";
+  print_results(*machine, commit,
+                llvm::json::Object{{"network", network},
+                                   {"dtype", "fp16"},
+                                   {"capacity_factor", kFactor},
+                                   {"clouds", std::move(clouds)}});
   return 0;
 }
 

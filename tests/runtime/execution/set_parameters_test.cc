@@ -129,11 +129,7 @@ TEST_P(ParametersTest, AsInputsOfARun) {
   const auto run_with = [&](const Values& given) {
     DeviceArrays arrays(machine(), bare(), given);
     inputs.resize(1);
-    for (const minuet_array& array : arrays.arrays()) {
-      const int64_t columns = array.shape[array.rank - 1];
-      const int64_t rows = array.rank == 1 ? 1 : array.shape[0] * array.shape[1];
-      inputs.push_back(tensor(array.data, rows, static_cast<int32_t>(columns), MINUET_F32));
-    }
+    for (const minuet_array& array : arrays.arrays()) inputs.push_back(matrix_of(array));
     output.poison();
     check(run_tensors(execution.get(), inputs,
                       tensor(output.data(), cloud.count(), kWidths.back(), abi_dtype(dtype()))));
@@ -151,6 +147,48 @@ TEST_P(ParametersTest, AsInputsOfARun) {
   EXPECT_THAT(refused(), HasSubstr("the input for parameter"));
   inputs.pop_back();
   EXPECT_THAT(refused(), HasSubstr(std::to_string(inputs.size()) + " parameters"));
+}
+
+/// A run that is refused sets nothing.
+TEST_P(ParametersTest, ARefusedRunSetsNothing) {
+  minuet_queue* made = nullptr;
+  const Stream stream(machine()), other(machine());
+  check(minuet_queue_create(machine().device(), stream.get(), &made));
+  const Handle<minuet_queue> queue{made, {minuet_queue_destroy}};
+  const Cloud cloud = scene(60);
+  minuet_execution_options options = MINUET_EXECUTION_OPTIONS_INIT;
+  options.parameter_inputs = 1;
+  options.queue = made;
+  const Execution execution = make_execution(machine(), bare(), &options);
+  const Buffer coordinates(machine(), cloud.coordinates), features(machine(), cloud.bytes);
+  check(minuet_execution_prepare(execution.get(), coordinates.integers(), cloud.count(), stream.get()));
+  Buffer output(machine(), cloud.count() * kWidths.back() * dtype_bytes(dtype()));
+  DeviceArrays arrays(machine(), bare(), values()), others(machine(), bare(), other_values());
+  const auto run_on = [&](DeviceArrays& given, void* on, const auto& change) {
+    std::vector<minuet_tensor> inputs{features_of(features.data(), cloud.count())};
+    for (const minuet_array& array : given.arrays()) inputs.push_back(matrix_of(array));
+    change(inputs);
+    return run_tensors(execution.get(), inputs,
+                       tensor(output.data(), cloud.count(), kWidths.back(), abi_dtype(dtype())), on);
+  };
+  const auto nothing = [](auto&) {};
+  check(run_on(arrays, stream.get(), nothing));
+  check(minuet_device_synchronize(machine().device(), stream.get()));
+  const std::vector<char> expected = output.read<char>();
+  if (!machine().is_cpu()) {
+    EXPECT_EQ(run_on(others, other.get(), nothing), MINUET_INVALID_ARGUMENT);
+  }
+  for (const int64_t stride : {INT64_MAX, int64_t{1} << 62, int64_t{-1}, int64_t{1}}) {
+    EXPECT_EQ(run_on(others, stream.get(), [&](auto& inputs) { inputs[1].row_stride = stride; }),
+              MINUET_INVALID_ARGUMENT)
+        << stride;
+    EXPECT_THAT(last_error(), HasSubstr("the input for parameter"));
+  }
+  output.poison();
+  check(minuet_execution_prepare(execution.get(), coordinates.integers(), cloud.count(), stream.get()));
+  check(run_on(arrays, stream.get(), nothing));
+  check(minuet_device_synchronize(machine().device(), stream.get()));
+  EXPECT_EQ(output.read<char>(), expected);
 }
 
 TEST_P(ParametersTest, GivesValuesBack) {
@@ -259,13 +297,16 @@ TEST_P(ParametersTest, RefusesWhatDoesNotFit) {
   EXPECT_THAT(refused(changed([](minuet_array& a) { a.rank = 0; })), HasSubstr("rank"));
   EXPECT_THAT(refused(changed([](minuet_array& a) { a.rank = 7; })), HasSubstr("rank"));
   EXPECT_THAT(refused(changed([](minuet_array& a) { a.shape[1] = -1; })), HasSubstr("shape[1]"));
-  EXPECT_THAT(refused(changed([](minuet_array& a) { a.stride[1] = -1; })), HasSubstr("stride[1]"));
-  EXPECT_THAT(refused(changed([](minuet_array& a) { a.stride[0] = INT64_MAX / 2; })), HasSubstr("memory"));
+  EXPECT_THAT(refused(changed([](minuet_array& a) { a.stride[1] = 1; })), HasSubstr("has_strides"));
+  EXPECT_THAT(refused(changed([](minuet_array& a) { a.has_strides = 1, a.stride[1] = -1; })),
+              HasSubstr("stride[1]"));
+  EXPECT_THAT(refused(changed([](minuet_array& a) { a.has_strides = 1, a.stride[0] = INT64_MAX / 2; })),
+              HasSubstr("memory"));
   EXPECT_THAT(refused(changed([](minuet_array& a) { a.element = MINUET_ELEMENT_I32; })),
               HasSubstr("element"));
   EXPECT_THAT(refused(changed([](minuet_array& a) { a.element = 1; })), HasSubstr("element"));
   EXPECT_THAT(refused(changed([](minuet_array& a) { a.on_host = 2; })), HasSubstr("on_host"));
-  EXPECT_THAT(refused(changed([](minuet_array& a) { a.reserved = 1; })), HasSubstr("reserved"));
+  EXPECT_THAT(refused(changed([](minuet_array& a) { a.has_strides = 2; })), HasSubstr("has_strides"));
   EXPECT_THAT(refused(changed([](minuet_array& a) { a.data = nullptr; })), HasSubstr("data"));
   EXPECT_THAT(refused(changed([](minuet_array& a) { a.data = static_cast<char*>(a.data) + 2; })),
               HasSubstr("multiple"));
@@ -293,7 +334,7 @@ TEST_P(ParametersTest, RefusesWhatDoesNotFit) {
   std::swap(value.shape[0], value.shape[1]);
   EXPECT_EQ(minuet_parameters_get(parameters.get(), 0, &value, nullptr), MINUET_INVALID_ARGUMENT);
   value = good;
-  value.stride[0] = 1;
+  value.has_strides = 1;
   EXPECT_EQ(minuet_parameters_get(parameters.get(), 0, &value, nullptr), MINUET_INVALID_ARGUMENT);
   EXPECT_THAT(last_error(), HasSubstr("contiguous"));
   minuet_execution_options options = MINUET_EXECUTION_OPTIONS_INIT;
@@ -363,17 +404,27 @@ TEST_P(ParametersOnGpu, NoNewImagesAfterACapture) {
   const CapturedGraph graph(stream.get(), [&] { check(set(parameters, arrays, stream.get())); });
   ASSERT_TRUE(graph.whole());
   EXPECT_EQ(prepare(machine(), before.get(), cloud.coordinates), MINUET_FAILED_PRECONDITION);
-  EXPECT_THAT(last_error(), HasSubstr("capture it after"));
+  EXPECT_THAT(last_error(), HasSubstr("minuet_parameters_release_captures"));
+  check(minuet_parameters_release_captures(parameters.get()));
+  EXPECT_EQ(run(before, cloud), fresh(cloud));
+  // A graph that sets no weight leaves new images alone.
+  const Parameters others = parameters_of(bare());
+  check(set(others, arrays));
+  const CapturedGraph of_a_vector(stream.get(), [&] {
+    const int32_t last = arrays.count() - 1;
+    check(minuet_parameters_set(others.get(), &last, &arrays.arrays().back(), 1, MINUET_WEIGHTS_MINUET,
+                                stream.get()));
+  });
+  ASSERT_TRUE(of_a_vector.whole());
+  EXPECT_EQ(run(execution_with(bare(), others), cloud), fresh(cloud));
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, ParametersOnGpu,
                          testing::Combine(testing::Values("cuda:0"), testing::Values(DType::F32, DType::F16)),
                          device_test_name);
 
-class ParametersThreads : public ParametersTest {};
-
 /// Executions of many threads select images of the same parameters at the same time.
-TEST_P(ParametersThreads, ShareOneSetOfValues) {
+TEST_P(ParametersTest, OneSetOfValuesForManyThreads) {
   const Cloud cloud = scene(80);
   const NetworkRun expected = fresh(cloud);
   const Parameters parameters = parameters_of(bare());
@@ -389,7 +440,20 @@ TEST_P(ParametersThreads, ShareOneSetOfValues) {
   for (const NetworkRun& run : runs) EXPECT_EQ(run, expected);
 }
 
-MINUET_INSTANTIATE_EXECUTION_TEST(ParametersThreads);
+/// Sets on many streams are ordered, although the caller does not order them.
+TEST_P(ParametersOnGpu, SetsOnManyStreamsAreOrdered) {
+  const Cloud cloud = scene(80);
+  const Parameters parameters = parameters_of(bare());
+  DeviceArrays arrays(machine(), bare(), values()), others(machine(), bare(), other_values());
+  const Stream first(machine()), second(machine());
+  const Execution execution = execution_with(bare(), parameters);
+  for (int i = 0; i < 3; ++i) {
+    check(set(parameters, others, first.get()));
+    check(set(parameters, arrays, second.get()));
+  }
+  check(minuet_device_synchronize(machine().device(), second.get()));
+  EXPECT_EQ(run(execution, cloud), fresh(cloud));
+}
 
 }  // namespace
 }  // namespace minuet::abi

@@ -135,6 +135,7 @@ TEST_P(WeightsOrdersTest, GiveTheSameBits) {
     const Buffer apart(machine(), placed(test, data.weight, tap_strides(false, in * out * 6), out * 6, 2,
                                          volume * in * out * 6));
     minuet_array strided = array_of(apart.data(), {volume, in, out}, MINUET_ELEMENT_F32);
+    strided.has_strides = 1;
     strided.stride[0] = in * out * 6, strided.stride[1] = out * 6, strided.stride[2] = 2;
     expect_same(strided, MINUET_WEIGHTS_AS_DESCRIBED, "with strides");
     const Buffer minkowski(machine(),
@@ -149,6 +150,7 @@ TEST_P(WeightsOrdersTest, GiveTheSameBits) {
                         placed(test, data.weight, tap_strides(false, in), 1, volume * in, volume * in * out));
     expect_same(array_of(spconv.data(), sizes, MINUET_ELEMENT_F32), MINUET_WEIGHTS_SPCONV_XYZ, "spconv's");
     minuet_array permuted = array_of(minuet_order.data(), sizes, MINUET_ELEMENT_F32);
+    permuted.has_strides = 1;
     permuted.stride[0] = 1;
     tap_strides(false, in * out);
     for (size_t a = 0; a < axes; ++a) permuted.stride[1 + a] = taps[a];
@@ -189,6 +191,32 @@ TEST_P(WeightsOrdersTest, RefusesWhatAnotherEngineComputesDifferently) {
   options.weight_count = 16;
   options.shift_count = 3;
   refused("shift_count");
+  options.shift_count = 4;
+  refused("only a bias");
+}
+
+/// One element for all, and a matrix that could be of a convolution or of a linear layer.
+TEST_P(WeightsOrdersTest, RepeatedAndAmbiguousElements) {
+  ConvolutionCase test = case_of({3, ConvolutionKind::Submanifold, {1, 1, 1, 1}, {1, 1, 1, 1}});
+  test.out_channels = 4;
+  const Plan plan = bare(test);
+  const Parameters parameters = parameters_of(plan.get());
+  const Buffer one(machine(), std::vector<float>{0.5F});
+  minuet_array repeated = array_of(one.data(), {1, 4, 4}, MINUET_ELEMENT_F32);
+  repeated.has_strides = 1;
+  set(parameters, 0, repeated);
+  std::vector<float> values(16, -1.0F);
+  const minuet_array host = array_of(values.data(), {1, 4, 4}, MINUET_ELEMENT_F32, true);
+  check(minuet_parameters_get(parameters.get(), 0, &host, nullptr));
+  EXPECT_EQ(values, std::vector<float>(16, 0.5F));
+  const Buffer square(machine(), std::vector<float>(16, 1.0F));
+  const minuet_array matrix = array_of(square.data(), {4, 4}, MINUET_ELEMENT_F32);
+  const int32_t index = 0;
+  EXPECT_EQ(minuet_parameters_set(parameters.get(), &index, &matrix, 1, MINUET_WEIGHTS_MINKOWSKI, nullptr),
+            MINUET_INVALID_ARGUMENT);
+  EXPECT_THAT(last_error(), HasSubstr("linear layer"));
+  const minuet_array row = array_of(square.data(), {1, 4}, MINUET_ELEMENT_F32);
+  set(parameters, 1, row, MINUET_WEIGHTS_MINKOWSKI);
 }
 
 MINUET_INSTANTIATE_DEVICE_TEST(WeightsOrdersTest);
