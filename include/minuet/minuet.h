@@ -554,6 +554,7 @@ typedef struct minuet_network_options {
   { sizeof(minuet_network_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 /* Validates, folds batch norm into scale and shift, rounds weights to dtype. Needs no device.
+ * NOT_FOUND where no such network is shipped, and where the weights file is not there.
  * INVALID_ARGUMENT for a weights file whose tensors are not those of the network (the message has up to eight
  * of each kind, minuet_last_error_detail all, a line for each), and, unless allow_non_finite_parameters is 1,
  * where a parameter is infinite or NaN, a weight past the range of dtype, a running variance negative, or a
@@ -750,7 +751,8 @@ typedef struct minuet_precompile_options {
                                 kernels  and is INVALID_ARGUMENT */
   int32_t arch_count;
   int32_t jobs;                 /* helper programs; 0: as many as there are cores, and memory for */
-  const char* output_directory; /* gets minuet-<arch>.bundle; made where it is not there */
+  const char* output_directory; /* gets minuet-<arch>.bundle; made where it is not there; null: no bundle is
+                                   written, and kernels go to the cache folder alone */
   /* Optional callbacks: step comes from a thread of the library's, never two at once; the others come from
    * the calling thread. */
   void (*step)(const minuet_precompile_step* step, void* user);

@@ -79,12 +79,12 @@ llvm::Error check_options(const void* given, std::size_t known_bytes) {
   return llvm::Error::success();
 }
 
-llvm::Error check_info(const void* target) {
-  MINUET_TRY(check_pointer(target, "the result struct"));
+llvm::Error check_info(const void* target, const char* name) {
+  MINUET_TRY(check_pointer(target, name));
   std::size_t struct_size = 0;
   std::memcpy(&struct_size, target, sizeof(struct_size));
   if (struct_size >= sizeof(struct_size)) return llvm::Error::success();
-  return make_error(StatusCode::InvalidArgument, "struct_size is {0}: set it to the struct's size",
+  return make_error(StatusCode::InvalidArgument, "{0}: struct_size is {1}: set it to the struct's size", name,
                     struct_size);
 }
 
@@ -302,7 +302,7 @@ minuet_status minuet_context_kernel_counters(minuet_context* context, minuet_ker
     return write_info(
         {0, stats.compiled, stats.disk_hits, stats.memory_hits, stats.compile_ms, stats.bundle_hits,
          stats.failures, stats.waits, stats.lock_timeouts, stats.cubin_bytes, stats.wait_ms},
-        counters);
+        counters, "counters");
   });
 }
 
@@ -316,10 +316,10 @@ size_t minuet_context_cache_directory(minuet_context* context, char* buffer, siz
 
 minuet_status minuet_query_system(minuet_system_info* info) {
   return guarded("minuet_query_system", [&]() -> llvm::Error {
-    MINUET_TRY(check_pointer(info, "info"));
+    MINUET_TRY(check_info(info, "info"));
     minuet_system_info answer{};
     describe_system(answer);
-    return write_info(answer, info);
+    return write_info(answer, info, "info");
   });
 }
 
@@ -349,7 +349,7 @@ minuet_status minuet_device_query(minuet_device* device, minuet_device_info* inf
     copy_text(answer.description, known.description);
     copy_text(answer.arch, arch_name(known.arch));
     answer.memory_bytes = known.memory_bytes;
-    return write_info(answer, info);
+    return write_info(answer, info, "info");
   });
 }
 

@@ -1,7 +1,24 @@
 // Implements the functions of the C ABI for bundles, traces and background compilation.
 #include "codegen/base/own_thread.h"
 #include "codegen/base/trace.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
 #include "runtime/abi/c_api_internal.h"
+
+namespace minuet {
+namespace {
+
+/// Returns the digest, which is empty if `sha256` is null. Returns InvalidArgument for what is no digest.
+llvm::Expected<std::string> read_sha256(const char* sha256) {
+  constexpr std::size_t kDigits = 64;
+  const llvm::StringRef given(sha256);
+  if (!sha256 || (given.size() == kDigits && llvm::all_of(given, llvm::isHexDigit))) return given.str();
+  return make_error(StatusCode::InvalidArgument, "sha256 is '{0}'; it must be {1} hexadecimal digits", given,
+                    kDigits);
+}
+
+}  // namespace
+}  // namespace minuet
 
 using namespace minuet;  // NOLINT: The functions of the ABI are global and use the names of this namespace.
 
@@ -11,7 +28,8 @@ minuet_status minuet_context_add_bundle(minuet_context* context, const char* pat
   return guarded("minuet_context_add_bundle", [&]() -> llvm::Error {
     MINUET_TRY(check_pointer(context, "context"));
     MINUET_TRY(check_pointer(path, "path"));
-    return context->context->cache()->add_bundle({path, sha256 ? sha256 : ""});
+    MINUET_ASSIGN(const std::string digest, read_sha256(sha256));
+    return context->context->cache()->add_bundle({path, digest});
   });
 }
 
@@ -21,7 +39,8 @@ minuet_status minuet_context_add_bundle_memory(minuet_context* context, const vo
     MINUET_TRY(check_pointer(context, "context"));
     MINUET_TRY(check_pointer(bytes, "bytes"));
     const llvm::StringRef bundle(static_cast<const char*>(bytes), size);
-    return context->context->cache()->add_bundle_memory({{bundle, sha256 ? sha256 : ""}});
+    MINUET_ASSIGN(const std::string digest, read_sha256(sha256));
+    return context->context->cache()->add_bundle_memory({{bundle, digest}});
   });
 }
 

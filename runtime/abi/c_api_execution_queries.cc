@@ -47,7 +47,7 @@ minuet_status minuet_execution_query(minuet_execution* execution, minuet_executi
     answer.prepare_capturable = own.has_capacities() && answer.run_capturable;
     if (own.network_maps()) answer.map_method = 1 + static_cast<int32_t>(own.map_method());
     answer.workspace_bytes = own.needed_bytes();
-    return write_info(answer, info);
+    return write_info(answer, info, "info");
   });
 }
 
@@ -64,7 +64,7 @@ minuet_status minuet_execution_query_counters(minuet_execution* execution,
     answer.allocations = seen.allocations + own.growths();
     answer.workspace_bytes = own.workspace_bytes();
     answer.gemm_lookups = seen.gemm_lookups;
-    return write_info(answer, counters);
+    return write_info(answer, counters, "counters");
   });
 }
 
@@ -89,7 +89,7 @@ minuet_status minuet_execution_query_stages(minuet_execution* execution, minuet_
     MINUET_TRY(check_pointer(times, "times"));
     MINUET_ASSIGN(const StageTimes stages, own.query_times());
     return write_info({0, stages.sort, stages.map, stages.gather, stages.gemm, stages.scatter, stages.other},
-                      times);
+                      times, "times");
   });
 }
 
@@ -108,7 +108,7 @@ minuet_status minuet_execution_query_level(minuet_execution* execution, int32_t 
     std::copy(stride.begin(), stride.end(), answer.tensor_stride);
     answer.voxels = prepared ? own.level(level).rows : 0;
     if (prepared) answer.map_method = 1 + static_cast<int32_t>(own.map_method());
-    return write_info(answer, info);
+    return write_info(answer, info, "info");
   });
 }
 
@@ -121,7 +121,7 @@ minuet_status minuet_execution_query_layer(minuet_execution* execution, int32_t 
                         "there is no layer {0}; the plan has {1} layers, numbered from 0", layer, layers);
     }
     MINUET_ASSIGN(const minuet_layer_info answer, layer_info(own, layer));
-    return write_info(answer, info);
+    return write_info(answer, info, "info");
   });
 }
 

@@ -25,6 +25,8 @@ llvm::Error read_capacities(const minuet_execution_options& given, i32 levels, N
       return make_error(StatusCode::InvalidArgument, "level_capacity[{0}] is {1}; it must be 1 or more", i,
                         given.level_capacity[i]);
     }
+    llvm::Error error = check_coordinate_count(given.level_capacity[i]);
+    if (error) return annotate(std::move(error), "level_capacity[" + std::to_string(i) + "]");
   }
   if (given.max_points != 0) {
     return make_error(
@@ -57,6 +59,7 @@ llvm::Expected<ExecutionOptions> read_execution_options(const minuet_execution_o
                                                         i32 levels, const Device& device) {
   MINUET_ASSIGN(const minuet_execution_options given,
                 read_options(options, minuet_execution_options(MINUET_EXECUTION_OPTIONS_INIT)));
+  MINUET_TRY(annotate(check_coordinate_count(given.max_points), "max_points"));
   ExecutionOptions execution;
   execution.max_points = given.max_points;
   execution.cloud.keep_first_duplicate = given.keep_first_duplicate != 0;

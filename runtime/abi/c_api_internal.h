@@ -178,10 +178,10 @@ llvm::Expected<std::string> read_arch(const char* arch, const std::string& name 
 llvm::Expected<QueueLock> lock_queue(const std::shared_ptr<Queue>& queue);
 
 /// check_options() checks the first members of an option struct, which are struct_size and ext, and that
-/// fields of a newer version are 0. check_info() checks the struct_size of an info struct. read_options() and
-/// write_info() call them.
+/// fields of a newer version are 0. check_info() checks the struct_size of an info struct, which its messages
+/// call `name`. read_options() and write_info() call them.
 llvm::Error check_options(const void* given, std::size_t known_bytes);
-llvm::Error check_info(const void* target);
+llvm::Error check_info(const void* target, const char* name);
 
 /// Reads the options of a caller that was built against this version of minuet.h or another minor version.
 /// Fields that the caller's version does not have keep their defaults.
@@ -199,10 +199,10 @@ llvm::Expected<Options> read_options(const Options* given, Options defaults) {
 }
 
 /// Writes an answer into an info struct of the caller, which may be an older and shorter version of the
-/// struct.
+/// struct. Messages call the struct `name`.
 template <class Info>
-llvm::Error write_info(Info answer, Info* target) {
-  MINUET_TRY(check_info(target));
+llvm::Error write_info(Info answer, Info* target, const char* name) {
+  MINUET_TRY(check_info(target, name));
   // The caller learns from struct_size how many bytes are filled in.
   answer.struct_size = std::min(target->struct_size, sizeof(Info));
   std::memcpy(target, &answer, answer.struct_size);

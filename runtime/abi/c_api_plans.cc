@@ -377,7 +377,7 @@ minuet_status minuet_plan_query(minuet_plan* plan, minuet_plan_info* info) {
     answer.missing_head = program.is_head_missing ? 1 : 0;
     answer.parameter_tensors = static_cast<int32_t>(plan->parameters.size());
     answer.parameters = plan->store->plan().parameter_count();
-    return write_info(answer, info);
+    return write_info(answer, info, "info");
   });
 }
 
@@ -390,7 +390,7 @@ minuet_status minuet_plan_query_parameter(minuet_plan* plan, int32_t parameter, 
     answer.name = name.name.c_str();
     answer.rank = static_cast<int32_t>(name.shape.size());
     std::copy(name.shape.begin(), name.shape.end(), answer.shape);
-    return write_info(answer, info);
+    return write_info(answer, info, "info");
   });
 }
 
@@ -407,7 +407,9 @@ minuet_status minuet_plan_workspace_bytes(minuet_plan* plan, minuet_device* devi
           max_neighbours);
     }
     MINUET_ASSIGN(std::shared_ptr<const LoadedPlan> loaded, plan->store->loaded_on(*device->open->device()));
-    MINUET_ASSIGN(*bytes, Execution::workspace_bound(std::move(loaded), max_points, max_neighbours));
+    llvm::Expected<i64> bound = Execution::workspace_bound(std::move(loaded), max_points, max_neighbours);
+    if (!bound) return annotate(bound.takeError(), "max_points");
+    *bytes = *bound;
     return llvm::Error::success();
   });
 }

@@ -170,8 +170,12 @@ llvm::Error verdict(const PrecompileResult& result) {
                                          minuet_precompile_result* result) {
   MINUET_TRY(check_pointer(context, "context"));
   MINUET_TRY(check_pointer(options, "options"));
+  if (result) MINUET_TRY(check_info(result, "result"));
   MINUET_ASSIGN(const minuet_precompile_options given,
                 read_options(options, minuet_precompile_options(MINUET_PRECOMPILE_OPTIONS_INIT)));
+  if (given.jobs < 0) {
+    return make_error(StatusCode::InvalidArgument, "jobs is {0}; it must be 0 or more", given.jobs);
+  }
   KernelCache& cache = *context->context->cache();
   ArchTuning tuning;
   MINUET_ASSIGN(const std::vector<KernelRequest> requests,
@@ -181,7 +185,7 @@ llvm::Error verdict(const PrecompileResult& result) {
   if (result) {
     MINUET_TRY(write_info(minuet_precompile_result{0, done.kernels, done.compiled, done.found, done.failed,
                                                    done.bytes, done.seconds},
-                          result));
+                          result, "result"));
   }
   return verdict(done);
 }

@@ -150,7 +150,7 @@ minuet_status minuet_tune(minuet_context* context, minuet_plan* plan, minuet_dev
     }
     MINUET_TRY(check_pointer(device, "device"));
     MINUET_TRY(check_pointer(options, "options"));
-    if (result) MINUET_TRY(check_info(result));
+    if (result) MINUET_TRY(check_info(result, "result"));
     MINUET_ASSIGN(const minuet_tuning_options given,
                   read_options(options, minuet_tuning_options(MINUET_TUNING_OPTIONS_INIT)));
     MINUET_TRY(check_tuning(given));
@@ -172,7 +172,7 @@ minuet_status minuet_tune(minuet_context* context, minuet_plan* plan, minuet_dev
       answer.untuned_ms = static_cast<double>(done.untuned_ns) * 1e-6;
       answer.tuned_ms = static_cast<double>(done.tuned_ns) * 1e-6;
       answer.seconds = seconds.count();
-      MINUET_TRY(write_info(answer, result));
+      MINUET_TRY(write_info(answer, result, "result"));
     }
     if (!done.stopped) return llvm::Error::success();
     return make_error(StatusCode::Cancelled, "stopped after {0} candidates; {1} results are kept", done.tried,

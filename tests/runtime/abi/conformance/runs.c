@@ -1,0 +1,209 @@
+/* Rows that run executions, and all that lets sizes live on the device. */
+#include <math.h>
+#include <string.h>
+
+#include "tests/runtime/abi/conformance/conformance.h"
+
+static void run_wrong_calls(minuet_execution* own, const minuet_tensor* in, const minuet_tensor* result) {
+  const minuet_tensor two[] = {*in, *in};
+  REFUSED(INVALID_ARGUMENT, "execution is null", minuet_execution_run(NULL, in, 1, result, 1, NULL));
+  REFUSED(INVALID_ARGUMENT, "inputs is null", minuet_execution_run(own, NULL, 1, result, 1, NULL));
+  REFUSED(INVALID_ARGUMENT, "outputs is null", minuet_execution_run(own, in, 1, NULL, 1, NULL));
+  REFUSED(INVALID_ARGUMENT, "input_count is -1", minuet_execution_run(own, in, -1, result, 1, NULL));
+  REFUSED(INVALID_ARGUMENT, "output_count is -1", minuet_execution_run(own, in, 1, result, -1, NULL));
+  REFUSED(INVALID_ARGUMENT, "1 input", minuet_execution_run(own, in, 0, result, 1, NULL));
+  REFUSED(INVALID_ARGUMENT, "1 input", minuet_execution_run(own, two, 2, result, 1, NULL));
+  REFUSED(INVALID_ARGUMENT, "1 output", minuet_execution_run(own, in, 1, result, 0, NULL));
+}
+
+static void run_wrong_inputs(minuet_execution* own, const minuet_tensor* in, const minuet_tensor* result) {
+  minuet_tensor given, base = *in;
+  REFUSED(INVALID_ARGUMENT, "input 0", minuet_execution_run(own, WITH(data = NULL), 1, result, 1, NULL));
+  REFUSED(INVALID_ARGUMENT, "input 0",
+          minuet_execution_run(own, WITH(data = (char*)base.data + 8), 1, result, 1, NULL));
+  REFUSED(INVALID_ARGUMENT, "input 0", minuet_execution_run(own, WITH(rows = -1), 1, result, 1, NULL));
+  REFUSED(INVALID_ARGUMENT, "input 0", minuet_execution_run(own, WITH(rows = ROWS + 1), 1, result, 1, NULL));
+  REFUSED(INVALID_ARGUMENT, "input 0", minuet_execution_run(own, WITH(row_stride = 3), 1, result, 1, NULL));
+  REFUSED(INVALID_ARGUMENT, "input 0", minuet_execution_run(own, WITH(row_stride = 5), 1, result, 1, NULL));
+  REFUSED(INVALID_ARGUMENT, "input 0", minuet_execution_run(own, WITH(row_stride = -4), 1, result, 1, NULL));
+  REFUSED(INVALID_ARGUMENT, "input 0",
+          minuet_execution_run(own, WITH(row_stride = (1 << 28) + 4), 1, result, 1, NULL));
+  REFUSED(INVALID_ARGUMENT, "input 0", minuet_execution_run(own, WITH(channels = 8), 1, result, 1, NULL));
+  REFUSED(INVALID_ARGUMENT, "input 0", minuet_execution_run(own, WITH(channels = -4), 1, result, 1, NULL));
+  REFUSED(INVALID_ARGUMENT, "input 0", minuet_execution_run(own, WITH(dtype = -1), 1, result, 1, NULL));
+  REFUSED(INVALID_ARGUMENT, "input 0", minuet_execution_run(own, WITH(dtype = 4), 1, result, 1, NULL));
+  REFUSED(INVALID_ARGUMENT, "input 0",
+          minuet_execution_run(own, WITH(dtype = MINUET_F16), 1, result, 1, NULL));
+}
+
+static void run_wrong_outputs(minuet_execution* own, const minuet_tensor* in, const minuet_tensor* result) {
+  minuet_tensor given, base = *result;
+  REFUSED(INVALID_ARGUMENT, "output 0", minuet_execution_run(own, in, 1, WITH(data = NULL), 1, NULL));
+  REFUSED(INVALID_ARGUMENT, "output 0",
+          minuet_execution_run(own, in, 1, WITH(data = (char*)base.data + 4), 1, NULL));
+  REFUSED(INVALID_ARGUMENT, "output 0", minuet_execution_run(own, in, 1, WITH(rows = ROWS - 1), 1, NULL));
+  REFUSED(INVALID_ARGUMENT, "output 0", minuet_execution_run(own, in, 1, WITH(row_stride = 7), 1, NULL));
+  REFUSED(INVALID_ARGUMENT, "output 0", minuet_execution_run(own, in, 1, WITH(channels = 4), 1, NULL));
+  REFUSED(INVALID_ARGUMENT, "output 0", minuet_execution_run(own, in, 1, WITH(dtype = 17), 1, NULL));
+  REFUSED(INVALID_ARGUMENT, "output 0 and input 0 overlap",
+          minuet_execution_run(own, in, 1, WITH(data = in->data), 1, NULL));
+  REFUSED(INVALID_ARGUMENT, "output 0 and input 0 overlap",
+          minuet_execution_run(own, in, 1, WITH(data = (char*)in->data + 48), 1, NULL));
+}
+
+void call_run(world* world) {
+  const minuet_tensor in = {world->features, ROWS, 0, IN, MINUET_F32};
+  const minuet_tensor result = {world->poisoned, ROWS, 0, OUT, MINUET_F32};
+  float answer[ROWS * OUT];
+  minuet_execution* own = NULL;
+  MUST(minuet_execution_create(world->convolution, world->device, NULL, &own));
+  REFUSED(FAILED_PRECONDITION, "prepare_maps", minuet_execution_run(own, &in, 1, &result, 1, NULL));
+  MUST(minuet_execution_prepare_maps(own, &world->map, 1, NULL));
+  run_wrong_calls(own, &in, &result);
+  run_wrong_inputs(own, &in, &result);
+  run_wrong_outputs(own, &in, &result);
+  ACCEPTED(minuet_execution_run(own, &in, 1, &result, 1, NULL));
+  read_device(world, answer, world->poisoned, sizeof(answer));
+  for (int i = 0; i < ROWS * OUT; ++i) EXPECT(answer[i] == 0);
+  poison_device(world);
+  /* A failed prepare leaves nothing prepared. */
+  REFUSED(INVALID_ARGUMENT, "count is -1", minuet_execution_prepare_maps(own, &world->map, -1, NULL));
+  REFUSED(FAILED_PRECONDITION, "prepare_maps", minuet_execution_run(own, &in, 1, &result, 1, NULL));
+  minuet_execution_destroy(own);
+}
+
+/* The memory of the execution is the caller's, and begins at world->workspace. */
+static void prepare_on_device(const world* world, minuet_execution* own) {
+  const int32_t* const rows4 = world->coordinates;
+  const int32_t* const odd = (const int32_t*)((const char*)rows4 + 1);
+  const int32_t* const inside = (const int32_t*)world->workspace;
+  REFUSED(INVALID_ARGUMENT, "execution is null",
+          minuet_execution_prepare_on_device(NULL, rows4, world->count, NULL));
+  REFUSED(INVALID_ARGUMENT, "coordinates is null",
+          minuet_execution_prepare_on_device(own, NULL, world->count, NULL));
+  REFUSED(INVALID_ARGUMENT, "count is null", minuet_execution_prepare_on_device(own, rows4, NULL, NULL));
+  REFUSED(INVALID_ARGUMENT, "the coordinates",
+          minuet_execution_prepare_on_device(own, odd, world->count, NULL));
+  REFUSED(INVALID_ARGUMENT, "the count", minuet_execution_prepare_on_device(own, rows4, odd, NULL));
+  REFUSED(INVALID_ARGUMENT, "workspace", minuet_execution_prepare_on_device(own, inside, world->count, NULL));
+  REFUSED(INVALID_ARGUMENT, "count", minuet_execution_prepare_on_device(own, rows4, inside, NULL));
+  REFUSED(OUT_OF_RANGE, "level_capacity[0]", minuet_execution_prepare(own, rows4, 257, NULL));
+  REFUSED(INVALID_ARGUMENT, "workspace", minuet_execution_prepare(own, inside, ROWS, NULL));
+  ACCEPTED(minuet_execution_prepare_on_device(own, rows4, world->count, NULL));
+}
+
+static void query_cloud(minuet_execution* own, minuet_execution* exact) {
+  void* const one_place = &out.status_word;
+  REFUSED(INVALID_ARGUMENT, "execution is null",
+          minuet_execution_query_cloud(NULL, &out.status_word, &out.count_words));
+  REFUSED(INVALID_ARGUMENT, "status is null", minuet_execution_query_cloud(own, NULL, &out.count_words));
+  REFUSED(INVALID_ARGUMENT, "counts is null", minuet_execution_query_cloud(own, &out.status_word, NULL));
+  REFUSED(INVALID_ARGUMENT, "status and counts overlap",
+          minuet_execution_query_cloud(own, &out.status_word, one_place));
+  REFUSED(FAILED_PRECONDITION, "level_capacity",
+          minuet_execution_query_cloud(exact, &out.status_word, &out.count_words));
+  ACCEPTED(minuet_execution_query_cloud(own, &out.status_word, &out.count_words));
+  EXPECT(out.status_word != NULL && out.count_words != NULL);
+}
+
+static void copy_cloud(const world* world, minuet_execution* own, minuet_execution* exact) {
+  uint32_t* const word = world->poisoned;
+  int32_t* const counts = (int32_t*)world->poisoned + 4;
+  uint32_t* const odd = (uint32_t*)((char*)world->poisoned + 2);
+  uint32_t* const inside = (uint32_t*)world->workspace;
+  int32_t answer[2];
+  REFUSED(INVALID_ARGUMENT, "execution is null", minuet_execution_copy_cloud(NULL, word, counts, 2, NULL));
+  REFUSED(INVALID_ARGUMENT, "status is null", minuet_execution_copy_cloud(own, NULL, counts, 2, NULL));
+  REFUSED(INVALID_ARGUMENT, "count is 2", minuet_execution_copy_cloud(own, word, NULL, 2, NULL));
+  REFUSED(INVALID_ARGUMENT, "count is 0", minuet_execution_copy_cloud(own, word, counts, 0, NULL));
+  REFUSED(INVALID_ARGUMENT, "count is 1", minuet_execution_copy_cloud(own, word, counts, 1, NULL));
+  REFUSED(INVALID_ARGUMENT, "count is 3", minuet_execution_copy_cloud(own, word, counts, 3, NULL));
+  REFUSED(INVALID_ARGUMENT, "count is -1", minuet_execution_copy_cloud(own, word, counts, -1, NULL));
+  REFUSED(INVALID_ARGUMENT, "the status", minuet_execution_copy_cloud(own, odd, counts, 2, NULL));
+  REFUSED(INVALID_ARGUMENT, "the counts", minuet_execution_copy_cloud(own, word, (int32_t*)odd, 2, NULL));
+  REFUSED(INVALID_ARGUMENT, "status and counts overlap",
+          minuet_execution_copy_cloud(own, word, (int32_t*)word, 2, NULL));
+  REFUSED(INVALID_ARGUMENT, "status", minuet_execution_copy_cloud(own, inside, counts, 2, NULL));
+  REFUSED(INVALID_ARGUMENT, "counts", minuet_execution_copy_cloud(own, word, (int32_t*)inside, 2, NULL));
+  REFUSED(FAILED_PRECONDITION, "level_capacity", minuet_execution_copy_cloud(exact, word, counts, 2, NULL));
+  ACCEPTED(minuet_execution_copy_cloud(own, word, NULL, 0, NULL));
+  ACCEPTED(minuet_execution_copy_cloud(own, word, counts, 2, NULL));
+  read_device(world, answer, counts, sizeof(answer));
+  EXPECT(answer[0] == ROWS && answer[1] == ROWS);
+  poison_device(world);
+}
+
+static void read_cloud(minuet_execution* own, minuet_execution* exact) {
+  REFUSED(INVALID_ARGUMENT, "execution is null",
+          minuet_execution_read_cloud(NULL, NULL, &out.word, out.small, 2));
+  REFUSED(INVALID_ARGUMENT, "status is null", minuet_execution_read_cloud(own, NULL, NULL, out.small, 2));
+  REFUSED(INVALID_ARGUMENT, "count is 2", minuet_execution_read_cloud(own, NULL, &out.word, NULL, 2));
+  REFUSED(INVALID_ARGUMENT, "count is 0", minuet_execution_read_cloud(own, NULL, &out.word, out.small, 0));
+  REFUSED(INVALID_ARGUMENT, "count is 3", minuet_execution_read_cloud(own, NULL, &out.word, out.small, 3));
+  REFUSED(INVALID_ARGUMENT, "count is -2", minuet_execution_read_cloud(own, NULL, &out.word, out.small, -2));
+  REFUSED(INVALID_ARGUMENT, "status and counts overlap",
+          minuet_execution_read_cloud(own, NULL, (uint32_t*)(void*)out.small, out.small, 2));
+  REFUSED(FAILED_PRECONDITION, "level_capacity",
+          minuet_execution_read_cloud(exact, NULL, &out.word, out.small, 2));
+  ACCEPTED(minuet_execution_read_cloud(own, NULL, &out.word, NULL, 0));
+  ACCEPTED(minuet_execution_read_cloud(own, NULL, &out.word, out.small, 2));
+  EXPECT(out.word == 0 && out.small[0] == ROWS && out.small[1] == ROWS);
+}
+
+static void suggest_capacities(minuet_execution* own, minuet_execution* exact) {
+  REFUSED(INVALID_ARGUMENT, "execution is null",
+          minuet_execution_suggest_capacities(NULL, 1, out.numbers, 1));
+  REFUSED(INVALID_ARGUMENT, "level_capacity is null", minuet_execution_suggest_capacities(exact, 1, NULL, 1));
+  REFUSED(INVALID_ARGUMENT, "level_count is 0",
+          minuet_execution_suggest_capacities(exact, 1, out.numbers, 0));
+  REFUSED(INVALID_ARGUMENT, "level_count is -1",
+          minuet_execution_suggest_capacities(exact, 1, out.numbers, -1));
+  REFUSED(INVALID_ARGUMENT, "level_count is 2",
+          minuet_execution_suggest_capacities(exact, 1, out.numbers, 2));
+  REFUSED(INVALID_ARGUMENT, "factor is 0.5", minuet_execution_suggest_capacities(exact, 0.5, out.numbers, 1));
+  REFUSED(INVALID_ARGUMENT, "factor is nan", minuet_execution_suggest_capacities(exact, NAN, out.numbers, 1));
+  REFUSED(INVALID_ARGUMENT, "factor", minuet_execution_suggest_capacities(exact, INFINITY, out.numbers, 1));
+  REFUSED(FAILED_PRECONDITION, "level_capacity", minuet_execution_suggest_capacities(own, 1, out.numbers, 1));
+  ACCEPTED(minuet_execution_suggest_capacities(exact, 1.5, out.numbers, 1));
+  EXPECT(out.numbers[0] == 256);
+}
+
+/* `own` gets its workspace here, before which it answers no call that needs one. */
+static void set_workspace(const world* world, minuet_execution* own) {
+  char* const memory = world->workspace;
+  const int64_t bytes = world->workspace_bytes;
+  REFUSED(FAILED_PRECONDITION, "workspace",
+          minuet_execution_query_cloud(own, &out.status_word, &out.count_words));
+  REFUSED(FAILED_PRECONDITION, "prepare", minuet_execution_copy_cloud(own, world->poisoned, NULL, 0, NULL));
+  REFUSED(FAILED_PRECONDITION, "prepare", minuet_execution_read_cloud(own, NULL, &out.word, NULL, 0));
+  REFUSED(FAILED_PRECONDITION, "workspace",
+          minuet_execution_prepare_on_device(own, world->coordinates, world->count, NULL));
+  REFUSED(INVALID_ARGUMENT, "execution is null", minuet_execution_set_workspace(NULL, memory, bytes, NULL));
+  REFUSED(INVALID_ARGUMENT, "workspace is null", minuet_execution_set_workspace(own, NULL, bytes, NULL));
+  REFUSED(INVALID_ARGUMENT, "bytes is 0", minuet_execution_set_workspace(own, memory, 0, NULL));
+  REFUSED(INVALID_ARGUMENT, "bytes is -1", minuet_execution_set_workspace(own, memory, -1, NULL));
+  REFUSED(INVALID_ARGUMENT, "multiple of 256",
+          minuet_execution_set_workspace(own, memory + 128, bytes, NULL));
+  REFUSED(RESOURCE_EXHAUSTED, "256 bytes", minuet_execution_set_workspace(own, memory, 256, NULL));
+  ACCEPTED(minuet_execution_set_workspace(own, memory, bytes, NULL));
+}
+
+void call_capacity(world* world) {
+  minuet_execution_options options = capacity_options();
+  minuet_execution *own = NULL, *exact = NULL;
+  options.defer_workspace = 1;
+  MUST(minuet_execution_create(world->network, world->device, &options, &own));
+  MUST(minuet_execution_create(world->network, world->device, NULL, &exact));
+  REFUSED(FAILED_PRECONDITION, "prepare", minuet_execution_suggest_capacities(exact, 1, out.numbers, 1));
+  set_workspace(world, own);
+  REFUSED(FAILED_PRECONDITION, "prepare", minuet_execution_copy_cloud(own, world->poisoned, NULL, 0, NULL));
+  REFUSED(FAILED_PRECONDITION, "prepare", minuet_execution_read_cloud(own, NULL, &out.word, NULL, 0));
+  prepare_on_device(world, own);
+  MUST(minuet_execution_prepare(exact, world->coordinates, ROWS, NULL));
+  query_cloud(own, exact);
+  copy_cloud(world, own, exact);
+  read_cloud(own, exact);
+  suggest_capacities(own, exact);
+  minuet_execution_destroy(exact);
+  minuet_execution_destroy(own);
+}
