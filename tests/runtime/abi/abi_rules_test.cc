@@ -329,42 +329,6 @@ TEST_F(AbiRules, ASlopeBelongsToAReluAndIsFinite) {
   }
 }
 
-TEST_F(AbiRules, PoolingsAreChecked) {
-  minuet_plan* made = nullptr;
-  minuet_pooling_options pooling = MINUET_POOLING_OPTIONS_INIT;
-  pooling.channels = 8;
-  for (const int32_t reduction : {MINUET_REDUCE_MAX, MINUET_REDUCE_AVERAGE, MINUET_REDUCE_SUM}) {
-    pooling.reduction = reduction;
-    EXPECT_EQ(minuet_plan_create_pooling(context_.get(), &pooling, &made), MINUET_OK) << last_error();
-    minuet_plan_destroy(made);
-  }
-  pooling.reduction = 3;
-  EXPECT_EQ(minuet_plan_create_pooling(context_.get(), &pooling, &made), MINUET_INVALID_ARGUMENT);
-  EXPECT_NE(last_error().find("reduction is 3; it must be 0 to 2"), std::string::npos) << last_error();
-  pooling.reduction = MINUET_REDUCE_MAX;
-  pooling.kernel_size[2] = -1;
-  EXPECT_EQ(minuet_plan_create_pooling(context_.get(), &pooling, &made), MINUET_INVALID_ARGUMENT);
-  EXPECT_EQ(minuet_plan_create_pooling(context_.get(), nullptr, &made), MINUET_INVALID_ARGUMENT);
-}
-
-/// Ops that are not built yet: sizes are checked all the same, and no plan is made.
-TEST_F(AbiRules, WhatIsNotBuiltIsUnimplemented) {
-  minuet_plan* made = nullptr;
-  minuet_convolution_options forward = MINUET_CONVOLUTION_OPTIONS_INIT;
-  forward.in_channels = forward.out_channels = 8;
-  const auto gradient = [&](minuet_gradient which) {
-    return minuet_plan_create_convolution_gradient(context_.get(), &forward, which, &made);
-  };
-  EXPECT_EQ(gradient(MINUET_GRADIENT_INPUT), MINUET_UNIMPLEMENTED);
-  EXPECT_NE(last_error().find("input is not supported"), std::string::npos) << last_error();
-  EXPECT_EQ(gradient(MINUET_GRADIENT_WEIGHT), MINUET_UNIMPLEMENTED);
-  EXPECT_NE(last_error().find("weight is not supported"), std::string::npos) << last_error();
-  EXPECT_EQ(gradient(2), MINUET_INVALID_ARGUMENT);
-  forward.in_channels = 0;
-  EXPECT_EQ(gradient(MINUET_GRADIENT_INPUT), MINUET_INVALID_ARGUMENT);
-  EXPECT_EQ(made, nullptr);
-}
-
 TEST_F(AbiRules, StructsOfOtherVersions) {
   const float one = 1;
   struct Newer {
@@ -408,23 +372,6 @@ TEST_F(AbiRules, NetworksThatCannotBeAreRefused) {
                                   {"op": "block", "name": "b", "width": 0, "kernel_size": 2, "stride": 65519})"))
                 .size(),
             0u);
-}
-
-TEST_F(AbiRules, NullsAreNamed) {
-  EXPECT_EQ(minuet_context_create(nullptr, nullptr), MINUET_INVALID_ARGUMENT);
-  EXPECT_EQ(minuet_device_open(context_.get(), "cpu", nullptr, nullptr), MINUET_INVALID_ARGUMENT);
-  EXPECT_EQ(minuet_device_open(nullptr, "cpu", nullptr, nullptr), MINUET_INVALID_ARGUMENT);
-  EXPECT_EQ(minuet_plan_query(nullptr, nullptr), MINUET_INVALID_ARGUMENT);
-  EXPECT_EQ(minuet_plan_query_parameter(nullptr, 0, nullptr), MINUET_INVALID_ARGUMENT);
-  EXPECT_EQ(minuet_execution_run(nullptr, nullptr, 0, nullptr, 0, nullptr), MINUET_INVALID_ARGUMENT);
-  EXPECT_EQ(minuet_execution_prepare_maps(nullptr, nullptr, 0, nullptr), MINUET_INVALID_ARGUMENT);
-  EXPECT_EQ(minuet_execution_query_stages(nullptr, nullptr), MINUET_INVALID_ARGUMENT);
-  EXPECT_EQ(minuet_coordinates_count(nullptr), 0);
-  minuet_device* device = nullptr;
-  EXPECT_EQ(minuet_device_open(context_.get(), "cuda:00", nullptr, &device), MINUET_INVALID_ARGUMENT);
-  EXPECT_NE(last_error().find("cuda:N"), std::string::npos);
-  minuet_execution_destroy(nullptr);
-  minuet_context_destroy(nullptr);
 }
 
 }  // namespace

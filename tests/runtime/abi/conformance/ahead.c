@@ -123,8 +123,6 @@ static void precompile_wrongly(const world* world, const minuet_precompile_optio
           minuet_precompile(own, WITH(arch_count = -1), INFO(precompile)));
   REFUSED(NOT_FOUND, "/nowhere", minuet_precompile(own, WITH(requests_path = "/nowhere"), INFO(precompile)));
   REFUSED(INVALID_ARGUMENT, "jobs is -1", minuet_precompile(own, WITH(jobs = -1), INFO(precompile)));
-  REFUSED(INVALID_ARGUMENT, "struct_size is 4",
-          minuet_precompile(own, &base, INFO_WITH(precompile, struct_size = 4)));
 }
 
 static void precompile_tuned_wrongly(const world* world, const minuet_precompile_options* good) {
@@ -177,6 +175,10 @@ static void precompile(const world* world, const minuet_precompile_options* good
   base.step = tell_step;
   base.bundle = add_bundle;
   base.user = &told;
+  /* Refused before anything is written. */
+  REFUSED(INVALID_ARGUMENT, "result: struct_size is 4",
+          minuet_precompile(own, &base, INFO_WITH(precompile, struct_size = 4)));
+  EXPECT(told.steps == 0 && told.bundles == 0);
   TRIED(OK, minuet_precompile(own, WITH(user = &told), INFO(precompile)));
   EXPECT(told.steps == told.bundles);
   TRIED(OK, minuet_precompile(own, WITH(step = NULL), NULL));
@@ -224,7 +226,8 @@ static void tune_wrongly(const world* world, const minuet_tuning_options* good) 
   minuet_plan* const plan = world->network;
   minuet_device* const device = world->device;
   const minuet_tuning_cloud none = {NULL, ROWS}, empty = {world->coordinates, 0},
-                            double_row = {world->duplicates, 4};
+                            double_row = {world->duplicates, 4},
+                            odd = {(const int32_t*)((const char*)world->coordinates + 1), 1};
   minuet_tuning_options given, base = *good;
   REFUSED(INVALID_ARGUMENT, "context is null", minuet_tune(NULL, plan, device, &base, INFO(tuning)));
   REFUSED(INVALID_ARGUMENT, "plan is null", minuet_tune(own, NULL, device, &base, INFO(tuning)));
@@ -240,6 +243,8 @@ static void tune_wrongly(const world* world, const minuet_tuning_options* good) 
   REFUSED(INVALID_ARGUMENT, "clouds", minuet_tune(own, plan, device, WITH(clouds = NULL), INFO(tuning)));
   REFUSED(INVALID_ARGUMENT, "cloud 0", minuet_tune(own, plan, device, WITH(clouds = &none), INFO(tuning)));
   REFUSED(INVALID_ARGUMENT, "cloud 0", minuet_tune(own, plan, device, WITH(clouds = &empty), INFO(tuning)));
+  REFUSED(INVALID_ARGUMENT, "coordinates of cloud 0",
+          minuet_tune(own, plan, device, WITH(clouds = &odd), INFO(tuning)));
   REFUSED(INVALID_ARGUMENT, "duplicates",
           minuet_tune(own, plan, device, WITH(clouds = &double_row), INFO(tuning)));
   REFUSED(INVALID_ARGUMENT, "cloud_count",

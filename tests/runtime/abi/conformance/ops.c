@@ -127,6 +127,10 @@ static void create_gradients(const world* world) {
   REFUSED(
       INVALID_ARGUMENT, "channels are 0 -> 8",
       minuet_plan_create_convolution_gradient(own, WITH(in_channels = 0), MINUET_GRADIENT_INPUT, &out.plan));
+  REFUSED(UNIMPLEMENTED, "input is not supported",
+          minuet_plan_create_convolution_gradient(own, &base, MINUET_GRADIENT_INPUT, &out.plan));
+  REFUSED(UNIMPLEMENTED, "weight is not supported",
+          minuet_plan_create_convolution_gradient(own, &base, MINUET_GRADIENT_WEIGHT, &out.plan));
   GIVES(MINUET_UNIMPLEMENTED,
         minuet_plan_create_convolution_gradient(own, &base, MINUET_GRADIENT_INPUT, &out.plan));
   GIVES(MINUET_UNIMPLEMENTED,
@@ -163,8 +167,10 @@ static void create_poolings(const world* world) {
   base.submanifold = 1;
   REFUSED(INVALID_ARGUMENT, "stride", minuet_plan_create_pooling(own, WITH(transposed = 0), &out.plan));
   base.submanifold = 0;
-  ACCEPTED(minuet_plan_create_pooling(own, &base, &out.plan));
-  minuet_plan_destroy(out.plan);
+  for (int reduction = MINUET_REDUCE_MAX; reduction <= MINUET_REDUCE_SUM; ++reduction) {
+    ACCEPTED(minuet_plan_create_pooling(own, WITH(reduction = reduction), &out.plan));
+    minuet_plan_destroy(out.plan);
+  }
 }
 
 void call_ops(world* world) {

@@ -6,6 +6,7 @@
 static void ask_before_prepare(const world* world, minuet_execution* own) {
   REFUSED(FAILED_PRECONDITION, "prepare", minuet_execution_output_shape(own, out.numbers, out.small));
   REFUSED(FAILED_PRECONDITION, "prepare", minuet_execution_output_coordinates(own, world->poisoned, NULL));
+  REFUSED(FAILED_PRECONDITION, "prepare", minuet_execution_find_overflow(own, NULL, out.small));
   REFUSED(FAILED_PRECONDITION, "profiling", minuet_execution_query_stages(own, INFO(stages)));
   ACCEPTED(minuet_execution_query(own, INFO(execution)));
   EXPECT(!out.info.execution.has_capacities && out.info.execution.workspace_bytes > 0);
@@ -15,7 +16,7 @@ static void ask_before_prepare(const world* world, minuet_execution* own) {
   EXPECT(out.info.layer.pairs == 0 && out.info.layer.dataflow == MINUET_DATAFLOW_AUTO);
 }
 
-static void ask_for_outputs(const world* world, minuet_execution* own) {
+static void ask_for_outputs(const world* world, minuet_execution* own, minuet_execution* op) {
   int32_t* const overlapping = (int32_t*)(void*)out.numbers;
   int32_t* const target = world->poisoned;
   int32_t answer[ROWS * 4], wanted[ROWS * 4];
@@ -30,6 +31,7 @@ static void ask_for_outputs(const world* world, minuet_execution* own) {
   REFUSED(INVALID_ARGUMENT, "coordinates is null", minuet_execution_output_coordinates(own, NULL, NULL));
   REFUSED(INVALID_ARGUMENT, "the coordinates",
           minuet_execution_output_coordinates(own, (int32_t*)((char*)target + 2), NULL));
+  REFUSED(FAILED_PRECONDITION, "single op", minuet_execution_output_coordinates(op, target, NULL));
   ACCEPTED(minuet_execution_output_coordinates(own, target, NULL));
   read_device(world, answer, target, sizeof(answer));
   read_device(world, wanted, world->coordinates, sizeof(wanted));
@@ -89,18 +91,20 @@ static void ask_after_runs(minuet_execution* own) {
 void call_queries(world* world) {
   const minuet_tensor in = {world->features, ROWS, 0, IN, MINUET_F16};
   const minuet_tensor result = {world->poisoned, ROWS, 0, OUT, MINUET_F16};
-  minuet_execution* own = NULL;
+  minuet_execution *own = NULL, *op = NULL;
+  MUST(minuet_execution_create(world->convolution, world->device, NULL, &op));
   MUST(minuet_execution_create(world->network, world->device, NULL, &own));
   ask_before_prepare(world, own);
   REFUSED(INVALID_ARGUMENT, "execution is null", minuet_execution_set_profiling(NULL, 1));
   ACCEPTED(minuet_execution_set_profiling(own, 1));
   MUST(minuet_execution_prepare(own, world->coordinates, ROWS, NULL));
-  ask_for_outputs(world, own);
+  ask_for_outputs(world, own, op);
   ask_for_structs(own);
   ask_for_parts(own);
   MUST(minuet_execution_run(own, &in, 1, &result, 1, NULL));
   MUST(minuet_device_synchronize(world->device, NULL));
   poison_device(world);
   ask_after_runs(own);
+  minuet_execution_destroy(op);
   minuet_execution_destroy(own);
 }

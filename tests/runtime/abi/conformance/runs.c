@@ -51,6 +51,78 @@ static void run_wrong_outputs(minuet_execution* own, const minuet_tensor* in, co
           minuet_execution_run(own, in, 1, WITH(data = (char*)in->data + 48), 1, NULL));
 }
 
+/* The tensors may not lie in the caller's workspace, nor the output in the residual. */
+static void run_overlapping(const world* world, const minuet_tensor* in, const minuet_tensor* result) {
+  minuet_convolution_options convolution = convolution_options(world);
+  minuet_execution_options options = MINUET_EXECUTION_OPTIONS_INIT;
+  minuet_tensor inside_in = *in, inside_result = *result;
+  const minuet_tensor both[] = {*in, {world->features + 1024, ROWS, 0, OUT, MINUET_F32}};
+  const minuet_tensor over = {world->features + 1024 + 64, ROWS, 0, OUT, MINUET_F32};
+  minuet_plan* plan = NULL;
+  minuet_execution* own = NULL;
+  convolution.residual = 1;
+  options.workspace = world->workspace;
+  options.workspace_bytes = world->workspace_bytes;
+  inside_in.data = world->workspace + 512;
+  inside_result.data = world->workspace + world->workspace_bytes - 16;
+  MUST(minuet_plan_create_convolution(world->context, &convolution, &plan));
+  MUST(minuet_plan_compile(plan, world->arch, NULL, NULL));
+  MUST(minuet_plan_load(plan, world->device));
+  MUST(minuet_execution_create(plan, world->device, &options, &own));
+  MUST(minuet_execution_prepare_maps(own, &world->map, 1, NULL));
+  const minuet_tensor inside_both[] = {inside_in, both[1]};
+  REFUSED(INVALID_ARGUMENT, "2 inputs (the residual second)",
+          minuet_execution_run(own, in, 1, result, 1, NULL));
+  REFUSED(INVALID_ARGUMENT, "execution and input 0",
+          minuet_execution_run(own, inside_both, 2, result, 1, NULL));
+  REFUSED(INVALID_ARGUMENT, "output 0 and the", minuet_execution_run(own, both, 2, &inside_result, 1, NULL));
+  REFUSED(INVALID_ARGUMENT, "output 0 and input 1 (the residual)",
+          minuet_execution_run(own, both, 2, &over, 1, NULL));
+  REFUSED(INVALID_ARGUMENT, "output 0 and input 1 (the residual)",
+          minuet_execution_run(own, both, 2, &both[1], 1, NULL));
+  ACCEPTED(minuet_execution_run(own, both, 2, result, 1, NULL));
+  MUST(minuet_device_synchronize(world->device, NULL));
+  poison_device(world);
+  minuet_execution_destroy(own);
+  minuet_plan_destroy(plan);
+}
+
+/* Values that are not set yet, and values that run takes as inputs. */
+static void run_with_parameters(const world* world, const minuet_tensor* in, const minuet_tensor* result) {
+  minuet_execution_options options = MINUET_EXECUTION_OPTIONS_INIT;
+  minuet_tensor both[] = {*in, {world->features, VOLUME * IN, 0, OUT, MINUET_F32}};
+  minuet_tensor given, base = both[1];
+  minuet_parameters* parameters = NULL;
+  minuet_execution *own = NULL, *taking = NULL;
+  MUST(minuet_parameters_create(world->convolution, world->device, NULL, &parameters));
+  options.parameters = parameters;
+  MUST(minuet_execution_create(world->convolution, world->device, &options, &own));
+  options.parameters = NULL;
+  options.parameter_inputs = 1;
+  MUST(minuet_execution_create(world->convolution, world->device, &options, &taking));
+  MUST(minuet_execution_prepare_maps(own, &world->map, 1, NULL));
+  MUST(minuet_execution_prepare_maps(taking, &world->map, 1, NULL));
+  REFUSED(FAILED_PRECONDITION, "weight", minuet_execution_run(own, in, 1, result, 1, NULL));
+  REFUSED(INVALID_ARGUMENT, "1 parameters", minuet_execution_run(taking, in, 1, result, 1, NULL));
+#define REFUSED_WITH(words, change) \
+  (both[1] = *WITH(change),         \
+   REFUSED(INVALID_ARGUMENT, words, minuet_execution_run(taking, both, 2, result, 1, NULL)))
+  REFUSED_WITH("weight", rows = VOLUME);
+  REFUSED_WITH("weight", channels = IN);
+  REFUSED_WITH("data", data = NULL);
+  REFUSED_WITH("row stride", row_stride = 7);
+  REFUSED_WITH("input 1", dtype = 4);
+  REFUSED_WITH("overlap", data = world->poisoned);
+#undef REFUSED_WITH
+  both[1] = base;
+  ACCEPTED(minuet_execution_run(taking, both, 2, result, 1, NULL));
+  MUST(minuet_device_synchronize(world->device, NULL));
+  poison_device(world);
+  minuet_execution_destroy(taking);
+  minuet_execution_destroy(own);
+  minuet_parameters_destroy(parameters);
+}
+
 void call_run(world* world) {
   const minuet_tensor in = {world->features, ROWS, 0, IN, MINUET_F32};
   const minuet_tensor result = {world->poisoned, ROWS, 0, OUT, MINUET_F32};
@@ -66,6 +138,8 @@ void call_run(world* world) {
   read_device(world, answer, world->poisoned, sizeof(answer));
   for (int i = 0; i < ROWS * OUT; ++i) EXPECT(answer[i] == 0);
   poison_device(world);
+  run_overlapping(world, &in, &result);
+  run_with_parameters(world, &in, &result);
   /* A failed prepare leaves nothing prepared. */
   REFUSED(INVALID_ARGUMENT, "count is -1", minuet_execution_prepare_maps(own, &world->map, -1, NULL));
   REFUSED(FAILED_PRECONDITION, "prepare_maps", minuet_execution_run(own, &in, 1, &result, 1, NULL));

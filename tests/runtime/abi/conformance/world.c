@@ -9,7 +9,7 @@ const char* const network_description =
     "{\"name\": \"tiny\", \"ndim\": 3, \"in_channels\": 4, \"channels\": [8], \"layers\": ["
     "{\"op\": \"block\", \"name\": \"a\", \"width\": 0, \"kernel_size\": 3}]}";
 
-enum { FEATURE_BYTES = 16384, WORKSPACE_BYTES = 8 << 20 };
+enum { FEATURE_BYTES = 16384, WORKSPACE_BYTES = 128 << 20 };
 
 /* The allocator of the other device: its memory is that of the first. `user` is the world. */
 static void* allocate(int64_t bytes, void* stream, void* user) {
@@ -58,6 +58,7 @@ static void make_memory(world* world) {
   static const int32_t duplicates[ROWS][4] = {{0, 0, 0, 0}, {0, 0, 0, 0}, {0, 0, 5, 0}, {1, 0, 0, -3}};
   static const int32_t negative[4] = {-1, 0, 0, 0};
   static const int32_t count = ROWS;
+  void* memory = NULL;
   world->poisoned = device_memory(world, NULL, POISON_BYTES);
   world->coordinates = device_memory(world, coordinates, sizeof(coordinates));
   world->duplicates = device_memory(world, duplicates, sizeof(duplicates));
@@ -65,7 +66,8 @@ static void make_memory(world* world) {
   world->count = device_memory(world, &count, sizeof(count));
   world->features = device_memory(world, NULL, FEATURE_BYTES);
   world->workspace_bytes = WORKSPACE_BYTES;
-  world->workspace = device_memory(world, NULL, WORKSPACE_BYTES);
+  MUST(minuet_device_allocate(world->device, WORKSPACE_BYTES, &memory));
+  world->workspace = memory;
   poison_device(world);
 }
 
