@@ -222,9 +222,9 @@ MINUET_API minuet_status minuet_context_kernel_counters(minuet_context* context,
                                                         minuet_kernel_counters* counters);
 
 /* Opens a bundle that minuet_precompile wrote, and looks in it before all others. sha256: 64 hex digits that
- * the whole file must have, or null. INVALID_ARGUMENT for what is no bundle or is damaged at its head,
- * FAILED_PRECONDITION for a file that cannot be read, has another digest, or has none to expect and may be
- * written to by others than this user and root: nothing is added then. */
+ * the whole file must have, or null. INVALID_ARGUMENT for any other text, and for what is no bundle or is
+ * damaged at its head, FAILED_PRECONDITION for a file that cannot be read, has another digest, or has none to
+ * expect and may be written to by others than this user and root: nothing is added then. */
 MINUET_API minuet_status minuet_context_add_bundle(minuet_context* context, const char* path,
                                                    const char* sha256);
 /* Does the same for `size` bytes in memory, such as those of a bundle that is linked into the program. The

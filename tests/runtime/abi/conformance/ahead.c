@@ -63,7 +63,7 @@ static void add_bundle(const minuet_bundle_info* bundle, void* user) {
   sha256[0] = sha256[0] == '0' ? '1' : '0';
   REFUSED(FAILED_PRECONDITION, "digest", minuet_context_add_bundle(context, bundle->path, sha256));
   REFUSED(FAILED_PRECONDITION, "digest", minuet_context_add_bundle_memory(context, bytes, size, sha256));
-  REFUSED(INVALID_ARGUMENT, "", minuet_context_add_bundle_memory(context, bytes, 100, NULL));
+  REFUSED(INVALID_ARGUMENT, "100 bytes", minuet_context_add_bundle_memory(context, bytes, 100, NULL));
   ACCEPTED(minuet_context_add_bundle(context, bundle->path, bundle->sha256));
   ACCEPTED(minuet_context_add_bundle_memory(context, bytes, size, bundle->sha256));
   ACCEPTED(minuet_context_add_bundle_memory(context, bytes, size, NULL));
@@ -88,7 +88,7 @@ static void add_wrong_bundles(const world* world) {
   REFUSED(INVALID_ARGUMENT, "context is null", minuet_context_add_bundle_memory(NULL, "bundle", 7, NULL));
   REFUSED(INVALID_ARGUMENT, "bytes is null", minuet_context_add_bundle_memory(context, NULL, 7, NULL));
   REFUSED(INVALID_ARGUMENT, "0 bytes", minuet_context_add_bundle_memory(context, "bundle", 0, NULL));
-  REFUSED(INVALID_ARGUMENT, "", minuet_context_add_bundle_memory(context, "bundle", 7, NULL));
+  REFUSED(INVALID_ARGUMENT, "7 bytes", minuet_context_add_bundle_memory(context, "bundle", 7, NULL));
   REFUSED(INVALID_ARGUMENT, "sha256", minuet_context_add_bundle_memory(context, "bundle", 7, "12"));
   REFUSED(INVALID_ARGUMENT, "sha256", minuet_context_add_bundle(context, "/nowhere", "12"));
 }
@@ -258,7 +258,7 @@ static void tune_wrongly(const world* world, const minuet_tuning_options* good) 
           minuet_tune(own, plan, device, WITH(budget_seconds = -1), INFO(tuning)));
   REFUSED(INVALID_ARGUMENT, "absolute",
           minuet_tune(own, plan, device, WITH(directory = "here"), INFO(tuning)));
-  REFUSED(UNIMPLEMENTED, "", minuet_tune(own, world->convolution, device, &base, INFO(tuning)));
+  REFUSED(UNIMPLEMENTED, "single op", minuet_tune(own, world->convolution, device, &base, INFO(tuning)));
 }
 
 static void load_tuning(const world* world, const char* directory) {

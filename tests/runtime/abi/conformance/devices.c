@@ -59,7 +59,7 @@ static void use_memory(const world* world) {
   REFUSED(INVALID_ARGUMENT, "device is null", minuet_device_allocate(NULL, 16, &out.memory));
   REFUSED(INVALID_ARGUMENT, "memory is null", minuet_device_allocate(device, 16, NULL));
   REFUSED(INVALID_ARGUMENT, "bytes is -1", minuet_device_allocate(device, -1, &out.memory));
-  REFUSED(RESOURCE_EXHAUSTED, "", minuet_device_allocate(device, INT64_MAX, &out.memory));
+  REFUSED(RESOURCE_EXHAUSTED, "9223372036854775807", minuet_device_allocate(device, INT64_MAX, &out.memory));
   ACCEPTED(minuet_device_allocate(device, 0, &out.memory));
   ACCEPTED(minuet_device_free(device, out.memory));
   ACCEPTED(minuet_device_allocate(device, 16, &out.memory));

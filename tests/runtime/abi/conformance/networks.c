@@ -11,7 +11,8 @@ static void create_wrong_networks(const world* world) {
   REFUSED(INVALID_ARGUMENT, "name and description are both null",
           minuet_plan_create_network(own, &base, &out.plan));
   REFUSED(NOT_FOUND, "resnet", minuet_plan_create_network(own, WITH(name = "resnet"), &out.plan));
-  REFUSED(INVALID_ARGUMENT, "", minuet_plan_create_network(own, WITH(description = "{"), &out.plan));
+  REFUSED(INVALID_ARGUMENT, "description is not JSON",
+          minuet_plan_create_network(own, WITH(description = "{"), &out.plan));
   base.description = network_description;
   REFUSED(INVALID_ARGUMENT, "context is null", minuet_plan_create_network(NULL, &base, &out.plan));
   REFUSED(INVALID_ARGUMENT, "options is null", minuet_plan_create_network(own, NULL, &out.plan));
@@ -32,9 +33,11 @@ static void create_wrong_networks(const world* world) {
   base.channels = width;
   REFUSED(INVALID_ARGUMENT, "channel_count is -1",
           minuet_plan_create_network(own, WITH(channel_count = -1), &out.plan));
-  REFUSED(INVALID_ARGUMENT, "", minuet_plan_create_network(own, WITH(channel_count = 2), &out.plan));
+  REFUSED(INVALID_ARGUMENT, "channels has 2 widths",
+          minuet_plan_create_network(own, WITH(channel_count = 2), &out.plan));
   base.channel_count = 1;
-  REFUSED(INVALID_ARGUMENT, "", minuet_plan_create_network(own, WITH(channels = zero), &out.plan));
+  REFUSED(INVALID_ARGUMENT, "channels has a width of 0",
+          minuet_plan_create_network(own, WITH(channels = zero), &out.plan));
   ACCEPTED(minuet_plan_create_network(own, &base, &out.plan));
   minuet_plan_destroy(out.plan);
 }
@@ -93,7 +96,7 @@ static void convert_weights(const world* world) {
   REFUSED(INVALID_ARGUMENT, "weights_order is 6", minuet_weights_convert(WITH(weights_order = 6), converted));
   REFUSED(INVALID_ARGUMENT, "weights_order is -1",
           minuet_weights_convert(WITH(weights_order = -1), converted));
-  REFUSED(INVALID_ARGUMENT, "", minuet_weights_convert(WITH(weights_map = "["), converted));
+  REFUSED(INVALID_ARGUMENT, "weights_map", minuet_weights_convert(WITH(weights_map = "["), converted));
   REFUSED(INVALID_ARGUMENT, "module.", minuet_weights_convert(WITH(weights_prefix = "module."), converted));
   REFUSED(NOT_FOUND, "/nowhere", minuet_weights_convert(WITH(weights_path = "/nowhere"), converted));
   EXPECT(fopen(converted, "rb") == NULL);

@@ -114,11 +114,11 @@ static void deserialize(const world* world, char* buffer, size_t size) {
   REFUSED(INVALID_ARGUMENT, "context is null", minuet_plan_deserialize(NULL, buffer, size, &out.plan));
   REFUSED(INVALID_ARGUMENT, "bytes is null", minuet_plan_deserialize(context, NULL, size, &out.plan));
   REFUSED(INVALID_ARGUMENT, "plan is null", minuet_plan_deserialize(context, buffer, size, NULL));
-  REFUSED(INVALID_ARGUMENT, "", minuet_plan_deserialize(context, buffer, 0, &out.plan));
-  REFUSED(INVALID_ARGUMENT, "", minuet_plan_deserialize(context, buffer, size - 1, &out.plan));
-  REFUSED(INVALID_ARGUMENT, "", minuet_plan_deserialize(context, buffer, size + 1, &out.plan));
+  REFUSED(INVALID_ARGUMENT, "not a serialized plan", minuet_plan_deserialize(context, buffer, 0, &out.plan));
+  REFUSED(INVALID_ARGUMENT, "bytes, but", minuet_plan_deserialize(context, buffer, size - 1, &out.plan));
+  REFUSED(INVALID_ARGUMENT, "bytes, but", minuet_plan_deserialize(context, buffer, size + 1, &out.plan));
   buffer[size / 2] ^= 1;
-  REFUSED(INVALID_ARGUMENT, "", minuet_plan_deserialize(context, buffer, size, &out.plan));
+  REFUSED(INVALID_ARGUMENT, "digest", minuet_plan_deserialize(context, buffer, size, &out.plan));
   buffer[size / 2] ^= 1;
   ACCEPTED(minuet_plan_deserialize(context, buffer, size, &out.plan));
   minuet_plan_destroy(out.plan);
