@@ -178,9 +178,11 @@ static void check_parameters(const function* declared) {
 }
 
 static void check_function(const function* declared) {
+  static const char letters[] = "use";
+  const text use = {letters, strchr(letters, '\0')};
   int uses = 0;
   for (int row = 0; row < row_count; ++row) uses += is_of(row, declared->name) && !rows[row].refused;
-  if (uses == 0) report(declared->name, "right use", (text){NULL, NULL});
+  if (uses == 0) report(declared->name, "right", use);
   check_parameters(declared);
 }
 
@@ -213,7 +215,7 @@ static int a_row_has(const char* header, const char* taken, const char* words) {
 }
 
 static int is_taken(const char* header, const char* name, int* as_const) {
-  char constant[256];
+  char constant[512];
   const char* at = header;
   function declared;
   int taken = 0;
