@@ -103,6 +103,9 @@ static void create_convolutions(const world* world) {
           minuet_plan_create_convolution(own, WITH(scale_count = 1), &out.plan));
   REFUSED(INVALID_ARGUMENT, "shift_count is -8",
           minuet_plan_create_convolution(own, WITH(shift_count = -OUT), &out.plan));
+  REFUSED(INVALID_ARGUMENT, "shift_count is 8",
+          minuet_plan_create_convolution(own, WITH(shift_count = OUT), &out.plan));
+  base.scale_count = OUT;
   ACCEPTED(minuet_plan_create_convolution(own, WITH(shift_count = OUT), &out.plan));
   minuet_plan_destroy(out.plan);
 }

@@ -65,8 +65,6 @@ static void set_wrong_arrays(minuet_parameters* own, const minuet_array* good) {
   REFUSED(INVALID_ARGUMENT, "weight", minuet_parameters_set(own, NULL, WITH(shape[0] = 26), 1, 0, NULL));
   REFUSED(INVALID_ARGUMENT, "stride[1] is -1",
           minuet_parameters_set(own, NULL, WITH(stride[1] = -1), 1, 0, NULL));
-  REFUSED(INVALID_ARGUMENT, "reach",
-          minuet_parameters_set(own, NULL, WITH(stride[0] = INT64_MAX), 1, 0, NULL));
   REFUSED(INVALID_ARGUMENT, "rank is 0", minuet_parameters_set(own, NULL, WITH(rank = 0), 1, 0, NULL));
   REFUSED(INVALID_ARGUMENT, "rank is 7", minuet_parameters_set(own, NULL, WITH(rank = 7), 1, 0, NULL));
   REFUSED(INVALID_ARGUMENT, "weight", minuet_parameters_set(own, NULL, WITH(rank = 2), 1, 0, NULL));
@@ -76,8 +74,13 @@ static void set_wrong_arrays(minuet_parameters* own, const minuet_array* good) {
   REFUSED(INVALID_ARGUMENT, "element is 10",
           minuet_parameters_set(own, NULL, WITH(element = 10), 1, 0, NULL));
   REFUSED(INVALID_ARGUMENT, "on_host is 2", minuet_parameters_set(own, NULL, WITH(on_host = 2), 1, 0, NULL));
-  REFUSED(INVALID_ARGUMENT, "reserved is 1",
-          minuet_parameters_set(own, NULL, WITH(reserved = 1), 1, 0, NULL));
+  REFUSED(INVALID_ARGUMENT, "has_strides is 2",
+          minuet_parameters_set(own, NULL, WITH(has_strides = 2), 1, 0, NULL));
+  REFUSED(INVALID_ARGUMENT, "stride[2] is 1",
+          minuet_parameters_set(own, NULL, WITH(stride[2] = 1), 1, 0, NULL));
+  base.has_strides = 1;
+  REFUSED(INVALID_ARGUMENT, "reach",
+          minuet_parameters_set(own, NULL, WITH(stride[0] = INT64_MAX), 1, 0, NULL));
 }
 
 static void get_wrong(const world* world, minuet_parameters* own) {
@@ -95,6 +98,7 @@ static void get_wrong(const world* world, minuet_parameters* own) {
   REFUSED(INVALID_ARGUMENT, "element is 6", minuet_parameters_get(own, 0, WITH(element = 6), NULL));
   REFUSED(INVALID_ARGUMENT, "weight", minuet_parameters_get(own, 0, WITH(shape[1] = 5), NULL));
   REFUSED(INVALID_ARGUMENT, "rank is 7", minuet_parameters_get(own, 0, WITH(rank = 7), NULL));
+  base.has_strides = 1;
   base.stride[0] = IN * OUT;
   base.stride[1] = OUT;
   REFUSED(INVALID_ARGUMENT, "contiguous", minuet_parameters_get(own, 0, WITH(stride[2] = 0), NULL));
@@ -114,5 +118,7 @@ void call_parameters(world* world) {
   ACCEPTED(minuet_parameters_set(own, NULL, NULL, 0, MINUET_WEIGHTS_MINUET, NULL));
   ACCEPTED(minuet_parameters_get(own, 0, &target, NULL));
   EXPECT(memcmp(answer, world->weight, sizeof(answer)) == 0);
+  REFUSED(INVALID_ARGUMENT, "parameters is null", minuet_parameters_release_captures(NULL));
+  ACCEPTED(minuet_parameters_release_captures(own));
   minuet_parameters_destroy(own);
 }
