@@ -478,12 +478,13 @@ MINUET_API minuet_status minuet_plan_create_convolution(minuet_context* context,
                                                         const minuet_convolution_options* options,
                                                         minuet_plan** plan);
 
-/* By what a loss is differentiated through a convolution. */
+/* By what a loss is differentiated through a convolution: one of these, or several, or-ed. */
 typedef int32_t minuet_gradient;
-enum { MINUET_GRADIENT_INPUT = 0, MINUET_GRADIENT_WEIGHT = 1 };
+enum { MINUET_GRADIENT_INPUT = 1, MINUET_GRADIENT_WEIGHT = 2, MINUET_GRADIENT_BIAS = 4 };
 
-/* A plan that takes the gradient of a convolution's output to that of its input or weight. UNIMPLEMENTED so
- * far: the message says which way there is instead. */
+/* A plan that takes the gradient of a convolution's output to those of its input, weight and bias, as `which`
+ * says. UNIMPLEMENTED so far: the message says which way there is instead. INVALID_ARGUMENT for 0 and for
+ * other bits. */
 MINUET_API minuet_status minuet_plan_create_convolution_gradient(minuet_context* context,
                                                                  const minuet_convolution_options* options,
                                                                  minuet_gradient which, minuet_plan** plan);

@@ -95,8 +95,8 @@ static_assert(MINUET_ELEMENT_F32 == static_cast<int>(ArrayElement::F32) &&
 static_assert(static_cast<int>(ArrayElement::F32) == static_cast<int>(DType::F32) &&
               static_cast<int>(ArrayElement::F16) == static_cast<int>(DType::F16) &&
               static_cast<int>(ArrayElement::BF16) == static_cast<int>(DType::BF16));
-static_assert(MINUET_GRADIENT_INPUT == static_cast<int>(Gradient::Input) &&
-              MINUET_GRADIENT_WEIGHT == static_cast<int>(Gradient::Weight));
+static_assert(MINUET_GRADIENT_INPUT == kGradientInput && MINUET_GRADIENT_WEIGHT == kGradientWeight &&
+              MINUET_GRADIENT_BIAS == kGradientBias);
 static_assert(MINUET_BUNDLE_SAME_MAJOR == static_cast<int>(BundlePolicy::SameMajor) &&
               MINUET_BUNDLE_ANY == static_cast<int>(BundlePolicy::Any));
 static_assert(MINUET_CANCELLED == static_cast<int>(StatusCode::Cancelled) &&

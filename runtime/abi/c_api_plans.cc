@@ -311,11 +311,13 @@ minuet_status minuet_plan_create_convolution_gradient(minuet_context* context,
     MINUET_ASSIGN(const minuet_convolution_options given, read_convolution(options));
     ConvolutionGradientProblem problem;
     MINUET_ASSIGN(problem.forward, read_problem(given));
-    if (which != MINUET_GRADIENT_INPUT && which != MINUET_GRADIENT_WEIGHT) {
+    if (which < 1 || which > (MINUET_GRADIENT_INPUT | MINUET_GRADIENT_WEIGHT | MINUET_GRADIENT_BIAS)) {
       return make_error(StatusCode::InvalidArgument,
-                        "the gradient is {0}; it must be 0 (of the input) or 1 (of the weight)", which);
+                        "the gradients are {0}; they must be 1 (of the input), 2 (of the weight), 4 (of the "
+                        "bias), or several of them, or-ed",
+                        which);
     }
-    problem.gradient = static_cast<Gradient>(which);
+    problem.gradients = which;
     return make_plan(problem, *context->context, plan);
   });
 }

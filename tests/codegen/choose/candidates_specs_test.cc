@@ -74,11 +74,13 @@ TEST(Candidates, WhatIsNotBuiltIsRefusedByItsOp) {
   pooling = make_pooling();
   pooling.stride[1] = 0;
   refuse(pooling, StatusCode::InvalidArgument, "axis 1");
-  refuse(ConvolutionGradientProblem{Gradient::Input, example_problem()}, StatusCode::Unimplemented,
+  refuse(ConvolutionGradientProblem{kGradientInput, example_problem()}, StatusCode::Unimplemented,
          "convolution's input is not supported");
-  refuse(ConvolutionGradientProblem{Gradient::Weight, example_problem()}, StatusCode::Unimplemented,
+  refuse(ConvolutionGradientProblem{kGradientWeight, example_problem()}, StatusCode::Unimplemented,
          "convolution's weight is not supported");
-  refuse(ConvolutionGradientProblem{Gradient::Weight, example_problem(0)}, StatusCode::InvalidArgument,
+  refuse(ConvolutionGradientProblem{kGradientBias, example_problem()}, StatusCode::Unimplemented,
+         "convolution's bias is not supported");
+  refuse(ConvolutionGradientProblem{kGradientWeight, example_problem(0)}, StatusCode::InvalidArgument,
          "channels are 0");
   ConvolutionProblem grouped = example_problem();
   grouped.groups = 2;

@@ -357,9 +357,17 @@ TEST_F(AbiRules, WhatIsNotBuiltIsUnimplemented) {
   };
   EXPECT_EQ(gradient(MINUET_GRADIENT_INPUT), MINUET_UNIMPLEMENTED);
   EXPECT_NE(last_error().find("input is not supported"), std::string::npos) << last_error();
+  EXPECT_EQ(gradient(MINUET_GRADIENT_INPUT | MINUET_GRADIENT_WEIGHT | MINUET_GRADIENT_BIAS),
+            MINUET_UNIMPLEMENTED);
+  EXPECT_NE(last_error().find("input is not supported"), std::string::npos) << last_error();
+  EXPECT_EQ(gradient(MINUET_GRADIENT_BIAS), MINUET_UNIMPLEMENTED);
+  EXPECT_NE(last_error().find("bias is not supported"), std::string::npos) << last_error();
   EXPECT_EQ(gradient(MINUET_GRADIENT_WEIGHT), MINUET_UNIMPLEMENTED);
   EXPECT_NE(last_error().find("weight is not supported"), std::string::npos) << last_error();
-  EXPECT_EQ(gradient(2), MINUET_INVALID_ARGUMENT);
+  for (const minuet_gradient none : {-1, 0, 8, 9}) {
+    EXPECT_EQ(gradient(none), MINUET_INVALID_ARGUMENT);
+    EXPECT_NE(last_error().find("the gradients are " + std::to_string(none)), std::string::npos);
+  }
   forward.in_channels = 0;
   EXPECT_EQ(gradient(MINUET_GRADIENT_INPUT), MINUET_INVALID_ARGUMENT);
   EXPECT_EQ(made, nullptr);
