@@ -167,6 +167,10 @@ llvm::Expected<PoolingProblem> read_problem(const minuet_pooling_options& given)
                       static_cast<int>(MINUET_REDUCE_SUM));
   }
   problem.reduction = static_cast<Reduction>(given.reduction);
+  if (given.winners != 0 && given.winners != 1) {
+    return make_error(StatusCode::InvalidArgument, "winners is {0}; it must be 0 or 1", given.winners);
+  }
+  problem.winners = given.winners != 0;
   MINUET_ASSIGN(problem.kind, read_kind(given.submanifold, given.transposed, problem));
   return problem;
 }
@@ -373,7 +377,7 @@ minuet_status minuet_plan_query(minuet_plan* plan, minuet_plan_info* info) {
     answer.layers = static_cast<int32_t>(program.layers.size());
     answer.output_level = program.tensors[program.output].level;
     answer.inputs = static_cast<int32_t>(program.inputs.size());
-    answer.outputs = 1;
+    answer.outputs = program.output_count();
     answer.maps = program.takes_maps ? static_cast<int32_t>(program.maps.size()) : 0;
     answer.missing_head = program.is_head_missing ? 1 : 0;
     answer.parameter_tensors = static_cast<int32_t>(plan->parameters.size());

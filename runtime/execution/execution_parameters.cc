@@ -35,22 +35,23 @@ llvm::Error Execution::take_parameters() {
   return llvm::Error::success();
 }
 
-/// Sets the parameters that run() takes as inputs. Each is a matrix whose columns are the last axis of the
+/// Returns the parameters that run() takes as inputs. Each is a matrix whose columns are the last axis of the
 /// parameter and whose rows are all others.
-llvm::Error Execution::set_parameters(llvm::ArrayRef<Tensor> values, void* stream) {
-  std::vector<ParameterValue> set;
-  for (std::size_t i = 0; i < values.size(); ++i) {
+llvm::Expected<std::vector<ParameterValue>> Execution::read_parameters(
+    llvm::ArrayRef<Tensor> matrices) const {
+  std::vector<ParameterValue> values;
+  for (std::size_t i = 0; i < matrices.size(); ++i) {
     const PlanParameter& parameter = parameter_set_->parameters()[i];
-    const Tensor& given = values[i];
+    const Tensor& given = matrices[i];
     i64 rows = 1;
     for (std::size_t axis = 0; axis + 1 < parameter.shape.size(); ++axis) rows *= parameter.shape[axis];
     const std::string name = "the input for parameter \"" + parameter.name + "\"";
     const Tensor wanted{nullptr, rows, 0, static_cast<i32>(parameter.shape.back()), given.dtype};
     MINUET_TRY(check_tensor(name, given, wanted));
-    ParameterValue& value = set.emplace_back();
+    ParameterValue& value = values.emplace_back();
     value.parameter = static_cast<i32>(i);
     value.array.data = given.data;
-    value.array.element = static_cast<ArrayElement>(storage_type(given.dtype));
+    value.array.element = static_cast<ElementType>(storage_type(given.dtype));
     value.array.shape.assign(parameter.shape.begin(), parameter.shape.end());
     value.array.strides.resize(parameter.shape.size());
     i64 stride = given.ld;
@@ -60,7 +61,7 @@ llvm::Error Execution::set_parameters(llvm::ArrayRef<Tensor> values, void* strea
       stride *= parameter.shape[axis];
     }
   }
-  return parameter_set_->set(set, WeightsOrder::Minuet, stream);
+  return values;
 }
 
 }  // namespace minuet

@@ -69,6 +69,13 @@ TEST(Candidates, WhatIsNotBuiltIsRefusedByItsOp) {
     pooling.reduction = reduction;
     EXPECT_FALSE(llvm::errorToBool(validate(OpProblem(pooling))));
   }
+  for (const Reduction reduction : {Reduction::Average, Reduction::Sum}) {
+    pooling.reduction = reduction;
+    pooling.winners = true;
+    refuse(pooling, StatusCode::InvalidArgument, "only a maximum has winners");
+  }
+  pooling.reduction = Reduction::Max;
+  EXPECT_FALSE(llvm::errorToBool(validate(OpProblem(pooling))));
   pooling.channels = 0;
   refuse(pooling, StatusCode::InvalidArgument, "channels are 0");
   pooling = make_pooling();

@@ -341,7 +341,22 @@ TEST_F(AbiRules, PoolingsAreChecked) {
   pooling.reduction = 3;
   EXPECT_EQ(minuet_plan_create_pooling(context_.get(), &pooling, &made), MINUET_INVALID_ARGUMENT);
   EXPECT_NE(last_error().find("reduction is 3; it must be 0 to 2"), std::string::npos) << last_error();
+  pooling.winners = 1;
+  pooling.reduction = MINUET_REDUCE_SUM;
+  EXPECT_EQ(minuet_plan_create_pooling(context_.get(), &pooling, &made), MINUET_INVALID_ARGUMENT);
+  EXPECT_NE(last_error().find("only a maximum has winners"), std::string::npos) << last_error();
   pooling.reduction = MINUET_REDUCE_MAX;
+  for (const int64_t wrong : {-1, 2}) {
+    pooling.winners = wrong;
+    EXPECT_EQ(minuet_plan_create_pooling(context_.get(), &pooling, &made), MINUET_INVALID_ARGUMENT);
+  }
+  for (const int32_t winners : {0, 1}) {
+    pooling.winners = winners;
+    EXPECT_EQ(minuet_plan_create_pooling(context_.get(), &pooling, &made), MINUET_OK) << last_error();
+    EXPECT_EQ(info_of(made).outputs, 1 + winners);
+    minuet_plan_destroy(made);
+  }
+  made = nullptr;
   pooling.kernel_size[2] = -1;
   EXPECT_EQ(minuet_plan_create_pooling(context_.get(), &pooling, &made), MINUET_INVALID_ARGUMENT);
   EXPECT_EQ(minuet_plan_create_pooling(context_.get(), nullptr, &made), MINUET_INVALID_ARGUMENT);
