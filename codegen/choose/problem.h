@@ -78,6 +78,7 @@ struct OperandShape {
   i32 in_channels = 0, out_channels = 0;
   bool has_residual = false;  // The residual has out_channels columns.
   bool has_weight = false;
+  bool has_winners = false;  // The op's second output has out_channels columns of row numbers (i32).
 };
 
 struct OpKind;

@@ -478,12 +478,13 @@ MINUET_API minuet_status minuet_plan_create_convolution(minuet_context* context,
                                                         const minuet_convolution_options* options,
                                                         minuet_plan** plan);
 
-/* By what a loss is differentiated through a convolution. */
+/* By what a loss is differentiated through a convolution: one of these, or several, or-ed. */
 typedef int32_t minuet_gradient;
-enum { MINUET_GRADIENT_INPUT = 0, MINUET_GRADIENT_WEIGHT = 1 };
+enum { MINUET_GRADIENT_INPUT = 1, MINUET_GRADIENT_WEIGHT = 2, MINUET_GRADIENT_BIAS = 4 };
 
-/* A plan that takes the gradient of a convolution's output to that of its input or weight. UNIMPLEMENTED so
- * far: the message says which way there is instead. */
+/* A plan that takes the gradient of a convolution's output to those of its input, weight and bias, as `which`
+ * says. UNIMPLEMENTED so far: the message says which way there is instead. INVALID_ARGUMENT for 0 and for
+ * other bits. */
 MINUET_API minuet_status minuet_plan_create_convolution_gradient(minuet_context* context,
                                                                  const minuet_convolution_options* options,
                                                                  minuet_gradient which, minuet_plan** plan);
@@ -504,13 +505,22 @@ typedef struct minuet_pooling_options {
   minuet_reduction reduction;
   int32_t submanifold; /* 1: the outputs are the input's set; stride 1 */
   int32_t transposed;  /* 1: the kernel map leads from the coarser set to the finer */
+  int64_t winners;     /* 1: a second output says which inputs the maxima are (below); only with
+                          MINUET_REDUCE_MAX */
 } minuet_pooling_options;
 #define MINUET_POOLING_OPTIONS_INIT \
-  { sizeof(minuet_pooling_options), 0, 3, 0, 0, {0}, {0}, {0}, 0, 0, 0 }
+  { sizeof(minuet_pooling_options), 0, 3, 0, 0, {0}, {0}, {0}, 0, 0, 0, 0 }
 
 /* A plan of one pooling, whose coordinate sets and kernel map are the caller's. Sums are fp32, offset by
  * offset in ascending order. An average is over the inputs that are there. An output with no input is 0, and
- * NaN propagates. */
+ * NaN propagates.
+ *
+ * With `winners`, minuet_execution_run_arrays gives a second output, i32 [output rows, channels]: for every
+ * element of the first one, the row of the input that it comes from, in the caller's order of rows of the
+ * map's input set (the first of duplicates). It is -1 where an output has no input. Of equal inputs the one
+ * of the least offset wins; NaN wins over numbers, and the first NaN over later ones. The gradient of the
+ * pooling adds each element of the output's gradient to that row. Poolings in networks give no winners yet.
+ */
 MINUET_API minuet_status minuet_plan_create_pooling(minuet_context* context,
                                                     const minuet_pooling_options* options,
                                                     minuet_plan** plan);
@@ -592,7 +602,7 @@ typedef struct minuet_plan_info {
   int32_t ndim, in_channels, out_channels;
   int32_t levels, layers;  /* coordinate sets, ops */
   int32_t output_level;    /* 0: outputs are in the caller's row order */
-  int32_t inputs, outputs; /* tensors that run takes */
+  int32_t inputs, outputs; /* tensors that run takes; 2 outputs: minuet_execution_run_arrays */
   int32_t maps;            /* kernel maps that prepare_maps takes; 0 where prepare builds them */
   int32_t missing_head; /* 1: a head is left out, for nothing says how wide it is: outputs are no classes */
   int32_t parameter_tensors; /* for minuet_plan_query_parameter */
@@ -641,7 +651,7 @@ MINUET_API minuet_status minuet_parameters_create(minuet_plan* plan, minuet_devi
 /* Waits for what it has enqueued. Executions keep it alive. When both are gone, no graph that captured
  * minuet_parameters_set, minuet_parameters_get or a run with these values may be replayed. */
 MINUET_API void minuet_parameters_destroy(minuet_parameters* parameters);
-/* Sets `count` parameters, 1 or more, numbered as for minuet_plan_query_parameter, to values[i]: arrays of
+/* Sets `count` parameters, numbered as for minuet_plan_query_parameter, to values[i]: arrays of
  * f32, f16, bf16 or f64 of the parameter's shape, weights in the shape and order of `order` (0: as the
  * network's description says, else Minuet's). indices is optional: the first `count`. Numbers become f32,
  * weights then the plan's dtype; they are taken as they are, not finite too. Batch norms are folded again.
@@ -934,10 +944,22 @@ MINUET_API minuet_status minuet_execution_output_shape(minuet_execution* executi
  * with other tensors. After a failure the output is undefined. No output may share a byte with an input,
  * another output or the caller's workspace, and no input with that. Two column ranges of one wider matrix do
  * not overlap. Matrices of different row strides are accepted only if one ends before the other begins.
- * Inputs may overlap inputs. */
+ * Inputs may overlap inputs. FAILED_PRECONDITION for a plan with winners. */
 MINUET_API minuet_status minuet_execution_run(minuet_execution* execution, const minuet_tensor* inputs,
                                               int32_t input_count, const minuet_tensor* outputs,
                                               int32_t output_count, void* stream);
+/* The same run, with all its rules, with arrays in place of matrices, for outputs of other elements too. A
+ * matrix of features is an array of rank 2, [rows, channels], of f32 for plans of MINUET_F32 and MINUET_TF32,
+ * else of f16 or bf16 as the plan. stride[1] is 1, stride[0] and data are as minuet_tensor allows; the stride
+ * of an axis of one element does not matter, and data may be null where there are no rows. Winners
+ * (minuet_pooling_options) are the second output, of i32, under the same rules. With parameter_inputs, each
+ * parameter follows as an array of its own shape, as minuet_parameters_set takes it in Minuet's order, of
+ * f32, f16, bf16 or f64, with any strides. Arrays and what they point to are the caller's; the structs are
+ * read during the call only. INVALID_ARGUMENT names the array that does not fit, or that is on_host on a GPU.
+ * An execution serves one thread at a time, as for minuet_execution_run. */
+MINUET_API minuet_status minuet_execution_run_arrays(minuet_execution* execution, const minuet_array* inputs,
+                                                     int32_t input_count, const minuet_array* outputs,
+                                                     int32_t output_count, void* stream);
 /* int32 [rows, 1 + ndim] to device memory, in the output's row order. Enqueued. For networks; the sets of a
  * convolution are the caller's. */
 MINUET_API minuet_status minuet_execution_output_coordinates(minuet_execution* execution,

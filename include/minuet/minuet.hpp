@@ -155,7 +155,7 @@ inline minuet_tensor tensor(void* data, std::int64_t rows, std::int32_t channels
   return {data, rows, row_stride, channels, dtype};
 }
 
-/// A network or one convolution: immutable, shared by devices and threads.
+/// A network or one op: immutable, shared by devices and threads.
 class Plan {
  public:
   static Plan network(const Context& context, const minuet_network_options& options) {
@@ -175,6 +175,11 @@ class Plan {
   static Plan convolution(const Context& context, const minuet_convolution_options& options) {
     minuet_plan* plan = nullptr;
     check(minuet_plan_create_convolution(context.get(), &options, &plan));
+    return Plan(plan);
+  }
+  static Plan pooling(const Context& context, const minuet_pooling_options& options) {
+    minuet_plan* plan = nullptr;
+    check(minuet_plan_create_pooling(context.get(), &options, &plan));
     return Plan(plan);
   }
   /// Of bytes that serialize() gave, here or in another process.
@@ -434,6 +439,13 @@ class Execution {
            void* stream = nullptr) const {
     check(minuet_execution_run(get(), inputs.data(), static_cast<std::int32_t>(inputs.size()), &output, 1,
                                stream));
+  }
+  /// The same with arrays: features, then parameters if the execution takes them; the output, then a
+  /// pooling's winners.
+  void run_arrays(const std::vector<minuet_array>& inputs, const std::vector<minuet_array>& outputs,
+                  void* stream = nullptr) const {
+    check(minuet_execution_run_arrays(get(), inputs.data(), static_cast<std::int32_t>(inputs.size()),
+                                      outputs.data(), static_cast<std::int32_t>(outputs.size()), stream));
   }
   /// To device memory, int32 [output rows, 1 + ndim].
   void output_coordinates(std::int32_t* coordinates, void* stream = nullptr) const {

@@ -3,6 +3,8 @@
 // Each thread owns one vector of one output row, so it needs no atomics and writes once. It reads the rows of
 // several offsets together, so that their loads overlap. It combines them in ascending k, so that every
 // device gives the same bits.
+//
+// With PoolSpec::winners, it also writes the number of the input row that each maximum comes from.
 #pragma once
 
 #include "kernels_templates/core/grid.h"
@@ -30,9 +32,16 @@ MINUET_HD float combine(float before, float value) {
   return value > before || value != value ? value : before;
 }
 
-/// Combines the inputs of vector v of output row `row` in `values`, and returns the number of inputs.
+/// Returns true if `value` replaces the maximum `before` of inputs at lower offsets. Of equal inputs, and of
+/// several NaN, the first one stays.
+MINUET_HD bool wins(float value, float before) {
+  return value > before || (value != value && before == before);
+}
+
+/// Combines the inputs of vector v of output row `row` in `values`, and returns the number of inputs. With
+/// S.winners, stores in `winners` the input row that each value comes from.
 template <PoolSpec S>
-MINUET_HD i32 pool_offsets(const PoolParams& p, i64 count, i64 row, i32 v, float* values) {
+MINUET_HD i32 pool_offsets(const PoolParams& p, i64 count, i64 row, i32 v, float* values, i32* winners) {
   using Shape = PoolShape<S>;
   i32 found = 0;
   for (i32 k = 0; k < p.volume; k += Shape::kAtOnce) {
@@ -57,7 +66,13 @@ MINUET_HD i32 pool_offsets(const PoolParams& p, i64 count, i64 row, i32 v, float
       to_floats<S.io>(data[u], inputs);
       MINUET_UNROLL
       for (i32 e = 0; e < Shape::kElements; ++e) {
-        values[e] = found == 0 ? inputs[e] : combine<S.reduction>(values[e], inputs[e]);
+        if constexpr (S.winners) {
+          const bool replaces = found == 0 || wins(inputs[e], values[e]);
+          values[e] = replaces ? inputs[e] : values[e];
+          winners[e] = replaces ? sources[u] : winners[e];
+        } else {
+          values[e] = found == 0 ? inputs[e] : combine<S.reduction>(values[e], inputs[e]);
+        }
       }
       ++found;
     }
@@ -65,16 +80,40 @@ MINUET_HD i32 pool_offsets(const PoolParams& p, i64 count, i64 row, i32 v, float
   return found;
 }
 
+/// Writes the winners of vector v of output row `row`, each of which is an input row or -1.
+template <PoolSpec S>
+MINUET_HD void store_winners(const PoolParams& p, i64 row, i32 v, const i32* winners) {
+  constexpr i32 kWord = static_cast<i32>(sizeof(i32)), kElements = PoolShape<S>::kElements;
+  constexpr i32 kBytes = kElements * kWord < 16 ? kElements * kWord : 16;
+  MINUET_UNROLL
+  for (i32 e = 0; e < kElements; e += kBytes / kWord) {
+    Vector<kBytes> words;
+    MINUET_UNROLL
+    for (i32 w = 0; w < kBytes / kWord; ++w) {
+      const i32 source = winners[e + w];
+      const bool has_number = source >= 0 && p.input_numbers != nullptr;
+      words.words[w] = static_cast<u32>(has_number ? read_only(p.input_numbers + source) : source);
+    }
+    store_vector(p.winners, (row * p.winners_ld + v * kElements + e) * kWord, words);
+  }
+}
+
 template <PoolSpec S>
 MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void pool(MINUET_PARAMS(PoolParams) p) {
   using Shape = PoolShape<S>;
+  static_assert(!S.winners || S.reduction == Reduction::Max, "only a maximum has winners");
   const i64 count = *p.output_count;
   const i64 items = (p.pads_output != 0 ? p.output_rows : count) * Shape::kVectors;
   for (i64 item = grid_thread(S.threads); item < items; item += grid_threads(S.threads)) {
     const i64 row = item / Shape::kVectors;
     const i32 v = static_cast<i32>(item % Shape::kVectors);
     float values[Shape::kElements] = {};
-    const i32 found = row < count ? pool_offsets<S>(p, count, row, v, values) : 0;
+    i32 winners[Shape::kElements];
+    if constexpr (S.winners) {
+      MINUET_UNROLL
+      for (i32 e = 0; e < Shape::kElements; ++e) winners[e] = -1;
+    }
+    const i32 found = row < count ? pool_offsets<S>(p, count, row, v, values, winners) : 0;
     bool finite = true;
     MINUET_UNROLL
     for (i32 e = 0; e < Shape::kElements; ++e) {
@@ -85,6 +124,7 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void pool(MINUET_PARAMS(PoolParams
     }
     store_vector(p.output, row * p.output_ld * Shape::kElement + v * S.vector_bytes,
                  from_floats<S.io, S.vector_bytes>(values));
+    if constexpr (S.winners) store_winners<S>(p, row, v, winners);
     if (!finite) *p.overflow = p.overflow_mark;
   }
 }

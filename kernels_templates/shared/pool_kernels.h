@@ -10,18 +10,20 @@ namespace minuet {
 enum class Reduction : i32 { Max, Average, Sum };
 
 /// The kernel pool computes out[q] = reduction of in[rows[k][q]] over the offsets k that have a row, in
-/// ascending k and in fp32. The result is 0 if no offset has a row.
+/// ascending k and in fp32. The result is 0 if no offset has a row. With `winners`, a maximum also tells
+/// which input row it comes from.
 struct PoolSpec {
   DType io = DType::F16;
   i32 channels = 64;
   i32 vector_bytes = 16;  // Gives the width of one access, which divides every row's start and length.
   Reduction reduction = Reduction::Max;
   i32 threads = 128;
+  bool winners = false;  // Says whether the kernel writes PoolParams::winners. Only a maximum has winners.
   bool operator==(const PoolSpec&) const = default;
   template <class Visitor>
   MINUET_HD constexpr void visit(Visitor&& visitor) const {
     visitor("io", io), visitor("channels", channels), visitor("vector_bytes", vector_bytes),
-        visitor("reduction", reduction), visitor("threads", threads);
+        visitor("reduction", reduction), visitor("threads", threads), visitor("winners", winners);
   }
 };
 struct PoolParams {
@@ -40,6 +42,14 @@ struct PoolParams {
   /// it unchanged.
   u32* overflow;
   u32 overflow_mark;  // Gives the value to store in *overflow, which must not be 0.
+  // The kernel uses the following members only with PoolSpec::winners.
+  /// Receives, for each channel of each output row, the input row that the maximum comes from, or -1 if the
+  /// output has no input. Rows at and after *output_count become -1 where the output is padded.
+  i32* winners;
+  i64 winners_ld;
+  /// Holds the number that stands for each input row in `winners`. If the pointer is null, a row stands for
+  /// itself.
+  const i32* input_numbers;
 };
 
 }  // namespace minuet

@@ -153,6 +153,20 @@ llvm::Expected<std::vector<Tensor>> read_tensors(const std::string& name, const 
   return read;
 }
 
+/// Reads the input or output arrays of a call. `name` is "input" or "output".
+llvm::Expected<std::vector<GivenArray>> read_arrays(const std::string& name, const minuet_array* arrays,
+                                                    int32_t count, ArrayUse use) {
+  MINUET_TRY(check_count(count, name + "_count"));
+  if (count > 0) MINUET_TRY(check_pointer(arrays, (name + "s").c_str()));
+  std::vector<GivenArray> read;
+  for (int32_t i = 0; i < count; ++i) {
+    llvm::Expected<GivenArray> array = read_array(arrays[i], use);
+    if (!array) return annotate(array.takeError(), name + " " + std::to_string(i));
+    read.push_back(std::move(*array));
+  }
+  return read;
+}
+
 /// Returns InvalidArgument if two memory ranges that a call writes overlap. The message contains `name` and
 /// `other_name`.
 llvm::Error check_answers(const char* name, const void* answer, i64 bytes, const char* other_name,
@@ -376,6 +390,20 @@ minuet_status minuet_execution_run(minuet_execution* execution, const minuet_ten
     const Trace::Span span(execution->open->trace(), "run", "run");
     const NvtxRange range("run");
     return own.run(in, out, stream);
+  });
+}
+
+minuet_status minuet_execution_run_arrays(minuet_execution* execution, const minuet_array* inputs,
+                                          int32_t input_count, const minuet_array* outputs,
+                                          int32_t output_count, void* stream) {
+  return in_execution("minuet_execution_run_arrays", execution, [&](Execution& own) -> llvm::Error {
+    MINUET_ASSIGN(const std::vector<GivenArray> in,
+                  read_arrays("input", inputs, input_count, ArrayUse::RunInput));
+    MINUET_ASSIGN(const std::vector<GivenArray> out,
+                  read_arrays("output", outputs, output_count, ArrayUse::RunOutput));
+    const Trace::Span span(execution->open->trace(), "run", "run");
+    const NvtxRange range("run");
+    return own.run_arrays(in, out, stream);
   });
 }
 

@@ -88,15 +88,20 @@ static_assert(MINUET_DATAFLOW_GATHER_GEMM_SCATTER == 1 + static_cast<int>(Datafl
               MINUET_DATAFLOW_FUSED == 1 + static_cast<int>(Dataflow::Fused));
 static_assert(MINUET_MAPS_SORTED == 1 + static_cast<int>(MapMethod::Sorted) &&
               MINUET_MAPS_INDEXED == 1 + static_cast<int>(MapMethod::Indexed));
-static_assert(MINUET_ELEMENT_F32 == static_cast<int>(ArrayElement::F32) &&
-              MINUET_ELEMENT_F16 == static_cast<int>(ArrayElement::F16) &&
-              MINUET_ELEMENT_BF16 == static_cast<int>(ArrayElement::BF16) &&
-              MINUET_ELEMENT_F64 == static_cast<int>(ArrayElement::F64) && MINUET_MAX_RANK == kMaxArrayAxes);
-static_assert(static_cast<int>(ArrayElement::F32) == static_cast<int>(DType::F32) &&
-              static_cast<int>(ArrayElement::F16) == static_cast<int>(DType::F16) &&
-              static_cast<int>(ArrayElement::BF16) == static_cast<int>(DType::BF16));
-static_assert(MINUET_GRADIENT_INPUT == static_cast<int>(Gradient::Input) &&
-              MINUET_GRADIENT_WEIGHT == static_cast<int>(Gradient::Weight));
+static_assert(MINUET_ELEMENT_F32 == static_cast<int>(ElementType::F32) &&
+              MINUET_ELEMENT_F16 == static_cast<int>(ElementType::F16) &&
+              MINUET_ELEMENT_BF16 == static_cast<int>(ElementType::BF16) &&
+              MINUET_ELEMENT_F64 == static_cast<int>(ElementType::F64) &&
+              MINUET_ELEMENT_I32 == static_cast<int>(ElementType::I32) && MINUET_MAX_RANK == kMaxArrayAxes);
+static_assert(static_cast<int>(ElementType::F32) == static_cast<int>(ArrayElement::F32) &&
+              static_cast<int>(ElementType::F16) == static_cast<int>(ArrayElement::F16) &&
+              static_cast<int>(ElementType::BF16) == static_cast<int>(ArrayElement::BF16) &&
+              static_cast<int>(ElementType::F64) == static_cast<int>(ArrayElement::F64));
+static_assert(static_cast<int>(ElementType::F32) == static_cast<int>(DType::F32) &&
+              static_cast<int>(ElementType::F16) == static_cast<int>(DType::F16) &&
+              static_cast<int>(ElementType::BF16) == static_cast<int>(DType::BF16));
+static_assert(MINUET_GRADIENT_INPUT == kGradientInput && MINUET_GRADIENT_WEIGHT == kGradientWeight &&
+              MINUET_GRADIENT_BIAS == kGradientBias);
 static_assert(MINUET_BUNDLE_SAME_MAJOR == static_cast<int>(BundlePolicy::SameMajor) &&
               MINUET_BUNDLE_ANY == static_cast<int>(BundlePolicy::Any));
 static_assert(MINUET_CANCELLED == static_cast<int>(StatusCode::Cancelled) &&
@@ -126,7 +131,7 @@ MINUET_ENDS_WITH(minuet_precompile_result, seconds);
 MINUET_ENDS_WITH(minuet_coordinates_options, queue);
 MINUET_ENDS_WITH(minuet_kernel_map_options, reserved);
 MINUET_ENDS_WITH(minuet_convolution_options, without_values);
-MINUET_ENDS_WITH(minuet_pooling_options, transposed);
+MINUET_ENDS_WITH(minuet_pooling_options, winners);
 MINUET_ENDS_WITH(minuet_network_options, without_values);
 MINUET_ENDS_WITH(minuet_execution_options, parameter_inputs);
 MINUET_ENDS_WITH(minuet_parameters_options, master);
@@ -219,6 +224,12 @@ void copy_text(char (&target)[N], llvm::StringRef text) {
 /// Copies as much of the text as fits. Returns the number of bytes that the whole text needs, including the
 /// terminator.
 std::size_t give_text(llvm::StringRef text, char* buffer, std::size_t size);
+
+/// Says what a call does with an array. Only arrays of a run may have no elements, and only its outputs may
+/// be of i32.
+enum class ArrayUse : i32 { Parameter, RunInput, RunOutput };
+/// Reads an array, and checks all that can be checked without what it is compared with.
+llvm::Expected<GivenArray> read_array(const minuet_array& given, ArrayUse use);
 
 /// Reads one value per axis, where 0 means 1. The values of the axes from number `ndim` on must be 0 or 1.
 llvm::Expected<AxisArray> read_axes(const int32_t* values, i32 ndim, const char* name);

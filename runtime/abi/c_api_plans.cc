@@ -167,6 +167,10 @@ llvm::Expected<PoolingProblem> read_problem(const minuet_pooling_options& given)
                       static_cast<int>(MINUET_REDUCE_SUM));
   }
   problem.reduction = static_cast<Reduction>(given.reduction);
+  if (given.winners != 0 && given.winners != 1) {
+    return make_error(StatusCode::InvalidArgument, "winners is {0}; it must be 0 or 1", given.winners);
+  }
+  problem.winners = given.winners != 0;
   MINUET_ASSIGN(problem.kind, read_kind(given.submanifold, given.transposed, problem));
   return problem;
 }
@@ -312,11 +316,13 @@ minuet_status minuet_plan_create_convolution_gradient(minuet_context* context,
     MINUET_ASSIGN(const minuet_convolution_options given, read_convolution(options));
     ConvolutionGradientProblem problem;
     MINUET_ASSIGN(problem.forward, read_problem(given));
-    if (which != MINUET_GRADIENT_INPUT && which != MINUET_GRADIENT_WEIGHT) {
+    if (which < 1 || which > (MINUET_GRADIENT_INPUT | MINUET_GRADIENT_WEIGHT | MINUET_GRADIENT_BIAS)) {
       return make_error(StatusCode::InvalidArgument,
-                        "the gradient is {0}; it must be 0 (of the input) or 1 (of the weight)", which);
+                        "the gradients are {0}; they must be 1 (of the input), 2 (of the weight), 4 (of the "
+                        "bias), or several of them, or-ed",
+                        which);
     }
-    problem.gradient = static_cast<Gradient>(which);
+    problem.gradients = which;
     return make_plan(problem, *context->context, plan);
   });
 }
@@ -372,7 +378,7 @@ minuet_status minuet_plan_query(minuet_plan* plan, minuet_plan_info* info) {
     answer.layers = static_cast<int32_t>(program.layers.size());
     answer.output_level = program.tensors[program.output].level;
     answer.inputs = static_cast<int32_t>(program.inputs.size());
-    answer.outputs = 1;
+    answer.outputs = program.output_count();
     answer.maps = program.takes_maps ? static_cast<int32_t>(program.maps.size()) : 0;
     answer.missing_head = program.is_head_missing ? 1 : 0;
     answer.parameter_tensors = static_cast<int32_t>(plan->parameters.size());

@@ -65,6 +65,13 @@ struct OpRequest {
   bool pads_output = false;
   const void* residual = nullptr;
   i64 residual_ld = 0;
+  /// Points to the op's second output (OperandShape::has_winners), which holds the number of an input row for
+  /// each element of the output. Null means that the op has none.
+  i32* winners = nullptr;
+  i64 winners_ld = 0;
+  /// Points to the caller's number of each input row, which stands for the row in `winners`. Null means that
+  /// the rows are in the caller's order.
+  const i32* input_numbers = nullptr;
   /// If the op itself makes the coordinate set of its output, these pointers refer to the sets of its input
   /// and of its output. Otherwise both are null. The output's set has capacity for as many keys as the
   /// input's set. Every run writes the keys of the output's set, in ascending order, and their number.

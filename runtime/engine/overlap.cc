@@ -25,6 +25,12 @@ MemoryRows memory_of(const Tensor& tensor) {
           tensor.channels * element};
 }
 
+MemoryList memory_of(llvm::ArrayRef<Tensor> tensors) {
+  MemoryList memory;
+  for (const Tensor& tensor : tensors) memory.push_back(memory_of(tensor));
+  return memory;
+}
+
 bool overlap(const MemoryRows& a, const MemoryRows& b) {
   if (a.rows <= 0 || b.rows <= 0 || a.width <= 0 || b.width <= 0) return false;
   if (end_of(a) <= b.begin || end_of(b) <= a.begin) return false;
@@ -46,22 +52,20 @@ llvm::Error overlap_error(const std::string& written, const std::string& other) 
       written, other);
 }
 
-llvm::Error check_apart(llvm::ArrayRef<Tensor> inputs, llvm::ArrayRef<Tensor> outputs,
+llvm::Error check_apart(llvm::ArrayRef<MemoryRows> inputs, llvm::ArrayRef<MemoryRows> outputs,
                         const MemoryRows& workspace, bool has_residual) {
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    const MemoryRows input = memory_of(inputs[i]);
+    const MemoryRows& input = inputs[i];
     if (overlap(input, workspace)) return overlap_error(kWorkspaceName, input_name(i, has_residual));
     for (std::size_t o = 0; o < outputs.size(); ++o) {
-      if (overlap(input, memory_of(outputs[o])))
-        return overlap_error(output_name(o), input_name(i, has_residual));
+      if (overlap(input, outputs[o])) return overlap_error(output_name(o), input_name(i, has_residual));
     }
   }
   for (std::size_t o = 0; o < outputs.size(); ++o) {
-    const MemoryRows output = memory_of(outputs[o]);
+    const MemoryRows& output = outputs[o];
     if (overlap(output, workspace)) return overlap_error(output_name(o), kWorkspaceName);
     for (std::size_t other = 0; other < o; ++other) {
-      if (overlap(output, memory_of(outputs[other])))
-        return overlap_error(output_name(o), output_name(other));
+      if (overlap(output, outputs[other])) return overlap_error(output_name(o), output_name(other));
     }
   }
   return llvm::Error::success();

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/SmallVector.h"
 #include "runtime/engine/tensor.h"
 
 namespace minuet {
@@ -19,6 +20,9 @@ inline MemoryRows memory_of(const void* data, i64 bytes) {
   return {reinterpret_cast<std::uintptr_t>(data), bytes > 0 ? 1 : 0, bytes, bytes};
 }
 MemoryRows memory_of(const Tensor& tensor);
+/// Holds the memory of the inputs or of the outputs of a run.
+using MemoryList = llvm::SmallVector<MemoryRows, 4>;
+MemoryList memory_of(llvm::ArrayRef<Tensor> tensors);
 
 /// Returns true if `a` and `b` share a byte. Gaps between rows do not count. The result is exact if the
 /// strides are equal or one of the two has a single row; otherwise the function returns true if the ranges
@@ -34,7 +38,7 @@ llvm::Error overlap_error(const std::string& written, const std::string& other);
 
 /// Checks the rules of minuet_execution_run, by which no output overlaps an input, another output or the
 /// workspace, and no input overlaps the workspace.
-llvm::Error check_apart(llvm::ArrayRef<Tensor> inputs, llvm::ArrayRef<Tensor> outputs,
+llvm::Error check_apart(llvm::ArrayRef<MemoryRows> inputs, llvm::ArrayRef<MemoryRows> outputs,
                         const MemoryRows& workspace, bool has_residual);
 
 }  // namespace minuet

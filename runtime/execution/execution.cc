@@ -162,6 +162,9 @@ llvm::Error Execution::add_layers() {
   }
   MINUET_ASSIGN(permute_output_, engine_->add_permute_rows(compiled_.permute_output));
   MINUET_ASSIGN(permute_coordinates_, engine_->add_permute_rows(compiled_.permute_coordinates));
+  if (compiled_.permute_winners) {
+    MINUET_ASSIGN(permute_winners_, engine_->add_permute_rows(*compiled_.permute_winners));
+  }
   return llvm::Error::success();
 }
 
@@ -365,7 +368,8 @@ void Execution::reset_places() {
 
 void* Execution::address_of(i32 tensor) const {
   const TensorSpec& spec = program_.tensors[tensor];
-  return places_[spec.storage].base + static_cast<i64>(spec.column) * dtype_bytes(program_.dtype);
+  const i64 element = element_bytes(program_, program_.storages[spec.storage]);
+  return places_[spec.storage].base + spec.column * element;
 }
 
 OpRequest Execution::request_of(i32 number) const {
@@ -392,6 +396,11 @@ OpRequest Execution::request_of(i32 number) const {
   if (layer.residual >= 0) {
     request.residual = address_of(layer.residual);
     request.residual_ld = ld_of(layer.residual);
+  }
+  if (layer.winners >= 0) {
+    request.winners = static_cast<i32*>(address_of(layer.winners));
+    request.winners_ld = ld_of(layer.winners);
+    request.input_numbers = levels_[program_.tensors[layer.input].level].source_row;
   }
   for (i32 ahead = 1; ahead <= candidate_of(number).covers; ++ahead) {
     const i32 covered = program_.layers[number + ahead].output;
@@ -425,22 +434,10 @@ llvm::Error Execution::load_inputs(llvm::ArrayRef<Tensor> inputs) {
   return llvm::Error::success();
 }
 
-llvm::Error Execution::run(llvm::ArrayRef<Tensor> inputs, llvm::ArrayRef<Tensor> outputs, void* stream) {
-  MINUET_TRY(check_prepared());
-  MINUET_TRY(check_tensors(inputs, outputs));
-  // The work that sets parameters must not be on another stream than the queue's.
-  if (options_.queue) MINUET_TRY(options_.queue->check_stream(stream));
-  const llvm::ArrayRef<Tensor> features = inputs.take_front(program_.inputs.size());
-  if (options_.parameter_inputs) MINUET_TRY(set_parameters(inputs.drop_front(features.size()), stream));
-  if (parameter_set_) MINUET_TRY(parameter_set_->check_complete());
-  return call(stream, Timed::Run, [&] { return run_layers(features, outputs[0]); });
-}
-
-llvm::Error Execution::run_layers(llvm::ArrayRef<Tensor> inputs, const Tensor& output) {
+llvm::Error Execution::run_layers(llvm::ArrayRef<Tensor> inputs, llvm::ArrayRef<Tensor> outputs) {
   MINUET_TRY(load_inputs(inputs));
-  const TensorSpec& spec = program_.tensors[program_.output];
-  const bool in_place = is_in_place(program_.output);
-  if (in_place) places_[spec.storage] = {static_cast<char*>(output.data), output.ld};
+  take_output(program_.output, outputs[0]);
+  if (program_.winners >= 0) take_output(program_.winners, outputs[1]);
   for (const Step& step : schedule_) {
     const i32 i = step.number;
     if (step.kind != Step::Kind::RunOp || is_covered(i)) continue;
@@ -448,10 +445,8 @@ llvm::Error Execution::run_layers(llvm::ArrayRef<Tensor> inputs, const Tensor& o
     const NvtxRange range(program_.layers[i].name.c_str());
     MINUET_TRY(with_request(i, [&](const OpRequest& request) { return engine_->run_op(request); }));
   }
-  if (in_place) return llvm::Error::success();
-  const Level& level = levels_[spec.level];
-  return engine_->permute_rows({permute_output_, address_of(program_.output), ld_of(program_.output),
-                                level.row_of, level.caller_rows, output.data, output.ld, level.caller_count});
+  if (program_.winners >= 0) MINUET_TRY(give_output(program_.winners, permute_winners_, outputs[1]));
+  return give_output(program_.output, permute_output_, outputs[0]);
 }
 
 llvm::Error Execution::output_coordinates(i32* coordinates, void* stream) {

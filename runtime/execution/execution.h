@@ -71,6 +71,9 @@ class Execution {
   static llvm::Error prepare_together(llvm::ArrayRef<Execution*> executions,
                                       llvm::ArrayRef<std::shared_ptr<const KernelMap>> maps, void* stream);
   llvm::Error run(llvm::ArrayRef<Tensor> inputs, llvm::ArrayRef<Tensor> outputs, void* stream);
+  /// Runs like run(). Features, the output and the second output of an op (Program::winners) are arrays of
+  /// rank 2, and parameters are arrays of their own rank.
+  llvm::Error run_arrays(llvm::ArrayRef<GivenArray> inputs, llvm::ArrayRef<GivenArray> outputs, void* stream);
   llvm::Error output_coordinates(i32* coordinates, void* stream);
   /// Returns the number of the first layer that wrote an infinite or NaN value since the last prepare, or -1
   /// if there is none. The function waits for the device.
@@ -163,6 +166,8 @@ class Execution {
 
  private:
   static constexpr i64 kWordBytes = sizeof(i32);
+  // Tensors of row numbers (StorageSpec::holds_rows) are handled as words of 32 bits.
+  static constexpr DType kRowWords = DType::F32;
   /// Describes where a storage of the program (StorageSpec) is during the current run.
   struct Place {
     char* base = nullptr;
@@ -212,7 +217,7 @@ class Execution {
   llvm::Error take_parameters();
   Tensor wanted_parameter(std::size_t parameter, DType dtype) const;
   llvm::Error check_parameter_inputs(llvm::ArrayRef<Tensor> values) const;
-  llvm::Error set_parameters(llvm::ArrayRef<Tensor> values, void* stream);
+  std::vector<ParameterValue> read_parameters(llvm::ArrayRef<Tensor> matrices) const;
   /// Returns true if the kernel of an earlier layer computes this layer too (Candidate::covers).
   bool is_covered(i32 layer) const { return runner_of(layer) != layer; }
   /// Returns the layer whose kernel computes this layer, which is this layer or an earlier one.
@@ -237,8 +242,13 @@ class Execution {
   llvm::Error prepare_layers();
 
   bool is_in_place(i32 tensor) const;
+  // Only the program of a single op takes a residual from the caller, as its second input.
+  bool takes_residual() const { return program_.takes_maps; }
   Tensor wanted(i32 tensor) const;
-  llvm::Error check_tensors(llvm::ArrayRef<Tensor> inputs, llvm::ArrayRef<Tensor> outputs) const;
+  llvm::Error check_counts(std::size_t inputs, std::size_t outputs) const;
+  llvm::Error check_tensors(llvm::ArrayRef<Tensor> features, llvm::ArrayRef<Tensor> outputs) const;
+  llvm::Error check_on_device(const std::string& what, const GivenArray& array) const;
+  llvm::Expected<Tensor> matrix_of(const std::string& what, const GivenArray& array, i32 tensor) const;
   /// Returns InvalidArgument if the memory at `data` overlaps the caller's workspace. The message calls it
   /// `name`.
   llvm::Error check_outside_workspace(const char* name, const void* data, i64 bytes) const;
@@ -249,7 +259,12 @@ class Execution {
   void* address_of(i32 tensor) const;
   i64 ld_of(i32 tensor) const { return places_[program_.tensors[tensor].storage].ld; }
   llvm::Error load_inputs(llvm::ArrayRef<Tensor> inputs);
-  llvm::Error run_layers(llvm::ArrayRef<Tensor> inputs, const Tensor& output);
+  /// Sets the parameters if run() takes them as inputs, and enqueues the ops. Everything is checked already.
+  llvm::Error enqueue_run(llvm::ArrayRef<Tensor> features, llvm::ArrayRef<Tensor> outputs,
+                          llvm::ArrayRef<ParameterValue> parameters, void* stream);
+  void take_output(i32 tensor, const Tensor& given);
+  llvm::Error give_output(i32 tensor, i32 permute, const Tensor& given);
+  llvm::Error run_layers(llvm::ArrayRef<Tensor> inputs, llvm::ArrayRef<Tensor> outputs);
   OpRequest request_of(i32 layer) const;
   /// Calls `enqueue` with the request that the OpWork of the layer's candidate makes.
   llvm::Error with_request(i32 layer, llvm::function_ref<llvm::Error(const OpRequest&)> enqueue) const {
@@ -289,7 +304,7 @@ class Execution {
   // (CompiledPlan::candidates).
   std::vector<i32> ops_;
   std::vector<i32> permute_inputs_;
-  i32 permute_output_ = 0, permute_coordinates_ = 0;
+  i32 permute_output_ = 0, permute_coordinates_ = 0, permute_winners_ = 0;
 
   Trace* trace_ = nullptr;
   enum class Prepared : i32 {

@@ -54,22 +54,22 @@ llvm::Error Execution::check_parameter_inputs(llvm::ArrayRef<Tensor> values) con
   return llvm::Error::success();
 }
 
-/// Sets the parameters that run() takes as inputs, which are checked.
-llvm::Error Execution::set_parameters(llvm::ArrayRef<Tensor> values, void* stream) {
-  std::vector<ParameterValue> set(values.size());
-  for (std::size_t i = 0; i < values.size(); ++i) {
+/// Returns the parameters that run() takes as inputs, which are checked.
+std::vector<ParameterValue> Execution::read_parameters(llvm::ArrayRef<Tensor> matrices) const {
+  std::vector<ParameterValue> values(matrices.size());
+  for (std::size_t i = 0; i < matrices.size(); ++i) {
     const std::vector<int64_t>& shape = parameter_set_->parameters()[i].shape;
-    set[i].parameter = static_cast<i32>(i);
-    GivenArray& array = set[i].array;
-    array.data = values[i].data;
-    array.element = static_cast<ArrayElement>(storage_type(values[i].dtype));
+    values[i].parameter = static_cast<i32>(i);
+    GivenArray& array = values[i].array;
+    array.data = matrices[i].data;
+    array.element = static_cast<ElementType>(storage_type(matrices[i].dtype));
     array.shape.assign(shape.begin(), shape.end());
     array.strides.resize(shape.size());
     array.strides.back() = 1;
-    i64 stride = values[i].ld;
+    i64 stride = matrices[i].ld;
     for (std::size_t axis = shape.size() - 1; axis-- > 0; stride *= shape[axis]) array.strides[axis] = stride;
   }
-  return parameter_set_->set(set, WeightsOrder::Minuet, stream);
+  return values;
 }
 
 }  // namespace minuet

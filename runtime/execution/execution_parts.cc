@@ -44,7 +44,6 @@ void Execution::place_kept(Placement& parts) {
 /// Places each storage of the program behind the storages that are below it (StorageSpec::below). Tensors
 /// that are used in place, in the caller's memory, get no storage.
 void Execution::place_storages(Placement& parts) {
-  const i64 element = dtype_bytes(program_.dtype);
   i64 bytes = 0;
   for (const i32 number : program_.stack) {
     const StorageSpec& storage = program_.storages[number];
@@ -54,7 +53,7 @@ void Execution::place_storages(Placement& parts) {
     Placement part = parts.from(begin);
     storages_[number] = program_.takes_maps && !level.source_row
                             ? nullptr
-                            : part.take<char>(level.rows * storage.ld * element);
+                            : part.take<char>(level.rows * storage.ld * element_bytes(program_, storage));
     tops_[number] = begin + part.bytes();
     bytes = std::max(bytes, tops_[number]);
   }

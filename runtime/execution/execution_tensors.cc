@@ -7,26 +7,30 @@ namespace minuet {
 
 Tensor Execution::wanted(i32 tensor) const {
   const TensorSpec& spec = program_.tensors[tensor];
-  return {nullptr, levels_[spec.level].caller_rows, 0, spec.channels, program_.dtype};
+  const DType dtype = program_.storages[spec.storage].holds_rows ? kRowWords : program_.dtype;
+  return {nullptr, levels_[spec.level].caller_rows, 0, spec.channels, dtype};
 }
 
-llvm::Error Execution::check_tensors(llvm::ArrayRef<Tensor> inputs, llvm::ArrayRef<Tensor> outputs) const {
+llvm::Error Execution::check_counts(std::size_t inputs, std::size_t outputs) const {
   const std::size_t features = program_.inputs.size();
   const std::size_t parameters = options_.parameter_inputs ? parameter_set_->parameters().size() : 0;
-  if (inputs.size() != features + parameters || outputs.size() != 1) {
-    const std::string also = parameters > 0 ? " and " + std::to_string(parameters) + " parameters" : "";
-    return make_error(StatusCode::InvalidArgument,
-                      "run takes {0} input{1}{2} and 1 output, but {3} and {4} are given", features,
-                      features > 1 ? "s (the residual second)" : "", also, inputs.size(), outputs.size());
+  const auto wanted = static_cast<std::size_t>(program_.output_count());
+  if (inputs == features + parameters && outputs == wanted) return llvm::Error::success();
+  const std::string also = parameters > 0 ? " and " + std::to_string(parameters) + " parameters" : "";
+  return make_error(StatusCode::InvalidArgument,
+                    "run takes {0} input{1}{2} and {3} output{4}, but {5} and {6} are given", features,
+                    features > 1 ? "s (the residual second)" : "", also, wanted,
+                    wanted > 1 ? "s (the winners second)" : "", inputs, outputs);
+}
+
+/// Checks the shapes, the dtypes and the alignment of features and outputs, which are as many as wanted.
+llvm::Error Execution::check_tensors(llvm::ArrayRef<Tensor> features, llvm::ArrayRef<Tensor> outputs) const {
+  for (std::size_t i = 0; i < features.size(); ++i) {
+    MINUET_TRY(check_tensor("input " + std::to_string(i), features[i], wanted(program_.inputs[i])));
   }
-  for (std::size_t i = 0; i < features; ++i) {
-    MINUET_TRY(check_tensor("input " + std::to_string(i), inputs[i], wanted(program_.inputs[i])));
-  }
-  MINUET_TRY(check_parameter_inputs(inputs.drop_front(features)));
   MINUET_TRY(check_tensor("output 0", outputs[0], wanted(program_.output)));
-  // Only the program of a single op takes a residual from the caller, as its second input.
-  const bool has_residual = program_.takes_maps && features > 1;
-  return check_apart(inputs, outputs, callers_workspace(), has_residual);
+  return outputs.size() < 2 ? llvm::Error::success()
+                            : check_tensor("output 1", outputs[1], wanted(program_.winners));
 }
 
 llvm::Error Execution::check_outside_workspace(const char* name, const void* data, i64 bytes) const {

@@ -174,6 +174,12 @@ llvm::Expected<std::shared_ptr<const CompiledPlan>> CompiledPlan::create(const P
     }
   }
   compiled->permute_output = permute(program.output, false);
+  if (program.winners >= 0) {
+    const i32 channels = program.tensors[program.winners].channels;
+    // Row numbers are copied as words of 32 bits.
+    compiled->permute_winners =
+        choose_permute_rows(DType::F32, channels, columns_of(program, program.winners), {channels, 0});
+  }
   compiled->permute_coordinates = choose_permute_coordinates(program.ndim);
   return compiled;
 }
@@ -194,6 +200,7 @@ std::vector<KernelRequest> CompiledPlan::requests() const {
   }
   for (const PermuteRowsSpec& permute : permute_inputs) list.add(permute);
   list.add(permute_output);
+  if (permute_winners) list.add(*permute_winners);
   list.add(permute_coordinates);
   if (weight_bytes > 0) list.add(CopyParametersSpec{});
   if (has_images) list.add(MakeWeightImagesSpec{.element_bytes = weight_bytes});

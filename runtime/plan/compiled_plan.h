@@ -27,6 +27,7 @@ struct CompiledPlan {
   std::vector<std::vector<Candidate>> candidates;
   std::vector<PermuteRowsSpec> permute_inputs;  // There is one Spec for each input of the program.
   PermuteRowsSpec permute_output, permute_coordinates;
+  std::optional<PermuteRowsSpec> permute_winners;  // It is set if the program has winners.
   // The kernels of a ParameterSet depend on the next three members. weight_bytes is the number of bytes of an
   // element of a weight, or 0 if the plan has no parameters. folds_parameters says whether scales and shifts
   // are computed from other parameters.

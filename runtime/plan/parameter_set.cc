@@ -143,7 +143,7 @@ llvm::Expected<ParameterCopy> ParameterSet::copy_of(const ParameterValue& value,
     job.shape[axis] = static_cast<i32>(given.shape[axis]);
     job.strides[axis] = given.strides[axis];
   }
-  job.element = value.array.element;
+  job.element = static_cast<ArrayElement>(value.array.element);
   job.dtype = dtype_of(parameter);
   job.storage = storage_of(parameter);
   finish_axes(job);
@@ -312,7 +312,7 @@ llvm::Error ParameterSet::get(i32 number, const GivenArray& array, void* stream)
     return make_error(StatusCode::InvalidArgument, "the array for parameter \"{0}\" must be contiguous",
                       parameter.name);
   }
-  if (array.element == ArrayElement::F64) {
+  if (array.element == ElementType::F64) {
     return make_error(StatusCode::InvalidArgument,
                       "parameter \"{0}\" cannot be copied to f64: use f32, f16 or bf16", parameter.name);
   }

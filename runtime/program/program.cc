@@ -53,10 +53,10 @@ Program op_program(const OpProblem& problem) {
   const i32 fine = window.is_transposed() ? out : 0, coarse = window.is_transposed() ? 0 : out;
   program.levels.assign(out + 1, {AxisArray{}, -1});
   program.maps.push_back({fine, coarse, window.kernel_size, window.dilation});
-  auto add_tensor = [&](i32 level, i32 channels) {
+  auto add_tensor = [&](i32 level, i32 channels, bool holds_rows = false) {
     const i32 number = static_cast<i32>(program.tensors.size());
     program.tensors.push_back({level, channels, number, 0});
-    program.storages.push_back({level, channels, 0, 0, program.stack});
+    program.storages.push_back({level, channels, 0, 0, program.stack, holds_rows});
     program.stack.push_back(number);
     return number;
   };
@@ -71,8 +71,15 @@ Program op_program(const OpProblem& problem) {
     layer.residual = add_tensor(out, shape.out_channels);
     program.inputs.push_back(layer.residual);
   }
+  if (shape.has_winners) {
+    layer.winners = program.winners = add_tensor(out, shape.out_channels, /*holds_rows=*/true);
+  }
   program.layers.push_back(std::move(layer));
   return program;
+}
+
+i64 element_bytes(const Program& program, const StorageSpec& storage) {
+  return storage.holds_rows ? static_cast<i64>(sizeof(i32)) : dtype_bytes(program.dtype);
 }
 
 Columns columns_of(const Program& program, i32 tensor) {

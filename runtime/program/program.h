@@ -56,6 +56,8 @@ struct StorageSpec {
   i32 first = 0, last = 0;
   // Lists the storages that are in use at the same time as this one and are placed at lower addresses.
   std::vector<i32> below;
+  // The flag is true if the elements are row numbers (i32), and false if they have the program's dtype.
+  bool holds_rows = false;
 };
 
 /// Holds the names that the network's description gives a convolution. Error messages use them.
@@ -90,9 +92,11 @@ struct ProgramLayer {
   std::string bias;
   // Holds the number of the kernel map that the op reads, or -1 if it reads none.
   i32 map = 0;
-  // `input`, `output` and `residual` are indices of tensors. `residual` is -1 if the layer adds none.
+  // `input`, `output`, `residual` and `winners` are indices of tensors. `residual` is -1 if the layer adds
+  // none, and `winners` is -1 if the layer has no second output (OperandShape::has_winners).
   i32 input = 0, output = 0;
   i32 residual = -1;
+  i32 winners = -1;
   // The flag is true if the kernel of the layer before may compute this layer too
   // (ConvolutionProblem::shortcut).
   bool is_shortcut = false;
@@ -127,6 +131,10 @@ struct Program {
   // Lists the tensors that Execution::run() takes as inputs.
   std::vector<i32> inputs{0};
   i32 output = 0;
+  // Holds the tensor of the second output, or -1 if there is none. Only the program of a single op has one.
+  i32 winners = -1;
+  /// Returns how many outputs Execution::run_arrays() writes.
+  i32 output_count() const { return winners < 0 ? 1 : 2; }
   // Holds, for each axis, the least common multiple of the strides of all coordinate sets (levels).
   i64 period[kMaxDim] = {1, 1, 1, 1};
 };
@@ -149,8 +157,11 @@ struct Step {
 std::vector<Step> make_schedule(const Program& program);
 
 /// Returns a program of one op over a kernel map. The caller gives its sets and its map. The inputs are the
-/// features, and the residual if the op has one.
+/// features, and the residual if the op has one. The outputs are the op's.
 Program op_program(const OpProblem& problem);
+
+/// Returns the number of bytes of an element of a storage.
+i64 element_bytes(const Program& program, const StorageSpec& storage);
 
 /// Returns the columns of a tensor within its storage.
 Columns columns_of(const Program& program, i32 tensor);

@@ -6,26 +6,48 @@
 
 namespace minuet {
 
+/// Names the element types of a caller's array that the library reads or writes. The values are those of the
+/// ABI (minuet_element). Those of ArrayElement have the same values there.
+enum class ElementType : i32 { F32 = 0, F16 = 2, BF16 = 3, F64 = 4, I32 = 7 };
+
 /// Describes an array of up to kMaxArrayAxes axes, which the struct does not own.
 struct GivenArray {
   void* data = nullptr;
   llvm::SmallVector<i64, kMaxArrayAxes> shape;
   llvm::SmallVector<i64, kMaxArrayAxes> strides;  // Holds the distance of neighbours in elements, per axis.
-  ArrayElement element = ArrayElement::F32;
+  ElementType element = ElementType::F32;
   bool on_host = false;  // Says whether `data` points to host memory although the device is a GPU.
 };
 
-inline i64 element_bytes(ArrayElement element) {
+inline i64 element_bytes(ElementType element) {
   switch (element) {
-    case ArrayElement::F32:
+    case ElementType::F32:
+    case ElementType::I32:
       return 4;
-    case ArrayElement::F16:
-    case ArrayElement::BF16:
+    case ElementType::F16:
+    case ElementType::BF16:
       return 2;
-    case ArrayElement::F64:
+    case ElementType::F64:
       return 8;
   }
   return 0;
+}
+
+/// Returns the name of an element type in messages.
+inline const char* element_name(ElementType element) {
+  switch (element) {
+    case ElementType::F32:
+      return "f32";
+    case ElementType::F16:
+      return "f16";
+    case ElementType::BF16:
+      return "bf16";
+    case ElementType::F64:
+      return "f64";
+    case ElementType::I32:
+      return "i32";
+  }
+  return "";
 }
 
 /// Returns the number of bytes from the array's first element to the end of its last one, or 0 if it has no

@@ -74,6 +74,84 @@ TEST(Pool, EveryReduction) {
   }
 }
 
+void take_if_better(float value, i32 source, float& best, i32& winner) {
+  const bool is_better = value > best || (std::isnan(value) && !std::isnan(best));
+  if (winner < 0 || is_better) best = value, winner = source;
+}
+
+/// Ties, NaN, outputs alone, rows past the count, with and without numbers that stand for the input's rows.
+template <DType T, i32 Channels, i32 VectorBytes>
+void expect_winners(i64 count, i64 output_rows, i32 volume, int variant, bool has_numbers) {
+  constexpr PoolSpec kSpec{
+      .io = T, .channels = Channels, .vector_bytes = VectorBytes, .threads = 64, .winners = true};
+  Random random(300 + static_cast<u64>(count) + static_cast<u64>(volume));
+  const i64 input_rows = count + 7, winners_ld = Channels + 4;
+  Matrix<T> input(input_rows, Channels, Channels + 16), output(output_rows, Channels, Channels + 32);
+  for (i64 row = 0; row < input_rows; ++row) {
+    for (i64 c = 0; c < Channels; ++c) {
+      const float value = static_cast<float>(random.below(5)) - 2;
+      input.set(row, c, random.below(13) == 0 ? std::nanf("") : value);
+    }
+  }
+  std::vector<i32> rows(static_cast<std::size_t>(volume * count)),
+      numbers(static_cast<std::size_t>(input_rows));
+  for (i32& row : rows) {
+    row = random.below(2) == 0 ? -1 : static_cast<i32>(random.below(static_cast<u64>(input_rows)));
+  }
+  for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = 1000 - static_cast<i32>(i);
+  constexpr i32 kPoison = 77777;
+  const auto winner_words = static_cast<std::size_t>((output_rows + 1) * winners_ld);
+  // Rows of winners begin on multiples of 16 bytes where the kernel writes 16 bytes at once.
+  std::vector<i32> memory(winner_words + 4, kPoison);
+  i32* const winners = memory.data() + (16 - reinterpret_cast<std::uintptr_t>(memory.data()) % 16) % 16 / 4;
+  const i32 device_count = static_cast<i32>(count);
+  u32 overflow = 0;
+  PoolParams params = {};
+  params.input = input.elements(), params.input_ld = input.ld();
+  params.rows = rows.data();
+  params.output_count = &device_count;
+  params.output_rows = output_rows;
+  params.volume = volume;
+  params.pads_output = output_rows > count ? 1 : 0;
+  params.output = output.elements(), params.output_ld = output.ld();
+  params.overflow = &overflow, params.overflow_mark = 5;
+  params.winners = winners, params.winners_ld = winners_ld;
+  params.input_numbers = has_numbers ? numbers.data() : nullptr;
+  shim::launch(&pool<kSpec>, params, shim::small_grid(variant, kSpec.threads));
+  for (i64 row = 0; row < output_rows; ++row) {
+    for (i64 c = 0; c < Channels; ++c) {
+      i32 winner = -1;
+      float best = 0;
+      for (i32 k = 0; k < volume && row < count; ++k) {
+        const i32 source = rows[static_cast<std::size_t>(k * count + row)];
+        if (source >= 0) take_if_better(input.at(source, c), source, best, winner);
+      }
+      if (std::isnan(best)) {
+        ASSERT_TRUE(std::isnan(output.at(row, c))) << row << " " << c;
+      } else {
+        ASSERT_EQ(output.at(row, c), best) << row << " " << c;
+      }
+      const i32 expected = winner >= 0 && has_numbers ? numbers[static_cast<std::size_t>(winner)] : winner;
+      ASSERT_EQ(winners[row * winners_ld + c], expected) << row << " " << c;
+    }
+    for (i64 c = Channels; c < winners_ld; ++c) ASSERT_EQ(winners[row * winners_ld + c], kPoison);
+  }
+  for (i64 c = 0; c < winners_ld; ++c) ASSERT_EQ(winners[output_rows * winners_ld + c], kPoison);
+}
+
+TEST(Pool, WinnersOfAMaximum) {
+  for (int variant = 0; variant < shim::kGridVariants; ++variant) {
+    for (const bool has_numbers : {false, true}) {
+      expect_winners<DType::F32, 4, 16>(100, 100, 27, variant, has_numbers);
+      expect_winners<DType::F32, 3, 4>(50, 64, 8, variant, has_numbers);
+      expect_winners<DType::F16, 16, 16>(33, 33, 9, variant, has_numbers);
+      expect_winners<DType::BF16, 12, 8>(20, 23, 8, variant, has_numbers);
+      expect_winners<DType::F16, 5, 2>(1, 9, 125, variant, has_numbers);
+      expect_winners<DType::F16, 6, 4>(0, 4, 8, variant, has_numbers);
+    }
+  }
+}
+
 /// fp16 holds no 70,000, and NaN passes through a maximum from any offset.
 TEST(Pool, WhatIsNotFiniteIsMarked) {
   constexpr PoolSpec kSum{
@@ -85,8 +163,8 @@ TEST(Pool, WhatIsNotFiniteIsMarked) {
     for (i32 i = 0; i < 2; ++i) input.set(i, 0, i == nan_at ? std::nanf("") : 40000.0f);
     const i32 rows[] = {0, 1}, count = 1;
     u32 overflow = 0;
-    PoolParams params = {input.elements(),  input.ld(),  rows,      &count, 1, 2, 0,
-                         output.elements(), output.ld(), &overflow, 7};
+    PoolParams params = {input.elements(),  input.ld(),  rows,      &count, 1,       2, 0,
+                         output.elements(), output.ld(), &overflow, 7,      nullptr, 0, nullptr};
     shim::launch(nan_at < 0 ? &pool<kSum> : &pool<kMax>, params, shim::small_grid(0, 64));
     EXPECT_EQ(overflow, 7u) << nan_at;
     EXPECT_EQ(std::isnan(output.at(0, 0)), nan_at >= 0);

@@ -157,6 +157,32 @@ minuet_tensor tensor(void* data, int64_t rows, int32_t channels, minuet_dtype dt
   return made;
 }
 
+minuet_array array_of(void* data, const std::vector<int64_t>& shape, minuet_element element, bool on_host) {
+  minuet_array array = {};
+  array.data = data;
+  std::copy(shape.begin(), shape.end(), array.shape);
+  array.rank = static_cast<int32_t>(shape.size());
+  array.element = element;
+  array.on_host = on_host ? 1 : 0;
+  return array;
+}
+
+minuet_array array_of(const minuet_tensor& matrix) {
+  const minuet_element element = matrix.dtype == MINUET_TF32 ? MINUET_ELEMENT_F32 : matrix.dtype;
+  minuet_array array = array_of(matrix.data, {matrix.rows, matrix.channels}, element);
+  if (matrix.row_stride != 0) {
+    array.has_strides = 1;
+    array.stride[0] = matrix.row_stride, array.stride[1] = 1;
+  }
+  return array;
+}
+
+minuet_status run_arrays(minuet_execution* execution, const std::vector<minuet_array>& inputs,
+                         const std::vector<minuet_array>& outputs, void* stream) {
+  return minuet_execution_run_arrays(execution, inputs.data(), static_cast<int32_t>(inputs.size()),
+                                     outputs.data(), static_cast<int32_t>(outputs.size()), stream);
+}
+
 minuet_status run_tensors(minuet_execution* execution, const std::vector<minuet_tensor>& inputs,
                           const minuet_tensor& output, void* stream) {
   return minuet_execution_run(execution, inputs.data(), static_cast<int32_t>(inputs.size()), &output, 1,

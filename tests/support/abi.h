@@ -100,6 +100,14 @@ minuet_tensor tensor(void* data, int64_t rows, int32_t channels, minuet_dtype dt
 inline minuet_tensor tensor(const Buffer& buffer, int64_t rows, int32_t channels, DType dtype) {
   return tensor(buffer.data(), rows, channels, abi_dtype(dtype));
 }
+/// Its elements lie one behind the other.
+minuet_array array_of(void* data, const std::vector<int64_t>& shape, minuet_element element,
+                      bool on_host = false);
+/// Of a matrix, with the stride of its rows.
+minuet_array array_of(const minuet_tensor& matrix);
+/// minuet_execution_run_arrays
+minuet_status run_arrays(minuet_execution* execution, const std::vector<minuet_array>& inputs,
+                         const std::vector<minuet_array>& outputs, void* stream = nullptr);
 /// minuet_execution_run with one output.
 minuet_status run_tensors(minuet_execution* execution, const std::vector<minuet_tensor>& inputs,
                           const minuet_tensor& output, void* stream = nullptr);

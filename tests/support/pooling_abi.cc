@@ -1,8 +1,24 @@
 #include "tests/support/pooling_abi.h"
 
+#include <algorithm>
+
 #include "tests/support/rounding.h"
 
 namespace minuet::abi {
+
+minuet_pooling_options pooling_of(const ConvolutionCase& test, minuet_reduction reduction) {
+  minuet_pooling_options options = MINUET_POOLING_OPTIONS_INIT;
+  options.ndim = test.ndim;
+  options.dtype = abi_dtype(test.dtype);
+  options.channels = test.in_channels;
+  options.reduction = reduction;
+  std::copy_n(test.kernel_size.begin(), test.ndim, options.kernel_size);
+  std::copy_n(test.stride.begin(), test.ndim, options.stride);
+  std::copy_n(test.dilation.begin(), test.ndim, options.dilation);
+  options.submanifold = test.kind == ConvolutionKind::Submanifold;
+  options.transposed = test.transposed();
+  return options;
+}
 
 Pooling::Pooling(Machine& machine, const minuet_pooling_options& options)
     : machine_(machine), options_(options) {

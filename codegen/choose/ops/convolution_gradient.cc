@@ -4,13 +4,19 @@ namespace minuet {
 
 llvm::Error validate(const ConvolutionGradientProblem& problem) {
   MINUET_TRY(validate(problem.forward));
-  return make_error(
-      StatusCode::Unimplemented,
-      problem.gradient == Gradient::Input
-          ? "the gradient of a convolution's input is not supported: use a convolution with the transposed "
-            "weights over the kernel map with input and output swapped"
-          : "the gradient of a convolution's weight is not supported: export the kernel map, and multiply "
-            "the rows of the pairs of each offset");
+  if (problem.gradients & kGradientInput) {
+    return make_error(StatusCode::Unimplemented,
+                      "the gradient of a convolution's input is not supported: use a convolution with the "
+                      "transposed weights over the kernel map with input and output swapped");
+  }
+  if (problem.gradients & kGradientWeight) {
+    return make_error(StatusCode::Unimplemented,
+                      "the gradient of a convolution's weight is not supported: export the kernel map, and "
+                      "multiply the rows of the pairs of each offset");
+  }
+  return make_error(StatusCode::Unimplemented,
+                    "the gradient of a convolution's bias is not supported: sum the rows of the output's "
+                    "gradient");
 }
 
 // The function make_op_kind() finds the following functions by argument-dependent lookup, which does not

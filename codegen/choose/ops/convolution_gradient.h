@@ -5,13 +5,13 @@
 
 namespace minuet {
 
-/// Names the operand with respect to which the loss is differentiated.
-enum class Gradient : i32 { Input, Weight };
+// These bits name the operands with respect to which the loss is differentiated.
+inline constexpr i32 kGradientInput = 1, kGradientWeight = 2, kGradientBias = 4;
 
 struct ConvolutionGradientProblem {
   static const OpKind kKind;
 
-  Gradient gradient = Gradient::Input;
+  i32 gradients = kGradientInput;  // Holds one bit or several, or-ed.
   ConvolutionProblem forward;
 };
 

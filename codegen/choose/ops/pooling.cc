@@ -7,7 +7,10 @@
 namespace minuet {
 
 llvm::Error validate(const PoolingProblem& problem) {
-  return check_window(problem, problem.channels, problem.channels);
+  MINUET_TRY(check_window(problem, problem.channels, problem.channels));
+  if (!problem.winners || problem.reduction == Reduction::Max) return llvm::Error::success();
+  return make_error(StatusCode::InvalidArgument,
+                    "winners is set, but only a maximum has winners: use the reduction max, or leave it 0");
 }
 
 PoolChoice choose_pool(const PoolingProblem& problem) {
@@ -15,6 +18,7 @@ PoolChoice choose_pool(const PoolingProblem& problem) {
   choice.pool.io = storage_type(problem.dtype);  // Nothing is multiplied, so nothing is rounded to tf32.
   choice.pool.channels = problem.channels;
   choice.pool.reduction = problem.reduction;
+  choice.pool.winners = problem.winners;
   choice.pool.vector_bytes =
       widest_vector(dtype_bytes(choice.pool.io), problem.channels, {problem.input, problem.output});
   return choice;
@@ -36,7 +40,9 @@ static llvm::Expected<std::vector<Candidate>> candidates(const PoolingProblem& p
 
 static const WindowProblem* window(const PoolingProblem& problem) { return &problem; }
 
-static OperandShape shape(const PoolingProblem& problem) { return {problem.channels, problem.channels}; }
+static OperandShape shape(const PoolingProblem& problem) {
+  return {.in_channels = problem.channels, .out_channels = problem.channels, .has_winners = problem.winners};
+}
 
 static PoolingProblem at_columns(PoolingProblem problem, const OperandColumns& columns) {
   problem.input = columns.input;

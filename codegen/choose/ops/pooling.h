@@ -11,6 +11,8 @@ struct PoolingProblem : WindowProblem {
 
   i32 channels = 0;
   Reduction reduction = Reduction::Max;
+  // Says whether the op has a second output, which holds the input row that each maximum comes from.
+  bool winners = false;
   Columns input, output;
 };
 

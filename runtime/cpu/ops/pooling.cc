@@ -31,12 +31,28 @@ class PoolingOp final : public CpuOp {
       const i64 element = dtype_bytes(spec_.io), pitch = request.output_ld * element;
       for (i64 r = rows; r < request.output_rows && request.pads_output; ++r) {
         std::memset(static_cast<char*>(request.output) + r * pitch, 0, spec_.channels * element);
+        if (spec_.winners) std::fill_n(winners_of(request, r), spec_.channels, -1);
       }
     });
     return llvm::Error::success();
   }
 
  private:
+  static i32* winners_of(const NeighbourRequest& request, i64 row) {
+    return request.winners + row * request.winners_ld;
+  }
+
+  /// Joins the inputs of row `source` to the maxima, and stores `source` for the channels in which it wins.
+  /// Of equal inputs, and of several NaN, the first one stays.
+  void join_winners(float* values, const float* inputs, i32 source, i32* winners) const {
+    for (i32 c = 0; c < spec_.channels; ++c) {
+      const bool is_first_nan = inputs[c] != inputs[c] && values[c] == values[c];
+      if (!(inputs[c] > values[c]) && !is_first_nan) continue;
+      values[c] = inputs[c];
+      winners[c] = source;
+    }
+  }
+
   void join(float* values, const float* inputs) const {
     for (i32 c = 0; c < spec_.channels; ++c) {
       if (spec_.reduction != Reduction::Max) {
@@ -55,13 +71,21 @@ class PoolingOp final : public CpuOp {
     const i64 element = dtype_bytes(spec_.io);
     float *const inputs = scratch, *const values = scratch + spec_.channels;
     std::fill_n(values, spec_.channels, 0.0f);
+    i32* const winners = spec_.winners ? winners_of(request, row) : nullptr;
+    if (winners) std::fill_n(winners, spec_.channels, -1);
     i64 found = 0;
     for (i64 k = 0; k < volume_; ++k) {
       const i64 source = request.view.rows ? request.view.rows[k * rows + row] : row;
       if (source < 0) continue;
       const char* const from = static_cast<const char*>(request.input) + source * request.input_ld * element;
       call.kernels.widen(spec_.io, from, found == 0 ? values : inputs, spec_.channels);
-      if (found > 0) join(values, inputs);
+      if (winners) {
+        const i32 number = request.input_numbers ? request.input_numbers[source] : static_cast<i32>(source);
+        if (found == 0) std::fill_n(winners, spec_.channels, number);
+        if (found > 0) join_winners(values, inputs, number, winners);
+      } else if (found > 0) {
+        join(values, inputs);
+      }
       ++found;
     }
     if (spec_.reduction == Reduction::Average && found > 1) {

@@ -36,6 +36,9 @@ class Pooling final : public CudaOps {
     params.output_ld = request.output_ld;
     params.overflow = request.overflow;
     params.overflow_mark = request.overflow_mark;
+    params.winners = request.winners;
+    params.winners_ld = request.winners_ld;
+    params.input_numbers = request.input_numbers;
     const i64 vectors = layer.spec.channels * dtype_bytes(layer.spec.io) / layer.spec.vector_bytes;
     return launcher_.launch_stride(layer.kernel, request.output_rows * vectors, params);
   }

@@ -14,6 +14,7 @@ llvm::json::Object write_pooling(const OpProblem& op) {
   llvm::json::Object fields = window_fields(problem);
   fields["channels"] = problem.channels;
   fields["reduction"] = kReductions[static_cast<int>(problem.reduction)];
+  fields["winners"] = problem.winners;
   return fields;
 }
 
@@ -22,6 +23,7 @@ OpProblem read_pooling(FieldReader& fields) {
   read_window_fields(fields, problem);
   problem.channels = fields.integer32("channels", 1, kMostChannels);
   problem.reduction = fields.choice<Reduction>("reduction", kReductions);
+  problem.winners = fields.flag("winners");
   return problem;
 }
 

@@ -69,16 +69,25 @@ TEST(Candidates, WhatIsNotBuiltIsRefusedByItsOp) {
     pooling.reduction = reduction;
     EXPECT_FALSE(llvm::errorToBool(validate(OpProblem(pooling))));
   }
+  for (const Reduction reduction : {Reduction::Average, Reduction::Sum}) {
+    pooling.reduction = reduction;
+    pooling.winners = true;
+    refuse(pooling, StatusCode::InvalidArgument, "only a maximum has winners");
+  }
+  pooling.reduction = Reduction::Max;
+  EXPECT_FALSE(llvm::errorToBool(validate(OpProblem(pooling))));
   pooling.channels = 0;
   refuse(pooling, StatusCode::InvalidArgument, "channels are 0");
   pooling = make_pooling();
   pooling.stride[1] = 0;
   refuse(pooling, StatusCode::InvalidArgument, "axis 1");
-  refuse(ConvolutionGradientProblem{Gradient::Input, example_problem()}, StatusCode::Unimplemented,
+  refuse(ConvolutionGradientProblem{kGradientInput, example_problem()}, StatusCode::Unimplemented,
          "convolution's input is not supported");
-  refuse(ConvolutionGradientProblem{Gradient::Weight, example_problem()}, StatusCode::Unimplemented,
+  refuse(ConvolutionGradientProblem{kGradientWeight, example_problem()}, StatusCode::Unimplemented,
          "convolution's weight is not supported");
-  refuse(ConvolutionGradientProblem{Gradient::Weight, example_problem(0)}, StatusCode::InvalidArgument,
+  refuse(ConvolutionGradientProblem{kGradientBias, example_problem()}, StatusCode::Unimplemented,
+         "convolution's bias is not supported");
+  refuse(ConvolutionGradientProblem{kGradientWeight, example_problem(0)}, StatusCode::InvalidArgument,
          "channels are 0");
   ConvolutionProblem grouped = example_problem();
   grouped.groups = 2;

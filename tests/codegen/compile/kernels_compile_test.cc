@@ -11,6 +11,7 @@
 
 #include "codegen/choose/choice.h"
 #include "codegen/choose/ops/convolution.h"
+#include "codegen/choose/ops/pooling.h"
 #include "codegen/compile/compiler.h"
 #include "tests/support/expect.h"
 
@@ -165,6 +166,14 @@ std::vector<PoolSpec> variants(const PoolSpec&) {
     for (const Reduction reduction : {Reduction::Max, Reduction::Average, Reduction::Sum}) {
       specs.push_back({.io = io, .channels = 96, .vector_bytes = 16, .reduction = reduction});
       specs.push_back({.io = io, .channels = 3, .vector_bytes = dtype_bytes(io), .reduction = reduction});
+    }
+    for (const i32 channels : {96, 20, 3}) {
+      PoolingProblem problem;
+      problem.dtype = io;
+      problem.channels = channels;
+      problem.input = problem.output = {channels, 0};
+      problem.winners = true;
+      specs.push_back(choose_pool(problem).pool);
     }
   }
   return specs;

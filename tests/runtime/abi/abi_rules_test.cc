@@ -329,6 +329,65 @@ TEST_F(AbiRules, ASlopeBelongsToAReluAndIsFinite) {
   }
 }
 
+TEST_F(AbiRules, PoolingsAreChecked) {
+  minuet_plan* made = nullptr;
+  minuet_pooling_options pooling = MINUET_POOLING_OPTIONS_INIT;
+  pooling.channels = 8;
+  for (const int32_t reduction : {MINUET_REDUCE_MAX, MINUET_REDUCE_AVERAGE, MINUET_REDUCE_SUM}) {
+    pooling.reduction = reduction;
+    EXPECT_EQ(minuet_plan_create_pooling(context_.get(), &pooling, &made), MINUET_OK) << last_error();
+    minuet_plan_destroy(made);
+  }
+  pooling.reduction = 3;
+  EXPECT_EQ(minuet_plan_create_pooling(context_.get(), &pooling, &made), MINUET_INVALID_ARGUMENT);
+  EXPECT_NE(last_error().find("reduction is 3; it must be 0 to 2"), std::string::npos) << last_error();
+  pooling.winners = 1;
+  pooling.reduction = MINUET_REDUCE_SUM;
+  EXPECT_EQ(minuet_plan_create_pooling(context_.get(), &pooling, &made), MINUET_INVALID_ARGUMENT);
+  EXPECT_NE(last_error().find("only a maximum has winners"), std::string::npos) << last_error();
+  pooling.reduction = MINUET_REDUCE_MAX;
+  for (const int64_t wrong : {-1, 2}) {
+    pooling.winners = wrong;
+    EXPECT_EQ(minuet_plan_create_pooling(context_.get(), &pooling, &made), MINUET_INVALID_ARGUMENT);
+  }
+  for (const int32_t winners : {0, 1}) {
+    pooling.winners = winners;
+    EXPECT_EQ(minuet_plan_create_pooling(context_.get(), &pooling, &made), MINUET_OK) << last_error();
+    EXPECT_EQ(info_of(made).outputs, 1 + winners);
+    minuet_plan_destroy(made);
+  }
+  made = nullptr;
+  pooling.kernel_size[2] = -1;
+  EXPECT_EQ(minuet_plan_create_pooling(context_.get(), &pooling, &made), MINUET_INVALID_ARGUMENT);
+  EXPECT_EQ(minuet_plan_create_pooling(context_.get(), nullptr, &made), MINUET_INVALID_ARGUMENT);
+}
+
+/// Ops that are not built yet: sizes are checked all the same, and no plan is made.
+TEST_F(AbiRules, WhatIsNotBuiltIsUnimplemented) {
+  minuet_plan* made = nullptr;
+  minuet_convolution_options forward = MINUET_CONVOLUTION_OPTIONS_INIT;
+  forward.in_channels = forward.out_channels = 8;
+  const auto gradient = [&](minuet_gradient which) {
+    return minuet_plan_create_convolution_gradient(context_.get(), &forward, which, &made);
+  };
+  EXPECT_EQ(gradient(MINUET_GRADIENT_INPUT), MINUET_UNIMPLEMENTED);
+  EXPECT_NE(last_error().find("input is not supported"), std::string::npos) << last_error();
+  EXPECT_EQ(gradient(MINUET_GRADIENT_INPUT | MINUET_GRADIENT_WEIGHT | MINUET_GRADIENT_BIAS),
+            MINUET_UNIMPLEMENTED);
+  EXPECT_NE(last_error().find("input is not supported"), std::string::npos) << last_error();
+  EXPECT_EQ(gradient(MINUET_GRADIENT_BIAS), MINUET_UNIMPLEMENTED);
+  EXPECT_NE(last_error().find("bias is not supported"), std::string::npos) << last_error();
+  EXPECT_EQ(gradient(MINUET_GRADIENT_WEIGHT), MINUET_UNIMPLEMENTED);
+  EXPECT_NE(last_error().find("weight is not supported"), std::string::npos) << last_error();
+  for (const minuet_gradient none : {-1, 0, 8, 9}) {
+    EXPECT_EQ(gradient(none), MINUET_INVALID_ARGUMENT);
+    EXPECT_NE(last_error().find("the gradients are " + std::to_string(none)), std::string::npos);
+  }
+  forward.in_channels = 0;
+  EXPECT_EQ(gradient(MINUET_GRADIENT_INPUT), MINUET_INVALID_ARGUMENT);
+  EXPECT_EQ(made, nullptr);
+}
+
 TEST_F(AbiRules, StructsOfOtherVersions) {
   const float one = 1;
   struct Newer {

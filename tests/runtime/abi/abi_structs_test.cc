@@ -289,6 +289,7 @@ void Structs::pooling_options() {
   given.kernel_size[0] = 2;
   given.stride[0] = 2;
   given.reduction = 7;  // refused
+  given.winners = 1;
   check_options<minuet_pooling_options>(given, MINUET_POOLING_OPTIONS_INIT, [&](const auto* options) {
     minuet_plan* made = nullptr;
     const minuet_status status = minuet_plan_create_pooling(cpu_->context(), options, &made);

@@ -177,6 +177,31 @@ TEST_F(HppTest, SetsAndMaps) {
               ElementsAre(Pair{0, 0, 1}, Pair{1, 0, 0}, Pair{1, 1, 1}, Pair{1, 2, 2}, Pair{2, 1, 0}));
 }
 
+TEST_F(HppTest, WinnersOfAPooling) {
+  minuet_pooling_options options = MINUET_POOLING_OPTIONS_INIT;
+  options.channels = 1;
+  options.kernel_size[0] = 3;
+  options.submanifold = 1;
+  options.winners = 1;
+  const minuet::Plan plan = minuet::Plan::pooling(context_, options);
+  plan.load(device_);
+  EXPECT_EQ(plan.info().outputs, 2);
+  const minuet::Coordinates set(device_, MINUET_COORDINATES_OPTIONS_INIT, coordinates_.get(), 3);
+  minuet_kernel_map_options kernel = MINUET_KERNEL_MAP_OPTIONS_INIT;
+  kernel.kernel_size[0] = 3;
+  const minuet::KernelMap map(set, set, kernel);
+  const minuet::Execution execution(plan, device_);
+  EXPECT_EQ(execution.prepare_maps({map}), 3);
+  const minuet::Buffer<float> output(device_, 3);
+  const minuet::Buffer<std::int32_t> winners(device_, 3);
+  const minuet_array in = minuet::array(features_.get(), {3, 1}, MINUET_ELEMENT_F32);
+  const minuet_array out = minuet::array(output.get(), {3, 1}, MINUET_ELEMENT_F32);
+  execution.run_arrays({in}, {out, minuet::array(winners.get(), {3, 1}, MINUET_ELEMENT_I32)});
+  EXPECT_THAT(output.download(), ElementsAre(2, 2, 3));
+  EXPECT_THAT(winners.download(), ElementsAre(1, 1, 2));
+  EXPECT_THROW(execution.run_arrays({in}, {out}), minuet::Exception);
+}
+
 TEST_F(HppTest, PlansAsBytes) {
   const std::vector<unsigned char> bytes = network().serialize({"cpu"});
   EXPECT_EQ(network().serialize(), bytes);

@@ -252,7 +252,8 @@ TEST_F(Serialize, WhatIsSomethingElseIsSaid) {
   refused(R"({"layers": []})", MINUET_INVALID_ARGUMENT, "JSON");
   refused(contents(path("sm_80.bundle")), MINUET_INVALID_ARGUMENT, "minuet_context_add_bundle_memory");
   refused(bytes + "x", MINUET_INVALID_ARGUMENT, "bytes, but");
-  refused(changed([](PlanHead& head) { ++head.format; }), MINUET_FAILED_PRECONDITION, "has format 2");
+  refused(changed([](PlanHead& head) { ++head.format; }), MINUET_FAILED_PRECONDITION,
+          "has format " + std::to_string(kPlanFormat + 1));
   refused(changed([](PlanHead& head) { head.library += 100; }), MINUET_FAILED_PRECONDITION, "is of version");
   refused(changed([](PlanHead& head) { head.library += 10000; }), MINUET_FAILED_PRECONDITION,
           "is of version");

@@ -97,14 +97,16 @@ TEST(Overlap, BothAreNamed) {
       {{at(3072)}, {at(128)}, workspace, nullptr, nullptr},
   };
   for (const Row& row : rows) {
-    const std::string text = llvm::toString(check_apart(row.inputs, row.outputs, row.workspace, true));
+    const std::string text =
+        llvm::toString(check_apart(memory_of(row.inputs), memory_of(row.outputs), row.workspace, true));
     if (!row.one) {
       EXPECT_EQ(text, "");
       continue;
     }
     EXPECT_THAT(text, AllOf(HasSubstr(row.one), HasSubstr(row.other), HasSubstr("overlap")));
   }
-  EXPECT_THAT(llvm::toString(check_apart({at(0), at(128)}, {at(128)}, none, false)),
+  const MemoryRows inputs[] = {memory_of(at(0)), memory_of(at(128))};
+  EXPECT_THAT(llvm::toString(check_apart(inputs, memory_of(at(128)), none, false)),
               HasSubstr("output 0 and input 1 overlap"));
 }
 

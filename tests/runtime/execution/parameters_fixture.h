@@ -16,17 +16,6 @@ using Parameters = Handle<minuet_parameters>;
 /// Values of parameters by their names.
 using Values = std::map<std::string, FileTensor>;
 
-inline minuet_array array_of(void* data, const std::vector<int64_t>& shape, minuet_element element,
-                             bool on_host = false) {
-  minuet_array array = {};
-  array.data = data;
-  std::copy(shape.begin(), shape.end(), array.shape);
-  array.rank = static_cast<int32_t>(shape.size());
-  array.element = element;
-  array.on_host = on_host ? 1 : 0;
-  return array;
-}
-
 /// The type's bytes of these numbers.
 inline std::vector<char> encode_element(minuet_element element, const std::vector<float>& values) {
   if (element != MINUET_ELEMENT_F64) return encode(static_cast<DType>(element), values);

@@ -46,20 +46,6 @@ std::vector<double> expected_pooling(const std::vector<oracle::Pair>& pairs,
   return values;
 }
 
-minuet_pooling_options options_of(const ConvolutionCase& test, minuet_reduction reduction) {
-  minuet_pooling_options options = MINUET_POOLING_OPTIONS_INIT;
-  options.ndim = test.ndim;
-  options.dtype = abi_dtype(test.dtype);
-  options.channels = test.in_channels;
-  options.reduction = reduction;
-  std::copy_n(test.kernel_size.begin(), test.ndim, options.kernel_size);
-  std::copy_n(test.stride.begin(), test.ndim, options.stride);
-  std::copy_n(test.dilation.begin(), test.ndim, options.dilation);
-  options.submanifold = test.kind == ConvolutionKind::Submanifold;
-  options.transposed = test.transposed();
-  return options;
-}
-
 class PoolingTest : public DeviceTest {
  protected:
   /// Compares every reduction over the case's kernel map.
@@ -68,7 +54,7 @@ class PoolingTest : public DeviceTest {
     const ConvolutionData data = make_data(test);
     const Map map = make_map(machine(), test, data);
     for (const minuet_reduction reduction : kReductions) {
-      const Pooling pooling(machine(), options_of(test, reduction));
+      const Pooling pooling(machine(), pooling_of(test, reduction));
       ASSERT_EQ(pooling.status(), MINUET_OK) << last_error();
       const std::vector<char> bytes = pooling.run(map, data.features, data.out_rows());
       const std::vector<double> expected =
@@ -169,7 +155,7 @@ TEST_P(PoolingTest, NanPropagates) {
   data.features[5 * 4 + 1] = std::numeric_limits<float>::quiet_NaN();
   data.features[9 * 4 + 2] = -std::numeric_limits<float>::infinity();
   for (const minuet_reduction reduction : kReductions) {
-    const Pooling pooling(machine(), options_of(test, reduction));
+    const Pooling pooling(machine(), pooling_of(test, reduction));
     const std::vector<float> output = decode(dtype(), pooling.run(map, data.features, data.out_rows()));
     const std::vector<double> expected =
         expected_pooling(map.pairs, data.features, data.out_rows(), 4, reduction);
@@ -275,7 +261,7 @@ TEST_P(PoolingTest, PreparedTogetherWithAConvolution) {
     check(minuet_kernel_map_create(set.get(), set.get(), &kernel, nullptr, &made));
     const KernelMap map(made, {minuet_kernel_map_destroy});
     Convolution convolution(machine(), test, data);
-    const Pooling pooling(machine(), options_of(test, MINUET_REDUCE_SUM));
+    const Pooling pooling(machine(), pooling_of(test, MINUET_REDUCE_SUM));
     minuet_execution_options options = MINUET_EXECUTION_OPTIONS_INIT;
     options.queue = queue.get();
     const Execution convolves = convolution.execution(&options), pools = pooling.execution(queue.get());

@@ -24,6 +24,7 @@ minuet_status ask(const Query& query, const Execution& execution, Which... which
 const std::vector<Call>& calls() {
   static const std::vector<Call> table = {
       {"minuet_execution_run", Of::Network, true, [](Objects& o) { return o.run(); }},
+      {"minuet_execution_run_arrays", Of::Network, true, [](Objects& o) { return o.run_arrays(); }},
       {"minuet_execution_output_shape", Of::Network, false,
        [](Objects& o) {
          int64_t rows = -1;

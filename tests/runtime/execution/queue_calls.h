@@ -87,6 +87,10 @@ struct Objects {
     return run_tensors(network.get(), {tensor(plans.features, kRows, 4, dtype)},
                        tensor(plans.room, kRows, kOut, dtype), stream);
   }
+  minuet_status run_arrays() {
+    return abi::run_arrays(network.get(), {array_of(tensor(plans.features, kRows, 4, dtype))},
+                           {array_of(tensor(plans.room, kRows, kOut, dtype))}, stream);
+  }
   std::vector<char> output() {
     plans.room.poison();
     check(run());

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "codegen/choose/ops/pooling.h"
 #include "runtime/plan/compiled_plan.h"
 #include "tests/codegen/choose/examples.h"
 
@@ -73,6 +74,18 @@ TEST(SerializedPlan, EqualBundlesAreKeptOnce) {
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(llvm::cantFail(deserialize_plan(bytes, *cache)) != nullptr);
   EXPECT_FALSE(llvm::errorToBool(cache->add_bundle_memory(llvm::cantFail(read_plan(bytes)).bundles)));
   EXPECT_EQ(cache->bundles().size(), 2u);
+}
+
+TEST(SerializedPlan, PoolingsKeepTheirWinners) {
+  for (const bool winners : {false, true}) {
+    PoolingProblem problem;
+    problem.channels = 4;
+    problem.kernel_size = {2, 2, 2, 1};
+    problem.winners = winners;
+    const auto again = there_and_back(*llvm::cantFail(Plan::create(problem, {})));
+    EXPECT_EQ(again->program.output_count(), winners ? 2 : 1);
+    EXPECT_EQ(again->program.layers[0].problem.get<PoolingProblem>().winners, winners);
+  }
 }
 
 TEST(SerializedPlan, ParametersKeepTheirBits) {

@@ -123,10 +123,12 @@ static void create_gradients(const world* world) {
   REFUSED(
       INVALID_ARGUMENT, "struct_size",
       minuet_plan_create_convolution_gradient(own, WITH(struct_size = 0), MINUET_GRADIENT_INPUT, &out.plan));
-  REFUSED(INVALID_ARGUMENT, "gradient is -1",
+  REFUSED(INVALID_ARGUMENT, "gradients are -1",
           minuet_plan_create_convolution_gradient(own, &base, -1, &out.plan));
-  REFUSED(INVALID_ARGUMENT, "gradient is 2",
-          minuet_plan_create_convolution_gradient(own, &base, 2, &out.plan));
+  REFUSED(INVALID_ARGUMENT, "gradients are 0",
+          minuet_plan_create_convolution_gradient(own, &base, 0, &out.plan));
+  REFUSED(INVALID_ARGUMENT, "gradients are 8",
+          minuet_plan_create_convolution_gradient(own, &base, 8, &out.plan));
   REFUSED(
       INVALID_ARGUMENT, "channels are 0 -> 8",
       minuet_plan_create_convolution_gradient(own, WITH(in_channels = 0), MINUET_GRADIENT_INPUT, &out.plan));
@@ -163,6 +165,7 @@ static void create_poolings(const world* world) {
           minuet_plan_create_pooling(own, WITH(reduction = -1), &out.plan));
   REFUSED(INVALID_ARGUMENT, "reduction is 3",
           minuet_plan_create_pooling(own, WITH(reduction = 3), &out.plan));
+  REFUSED(INVALID_ARGUMENT, "winners", minuet_plan_create_pooling(own, WITH(winners = 2), &out.plan));
   base.transposed = 1;
   REFUSED(INVALID_ARGUMENT, "submanifold and transposed",
           minuet_plan_create_pooling(own, WITH(submanifold = 1), &out.plan));

@@ -123,6 +123,54 @@ static void run_with_parameters(const world* world, const minuet_tensor* in, con
   minuet_parameters_destroy(parameters);
 }
 
+/* The same run with arrays, and winners of a pooling as its second output. */
+static void run_arrays(world* world) {
+  minuet_pooling_options pooling = MINUET_POOLING_OPTIONS_INIT;
+  minuet_array given, base = {world->features, {ROWS, IN}, {0}, 2, MINUET_ELEMENT_F32, 0, 0};
+  const minuet_array in = base;
+  const minuet_array result[] = {
+      {world->poisoned, {ROWS, IN}, {0}, 2, MINUET_ELEMENT_F32, 0, 0},
+      {(char*)world->poisoned + 1024, {ROWS, IN}, {0}, 2, MINUET_ELEMENT_I32, 0, 0}};
+  const minuet_array same[] = {result[0], result[0]};
+  minuet_plan* plan = NULL;
+  minuet_execution* own = NULL;
+  int32_t winners[ROWS * IN];
+  pooling.channels = IN;
+  for (int i = 0; i < 3; ++i) pooling.kernel_size[i] = SIZE;
+  pooling.submanifold = 1;
+  pooling.winners = 1;
+  MUST(minuet_plan_create_pooling(world->context, &pooling, &plan));
+  MUST(minuet_plan_compile(plan, world->arch, NULL, NULL));
+  MUST(minuet_plan_load(plan, world->device));
+  MUST(minuet_execution_create(plan, world->device, NULL, &own));
+  REFUSED(FAILED_PRECONDITION, "prepare_maps", minuet_execution_run_arrays(own, &in, 1, result, 2, NULL));
+  MUST(minuet_execution_prepare_maps(own, &world->map, 1, NULL));
+  REFUSED(INVALID_ARGUMENT, "execution is null", minuet_execution_run_arrays(NULL, &in, 1, result, 2, NULL));
+  REFUSED(INVALID_ARGUMENT, "inputs is null", minuet_execution_run_arrays(own, NULL, 1, result, 2, NULL));
+  REFUSED(INVALID_ARGUMENT, "outputs is null", minuet_execution_run_arrays(own, &in, 1, NULL, 2, NULL));
+  REFUSED(INVALID_ARGUMENT, "input_count is -1", minuet_execution_run_arrays(own, &in, -1, result, 2, NULL));
+  REFUSED(INVALID_ARGUMENT, "output_count is -1", minuet_execution_run_arrays(own, &in, 1, result, -1, NULL));
+  REFUSED(INVALID_ARGUMENT, "2 outputs", minuet_execution_run_arrays(own, &in, 1, result, 1, NULL));
+  REFUSED(INVALID_ARGUMENT, "output 1", minuet_execution_run_arrays(own, &in, 1, same, 2, NULL));
+#define REFUSED_WITH(words, change) \
+  REFUSED(INVALID_ARGUMENT, words, minuet_execution_run_arrays(own, WITH(change), 1, result, 2, NULL))
+  REFUSED_WITH("input 0", data = NULL);
+  REFUSED_WITH("input 0", shape[0] = ROWS + 1);
+  REFUSED_WITH("input 0", stride[0] = IN);
+  REFUSED_WITH("input 0", rank = 1);
+  REFUSED_WITH("input 0", element = MINUET_ELEMENT_F16);
+  REFUSED_WITH("input 0", on_host = 2);
+  REFUSED_WITH("input 0", has_strides = 1);
+  REFUSED_WITH("overlap", data = world->poisoned);
+#undef REFUSED_WITH
+  ACCEPTED(minuet_execution_run_arrays(own, &in, 1, result, 2, NULL));
+  read_device(world, winners, (char*)world->poisoned + 1024, sizeof(winners));
+  for (int i = 0; i < ROWS * IN; ++i) EXPECT(winners[i] >= 0 && winners[i] < ROWS);
+  poison_device(world);
+  minuet_execution_destroy(own);
+  minuet_plan_destroy(plan);
+}
+
 void call_run(world* world) {
   const minuet_tensor in = {world->features, ROWS, 0, IN, MINUET_F32};
   const minuet_tensor result = {world->poisoned, ROWS, 0, OUT, MINUET_F32};
@@ -131,6 +179,7 @@ void call_run(world* world) {
   MUST(minuet_execution_create(world->convolution, world->device, NULL, &own));
   REFUSED(FAILED_PRECONDITION, "prepare_maps", minuet_execution_run(own, &in, 1, &result, 1, NULL));
   MUST(minuet_execution_prepare_maps(own, &world->map, 1, NULL));
+  run_arrays(world);
   run_wrong_calls(own, &in, &result);
   run_wrong_inputs(own, &in, &result);
   run_wrong_outputs(own, &in, &result);

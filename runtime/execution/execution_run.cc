@@ -1,0 +1,132 @@
+// Runs what is prepared, with matrices (run()) or arrays (run_arrays()) of the caller.
+#include "runtime/execution/execution.h"
+
+namespace minuet {
+namespace {
+
+/// Returns the memory of an array. Rows are told apart if the last axis is contiguous and one stride leads
+/// through all other axes. Otherwise the result is all memory from the first element to the last one.
+MemoryRows memory_of_array(const GivenArray& array) {
+  const i64 element = element_bytes(array.element), columns = array.shape.back();
+  i64 rows = 1, stride = 0;
+  bool has_rows = columns == 1 || array.strides.back() == 1;
+  for (std::size_t axis = array.shape.size() - 1; axis-- > 0;) {
+    if (array.shape[axis] == 1) continue;
+    if (rows == 1) stride = array.strides[axis];
+    has_rows = has_rows && array.strides[axis] == stride * rows;
+    rows *= array.shape[axis];
+  }
+  if (!has_rows || (rows > 1 && stride < columns)) return memory_of(array.data, spanned_bytes(array));
+  return {reinterpret_cast<std::uintptr_t>(array.data), rows, stride * element, columns * element};
+}
+
+std::string input_name(std::size_t number) { return "input " + std::to_string(number); }
+std::string output_name(std::size_t number) { return "output " + std::to_string(number); }
+
+}  // namespace
+
+llvm::Error Execution::run(llvm::ArrayRef<Tensor> inputs, llvm::ArrayRef<Tensor> outputs, void* stream) {
+  MINUET_TRY(check_prepared());
+  if (program_.winners >= 0) {
+    return make_error(StatusCode::FailedPrecondition,
+                      "the plan has winners, which are an i32 array: use minuet_execution_run_arrays");
+  }
+  MINUET_TRY(check_counts(inputs.size(), outputs.size()));
+  const llvm::ArrayRef<Tensor> features = inputs.take_front(program_.inputs.size());
+  const llvm::ArrayRef<Tensor> parameters = inputs.drop_front(features.size());
+  MINUET_TRY(check_tensors(features, outputs));
+  MINUET_TRY(check_parameter_inputs(parameters));
+  MINUET_TRY(check_apart(memory_of(inputs), memory_of(outputs), callers_workspace(), takes_residual()));
+  return enqueue_run(features, outputs, read_parameters(parameters), stream);
+}
+
+llvm::Error Execution::run_arrays(llvm::ArrayRef<GivenArray> inputs, llvm::ArrayRef<GivenArray> outputs,
+                                  void* stream) {
+  MINUET_TRY(check_prepared());
+  MINUET_TRY(check_counts(inputs.size(), outputs.size()));
+  llvm::SmallVector<Tensor, 2> features, results;
+  MemoryList read, written;
+  std::vector<ParameterValue> parameters;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    MINUET_TRY(check_on_device(input_name(i), inputs[i]));
+    if (i < program_.inputs.size()) {
+      MINUET_ASSIGN(const Tensor matrix, matrix_of(input_name(i), inputs[i], program_.inputs[i]));
+      features.push_back(matrix);
+      read.push_back(memory_of(matrix));
+    } else {
+      parameters.push_back({static_cast<i32>(i - program_.inputs.size()), inputs[i]});
+      parameters.back().array.on_host = false;
+      read.push_back(memory_of_array(inputs[i]));
+    }
+  }
+  const i32 tensors[] = {program_.output, program_.winners};
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    MINUET_TRY(check_on_device(output_name(i), outputs[i]));
+    MINUET_ASSIGN(const Tensor matrix, matrix_of(output_name(i), outputs[i], tensors[i]));
+    results.push_back(matrix);
+    written.push_back(memory_of(matrix));
+  }
+  MINUET_TRY(check_tensors(features, results));
+  MINUET_TRY(check_apart(read, written, callers_workspace(), takes_residual()));
+  return enqueue_run(features, results, parameters, stream);
+}
+
+/// Returns InvalidArgument if the array is in host memory although the device is a GPU.
+llvm::Error Execution::check_on_device(const std::string& what, const GivenArray& array) const {
+  if (!array.on_host || loaded_->device->info().arch.empty()) return llvm::Error::success();
+  return make_error(StatusCode::InvalidArgument,
+                    "{0} is in host memory (on_host), but a run takes device memory only: copy it first",
+                    what);
+}
+
+/// Returns the matrix that an array of features, outputs or winners is.
+llvm::Expected<Tensor> Execution::matrix_of(const std::string& what, const GivenArray& array,
+                                            i32 tensor) const {
+  const bool holds_rows = program_.storages[program_.tensors[tensor].storage].holds_rows;
+  const auto element = holds_rows ? ElementType::I32 : static_cast<ElementType>(storage_type(program_.dtype));
+  if (array.element != element) {
+    return make_error(StatusCode::InvalidArgument, "{0} has elements of {1}, but the plan needs {2}", what,
+                      element_name(array.element), element_name(element));
+  }
+  if (array.shape.size() != 2) {
+    return make_error(StatusCode::InvalidArgument,
+                      "{0} has a rank of {1}; it must be 2, for an array of rows and channels", what,
+                      array.shape.size());
+  }
+  const i64 rows = array.shape[0], channels = array.shape[1];
+  if (channels > 1 && array.strides[1] != 1) {
+    return make_error(
+        StatusCode::InvalidArgument,
+        "{0} has a stride[1] of {1}; it must be 1, because the channels of a row are consecutive", what,
+        array.strides[1]);
+  }
+  // The distance of rows means nothing if there are not two of them.
+  return Tensor{array.data, rows, rows > 1 ? array.strides[0] : channels, static_cast<i32>(channels),
+                holds_rows ? kRowWords : program_.dtype};
+}
+
+llvm::Error Execution::enqueue_run(llvm::ArrayRef<Tensor> features, llvm::ArrayRef<Tensor> outputs,
+                                   llvm::ArrayRef<ParameterValue> parameters, void* stream) {
+  // The work that sets parameters must not be on another stream than the queue's.
+  if (options_.queue) MINUET_TRY(options_.queue->check_stream(stream));
+  if (options_.parameter_inputs) MINUET_TRY(parameter_set_->set(parameters, WeightsOrder::Minuet, stream));
+  if (parameter_set_) MINUET_TRY(parameter_set_->check_complete());
+  return call(stream, Timed::Run, [&] { return run_layers(features, outputs); });
+}
+
+/// Makes the ops write an output to the caller's memory if that serves as its storage.
+void Execution::take_output(i32 tensor, const Tensor& given) {
+  if (is_in_place(tensor)) {
+    places_[program_.tensors[tensor].storage] = {static_cast<char*>(given.data), given.ld};
+  }
+}
+
+/// Copies an output to the caller's memory, in the caller's order of rows, if the ops did not write it there.
+llvm::Error Execution::give_output(i32 tensor, i32 permute, const Tensor& given) {
+  if (is_in_place(tensor)) return llvm::Error::success();
+  const Level& level = levels_[program_.tensors[tensor].level];
+  return engine_->permute_rows({permute, address_of(tensor), ld_of(tensor), level.row_of, level.caller_rows,
+                                given.data, given.ld, level.caller_count});
+}
+
+}  // namespace minuet
