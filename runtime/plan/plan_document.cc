@@ -34,7 +34,7 @@ Object write_network(const NetworkRecord& network) {
                 {"head_channels", std::move(heads)}};
 }
 
-llvm::Expected<NetworkRecord> read_network(const Object& object) {
+llvm::Expected<NetworkRecord> read_network_record(const Object& object) {
   NetworkRecord network;
   NetworkProblem& problem = network.problem;
   FieldReader fields(object);
@@ -142,10 +142,10 @@ llvm::Expected<PlanDocument> read_document(llvm::StringRef text) {
   MINUET_ASSIGN(document.tuning, read_tuning_layers(*tuning));
   MINUET_ASSIGN(document.bundles, read_bundles(*bundles));
   if (text_or_empty(*problem, "kind") == kNetwork) {
-    MINUET_ASSIGN(document.network, read_network(*problem));
+    MINUET_ASSIGN(document.network, read_network_record(*problem));
     MINUET_ASSIGN(document.program, rebuild_program(*document.network));
   } else {
-    MINUET_ASSIGN(const OpProblem op, read_op(*problem));
+    MINUET_ASSIGN(const OpProblem op, read_op_problem(*problem));
     document.program = op_program(op);
   }
   return document;

@@ -129,7 +129,7 @@ llvm::Expected<llvm::json::Object> write_op(const OpProblem& problem) {
                     problem.kind().name);
 }
 
-llvm::Expected<OpProblem> read_op(const llvm::json::Object& object) {
+llvm::Expected<OpProblem> read_op_problem(const llvm::json::Object& object) {
   const std::string kind = text_or_empty(object, "kind");
   for (const OpFields& op : fields_of_ops()) {
     if (kind != op.kind.name) continue;

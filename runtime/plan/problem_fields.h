@@ -68,6 +68,6 @@ llvm::ArrayRef<OpFields> fields_of_ops();
 /// Returns the fields of the problem with the field "kind", which names its kind of op.
 llvm::Expected<llvm::json::Object> write_op(const OpProblem& problem);
 /// Returns the problem with these fields, which is valid.
-llvm::Expected<OpProblem> read_op(const llvm::json::Object& fields);
+llvm::Expected<OpProblem> read_op_problem(const llvm::json::Object& fields);
 
 }  // namespace minuet

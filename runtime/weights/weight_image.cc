@@ -43,10 +43,12 @@ void WeightImage::write(const std::vector<float>& weight, char* image) const {
   const FusedImageShape shape = fused_image_shape(*fused);
   // The places of vectors are the same in every stage.
   std::vector<FusedPlacesOfVector> places;
+  places.reserve(static_cast<std::size_t>(shape.stage_vectors));
   for (i32 vector = 0; vector < shape.stage_vectors; ++vector) {
     places.push_back(fused_places_of_vector(*fused, vector));
   }
   std::vector<float> values;
+  values.reserve(places.size() * 4 * static_cast<std::size_t>(per_word));
   for (i32 number = 0; number < shape.stages; ++number) {
     const FusedStage stage = fused_stage(*fused, shape, static_cast<u32>(number));
     values.clear();
