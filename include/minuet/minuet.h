@@ -144,9 +144,8 @@ enum {
 typedef struct minuet_array {
   void* data; /* only read where the array is an input */
   int64_t shape[MINUET_MAX_RANK];
-  int64_t
-      stride[MINUET_MAX_RANK]; /* elements from neighbour to neighbour, not negative; 0 without has_strides */
-  int32_t rank;                /* 1 to 6 */
+  int64_t stride[MINUET_MAX_RANK]; /* elements between neighbours, not negative; 0 without has_strides */
+  int32_t rank;                    /* 1 to 6 */
   minuet_element element;
   int32_t on_host;     /* 1: data is host memory; without effect on the CPU device */
   int32_t has_strides; /* 1: `stride` is given */
@@ -286,7 +285,7 @@ MINUET_API minuet_status minuet_query_system(minuet_system_info* info);
  * - They are called from any thread, also from threads of the library and from several at once, with the
  *   device's primary context current. No lock is held that calls on other objects need: they may call the
  *   library, but not for the queue, set, map, execution, parameters or plan of the call that needs the
- * memory, because that call is in progress.
+ *   memory, because that call is in progress.
  * - They are not called in a call on a stream that is being captured, nor for such a stream. The memory of a
  *   queue that is destroyed while its stream is being captured is given back with the device.
  * Pinned host memory, and what the driver and cuBLASLt keep for themselves, do not come from the allocator.
@@ -690,9 +689,9 @@ enum { MINUET_SERIALIZE_WITHOUT_VALUES = 1 }; /* the plan that is made again has
  * and archs, in any order, give the same bytes in every process. `flags` is 0 or
  * MINUET_SERIALIZE_WITHOUT_VALUES. *needed gets the number of bytes. buffer null and size 0: no more is done.
  * OUT_OF_RANGE where `size` is less: *needed is written then, and buffer is not. After either the plan keeps
- * the bytes until a call for the same archs takes them, so that the work is done once. FAILED_PRECONDITION
- * where a kernel is there for an older arch only, in a bundle: the message says which. Any thread may call it
- * at any time. */
+ * the bytes until a call for the same archs and flags takes them, so that the work is done once.
+ * FAILED_PRECONDITION where a kernel is there for an older arch only, in a bundle: the message says which.
+ * Any thread may call it at any time. */
 MINUET_API minuet_status minuet_plan_serialize(minuet_plan* plan, const char* const* archs,
                                                int32_t arch_count, uint32_t flags, void* buffer, size_t size,
                                                size_t* needed);
@@ -848,7 +847,8 @@ typedef struct minuet_execution_options {
    * minuet_parameters_set, in capacity mode at create. */
   minuet_parameters* parameters;
   int64_t parameter_inputs; /* 1: run takes the plan's parameters as inputs behind the features, in the order
-                               of minuet_plan_query_parameter; not with `parameters` */
+                               of minuet_plan_query_parameter; not with `parameters`. The execution has device
+                               memory for them, which workspace_bytes does not count */
 } minuet_execution_options;
 #define MINUET_EXECUTION_OPTIONS_INIT \
   { sizeof(minuet_execution_options), 0, 0, 0, 0, {0}, {0}, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }

@@ -32,8 +32,8 @@ MINUET_HD float combine(float before, float value) {
   return value > before || value != value ? value : before;
 }
 
-/// Returns true if `value` replaces the maximum `before` of inputs at lower offsets. Of equal inputs, and of
-/// several NaN, the first one stays.
+/// Returns true if `value` replaces the maximum `before` of inputs at lower offsets. The first of several
+/// equal inputs, or of several NaN, stays.
 MINUET_HD bool wins(float value, float before) {
   return value > before || (value != value && before == before);
 }

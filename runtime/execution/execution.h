@@ -243,7 +243,7 @@ class Execution {
 
   bool is_in_place(i32 tensor) const;
   // Only the program of a single op takes a residual from the caller, as its second input.
-  bool takes_residual() const { return program_.takes_maps; }
+  bool takes_residual() const { return program_.takes_maps && program_.inputs.size() > 1; }
   Tensor wanted(i32 tensor) const;
   llvm::Error check_counts(std::size_t inputs, std::size_t outputs) const;
   llvm::Error check_tensors(llvm::ArrayRef<Tensor> features, llvm::ArrayRef<Tensor> outputs) const;

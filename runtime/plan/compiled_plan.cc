@@ -162,9 +162,8 @@ llvm::Expected<std::shared_ptr<const CompiledPlan>> CompiledPlan::create(const P
   for (const ProgramLayer& layer : program.layers) {
     if (convolution_of(layer) == nullptr) continue;
     compiled->weight_bytes = dtype_bytes(program.dtype);
-    const bool is_given =
-        program.takes_maps;  // A single convolution is given its scale and shift as they are.
-    compiled->folds_parameters |= convolution_of(layer)->scale_shift && !is_given;
+    // A single convolution is given its scale and shift as they are.
+    compiled->folds_parameters |= convolution_of(layer)->scale_shift && !program.takes_maps;
   }
   for (const std::vector<Candidate>& layer : compiled->candidates) {
     for (const Candidate& candidate : layer) {

@@ -1,16 +1,13 @@
 #include "runtime/weights/given_weight.h"
 
-#include <algorithm>
 #include <string>
+
+#include "runtime/weights/safetensors.h"
 
 namespace minuet {
 namespace {
 
-std::string text_of(llvm::ArrayRef<i64> shape) {
-  std::string text = "[";
-  for (const i64 size : shape) text += (text.size() > 1 ? ", " : "") + std::to_string(size);
-  return text + "]";
-}
+std::string text_of(llvm::ArrayRef<i64> shape) { return shape_text({shape.begin(), shape.end()}); }
 
 /// Returns the stride in `array` of an axis that has the stride `wanted` in a contiguous array of the same
 /// shape. The axis may be a part of an axis of the array, as an axis of the kernel is part of the offsets.

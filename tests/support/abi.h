@@ -103,7 +103,7 @@ inline minuet_tensor tensor(const Buffer& buffer, int64_t rows, int32_t channels
 /// Its elements lie one behind the other.
 minuet_array array_of(void* data, const std::vector<int64_t>& shape, minuet_element element,
                       bool on_host = false);
-/// Of a matrix, with the stride of its rows.
+/// Returns the array that has the memory of a matrix, with the stride of its rows.
 minuet_array array_of(const minuet_tensor& matrix);
 /// minuet_execution_run_arrays
 minuet_status run_arrays(minuet_execution* execution, const std::vector<minuet_array>& inputs,

@@ -43,7 +43,7 @@ class PoolingOp final : public CpuOp {
   }
 
   /// Joins the inputs of row `source` to the maxima, and stores `source` for the channels in which it wins.
-  /// Of equal inputs, and of several NaN, the first one stays.
+  /// The first of several equal inputs, or of several NaN, stays.
   void join_winners(float* values, const float* inputs, i32 source, i32* winners) const {
     for (i32 c = 0; c < spec_.channels; ++c) {
       const bool is_first_nan = inputs[c] != inputs[c] && values[c] == values[c];

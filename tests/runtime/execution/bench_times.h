@@ -13,7 +13,7 @@
 
 namespace minuet::abi {
 
-/// Of the current context.
+/// Owns an event of the current context.
 class Event {
  public:
   Event() { driver_function<CUresult (*)(CUevent*, unsigned)>("cuEventCreate")(&event_, CU_EVENT_DEFAULT); }

@@ -112,7 +112,7 @@ static void run_with_parameters(const world* world, const minuet_tensor* in, con
   REFUSED_WITH("data", data = NULL);
   REFUSED_WITH("row stride", row_stride = 7);
   REFUSED_WITH("input 1", dtype = 4);
-  REFUSED_WITH("overlap", data = world->poisoned);
+  REFUSED_WITH("output 0 and input 1 overlap", data = world->poisoned);
 #undef REFUSED_WITH
   both[1] = base;
   ACCEPTED(minuet_execution_run(taking, both, 2, result, 1, NULL));
