@@ -39,7 +39,7 @@ bool tries(Operation operation, const TuningConfigs& round) {
                      [&](const auto& trial) { return trial.first.operation == operation; });
 }
 
-i64 nanoseconds(double milliseconds) { return std::llround(milliseconds * 1e6); }
+i64 to_nanoseconds(double milliseconds) { return std::llround(milliseconds * 1e6); }
 
 }  // namespace
 
@@ -309,13 +309,13 @@ llvm::Error NetworkMeter::check_output(Execution& trial, std::size_t cloud) {
     for (const TuningBucket& bucket : buckets_of_layer(problem, rows, density)) {
       const bool is_whole = bucket.operation == Operation::Dataflow;
       if (round.count(bucket) != 0)
-        times[bucket] += nanoseconds(time_of(bucket.operation, is_whole ? with_shortcut : layer));
+        times[bucket] += to_nanoseconds(time_of(bucket.operation, is_whole ? with_shortcut : layer));
     }
     const bool has_groups =
         dataflow_of(execution.selected(static_cast<i32>(i))->choice) == Dataflow::GatherGemmScatter;
     for (const auto& [bucket, config] : round) {
       if (has_groups && bucket.operation == Operation::Grouping) {
-        times[bucket] += nanoseconds(layer.gather + layer.gemm + layer.scatter);
+        times[bucket] += to_nanoseconds(layer.gather + layer.gemm + layer.scatter);
       }
     }
   }
@@ -329,7 +329,7 @@ llvm::Error NetworkMeter::check_output(Execution& trial, std::size_t cloud) {
   MINUET_ASSIGN(const StageTimes preparation, execution.query_times());
   std::map<TuningBucket, i64> times;
   for (const auto& [bucket, config] : round) {
-    if (bucket.key == keys_[cloud]) times[bucket] = nanoseconds(preparation.map);
+    if (bucket.key == keys_[cloud]) times[bucket] = to_nanoseconds(preparation.map);
   }
   return times;
 }
@@ -341,7 +341,7 @@ llvm::Error NetworkMeter::check_output(Execution& trial, std::size_t cloud) {
   MINUET_TRY(run(execution, cloud));
   MINUET_ASSIGN(const StageTimes inference, execution.query_times());
   std::map<TuningBucket, i64> times;
-  for (const auto& [bucket, config] : round) times[bucket] = nanoseconds(sum_of(inference));
+  for (const auto& [bucket, config] : round) times[bucket] = to_nanoseconds(sum_of(inference));
   return times;
 }
 
