@@ -622,14 +622,6 @@ typedef struct minuet_parameter_info {
 MINUET_API minuet_status minuet_plan_query_parameter(minuet_plan* plan, int32_t parameter,
                                                      minuet_parameter_info* info);
 
-/* Bytes of workspace (256-byte aligned), in exact mode enough for every cloud of at most max_points points
- * whose voxels have at most max_neighbours inputs per output and kernel map on average, themselves counted
- * (LiDAR: 5 to 6, indoor: 10 to 16, at most the number of offsets), with the default of scratch_bytes. Grows
- * with both. In capacity mode an execution's counters say it. The plan must be loaded on the device. */
-MINUET_API minuet_status minuet_plan_workspace_bytes(minuet_plan* plan, minuet_device* device,
-                                                     int64_t max_points, double max_neighbours,
-                                                     int64_t* bytes);
-
 /* ---- parameters: weights as data -------------------------------------------------------------------- */
 
 typedef struct minuet_parameters_options {
@@ -852,6 +844,28 @@ typedef struct minuet_execution_options {
 } minuet_execution_options;
 #define MINUET_EXECUTION_OPTIONS_INIT \
   { sizeof(minuet_execution_options), 0, 0, 0, 0, {0}, {0}, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+
+/* Tells how many bytes of workspace (256-byte aligned) an execution of the plan needs. It needs no GPU, no
+ * driver and no loaded plan, and allocates no device memory. The plan must have been compiled for just this
+ * `arch` ("sm_90a", "cpu"; as in minuet_plan_compile), or the answer is FAILED_PRECONDITION. Any thread may
+ * call it at any time.
+ *
+ * `options` is optional. Where it gives level_capacity, *bytes is exactly the workspace_bytes that
+ * minuet_execution_query tells of an execution with these options; max_points and max_neighbours must be 0.
+ * Otherwise *bytes is enough, in exact mode, for every cloud of at most max_points points whose voxels have
+ * at most max_neighbours inputs per output and kernel map on average, themselves counted (LiDAR: 5 to 6,
+ * indoor: 10 to 16, at most the number of offsets), on every GPU of the architecture and with every cuBLASLt;
+ * with MINUET_MAPS_AUTO for either method. *bytes grows with each capacity, with max_points and with
+ * max_neighbours. For "cpu" it also depends on the number of threads (cpu_threads, and the CPUs of this
+ * machine).
+ *
+ * INVALID_ARGUMENT where the options set workspace, workspace_bytes or defer_workspace, because the workspace
+ * is what is asked for, or queue or parameters, which belong to a device: an execution with a queue needs
+ * less, and parameters and parameter_inputs change nothing. */
+MINUET_API minuet_status minuet_plan_workspace_bytes(minuet_plan* plan, const char* arch,
+                                                     const minuet_execution_options* options,
+                                                     int64_t max_points, double max_neighbours,
+                                                     int64_t* bytes);
 
 /* One caller's use of a loaded plan on a device: arena, streams, events, counts. options is optional.
  * FAILED_PRECONDITION where the plan is not loaded on the device, or has no values of its own and none are

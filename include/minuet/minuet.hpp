@@ -223,10 +223,11 @@ class Plan {
     compile(device.info().arch);
     check(minuet_plan_load(get(), device.get()));
   }
-  /// That are enough for such clouds, once the plan is loaded there.
-  std::int64_t workspace_bytes(const Device& device, std::int64_t max_points, double max_neighbours) const {
+  /// Returns minuet_plan_workspace_bytes. Options with level_capacity take no other arguments.
+  std::int64_t workspace_bytes(const std::string& arch, const minuet_execution_options& options,
+                               std::int64_t max_points = 0, double max_neighbours = 0) const {
     std::int64_t bytes = 0;
-    check(minuet_plan_workspace_bytes(get(), device.get(), max_points, max_neighbours, &bytes));
+    check(minuet_plan_workspace_bytes(get(), arch.c_str(), &options, max_points, max_neighbours, &bytes));
     return bytes;
   }
 

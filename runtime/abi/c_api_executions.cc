@@ -55,19 +55,19 @@ llvm::Error check_workspace(const void* workspace, i64 bytes, const char* size_n
                     kArenaAlignment);
 }
 
-llvm::Expected<ExecutionOptions> read_execution_options(const minuet_execution_options* options, i32 ndim,
-                                                        i32 levels, const Device& device) {
-  MINUET_ASSIGN(const minuet_execution_options given,
-                read_options(options, minuet_execution_options(MINUET_EXECUTION_OPTIONS_INIT)));
+}  // namespace
+
+llvm::Expected<ExecutionOptions> read_size_options(const minuet_execution_options& given,
+                                                   const Program& program) {
   MINUET_TRY(annotate(check_coordinate_count(given.max_points), "max_points"));
   ExecutionOptions execution;
   execution.max_points = given.max_points;
   execution.cloud.keep_first_duplicate = given.keep_first_duplicate != 0;
   execution.cloud.has_bounds = given.has_bounds != 0;
   if (execution.cloud.has_bounds) {
-    MINUET_ASSIGN(execution.cloud.bounds, declared_bounds(ndim, given.least, given.greatest));
+    MINUET_ASSIGN(execution.cloud.bounds, declared_bounds(program.ndim, given.least, given.greatest));
   }
-  MINUET_TRY(read_capacities(given, levels, execution.cloud));
+  MINUET_TRY(read_capacities(given, static_cast<i32>(program.levels.size()), execution.cloud));
   if (given.map_method < MINUET_MAPS_AUTO || given.map_method > MINUET_MAPS_INDEXED) {
     return make_error(StatusCode::InvalidArgument, "map_method is {0}; it must be 0 to {1}", given.map_method,
                       static_cast<int>(MINUET_MAPS_INDEXED));
@@ -78,9 +78,26 @@ llvm::Expected<ExecutionOptions> read_execution_options(const minuet_execution_o
     return make_error(StatusCode::InvalidArgument, "scratch_bytes is {0}; it must be 0 or more",
                       given.scratch_bytes);
   }
+  execution.parameter_inputs = given.parameter_inputs != 0;
+  if (program.takes_maps && (given.max_points != 0 || execution.cloud.keep_first_duplicate ||
+                             execution.cloud.has_bounds || execution.cloud.has_capacities())) {
+    return make_error(
+        StatusCode::InvalidArgument,
+        "an execution of a single op takes no max_points, level_capacity, keep_first_duplicate or "
+        "has_bounds: leave them 0 (the last two are options of its coordinate sets)");
+  }
+  return execution;
+}
+
+namespace {
+
+llvm::Expected<ExecutionOptions> read_execution_options(const minuet_execution_options* options,
+                                                        const Program& program, const Device& device) {
+  MINUET_ASSIGN(const minuet_execution_options given,
+                read_options(options, minuet_execution_options(MINUET_EXECUTION_OPTIONS_INIT)));
+  MINUET_ASSIGN(ExecutionOptions execution, read_size_options(given, program));
   MINUET_ASSIGN(execution.queue, read_queue(given.queue, device));
   if (given.parameters) execution.parameters = given.parameters->set;
-  execution.parameter_inputs = given.parameter_inputs != 0;
   MINUET_TRY(check_workspace(given.workspace, given.workspace_bytes, "workspace_bytes"));
   if (given.workspace && given.defer_workspace != 0) {
     return make_error(StatusCode::InvalidArgument,
@@ -219,18 +236,9 @@ minuet_status minuet_execution_create(minuet_plan* plan, minuet_device* device,
     MINUET_TRY(check_pointer(plan, "plan"));
     MINUET_TRY(check_pointer(device, "device"));
     MINUET_TRY(check_pointer(execution, "execution"));
-    const Program& program = plan->store->plan().program;
     MINUET_ASSIGN(const ExecutionOptions given,
-                  read_execution_options(options, program.ndim, static_cast<i32>(program.levels.size()),
-                                         *device->open->device()));
+                  read_execution_options(options, plan->store->plan().program, *device->open->device()));
     MINUET_ASSIGN(const auto locked, lock_queue(given.queue));
-    if (program.takes_maps && (given.max_points != 0 || given.cloud.keep_first_duplicate ||
-                               given.cloud.has_bounds || given.cloud.has_capacities())) {
-      return make_error(
-          StatusCode::InvalidArgument,
-          "an execution of a single op takes no max_points, level_capacity, keep_first_duplicate or "
-          "has_bounds: leave them 0 (the last two are options of its coordinate sets)");
-    }
     const Trace::Span span(device->open->trace(), "run", "create an execution");
     MINUET_ASSIGN(std::shared_ptr<const LoadedPlan> loaded, plan->store->loaded_on(*device->open->device()));
     MINUET_ASSIGN(std::unique_ptr<Execution> made, Execution::create(std::move(loaded), given));

@@ -42,6 +42,8 @@ struct minuet_kernel_map {
 struct minuet_plan {
   std::shared_ptr<minuet::PlanStore> store;  // A background job may share the store and outlive the plan.
   std::vector<minuet::PlanParameter> parameters;
+  // Holds Context::cpu_threads() of the context in which the plan was created.
+  minuet::i32 cpu_threads = 0;
   std::mutex mutex;  // Guards the following members.
   // Holds the bytes of which minuet_plan_serialize() has told the size for these architectures and flags,
   // until a call takes them, so that the usual two calls do the work once. It is empty otherwise.
@@ -172,6 +174,11 @@ llvm::Error check_list(const void* list, const char* name, i64 count, const char
 /// Returns the queue, or null if `queue` is null. Returns InvalidArgument if the queue belongs to another
 /// device.
 llvm::Expected<std::shared_ptr<Queue>> read_queue(const minuet_queue* queue, const Device& device);
+/// Reads the options of an execution on which the size of its memory depends, and parameter_inputs. Returns
+/// InvalidArgument if an execution of `program` does not take them. The result has no queue, no workspace and
+/// no parameters.
+llvm::Expected<ExecutionOptions> read_size_options(const minuet_execution_options& given,
+                                                   const Program& program);
 /// Returns the number of axes, which is 3 if `ndim` is 0. Returns InvalidArgument unless `ndim` is 0 to 4.
 llvm::Expected<i32> read_ndim(int32_t ndim);
 /// Returns the library's name of the architecture, which is empty for "cpu". Returns InvalidArgument for null

@@ -239,6 +239,7 @@ llvm::Expected<GivenParameters> read_parameters(const minuet_convolution_options
 minuet_plan* make_plan(std::shared_ptr<const Plan> plan, const Context& context) {
   auto made = std::make_unique<minuet_plan>();
   made->parameters = plan->parameter_list();
+  made->cpu_threads = context.cpu_threads();
   made->store = std::make_shared<PlanStore>(std::move(plan), context.cache());
   return made.release();
 }
@@ -397,26 +398,6 @@ minuet_status minuet_plan_query_parameter(minuet_plan* plan, int32_t parameter, 
     answer.rank = static_cast<int32_t>(name.shape.size());
     std::copy(name.shape.begin(), name.shape.end(), answer.shape);
     return write_info(answer, info, "info");
-  });
-}
-
-minuet_status minuet_plan_workspace_bytes(minuet_plan* plan, minuet_device* device, int64_t max_points,
-                                          double max_neighbours, int64_t* bytes) {
-  return guarded("minuet_plan_workspace_bytes", [&]() -> llvm::Error {
-    MINUET_TRY(check_pointer(plan, "plan"));
-    MINUET_TRY(check_pointer(device, "device"));
-    MINUET_TRY(check_pointer(bytes, "bytes"));
-    if (!(max_neighbours >= 1)) {
-      return make_error(
-          StatusCode::InvalidArgument,
-          "max_neighbours is {0}; it must be 1 or more, because a voxel counts as its own neighbour",
-          max_neighbours);
-    }
-    MINUET_ASSIGN(std::shared_ptr<const LoadedPlan> loaded, plan->store->loaded_on(*device->open->device()));
-    llvm::Expected<i64> bound = Execution::workspace_bound(std::move(loaded), max_points, max_neighbours);
-    if (!bound) return annotate(bound.takeError(), "max_points");
-    *bytes = *bound;
-    return llvm::Error::success();
   });
 }
 

@@ -57,6 +57,8 @@ class Context {
   /// compiled kernels, so that a context whose kernels are all in bundles does not pay for it.
   static llvm::Expected<std::shared_ptr<Context>> create(CacheOptions options, DeviceOptions devices);
   const std::shared_ptr<KernelCache>& cache() const { return cache_; }
+  /// Returns DeviceOptions::cpu_threads.
+  i32 cpu_threads() const { return device_options_.cpu_threads; }
   /// Opens "cuda:N" or "cpu". The empty name selects cuda:0 if it is usable, otherwise cpu. Equal names
   /// return the same device. If `allocator` has functions, each call opens a new device, which belongs to the
   /// caller alone, because the memory of a device comes from one allocator. `name` must then not be empty.

@@ -19,11 +19,7 @@ llvm::Expected<i32> CudaEngine::add_op(const OpChoice& choice) {
   const ContextScope current = scope();
   auto found = llvm::find_if(families_, [&](const Family& known) { return known.family == &choice.kind(); });
   if (found == families_.end()) {
-    const CudaFamily* const family = find_family(cuda_families(), choice.kind());
-    if (family == nullptr) {
-      return make_error(StatusCode::Internal, "the GPU has no kernels for ops of kind {0}",
-                        choice.kind().name);
-    }
+    MINUET_ASSIGN(const CudaFamily* const family, cuda_family(choice.kind()));
     families_.push_back({&choice.kind(), family->make(*launcher_, options_)});
     found = std::prev(families_.end());
   }

@@ -18,9 +18,9 @@ std::unique_ptr<CudaOps> make(Launcher& launcher, const CudaEngineOptions& optio
 
 llvm::ArrayRef<CudaFamily> cuda_families() {
   static const CudaFamily families[] = {
-      {GmasChoice::kKind, make<GmasStep>, warm_up_gmas, is_same_warm_up},
-      {FusedChoice::kKind, make<FusedStep>, nullptr, nullptr},
-      {PoolChoice::kKind, make_pooling, nullptr, nullptr},
+      {GmasChoice::kKind, make<GmasStep>, warm_up_gmas, is_same_warm_up, gmas_memory_bound},
+      {FusedChoice::kKind, make<FusedStep>, nullptr, nullptr, nullptr},
+      {PoolChoice::kKind, make_pooling, nullptr, nullptr, nullptr},
   };
   return families;
 }

@@ -51,12 +51,7 @@ llvm::Expected<std::unique_ptr<MapStep>> MapStep::create(Launcher& launcher, con
 }
 
 i64 MapStep::workspace_bytes(const MapLimits& limits) const {
-  // The cloud may turn out to fit into 32-bit keys, whose kernels may have tiles of other sizes. The
-  // workspace must be large enough in both cases.
-  MapLimits narrow = limits;
-  narrow.key_bits = 32;
-  return std::max(MapWorkspace::place(kernels(limits.key()).choice, limits, nullptr).bytes,
-                  MapWorkspace::place(kernels(KeyType::U32).choice, narrow, nullptr).bytes);
+  return map_workspace_bytes(map32_.choice, map64_.choice, limits);
 }
 
 llvm::Error MapStep::begin(const MapLimits& limits, void* workspace) {

@@ -76,13 +76,7 @@ llvm::Error MapStep::make_masks(const Coords& queries, i32 volume, const Neighbo
 }
 
 i64 MapStep::view_workspace_bytes(llvm::ArrayRef<ViewRequest> requests) const {
-  i64 bytes = 0;
-  for (std::size_t views = 0; !requests.empty(); requests = requests.drop_front(views)) {
-    views = view_batch(requests);
-    const i64 capacity = ordered_capacity(requests.take_front(views));
-    bytes = std::max(bytes, ViewWorkspace::place(map32_.choice.rank_pass, capacity, nullptr).bytes);
-  }
-  return bytes;
+  return minuet::view_workspace_bytes(map32_.choice.rank_pass, requests);
 }
 
 llvm::Error MapStep::make_views(llvm::ArrayRef<ViewRequest> requests, void* workspace) {

@@ -56,4 +56,14 @@ SortState MapWorkspace::sort_state(i32 index) const {
           reinterpret_cast<u32*>(base + kBinsBytes + kTicketBytes)};
 }
 
+i64 map_workspace_bytes(const MapChoice& map32, const MapChoice& map64, const MapLimits& limits) {
+  // The cloud may turn out to fit into 32-bit keys, whose kernels may have tiles of other sizes. The
+  // workspace must be large enough in both cases.
+  MapLimits narrow = limits;
+  narrow.key_bits = 32;
+  const MapChoice& wide = limits.key() == KeyType::U32 ? map32 : map64;
+  return std::max(MapWorkspace::place(wide, limits, nullptr).bytes,
+                  MapWorkspace::place(map32, narrow, nullptr).bytes);
+}
+
 }  // namespace minuet

@@ -43,4 +43,7 @@ struct MapWorkspace {
   SortState sort_state(i32 index) const;
 };
 
+/// Returns MapOperations::workspace_bytes() of an engine with these kernels for keys of 32 and of 64 bits.
+i64 map_workspace_bytes(const MapChoice& map32, const MapChoice& map64, const MapLimits& limits);
+
 }  // namespace minuet

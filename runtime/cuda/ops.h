@@ -29,6 +29,11 @@ class CudaOps {
   virtual llvm::Error run(i32 op, const OpRequest& request) = 0;
 };
 
+/// Holds CudaOps::workspace_bytes() and CudaOps::scratch_bytes() of a family.
+struct OpMemory {
+  i64 workspace = 0, scratch = 0;
+};
+
 /// Describes a row of the table of op families, which families.cc defines.
 struct CudaFamily {
   const OpFamily& family;
@@ -39,8 +44,19 @@ struct CudaFamily {
   /// Returns true if two choices for one problem need the same warm-up. The pointer is null if warm_up is
   /// null.
   bool (*is_same_warm_up)(const OpChoice& a, const OpChoice& b);
+  /// Returns the most memory that the family may need for ops of these choices, whatever the GPU and the
+  /// versions of libraries are. It serves to tell the size of a workspace where there is no GPU. The pointer
+  /// is null if the family needs no memory.
+  OpMemory (*memory_bound)(llvm::ArrayRef<OpChoice> choices);
 };
 
 llvm::ArrayRef<CudaFamily> cuda_families();
+
+/// Returns the row of `family` in the table, or Internal if there is none.
+inline llvm::Expected<const CudaFamily*> cuda_family(const OpFamily& family) {
+  const CudaFamily* const row = find_family(cuda_families(), family);
+  if (row != nullptr) return row;
+  return make_error(StatusCode::Internal, "the GPU has no kernels for ops of kind {0}", family.name);
+}
 
 }  // namespace minuet

@@ -57,4 +57,14 @@ SortState ViewWorkspace::sort_state() const {
   return {state_words, lookback + kRankPasses * tiles * kRadixBins, lookback};
 }
 
+i64 view_workspace_bytes(const RadixPassChoice& pass, llvm::ArrayRef<ViewRequest> requests) {
+  i64 bytes = 0;
+  for (std::size_t views = 0; !requests.empty(); requests = requests.drop_front(views)) {
+    views = view_batch(requests);
+    const i64 capacity = ordered_capacity(requests.take_front(views));
+    bytes = std::max(bytes, ViewWorkspace::place(pass, capacity, nullptr).bytes);
+  }
+  return bytes;
+}
+
 }  // namespace minuet

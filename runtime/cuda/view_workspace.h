@@ -30,4 +30,7 @@ struct ViewWorkspace {
   SortState sort_state() const;
 };
 
+/// Returns MapOperations::view_workspace_bytes() of an engine that sorts ranks with these kernels.
+i64 view_workspace_bytes(const RadixPassChoice& pass, llvm::ArrayRef<ViewRequest> requests);
+
 }  // namespace minuet

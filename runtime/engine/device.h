@@ -116,6 +116,11 @@ llvm::Expected<std::shared_ptr<Device>> open_cpu_device(i32 threads = 0,
 /// has functions; they are called with the device's context current.
 llvm::Expected<std::shared_ptr<Device>> open_cuda_device(int ordinal, std::string cublaslt = {},
                                                          const AllocatorFunctions& allocator = {});
+/// Returns a GPU of the architecture `arch`, such as "sm_90a", that needs no driver and no GPU; runtime/cuda
+/// implements this function. Its engines only tell how many bytes of device memory they need. All other
+/// functions that would use a GPU return Internal. The numbers are at least those of every real GPU of the
+/// architecture.
+std::shared_ptr<Device> measured_gpu(std::string arch);
 /// Holds the driver's version, such as "13.0", and the number of devices.
 struct CudaSystem {
   std::string driver;

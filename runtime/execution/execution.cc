@@ -66,49 +66,6 @@ llvm::Expected<std::unique_ptr<Execution>> Execution::create(std::shared_ptr<con
   return execution;
 }
 
-/// Returns the bound of the map method that needs more memory. Sorted maps need tables of rows, and indexed
-/// ones an index.
-llvm::Expected<i64> Execution::workspace_bound(std::shared_ptr<const LoadedPlan> loaded, i64 points,
-                                               double neighbours) {
-  i64 bytes = 0;
-  for (const MapMethod method : {MapMethod::Sorted, MapMethod::Indexed}) {
-    MINUET_ASSIGN(const i64 with, workspace_bound(loaded, points, neighbours, method));
-    bytes = std::max(bytes, with);
-  }
-  return bytes;
-}
-
-/// Assumes that every coordinate set has as many rows as the input, and that the groups of GEMMs (GroupPlan)
-/// have as much padding as the grouping allows.
-llvm::Expected<i64> Execution::workspace_bound(std::shared_ptr<const LoadedPlan> loaded, i64 points,
-                                               double neighbours, MapMethod method) {
-  ExecutionOptions options;
-  options.max_points = points;
-  options.cloud.method = method;
-  MINUET_ASSIGN(std::unique_ptr<Execution> execution, create_unplaced(std::move(loaded), options));
-  const Program& program = execution->program_;
-  const i64 rows = std::max<i64>(points, 1);
-  static constexpr i32 kPermuted = 0;
-  std::vector<i32> counts(execution->levels_.size());
-  for (std::size_t i = 0; i < counts.size(); ++i) {
-    Level& level = execution->levels_[i];
-    level.rows = rows;
-    // The addresses of the row counts must be distinct, because they identify the levels (coordinate sets).
-    level.count = &counts[i];
-    level.source_row = &kPermuted;
-  }
-  for (const Work& work : execution->works_) work.work->begin(rows);
-  execution->views_->begin();
-  for (const MapSpec& map : program.maps) MINUET_TRY(check_cloud_rows(points, map.volume()));
-  for (i32 i = 0; i < execution->layer_count(); ++i) {
-    MINUET_TRY(execution->bound_layer(i, rows, neighbours));
-  }
-  if (execution->network_maps_) execution->network_maps_->set_capacity(rows);
-  execution->memory_.measure_capacity();
-  execution->memory_.measure_cloud();
-  return execution->memory_.arena_bytes();
-}
-
 llvm::Error Execution::add_steps() {
   schedule_ = make_schedule(program_);
   for (const Step& step : schedule_) {
@@ -147,13 +104,16 @@ llvm::Error Execution::check_made_levels() const {
 
 llvm::Error Execution::add_layers() {
   for (std::size_t i = 0; i < program_.layers.size(); ++i) {
-    i32 first = -1;
-    for (std::size_t c = 0; c < compiled_.candidates[i].size(); ++c) {
-      llvm::Expected<i32> number = engine_->add_op(compiled_.candidates[i][c].choice);
+    std::vector<i32>& ops = ops_.emplace_back();
+    for (const Candidate& candidate : compiled_.candidates[i]) {
+      if (!may_run(candidate)) {
+        ops.push_back(-1);
+        continue;
+      }
+      llvm::Expected<i32> number = engine_->add_op(candidate.choice);
       if (!number) return annotate(number.takeError(), program_.layers[i].name);
-      if (first < 0) first = *number;
+      ops.push_back(*number);
     }
-    ops_.push_back(first);
     selected_.push_back(-1);
   }
   for (const PermuteRowsSpec& spec : compiled_.permute_inputs) {
@@ -280,8 +240,9 @@ llvm::Expected<StageTimes> Execution::query_times() {
 }
 
 StageTimes Execution::layer_times(i32 layer) const {
-  const i32 op = ops_[layer] + selected_[layer];
-  return selected_[layer] >= 0 && op < static_cast<i32>(op_times_.size()) ? op_times_[op] : StageTimes{};
+  if (selected_[layer] < 0) return {};
+  const i32 op = op_of(layer);
+  return op >= 0 && op < static_cast<i32>(op_times_.size()) ? op_times_[op] : StageTimes{};
 }
 
 OpReport Execution::layer_report(i32 layer) const {
@@ -375,7 +336,7 @@ void* Execution::address_of(i32 tensor) const {
 OpRequest Execution::request_of(i32 number) const {
   const ProgramLayer& layer = program_.layers[number];
   OpRequest request;
-  request.op = ops_[number] + selected_[number];
+  request.op = op_of(number);
   if (layer.map >= 0) request.map = &maps_[layer.map];
   request.parameters_change = parameter_set_ != nullptr;
   if (parameter_set_) {

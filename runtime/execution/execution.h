@@ -49,10 +49,16 @@ class Execution {
   static llvm::Expected<std::unique_ptr<Execution>> create(std::shared_ptr<const LoadedPlan> loaded,
                                                            const ExecutionOptions& options);
 
-  /// Returns the size of a workspace that suffices for clouds of `points` coordinates if each map has
-  /// `neighbours` pairs per output row.
-  static llvm::Expected<i64> workspace_bound(std::shared_ptr<const LoadedPlan> loaded, i64 points,
-                                             double neighbours);
+  // The following functions tell the size of a workspace. They make no execution that could run, so they
+  // allocate no device memory, and LoadedPlan::device may be a measured_gpu().
+
+  /// Returns the size of a workspace that suffices for clouds of at most `points` coordinates if each map has
+  /// at most `neighbours` pairs per output row. The options must not give capacities.
+  static llvm::Expected<i64> workspace_bound(std::shared_ptr<const LoadedPlan> loaded,
+                                             const ExecutionOptions& options, i64 points, double neighbours);
+  /// Returns needed_bytes() of an execution with these options, which must give capacities.
+  static llvm::Expected<i64> workspace_within_capacities(std::shared_ptr<const LoadedPlan> loaded,
+                                                         const ExecutionOptions& options);
 
   /// Invalidates the prepared state. Every caller of a prepare function calls this before it checks the
   /// arguments, so that a failed prepare never leaves old maps in use. The function returns
@@ -177,8 +183,6 @@ class Execution {
   Execution(std::shared_ptr<const LoadedPlan> loaded, const ExecutionOptions& options);
   static llvm::Expected<std::unique_ptr<Execution>> create_unplaced(std::shared_ptr<const LoadedPlan> loaded,
                                                                     const ExecutionOptions& options);
-  static llvm::Expected<i64> workspace_bound(std::shared_ptr<const LoadedPlan> loaded, i64 points,
-                                             double neighbours, MapMethod method);
   llvm::Error add_steps();
   llvm::Error check_made_levels() const;
   llvm::Error add_layers();
@@ -197,6 +201,7 @@ class Execution {
   llvm::Error place_cloud(bool idle);
   llvm::Error take_memory();
   llvm::Error make_room();
+  llvm::Error measure_room();
   void take_capacities();
   llvm::Error measure_within_capacities();
   void take_callers_rows();
@@ -227,6 +232,13 @@ class Execution {
     const i32 runs = runner_of(layer);
     return compiled_.candidates[runs][selected_[runs]];
   }
+  /// Returns false if the candidate needs counts on the host, but only the device knows them. The execution
+  /// makes nothing for such a candidate, because it would need memory and never run.
+  bool may_run(const Candidate& candidate) const {
+    return !has_capacities() || candidate.needs_counts.empty();
+  }
+  /// Returns the engine's number of the op of the layer's selected candidate.
+  i32 op_of(i32 layer) const { return ops_[layer][selected_[layer]]; }
   OpWork& work_of(const Candidate& candidate) const;
   llvm::Error make_works();
   MapUse map_use(i32 layer) const;
@@ -297,12 +309,12 @@ class Execution {
     const OpFamily* family = nullptr;
     std::unique_ptr<OpWork> work;
   };
-  // Holds one element for each family of ops (OpFamily) to which a candidate belongs.
+  // Holds one element for each family of ops (OpFamily) to which a candidate that may run belongs.
   std::vector<Work> works_;
   std::vector<Step> schedule_;
-  // Holds, for each layer, the number that Engine::add_op() returned for the layer's first candidate
-  // (CompiledPlan::candidates).
-  std::vector<i32> ops_;
+  // Holds, for each candidate of each layer (CompiledPlan::candidates), the number that Engine::add_op()
+  // returned. It is -1 if the candidate may not run.
+  std::vector<std::vector<i32>> ops_;
   std::vector<i32> permute_inputs_;
   i32 permute_output_ = 0, permute_coordinates_ = 0, permute_winners_ = 0;
 

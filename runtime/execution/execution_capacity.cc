@@ -16,14 +16,19 @@ constexpr i64 kLeastRowsOnDevice = 1;
 
 }  // namespace
 
-/// Reserves all memory that a cloud within the capacities may need.
-llvm::Error Execution::make_room() {
+/// Measures all memory that a cloud within the capacities may need.
+llvm::Error Execution::measure_room() {
   const std::vector<i64>& rows = options_.cloud.level_capacity;
   network_maps_->set_capacity(*std::max_element(rows.begin(), rows.end()));
   MINUET_TRY(network_maps_->find_limits());
   memory_.measure_capacity();
   memory_.place_stand_ins();
-  MINUET_TRY(measure_within_capacities());
+  return measure_within_capacities();
+}
+
+/// Reserves all memory that a cloud within the capacities may need.
+llvm::Error Execution::make_room() {
+  MINUET_TRY(measure_room());
   if (memory_.awaits_workspace()) return llvm::Error::success();
   bool idle = false;
   MINUET_TRY(reserve(0, idle));

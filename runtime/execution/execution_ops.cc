@@ -28,6 +28,7 @@ llvm::Error Execution::make_works() {
   for (const std::vector<Candidate>& layer : compiled_.candidates) {
     for (const Candidate& candidate : layer) {
       const OpFamily& family = candidate.choice.kind();
+      if (!may_run(candidate)) continue;
       if (llvm::any_of(works_, [&](const Work& work) { return work.family == &family; })) continue;
       MINUET_ASSIGN(std::unique_ptr<OpWork> work, make_op_work(family, context));
       works_.push_back({&family, std::move(work)});
@@ -47,7 +48,7 @@ void Execution::find_runners() {
 
 OpWork& Execution::work_of(const Candidate& candidate) const {
   const auto is_of = [&](const Work& work) { return work.family == &candidate.choice.kind(); };
-  // The search succeeds, because make_works() made an element for the family of every candidate.
+  // The search succeeds, because make_works() made an element for the family of every candidate that may run.
   return *llvm::find_if(works_, is_of)->work;
 }
 
@@ -57,7 +58,11 @@ std::vector<ViewNeed> Execution::view_needs() const {
   for (std::size_t i = 0; i < program_.layers.size(); ++i) {
     const ProgramLayer& layer = program_.layers[i];
     for (const ViewForm form : {ViewForm::Pairs, ViewForm::Rows, ViewForm::Masked}) {
-      if (compiled_.has(form, i)) needs.push_back({layer.map, layer.is_transposed(), form});
+      const auto reads = [&](const Candidate& candidate) {
+        return candidate.form == form && may_run(candidate);
+      };
+      if (llvm::any_of(compiled_.candidates[i], reads))
+        needs.push_back({layer.map, layer.is_transposed(), form});
     }
   }
   return needs;

@@ -402,4 +402,24 @@ llvm::Expected<std::shared_ptr<const LoadedPlan>> PlanStore::loaded_on(const Dev
   return found->second;
 }
 
+llvm::Expected<std::shared_ptr<const LoadedPlan>> PlanStore::measured_on(
+    std::shared_ptr<Device> device) const {
+  const std::string& arch = device->info().arch;
+  auto measured = std::make_shared<LoadedPlan>();
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto found = compiled_.find(arch);
+    if (found == compiled_.end()) {
+      return make_error(StatusCode::FailedPrecondition,
+                        "the plan is not compiled for arch {0}: call minuet_plan_compile first",
+                        arch_name(arch));
+    }
+    measured->compiled = found->second.plan;
+  }
+  measured->plan = plan_;
+  measured->weights.resize(plan_->parameters.size());
+  measured->device = std::move(device);
+  return measured;
+}
+
 }  // namespace minuet

@@ -102,6 +102,10 @@ class PlanStore {
   /// there is none.
   llvm::Error load(std::shared_ptr<Device> device);
   llvm::Expected<std::shared_ptr<const LoadedPlan>> loaded_on(const Device& device) const;
+  /// Returns the form compiled for exactly the architecture of `device`, with neither kernels nor parameters
+  /// on the device. It serves only to measure the memory of executions. Returns FailedPrecondition if the
+  /// plan is not compiled for this architecture.
+  llvm::Expected<std::shared_ptr<const LoadedPlan>> measured_on(std::shared_ptr<Device> device) const;
 
  private:
   struct Compiled {

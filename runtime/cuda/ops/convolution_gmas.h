@@ -21,7 +21,7 @@ class GmasStep final : public CudaOps {
   i64 workspace_bytes() const override { return layout(nullptr).total; }
   llvm::Error set_workspace(void* workspace) override;
   /// Returns kMatmulWorkspaceBytes for each stream, or 0 if there is no layer.
-  i64 scratch_bytes() const override { return layers_.empty() ? 0 : kStreams * kMatmulWorkspaceBytes; }
+  i64 scratch_bytes() const override;
 
   /// `request` must be a GmasRequest, and so must that of run().
   llvm::Error prepare(i32 op, const OpRequest& request) override;
@@ -104,5 +104,8 @@ class GmasStep final : public CudaOps {
 /// looks up and loads nothing.
 llvm::Error warm_up_gmas(CudaDevice& device, const OpChoice& choice);
 bool is_same_warm_up(const OpChoice& a, const OpChoice& b);
+/// Returns the most memory that a GmasStep with these GmasChoices may need. It assumes that each layer reads
+/// its weights in the way that needs more memory, because only cuBLASLt knows whether it takes pointers.
+OpMemory gmas_memory_bound(llvm::ArrayRef<OpChoice> choices);
 
 }  // namespace minuet

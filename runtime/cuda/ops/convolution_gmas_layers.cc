@@ -1,4 +1,6 @@
 // Sets up GmasStep: adds its layers, lays out their memory, and decides how their GEMMs read the weights.
+#include <algorithm>
+
 #include "runtime/cuda/matmul_warm_up.h"
 #include "runtime/cuda/ops/convolution_gmas.h"
 #include "runtime/engine/arena.h"
@@ -7,6 +9,20 @@ namespace minuet {
 namespace {
 
 constexpr i32 kPointerArrays = 3;  // There is one array each for weights, inputs and outputs.
+constexpr i64 kScratchBytes = kStreams * kMatmulWorkspaceBytes;
+
+/// Returns the number of pointers in the pointer arrays of a layer with `volume` kernel offsets.
+constexpr i64 pointers_of(i64 volume) { return kPointerArrays * volume; }
+constexpr i64 pointer_bytes(i64 pointers) { return pointers * static_cast<i64>(sizeof(void*)); }
+
+/// Returns the size in bytes of the weights of one kernel offset.
+i64 slice_bytes_of(const MatmulShape& shape) {
+  return i64{shape.in_channels} * shape.out_channels * dtype_bytes(shape.io);
+}
+
+/// Returns true if batches of GEMMs read the weights of a layer with `volume` kernel offsets through pointers
+/// or from a copy. Otherwise the layer reads its weights in place.
+constexpr bool reads_in_batches(i64 volume) { return volume > 1; }
 
 }  // namespace
 
@@ -27,21 +43,19 @@ llvm::Expected<i32> GmasStep::add(const OpChoice& chosen) {
   MINUET_ASSIGN(layer.permute_weights, device.kernel(choice.permute_weights));
   layer.permute_vector_bytes = choice.permute_weights.vector_bytes;
   layer.volume = static_cast<i32>(kernel_volume(choice.problem));
-  layer.slice_bytes =
-      static_cast<i64>(layer.shape.in_channels) * layer.shape.out_channels * dtype_bytes(layer.shape.io);
+  layer.slice_bytes = slice_bytes_of(layer.shape);
   layer.matmuls.reserve(static_cast<std::size_t>(layer.volume));
   MINUET_TRY(place_weights(layer));
   if (layer.uses_pointers) {
     layer.pointer_offset = pointer_count_;
-    pointer_count_ += i64{kPointerArrays} * layer.volume;
+    pointer_count_ += pointers_of(layer.volume);
   }
   layers_.push_back(std::move(layer));
   return static_cast<i32>(layers_.size()) - 1;
 }
 
 llvm::Error GmasStep::place_weights(Layer& layer) {
-  // A layer with a single kernel offset reads its weights in place.
-  if (layer.volume == 1) return llvm::Error::success();
+  if (!reads_in_batches(layer.volume)) return llvm::Error::success();
   if (options_.weights == WeightPath::Automatic) {
     MINUET_ASSIGN(layer.uses_pointers,
                   matmuls_->takes_pointers(layer.shape, launcher_.counters().gemm_lookups));
@@ -54,9 +68,9 @@ llvm::Error GmasStep::place_weights(Layer& layer) {
 GmasStep::Layout GmasStep::layout(char* base) const {
   Layout result;
   ArenaLayout arena;
-  result.pointers = arena.add(pointer_count_ * static_cast<i64>(sizeof(void*)), base);
+  result.pointers = arena.add(pointer_bytes(pointer_count_), base);
   for (const Layer& layer : layers_) {
-    const bool permuted = !layer.uses_pointers && layer.volume > 1;
+    const bool permuted = !layer.uses_pointers && reads_in_batches(layer.volume);
     result.permuted.push_back(permuted ? arena.add(layer.volume * layer.slice_bytes, base) : -1);
   }
   result.total = arena.bytes();
@@ -74,10 +88,27 @@ llvm::Error GmasStep::set_workspace(void* workspace) {
   }
   pending_ = false;
   if (pointer_count_ <= pinned_count_) return llvm::Error::success();
-  MINUET_ASSIGN(void* pinned, launcher_.allocate_pinned(pointer_count_ * static_cast<i64>(sizeof(void*))));
+  MINUET_ASSIGN(void* pinned, launcher_.allocate_pinned(pointer_bytes(pointer_count_)));
   host_pointers_ = static_cast<void**>(pinned);
   pinned_count_ = pointer_count_;
   return llvm::Error::success();
+}
+
+i64 GmasStep::scratch_bytes() const { return layers_.empty() ? 0 : kScratchBytes; }
+
+OpMemory gmas_memory_bound(llvm::ArrayRef<OpChoice> choices) {
+  if (choices.empty()) return {};
+  // The bound has a part of its own for the pointers of each layer, which together are not smaller than the
+  // one part that GmasStep::layout() has for the pointers of all layers.
+  ArenaLayout arena;
+  arena.add(0);
+  for (const OpChoice& chosen : choices) {
+    const GmasChoice& choice = chosen.get<GmasChoice>();
+    const i64 volume = kernel_volume(choice.problem);
+    if (!reads_in_batches(volume)) continue;
+    arena.add(std::max(pointer_bytes(pointers_of(volume)), volume * slice_bytes_of(shape_of(choice))));
+  }
+  return {arena.bytes(), kScratchBytes};
 }
 
 llvm::Error warm_up_gmas(CudaDevice& device, const OpChoice& chosen) {

@@ -86,7 +86,7 @@ TEST_P(AbiTest, ACallersWorkspaceIsAskedForAndSurvivesARefusal) {
   check(minuet_plan_compile(network.get(), machine().arch().c_str(), nullptr, nullptr));
   check(minuet_plan_load(network.get(), machine().device()));
   int64_t enough = 0;
-  check(minuet_plan_workspace_bytes(network.get(), machine().device(), 4, 27, &enough));
+  check(minuet_plan_workspace_bytes(network.get(), machine().arch().c_str(), nullptr, 4, 27, &enough));
   const Buffer workspace(machine(), enough);
   minuet_execution_options options = MINUET_EXECUTION_OPTIONS_INIT;
   options.workspace = workspace.data();

@@ -170,7 +170,9 @@ inline minuet_status AllocatorTest::network(Machine& on, const Way& way, minuet_
     minuet_execution_info info = MINUET_EXECUTION_INFO_INIT;
     steps([&] { return minuet_execution_query(execution.get(), &info); });
     int64_t bytes = 0;
-    steps([&] { return minuet_plan_workspace_bytes(plan.get(), on.device(), rows, 27, &bytes); });
+    steps([&] {
+      return minuet_plan_workspace_bytes(plan.get(), on.arch().c_str(), nullptr, rows, 27, &bytes);
+    });
     if (way.has_capacities) bytes = info.workspace_bytes;
     workspace.emplace(on, bytes, nullptr, steps);
     // The last run may still be under way, in the memory that this call gives back.

@@ -51,7 +51,8 @@ class HppTest : public testing::Test {
 
 TEST_F(HppTest, AnExecutionInExactMode) {
   const minuet::Plan plan = network();
-  EXPECT_GT(plan.workspace_bytes(device_, 1000, 5), plan.workspace_bytes(device_, 100, 5));
+  EXPECT_GT(plan.workspace_bytes("cpu", MINUET_EXECUTION_OPTIONS_INIT, 1000, 5),
+            plan.workspace_bytes("cpu", MINUET_EXECUTION_OPTIONS_INIT, 100, 5));
   const minuet::Execution execution(plan, device_);
   execution.set_profiling(true);
   EXPECT_EQ(execution.prepare(coordinates_.get(), 3), 2);
@@ -143,9 +144,12 @@ TEST_F(HppTest, MemoryOfTheCaller) {
 
 TEST_F(HppTest, AWorkspaceGivenLater) {
   minuet_execution_options options = within_capacities();
+  const minuet::Plan plan = network();
+  const std::int64_t bytes = plan.workspace_bytes("cpu", options);
   options.defer_workspace = 1;
-  const minuet::Execution execution(network(), device_, options);
+  const minuet::Execution execution(plan, device_, options);
   const minuet_execution_info info = execution.query();
+  EXPECT_EQ(info.workspace_bytes, bytes);
   EXPECT_EQ(info.has_capacities, 1);
   EXPECT_EQ(info.run_capturable, 0);
   EXPECT_THROW(execution.prepare(coordinates_.get(), 3), minuet::Exception);

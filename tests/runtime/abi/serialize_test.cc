@@ -99,6 +99,41 @@ TEST_F(Serialize, BringsItsKernelsForEveryArch) {
   }
 }
 
+/// Where there is neither a GPU nor a driver, an embedder reserves the workspace of a plan that was made and
+/// compiled elsewhere.
+TEST_F(Serialize, TheWorkspaceOfAGpuThatIsNotThere) {
+  const auto bytes_of = [](minuet_plan* plan, const minuet_execution_options* options, int64_t points,
+                           double neighbours) {
+    int64_t bytes = 0;
+    check(minuet_plan_workspace_bytes(plan, "sm_90a", options, points, neighbours, &bytes));
+    EXPECT_GT(bytes, 0);
+    return bytes;
+  };
+  for (const PlanKind kind : kPlanKinds) {
+    SCOPED_TRACE(static_cast<int>(kind));
+    plant_for(kind, {"sm_90a"});
+    const auto fresh = strict();
+    Handle<minuet_plan> plan{nullptr, {minuet_plan_destroy}};
+    ASSERT_EQ(deserialize(fresh.get(), serialize(plan_.get(), {"sm_90a"}), plan), MINUET_OK) << last_error();
+    int64_t none = -7;
+    EXPECT_EQ(minuet_plan_workspace_bytes(plan.get(), "sm_90a", nullptr, 1000, 5, &none),
+              MINUET_FAILED_PRECONDITION);
+    EXPECT_THAT(last_error(), AllOf(HasSubstr("sm_90a"), HasSubstr("minuet_plan_compile")));
+    EXPECT_EQ(none, -7);
+    check(minuet_plan_compile(plan.get(), "sm_90a", nullptr, nullptr));
+    check(minuet_plan_compile(plan_.get(), "sm_90a", nullptr, nullptr));
+    const int64_t bytes = bytes_of(plan.get(), nullptr, 1000, 5);
+    EXPECT_EQ(bytes_of(plan_.get(), nullptr, 1000, 5), bytes);
+    EXPECT_GT(bytes_of(plan.get(), nullptr, 100000, 5), bytes);
+    if (info_of(plan.get()).maps > 0) continue;
+    const std::vector<int64_t> capacities(static_cast<size_t>(info_of(plan.get()).levels), 1000);
+    minuet_execution_options options = MINUET_EXECUTION_OPTIONS_INIT;
+    options.level_capacity = capacities.data();
+    options.level_count = static_cast<int32_t>(capacities.size());
+    EXPECT_EQ(bytes_of(plan_.get(), &options, 0, 0), bytes_of(plan.get(), &options, 0, 0));
+  }
+}
+
 TEST_F(Serialize, TheSameBytesInEveryContextAndForEveryOrderOfArchs) {
   plant_for(PlanKind::Pooling, kThreeArchs);
   const std::string bytes = serialize(plan_.get(), kThreeArchs);

@@ -1,6 +1,7 @@
 // Whole layers on the GPU, both ways for weights, and what a warm engine must not do.
 #include "runtime/cuda/cuda_engine.h"
 
+#include "runtime/engine/arena.h"
 #include "tests/runtime/cuda/driver_function.h"
 #include "tests/runtime/cuda/gpu.h"
 #include "tests/support/compare.h"
@@ -309,6 +310,39 @@ TEST_F(CudaEngineTest, ParametersMayChangeAfterPrepare) {
     take(engine.end());
     take(device().synchronize(nullptr));
     layer.check_output();
+  }
+}
+
+/// The sizes of maps are equal. Those of ops may be larger on the measured GPU, because only cuBLASLt decides
+/// how weights are read.
+TEST_F(CudaEngineTest, AMeasuredGpuNeedsNoLess) {
+  gpu().load_map(3);
+  const EngineChoice choice{3, choose_map(KeyType::U32, 3), choose_map(KeyType::U64, 3)};
+  for (WeightPath path : {WeightPath::Automatic, WeightPath::PointerArray, WeightPath::Permute}) {
+    const auto real = take(device().create_engine(choice, {path}));
+    const auto measured = take(measured_gpu(device().info().arch)->create_engine(choice));
+    EXPECT_EQ(real->workspace_bytes(), measured->workspace_bytes()) << "without ops";
+    EXPECT_EQ(real->scratch_bytes(), measured->scratch_bytes());
+    for (const auto& [size, channels] : {std::pair{3, 1}, {1, 16}, {3, 32}}) {
+      ConvolutionProblem problem = LayerByHand::problem();
+      problem.in_channels = problem.out_channels = channels;
+      problem.kernel_size = {size, size, 1, 1};
+      problem.input = problem.output = problem.residual_input = {channels, 0};
+      const GmasChoice layer = choose_gmas(problem);
+      gpu().load(sources_of(layer));
+      EXPECT_EQ(take(real->add_op(layer)), take(measured->add_op(layer)));
+      EXPECT_LE(real->workspace_bytes(), measured->workspace_bytes());
+      EXPECT_EQ(real->scratch_bytes(), measured->scratch_bytes());
+    }
+    EXPECT_LT(measured->workspace_bytes(), 9 * 32 * 32 * 2 + 16 * kArenaAlignment);
+    for (const i64 capacity : {1, 1000, 200000}) {
+      for (const i32 key_bits : {32, 64}) {
+        const MapLimits limits{key_bits, capacity, 4, 7, 27};
+        EXPECT_EQ(real->maps().workspace_bytes(limits), measured->maps().workspace_bytes(limits));
+      }
+    }
+    EXPECT_EQ(real->maps().looks_up_rows(), measured->maps().looks_up_rows());
+    EXPECT_EQ(real->can_be_captured(), measured->can_be_captured());
   }
 }
 

@@ -184,7 +184,7 @@ TEST_P(OverlapTest, NothingLiesInTheWorkspace) {
   const std::vector<int32_t> scene = make_scene(points(), 413);
   const auto count = static_cast<int64_t>(scene.size()) / 4;
   int64_t bytes = 0;
-  check(minuet_plan_workspace_bytes(network.get(), machine().device(), count, 27, &bytes));
+  check(minuet_plan_workspace_bytes(network.get(), machine().arch().c_str(), nullptr, count, 27, &bytes));
   // What begins inside of the workspace may end behind it. Another buffer must not lie there, or it would be
   // named.
   const Buffer workspace(machine(), bytes + count * kChannels * element()), coordinates(machine(), scene);

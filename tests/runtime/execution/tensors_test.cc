@@ -353,9 +353,10 @@ TEST_P(TensorsTest, AConvolutionIsPreparedWithItsMap) {
   const Map map = make_map(machine(), test, data);
   Convolution convolution(machine(), test, data);
   int64_t bytes = 0;
-  EXPECT_EQ(minuet_plan_workspace_bytes(convolution.get(), machine().device(), int64_t{1} << 40, 27, &bytes),
+  EXPECT_EQ(minuet_plan_workspace_bytes(convolution.get(), machine().arch().c_str(), nullptr,
+                                        int64_t{1} << 40, 27, &bytes),
             MINUET_OUT_OF_RANGE);
-  check(minuet_plan_workspace_bytes(convolution.get(), machine().device(), 1000, 27, &bytes));
+  check(minuet_plan_workspace_bytes(convolution.get(), machine().arch().c_str(), nullptr, 1000, 27, &bytes));
   EXPECT_GT(bytes, 1000 * 16);
   const Execution execution = convolution.execution();
   const std::vector<char> expected = convolution.run(execution.get(), map, data);

@@ -302,8 +302,8 @@ TEST_P(NetworkEdges, TheWorkspaceBoundHoldsThePadding) {
     const Features input = input_of(make_cube(size, {0, 0, 0}), 51);
     const double neighbours = std::pow(3.0 - 2.0 / size, 3);  // inputs per output on average
     int64_t bytes = 0;
-    check(minuet_plan_workspace_bytes(network.get(), machine().device(), input.level.rows(), neighbours,
-                                      &bytes));
+    check(minuet_plan_workspace_bytes(network.get(), machine().arch().c_str(), nullptr, input.level.rows(),
+                                      neighbours, &bytes));
     const Buffer workspace(machine(), bytes);
     minuet_execution_options options = MINUET_EXECUTION_OPTIONS_INIT;
     options.max_points = input.level.rows();

@@ -165,7 +165,7 @@ TEST_F(CandidatesOfACloud, AWorkspaceIsBoundedByTheLargest) {
   Candidate wide = *linear_;
   wide.choice = choice;
   const auto bound = [&](std::vector<Candidate> candidates) {
-    return llvm::cantFail(Execution::workspace_bound(load(std::move(candidates)), 1000, 3));
+    return llvm::cantFail(Execution::workspace_bound(load(std::move(candidates)), {}, 1000, 3));
   };
   EXPECT_GT(bound({wide}), bound({*linear_}));
   EXPECT_EQ(bound({*linear_, wide}), bound({wide}));

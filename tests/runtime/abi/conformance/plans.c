@@ -51,27 +51,88 @@ static void query_plans(const world* world) {
 
 static void ask_for_workspaces(const world* world) {
   minuet_plan* const plan = world->network;
-  minuet_device* const device = world->device;
-  REFUSED(INVALID_ARGUMENT, "plan is null", minuet_plan_workspace_bytes(NULL, device, 1, 1, out.numbers));
-  REFUSED(INVALID_ARGUMENT, "device is null", minuet_plan_workspace_bytes(plan, NULL, 1, 1, out.numbers));
-  REFUSED(INVALID_ARGUMENT, "bytes is null", minuet_plan_workspace_bytes(plan, device, 1, 1, NULL));
-  REFUSED(INVALID_ARGUMENT, "max_points", minuet_plan_workspace_bytes(plan, device, -1, 1, out.numbers));
-  REFUSED(OUT_OF_RANGE, "max_points", minuet_plan_workspace_bytes(plan, device, INT64_MAX, 1, out.numbers));
+  const char* const arch = world->arch;
+  REFUSED(INVALID_ARGUMENT, "plan is null", minuet_plan_workspace_bytes(NULL, arch, NULL, 1, 1, out.numbers));
+  REFUSED(INVALID_ARGUMENT, "arch is null", minuet_plan_workspace_bytes(plan, NULL, NULL, 1, 1, out.numbers));
+  REFUSED(INVALID_ARGUMENT, "arch is an empty string",
+          minuet_plan_workspace_bytes(plan, "", NULL, 1, 1, out.numbers));
+  REFUSED(INVALID_ARGUMENT, "bytes is null", minuet_plan_workspace_bytes(plan, arch, NULL, 1, 1, NULL));
+  REFUSED(INVALID_ARGUMENT, "max_points", minuet_plan_workspace_bytes(plan, arch, NULL, -1, 1, out.numbers));
+  REFUSED(OUT_OF_RANGE, "max_points",
+          minuet_plan_workspace_bytes(plan, arch, NULL, INT64_MAX, 1, out.numbers));
   REFUSED(INVALID_ARGUMENT, "max_neighbours is 0",
-          minuet_plan_workspace_bytes(plan, device, 1, 0, out.numbers));
-  REFUSED(INVALID_ARGUMENT, "max_neighbours", minuet_plan_workspace_bytes(plan, device, 1, NAN, out.numbers));
-  REFUSED(FAILED_PRECONDITION, "not loaded",
-          minuet_plan_workspace_bytes(plan, world->other_device, 1000, 5, out.numbers));
-  REFUSED(FAILED_PRECONDITION, "not loaded",
-          minuet_plan_workspace_bytes(world->uncompiled, device, 1000, 5, out.numbers));
-  ACCEPTED(minuet_plan_workspace_bytes(plan, device, 1000, 5, out.numbers));
+          minuet_plan_workspace_bytes(plan, arch, NULL, 1, 0, out.numbers));
+  REFUSED(INVALID_ARGUMENT, "max_neighbours",
+          minuet_plan_workspace_bytes(plan, arch, NULL, 1, NAN, out.numbers));
+  REFUSED(FAILED_PRECONDITION, "call minuet_plan_compile",
+          minuet_plan_workspace_bytes(plan, "sm_80", NULL, 1000, 5, out.numbers));
+  REFUSED(FAILED_PRECONDITION, "call minuet_plan_compile",
+          minuet_plan_workspace_bytes(world->uncompiled, arch, NULL, 1000, 5, out.numbers));
+  ACCEPTED(minuet_plan_workspace_bytes(plan, arch, NULL, 1000, 5, out.numbers));
   EXPECT(out.numbers[0] > 0);
+}
+
+/* The function tells a size, so it refuses options that give memory or objects of a device. */
+static void ask_for_workspaces_with_options(const world* world) {
+  minuet_plan* const plan = world->network;
+  const char* const arch = world->arch;
+  minuet_parameters* parameters = NULL;
+  minuet_execution_options given, base = MINUET_EXECUTION_OPTIONS_INIT;
+  MUST(minuet_parameters_create(plan, world->device, NULL, &parameters));
+  REFUSED(INVALID_ARGUMENT, "struct_size is 0",
+          minuet_plan_workspace_bytes(plan, arch, WITH(struct_size = 0), 1, 1, out.numbers));
+  REFUSED(INVALID_ARGUMENT, "ext",
+          minuet_plan_workspace_bytes(plan, arch, WITH(ext = &given), 1, 1, out.numbers));
+  REFUSED(INVALID_ARGUMENT, "workspace is set",
+          minuet_plan_workspace_bytes(plan, arch, WITH(workspace = world->workspace), 1, 1, out.numbers));
+  REFUSED(INVALID_ARGUMENT, "workspace_bytes is set",
+          minuet_plan_workspace_bytes(plan, arch, WITH(workspace_bytes = 256), 1, 1, out.numbers));
+  REFUSED(INVALID_ARGUMENT, "defer_workspace is set",
+          minuet_plan_workspace_bytes(plan, arch, WITH(defer_workspace = 1), 1, 1, out.numbers));
+  REFUSED(INVALID_ARGUMENT, "queue is set",
+          minuet_plan_workspace_bytes(plan, arch, WITH(queue = world->queue), 1, 1, out.numbers));
+  REFUSED(INVALID_ARGUMENT, "parameters is set",
+          minuet_plan_workspace_bytes(plan, arch, WITH(parameters = parameters), 1, 1, out.numbers));
+  REFUSED(INVALID_ARGUMENT, "scratch_bytes is -1",
+          minuet_plan_workspace_bytes(plan, arch, WITH(scratch_bytes = -1), 1, 1, out.numbers));
+  REFUSED(INVALID_ARGUMENT, "map_method is 3",
+          minuet_plan_workspace_bytes(plan, arch, WITH(map_method = 3), 1, 1, out.numbers));
+  REFUSED(INVALID_ARGUMENT, "max_points",
+          minuet_plan_workspace_bytes(plan, arch, WITH(max_points = -1), 1, 1, out.numbers));
+  REFUSED(INVALID_ARGUMENT, "single op",
+          minuet_plan_workspace_bytes(world->convolution, arch, WITH(max_points = 9), 1, 1, out.numbers));
+  ACCEPTED(minuet_plan_workspace_bytes(plan, arch, WITH(parameter_inputs = 1), 1, 1, out.numbers));
+  minuet_parameters_destroy(parameters);
+}
+
+static void ask_for_workspaces_by_capacity(const world* world) {
+  minuet_plan* const plan = world->network;
+  const char* const arch = world->arch;
+  minuet_execution_options given, base = capacity_options();
+  REFUSED(INVALID_ARGUMENT, "max_points is 9",
+          minuet_plan_workspace_bytes(plan, arch, &base, 9, 0, out.numbers));
+  REFUSED(INVALID_ARGUMENT, "max_neighbours is 1",
+          minuet_plan_workspace_bytes(plan, arch, &base, 0, 1, out.numbers));
+  REFUSED(INVALID_ARGUMENT, "max_neighbours",
+          minuet_plan_workspace_bytes(plan, arch, &base, 0, NAN, out.numbers));
+  REFUSED(INVALID_ARGUMENT, "level_count is 2",
+          minuet_plan_workspace_bytes(plan, arch, WITH(level_count = 2), 0, 0, out.numbers));
+  REFUSED(INVALID_ARGUMENT, "level_capacity is null",
+          minuet_plan_workspace_bytes(plan, arch, WITH(level_capacity = NULL), 0, 0, out.numbers));
+  REFUSED(INVALID_ARGUMENT, "key_bits is 16",
+          minuet_plan_workspace_bytes(plan, arch, WITH(key_bits = 16), 0, 0, out.numbers));
+  ACCEPTED(minuet_plan_workspace_bytes(plan, arch, &base, 0, 0, out.numbers));
+  EXPECT(out.numbers[0] > 0);
+  REFUSED(INVALID_ARGUMENT, "single op",
+          minuet_plan_workspace_bytes(world->convolution, arch, &base, 0, 0, out.numbers));
 }
 
 void call_plans(world* world) {
   compile_plans(world);
   query_plans(world);
   ask_for_workspaces(world);
+  ask_for_workspaces_with_options(world);
+  ask_for_workspaces_by_capacity(world);
 }
 
 static size_t size_of(minuet_plan* plan) {
