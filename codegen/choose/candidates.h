@@ -50,17 +50,6 @@ constexpr OpFamily make_op_family(const char* name) {
           [](const OpChoice& a, const OpChoice& b) { return is_same(a.get<Choice>(), b.get<Choice>()); }};
 }
 
-/// Names the form in which a way to run an op (Candidate) reads the kernel map of the op. A transposed op
-/// reads the map with input and output swapped.
-enum class ViewForm : i32 {
-  None,   // The op reads no kernel map.
-  Pairs,  // The op reads the pairs of input and output row of each offset, whose counts are on the host.
-  Rows,   // The op reads, for each output row and kernel offset, the input row or -1.
-  /// The op reads the same as with Rows, and for each output row a bit mask of the offsets at which that row
-  /// has an input row. The output rows are in the order of the plan's OrderChoice.
-  Masked,
-};
-
 inline constexpr i32 kMostCovered = 4;
 
 struct Candidate {

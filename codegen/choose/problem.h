@@ -81,6 +81,17 @@ struct OperandShape {
   bool has_winners = false;  // The op's second output has out_channels columns of row numbers (i32).
 };
 
+/// Names the form in which a way to run an op (Candidate) reads the kernel map of the op. A transposed op
+/// reads the map with input and output swapped.
+enum class ViewForm : i32 {
+  None,   // The op reads no kernel map.
+  Pairs,  // The op reads the pairs of input and output row of each offset, whose counts are on the host.
+  Rows,   // The op reads, for each output row and kernel offset, the input row or -1.
+  /// The op reads the same as with Rows, and for each output row a bit mask of the offsets at which that row
+  /// has an input row. The output rows are in the order of the plan's OrderChoice.
+  Masked,
+};
+
 struct OpKind;
 /// Holds the problem struct of one op, for example a ConvolutionProblem.
 using OpProblem = AnyOf<OpKind>;
@@ -90,6 +101,9 @@ struct CandidateOptions;
 /// Holds the functions of codegen/choose for one kind of op. Each kind has a file pair in codegen/choose/ops.
 struct OpKind {
   const char* name;  // The name appears in messages, for example "convolution".
+  /// Returns the form in which candidates for an architecture read a kernel map whose counts only the device
+  /// knows. The pointer is null if maps cannot be made for such ops before the ops are known (Pyramid).
+  ViewForm (*form_within_capacities)(llvm::StringRef arch);
   /// Returns an error with the reason if the problem has an invalid size, an impossible combination of
   /// fields, or a feature that is not implemented.
   llvm::Error (*validate)(const OpProblem& problem);
@@ -106,8 +120,10 @@ struct OpKind {
 /// Returns the OpKind of problems of type `Problem`, for which the functions validate(), candidates(),
 /// window(), shape() and at_columns() must have overloads.
 template <class Problem>
-constexpr OpKind make_op_kind(const char* name) {
+constexpr OpKind make_op_kind(const char* name,
+                              ViewForm (*form_within_capacities)(llvm::StringRef) = nullptr) {
   return {name,
+          form_within_capacities,
           [](const OpProblem& problem) { return validate(problem.get<Problem>()); },
           [](const OpProblem& problem, const CandidateOptions& options) {
             return candidates(problem.get<Problem>(), options);

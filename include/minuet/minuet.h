@@ -1,4 +1,5 @@
-/* Minuet: 3-D sparse convolution networks on NVIDIA GPUs and on the CPU. The C ABI; tuning: tuning.h.
+/* Minuet: 3-D sparse convolution networks on NVIDIA GPUs and on the CPU. The C ABI; pyramids and runs that
+ * keep no state: pyramid.h; tuning: tuning.h.
  *
  * The road: context -> device; plan (of a network or of one convolution) -> compile(arch) -> load(device) ->
  * execution -> prepare(coordinates) -> run(features). Only create and compile may be slow, and both
@@ -20,14 +21,15 @@
  *   options that is 0 or null has its default, unless it must be given. `ext` must be null, `reserved` 0.
  * - Objects are made by _create or _open and released by _destroy (null is fine). An object keeps
  *   what it was made from alive. Nothing is released while it is in use: destroy waits.
- * - Threads: contexts, devices, plans, coordinates and kernel maps may be used from many threads at once. An
- *   execution serves one at a time: a call that meets another's is FAILED_PRECONDITION, and changes nothing.
+ * - Threads: contexts, devices, plans, coordinates, kernel maps and pyramids may be used from many threads at
+ *   once. An execution serves one at a time: a call that meets another's is FAILED_PRECONDITION, and changes
+ * nothing.
  * - Matrices are row-major (minuet_tensor): a row of features is `channels` consecutive elements. Row i of
  *   features belongs to row i of the coordinates that the caller gave.
  * - Coordinates are int32 [count, 1 + ndim]: the batch index first (>= 0), then x, y, z...; negative
  *   coordinates are legal.
  * - Arrays, matrices and numbers that a call writes must not overlap one another, nor arrays and matrices
- * that it reads: INVALID_ARGUMENT names both.
+ *   that it reads: INVALID_ARGUMENT names both.
  * - `stream` is a CUstream (cudaStream_t) of the device's primary context, null for its default
  *   stream; the CPU device ignores it and works at once.
  * - The calls on one execution must be ordered on the device too: one stream, or events between them.

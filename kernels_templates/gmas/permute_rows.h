@@ -1,5 +1,5 @@
 // The kernel permute_rows sets output[i] = input[index[i]], row by row. Output rows at and after *count
-// become zeros. A thread handles several vectors at once, so that their loads overlap.
+// are filled with padding. A thread handles several vectors at once, so that their loads overlap.
 #pragma once
 
 #include "kernels_templates/core/grid.h"
@@ -29,7 +29,10 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void permute_rows(MINUET_PARAMS(Pe
     MINUET_UNROLL
     for (i32 u = 0; u < kAtOnce; ++u) {
       const i64 item = first + u * stride;
-      data[u] = {};
+      MINUET_UNROLL
+      for (i32 w = 0; w < Vector<S.vector_bytes>::kWords; ++w) {
+        data[u].words[w] = static_cast<typename Vector<S.vector_bytes>::Word>(p.padding);
+      }
       if (item < copied) {
         data[u] = load_vector<S.vector_bytes>(
             p.input, source[u] * p.input_ld * kElement + item % kVectors * S.vector_bytes);

@@ -1,5 +1,6 @@
 // The kernel compact_pairs writes the pairs of a kernel map, ordered by offset, then by query. For each
-// map[k][q] that is not -1, with n = positions[k][q], it sets sources[n] = map[k][q] and targets[n] = q.
+// map[k][q] that is not -1, with n = positions[k][q], it sets offsets[n * step] = k, sources[n * step] =
+// map[k][q] and targets[n * step] = q.
 //
 // A thread handles several map entries at once, so that their loads overlap.
 #pragma once
@@ -15,9 +16,11 @@ template <CompactPairsSpec S>
 MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void compact_pairs(MINUET_PARAMS(CompactPairsParams) p) {
   follow_last_launch();
   constexpr i32 kEntriesAtOnce = 4;
-  const i64 entries = p.queries * p.volume;
+  const i64 queries = p.query_count != nullptr ? fresh(p.query_count) : p.queries;
+  const i64 entries = queries * p.volume;
   const i64 stride = grid_threads(S.threads);
-  RowIterator walk(grid_thread(S.threads), stride, p.queries);
+  if (grid_thread(S.threads) == 0 && p.pair_count != nullptr) *p.pair_count = fresh(p.positions + entries);
+  RowIterator walk(grid_thread(S.threads), stride, queries);
   for (i64 first = grid_thread(S.threads); first < entries; first += kEntriesAtOnce * stride) {
     i32 source[kEntriesAtOnce], pair[kEntriesAtOnce];
     MINUET_UNROLL
@@ -29,9 +32,12 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void compact_pairs(MINUET_PARAMS(C
       pair[u] = load_row_if<true>(source[u] >= 0, p.positions + first + u * stride);
     MINUET_UNROLL
     for (i32 u = 0; u < kEntriesAtOnce; ++u, walk.advance()) {
-      if (pair[u] < 0) continue;
-      p.sources[pair[u]] = source[u];
-      p.targets[pair[u]] = static_cast<i32>(walk.inner());
+      if (pair[u] < 0 || pair[u] >= p.capacity) continue;
+      const i32 query = static_cast<i32>(walk.inner());
+      const i64 place = pair[u] * p.step;
+      if (p.offsets != nullptr) p.offsets[place] = static_cast<i32>(walk.outer());
+      p.sources[place] = p.source_numbers != nullptr ? fresh(p.source_numbers + source[u]) : source[u];
+      p.targets[place] = p.query_numbers != nullptr ? fresh(p.query_numbers + query) : query;
     }
   }
 }

@@ -27,11 +27,12 @@ struct PermuteRowsParams {
   i64 input_ld;
   const i32* index;  // Holds the input row of each of the `rows` output rows.
   i64 rows;
-  /// Output rows at and after *count become zeros, and their index is not read. If the pointer is null, all
-  /// rows are copied.
+  /// Output rows at and after *count are filled with `padding`, and their index is not read. If the pointer
+  /// is null, all rows are copied.
   const i32* count;
   void* output;
   i64 output_ld;
+  u32 padding;  // Must be 0 or ~0.
 };
 
 /// In the kernel gather (Minuet paper, algorithm 2), each thread reads one tile of one input row into

@@ -421,12 +421,19 @@ struct CompactPairsSpec {
   }
 };
 struct CompactPairsParams {
-  const i32* map;        // Holds source rows, or -1, in the shape [volume][queries].
-  const i32* positions;  // Holds, for each entry of `map`, the number of entries before it that are not -1.
+  const i32* map;          // Holds source rows, or -1, in the shape [volume][queries].
+  const i32* positions;    // Holds, for each entry of `map`, the number of entries before it that are not -1.
+  const i32* query_count;  // Points to the number of queries. Null means that it is `queries`.
   i64 queries;
   i32 volume;
-  i32* sources;  // Receives the source row of each pair.
-  i32* targets;  // Receives the query row of each pair.
+  /// Element i holds the number that the kernel writes for source row i or query row i. Null means i itself.
+  const i32 *source_numbers, *query_numbers;
+  /// These arrays receive the offset, the source row and the query row of pair n at element n * step.
+  /// `offsets` may be null.
+  i32 *offsets, *sources, *targets;
+  i64 step;
+  i64 capacity;     // Only pairs with a number below this limit are written.
+  i32* pair_count;  // Receives the number of all pairs. It may be null.
 };
 
 /// The kernel make_tables makes the metadata tables, which hold the buffer row of each map entry. Buffer rows

@@ -93,6 +93,11 @@ llvm::Error check_pointer(const void* pointer, const char* name) {
   return make_error(StatusCode::InvalidArgument, "{0} is null, but it is required", name);
 }
 
+llvm::Error check_reserved(int64_t reserved) {
+  if (reserved == 0) return llvm::Error::success();
+  return make_error(StatusCode::InvalidArgument, "reserved is {0}; it must be 0", reserved);
+}
+
 llvm::Error check_list(const void* list, const char* name, i64 count, const char* count_name) {
   if (list ? count > 0 : count == 0) return llvm::Error::success();
   return make_error(StatusCode::InvalidArgument, "{0} is {1} and {2} is {3}: give both, or null and 0",

@@ -15,11 +15,7 @@ llvm::Error read_capacities(const minuet_execution_options& given, i32 levels, N
     return make_error(StatusCode::InvalidArgument,
                       "level_count or key_bits is set, but level_capacity is null: give it, or leave both 0");
   }
-  if (given.level_count != levels) {
-    return make_error(StatusCode::InvalidArgument,
-                      "level_count is {0}; it must be {1}, as the plan has {1} levels", given.level_count,
-                      levels);
-  }
+  MINUET_TRY(check_level_count(given.level_count, levels));
   for (i32 i = 0; i < levels; ++i) {
     if (given.level_capacity[i] < 1) {
       return make_error(StatusCode::InvalidArgument, "level_capacity[{0}] is {1}; it must be 1 or more", i,
@@ -170,20 +166,6 @@ llvm::Expected<std::vector<Tensor>> read_tensors(const std::string& name, const 
   return read;
 }
 
-/// Reads the input or output arrays of a call. `name` is "input" or "output".
-llvm::Expected<std::vector<GivenArray>> read_arrays(const std::string& name, const minuet_array* arrays,
-                                                    int32_t count, ArrayUse use) {
-  MINUET_TRY(check_count(count, name + "_count"));
-  if (count > 0) MINUET_TRY(check_pointer(arrays, (name + "s").c_str()));
-  std::vector<GivenArray> read;
-  for (int32_t i = 0; i < count; ++i) {
-    llvm::Expected<GivenArray> array = read_array(arrays[i], use);
-    if (!array) return annotate(array.takeError(), name + " " + std::to_string(i));
-    read.push_back(std::move(*array));
-  }
-  return read;
-}
-
 /// Returns InvalidArgument if two memory ranges that a call writes overlap. The message contains `name` and
 /// `other_name`.
 llvm::Error check_answers(const char* name, const void* answer, i64 bytes, const char* other_name,
@@ -213,6 +195,25 @@ llvm::Error check_cloud_answers(const Execution& execution, const uint32_t* stat
 }
 
 }  // namespace
+
+llvm::Expected<std::vector<GivenArray>> read_arrays(const std::string& name, const minuet_array* arrays,
+                                                    int32_t count, ArrayUse use) {
+  MINUET_TRY(check_count(count, name + "_count"));
+  if (count > 0) MINUET_TRY(check_pointer(arrays, (name + "s").c_str()));
+  std::vector<GivenArray> read;
+  for (int32_t i = 0; i < count; ++i) {
+    llvm::Expected<GivenArray> array = read_array(arrays[i], use);
+    if (!array) return annotate(array.takeError(), name + " " + std::to_string(i));
+    read.push_back(std::move(*array));
+  }
+  return read;
+}
+
+llvm::Error check_level_count(int32_t level_count, i32 levels) {
+  if (level_count == levels) return llvm::Error::success();
+  return make_error(StatusCode::InvalidArgument,
+                    "level_count is {0}; it must be {1}, as the plan has {1} levels", level_count, levels);
+}
 
 minuet_status in_execution(const char* function, minuet_execution* execution,
                            llvm::function_ref<llvm::Error(Execution&)> body) {

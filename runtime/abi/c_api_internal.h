@@ -17,10 +17,12 @@
 #include "codegen/choose/ops/convolution_gradient.h"
 #include "codegen/choose/ops/pooling.h"
 #include "minuet/minuet.h"
+#include "minuet/pyramid.h"
 #include "minuet/tuning.h"
 #include "runtime/abi/context.h"
 #include "runtime/engine/alignment.h"
 #include "runtime/execution/execution.h"
+#include "runtime/execution/run_pool.h"
 #include "runtime/network/weights_check.h"
 
 struct minuet_context {
@@ -50,10 +52,19 @@ struct minuet_plan {
   std::string serialized;
   std::vector<std::string> serialized_archs;
   uint32_t serialized_flags = 0;
+  // Keeps the executions of runs on pyramids.
+  const std::shared_ptr<minuet::RunPool> runs = std::make_shared<minuet::RunPool>();
 };
 struct minuet_parameters {
   std::shared_ptr<minuet::OpenDevice> open;  // The device must outlive the parameters, so it comes first.
   std::shared_ptr<minuet::ParameterSet> set;
+};
+struct minuet_pyramid {
+  std::shared_ptr<minuet::Context> context;
+  std::shared_ptr<const minuet::Pyramid> pyramid;
+  std::mutex mutex;  // Guards the following member.
+  // Lists the pools of plans that have run on the pyramid.
+  std::vector<std::weak_ptr<minuet::RunPool>> runs;
 };
 struct minuet_job {
   std::unique_ptr<minuet::BackgroundJob> job;
@@ -102,6 +113,9 @@ static_assert(static_cast<int>(ElementType::F32) == static_cast<int>(ArrayElemen
 static_assert(static_cast<int>(ElementType::F32) == static_cast<int>(DType::F32) &&
               static_cast<int>(ElementType::F16) == static_cast<int>(DType::F16) &&
               static_cast<int>(ElementType::BF16) == static_cast<int>(DType::BF16));
+static_assert(MINUET_SET_ORDER_INPUT == PyramidUse::kInput &&
+              MINUET_SET_ORDER_OUTPUT == PyramidUse::kOutput &&
+              MINUET_SET_ORDER_RESIDUAL == PyramidUse::kResidual);
 static_assert(MINUET_GRADIENT_INPUT == kGradientInput && MINUET_GRADIENT_WEIGHT == kGradientWeight &&
               MINUET_GRADIENT_BIAS == kGradientBias);
 static_assert(MINUET_BUNDLE_SAME_MAJOR == static_cast<int>(BundlePolicy::SameMajor) &&
@@ -139,6 +153,12 @@ MINUET_ENDS_WITH(minuet_execution_options, parameter_inputs);
 MINUET_ENDS_WITH(minuet_parameters_options, master);
 MINUET_ENDS_WITH(minuet_array, has_strides);
 MINUET_ENDS_WITH(minuet_execution_info, workspace_bytes);
+MINUET_ENDS_WITH(minuet_pyramid_level, reserved);
+MINUET_ENDS_WITH(minuet_pyramid_map, reserved);
+MINUET_ENDS_WITH(minuet_pyramid_options, map_count);
+MINUET_ENDS_WITH(minuet_pyramid_arguments, counts);
+// NOLINTNEXTLINE(bugprone-sizeof-expression): The size of the pointer is meant, not that of the parameters.
+MINUET_ENDS_WITH(minuet_run_arguments, parameters);
 MINUET_ENDS_WITH(minuet_system_info, reserved);
 MINUET_ENDS_WITH(minuet_device_info, memory_bytes);
 MINUET_ENDS_WITH(minuet_plan_info, parameters);
@@ -174,6 +194,11 @@ llvm::Error check_list(const void* list, const char* name, i64 count, const char
 /// Returns the queue, or null if `queue` is null. Returns InvalidArgument if the queue belongs to another
 /// device.
 llvm::Expected<std::shared_ptr<Queue>> read_queue(const minuet_queue* queue, const Device& device);
+/// Returns InvalidArgument if a caller does not give one capacity for each of the plan's levels.
+llvm::Error check_level_count(int32_t level_count, i32 levels);
+/// Returns a device for this architecture, which may be empty, whose engines tell how much memory they need.
+/// `cpu_threads` is Context::cpu_threads().
+llvm::Expected<std::shared_ptr<Device>> measured_device(const std::string& arch, i32 cpu_threads);
 /// Reads the options of an execution on which the size of its memory depends, and parameter_inputs. Returns
 /// InvalidArgument if an execution of `program` does not take them. The result has no queue, no workspace and
 /// no parameters.
@@ -193,6 +218,8 @@ llvm::Expected<QueueLock> lock_queue(const std::shared_ptr<Queue>& queue);
 /// fields of a newer version are 0. check_info() checks the struct_size of an info struct, which its messages
 /// call `name`. read_options() and write_info() call them.
 llvm::Error check_options(const void* given, std::size_t known_bytes);
+/// Returns InvalidArgument if a field for later versions is not 0.
+llvm::Error check_reserved(int64_t reserved);
 llvm::Error check_info(const void* target, const char* name);
 
 /// Reads the options of a caller that was built against this version of minuet.h or another minor version.
@@ -203,9 +230,7 @@ llvm::Expected<Options> read_options(const Options* given, Options defaults) {
   MINUET_TRY(check_options(given, sizeof(Options)));
   std::memcpy(&defaults, given, std::min(given->struct_size, sizeof(Options)));
   if constexpr (requires { defaults.reserved; }) {
-    if (defaults.reserved != 0) {
-      return make_error(StatusCode::InvalidArgument, "reserved is {0}; it must be 0", defaults.reserved);
-    }
+    MINUET_TRY(check_reserved(defaults.reserved));
   }
   return defaults;
 }
@@ -237,6 +262,10 @@ std::size_t give_text(llvm::StringRef text, char* buffer, std::size_t size);
 enum class ArrayUse : i32 { Parameter, RunInput, RunOutput };
 /// Reads an array, and checks all that can be checked without what it is compared with.
 llvm::Expected<GivenArray> read_array(const minuet_array& given, ArrayUse use);
+
+/// Reads the input or output arrays of a call. `name` is "input" or "output".
+llvm::Expected<std::vector<GivenArray>> read_arrays(const std::string& name, const minuet_array* arrays,
+                                                    int32_t count, ArrayUse use);
 
 /// Reads one value per axis, where 0 means 1. The values of the axes from number `ndim` on must be 0 or 1.
 llvm::Expected<AxisArray> read_axes(const int32_t* values, i32 ndim, const char* name);

@@ -24,12 +24,6 @@ llvm::Error check_sizes_alone(const minuet_execution_options& given) {
                 "values belong to a device and do not change the size");
 }
 
-/// Returns the device on which executions of a plan for this architecture are measured.
-llvm::Expected<std::shared_ptr<Device>> measured_device(const std::string& arch, i32 cpu_threads) {
-  if (arch.empty()) return open_cpu_device(cpu_threads);
-  return measured_gpu(arch);
-}
-
 llvm::Expected<i64> bytes_within_capacities(std::shared_ptr<const LoadedPlan> measured,
                                             const ExecutionOptions& options, i64 max_points,
                                             double max_neighbours) {
@@ -69,6 +63,12 @@ llvm::Expected<i64> bytes_of_clouds(const std::shared_ptr<const LoadedPlan>& mea
 }
 
 }  // namespace
+
+llvm::Expected<std::shared_ptr<Device>> measured_device(const std::string& arch, i32 cpu_threads) {
+  if (arch.empty()) return open_cpu_device(cpu_threads);
+  return measured_gpu(arch);
+}
+
 }  // namespace minuet
 
 using namespace minuet;  // NOLINT: The functions of the ABI are global and use the names of this namespace.

@@ -34,6 +34,16 @@ llvm::Expected<std::shared_ptr<MapEngines>> OpenDevice::map_engines(i32 ndim) {
   return engines_.emplace(ndim, std::move(made)).first->second;
 }
 
+llvm::Expected<std::shared_ptr<MapEngines>> OpenDevice::loaded_map_engines(i32 ndim) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = engines_.find(ndim);
+  if (found != engines_.end()) return found->second;
+  return make_error(
+      StatusCode::FailedPrecondition,
+      "the kernels for pyramids of {0} axes are not loaded on {1}: call minuet_pyramid_load first", ndim,
+      device_->info().name);
+}
+
 llvm::Expected<std::shared_ptr<Context>> Context::create(CacheOptions options, DeviceOptions devices) {
   options.library_folder = own_folder();
   MINUET_ASSIGN(std::shared_ptr<KernelCache> cache,

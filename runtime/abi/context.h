@@ -27,6 +27,8 @@ class OpenDevice {
   /// Returns the engines for coordinates with `ndim` axes. The first call for an `ndim` compiles their
   /// kernels.
   llvm::Expected<std::shared_ptr<MapEngines>> map_engines(i32 ndim);
+  /// Returns the engines that map_engines() has created, or FailedPrecondition if it was not called yet.
+  llvm::Expected<std::shared_ptr<MapEngines>> loaded_map_engines(i32 ndim);
 
  private:
   std::shared_ptr<Device> device_;

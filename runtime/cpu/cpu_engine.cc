@@ -194,9 +194,9 @@ llvm::Error CpuEngine::unpack(const Coords& coords, const CloudLayout* layout, i
   return llvm::Error::success();
 }
 
-llvm::Error CpuEngine::compact_pairs(const MapView& map, i32* sources, i32* targets) {
+llvm::Error CpuEngine::compact_pairs(const PairsRequest& request) {
   Timer timer(*this, &StageTimes::map);
-  compact_pairs_cpu(*pool_, map, sources, targets);
+  compact_pairs_cpu(*pool_, request);
   return llvm::Error::success();
 }
 

@@ -254,12 +254,20 @@ void count_pairs_cpu(ThreadPool& pool, const MapScratch& scratch, i64 query_coun
   });
 }
 
-void compact_pairs_cpu(ThreadPool& pool, const MapView& map, i32* sources, i32* targets) {
-  for_chunks(pool, map.geometry.volume * map.queries, [&](i64 first, i64 end, i64) {
+void compact_pairs_cpu(ThreadPool& pool, const PairsRequest& request) {
+  const MapView& map = *request.map;
+  const i64 queries = request.query_count ? *request.query_count : request.most_queries;
+  const auto number_of = [](const i32* numbers, i64 row) {
+    return numbers ? numbers[row] : static_cast<i32>(row);
+  };
+  if (request.pair_count) *request.pair_count = map.positions[map.geometry.volume * queries];
+  for_chunks(pool, map.geometry.volume * queries, [&](i64 first, i64 end, i64) {
     for (i64 i = first; i < end; ++i) {
-      if (map.rows[i] < 0) continue;
-      sources[map.positions[i]] = map.rows[i];
-      targets[map.positions[i]] = static_cast<i32>(i % map.queries);
+      if (map.rows[i] < 0 || map.positions[i] >= request.capacity) continue;
+      const i64 place = map.positions[i] * request.step;
+      if (request.offsets) request.offsets[place] = static_cast<i32>(i / queries);
+      request.sources[place] = number_of(request.source_numbers, map.rows[i]);
+      request.targets[place] = number_of(request.query_numbers, i % queries);
     }
   });
 }

@@ -36,7 +36,7 @@ void search_cpu(ThreadPool& pool, const SearchRequest& request);
 void count_pairs_cpu(ThreadPool& pool, const MapScratch& scratch, i64 query_count, const MapView& map);
 template <class Key>
 void unpack_cpu(ThreadPool& pool, const Coords& coords, const KeyLayout& layout, i32* coordinates);
-void compact_pairs_cpu(ThreadPool& pool, const MapView& map, i32* sources, i32* targets);
+void compact_pairs_cpu(ThreadPool& pool, const PairsRequest& request);
 
 #define MINUET_CPU_MAP_OPS(prefix, Key)                                                                  \
   prefix template void build_coords_cpu<Key>(ThreadPool&, const MapScratch&, const BuildCoordsRequest&); \

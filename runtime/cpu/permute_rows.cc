@@ -14,7 +14,7 @@ void permute_rows_cpu(ThreadPool& pool, const PermuteRowsSpec& spec, const Permu
     for (i64 r = task * kRows; r < std::min(request.rows, (task + 1) * kRows); ++r) {
       char* row = static_cast<char*>(request.output) + r * request.output_ld * element;
       if (r >= count) {
-        std::memset(row, 0, bytes);
+        std::memset(row, static_cast<int>(request.padding & 0xff), bytes);
         continue;
       }
       std::memcpy(row, input + request.index[r] * request.input_ld * element, bytes);

@@ -279,12 +279,25 @@ llvm::Error MapStep::unpack(const Coords& coords, const CloudLayout* layout, i32
                                  UnpackParams{coords.keys, coords.count, layout, coordinates});
 }
 
-llvm::Error MapStep::compact_pairs(const MapView& map, i32* sources, i32* targets) {
+llvm::Error MapStep::compact_pairs(const PairsRequest& request) {
   MINUET_TRY(launcher_.mark(Stage::Map));
-  if (map.queries <= 0) return llvm::Error::success();
-  return launcher_.launch_stride(
-      map32_.compact_pairs, map.geometry.volume * map.queries,
-      CompactPairsParams{map.rows, map.positions, map.queries, map.geometry.volume, sources, targets});
+  const MapView& map = *request.map;
+  CompactPairsParams params = {};
+  params.map = map.rows;
+  params.positions = map.positions;
+  params.query_count = request.query_count;
+  params.queries = request.most_queries;
+  params.volume = map.geometry.volume;
+  params.source_numbers = request.source_numbers;
+  params.query_numbers = request.query_numbers;
+  params.offsets = request.offsets;
+  params.sources = request.sources;
+  params.targets = request.targets;
+  params.step = request.step;
+  params.capacity = request.capacity;
+  params.pair_count = request.pair_count;
+  return launcher_.launch_stride(map32_.compact_pairs,
+                                 std::max<i64>(map.geometry.volume * request.most_queries, 1), params);
 }
 
 }  // namespace minuet

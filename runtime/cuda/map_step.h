@@ -52,7 +52,7 @@ class MapStep final : public MapOperations {
   llvm::Error make_views(llvm::ArrayRef<ViewRequest> requests, void* workspace) override;
   llvm::Error unpack(const Coords& coords, const CloudLayout* layout, i32* coordinates) override;
   llvm::Error void_failed(const u32* status, i32* words, i64 counts) override;
-  llvm::Error compact_pairs(const MapView& map, i32* sources, i32* targets) override;
+  llvm::Error compact_pairs(const PairsRequest& request) override;
 
  private:
   /// Describes keys that are to be sorted and made unique. They are in MapWorkspace::keys[0]. If `rows` is

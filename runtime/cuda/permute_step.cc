@@ -17,7 +17,7 @@ llvm::Error PermuteStep::run(const PermuteRequest& request) {
   return launcher_.launch_stride(
       entry.kernel, vectors,
       PermuteRowsParams{request.input, request.input_ld, request.index, request.rows, request.count,
-                        request.output, request.output_ld});
+                        request.output, request.output_ld, request.padding});
 }
 
 }  // namespace minuet

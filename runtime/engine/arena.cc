@@ -2,7 +2,17 @@
 
 #include <utility>
 
+#include "runtime/engine/alignment.h"
+
 namespace minuet {
+
+llvm::Error check_block(const char* name, const void* memory, i64 bytes, i64 needed) {
+  if (!memory) return make_error(StatusCode::InvalidArgument, "{0} is null", name);
+  MINUET_TRY(check_alignment(memory, kVectorAlignment, name));
+  if (bytes >= needed) return llvm::Error::success();
+  return make_error(StatusCode::ResourceExhausted, "{0} has {1} bytes, but {2} are needed", name, bytes,
+                    needed);
+}
 
 llvm::Expected<DeviceMemory> allocate_grown(const std::shared_ptr<MemorySource>& source, i64 bytes,
                                             i64 slack) {

@@ -21,6 +21,10 @@ namespace minuet {
 
 constexpr i64 kArenaAlignment = 256;
 
+/// Checks a block of the caller's memory, of which `needed` bytes are used. Messages call it `name`. Returns
+/// InvalidArgument if it is null or not aligned, and ResourceExhausted if it is too small.
+llvm::Error check_block(const char* name, const void* memory, i64 bytes, i64 needed);
+
 /// Says whether parts of a block that are never in use at the same time share memory. Under AddressSanitizer
 /// they do not, because the poisoned gap behind one part would lie inside another part.
 #ifdef MINUET_GUARD_PARTS

@@ -29,9 +29,10 @@ struct PermuteRequest {
   i64 rows = 0;
   void* output = nullptr;
   i64 output_ld = 0;
-  /// Points to the number of output rows to copy. The other output rows are set to zero. Null means that all
-  /// `rows` rows are copied.
+  /// Points to the number of output rows to copy. Null means that all `rows` rows are copied.
   const i32* count = nullptr;
+  /// Fills the words of the other output rows. It must be 0 or ~0.
+  u32 padding = 0;
 };
 
 /// Describes an op whose output the kernel of an earlier op computes too (Candidate::covers).

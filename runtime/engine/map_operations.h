@@ -205,6 +205,21 @@ struct ViewRequest {
   }
 };
 
+/// Requests the list of a map's pairs.
+struct PairsRequest {
+  const MapView* map = nullptr;
+  const i32* query_count = nullptr;  // Points to the number of queries. Null means that it is `most_queries`.
+  i64 most_queries = 0;
+  /// Element i holds the number that stands for source row i or query row i in the list. Null means i itself.
+  const i32 *source_numbers = nullptr, *query_numbers = nullptr;
+  /// These arrays receive the offset, the source row and the query row of pair n at element n * step.
+  /// `offsets` may be null.
+  i32 *offsets = nullptr, *sources = nullptr, *targets = nullptr;
+  i64 step = 1;
+  i64 capacity = 0;           // Counts the pairs that the arrays have room for. Further pairs are dropped.
+  i32* pair_count = nullptr;  // Receives the number of all pairs. It may be null.
+};
+
 /// Declares the operations of the Map step. MapStep (runtime/cuda/map_step.h) and CpuEngine
 /// (runtime/cpu/cpu_engine.h) implement them.
 class MapOperations {
@@ -247,9 +262,8 @@ class MapOperations {
   /// Sets words[0, counts), the numbers of points and rows, to 0 if the status has any bit set, so that later
   /// operations process no rows.
   virtual llvm::Error void_failed(const u32* status, i32* words, i64 counts) = 0;
-  /// Writes the source row and the query row of each pair to `sources` and `targets`, which have [pairs]
-  /// elements each. Pairs are ordered by offset, then by query.
-  virtual llvm::Error compact_pairs(const MapView& map, i32* sources, i32* targets) = 0;
+  /// Writes the pairs of a map whose positions are made, ordered by offset, then by query.
+  virtual llvm::Error compact_pairs(const PairsRequest& request) = 0;
 };
 
 }  // namespace minuet

@@ -52,6 +52,18 @@ llvm::Error overlap_error(const std::string& written, const std::string& other) 
       written, other);
 }
 
+llvm::Error check_apart(llvm::ArrayRef<NamedMemory> written, llvm::ArrayRef<NamedMemory> read) {
+  for (std::size_t i = 0; i < written.size(); ++i) {
+    for (const NamedMemory& other : read) {
+      if (overlap(written[i].rows, other.rows)) return overlap_error(written[i].name, other.name);
+    }
+    for (const NamedMemory& other : written.take_front(i)) {
+      if (overlap(written[i].rows, other.rows)) return overlap_error(other.name, written[i].name);
+    }
+  }
+  return llvm::Error::success();
+}
+
 llvm::Error check_apart(llvm::ArrayRef<MemoryRows> inputs, llvm::ArrayRef<MemoryRows> outputs,
                         const MemoryRows& workspace, bool has_residual) {
   for (std::size_t i = 0; i < inputs.size(); ++i) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/SmallVector.h"
@@ -35,6 +36,14 @@ inline constexpr const char* kWorkspaceName = "the workspace of the execution";
 /// Returns InvalidArgument with both names in its message, for example "output 0" and "input 1 (the
 /// residual)".
 llvm::Error overlap_error(const std::string& written, const std::string& other);
+
+/// Describes memory that a call is given, with its name for messages.
+struct NamedMemory {
+  std::string name;
+  MemoryRows rows;
+};
+/// Checks that no memory that a call writes overlaps other memory that the call is given.
+llvm::Error check_apart(llvm::ArrayRef<NamedMemory> written, llvm::ArrayRef<NamedMemory> read);
 
 /// Checks the rules of minuet_execution_run, by which no output overlaps an input, another output or the
 /// workspace, and no input overlaps the workspace.

@@ -319,7 +319,17 @@ llvm::Error Execution::check_prepared() const {
 
 /// Returns true if the caller's memory serves as the storage of the tensor. If the tensor shares its storage
 /// with other parts of a concatenation, these are in the caller's memory too.
-bool Execution::is_in_place(i32 tensor) const { return !levels_[program_.tensors[tensor].level].source_row; }
+bool Execution::is_in_place(i32 tensor) const {
+  return is_in_set_order(tensor) || !levels_[program_.tensors[tensor].level].source_row;
+}
+
+/// Returns true if the caller's rows are in the order of the set although the caller's order is another one.
+bool Execution::is_in_set_order(i32 tensor) const {
+  const u32 bit = tensor == program_.inputs.front()  ? PyramidUse::kInput
+                  : tensor == program_.inputs.back() ? PyramidUse::kResidual
+                                                     : PyramidUse::kOutput;
+  return (options_.on.set_order & bit) != 0;
+}
 
 void Execution::reset_places() {
   for (std::size_t i = 0; i < places_.size(); ++i) {
@@ -361,7 +371,9 @@ OpRequest Execution::request_of(i32 number) const {
   if (layer.winners >= 0) {
     request.winners = static_cast<i32*>(address_of(layer.winners));
     request.winners_ld = ld_of(layer.winners);
-    request.input_numbers = levels_[program_.tensors[layer.input].level].source_row;
+    if (!is_in_set_order(layer.input)) {
+      request.input_numbers = levels_[program_.tensors[layer.input].level].source_row;
+    }
   }
   for (i32 ahead = 1; ahead <= candidate_of(number).covers; ++ahead) {
     const i32 covered = program_.layers[number + ahead].output;

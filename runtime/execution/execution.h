@@ -21,9 +21,24 @@
 #include "runtime/execution/execution_memory.h"
 #include "runtime/execution/op_work.h"
 #include "runtime/maps/network_maps.h"
+#include "runtime/maps/pyramid.h"
 #include "runtime/plan/parameter_set.h"
 
 namespace minuet {
+
+/// Names the sets and maps on which an execution runs if they are in a buffer of the caller.
+struct PyramidUse {
+  // The pointer is null if the execution prepares sets or maps.
+  std::shared_ptr<const Pyramid> pyramid;
+  // Holds the number of the pyramid's map that a single op reads. A network's maps are found by their kernels
+  // and tensor strides.
+  i32 map = 0;
+  // Says of which tensors the rows are in the order of the set, and not in the caller's. Only level 0 has two
+  // orders.
+  u32 set_order = 0;
+  static constexpr u32 kInput = 1, kOutput = 2, kResidual = 4;
+  bool operator==(const PyramidUse&) const = default;
+};
 
 struct ExecutionOptions {
   i64 max_points = 0;
@@ -42,12 +57,39 @@ struct ExecutionOptions {
   std::shared_ptr<ParameterSet> parameters;
   // Says whether run() takes the parameters as inputs, behind those of the program.
   bool parameter_inputs = false;
+  PyramidUse on;
+};
+
+/// Holds the arguments of a run on a pyramid (Execution::run_on()).
+struct PyramidRun {
+  // Holds the buffer that PlacedPyramid::build() has filled, or a copy of it.
+  void* buffer = nullptr;
+  i64 buffer_bytes = 0;
+  void* workspace = nullptr;
+  i64 workspace_bytes = 0;
+  llvm::ArrayRef<GivenArray> inputs, outputs;
+  // The pointer is null if the plan's own values are used.
+  std::shared_ptr<ParameterSet> parameters;
 };
 
 class Execution {
  public:
   static llvm::Expected<std::unique_ptr<Execution>> create(std::shared_ptr<const LoadedPlan> loaded,
                                                            const ExecutionOptions& options);
+
+  /// Returns an execution that keeps no state between its runs, which all memory of a run is given to
+  /// (run_on()). `use.pyramid` must not be null. Returns InvalidArgument if the pyramid lacks a level or a
+  /// map that the plan needs.
+  static llvm::Expected<std::unique_ptr<Execution>> create_on(std::shared_ptr<const LoadedPlan> loaded,
+                                                              const PyramidUse& use);
+  /// Returns the size of PyramidRun::workspace in bytes.
+  i64 run_bytes() const { return run_bytes_; }
+  /// Makes what the first run with these parameters, which may be null, would make. It allocates memory and
+  /// waits.
+  llvm::Error prepare_on(const std::shared_ptr<ParameterSet>& parameters);
+  /// Enqueues a run. Work of an earlier run, on another stream and with other memory, may still be in
+  /// progress.
+  llvm::Error run_on(const PyramidRun& run, void* stream);
 
   // The following functions tell the size of a workspace. They make no execution that could run, so they
   // allocate no device memory, and LoadedPlan::device may be a measured_gpu().
@@ -103,6 +145,7 @@ class Execution {
   const NetworkMaps* network_maps() const { return network_maps_ ? &*network_maps_ : nullptr; }
 
   const Plan& plan() const { return *loaded_->plan; }
+  const LoadedPlan& loaded() const { return *loaded_; }
   bool is_prepared() const { return prepared_ == Prepared::Ready; }
   /// Returns FailedPrecondition if nothing is prepared.
   llvm::Error check_prepared() const;
@@ -254,10 +297,28 @@ class Execution {
   llvm::Error prepare_layers();
 
   bool is_in_place(i32 tensor) const;
+  bool is_in_set_order(i32 tensor) const;
   // Only the program of a single op takes a residual from the caller, as its second input.
   bool takes_residual() const { return program_.takes_maps && program_.inputs.size() > 1; }
   Tensor wanted(i32 tensor) const;
   llvm::Error check_counts(std::size_t inputs, std::size_t outputs) const;
+  /// Holds the arrays of a run. `read` and `written` are the memory of all inputs and of all outputs.
+  struct RunArrays {
+    llvm::SmallVector<Tensor, 2> features, results;
+    std::vector<ParameterValue> parameters;
+    MemoryList read, written;
+  };
+  /// Reads and checks the arrays of a run, except whether they overlap.
+  llvm::Expected<RunArrays> read_arrays(llvm::ArrayRef<GivenArray> inputs,
+                                        llvm::ArrayRef<GivenArray> outputs) const;
+  llvm::Error add_to_pyramid();
+  void take_pyramid_levels();
+  void take_pyramid_maps();
+  llvm::Error place_run(Placement& parts);
+  llvm::Error enqueue_on(const PyramidRun& run, const RunArrays& arrays);
+  llvm::Error with_parameters(const std::shared_ptr<ParameterSet>& parameters,
+                              llvm::function_ref<llvm::Error()> work);
+  llvm::Error check_run_memory(const PyramidRun& run, const RunArrays& arrays) const;
   llvm::Error check_tensors(llvm::ArrayRef<Tensor> features, llvm::ArrayRef<Tensor> outputs) const;
   llvm::Error check_on_device(const std::string& what, const GivenArray& array) const;
   llvm::Expected<Tensor> matrix_of(const std::string& what, const GivenArray& array, i32 tensor) const;
@@ -305,6 +366,12 @@ class Execution {
   // Builds the maps of a network. It is empty if the caller gives the maps.
   std::optional<NetworkMaps> network_maps_;
   std::optional<MapViews> views_;
+  // Holds the sets and maps in the caller's buffer, and the pyramid's level or map for each one of the
+  // program. It is empty if the execution runs on no pyramid.
+  std::optional<PlacedPyramid> placed_;
+  std::vector<i32> pyramid_levels_, pyramid_maps_;
+  // Hold the sizes of the pyramid's buffer and of the workspace of a run on it.
+  i64 pyramid_bytes_ = 0, run_bytes_ = 0;
   struct Work {
     const OpFamily* family = nullptr;
     std::unique_ptr<OpWork> work;

@@ -15,8 +15,8 @@ llvm::Error Execution::check_parameters(const LoadedPlan& loaded, const Executio
   }
   if (loaded.plan->has_values || options.parameters || options.parameter_inputs)
     return llvm::Error::success();
-  return make_error(StatusCode::FailedPrecondition,
-                    "the plan was created without values: give parameters, or set parameter_inputs");
+  return make_error(StatusCode::FailedPrecondition, "the plan was created without values: give parameters{0}",
+                    options.on.pyramid ? "" : ", or set parameter_inputs");
 }
 
 /// Gets the addresses of the parameters that the selected candidates read, if the caller gives the values.
@@ -27,7 +27,9 @@ llvm::Error Execution::take_parameters() {
     if (!is_covered(i))
       selections.push_back({static_cast<std::size_t>(i), static_cast<std::size_t>(selected_[i])});
   }
-  MINUET_ASSIGN(ParameterSet::Selected selected, parameter_set_->select(selections));
+  MINUET_ASSIGN(ParameterSet::Selected selected,
+                placed_ ? parameter_set_->select_for_run(selections, engine_->was_captured())
+                        : parameter_set_->select(selections));
   set_pointers_.resize(program_.layers.size());
   for (std::size_t i = 0; i < selections.size(); ++i) {
     set_pointers_[selections[i].layer] = std::move(selected.pointers[i]);

@@ -51,7 +51,8 @@ void Execution::place_storages(Placement& parts) {
     i64 begin = kSharesMemory ? 0 : bytes;
     for (const i32 below : storage.below) begin = std::max(begin, tops_[below]);
     Placement part = parts.from(begin);
-    storages_[number] = program_.takes_maps && !level.source_row
+    // Each tensor of a single op has a storage of the same number.
+    storages_[number] = program_.takes_maps && is_in_place(number)
                             ? nullptr
                             : part.take<char>(level.rows * storage.ld * element_bytes(program_, storage));
     tops_[number] = begin + part.bytes();

@@ -43,32 +43,36 @@ llvm::Error Execution::run(llvm::ArrayRef<Tensor> inputs, llvm::ArrayRef<Tensor>
 llvm::Error Execution::run_arrays(llvm::ArrayRef<GivenArray> inputs, llvm::ArrayRef<GivenArray> outputs,
                                   void* stream) {
   MINUET_TRY(check_prepared());
+  MINUET_ASSIGN(const RunArrays arrays, read_arrays(inputs, outputs));
+  MINUET_TRY(check_apart(arrays.read, arrays.written, callers_workspace(), takes_residual()));
+  return enqueue_run(arrays.features, arrays.results, arrays.parameters, stream);
+}
+
+llvm::Expected<Execution::RunArrays> Execution::read_arrays(llvm::ArrayRef<GivenArray> inputs,
+                                                            llvm::ArrayRef<GivenArray> outputs) const {
   MINUET_TRY(check_counts(inputs.size(), outputs.size()));
-  llvm::SmallVector<Tensor, 2> features, results;
-  MemoryList read, written;
-  std::vector<ParameterValue> parameters;
+  RunArrays arrays;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     MINUET_TRY(check_on_device(input_name(i), inputs[i]));
     if (i < program_.inputs.size()) {
       MINUET_ASSIGN(const Tensor matrix, matrix_of(input_name(i), inputs[i], program_.inputs[i]));
-      features.push_back(matrix);
-      read.push_back(memory_of(matrix));
+      arrays.features.push_back(matrix);
+      arrays.read.push_back(memory_of(matrix));
     } else {
-      parameters.push_back({static_cast<i32>(i - program_.inputs.size()), inputs[i]});
-      parameters.back().array.on_host = false;
-      read.push_back(memory_of_array(inputs[i]));
+      arrays.parameters.push_back({static_cast<i32>(i - program_.inputs.size()), inputs[i]});
+      arrays.parameters.back().array.on_host = false;
+      arrays.read.push_back(memory_of_array(inputs[i]));
     }
   }
   const i32 tensors[] = {program_.output, program_.winners};
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     MINUET_TRY(check_on_device(output_name(i), outputs[i]));
     MINUET_ASSIGN(const Tensor matrix, matrix_of(output_name(i), outputs[i], tensors[i]));
-    results.push_back(matrix);
-    written.push_back(memory_of(matrix));
+    arrays.results.push_back(matrix);
+    arrays.written.push_back(memory_of(matrix));
   }
-  MINUET_TRY(check_tensors(features, results));
-  MINUET_TRY(check_apart(read, written, callers_workspace(), takes_residual()));
-  return enqueue_run(features, results, parameters, stream);
+  MINUET_TRY(check_tensors(arrays.features, arrays.results));
+  return arrays;
 }
 
 /// Returns InvalidArgument if the array is in host memory although the device is a GPU.
@@ -125,8 +129,10 @@ void Execution::take_output(i32 tensor, const Tensor& given) {
 llvm::Error Execution::give_output(i32 tensor, i32 permute, const Tensor& given) {
   if (is_in_place(tensor)) return llvm::Error::success();
   const Level& level = levels_[program_.tensors[tensor].level];
+  // Winners of a row that does not exist are -1.
+  const u32 padding = tensor == program_.winners ? ~0u : 0;
   return engine_->permute_rows({permute, address_of(tensor), ld_of(tensor), level.row_of, level.caller_rows,
-                                given.data, given.ld, level.caller_count});
+                                given.data, given.ld, level.caller_count, padding});
 }
 
 }  // namespace minuet

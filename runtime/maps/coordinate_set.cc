@@ -17,13 +17,6 @@ void place_index(Placement& parts, llvm::ArrayRef<i64> capacities, IndexMemory& 
   }
 }
 
-/// Empties the hash table of a new index, because index_sets() empties only slots that are marked as taken.
-llvm::Error clear_index(Engine& engine, const IndexMemory& memory) {
-  MINUET_TRY(engine.fill_words(memory.taken, 0, memory.slots / 32));
-  return engine.fill_words(memory.table, 0,
-                           memory.slots * static_cast<i64>(sizeof(Superblock) / sizeof(u32)));
-}
-
 llvm::Expected<AxisArray> coarser_stride(const AxisArray& tensor_stride, const AxisArray& stride, i32 ndim) {
   AxisArray coarse{1, 1, 1, 1};
   for (i32 a = 0; a < ndim; ++a) {

@@ -12,6 +12,7 @@
 #include "runtime/engine/queue.h"
 #include "runtime/engine/set_index.h"
 #include "runtime/maps/map_engines.h"
+#include "runtime/maps/map_sides.h"
 #include "runtime/maps/shared_view.h"
 
 namespace minuet {

@@ -4,49 +4,6 @@
 #include "runtime/maps/coordinate_set.h"
 
 namespace minuet {
-namespace {
-
-llvm::Error check_geometry(const CoordinateSet& input, const CoordinateSet& output,
-                           const AxisArray& kernel_size, const AxisArray& dilation, bool transposed,
-                           i32 ndim) {
-  const AxisArray& fine = transposed ? output.tensor_stride() : input.tensor_stride();
-  i64 volume = 1;
-  for (i32 a = 0; a < kMaxDim; ++a) {
-    if (kernel_size[a] < 1 || dilation[a] < 1 || dilation[a] > kMostCells ||
-        (a >= ndim && kernel_size[a] != 1)) {
-      return make_error(
-          StatusCode::InvalidArgument,
-          "axis {0} has kernel size {1} and dilation {2}; a kernel size must be 1 or more on the "
-          "first {3} axes and 1 on the others, a dilation 1 to {4}",
-          a, kernel_size[a], dilation[a], ndim, kMostCells);
-    }
-    volume *= kernel_size[a];
-    if (volume > kMostOffsets) {
-      return make_error(
-          StatusCode::InvalidArgument,
-          "axis {0}: with kernel size {1} the kernel has {2} offsets; at most {3} are supported", a,
-          kernel_size[a], volume, kMostOffsets);
-    }
-    const i64 step = static_cast<i64>(dilation[a]) * fine[a];
-    if (kernel_size[a] > kFarthestOffset / step) {
-      return make_error(
-          StatusCode::InvalidArgument,
-          "axis {0}: kernel size {1} times dilation {2} times tensor stride {3} is more than {4}, "
-          "the largest extent of a kernel in cells",
-          a, kernel_size[a], dilation[a], fine[a], kFarthestOffset);
-    }
-  }
-  const i64 queries = transposed ? input.rows() : output.rows();
-  if (queries > most_map_rows(volume)) {
-    return make_error(StatusCode::OutOfRange,
-                      "{0} offsets times {1} rows are more than the 2^31 - 1 entries that a kernel map can "
-                      "hold: split the batch",
-                      volume, queries);
-  }
-  return llvm::Error::success();
-}
-
-}  // namespace
 
 llvm::Expected<std::shared_ptr<KernelMap>> KernelMap::create(std::shared_ptr<const CoordinateSet> input,
                                                              std::shared_ptr<const CoordinateSet> output,
@@ -69,7 +26,8 @@ llvm::Expected<std::shared_ptr<KernelMap>> KernelMap::create(std::shared_ptr<con
   MINUET_TRY(output->make_deferred());
   MINUET_TRY(input->count_rows());
   MINUET_TRY(output->count_rows());
-  MINUET_TRY(check_geometry(*input, *output, kernel_size, dilation, transposed, engines->ndim()));
+  const CoordinateSet &finer = transposed ? *output : *input, &coarser = transposed ? *input : *output;
+  MINUET_TRY(check_kernel(engines->ndim(), kernel_size, dilation, finer.tensor_stride(), coarser.rows()));
   std::shared_ptr<KernelMap> map(new KernelMap());
   map->input_ = std::move(input);
   map->output_ = std::move(output);
@@ -232,46 +190,14 @@ std::shared_ptr<SharedView> KernelMap::find_view(bool transposed, ViewForm form)
 }
 
 llvm::Error KernelMap::check_serves(const WindowProblem& problem, const char* op) const {
-  for (i32 a = 0; a < problem.ndim; ++a) {
-    const i64 step = static_cast<i64>(problem.dilation[a]) * fine().tensor_stride()[a];
-    if (step <= kFarthestOffset) continue;
-    return make_error(
-        StatusCode::InvalidArgument,
-        "axis {0}: dilation {1} on tensor stride {2} reaches {3} cells; at most {4} are supported", a,
-        problem.dilation[a], fine().tensor_stride()[a], step, kFarthestOffset);
-  }
-  const KernelGeometry wanted =
-      make_geometry(problem.ndim, problem.kernel_size, problem.dilation, fine().tensor_stride());
-  const KernelGeometry& got = view().geometry;
-  if (got.ndim != wanted.ndim ||
-      !std::equal(got.kernel_size, got.kernel_size + kMaxDim, wanted.kernel_size) ||
-      !std::equal(got.step, got.step + kMaxDim, wanted.step)) {
-    return make_error(
-        StatusCode::InvalidArgument,
-        "the kernel map and the {0} differ in kernel size or dilation: make the map with those of the {0}",
-        op);
-  }
   const bool transposed = problem.is_transposed();
   if (transposed_ != transposed) {
     return make_error(StatusCode::InvalidArgument,
                       "the {0} is {1}, but the kernel map is {2}: give a map of the same direction", op,
                       transposed ? "transposed" : "forward", transposed_ ? "transposed" : "forward");
   }
-  if (problem.kind == ConvolutionKind::Submanifold && input_ != output_) {
-    return make_error(StatusCode::InvalidArgument,
-                      "a submanifold {0} needs a map whose output set is its input set: make the map with "
-                      "the same set for both",
-                      op);
-  }
-  for (i32 a = 0; a < problem.ndim && problem.kind != ConvolutionKind::GivenOutputs; ++a) {
-    if (static_cast<i64>(fine().tensor_stride()[a]) * problem.stride[a] != coarse().tensor_stride()[a]) {
-      return make_error(StatusCode::InvalidArgument,
-                        "axis {0}: the tensor strides of the map's sets, {1} and {2}, do not differ by a "
-                        "factor of {3}, the {4}'s stride",
-                        a, fine().tensor_stride()[a], coarse().tensor_stride()[a], problem.stride[a], op);
-    }
-  }
-  return llvm::Error::success();
+  return minuet::check_serves(
+      {view().geometry, fine().tensor_stride(), coarse().tensor_stride(), input_ == output_}, problem, op);
 }
 
 llvm::Error KernelMap::export_pairs(i32* pairs, void* stream) const {
@@ -283,41 +209,27 @@ llvm::Error KernelMap::export_pairs(i32* pairs, void* stream) const {
   if (!pairs)
     return make_error(StatusCode::InvalidArgument,
                       "pairs is null, but the kernel map has {0} pairs: give memory for them", total);
-  const std::shared_ptr<Device>& device = this->device();
-  const i64 bytes = total * static_cast<i64>(sizeof(i32));
-  DeviceMemory compacted;
-  i32 *sources = nullptr, *targets = nullptr;
+  const i64 bytes = 3 * total * static_cast<i64>(sizeof(i32));
+  DeviceMemory listed;
   {
     MINUET_ASSIGN(const MapEngines::Lease engine, input_->engines()->take(queue().get()));
     MINUET_TRY(engine->begin_making(stream));
-    MINUET_ASSIGN(compacted, DeviceMemory::create(input_->memory_source(), 2 * bytes));
-    sources = reinterpret_cast<i32*>(compacted.data());
-    targets = sources + total;
-    MINUET_TRY((*engine)->maps().compact_pairs(view(), sources, targets));
+    MINUET_ASSIGN(listed, DeviceMemory::create(input_->memory_source(), bytes));
+    i32* const list = reinterpret_cast<i32*>(listed.data());
+    PairsRequest request;
+    request.map = &view();
+    request.most_queries = view().queries;
+    request.source_numbers = fine().source_row();
+    request.query_numbers = coarse().source_row();
+    request.offsets = list;
+    request.sources = list + (transposed_ ? 2 : 1);
+    request.targets = list + (transposed_ ? 1 : 2);
+    request.step = 3;
+    request.capacity = total;
+    MINUET_TRY((*engine)->maps().compact_pairs(request));
     MINUET_TRY((*engine)->wait());
   }
-  auto fetch = [&](const i32* words, i64 count) -> llvm::Expected<std::vector<i32>> {
-    std::vector<i32> host(static_cast<std::size_t>(count));
-    if (words && count > 0) {
-      MINUET_TRY(device->download(host.data(), words, count * static_cast<i64>(sizeof(i32))));
-    } else {
-      std::iota(host.begin(), host.end(), 0);
-    }
-    return host;
-  };
-  MINUET_ASSIGN(const std::vector<i32> input_rows, fetch(transposed_ ? targets : sources, total));
-  MINUET_ASSIGN(const std::vector<i32> output_rows, fetch(transposed_ ? sources : targets, total));
-  MINUET_ASSIGN(const std::vector<i32> caller_input, fetch(input_->source_row(), input_->rows()));
-  MINUET_ASSIGN(const std::vector<i32> caller_output, fetch(output_->source_row(), output_->rows()));
-  i64 pair = 0;
-  for (std::size_t k = 0; k < counts.size(); ++k) {
-    for (i32 i = 0; i < counts[k]; ++i, ++pair) {
-      pairs[pair * 3] = static_cast<i32>(k);
-      pairs[pair * 3 + 1] = caller_input[input_rows[pair]];
-      pairs[pair * 3 + 2] = caller_output[output_rows[pair]];
-    }
-  }
-  return llvm::Error::success();
+  return device()->download(pairs, listed.data(), bytes);
 }
 
 }  // namespace minuet

@@ -11,6 +11,12 @@ constexpr i64 kLeastPinnedWords = 1024;
 
 }  // namespace
 
+llvm::Error clear_index(Engine& engine, const IndexMemory& memory) {
+  MINUET_TRY(engine.fill_words(memory.taken, 0, memory.slots / 32));
+  return engine.fill_words(memory.table, 0,
+                           memory.slots * static_cast<i64>(sizeof(Superblock) / sizeof(u32)));
+}
+
 llvm::Error MapEngine::begin(void* stream) {
   MINUET_TRY(engine_->begin(stream));
   begun_ = true;

@@ -13,6 +13,10 @@
 
 namespace minuet {
 
+/// Enqueues the work that empties the hash table of a new index, because MapOperations::index_sets() empties
+/// only slots that are marked as taken.
+llvm::Error clear_index(Engine& engine, const IndexMemory& memory);
+
 /// Owns one engine and the workspace of its calls. This class is not thread-safe.
 class MapEngine {
  public:

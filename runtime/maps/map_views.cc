@@ -98,6 +98,12 @@ llvm::Error MapViews::add(const MapUse& use, ViewForm form) {
   return llvm::Error::success();
 }
 
+void MapViews::take_made(i32 map, const MapView& made, bool transposed, ViewForm form) {
+  Side& side = side_of(map, transposed, form);
+  side.used = true;
+  side.view = made;
+}
+
 void MapViews::ask_for(i32 map, Side& side, bool transposed, ViewForm form) {
   side.unmade = true;
   ViewRequest request;
@@ -215,10 +221,15 @@ llvm::Error MapViews::make_views(llvm::ArrayRef<MapViews*> views, Queue& queue) 
   return llvm::Error::success();
 }
 
-NeighbourView MapViews::view(i32 map, bool transposed, ViewForm form) const {
+const MapView* MapViews::made(i32 map, bool transposed, ViewForm form) const {
   const Side& side = maps_[map].sides[transposed][form == ViewForm::Masked];
-  if (!side.used) return {};
-  NeighbourView view = transposed ? side.view.transposed : side.view;
+  return side.used ? &side.view : nullptr;
+}
+
+NeighbourView MapViews::view(i32 map, bool transposed, ViewForm form) const {
+  const MapView* const read = made(map, transposed, form);
+  if (!read) return {};
+  NeighbourView view = transposed ? read->transposed : *read;
   if (order_ == RowOrder::ByMask) view.block_orders = nullptr;
   return view;
 }

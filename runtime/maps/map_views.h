@@ -60,6 +60,9 @@ class MapViews {
   void begin();
   /// Adds a view that an op reads. Several ops may add the same view. `form` must be Rows or Masked.
   llvm::Error add(const MapUse& use, ViewForm form);
+  /// Adds a view that another object has made (PlacedPyramid). `map` has the arrays of this view. It replaces
+  /// the call of add().
+  void take_made(i32 map, const MapView& made, bool transposed, ViewForm form);
   void place_views(Placement& parts);
   /// Places the memory that only make_views() uses.
   void place_workspace(Placement& parts);
@@ -68,6 +71,8 @@ class MapViews {
   /// each of them.
   static llvm::Error make_views(llvm::ArrayRef<MapViews*> views, Queue& queue);
 
+  /// Returns the map with the arrays of one of its views, or null if the view was not added.
+  const MapView* made(i32 map, bool transposed, ViewForm form) const;
   /// Returns the view that a kernel reads. It is empty if each row is its only neighbour.
   NeighbourView view(i32 map, bool transposed, ViewForm form) const;
 

@@ -45,12 +45,15 @@ llvm::Error NetworkMaps::allocate_host() {
 }
 
 MapLimits NetworkMaps::limits(i32 key_bits) const {
-  MapLimits limits{key_bits, capacity_, static_cast<i32>(levels_.size()), static_cast<i32>(maps_.size()), 1};
+  // Without state, the pairs of only those maps are counted whose positions are placed.
+  const std::size_t counted = options_.is_stateless ? counted_maps_ : maps_.size();
+  MapLimits limits{key_bits, capacity_, static_cast<i32>(levels_.size()), static_cast<i32>(counted), 1};
   for (const MapView& map : maps_) limits.max_volume = std::max(limits.max_volume, map.geometry.volume);
   return limits;
 }
 
 bool NetworkMaps::keeps_keys(std::size_t level) const {
+  if (options_.is_stateless) return false;
   const i32 number = static_cast<i32>(level);
   return program_.tensors[program_.output].level == number || program_.levels[level].is_made_in_run() ||
          llvm::any_of(program_.levels, [&](const LevelSpec& other) {
@@ -76,11 +79,13 @@ void NetworkMaps::place(Placement& parts) {
   report_ = parts.take<i32>(cleared_words());
   const auto word = [&](i64 at) { return report_ ? report_ + at : nullptr; };
   state_ = {reinterpret_cast<u32*>(report_), word(1), word(bounds_at()), parts.take<CloudLayout>(1)};
-  identity_ = parts.take<i32>(capacity_);
   source_row_ = parts.take<i32>(capacity_of(0));
   row_of_ = parts.take<i32>(capacity_of(0));
-  coordinates_ = parts.take<i32>(capacity_of(0) * (1 + program_.ndim));
-  if (indexes()) place_index_table(parts, capacities(), index_);
+  if (!options_.is_stateless) {
+    identity_ = parts.take<i32>(capacity_);
+    coordinates_ = parts.take<i32>(capacity_of(0) * (1 + program_.ndim));
+    if (indexes()) place_index_table(parts, capacities(), index_);
+  }
   for (std::size_t i = 0; i < levels_.size(); ++i) {
     const i64 capacity = capacity_of(i);
     // The key type is final if the options give capacities. Otherwise enqueue() sets it again.
@@ -93,6 +98,7 @@ void NetworkMaps::place(Placement& parts) {
 }
 
 void NetworkMaps::place_workspace(Placement& parts) {
+  if (options_.is_stateless) place_index_table(parts, capacities(), index_);
   for (std::size_t i = 0; i < levels_.size(); ++i) {
     if (!keeps_keys(i)) place_rows_of_level(parts, i);
     if (indexes()) place_index_blocks(parts, capacity_of(i), static_cast<i32>(i), index_);
@@ -103,6 +109,14 @@ void NetworkMaps::place_workspace(Placement& parts) {
   if (indexes()) most.sets = 0;
   map_workspace_ = parts.take<char>(engine_.maps().workspace_bytes(most));
   assign_rows();
+}
+
+void NetworkMaps::place_positions(Placement& parts, llvm::ArrayRef<i32> maps) {
+  counted_maps_ = maps.size();
+  for (const i32 map : maps) {
+    const i64 queries = capacity_of(program_.maps[map].coarse);
+    maps_[map].positions = parts.take<i32>(maps_[map].geometry.volume * queries + 1);
+  }
 }
 
 /// Places the memory from which the coordinates of a level are read. With an index, this is
@@ -294,6 +308,7 @@ llvm::Error NetworkMaps::enqueue_indexed(const i32* coordinates, const i32* give
     limits.capacity = std::max(limits.capacity, level.capacity);
   }
   MINUET_TRY(engine_.maps().begin(limits, map_workspace_));
+  if (options_.is_stateless) MINUET_TRY(clear_index(engine_, index_));
   IndexSetsRequest request;
   request.coordinates = coordinates;
   request.given_count = given_count;

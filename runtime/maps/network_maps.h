@@ -35,6 +35,10 @@ struct NetworkMapOptions {
   // Holds the number of key bits if has_capacities() is true and no bounds are declared. Only
   // MapMethod::Sorted uses it.
   i32 key_bits = 0;
+  /// Says whether nothing is kept from cloud to cloud. The hash table of the index then lies in the
+  /// workspace, enqueue() empties it, and there are no identity() and coordinates(). The options must give
+  /// capacities.
+  bool is_stateless = false;
 
   bool has_capacities() const { return !level_capacity.empty(); }
 };
@@ -55,8 +59,10 @@ class NetworkMaps {
   void place(Placement& parts);
   /// Places the memory that is in use only until the views of the maps are made. Call it after place().
   void place_workspace(Placement& parts);
+  /// Places the positions of pairs (MapView::positions) of some maps. Call it before place_workspace().
+  void place_positions(Placement& parts, llvm::ArrayRef<i32> maps);
   /// Uploads the numbers 0, 1, 2, ... to the memory that identity() returns, and empties the hash table of
-  /// the index, if there is one. Call it after each place().
+  /// the index, if there is one. Call it after each place(), unless NetworkMapOptions::is_stateless is set.
   llvm::Error fill(Device& device);
 
   /// Builds the sets and maps of a cloud. The function waits for the device once. With an index, it waits
@@ -156,6 +162,7 @@ class NetworkMaps {
   const NetworkMapOptions options_;
   Engine& engine_;
   i64 capacity_ = 0;
+  std::size_t counted_maps_ = 0;  // Counts the maps that place_positions() was given.
   // The key layout of each cloud must have this guard and this period on each axis (key_layout.h).
   i64 guard_[kMaxDim] = {}, period_[kMaxDim] = {1, 1, 1, 1};
   KeyBits key_bits_;

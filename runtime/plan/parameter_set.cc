@@ -184,10 +184,6 @@ BatchNormFold ParameterSet::fold_of(std::size_t number) const {
   return job;
 }
 
-WeightImageJob ParameterSet::job_of(const Image& image) const {
-  return {weight_of(image.layer), image.memory.data(), image.layout, fused_image_shape(image.layout)};
-}
-
 llvm::Error ParameterSet::call(void* stream, llvm::function_ref<llvm::Error()> work) {
   engine_->time_as(Timed::Nothing);
   MINUET_TRY(engine_->begin(stream));
@@ -195,16 +191,6 @@ llvm::Error ParameterSet::call(void* stream, llvm::function_ref<llvm::Error()> w
   llvm::Error error = work();
   end.release();
   return llvm::joinErrors(std::move(error), engine_->end());
-}
-
-/// Returns the images that executions or captured graphs use. The caller must release them with the mutex
-/// unlocked, because the last owner of an image frees its memory.
-ParameterSet::Images ParameterSet::live_images() const {
-  Images live;
-  for (const std::weak_ptr<Image>& known : images_) {
-    if (std::shared_ptr<Image> image = known.lock()) live.push_back(std::move(image));
-  }
-  return live;
 }
 
 /// Enqueues the copies, and then what depends on the copied parameters.
@@ -369,127 +355,6 @@ void ParameterSet::release_captures() {
   const std::lock_guard<std::mutex> lock(mutex_);
   captured_layers_.assign(layers_.size(), false);
   std::swap(released, captured_images_);
-}
-
-/// Returns the images that the candidates read, each once.
-std::vector<ParameterSet::Wanted> ParameterSet::wanted_images(llvm::ArrayRef<Selection> selections) const {
-  const std::string& arch = loaded_->device->info().arch;
-  std::vector<Wanted> wanted;
-  for (const auto& [layer, candidate] : selections) {
-    const OpChoice& choice = loaded_->compiled->candidates[layer][candidate].choice;
-    for (const ParameterImage& image : parameter_images(choice, weight_type_, arch)) {
-      if (image.part != ParameterPart::Weight || !image.weight.fused) continue;
-      const Wanted one{layer + static_cast<std::size_t>(image.ahead), *image.weight.fused};
-      const auto is_same = [&](const Wanted& other) {
-        return other.layer == one.layer && other.layout == one.layout;
-      };
-      if (llvm::none_of(wanted, is_same)) wanted.push_back(one);
-    }
-  }
-  return wanted;
-}
-
-/// Returns FailedPrecondition if a captured graph sets the weight of a missing image.
-llvm::Error ParameterSet::check_new(llvm::ArrayRef<Wanted> missing) const {
-  if (options_.is_set_by_each_run) return llvm::Error::success();
-  for (const Wanted& image : missing) {
-    if (!captured_layers_[image.layer]) continue;
-    return make_error(
-        StatusCode::FailedPrecondition,
-        "a captured graph sets the weight of layer {0}, but it would not set it for the kernel that "
-        "is selected now for the first time: capture the graph after this prepare, or call "
-        "minuet_parameters_release_captures when the graph is no longer replayed",
-        loaded_->plan->program.layers[image.layer].name);
-  }
-  return llvm::Error::success();
-}
-
-/// Allocates an image. Its last owner frees the memory, once no call of set() writes it any more.
-llvm::Expected<std::shared_ptr<ParameterSet::Image>> ParameterSet::new_image(const Wanted& wanted) {
-  auto image = std::make_unique<Image>(Image{wanted.layer, wanted.layout, {}});
-  MINUET_ASSIGN(image->memory, DeviceMemory::create(loaded_->device, fused_image_bytes(wanted.layout)));
-  const std::weak_ptr<ParameterSet> weak = weak_from_this();
-  return std::shared_ptr<Image>(image.release(), [weak](Image* released) {
-    const std::unique_ptr<Image> owner(released);
-    const std::shared_ptr<ParameterSet> set = weak.lock();
-    // The set's destructor waits for all work. A device whose memory is not the caller's waits by itself.
-    if (!set || set->loaded_->device->release_waits()) return;
-    const std::lock_guard<std::mutex> lock(set->mutex_);
-    llvm::consumeError(set->engine_->wait_for_calls());
-  });
-}
-
-/// Fills new images from the stored weights, and waits for them.
-llvm::Error ParameterSet::fill(const Images& images) {
-  if (images.empty()) return llvm::Error::success();
-  std::vector<WeightImageJob> jobs;
-  for (const std::shared_ptr<Image>& image : images) jobs.push_back(job_of(*image));
-  // Earlier calls of set() may have enqueued their work on any stream.
-  MINUET_TRY(engine_->wait_for_calls());
-  return call(loaded_->device->own_stream(), [&]() -> llvm::Error {
-    MINUET_TRY(engine_->parameters().make_images(jobs));
-    return engine_->wait();
-  });
-}
-
-std::shared_ptr<ParameterSet::Image> ParameterSet::find(const Images& images, const Wanted& wanted) {
-  const auto found = llvm::find_if(images, [&](const std::shared_ptr<Image>& image) {
-    return image->layer == wanted.layer && image->layout == wanted.layout;
-  });
-  return found == images.end() ? nullptr : *found;
-}
-
-/// Returns pointers to what the selected candidates read. All images that they need are in `images`.
-std::vector<std::vector<const void*>> ParameterSet::pointers_of(llvm::ArrayRef<Selection> selections,
-                                                                const Images& images) const {
-  std::vector<std::vector<const void*>> pointers;
-  for (const auto& [number, candidate] : selections) {
-    std::vector<const void*>& read = pointers.emplace_back();
-    const OpChoice& choice = loaded_->compiled->candidates[number][candidate].choice;
-    for (const ParameterImage& image : parameter_images(choice, weight_type_, loaded_->device->info().arch)) {
-      const std::size_t owner = number + static_cast<std::size_t>(image.ahead);
-      const Layer& layer = layers_[owner];
-      if (image.part != ParameterPart::Weight) {
-        read.push_back(at(image.part == ParameterPart::Scale ? layer.scale : layer.shift));
-      } else if (image.weight.fused) {
-        read.push_back(find(images, {owner, *image.weight.fused})->memory.data());
-      } else {
-        read.push_back(weight_of(owner));
-      }
-    }
-  }
-  return pointers;
-}
-
-llvm::Expected<ParameterSet::Selected> ParameterSet::select(llvm::ArrayRef<Selection> selections) {
-  const std::vector<Wanted> wanted = wanted_images(selections);
-  // Images are allocated before the mutex is locked, and are released after it is unlocked.
-  Images before, allocated, live, made;
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    before = live_images();
-    std::vector<Wanted> missing;
-    llvm::copy_if(wanted, std::back_inserter(missing), [&](const Wanted& one) { return !find(before, one); });
-    MINUET_TRY(check_new(missing));
-  }
-  for (const Wanted& one : wanted) {
-    if (find(before, one)) continue;
-    MINUET_ASSIGN(std::shared_ptr<Image> image, new_image(one));
-    allocated.push_back(std::move(image));
-  }
-  const std::lock_guard<std::mutex> lock(mutex_);
-  // Another thread may have made some of the images meanwhile.
-  live = live_images();
-  for (const std::shared_ptr<Image>& image : allocated) {
-    if (!find(live, {image->layer, image->layout})) made.push_back(image);
-  }
-  MINUET_TRY(fill(made));
-  std::erase_if(images_, [](const std::weak_ptr<Image>& image) { return image.expired(); });
-  images_.insert(images_.end(), made.begin(), made.end());
-  live.insert(live.end(), made.begin(), made.end());
-  Selected selected{pointers_of(selections, live), {}};
-  for (const Wanted& one : wanted) selected.images.push_back(find(live, one));
-  return selected;
 }
 
 }  // namespace minuet

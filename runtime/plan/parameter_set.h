@@ -70,9 +70,14 @@ class ParameterSet : public std::enable_shared_from_this<ParameterSet> {
     /// Owns the images. The pointers are valid and the same as long as the set and these images live.
     std::vector<std::shared_ptr<const void>> images;
   };
-  /// Makes images that no live execution has selected before, and waits for them. That is FailedPrecondition
-  /// for a weight that a captured set() sets, because its graph would not write the new image.
-  llvm::Expected<Selected> select(llvm::ArrayRef<Selection> selections);
+  /// If `is_captured` is true, the call that needs the images is captured, and the result is
+  /// FailedPrecondition if an image must be made. Otherwise makes images that no live execution has selected
+  /// before, and waits for them. That is FailedPrecondition for a weight that a captured set() sets, because
+  /// its graph would not write the new image.
+  llvm::Expected<Selected> select(llvm::ArrayRef<Selection> selections, bool is_captured = false);
+  /// Selects like select() for a run that keeps no state, so that the set keeps the images, and the result
+  /// has none. Returns FailedPrecondition if the run is captured and an image must be made.
+  llvm::Expected<Selected> select_for_run(llvm::ArrayRef<Selection> selections, bool is_captured);
 
  private:
   /// Describes the stored value of a parameter.
@@ -140,6 +145,8 @@ class ParameterSet : public std::enable_shared_from_this<ParameterSet> {
   // The graphs of captured calls of set() write these images, and set the weights of these layers.
   Images captured_images_;
   std::vector<bool> captured_layers_;
+  // Holds the images that select_for_run() has selected.
+  std::vector<std::shared_ptr<const void>> run_images_;
   std::atomic<i32> unset_ = 0;  // Counts the parameters that have no value yet.
   // The engine is destroyed first, because its destructor waits for the work that uses the memory.
   std::unique_ptr<Engine> engine_;

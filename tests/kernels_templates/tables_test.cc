@@ -66,12 +66,61 @@ TEST(CompactPairs, OrderedByOffsetThenQuery) {
       expected_sources.push_back(poison<i32>());
       expected_targets.push_back(poison<i32>());
       std::vector<i32> sources = poisoned<i32>(expected_sources.size()), targets = sources;
-      shim::launch(&compact_pairs<CompactPairsSpec{32}>,
-                   CompactPairsParams{map.data(), positions.data(), one.queries, one.volume, sources.data(),
-                                      targets.data()},
-                   shim::small_grid(variant, 32));
+      CompactPairsParams params = {};
+      params.map = map.data();
+      params.positions = positions.data();
+      params.queries = one.queries;
+      params.volume = one.volume;
+      params.sources = sources.data();
+      params.targets = targets.data();
+      params.step = 1;
+      params.capacity = static_cast<i64>(sources.size());
+      shim::launch(&compact_pairs<CompactPairsSpec{32}>, params, shim::small_grid(variant, 32));
       EXPECT_EQ(sources, expected_sources);
       EXPECT_EQ(targets, expected_targets);
+    }
+  }
+}
+
+TEST(CompactPairs, ListsNumberedPairsUpToACapacity) {
+  for (const Case& one : kCases) {
+    for (const bool fits : {true, false}) {
+      Random random(230 + static_cast<u64>(one.queries));
+      const std::vector<i32> map = random_map(random, one);
+      const std::vector<i32> positions = exclusive_sums(hits_of(map));
+      std::vector<i32> source_numbers, query_numbers, expected;
+      for (i64 i = 0; i < one.sources; ++i) source_numbers.push_back(static_cast<i32>(7 * i + 3));
+      for (i64 i = 0; i < one.queries; ++i) query_numbers.push_back(static_cast<i32>(5 * i + 1));
+      const i32 all = positions.back();
+      const i64 capacity = fits ? all + 1 : all / 2;
+      for (std::size_t i = 0; i < map.size(); ++i) {
+        if (map[i] < 0 || static_cast<i64>(expected.size()) >= 3 * capacity) continue;
+        const i64 query = static_cast<i64>(i) % one.queries;
+        expected.push_back(static_cast<i32>(static_cast<i64>(i) / one.queries));
+        expected.push_back(source_numbers[map[i]]);
+        expected.push_back(query_numbers[query]);
+      }
+      expected.resize(static_cast<std::size_t>(3 * (capacity + 1)), poison<i32>());
+      std::vector<i32> list = poisoned<i32>(expected.size());
+      const i32 queries = static_cast<i32>(one.queries);
+      i32 count = -1;
+      CompactPairsParams params = {};
+      params.map = map.data();
+      params.positions = positions.data();
+      params.query_count = &queries;
+      params.queries = -1;  // Must not be read.
+      params.volume = one.volume;
+      params.source_numbers = source_numbers.data();
+      params.query_numbers = query_numbers.data();
+      params.offsets = list.data();
+      params.sources = list.data() + 1;
+      params.targets = list.data() + 2;
+      params.step = 3;
+      params.capacity = capacity;
+      params.pair_count = &count;
+      shim::launch(&compact_pairs<CompactPairsSpec{32}>, params, {.blocks = 2, .threads = 32});
+      EXPECT_EQ(count, all);
+      EXPECT_EQ(list, expected);
     }
   }
 }

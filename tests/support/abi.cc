@@ -309,7 +309,8 @@ Map make_map(Machine& machine, const ConvolutionCase& test, const ConvolutionDat
 }
 
 minuet_status create_convolution(Machine& machine, const ConvolutionCase& test,
-                                 const ConvolutionData& parameters, Plan& plan, int groups) {
+                                 const ConvolutionData& parameters, Plan& plan, int groups,
+                                 minuet_dataflow dataflow) {
   minuet_convolution_options options = MINUET_CONVOLUTION_OPTIONS_INIT;
   options.ndim = test.ndim;
   options.dtype = abi_dtype(test.dtype);
@@ -319,7 +320,7 @@ minuet_status create_convolution(Machine& machine, const ConvolutionCase& test,
   copy_axes(test.stride, test.ndim, options.stride);
   copy_axes(test.dilation, test.ndim, options.dilation);
   options.groups = groups;
-  options.dataflow = tested_dataflow();
+  options.dataflow = dataflow;
   options.submanifold = test.kind == ConvolutionKind::Submanifold;
   options.transposed = test.transposed();
   options.relu = test.relu;
@@ -367,9 +368,9 @@ void compile_ahead(Machine& machine, const std::vector<ConvolutionCase>& cases) 
 }
 
 Convolution::Convolution(Machine& machine, const ConvolutionCase& test, const ConvolutionData& parameters,
-                         int groups)
+                         int groups, minuet_dataflow dataflow)
     : machine_(machine), test_(test) {
-  status_ = create_convolution(machine, test, parameters, plan_, groups);
+  status_ = create_convolution(machine, test, parameters, plan_, groups, dataflow);
   if (status_ != MINUET_OK) return;
   check(minuet_plan_compile(get(), machine.arch().c_str(), nullptr, nullptr));
   check(minuet_plan_load(get(), machine.device()));

@@ -19,7 +19,6 @@ std::string numbered(const char* part, int i, const char* rest) {
 minuet_convolution_options convolution(int32_t kernel, int32_t stride) {
   minuet_convolution_options options = MINUET_CONVOLUTION_OPTIONS_INIT;
   std::fill_n(options.kernel_size, 3, kernel);
-  options.dataflow = tested_dataflow();
   std::fill_n(options.stride, 3, stride);
   options.submanifold = stride == 1;
   options.relu = 1;
@@ -36,9 +35,10 @@ Queue make_queue(Machine& machine, void* stream) {
 
 ByHand::ByHand(Machine& machine, DType dtype, const std::vector<int32_t>& widths,
                const std::map<std::string, FileTensor>& tensors, minuet_queue* queue, void* stream,
-               Plans plans)
+               Plans plans, minuet_dataflow dataflow)
     : machine_(machine),
       dtype_(dtype),
+      dataflow_(dataflow),
       tensors_(tensors),
       queue_(queue),
       stream_(stream),
@@ -104,6 +104,7 @@ std::shared_ptr<minuet_plan> ByHand::make_plan(const std::string& convolution, c
     shift.push_back(static_cast<float>(of(".bias") - of(".running_mean") * factor));
   }
   options.dtype = abi_dtype(dtype_);
+  options.dataflow = dataflow_;
   options.in_channels = input.channels;
   options.out_channels = output.channels;
   const std::vector<float>& weight = values(convolution + ".weight");
@@ -243,6 +244,93 @@ void ByHand::run_layer(Layer& layer, void* features, void* output) {
 
 void ByHand::run(void* features, void* output) {
   for (Layer& layer : layers_) run_layer(layer, features, output);
+}
+
+void ByHand::use_pyramid(const std::vector<int64_t>& capacities) {
+  std::vector<minuet_pyramid_level> levels;
+  std::vector<minuet_pyramid_map> maps(downs(kLevels - 1));
+  const auto add = [&](size_t place, int fine, int coarse, int32_t kernel, uint32_t purposes) {
+    maps[place].fine = fine, maps[place].coarse = coarse;
+    std::fill_n(maps[place].kernel_size, 3, kernel);
+    maps[place].purposes = purposes;
+  };
+  for (int level = 0; level < kLevels; ++level) {
+    minuet_pyramid_level one{};
+    one.capacity = capacities[static_cast<size_t>(level)];
+    one.parent = level - 1;
+    std::fill_n(one.stride, 3, level == 0 ? 1 : 2);
+    levels.push_back(one);
+    add(threes(level), level, level, 3, MINUET_PURPOSE_CONVOLUTION);
+    add(ones(level), level, level, 1, MINUET_PURPOSE_CONVOLUTION);
+    if (level == 0) continue;
+    add(downs(level - 1), level - 1, level, 2,
+        MINUET_PURPOSE_CONVOLUTION | MINUET_PURPOSE_TRANSPOSED_CONVOLUTION);
+  }
+  minuet_pyramid_options options = MINUET_PYRAMID_OPTIONS_INIT;
+  options.levels = levels.data(), options.level_count = kLevels;
+  options.maps = maps.data(), options.map_count = static_cast<int32_t>(maps.size());
+  minuet_pyramid* made = nullptr;
+  check(minuet_pyramid_create(machine_.context(), &options, &made));
+  pyramid_.reset(made);
+  check(minuet_pyramid_load(made, machine_.device()));
+  int64_t bytes = 0, workspace_bytes = 0, run_bytes = 0;
+  check(minuet_pyramid_bytes(made, machine_.arch().c_str(), &bytes, &workspace_bytes));
+  buffer_ = std::make_unique<Buffer>(machine_, bytes);
+  workspace_ = std::make_unique<Buffer>(machine_, workspace_bytes);
+  capacity_ = capacities[0];
+  for (Matrix& matrix : matrices_) {
+    matrix.rows = capacities[static_cast<size_t>(matrix.level)];
+    matrix.memory = std::make_unique<Buffer>(machine_, matrix.rows * matrix.channels * dtype_bytes(dtype_));
+  }
+  for (size_t layer = 0; layer < layers_.size(); ++layer) {
+    const minuet_run_arguments given = arguments_of(layer);
+    check(minuet_plan_run_bytes(plans_[layer].get(), machine_.arch().c_str(), &given, &bytes));
+    run_bytes = std::max(run_bytes, bytes);
+  }
+  run_workspace_ = std::make_unique<Buffer>(machine_, run_bytes);
+}
+
+void ByHand::build_pyramid(const int32_t* coordinates, const int32_t* count) {
+  minuet_pyramid_arguments given = MINUET_PYRAMID_ARGUMENTS_INIT;
+  given.buffer = buffer_->data();
+  given.buffer_bytes = buffer_->bytes();
+  given.workspace = workspace_->data();
+  given.workspace_bytes = workspace_->bytes();
+  given.coordinates = coordinates;
+  given.most = capacity_;
+  given.count = count;
+  check(minuet_pyramid_build(pyramid_.get(), machine_.device(), &given, stream_));
+}
+
+minuet_run_arguments ByHand::arguments_of(size_t layer) const {
+  minuet_run_arguments given = MINUET_RUN_ARGUMENTS_INIT;
+  given.pyramid = pyramid_.get();
+  const size_t map = layers_[layer].map;
+  given.map = static_cast<int32_t>(map < ups(0) ? map : downs(static_cast<int>(map - ups(0))));
+  // The first layer reads, and the last one writes, the caller's rows.
+  if (layer > 0) given.set_order |= MINUET_SET_ORDER_INPUT;
+  if (layer + 1 < layers_.size()) given.set_order |= MINUET_SET_ORDER_OUTPUT;
+  if (layers_[layer].has_residual) given.set_order |= MINUET_SET_ORDER_RESIDUAL;
+  return given;
+}
+
+void ByHand::run_on_pyramid(void* features, void* output) {
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    const Layer& layer = layers_[i];
+    minuet_array inputs[] = {array_of(view(layer.input)), minuet_array{}},
+                 result = array_of(view(layer.output));
+    if (i == 0) inputs[0].data = features;
+    if (i + 1 == layers_.size()) result.data = output;
+    if (layer.has_residual) inputs[1] = array_of(view(layer.residual));
+    minuet_run_arguments given = arguments_of(i);
+    given.buffer = buffer_->data();
+    given.buffer_bytes = buffer_->bytes();
+    given.workspace = run_workspace_->data();
+    given.workspace_bytes = run_workspace_->bytes();
+    given.inputs = inputs, given.outputs = &result;
+    given.input_count = layer.has_residual ? 2 : 1, given.output_count = 1;
+    check(minuet_plan_run(plans_[i].get(), machine_.device(), &given, stream_));
+  }
 }
 
 }  // namespace minuet::abi

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "include/minuet/pyramid.h"
 #include "tests/support/abi.h"
 #include "tests/support/safetensors_writer.h"
 
@@ -23,7 +24,7 @@ class ByHand {
   /// the same machine, dtype, widths and tensors, or none, which are made.
   ByHand(Machine& machine, DType dtype, const std::vector<int32_t>& widths,
          const std::map<std::string, FileTensor>& tensors, minuet_queue* queue, void* stream = nullptr,
-         Plans plans = {});
+         Plans plans = {}, minuet_dataflow dataflow = tested_dataflow());
   const Plans& plans() const { return plans_; }
   /// Sets, maps, every layer; with a queue all layers together. Device int32 [count, 4].
   void prepare(const int32_t* coordinates, int64_t count);
@@ -31,6 +32,12 @@ class ByHand {
   void infer(const int32_t* coordinates, int64_t count, void* features, void* output);
   /// [count, 4] to [count, widths.back()], in the order of the coordinates.
   void run(void* features, void* output);
+  /// The same layers on a pyramid with room for `capacities` voxels of each level, in place of prepare() and
+  /// run(). Between layers the rows of level 0 are in the set's order.
+  void use_pyramid(const std::vector<int64_t>& capacities);
+  /// Sets and maps of the count at `count`, device memory; all memory has room for the capacity of level 0.
+  void build_pyramid(const int32_t* coordinates, const int32_t* count);
+  void run_on_pyramid(void* features, void* output);
   /// One layer, for the last prepare's maps.
   minuet_status prepare_layer(size_t layer);
   size_t layers() const { return layers_.size(); }
@@ -74,10 +81,12 @@ class ByHand {
   void make_maps(int level);
   void make_geometry(const int32_t* coordinates, int64_t count);
   void run_layer(Layer& layer, void* features, void* output);
+  minuet_run_arguments arguments_of(size_t layer) const;
   minuet_tensor view(const Tensor& tensor) const;
 
   Machine& machine_;
   const DType dtype_;
+  const minuet_dataflow dataflow_;
   const std::map<std::string, FileTensor>& tensors_;
   minuet_queue* queue_;
   void* stream_;
@@ -86,6 +95,9 @@ class ByHand {
   std::vector<Layer> layers_;
   std::vector<Coordinates> sets_;  // by level
   std::vector<KernelMap> maps_;
+  Handle<minuet_pyramid> pyramid_{nullptr, {minuet_pyramid_destroy}};
+  std::unique_ptr<Buffer> buffer_, workspace_, run_workspace_;
+  int64_t capacity_ = 0;  // of level 0
 };
 
 }  // namespace minuet::abi

@@ -218,7 +218,12 @@ class LayerRun {
     const i64 pairs = std::accumulate(counts.begin(), counts.end(), i64{0});
     TestBuffer& sources = make(pairs * 4);
     TestBuffer& targets = make(pairs * 4);
-    take(engine_->maps().compact_pairs(map_, sources.as<i32>(), targets.as<i32>()));
+    PairsRequest list;
+    list.map = &map_;
+    list.most_queries = map_.queries;
+    list.sources = sources.as<i32>(), list.targets = targets.as<i32>();
+    list.capacity = pairs;
+    take(engine_->maps().compact_pairs(list));
     take(engine_->wait());
     collect_pairs(counts, sources.read<i32>(), targets.read<i32>());
     // The centre is where the offset is zero; it covers every row of a submanifold layer.

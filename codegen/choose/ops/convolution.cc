@@ -29,13 +29,15 @@ Candidate make_candidate(GmasChoice choice, bool was_tuned = false) {
   return candidate;
 }
 
+ViewForm form_of_fused(llvm::StringRef arch) { return arch.empty() ? ViewForm::Rows : ViewForm::Masked; }
+
 Candidate make_candidate(FusedChoice choice, llvm::StringRef arch) {
   std::vector<std::string> reasons = std::exchange(choice.reasons, {});
   const i32 covers = choice.fused.shortcut ? 1 : 0;
   std::string kernel = arch.empty() ? "" : display_name(choice.fused);
   Candidate candidate{std::move(choice), std::move(reasons)};
   candidate.kernel = std::move(kernel);
-  candidate.form = arch.empty() ? ViewForm::Rows : ViewForm::Masked;
+  candidate.form = form_of_fused(arch);
   candidate.covers = covers;
   return candidate;
 }
@@ -363,6 +365,6 @@ static ConvolutionProblem at_columns(ConvolutionProblem problem, const OperandCo
 
 const OpFamily GmasChoice::kKind = make_op_family<GmasChoice>("gather-gemm-scatter");
 const OpFamily FusedChoice::kKind = make_op_family<FusedChoice>("fused");
-const OpKind ConvolutionProblem::kKind = make_op_kind<ConvolutionProblem>("convolution");
+const OpKind ConvolutionProblem::kKind = make_op_kind<ConvolutionProblem>("convolution", form_of_fused);
 
 }  // namespace minuet

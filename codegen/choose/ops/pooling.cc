@@ -53,6 +53,7 @@ static PoolingProblem at_columns(PoolingProblem problem, const OperandColumns& c
 static bool is_same(const PoolChoice& a, const PoolChoice& b) { return a.pool == b.pool; }
 
 const OpFamily PoolChoice::kKind = make_op_family<PoolChoice>("pooling");
-const OpKind PoolingProblem::kKind = make_op_kind<PoolingProblem>("pooling");
+const OpKind PoolingProblem::kKind =
+    make_op_kind<PoolingProblem>("pooling", [](llvm::StringRef) { return ViewForm::Rows; });
 
 }  // namespace minuet

@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 
+#include "include/minuet/pyramid.h"
 #include "include/minuet/tuning.h"
 #include "tests/runtime/abi/abi_headers.h"
 #include "tests/support/network_abi.h"
@@ -101,6 +102,7 @@ class AbiDefaults : public testing::Test {
   void parameters_options();
   void execution_options();
   void tuning_options();
+  void pyramid_options();
 
  protected:
   void SetUp() override {
@@ -379,13 +381,51 @@ void AbiDefaults::tuning_options() {
   EXPECT_EQ(seen.status, MINUET_CANCELLED);
 }
 
+/// Shows the bytes, the coordinates of a cloud, and that duplicates are refused.
+void AbiDefaults::pyramid_options() {
+  const Seen seen = compare<minuet_pyramid_options>(
+      MINUET_PYRAMID_OPTIONS_INIT,
+      [](auto& options) {
+        static constexpr minuet_pyramid_level kLevel{kRows, -1, {}, 0};
+        options.levels = &kLevel, options.level_count = 1;
+        options.keep_coordinates = 1;
+      },
+      [&](const auto* options) {
+        minuet_pyramid* made = nullptr;
+        Seen seen = seen_of(minuet_pyramid_create(cpu_->context(), options, &made));
+        const Handle<minuet_pyramid> pyramid(made, {minuet_pyramid_destroy});
+        int64_t bytes = 0, workspace_bytes = 0;
+        check(minuet_pyramid_bytes(made, "cpu", &bytes, &workspace_bytes));
+        seen.add(bytes), seen.add(workspace_bytes);
+        check(minuet_pyramid_load(made, cpu_->device()));
+        const Buffer buffer(*cpu_, bytes), workspace(*cpu_, workspace_bytes), status(*cpu_, 4);
+        const Buffer coordinates(*cpu_, kRows * 4 * 4);
+        minuet_pyramid_arguments arguments = MINUET_PYRAMID_ARGUMENTS_INIT;
+        arguments.buffer = buffer.data(), arguments.buffer_bytes = bytes;
+        arguments.workspace = workspace.data(), arguments.workspace_bytes = workspace_bytes;
+        std::vector<int32_t> twice = kCloud;
+        for (const bool is_doubled : {false, true}) {
+          if (is_doubled) std::copy_n(twice.begin(), 4, twice.begin() + 4);
+          arguments.coordinates = twice.data(), arguments.most = kRows;
+          arguments.status = static_cast<uint32_t*>(status.data());
+          check(minuet_pyramid_build(made, cpu_->device(), &arguments, nullptr));
+          check(minuet_pyramid_coordinates(made, cpu_->device(), buffer.data(), bytes, 0,
+                                           static_cast<int32_t*>(coordinates.data()), nullptr));
+          EXPECT_EQ(status.read<uint32_t>().front(), is_doubled ? uint32_t{MINUET_CLOUD_DUPLICATE} : 0u);
+          seen.add(coordinates.read<int32_t>());
+        }
+        return seen;
+      });
+  EXPECT_EQ(seen.status, MINUET_OK);
+}
+
 TEST_F(AbiDefaults, AZeroedStructAsksForTheDefaults) {
   const std::pair<const char*, void (AbiDefaults::*)()> rows[] = {
 #define MINUET_ROW(name) {"minuet_" #name, &AbiDefaults::name},
       MINUET_ROW(context_options) MINUET_ROW(device_options) MINUET_ROW(coordinates_options)
           MINUET_ROW(kernel_map_options) MINUET_ROW(convolution_options) MINUET_ROW(pooling_options)
               MINUET_ROW(network_options) MINUET_ROW(precompile_options) MINUET_ROW(parameters_options)
-                  MINUET_ROW(execution_options) MINUET_ROW(tuning_options)
+                  MINUET_ROW(execution_options) MINUET_ROW(tuning_options) MINUET_ROW(pyramid_options)
 #undef MINUET_ROW
   };
   std::set<std::string> known;

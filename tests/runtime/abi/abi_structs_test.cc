@@ -9,106 +9,17 @@
 #include <memory>
 #include <set>
 
+#include "include/minuet/pyramid.h"
 #include "include/minuet/tuning.h"
+#include "tests/runtime/abi/abi_checks.h"
 #include "tests/runtime/abi/abi_headers.h"
+#include "tests/runtime/abi/abi_pyramid_structs.h"
 #include "tests/runtime/abi/abi_told.h"
 #include "tests/support/network_abi.h"
 #include "tests/support/safetensors_writer.h"
 
 namespace minuet::abi {
 namespace {
-
-using testing::HasSubstr;
-
-constexpr unsigned char kGarbage = 0xa5;
-
-/// What a call answers: its status and the message.
-struct Answer {
-  minuet_status status;
-  std::string message;
-  bool operator==(const Answer&) const = default;
-};
-Answer answer_of(minuet_status status) { return {status, status == MINUET_OK ? "" : last_error()}; }
-std::ostream& operator<<(std::ostream& out, const Answer& answer) {
-  return out << minuet_status_name(answer.status) << ": " << answer.message;
-}
-
-/// Memory of just `bytes` bytes, so that AddressSanitizer sees what is touched behind them.
-struct Exactly {
-  explicit Exactly(size_t bytes) : memory(static_cast<unsigned char*>(std::malloc(bytes)), std::free) {}
-  std::unique_ptr<unsigned char, void (*)(void*)> memory;
-};
-
-void set_struct_size(unsigned char* memory, size_t size) { std::memcpy(memory, &size, sizeof(size)); }
-
-/// `given` with other values than the defaults. A caller who knows the first `size` bytes gets the same
-/// answer as one who knows all and leaves the rest 0, whatever lies behind.
-template <class Options>
-void check_options(const Options& given, const Options& defaults,
-                   const std::function<minuet_status(const Options*)>& call) {
-  Options zeroed;
-  std::memset(&zeroed, 0, sizeof(zeroed));
-  zeroed.struct_size = sizeof(zeroed);
-  EXPECT_EQ(answer_of(call(&zeroed)), answer_of(call(&defaults)));  // abi_defaults_test.cc says more
-  std::set<std::string> answers;
-  for (size_t size = 2 * sizeof(size_t); size <= sizeof(Options); size += alignof(Options)) {
-    Options newest = zeroed;
-    std::memcpy(&newest, &given, size);
-    newest.struct_size = sizeof(Options);
-    const Answer expected = answer_of(call(&newest));
-    answers.insert(expected.message);
-    std::vector<unsigned char> memory(sizeof(Options) + 64, kGarbage);
-    std::memcpy(memory.data(), &given, size);
-    set_struct_size(memory.data(), size);
-    EXPECT_EQ(answer_of(call(reinterpret_cast<const Options*>(memory.data()))), expected) << size;
-    const Exactly exact(size);
-    std::memcpy(exact.memory.get(), memory.data(), size);
-    EXPECT_EQ(answer_of(call(reinterpret_cast<const Options*>(exact.memory.get()))), expected) << size;
-  }
-  EXPECT_GT(answers.size(), 1u) << "the call tells fields apart";
-  std::vector<unsigned char> newer(sizeof(Options) + 8, 0);
-  std::memcpy(newer.data(), &given, sizeof(Options));
-  set_struct_size(newer.data(), newer.size());
-  const auto* const larger = reinterpret_cast<const Options*>(newer.data());
-  const Answer expected = answer_of(call(&given));
-  EXPECT_EQ(answer_of(call(larger)), expected) << "fields of a newer caller that are 0";
-  for (const size_t place : {sizeof(Options), sizeof(Options) + 7}) {
-    newer[place] = 1;
-    EXPECT_EQ(call(larger), MINUET_INVALID_ARGUMENT) << place;
-    EXPECT_THAT(last_error(), HasSubstr("newer version"));
-    newer[place] = 0;
-  }
-}
-
-/// A caller may know the first `size` bytes of a struct: these are filled in and no other byte is touched.
-template <class Info>
-void check_info(const std::function<minuet_status(Info*)>& call) {
-  Info whole;
-  std::memset(&whole, 0, sizeof(whole));
-  whole.struct_size = sizeof(whole);
-  check(call(&whole));
-  EXPECT_EQ(whole.struct_size, sizeof(whole));
-  for (size_t size = sizeof(size_t); size <= sizeof(Info) + 8; size += 4) {
-    const size_t filled = std::min(size, sizeof(Info));
-    std::vector<unsigned char> memory(sizeof(Info) + 64, kGarbage);
-    set_struct_size(memory.data(), size);
-    check(call(reinterpret_cast<Info*>(memory.data())));
-    std::vector<unsigned char> expected(memory.size(), kGarbage);
-    std::memcpy(expected.data(), &whole, filled);
-    set_struct_size(expected.data(), filled);
-    EXPECT_EQ(memory, expected) << size;
-    const Exactly exact(size);
-    set_struct_size(exact.memory.get(), size);
-    check(call(reinterpret_cast<Info*>(exact.memory.get())));
-  }
-  for (const size_t size : {size_t{0}, sizeof(size_t) - 1}) {
-    std::vector<unsigned char> memory(sizeof(Info), kGarbage);
-    set_struct_size(memory.data(), size);
-    const std::vector<unsigned char> before = memory;
-    EXPECT_EQ(call(reinterpret_cast<Info*>(memory.data())), MINUET_INVALID_ARGUMENT);
-    EXPECT_EQ(memory, before);
-  }
-}
 
 /// What the library hands to a callback has its size in it, each time.
 template <class Told>
@@ -151,6 +62,9 @@ class Structs {
   void parameters_options();
   void execution_options();
   void tuning_options();
+  void pyramid_options() { check_pyramid_options(*cpu_); }
+  void pyramid_arguments() { check_pyramid_arguments(*cpu_, network_.get()); }
+  void run_arguments() { check_run_arguments(*cpu_, network_.get()); }
   void kernel_counters() {
     check_info<minuet_kernel_counters>(
         [&](auto* info) { return minuet_context_kernel_counters(cpu_->context(), info); });
@@ -431,7 +345,8 @@ const std::map<std::string, std::function<void(Structs&)>>& table() {
       MINUET_ROW(context_options) MINUET_ROW(device_options) MINUET_ROW(coordinates_options)
           MINUET_ROW(kernel_map_options) MINUET_ROW(convolution_options) MINUET_ROW(pooling_options)
               MINUET_ROW(network_options) MINUET_ROW(precompile_options) MINUET_ROW(parameters_options)
-                  MINUET_ROW(execution_options) MINUET_ROW(tuning_options)
+                  MINUET_ROW(execution_options) MINUET_ROW(tuning_options) MINUET_ROW(pyramid_options)
+                      MINUET_ROW(pyramid_arguments) MINUET_ROW(run_arguments)
       // Answers, which the library fills in.
       MINUET_ROW(kernel_counters) MINUET_ROW(system_info) MINUET_ROW(device_info) MINUET_ROW(plan_info)
           MINUET_ROW(parameter_info) MINUET_ROW(execution_info) MINUET_ROW(execution_counters)
@@ -443,7 +358,9 @@ const std::map<std::string, std::function<void(Structs&)>>& table() {
       MINUET_TOLD(kernel_info) MINUET_TOLD(precompile_step) MINUET_TOLD(bundle_info)
           MINUET_TOLD(tuning_progress) MINUET_TOLD(tuning_skip) MINUET_TOLD(tuned_choice)
 #undef MINUET_TOLD
-      // These three never grow.
+      // These never grow.
+      {"minuet_pyramid_level", [](Structs&) { EXPECT_EQ(sizeof(minuet_pyramid_level), 32u); }},
+      {"minuet_pyramid_map", [](Structs&) { EXPECT_EQ(sizeof(minuet_pyramid_map), 48u); }},
       {"minuet_array", [](Structs&) { EXPECT_EQ(sizeof(minuet_array), 120u); }},
       {"minuet_tensor", [](Structs&) { EXPECT_EQ(sizeof(minuet_tensor), 32u); }},
       {"minuet_tuning_cloud", [](Structs&) { EXPECT_EQ(sizeof(minuet_tuning_cloud), 16u); }},
@@ -456,7 +373,7 @@ TEST(AbiStructs, TheTableHasEveryStructOfTheHeaders) {
   const std::set<std::string> declared = declared_structs(MINUET_SOURCE_DIR);
   std::set<std::string> known;
   for (const auto& row : table()) known.insert(row.first);
-  EXPECT_GE(declared.size(), 28u);
+  EXPECT_GE(declared.size(), 33u);
   EXPECT_EQ(known, declared);
 }
 

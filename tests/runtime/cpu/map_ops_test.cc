@@ -258,7 +258,12 @@ TYPED_TEST(MapOpsTest, SearchesEveryOffset) {
     const auto expected = oracle::find_pairs(geometry, sources, queries);
     ASSERT_EQ(positions.back(), static_cast<i32>(expected.size()));
     std::vector<i32> from(expected.size(), -1), to(expected.size(), -1);
-    compact_pairs_cpu(this->pool_, map, from.data(), to.data());
+    PairsRequest list;
+    list.map = &map;
+    list.most_queries = map.queries;
+    list.sources = from.data(), list.targets = to.data();
+    list.capacity = static_cast<i64>(from.size());
+    compact_pairs_cpu(this->pool_, list);
     std::vector<oracle::Pair> pairs;
     size_t i = 0;
     for (i32 k = 0; k < map.geometry.volume; ++k) {

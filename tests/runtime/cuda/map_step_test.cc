@@ -309,7 +309,12 @@ void MapStepTest::check_search(KeyType key, const AxisArray& kernel, i32 step, b
 
 void MapStepTest::check_pairs(const MapView& map, const std::vector<i32>& table, i64 pairs) {
   TestBuffer sources(device(), pairs * 4), targets(device(), pairs * 4);
-  take(engine_->maps().compact_pairs(map, sources.as<i32>(), targets.as<i32>()));
+  PairsRequest list;
+  list.map = &map;
+  list.most_queries = map.queries;
+  list.sources = sources.as<i32>(), list.targets = targets.as<i32>();
+  list.capacity = pairs;
+  take(engine_->maps().compact_pairs(list));
   take(engine_->wait());
   std::vector<i32> from, to;
   for (std::size_t entry = 0; entry < table.size(); ++entry) {

@@ -3,7 +3,7 @@
 
 #include <numeric>
 
-#include "tests/support/abi.h"
+#include "tests/runtime/execution/pyramid_fixture.h"
 #include "tests/support/compare.h"
 #include "tests/support/network_abi.h"
 #include "tests/support/pooling_abi.h"
@@ -52,6 +52,14 @@ class GoldenTest : public DeviceTest {
     return data;
   }
 
+  /// Runs the plan of an op on a pyramid, whose rows the capacities select the same kernels for, and expects
+  /// these bytes of the output. Problems whose coarser set does not follow from the finer one are left out.
+  void check_on_pyramid(minuet_plan* plan, const ConvolutionCase& test, const ConvolutionData& data,
+                        uint32_t purpose, const std::vector<char>& expected);
+  /// The same for a network, beside capacity mode.
+  void check_network_on_pyramid(const GoldenFile& file, minuet_network_options options);
+  int on_pyramids_ = 0;
+
   void check_layer(const std::string& name);
   void check_pooling(const GoldenFile& file);
   void check_network(const std::string& name);
@@ -93,8 +101,11 @@ void GoldenTest::check_pooling(const GoldenFile& file) {
   ASSERT_EQ(pooling.status(), MINUET_OK) << last_error();
   const Map map = make_map(machine(), test, data);
   EXPECT_EQ(map.pairs, golden_pairs(file));
-  const std::vector<float> output = decode(dtype(), pooling.run(map, data.features, data.out_rows()));
+  const std::vector<char> bytes = pooling.run(map, data.features, data.out_rows());
+  const std::vector<float> output = decode(dtype(), bytes);
   EXPECT_TRUE(is_close(output, file.doubles.at("out_features"), test.out_channels, error_bound(dtype())));
+  check_on_pyramid(pooling.plan(), test, data,
+                   test.transposed() ? MINUET_PURPOSE_TRANSPOSED_POOLING : MINUET_PURPOSE_POOLING, bytes);
 }
 
 void GoldenTest::check_layer(const std::string& name) {
@@ -114,6 +125,92 @@ void GoldenTest::check_layer(const std::string& name) {
   std::vector<double> magnitudes;
   expected_output(test, data, &magnitudes);
   EXPECT_TRUE(is_close(output, file.doubles.at("out_features"), magnitudes, test.out_channels, dtype()));
+  Convolution fused(machine(), test, data, 1, MINUET_DATAFLOW_FUSED);
+  ASSERT_EQ(fused.status(), MINUET_OK) << last_error();
+  check_on_pyramid(fused.get(), test, data,
+                   test.transposed() ? MINUET_PURPOSE_TRANSPOSED_CONVOLUTION : MINUET_PURPOSE_CONVOLUTION,
+                   fused.run(fused.execution().get(), map, data));
+}
+
+/// The number of each of the coordinates in the list; empty where one is not there.
+std::vector<int32_t> rows_in(const std::vector<int32_t>& list, const std::vector<int32_t>& coordinates,
+                             int ndim) {
+  const auto fields = static_cast<std::ptrdiff_t>(ndim + 1);
+  std::map<std::vector<int32_t>, int32_t> numbers;
+  for (auto at = list.begin(); at != list.end(); at += fields)
+    numbers.emplace(std::vector<int32_t>(at, at + fields), static_cast<int32_t>(numbers.size()));
+  std::vector<int32_t> rows;
+  for (auto at = coordinates.begin(); at != coordinates.end(); at += fields) {
+    const auto found = numbers.find(std::vector<int32_t>(at, at + fields));
+    if (found == numbers.end()) return {};
+    rows.push_back(found->second);
+  }
+  return rows;
+}
+
+/// For which a plan in capacity mode selects the kernels of so many rows.
+int64_t capacity_for(int64_t rows) { return std::max<int64_t>((4 * rows + 2) / 3, 1); }
+
+void GoldenTest::check_on_pyramid(minuet_plan* plan, const ConvolutionCase& test, const ConvolutionData& data,
+                                  uint32_t purpose, const std::vector<char>& expected) {
+  if (test.kind == ConvolutionKind::GivenOutputs || test.tensor_stride != oracle::Axes{1, 1, 1, 1}) return;
+  const bool transposed = test.transposed();
+  const std::vector<int32_t>& fine = transposed ? data.out_coordinates : data.in_coordinates;
+  const std::vector<int32_t>& coarse = transposed ? data.in_coordinates : data.out_coordinates;
+  const bool is_within = test.kind == ConvolutionKind::Submanifold;
+  const int fields = test.ndim + 1;
+  const auto fine_rows = static_cast<int64_t>(fine.size()) / fields;
+  const auto coarse_rows = static_cast<int64_t>(coarse.size()) / fields;
+  minuet_pyramid_level levels[2]{};
+  levels[0].capacity = capacity_for(fine_rows), levels[0].parent = -1;
+  levels[1].capacity = capacity_for(coarse_rows);
+  minuet_pyramid_map map{};
+  map.coarse = is_within ? 0 : 1;
+  map.purposes = purpose;
+  for (int a = 0; a < test.ndim; ++a) {
+    levels[1].stride[a] = test.stride[a];
+    map.kernel_size[a] = test.kernel_size[a], map.dilation[a] = test.dilation[a];
+  }
+  minuet_pyramid_options options = MINUET_PYRAMID_OPTIONS_INIT;
+  options.ndim = test.ndim;
+  options.levels = levels, options.level_count = is_within ? 1 : 2;
+  options.maps = &map, options.map_count = 1;
+  options.keep_coordinates = is_within ? 0 : 2;
+  TestPyramid pyramid(machine(), options);
+  pyramid.build(fine, fields);
+
+  std::vector<int32_t> set_rows;  // of each coarse coordinate of the problem
+  if (!is_within) {
+    const Buffer taken(machine(), levels[1].capacity * fields * 4);
+    check(minuet_pyramid_coordinates(pyramid.get(), machine().device(), pyramid.buffer().data(),
+                                     pyramid.buffer().bytes(), 1, static_cast<int32_t*>(taken.data()),
+                                     nullptr));
+    std::vector<int32_t> coordinates = taken.read<int32_t>();
+    coordinates.resize(coarse.size());
+    set_rows = rows_in(coordinates, coarse, test.ndim);
+    if (set_rows.empty()) return;
+  }
+  const std::vector<float> features =
+      transposed ? take_rows(data.features, inverse(set_rows)) : data.features;
+  const int64_t in_capacity = levels[transposed ? 1 : 0].capacity;
+  const int64_t out_capacity = levels[is_within || transposed ? 0 : 1].capacity;
+  std::vector<char> padded = encode(dtype(), features);
+  padded.resize(static_cast<size_t>(in_capacity * test.in_channels * dtype_bytes(dtype())), '\x7f');
+  const Buffer input(machine(), padded);
+  const Buffer output(machine(), out_capacity * test.out_channels * dtype_bytes(dtype()));
+  run_on(machine(), plan, pyramid.run_arguments(),
+         {array_of(tensor(input, in_capacity, test.in_channels, dtype()))},
+         {array_of(tensor(output, out_capacity, test.out_channels, dtype()))});
+  std::vector<char> bytes = output.read<char>();
+  bytes.resize(expected.size());
+  const auto width = static_cast<size_t>(test.out_channels * dtype_bytes(dtype()));
+  if (!is_within && !transposed) {
+    const std::vector<char> in_set_order = bytes;
+    for (size_t i = 0; i < set_rows.size(); ++i)
+      std::copy_n(&in_set_order[static_cast<size_t>(set_rows[i]) * width], width, &bytes[i * width]);
+  }
+  EXPECT_EQ(bytes, expected);
+  ++on_pyramids_;
 }
 
 TEST_P(GoldenTest, Layers) {
@@ -129,6 +226,7 @@ TEST_P(GoldenTest, Layers) {
   }
   compile_ahead(machine(), cases);
   for (const std::string& name : names) check_layer(name);
+  EXPECT_GT(on_pyramids_, 0);
 }
 
 /// How many problems are of kinds that are not built yet. This test is skipped until there is none, and says
@@ -195,6 +293,59 @@ void GoldenTest::check_network(const std::string& name) {
     EXPECT_TRUE(is_close(decode(dtype(), run.bytes), file.doubles.at("out_features"), width,
                          error_bound(dtype(), true)));
   }
+  check_network_on_pyramid(file, options);
+}
+
+void GoldenTest::check_network_on_pyramid(const GoldenFile& file, minuet_network_options options) {
+  options.dataflow = MINUET_DATAFLOW_FUSED;
+  minuet_plan* made = nullptr;
+  check(minuet_plan_create_network(machine().context(), &options, &made));
+  const Plan network(made, {minuet_plan_destroy});
+  check(minuet_plan_compile(made, machine().arch().c_str(), nullptr, nullptr));
+  check(minuet_plan_load(made, machine().device()));
+  const minuet_plan_info info = info_of(made);
+  const std::vector<int32_t>& coordinates = file.integers.at("in_coordinates");
+  const int64_t points = file.shapes.at("in_coordinates")[0], capacity = points + 9;
+  const std::vector<int64_t> capacities(static_cast<size_t>(info.levels), capacity);
+  std::vector<char> padded = encode(dtype(), file.floats.at("in_features"));
+  padded.resize(static_cast<size_t>(capacity * info.in_channels * dtype_bytes(dtype())), '\x7f');
+  const Buffer features(machine(), padded), given(machine(), coordinates);
+  const Buffer within_output(machine(), capacity * info.out_channels * dtype_bytes(dtype()));
+  const Buffer output(machine(), within_output.bytes());
+  const minuet_tensor input = tensor(features, capacity, info.in_channels, dtype());
+
+  minuet_execution_options within = MINUET_EXECUTION_OPTIONS_INIT;
+  within.level_capacity = capacities.data();
+  within.level_count = info.levels;
+  const Execution execution = make_execution(machine(), made, &within);
+  check(minuet_execution_prepare(execution.get(), given.integers(), points, nullptr));
+  check(run_tensors(execution.get(), {input}, tensor(within_output, capacity, info.out_channels, dtype())));
+
+  minuet_pyramid_options levels = MINUET_PYRAMID_OPTIONS_INIT;
+  levels.network = made;
+  levels.level_capacity = capacities.data();
+  levels.level_count = info.levels;
+  levels.keep_coordinates = 1u << info.output_level;
+  TestPyramid pyramid(machine(), levels);
+  pyramid.build(coordinates);
+  run_on(machine(), made, pyramid.run_arguments(), {array_of(input)},
+         {array_of(tensor(output, capacity, info.out_channels, dtype()))});
+  const std::vector<char> bytes = output.read<char>();
+  EXPECT_EQ(bytes, within_output.read<char>());
+
+  const int64_t rows = file.shapes.at("out_features")[0];
+  const Buffer where(machine(), capacity * 16);
+  check(minuet_pyramid_coordinates(pyramid.get(), machine().device(), pyramid.buffer().data(),
+                                   pyramid.buffer().bytes(), info.output_level,
+                                   static_cast<int32_t*>(where.data()), nullptr));
+  NetworkRun run{rows, info.out_channels, bytes, where.read<int32_t>()};
+  run.bytes.resize(static_cast<size_t>(rows * info.out_channels * dtype_bytes(dtype())));
+  run.coordinates.resize(static_cast<size_t>(rows * 4));
+  if (info.output_level == 0) run.coordinates = coordinates;
+  run = in_oracle_order(made, run);
+  EXPECT_EQ(run.coordinates, file.integers.at("out_coordinates"));
+  EXPECT_TRUE(is_close(decode(dtype(), run.bytes), file.doubles.at("out_features"), info.out_channels,
+                       error_bound(dtype(), true)));
 }
 
 TEST_P(GoldenTest, MinkUNet42) { check_network("minkunet42"); }

@@ -194,6 +194,9 @@ static void call_all(world* world) {
   call_run(world);
   call_capacity(world);
   call_queries(world);
+  call_pyramid_create(world);
+  call_pyramids(world);
+  call_pyramid_runs(world);
 }
 
 int main(int argc, char** argv) {

@@ -11,6 +11,7 @@
 #ifndef MINUET_TESTS_CONFORMANCE_H_
 #define MINUET_TESTS_CONFORMANCE_H_
 
+#include <minuet/pyramid.h>
 #include <minuet/tuning.h>
 
 #define COUNT_OF(array) ((int32_t)(sizeof(array) / sizeof((array)[0])))
@@ -67,6 +68,7 @@ typedef struct outputs {
   minuet_plan* plan;
   minuet_execution* execution;
   minuet_parameters* parameters;
+  minuet_pyramid* pyramid;
   minuet_job* job;
   void* memory;
   const uint32_t* status_word;
@@ -80,7 +82,18 @@ typedef struct outputs {
 extern outputs out;
 
 enum { ROWS = 4, IN = 4, OUT = 8, SIZE = 3, VOLUME = 27, WEIGHTS = VOLUME * IN * OUT };
-enum { FLOATS = WEIGHTS * 4, POISON_BYTES = 4096 };
+enum { FLOATS = WEIGHTS * 4, POISON_BYTES = 4096, CAPACITY = 8 };
+
+/* A pyramid of two levels of CAPACITY rows, and the maps
+ *   0  3 x 3 x 3 within level 0, for convolutions, poolings and minuet_pyramid_export_pairs
+ *   1  2 x 2 x 2 from level 0 to level 1, for convolutions in both directions
+ *   2  3 x 3 x 3 within level 1, for poolings
+ * Its buffer has the coordinates of level 0. */
+typedef struct pyramid_shape {
+  minuet_pyramid_level levels[2];
+  minuet_pyramid_map maps[3];
+  minuet_pyramid_options options;
+} pyramid_shape;
 
 /* The objects that rows use. Those whose names begin with `other` belong to another device of the same
  * memory. */
@@ -106,6 +119,11 @@ typedef struct world {
    * device, but for `uncompiled`. */
   minuet_plan *uncompiled, *convolution, *pooling, *network;
   float weight[FLOATS];
+  /* What pyramid_shape describes, loaded on the device; its memory, of just the bytes that it needs; and one
+   * of two axes, which is loaded nowhere. */
+  minuet_pyramid *pyramid, *flat_pyramid;
+  char *buffer, *build_workspace;
+  int64_t buffer_bytes, build_workspace_bytes;
 } world;
 
 /* Of the network: one block from IN to OUT channels. */
@@ -132,6 +150,8 @@ void* device_memory(const world* world, const void* source, int64_t bytes);
 const char* path_in(const world* world, const char* name);
 /* The options of a plan of one convolution with a weight. */
 minuet_convolution_options convolution_options(const world* world);
+/* Describes the pyramid. The options point into the shape. */
+void describe_pyramid(pyramid_shape* shape);
 /* Options with room for the cloud in the network's levels, which puts an execution in capacity mode. */
 minuet_execution_options capacity_options(void);
 
@@ -159,6 +179,9 @@ void call_prepare_maps(world* world);
 void call_run(world* world);
 void call_capacity(world* world);
 void call_queries(world* world);
+void call_pyramid_create(world* world);
+void call_pyramids(world* world);
+void call_pyramid_runs(world* world);
 
 /* The rows so far: the text of each call, and whether it was refused. */
 typedef struct recorded_row {

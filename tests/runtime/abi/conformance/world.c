@@ -53,6 +53,24 @@ minuet_execution_options capacity_options(void) {
   return options;
 }
 
+void describe_pyramid(pyramid_shape* shape) {
+  static const pyramid_shape plain = {
+      {{.capacity = CAPACITY, .parent = -1}, {.capacity = CAPACITY, .parent = 0, .stride = {2, 2, 2}}},
+      {{.kernel_size = {SIZE, SIZE, SIZE},
+        .purposes = MINUET_PURPOSE_CONVOLUTION | MINUET_PURPOSE_POOLING | MINUET_PURPOSE_EXPORT},
+       {.coarse = 1,
+        .kernel_size = {2, 2, 2},
+        .purposes = MINUET_PURPOSE_CONVOLUTION | MINUET_PURPOSE_TRANSPOSED_CONVOLUTION},
+       {.fine = 1, .coarse = 1, .kernel_size = {SIZE, SIZE, SIZE}, .purposes = MINUET_PURPOSE_POOLING}},
+      MINUET_PYRAMID_OPTIONS_INIT};
+  *shape = plain;
+  shape->options.keep_coordinates = 1;
+  shape->options.levels = shape->levels;
+  shape->options.maps = shape->maps;
+  shape->options.level_count = COUNT_OF(shape->levels);
+  shape->options.map_count = COUNT_OF(shape->maps);
+}
+
 static void make_memory(world* world) {
   static const int32_t coordinates[ROWS][4] = {{0, 0, 0, 0}, {0, 1, 0, 0}, {0, 0, 5, 0}, {1, 0, 0, -3}};
   static const int32_t duplicates[ROWS][4] = {{0, 0, 0, 0}, {0, 0, 0, 0}, {0, 0, 5, 0}, {1, 0, 0, -3}};
@@ -123,6 +141,23 @@ static void make_plans(world* world) {
   load(world, world->network);
 }
 
+static void make_pyramids(world* world) {
+  static const minuet_pyramid_level level = {.capacity = CAPACITY, .parent = -1};
+  minuet_pyramid_options flat = MINUET_PYRAMID_OPTIONS_INIT;
+  pyramid_shape shape;
+  describe_pyramid(&shape);
+  flat.ndim = 2;
+  flat.levels = &level;
+  flat.level_count = 1;
+  MUST(minuet_pyramid_create(world->context, &shape.options, &world->pyramid));
+  MUST(minuet_pyramid_create(world->context, &flat, &world->flat_pyramid));
+  MUST(minuet_pyramid_load(world->pyramid, world->device));
+  MUST(
+      minuet_pyramid_bytes(world->pyramid, world->arch, &world->buffer_bytes, &world->build_workspace_bytes));
+  world->buffer = device_memory(world, NULL, world->buffer_bytes);
+  world->build_workspace = device_memory(world, NULL, world->build_workspace_bytes);
+}
+
 int open_world(world* world, const char* device_name, const char* folder) {
   minuet_device_options options = MINUET_DEVICE_OPTIONS_INIT;
   minuet_device_info info = {.struct_size = sizeof(info)};
@@ -149,15 +184,19 @@ int open_world(world* world, const char* device_name, const char* folder) {
   make_memory(world);
   make_sets(world);
   make_plans(world);
+  make_pyramids(world);
   return 1;
 }
 
 void close_world(world* world) {
-  void* const memory[] = {world->poisoned, world->coordinates, world->duplicates, world->negative,
-                          world->count,    world->features,    world->workspace};
+  void* const memory[] = {world->poisoned,  world->coordinates, world->duplicates,
+                          world->negative,  world->count,       world->features,
+                          world->workspace, world->buffer,      world->build_workspace};
   minuet_plan* const plans[] = {world->uncompiled, world->convolution, world->pooling, world->network};
   minuet_kernel_map* const maps[] = {world->map, world->queued_map, world->other_map, world->coarse_map};
   minuet_coordinates* const sets[] = {world->set, world->queued_set, world->other_set, world->coarse};
+  minuet_pyramid_destroy(world->pyramid);
+  minuet_pyramid_destroy(world->flat_pyramid);
   for (int i = 0; i < COUNT_OF(plans); ++i) minuet_plan_destroy(plans[i]);
   for (int i = 0; i < COUNT_OF(maps); ++i) minuet_kernel_map_destroy(maps[i]);
   for (int i = 0; i < COUNT_OF(sets); ++i) minuet_coordinates_destroy(sets[i]);

@@ -1,0 +1,90 @@
+// C++ over pyramid.h, in the manner of minuet.hpp.
+#ifndef MINUET_PYRAMID_HPP_
+#define MINUET_PYRAMID_HPP_
+
+#include "minuet/minuet.hpp"
+#include "minuet/pyramid.h"
+
+namespace minuet {
+
+/// Describes coordinate sets and kernel maps with sizes on the device. It may be used from many threads at
+/// once.
+class Pyramid {
+ public:
+  Pyramid(const Context& context, const minuet_pyramid_options& options) {
+    minuet_pyramid* pyramid = nullptr;
+    check(minuet_pyramid_create(context.get(), &options, &pyramid));
+    owner_.reset(pyramid);
+  }
+  /// Has the levels and maps of a network. `keep_coordinates` has bit i for level i, as in the options.
+  Pyramid(const Context& context, const Plan& network, const std::vector<std::int64_t>& level_capacity,
+          std::uint32_t keep_coordinates = 0)
+      : Pyramid(context, options_of(network, level_capacity, keep_coordinates)) {}
+  minuet_pyramid* get() const noexcept { return owner_.get(); }
+
+  /// Bytes of the caller's memory.
+  struct Bytes {
+    std::int64_t buffer = 0, workspace = 0;
+  };
+  Bytes bytes(const std::string& arch) const {
+    Bytes bytes;
+    check(minuet_pyramid_bytes(get(), arch.c_str(), &bytes.buffer, &bytes.workspace));
+    return bytes;
+  }
+  /// Compiles and loads the kernels that build pyramids.
+  void load(const Device& device) const { check(minuet_pyramid_load(get(), device.get())); }
+  void build(const Device& device, const minuet_pyramid_arguments& arguments, void* stream = nullptr) const {
+    check(minuet_pyramid_build(get(), device.get(), &arguments, stream));
+  }
+  /// Enqueues a copy of a level's coordinates, int32 [capacity, 1 + ndim].
+  void coordinates(const Device& device, const void* buffer, std::int64_t bytes, std::int32_t level,
+                   std::int32_t* coordinates, void* stream = nullptr) const {
+    check(minuet_pyramid_coordinates(get(), device.get(), buffer, bytes, level, coordinates, stream));
+  }
+  /// Enqueues copies of the two orders of level 0, int32 [capacity] each; either may be null.
+  void rows(const Device& device, const void* buffer, std::int64_t bytes, std::int32_t* source_row,
+            std::int32_t* set_row, void* stream = nullptr) const {
+    check(minuet_pyramid_rows(get(), device.get(), buffer, bytes, source_row, set_row, stream));
+  }
+  /// Enqueues the list of a map's pairs, int32 [capacity, 3], and their number.
+  void export_pairs(const Device& device, const void* buffer, std::int64_t bytes, std::int32_t map,
+                    std::int32_t* pairs, std::int64_t capacity, std::int32_t* count,
+                    void* stream = nullptr) const {
+    check(
+        minuet_pyramid_export_pairs(get(), device.get(), buffer, bytes, map, pairs, capacity, count, stream));
+  }
+
+ private:
+  static minuet_pyramid_options options_of(const Plan& network,
+                                           const std::vector<std::int64_t>& level_capacity,
+                                           std::uint32_t keep_coordinates) {
+    minuet_pyramid_options options = MINUET_PYRAMID_OPTIONS_INIT;
+    options.network = network.get();
+    options.level_capacity = level_capacity.data();
+    options.level_count = static_cast<std::int32_t>(level_capacity.size());
+    options.keep_coordinates = keep_coordinates;
+    return options;
+  }
+  detail::Owner<minuet_pyramid, minuet_pyramid_destroy> owner_;
+};
+
+/// Returns the bytes of the workspace of a run, from the pyramid, map and set_order of `arguments`.
+inline std::int64_t run_bytes(const Plan& plan, const std::string& arch,
+                              const minuet_run_arguments& arguments) {
+  std::int64_t bytes = 0;
+  check(minuet_plan_run_bytes(plan.get(), arch.c_str(), &arguments, &bytes));
+  return bytes;
+}
+/// Makes what the first run would make, before a capture.
+inline void run_load(const Plan& plan, const Device& device, const minuet_run_arguments& arguments) {
+  check(minuet_plan_run_load(plan.get(), device.get(), &arguments));
+}
+/// Enqueues a run of the plan on a pyramid.
+inline void run(const Plan& plan, const Device& device, const minuet_run_arguments& arguments,
+                void* stream = nullptr) {
+  check(minuet_plan_run(plan.get(), device.get(), &arguments, stream));
+}
+
+}  // namespace minuet
+
+#endif  // MINUET_PYRAMID_HPP_

@@ -1,0 +1,261 @@
+// Runs a plan on sets and maps that are in a buffer of the caller (Pyramid). Such an execution keeps nothing
+// between runs, so that every run may have other memory and another stream.
+#include "llvm/ADT/ScopeExit.h"
+#include "runtime/engine/alignment.h"
+#include "runtime/execution/execution.h"
+
+namespace minuet {
+namespace {
+
+/// Returns, for example, "2 x 2 x 1".
+std::string axes_text(const Program& program, const AxisArray& axes) {
+  std::string text = std::to_string(axes[0]);
+  for (i32 a = 1; a < program.ndim; ++a) text += " x " + std::to_string(axes[a]);
+  return text;
+}
+
+/// Finds the pyramid's level for each level of a program. A network's levels are found by their tensor
+/// strides, which decide the coordinates of a level that follows from level 0.
+llvm::Expected<std::vector<i32>> find_levels(const Program& program, const PyramidUse& use) {
+  const Pyramid& pyramid = *use.pyramid;
+  std::vector<i32> found(program.levels.size());
+  if (program.takes_maps) {
+    const auto maps = static_cast<i32>(pyramid.program().maps.size());
+    if (use.map < 0 || use.map >= maps) {
+      return make_error(StatusCode::InvalidArgument,
+                        "map is {0}, but the pyramid has {1} maps, numbered from 0", use.map, maps);
+    }
+    const MapSpec& map = pyramid.program().maps[use.map];
+    found[program.maps[0].fine] = map.fine;
+    found[program.maps[0].coarse] = map.coarse;
+    return found;
+  }
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    if (program.levels[i].is_made_in_run()) {
+      return make_error(StatusCode::Unimplemented,
+                        "an op of the network makes level {0} in each run, which a pyramid cannot contain",
+                        i);
+    }
+    found[i] = pyramid.find_level(program.levels[i].tensor_stride);
+    if (found[i] >= 0) continue;
+    return make_error(StatusCode::InvalidArgument,
+                      "the pyramid has no level of tensor stride {0}, which is that of level {1} of the plan",
+                      axes_text(program, program.levels[i].tensor_stride), i);
+  }
+  return found;
+}
+
+/// Finds the pyramid's map for each map of a program.
+llvm::Expected<std::vector<i32>> find_maps(const Program& program, const PyramidUse& use,
+                                           llvm::ArrayRef<i32> levels) {
+  if (program.takes_maps) return std::vector<i32>{use.map};
+  std::vector<i32> found;
+  for (MapSpec map : program.maps) {
+    map.fine = levels[map.fine];
+    map.coarse = levels[map.coarse];
+    found.push_back(use.pyramid->find_map(map));
+    if (found.back() >= 0) continue;
+    return make_error(
+        StatusCode::InvalidArgument,
+        "the pyramid has no map from level {0} to level {1} with kernel size {2} and dilation {3}, "
+        "which the plan needs",
+        map.fine, map.coarse, axes_text(program, map.kernel_size), axes_text(program, map.dilation));
+  }
+  return found;
+}
+
+/// Checks that the pyramid's maps serve the ops of a program, and are made for them.
+llvm::Error check_maps(const Program& program, const Pyramid& pyramid, llvm::ArrayRef<i32> maps) {
+  for (const ProgramLayer& layer : program.layers) {
+    if (layer.map < 0) continue;
+    const i32 number = maps[layer.map];
+    const MapSpec& map = pyramid.program().maps[number];
+    const OpKind& kind = layer.problem.kind();
+    const AxisArray& fine = pyramid.program().levels[map.fine].tensor_stride;
+    const MapSides sides{make_geometry(pyramid.ndim(), map.kernel_size, map.dilation, fine), fine,
+                         pyramid.program().levels[map.coarse].tensor_stride, map.fine == map.coarse};
+    if (program.takes_maps) MINUET_TRY(check_serves(sides, *layer.window(), kind.name));
+    if (pyramid.serves({number, layer.is_transposed(), &kind}) || map.is_identity()) continue;
+    return make_error(
+        StatusCode::InvalidArgument,
+        "map {0} of the pyramid is not made for the purpose that layer {1}, a {2}{3}, needs: add it "
+        "to the map's purposes",
+        number, layer.name, layer.is_transposed() ? "transposed " : "", kind.name);
+  }
+  return llvm::Error::success();
+}
+
+}  // namespace
+
+llvm::Expected<std::unique_ptr<Execution>> Execution::create_on(std::shared_ptr<const LoadedPlan> loaded,
+                                                                const PyramidUse& use) {
+  const Program& program = loaded->plan->program;
+  if (program.ndim != use.pyramid->ndim()) {
+    return make_error(StatusCode::InvalidArgument, "the plan has {0} axes, but the pyramid has {1}",
+                      program.ndim, use.pyramid->ndim());
+  }
+  if (!program.takes_maps && use.map != 0) {
+    return make_error(StatusCode::InvalidArgument,
+                      "map is {0}, but a network finds its maps itself: leave map 0", use.map);
+  }
+  if (!program.takes_maps && use.set_order != 0) {
+    return make_error(StatusCode::InvalidArgument,
+                      "a network takes and gives rows in the caller's order only: leave the set's order to "
+                      "single ops");
+  }
+  ExecutionOptions options;
+  options.on = use;
+  MINUET_ASSIGN(std::vector<i32> levels, find_levels(program, use));
+  for (const i32 level : levels) options.cloud.level_capacity.push_back(use.pyramid->capacity(level));
+  std::unique_ptr<Execution> execution(new Execution(std::move(loaded), options));
+  MINUET_ASSIGN(execution->pyramid_maps_, find_maps(program, use, levels));
+  MINUET_TRY(check_maps(program, *use.pyramid, execution->pyramid_maps_));
+  execution->pyramid_levels_ = std::move(levels);
+  MINUET_TRY(execution->add_to_pyramid());
+  return execution;
+}
+
+llvm::Error Execution::add_to_pyramid() {
+  const Device& device = *loaded_->device;
+  MINUET_ASSIGN(engine_, loaded_->device->create_engine(compiled_.engine));
+  MINUET_TRY(add_steps());
+  placed_.emplace(options_.on.pyramid, *engine_, device.info().arch);
+  MINUET_TRY(placed_->find_limits());
+  MINUET_ASSIGN(const PlacedPyramid::Bytes bytes, placed_->measure());
+  pyramid_bytes_ = bytes.buffer;
+  take_pyramid_levels();
+  MINUET_TRY(add_layers());
+  MINUET_TRY(make_works());
+  MINUET_TRY(select_within_capacities());
+  overflow_mark_ = 1;
+  take_pyramid_maps();
+  Placement parts = Placement::of_stand_ins(0);
+  MINUET_TRY(place_run(parts));
+  run_bytes_ = parts.bytes();
+  if (engine_->workspace_bytes() == 0) return llvm::Error::success();
+  return make_error(StatusCode::Internal,
+                    "an op keeps data between its runs, so that it cannot run on a pyramid");
+}
+
+/// Takes the addresses of the sets from placed_.
+void Execution::take_pyramid_levels() {
+  const NetworkMaps& maps = placed_->maps();
+  const Pyramid& pyramid = placed_->pyramid();
+  for (std::size_t i = 0; i < levels_.size(); ++i) {
+    const i32 number = pyramid_levels_[i];
+    const i64 rows = pyramid.capacity(number);
+    levels_[i] = {rows,
+                  rows,
+                  maps.count(number),
+                  nullptr,
+                  nullptr,
+                  nullptr,
+                  pyramid.program().levels[number].tensor_stride};
+    if (number != 0) continue;
+    levels_[i].caller_count = maps.counts();
+    levels_[i].source_row = maps.source_row();
+    levels_[i].row_of = maps.row_of();
+  }
+}
+
+/// Takes the maps and their views from placed_.
+void Execution::take_pyramid_maps() {
+  const Pyramid& pyramid = placed_->pyramid();
+  for (std::size_t i = 0; i < maps_.size(); ++i) {
+    const MapSpec& spec = pyramid.program().maps[pyramid_maps_[i]];
+    maps_[i] = placed_->maps().map(pyramid_maps_[i]);
+    maps_[i].sources = pyramid.capacity(spec.fine);
+    maps_[i].queries = pyramid.capacity(spec.coarse);
+  }
+  views_->begin();
+  for (i32 i = 0; i < layer_count(); ++i) {
+    const ProgramLayer& layer = program_.layers[i];
+    if (is_covered(i) || layer.map < 0) continue;
+    const ViewForm form = candidate_of(i).form;
+    const MapView* const made = placed_->view(pyramid_maps_[layer.map], layer.is_transposed(), form);
+    if (made) views_->take_made(layer.map, *made, layer.is_transposed(), form);
+  }
+}
+
+/// Places all memory of a run.
+llvm::Error Execution::place_run(Placement& parts) {
+  for (const Work& work : works_) work.work->begin(most_rows());
+  for (i32 i = 0; i < layer_count(); ++i) {
+    if (is_covered(i)) continue;
+    const auto counts = [&] { return counts_of(program_.layers[i].map); };
+    MINUET_TRY(work_of(candidate_of(i)).add({i, rows_of(program_.layers[i].output), map_use(i), counts}));
+  }
+  for (const Work& work : works_) {
+    work.work->place_fixed(parts);
+    work.work->place_tables(parts, nullptr);
+    work.work->place_workspace(parts);
+    work.work->place_buffers(parts);
+  }
+  overflow_ = parts.take<u32>(layer_count());
+  engine_scratch_ = parts.take<char>(engine_->scratch_bytes());
+  place_storages(parts);
+  return llvm::Error::success();
+}
+
+/// Checks all memory of a run, whose arrays are read already.
+llvm::Error Execution::check_run_memory(const PyramidRun& run, const RunArrays& arrays) const {
+  MINUET_TRY(check_block("buffer", run.buffer, run.buffer_bytes, pyramid_bytes_));
+  MINUET_TRY(check_block("workspace", run.workspace, run.workspace_bytes, run_bytes_));
+  std::vector<NamedMemory> written{{"the workspace", memory_of(run.workspace, run_bytes_)}};
+  std::vector<NamedMemory> read{{"the pyramid's buffer", memory_of(run.buffer, pyramid_bytes_)}};
+  for (std::size_t i = 0; i < arrays.written.size(); ++i) {
+    written.push_back({"output " + std::to_string(i), arrays.written[i]});
+  }
+  for (std::size_t i = 0; i < arrays.read.size(); ++i) {
+    const char* const also = i == 1 && takes_residual() ? " (the residual)" : "";
+    read.push_back({"input " + std::to_string(i) + also, arrays.read[i]});
+  }
+  return check_apart(written, read);
+}
+
+/// Runs `work` with the values of these parameters, or with the plan's own values if `parameters` is null.
+llvm::Error Execution::with_parameters(const std::shared_ptr<ParameterSet>& parameters,
+                                       llvm::function_ref<llvm::Error()> work) {
+  ExecutionOptions values;
+  values.on = options_.on;
+  values.parameters = parameters;
+  MINUET_TRY(check_parameters(*loaded_, values));
+  // The set is the caller's, so the execution refers to it during the call only.
+  parameter_set_ = parameters;
+  auto forget = llvm::make_scope_exit([&] { parameter_set_.reset(); });
+  return work();
+}
+
+llvm::Error Execution::prepare_on(const std::shared_ptr<ParameterSet>& parameters) {
+  return with_parameters(parameters, [&] {
+    return call(loaded_->device->own_stream(), Timed::Nothing, [&] { return take_parameters(); });
+  });
+}
+
+llvm::Error Execution::run_on(const PyramidRun& run, void* stream) {
+  MINUET_ASSIGN(const RunArrays arrays, read_arrays(run.inputs, run.outputs));
+  MINUET_TRY(check_run_memory(run, arrays));
+  return with_parameters(run.parameters, [&]() -> llvm::Error {
+    if (run.parameters) MINUET_TRY(run.parameters->check_complete());
+    return call(stream, Timed::Run, [&] { return enqueue_on(run, arrays); });
+  });
+}
+
+llvm::Error Execution::enqueue_on(const PyramidRun& run, const RunArrays& arrays) {
+  MINUET_TRY(take_parameters());
+  MINUET_TRY(placed_->place(run.buffer, nullptr));
+  take_pyramid_levels();
+  take_pyramid_maps();
+  Placement parts(static_cast<char*>(run.workspace), /*idle=*/false);
+  MINUET_TRY(place_run(parts));
+  reset_places();
+  for (const Work& work : works_) MINUET_TRY(work.work->finish());
+  for (i32 i = 0; i < layer_count(); ++i) {
+    if (is_covered(i)) continue;
+    MINUET_TRY(with_request(i, [&](const OpRequest& request) { return engine_->prepare_op(request); }));
+  }
+  MINUET_TRY(engine_->send_prepared());
+  return run_layers(arrays.features, arrays.results);
+}
+
+}  // namespace minuet

@@ -1,0 +1,38 @@
+// Keeps the executions with which a plan runs on pyramids, so that runs of any number of threads create one
+// only if none is free.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "runtime/execution/execution.h"
+
+namespace minuet {
+
+/// The class is thread-safe. It has at most as many executions for one use of a pyramid as there were runs at
+/// the same time.
+class RunPool {
+ public:
+  /// Runs a loaded plan on a pyramid.
+  llvm::Error run(const std::shared_ptr<const LoadedPlan>& loaded, const PyramidUse& use,
+                  const PyramidRun& arguments, void* stream);
+  /// Makes everything that a run with these parameters, which may be null, would make when it is the first
+  /// one. The function allocates memory and waits.
+  llvm::Error prepare(const std::shared_ptr<const LoadedPlan>& loaded, const PyramidUse& use,
+                      const std::shared_ptr<ParameterSet>& parameters);
+  /// Destroys the executions of a pyramid that is not used any more, and waits for their last runs.
+  void drop(const Pyramid& pyramid);
+
+ private:
+  using Work = llvm::function_ref<llvm::Error(Execution&)>;
+
+  llvm::Error with_execution(const std::shared_ptr<const LoadedPlan>& loaded, const PyramidUse& use,
+                             Work work);
+  std::unique_ptr<Execution> take(const LoadedPlan& loaded, const PyramidUse& use);
+
+  std::mutex mutex_;  // Guards free_, and is not held while a run is enqueued or an execution is destroyed.
+  std::vector<std::unique_ptr<Execution>> free_;
+};
+
+}  // namespace minuet

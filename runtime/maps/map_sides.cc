@@ -1,0 +1,83 @@
+#include "runtime/maps/map_sides.h"
+
+#include <algorithm>
+
+#include "runtime/engine/cloud_layout.h"
+
+namespace minuet {
+
+llvm::Error check_kernel(i32 ndim, const AxisArray& kernel_size, const AxisArray& dilation,
+                         const AxisArray& fine_stride, i64 queries) {
+  i64 volume = 1;
+  for (i32 a = 0; a < kMaxDim; ++a) {
+    if (kernel_size[a] < 1 || dilation[a] < 1 || dilation[a] > kMostCells ||
+        (a >= ndim && kernel_size[a] != 1)) {
+      return make_error(
+          StatusCode::InvalidArgument,
+          "axis {0} has kernel size {1} and dilation {2}; a kernel size must be 1 or more on the "
+          "first {3} axes and 1 on the others, a dilation 1 to {4}",
+          a, kernel_size[a], dilation[a], ndim, kMostCells);
+    }
+    volume *= kernel_size[a];
+    if (volume > kMostOffsets) {
+      return make_error(
+          StatusCode::InvalidArgument,
+          "axis {0}: with kernel size {1} the kernel has {2} offsets; at most {3} are supported", a,
+          kernel_size[a], volume, kMostOffsets);
+    }
+    const i64 step = static_cast<i64>(dilation[a]) * fine_stride[a];
+    if (kernel_size[a] > kFarthestOffset / step) {
+      return make_error(
+          StatusCode::InvalidArgument,
+          "axis {0}: kernel size {1} times dilation {2} times tensor stride {3} is more than {4}, "
+          "the largest extent of a kernel in cells",
+          a, kernel_size[a], dilation[a], fine_stride[a], kFarthestOffset);
+    }
+  }
+  if (queries > most_map_rows(volume)) {
+    return make_error(StatusCode::OutOfRange,
+                      "{0} offsets times {1} rows are more than the 2^31 - 1 entries that a kernel map can "
+                      "hold: split the batch",
+                      volume, queries);
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error check_serves(const MapSides& map, const WindowProblem& problem, const char* op) {
+  for (i32 a = 0; a < problem.ndim; ++a) {
+    const i64 step = static_cast<i64>(problem.dilation[a]) * map.fine_stride[a];
+    if (step <= kFarthestOffset) continue;
+    return make_error(
+        StatusCode::InvalidArgument,
+        "axis {0}: dilation {1} on tensor stride {2} reaches {3} cells; at most {4} are supported", a,
+        problem.dilation[a], map.fine_stride[a], step, kFarthestOffset);
+  }
+  const KernelGeometry wanted =
+      make_geometry(problem.ndim, problem.kernel_size, problem.dilation, map.fine_stride);
+  const KernelGeometry& got = map.geometry;
+  if (got.ndim != wanted.ndim ||
+      !std::equal(got.kernel_size, got.kernel_size + kMaxDim, wanted.kernel_size) ||
+      !std::equal(got.step, got.step + kMaxDim, wanted.step)) {
+    return make_error(
+        StatusCode::InvalidArgument,
+        "the kernel map and the {0} differ in kernel size or dilation: make the map with those of the {0}",
+        op);
+  }
+  if (problem.kind == ConvolutionKind::Submanifold && !map.is_same_set) {
+    return make_error(StatusCode::InvalidArgument,
+                      "a submanifold {0} needs a map whose output set is its input set: make the map with "
+                      "the same set for both",
+                      op);
+  }
+  for (i32 a = 0; a < problem.ndim && problem.kind != ConvolutionKind::GivenOutputs; ++a) {
+    if (static_cast<i64>(map.fine_stride[a]) * problem.stride[a] != map.coarse_stride[a]) {
+      return make_error(StatusCode::InvalidArgument,
+                        "axis {0}: the tensor strides of the map's sets, {1} and {2}, do not differ by a "
+                        "factor of {3}, the {4}'s stride",
+                        a, map.fine_stride[a], map.coarse_stride[a], problem.stride[a], op);
+    }
+  }
+  return llvm::Error::success();
+}
+
+}  // namespace minuet

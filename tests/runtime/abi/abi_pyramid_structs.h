@@ -1,0 +1,13 @@
+// The structs of pyramid.h, as callers of every age hand them over.
+#pragma once
+
+#include "tests/support/network_abi.h"
+
+namespace minuet::abi {
+
+void check_pyramid_options(Machine& machine);
+/// `network` is loaded on the machine. It has one level, and leads from 4 channels to 8.
+void check_pyramid_arguments(Machine& machine, minuet_plan* network);
+void check_run_arguments(Machine& machine, minuet_plan* network);
+
+}  // namespace minuet::abi
