@@ -19,17 +19,24 @@ bool fuzz_entry(llvm::StringRef input);
 bool fuzz_manifest(llvm::StringRef input);
 bool fuzz_network(llvm::StringRef input);
 bool fuzz_npy(llvm::StringRef input);
+bool fuzz_parameters(llvm::StringRef input);
 bool fuzz_pcd(llvm::StringRef input);
 bool fuzz_plan(llvm::StringRef input);
 bool fuzz_ply(llvm::StringRef input);
 bool fuzz_safetensors(llvm::StringRef input);
 bool fuzz_tuning(llvm::StringRef input);
 
-inline constexpr FuzzTarget kFuzzTargets[] = {
-    {"bundle", fuzz_bundle},   {"entry", fuzz_entry},   {"manifest", fuzz_manifest},
-    {"network", fuzz_network}, {"npy", fuzz_npy},       {"pcd", fuzz_pcd},
-    {"ply", fuzz_ply},         {"tuning", fuzz_tuning}, {"safetensors", fuzz_safetensors},
-    {"plan", fuzz_plan}};
+inline constexpr FuzzTarget kFuzzTargets[] = {{"bundle", fuzz_bundle},
+                                              {"entry", fuzz_entry},
+                                              {"manifest", fuzz_manifest},
+                                              {"network", fuzz_network},
+                                              {"npy", fuzz_npy},
+                                              {"pcd", fuzz_pcd},
+                                              {"ply", fuzz_ply},
+                                              {"tuning", fuzz_tuning},
+                                              {"safetensors", fuzz_safetensors},
+                                              {"plan", fuzz_plan},
+                                              {"parameters", fuzz_parameters}};
 
 /// Of what must hold for any input: stops where libFuzzer sees it.
 inline void require(bool holds) {

@@ -174,6 +174,33 @@ void write_networks(const Put& put) {
       R"({"name":"n","ndim":1,"in_channels":1,"channels":[1],"layers":[{"op":"max_pool","name":"p"}]})");
 }
 
+/// Arrays for parameters_fuzz: the weight of a convolution [8, 3, 4], or a vector of 4.
+void write_arrays(const Put& put) {
+  const auto narrow = [](std::initializer_list<int> head, std::vector<int> shape, std::vector<int> strides) {
+    std::string bytes;
+    for (const int number : head) bytes += static_cast<char>(number);
+    bytes += '\0';
+    shape.resize(6), strides.resize(6);
+    for (const int number : shape) bytes += static_cast<char>(number);
+    for (const int number : strides) bytes += static_cast<char>(number);
+    return bytes;
+  };
+  // The head is the parameter, the order, the element, the rank, has_strides and on_host.
+  put("parameters/whole-weight.bin", narrow({0, 1, 0, 3, 0, 0}, {8, 3, 4}, {}));
+  put("parameters/axes.bin", narrow({0, 1, 0, 5, 0, 1}, {2, 2, 2, 3, 4}, {}));
+  put("parameters/whole-apart.bin", narrow({0, 1, 0, 3, 1, 0}, {8, 3, 4}, {40, 13, 3}));
+  put("parameters/whole-repeated.bin", narrow({0, 1, 0, 3, 1, 0}, {8, 3, 4}, {0, 0, 0}));
+  put("parameters/whole-spconv.bin", narrow({0, 4, 2, 5, 0, 0}, {4, 2, 2, 2, 3}, {}));
+  put("parameters/whole-f64.bin", narrow({2, 0, 4, 1, 1, 0}, {4}, {7}));
+  put("parameters/whole-scale.bin", narrow({1, 0, 3, 1, 0, 0}, {4}, {}));
+  put("parameters/rank.bin", narrow({0, 1, 0, 7, 0, 0}, {8, 3, 4}, {}));
+  std::string wide{'\0', '\1', '\0', '\3', '\1', '\0', '\1'};
+  for (const int64_t number : {int64_t{8}, int64_t{3}, int64_t{4}, int64_t{0}, int64_t{0}, int64_t{0},
+                               int64_t{1} << 62, int64_t{1} << 61, int64_t{1}})
+    wide.append(reinterpret_cast<const char*>(&number), sizeof(number));
+  put("parameters/far.bin", wide);
+}
+
 /// What plan_fuzz takes for a document and what is behind it.
 std::string plan_input(const std::string& document, const std::string& rest) {
   const char size[2] = {static_cast<char>(document.size() & 0xff), static_cast<char>(document.size() >> 8)};
@@ -306,6 +333,7 @@ void write_seeds(const std::string& folder) {
   write_tensors(put);
   write_networks(put);
   write_plans(put);
+  write_arrays(put);
   write_clouds(put);
 }
 
