@@ -315,6 +315,7 @@ class Execution {
   void take_pyramid_levels();
   void take_pyramid_maps();
   llvm::Error place_run(Placement& parts);
+  llvm::Error place_at(void* buffer, void* workspace);
   llvm::Error enqueue_on(const PyramidRun& run, const RunArrays& arrays);
   llvm::Error with_parameters(const std::shared_ptr<ParameterSet>& parameters,
                               llvm::function_ref<llvm::Error()> work);
@@ -372,6 +373,8 @@ class Execution {
   std::vector<i32> pyramid_levels_, pyramid_maps_;
   // Hold the sizes of the pyramid's buffer and of the workspace of a run on it.
   i64 pyramid_bytes_ = 0, run_bytes_ = 0;
+  // Hold the memory of the last run on the pyramid, whose addresses the execution has.
+  void *placed_buffer_ = nullptr, *placed_workspace_ = nullptr;
   struct Work {
     const OpFamily* family = nullptr;
     std::unique_ptr<OpWork> work;

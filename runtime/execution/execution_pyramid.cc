@@ -241,13 +241,24 @@ llvm::Error Execution::run_on(const PyramidRun& run, void* stream) {
   });
 }
 
-llvm::Error Execution::enqueue_on(const PyramidRun& run, const RunArrays& arrays) {
-  MINUET_TRY(take_parameters());
-  MINUET_TRY(placed_->place(run.buffer, nullptr));
+/// Takes the addresses of everything in the caller's memory. The usual caller gives the same memory again,
+/// and all addresses are then the same.
+llvm::Error Execution::place_at(void* buffer, void* workspace) {
+  if (buffer == placed_buffer_ && workspace == placed_workspace_) return llvm::Error::success();
+  placed_buffer_ = placed_workspace_ = nullptr;
+  MINUET_TRY(placed_->place(buffer, nullptr));
   take_pyramid_levels();
   take_pyramid_maps();
-  Placement parts(static_cast<char*>(run.workspace), /*idle=*/false);
+  Placement parts(static_cast<char*>(workspace), /*idle=*/false);
   MINUET_TRY(place_run(parts));
+  placed_buffer_ = buffer;
+  placed_workspace_ = workspace;
+  return llvm::Error::success();
+}
+
+llvm::Error Execution::enqueue_on(const PyramidRun& run, const RunArrays& arrays) {
+  MINUET_TRY(take_parameters());
+  MINUET_TRY(place_at(run.buffer, run.workspace));
   reset_places();
   for (const Work& work : works_) MINUET_TRY(work.work->finish());
   for (i32 i = 0; i < layer_count(); ++i) {
