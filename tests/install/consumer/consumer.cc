@@ -1,5 +1,6 @@
-// The installed C++ header: it is enough on its own, and what it wraps is the installed library.
+// The installed C++ headers: they are enough on their own, and what they wrap is the installed library.
 #include <minuet/minuet.hpp>
+#include <minuet/pyramid.hpp>
 
 #include <cstdio>
 #include <string>
