@@ -179,6 +179,8 @@ llvm::Error build(minuet_pyramid& pyramid, minuet_device& device, const minuet_p
         {"coordinates", memory_of(given.coordinates, given.most * (1 + own.ndim()) * kWord)},
         {"count", memory_of(given.count, given.count ? kWord : 0)}};
     MINUET_TRY(check_apart(written, read));
+    // The Map step may poison the gaps between the parts of its own workspace for AddressSanitizer.
+    const auto unpoison = llvm::make_scope_exit([&] { unpoison_parts(given.workspace, bytes.workspace); });
     MINUET_TRY(placed.place(given.buffer, given.workspace));
     MINUET_TRY(placed.build(given.coordinates, given.count, given.most));
     if (given.status) MINUET_TRY(engine.copy(given.status, placed.maps().status(), kWord));

@@ -32,7 +32,10 @@ llvm::Expected<i32> CudaEngine::add_permute_rows(const PermuteRowsSpec& spec) { 
 
 i64 CudaEngine::workspace_bytes() const {
   ArenaLayout parts;
-  for (const Family& family : families_) parts.add(family.ops->workspace_bytes());
+  for (const Family& family : families_) {
+    // Under AddressSanitizer, an empty part would take memory too.
+    if (const i64 bytes = family.ops->workspace_bytes(); bytes > 0) parts.add(bytes);
+  }
   return parts.bytes();
 }
 
@@ -40,7 +43,8 @@ llvm::Error CudaEngine::set_workspace(void* workspace) {
   const ContextScope current = scope();
   ArenaLayout parts;
   for (const Family& family : families_) {
-    const i64 offset = parts.add(family.ops->workspace_bytes());
+    const i64 bytes = family.ops->workspace_bytes();
+    const i64 offset = bytes > 0 ? parts.add(bytes) : parts.bytes();
     MINUET_TRY(family.ops->set_workspace(static_cast<char*>(workspace) + offset));
   }
   return llvm::Error::success();

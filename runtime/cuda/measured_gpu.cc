@@ -117,7 +117,9 @@ llvm::Expected<i32> MeasuredEngine::add_op(const OpChoice& choice) {
 
 i64 MeasuredEngine::workspace_bytes() const {
   ArenaLayout parts;
-  for (const Family& family : families_) parts.add(family.memory().workspace);
+  for (const Family& family : families_) {
+    if (const i64 bytes = family.memory().workspace; bytes > 0) parts.add(bytes);
+  }
   return parts.bytes();
 }
 
