@@ -131,9 +131,9 @@ MINUET_API minuet_status minuet_pyramid_rows(minuet_pyramid* pyramid, minuet_dev
                                              const void* buffer, int64_t buffer_bytes, int32_t* source_row,
                                              int32_t* set_row, void* stream);
 /* Writes the pairs of a map to int32 [capacity, 3] (k, row of the finer set, row of the coarser set), by k,
- * and their number to int32 [1]. Of more than `capacity` pairs the first are written; pairs is optional where
- * capacity is 0. Rows of level 0 are in the caller's order. FAILED_PRECONDITION where the map lacks
- * MINUET_PURPOSE_EXPORT.
+ * and their number to int32 [1]. Of more than `capacity` pairs the first are written; with pairs null and a
+ * capacity of 0 they are only counted. Rows of level 0 are in the caller's order. FAILED_PRECONDITION where
+ * the map lacks MINUET_PURPOSE_EXPORT.
  */
 MINUET_API minuet_status minuet_pyramid_export_pairs(minuet_pyramid* pyramid, minuet_device* device,
                                                      const void* buffer, int64_t buffer_bytes, int32_t map,

@@ -258,6 +258,7 @@ minuet_status minuet_pyramid_bytes(minuet_pyramid* pyramid, const char* arch, in
                                    {"workspace_bytes", memory_of(workspace_bytes, sizeof(*workspace_bytes))}};
     MINUET_TRY(check_apart(answers, {}));
     MINUET_ASSIGN(const std::string own_arch, read_arch(arch));
+    if (!own_arch.empty() && !parse_arch(own_arch)) return not_an_arch(own_arch);
     MINUET_ASSIGN(const std::shared_ptr<Device> device,
                   measured_device(own_arch, pyramid->context->cpu_threads()));
     MINUET_ASSIGN(const std::unique_ptr<Engine> engine,

@@ -12,6 +12,7 @@ static void ask_for_bytes(const world* world) {
   REFUSED(INVALID_ARGUMENT, "pyramid is null", minuet_pyramid_bytes(NULL, "cpu", first, second));
   REFUSED(INVALID_ARGUMENT, "arch is null", minuet_pyramid_bytes(own, NULL, first, second));
   REFUSED(INVALID_ARGUMENT, "arch is an empty string", minuet_pyramid_bytes(own, "", first, second));
+  REFUSED(INVALID_ARGUMENT, "hopper", minuet_pyramid_bytes(own, "hopper", first, second));
   REFUSED(INVALID_ARGUMENT, "buffer_bytes is null", minuet_pyramid_bytes(own, "cpu", NULL, second));
   REFUSED(INVALID_ARGUMENT, "workspace_bytes is null", minuet_pyramid_bytes(own, "cpu", first, NULL));
   REFUSED(INVALID_ARGUMENT, "buffer_bytes and workspace_bytes overlap",
