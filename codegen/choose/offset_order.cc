@@ -42,10 +42,11 @@ OffsetOrder order_offsets(const KernelGeometry& geometry) {
     std::pair<i32, i64> distance{0, 0};
     i32 rest = k;
     for (i32 a = geometry.ndim - 1; a >= 0; --a) {
-      const i64 offset = axis_offset(geometry.kernel_size[a], 1, rest % geometry.kernel_size[a]);
+      // The middle of the kernel counts as its centre, whatever the padding is.
+      const i32 offset = centred_origin(geometry.kernel_size[a]) + rest % geometry.kernel_size[a];
       rest /= geometry.kernel_size[a];
       distance.first += offset != 0;
-      distance.second += offset * offset;
+      distance.second += i64{offset} * offset;
     }
     distances.push_back(distance);
   }

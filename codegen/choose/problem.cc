@@ -3,6 +3,26 @@
 #include <algorithm>
 
 namespace minuet {
+namespace {
+
+/// Returns InvalidArgument if no op can have this padding, or if an op of this kind has none.
+llvm::Error check_padding(const WindowProblem& problem) {
+  if (!problem.padding) return llvm::Error::success();
+  if (problem.kind == ConvolutionKind::Submanifold) {
+    return make_error(StatusCode::InvalidArgument,
+                      "a submanifold op has a centred kernel: leave out the padding and the rule \"reached\"");
+  }
+  for (i32 a = 0; a < kMaxDim; ++a) {
+    const i32 padding = (*problem.padding)[a], most = a < problem.ndim ? kMostCells : 0;
+    if (padding >= 0 && padding <= most) continue;
+    return make_error(StatusCode::InvalidArgument, "axis {0} has padding {1}; it must be 0 to {2}", a, padding,
+                      most);
+  }
+  return llvm::Error::success();
+}
+
+}  // namespace
+
 llvm::Error check_window(const WindowProblem& problem, i32 in_channels, i32 out_channels) {
   const i32 ndim = problem.ndim;
   if (ndim < 1 || ndim > kMaxDim) {
@@ -26,6 +46,7 @@ llvm::Error check_window(const WindowProblem& problem, i32 in_channels, i32 out_
           a, size, stride, ndim);
     }
   }
+  MINUET_TRY(check_padding(problem));
   const auto is_one = [](i32 value) { return value == 1; };
   if (problem.kind == ConvolutionKind::Submanifold &&
       !std::all_of(problem.stride.begin(), problem.stride.end(), is_one)) {
@@ -52,12 +73,14 @@ i64 kernel_volume(const WindowProblem& problem) {
 }
 
 KernelGeometry make_geometry(i32 ndim, const AxisArray& kernel_size, const AxisArray& dilation,
-                             const AxisArray& tensor_stride) {
+                             const AxisArray& tensor_stride, const std::optional<AxisArray>& padding) {
   KernelGeometry geometry;
   geometry.ndim = ndim;
   for (i32 a = 0; a < ndim; ++a) {
     geometry.kernel_size[a] = kernel_size[a];
     geometry.step[a] = dilation[a] * tensor_stride[a];
+    geometry.origin[a] =
+        padding ? -(*padding)[a] * tensor_stride[a] : centred_origin(kernel_size[a]) * geometry.step[a];
     geometry.volume *= kernel_size[a];
   }
   return geometry;

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "codegen/base/any_of.h"
@@ -47,6 +48,11 @@ struct WindowProblem {
   AxisArray kernel_size{1, 1, 1, 1};  // Axes from ndim on have size 1.
   AxisArray stride{1, 1, 1, 1};
   AxisArray dilation{1, 1, 1, 1};
+  /// Holds the cells of padding on each axis if the offsets are those of a dense convolution: offset k of an
+  /// axis is k * dilation - padding, in steps of the tensor stride. It is empty if the kernel is centred.
+  /// A strided op with padding has all outputs that an input reaches (LevelSpec::reach), one without has the
+  /// outputs of ConvolutionKind::Strided. A transposed op has the padding of the op whose map it reads.
+  std::optional<AxisArray> padding;
   ConvolutionKind kind = ConvolutionKind::Submanifold;
 
   bool is_transposed() const { return kind == ConvolutionKind::Transposed; }
@@ -60,9 +66,10 @@ llvm::Error check_window(const WindowProblem& problem, i32 in_channels, i32 out_
 i64 kernel_volume(const WindowProblem& problem);
 
 /// Returns the geometry of a kernel. `tensor_stride` is that of the finer side (input or output) of the
-/// kernel map.
+/// kernel map. `padding` is that of WindowProblem.
 KernelGeometry make_geometry(i32 ndim, const AxisArray& kernel_size, const AxisArray& dilation,
-                             const AxisArray& tensor_stride);
+                             const AxisArray& tensor_stride,
+                             const std::optional<AxisArray>& padding = std::nullopt);
 
 /// Returns the number of the offset that is zero on every axis.
 i32 center_offset(const KernelGeometry& geometry);

@@ -139,6 +139,9 @@ struct KernelGeometry {
   i32 kernel_size[kMaxDim] = {1, 1, 1, 1};
   /// Gives, per axis, the dilation times the tensor stride of the finer of the two coordinate sets.
   i32 step[kMaxDim] = {1, 1, 1, 1};
+  /// Gives, per axis, the offset of index 0, in cells of the finest grid. make_geometry() in
+  /// codegen/choose/problem.h computes it.
+  i32 origin[kMaxDim] = {};
   i32 ndim = 3;
   i32 volume = 1;  // Gives the product of kernel_size over the axes.
 };
@@ -150,16 +153,22 @@ MINUET_HD constexpr KernelGeometry with_ndim(KernelGeometry geometry) {
   return geometry;
 }
 
-/// Returns the offset of index i on one axis, in cells of the finest grid. For a kernel size K, offsets run
-/// from -(K - 1) / 2 to K / 2, times the step.
-MINUET_HD constexpr i64 axis_offset(i32 kernel_size, i32 step, i32 i) {
-  return static_cast<i64>(i - (kernel_size - 1) / 2) * step;
+/// Returns the offset of index `i` on an axis, in cells of the finest grid.
+MINUET_HD constexpr i64 axis_offset(const KernelGeometry& geometry, i32 axis, i32 i) {
+  return geometry.origin[axis] + static_cast<i64>(i) * geometry.step[axis];
 }
 
-/// Returns the largest distance that an offset reaches on one axis, which is the number of free cells
+/// Returns the offset of index 0 on an axis, in steps, of a kernel that is centred: offsets run from
+/// -(kernel_size - 1) / 2 to kernel_size / 2.
+MINUET_HD constexpr i32 centred_origin(i32 kernel_size) { return -((kernel_size - 1) / 2); }
+
+/// Returns the largest distance that an offset reaches on an axis, which is the number of free cells
 /// (`guard`) that the key layout needs around the coordinates.
-MINUET_HD constexpr i64 axis_reach(i32 kernel_size, i32 step) {
-  return static_cast<i64>(kernel_size / 2) * step;
+MINUET_HD constexpr i64 axis_reach(const KernelGeometry& geometry, i32 axis) {
+  const i64 first = axis_offset(geometry, axis, 0),
+            last = axis_offset(geometry, axis, geometry.kernel_size[axis] - 1);
+  const i64 below = first < 0 ? -first : first, above = last < 0 ? -last : last;
+  return below > above ? below : above;
 }
 
 /// Returns offset k as a number to add to a key of type Key, modulo 2^n for keys of n bits.
@@ -168,7 +177,7 @@ MINUET_HD constexpr Key offset_key(const KeyLayout& layout, const KernelGeometry
   u64 delta = 0;
   MINUET_UNROLL
   for (i32 a = geometry.ndim - 1; a >= 0; --a) {
-    const i64 offset = axis_offset(geometry.kernel_size[a], geometry.step[a], k % geometry.kernel_size[a]);
+    const i64 offset = axis_offset(geometry, a, k % geometry.kernel_size[a]);
     delta += static_cast<u64>(offset) << layout.shift[a + 1];
     k /= geometry.kernel_size[a];
   }

@@ -53,15 +53,16 @@ llvm::Error check_serves(const MapSides& map, const WindowProblem& problem, cons
         problem.dilation[a], map.fine_stride[a], step, kFarthestOffset);
   }
   const KernelGeometry wanted =
-      make_geometry(problem.ndim, problem.kernel_size, problem.dilation, map.fine_stride);
+      make_geometry(problem.ndim, problem.kernel_size, problem.dilation, map.fine_stride, problem.padding);
   const KernelGeometry& got = map.geometry;
   if (got.ndim != wanted.ndim ||
       !std::equal(got.kernel_size, got.kernel_size + kMaxDim, wanted.kernel_size) ||
-      !std::equal(got.step, got.step + kMaxDim, wanted.step)) {
-    return make_error(
-        StatusCode::InvalidArgument,
-        "the kernel map and the {0} differ in kernel size or dilation: make the map with those of the {0}",
-        op);
+      !std::equal(got.step, got.step + kMaxDim, wanted.step) ||
+      !std::equal(got.origin, got.origin + kMaxDim, wanted.origin)) {
+    return make_error(StatusCode::InvalidArgument,
+                      "the kernel map and the {0} differ in kernel size, dilation or padding: make the map with "
+                      "those of the {0}",
+                      op);
   }
   if (problem.kind == ConvolutionKind::Submanifold && !map.is_same_set) {
     return make_error(StatusCode::InvalidArgument,

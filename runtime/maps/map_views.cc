@@ -120,7 +120,7 @@ void MapViews::ask_for(i32 map, Side& side, bool transposed, ViewForm form) {
 void MapViews::find_offsets(i32 map) {
   if (offsets_[map].ranked > 0) return;
   const MapSpec& spec = program_.maps[map];
-  offsets_[map] = order_offsets(make_geometry(program_.ndim, spec.kernel_size, spec.dilation, {}));
+  offsets_[map] = order_offsets(geometry_of(program_, spec));
 }
 
 void MapViews::place_view(Placement& parts, Side& side, bool transposed, ViewForm form) const {

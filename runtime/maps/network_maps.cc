@@ -10,8 +10,8 @@ namespace minuet {
 namespace {
 
 bool fills_voxels(const Program& program, const MapSpec& spec) {
-  return program.levels[spec.coarse].parent == spec.fine &&
-         minuet::fills_voxels(program.ndim, spec.kernel_size, spec.dilation,
+  return program.levels[spec.coarse].parent == spec.fine && !program.levels[spec.coarse].reach &&
+         !spec.padding && minuet::fills_voxels(program.ndim, spec.kernel_size, spec.dilation,
                               program.levels[spec.fine].tensor_stride,
                               program.levels[spec.coarse].tensor_stride);
 }
@@ -24,8 +24,7 @@ NetworkMaps::NetworkMaps(const Program& program, const NetworkMapOptions& option
   report_words_ = bounds_at() + kBoundsWords;
   for (const MapSpec& spec : program.maps) {
     MapView map;
-    map.geometry =
-        make_geometry(program.ndim, spec.kernel_size, spec.dilation, program.levels[spec.fine].tensor_stride);
+    map.geometry = geometry_of(program, spec);
     report_offset_.push_back(report_words_);
     report_words_ += map.geometry.volume;
     maps_.push_back(map);

@@ -52,7 +52,7 @@ Program op_program(const OpProblem& problem) {
   const i32 out = window.kind == ConvolutionKind::Submanifold ? 0 : 1;
   const i32 fine = window.is_transposed() ? out : 0, coarse = window.is_transposed() ? 0 : out;
   program.levels.assign(out + 1, {AxisArray{}, -1});
-  program.maps.push_back({fine, coarse, window.kernel_size, window.dilation});
+  program.maps.push_back({fine, coarse, window.kernel_size, window.dilation, window.padding});
   auto add_tensor = [&](i32 level, i32 channels, bool holds_rows = false) {
     const i32 number = static_cast<i32>(program.tensors.size());
     program.tensors.push_back({level, channels, number, 0});
@@ -78,6 +78,11 @@ Program op_program(const OpProblem& problem) {
   return program;
 }
 
+KernelGeometry geometry_of(const Program& program, const MapSpec& map) {
+  return make_geometry(program.ndim, map.kernel_size, map.dilation, program.levels[map.fine].tensor_stride,
+                       map.padding);
+}
+
 i64 element_bytes(const Program& program, const StorageSpec& storage) {
   return storage.holds_rows ? static_cast<i64>(sizeof(i32)) : dtype_bytes(program.dtype);
 }
@@ -92,8 +97,7 @@ void layout_needs(const Program& program, i64* guard, i64* period) {
     guard[a] = 0;
     period[a] = program.period[a];
     for (const MapSpec& map : program.maps) {
-      const i64 step = static_cast<i64>(map.dilation[a]) * program.levels[map.fine].tensor_stride[a];
-      guard[a] = std::max(guard[a], axis_reach(map.kernel_size[a], static_cast<i32>(step)));
+      guard[a] = std::max(guard[a], axis_reach(geometry_of(program, map), a));
     }
   }
 }

@@ -6,6 +6,7 @@
 // the same time share memory.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -14,6 +15,17 @@
 
 namespace minuet {
 
+/// Describes a coordinate set that has every coordinate which an op reaches from its parent set, like the
+/// outputs of a dense convolution. These are all multiples q of the set's tensor stride for which
+/// q + (k * dilation - padding) * (the parent's tensor stride) is in the parent set for some offset k of the
+/// kernel. If the set has a shape, it lacks the coordinates outside of it.
+struct ReachSpec {
+  AxisArray kernel_size{1, 1, 1, 1};
+  AxisArray dilation{1, 1, 1, 1};
+  AxisArray padding{};
+  bool operator==(const ReachSpec&) const = default;
+};
+
 /// Describes a coordinate set, which is called a level. Level 0 belongs to the input. Each other level of a
 /// network is derived from its parent by a stride, or made by an op from its parent's coordinates and
 /// features.
@@ -21,6 +33,11 @@ struct LevelSpec {
   // Holds the stride of each axis, or 0 if the caller gives the set.
   AxisArray tensor_stride{1, 1, 1, 1};
   i32 parent = -1;
+  // Is empty if the set has the coordinates of its parent, rounded down to multiples of its tensor stride.
+  std::optional<ReachSpec> reach;
+  // Holds the number of cells that the set may have on each axis, in units of its tensor stride. Coordinates
+  // divided by the tensor stride are from 0 to this number - 1. It is 0 on each axis if the set has no shape.
+  AxisArray shape{};
   // Holds the number of the layer that makes the set in each run. It is -1 if Execution::prepare() makes the
   // set or the caller gives it.
   i32 made_by = -1;
@@ -33,6 +50,8 @@ struct MapSpec {
   i32 fine = 0, coarse = 0;
   AxisArray kernel_size{1, 1, 1, 1};
   AxisArray dilation{1, 1, 1, 1};
+  // Holds the padding of an op with the offsets of a dense convolution (WindowProblem::padding).
+  std::optional<AxisArray> padding = std::nullopt;
   bool operator==(const MapSpec&) const = default;
   i64 volume() const;
   /// Returns true if the map has one offset and both levels are the same. Every row is then its own
@@ -159,6 +178,9 @@ std::vector<Step> make_schedule(const Program& program);
 /// Returns a program of one op over a kernel map. The caller gives its sets and its map. The inputs are the
 /// features, and the residual if the op has one. The outputs are the op's.
 Program op_program(const OpProblem& problem);
+
+/// Returns the geometry of a map's kernel.
+KernelGeometry geometry_of(const Program& program, const MapSpec& map);
 
 /// Returns the number of bytes of an element of a storage.
 i64 element_bytes(const Program& program, const StorageSpec& storage);

@@ -72,8 +72,9 @@ void expect_offsets_stay_in_their_field(u64 seed) {
     for (i32 a = 0; a < sample.ndim; ++a) {
       geometry.kernel_size[a] = 1 + static_cast<i32>(random.below(5));
       geometry.step[a] = 1 + static_cast<i32>(random.below(3));
+      geometry.origin[a] = static_cast<i32>(random.below(13)) - 8;
       geometry.volume *= geometry.kernel_size[a];
-      sample.guard[a] = axis_reach(geometry.kernel_size[a], geometry.step[a]);
+      sample.guard[a] = axis_reach(geometry, a);
     }
     sample.layout = make_key_layout(sample.ndim, sample.least.data(), sample.greatest.data(),
                                     sample.guard.data(), sample.period.data());
@@ -135,12 +136,15 @@ TEST(KeyLayout, ExtremeBoundsAreMeasuredNotWrapped) {
 }
 
 TEST(KeyLayout, OffsetsAscendForEveryKernelSize) {
-  EXPECT_EQ(axis_offset(2, 1, 0), 0);
-  EXPECT_EQ(axis_offset(2, 1, 1), 1);
-  EXPECT_EQ(axis_offset(3, 2, 0), -2);
-  EXPECT_EQ(axis_offset(4, 1, 0), -1);
-  EXPECT_EQ(axis_offset(4, 1, 3), 2);
-  EXPECT_EQ(axis_reach(4, 3), 6);
+  const KernelGeometry centred = geometry_of(4, {2, 3, 4, 1}, 2);
+  EXPECT_EQ(axis_offset(centred, 0, 0), 0);
+  EXPECT_EQ(axis_offset(centred, 0, 1), 2);
+  EXPECT_EQ(axis_offset(centred, 1, 0), -2);
+  EXPECT_EQ(axis_offset(centred, 2, 0), -2);
+  EXPECT_EQ(axis_offset(centred, 2, 3), 4);
+  EXPECT_EQ(axis_reach(centred, 0), 2);
+  EXPECT_EQ(axis_reach(centred, 2), 4);
+  EXPECT_EQ(axis_reach(centred, 3), 0);
   const KernelGeometry geometry = geometry_of(3, {3, 2, 4, 1}, 2);
   const KeyLayout layout =
       layout_of({Point{0, -5, -5, -5, 0}, Point{0, 9, 9, 9, 0}}, 3, reach_of(geometry), 1).keys;

@@ -105,7 +105,7 @@ class Pipeline {
     shim::launch(&find_bounds<FindBoundsSpec{.threads = kThreads}>,
                  FindBoundsParams{coordinates.data(), &points, bounds.data()}, grid_);
     for (i32 a = 0; a < kNdim; ++a) {
-      making.guard[a] = axis_reach(geometry_.kernel_size[a], geometry_.step[a]);
+      making.guard[a] = axis_reach(geometry_, a);
       making.period[a] = stride;
     }
     making.key_bits = key_bytes(K) * 8;

@@ -92,7 +92,7 @@ inline Point offset_of(const KernelGeometry& geometry, i32 k) {
   Point offset{};
   for (i32 a = geometry.ndim; a >= 1; --a) {
     const i32 size = geometry.kernel_size[a - 1];
-    offset[a] = (k % size - (size - 1) / 2) * geometry.step[a - 1];
+    offset[a] = geometry.origin[a - 1] + k % size * geometry.step[a - 1];
     k /= size;
   }
   return offset;
@@ -124,6 +124,7 @@ inline KernelGeometry geometry_of(i32 ndim, std::array<i32, kMaxDim> kernel_size
   for (i32 a = 0; a < ndim; ++a) {
     geometry.kernel_size[a] = kernel_size[a];
     geometry.step[a] = step;
+    geometry.origin[a] = centred_origin(kernel_size[a]) * step;
     geometry.volume *= kernel_size[a];
   }
   return geometry;
@@ -131,7 +132,7 @@ inline KernelGeometry geometry_of(i32 ndim, std::array<i32, kMaxDim> kernel_size
 inline i64 reach_of(const KernelGeometry& geometry) {
   i64 reach = 0;
   for (i32 a = 0; a < geometry.ndim; ++a) {
-    reach = std::max(reach, axis_reach(geometry.kernel_size[a], geometry.step[a]));
+    reach = std::max(reach, axis_reach(geometry, a));
   }
   return reach;
 }

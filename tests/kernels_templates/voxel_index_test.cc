@@ -50,7 +50,10 @@ void expect_order(const Ordered& view, std::vector<i32> rows, i64 outputs, i32 v
 
 template <i32 Ndim>
 KernelGeometry with_steps(KernelGeometry geometry, const Stride& stride, i32 dilation) {
-  for (i32 a = 0; a < Ndim; ++a) geometry.step[a] = stride[a] * dilation;
+  for (i32 a = 0; a < Ndim; ++a) {
+    geometry.step[a] = stride[a] * dilation;
+    geometry.origin[a] = centred_origin(geometry.kernel_size[a]) * geometry.step[a];
+  }
   return geometry;
 }
 
@@ -112,7 +115,7 @@ void expect_sets_and_maps(const std::vector<Point>& points, int variant, const B
   KernelGeometry whole = even;
   whole.volume = 1;
   for (i32 a = 0; a < Ndim; ++a) {
-    whole.step[a] = strides[0][a], whole.kernel_size[a] = strides[1][a];
+    whole.step[a] = strides[0][a], whole.kernel_size[a] = strides[1][a], whole.origin[a] = 0;
     whole.volume *= whole.kernel_size[a];
   }
   std::vector<typename Index<Ndim>::Wanted> asked(4, {0, 1, whole, false, nullptr, true});

@@ -30,6 +30,14 @@ struct TestSet {
   TestBuffer keys, count, source_row, row_of;
 };
 
+KernelGeometry geometry_of(const ConvolutionCase& test) {
+  AxisArray kernel_size{1, 1, 1, 1}, dilation{1, 1, 1, 1}, stride{1, 1, 1, 1};
+  for (i32 a = 0; a < test.ndim; ++a) {
+    kernel_size[a] = test.kernel_size[a], dilation[a] = test.dilation[a], stride[a] = test.tensor_stride[a];
+  }
+  return make_geometry(test.ndim, kernel_size, dilation, stride);
+}
+
 CloudLayout layout_of(const ConvolutionCase& test, const ConvolutionData& data) {
   i32 least[kMaxFields], greatest[kMaxFields];
   std::fill_n(least, kMaxFields, INT_MAX);
@@ -46,7 +54,7 @@ CloudLayout layout_of(const ConvolutionCase& test, const ConvolutionData& data) 
   }
   i64 guard[kMaxDim], period[kMaxDim];
   for (i32 a = 0; a < kMaxDim; ++a) {
-    guard[a] = axis_reach(test.kernel_size[a], test.dilation[a] * test.tensor_stride[a]);
+    guard[a] = axis_reach(geometry_of(test), a);
     period[a] = static_cast<i64>(test.stride[a]) * test.tensor_stride[a];
   }
   return make_bounded_layout(test.ndim, least, greatest, guard, period);
@@ -146,12 +154,7 @@ class LayerRun {
     if (coarse_) build(*coarse_, transposed ? data_.in_coordinates : data_.out_coordinates, status);
 
     const i64 volume = test_.volume();
-    map_.geometry.ndim = test_.ndim;
-    map_.geometry.volume = static_cast<i32>(volume);
-    for (i32 a = 0; a < test_.ndim; ++a) {
-      map_.geometry.kernel_size[a] = test_.kernel_size[a];
-      map_.geometry.step[a] = test_.dilation[a] * test_.tensor_stride[a];
-    }
+    map_.geometry = geometry_of(test_);
     map_.sources = fine_->rows, map_.queries = queries().rows;
     map_.rows = make(volume * map_.queries * 4).as<i32>();
     map_.positions = make((volume * map_.queries + 1) * 4).as<i32>();

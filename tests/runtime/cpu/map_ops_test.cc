@@ -237,9 +237,7 @@ TYPED_TEST(MapOpsTest, SearchesEveryOffset) {
     both.insert(both.end(), queries.begin(), queries.end());
     const CloudLayout layout = this->layout(3, both, 4, 1);
     MapView map;
-    map.geometry.ndim = 3, map.geometry.volume = 5 * 2 * 3;
-    map.geometry.kernel_size[0] = 5, map.geometry.kernel_size[1] = 2, map.geometry.kernel_size[2] = 3;
-    map.geometry.step[0] = 1, map.geometry.step[1] = 1, map.geometry.step[2] = 3;
+    map.geometry = make_geometry(3, {5, 2, 3, 1}, {1, 1, 3, 1}, {1, 1, 1, 1});
     this->begin(count, map.geometry.volume);
     typename TestFixture::Set source_set(count), query_set(count / 2);
     ASSERT_EQ(this->build(sources, layout, source_set), 0u);

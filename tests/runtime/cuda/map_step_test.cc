@@ -257,9 +257,8 @@ void MapStepTest::check_search(KeyType key, const AxisArray& kernel, i32 step, b
   const CloudLayout host_layout = layout_of(box, 4 * step, 2);
   const KeyLayout& layout = host_layout.keys;
   MapView map;
-  map.geometry.ndim = kNdim;
-  map.geometry.volume = kernel[0] * kernel[1] * kernel[2];
-  for (i32 a = 0; a < kNdim; ++a) map.geometry.kernel_size[a] = kernel[a], map.geometry.step[a] = step;
+  map.geometry =
+      make_geometry(kNdim, {kernel[0], kernel[1], kernel[2], 1}, {1, 1, 1, 1}, {step, step, step, 1});
   const i64 volume = map.geometry.volume;
 
   begin_maps({key_bits_of(key), points, 2, 1, map.geometry.volume});
@@ -352,8 +351,7 @@ TEST_F(MapStepTest, EmptySetsHaveEmptyMaps) {
   take(engine_->maps().downsample(
       {fine.coords(), layout, AxisArray{2, 2, 2, 1}, coarse.coords(), status_->as<u32>()}));
   MapView map;
-  map.geometry.volume = 27;
-  for (i32 a = 0; a < kNdim; ++a) map.geometry.kernel_size[a] = 3;
+  map.geometry = make_geometry(kNdim, {3, 3, 3, 1}, {1, 1, 1, 1}, {1, 1, 1, 1});
   TestBuffer table(device(), 0), positions(device(), 4), counts(device(), 27 * 4);
   map.rows = table.as<i32>(), map.positions = positions.as<i32>(), map.counts = counts.as<i32>();
   take(engine_->maps().search({fine.coords(), coarse.coords(), layout, &map}));
