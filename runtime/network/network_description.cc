@@ -7,7 +7,6 @@
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/JSON.h"
-#include "runtime/shipped_networks.h"
 
 namespace minuet {
 namespace {
@@ -308,16 +307,6 @@ llvm::Expected<NetworkDescription> parse_network(llvm::StringRef json) {
   if (!network) return annotate(network.takeError(), "network description");
   network->json = json.str();
   return network;
-}
-
-llvm::Expected<llvm::StringRef> shipped_network(llvm::StringRef name) {
-  std::string names;
-  for (const ShippedNetwork& network : kShippedNetworks) {
-    if (name == network.name) return llvm::StringRef(network.json);
-    names += (names.empty() ? "" : ", ") + std::string(network.name);
-  }
-  return make_error(StatusCode::NotFound, "there is no network named \"{0}\"; the shipped networks are {1}",
-                    name, names);
 }
 
 }  // namespace minuet

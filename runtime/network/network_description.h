@@ -1,6 +1,7 @@
 // Represents a network as its JSON file describes it. The description is a chain of layers with named skips.
 //
-// runtime/network/networks/README.md describes the format. The two shipped files are built into the library.
+// runtime/network/networks/README.md describes the format. The shipped files are built into the library
+// (shipped_network.h).
 #pragma once
 
 #include <string>
@@ -79,8 +80,5 @@ llvm::ArrayRef<const char*> part_names(LayerDescription::Op op);
 
 /// Parses and checks a JSON description. Errors name the layer and the field.
 llvm::Expected<NetworkDescription> parse_network(llvm::StringRef json);
-
-/// Returns the JSON text of a shipped network, or NotFound with the names of those that exist.
-llvm::Expected<llvm::StringRef> shipped_network(llvm::StringRef name);
 
 }  // namespace minuet
