@@ -11,6 +11,7 @@
 #include "tools/minuet/commands/commands.h"
 #include "tools/minuet/commands/run_outputs.h"
 #include "tools/minuet/flags/flags.h"
+#include "tools/minuet/library/networks.h"
 #include "tools/minuet/library/replay.h"
 #include "tools/minuet/library/report.h"
 #include "tools/minuet/library/weights_snapshot.h"
@@ -155,6 +156,10 @@ RunReport describe(const Arguments& arguments, const NetworkSession& session, co
   report.columns = input.cloud.columns;
   report.frame = input.frame;
   report.is_voxelized = !input.cloud.is_voxels;
+  report.grid = input.grid;
+  report.outside = input.voxels.outside;
+  report.past_points = input.voxels.past_points;
+  report.past_voxels = input.voxels.past_voxels;
   report.points = input.voxels.points;
   report.skipped = input.voxels.skipped;
   report.voxelize_ms = input.voxelize_ms;
@@ -202,10 +207,21 @@ llvm::Error print_report(const Arguments& arguments, const RunReport& report, Ru
   return llvm::Error::success();
 }
 
+void list_networks(llvm::raw_ostream& out) {
+  for (const minuet_shipped_network_info& network : shipped_networks())
+    out << llvm::formatv("{0,-22} {1}\n", network.name, network.summary);
+}
+
 }  // namespace
 
-llvm::Error run_command(const Arguments& arguments) {
-  MINUET_TRY(check_run(arguments));
+llvm::Error run_command(const Arguments& given) {
+  MINUET_TRY(check_run(given));
+  if (given.list_networks) {
+    list_networks(llvm::outs());
+    return llvm::Error::success();
+  }
+  Arguments arguments = given;
+  MINUET_TRY(use_grid(arguments.network, arguments.input));
   MINUET_ASSIGN(RunOutputs files, RunOutputs::open(arguments));
   std::optional<Progress> progress("opening the device and the weights");
   MINUET_ASSIGN(NetworkSession session, open_network_session(arguments));

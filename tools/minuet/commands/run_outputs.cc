@@ -30,8 +30,7 @@ std::vector<Position> positions_of(const Output& output, const Input& input, int
   for (size_t row = 0; row < positions.size(); ++row) {
     for (size_t axis = 0; axis < 3 && axis + 1 < width; ++axis) {
       const double middle = output.coordinates[row * width + 1 + axis] + 0.5 * tensor_stride[axis];
-      const double origin = input.cloud.is_voxels ? 0 : input.frame.origin[axis];
-      positions[row][axis] = middle * input.frame.voxel_size[axis] + origin;
+      positions[row][axis] = middle * input.frame.voxel_size[axis] + input.corner()[axis];
     }
   }
   return positions;

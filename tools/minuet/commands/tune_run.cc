@@ -180,7 +180,7 @@ std::string density_text(const minuet_tuned_choice& choice) {
 }
 
 void add_tune_network(CLI::App& app, Arguments& arguments) {
-  add_network_name(app, arguments.network)->description("minkunet42, sparseresnet21d or a JSON file");
+  add_network_name(app, arguments.network)->description("name of a shipped network (minuet run --list-networks), or a JSON file");
   add_channels(app, arguments.network);
   add_dtype(app, arguments.dtype);
   add_dataflow(app, arguments.network)

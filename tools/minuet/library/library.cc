@@ -11,6 +11,7 @@
 #include "tools/minuet/base/error.h"
 #include "tools/minuet/cloud/input.h"
 #include "tools/minuet/cloud/readers/wrong_file.h"
+#include "tools/minuet/library/networks.h"
 
 namespace minuet::tool {
 namespace {
@@ -20,18 +21,22 @@ void print_warning(minuet_log_level level, const char* text, size_t length, void
   std::fprintf(stderr, "minuet: %s\n", escaped({text, length}).c_str());
 }
 
-bool is_shipped(llvm::StringRef name) { return name == "minkunet42" || name == "sparseresnet21d"; }
+bool is_shipped(llvm::StringRef name) { return find_shipped(name) != nullptr; }
 
 llvm::Expected<minuet_weights_order> parse_order(llvm::StringRef flag) {
   static constexpr std::pair<const char*, minuet_weights_order> kOrders[] = {
       {"", MINUET_WEIGHTS_AS_DESCRIBED},       {"minuet", MINUET_WEIGHTS_MINUET},
       {"minkowski", MINUET_WEIGHTS_MINKOWSKI}, {"torchsparse", MINUET_WEIGHTS_TORCHSPARSE},
-      {"spconv", MINUET_WEIGHTS_SPCONV},       {"spconv-xyz", MINUET_WEIGHTS_SPCONV_XYZ}};
+      {"spconv", MINUET_WEIGHTS_SPCONV},       {"spconv-xyz", MINUET_WEIGHTS_SPCONV_XYZ},
+      {"spconv1", MINUET_WEIGHTS_SPCONV1},     {"spconv1-xyz", MINUET_WEIGHTS_SPCONV1_XYZ},
+      {"spconv2", MINUET_WEIGHTS_SPCONV2},     {"spconv2-xyz", MINUET_WEIGHTS_SPCONV2_XYZ}};
   for (const auto& [name, order] : kOrders) {
     if (flag == name) return order;
   }
-  return bad_input("the weights order '{0}' is not one of minuet, minkowski, torchsparse, spconv, spconv-xyz",
-                   flag);
+  return bad_input(
+      "the weights order '{0}' is not one of minuet, minkowski, torchsparse, spconv, spconv-xyz, spconv1, "
+      "spconv1-xyz, spconv2, spconv2-xyz",
+      flag);
 }
 
 llvm::Expected<minuet_map_method> parse_map_method(llvm::StringRef flag) {
@@ -203,16 +208,20 @@ llvm::Error check_tuned(minuet_plan* plan) {
       "run");
 }
 
+llvm::Error check_network_name(const std::string& network) {
+  if (is_shipped(network) || llvm::sys::fs::exists(network)) return llvm::Error::success();
+  return bad_input(
+      "the network '{0}' is neither one of {1} nor a file: name one of these (minuet run --list-networks "
+      "describes them)",
+      network, shipped_names());
+}
+
 llvm::Error fill_network_options(const NetworkChoice& choice, minuet_dtype dtype, NetworkOptions& filled) {
   minuet_network_options& options = filled.options;
   if (is_shipped(choice.network)) {
     options.name = choice.network.c_str();
   } else {
-    if (!llvm::sys::fs::exists(choice.network)) {
-      return bad_input(
-          "the network '{0}' is neither minkunet42 nor sparseresnet21d nor a file: name one of these",
-          choice.network);
-    }
+    MINUET_TRY(check_network_name(choice.network));
     MINUET_ASSIGN(filled.description, read_json_text(choice.network, "a network description"));
     options.description = filled.description.c_str();
   }

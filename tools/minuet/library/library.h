@@ -75,9 +75,11 @@ inline constexpr int kMostThreads = 4096;
 
 /// Holds the values of the flags that choose a network.
 struct NetworkChoice {
-  std::string network = "minkunet42";  ///< Names a built-in network or a JSON file.
+  std::string network = "minkunet42";  ///< Names a shipped network or a JSON file.
   /// Lists the channel widths of the network. An empty list means those of its description.
   std::vector<int32_t> channels;
+  /// Holds the cells of the network's input along each axis. An empty list means those of its description.
+  std::vector<int32_t> shape;
   std::string weights;  ///< Names a safetensors file. An empty name means random weights.
   uint64_t weights_seed = 0;
   /// Names the engine whose order the weights have, for example "spconv". An empty name means the order that
@@ -160,6 +162,8 @@ llvm::Expected<minuet_dtype> dtype_for(const std::string& flag, bool is_cpu);
 llvm::Error load_tuning(const Session& session);
 /// Returns an error unless a loaded tuning result applies to one of the plan's layers.
 llvm::Error check_tuned(minuet_plan* plan);
+/// Returns an error with the names of the shipped networks unless `network` is one of them or a file.
+llvm::Error check_network_name(const std::string& network);
 llvm::Error fill_network_options(const NetworkChoice& choice, minuet_dtype dtype, NetworkOptions& filled);
 /// Puts the path of the network's description in front of the error's text if the network is a file.
 llvm::Error in_network(const NetworkChoice& choice, llvm::Error error);
