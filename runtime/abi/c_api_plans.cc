@@ -73,11 +73,11 @@ llvm::Expected<WeightsOptions> read_weights_options(const minuet_network_options
   return options;
 }
 
-llvm::Expected<std::shared_ptr<const WeightsFile>> open_weights(const minuet_network_options& given,
-                                                                const NetworkDescription& description) {
+llvm::Expected<std::shared_ptr<WeightsFile>> open_weights(const minuet_network_options& given,
+                                                          const NetworkDescription& description) {
   MINUET_ASSIGN(WeightsOptions options, read_weights_options(given, description));
   MINUET_ASSIGN(WeightsFile file, WeightsFile::open(given.weights_path, std::move(options)));
-  return std::make_shared<const WeightsFile>(std::move(file));
+  return std::make_shared<WeightsFile>(std::move(file));
 }
 
 llvm::Expected<ParameterSource> open_parameters(const minuet_network_options& given,
@@ -87,7 +87,7 @@ llvm::Expected<ParameterSource> open_parameters(const minuet_network_options& gi
                       "without_values is set, so weights_path must be null and seed 0");
   }
   if (given.weights_path) {
-    MINUET_ASSIGN(std::shared_ptr<const WeightsFile> file, open_weights(given, description));
+    MINUET_ASSIGN(std::shared_ptr<WeightsFile> file, open_weights(given, description));
     return ParameterSource(std::move(file));
   }
   if (given.weights_order != 0 || given.weights_prefix || given.weights_map || given.allow_unused != 0 ||
@@ -442,7 +442,7 @@ minuet_status minuet_weights_convert(const minuet_network_options* options, cons
                         output_path);
     }
     MINUET_ASSIGN(NetworkProblem problem, read_network(given));
-    MINUET_ASSIGN(const std::shared_ptr<const WeightsFile> file, open_weights(given, problem.description));
+    MINUET_ASSIGN(const std::shared_ptr<WeightsFile> file, open_weights(given, problem.description));
     // Plan::create() checks the weights as in minuet_plan_create_network(), so the errors are the same.
     MINUET_ASSIGN(const std::shared_ptr<const Plan> plan,
                   Plan::create(std::move(problem), ParameterSource(file)));

@@ -16,7 +16,7 @@ std::string count_text(std::size_t count) {
 
 class WeightsCheck {
  public:
-  WeightsCheck(const WeightsFile& file, const Program& program)
+  WeightsCheck(WeightsFile& file, const Program& program)
       : file_(file), program_(program), fields_(file, program) {}
 
   llvm::Error run() {
@@ -82,9 +82,10 @@ class WeightsCheck {
     }
   }
 
-  /// Reports weights whose shapes are those of spconv 1.x beside weights whose shapes are those of 2.x. No
+  /// Finds out which version of spconv stored the file, and reports weights whose shapes are those of spconv 1.x beside weights whose shapes are those of 2.x. No
   /// version of spconv stores both, so some of them are not the layers' weights.
   void check_spconv_versions() {
+    if (by_version_.size() == 1) file_.set_spconv_version(by_version_.begin()->first);
     if (by_version_.size() < 2) return;
     misshapen_.push_back("the shapes of " + list_text(by_version_[1]) +
                          " are spconv 1.x's [kernel, C_in, C_out], but those of " + list_text(by_version_[2]) +
@@ -247,7 +248,7 @@ class WeightsCheck {
     return text;
   }
 
-  const WeightsFile& file_;
+  WeightsFile& file_;
   const Program& program_;
   // Finds out which fields of the network's description should be changed to fit the file.
   const WeightsFields fields_;
@@ -287,7 +288,7 @@ std::vector<ParameterName> parameter_names(const ProgramLayer& layer) {
   return names;
 }
 
-llvm::Error check_weights(const WeightsFile& file, const Program& program) {
+llvm::Error check_weights(WeightsFile& file, const Program& program) {
   if (llvm::Error error = WeightsCheck(file, program).run()) {
     return annotate(std::move(error), "weights file " + file.path());
   }

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "codegen/base/json_text.h"
+#include "llvm/ADT/STLExtras.h"
 
 namespace minuet {
 namespace {
@@ -175,7 +176,11 @@ llvm::Expected<std::vector<float>> WeightsFile::read_weight(const std::string& n
                                                             const ConvolutionProblem& problem) const {
   MINUET_ASSIGN(const std::string* stored, need(name));
   MINUET_ASSIGN(const std::vector<int64_t> shape, file_.shape(*stored));
-  const std::vector<WeightLayout> layouts = weight_layouts(options_.order, problem, *stored);
+  std::vector<WeightLayout> layouts = weight_layouts(options_.order, problem, *stored);
+  llvm::erase_if(layouts, [&](const WeightLayout& layout) {
+    return known_spconv_version_ != 0 && layout.spconv_version != 0 &&
+           layout.spconv_version != known_spconv_version_;
+  });
   bool is_ambiguous = false;
   const std::vector<i64> wanted(shape.begin(), shape.end());
   const WeightLayout* fitting = find_layout(layouts, wanted, problem, is_ambiguous);

@@ -64,6 +64,9 @@ class WeightsFile {
   /// Returns the major version of spconv that stores a weight in the shape that the file's has, or 0 if the
   /// shape does not tell or the order is not one of spconv.
   i32 spconv_version(const std::string& name, const ConvolutionProblem& problem) const;
+  /// Says which major version of spconv stored the file, so that weights whose shape fits both versions can be
+  /// read. check_weights() finds it out from the shapes of the other weights.
+  void set_spconv_version(i32 version) { known_spconv_version_ = version; }
 
   /// Returns the values of a weight in the order [volume, in_channels, out_channels]. It does not round them
   /// to the problem's dtype.
@@ -80,6 +83,8 @@ class WeightsFile {
   WeightsOptions options_;
   std::map<std::string, std::string> names_;
   std::vector<std::string> outside_;
+  // Holds the major version of spconv that stored the file, or 0 if it is not known.
+  i32 known_spconv_version_ = 0;
 };
 
 }  // namespace minuet
