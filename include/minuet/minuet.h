@@ -565,9 +565,12 @@ typedef struct minuet_network_options {
   int32_t allow_non_finite_parameters; /* 1: parameters of the file are taken as they are (below) */
   int64_t without_values; /* 1: no values are drawn or read; executions get them from minuet_parameters. Not
                              with weights_path or seed */
+  const int32_t* shape;   /* optional: other cells of the input along each axis than the description's "shape" */
+  int32_t shape_count;    /* the number of axes, or 0 */
+  int32_t in_channels;    /* 0: as described. Only for networks of one input */
 } minuet_network_options;
 #define MINUET_NETWORK_OPTIONS_INIT \
-  { sizeof(minuet_network_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+  { sizeof(minuet_network_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 /* A network that is built into the library. Strings live as long as the library. */
 typedef struct minuet_shipped_network_info {

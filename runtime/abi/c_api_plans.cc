@@ -108,6 +108,9 @@ llvm::Expected<NetworkProblem> read_network(const minuet_network_options& given)
   problem.ndim = given.ndim;
   MINUET_TRY(check_list(given.channels, "channels", given.channel_count, "channel_count"));
   if (given.channels) problem.channels.assign(given.channels, given.channels + given.channel_count);
+  MINUET_TRY(check_list(given.shape, "shape", given.shape_count, "shape_count"));
+  if (given.shape) problem.shape.assign(given.shape, given.shape + given.shape_count);
+  problem.in_channels = given.in_channels;
   return problem;
 }
 

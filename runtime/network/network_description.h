@@ -61,6 +61,9 @@ struct NetworkDescription {
   std::string name;
   i32 ndim = 3;
   i32 in_channels = 4;
+  // Holds the number of cells of the input's coordinates on each axis. It is 0 on each axis if the description
+  // has no shape.
+  AxisArray shape{};
   std::vector<i32> channels;
   double batch_norm_epsilon = 1e-5;
   // Holds the order in which weights files of this network store weights, unless an option names another

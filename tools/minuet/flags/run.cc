@@ -131,6 +131,8 @@ void add_channels(CLI::App& app, NetworkChoice& network) {
   add_list(app, "--channels", network.channels, "C0,C1",
            "channel widths in place of the network's own, as many as it lists")
       ->transform(kDecimal);
+  add_count(app, "--in-channels", network.in_channels, 1, 65536,
+            "input channels in place of the network's own number");
 }
 
 CLI::Option* add_dtype(CLI::App& app, std::string& dtype) {

@@ -229,6 +229,9 @@ llvm::Error fill_network_options(const NetworkChoice& choice, minuet_dtype dtype
   MINUET_ASSIGN(options.dataflow, parse_dataflow(choice.dataflow));
   options.channels = choice.channels.empty() ? nullptr : choice.channels.data();
   options.channel_count = static_cast<int32_t>(choice.channels.size());
+  options.shape = choice.shape.empty() ? nullptr : choice.shape.data();
+  options.shape_count = static_cast<int32_t>(choice.shape.size());
+  options.in_channels = choice.in_channels;
   options.weights_path = choice.weights.empty() ? nullptr : choice.weights.c_str();
   options.seed = choice.weights_seed;
   MINUET_ASSIGN(options.weights_order, parse_order(choice.weights_order));

@@ -80,6 +80,7 @@ struct NetworkChoice {
   std::vector<int32_t> channels;
   /// Holds the cells of the network's input along each axis. An empty list means those of its description.
   std::vector<int32_t> shape;
+  int32_t in_channels = 0;  ///< Counts the input channels. The value 0 means as many as described.
   std::string weights;  ///< Names a safetensors file. An empty name means random weights.
   uint64_t weights_seed = 0;
   /// Names the engine whose order the weights have, for example "spconv". An empty name means the order that
