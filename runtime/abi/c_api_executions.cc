@@ -385,7 +385,7 @@ minuet_status minuet_execution_output_shape(minuet_execution* execution, int64_t
     MINUET_TRY(own.check_prepared());
     const Program& program = own.plan().program;
     *rows = own.output_rows();
-    *channels = program.tensors[program.output].channels;
+    *channels = program.tensors[program.outputs[0]].channels;
     return llvm::Error::success();
   });
 }
@@ -421,7 +421,7 @@ minuet_status minuet_execution_output_coordinates(minuet_execution* execution, i
   return in_execution("minuet_execution_output_coordinates", execution, [&](Execution& own) -> llvm::Error {
     if (own.output_rows() > 0) MINUET_TRY(check_pointer(coordinates, "coordinates"));
     MINUET_TRY(check_alignment(coordinates, sizeof(int32_t), "the coordinates"));
-    return own.output_coordinates(coordinates, stream);
+    return own.output_coordinates(0, coordinates, stream);
   });
 }
 
