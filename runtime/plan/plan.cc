@@ -15,7 +15,14 @@ llvm::Error override_input(const NetworkProblem& problem, NetworkDescription& de
     return make_error(StatusCode::InvalidArgument, "the option in_channels is {0}; it must be 0 to {1}",
                       problem.in_channels, kMostChannels);
   }
-  if (problem.in_channels != 0) description.in_channels = problem.in_channels;
+  if (problem.in_channels != 0) {
+    if (description.inputs.size() > 1) {
+      return make_error(StatusCode::InvalidArgument,
+                        "the option in_channels is for networks of one input, but {0} has {1}: leave it out",
+                        description.name, description.inputs.size());
+    }
+    description.inputs.front().channels = problem.in_channels;
+  }
   if (problem.shape.empty()) return llvm::Error::success();
   if (problem.shape.size() != static_cast<std::size_t>(description.ndim)) {
     return make_error(StatusCode::InvalidArgument,
