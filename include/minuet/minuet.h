@@ -843,9 +843,12 @@ typedef struct minuet_execution_options {
   int64_t parameter_inputs; /* 1: run takes the plan's parameters as inputs behind the features, in the order
                                of minuet_plan_query_parameter; not with `parameters`. The execution has device
                                memory for them, which workspace_bytes does not count */
+  /* The number of batch items: each batch index is less. Items without voxels are fine, at the end too. 0: not
+   * declared. A network with a dense tensor (to_dense, birds_eye) needs it: INVALID_ARGUMENT. */
+  int64_t batch_size;
 } minuet_execution_options;
 #define MINUET_EXECUTION_OPTIONS_INIT \
-  { sizeof(minuet_execution_options), 0, 0, 0, 0, {0}, {0}, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+  { sizeof(minuet_execution_options), 0, 0, 0, 0, {0}, {0}, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 /* Tells how many bytes of workspace (256-byte aligned) an execution of the plan needs. It needs no GPU, no
  * driver and no loaded plan, and allocates no device memory. The plan must have been compiled for just this
@@ -884,7 +887,12 @@ MINUET_API void minuet_execution_destroy(minuet_execution* execution);
  * [count, 1 + ndim], read only during the call). Waits for the stream: once; three times where maps are
  * indexed, no bounds were given, and the cloud is outside the range of the keys; at most twice where they are
  * sorted, once where bounds were given; more where the arena grows. Duplicates, coordinates outside the
- * bounds, an extent that 64-bit keys do not hold: an error. After a failure no cloud is prepared. */
+ * bounds, an extent that 64-bit keys do not hold: an error. After a failure no cloud is prepared.
+ *
+ * A network's shape and batch_size bound the coordinates too: they lie in [0, shape), batch indices in
+ * [0, batch_size). Where both are declared, they are the bounds, unless has_bounds gives narrower ones; bounds
+ * that exceed them are INVALID_ARGUMENT at create. A coordinate outside is OUT_OF_RANGE, in capacity mode
+ * MINUET_CLOUD_OUT_OF_BOUNDS. */
 MINUET_API minuet_status minuet_execution_prepare(minuet_execution* execution, const int32_t* coordinates,
                                                   int64_t count, void* stream);
 
@@ -897,7 +905,7 @@ MINUET_API minuet_status minuet_execution_prepare(minuet_execution* execution, c
  * the index's keys cannot follow the clouds here: declare bounds where the default (MINUET_MAPS_INDEXED) is
  * too narrow. */
 enum {
-  MINUET_CLOUD_OUT_OF_BOUNDS = 1, /* outside the declared bounds */
+  MINUET_CLOUD_OUT_OF_BOUNDS = 1, /* outside the declared bounds, the network's shape or the batch size */
   MINUET_CLOUD_NEGATIVE_BATCH = 2,
   MINUET_CLOUD_DUPLICATE = 4,       /* unless keep_first_duplicate */
   MINUET_CLOUD_PAST_CAPACITY = 8,   /* the count, or the voxels of a level; a negative count too */
@@ -945,7 +953,7 @@ MINUET_API minuet_status minuet_execution_prepare_maps(minuet_execution* executi
 MINUET_API minuet_status minuet_executions_prepare_maps(minuet_execution* const* executions,
                                                         minuet_kernel_map* const* maps, int32_t count,
                                                         void* stream);
-/* Rows and channels of the output for what is prepared. */
+/* Rows and channels of the output for what is prepared. FAILED_PRECONDITION where it is a dense array. */
 MINUET_API minuet_status minuet_execution_output_shape(minuet_execution* execution, int64_t* rows,
                                                        int32_t* channels);
 /* Networks take one input, the features [count, in_channels] in the caller's row order, and one output
@@ -960,7 +968,7 @@ MINUET_API minuet_status minuet_execution_output_shape(minuet_execution* executi
  * with other tensors. After a failure the output is undefined. No output may share a byte with an input,
  * another output or the caller's workspace, and no input with that. Two column ranges of one wider matrix do
  * not overlap. Matrices of different row strides are accepted only if one ends before the other begins.
- * Inputs may overlap inputs. FAILED_PRECONDITION for a plan with winners. */
+ * Inputs may overlap inputs. FAILED_PRECONDITION for a plan with winners or a dense output. */
 MINUET_API minuet_status minuet_execution_run(minuet_execution* execution, const minuet_tensor* inputs,
                                               int32_t input_count, const minuet_tensor* outputs,
                                               int32_t output_count, void* stream);
@@ -968,7 +976,9 @@ MINUET_API minuet_status minuet_execution_run(minuet_execution* execution, const
  * matrix of features is an array of rank 2, [rows, channels], of f32 for plans of MINUET_F32 and MINUET_TF32,
  * else of f16 or bf16 as the plan. stride[1] is 1, stride[0] and data are as minuet_tensor allows; the stride
  * of an axis of one element does not matter, and data may be null where there are no rows. Winners
- * (minuet_pooling_options) are the second output, of i32, under the same rules. With parameter_inputs, each
+ * (minuet_pooling_options) are the second output, of i32, under the same rules. A dense output (to_dense,
+ * birds_eye) is one contiguous array of rank 3 to 6 whose first axis is the batch, [batch_size, ...], which
+ * begins on a multiple of an element's size; every element is written, with 0 where there is no voxel. With parameter_inputs, each
  * parameter follows as an array of its own shape, as minuet_parameters_set takes it in Minuet's order, of
  * f32, f16, bf16 or f64, with any strides. Arrays and what they point to are the caller's; the structs are
  * read during the call only. INVALID_ARGUMENT names the array that does not fit, or that is on_host on a GPU.

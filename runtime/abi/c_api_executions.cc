@@ -75,11 +75,13 @@ llvm::Expected<ExecutionOptions> read_size_options(const minuet_execution_option
                       given.scratch_bytes);
   }
   execution.parameter_inputs = given.parameter_inputs != 0;
-  if (program.takes_maps && (given.max_points != 0 || execution.cloud.keep_first_duplicate ||
-                             execution.cloud.has_bounds || execution.cloud.has_capacities())) {
+  MINUET_ASSIGN(execution.cloud.batch_size, read_batch_size(given.batch_size));
+  if (program.takes_maps &&
+      (given.max_points != 0 || execution.cloud.keep_first_duplicate || execution.cloud.has_bounds ||
+       execution.cloud.has_capacities() || execution.cloud.batch_size != 0)) {
     return make_error(
         StatusCode::InvalidArgument,
-        "an execution of a single op takes no max_points, level_capacity, keep_first_duplicate or "
+        "an execution of a single op takes no max_points, level_capacity, batch_size, keep_first_duplicate or "
         "has_bounds: leave them 0 (the last two are options of its coordinate sets)");
   }
   return execution;
@@ -207,6 +209,12 @@ llvm::Expected<std::vector<GivenArray>> read_arrays(const std::string& name, con
     read.push_back(std::move(*array));
   }
   return read;
+}
+
+llvm::Expected<i32> read_batch_size(int64_t batch_size) {
+  if (batch_size >= 0 && batch_size <= INT32_MAX) return static_cast<i32>(batch_size);
+  return make_error(StatusCode::InvalidArgument, "batch_size is {0}; it must be 0 to {1}", batch_size,
+                    INT32_MAX);
 }
 
 llvm::Error check_level_count(int32_t level_count, i32 levels) {
@@ -384,6 +392,11 @@ minuet_status minuet_execution_output_shape(minuet_execution* execution, int64_t
     MINUET_TRY(check_answers("rows", rows, sizeof(*rows), "channels", channels, sizeof(*channels)));
     MINUET_TRY(own.check_prepared());
     const Program& program = own.plan().program;
+    if (program.tensors[program.output].is_dense()) {
+      return make_error(StatusCode::FailedPrecondition,
+                        "the output is a dense array, which has no rows: its shape follows from the batch size "
+                        "and the network");
+    }
     *rows = own.output_rows();
     *channels = program.tensors[program.output].channels;
     return llvm::Error::success();

@@ -51,10 +51,14 @@ void Execution::place_storages(Placement& parts) {
     i64 begin = kSharesMemory ? 0 : bytes;
     for (const i32 below : storage.below) begin = std::max(begin, tops_[below]);
     Placement part = parts.from(begin);
-    // Each tensor of a single op has a storage of the same number.
-    storages_[number] = program_.takes_maps && is_in_place(number)
-                            ? nullptr
-                            : part.take<char>(level.rows * storage.ld * element_bytes(program_, storage));
+    // Each tensor of a single op has a storage of the same number. A dense output is written to the caller's
+    // memory.
+    const bool is_callers = program_.takes_maps ? is_in_place(number)
+                                                : storage.item_elements > 0 &&
+                                                      program_.tensors[program_.output].storage == number;
+    const i64 elements = storage.item_elements > 0 ? options_.cloud.batch_size * storage.item_elements
+                                                   : level.rows * storage.ld;
+    storages_[number] = is_callers ? nullptr : part.take<char>(elements * element_bytes(program_, storage));
     tops_[number] = begin + part.bytes();
     bytes = std::max(bytes, tops_[number]);
   }

@@ -17,7 +17,8 @@ using llvm::json::Object;
 using llvm::json::Value;
 
 constexpr const char* kOpNames[] = {"block",    "residual",     "up",       "concat",        "head",
-                                    "max_pool", "average_pool", "sum_pool", "generative_up", "bottleneck"};
+                                    "max_pool", "average_pool", "sum_pool", "generative_up", "bottleneck",
+                                    "to_dense", "birds_eye",    "from_dense"};
 
 // Limits each width, kernel size, stride and dilation, so that 64-bit products of two of them cannot
 // overflow.
@@ -141,6 +142,12 @@ llvm::Error check_layer_fields(const Object& object, LayerDescription::Op op) {
       return check_fields(object, "the op generative_up",
                           {"op", "name", "width", "kernel_size", "stride", "dilation", "save"},
                           of_convolutions);
+    case Op::ToDense:
+      return check_fields(object, "the op to_dense", {"op", "format", "output"});
+    case Op::BirdsEye:
+      return check_fields(object, "the op birds_eye", {"op", "image_axes", "output"});
+    case Op::FromDense:
+      return check_fields(object, "the op from_dense", {"op", "input", "onto", "output"});
   }
   return llvm::Error::success();
 }
@@ -209,6 +216,23 @@ llvm::Error read_window(const Object& object, const NetworkDescription& network,
   return read_parts(object, layer);
 }
 
+/// Reads the fields of the ops to_dense, birds_eye and from_dense.
+llvm::Error read_dense(const Object& object, i32 ndim, LayerDescription& layer) {
+  if (object.get("output")) {
+    MINUET_ASSIGN(layer.save, read_text(object, "output"));
+  }
+  if (layer.op == LayerDescription::Op::FromDense) {
+    if (object.get("input")) {
+      MINUET_ASSIGN(layer.input, read_text(object, "input"));
+    }
+    MINUET_ASSIGN(layer.skip, read_text(object, "onto"));
+    return llvm::Error::success();
+  }
+  const bool is_birds_eye = layer.op == LayerDescription::Op::BirdsEye;
+  MINUET_ASSIGN(layer.dense, is_birds_eye ? read_birds_eye(object, ndim) : read_to_dense(object));
+  return llvm::Error::success();
+}
+
 llvm::Expected<LayerDescription> read_layer(const Object& object, const NetworkDescription& network) {
   using Op = LayerDescription::Op;
   LayerDescription layer;
@@ -219,6 +243,10 @@ llvm::Expected<LayerDescription> read_layer(const Object& object, const NetworkD
   }
   if (layer.op == Op::Concat) {
     MINUET_ASSIGN(layer.skip, read_text(object, "with"));
+    return layer;
+  }
+  if (layer.op >= Op::ToDense) {
+    MINUET_TRY(read_dense(object, network.ndim, layer));
     return layer;
   }
   MINUET_ASSIGN(layer.name, read_text(object, "name"));
@@ -252,7 +280,7 @@ llvm::Expected<NetworkDescription> read_network(const Object& root) {
   NetworkDescription network;
   MINUET_TRY(check_fields(
       root, "a network",
-      {"name", "ndim", "in_channels", "channels", "batch_norm_epsilon", "weights_order", "layers"}));
+      {"name", "ndim", "in_channels", "shape", "channels", "batch_norm_epsilon", "weights_order", "layers"}));
   MINUET_ASSIGN(network.name, read_text(root, "name"));
   const auto ndim = root.getInteger("ndim");
   if (!ndim || *ndim < 1 || *ndim > kMaxDim) {
@@ -269,6 +297,10 @@ llvm::Expected<NetworkDescription> read_network(const Object& root) {
   for (const Value& channel : *channels) {
     MINUET_ASSIGN(const i32 width, read_size(channel, "channels"));
     network.channels.push_back(width);
+  }
+  if (root.get("shape")) {
+    MINUET_ASSIGN(network.shape, read_axes(root, "shape", network.ndim));
+    std::fill(network.shape.begin() + network.ndim, network.shape.end(), 0);
   }
   if (const Value* epsilon = root.get("batch_norm_epsilon")) {
     MINUET_ASSIGN(network.batch_norm_epsilon, read_epsilon(*epsilon, "batch_norm_epsilon"));

@@ -9,6 +9,7 @@
 #include "codegen/choose/problem.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "runtime/network/convolution_fields.h"
+#include "runtime/network/ops/dense.h"
 #include "runtime/weights/weights_order.h"
 
 namespace minuet {
@@ -25,7 +26,10 @@ struct LayerDescription {
     AveragePool,
     SumPool,
     GenerativeUp,
-    Bottleneck
+    Bottleneck,
+    ToDense,
+    BirdsEye,
+    FromDense
   };
   Op op = Op::Block;
   // Holds the prefix of the parameters' names. It is empty for a concat.
@@ -47,6 +51,11 @@ struct LayerDescription {
   // Holds the name under which later layers can read this layer's result. It is empty if the result is not
   // saved.
   std::string save;
+  // Names the saved dense tensor that the op from_dense reads. It is empty if that is the result of the layer
+  // before.
+  std::string input;
+  // Holds the fields of the ops to_dense and birds_eye.
+  DenseFields dense;
   // Holds the fields of the layer's convolution. In a residual or a bottleneck, they are the defaults of all
   // its convolutions.
   ConvolutionFields fields;
@@ -60,6 +69,8 @@ struct NetworkDescription {
   std::string name;
   i32 ndim = 3;
   i32 in_channels = 4;
+  // Holds the number of cells that the input's coordinates may have on each axis, or zeros.
+  AxisArray shape{};
   std::vector<i32> channels;
   double batch_norm_epsilon = 1e-5;
   // Holds the order in which weights files of this network store weights, unless an option names another

@@ -28,7 +28,7 @@ class ProgramBuilder {
     program_.name = description.name;
     program_.ndim = description.ndim;
     program_.dtype = dtype;
-    program_.levels.push_back({});
+    program_.levels.push_back({.shape = description.shape});
     program_.inputs = {current_ = add_tensor(0, description.in_channels)};
   }
 
@@ -83,6 +83,7 @@ class ProgramBuilder {
                           "the tensor stride of axis {0} would be {1}; it must be at most 2^24", a, product);
       }
       coarse.tensor_stride[a] = static_cast<i32>(product);
+      coarse.shape[a] = (program_.levels[level].shape[a] + stride[a] - 1) / stride[a];
     }
     MINUET_TRY(widen_period(coarse.tensor_stride));
     for (std::size_t i = 0; i < program_.levels.size(); ++i) {
@@ -150,7 +151,28 @@ class ProgramBuilder {
     return found->second;
   }
 
+  /// Adds one of the ops to_dense, birds_eye and from_dense, which is named by its result.
+  llvm::Error add_dense(const LayerDescription& layer) {
+    const std::string name = layer.save.empty() ? op_name(layer.op) : layer.save;
+    if (!names_.insert(name).second) {
+      return make_error(StatusCode::InvalidArgument, "two layers are called \"{0}\": give \"output\"", name);
+    }
+    if (layer.op != Op::FromDense) {
+      MINUET_ASSIGN(current_, add_to_dense(program_, name, current_, layer.dense));
+      return llvm::Error::success();
+    }
+    if (!layer.input.empty()) {
+      MINUET_ASSIGN(current_, find_skip(layer.input));
+    }
+    MINUET_ASSIGN(const i32 onto, find_skip(layer.skip));
+    MINUET_TRY(check_is_of_level(program_, onto));
+    MINUET_ASSIGN(current_, add_from_dense(program_, name, current_, level_of(onto)));
+    return llvm::Error::success();
+  }
+
   llvm::Error add(const LayerDescription& layer) {
+    if (layer.op >= Op::ToDense) return add_dense(layer);
+    MINUET_TRY(check_is_of_level(program_, current_));
     switch (layer.op) {
       case Op::Block:
         return add_block(layer);
@@ -171,6 +193,8 @@ class ProgramBuilder {
         return add_pooling(layer, Reduction::Sum);
       case Op::GenerativeUp:
         return add_generative_up(layer);
+      default:
+        break;
     }
     return llvm::Error::success();
   }
@@ -300,6 +324,7 @@ class ProgramBuilder {
 
   llvm::Error add_up(const LayerDescription& layer) {
     MINUET_ASSIGN(const i32 skip, find_skip(layer.skip));
+    MINUET_TRY(check_is_of_level(program_, skip));
     const i32 coarse = level_of(current_), fine = level_of(skip);
     if (coarse == fine) {
       return make_error(StatusCode::InvalidArgument,
@@ -358,6 +383,7 @@ class ProgramBuilder {
   /// the layers that compute them write in place.
   llvm::Error add_concat(const LayerDescription& layer) {
     MINUET_ASSIGN(const i32 skip, find_skip(layer.skip));
+    MINUET_TRY(check_is_of_level(program_, skip));
     const TensorSpec first = program_.tensors[current_], second = program_.tensors[skip];
     if (first.level != second.level) {
       return make_error(StatusCode::InvalidArgument,
@@ -454,7 +480,8 @@ class ProgramBuilder {
     std::vector<i32> by_size, &stack = program_.stack;
     for (const StorageSpec& storage : storages) {
       const i32 number = static_cast<i32>(size.size());
-      size.push_back(rows[storage.level] * storage.ld);
+      // A dense tensor is assumed to have as many elements as the features of level 0.
+      size.push_back(storage.item_elements > 0 ? storage.ld : rows[storage.level] * storage.ld);
       // A storage that is never in use belonged to a tensor that a concatenation moved.
       if (storage.first <= storage.last) by_size.push_back(number);
     }
