@@ -79,10 +79,10 @@ llvm::Expected<ExecutionOptions> read_size_options(const minuet_execution_option
   if (program.takes_maps &&
       (given.max_points != 0 || execution.cloud.keep_first_duplicate || execution.cloud.has_bounds ||
        execution.cloud.has_capacities() || execution.cloud.batch_size != 0)) {
-    return make_error(
-        StatusCode::InvalidArgument,
-        "an execution of a single op takes no max_points, level_capacity, batch_size, keep_first_duplicate or "
-        "has_bounds: leave them 0 (the last two are options of its coordinate sets)");
+    return make_error(StatusCode::InvalidArgument,
+                      "an execution of a single op takes no max_points, level_capacity, batch_size, "
+                      "keep_first_duplicate or "
+                      "has_bounds: leave them 0 (the last two are options of its coordinate sets)");
   }
   return execution;
 }
@@ -393,9 +393,10 @@ minuet_status minuet_execution_output_shape(minuet_execution* execution, int64_t
     MINUET_TRY(own.check_prepared());
     const Program& program = own.plan().program;
     if (program.tensors[program.output].is_dense()) {
-      return make_error(StatusCode::FailedPrecondition,
-                        "the output is a dense array, which has no rows: its shape follows from the batch size "
-                        "and the network");
+      return make_error(
+          StatusCode::FailedPrecondition,
+          "the output is a dense array, which has no rows: its shape follows from the batch size "
+          "and the network");
     }
     *rows = own.output_rows();
     *channels = program.tensors[program.output].channels;

@@ -194,8 +194,8 @@ llvm::Error check_list(const void* list, const char* name, i64 count, const char
 /// Returns the queue, or null if `queue` is null. Returns InvalidArgument if the queue belongs to another
 /// device.
 llvm::Expected<std::shared_ptr<Queue>> read_queue(const minuet_queue* queue, const Device& device);
-/// Returns the batch size that a caller declares, or InvalidArgument if it is negative or too large. The value
-/// 0 means that none is declared.
+/// Returns the batch size that a caller declares, or InvalidArgument if it is negative or too large. The
+/// value 0 means that none is declared.
 llvm::Expected<i32> read_batch_size(int64_t batch_size);
 /// Returns InvalidArgument if a caller does not give one capacity for each of the plan's levels.
 llvm::Error check_level_count(int32_t level_count, i32 levels);

@@ -23,8 +23,13 @@ llvm::Error Execution::bound_layer(i32 number, i64 rows, double neighbours) {
 
 llvm::Error Execution::make_works() {
   views_.emplace(program_, *engine_, view_needs(), compiled_.order.order, has_capacities());
-  const OpWorkContext context{program_, compiled_,           *loaded_->device,          *engine_,
-                              *views_,  options_.scratch_bytes, options_.cloud.batch_size};
+  const OpWorkContext context{program_,
+                              compiled_,
+                              *loaded_->device,
+                              *engine_,
+                              *views_,
+                              options_.scratch_bytes,
+                              options_.cloud.batch_size};
   for (const std::vector<Candidate>& layer : compiled_.candidates) {
     for (const Candidate& candidate : layer) {
       const OpFamily& family = candidate.choice.kind();

@@ -113,8 +113,8 @@ llvm::Expected<Tensor> Execution::matrix_of_dense(const std::string& what, const
   }
   if (!is_contiguous(array)) {
     return make_error(StatusCode::InvalidArgument,
-                      "{0} has strides [{1}], but a dense array must be contiguous: leave has_strides 0", what,
-                      numbers_text(array.strides));
+                      "{0} has strides [{1}], but a dense array must be contiguous: leave has_strides 0",
+                      what, numbers_text(array.strides));
   }
   i64 rows = 1;
   for (std::size_t axis = 0; axis + 1 < wanted.size(); ++axis) rows *= wanted[axis];

@@ -10,10 +10,8 @@ namespace minuet {
 
 llvm::ArrayRef<WorkOfFamily> works_of_families() {
   static const WorkOfFamily families[] = {
-      {GmasChoice::kKind, make_gmas_work},
-      {FusedChoice::kKind, make_view_work},
-      {PoolChoice::kKind, make_view_work},
-      {ToDenseChoice::kKind, make_dense_work},
+      {GmasChoice::kKind, make_gmas_work},       {FusedChoice::kKind, make_view_work},
+      {PoolChoice::kKind, make_view_work},       {ToDenseChoice::kKind, make_dense_work},
       {FromDenseChoice::kKind, make_dense_work},
   };
   return families;

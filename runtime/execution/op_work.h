@@ -32,8 +32,8 @@ struct OpUse {
   MapUse map;
   /// Returns the number of pairs of each offset of the map, in host memory. The function may wait.
   llvm::function_ref<llvm::Expected<const i32*>()> counts;
-  // Points to the coordinates of ProgramLayer::coordinates_level, batch first, [rows, 1 + ndim]. It is null if
-  // the op reads none.
+  // Points to the coordinates of ProgramLayer::coordinates_level, batch first, [rows, 1 + ndim]. It is null
+  // if the op reads none.
   const i32* coordinates = nullptr;
 };
 

@@ -5,10 +5,10 @@
 
 namespace minuet {
 
-/// Sets NetworkMapOptions::limits from the shape of level 0 and from NetworkMapOptions::batch_size, unless the
-/// caller declares bounds, which must be inside the limits. If every field has limits, they become the bounds.
-/// Returns InvalidArgument if the caller's bounds exceed the limits, or if an op needs the batch size and it is
-/// not declared. Returns OutOfRange if a dense tensor would have too many cells.
+/// Sets NetworkMapOptions::limits from the shape of level 0 and from NetworkMapOptions::batch_size, unless
+/// the caller declares bounds, which must be inside the limits. If every field has limits, they become the
+/// bounds. Returns InvalidArgument if the caller's bounds exceed the limits, or if an op needs the batch size
+/// and it is not declared. Returns OutOfRange if a dense tensor would have too many cells.
 llvm::Error limit_coordinates(const Program& program, NetworkMapOptions& options);
 
 /// Returns OutOfRange with a message that names the limits.

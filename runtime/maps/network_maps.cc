@@ -12,7 +12,8 @@ namespace {
 
 bool fills_voxels(const Program& program, const MapSpec& spec) {
   return program.levels[spec.coarse].parent == spec.fine && !program.levels[spec.coarse].reach &&
-         !spec.padding && minuet::fills_voxels(program.ndim, spec.kernel_size, spec.dilation,
+         !spec.padding &&
+         minuet::fills_voxels(program.ndim, spec.kernel_size, spec.dilation,
                               program.levels[spec.fine].tensor_stride,
                               program.levels[spec.coarse].tensor_stride);
 }
@@ -27,7 +28,11 @@ Bounds bounds_to_index(i32 ndim, const NetworkMapOptions& options) {
 
 NetworkMaps::NetworkMaps(const Program& program, const NetworkMapOptions& options, Engine& engine,
                          const MapViews& views)
-    : program_(program), options_(options), engine_(engine), levels_(program.levels.size()), kept_coordinates_(program.levels.size()) {
+    : program_(program),
+      options_(options),
+      engine_(engine),
+      levels_(program.levels.size()),
+      kept_coordinates_(program.levels.size()) {
   report_words_ = bounds_at() + kBoundsWords;
   for (const MapSpec& spec : program.maps) {
     MapView map;
@@ -213,8 +218,7 @@ llvm::Error NetworkMaps::build(const i32* coordinates, i64 count) {
 }
 
 llvm::Error NetworkMaps::build_by_index(const i32* coordinates, i64 count) {
-  if (!description_)
-    MINUET_TRY(describe(bounds_to_index(program_.ndim, options_)));
+  if (!description_) MINUET_TRY(describe(bounds_to_index(program_.ndim, options_)));
   for (;;) {
     MINUET_TRY(enqueue(coordinates, nullptr, count));
     MINUET_TRY(read_words());

@@ -19,8 +19,8 @@ struct PyramidLevel {
   AxisArray stride{1, 1, 1, 1};    // Divides the set's tensor stride by its parent's.
   i64 capacity = 0;                // Limits the number of rows.
   bool keeps_coordinates = false;  // Says whether the buffer contains the coordinates of the rows.
-  bool is_dense = false;           // Says whether ops of the network read or write a dense tensor of the level.
-  AxisArray shape{};               // Holds the number of cells on each axis (LevelSpec::shape), or zeros.
+  bool is_dense = false;  // Says whether ops of the network read or write a dense tensor of the level.
+  AxisArray shape{};      // Holds the number of cells on each axis (LevelSpec::shape), or zeros.
 };
 
 /// Says that ops of one kind read a map in one direction.

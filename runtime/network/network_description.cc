@@ -16,8 +16,8 @@ using llvm::json::Array;
 using llvm::json::Object;
 using llvm::json::Value;
 
-constexpr const char* kOpNames[] = {"block",    "residual",     "up",       "concat",        "head",
-                                    "max_pool", "average_pool", "sum_pool", "generative_up", "bottleneck",
+constexpr const char* kOpNames[] = {"block",    "residual",     "up",        "concat",        "head",
+                                    "max_pool", "average_pool", "sum_pool",  "generative_up", "bottleneck",
                                     "to_dense", "birds_eye",    "from_dense"};
 
 // Limits each width, kernel size, stride and dilation, so that 64-bit products of two of them cannot

@@ -75,8 +75,8 @@ struct TensorSpec {
   bool is_dense() const { return !dims.empty(); }
 };
 
-/// Describes memory of [rows of the level, ld] elements, or of a dense tensor. It is in use from layer `first`
-/// to layer `last`, where -1 means before the first layer.
+/// Describes memory of [rows of the level, ld] elements, or of a dense tensor. It is in use from layer
+/// `first` to layer `last`, where -1 means before the first layer.
 struct StorageSpec {
   i32 level = 0;
   i32 ld = 0;

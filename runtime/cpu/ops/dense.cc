@@ -10,7 +10,7 @@
 namespace minuet {
 namespace {
 
-constexpr i64 kCellsPerTask = 1024, kRowsPerTask = 256;
+constexpr i64 kDenseCellsPerTask = 1024, kDenseRowsPerTask = 256;
 
 i32 cell_of_row(i32 ndim, const CellGrid& grid, const i32* coordinate) {
   switch (ndim) {
@@ -95,11 +95,11 @@ class ToDenseOp final : public CpuOp {
     const auto& request = static_cast<const DenseRequest&>(given);
     call.timed(&StageTimes::scatter, [&] {
       const i64 cells = cells_of(problem_.ndim, problem_.layout);
-      const i64 tasks = (cells + kCellsPerTask - 1) / kCellsPerTask;
+      const i64 tasks = (cells + kDenseCellsPerTask - 1) / kDenseCellsPerTask;
       call.pool.run(request.batch_size * tasks, [&](i64 task, i32) {
-        const i64 b = task / tasks, first = task % tasks * kCellsPerTask;
+        const i64 b = task / tasks, first = task % tasks * kDenseCellsPerTask;
         copy_elements(io_, request, [&](auto& copier) {
-          write_cells(request, cells, b, {first, std::min(cells, first + kCellsPerTask)}, copier);
+          write_cells(request, cells, b, {first, std::min(cells, first + kDenseCellsPerTask)}, copier);
         });
       });
     });
@@ -141,10 +141,10 @@ class FromDenseOp final : public CpuOp {
     const auto& request = static_cast<const DenseRequest&>(given);
     call.timed(&StageTimes::gather, [&] {
       const i64 rows = request.pads_output ? request.output_rows : *request.output_count;
-      call.pool.run((rows + kRowsPerTask - 1) / kRowsPerTask, [&](i64 task, i32) {
-        const i64 first = task * kRowsPerTask;
+      call.pool.run((rows + kDenseRowsPerTask - 1) / kDenseRowsPerTask, [&](i64 task, i32) {
+        const i64 first = task * kDenseRowsPerTask;
         copy_elements(io_, request, [&](auto& copier) {
-          for (i64 row = first; row < std::min(rows, first + kRowsPerTask); ++row) {
+          for (i64 row = first; row < std::min(rows, first + kDenseRowsPerTask); ++row) {
             write_row(request, row, copier);
           }
         });

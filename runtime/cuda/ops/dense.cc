@@ -57,8 +57,10 @@ class ToDense final : public CudaOps {
     params.is_aligned = is_multiple(request.output, spec.store_bytes);
     params.overflow = request.overflow;
     params.overflow_mark = request.overflow_mark;
-    const i64 element = dtype_bytes(spec.io), cells_at_once = spec.channels_last ? 1 : spec.store_bytes / element;
-    const i64 items = i64{grid.batch} * (grid.cells / cells_at_once) * (spec.channels * element / spec.vector_bytes);
+    const i64 element = dtype_bytes(spec.io),
+              cells_at_once = spec.channels_last ? 1 : spec.store_bytes / element;
+    const i64 items =
+        i64{grid.batch} * (grid.cells / cells_at_once) * (spec.channels * element / spec.vector_bytes);
     return launcher_.launch_stride(layer.kernel, items, params);
   }
 

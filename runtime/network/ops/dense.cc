@@ -80,7 +80,8 @@ llvm::Expected<DenseFields> read_to_dense(const llvm::json::Object& object) {
 llvm::Expected<DenseFields> read_birds_eye(const llvm::json::Object& object, i32 ndim) {
   if (ndim != kBirdsEyeAxes) {
     return make_error(StatusCode::InvalidArgument,
-                      "a bird's-eye image needs a network of 3 axes, and this one has {0}: use to_dense", ndim);
+                      "a bird's-eye image needs a network of 3 axes, and this one has {0}: use to_dense",
+                      ndim);
   }
   DenseFields fields;
   const llvm::json::Array* const axes = object.getArray("image_axes");
@@ -98,8 +99,9 @@ llvm::Expected<DenseFields> read_birds_eye(const llvm::json::Object& object, i32
 
 llvm::Error check_is_of_level(const Program& program, i32 tensor) {
   if (!program.tensors[tensor].is_dense()) return llvm::Error::success();
-  return make_error(StatusCode::InvalidArgument,
-                    "the layer reads a dense tensor, but only the op from_dense can: put from_dense in between");
+  return make_error(
+      StatusCode::InvalidArgument,
+      "the layer reads a dense tensor, but only the op from_dense can: put from_dense in between");
 }
 
 llvm::Expected<i32> add_to_dense(Program& program, const std::string& name, i32 input,
@@ -108,9 +110,10 @@ llvm::Expected<i32> add_to_dense(Program& program, const std::string& name, i32 
   const i32 level = program.tensors[input].level, channels = program.tensors[input].channels;
   const LevelSpec& spec = program.levels[level];
   if (spec.is_made_in_run()) {
-    return make_error(StatusCode::Unimplemented,
-                      "the layer's input lies on a level that an op makes in each run, of which no dense tensor "
-                      "can be made");
+    return make_error(
+        StatusCode::Unimplemented,
+        "the layer's input lies on a level that an op makes in each run, of which no dense tensor "
+        "can be made");
   }
   if (spec.shape[0] == 0) {
     return make_error(StatusCode::InvalidArgument,
@@ -124,8 +127,10 @@ llvm::Expected<i32> add_to_dense(Program& program, const std::string& name, i32 
                     dims_of(program.ndim, channels, layout, !fields.image_axes.empty())};
   for (const i64 dim : tensor.dims) {
     if (dim <= INT32_MAX) continue;
-    return make_error(StatusCode::OutOfRange, "an axis of the dense tensor would have {0} elements; at most "
-                      "2^31 - 1 are allowed", dim);
+    return make_error(StatusCode::OutOfRange,
+                      "an axis of the dense tensor would have {0} elements; at most "
+                      "2^31 - 1 are allowed",
+                      dim);
   }
   StorageSpec storage{level, channels, 0, 0, {}};
   storage.item_elements = cells_of(program.ndim, layout) * channels;
@@ -146,9 +151,10 @@ llvm::Expected<i32> add_from_dense(Program& program, const std::string& name, i3
                       "from_dense cannot lead onto a level that an op makes in each run");
   }
   if (spec.tensor_stride != made.tensor_stride || spec.shape != made.shape) {
-    return make_error(StatusCode::InvalidArgument,
-                      "the level that from_dense leads onto has another shape or tensor stride than that of the "
-                      "dense tensor: both must be the same");
+    return make_error(
+        StatusCode::InvalidArgument,
+        "the level that from_dense leads onto has another shape or tensor stride than that of the "
+        "dense tensor: both must be the same");
   }
   const i32 channels = maker->channels;
   FromDenseProblem problem{problem_of(program, channels, maker->layout)};

@@ -26,8 +26,8 @@ llvm::Expected<DenseFields> read_birds_eye(const llvm::json::Object& object, i32
 /// tensor. Returns InvalidArgument if the level of the features has no shape.
 llvm::Expected<i32> add_to_dense(Program& program, const std::string& name, i32 input,
                                  const DenseFields& fields);
-/// Adds an op that reads the dense tensor `input` at the cells of a level, and returns the number of its output
-/// tensor.
+/// Adds an op that reads the dense tensor `input` at the cells of a level, and returns the number of its
+/// output tensor.
 llvm::Expected<i32> add_from_dense(Program& program, const std::string& name, i32 input, i32 level);
 
 /// Returns InvalidArgument if the tensor is dense. All ops but from_dense read features of a level.
