@@ -88,7 +88,7 @@ std::string pooling_layer(const Case& test) {
 /// The description of a network with these layers.
 std::string describe(const Case& test, const std::string& layers, bool has_shape = true) {
   return R"({"name": "dense", "ndim": )" + std::to_string(test.ndim) + R"(, "in_channels": )" +
-         std::to_string(test.channels) + R"(, "channels": [], )" +
+         std::to_string(test.channels) + R"(, "channels": [1], )" +
          (has_shape ? R"("shape": )" + list(test.shape) + ", " : "") + R"("layers": [)" + layers + "]}";
 }
 
