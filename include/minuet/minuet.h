@@ -600,16 +600,39 @@ typedef struct minuet_plan_info {
   size_t struct_size;
   const char* name; /* of the network; "convolution" */
   minuet_dtype dtype;
-  int32_t ndim, in_channels, out_channels;
-  int32_t levels, layers;  /* coordinate sets, ops */
-  int32_t output_level;    /* 0: outputs are in the caller's row order */
-  int32_t inputs, outputs; /* tensors that run takes; 2 outputs: minuet_execution_run_arrays */
+  int32_t ndim, in_channels, out_channels; /* of the first input and the first output */
+  int32_t levels, layers;                  /* coordinate sets, ops */
+  int32_t output_level;                    /* of the first output. 0: it is in the caller's row order */
+  int32_t inputs, outputs; /* tensors that run takes and gives (minuet_plan_query_input, _output) */
   int32_t maps;            /* kernel maps that prepare_maps takes; 0 where prepare builds them */
   int32_t missing_head; /* 1: a head is left out, for nothing says how wide it is: outputs are no classes */
   int32_t parameter_tensors; /* for minuet_plan_query_parameter */
   int64_t parameters;        /* numbers, scale and shift counted for a batch norm */
 } minuet_plan_info;
 MINUET_API minuet_status minuet_plan_query(minuet_plan* plan, minuet_plan_info* info);
+
+/* One input or output of a run. The name is that of the description, else "input" and "output"; of a single
+ * op, "residual" and "winners" too. */
+typedef struct minuet_tensor_info {
+  size_t struct_size;
+  const char* name;
+  int64_t shape[MINUET_MAX_RANK];        /* -1 where the plan does not decide: rows, and the batch size of a
+                                            dense output */
+  int32_t tensor_stride[MINUET_MAX_DIM]; /* of its level; 0 where the set is the caller's */
+  int32_t rank;                          /* 2: [rows, channels]; 3 to 6: a dense output */
+  int32_t level;                         /* for minuet_execution_query_level; 0: in the caller's row order */
+  int32_t channels;
+  minuet_element element; /* of an array of minuet_execution_run_arrays */
+} minuet_tensor_info;
+/* OUT_OF_RANGE past the last. */
+MINUET_API minuet_status minuet_plan_query_input(minuet_plan* plan, int32_t input, minuet_tensor_info* info);
+MINUET_API minuet_status minuet_plan_query_output(minuet_plan* plan, int32_t output,
+                                                  minuet_tensor_info* info);
+
+/* The description of a network as JSON, with the widths and the heads that the plan has: the same text for
+ * all descriptions of the same layers, names and fields. A plan that is made of it has the same program;
+ * dtype, dataflow and weights are options. "" for a plan of one op. Like minuet_last_error. */
+MINUET_API size_t minuet_plan_description(minuet_plan* plan, char* buffer, size_t size);
 
 /* One parameter tensor by its name and shape in a weights file; "weight" of a convolution, and, where it has
  * either, "scale" and "shift". Strings live as long as the plan. */
@@ -953,12 +976,17 @@ MINUET_API minuet_status minuet_execution_prepare_maps(minuet_execution* executi
 MINUET_API minuet_status minuet_executions_prepare_maps(minuet_execution* const* executions,
                                                         minuet_kernel_map* const* maps, int32_t count,
                                                         void* stream);
-/* Rows and channels of the output for what is prepared. FAILED_PRECONDITION where it is a dense array. */
+/* Rows and channels of the first output, or of any, for what is prepared. An input on another level than 0
+ * has as many rows as minuet_execution_query_level says. OUT_OF_RANGE past the last output. FAILED_PRECONDITION where
+ * it is a dense array (minuet_plan_query_output). */
 MINUET_API minuet_status minuet_execution_output_shape(minuet_execution* execution, int64_t* rows,
                                                        int32_t* channels);
-/* Networks take one input, the features [count, in_channels] in the caller's row order, and one output
- * [rows, out_channels], rows in the caller's order where output_level is 0, else in an order that depends on
- * the coordinates and the tensor stride of that level alone (ascending where maps are sorted). A convolution
+MINUET_API minuet_status minuet_execution_output_shape_of(minuet_execution* execution, int32_t output,
+                                                          int64_t* rows, int32_t* channels);
+/* Networks take the inputs and give the outputs of their description, in its order: matrices [rows of the
+ * level, channels]. The first input has the caller's `count` rows. Rows of level 0 are in the caller's order,
+ * others in an order that depends on the coordinates and the tensor stride of that level alone (ascending
+ * where maps are sorted). A convolution
  * takes its input [rows of the map's input set, in_channels], where it has one its residual [output rows,
  * out_channels], and one output [rows of the map's output set, out_channels] (minuet_coordinates_rows). With
  * parameter_inputs, each parameter follows as a matrix of any dtype: its last axis is the channels, and all
@@ -986,10 +1014,12 @@ MINUET_API minuet_status minuet_execution_run(minuet_execution* execution, const
 MINUET_API minuet_status minuet_execution_run_arrays(minuet_execution* execution, const minuet_array* inputs,
                                                      int32_t input_count, const minuet_array* outputs,
                                                      int32_t output_count, void* stream);
-/* int32 [rows, 1 + ndim] to device memory, in the output's row order. Enqueued. For networks; the sets of a
- * convolution are the caller's. */
+/* int32 [rows, 1 + ndim] to device memory, in the row order of the first output, or of any. Enqueued. For
+ * networks; the sets of a convolution are the caller's. OUT_OF_RANGE past the last output. */
 MINUET_API minuet_status minuet_execution_output_coordinates(minuet_execution* execution,
                                                              int32_t* coordinates, void* stream);
+MINUET_API minuet_status minuet_execution_output_coordinates_of(minuet_execution* execution, int32_t output,
+                                                                int32_t* coordinates, void* stream);
 
 /* What a caller must know of this execution before it gives it memory or captures its calls. */
 typedef struct minuet_execution_info {

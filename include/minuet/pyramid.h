@@ -159,7 +159,7 @@ typedef struct minuet_run_arguments {
   int64_t buffer_bytes;
   void* workspace;
   int64_t workspace_bytes;
-  const minuet_array* inputs; /* features and residual, as for minuet_execution_run_arrays */
+  const minuet_array* inputs; /* as for minuet_execution_run_arrays */
   const minuet_array* outputs;
   int32_t input_count, output_count;
   minuet_parameters* parameters; /* optional: the values; null: the plan's own. A caller whose weights are

@@ -385,25 +385,6 @@ minuet_status minuet_executions_prepare_maps(minuet_execution* const* executions
   });
 }
 
-minuet_status minuet_execution_output_shape(minuet_execution* execution, int64_t* rows, int32_t* channels) {
-  return in_execution("minuet_execution_output_shape", execution, [&](Execution& own) -> llvm::Error {
-    MINUET_TRY(check_pointer(rows, "rows"));
-    MINUET_TRY(check_pointer(channels, "channels"));
-    MINUET_TRY(check_answers("rows", rows, sizeof(*rows), "channels", channels, sizeof(*channels)));
-    MINUET_TRY(own.check_prepared());
-    const Program& program = own.plan().program;
-    if (program.tensors[program.output].is_dense()) {
-      return make_error(
-          StatusCode::FailedPrecondition,
-          "the output is a dense array, which has no rows: its shape follows from the batch size "
-          "and the network");
-    }
-    *rows = own.output_rows();
-    *channels = program.tensors[program.output].channels;
-    return llvm::Error::success();
-  });
-}
-
 minuet_status minuet_execution_run(minuet_execution* execution, const minuet_tensor* inputs,
                                    int32_t input_count, const minuet_tensor* outputs, int32_t output_count,
                                    void* stream) {
@@ -427,15 +408,6 @@ minuet_status minuet_execution_run_arrays(minuet_execution* execution, const min
     const Trace::Span span(execution->open->trace(), "run", "run");
     const NvtxRange range("run");
     return own.run_arrays(in, out, stream);
-  });
-}
-
-minuet_status minuet_execution_output_coordinates(minuet_execution* execution, int32_t* coordinates,
-                                                  void* stream) {
-  return in_execution("minuet_execution_output_coordinates", execution, [&](Execution& own) -> llvm::Error {
-    if (own.output_rows() > 0) MINUET_TRY(check_pointer(coordinates, "coordinates"));
-    MINUET_TRY(check_alignment(coordinates, sizeof(int32_t), "the coordinates"));
-    return own.output_coordinates(coordinates, stream);
   });
 }
 

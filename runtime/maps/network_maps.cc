@@ -66,7 +66,8 @@ MapLimits NetworkMaps::limits(i32 key_bits) const {
 bool NetworkMaps::keeps_keys(std::size_t level) const {
   if (options_.is_stateless) return false;
   const i32 number = static_cast<i32>(level);
-  return program_.tensors[program_.output].level == number || program_.levels[level].is_made_in_run() ||
+  const auto is_given = [&](i32 output) { return program_.tensors[output].level == number; };
+  return llvm::any_of(program_.outputs, is_given) || program_.levels[level].is_made_in_run() ||
          llvm::any_of(program_.levels, [&](const LevelSpec& other) {
            return other.is_made_in_run() && other.parent == number;
          });

@@ -159,13 +159,18 @@ struct Program {
   // The flag is true if the network's description has a head (output layer) for which there are no weights,
   // so that it is left out.
   bool is_head_missing = false;
-  // Lists the tensors that Execution::run() takes as inputs.
-  std::vector<i32> inputs{0};
-  i32 output = 0;
-  // Holds the tensor of the second output, or -1 if there is none. Only the program of a single op has one.
+  // Lists the tensors that Execution::run() takes and gives, and the names of all of them. Tensors of one
+  // level may be inputs, and an output may be read by later layers too. The winners of a single op are its
+  // second output.
+  std::vector<i32> inputs{0}, outputs;
+  std::vector<std::string> input_names, output_names;
+  // Holds the tensor of the winners (OperandShape::has_winners), or -1 if there is none. Only the program of
+  // a single op has one.
   i32 winners = -1;
   /// Returns how many outputs Execution::run_arrays() writes.
-  i32 output_count() const { return winners < 0 ? 1 : 2; }
+  i32 output_count() const { return static_cast<i32>(outputs.size()); }
+  /// Returns the level of an output.
+  i32 output_level(std::size_t output = 0) const { return tensors[outputs[output]].level; }
   // Holds, for each axis, the least common multiple of the strides of all coordinate sets (levels).
   i64 period[kMaxDim] = {1, 1, 1, 1};
 };
@@ -199,6 +204,13 @@ i64 element_bytes(const Program& program, const StorageSpec& storage);
 
 /// Returns the columns of a tensor within its storage.
 Columns columns_of(const Program& program, i32 tensor);
+
+/// Returns true if the memory of input `number` may be the storage of its tensor. It cannot if the storage
+/// has other columns too.
+bool is_whole_input(const Program& program, std::size_t number);
+/// Returns true if the memory of output `number` may be the storage of its tensor. It cannot if the storage
+/// has other columns too, or if an earlier output is the same tensor.
+bool is_whole_output(const Program& program, std::size_t number);
 
 /// Computes, for each axis, the farthest reach of any offset of any kernel map (`guard`), and a number that
 /// the strides of all coordinate sets divide (`period`). The key layout depends on these values.

@@ -2,10 +2,70 @@
 
 #include <algorithm>
 
+#include "codegen/choose/ops/dense.h"
+#include "runtime/network/description_fields.h"
+#include "runtime/network/graph_builder.h"
+
 namespace minuet {
 namespace {
 
+using llvm::json::Array;
+using llvm::json::Object;
+using llvm::json::Value;
+
 constexpr i32 kImageAxes = 2, kBirdsEyeAxes = 3;
+
+llvm::Error read_to_dense(const Object& object, const NetworkDescription& /*network*/,
+                          LayerDescription& layer) {
+  MINUET_TRY(read_layer_fields(object, "the op to_dense", {"op", "format", "save"}, {}, layer));
+  std::string format = "channels_first";
+  MINUET_TRY(read_optional_text(object, "format", format));
+  layer.dense.channels_last = format == "channels_last";
+  if (layer.dense.channels_last || format == "channels_first") return llvm::Error::success();
+  return at("format", make_error(StatusCode::InvalidArgument,
+                                 "\"format\" must be \"channels_first\" or \"channels_last\""));
+}
+
+void print_to_dense(const LayerDescription& layer, i32 /*ndim*/, Object& object) {
+  object["format"] = layer.dense.channels_last ? "channels_last" : "channels_first";
+}
+
+llvm::Error read_birds_eye(const Object& object, const NetworkDescription& network, LayerDescription& layer) {
+  MINUET_TRY(read_layer_fields(object, "the op birds_eye", {"op", "image_axes", "save"}, {}, layer));
+  if (network.ndim != kBirdsEyeAxes) {
+    return make_error(StatusCode::InvalidArgument,
+                      "a bird's-eye image needs a network of 3 axes, and this one has {0}: use to_dense",
+                      network.ndim);
+  }
+  std::vector<i32>& axes = layer.dense.image_axes;
+  const Array* const given = object.getArray("image_axes");
+  for (std::size_t i = 0; given && i < given->size(); ++i) {
+    const auto axis = (*given)[i].getAsInteger();
+    axes.push_back(axis && *axis >= 0 && *axis < network.ndim ? static_cast<i32>(*axis) : -1);
+  }
+  if (axes.size() == kImageAxes && axes[0] >= 0 && axes[1] >= 0 && axes[0] != axes[1]) {
+    return llvm::Error::success();
+  }
+  return at("image_axes",
+            make_error(StatusCode::InvalidArgument,
+                       "\"image_axes\" must be two different axes of 0 to 2, for example [1, 0] "
+                       "for an image of shape [Y, X]"));
+}
+
+void print_birds_eye(const LayerDescription& layer, i32 /*ndim*/, Object& object) {
+  object["image_axes"] = Array(layer.dense.image_axes);
+}
+
+llvm::Error read_from_dense(const Object& object, const NetworkDescription& /*network*/,
+                            LayerDescription& layer) {
+  MINUET_TRY(read_layer_fields(object, "the op from_dense", {"op", "onto", "save"}, {}, layer));
+  MINUET_ASSIGN(layer.skip, read_text(object, "onto"));
+  return llvm::Error::success();
+}
+
+void print_from_dense(const LayerDescription& layer, i32 /*ndim*/, Object& object) {
+  object["onto"] = layer.skip;
+}
 
 /// Returns the layout of a dense tensor of a level. Its axes are those of the level, or those of a bird's-eye
 /// image behind the axis that the image does not have.
@@ -21,93 +81,54 @@ DenseLayout layout_of(const LevelSpec& level, const DenseFields& fields) {
   return layout;
 }
 
-/// Returns the extents of the dense tensor's axes behind the batch axis.
-std::vector<i64> dims_of(i32 ndim, i64 channels, const DenseLayout& layout, bool is_birds_eye) {
+/// Returns the extents of the dense tensor's axes behind the batch axis, or OutOfRange if one is too large.
+llvm::Expected<std::vector<i64>> dims_of(i32 ndim, i64 channels, const DenseLayout& layout,
+                                         bool is_birds_eye) {
   std::vector<i64> dims;
   for (i32 i = 0; i < ndim; ++i) dims.push_back(layout.shape[layout.order[i]]);
   if (is_birds_eye) {
     dims[0] *= channels;
-    return dims;
+  } else {
+    dims.insert(layout.channels_last ? dims.end() : dims.begin(), channels);
   }
-  dims.insert(layout.channels_last ? dims.end() : dims.begin(), channels);
+  for (const i64 dim : dims) {
+    if (dim <= INT32_MAX) continue;
+    return make_error(StatusCode::OutOfRange,
+                      "an axis of the dense tensor would have {0} elements; at most 2^31 - 1 are allowed",
+                      dim);
+  }
   return dims;
 }
 
-DenseProblem problem_of(const Program& program, i64 channels, const DenseLayout& layout) {
+DenseProblem problem_of(const Program& program, i32 channels, const DenseLayout& layout) {
   DenseProblem problem;
   problem.ndim = program.ndim;
   problem.dtype = program.dtype;
-  problem.channels = static_cast<i32>(channels);
+  problem.channels = channels;
   problem.layout = layout;
   return problem;
 }
 
-/// Returns the op that made the dense tensor.
-const ToDenseProblem* find_maker(const Program& program, i32 tensor) {
-  for (const ProgramLayer& layer : program.layers) {
-    if (layer.output == tensor) return layer.problem.get_if<ToDenseProblem>();
-  }
-  return nullptr;
-}
-
-/// Appends an op that reads the coordinates of a level.
-i32 add_op(Program& program, const std::string& name, i32 input, i32 level, i32 output,
-           const OpProblem& problem) {
+/// Appends an op that reads the coordinates of a level, and makes its output the layer's result.
+llvm::Error add_op(GraphBuilder& graph, i32 level, i32 output, const OpProblem& problem) {
+  MINUET_TRY(validate(problem));
+  Program& program = graph.program();
   ProgramLayer layer(problem);
-  layer.name = name;
+  // The op has no parameters, so its name need not be one of the description. A space keeps it unique.
+  layer.name = std::string(problem.kind().name) + " " + std::to_string(program.layers.size());
   layer.map = -1;
   layer.coordinates_level = level;
-  layer.input = input;
+  layer.input = graph.current();
   layer.output = output;
   program.levels[level].keeps_coordinates = true;
   program.layers.push_back(std::move(layer));
-  return output;
+  graph.set_result(output);
+  return llvm::Error::success();
 }
 
-}  // namespace
-
-llvm::Expected<DenseFields> read_to_dense(const llvm::json::Object& object) {
-  DenseFields fields;
-  const llvm::json::Value* const format = object.get("format");
-  if (!format) return fields;
-  const auto text = format->getAsString();
-  fields.channels_last = text && *text == "channels_last";
-  if (fields.channels_last || (text && *text == "channels_first")) return fields;
-  return make_error(StatusCode::InvalidArgument,
-                    "\"format\" must be \"channels_first\" or \"channels_last\"");
-}
-
-llvm::Expected<DenseFields> read_birds_eye(const llvm::json::Object& object, i32 ndim) {
-  if (ndim != kBirdsEyeAxes) {
-    return make_error(StatusCode::InvalidArgument,
-                      "a bird's-eye image needs a network of 3 axes, and this one has {0}: use to_dense",
-                      ndim);
-  }
-  DenseFields fields;
-  const llvm::json::Array* const axes = object.getArray("image_axes");
-  for (std::size_t i = 0; axes && i < axes->size(); ++i) {
-    const auto axis = (*axes)[i].getAsInteger();
-    fields.image_axes.push_back(axis && *axis >= 0 && *axis < ndim ? static_cast<i32>(*axis) : -1);
-  }
-  const bool is_valid = fields.image_axes.size() == kImageAxes && fields.image_axes[0] >= 0 &&
-                        fields.image_axes[1] >= 0 && fields.image_axes[0] != fields.image_axes[1];
-  if (is_valid) return fields;
-  return make_error(StatusCode::InvalidArgument,
-                    "\"image_axes\" must be two different axes of 0 to 2, for example [1, 0] for an image of "
-                    "shape [Y, X]");
-}
-
-llvm::Error check_is_of_level(const Program& program, i32 tensor) {
-  if (!program.tensors[tensor].is_dense()) return llvm::Error::success();
-  return make_error(
-      StatusCode::InvalidArgument,
-      "the layer reads a dense tensor, but only the op from_dense can: put from_dense in between");
-}
-
-llvm::Expected<i32> add_to_dense(Program& program, const std::string& name, i32 input,
-                                 const DenseFields& fields) {
-  MINUET_TRY(check_is_of_level(program, input));
-  const i32 level = program.tensors[input].level, channels = program.tensors[input].channels;
+llvm::Error build_to_dense(GraphBuilder& graph, const LayerDescription& layer) {
+  Program& program = graph.program();
+  const i32 level = graph.level_of(graph.current()), channels = graph.tensor(graph.current()).channels;
   const LevelSpec& spec = program.levels[level];
   if (spec.is_made_in_run()) {
     return make_error(
@@ -120,48 +141,54 @@ llvm::Expected<i32> add_to_dense(Program& program, const std::string& name, i32 
                       "the level of the layer's input has no shape, from which the size of the dense tensor "
                       "follows: give the network \"shape\", the number of cells of its input on each axis");
   }
-  const DenseLayout layout = layout_of(spec, fields);
-  ToDenseProblem problem{problem_of(program, channels, layout)};
-  MINUET_TRY(validate(problem));
-  TensorSpec tensor{level, channels, static_cast<i32>(program.storages.size()), 0,
-                    dims_of(program.ndim, channels, layout, !fields.image_axes.empty())};
-  for (const i64 dim : tensor.dims) {
-    if (dim <= INT32_MAX) continue;
-    return make_error(StatusCode::OutOfRange,
-                      "an axis of the dense tensor would have {0} elements; at most "
-                      "2^31 - 1 are allowed",
-                      dim);
-  }
-  StorageSpec storage{level, channels, 0, 0, {}};
-  storage.item_elements = cells_of(program.ndim, layout) * channels;
-  program.storages.push_back(std::move(storage));
-  program.tensors.push_back(std::move(tensor));
-  return add_op(program, name, input, level, static_cast<i32>(program.tensors.size()) - 1, problem);
+  const DenseLayout layout = layout_of(spec, layer.dense);
+  const ToDenseProblem problem{problem_of(program, channels, layout)};
+  MINUET_ASSIGN(std::vector<i64> dims,
+                dims_of(program.ndim, channels, layout, layer.op == LayerDescription::Op::BirdsEye));
+  const i32 output = graph.add_tensor(level, channels);
+  program.tensors[output].dims = std::move(dims);
+  program.storages[program.tensors[output].storage].item_elements = cells_of(program.ndim, layout) * channels;
+  return add_op(graph, level, output, problem);
 }
 
-llvm::Expected<i32> add_from_dense(Program& program, const std::string& name, i32 input, i32 level) {
-  const ToDenseProblem* const maker = find_maker(program, input);
-  if (!program.tensors[input].is_dense() || maker == nullptr) {
-    return make_error(StatusCode::InvalidArgument,
-                      "the layer's input is no dense tensor: name the result of to_dense or birds_eye");
+/// Returns the op that made the dense tensor, or null if the tensor is not dense.
+const ToDenseProblem* find_maker(const Program& program, i32 tensor) {
+  for (const ProgramLayer& layer : program.layers) {
+    if (layer.output == tensor) return layer.problem.get_if<ToDenseProblem>();
   }
-  const LevelSpec &spec = program.levels[level], &made = program.levels[program.tensors[input].level];
+  return nullptr;
+}
+
+llvm::Error build_from_dense(GraphBuilder& graph, const LayerDescription& layer) {
+  Program& program = graph.program();
+  const ToDenseProblem* const maker = find_maker(program, graph.current());
+  if (maker == nullptr) {
+    return at("input", make_error(StatusCode::InvalidArgument,
+                                  "the layer's input is no dense tensor: name the result of to_dense or "
+                                  "birds_eye"));
+  }
+  MINUET_ASSIGN(const i32 onto, graph.find_result(layer.skip, "onto"));
+  const i32 level = graph.level_of(onto);
+  const LevelSpec &spec = program.levels[level], &made = program.levels[graph.level_of(graph.current())];
   if (spec.is_made_in_run()) {
-    return make_error(StatusCode::Unimplemented,
-                      "from_dense cannot lead onto a level that an op makes in each run");
+    return at("onto", make_error(StatusCode::Unimplemented,
+                                 "from_dense cannot lead onto a level that an op makes in each run"));
   }
   if (spec.tensor_stride != made.tensor_stride || spec.shape != made.shape) {
-    return make_error(
-        StatusCode::InvalidArgument,
-        "the level that from_dense leads onto has another shape or tensor stride than that of the "
-        "dense tensor: both must be the same");
+    return at("onto",
+              make_error(StatusCode::InvalidArgument,
+                         "the level of \"{0}\" has another shape or tensor stride than that of the dense "
+                         "tensor: both must be the same",
+                         layer.skip));
   }
-  const i32 channels = maker->channels;
-  FromDenseProblem problem{problem_of(program, channels, maker->layout)};
-  MINUET_TRY(validate(problem));
-  program.storages.push_back({level, channels, 0, 0, {}});
-  program.tensors.push_back({level, channels, static_cast<i32>(program.storages.size()) - 1, 0});
-  return add_op(program, name, input, level, static_cast<i32>(program.tensors.size()) - 1, problem);
+  const FromDenseProblem problem{problem_of(program, maker->channels, maker->layout)};
+  return add_op(graph, level, graph.add_tensor(level, problem.channels), problem);
 }
+
+}  // namespace
+
+OpEntry to_dense_entry() { return {"to_dense", read_to_dense, print_to_dense, build_to_dense}; }
+OpEntry birds_eye_entry() { return {"birds_eye", read_birds_eye, print_birds_eye, build_to_dense}; }
+OpEntry from_dense_entry() { return {"from_dense", read_from_dense, print_from_dense, build_from_dense}; }
 
 }  // namespace minuet

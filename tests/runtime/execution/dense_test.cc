@@ -464,7 +464,72 @@ TEST_P(DenseTest, ArraysThatDoNotFit) {
   EXPECT_EQ(minuet_execution_output_shape(execution.get(), &rows, &channels), MINUET_FAILED_PRECONDITION);
 }
 
+/// A bird's-eye image and the features of the level that it was made of, as two outputs.
+TEST_P(DenseTest, AmongOutputs) {
+  const Case test{.channels = 8, .shape = {8, 10, 4}, .stride = 2, .image_axes = {1, 0}};
+  std::string description = describe(test, pooling_layer(test) + ", " + dense_layer(test));
+  description.insert(1, R"("outputs": ["dense", "level"], )");
+  const Plan plan = plan_of(description);
+  minuet_tensor_info info{};
+  info.struct_size = sizeof(info);
+  check(minuet_plan_query_output(plan.get(), 0, &info));
+  EXPECT_EQ(info.rank, 4);
+  EXPECT_EQ((std::vector<int64_t>{info.shape, info.shape + 4}), (std::vector<int64_t>{-1, 16, 5, 4}));
+  const minuet_execution_options options = options_of(tested_maps());
+  const Execution execution = make_execution(machine(), plan.get(), &options);
+  const Points points = draw_points(test, 100, 8);
+  check(prepare(machine(), execution.get(), points.coordinates));
+  int64_t rows = 0;
+  int32_t channels = 0;
+  EXPECT_EQ(minuet_execution_output_shape(execution.get(), &rows, &channels), MINUET_FAILED_PRECONDITION);
+  check(minuet_execution_output_shape_of(execution.get(), 1, &rows, &channels));
+  const Buffer input(machine(), encode(dtype(), points.features));
+  const Buffer output(machine(), bytes_of(test)), features(machine(), rows * channels * dtype_bytes(dtype()));
+  check(run_arrays(execution.get(), {features_of(input, test, rows_of(test, points))},
+                   {dense_of(output.data(), test), array_of(features.data(), {rows, channels}, element())}));
+  EXPECT_EQ(decode(dtype(), output.read<char>()), expected_of(test, points));
+  std::vector<int32_t> coordinates(static_cast<size_t>(rows) * 4);
+  const Buffer where(machine(), static_cast<int64_t>(coordinates.size()) * 4);
+  check(minuet_execution_output_coordinates_of(execution.get(), 1, static_cast<int32_t*>(where.data()),
+                                               nullptr));
+  coordinates = where.read<int32_t>();
+  const std::vector<float> values = decode(dtype(), features.read<char>()), dense = expected_of(test, points);
+  for (int64_t row = 0; row < rows; ++row) {
+    std::vector<int> cell(coordinates.begin() + row * 4, coordinates.begin() + row * 4 + 4);
+    for (size_t f = 1; f < 4; ++f) cell[f] /= test.stride;
+    for (int c = 0; c < test.channels; ++c) {
+      EXPECT_EQ(values[static_cast<size_t>(row * channels + c)],
+                dense[static_cast<size_t>(test.element(cell, c))]);
+    }
+  }
+}
+
 MINUET_INSTANTIATE_DEVICE_TEST(DenseTest);
+
+/// What the library prints of a description describes the same network.
+TEST(DenseDescriptions, PrintedAndReadAgain) {
+  std::string reason;
+  Machine& machine = *Machine::open("cpu", reason);
+  const Case test{.image_axes = {1, 0}};
+  const auto printed = [&](const std::string& description) {
+    NetworkSpec spec;
+    spec.description = description;
+    Plan plan(nullptr, {minuet_plan_destroy});
+    check(create_network(machine, spec, plan));
+    std::string text(minuet_plan_description(plan.get(), nullptr, 0), 0);
+    minuet_plan_description(plan.get(), text.data(), text.size());
+    text.pop_back();
+    return text;
+  };
+  const std::string pooling = R"({"op": "max_pool", "name": "pool", "output": "level"}, )";
+  const std::string back = R"(, {"op": "from_dense", "onto": "level"})";
+  for (const std::string& dense :
+       {dense_layer(test), dense_layer({}), dense_layer({.channels_last = true})}) {
+    const std::string text = printed(describe(test, pooling + dense + back));
+    EXPECT_EQ(printed(text), text);
+    EXPECT_THAT(text, HasSubstr("from_dense"));
+  }
+}
 
 /// Descriptions that are refused, and why.
 TEST(DenseDescriptions, Refused) {
@@ -485,14 +550,14 @@ TEST(DenseDescriptions, Refused) {
   EXPECT_THAT(refused(describe(test, dense_layer({.image_axes = {1, 3}}))), HasSubstr("image_axes"));
   EXPECT_THAT(refused(describe(test, R"({"op": "birds_eye"})")), HasSubstr("image_axes"));
   EXPECT_THAT(refused(describe(test, R"({"op": "to_dense", "format": "nhwc"})")), HasSubstr("channels_last"));
-  EXPECT_THAT(refused(describe(test, dense + ", " + dense)), HasSubstr("dense"));
+  EXPECT_THAT(refused(describe(test, dense + ", " + dense)), HasSubstr("layers[1].input"));
   const Case strided{.stride = 2};
   const std::string pooling = pooling_layer(strided);
   EXPECT_THAT(refused(describe(test, dense + ", " + pooling)), HasSubstr("from_dense"));
   EXPECT_THAT(refused(describe(test, pooling + R"(, {"op": "from_dense", "onto": "level"})")),
               HasSubstr("no dense tensor"));
   EXPECT_THAT(refused(describe(test, dense + R"(, {"op": "from_dense", "onto": "dense"})")),
-              HasSubstr("reads a dense tensor"));
+              HasSubstr("is a dense tensor"));
   EXPECT_THAT(refused(describe({.shape = {60000, 60000, 2}}, dense)), HasSubstr("2^31 - 1 cells"));
 }
 
