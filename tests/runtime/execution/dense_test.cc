@@ -5,6 +5,7 @@
 #include <array>
 #include <map>
 #include <numeric>
+#include <set>
 
 #include "tests/runtime/execution/pyramid_fixture.h"
 
