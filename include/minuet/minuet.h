@@ -640,9 +640,10 @@ MINUET_API minuet_status minuet_plan_query(minuet_plan* plan, minuet_plan_info* 
 typedef struct minuet_tensor_info {
   size_t struct_size;
   const char* name;
-  int64_t shape[MINUET_MAX_RANK];        /* -1 where only a prepared cloud decides: rows */
+  int64_t shape[MINUET_MAX_RANK];        /* -1 where the plan does not decide: rows, and the batch size of a
+                                            dense output */
   int32_t tensor_stride[MINUET_MAX_DIM]; /* of its level; 0 where the set is the caller's */
-  int32_t rank;                          /* 2: [rows, channels] */
+  int32_t rank;                          /* 2: [rows, channels]; 3 to 6: a dense output */
   int32_t level;                         /* for minuet_execution_query_level; 0: in the caller's row order */
   int32_t channels;
   minuet_element element; /* of an array of minuet_execution_run_arrays */
@@ -889,9 +890,12 @@ typedef struct minuet_execution_options {
   int64_t parameter_inputs; /* 1: run takes the plan's parameters as inputs behind the features, in the order
                                of minuet_plan_query_parameter; not with `parameters`. The execution has device
                                memory for them, which workspace_bytes does not count */
+  /* The number of batch items: each batch index is less. Items without voxels are fine, at the end too. 0: not
+   * declared. A network with a dense tensor (to_dense, birds_eye) needs it: INVALID_ARGUMENT. */
+  int64_t batch_size;
 } minuet_execution_options;
 #define MINUET_EXECUTION_OPTIONS_INIT \
-  { sizeof(minuet_execution_options), 0, 0, 0, 0, {0}, {0}, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+  { sizeof(minuet_execution_options), 0, 0, 0, 0, {0}, {0}, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 /* Tells how many bytes of workspace (256-byte aligned) an execution of the plan needs. It needs no GPU, no
  * driver and no loaded plan, and allocates no device memory. The plan must have been compiled for just this
@@ -930,7 +934,12 @@ MINUET_API void minuet_execution_destroy(minuet_execution* execution);
  * [count, 1 + ndim], read only during the call). Waits for the stream: once; three times where maps are
  * indexed, no bounds were given, and the cloud is outside the range of the keys; at most twice where they are
  * sorted, once where bounds were given; more where the arena grows. Duplicates, coordinates outside the
- * bounds, an extent that 64-bit keys do not hold: an error. After a failure no cloud is prepared. */
+ * bounds, an extent that 64-bit keys do not hold: an error. After a failure no cloud is prepared.
+ *
+ * A network's shape and batch_size bound the coordinates too: they lie in [0, shape), batch indices in
+ * [0, batch_size). Where both are declared, they are the bounds, unless has_bounds gives narrower ones; bounds
+ * that exceed them are INVALID_ARGUMENT at create. A coordinate outside is OUT_OF_RANGE, in capacity mode
+ * MINUET_CLOUD_OUT_OF_BOUNDS. */
 MINUET_API minuet_status minuet_execution_prepare(minuet_execution* execution, const int32_t* coordinates,
                                                   int64_t count, void* stream);
 
@@ -943,7 +952,7 @@ MINUET_API minuet_status minuet_execution_prepare(minuet_execution* execution, c
  * the index's keys cannot follow the clouds here: declare bounds where the default (MINUET_MAPS_INDEXED) is
  * too narrow. */
 enum {
-  MINUET_CLOUD_OUT_OF_BOUNDS = 1, /* outside the declared bounds */
+  MINUET_CLOUD_OUT_OF_BOUNDS = 1, /* outside the declared bounds, the network's shape or the batch size */
   MINUET_CLOUD_NEGATIVE_BATCH = 2,
   MINUET_CLOUD_DUPLICATE = 4,       /* unless keep_first_duplicate */
   MINUET_CLOUD_PAST_CAPACITY = 8,   /* the count, or the voxels of a level; a negative count too */
@@ -992,7 +1001,8 @@ MINUET_API minuet_status minuet_executions_prepare_maps(minuet_execution* const*
                                                         minuet_kernel_map* const* maps, int32_t count,
                                                         void* stream);
 /* Rows and channels of the first output, or of any, for what is prepared. An input on another level than 0
- * has as many rows as minuet_execution_query_level says. OUT_OF_RANGE past the last output. */
+ * has as many rows as minuet_execution_query_level says. OUT_OF_RANGE past the last output. FAILED_PRECONDITION where
+ * it is a dense array (minuet_plan_query_output). */
 MINUET_API minuet_status minuet_execution_output_shape(minuet_execution* execution, int64_t* rows,
                                                        int32_t* channels);
 MINUET_API minuet_status minuet_execution_output_shape_of(minuet_execution* execution, int32_t output,
@@ -1010,7 +1020,7 @@ MINUET_API minuet_status minuet_execution_output_shape_of(minuet_execution* exec
  * with other tensors. After a failure the output is undefined. No output may share a byte with an input,
  * another output or the caller's workspace, and no input with that. Two column ranges of one wider matrix do
  * not overlap. Matrices of different row strides are accepted only if one ends before the other begins.
- * Inputs may overlap inputs. FAILED_PRECONDITION for a plan with winners. */
+ * Inputs may overlap inputs. FAILED_PRECONDITION for a plan with winners or a dense output. */
 MINUET_API minuet_status minuet_execution_run(minuet_execution* execution, const minuet_tensor* inputs,
                                               int32_t input_count, const minuet_tensor* outputs,
                                               int32_t output_count, void* stream);
@@ -1018,7 +1028,9 @@ MINUET_API minuet_status minuet_execution_run(minuet_execution* execution, const
  * matrix of features is an array of rank 2, [rows, channels], of f32 for plans of MINUET_F32 and MINUET_TF32,
  * else of f16 or bf16 as the plan. stride[1] is 1, stride[0] and data are as minuet_tensor allows; the stride
  * of an axis of one element does not matter, and data may be null where there are no rows. Winners
- * (minuet_pooling_options) are the second output, of i32, under the same rules. With parameter_inputs, each
+ * (minuet_pooling_options) are the second output, of i32, under the same rules. A dense output (to_dense,
+ * birds_eye) is one contiguous array of rank 3 to 6 whose first axis is the batch, [batch_size, ...], which
+ * begins on a multiple of an element's size; every element is written, with 0 where there is no voxel. With parameter_inputs, each
  * parameter follows as an array of its own shape, as minuet_parameters_set takes it in Minuet's order, of
  * f32, f16, bf16 or f64, with any strides. Arrays and what they point to are the caller's; the structs are
  * read during the call only. INVALID_ARGUMENT names the array that does not fit, or that is on_host on a GPU.

@@ -75,12 +75,14 @@ llvm::Expected<ExecutionOptions> read_size_options(const minuet_execution_option
                       given.scratch_bytes);
   }
   execution.parameter_inputs = given.parameter_inputs != 0;
-  if (program.takes_maps && (given.max_points != 0 || execution.cloud.keep_first_duplicate ||
-                             execution.cloud.has_bounds || execution.cloud.has_capacities())) {
-    return make_error(
-        StatusCode::InvalidArgument,
-        "an execution of a single op takes no max_points, level_capacity, keep_first_duplicate or "
-        "has_bounds: leave them 0 (the last two are options of its coordinate sets)");
+  MINUET_ASSIGN(execution.cloud.batch_size, read_batch_size(given.batch_size));
+  if (program.takes_maps &&
+      (given.max_points != 0 || execution.cloud.keep_first_duplicate || execution.cloud.has_bounds ||
+       execution.cloud.has_capacities() || execution.cloud.batch_size != 0)) {
+    return make_error(StatusCode::InvalidArgument,
+                      "an execution of a single op takes no max_points, level_capacity, batch_size, "
+                      "keep_first_duplicate or "
+                      "has_bounds: leave them 0 (the last two are options of its coordinate sets)");
   }
   return execution;
 }
@@ -207,6 +209,12 @@ llvm::Expected<std::vector<GivenArray>> read_arrays(const std::string& name, con
     read.push_back(std::move(*array));
   }
   return read;
+}
+
+llvm::Expected<i32> read_batch_size(int64_t batch_size) {
+  if (batch_size >= 0 && batch_size <= INT32_MAX) return static_cast<i32>(batch_size);
+  return make_error(StatusCode::InvalidArgument, "batch_size is {0}; it must be 0 to {1}", batch_size,
+                    INT32_MAX);
 }
 
 llvm::Error check_level_count(int32_t level_count, i32 levels) {

@@ -28,6 +28,10 @@ minuet_tensor_info tensor_info(const Program& program, const std::string& name, 
   info.rank = 2;
   info.shape[0] = kUnknownSize;
   info.shape[1] = tensor.channels;
+  if (tensor.is_dense()) {
+    info.rank = static_cast<int32_t>(1 + tensor.dims.size());
+    std::copy(tensor.dims.begin(), tensor.dims.end(), info.shape + 1);
+  }
   std::copy(level.tensor_stride.begin(), level.tensor_stride.end(), info.tensor_stride);
   info.level = tensor.level;
   info.channels = tensor.channels;
@@ -42,6 +46,11 @@ llvm::Error give_shape(Execution& own, int32_t output, int64_t* rows, int32_t* c
   const Program& program = own.plan().program;
   MINUET_TRY(check_number("output", output, program.outputs.size()));
   MINUET_TRY(own.check_prepared());
+  if (program.tensors[program.outputs[static_cast<std::size_t>(output)]].is_dense()) {
+    return make_error(
+        StatusCode::FailedPrecondition,
+        "output {0} is a dense array, which has no rows: minuet_plan_query_output tells its shape", output);
+  }
   *rows = own.output_rows(static_cast<std::size_t>(output));
   *channels = program.tensors[program.outputs[static_cast<std::size_t>(output)]].channels;
   return llvm::Error::success();

@@ -6,6 +6,7 @@
 #include "llvm/ADT/ScopeExit.h"
 #include "runtime/engine/alignment.h"
 #include "runtime/engine/nvtx.h"
+#include "runtime/maps/coordinate_limits.h"
 
 namespace minuet {
 
@@ -28,7 +29,9 @@ Execution::Execution(std::shared_ptr<const LoadedPlan> loaded, const ExecutionOp
 }
 
 llvm::Expected<std::unique_ptr<Execution>> Execution::create_unplaced(
-    std::shared_ptr<const LoadedPlan> loaded, const ExecutionOptions& options) {
+    std::shared_ptr<const LoadedPlan> loaded, const ExecutionOptions& given) {
+  ExecutionOptions options = given;
+  MINUET_TRY(limit_coordinates(loaded->plan->program, options.cloud));
   std::unique_ptr<Execution> execution(new Execution(std::move(loaded), options));
   MINUET_ASSIGN(execution->engine_,
                 execution->loaded_->device->create_engine(execution->compiled_.engine,
@@ -322,6 +325,7 @@ llvm::Error Execution::check_prepared() const {
 
 /// Returns true if the caller's rows of the tensor are in the order that the ops use.
 bool Execution::has_storage_order(i32 tensor) const {
+  if (program_.tensors[tensor].is_dense()) return true;  // The cells of a dense tensor have one order only.
   return is_in_set_order(tensor) || !levels_[program_.tensors[tensor].level].source_row;
 }
 
@@ -433,6 +437,10 @@ llvm::Error Execution::output_coordinates(std::size_t output, i32* coordinates, 
         "an execution of a single op has no coordinate sets: export those that its kernel map was made from");
   }
   MINUET_TRY(check_prepared());
+  if (program_.tensors[program_.outputs[output]].is_dense()) {
+    return make_error(StatusCode::FailedPrecondition,
+                      "the output is a dense tensor, whose cells have no list of coordinates");
+  }
   MINUET_TRY(check_coordinates(coordinates, output_rows(output)));
   return call(stream, Timed::Nothing, [&]() -> llvm::Error {
     const i32 level = program_.output_level(output);

@@ -285,6 +285,7 @@ class Execution {
   OpWork& work_of(const Candidate& candidate) const;
   llvm::Error make_works();
   MapUse map_use(i32 layer) const;
+  const i32* coordinates_of(i32 layer) const;
   llvm::Error take_map(i32 layer, ViewForm form);
   Coords coords_of(i32 level) const {
     const Level& at = levels_[level];
@@ -333,6 +334,7 @@ class Execution {
   llvm::Error check_tensors(llvm::ArrayRef<Tensor> features, llvm::ArrayRef<Tensor> outputs) const;
   llvm::Error check_on_device(const std::string& what, const GivenArray& array) const;
   llvm::Expected<Tensor> matrix_of(const std::string& what, const GivenArray& array, i32 tensor) const;
+  llvm::Expected<Tensor> matrix_of_dense(const std::string& what, const GivenArray& array, i32 tensor) const;
   /// Returns InvalidArgument if the memory at `data` overlaps the caller's workspace. The message calls it
   /// `name`.
   llvm::Error check_outside_workspace(const char* name, const void* data, i64 bytes) const;

@@ -63,9 +63,10 @@ void Execution::place_storages(Placement& parts) {
     i64 begin = kSharesMemory ? 0 : bytes;
     for (const i32 below : storage.below) begin = std::max(begin, tops_[below]);
     Placement part = parts.from(begin);
-    storages_[number] = in_place[number]
-                            ? nullptr
-                            : part.take<char>(level.rows * storage.ld * element_bytes(program_, storage));
+    const i64 elements = storage.item_elements > 0 ? options_.cloud.batch_size * storage.item_elements
+                                                   : level.rows * storage.ld;
+    storages_[number] =
+        in_place[number] ? nullptr : part.take<char>(elements * element_bytes(program_, storage));
     tops_[number] = begin + part.bytes();
     bytes = std::max(bytes, tops_[number]);
   }

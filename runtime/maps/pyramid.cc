@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "runtime/maps/coordinate_limits.h"
+
 namespace minuet {
 namespace {
 
@@ -29,10 +31,16 @@ llvm::Expected<std::vector<i32>> describe_levels(const Program& network, llvm::A
     if (same < i) {
       i64& capacity = description.levels[numbers[same]].capacity;
       capacity = std::max(capacity, capacities[i]);
+      description.levels[numbers[same]].is_dense |= spec.keeps_coordinates;
       numbers.push_back(numbers[same]);
       continue;
     }
-    PyramidLevel level{spec.parent < 0 ? -1 : numbers[spec.parent], {1, 1, 1, 1}, capacities[i], false};
+    PyramidLevel level{spec.parent < 0 ? -1 : numbers[spec.parent],
+                       {1, 1, 1, 1},
+                       capacities[i],
+                       /*keeps_coordinates=*/false,
+                       spec.keeps_coordinates,
+                       spec.shape};
     for (i32 a = 0; a < network.ndim && spec.parent >= 0; ++a) {
       level.stride[a] = spec.tensor_stride[a] / network.levels[spec.parent].tensor_stride[a];
     }
@@ -66,6 +74,7 @@ llvm::Expected<AxisArray> tensor_stride_of(const Program& program, const Pyramid
 llvm::Expected<std::shared_ptr<const Pyramid>> Pyramid::create(PyramidDescription description) {
   std::shared_ptr<Pyramid> pyramid(new Pyramid());
   pyramid->description_ = std::move(description);
+  for (PyramidLevel& level : pyramid->description_.levels) level.keeps_coordinates |= level.is_dense;
   MINUET_TRY(pyramid->add_levels());
   MINUET_TRY(pyramid->add_maps());
   MINUET_TRY(pyramid->check_needs());
@@ -104,12 +113,15 @@ llvm::Error Pyramid::add_levels() {
                         levels[i].capacity);
     }
     MINUET_TRY(annotate(check_coordinate_count(levels[i].capacity), name));
+    level.shape = levels[i].shape;
+    level.keeps_coordinates = levels[i].is_dense;
     program_.levels.push_back(level);
     strides.push_back(level.tensor_stride);
     options_.level_capacity.push_back(levels[i].capacity);
   }
-  const Bounds bounds = options_.has_bounds ? options_.bounds : default_index_bounds(program_.ndim);
-  return describe_index(program_.ndim, bounds, strides).takeError();
+  options_.batch_size = description_.batch_size;
+  MINUET_TRY(limit_coordinates(program_, options_));
+  return describe_index(program_.ndim, bounds_to_index(program_.ndim, options_), strides).takeError();
 }
 
 llvm::Error Pyramid::add_maps() {

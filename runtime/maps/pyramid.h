@@ -19,6 +19,8 @@ struct PyramidLevel {
   AxisArray stride{1, 1, 1, 1};    // Divides the set's tensor stride by its parent's.
   i64 capacity = 0;                // Limits the number of rows.
   bool keeps_coordinates = false;  // Says whether the buffer contains the coordinates of the rows.
+  bool is_dense = false;  // Says whether ops of the network read or write a dense tensor of the level.
+  AxisArray shape{};      // Holds the number of cells on each axis (LevelSpec::shape), or zeros.
 };
 
 /// Says that ops of one kind read a map in one direction.
@@ -34,6 +36,7 @@ struct PyramidDescription {
   bool keep_first_duplicate = false;
   bool has_bounds = false;
   Bounds bounds;
+  i32 batch_size = 0;  // Holds the number of batch items, or 0 if it is not declared.
   std::vector<PyramidLevel> levels;
   std::vector<MapSpec> maps;
   std::vector<PyramidNeed> needs;
@@ -111,6 +114,8 @@ class PlacedPyramid {
   llvm::Error export_pairs(i32 map, i32* pairs, i64 capacity, i32* count);
 
   const Pyramid& pyramid() const { return *pyramid_; }
+  /// Returns the coordinates of a level (PyramidLevel::keeps_coordinates), or null.
+  const i32* coordinates(i32 level) const { return coordinates_[level]; }
   const NetworkMaps& maps() const { return maps_; }
   /// Returns the map with the arrays of one of its views, or null if the view is not needed, because each row
   /// is its only neighbour.

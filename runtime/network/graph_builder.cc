@@ -142,6 +142,12 @@ llvm::Expected<i32> GraphBuilder::add_layer(const std::string& name, i32 input, 
 
 llvm::Expected<i32> GraphBuilder::find_result(const std::string& name, llvm::StringRef field) const {
   const auto found = results_.find(name);
+  if (found != results_.end() && field != "input" && tensor(found->second).is_dense()) {
+    return at(field, make_error(StatusCode::InvalidArgument,
+                                "\"{0}\" is a dense tensor, which is not on a level: name the features of "
+                                "which it was made",
+                                name));
+  }
   if (found != results_.end()) return found->second;
   return at(field, make_error(StatusCode::InvalidArgument,
                               "no earlier layer saves its output as \"{0}\", and no input that is known here "

@@ -49,7 +49,8 @@ class GraphBuilder {
   i32 current() const { return current_; }
   /// Sets the tensor that the layer's result is. A layer without a result of its own leaves current().
   void set_result(i32 tensor) { current_ = tensor; }
-  /// Returns the tensor of an input or of the result of an earlier layer. `field` has the name.
+  /// Returns the tensor of an input or of the result of an earlier layer. `field` has the name. Only the
+  /// field "input" may name a dense tensor.
   llvm::Expected<i32> find_result(const std::string& name, llvm::StringRef field) const;
 
   /// Adds a tensor with a storage of its own.

@@ -16,6 +16,15 @@
 
 namespace minuet {
 
+/// Describes the dense tensor that the ops to_dense and birds_eye make.
+struct DenseFields {
+  // The field "format" is "channels_last" if the flag is true, and "channels_first" if it is false.
+  bool channels_last = false;
+  // Holds the field "image_axes" of birds_eye, which names the level's axes that become the two axes of the
+  // image. It is empty for to_dense.
+  std::vector<i32> image_axes = {};
+};
+
 /// Represents one element of the array "layers" of a network's description.
 struct LayerDescription {
   // The table of entries in network_ops.cc has the same order.
@@ -30,7 +39,10 @@ struct LayerDescription {
     SumPool,
     GenerativeUp,
     Bottleneck,
-    Inverse
+    Inverse,
+    ToDense,
+    BirdsEye,
+    FromDense
   };
   Op op = Op::Block;
   // Holds the prefix of the parameters' names. It is empty for a concat.
@@ -60,6 +72,8 @@ struct LayerDescription {
   // Holds the name under which later layers can read this layer's result. It is empty if the result has no
   // name.
   std::string save;
+  // Holds the fields of the ops to_dense and birds_eye.
+  DenseFields dense;
   // Holds the fields of the layer's convolution. In a residual or a bottleneck, they are the defaults of all
   // its convolutions.
   ConvolutionFields fields;

@@ -2,6 +2,7 @@
 #include "runtime/network/description_fields.h"
 #include "runtime/network/ops/concat.h"
 #include "runtime/network/ops/convolution.h"
+#include "runtime/network/ops/dense.h"
 #include "runtime/network/ops/pooling.h"
 #include "runtime/network/ops/residual.h"
 
@@ -10,9 +11,9 @@ namespace minuet {
 const OpEntry& entry_of(LayerDescription::Op op) {
   // The rows are in the order of LayerDescription::Op.
   static const OpEntry kEntries[] = {
-      block_entry(),         residual_entry(),   up_entry(),           concat_entry(),
-      head_entry(),          max_pool_entry(),   average_pool_entry(), sum_pool_entry(),
-      generative_up_entry(), bottleneck_entry(), inverse_entry(),
+      block_entry(),    residual_entry(),     up_entry(),        concat_entry(),        head_entry(),
+      max_pool_entry(), average_pool_entry(), sum_pool_entry(),  generative_up_entry(), bottleneck_entry(),
+      inverse_entry(),  to_dense_entry(),     birds_eye_entry(), from_dense_entry(),
   };
   return kEntries[static_cast<int>(op)];
 }

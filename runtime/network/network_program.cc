@@ -61,6 +61,11 @@ llvm::Error GraphBuilder::add(const LayerDescription& layer) {
   if (!layer.input.empty()) {
     MINUET_ASSIGN(current_, find_result(layer.input, "input"));
   }
+  if (tensor(current_).is_dense() && layer.op != LayerDescription::Op::FromDense) {
+    return at("input", make_error(StatusCode::InvalidArgument,
+                                  "the layer reads a dense tensor, but only the op from_dense can: put "
+                                  "from_dense in between, or name another input"));
+  }
   MINUET_TRY(entry_of(layer.op).build(*this, layer));
   if (!layer.name.empty()) layers_.insert(layer.name);
   return layer.save.empty() ? llvm::Error::success() : save(layer);
@@ -82,6 +87,7 @@ llvm::Error GraphBuilder::save(const LayerDescription& layer) {
   }
   is_usual_input_replaced_ |= may_replace;
   results_[layer.save] = current_;
+  if (tensor(current_).is_dense()) return llvm::Error::success();  // No input lies on a dense tensor.
   return add_inputs_on(layer.save, level_of(current_));
 }
 

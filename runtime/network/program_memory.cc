@@ -31,7 +31,10 @@ bool meet(const StorageSpec& a, const StorageSpec& b) { return a.first <= b.last
 std::vector<double> likely_sizes(const Program& program) {
   std::vector<double> rows, sizes;
   for (const LevelSpec& level : program.levels) rows.push_back(level.parent < 0 ? 1 : rows[level.parent] / 4);
-  for (const StorageSpec& storage : program.storages) sizes.push_back(rows[storage.level] * storage.ld);
+  for (const StorageSpec& storage : program.storages) {
+    // A dense tensor is assumed to have as many elements as features of level 0 with its channels.
+    sizes.push_back((storage.item_elements > 0 ? 1 : rows[storage.level]) * storage.ld);
+  }
   return sizes;
 }
 

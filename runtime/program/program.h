@@ -34,10 +34,12 @@ struct LevelSpec {
   AxisArray tensor_stride{1, 1, 1, 1};
   i32 parent = -1;
   // Is empty if the set has the coordinates of its parent, rounded down to multiples of its tensor stride.
-  std::optional<ReachSpec> reach;
+  std::optional<ReachSpec> reach = std::nullopt;
   // Holds the number of cells that the set may have on each axis, in units of its tensor stride. Coordinates
   // divided by the tensor stride are from 0 to this number - 1. It is 0 on each axis if the set has no shape.
   AxisArray shape{};
+  // Says whether an op reads the coordinates of the rows.
+  bool keeps_coordinates = false;
   // Holds the number of the layer that makes the set in each run. It is -1 if Execution::prepare() makes the
   // set or the caller gives it.
   i32 made_by = -1;
@@ -59,16 +61,22 @@ struct MapSpec {
   bool is_identity() const;
 };
 
-/// Describes a matrix of shape [rows of its level, channels] inside a storage (StorageSpec).
+/// Describes a matrix of shape [rows of its level, channels] inside a storage (StorageSpec), or a dense
+/// tensor, which fills its storage.
 struct TensorSpec {
   i32 level = 0;
   i32 channels = 0;
   i32 storage = 0;
   i32 column = 0;
+  // Holds the extents of a dense tensor's axes, without the first one, which is the batch size. It is empty
+  // for a matrix. The cells of a dense tensor are those of the shape of its level.
+  std::vector<i64> dims = {};
+
+  bool is_dense() const { return !dims.empty(); }
 };
 
-/// Describes memory of [rows of the level, ld] elements. It is in use from layer `first` to layer `last`,
-/// where -1 means before the first layer.
+/// Describes memory of [rows of the level, ld] elements, or of a dense tensor. It is in use from layer
+/// `first` to layer `last`, where -1 means before the first layer.
 struct StorageSpec {
   i32 level = 0;
   i32 ld = 0;
@@ -77,6 +85,8 @@ struct StorageSpec {
   std::vector<i32> below;
   // The flag is true if the elements are row numbers (i32), and false if they have the program's dtype.
   bool holds_rows = false;
+  // Holds the number of elements that each batch item has in a dense tensor, and is 0 otherwise.
+  i64 item_elements = 0;
 };
 
 /// Holds the names that the network's description gives a convolution. Error messages use them.
@@ -111,6 +121,8 @@ struct ProgramLayer {
   std::string bias;
   // Holds the number of the kernel map that the op reads, or -1 if it reads none.
   i32 map = 0;
+  // Holds the level whose coordinates the op reads (LevelSpec::keeps_coordinates), or -1.
+  i32 coordinates_level = -1;
   // `input`, `output`, `residual` and `winners` are indices of tensors. `residual` is -1 if the layer adds
   // none, and `winners` is -1 if the layer has no second output (OperandShape::has_winners).
   i32 input = 0, output = 0;

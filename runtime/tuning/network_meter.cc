@@ -60,6 +60,7 @@ llvm::Expected<std::unique_ptr<NetworkMeter>> NetworkMeter::create(std::shared_p
   if (options.repeats == 0) options.repeats = device->info().arch.empty() ? kCpuRepeats : kGpuRepeats;
   std::unique_ptr<NetworkMeter> meter(new NetworkMeter(std::move(plan), std::move(cache), std::move(device),
                                                        environment, std::move(options)));
+  MINUET_TRY(meter->find_batch_size());
   MINUET_TRY(meter->find_sizes());
   MINUET_TRY(meter->make_features());
   MINUET_TRY(meter->check_default_output());
@@ -89,7 +90,25 @@ i64 NetworkMeter::most_points() const {
 /// Returns the number of values of a tensor in the cloud with most rows of its level.
 i64 NetworkMeter::most_values(i32 tensor) const {
   const TensorSpec& spec = plan_->program.tensors[tensor];
+  if (spec.is_dense()) return batch_size_ * plan_->program.storages[spec.storage].item_elements;
   return most_rows_[spec.level] * spec.channels;
+}
+
+/// Sets batch_size_ to the number of batch items of the clouds, if an op needs it.
+[[gnu::cold]] llvm::Error NetworkMeter::find_batch_size() {
+  const Program& program = plan_->program;
+  if (llvm::none_of(program.levels, [](const LevelSpec& level) { return level.keeps_coordinates; }))
+    return llvm::Error::success();
+  batch_size_ = 1;
+  for (const MeterCloud& cloud : options_.clouds) {
+    std::vector<i32> coordinates(cloud.count * (1 + program.ndim));
+    const i64 bytes = static_cast<i64>(coordinates.size() * sizeof(i32));
+    if (bytes > 0) MINUET_TRY(device_->download(coordinates.data(), cloud.coordinates, bytes));
+    for (std::size_t at = 0; at < coordinates.size(); at += 1 + program.ndim) {
+      batch_size_ = std::max(batch_size_, std::min(coordinates[at], INT_MAX - 1) + 1);
+    }
+  }
+  return llvm::Error::success();
 }
 
 /// Determines the sizes of all layers in each cloud, and allocates memory for the largest outputs.
@@ -226,6 +245,7 @@ llvm::Expected<BinaryList> NetworkMeter::compile(const TuningConfigs& round, con
   ExecutionOptions options;
   options.max_points = most_points();
   options.cloud.method = method_;
+  options.cloud.batch_size = batch_size_;
   MINUET_ASSIGN(std::unique_ptr<Execution> execution, Execution::create(std::move(loaded), options));
   return execution;
 }
@@ -251,18 +271,28 @@ llvm::Error NetworkMeter::settle(Execution& execution, std::size_t cloud) {
 
 llvm::Error NetworkMeter::run(Execution& execution) {
   const Program& program = plan_->program;
-  const auto tensor = [&](i32 number, void* data) {
+  const auto array = [&](i32 number, void* data) {
     const TensorSpec& spec = program.tensors[number];
-    return Tensor{data, execution.level(spec.level).caller_rows, spec.channels, spec.channels, program.dtype};
+    GivenArray given;
+    given.data = data;
+    given.element = static_cast<ElementType>(storage_type(program.dtype));
+    const std::vector<i64> rest = spec.is_dense() ? spec.dims : std::vector<i64>{spec.channels};
+    given.shape.push_back(spec.is_dense() ? batch_size_ : execution.level(spec.level).caller_rows);
+    given.shape.append(rest.begin(), rest.end());
+    given.strides.assign(given.shape.size(), 1);
+    for (std::size_t axis = given.shape.size() - 1; axis-- > 0;) {
+      given.strides[axis] = given.strides[axis + 1] * given.shape[axis + 1];
+    }
+    return given;
   };
-  std::vector<Tensor> inputs, outputs;
+  std::vector<GivenArray> inputs, outputs;
   for (std::size_t i = 0; i < features_.size(); ++i) {
-    inputs.push_back(tensor(program.inputs[i], features_[i].data()));
+    inputs.push_back(array(program.inputs[i], features_[i].data()));
   }
   for (std::size_t i = 0; i < outputs_.size(); ++i) {
-    outputs.push_back(tensor(program.outputs[i], outputs_[i].data()));
+    outputs.push_back(array(program.outputs[i], outputs_[i].data()));
   }
-  return execution.run(inputs, outputs, nullptr);
+  return execution.run_arrays(inputs, outputs, nullptr);
 }
 
 /// Returns the parts of an output that are compared.
@@ -270,7 +300,9 @@ std::vector<NetworkMeter::OutputPart> NetworkMeter::parts_of(const Execution& ex
                                                              std::size_t output) const {
   const Program& program = plan_->program;
   const i64 bytes = dtype_bytes(program.dtype);
-  const i64 count = execution.output_rows(output) * program.tensors[program.outputs[output]].channels;
+  const TensorSpec& tensor = program.tensors[program.outputs[output]];
+  const i64 count = tensor.is_dense() ? most_values(program.outputs[output])
+                                      : execution.output_rows(output) * tensor.channels;
   const bool is_whole = count <= kOutputParts * kOutputPart;
   const i64 parts = is_whole ? 1 : kOutputParts, part = is_whole ? count : kOutputPart;
   std::vector<OutputPart> list;

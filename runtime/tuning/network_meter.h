@@ -105,6 +105,7 @@ class NetworkMeter final : public TuningMeter {
     char* data = nullptr;
     i64 values = 0;
   };
+  llvm::Error find_batch_size();
   i64 most_values(i32 tensor) const;
   std::vector<OutputPart> parts_of(const Execution& execution, std::size_t output) const;
   /// Runs the cloud that is prepared and returns its outputs. Of a large output, the result has only evenly
@@ -142,6 +143,8 @@ class NetworkMeter final : public TuningMeter {
   std::vector<DeviceMemory> features_, outputs_;
   // Holds, for each level (coordinate set), the largest number of the caller's rows in a cloud.
   std::vector<i64> most_rows_;
+  // Holds the number of batch items of the clouds, or 0 if no op needs it.
+  i32 batch_size_ = 0;
   TuningConfigs default_;
   std::optional<Dataflow> dataflow_;
   MapMethod method_ = MapMethod::Indexed;
