@@ -245,7 +245,7 @@ TEST(NetworkGraph, ErrorsHaveTheirPlace) {
   for (const Mistake& mistake : mistakes) {
     std::string text = error_of(network(mistake.layers, mistake.fields));
     const std::string phrase = "network description: ";
-    if (llvm::StringRef(text).startswith(phrase)) text = text.substr(phrase.size());
+    if (text.compare(0, phrase.size(), phrase) == 0) text = text.substr(phrase.size());
     EXPECT_THAT(text, StartsWith(std::string(mistake.place) + ": ")) << mistake.layers << mistake.fields;
     EXPECT_THAT(text, HasSubstr(mistake.words));
   }
