@@ -101,6 +101,9 @@ TEST_F(HppTest, ParametersOfTheCaller) {
                                                     plan.parameter(0).shape[2]),
                            0.5F),
       read(given.size());
+  EXPECT_STREQ(plan.input(0).name, "input");
+  EXPECT_STREQ(plan.output(0).name, "output");
+  EXPECT_EQ(plan.description().front(), '{');
   const minuet_parameter_info info = plan.parameter(0);
   const auto of = [&](std::vector<float>& values) {
     return minuet::array(values.data(), {info.shape[0], info.shape[1], info.shape[2]}, MINUET_ELEMENT_F32,
