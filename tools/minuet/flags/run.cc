@@ -92,9 +92,10 @@ void add_voxels(CLI::App& app, InputOptions& input) {
 }
 
 void add_run_outputs(CLI::App& run, Arguments& arguments) {
-  add_value(run, "--output", arguments.output, "FILE",
-            "features of every output voxel: .npy (float32 [M, C]) or .ply; a dense output, such as a bird's-eye "
-            "tensor, is a .npy of its own shape");
+  add_value(
+      run, "--output", arguments.output, "FILE",
+      "features of every output voxel: .npy (float32 [M, C]) or .ply; a dense output, such as a bird's-eye "
+      "tensor, is a .npy of its own shape");
   run.add_flag("--labels", arguments.labels,
                "write labels instead of features: the channel of each voxel's largest feature (int32 [M]; -1 "
                "if a feature is not finite); a .ply file gets colours too");
@@ -210,6 +211,7 @@ void add_bench(CLI::App& bench, Arguments& arguments) {
            "one or more, separated by commas: clouds named below, or .bin, .ply, .pcd and .npy files of "
            "points; default: all clouds below");
   add_bench_files(bench, arguments);
+  add_range(bench, arguments.range);
   add_count(bench, "--variants", arguments.variants, 1, 1000,
             "timed inferences, each on its own cloud; default: 16 on a GPU, 2 on the CPU");
   add_count(bench, "--warm-up", arguments.warm_up, 1, 1000,

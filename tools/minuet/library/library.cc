@@ -277,6 +277,7 @@ llvm::Error compile_network(minuet_plan* network, const std::string& arch,
 
 llvm::Error fill_execution_options(const ExecutionChoice& choice, minuet_execution_options& options) {
   options.keep_first_duplicate = choice.keep_first_duplicate ? 1 : 0;
+  options.batch_size = choice.batch_size;
   MINUET_ASSIGN(options.map_method, parse_map_method(choice.maps));
   return llvm::Error::success();
 }
@@ -310,12 +311,6 @@ llvm::Expected<DeviceCloud> upload_cloud(minuet_device* device, const VoxelCloud
   return DeviceCloud{std::move(coordinates), std::move(memory), features};
 }
 
-llvm::Expected<DeviceBuffer> allocate_output(minuet_device* device, int64_t voxels,
-                                             const minuet_plan_info& network) {
-  const int64_t bytes = voxels * network.out_channels * dtype_bytes(network.dtype);
-  return DeviceBuffer::allocate(device, static_cast<size_t>(bytes));
-}
-
 minuet_tensor dense_tensor(void* data, int64_t rows, int32_t channels, minuet_dtype dtype) {
   minuet_tensor tensor = {};
   tensor.data = data;
@@ -323,21 +318,6 @@ minuet_tensor dense_tensor(void* data, int64_t rows, int32_t channels, minuet_dt
   tensor.channels = channels;
   tensor.dtype = dtype;
   return tensor;
-}
-
-llvm::Error enqueue(minuet_execution* execution, const minuet_tensor& features, void* output) {
-  int64_t rows = 0;
-  int32_t channels = 0;
-  MINUET_TRY(check(minuet_execution_output_shape(execution, &rows, &channels)));
-  const minuet_tensor result = dense_tensor(output, rows, channels, features.dtype);
-  return check(minuet_execution_run(execution, &features, 1, &result, 1, nullptr));
-}
-
-llvm::Error infer(minuet_execution* execution, minuet_device* device, const DeviceCloud& cloud,
-                  void* output) {
-  MINUET_TRY(check(minuet_execution_prepare(execution, cloud.rows(), cloud.features.rows, nullptr)));
-  MINUET_TRY(enqueue(execution, cloud.features, output));
-  return check(minuet_device_synchronize(device, nullptr));
 }
 
 }  // namespace minuet::tool

@@ -1,5 +1,7 @@
 #include "tools/minuet/library/networks.h"
 
+#include <algorithm>
+
 #include "codegen/base/json_text.h"
 #include "tools/minuet/base/error.h"
 #include "tools/minuet/cloud/readers/wrong_file.h"
@@ -36,7 +38,8 @@ llvm::Expected<std::optional<std::vector<int64_t>>> shape_of(const std::string& 
 }
 
 /// Sets the shape of the grid for a network whose description has the shape `described`.
-void fill_shape(const std::vector<int64_t>& described, const minuet_shipped_network_info* shipped, Grid& grid) {
+void fill_shape(const std::vector<int64_t>& described, const minuet_shipped_network_info* shipped,
+                Grid& grid) {
   for (size_t axis = 0; axis < 3; ++axis) {
     const int32_t cells = grid.cells[axis];
     if (shipped) {
@@ -105,10 +108,17 @@ llvm::Expected<std::optional<Grid>> choose_grid(const std::string& network, cons
   return grid;
 }
 
+int64_t batch_size_of(const VoxelCloud& cloud) {
+  int64_t size = 1;
+  for (size_t i = 0; i < cloud.coordinates.size(); i += static_cast<size_t>(1 + cloud.ndim))
+    size = std::max(size, int64_t{cloud.coordinates[i]} + 1);
+  return size;
+}
+
 llvm::Error use_shape(const std::optional<Grid>& grid, NetworkChoice& choice) {
-  if (!grid) return llvm::Error::success();
   MINUET_ASSIGN(const std::optional<std::vector<int64_t>> described, shape_of(choice.network));
-  if (described) choice.shape.assign(grid->shape.begin(), grid->shape.end());
+  choice.has_shape = described.has_value();
+  if (described && grid) choice.shape.assign(grid->shape.begin(), grid->shape.end());
   return llvm::Error::success();
 }
 
@@ -124,9 +134,18 @@ llvm::Error use_grid(NetworkChoice& network, InputOptions& input) {
   const bool has_limits = input.limits.points > 0 || input.limits.voxels > 0;
   if (has_limits && (!input.grid || !input.coordinates.empty())) {
     return bad_input(
-        "--max-points and --max-voxels limit the points and voxels in a --range: add --range and a cloud of points");
+        "--max-points and --max-voxels limit the points and voxels in a --range: add --range and a cloud of "
+        "points");
   }
   return use_shape(input.grid, network);
+}
+
+llvm::Expected<std::optional<Grid>> use_grid(NetworkChoice& network, const std::string& range,
+                                             const std::string& voxel_size) {
+  MINUET_ASSIGN(const std::optional<Grid> grid,
+                choose_grid(network.network, {range, range.empty() ? std::string() : voxel_size, true}));
+  MINUET_TRY(use_shape(grid, network));
+  return grid;
 }
 
 }  // namespace minuet::tool

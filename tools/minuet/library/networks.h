@@ -30,19 +30,29 @@ struct GridFlags {
 };
 
 /// Returns the grid in which the voxels of `network`, a name or a JSON file, are counted. A flag takes
-/// precedence over the default of a shipped network. Returns nothing if the voxels are counted from an origin,
-/// in no grid, because there is no --range and the network's input has no shape, or the cloud has no points.
+/// precedence over the default of a shipped network. Returns nothing if the voxels are counted from an
+/// origin, in no grid, because there is no --range and the network's input has no shape, or the cloud has no
+/// points.
 ///
-/// Grid::shape is the shape of the network's input: the cells of the grid, and those that a shipped network has
-/// in addition. A JSON file whose "shape" has as many cells on an axis, or one more, keeps its own. Returns an
-/// error if the network's input has a shape and it is not known where the grid begins.
+/// Grid::shape is the shape of the network's input: the cells of the grid, and those that a shipped network
+/// has in addition. A JSON file whose "shape" has as many cells on an axis, or one more, keeps its own.
+/// Returns an error if the network's input has a shape and it is not known where the grid begins.
 llvm::Expected<std::optional<Grid>> choose_grid(const std::string& network, const GridFlags& flags);
 
-/// Sets the input's shape in `choice` to that of the grid if the network's input has a shape.
+/// Returns the number of batch items of the cloud, which is at least 1.
+int64_t batch_size_of(const VoxelCloud& cloud);
+
+/// Sets has_shape in `choice` and, if the network's input has a shape and there is a grid, its shape.
 llvm::Error use_shape(const std::optional<Grid>& grid, NetworkChoice& choice);
 
-/// Chooses the grid for the network and the flags of a command that reads one cloud, and sets it in `input` and
-/// its shape in `network`. Returns an error if flags that need a grid are given without one.
+/// Chooses the grid for the network and the flags of a command that reads one cloud, and sets it in `input`
+/// and its shape in `network`. Returns an error if flags that need a grid are given without one.
 llvm::Error use_grid(NetworkChoice& network, InputOptions& input);
+
+/// Chooses the grid for a network that a command runs on many clouds, and sets its shape in `network`.
+/// `range` and `voxel_size` are the values of the flags; the voxel size belongs to the clouds' files without
+/// a range.
+llvm::Expected<std::optional<Grid>> use_grid(NetworkChoice& network, const std::string& range,
+                                             const std::string& voxel_size);
 
 }  // namespace minuet::tool
