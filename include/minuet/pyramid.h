@@ -44,15 +44,19 @@ typedef struct minuet_pyramid_level {
   int32_t parent;                 /* an earlier level; -1 for level 0, which is the set of the coordinates */
   int32_t stride[MINUET_MAX_DIM]; /* to the parent: rows are floor(p / s) * s of its tensor stride times this;
                                      0 counts as 1; 1 for level 0, whose tensor stride is 1 */
-  int32_t reserved;               /* 0 */
+  int32_t is_reached;             /* 1: rows are instead those of minuet_coordinates_reach from the parent */
+  int32_t kernel_size[MINUET_MAX_DIM], dilation[MINUET_MAX_DIM],
+      padding[MINUET_MAX_DIM];   /* with is_reached */
+  int32_t shape[MINUET_MAX_DIM]; /* with is_reached, as there */
 } minuet_pyramid_level;
 typedef struct minuet_pyramid_map {
   int32_t fine, coarse; /* levels; the same for maps within one set. Offsets are in steps of dilation * the
                            tensor stride of `fine` */
   int32_t kernel_size[MINUET_MAX_DIM]; /* 0 counts as 1, here and below */
   int32_t dilation[MINUET_MAX_DIM];
-  uint32_t purposes; /* MINUET_PURPOSE_..., at least one */
-  int32_t reserved;  /* 0 */
+  uint32_t purposes;     /* MINUET_PURPOSE_..., at least one */
+  int32_t dense_offsets; /* 1: as in minuet_kernel_map_options, with this padding */
+  int32_t padding[MINUET_MAX_DIM];
 } minuet_pyramid_map;
 
 /* Levels and maps, or the plan of a network that has them. */
@@ -77,8 +81,9 @@ typedef struct minuet_pyramid_options {
   { sizeof(minuet_pyramid_options), 0, 0, 0, 0, {0}, {0}, 0, 0, 0, 0, 0, 0, 0 }
 
 /* Describes a pyramid; needs no device. The arrays are read during the call only. Errors name the level or
- * the map. INVALID_ARGUMENT also for two levels of equal tensor stride, which have the same coordinates, and
- * for two equal maps. UNIMPLEMENTED for a network in which an op makes a level in each run. */
+ * the map. INVALID_ARGUMENT also for two levels with the same coordinates, which are those of equal tensor
+ * stride where none is reached, and for two equal maps. UNIMPLEMENTED for a network in which an op makes a
+ * level in each run. */
 MINUET_API minuet_status minuet_pyramid_create(minuet_context* context, const minuet_pyramid_options* options,
                                                minuet_pyramid** pyramid);
 /* Waits for the last runs on it, as far as they were not captured. No call may be using it. Graphs that

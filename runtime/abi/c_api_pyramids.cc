@@ -8,19 +8,43 @@ namespace {
 
 constexpr uint32_t kAllPurposes = 2 * MINUET_PURPOSE_EXPORT - 1;
 
+/// Returns the first number that is not 0 among those that only levels with is_reached have, or null.
+const int32_t* first_given(const minuet_pyramid_level& given) {
+  for (const int32_t* const numbers : {given.kernel_size, given.dilation, given.padding, given.shape}) {
+    for (i32 a = 0; a < kMaxDim; ++a) {
+      if (numbers[a] != 0) return numbers + a;
+    }
+  }
+  return nullptr;
+}
+
 llvm::Expected<PyramidLevel> read_level(const minuet_pyramid_level& given, i32 ndim) {
-  MINUET_TRY(check_reserved(given.reserved));
-  PyramidLevel level{given.parent, {}, given.capacity, false};
+  PyramidLevel level;
+  level.parent = given.parent;
+  level.capacity = given.capacity;
+  MINUET_TRY(check_flag(given.is_reached, "is_reached"));
+  if (given.is_reached) {
+    ReachSpec& reach = level.reach.emplace();
+    MINUET_ASSIGN(reach.kernel_size, read_axes(given.kernel_size, ndim, "kernel_size"));
+    MINUET_ASSIGN(reach.dilation, read_axes(given.dilation, ndim, "dilation"));
+    MINUET_ASSIGN(reach.padding, read_cells(given.padding, ndim, "padding"));
+    MINUET_ASSIGN(level.shape, read_set_shape(given.shape, ndim));
+  } else if (const int32_t* const field = first_given(given)) {
+    return make_error(StatusCode::InvalidArgument,
+                      "kernel_size, dilation, padding or shape has {0}, but is_reached is 0: set it to 1, or "
+                      "them to 0",
+                      *field);
+  }
   MINUET_ASSIGN(level.stride, read_axes(given.stride, ndim, "stride"));
   return level;
 }
 
 /// Adds a map, with the number `number`, and its purposes.
 llvm::Error add_map(const minuet_pyramid_map& given, i32 number, PyramidDescription& description) {
-  MINUET_TRY(check_reserved(given.reserved));
   MapSpec map{given.fine, given.coarse, {}, {}};
   MINUET_ASSIGN(map.kernel_size, read_axes(given.kernel_size, description.ndim, "kernel_size"));
   MINUET_ASSIGN(map.dilation, read_axes(given.dilation, description.ndim, "dilation"));
+  MINUET_ASSIGN(map.padding, read_padding(given.dense_offsets, given.padding, description.ndim));
   description.maps.push_back(map);
   if (given.purposes == 0 || given.purposes > kAllPurposes) {
     return make_error(StatusCode::InvalidArgument,

@@ -75,7 +75,9 @@ class ProgramBuilder {
   /// is missing. The result is `level` itself if each stride is 1, otherwise a coarser coordinate set.
   llvm::Expected<i32> strided_level(i32 level, const AxisArray& stride) {
     if (stride == AxisArray{1, 1, 1, 1}) return level;
-    LevelSpec coarse{program_.levels[level].tensor_stride, level};
+    LevelSpec coarse;
+    coarse.tensor_stride = program_.levels[level].tensor_stride;
+    coarse.parent = level;
     for (i32 a = 0; a < program_.ndim; ++a) {
       const i64 product = static_cast<i64>(coarse.tensor_stride[a]) * stride[a];
       if (product > kMostCells) {

@@ -311,7 +311,7 @@ Program gelu_program(bool is_covered) {
 
 Program prune_program() {
   Program program = empty_program();
-  program.levels.push_back({{1, 1, 1, 1}, 0, 0});
+  program.levels.push_back({{{1, 1, 1, 1}, 0}, 0});
   add_layer(program, "prune", PruneProblem{kIn, {}, {}}, -1, 0, add_tensor(program, 1, kIn));
   return program;
 }
@@ -470,7 +470,7 @@ using Kind = Step::Kind;
 
 TEST(Schedule, PrepareMakesWhatNoOpHasToMakeFirst) {
   Program program = gelu_program(false);
-  program.levels.push_back({{2, 2, 2, 1}, 0});
+  program.levels.push_back({{{2, 2, 2, 1}, 0}});
   EXPECT_THAT(make_schedule(program),
               testing::ElementsAre(Step{Kind::MakeLevel, 0, false}, Step{Kind::MakeLevel, 1, false},
                                    Step{Kind::MakeMap, 0, false}, Step{Kind::RunOp, 0, true},
@@ -479,7 +479,7 @@ TEST(Schedule, PrepareMakesWhatNoOpHasToMakeFirst) {
 
 TEST(Schedule, WhatFollowsFromALevelOfARunComesBehindItsOp) {
   Program program = prune_program();
-  program.levels.push_back({{2, 2, 2, 1}, 1});
+  program.levels.push_back({{{2, 2, 2, 1}, 1}});
   program.maps.push_back({1, 2, {2, 2, 2, 1}, {1, 1, 1, 1}});
   EXPECT_THAT(make_schedule(program),
               testing::ElementsAre(Step{Kind::MakeLevel, 0, false}, Step{Kind::RunOp, 0, true},
