@@ -706,7 +706,8 @@ MINUET_API minuet_status minuet_parameters_set(minuet_parameters* parameters, co
  * plan's dtype. Enqueued, or waiting, as set is. FAILED_PRECONDITION where the parameter was never set. */
 MINUET_API minuet_status minuet_parameters_get(minuet_parameters* parameters, int32_t index,
                                                const minuet_array* value, void* stream);
-/* No graph that captured minuet_parameters_set for these parameters is replayed any more. */
+/* Says that no graph which captured minuet_parameters_set or a run with these parameters is replayed any
+ * more, and frees what only such graphs use. */
 MINUET_API minuet_status minuet_parameters_release_captures(minuet_parameters* parameters);
 
 /* ---- plans as bytes ---------------------------------------------------------------------------------- */

@@ -86,8 +86,8 @@ typedef struct minuet_pyramid_options {
  * level in each run. */
 MINUET_API minuet_status minuet_pyramid_create(minuet_context* context, const minuet_pyramid_options* options,
                                                minuet_pyramid** pyramid);
-/* Waits for the last runs on it, as far as they were not captured. No call may be using it. Graphs that
- * captured it may still be replayed. */
+/* Waits for the last runs on it, as far as they were not captured, and frees what minuet_parameters objects
+ * hold for these runs alone. No call may be using it. Graphs that captured it may still be replayed. */
 MINUET_API void minuet_pyramid_destroy(minuet_pyramid* pyramid);
 /* Tells the size of the buffer, and of the scratch memory that minuet_pyramid_build uses. They depend on the
  * options, on `arch` ("cpu", or any GPU's as for minuet_plan_compile) and on the library's version, and grow
@@ -124,14 +124,14 @@ MINUET_API minuet_status minuet_pyramid_build(minuet_pyramid* pyramid, minuet_de
 
 /* The following three only enqueue, and may be captured. `buffer` is what build wrote, or a copy.
  *
- * The coordinates of a level of keep_coordinates to int32 [capacity, 1 + ndim], in the order of the set,
- * zeros past the count. */
+ * Copies the coordinates of a level to int32 [capacity, 1 + ndim], in the order of the set. Rows past the
+ * count are zeros. FAILED_PRECONDITION where the level is not in keep_coordinates. */
 MINUET_API minuet_status minuet_pyramid_coordinates(minuet_pyramid* pyramid, minuet_device* device,
                                                     const void* buffer, int64_t buffer_bytes, int32_t level,
                                                     int32_t* coordinates, void* stream);
-/* The two orders of level 0, int32 [capacity] each, either optional: source_row[i] is the caller's row of row
- * i of the set, and set_row[i] the row of the set for the caller's row i. What is past the counts means
- * nothing. */
+/* Copies the two orders of the rows of level 0, int32 [capacity] each. Either may be null. Row i of the set is
+ * the caller's row source_row[i], and the caller's row i is row set_row[i] of the set. Elements past the
+ * counts mean nothing. */
 MINUET_API minuet_status minuet_pyramid_rows(minuet_pyramid* pyramid, minuet_device* device,
                                              const void* buffer, int64_t buffer_bytes, int32_t* source_row,
                                              int32_t* set_row, void* stream);

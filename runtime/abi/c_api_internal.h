@@ -62,9 +62,10 @@ struct minuet_parameters {
 struct minuet_pyramid {
   std::shared_ptr<minuet::Context> context;
   std::shared_ptr<const minuet::Pyramid> pyramid;
-  std::mutex mutex;  // Guards the following member.
-  // Lists the pools of plans that have run on the pyramid.
+  std::mutex mutex;  // Guards the following members.
+  // List the pools of plans that have run on the pyramid, and the parameters that these runs have used.
   std::vector<std::weak_ptr<minuet::RunPool>> runs;
+  std::vector<std::weak_ptr<minuet::ParameterSet>> parameters;
 };
 struct minuet_job {
   std::unique_ptr<minuet::BackgroundJob> job;

@@ -227,14 +227,22 @@ llvm::Expected<PyramidUse> read_use(const minuet_run_arguments& given) {
   return use;
 }
 
-/// Notes that the plan keeps executions for the pyramid, which minuet_pyramid_destroy() drops.
-void note_runs(minuet_pyramid& pyramid, const minuet_plan& plan) {
-  const std::lock_guard<std::mutex> lock(pyramid.mutex);
-  std::erase_if(pyramid.runs, [](const std::weak_ptr<RunPool>& known) { return known.expired(); });
-  const auto is_same = [&](const std::weak_ptr<RunPool>& known) {
-    return !known.owner_before(plan.runs) && !plan.runs.owner_before(known);
+/// Adds `one` to a list that refers to each object once. Removes objects that are destroyed.
+template <class T>
+void note(const std::shared_ptr<T>& one, std::vector<std::weak_ptr<T>>& list) {
+  std::erase_if(list, [](const std::weak_ptr<T>& known) { return known.expired(); });
+  const auto is_same = [&](const std::weak_ptr<T>& known) {
+    return !known.owner_before(one) && !one.owner_before(known);
   };
-  if (llvm::none_of(pyramid.runs, is_same)) pyramid.runs.push_back(plan.runs);
+  if (llvm::none_of(list, is_same)) list.push_back(one);
+}
+
+/// Notes that the plan keeps executions for the pyramid, and the parameters of the run keep images of
+/// weights for it. minuet_pyramid_destroy() releases both.
+void note_run(minuet_pyramid& pyramid, const minuet_plan& plan, const minuet_parameters* parameters) {
+  const std::lock_guard<std::mutex> lock(pyramid.mutex);
+  note(plan.runs, pyramid.runs);
+  if (parameters) note(parameters->set, pyramid.parameters);
 }
 
 llvm::Expected<minuet_run_arguments> read_run(const minuet_run_arguments* arguments) {
@@ -259,7 +267,7 @@ minuet_status minuet_pyramid_create(minuet_context* context, const minuet_pyrami
                   read_options(options, minuet_pyramid_options(MINUET_PYRAMID_OPTIONS_INIT)));
     MINUET_ASSIGN(PyramidDescription description, read_description(given));
     MINUET_ASSIGN(std::shared_ptr<const Pyramid> made, Pyramid::create(std::move(description)));
-    *pyramid = new minuet_pyramid{context->context, std::move(made), {}, {}};
+    *pyramid = new minuet_pyramid{context->context, std::move(made), {}, {}, {}};
     return llvm::Error::success();
   });
 }
@@ -268,6 +276,12 @@ void minuet_pyramid_destroy(minuet_pyramid* pyramid) {
   if (!pyramid) return;
   for (const std::weak_ptr<RunPool>& runs : pyramid->runs) {
     if (const std::shared_ptr<RunPool> pool = runs.lock()) pool->drop(*pyramid->pyramid);
+  }
+  // The executions have waited for the runs, which read images of the parameters.
+  for (const std::weak_ptr<ParameterSet>& parameters : pyramid->parameters) {
+    if (const std::shared_ptr<ParameterSet> set = parameters.lock()) {
+      set->release_run_images(pyramid->pyramid.get());
+    }
   }
   delete pyramid;
 }
@@ -399,7 +413,7 @@ minuet_status minuet_plan_run_load(minuet_plan* plan, minuet_device* device,
     MINUET_ASSIGN(const PyramidUse use, read_use(given));
     MINUET_ASSIGN(const std::shared_ptr<const LoadedPlan> loaded,
                   plan->store->loaded_on(*device->open->device()));
-    note_runs(*given.pyramid, *plan);
+    note_run(*given.pyramid, *plan, given.parameters);
     return plan->runs->prepare(loaded, use, given.parameters ? given.parameters->set : nullptr);
   });
 }
@@ -426,7 +440,7 @@ minuet_status minuet_plan_run(minuet_plan* plan, minuet_device* device, const mi
     run.outputs = outputs;
     if (given.parameters) run.parameters = given.parameters->set;
     const Trace::Span span(device->open->trace(), "run", "run on a pyramid");
-    note_runs(*given.pyramid, *plan);
+    note_run(*given.pyramid, *plan, given.parameters);
     return plan->runs->run(loaded, use, run, stream);
   });
 }

@@ -1,7 +1,6 @@
 // Runs a plan on sets and maps that are in a buffer of the caller (Pyramid). Such an execution keeps nothing
 // between runs, so that every run may have other memory and another stream.
 #include "llvm/ADT/ScopeExit.h"
-#include "runtime/engine/alignment.h"
 #include "runtime/execution/execution.h"
 
 namespace minuet {

@@ -237,7 +237,8 @@ llvm::Expected<PlacedPyramid::Bytes> PlacedPyramid::measure() {
 
 llvm::Error PlacedPyramid::place(void* buffer, void* workspace) {
   Bytes used;
-  // Which parts the buffer has depends on whether the workspace has an index, so stand-ins replace it.
+  // The buffer is divided into other parts if the workspace has no index. So a workspace that is not given is
+  // placed at stand-in addresses, and the buffer keeps the division that build() has used.
   return place(
       Placement(static_cast<char*>(buffer), /*idle=*/false),
       workspace ? Placement(static_cast<char*>(workspace), /*idle=*/false) : Placement::of_stand_ins(0),
