@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels_templates/shared/dense_kernels.h"
 #include "kernels_templates/shared/fused_kernels.h"
 #include "kernels_templates/shared/gmas_kernels.h"
 #include "kernels_templates/shared/map_kernels.h"

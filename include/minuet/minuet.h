@@ -639,16 +639,39 @@ typedef struct minuet_plan_info {
   size_t struct_size;
   const char* name; /* of the network; "convolution" */
   minuet_dtype dtype;
-  int32_t ndim, in_channels, out_channels;
-  int32_t levels, layers;  /* coordinate sets, ops */
-  int32_t output_level;    /* 0: outputs are in the caller's row order */
-  int32_t inputs, outputs; /* tensors that run takes; 2 outputs: minuet_execution_run_arrays */
+  int32_t ndim, in_channels, out_channels; /* of the first input and the first output */
+  int32_t levels, layers;                  /* coordinate sets, ops */
+  int32_t output_level;                    /* of the first output. 0: it is in the caller's row order */
+  int32_t inputs, outputs; /* tensors that run takes and gives (minuet_plan_query_input, _output) */
   int32_t maps;            /* kernel maps that prepare_maps takes; 0 where prepare builds them */
   int32_t missing_head; /* 1: a head is left out, for nothing says how wide it is: outputs are no classes */
   int32_t parameter_tensors; /* for minuet_plan_query_parameter */
   int64_t parameters;        /* numbers, scale and shift counted for a batch norm */
 } minuet_plan_info;
 MINUET_API minuet_status minuet_plan_query(minuet_plan* plan, minuet_plan_info* info);
+
+/* One input or output of a run. The name is that of the description, else "input" and "output"; of a single
+ * op, "residual" and "winners" too. */
+typedef struct minuet_tensor_info {
+  size_t struct_size;
+  const char* name;
+  int64_t shape[MINUET_MAX_RANK];        /* -1 where the plan does not decide: rows, and the batch size of a
+                                            dense output */
+  int32_t tensor_stride[MINUET_MAX_DIM]; /* of its level; 0 where the set is the caller's */
+  int32_t rank;                          /* 2: [rows, channels]; 3 to 6: a dense output */
+  int32_t level;                         /* for minuet_execution_query_level; 0: in the caller's row order */
+  int32_t channels;
+  minuet_element element; /* of an array of minuet_execution_run_arrays */
+} minuet_tensor_info;
+/* OUT_OF_RANGE past the last. */
+MINUET_API minuet_status minuet_plan_query_input(minuet_plan* plan, int32_t input, minuet_tensor_info* info);
+MINUET_API minuet_status minuet_plan_query_output(minuet_plan* plan, int32_t output,
+                                                  minuet_tensor_info* info);
+
+/* The description of a network as JSON, with the widths and the heads that the plan has: the same text for
+ * all descriptions of the same layers, names and fields. A plan that is made of it has the same program;
+ * dtype, dataflow and weights are options. "" for a plan of one op. Like minuet_last_error. */
+MINUET_API size_t minuet_plan_description(minuet_plan* plan, char* buffer, size_t size);
 
 /* One parameter tensor by its name and shape in a weights file; "weight" of a convolution, and, where it has
  * either, "scale" and "shift". Strings live as long as the plan. */
@@ -883,9 +906,12 @@ typedef struct minuet_execution_options {
   int64_t parameter_inputs; /* 1: run takes the plan's parameters as inputs behind the features, in the order
                                of minuet_plan_query_parameter; not with `parameters`. The execution has device
                                memory for them, which workspace_bytes does not count */
+  /* The number of batch items: each batch index is less. Items without voxels are fine, at the end too. 0: not
+   * declared. A network with a dense tensor (to_dense, birds_eye) needs it: INVALID_ARGUMENT. */
+  int64_t batch_size;
 } minuet_execution_options;
 #define MINUET_EXECUTION_OPTIONS_INIT \
-  { sizeof(minuet_execution_options), 0, 0, 0, 0, {0}, {0}, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+  { sizeof(minuet_execution_options), 0, 0, 0, 0, {0}, {0}, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 /* Tells how many bytes of workspace (256-byte aligned) an execution of the plan needs. It needs no GPU, no
  * driver and no loaded plan, and allocates no device memory. The plan must have been compiled for just this
@@ -924,7 +950,12 @@ MINUET_API void minuet_execution_destroy(minuet_execution* execution);
  * [count, 1 + ndim], read only during the call). Waits for the stream: once; three times where maps are
  * indexed, no bounds were given, and the cloud is outside the range of the keys; at most twice where they are
  * sorted, once where bounds were given; more where the arena grows. Duplicates, coordinates outside the
- * bounds, an extent that 64-bit keys do not hold: an error. After a failure no cloud is prepared. */
+ * bounds, an extent that 64-bit keys do not hold: an error. After a failure no cloud is prepared.
+ *
+ * A network's shape and batch_size bound the coordinates too: they lie in [0, shape), batch indices in
+ * [0, batch_size). Where both are declared, they are the bounds, unless has_bounds gives narrower ones; bounds
+ * that exceed them are INVALID_ARGUMENT at create. A coordinate outside is OUT_OF_RANGE, in capacity mode
+ * MINUET_CLOUD_OUT_OF_BOUNDS. */
 MINUET_API minuet_status minuet_execution_prepare(minuet_execution* execution, const int32_t* coordinates,
                                                   int64_t count, void* stream);
 
@@ -937,7 +968,7 @@ MINUET_API minuet_status minuet_execution_prepare(minuet_execution* execution, c
  * the index's keys cannot follow the clouds here: declare bounds where the default (MINUET_MAPS_INDEXED) is
  * too narrow. */
 enum {
-  MINUET_CLOUD_OUT_OF_BOUNDS = 1, /* outside the declared bounds */
+  MINUET_CLOUD_OUT_OF_BOUNDS = 1, /* outside the declared bounds, the network's shape or the batch size */
   MINUET_CLOUD_NEGATIVE_BATCH = 2,
   MINUET_CLOUD_DUPLICATE = 4,       /* unless keep_first_duplicate */
   MINUET_CLOUD_PAST_CAPACITY = 8,   /* the count, or the voxels of a level; a negative count too */
@@ -985,12 +1016,17 @@ MINUET_API minuet_status minuet_execution_prepare_maps(minuet_execution* executi
 MINUET_API minuet_status minuet_executions_prepare_maps(minuet_execution* const* executions,
                                                         minuet_kernel_map* const* maps, int32_t count,
                                                         void* stream);
-/* Rows and channels of the output for what is prepared. */
+/* Rows and channels of the first output, or of any, for what is prepared. An input on another level than 0
+ * has as many rows as minuet_execution_query_level says. OUT_OF_RANGE past the last output. FAILED_PRECONDITION where
+ * it is a dense array (minuet_plan_query_output). */
 MINUET_API minuet_status minuet_execution_output_shape(minuet_execution* execution, int64_t* rows,
                                                        int32_t* channels);
-/* Networks take one input, the features [count, in_channels] in the caller's row order, and one output
- * [rows, out_channels], rows in the caller's order where output_level is 0, else in an order that depends on
- * the coordinates and the tensor stride of that level alone (ascending where maps are sorted). A convolution
+MINUET_API minuet_status minuet_execution_output_shape_of(minuet_execution* execution, int32_t output,
+                                                          int64_t* rows, int32_t* channels);
+/* Networks take the inputs and give the outputs of their description, in its order: matrices [rows of the
+ * level, channels]. The first input has the caller's `count` rows. Rows of level 0 are in the caller's order,
+ * others in an order that depends on the coordinates and the tensor stride of that level alone (ascending
+ * where maps are sorted). A convolution
  * takes its input [rows of the map's input set, in_channels], where it has one its residual [output rows,
  * out_channels], and one output [rows of the map's output set, out_channels] (minuet_coordinates_rows). With
  * parameter_inputs, each parameter follows as a matrix of any dtype: its last axis is the channels, and all
@@ -1000,7 +1036,7 @@ MINUET_API minuet_status minuet_execution_output_shape(minuet_execution* executi
  * with other tensors. After a failure the output is undefined. No output may share a byte with an input,
  * another output or the caller's workspace, and no input with that. Two column ranges of one wider matrix do
  * not overlap. Matrices of different row strides are accepted only if one ends before the other begins.
- * Inputs may overlap inputs. FAILED_PRECONDITION for a plan with winners. */
+ * Inputs may overlap inputs. FAILED_PRECONDITION for a plan with winners or a dense output. */
 MINUET_API minuet_status minuet_execution_run(minuet_execution* execution, const minuet_tensor* inputs,
                                               int32_t input_count, const minuet_tensor* outputs,
                                               int32_t output_count, void* stream);
@@ -1008,7 +1044,9 @@ MINUET_API minuet_status minuet_execution_run(minuet_execution* execution, const
  * matrix of features is an array of rank 2, [rows, channels], of f32 for plans of MINUET_F32 and MINUET_TF32,
  * else of f16 or bf16 as the plan. stride[1] is 1, stride[0] and data are as minuet_tensor allows; the stride
  * of an axis of one element does not matter, and data may be null where there are no rows. Winners
- * (minuet_pooling_options) are the second output, of i32, under the same rules. With parameter_inputs, each
+ * (minuet_pooling_options) are the second output, of i32, under the same rules. A dense output (to_dense,
+ * birds_eye) is one contiguous array of rank 3 to 6 whose first axis is the batch, [batch_size, ...], which
+ * begins on a multiple of an element's size; every element is written, with 0 where there is no voxel. With parameter_inputs, each
  * parameter follows as an array of its own shape, as minuet_parameters_set takes it in Minuet's order, of
  * f32, f16, bf16 or f64, with any strides. Arrays and what they point to are the caller's; the structs are
  * read during the call only. INVALID_ARGUMENT names the array that does not fit, or that is on_host on a GPU.
@@ -1016,10 +1054,12 @@ MINUET_API minuet_status minuet_execution_run(minuet_execution* execution, const
 MINUET_API minuet_status minuet_execution_run_arrays(minuet_execution* execution, const minuet_array* inputs,
                                                      int32_t input_count, const minuet_array* outputs,
                                                      int32_t output_count, void* stream);
-/* int32 [rows, 1 + ndim] to device memory, in the output's row order. Enqueued. For networks; the sets of a
- * convolution are the caller's. */
+/* int32 [rows, 1 + ndim] to device memory, in the row order of the first output, or of any. Enqueued. For
+ * networks; the sets of a convolution are the caller's. OUT_OF_RANGE past the last output. */
 MINUET_API minuet_status minuet_execution_output_coordinates(minuet_execution* execution,
                                                              int32_t* coordinates, void* stream);
+MINUET_API minuet_status minuet_execution_output_coordinates_of(minuet_execution* execution, int32_t output,
+                                                                int32_t* coordinates, void* stream);
 
 /* What a caller must know of this execution before it gives it memory or captures its calls. */
 typedef struct minuet_execution_info {

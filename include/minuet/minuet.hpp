@@ -10,45 +10,13 @@
 #include <functional>
 #include <initializer_list>
 #include <memory>
-#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "minuet/minuet.h"
+#include "minuet/base.hpp"
 
 namespace minuet {
-
-/// A failed call: its status and the library's message.
-class Exception : public std::runtime_error {
- public:
-  Exception(minuet_status status, const std::string& message)
-      : std::runtime_error(message), status_(status) {}
-  minuet_status status() const noexcept { return status_; }
-
- private:
-  minuet_status status_;
-};
-
-inline std::string last_error() {
-  std::string text(minuet_last_error(nullptr, 0), '\0');
-  minuet_last_error(text.data(), text.size());
-  text.pop_back();
-  return text;
-}
-
-inline void check(minuet_status status) {
-  if (status != MINUET_OK) throw Exception(status, last_error());
-}
-
-namespace detail {
-template <class T, void (*Destroy)(T*)>
-struct Release {
-  void operator()(T* object) const noexcept { Destroy(object); }
-};
-template <class T, void (*Destroy)(T*)>
-using Owner = std::unique_ptr<T, Release<T, Destroy>>;
-}  // namespace detail
 
 /// Where kernels are compiled and kept. `cache_directory` empty: the usual place.
 class Context {
@@ -210,10 +178,21 @@ class Plan {
   }
   /// One of info().parameter_tensors.
   minuet_parameter_info parameter(std::int32_t number) const {
-    minuet_parameter_info info{};
-    info.struct_size = sizeof(info);
-    check(minuet_plan_query_parameter(get(), number, &info));
-    return info;
+    return detail::told<minuet_parameter_info>(minuet_plan_query_parameter, get(), number);
+  }
+  /// One of info().inputs, and one of info().outputs.
+  minuet_tensor_info input(std::int32_t number) const {
+    return detail::told<minuet_tensor_info>(minuet_plan_query_input, get(), number);
+  }
+  minuet_tensor_info output(std::int32_t number) const {
+    return detail::told<minuet_tensor_info>(minuet_plan_query_output, get(), number);
+  }
+  /// JSON; empty for a plan of one op.
+  std::string description() const {
+    std::string text(minuet_plan_description(get(), nullptr, 0), '\0');
+    minuet_plan_description(get(), text.data(), text.size());
+    text.pop_back();
+    return text;
   }
   void compile(const std::string& arch, detail::Visitor visit = {}) const {
     check(minuet_plan_compile(get(), arch.c_str(), visit ? detail::call_visitor : nullptr, &visit));
@@ -435,22 +414,33 @@ class Execution {
     check(minuet_executions_prepare_maps(executions.data(), maps.data(),
                                          static_cast<std::int32_t>(each.size()), stream));
   }
-  /// A network takes its features; a convolution its input and, where it has one, its residual.
+  /// All inputs of a network, or a convolution's input and, where it has one, its residual.
+  void run(const std::vector<minuet_tensor>& inputs, const std::vector<minuet_tensor>& outputs,
+           void* stream = nullptr) const {
+    check(minuet_execution_run(get(), inputs.data(), static_cast<std::int32_t>(inputs.size()), outputs.data(),
+                               static_cast<std::int32_t>(outputs.size()), stream));
+  }
   void run(const std::vector<minuet_tensor>& inputs, const minuet_tensor& output,
            void* stream = nullptr) const {
     check(minuet_execution_run(get(), inputs.data(), static_cast<std::int32_t>(inputs.size()), &output, 1,
                                stream));
   }
-  /// The same with arrays: features, then parameters if the execution takes them; the output, then a
-  /// pooling's winners.
+  /// The same with arrays: inputs, then parameters if the execution takes them; outputs, then a pooling's
+  /// winners.
   void run_arrays(const std::vector<minuet_array>& inputs, const std::vector<minuet_array>& outputs,
                   void* stream = nullptr) const {
     check(minuet_execution_run_arrays(get(), inputs.data(), static_cast<std::int32_t>(inputs.size()),
                                       outputs.data(), static_cast<std::int32_t>(outputs.size()), stream));
   }
   /// To device memory, int32 [output rows, 1 + ndim].
-  void output_coordinates(std::int32_t* coordinates, void* stream = nullptr) const {
-    check(minuet_execution_output_coordinates(get(), coordinates, stream));
+  void output_coordinates(std::int32_t* coordinates, void* stream = nullptr, std::int32_t output = 0) const {
+    check(minuet_execution_output_coordinates_of(get(), output, coordinates, stream));
+  }
+  std::int64_t output_rows(std::int32_t output = 0) const {
+    std::int64_t rows = 0;
+    std::int32_t channels = 0;
+    check(minuet_execution_output_shape_of(get(), output, &rows, &channels));
+    return rows;
   }
   /// The first layer that wrote a number past its dtype, or -1.
   std::int32_t find_overflow(void* stream = nullptr) const {
@@ -473,25 +463,13 @@ class Execution {
     return times;
   }
   minuet_level_info level(std::int32_t number) const {
-    minuet_level_info info{};
-    info.struct_size = sizeof(info);
-    check(minuet_execution_query_level(get(), number, &info));
-    return info;
+    return detail::told<minuet_level_info>(minuet_execution_query_level, get(), number);
   }
   minuet_layer_info layer(std::int32_t number) const {
-    minuet_layer_info info{};
-    info.struct_size = sizeof(info);
-    check(minuet_execution_query_layer(get(), number, &info));
-    return info;
+    return detail::told<minuet_layer_info>(minuet_execution_query_layer, get(), number);
   }
 
  private:
-  std::int64_t output_rows() const {
-    std::int64_t rows = 0;
-    std::int32_t channels = 0;
-    check(minuet_execution_output_shape(get(), &rows, &channels));
-    return rows;
-  }
   detail::Owner<minuet_execution, minuet_execution_destroy> owner_;
 };
 

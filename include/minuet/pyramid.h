@@ -76,9 +76,10 @@ typedef struct minuet_pyramid_options {
   const int64_t* level_capacity;      /* of the network's levels; null without `network` */
   int32_t level_count;                /* of `levels`, or of level_capacity */
   int32_t map_count;
+  int64_t batch_size; /* as for executions; with it, the coordinates of levels with dense tensors are kept */
 } minuet_pyramid_options;
 #define MINUET_PYRAMID_OPTIONS_INIT \
-  { sizeof(minuet_pyramid_options), 0, 0, 0, 0, {0}, {0}, 0, 0, 0, 0, 0, 0, 0 }
+  { sizeof(minuet_pyramid_options), 0, 0, 0, 0, {0}, {0}, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 /* Describes a pyramid; needs no device. The arrays are read during the call only. Errors name the level or
  * the map. INVALID_ARGUMENT also for two levels with the same coordinates, which are those of equal tensor
@@ -163,7 +164,7 @@ typedef struct minuet_run_arguments {
   int64_t buffer_bytes;
   void* workspace;
   int64_t workspace_bytes;
-  const minuet_array* inputs; /* features and residual, as for minuet_execution_run_arrays */
+  const minuet_array* inputs; /* as for minuet_execution_run_arrays */
   const minuet_array* outputs;
   int32_t input_count, output_count;
   minuet_parameters* parameters; /* optional: the values; null: the plan's own. A caller whose weights are

@@ -1,5 +1,6 @@
-// The kernel permute_rows sets output[i] = input[index[i]], row by row. Output rows at and after *count
-// are filled with padding. A thread handles several vectors at once, so that their loads overlap.
+// The kernel permute_rows sets output[i] = input[index[i]], or input[i] without an index, row by row. Output
+// rows at and after *count are filled with padding. A thread handles several vectors at once, so that their
+// loads overlap.
 #pragma once
 
 #include "kernels_templates/core/grid.h"
@@ -24,7 +25,8 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void permute_rows(MINUET_PARAMS(Pe
     MINUET_UNROLL
     for (i32 u = 0; u < kAtOnce; ++u) {
       const i64 item = first + u * stride;
-      source[u] = item < copied ? read_only(p.index + item / kVectors) : 0;
+      source[u] = item / kVectors;
+      if (p.index != nullptr && item < copied) source[u] = read_only(p.index + source[u]);
     }
     MINUET_UNROLL
     for (i32 u = 0; u < kAtOnce; ++u) {

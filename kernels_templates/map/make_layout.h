@@ -23,7 +23,11 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void make_layout(MINUET_PARAMS(Mak
     greatest = is_found ? p.cloud.bounds + kMaxFields : origin;
   }
   CloudLayout cloud = make_bounded_layout(S.ndim, least, greatest, p.guard, p.period);
-  const u32 status = layout_status(cloud, S.ndim, p.period, p.key_bits);
+  u32 status = layout_status(cloud, S.ndim, p.period, p.key_bits);
+  for (i32 f = 0; f <= S.ndim && p.has_limits != 0; ++f) {
+    const bool is_inside = least[f] >= p.least[f] && greatest[f] <= p.greatest[f];
+    if (!is_inside && least != origin) status |= kStatusOutOfBounds;
+  }
   if (status != 0) {
     *p.cloud.status |= status;
     *p.cloud.points = 0;

@@ -10,7 +10,7 @@
 namespace minuet {
 
 /// The kernel permute_rows copies output[i] = input[index[i]], row by row. It converts between the caller's
-/// row order and engine order, in which keys ascend.
+/// row order and engine order, in which keys ascend. Without an index it copies output[i] = input[i].
 struct PermuteRowsSpec {
   DType io = DType::F16;
   i32 channels = 64;
@@ -25,7 +25,7 @@ struct PermuteRowsSpec {
 struct PermuteRowsParams {
   const void* input;
   i64 input_ld;
-  const i32* index;  // Holds the input row of each of the `rows` output rows.
+  const i32* index;  // Holds the input row of each of the `rows` output rows. May be null.
   i64 rows;
   /// Output rows at and after *count are filled with `padding`, and their index is not read. If the pointer
   /// is null, all rows are copied.

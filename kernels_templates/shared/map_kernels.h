@@ -71,6 +71,9 @@ struct MakeLayoutParams {
   BeginCloudParams cloud;
   i32 least[kMaxFields];  // Holds the least declared coordinate of each field.
   i32 greatest[kMaxFields];
+  /// If not 0, and cloud.bounds is not null, `least` and `greatest` are limits: a cloud whose bounds exceed
+  /// them gets kStatusOutOfBounds.
+  i32 has_limits;
   i64 guard[kMaxDim];
   i64 period[kMaxDim];
   i32 key_bits;         // Gives the maximum number of bits of a key.

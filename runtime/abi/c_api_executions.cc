@@ -75,12 +75,14 @@ llvm::Expected<ExecutionOptions> read_size_options(const minuet_execution_option
                       given.scratch_bytes);
   }
   execution.parameter_inputs = given.parameter_inputs != 0;
-  if (program.takes_maps && (given.max_points != 0 || execution.cloud.keep_first_duplicate ||
-                             execution.cloud.has_bounds || execution.cloud.has_capacities())) {
-    return make_error(
-        StatusCode::InvalidArgument,
-        "an execution of a single op takes no max_points, level_capacity, keep_first_duplicate or "
-        "has_bounds: leave them 0 (the last two are options of its coordinate sets)");
+  MINUET_ASSIGN(execution.cloud.batch_size, read_batch_size(given.batch_size));
+  if (program.takes_maps &&
+      (given.max_points != 0 || execution.cloud.keep_first_duplicate || execution.cloud.has_bounds ||
+       execution.cloud.has_capacities() || execution.cloud.batch_size != 0)) {
+    return make_error(StatusCode::InvalidArgument,
+                      "an execution of a single op takes no max_points, level_capacity, batch_size, "
+                      "keep_first_duplicate or "
+                      "has_bounds: leave them 0 (the last two are options of its coordinate sets)");
   }
   return execution;
 }
@@ -207,6 +209,12 @@ llvm::Expected<std::vector<GivenArray>> read_arrays(const std::string& name, con
     read.push_back(std::move(*array));
   }
   return read;
+}
+
+llvm::Expected<i32> read_batch_size(int64_t batch_size) {
+  if (batch_size >= 0 && batch_size <= INT32_MAX) return static_cast<i32>(batch_size);
+  return make_error(StatusCode::InvalidArgument, "batch_size is {0}; it must be 0 to {1}", batch_size,
+                    INT32_MAX);
 }
 
 llvm::Error check_level_count(int32_t level_count, i32 levels) {
@@ -377,19 +385,6 @@ minuet_status minuet_executions_prepare_maps(minuet_execution* const* executions
   });
 }
 
-minuet_status minuet_execution_output_shape(minuet_execution* execution, int64_t* rows, int32_t* channels) {
-  return in_execution("minuet_execution_output_shape", execution, [&](Execution& own) -> llvm::Error {
-    MINUET_TRY(check_pointer(rows, "rows"));
-    MINUET_TRY(check_pointer(channels, "channels"));
-    MINUET_TRY(check_answers("rows", rows, sizeof(*rows), "channels", channels, sizeof(*channels)));
-    MINUET_TRY(own.check_prepared());
-    const Program& program = own.plan().program;
-    *rows = own.output_rows();
-    *channels = program.tensors[program.output].channels;
-    return llvm::Error::success();
-  });
-}
-
 minuet_status minuet_execution_run(minuet_execution* execution, const minuet_tensor* inputs,
                                    int32_t input_count, const minuet_tensor* outputs, int32_t output_count,
                                    void* stream) {
@@ -413,15 +408,6 @@ minuet_status minuet_execution_run_arrays(minuet_execution* execution, const min
     const Trace::Span span(execution->open->trace(), "run", "run");
     const NvtxRange range("run");
     return own.run_arrays(in, out, stream);
-  });
-}
-
-minuet_status minuet_execution_output_coordinates(minuet_execution* execution, int32_t* coordinates,
-                                                  void* stream) {
-  return in_execution("minuet_execution_output_coordinates", execution, [&](Execution& own) -> llvm::Error {
-    if (own.output_rows() > 0) MINUET_TRY(check_pointer(coordinates, "coordinates"));
-    MINUET_TRY(check_alignment(coordinates, sizeof(int32_t), "the coordinates"));
-    return own.output_coordinates(coordinates, stream);
   });
 }
 

@@ -151,13 +151,13 @@ MINUET_ENDS_WITH(minuet_kernel_map_options, padding);
 MINUET_ENDS_WITH(minuet_convolution_options, padding);
 MINUET_ENDS_WITH(minuet_pooling_options, reserved);
 MINUET_ENDS_WITH(minuet_network_options, without_values);
-MINUET_ENDS_WITH(minuet_execution_options, parameter_inputs);
+MINUET_ENDS_WITH(minuet_execution_options, batch_size);
 MINUET_ENDS_WITH(minuet_parameters_options, master);
 MINUET_ENDS_WITH(minuet_array, has_strides);
 MINUET_ENDS_WITH(minuet_execution_info, workspace_bytes);
 MINUET_ENDS_WITH(minuet_pyramid_level, shape);
 MINUET_ENDS_WITH(minuet_pyramid_map, padding);
-MINUET_ENDS_WITH(minuet_pyramid_options, map_count);
+MINUET_ENDS_WITH(minuet_pyramid_options, batch_size);
 MINUET_ENDS_WITH(minuet_pyramid_arguments, counts);
 // NOLINTNEXTLINE(bugprone-sizeof-expression): The size of the pointer is meant, not that of the parameters.
 MINUET_ENDS_WITH(minuet_run_arguments, parameters);
@@ -196,6 +196,9 @@ llvm::Error check_list(const void* list, const char* name, i64 count, const char
 /// Returns the queue, or null if `queue` is null. Returns InvalidArgument if the queue belongs to another
 /// device.
 llvm::Expected<std::shared_ptr<Queue>> read_queue(const minuet_queue* queue, const Device& device);
+/// Returns the batch size that a caller declares, or InvalidArgument if it is negative or too large. The
+/// value 0 means that none is declared.
+llvm::Expected<i32> read_batch_size(int64_t batch_size);
 /// Returns InvalidArgument if a caller does not give one capacity for each of the plan's levels.
 llvm::Error check_level_count(int32_t level_count, i32 levels);
 /// Returns a device for this architecture, which may be empty, whose engines tell how much memory they need.

@@ -375,10 +375,10 @@ minuet_status minuet_plan_query(minuet_plan* plan, minuet_plan_info* info) {
     answer.dtype = static_cast<minuet_dtype>(program.dtype);
     answer.ndim = program.ndim;
     answer.in_channels = program.tensors[program.inputs[0]].channels;
-    answer.out_channels = program.tensors[program.output].channels;
+    answer.out_channels = program.tensors[program.outputs[0]].channels;
     answer.levels = static_cast<int32_t>(program.levels.size());
     answer.layers = static_cast<int32_t>(program.layers.size());
-    answer.output_level = program.tensors[program.output].level;
+    answer.output_level = program.tensors[program.outputs[0]].level;
     answer.inputs = static_cast<int32_t>(program.inputs.size());
     answer.outputs = program.output_count();
     answer.maps = program.takes_maps ? static_cast<int32_t>(program.maps.size()) : 0;

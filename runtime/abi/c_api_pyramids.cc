@@ -109,6 +109,7 @@ llvm::Expected<PyramidDescription> read_description(const minuet_pyramid_options
   MINUET_TRY(given.network ? read_network_levels(given, description)
                            : read_levels_and_maps(given, description));
   description.keep_first_duplicate = given.keep_first_duplicate != 0;
+  MINUET_ASSIGN(description.batch_size, read_batch_size(given.batch_size));
   description.has_bounds = given.has_bounds != 0;
   if (description.has_bounds) {
     MINUET_ASSIGN(description.bounds, declared_bounds(description.ndim, given.least, given.greatest));

@@ -1,8 +1,10 @@
 // Defines the table of op families, such as poolings, that the CPU device runs. A test may link its own table
 // instead.
+#include "codegen/choose/ops/dense.h"
 #include "codegen/choose/ops/pooling.h"
 #include "runtime/cpu/ops.h"
 #include "runtime/cpu/ops/convolution.h"
+#include "runtime/cpu/ops/dense.h"
 #include "runtime/cpu/ops/pooling.h"
 
 namespace minuet {
@@ -12,6 +14,8 @@ llvm::ArrayRef<CpuFamily> cpu_families() {
       {GmasChoice::kKind, make_gmas_op},
       {FusedChoice::kKind, make_fused_op},
       {PoolChoice::kKind, make_pooling_op},
+      {ToDenseChoice::kKind, make_to_dense_op},
+      {FromDenseChoice::kKind, make_from_dense_op},
   };
   return families;
 }

@@ -148,7 +148,12 @@ void find_layout_cpu(ThreadPool& pool, i32 ndim, const LayoutRequest& request) {
     if (*state.points > 0) bounds = read_bounds(state.bounds);
   }
   CloudLayout cloud = make_bounded_layout(ndim, bounds.least, bounds.greatest, request.guard, request.period);
-  const u32 status = layout_status(cloud, ndim, request.period, request.key_bits);
+  u32 status = layout_status(cloud, ndim, request.period, request.key_bits);
+  for (i32 f = 0; f <= ndim && request.limits && !request.declared && *state.points > 0; ++f) {
+    const bool is_inside =
+        bounds.least[f] >= request.limits->least[f] && bounds.greatest[f] <= request.limits->greatest[f];
+    if (!is_inside) status |= kStatusOutOfBounds;
+  }
   if (status != 0) {
     *state.status |= status;
     *state.points = 0;

@@ -17,7 +17,8 @@ void permute_rows_cpu(ThreadPool& pool, const PermuteRowsSpec& spec, const Permu
         std::memset(row, static_cast<int>(request.padding & 0xff), bytes);
         continue;
       }
-      std::memcpy(row, input + request.index[r] * request.input_ld * element, bytes);
+      const i64 source = request.index ? request.index[r] : r;
+      std::memcpy(row, input + source * request.input_ld * element, bytes);
     }
   });
 }

@@ -85,6 +85,11 @@ llvm::Error MapStep::find_layout(const LayoutRequest& request) {
     std::copy_n(request.declared->least, kMaxFields, make.least);
     std::copy_n(request.declared->greatest, kMaxFields, make.greatest);
   } else {
+    if (request.limits) {
+      make.has_limits = 1;
+      std::copy_n(request.limits->least, kMaxFields, make.least);
+      std::copy_n(request.limits->greatest, kMaxFields, make.greatest);
+    }
     MINUET_TRY(launcher_.launch(map32_.begin_cloud, 1, make.cloud));
     const FindBoundsParams find{request.coordinates, cloud.points, cloud.bounds};
     MINUET_TRY(launcher_.launch_stride(map32_.find_bounds, std::max<i64>(request.most, 1), find));

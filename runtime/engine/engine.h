@@ -20,7 +20,7 @@
 
 namespace minuet {
 
-/// Requests a copy of rows in which output row i is input row index[i].
+/// Requests a copy of rows in which output row i is input row index[i], or row i if there is no index.
 struct PermuteRequest {
   i32 permute = 0;  // Holds the number that add_permute_rows() returned.
   const void* input = nullptr;

@@ -40,6 +40,9 @@ struct LayoutRequest {
   i64 most = 0;
   /// Points to bounds in host memory that the caller declares. If it is null, the operation finds the bounds.
   const Bounds* declared = nullptr;
+  /// Points to limits in host memory that the coordinates of the cloud must not exceed. It may be null. It is
+  /// not read if `declared` is not null, because those bounds are inside the limits.
+  const Bounds* limits = nullptr;
   i64 guard[kMaxDim] = {}, period[kMaxDim] = {1, 1, 1, 1};
   i32 key_bits = 64;  // Limits the number of bits of a key.
   CloudState cloud;   // Points to the memory that receives the results.

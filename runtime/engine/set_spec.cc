@@ -84,25 +84,6 @@ llvm::Error check_reach(i32 ndim, const ReachSpec& reach, const AxisArray& strid
   return llvm::Error::success();
 }
 
-llvm::Expected<AxisArray> reached_shape(i32 ndim, const AxisArray& shape, const ReachSpec& reach,
-                                        const AxisArray& stride) {
-  AxisArray result{};
-  for (i32 a = 0; a < ndim; ++a) {
-    const i64 room =
-        i64{shape[a]} + 2 * i64{reach.padding[a]} - i64{reach.dilation[a]} * (reach.kernel_size[a] - 1) - 1;
-    const i64 cells = room < 0 ? 0 : room / stride[a] + 1;
-    if (cells < 1 || cells > INT_MAX) {
-      return make_error(
-          StatusCode::InvalidArgument,
-          "axis {0}: the output would have {1} cells: the input has {2}, and the kernel has size "
-          "{3}, dilation {4}, padding {5} and stride {6}",
-          a, cells, shape[a], reach.kernel_size[a], reach.dilation[a], reach.padding[a], stride[a]);
-    }
-    result[a] = static_cast<i32>(cells);
-  }
-  return result;
-}
-
 LevelSource source_of(i32 ndim, llvm::ArrayRef<SetSpec> sets, std::size_t set) {
   const SetSpec& spec = sets[set];
   const AxisArray& parent_stride = sets[spec.parent].tensor_stride;

@@ -42,11 +42,6 @@ struct SetSpec {
 llvm::Error check_reach(i32 ndim, const ReachSpec& reach, const AxisArray& stride,
                         const AxisArray& parent_stride);
 
-/// Returns the shape of the outputs of a dense convolution whose input has the shape `shape`, or
-/// InvalidArgument if there are none on an axis.
-llvm::Expected<AxisArray> reached_shape(i32 ndim, const AxisArray& shape, const ReachSpec& reach,
-                                        const AxisArray& stride);
-
 /// Describes how the cells of set number `set` are found from the coordinates of its parent.
 LevelSource source_of(i32 ndim, llvm::ArrayRef<SetSpec> sets, std::size_t set);
 

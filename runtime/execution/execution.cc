@@ -6,6 +6,7 @@
 #include "llvm/ADT/ScopeExit.h"
 #include "runtime/engine/alignment.h"
 #include "runtime/engine/nvtx.h"
+#include "runtime/maps/coordinate_limits.h"
 
 namespace minuet {
 
@@ -22,10 +23,15 @@ Execution::Execution(std::shared_ptr<const LoadedPlan> loaded, const ExecutionOp
       runners_(program_.layers.size()),
       storages_(program_.storages.size()),
       tops_(program_.storages.size()),
-      places_(program_.storages.size()) {}
+      holds_output_(program_.storages.size()),
+      places_(program_.storages.size()) {
+  for (const i32 output : program_.outputs) holds_output_[program_.tensors[output].storage] = true;
+}
 
 llvm::Expected<std::unique_ptr<Execution>> Execution::create_unplaced(
-    std::shared_ptr<const LoadedPlan> loaded, const ExecutionOptions& options) {
+    std::shared_ptr<const LoadedPlan> loaded, const ExecutionOptions& given) {
+  ExecutionOptions options = given;
+  MINUET_TRY(limit_coordinates(loaded->plan->program, options.cloud));
   std::unique_ptr<Execution> execution(new Execution(std::move(loaded), options));
   MINUET_ASSIGN(execution->engine_,
                 execution->loaded_->device->create_engine(execution->compiled_.engine,
@@ -120,11 +126,11 @@ llvm::Error Execution::add_layers() {
     MINUET_ASSIGN(const i32 number, engine_->add_permute_rows(spec));
     permute_inputs_.push_back(number);
   }
-  MINUET_ASSIGN(permute_output_, engine_->add_permute_rows(compiled_.permute_output));
-  MINUET_ASSIGN(permute_coordinates_, engine_->add_permute_rows(compiled_.permute_coordinates));
-  if (compiled_.permute_winners) {
-    MINUET_ASSIGN(permute_winners_, engine_->add_permute_rows(*compiled_.permute_winners));
+  for (const PermuteRowsSpec& spec : compiled_.permute_outputs) {
+    MINUET_ASSIGN(const i32 number, engine_->add_permute_rows(spec));
+    permute_outputs_.push_back(number);
   }
+  MINUET_ASSIGN(permute_coordinates_, engine_->add_permute_rows(compiled_.permute_coordinates));
   return llvm::Error::success();
 }
 
@@ -321,9 +327,9 @@ llvm::Error Execution::check_prepared() const {
                                     "no kernel map is prepared: call prepare_maps first");
 }
 
-/// Returns true if the caller's memory serves as the storage of the tensor. If the tensor shares its storage
-/// with other parts of a concatenation, these are in the caller's memory too.
-bool Execution::is_in_place(i32 tensor) const {
+/// Returns true if the caller's rows of the tensor are in the order that the ops use.
+bool Execution::has_storage_order(i32 tensor) const {
+  if (program_.tensors[tensor].is_dense()) return true;  // The cells of a dense tensor have one order only.
   return is_in_set_order(tensor) || !levels_[program_.tensors[tensor].level].source_row;
 }
 
@@ -344,7 +350,9 @@ void Execution::reset_places() {
 void* Execution::address_of(i32 tensor) const {
   const TensorSpec& spec = program_.tensors[tensor];
   const i64 element = element_bytes(program_, program_.storages[spec.storage]);
-  return places_[spec.storage].base + spec.column * element;
+  char* const base = places_[spec.storage].base;
+  // A storage in the caller's memory has no address before the run.
+  return base ? base + spec.column * element : nullptr;
 }
 
 OpRequest Execution::request_of(i32 number) const {
@@ -366,8 +374,8 @@ OpRequest Execution::request_of(i32 number) const {
   request.output_rows = rows_of(layer.output);
   request.output_ld = ld_of(layer.output);
   request.output_count = levels_[program_.tensors[layer.output].level].count;
-  // If the network's output is a concatenation, its parts are padded too, because they have the same storage.
-  request.pads_output = program_.tensors[layer.output].storage == program_.tensors[program_.output].storage;
+  // If an output is a concatenation, its parts are padded too, because they have the same storage.
+  request.pads_output = holds_output_[program_.tensors[layer.output].storage];
   if (layer.residual >= 0) {
     request.residual = address_of(layer.residual);
     request.residual_ld = ld_of(layer.residual);
@@ -396,12 +404,11 @@ OpRequest Execution::request_of(i32 number) const {
 }
 
 llvm::Error Execution::load_inputs(llvm::ArrayRef<Tensor> inputs) {
-  reset_places();
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const i32 tensor = program_.inputs[i];
     const TensorSpec& spec = program_.tensors[tensor];
     const Level& level = levels_[spec.level];
-    if (is_in_place(tensor)) {
+    if (is_input_in_place(i)) {
       places_[spec.storage] = {static_cast<char*>(inputs[i].data), inputs[i].ld};
       continue;
     }
@@ -412,9 +419,10 @@ llvm::Error Execution::load_inputs(llvm::ArrayRef<Tensor> inputs) {
 }
 
 llvm::Error Execution::run_layers(llvm::ArrayRef<Tensor> inputs, llvm::ArrayRef<Tensor> outputs) {
+  reset_places();
+  // An input that is part of a concatenated output is copied to the caller's memory of that output.
+  take_outputs(outputs);
   MINUET_TRY(load_inputs(inputs));
-  take_output(program_.output, outputs[0]);
-  if (program_.winners >= 0) take_output(program_.winners, outputs[1]);
   for (const Step& step : schedule_) {
     const i32 i = step.number;
     if (step.kind != Step::Kind::RunOp || is_covered(i)) continue;
@@ -422,20 +430,24 @@ llvm::Error Execution::run_layers(llvm::ArrayRef<Tensor> inputs, llvm::ArrayRef<
     const NvtxRange range(program_.layers[i].name.c_str());
     MINUET_TRY(with_request(i, [&](const OpRequest& request) { return engine_->run_op(request); }));
   }
-  if (program_.winners >= 0) MINUET_TRY(give_output(program_.winners, permute_winners_, outputs[1]));
-  return give_output(program_.output, permute_output_, outputs[0]);
+  for (std::size_t i = outputs.size(); i-- > 0;) MINUET_TRY(give_output(i, outputs[i]));
+  return llvm::Error::success();
 }
 
-llvm::Error Execution::output_coordinates(i32* coordinates, void* stream) {
+llvm::Error Execution::output_coordinates(std::size_t output, i32* coordinates, void* stream) {
   if (!network_maps_) {
     return make_error(
         StatusCode::FailedPrecondition,
         "an execution of a single op has no coordinate sets: export those that its kernel map was made from");
   }
   MINUET_TRY(check_prepared());
-  MINUET_TRY(check_coordinates(coordinates, output_rows()));
+  if (program_.tensors[program_.outputs[output]].is_dense()) {
+    return make_error(StatusCode::FailedPrecondition,
+                      "the output is a dense tensor, whose cells have no list of coordinates");
+  }
+  MINUET_TRY(check_coordinates(coordinates, output_rows(output)));
   return call(stream, Timed::Nothing, [&]() -> llvm::Error {
-    const i32 level = program_.tensors[program_.output].level;
+    const i32 level = program_.output_level(output);
     const i32 fields = 1 + program_.ndim;
     if (!levels_[level].row_of) {
       // If only the device knows the number of rows, the coordinates behind the last row become zeros.

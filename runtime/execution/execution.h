@@ -122,7 +122,7 @@ class Execution {
   /// Runs like run(). Features, the output and the second output of an op (Program::winners) are arrays of
   /// rank 2, and parameters are arrays of their own rank.
   llvm::Error run_arrays(llvm::ArrayRef<GivenArray> inputs, llvm::ArrayRef<GivenArray> outputs, void* stream);
-  llvm::Error output_coordinates(i32* coordinates, void* stream);
+  llvm::Error output_coordinates(std::size_t output, i32* coordinates, void* stream);
   /// Returns the number of the first layer that wrote an infinite or NaN value since the last prepare, or -1
   /// if there is none. The function waits for the device.
   llvm::Expected<i32> find_overflow(void* stream);
@@ -149,7 +149,7 @@ class Execution {
   bool is_prepared() const { return prepared_ == Prepared::Ready; }
   /// Returns FailedPrecondition if nothing is prepared.
   llvm::Error check_prepared() const;
-  i64 output_rows() const { return levels_[program_.tensors[program_.output].level].caller_rows; }
+  i64 output_rows(std::size_t output = 0) const { return levels_[program_.output_level(output)].caller_rows; }
   /// Describes the rows of one level (coordinate set) in the prepared state. Before the first prepare, all
   /// numbers are 0.
   struct Level {
@@ -286,6 +286,7 @@ class Execution {
   OpWork& work_of(const Candidate& candidate) const;
   llvm::Error make_works();
   MapUse map_use(i32 layer) const;
+  const i32* coordinates_of(i32 layer) const;
   llvm::Error take_map(i32 layer, ViewForm form);
   Coords coords_of(i32 level) const {
     const Level& at = levels_[level];
@@ -297,8 +298,18 @@ class Execution {
   llvm::Error begin_overflow();
   llvm::Error prepare_layers();
 
-  bool is_in_place(i32 tensor) const;
+  bool has_storage_order(i32 tensor) const;
   bool is_in_set_order(i32 tensor) const;
+  /// Returns true if the caller's memory serves as the storage of the input's or output's tensor. If the
+  /// tensor has parts of a concatenation, these are in the caller's memory too.
+  bool is_input_in_place(std::size_t number) const {
+    return is_whole_input(program_, number) && has_storage_order(program_.inputs[number]);
+  }
+  bool is_output_in_place(std::size_t number) const {
+    return is_whole_output(program_, number) && has_storage_order(program_.outputs[number]);
+  }
+  /// Returns, for each storage, whether it is in the caller's memory, so that it needs no other memory.
+  std::vector<bool> storages_in_place() const;
   // Only the program of a single op takes a residual from the caller, as its second input.
   bool takes_residual() const { return program_.takes_maps && program_.inputs.size() > 1; }
   Tensor wanted(i32 tensor) const;
@@ -324,6 +335,7 @@ class Execution {
   llvm::Error check_tensors(llvm::ArrayRef<Tensor> features, llvm::ArrayRef<Tensor> outputs) const;
   llvm::Error check_on_device(const std::string& what, const GivenArray& array) const;
   llvm::Expected<Tensor> matrix_of(const std::string& what, const GivenArray& array, i32 tensor) const;
+  llvm::Expected<Tensor> matrix_of_dense(const std::string& what, const GivenArray& array, i32 tensor) const;
   /// Returns InvalidArgument if the memory at `data` overlaps the caller's workspace. The message calls it
   /// `name`.
   llvm::Error check_outside_workspace(const char* name, const void* data, i64 bytes) const;
@@ -337,8 +349,8 @@ class Execution {
   /// Sets the parameters if run() takes them as inputs, and enqueues the ops. Everything is checked already.
   llvm::Error enqueue_run(llvm::ArrayRef<Tensor> features, llvm::ArrayRef<Tensor> outputs,
                           llvm::ArrayRef<ParameterValue> parameters, void* stream);
-  void take_output(i32 tensor, const Tensor& given);
-  llvm::Error give_output(i32 tensor, i32 permute, const Tensor& given);
+  void take_outputs(llvm::ArrayRef<Tensor> outputs);
+  llvm::Error give_output(std::size_t number, const Tensor& given);
   llvm::Error run_layers(llvm::ArrayRef<Tensor> inputs, llvm::ArrayRef<Tensor> outputs);
   OpRequest request_of(i32 layer) const;
   /// Calls `enqueue` with the request that the OpWork of the layer's candidate makes.
@@ -387,7 +399,8 @@ class Execution {
   // returned. It is -1 if the candidate may not run.
   std::vector<std::vector<i32>> ops_;
   std::vector<i32> permute_inputs_;
-  i32 permute_output_ = 0, permute_coordinates_ = 0, permute_winners_ = 0;
+  std::vector<i32> permute_outputs_;
+  i32 permute_coordinates_ = 0;
 
   Trace* trace_ = nullptr;
   enum class Prepared : i32 {
@@ -408,6 +421,8 @@ class Execution {
   std::vector<char*> storages_;
   // Holds the offset at which each storage (StorageSpec) ends, in bytes.
   std::vector<i64> tops_;
+  // Holds, for each storage (StorageSpec), whether an output has columns in it.
+  std::vector<bool> holds_output_;
   // Holds the current address and row stride of each storage (StorageSpec).
   std::vector<Place> places_;
   // Holds the times of each op, indexed by the engine's op numbers.

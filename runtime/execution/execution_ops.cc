@@ -23,8 +23,13 @@ llvm::Error Execution::bound_layer(i32 number, i64 rows, double neighbours) {
 
 llvm::Error Execution::make_works() {
   views_.emplace(program_, *engine_, view_needs(), compiled_.order.order, has_capacities());
-  const OpWorkContext context{program_, compiled_, *loaded_->device,
-                              *engine_, *views_,   options_.scratch_bytes};
+  const OpWorkContext context{program_,
+                              compiled_,
+                              *loaded_->device,
+                              *engine_,
+                              *views_,
+                              options_.scratch_bytes,
+                              options_.cloud.batch_size};
   for (const std::vector<Candidate>& layer : compiled_.candidates) {
     for (const Candidate& candidate : layer) {
       const OpFamily& family = candidate.choice.kind();
@@ -68,6 +73,13 @@ std::vector<ViewNeed> Execution::view_needs() const {
   return needs;
 }
 
+/// Returns the coordinates that the layer reads, or null if it reads none.
+const i32* Execution::coordinates_of(i32 layer) const {
+  const i32 level = program_.layers[layer].coordinates_level;
+  if (level < 0) return nullptr;
+  return placed_ ? placed_->coordinates(pyramid_levels_[level]) : network_maps_->coordinates_of(level);
+}
+
 MapUse Execution::map_use(i32 number) const {
   const ProgramLayer& layer = program_.layers[number];
   if (layer.map < 0) return MapUse();
@@ -108,7 +120,7 @@ llvm::Error Execution::add_work() {
       MINUET_TRY(views_->add(use, candidate.form));
     }
     const auto counts = [&] { return counts_of(layer.map); };
-    MINUET_TRY(work_of(candidate).add({i, rows_of(layer.output), use, counts}));
+    MINUET_TRY(work_of(candidate).add({i, rows_of(layer.output), use, counts, coordinates_of(i)}));
   }
   return llvm::Error::success();
 }

@@ -41,9 +41,21 @@ void Execution::place_kept(Placement& parts) {
   }
 }
 
-/// Places each storage of the program behind the storages that are below it (StorageSpec::below). Tensors
-/// that are used in place, in the caller's memory, get no storage.
+std::vector<bool> Execution::storages_in_place() const {
+  std::vector<bool> in_place(program_.storages.size());
+  for (std::size_t i = 0; i < program_.inputs.size(); ++i) {
+    if (is_input_in_place(i)) in_place[program_.tensors[program_.inputs[i]].storage] = true;
+  }
+  for (std::size_t i = 0; i < program_.outputs.size(); ++i) {
+    if (is_output_in_place(i)) in_place[program_.tensors[program_.outputs[i]].storage] = true;
+  }
+  return in_place;
+}
+
+/// Places each storage of the program behind the storages that are below it (StorageSpec::below). Storages in
+/// the caller's memory get no other memory.
 void Execution::place_storages(Placement& parts) {
+  const std::vector<bool> in_place = storages_in_place();
   i64 bytes = 0;
   for (const i32 number : program_.stack) {
     const StorageSpec& storage = program_.storages[number];
@@ -51,10 +63,10 @@ void Execution::place_storages(Placement& parts) {
     i64 begin = kSharesMemory ? 0 : bytes;
     for (const i32 below : storage.below) begin = std::max(begin, tops_[below]);
     Placement part = parts.from(begin);
-    // Each tensor of a single op has a storage of the same number.
-    storages_[number] = program_.takes_maps && is_in_place(number)
-                            ? nullptr
-                            : part.take<char>(level.rows * storage.ld * element_bytes(program_, storage));
+    const i64 elements = storage.item_elements > 0 ? options_.cloud.batch_size * storage.item_elements
+                                                   : level.rows * storage.ld;
+    storages_[number] =
+        in_place[number] ? nullptr : part.take<char>(elements * element_bytes(program_, storage));
     tops_[number] = begin + part.bytes();
     bytes = std::max(bytes, tops_[number]);
   }

@@ -65,6 +65,24 @@ llvm::Expected<std::vector<i32>> find_maps(const Program& program, const Pyramid
   return found;
 }
 
+/// Checks that the pyramid has the coordinates that ops of a program read, and the same cells.
+llvm::Error check_coordinates_of(const Program& program, const Pyramid& pyramid, llvm::ArrayRef<i32> levels) {
+  for (std::size_t i = 0; i < levels.size(); ++i) {
+    if (!program.levels[i].keeps_coordinates) continue;
+    const PyramidLevel& level = pyramid.description().levels[levels[i]];
+    if (level.keeps_coordinates && pyramid.description().batch_size > 0 &&
+        level.shape == program.levels[i].shape) {
+      continue;
+    }
+    return make_error(StatusCode::InvalidArgument,
+                      "the network has a dense tensor of level {0}, for which the pyramid must have its "
+                      "coordinates, its shape and a batch size: make the pyramid of the network, with "
+                      "batch_size",
+                      i);
+  }
+  return llvm::Error::success();
+}
+
 /// Checks that the pyramid's maps serve the ops of a program, and are made for them.
 llvm::Error check_maps(const Program& program, const Pyramid& pyramid, llvm::ArrayRef<i32> maps) {
   for (const ProgramLayer& layer : program.layers) {
@@ -108,6 +126,8 @@ llvm::Expected<std::unique_ptr<Execution>> Execution::create_on(std::shared_ptr<
   options.on = use;
   MINUET_ASSIGN(std::vector<i32> levels, find_levels(program, use));
   for (const i32 level : levels) options.cloud.level_capacity.push_back(use.pyramid->capacity(level));
+  MINUET_TRY(check_coordinates_of(program, *use.pyramid, levels));
+  options.cloud.batch_size = use.pyramid->description().batch_size;
   std::unique_ptr<Execution> execution(new Execution(std::move(loaded), options));
   MINUET_ASSIGN(execution->pyramid_maps_, find_maps(program, use, levels));
   MINUET_TRY(check_maps(program, *use.pyramid, execution->pyramid_maps_));
@@ -184,7 +204,8 @@ llvm::Error Execution::place_run(Placement& parts) {
   for (i32 i = 0; i < layer_count(); ++i) {
     if (is_covered(i)) continue;
     const auto counts = [&] { return counts_of(program_.layers[i].map); };
-    MINUET_TRY(work_of(candidate_of(i)).add({i, rows_of(program_.layers[i].output), map_use(i), counts}));
+    MINUET_TRY(work_of(candidate_of(i))
+                   .add({i, rows_of(program_.layers[i].output), map_use(i), counts, coordinates_of(i)}));
   }
   for (const Work& work : works_) {
     work.work->place_fixed(parts);

@@ -20,6 +20,13 @@ MemoryRows memory_of_array(const GivenArray& array) {
   return {reinterpret_cast<std::uintptr_t>(array.data), rows, stride * element, columns * element};
 }
 
+/// Returns, for example, "1, 256, 200, 176".
+std::string numbers_text(llvm::ArrayRef<i64> numbers) {
+  std::string text;
+  for (const i64 number : numbers) text += (text.empty() ? "" : ", ") + std::to_string(number);
+  return text;
+}
+
 std::string input_name(std::size_t number) { return "input " + std::to_string(number); }
 std::string output_name(std::size_t number) { return "output " + std::to_string(number); }
 
@@ -30,6 +37,11 @@ llvm::Error Execution::run(llvm::ArrayRef<Tensor> inputs, llvm::ArrayRef<Tensor>
   if (program_.winners >= 0) {
     return make_error(StatusCode::FailedPrecondition,
                       "the plan has winners, which are an i32 array: use minuet_execution_run_arrays");
+  }
+  if (llvm::any_of(program_.outputs, [&](i32 output) { return program_.tensors[output].is_dense(); })) {
+    return make_error(
+        StatusCode::FailedPrecondition,
+        "an output of the plan is a dense array and no matrix: use minuet_execution_run_arrays");
   }
   MINUET_TRY(check_counts(inputs.size(), outputs.size()));
   const llvm::ArrayRef<Tensor> features = inputs.take_front(program_.inputs.size());
@@ -64,10 +76,12 @@ llvm::Expected<Execution::RunArrays> Execution::read_arrays(llvm::ArrayRef<Given
       arrays.read.push_back(memory_of_array(inputs[i]));
     }
   }
-  const i32 tensors[] = {program_.output, program_.winners};
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     MINUET_TRY(check_on_device(output_name(i), outputs[i]));
-    MINUET_ASSIGN(const Tensor matrix, matrix_of(output_name(i), outputs[i], tensors[i]));
+    const i32 tensor = program_.outputs[i];
+    const bool is_dense = program_.tensors[tensor].is_dense();
+    MINUET_ASSIGN(const Tensor matrix, is_dense ? matrix_of_dense(output_name(i), outputs[i], tensor)
+                                                : matrix_of(output_name(i), outputs[i], tensor));
     arrays.results.push_back(matrix);
     arrays.written.push_back(memory_of(matrix));
   }
@@ -81,6 +95,31 @@ llvm::Error Execution::check_on_device(const std::string& what, const GivenArray
   return make_error(StatusCode::InvalidArgument,
                     "{0} is in host memory (on_host), but a run takes device memory only: copy it first",
                     what);
+}
+
+/// Returns a dense array as a matrix whose rows are those of the last axis.
+llvm::Expected<Tensor> Execution::matrix_of_dense(const std::string& what, const GivenArray& array,
+                                                  i32 tensor) const {
+  const auto element = static_cast<ElementType>(storage_type(program_.dtype));
+  if (array.element != element) {
+    return make_error(StatusCode::InvalidArgument, "{0} has elements of {1}, but the plan needs {2}", what,
+                      element_name(array.element), element_name(element));
+  }
+  const std::vector<i64>& dims = program_.tensors[tensor].dims;
+  llvm::SmallVector<i64, kMaxArrayAxes> wanted{options_.cloud.batch_size};
+  wanted.append(dims.begin(), dims.end());
+  if (array.shape != wanted) {
+    return make_error(StatusCode::InvalidArgument, "{0} has shape [{1}]; it must be [{2}]", what,
+                      numbers_text(array.shape), numbers_text(wanted));
+  }
+  if (!is_contiguous(array)) {
+    return make_error(StatusCode::InvalidArgument,
+                      "{0} has strides [{1}], but a dense array must be contiguous: leave has_strides 0",
+                      what, numbers_text(array.strides));
+  }
+  i64 rows = 1;
+  for (std::size_t axis = 0; axis + 1 < wanted.size(); ++axis) rows *= wanted[axis];
+  return Tensor{array.data, rows, wanted.back(), static_cast<i32>(wanted.back()), program_.dtype};
 }
 
 /// Returns the matrix that an array of features, outputs or winners is.
@@ -118,21 +157,24 @@ llvm::Error Execution::enqueue_run(llvm::ArrayRef<Tensor> features, llvm::ArrayR
   return call(stream, Timed::Run, [&] { return run_layers(features, outputs); });
 }
 
-/// Makes the ops write an output to the caller's memory if that serves as its storage.
-void Execution::take_output(i32 tensor, const Tensor& given) {
-  if (is_in_place(tensor)) {
-    places_[program_.tensors[tensor].storage] = {static_cast<char*>(given.data), given.ld};
+/// Makes the ops write each output to the caller's memory if that serves as its storage.
+void Execution::take_outputs(llvm::ArrayRef<Tensor> outputs) {
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    if (!is_output_in_place(i)) continue;
+    places_[program_.tensors[program_.outputs[i]].storage] = {static_cast<char*>(outputs[i].data),
+                                                              outputs[i].ld};
   }
 }
 
 /// Copies an output to the caller's memory, in the caller's order of rows, if the ops did not write it there.
-llvm::Error Execution::give_output(i32 tensor, i32 permute, const Tensor& given) {
-  if (is_in_place(tensor)) return llvm::Error::success();
+llvm::Error Execution::give_output(std::size_t number, const Tensor& given) {
+  if (is_output_in_place(number)) return llvm::Error::success();
+  const i32 tensor = program_.outputs[number];
   const Level& level = levels_[program_.tensors[tensor].level];
   // Winners of a row that does not exist are -1.
   const u32 padding = tensor == program_.winners ? ~0u : 0;
-  return engine_->permute_rows({permute, address_of(tensor), ld_of(tensor), level.row_of, level.caller_rows,
-                                given.data, given.ld, level.caller_count, padding});
+  return engine_->permute_rows({permute_outputs_[number], address_of(tensor), ld_of(tensor), level.row_of,
+                                level.caller_rows, given.data, given.ld, level.caller_count, padding});
 }
 
 }  // namespace minuet

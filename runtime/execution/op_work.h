@@ -21,6 +21,8 @@ struct OpWorkContext {
   // Limits the bytes of the buffers of a layer that runs as gather-GEMM-scatter. If the value is 0, the limit
   // depends on the size of the cloud.
   i64 scratch_bytes = 0;
+  // Holds the number of batch items, or 0 if the caller has not declared it.
+  i32 batch_size = 0;
 };
 
 /// Describes one op, with its rows and its kernel map, for the cloud or the maps of a prepare call.
@@ -30,6 +32,9 @@ struct OpUse {
   MapUse map;
   /// Returns the number of pairs of each offset of the map, in host memory. The function may wait.
   llvm::function_ref<llvm::Expected<const i32*>()> counts;
+  // Points to the coordinates of ProgramLayer::coordinates_level, batch first, [rows, 1 + ndim]. It is null
+  // if the op reads none.
+  const i32* coordinates = nullptr;
 };
 
 /// Holds figures about a prepared op, for reports.

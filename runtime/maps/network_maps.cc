@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "runtime/engine/set_index.h"
+#include "runtime/maps/coordinate_limits.h"
 
 namespace minuet {
 namespace {
@@ -27,6 +28,12 @@ bool fills_voxels(const Program& program, const MapSpec& spec) {
 
 }  // namespace
 
+Bounds bounds_to_index(i32 ndim, const NetworkMapOptions& options, llvm::ArrayRef<SetSpec> sets) {
+  if (options.has_bounds) return options.bounds;
+  const Bounds usual = default_index_bounds(ndim);
+  return narrowed(ndim, options.limits ? intersection(ndim, usual, *options.limits) : usual, sets);
+}
+
 NetworkMaps::NetworkMaps(const Program& program, const NetworkMapOptions& options, Engine& engine,
                          const MapViews& views)
     : program_(program),
@@ -34,7 +41,8 @@ NetworkMaps::NetworkMaps(const Program& program, const NetworkMapOptions& option
       engine_(engine),
       sets_(sets_of(program)),
       levels_of_points_(levels_of_points(sets_)),
-      levels_(program.levels.size()) {
+      levels_(program.levels.size()),
+      kept_coordinates_(program.levels.size()) {
   report_words_ = bounds_at() + kBoundsWords;
   for (const MapSpec& spec : program.maps) {
     MapView map;
@@ -120,7 +128,8 @@ bool NetworkMaps::raise_estimates(i64 count) {
 bool NetworkMaps::keeps_keys(std::size_t level) const {
   if (options_.is_stateless) return false;
   const i32 number = static_cast<i32>(level);
-  return program_.tensors[program_.output].level == number || program_.levels[level].is_made_in_run() ||
+  const auto is_given = [&](i32 output) { return program_.tensors[output].level == number; };
+  return llvm::any_of(program_.outputs, is_given) || program_.levels[level].is_made_in_run() ||
          llvm::any_of(program_.levels, [&](const LevelSpec& other) {
            return other.is_made_in_run() && other.parent == number;
          });
@@ -152,6 +161,10 @@ void NetworkMaps::place(Placement& parts) {
     // The key type is final if the options give capacities. Otherwise enqueue() sets it again.
     levels_[i] = {nullptr, word(kLevelsAt + static_cast<i64>(i)), capacity, key_type_of(key_bits_.bits())};
     if (keeps_keys(i)) place_rows_of_level(parts, i);
+    // The object that keeps the sets without state (PlacedPyramid) keeps their coordinates too.
+    if (program_.levels[i].keeps_coordinates && !options_.is_stateless) {
+      kept_coordinates_[i] = parts.take<i32>(capacity * (1 + program_.ndim));
+    }
   }
   for (std::size_t i = 0; i < maps_.size(); ++i) maps_[i].counts = word(report_offset_[i]);
   place_masks(parts, /*kept=*/true);
@@ -242,6 +255,7 @@ llvm::Error NetworkMaps::find_layout(const i32* coordinates, const i32* given_co
   request.given_count = given_count;
   request.most = most;
   request.declared = options_.has_bounds ? &options_.bounds : nullptr;
+  request.limits = options_.limits ? &*options_.limits : nullptr;
   std::copy_n(guard_, kMaxDim, request.guard);
   std::copy_n(period_, kMaxDim, request.period);
   request.key_bits = key_bits_.bits() ? key_bits_.bits() : kMostKeyBits;
@@ -253,6 +267,7 @@ llvm::Expected<KeyLayout> NetworkMaps::needed_layout(i64 count) const {
   const Bounds bounds = options_.has_bounds ? options_.bounds
                         : count > 0         ? read_bounds(host_report_ + bounds_at())
                                             : Bounds{};
+  MINUET_TRY(check_limits(bounds));
   return make_cloud_layout(program_.ndim, bounds, guard_, period_);
 }
 
@@ -263,7 +278,7 @@ llvm::Error NetworkMaps::build(const i32* coordinates, i64 count) {
 }
 
 llvm::Error NetworkMaps::build_by_index(const i32* coordinates, i64 count) {
-  if (!description_) MINUET_TRY(describe_before_clouds());
+  if (!description_) MINUET_TRY(describe(bounds_to_index(program_.ndim, options_, sets_)));
   for (;;) {
     MINUET_TRY(enqueue(coordinates, nullptr, count));
     MINUET_TRY(read_words());
@@ -277,18 +292,16 @@ llvm::Error NetworkMaps::describe(const Bounds& bounds) {
   return llvm::Error::success();
 }
 
-llvm::Error NetworkMaps::describe_before_clouds() {
-  const i32 ndim = program_.ndim;
-  return describe(options_.has_bounds ? options_.bounds : narrowed(ndim, default_index_bounds(ndim), sets_));
-}
-
 llvm::Error NetworkMaps::widen_index(const i32* coordinates, i64 count) {
   // The whole report must be initialized, because all of it is read back.
   MINUET_TRY(engine_.fill_words(report_, 0, report_words_));
   MINUET_TRY(engine_.maps().find_bounds(coordinates, count, state_));
   MINUET_TRY(read_words());
   const Bounds bounds = read_bounds(host_report_ + bounds_at());
-  if (!llvm::errorToBool(describe(widened(bounds, program_.ndim)))) return llvm::Error::success();
+  MINUET_TRY(check_limits(bounds));
+  Bounds wide = widened(bounds, program_.ndim);
+  if (options_.limits) wide = intersection(program_.ndim, wide, *options_.limits);
+  if (!llvm::errorToBool(describe(wide))) return llvm::Error::success();
   return describe(bounds);
 }
 
@@ -317,7 +330,7 @@ llvm::Error NetworkMaps::build_by_sorting(const i32* coordinates, i64 count) {
 /// If there is an index, derives its range from the declared or the default bounds. Otherwise derives the
 /// number of key bits from the declared bounds, unless the options give this number.
 llvm::Error NetworkMaps::find_limits() {
-  if (indexes()) return describe_before_clouds();
+  if (indexes()) return describe(bounds_to_index(program_.ndim, options_, sets_));
   if (key_bits_.bits() != 0) return llvm::Error::success();
   MINUET_ASSIGN(const KeyLayout layout, needed_layout(0));
   key_bits_.note(rounded_key_bits(layout));
@@ -332,8 +345,24 @@ llvm::Error NetworkMaps::enqueue(const i32* coordinates, const i32* given_count,
         options_.has_capacities() ? capacity_of(i) : estimated_rows(i, std::max<i64>(most, 1));
   }
   assign_rows();
-  return indexes() ? enqueue_indexed(coordinates, given_count, most)
-                   : enqueue_sorted(coordinates, given_count, most);
+  MINUET_TRY(indexes() ? enqueue_indexed(coordinates, given_count, most)
+                       : enqueue_sorted(coordinates, given_count, most));
+  return list_coordinates();
+}
+
+/// Writes the coordinates of those levels whose coordinates ops read.
+llvm::Error NetworkMaps::list_coordinates() {
+  for (std::size_t i = 0; i < levels_.size(); ++i) {
+    if (kept_coordinates_[i]) MINUET_TRY(unpack(static_cast<i32>(i), kept_coordinates_[i]));
+  }
+  return llvm::Error::success();
+}
+
+/// Returns OutOfRange if the coordinates of a cloud exceed the limits (NetworkMapOptions::limits).
+llvm::Error NetworkMaps::check_limits(const Bounds& bounds) const {
+  if (!options_.limits || !exceeds(program_.ndim, bounds, *options_.limits)) return llvm::Error::success();
+  if (bounds.least[0] < 0) return check_coordinate_status(kStatusNegativeBatch);
+  return outside_limits(program_.ndim, *options_.limits);
 }
 
 llvm::Error NetworkMaps::enqueue_sorted(const i32* coordinates, const i32* given_count, i64 most) {
@@ -381,6 +410,8 @@ llvm::Error NetworkMaps::enqueue_indexed(const i32* coordinates, const i32* give
   request.given_count = given_count;
   request.most = most;
   request.outside_status = options_.has_bounds ? kStatusOutOfBounds : kStatusOutsideKeys;
+  // A coordinate outside the keys may also be outside the limits, on which the keys depend.
+  if (options_.limits) request.outside_status |= kStatusOutOfBounds;
   request.refuses_duplicates = options_.has_capacities() && !options_.keep_first_duplicate;
   request.status = state_.status;
   request.points = state_.points;
@@ -451,7 +482,10 @@ llvm::Error NetworkMaps::read_state(u32& status, llvm::MutableArrayRef<i32> coun
 }
 
 llvm::Error NetworkMaps::take_report(i64 count) {
-  MINUET_TRY(check_coordinate_status(static_cast<u32>(host_report_[0])));
+  const u32 status = static_cast<u32>(host_report_[0]);
+  const bool is_outside = (status & kStatusOutOfBounds) != 0 && (status & kStatusNegativeBatch) == 0;
+  if (is_outside && options_.limits) return outside_limits(program_.ndim, *options_.limits);
+  MINUET_TRY(check_coordinate_status(status));
   MINUET_TRY(check_duplicates(rows(0), count, options_.keep_first_duplicate));
   for (std::size_t i = 0; i < maps_.size(); ++i) {
     const MapSpec& spec = program_.maps[i];

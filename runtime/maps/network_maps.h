@@ -28,6 +28,11 @@ struct NetworkMapOptions {
   bool keep_first_duplicate = false;
   bool has_bounds = false;
   Bounds bounds;
+  // Holds the number of batch items, or 0 if it is not declared.
+  i32 batch_size = 0;
+  // Holds the range that coordinates must have. A field without limits has the whole range of an i32. It is
+  // empty if no field has limits, or if the caller declares bounds (limit_coordinates()).
+  std::optional<Bounds> limits;
   /// Holds the maximum number of rows of each level (coordinate set) if only the device knows the sizes of
   /// clouds (capacity mode), and is empty otherwise. Element 0 also limits the number of the caller's
   /// coordinates.
@@ -42,6 +47,9 @@ struct NetworkMapOptions {
 
   bool has_capacities() const { return !level_capacity.empty(); }
 };
+
+/// Returns the range of coordinates for which an index is made first.
+Bounds bounds_to_index(i32 ndim, const NetworkMapOptions& options, llvm::ArrayRef<SetSpec> sets);
 
 class NetworkMaps {
  public:
@@ -123,6 +131,9 @@ class NetworkMaps {
   u32* layer_words() const { return report_ ? reinterpret_cast<u32*>(report_ + report_words_) : nullptr; }
   /// Returns device memory for the coordinates of level 0 (the finest set).
   i32* coordinates() const { return coordinates_; }
+  /// Returns the coordinates of the rows of a level (LevelSpec::keeps_coordinates), batch first,
+  /// [rows, 1 + ndim].
+  const i32* coordinates_of(i32 level) const { return kept_coordinates_[level]; }
 
  private:
   MapLimits limits(i32 key_bits) const;
@@ -167,13 +178,13 @@ class NetworkMaps {
   llvm::Error search_indexed();
   /// Sets description_ to that of an index for coordinates inside `bounds`.
   llvm::Error describe(const Bounds& bounds);
-  /// Calls describe() with the declared bounds, or with the default ones if none are declared.
-  llvm::Error describe_before_clouds();
   /// Finds the bounds of a cloud that is outside the range of the index's keys, and describes an index
   /// that accepts the cloud and, if keys have enough bits, similar clouds. The function waits for the
   /// device.
   llvm::Error widen_index(const i32* coordinates, i64 count);
   llvm::Error take_report(i64 count);
+  llvm::Error list_coordinates();
+  llvm::Error check_limits(const Bounds& bounds) const;
 
   const Program& program_;
   const NetworkMapOptions options_;
@@ -200,6 +211,8 @@ class NetworkMaps {
   CloudState state_;
   i32* report_ = nullptr;
   i32 *identity_ = nullptr, *source_row_ = nullptr, *row_of_ = nullptr, *coordinates_ = nullptr;
+  // Holds, for each level, the coordinates of its rows, or null.
+  std::vector<i32*> kept_coordinates_;
   void* map_workspace_ = nullptr;
   // Describes the index without its memory. It is empty before the first call of build() or find_limits().
   std::optional<VoxelIndex> description_;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "runtime/maps/coordinate_limits.h"
+
 namespace minuet {
 namespace {
 
@@ -27,6 +29,7 @@ llvm::Expected<std::vector<i32>> describe_levels(const Program& network, llvm::A
     if (same < i) {
       i64& capacity = description.levels[numbers[same]].capacity;
       capacity = std::max(capacity, capacities[i]);
+      description.levels[numbers[same]].is_dense |= spec.keeps_coordinates;
       numbers.push_back(numbers[same]);
       continue;
     }
@@ -35,6 +38,7 @@ llvm::Expected<std::vector<i32>> describe_levels(const Program& network, llvm::A
     level.reach = spec.reach;
     level.shape = spec.shape;
     level.capacity = capacities[i];
+    level.is_dense = spec.keeps_coordinates;
     for (i32 a = 0; a < network.ndim && spec.parent >= 0; ++a) {
       level.stride[a] = spec.tensor_stride[a] / network.levels[spec.parent].tensor_stride[a];
     }
@@ -68,6 +72,7 @@ llvm::Expected<AxisArray> tensor_stride_of(const Program& program, const Pyramid
 llvm::Expected<std::shared_ptr<const Pyramid>> Pyramid::create(PyramidDescription description) {
   std::shared_ptr<Pyramid> pyramid(new Pyramid());
   pyramid->description_ = std::move(description);
+  for (PyramidLevel& level : pyramid->description_.levels) level.keeps_coordinates |= level.is_dense;
   MINUET_TRY(pyramid->add_levels());
   MINUET_TRY(pyramid->add_maps());
   MINUET_TRY(pyramid->check_needs());
@@ -114,11 +119,10 @@ llvm::Error Pyramid::add_levels() {
     MINUET_TRY(annotate(check_coordinate_count(levels[i].capacity), name));
     options_.level_capacity.push_back(levels[i].capacity);
   }
+  options_.batch_size = description_.batch_size;
+  MINUET_TRY(limit_coordinates(program_, options_));
   const std::vector<SetSpec> sets = sets_of(program_);
-  const Bounds bounds = options_.has_bounds
-                            ? options_.bounds
-                            : narrowed(program_.ndim, default_index_bounds(program_.ndim), sets);
-  return describe_index(program_.ndim, bounds, sets).takeError();
+  return describe_index(program_.ndim, bounds_to_index(program_.ndim, options_, sets), sets).takeError();
 }
 
 llvm::Error Pyramid::add_maps() {

@@ -21,6 +21,7 @@ struct PyramidLevel {
   AxisArray shape{};               // Has the meaning of SetSpec::shape.
   i64 capacity = 0;                // Limits the number of rows.
   bool keeps_coordinates = false;  // Says whether the buffer contains the coordinates of the rows.
+  bool is_dense = false;  // Says whether ops of the network read or write a dense tensor of the level.
 };
 
 /// Says that ops of one kind read a map in one direction.
@@ -36,6 +37,7 @@ struct PyramidDescription {
   bool keep_first_duplicate = false;
   bool has_bounds = false;
   Bounds bounds;
+  i32 batch_size = 0;  // Holds the number of batch items, or 0 if it is not declared.
   std::vector<PyramidLevel> levels;
   std::vector<MapSpec> maps;
   std::vector<PyramidNeed> needs;
@@ -113,6 +115,8 @@ class PlacedPyramid {
   llvm::Error export_pairs(i32 map, i32* pairs, i64 capacity, i32* count);
 
   const Pyramid& pyramid() const { return *pyramid_; }
+  /// Returns the coordinates of a level (PyramidLevel::keeps_coordinates), or null.
+  const i32* coordinates(i32 level) const { return coordinates_[level]; }
   const NetworkMaps& maps() const { return maps_; }
   /// Returns the map with the arrays of one of its views, or null if the view is not needed, because each row
   /// is its only neighbour.

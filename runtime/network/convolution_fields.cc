@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "codegen/base/json_text.h"
+#include "runtime/network/description_place.h"
 
 namespace minuet {
 namespace {
@@ -18,11 +19,10 @@ constexpr const char* kActivationNames[] = {"none", "relu", "leaky_relu"};
 
 llvm::Expected<bool> read_flag(const Value& value, llvm::StringRef field) {
   if (const auto flag = value.getAsBoolean()) return *flag;
-  return make_error(StatusCode::InvalidArgument, "\"{0}\" must be true or false", field);
+  return at(field, make_error(StatusCode::InvalidArgument, "\"{0}\" must be true or false", field));
 }
 
 llvm::Error read_norm(const Object& object, ConvolutionFields& fields) {
-  if (!object.get("norm")) return llvm::Error::success();
   const std::string name = text_or_empty(object, "norm");
   if (name == "layer_norm" || name == "instance_norm" || name == "group_norm") {
     return make_error(StatusCode::Unimplemented,
@@ -42,9 +42,10 @@ llvm::Error read_norm(const Object& object, ConvolutionFields& fields) {
 llvm::Error read_batch_norm(const Object& object, ConvolutionFields& fields) {
   for (const char* field : {"affine", "epsilon", "track_running_stats"}) {
     if (object.get(field) && !fields.batch_norm) {
-      return make_error(StatusCode::InvalidArgument,
-                        "\"{0}\" belongs to a batch norm, but \"norm\" is \"none\": leave \"{0}\" out",
-                        field);
+      return at(
+          field,
+          make_error(StatusCode::InvalidArgument,
+                     "\"{0}\" belongs to a batch norm, but \"norm\" is \"none\": leave \"{0}\" out", field));
     }
   }
   if (const Value* const affine = object.get("affine")) {
@@ -56,10 +57,11 @@ llvm::Error read_batch_norm(const Object& object, ConvolutionFields& fields) {
   if (const Value* const tracked = object.get("track_running_stats")) {
     MINUET_ASSIGN(const bool has_statistics, read_flag(*tracked, "track_running_stats"));
     if (!has_statistics) {
-      return make_error(
-          StatusCode::Unimplemented,
-          "\"track_running_stats\" is false: a batch norm without running statistics normalizes by "
-          "those of its input features, so it cannot be folded into a convolution");
+      return at("track_running_stats",
+                make_error(StatusCode::Unimplemented,
+                           "\"track_running_stats\" is false: a batch norm without running statistics "
+                           "normalizes by those of its input features, so it cannot be folded into a "
+                           "convolution"));
     }
   }
   return llvm::Error::success();
@@ -79,26 +81,30 @@ llvm::Expected<Activation> find_activation(llvm::StringRef name) {
                     "\"activation\" must be \"relu\", \"leaky_relu\" or \"none\"");
 }
 
-llvm::Error read_activation(const Object& object, ConvolutionFields& fields) {
-  if (object.get("activation")) {
-    const bool was_leaky = fields.activation == Activation::LeakyReLU;
-    MINUET_ASSIGN(fields.activation, find_activation(text_or_empty(object, "activation")));
-    const bool is_leaky = fields.activation == Activation::LeakyReLU;
-    if (!is_leaky || !was_leaky) fields.slope = is_leaky ? kUsualSlope : 0;
-  }
-  const Value* const slope = object.get("slope");
-  if (!slope) return llvm::Error::success();
-  if (fields.activation != Activation::LeakyReLU) {
+llvm::Expected<float> read_slope(const Value& value, Activation activation) {
+  if (activation != Activation::LeakyReLU) {
     return make_error(StatusCode::InvalidArgument,
                       "\"slope\" belongs to the activation \"leaky_relu\", but the activation is \"{0}\": "
                       "leave \"slope\" out",
-                      activation_name(fields.activation));
+                      activation_name(activation));
   }
-  const auto number = slope->getAsNumber();
+  const auto number = value.getAsNumber();
   if (!number || std::abs(*number) > std::numeric_limits<float>::max()) {
     return make_error(StatusCode::InvalidArgument, "\"slope\" must be a number in the range of float32");
   }
-  fields.slope = static_cast<float>(*number);
+  return static_cast<float>(*number);
+}
+
+llvm::Error read_activation(const Object& object, ConvolutionFields& fields) {
+  if (object.get("activation")) {
+    const bool was_leaky = fields.activation == Activation::LeakyReLU;
+    MINUET_ASSIGN(fields.activation, at("activation", find_activation(text_or_empty(object, "activation"))));
+    const bool is_leaky = fields.activation == Activation::LeakyReLU;
+    if (!is_leaky || !was_leaky) fields.slope = is_leaky ? kUsualSlope : 0;
+  }
+  if (const Value* const slope = object.get("slope")) {
+    MINUET_ASSIGN(fields.slope, at("slope", read_slope(*slope, fields.activation)));
+  }
   return llvm::Error::success();
 }
 
@@ -117,17 +123,16 @@ llvm::Error read_convolution_fields(const Object& object, FieldPlace place, Conv
     MINUET_ASSIGN(fields.bias, read_flag(*bias, "bias"));
   }
   if (place != FieldPlace::Head) {
-    MINUET_TRY(read_norm(object, fields));
+    if (object.get("norm")) MINUET_TRY(at("norm", read_norm(object, fields)));
     MINUET_TRY(read_batch_norm(object, fields));
   }
   if (place != FieldPlace::PartBeforeAddition) return read_activation(object, fields);
   for (const char* field : {"activation", "slope"}) {
     if (!object.get(field)) continue;
-    return make_error(
-        StatusCode::InvalidArgument,
-        "\"{0}\" is not allowed here, because the block's addition follows: set it in the layer, whose "
-        "activation comes after the addition",
-        field);
+    return at(field, make_error(StatusCode::InvalidArgument,
+                                "\"{0}\" is not allowed here, because the block's addition follows: set it "
+                                "in the layer, whose activation comes after the addition",
+                                field));
   }
   return llvm::Error::success();
 }
@@ -135,7 +140,22 @@ llvm::Error read_convolution_fields(const Object& object, FieldPlace place, Conv
 llvm::Expected<double> read_epsilon(const Value& value, llvm::StringRef field) {
   const auto number = value.getAsNumber();
   if (number && *number > 0 && *number < 1) return *number;
-  return make_error(StatusCode::InvalidArgument, "\"{0}\" must be a number above 0 and below 1", field);
+  return at(field,
+            make_error(StatusCode::InvalidArgument, "\"{0}\" must be a number above 0 and below 1", field));
+}
+
+void print_convolution_fields(const ConvolutionFields& fields, FieldPlace place, Object& object) {
+  object["bias"] = fields.bias;
+  if (place != FieldPlace::Head) {
+    object["norm"] = fields.batch_norm ? "batch_norm" : "none";
+    if (fields.batch_norm) {
+      object["affine"] = fields.affine;
+      object["epsilon"] = fields.epsilon;
+    }
+  }
+  if (place == FieldPlace::PartBeforeAddition) return;
+  object["activation"] = activation_name(fields.activation);
+  if (fields.activation == Activation::LeakyReLU) object["slope"] = static_cast<double>(fields.slope);
 }
 
 const char* activation_name(Activation activation) { return kActivationNames[static_cast<int>(activation)]; }

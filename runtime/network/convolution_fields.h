@@ -42,9 +42,13 @@ llvm::ArrayRef<llvm::StringRef> convolution_field_names(FieldPlace place);
 
 /// Overwrites the defaults in `fields` with the fields of `object`. Fields of `object` that do not belong to
 /// a convolution are ignored. Returns InvalidArgument for a wrong value or for fields that contradict each
-/// other, and Unimplemented for a value that no kernel supports. The error names the field and the reason.
+/// other, and Unimplemented for a value that no kernel supports. The error has the place of the field and the
+/// reason.
 llvm::Error read_convolution_fields(const llvm::json::Object& object, FieldPlace place,
                                     ConvolutionFields& fields);
+
+/// Writes to `object` the fields that read_convolution_fields() reads as `fields`.
+void print_convolution_fields(const ConvolutionFields& fields, FieldPlace place, llvm::json::Object& object);
 
 /// Reads the epsilon of a batch norm, which must be a number above 0 and below 1.
 llvm::Expected<double> read_epsilon(const llvm::json::Value& value, llvm::StringRef field);

@@ -1,8 +1,10 @@
-// Represents a network as its JSON file describes it. The description is a chain of layers with named skips.
+// Represents a network as its JSON file describes it. The description is a graph of layers, whose results
+// have names where other layers read them. A chain needs no names.
 //
-// runtime/network/networks/README.md describes the format. The two shipped files are built into the library.
+// runtime/network/networks/README.md describes the format. The shipped files are built into the library.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -13,8 +15,18 @@
 
 namespace minuet {
 
+/// Describes the dense tensor that the ops to_dense and birds_eye make.
+struct DenseFields {
+  // The field "format" is "channels_last" if the flag is true, and "channels_first" if it is false.
+  bool channels_last = false;
+  // Holds the field "image_axes" of birds_eye, which names the level's axes that become the two axes of the
+  // image. It is empty for to_dense.
+  std::vector<i32> image_axes = {};
+};
+
 /// Represents one element of the array "layers" of a network's description.
 struct LayerDescription {
+  // The table of entries in network_ops.cc has the same order.
   enum class Op {
     Block,
     Residual,
@@ -25,28 +37,42 @@ struct LayerDescription {
     AveragePool,
     SumPool,
     GenerativeUp,
-    Bottleneck
+    Bottleneck,
+    Inverse,
+    ToDense,
+    BirdsEye,
+    FromDense
   };
   Op op = Op::Block;
   // Holds the prefix of the parameters' names. It is empty for a concat.
   std::string name;
+  // Names the input of the network, or the result of an earlier layer, that the layer reads. If it is empty,
+  // the layer reads the result of the layer before.
+  std::string input;
   // Holds the index in NetworkDescription::channels of the layer's number of output channels.
   i32 width = 0;
-  // Holds the index in NetworkDescription::channels of the number of output channels of the first two
-  // convolutions of a bottleneck.
-  i32 inner_width = 0;
+  // Holds the layer's number of output channels, or 0 if `width` determines it.
+  i32 out_channels = 0;
+  // Describe the number of output channels of the first two convolutions of a bottleneck, as `width` and
+  // `out_channels` describe that of the layer.
+  i32 inner_width = 0, inner_channels = 0;
   AxisArray kernel_size{1, 1, 1, 1};
   AxisArray stride{1, 1, 1, 1};
   AxisArray dilation{1, 1, 1, 1};
+  // The field "rule" is "reached" if the flag is true, and "cells" if it is false.
+  bool is_reached = false;
+  AxisArray padding{};
   // Holds the number of channels of a head. If it is 0, the weights file determines the number, and without a
   // weights file the head is omitted.
   i32 classes = 0;
-  // Names the saved result of an earlier layer. The op `up` gives its output the coordinates of this result,
-  // and `concat` appends this result.
+  // Names the saved result of an earlier layer, or an input. The op `up` gives its output the coordinates of
+  // this result, and `concat` appends this result. In an `inverse`, it is the name of a layer.
   std::string skip;
-  // Holds the name under which later layers can read this layer's result. It is empty if the result is not
-  // saved.
+  // Holds the name under which later layers can read this layer's result. It is empty if the result has no
+  // name.
   std::string save;
+  // Holds the fields of the ops to_dense and birds_eye.
+  DenseFields dense;
   // Holds the fields of the layer's convolution. In a residual or a bottleneck, they are the defaults of all
   // its convolutions.
   ConvolutionFields fields;
@@ -56,10 +82,32 @@ struct LayerDescription {
   bool has_shortcut_fields = false;
 };
 
+/// Represents one element of the array "inputs" of a network's description.
+struct InputDescription {
+  std::string name;
+  i32 channels = 0;
+  // Names the result or input that has the coordinates of this input. It is empty for the first input, whose
+  // coordinates the caller gives.
+  std::string level;
+};
+
+/// Holds the names of the input and the output of a network whose description does not name them.
+inline constexpr const char* kUsualInput = "input";
+inline constexpr const char* kUsualOutput = "output";
+
 struct NetworkDescription {
   std::string name;
   i32 ndim = 3;
-  i32 in_channels = 4;
+  // Holds at least one input.
+  std::vector<InputDescription> inputs;
+  // The flag is true if the description has the array "inputs", and false if it has "in_channels".
+  bool has_inputs = false;
+  // Holds the names of results. If it is empty, the output is the result of the last layer.
+  std::vector<std::string> outputs;
+  // Holds the number of cells of the input's coordinates on each axis. It is 0 on each axis if the
+  // description has no shape.
+  AxisArray shape{};
+  // May be empty if each layer gives its number of channels itself.
   std::vector<i32> channels;
   double batch_norm_epsilon = 1e-5;
   // Holds the order in which weights files of this network store weights, unless an option names another
@@ -68,6 +116,14 @@ struct NetworkDescription {
   std::vector<LayerDescription> layers;
   // Holds the JSON text of which parse_network() made the description.
   std::string json;
+
+  /// Returns the number of output channels of a layer.
+  i32 width_of(const LayerDescription& layer) const {
+    return layer.out_channels != 0 ? layer.out_channels : channels[layer.width];
+  }
+  i32 inner_width_of(const LayerDescription& layer) const {
+    return layer.inner_channels != 0 ? layer.inner_channels : channels[layer.inner_width];
+  }
 };
 
 /// Returns the value of the field "op", for example "block" or "max_pool".
@@ -77,8 +133,14 @@ const char* op_name(LayerDescription::Op op);
 /// "shortcut". The shortcut comes last. The list is empty for other ops.
 llvm::ArrayRef<const char*> part_names(LayerDescription::Op op);
 
-/// Parses and checks a JSON description. Errors name the layer and the field.
+/// Parses and checks a JSON description. Errors name the place, for example "layers[3].kernel_size".
 llvm::Expected<NetworkDescription> parse_network(llvm::StringRef json);
+
+/// Returns a description as JSON, in one form for all texts that describe the same network. parse_network()
+/// makes the same description of it. `head_channels` has the number of channels of each head whose
+/// description does not give it, or 0 if that head is omitted. The printed description then has the number.
+std::string print_network(const NetworkDescription& network,
+                          const std::map<std::string, i32>& head_channels = {});
 
 /// Returns the JSON text of a shipped network, or NotFound with the names of those that exist.
 llvm::Expected<llvm::StringRef> shipped_network(llvm::StringRef name);

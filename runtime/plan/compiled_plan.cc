@@ -156,7 +156,10 @@ llvm::Expected<std::shared_ptr<const CompiledPlan>> CompiledPlan::create(const P
   const auto permute = [&](i32 tensor, bool in) {
     const i32 channels = program.tensors[tensor].channels;
     const Columns stored = columns_of(program, tensor), given{channels, 0};
-    return choose_permute_rows(program.dtype, channels, in ? given : stored, in ? stored : given);
+    // Row numbers are copied as words of 32 bits.
+    const bool holds_rows = program.storages[program.tensors[tensor].storage].holds_rows;
+    const DType dtype = holds_rows ? DType::F32 : program.dtype;
+    return choose_permute_rows(dtype, channels, in ? given : stored, in ? stored : given);
   };
   for (const i32 input : program.inputs) compiled->permute_inputs.push_back(permute(input, true));
   for (const ProgramLayer& layer : program.layers) {
@@ -172,13 +175,7 @@ llvm::Expected<std::shared_ptr<const CompiledPlan>> CompiledPlan::create(const P
       }
     }
   }
-  compiled->permute_output = permute(program.output, false);
-  if (program.winners >= 0) {
-    const i32 channels = program.tensors[program.winners].channels;
-    // Row numbers are copied as words of 32 bits.
-    compiled->permute_winners =
-        choose_permute_rows(DType::F32, channels, columns_of(program, program.winners), {channels, 0});
-  }
+  for (const i32 output : program.outputs) compiled->permute_outputs.push_back(permute(output, false));
   compiled->permute_coordinates = choose_permute_coordinates(program.ndim);
   return compiled;
 }
@@ -198,8 +195,7 @@ std::vector<KernelRequest> CompiledPlan::requests() const {
     for (const Candidate& candidate : layer) add_sources(list, candidate.choice);
   }
   for (const PermuteRowsSpec& permute : permute_inputs) list.add(permute);
-  list.add(permute_output);
-  if (permute_winners) list.add(*permute_winners);
+  for (const PermuteRowsSpec& permute : permute_outputs) list.add(permute);
   list.add(permute_coordinates);
   if (weight_bytes > 0) list.add(CopyParametersSpec{});
   if (has_images) list.add(MakeWeightImagesSpec{.element_bytes = weight_bytes});

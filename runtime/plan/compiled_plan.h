@@ -25,9 +25,9 @@ struct CompiledPlan {
   /// Lists the candidates of each layer. The list of an op is empty if every candidate of an earlier op
   /// computes it too.
   std::vector<std::vector<Candidate>> candidates;
-  std::vector<PermuteRowsSpec> permute_inputs;  // There is one Spec for each input of the program.
-  PermuteRowsSpec permute_output, permute_coordinates;
-  std::optional<PermuteRowsSpec> permute_winners;  // It is set if the program has winners.
+  std::vector<PermuteRowsSpec> permute_inputs;   // There is one Spec for each input of the program.
+  std::vector<PermuteRowsSpec> permute_outputs;  // There is one Spec for each output of the program.
+  PermuteRowsSpec permute_coordinates;
   // The kernels of a ParameterSet depend on the next three members. weight_bytes is the number of bytes of an
   // element of a weight, or 0 if the plan has no parameters. folds_parameters says whether scales and shifts
   // are computed from other parameters.

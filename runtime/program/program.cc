@@ -51,9 +51,9 @@ Program op_program(const OpProblem& problem) {
   program.takes_maps = true;
   const i32 out = window.kind == ConvolutionKind::Submanifold ? 0 : 1;
   const i32 fine = window.is_transposed() ? out : 0, coarse = window.is_transposed() ? 0 : out;
-  LevelSpec of_caller;
-  of_caller.tensor_stride = {};
-  program.levels.assign(out + 1, of_caller);
+  LevelSpec given;
+  given.tensor_stride = AxisArray{};
+  program.levels.assign(out + 1, given);
   program.maps.push_back({fine, coarse, window.kernel_size, window.dilation, window.padding});
   auto add_tensor = [&](i32 level, i32 channels, bool holds_rows = false) {
     const i32 number = static_cast<i32>(program.tensors.size());
@@ -67,14 +67,20 @@ Program op_program(const OpProblem& problem) {
   layer.name = program.name;
   if (shape.has_weight) layer.weight = "weight";
   layer.input = add_tensor(0, shape.in_channels);
-  layer.output = program.output = add_tensor(out, shape.out_channels);
+  layer.output = add_tensor(out, shape.out_channels);
   program.inputs = {layer.input};
+  program.input_names = {"input"};
+  program.outputs = {layer.output};
+  program.output_names = {"output"};
   if (shape.has_residual) {
     layer.residual = add_tensor(out, shape.out_channels);
     program.inputs.push_back(layer.residual);
+    program.input_names.push_back("residual");
   }
   if (shape.has_winners) {
     layer.winners = program.winners = add_tensor(out, shape.out_channels, /*holds_rows=*/true);
+    program.outputs.push_back(layer.winners);
+    program.output_names.push_back("winners");
   }
   program.layers.push_back(std::move(layer));
   return program;
@@ -125,6 +131,24 @@ i64 element_bytes(const Program& program, const StorageSpec& storage) {
 Columns columns_of(const Program& program, i32 tensor) {
   const TensorSpec& spec = program.tensors[tensor];
   return {program.storages[spec.storage].ld, spec.column};
+}
+
+namespace {
+
+bool fills_storage(const Program& program, i32 tensor) {
+  const Columns columns = columns_of(program, tensor);
+  return columns.column == 0 && columns.ld == program.tensors[tensor].channels;
+}
+
+}  // namespace
+
+bool is_whole_input(const Program& program, std::size_t number) {
+  return fills_storage(program, program.inputs[number]);
+}
+
+bool is_whole_output(const Program& program, std::size_t number) {
+  const auto first = program.outputs.begin(), given = first + static_cast<std::ptrdiff_t>(number);
+  return fills_storage(program, *given) && std::find(first, given, *given) == given;
 }
 
 void layout_needs(const Program& program, i64* guard, i64* period) {

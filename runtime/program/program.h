@@ -22,6 +22,8 @@ struct LevelSpec : SetSpec {
   // Holds the number of the layer that makes the set in each run. It is -1 if Execution::prepare() makes the
   // set or the caller gives it.
   i32 made_by = -1;
+  // Says whether an op reads the coordinates of the rows.
+  bool keeps_coordinates = false;
 
   bool is_made_in_run() const { return made_by >= 0; }
 };
@@ -40,16 +42,22 @@ struct MapSpec {
   bool is_identity() const;
 };
 
-/// Describes a matrix of shape [rows of its level, channels] inside a storage (StorageSpec).
+/// Describes a matrix of shape [rows of its level, channels] inside a storage (StorageSpec), or a dense
+/// tensor, which fills its storage.
 struct TensorSpec {
   i32 level = 0;
   i32 channels = 0;
   i32 storage = 0;
   i32 column = 0;
+  // Holds the extents of a dense tensor's axes, without the first one, which is the batch size. It is empty
+  // for a matrix. The cells of a dense tensor are those of the shape of its level.
+  std::vector<i64> dims = {};
+
+  bool is_dense() const { return !dims.empty(); }
 };
 
-/// Describes memory of [rows of the level, ld] elements. It is in use from layer `first` to layer `last`,
-/// where -1 means before the first layer.
+/// Describes memory of [rows of the level, ld] elements, or of a dense tensor. It is in use from layer
+/// `first` to layer `last`, where -1 means before the first layer.
 struct StorageSpec {
   i32 level = 0;
   i32 ld = 0;
@@ -58,6 +66,8 @@ struct StorageSpec {
   std::vector<i32> below;
   // The flag is true if the elements are row numbers (i32), and false if they have the program's dtype.
   bool holds_rows = false;
+  // Holds the number of elements that each batch item has in a dense tensor, and is 0 otherwise.
+  i64 item_elements = 0;
 };
 
 /// Holds the names that the network's description gives a convolution. Error messages use them.
@@ -92,6 +102,8 @@ struct ProgramLayer {
   std::string bias;
   // Holds the number of the kernel map that the op reads, or -1 if it reads none.
   i32 map = 0;
+  // Holds the level whose coordinates the op reads (LevelSpec::keeps_coordinates), or -1.
+  i32 coordinates_level = -1;
   // `input`, `output`, `residual` and `winners` are indices of tensors. `residual` is -1 if the layer adds
   // none, and `winners` is -1 if the layer has no second output (OperandShape::has_winners).
   i32 input = 0, output = 0;
@@ -128,13 +140,18 @@ struct Program {
   // The flag is true if the network's description has a head (output layer) for which there are no weights,
   // so that it is left out.
   bool is_head_missing = false;
-  // Lists the tensors that Execution::run() takes as inputs.
-  std::vector<i32> inputs{0};
-  i32 output = 0;
-  // Holds the tensor of the second output, or -1 if there is none. Only the program of a single op has one.
+  // Lists the tensors that Execution::run() takes and gives, and the names of all of them. Tensors of one
+  // level may be inputs, and an output may be read by later layers too. The winners of a single op are its
+  // second output.
+  std::vector<i32> inputs{0}, outputs;
+  std::vector<std::string> input_names, output_names;
+  // Holds the tensor of the winners (OperandShape::has_winners), or -1 if there is none. Only the program of
+  // a single op has one.
   i32 winners = -1;
   /// Returns how many outputs Execution::run_arrays() writes.
-  i32 output_count() const { return winners < 0 ? 1 : 2; }
+  i32 output_count() const { return static_cast<i32>(outputs.size()); }
+  /// Returns the level of an output.
+  i32 output_level(std::size_t output = 0) const { return tensors[outputs[output]].level; }
   // Holds, for each axis, the least common multiple of the strides of all coordinate sets (levels).
   i64 period[kMaxDim] = {1, 1, 1, 1};
 };
@@ -175,6 +192,13 @@ i64 element_bytes(const Program& program, const StorageSpec& storage);
 
 /// Returns the columns of a tensor within its storage.
 Columns columns_of(const Program& program, i32 tensor);
+
+/// Returns true if the memory of input `number` may be the storage of its tensor. It cannot if the storage
+/// has other columns too.
+bool is_whole_input(const Program& program, std::size_t number);
+/// Returns true if the memory of output `number` may be the storage of its tensor. It cannot if the storage
+/// has other columns too, or if an earlier output is the same tensor.
+bool is_whole_output(const Program& program, std::size_t number);
 
 /// Computes, for each axis, the farthest reach of any offset of any kernel map (`guard`), and a number that
 /// the strides of all coordinate sets divide (`period`). The key layout depends on these values.

@@ -60,6 +60,7 @@ llvm::Expected<std::unique_ptr<NetworkMeter>> NetworkMeter::create(std::shared_p
   if (options.repeats == 0) options.repeats = device->info().arch.empty() ? kCpuRepeats : kGpuRepeats;
   std::unique_ptr<NetworkMeter> meter(new NetworkMeter(std::move(plan), std::move(cache), std::move(device),
                                                        environment, std::move(options)));
+  MINUET_TRY(meter->find_batch_size());
   MINUET_TRY(meter->find_sizes());
   MINUET_TRY(meter->make_features());
   MINUET_TRY(meter->check_default_output());
@@ -86,19 +87,45 @@ i64 NetworkMeter::most_points() const {
   return points;
 }
 
-/// Determines the sizes of all layers in each cloud, and allocates memory for the largest output.
+/// Returns the number of values of a tensor in the cloud with most rows of its level.
+i64 NetworkMeter::most_values(i32 tensor) const {
+  const TensorSpec& spec = plan_->program.tensors[tensor];
+  if (spec.is_dense()) return batch_size_ * plan_->program.storages[spec.storage].item_elements;
+  return most_rows_[spec.level] * spec.channels;
+}
+
+/// Sets batch_size_ to the number of batch items of the clouds, if an op needs it.
+[[gnu::cold]] llvm::Error NetworkMeter::find_batch_size() {
+  const Program& program = plan_->program;
+  if (llvm::none_of(program.levels, [](const LevelSpec& level) { return level.keeps_coordinates; }))
+    return llvm::Error::success();
+  batch_size_ = 1;
+  for (const MeterCloud& cloud : options_.clouds) {
+    std::vector<i32> coordinates(cloud.count * (1 + program.ndim));
+    const i64 bytes = static_cast<i64>(coordinates.size() * sizeof(i32));
+    if (bytes > 0) MINUET_TRY(device_->download(coordinates.data(), cloud.coordinates, bytes));
+    for (std::size_t at = 0; at < coordinates.size(); at += 1 + program.ndim) {
+      batch_size_ = std::max(batch_size_, std::min(coordinates[at], INT_MAX - 1) + 1);
+    }
+  }
+  return llvm::Error::success();
+}
+
+/// Determines the sizes of all layers in each cloud, and allocates memory for the largest outputs.
 [[gnu::cold]] llvm::Error NetworkMeter::find_sizes() {
   // Uses sorted maps, because only they have keys, and tuning results of Operation::Search are kept per key
   // type.
   MINUET_TRY(set_default({}, wanted_dataflow(plan_->program), MapMethod::Sorted));
   const Program& program = plan_->program;
-  i64 most_rows = 1;
+  most_rows_.assign(program.levels.size(), 1);
   for (std::size_t cloud = 0; cloud < options_.clouds.size(); ++cloud) {
     if (llvm::Error error = settle(*fallback_, cloud)) {
       return annotate(std::move(error), "cloud " + std::to_string(cloud));
     }
     keys_.push_back(fallback_->network_maps()->key());
-    most_rows = std::max(most_rows, fallback_->output_rows());
+    for (std::size_t i = 0; i < most_rows_.size(); ++i) {
+      most_rows_[i] = std::max(most_rows_[i], fallback_->level(static_cast<i32>(i)).caller_rows);
+    }
     std::vector<LayerSize>& sizes = sizes_.emplace_back();
     for (std::size_t i = 0; i < program.layers.size(); ++i) {
       const i64 rows = fallback_->level(program.tensors[program.layers[i].output].level).rows;
@@ -106,8 +133,11 @@ i64 NetworkMeter::most_points() const {
       sizes.push_back({rows, static_cast<double>(pairs) / static_cast<double>(std::max<i64>(rows, 1))});
     }
   }
-  const i64 row = i64{program.tensors[program.output].channels} * dtype_bytes(program.dtype);
-  MINUET_ASSIGN(output_, DeviceMemory::create(device_, most_rows * row));
+  for (const i32 output : program.outputs) {
+    const i64 bytes = most_values(output) * dtype_bytes(program.dtype);
+    MINUET_ASSIGN(DeviceMemory memory, DeviceMemory::create(device_, bytes));
+    outputs_.push_back(std::move(memory));
+  }
   return set_default({}, wanted_dataflow(plan_->program));
 }
 
@@ -133,13 +163,17 @@ double NetworkMeter::network_overhead() const {
 /// Uploads input features with positive and negative values, so that a ReLU gets both.
 llvm::Error NetworkMeter::make_features() {
   const Program& program = plan_->program;
-  const auto count = static_cast<std::size_t>(most_points() * program.tensors[program.inputs[0]].channels);
-  std::vector<float> values(count);
-  for (std::size_t i = 0; i < count; ++i) values[i] = static_cast<float>(i * 37 % 101) / 50.0f - 1.0f;
-  std::vector<char> stored(count * dtype_bytes(program.dtype));
-  store_values(program.dtype, values.data(), count, stored.data());
-  MINUET_ASSIGN(features_, DeviceMemory::create(device_, static_cast<i64>(stored.size())));
-  return device_->upload(features_.data(), stored.data(), static_cast<i64>(stored.size()));
+  for (const i32 input : program.inputs) {
+    const auto count = static_cast<std::size_t>(most_values(input));
+    std::vector<float> values(count);
+    for (std::size_t i = 0; i < count; ++i) values[i] = static_cast<float>(i * 37 % 101) / 50.0f - 1.0f;
+    std::vector<char> stored(count * dtype_bytes(program.dtype));
+    store_values(program.dtype, values.data(), count, stored.data());
+    MINUET_ASSIGN(DeviceMemory memory, DeviceMemory::create(device_, static_cast<i64>(stored.size())));
+    features_.push_back(std::move(memory));
+    MINUET_TRY(device_->upload(features_.back().data(), stored.data(), static_cast<i64>(stored.size())));
+  }
+  return llvm::Error::success();
 }
 
 llvm::Error NetworkMeter::check_cancelled() const {
@@ -211,6 +245,7 @@ llvm::Expected<BinaryList> NetworkMeter::compile(const TuningConfigs& round, con
   ExecutionOptions options;
   options.max_points = most_points();
   options.cloud.method = method_;
+  options.cloud.batch_size = batch_size_;
   MINUET_ASSIGN(std::unique_ptr<Execution> execution, Execution::create(std::move(loaded), options));
   return execution;
 }
@@ -234,41 +269,80 @@ llvm::Error NetworkMeter::settle(Execution& execution, std::size_t cloud) {
   return llvm::Error::success();
 }
 
-llvm::Error NetworkMeter::run(Execution& execution, std::size_t cloud) {
+llvm::Error NetworkMeter::run(Execution& execution) {
   const Program& program = plan_->program;
-  const i32 in = program.tensors[program.inputs[0]].channels, out = program.tensors[program.output].channels;
-  const Tensor input{features_.data(), options_.clouds[cloud].count, in, in, program.dtype};
-  const Tensor output{output_.data(), execution.output_rows(), out, out, program.dtype};
-  return execution.run(input, output, nullptr);
+  const auto array = [&](i32 number, void* data) {
+    const TensorSpec& spec = program.tensors[number];
+    GivenArray given;
+    given.data = data;
+    given.element = static_cast<ElementType>(storage_type(program.dtype));
+    const std::vector<i64> rest = spec.is_dense() ? spec.dims : std::vector<i64>{spec.channels};
+    given.shape.push_back(spec.is_dense() ? batch_size_ : execution.level(spec.level).caller_rows);
+    given.shape.append(rest.begin(), rest.end());
+    given.strides.assign(given.shape.size(), 1);
+    for (std::size_t axis = given.shape.size() - 1; axis-- > 0;) {
+      given.strides[axis] = given.strides[axis + 1] * given.shape[axis + 1];
+    }
+    return given;
+  };
+  std::vector<GivenArray> inputs, outputs;
+  for (std::size_t i = 0; i < features_.size(); ++i) {
+    inputs.push_back(array(program.inputs[i], features_[i].data()));
+  }
+  for (std::size_t i = 0; i < outputs_.size(); ++i) {
+    outputs.push_back(array(program.outputs[i], outputs_[i].data()));
+  }
+  return execution.run_arrays(inputs, outputs, nullptr);
 }
 
-llvm::Expected<std::vector<float>> NetworkMeter::output_of(Execution& execution, std::size_t cloud) {
+/// Returns the parts of an output that are compared.
+std::vector<NetworkMeter::OutputPart> NetworkMeter::parts_of(const Execution& execution,
+                                                             std::size_t output) const {
   const Program& program = plan_->program;
   const i64 bytes = dtype_bytes(program.dtype);
-  const i64 count = execution.output_rows() * program.tensors[program.output].channels;
+  const TensorSpec& tensor = program.tensors[program.outputs[output]];
+  const i64 count = tensor.is_dense() ? most_values(program.outputs[output])
+                                      : execution.output_rows(output) * tensor.channels;
   const bool is_whole = count <= kOutputParts * kOutputPart;
   const i64 parts = is_whole ? 1 : kOutputParts, part = is_whole ? count : kOutputPart;
-  // Returns the address of part i. The last part ends where the output ends.
-  const auto place = [&](i64 i) {
-    return static_cast<char*>(output_.data()) + (count - part) * i / (kOutputParts - 1) * bytes;
-  };
+  std::vector<OutputPart> list;
+  for (i64 i = 0; i < parts; ++i) {
+    // The last part ends where the output ends.
+    const i64 first = (count - part) * i / (kOutputParts - 1);
+    list.push_back({static_cast<char*>(outputs_[output].data()) + first * bytes, part});
+  }
+  return list;
+}
+
+/// Returns the compared values of all outputs.
+llvm::Expected<std::vector<float>> NetworkMeter::output_of(Execution& execution) {
+  const i64 bytes = dtype_bytes(plan_->program.dtype);
+  std::vector<OutputPart> parts;
+  for (std::size_t i = 0; i < outputs_.size(); ++i) {
+    for (const OutputPart& part : parts_of(execution, i)) parts.push_back(part);
+  }
   // Fills the parts with NaN before the run, which marks values that the run does not write.
-  std::vector<char> stored(parts * part * bytes, '\xff');
-  for (i64 i = 0; i < parts; ++i)
-    MINUET_TRY(device_->upload(place(i), stored.data() + i * part * bytes, part * bytes));
-  MINUET_TRY(run(execution, cloud));
+  for (const OutputPart& part : parts) {
+    const std::vector<char> marked(part.values * bytes, '\xff');
+    MINUET_TRY(device_->upload(part.data, marked.data(), part.values * bytes));
+  }
+  MINUET_TRY(run(execution));
   MINUET_TRY(device_->synchronize(nullptr));
-  for (i64 i = 0; i < parts; ++i)
-    MINUET_TRY(device_->download(stored.data() + i * part * bytes, place(i), part * bytes));
-  std::vector<float> values(parts * part);
-  load_values(program.dtype, stored.data(), values.size(), values.data());
+  std::vector<float> values;
+  for (const OutputPart& part : parts) {
+    std::vector<char> stored(part.values * bytes);
+    MINUET_TRY(device_->download(stored.data(), part.data, part.values * bytes));
+    values.resize(values.size() + part.values);
+    load_values(plan_->program.dtype, stored.data(), part.values,
+                values.data() + values.size() - part.values);
+  }
   return values;
 }
 
 llvm::Error NetworkMeter::check_default_output() {
   for (std::size_t cloud = 0; cloud < options_.clouds.size(); ++cloud) {
     MINUET_TRY(prepare(*fallback_, cloud));
-    MINUET_ASSIGN(const std::vector<float> output, output_of(*fallback_, cloud));
+    MINUET_ASSIGN(const std::vector<float> output, output_of(*fallback_));
     const auto is_informative = [](float value) { return std::isfinite(value) && value != 0; };
     if (std::any_of(output.begin(), output.end(), is_informative)) return llvm::Error::success();
   }
@@ -281,8 +355,8 @@ llvm::Error NetworkMeter::check_default_output() {
 llvm::Error NetworkMeter::check_output(Execution& trial, std::size_t cloud) {
   MINUET_TRY(prepare(*fallback_, cloud));
   MINUET_TRY(prepare(trial, cloud));
-  MINUET_ASSIGN(const std::vector<float> fallback, output_of(*fallback_, cloud));
-  MINUET_ASSIGN(const std::vector<float> tried, output_of(trial, cloud));
+  MINUET_ASSIGN(const std::vector<float> fallback, output_of(*fallback_));
+  MINUET_ASSIGN(const std::vector<float> tried, output_of(trial));
   if (agrees(tried, fallback)) return llvm::Error::success();
   return make_error(
       StatusCode::Internal,
@@ -292,7 +366,7 @@ llvm::Error NetworkMeter::check_output(Execution& trial, std::size_t cloud) {
 [[gnu::cold]] llvm::Expected<std::map<TuningBucket, i64>> NetworkMeter::time_layers(
     Execution& execution, std::size_t cloud, const TuningConfigs& round) {
   MINUET_TRY(check_cancelled());
-  MINUET_TRY(run(execution, cloud));
+  MINUET_TRY(run(execution));
   MINUET_TRY(execution.query_times().takeError());
   const std::vector<ProgramLayer>& layers = plan_->program.layers;
   std::map<TuningBucket, i64> times;
@@ -338,7 +412,7 @@ llvm::Error NetworkMeter::check_output(Execution& trial, std::size_t cloud) {
     Execution& execution, std::size_t cloud, const TuningConfigs& round) {
   MINUET_TRY(check_cancelled());
   MINUET_TRY(prepare(execution, cloud));
-  MINUET_TRY(run(execution, cloud));
+  MINUET_TRY(run(execution));
   MINUET_ASSIGN(const StageTimes inference, execution.query_times());
   std::map<TuningBucket, i64> times;
   for (const auto& [bucket, config] : round) times[bucket] = to_nanoseconds(sum_of(inference));
@@ -391,7 +465,7 @@ llvm::Expected<i64> NetworkMeter::time_inference(Execution& execution, std::size
   MINUET_TRY(check_cancelled());
   const double start = seconds();
   MINUET_TRY(prepare(execution, cloud));
-  MINUET_TRY(run(execution, cloud));
+  MINUET_TRY(run(execution));
   MINUET_TRY(device_->synchronize(nullptr));
   return std::llround((seconds() - start) * 1e9);
 }

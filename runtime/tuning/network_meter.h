@@ -98,10 +98,19 @@ class NetworkMeter final : public TuningMeter {
   /// clouds.
   llvm::Error settle(Execution& execution, std::size_t cloud);
   i32 settling_clouds() const;
-  llvm::Error run(Execution& execution, std::size_t cloud);
-  /// Runs a cloud and returns its output. If the output is large, returns only evenly distributed parts of
-  /// it.
-  llvm::Expected<std::vector<float>> output_of(Execution& execution, std::size_t cloud);
+  /// Runs the cloud that is prepared.
+  llvm::Error run(Execution& execution);
+  /// Describes consecutive values of an output.
+  struct OutputPart {
+    char* data = nullptr;
+    i64 values = 0;
+  };
+  llvm::Error find_batch_size();
+  i64 most_values(i32 tensor) const;
+  std::vector<OutputPart> parts_of(const Execution& execution, std::size_t output) const;
+  /// Runs the cloud that is prepared and returns its outputs. Of a large output, the result has only evenly
+  /// distributed parts.
+  llvm::Expected<std::vector<float>> output_of(Execution& execution);
   /// Returns FailedPrecondition if the output of the default kernels cannot reveal a wrong kernel.
   llvm::Error check_default_output();
   /// Prepares the executions of the default and of the trial for a cloud, and returns an error if their
@@ -130,7 +139,12 @@ class NetworkMeter final : public TuningMeter {
   /// Holds the time to open an execution of the default configurations, whose kernels are already compiled.
   double opening_seconds_ = 0;
   double inference_seconds_ = 0;  // Holds the sum of the times of one inference of each cloud.
-  DeviceMemory features_, output_;
+  // Hold one element for each input and output of the network.
+  std::vector<DeviceMemory> features_, outputs_;
+  // Holds, for each level (coordinate set), the largest number of the caller's rows in a cloud.
+  std::vector<i64> most_rows_;
+  // Holds the number of batch items of the clouds, or 0 if no op needs it.
+  i32 batch_size_ = 0;
   TuningConfigs default_;
   std::optional<Dataflow> dataflow_;
   MapMethod method_ = MapMethod::Indexed;

@@ -4,90 +4,22 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "llvm/Support/FormatVariadic.h"
-#include "llvm/Support/JSON.h"
 #include "runtime/network/network_program.h"
 #include "tests/fuzz/fuzz_target.h"
 
 namespace minuet {
 namespace {
 
-using llvm::json::Array;
-using llvm::json::Object;
 using Op = LayerDescription::Op;
 
-Array axes_of(const AxisArray& axes, i32 ndim) {
-  Array numbers;
-  for (i32 a = 0; a < ndim; ++a) numbers.push_back(axes[a]);
-  return numbers;
-}
-
-void add_norm(const ConvolutionFields& fields, Object& object) {
-  object["bias"] = fields.bias;
-  object["norm"] = fields.batch_norm ? "batch_norm" : "none";
-  if (!fields.batch_norm) return;
-  object["affine"] = fields.affine;
-  object["epsilon"] = fields.epsilon;
-}
-
-void add_activation(const ConvolutionFields& fields, Object& object) {
-  object["activation"] = activation_name(fields.activation);
-  if (fields.activation == Activation::LeakyReLU) object["slope"] = static_cast<double>(fields.slope);
-}
-
-/// What a layer with convolutions says of them.
-void add_fields(const LayerDescription& layer, Object& object) {
-  add_activation(layer.fields, object);
-  if (layer.op == Op::Head)
-    object["bias"] = layer.fields.bias;
-  else
-    add_norm(layer.fields, object);
-  const llvm::ArrayRef<const char*> names = part_names(layer.op);
-  require(layer.parts.size() == names.size());
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    if (i + 1 == names.size() && !layer.has_shortcut_fields) break;
-    Object part;
-    add_norm(layer.parts[i], part);
-    if (i + 2 < names.size()) add_activation(layer.parts[i], part);
-    object[names[i]] = std::move(part);
-  }
-}
-
-Object json_of(const LayerDescription& layer, i32 ndim) {
-  const bool is_pool = layer.op >= Op::MaxPool && layer.op <= Op::SumPool;
-  Object object{{"op", op_name(layer.op)}};
-  if (!layer.save.empty()) object["save"] = layer.save;
-  if (layer.op == Op::Concat) object["with"] = layer.skip;
-  if (layer.op == Op::Up) object["onto"] = layer.skip;
-  if (layer.op != Op::Concat) object["name"] = layer.name;
-  if (layer.op != Op::Concat && layer.op != Op::Head && !is_pool) object["width"] = layer.width;
-  if (layer.op == Op::Bottleneck) object["inner_width"] = layer.inner_width;
-  if (layer.classes != 0) object["classes"] = layer.classes;
-  if (layer.op != Op::Concat && !is_pool) add_fields(layer, object);
-  if (layer.op == Op::Concat || layer.op == Op::Head) return object;
-  object["kernel_size"] = axes_of(layer.kernel_size, ndim);
-  object["stride"] = axes_of(layer.stride, ndim);
-  object["dilation"] = axes_of(layer.dilation, ndim);
-  return object;
-}
-
-std::string json_of(const NetworkDescription& network) {
-  Array layers;
-  for (const LayerDescription& layer : network.layers) layers.push_back(json_of(layer, network.ndim));
-  Object object{{"name", network.name},
-                {"ndim", network.ndim},
-                {"in_channels", network.in_channels},
-                {"channels", Array(network.channels)},
-                {"weights_order", weights_order_name(network.weights_order)},
-                {"layers", std::move(layers)}};
-  return llvm::formatv("{0}", llvm::json::Value(std::move(object))).str();
-}
-
 void check_description(const NetworkDescription& network) {
-  require(!network.name.empty() && network.ndim >= 1 && network.ndim <= kMaxDim && network.in_channels >= 1);
-  require(!network.channels.empty() && !network.layers.empty());
+  require(!network.name.empty() && network.ndim >= 1 && network.ndim <= kMaxDim);
+  require(!network.inputs.empty() && !network.layers.empty());
+  for (const InputDescription& input : network.inputs) require(!input.name.empty() && input.channels >= 1);
   for (const LayerDescription& layer : network.layers) {
-    require(layer.width >= 0 && static_cast<std::size_t>(layer.width) < network.channels.size());
+    const bool has_width =
+        layer.op != Op::Concat && layer.op != Op::Head && (layer.op < Op::MaxPool || layer.op > Op::SumPool);
+    if (has_width) require(network.width_of(layer) >= 1);
     require(layer.name.empty() == (layer.op == Op::Concat));
     for (i32 a = 0; a < kMaxDim; ++a) {
       require(layer.kernel_size[a] >= 1 && layer.stride[a] >= 1 && layer.dilation[a] >= 1);
@@ -172,7 +104,7 @@ void check_numbers(const Program& program) {
 
 void check_layers(const Program& program) {
   Memory memory(program);
-  memory.write(program.inputs[0]);
+  for (const i32 input : program.inputs) memory.write(input);
   for (const ProgramLayer& layer : program.layers) {
     require(is_in(layer.map, program.maps) && is_in(layer.input, program.tensors) &&
             is_in(layer.output, program.tensors) &&
@@ -193,7 +125,8 @@ void check_layers(const Program& program) {
     // Also after the write: input and output are in use at once.
     require(memory.holds(layer.input) && (layer.residual < 0 || memory.holds(layer.residual)));
   }
-  require(memory.holds(program.output));
+  require(!program.outputs.empty());
+  for (const i32 output : program.outputs) require(memory.holds(output));
 }
 
 }  // namespace
@@ -205,8 +138,8 @@ bool fuzz_network(llvm::StringRef input) {
     return false;
   }
   check_description(*network);
-  const std::string text = json_of(*network);
-  require(json_of(llvm::cantFail(parse_network(text))) == text);
+  const std::string text = print_network(*network);
+  require(print_network(llvm::cantFail(parse_network(text))) == text);
   bool is_whole = true;
   for (const i32 head : {0, 5}) {
     llvm::Expected<Program> program =

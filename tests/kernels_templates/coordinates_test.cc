@@ -319,6 +319,33 @@ u32 layout_status_of(const std::array<i32, kMaxFields>& least, const std::array<
   return status;
 }
 
+/// Limits are compared with the bounds that were found, where there are points.
+TEST(MakeLayout, LimitsOfTheBounds) {
+  const auto status_with = [](i32 field, i32 least, i32 greatest, i32 points) {
+    std::vector<i32> bounds(2 * kMaxFields);
+    bounds[static_cast<std::size_t>(field)] = least;
+    bounds[static_cast<std::size_t>(kMaxFields + field)] = greatest;
+    u32 status = 0;
+    CloudLayout layout;
+    MakeLayoutParams params{};
+    params.cloud = {&points, 100, &status, &points, bounds.data()};
+    params.has_limits = 1;
+    for (i32 f = 0; f < kMaxFields; ++f) params.least[f] = f == 2 ? INT_MIN : 0, params.greatest[f] = 10 * f;
+    std::fill_n(params.period, kMaxDim, 1);
+    params.key_bits = 64;
+    params.layout = &layout;
+    shim::launch(&make_layout<MakeLayoutSpec{}>, params, {.blocks = 1, .threads = MakeLayoutSpec{}.threads});
+    return status;
+  };
+  for (const i32 field : {0, 1, 2, 3}) {
+    EXPECT_EQ(status_with(field, 0, 10 * field, 5), 0u);
+    EXPECT_EQ(status_with(field, 0, 10 * field + 1, 5), kStatusOutOfBounds);
+    EXPECT_EQ(status_with(field, 0, 10 * field + 1, 0), 0u);
+  }
+  EXPECT_EQ(status_with(1, -1, 0, 5), kStatusOutOfBounds);
+  EXPECT_EQ(status_with(2, -1000, 0, 5), 0u);
+}
+
 TEST(MakeLayout, IsTheHostsWhereKeysHoldIt) {
   const std::array<i32, kMaxFields> least{0, -100, -7, 5}, greatest{3, 900, 80, 60};
   const i64 guard[] = {3, 3, 3, 3}, period[] = {16, 16, 16, 16};

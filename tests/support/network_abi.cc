@@ -1,5 +1,7 @@
 #include "tests/support/network_abi.h"
 
+#include <deque>
+
 #include <algorithm>
 
 #include "tests/support/clouds.h"
@@ -93,6 +95,59 @@ NetworkRun run_network(Machine& machine, minuet_execution* execution, const std:
   run.bytes = output.read<char>();
   run.coordinates = where.read<int32_t>();
   return run;
+}
+
+minuet_tensor_info input_of(minuet_plan* plan, int32_t number) {
+  minuet_tensor_info info{};
+  info.struct_size = sizeof(info);
+  check(minuet_plan_query_input(plan, number, &info));
+  return info;
+}
+
+minuet_tensor_info output_of(minuet_plan* plan, int32_t number) {
+  minuet_tensor_info info{};
+  info.struct_size = sizeof(info);
+  check(minuet_plan_query_output(plan, number, &info));
+  return info;
+}
+
+std::string description_of(minuet_plan* plan) {
+  std::string text(minuet_plan_description(plan, nullptr, 0), '\0');
+  minuet_plan_description(plan, text.data(), text.size());
+  text.pop_back();
+  return text;
+}
+
+std::vector<NetworkRun> run_graph(Machine& machine, minuet_plan* network, minuet_execution* execution,
+                                  const std::vector<int32_t>& coordinates,
+                                  const std::vector<std::vector<char>>& inputs, DType dtype, int ndim) {
+  check(prepare(machine, execution, coordinates, ndim));
+  const minuet_plan_info plan = info_of(network);
+  std::vector<NetworkRun> runs(static_cast<size_t>(plan.outputs));
+  std::deque<Buffer> given, made;
+  std::vector<minuet_tensor> in, out;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const int32_t channels = input_of(network, static_cast<int32_t>(i)).channels;
+    const int64_t rows = static_cast<int64_t>(inputs[i].size()) / (channels * dtype_bytes(dtype));
+    in.push_back(tensor(given.emplace_back(machine, inputs[i]), rows, channels, dtype));
+  }
+  for (size_t i = 0; i < runs.size(); ++i) {
+    NetworkRun& run = runs[i];
+    check(minuet_execution_output_shape_of(execution, static_cast<int32_t>(i), &run.rows, &run.channels));
+    Buffer& output = made.emplace_back(machine, run.rows * run.channels * dtype_bytes(dtype));
+    output.poison();
+    out.push_back(tensor(output, run.rows, run.channels, dtype));
+  }
+  check(minuet_execution_run(execution, in.data(), static_cast<int32_t>(in.size()), out.data(),
+                             static_cast<int32_t>(out.size()), nullptr));
+  for (size_t i = 0; i < runs.size(); ++i) {
+    runs[i].bytes = made[i].read<char>();
+    const Buffer where(machine, runs[i].rows * (1 + ndim) * 4);
+    check(minuet_execution_output_coordinates_of(execution, static_cast<int32_t>(i),
+                                                 static_cast<int32_t*>(where.data()), nullptr));
+    runs[i].coordinates = where.read<int32_t>();
+  }
+  return runs;
 }
 
 std::vector<int32_t> make_scene(int64_t voxels, uint64_t seed) {

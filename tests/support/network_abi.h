@@ -54,6 +54,15 @@ minuet_status prepare(Machine& machine, minuet_execution* execution, const std::
 NetworkRun run_network(Machine& machine, minuet_execution* execution, const std::vector<int32_t>& coordinates,
                        const std::vector<char>& features, DType dtype, int ndim = 3, int in_channels = 4);
 
+/// The same for a network of several inputs and outputs: inputs[i] is [rows of its level, channels] as
+/// stored. Outputs are in the plan's order.
+std::vector<NetworkRun> run_graph(Machine& machine, minuet_plan* network, minuet_execution* execution,
+                                  const std::vector<int32_t>& coordinates,
+                                  const std::vector<std::vector<char>>& inputs, DType dtype, int ndim = 3);
+minuet_tensor_info input_of(minuet_plan* plan, int32_t number);
+minuet_tensor_info output_of(minuet_plan* plan, int32_t number);
+std::string description_of(minuet_plan* plan);
+
 /// int32 [about voxels, 4]: two street scenes as items 0 and 2 (1 is empty), with negative coordinates, rows
 /// in random order.
 std::vector<int32_t> make_scene(int64_t voxels, uint64_t seed);

@@ -11,6 +11,7 @@
 
 #include "codegen/choose/choice.h"
 #include "codegen/choose/ops/convolution.h"
+#include "codegen/choose/ops/dense.h"
 #include "codegen/choose/ops/pooling.h"
 #include "codegen/compile/compiler.h"
 #include "tests/support/expect.h"
@@ -182,6 +183,34 @@ std::vector<PoolSpec> variants(const PoolSpec&) {
   return specs;
 }
 
+std::vector<ListCellRowsSpec> variants(const ListCellRowsSpec&) { return by_ndim<ListCellRowsSpec>(); }
+
+/// What is chosen for dense tensors of ordinary and odd channels and cells.
+template <class Problem, class Choose>
+auto dense_specs(const Choose& choose) {
+  std::vector<decltype(choose(Problem()).kernel)> specs;
+  for (const DType io : {DType::F32, DType::F16, DType::BF16}) {
+    for (const bool channels_last : {false, true}) {
+      for (const i32 channels : {128, 20, 3}) {
+        Problem problem;
+        problem.dtype = io;
+        problem.channels = channels;
+        problem.features = {channels, 0};
+        problem.layout.channels_last = channels_last;
+        problem.layout.shape = {channels == 128 ? 200 : 3, 7, channels == 3 ? 5 : 4, 1};
+        specs.push_back(choose(problem).kernel);
+      }
+    }
+  }
+  return specs;
+}
+std::vector<ToDenseSpec> variants(const ToDenseSpec&) { return dense_specs<ToDenseProblem>(choose_to_dense); }
+std::vector<FromDenseSpec> variants(const FromDenseSpec&) {
+  std::vector<FromDenseSpec> specs = dense_specs<FromDenseProblem>(choose_from_dense);
+  for (const i32 ndim : {1, 2, 4}) specs.push_back({.ndim = ndim});
+  return specs;
+}
+
 /// What is chosen for layers of few and of many channels and rows.
 std::vector<FusedSpec> variants(const FusedSpec&) {
   std::vector<FusedSpec> specs;
@@ -258,7 +287,7 @@ bool must_not_spill(const Job& job) {
   const llvm::StringRef name = job.source.display_name;
   if (name.take_front(17) == "fused_convolution") return true;
   return job.is_default && (name.take_front(6) == "gather" || name.take_front(7) == "scatter" ||
-                            name.take_front(17) == "search_kernel_map");
+                            name.take_front(8) == "to_dense" || name.take_front(17) == "search_kernel_map");
 }
 
 constexpr const char* kAllSpecs = "sm_90a";

@@ -69,6 +69,7 @@ void check_pyramid_options(Machine& machine) {
   given.maps = &map;
   given.level_capacity = &kCapacity;  // refused without a network
   given.level_count = given.map_count = 1;
+  given.batch_size = 20;
   check_options<minuet_pyramid_options>(given, MINUET_PYRAMID_OPTIONS_INIT, [&](const auto* options) {
     minuet_pyramid* made = nullptr;
     const minuet_status status = minuet_pyramid_create(machine.context(), options, &made);

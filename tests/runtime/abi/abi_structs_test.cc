@@ -266,6 +266,7 @@ void Structs::execution_options() {
   given.level_count = 1;
   given.map_method = 9;  // refused
   given.parameter_inputs = 1;
+  given.batch_size = 20;
   check_options<minuet_execution_options>(given, MINUET_EXECUTION_OPTIONS_INIT, [&](const auto* options) {
     minuet_execution* made = nullptr;
     const minuet_status status = minuet_execution_create(network_.get(), cpu_->device(), options, &made);

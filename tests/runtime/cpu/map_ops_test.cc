@@ -162,6 +162,15 @@ TYPED_TEST(MapOpsTest, FindsLayouts) {
       EXPECT_EQ(found.keys.shift[f], expected.keys.shift[f]);
     }
     if (count == 0) continue;
+    Bounds limits = read_bounds(bounds);
+    request.limits = &limits;
+    find_layout_cpu(this->pool_, 3, request);
+    EXPECT_EQ(status, 0u);
+    ++limits.least[3];
+    find_layout_cpu(this->pool_, 3, request);
+    EXPECT_EQ(status, kStatusOutOfBounds);
+    EXPECT_EQ(points, 0);
+    request.limits = nullptr;
     request.key_bits -= 1;
     find_layout_cpu(this->pool_, 3, request);
     EXPECT_EQ(status, kStatusKeyTooNarrow);

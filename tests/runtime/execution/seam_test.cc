@@ -281,7 +281,8 @@ void add_layer(Program& program, const char* name, const OpProblem& problem, i32
   layer.name = name;
   layer.map = map;
   layer.input = input;
-  layer.output = program.output = output;
+  layer.output = output;
+  program.outputs = {output};
   program.layers.push_back(std::move(layer));
 }
 

@@ -9,6 +9,7 @@
 #include "tests/support/compare.h"
 #include "tests/support/expect.h"
 #include "tests/support/network_abi.h"
+#include "tests/support/random.h"
 #include "tests/support/rounding.h"
 
 namespace minuet::abi {
@@ -77,6 +78,55 @@ bool run_network_case(Machine& machine, const NetworkCase& test,
   return true;
 }
 
+/// The description with the results of these layers as outputs, which random networks name by their number.
+std::string with_outputs(const NetworkCase& test, const std::vector<size_t>& layers) {
+  std::string names;
+  for (const size_t layer : layers)
+    names += (names.empty() ? "\"result" : ", \"result") + std::to_string(layer) + "\"";
+  return "{\"outputs\": [" + names + "], " + test.json().substr(1);
+}
+
+/// Up to four layers, each once, in any order.
+std::vector<size_t> draw_outputs(const NetworkCase& test, Random& random) {
+  std::vector<size_t> layers;
+  for (int i = 0; i < 4; ++i) {
+    const auto layer = static_cast<size_t>(random.below(test.layers.size()));
+    if (std::find(layers.begin(), layers.end(), layer) == layers.end()) layers.push_back(layer);
+  }
+  return layers;
+}
+
+/// Every output is that of the network that ends with its layer.
+void run_outputs_case(Machine& machine, const NetworkCase& test, const std::vector<size_t>& layers) {
+  const std::vector<int32_t> coordinates = test.coordinates();
+  const std::vector<float> features = oracle::draw_features(test.points * test.in_channels, test.seed);
+  oracle::Parameters parameters(test.seed);
+  const auto expected_of = [&](size_t layer) {
+    const std::vector<oracle::NetworkLayer> until(test.layers.begin(),
+                                                  test.layers.begin() + static_cast<int64_t>(layer) + 1);
+    return oracle::evaluate(parameters, test.ndim, test.in_channels, until, coordinates, features);
+  };
+  if (!fits_its_dtype(test, expected_of(test.layers.size() - 1))) return;
+  const TemporaryPath weights("outputs.safetensors");
+  write_safetensors(weights.path(), parameters.all());
+  NetworkSpec spec = spec_of(test);
+  spec.weights = weights.path(), spec.description = with_outputs(test, layers);
+  const Plan network = make_network(machine, spec);
+  const Execution execution = make_execution(machine, network.get());
+  const std::vector<NetworkRun> runs = run_graph(machine, network.get(), execution.get(), coordinates,
+                                                 {encode(test.dtype, features)}, test.dtype, test.ndim);
+  ASSERT_EQ(runs.size(), layers.size());
+  for (size_t i = 0; i < layers.size(); ++i) {
+    const minuet_tensor_info info = output_of(network.get(), static_cast<int32_t>(i));
+    EXPECT_EQ(info.name, "result" + std::to_string(layers[i]));
+    const NetworkRun run = info.level == 0 ? runs[i] : ascending(runs[i], test.ndim);
+    const oracle::NetworkOutput expected = expected_of(layers[i]);
+    EXPECT_EQ(run.coordinates, expected.coordinates);
+    ASSERT_EQ(run.channels, expected.channels);
+    EXPECT_TRUE(is_right(test, decode(test.dtype, run.bytes), expected)) << spec.description;
+  }
+}
+
 class RandomNetworkTest : public DeviceTest {
  protected:
   bool passes(const NetworkCase& test) {
@@ -102,6 +152,20 @@ TEST_P(RandomNetworkTest, Networks) {
   for (int i = 0; i < count; ++i) {
     if (passes(cases[i])) continue;
     FAIL() << "network " << i << " of seed " << seed;
+  }
+}
+
+TEST_P(RandomNetworkTest, SeveralOutputs) {
+  const int count = long_tests_wanted()       ? kLongNetworks
+                    : machine().is_cpu()      ? kNetworks
+                    : machine().is_software() ? 1
+                                              : kCudaNetworks;
+  const uint64_t seed = announce_seed(count);
+  Random random(seed);
+  for (int i = 0; i < count; ++i) {
+    const NetworkCase test = draw_network(dtype(), case_seed(seed, 200 + static_cast<uint64_t>(dtype()), i));
+    run_outputs_case(machine(), test, draw_outputs(test, random));
+    if (HasFailure()) FAIL() << "network " << i << " of seed " << seed << ": " << as_initializer(test);
   }
 }
 

@@ -45,11 +45,19 @@ static void create_with_wrong_clouds(const world* world) {
           minuet_execution_create(plan, device, WITH(map_method = 3), &out.execution));
   REFUSED(INVALID_ARGUMENT, "scratch_bytes is -1",
           minuet_execution_create(plan, device, WITH(scratch_bytes = -1), &out.execution));
+  REFUSED(INVALID_ARGUMENT, "batch_size is -1",
+          minuet_execution_create(plan, device, WITH(batch_size = -1), &out.execution));
+  REFUSED(INVALID_ARGUMENT, "batch_size is 2147483648",
+          minuet_execution_create(plan, device, WITH(batch_size = (int64_t)1 << 31), &out.execution));
   base.has_bounds = 1;
   REFUSED(INVALID_ARGUMENT, "least[1] is 1 and greatest[1] is 0",
           minuet_execution_create(plan, device, WITH(least[1] = 1), &out.execution));
   REFUSED(INVALID_ARGUMENT, "greatest[3] is -1",
           minuet_execution_create(plan, device, WITH(greatest[3] = -1), &out.execution));
+  base.greatest[0] = 1;
+  REFUSED(INVALID_ARGUMENT, "greatest[0] are 0 and 1, but the batch index must be 0 to 0",
+          minuet_execution_create(plan, device, WITH(batch_size = 1), &out.execution));
+  base.greatest[0] = 0;
   base = capacity_options();
   REFUSED(INVALID_ARGUMENT, "level_count is -1",
           minuet_execution_create(plan, device, WITH(level_count = -1), &out.execution));
@@ -112,6 +120,8 @@ static void create_of_single_ops(const world* world) {
           minuet_execution_create(plan, device, WITH(keep_first_duplicate = 1), &out.execution));
   REFUSED(INVALID_ARGUMENT, "single op",
           minuet_execution_create(plan, device, WITH(has_bounds = 1), &out.execution));
+  REFUSED(INVALID_ARGUMENT, "single op",
+          minuet_execution_create(plan, device, WITH(batch_size = 1), &out.execution));
   ACCEPTED(minuet_execution_create(plan, device, NULL, &out.execution));
   DONE(minuet_execution_destroy(out.execution));
   DONE(minuet_execution_destroy(NULL));

@@ -97,6 +97,8 @@ static void ask_for_workspaces_with_options(const world* world) {
           minuet_plan_workspace_bytes(plan, arch, WITH(scratch_bytes = -1), 1, 1, out.numbers));
   REFUSED(INVALID_ARGUMENT, "map_method is 3",
           minuet_plan_workspace_bytes(plan, arch, WITH(map_method = 3), 1, 1, out.numbers));
+  REFUSED(INVALID_ARGUMENT, "batch_size is -1",
+          minuet_plan_workspace_bytes(plan, arch, WITH(batch_size = -1), 1, 1, out.numbers));
   REFUSED(INVALID_ARGUMENT, "max_points",
           minuet_plan_workspace_bytes(plan, arch, WITH(max_points = -1), 1, 1, out.numbers));
   REFUSED(INVALID_ARGUMENT, "single op",

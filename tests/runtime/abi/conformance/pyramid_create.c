@@ -34,6 +34,12 @@ static void create_with_wrong_options(const world* world, pyramid_shape* shape) 
           minuet_pyramid_create(own, WITH(keep_coordinates = 1u << 31 | 1), &out.pyramid));
   REFUSED(INVALID_ARGUMENT, "level_capacity is given without a network",
           minuet_pyramid_create(own, WITH(level_capacity = one_capacity), &out.pyramid));
+  REFUSED(INVALID_ARGUMENT, "batch_size is -1",
+          minuet_pyramid_create(own, WITH(batch_size = -1), &out.pyramid));
+  REFUSED(INVALID_ARGUMENT, "batch_size is 2147483648",
+          minuet_pyramid_create(own, WITH(batch_size = (int64_t)1 << 31), &out.pyramid));
+  ACCEPTED(minuet_pyramid_create(own, WITH(batch_size = 2), &out.pyramid));
+  minuet_pyramid_destroy(out.pyramid);
   ACCEPTED(minuet_pyramid_create(own, WITH(keep_first_duplicate = 1), &out.pyramid));
   DONE(minuet_pyramid_destroy(out.pyramid));
   DONE(minuet_pyramid_destroy(NULL));
@@ -51,6 +57,10 @@ static void create_with_wrong_bounds(const world* world, pyramid_shape* shape) {
   REFUSED(INVALID_ARGUMENT, "greatest[3] is -1",
           minuet_pyramid_create(own, WITH(greatest[3] = -1), &out.pyramid));
   REFUSED(INVALID_ARGUMENT, "batch index", minuet_pyramid_create(own, WITH(least[0] = -1), &out.pyramid));
+  base.greatest[0] = 2;
+  REFUSED(INVALID_ARGUMENT, "batch index must be 0 to 1",
+          minuet_pyramid_create(own, WITH(batch_size = 2), &out.pyramid));
+  base.greatest[0] = 0;
   ACCEPTED(minuet_pyramid_create(own, WITH(has_bounds = 2), &out.pyramid));
   minuet_pyramid_destroy(out.pyramid);
   for (int axis = 0; axis < 3; ++axis) base.least[1 + axis] = INT32_MIN;

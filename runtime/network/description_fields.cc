@@ -1,0 +1,186 @@
+#include "runtime/network/description_fields.h"
+
+#include <algorithm>
+
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/StringExtras.h"
+
+namespace minuet {
+
+using llvm::json::Array;
+using llvm::json::Object;
+using llvm::json::Value;
+
+namespace {
+
+constexpr const char* kRuleNames[] = {"cells", "reached"};
+
+llvm::Expected<i32> size_of(const Value& value, llvm::StringRef field, SizeRange range) {
+  const auto number = value.getAsInteger();
+  if (!number || *number < range.least || *number > range.most) {
+    return make_error(StatusCode::InvalidArgument, "\"{0}\" must be a whole number from {1} to {2}", field,
+                      range.least, range.most);
+  }
+  return static_cast<i32>(*number);
+}
+
+llvm::Expected<AxisArray> axes_of(const Value& value, llvm::StringRef field, i32 ndim, SizeRange range,
+                                  i32 beyond) {
+  AxisArray axes;
+  axes.fill(beyond);
+  const Array* const array = value.getAsArray();
+  if (!array) {
+    MINUET_ASSIGN(const i32 size, size_of(value, field, range));
+    std::fill(axes.begin(), axes.begin() + ndim, size);
+    return axes;
+  }
+  if (static_cast<i32>(array->size()) != ndim) {
+    return make_error(StatusCode::InvalidArgument,
+                      "\"{0}\" has {1} numbers, but the network has {2} axes: give one number per axis",
+                      field, array->size(), ndim);
+  }
+  for (i32 a = 0; a < ndim; ++a) {
+    MINUET_ASSIGN(axes[a], at(element("", a), size_of((*array)[a], field, range)));
+  }
+  return axes;
+}
+
+/// Returns the key of an unknown field as a step of a place, or nothing if it would not be readable there.
+llvm::StringRef step_of(llvm::StringRef key) {
+  const auto is_plain = [](char c) { return llvm::isAlnum(c) || c == '_'; };
+  return llvm::all_of(key, is_plain) ? key : llvm::StringRef();
+}
+
+/// Reads a number of channels that is given as an index into the network's channels, or as the number itself.
+llvm::Error read_channels(const Object& object, const NetworkDescription& network,
+                          llvm::StringRef index_field, llvm::StringRef field, i32& index, i32& channels) {
+  if (const Value* const value = object.get(field)) {
+    if (object.get(index_field)) {
+      return at(field,
+                make_error(StatusCode::InvalidArgument,
+                           "\"{0}\" and \"{1}\" are both given: leave one of them out", index_field, field));
+    }
+    MINUET_ASSIGN(channels, read_size(*value, field));
+    return llvm::Error::success();
+  }
+  const auto width = object.getInteger(index_field);
+  if (!width || *width < 0 || *width >= static_cast<i64>(network.channels.size())) {
+    return at(index_field,
+              make_error(StatusCode::InvalidArgument,
+                         "\"{0}\" must be an index into the {1} channels; \"{2}\" gives the number itself",
+                         index_field, network.channels.size(), field));
+  }
+  index = static_cast<i32>(*width);
+  return llvm::Error::success();
+}
+
+}  // namespace
+
+llvm::Expected<i32> read_size(const Value& value, llvm::StringRef field, SizeRange range) {
+  return at(field, size_of(value, field, range));
+}
+
+llvm::Expected<AxisArray> read_axes(const Value& value, llvm::StringRef field, i32 ndim, SizeRange range,
+                                    i32 beyond) {
+  return at(field, axes_of(value, field, ndim, range, beyond));
+}
+
+llvm::Expected<std::string> read_text(const Object& object, llvm::StringRef field) {
+  const auto text = object.getString(field);
+  if (text && !text->empty()) return text->str();
+  return at(field, make_error(StatusCode::InvalidArgument, "\"{0}\" must be a name", field));
+}
+
+llvm::Error read_optional_text(const Object& object, llvm::StringRef field, std::string& text) {
+  if (!object.get(field)) return llvm::Error::success();
+  MINUET_ASSIGN(text, read_text(object, field));
+  return llvm::Error::success();
+}
+
+llvm::Error check_fields(const Object& object, llvm::StringRef of, llvm::ArrayRef<llvm::StringRef> known,
+                         llvm::ArrayRef<llvm::StringRef> more) {
+  for (const auto& field : object) {
+    const llvm::StringRef key = field.first;
+    if (llvm::is_contained(known, key) || llvm::is_contained(more, key)) continue;
+    std::vector<llvm::StringRef> fields = known.vec();
+    fields.insert(fields.end(), more.begin(), more.end());
+    return at(step_of(key), make_error(StatusCode::InvalidArgument,
+                                       "\"{0}\" is not a field of {1}: possible fields are {2}", key, of,
+                                       llvm::join(fields, ", ")));
+  }
+  return llvm::Error::success();
+}
+
+std::vector<llvm::StringRef> layer_convolution_fields(std::initializer_list<llvm::StringRef> others) {
+  std::vector<llvm::StringRef> fields = convolution_field_names(FieldPlace::Layer).vec();
+  fields.insert(fields.end(), others);
+  return fields;
+}
+
+llvm::Error read_width(const Object& object, const NetworkDescription& network, LayerDescription& layer) {
+  return read_channels(object, network, "width", "out_channels", layer.width, layer.out_channels);
+}
+
+llvm::Error read_inner_width(const Object& object, const NetworkDescription& network,
+                             LayerDescription& layer) {
+  return read_channels(object, network, "inner_width", "inner_channels", layer.inner_width,
+                       layer.inner_channels);
+}
+
+llvm::Error read_window(const Object& object, const NetworkDescription& network, i32 usual_size,
+                        LayerDescription& layer) {
+  const auto read = [&](llvm::StringRef field, i32 where_absent, AxisArray& axes) -> llvm::Error {
+    const Value* const value = object.get(field);
+    MINUET_ASSIGN(axes, read_axes(value ? *value : Value(where_absent), field, network.ndim));
+    return llvm::Error::success();
+  };
+  MINUET_TRY(read("kernel_size", usual_size, layer.kernel_size));
+  MINUET_TRY(read("stride", 1, layer.stride));
+  return read("dilation", 1, layer.dilation);
+}
+
+llvm::Error read_rule(const Object& object, const NetworkDescription& network, LayerDescription& layer) {
+  if (object.get("rule")) {
+    const auto rule = object.getString("rule");
+    if (!rule || !llvm::is_contained(kRuleNames, *rule)) {
+      return at("rule", make_error(StatusCode::InvalidArgument, "\"rule\" must be \"cells\" or \"reached\""));
+    }
+    layer.is_reached = *rule == kRuleNames[1];
+  }
+  const Value* const padding = object.get("padding");
+  if (!padding) return llvm::Error::success();
+  if (!layer.is_reached) {
+    return at("padding", make_error(StatusCode::InvalidArgument,
+                                    "\"padding\" belongs to the rule \"reached\", but the rule is \"cells\": "
+                                    "leave \"padding\" out, or set \"rule\" to \"reached\""));
+  }
+  MINUET_ASSIGN(layer.padding, read_axes(*padding, "padding", network.ndim, {0, kLargestSize}, 0));
+  return llvm::Error::success();
+}
+
+void print_width(const LayerDescription& layer, Object& object) {
+  if (layer.out_channels != 0) {
+    object["out_channels"] = layer.out_channels;
+  } else {
+    object["width"] = layer.width;
+  }
+}
+
+void print_window(const LayerDescription& layer, i32 ndim, Object& object) {
+  object["kernel_size"] = axes_json(layer.kernel_size, ndim);
+  object["stride"] = axes_json(layer.stride, ndim);
+  object["dilation"] = axes_json(layer.dilation, ndim);
+}
+
+void print_rule(const LayerDescription& layer, i32 ndim, Object& object) {
+  object["rule"] = kRuleNames[layer.is_reached ? 1 : 0];
+  if (layer.is_reached) object["padding"] = axes_json(layer.padding, ndim);
+}
+
+Array axes_json(const AxisArray& axes, i32 ndim) {
+  Array numbers;
+  for (i32 a = 0; a < ndim; ++a) numbers.push_back(axes[a]);
+  return numbers;
+}
+
+}  // namespace minuet

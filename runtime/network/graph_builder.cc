@@ -1,0 +1,220 @@
+#include "runtime/network/graph_builder.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace minuet {
+namespace {
+
+/// Returns the number of cells of the outputs of an op over an input of `cells` cells on an axis.
+i64 cells_below(i64 cells, const Window& window, i32 axis) {
+  const i64 stride = window.stride[axis];
+  if (!window.padding) return (cells + stride - 1) / stride;
+  const i64 covered = i64{window.dilation[axis]} * (window.kernel_size[axis] - 1) + 1;
+  const i64 steps = cells + 2 * i64{(*window.padding)[axis]} - covered;
+  return steps < 0 ? 0 : steps / stride + 1;
+}
+
+/// Returns the shape of the level below one with a shape. `field` gets the field that is at fault if an axis
+/// has no cells.
+llvm::Expected<AxisArray> shape_below(const AxisArray& shape, const Window& window, i32 ndim) {
+  AxisArray below{};
+  if (shape == below) return below;
+  for (i32 a = 0; a < ndim; ++a) {
+    const i64 cells = cells_below(shape[a], window, a);
+    if (cells < 1 || cells > kMostCells) {
+      return at(
+          "kernel_size",
+          make_error(StatusCode::InvalidArgument,
+                     "axis {0}: an input of {1} cells leaves {2} cells of the output, which must have 1 "
+                     "to {3}: use a smaller kernel or dilation, or another padding",
+                     a, shape[a], cells, kMostCells));
+    }
+    below[a] = static_cast<i32>(cells);
+  }
+  return below;
+}
+
+}  // namespace
+
+Window window_of(const LayerDescription& layer) {
+  Window window{layer.kernel_size, layer.stride, layer.dilation};
+  if (layer.is_reached) window.padding = layer.padding;
+  return window;
+}
+
+i32 GraphBuilder::add_tensor(i32 level, i32 channels) {
+  program_.storages.push_back({level, channels, 0, 0, {}});
+  program_.tensors.push_back({level, channels, static_cast<i32>(program_.storages.size()) - 1, 0});
+  return static_cast<i32>(program_.tensors.size()) - 1;
+}
+
+i32 GraphBuilder::add_map(const MapSpec& map) {
+  const auto found = std::find(program_.maps.begin(), program_.maps.end(), map);
+  if (found != program_.maps.end()) return static_cast<i32>(found - program_.maps.begin());
+  program_.maps.push_back(map);
+  return static_cast<i32>(program_.maps.size()) - 1;
+}
+
+llvm::Expected<i32> GraphBuilder::level_below(i32 level, const Window& window) {
+  if (!window.padding && window.stride == kUnitStride) return level;
+  LevelSpec below;
+  below.tensor_stride = program_.levels[level].tensor_stride;
+  below.parent = level;
+  if (window.padding) below.reach = ReachSpec{window.kernel_size, window.dilation, *window.padding};
+  for (i32 a = 0; a < program_.ndim; ++a) {
+    const i64 product = static_cast<i64>(below.tensor_stride[a]) * window.stride[a];
+    if (product > kMostCells) {
+      return at("stride", make_error(StatusCode::InvalidArgument,
+                                     "the tensor stride of axis {0} would be {1}; it must be at most 2^24", a,
+                                     product));
+    }
+    below.tensor_stride[a] = static_cast<i32>(product);
+  }
+  MINUET_ASSIGN(below.shape, shape_below(program_.levels[level].shape, window, program_.ndim));
+  MINUET_TRY(at("stride", widen_period(below.tensor_stride)));
+  for (std::size_t i = 0; i < program_.levels.size(); ++i) {
+    const LevelSpec& other = program_.levels[i];
+    if (other.parent == level && other.tensor_stride == below.tensor_stride && other.reach == below.reach &&
+        other.shape == below.shape) {
+      return static_cast<i32>(i);
+    }
+  }
+  program_.levels.push_back(below);
+  return static_cast<i32>(program_.levels.size()) - 1;
+}
+
+/// Makes Program::period a common multiple of the strides of all coordinate sets and `tensor_stride`.
+llvm::Error GraphBuilder::widen_period(const AxisArray& tensor_stride) {
+  for (i32 a = 0; a < program_.ndim; ++a) {
+    program_.period[a] = std::lcm(program_.period[a], static_cast<i64>(tensor_stride[a]));
+    if (program_.period[a] > kFarthestOffset) {
+      return make_error(StatusCode::InvalidArgument,
+                        "axis {0}: the strides need a common multiple of at most {1}", a, kFarthestOffset);
+    }
+  }
+  return llvm::Error::success();
+}
+
+llvm::Expected<i32> GraphBuilder::add_convolution(const std::string& name, i32 input, i32 level,
+                                                  const MapSpec& map, ConvolutionProblem problem) {
+  problem.ndim = program_.ndim;
+  problem.dtype = program_.dtype;
+  problem.in_channels = program_.tensors[input].channels;
+  problem.kernel_size = map.kernel_size;
+  problem.dilation = map.dilation;
+  problem.padding = map.padding;
+  return add_layer(name, input, level, problem.out_channels, map, problem);
+}
+
+/// Returns InvalidArgument if the kernel's offsets are too large for the keys of coordinates.
+llvm::Error GraphBuilder::check_reach(const MapSpec& map) const {
+  for (i32 a = 0; a < program_.ndim; ++a) {
+    const i64 tensor_stride = program_.levels[map.fine].tensor_stride[a];
+    const i64 cells = i64{map.dilation[a]} * map.kernel_size[a];
+    const i64 reach = std::max(cells, map.padding ? i64{(*map.padding)[a]} : 0) * tensor_stride;
+    if (reach > kFarthestOffset) {
+      return make_error(StatusCode::InvalidArgument,
+                        "the kernel's offsets on axis {0} reach {1} cells; at most {2} are allowed", a, reach,
+                        kFarthestOffset);
+    }
+  }
+  return llvm::Error::success();
+}
+
+llvm::Expected<i32> GraphBuilder::add_layer(const std::string& name, i32 input, i32 level, i32 channels,
+                                            const MapSpec& map, const OpProblem& problem) {
+  if (!names_.insert(name).second) {
+    return at("name",
+              make_error(StatusCode::InvalidArgument,
+                         "two layers are called \"{0}\" and would share their weights: rename one", name));
+  }
+  ProgramLayer layer(problem);
+  layer.name = name;
+  layer.map = add_map(map);
+  layer.input = input;
+  MINUET_TRY(validate(problem));
+  MINUET_TRY(at("kernel_size", check_reach(map)));
+  layer.output = add_tensor(level, channels);
+  program_.layers.push_back(std::move(layer));
+  return program_.layers.back().output;
+}
+
+llvm::Expected<i32> GraphBuilder::find_result(const std::string& name, llvm::StringRef field) const {
+  const auto found = results_.find(name);
+  if (found != results_.end() && field != "input" && tensor(found->second).is_dense()) {
+    return at(field, make_error(StatusCode::InvalidArgument,
+                                "\"{0}\" is a dense tensor, which is not on a level: name the features of "
+                                "which it was made",
+                                name));
+  }
+  if (found != results_.end()) return found->second;
+  return at(field, make_error(StatusCode::InvalidArgument,
+                              "no earlier layer saves its output as \"{0}\", and no input that is known here "
+                              "has this name: correct the name, or the layer's \"output\"",
+                              name));
+}
+
+ConvolutionProblem GraphBuilder::problem_of(const ConvolutionFields& fields, i32 out_channels) const {
+  ConvolutionProblem problem;
+  problem.dataflow = dataflow_;
+  problem.out_channels = out_channels;
+  problem.scale_shift = fields.bias || fields.batch_norm;
+  problem.set_activation(fields.activation, fields.slope);
+  return problem;
+}
+
+/// Reserves a prefix of parameter names, for example "a.conv", for one layer. Returns InvalidArgument if
+/// another layer has reserved it.
+llvm::Error GraphBuilder::claim(const std::string& part) {
+  if (parts_.insert(part).second) return llvm::Error::success();
+  return at("name", make_error(StatusCode::InvalidArgument,
+                               "two layers have parameters called \"{0}\": rename one", part + ".*"));
+}
+
+llvm::Error GraphBuilder::name_parameters(const std::string& convolution, const std::string& batch_norm,
+                                          const ConvolutionFields& fields, LayerOrigin origin) {
+  MINUET_TRY(claim(convolution));
+  if (!batch_norm.empty()) MINUET_TRY(claim(batch_norm));
+  ProgramLayer& layer = program_.layers.back();
+  layer.weight = convolution + ".weight";
+  if (fields.bias) layer.bias = convolution + ".bias";
+  if (fields.batch_norm) layer.batch_norm = batch_norm;
+  layer.batch_norm_epsilon = fields.epsilon;
+  layer.is_affine = fields.affine;
+  layer.origin = std::move(origin);
+  layer.origin.batch_norm = batch_norm;
+  return llvm::Error::success();
+}
+
+llvm::Error GraphBuilder::name_parameters(const LayerDescription& layer) {
+  return name_parameters(layer.name + ".conv", layer.name + ".bn", layer.fields, {layer.name, "", ""});
+}
+
+llvm::Expected<i32> GraphBuilder::add_downward(const std::string& name, i32 input, const Window& window,
+                                               ConvolutionProblem problem) {
+  const i32 fine = level_of(input);
+  MINUET_ASSIGN(const i32 coarse, level_below(fine, window));
+  problem.kind = coarse != fine ? ConvolutionKind::Strided : ConvolutionKind::Submanifold;
+  problem.stride = window.stride;
+  return add_convolution(name, input, coarse,
+                         {fine, coarse, window.kernel_size, window.dilation, window.padding}, problem);
+}
+
+llvm::Expected<i32> GraphBuilder::head_channels(const LayerDescription& layer) const {
+  if (layer.classes != 0) return layer.classes;
+  return head_channels_(layer.name, program_.tensors[current_].channels);
+}
+
+void GraphBuilder::record_window(const std::string& layer) {
+  const ProgramLayer& last = program_.layers.back();
+  windows_[layer] = {program_.maps[last.map], last.window()->stride};
+}
+
+const WindowRecord* GraphBuilder::find_window(const std::string& layer, bool& is_layer) const {
+  is_layer = layers_.count(layer) != 0;
+  const auto found = windows_.find(layer);
+  return found == windows_.end() ? nullptr : &found->second;
+}
+
+}  // namespace minuet

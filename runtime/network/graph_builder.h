@@ -1,0 +1,118 @@
+// Builds a program from the layers of a network's description. The files of ops/ use it to add their ops.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "runtime/network/description_place.h"
+#include "runtime/network/network_program.h"
+
+namespace minuet {
+
+/// Describes the part of the input that an op reads for each output.
+struct Window {
+  AxisArray kernel_size{1, 1, 1, 1}, stride{1, 1, 1, 1}, dilation{1, 1, 1, 1};
+  // Holds the padding of an op whose outputs are all coordinates that an input reaches. It is empty if the
+  // outputs are the coordinates of the inputs, rounded down to multiples of the stride.
+  std::optional<AxisArray> padding = std::nullopt;
+};
+
+inline constexpr AxisArray kUnitStride{1, 1, 1, 1};
+
+Window window_of(const LayerDescription& layer);
+
+/// Remembers a layer from which an op `inverse` may lead back.
+struct WindowRecord {
+  MapSpec map;
+  AxisArray stride{1, 1, 1, 1};
+};
+
+/// Builds a program layer by layer. Errors have the place of the field within the layer's description.
+class GraphBuilder {
+ public:
+  GraphBuilder(const NetworkDescription& description, DType dtype, const HeadChannels& head_channels,
+               std::optional<Dataflow> dataflow);
+
+  llvm::Expected<Program> build();
+
+  // The following functions are for the ops.
+
+  const NetworkDescription& description() const { return description_; }
+  Program& program() { return program_; }
+  const TensorSpec& tensor(i32 number) const { return program_.tensors[number]; }
+  i32 level_of(i32 tensor) const { return program_.tensors[tensor].level; }
+
+  /// Returns the tensor that the layer reads.
+  i32 current() const { return current_; }
+  /// Sets the tensor that the layer's result is. A layer without a result of its own leaves current().
+  void set_result(i32 tensor) { current_ = tensor; }
+  /// Returns the tensor of an input or of the result of an earlier layer. `field` has the name. Only the
+  /// field "input" may name a dense tensor.
+  llvm::Expected<i32> find_result(const std::string& name, llvm::StringRef field) const;
+
+  /// Adds a tensor with a storage of its own.
+  i32 add_tensor(i32 level, i32 channels);
+  /// Returns the coordinate set (LevelSpec) of the outputs of an op over `level`, and adds it to the program
+  /// if it is missing. The result is `level` itself if each stride is 1 and the window has no padding.
+  llvm::Expected<i32> level_below(i32 level, const Window& window);
+  /// Appends an op and returns the number of its output tensor.
+  llvm::Expected<i32> add_layer(const std::string& name, i32 input, i32 level, i32 channels,
+                                const MapSpec& map, const OpProblem& problem);
+  llvm::Expected<i32> add_convolution(const std::string& name, i32 input, i32 level, const MapSpec& map,
+                                      ConvolutionProblem problem);
+  /// Adds a convolution whose output is on level_below().
+  llvm::Expected<i32> add_downward(const std::string& name, i32 input, const Window& window,
+                                   ConvolutionProblem problem);
+  ConvolutionProblem problem_of(const ConvolutionFields& fields, i32 out_channels) const;
+
+  /// Names the parameters of the program's last layer and reserves their prefixes. The prefix of a batch norm
+  /// is reserved even if the layer has none, so that no other layer can use it.
+  llvm::Error name_parameters(const std::string& convolution, const std::string& batch_norm,
+                              const ConvolutionFields& fields, LayerOrigin origin);
+  /// Names them NAME.conv and NAME.bn.
+  llvm::Error name_parameters(const LayerDescription& layer);
+
+  /// Returns the number of channels of a head whose description does not give it, or 0 to omit the head.
+  llvm::Expected<i32> head_channels(const LayerDescription& layer) const;
+
+  /// Lets later layers lead back from the program's last layer (find_window()).
+  void record_window(const std::string& layer);
+  /// Returns the record of the layer, or null if there is none. `is_layer` says whether an earlier layer has
+  /// the name.
+  const WindowRecord* find_window(const std::string& layer, bool& is_layer) const;
+
+ private:
+  llvm::Error add_input(std::size_t number, i32 level);
+  llvm::Error add_inputs_on(const std::string& name, i32 level);
+  llvm::Error check_inputs() const;
+  llvm::Error add(const LayerDescription& layer);
+  llvm::Error save(const LayerDescription& layer);
+  llvm::Error add_outputs();
+  llvm::Error add_output(const std::string& name, i32 tensor);
+  i32 add_map(const MapSpec& map);
+  llvm::Error widen_period(const AxisArray& tensor_stride);
+  llvm::Error claim(const std::string& part);
+  llvm::Error check_reach(const MapSpec& map) const;
+
+  const NetworkDescription& description_;
+  const HeadChannels& head_channels_;
+  const std::optional<Dataflow> dataflow_;
+  Program program_;
+  // Holds the tensors of all inputs that are on a known level, and of all results that have a name.
+  std::map<std::string, i32> results_;
+  // Holds the names of all layers of the program.
+  std::set<std::string> names_;
+  // Holds the names of all layers of the description so far.
+  std::set<std::string> layers_;
+  std::map<std::string, WindowRecord> windows_;
+  // Holds the prefixes of all parameters, for example "a.conv" and "a.bn".
+  std::set<std::string> parts_;
+  // The flag is true if a layer has the name of the input, which the description does not name.
+  bool is_usual_input_replaced_ = false;
+  i32 current_ = 0;
+};
+
+}  // namespace minuet

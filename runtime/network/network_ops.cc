@@ -1,0 +1,38 @@
+// The table of the ops that a description may have.
+#include "runtime/network/description_fields.h"
+#include "runtime/network/ops/concat.h"
+#include "runtime/network/ops/convolution.h"
+#include "runtime/network/ops/dense.h"
+#include "runtime/network/ops/pooling.h"
+#include "runtime/network/ops/residual.h"
+
+namespace minuet {
+
+const OpEntry& entry_of(LayerDescription::Op op) {
+  // The rows are in the order of LayerDescription::Op.
+  static const OpEntry kEntries[] = {
+      block_entry(),    residual_entry(),     up_entry(),        concat_entry(),        head_entry(),
+      max_pool_entry(), average_pool_entry(), sum_pool_entry(),  generative_up_entry(), bottleneck_entry(),
+      inverse_entry(),  to_dense_entry(),     birds_eye_entry(), from_dense_entry(),
+  };
+  return kEntries[static_cast<int>(op)];
+}
+
+const char* op_name(LayerDescription::Op op) { return entry_of(op).name; }
+
+llvm::Error read_layer_fields(const llvm::json::Object& object, llvm::StringRef of,
+                              llvm::ArrayRef<llvm::StringRef> fields, llvm::ArrayRef<llvm::StringRef> more,
+                              LayerDescription& layer) {
+  std::vector<llvm::StringRef> others(more.begin(), more.end());
+  others.insert(others.end(), {"input", "output"});
+  MINUET_TRY(check_fields(object, of, fields, others));
+  MINUET_TRY(read_optional_text(object, "save", layer.save));
+  if (!layer.save.empty() && object.get("output")) {
+    return at("output", make_error(StatusCode::InvalidArgument,
+                                   "\"save\" and \"output\" both name the result: leave \"save\" out"));
+  }
+  MINUET_TRY(read_optional_text(object, "output", layer.save));
+  return read_optional_text(object, "input", layer.input);
+}
+
+}  // namespace minuet
