@@ -1,5 +1,6 @@
 // The kernel permute_rows sets output[i] = input[index[i]], or input[i] without an index, row by row. Output
-// rows at and after *count are filled with padding. A thread handles several vectors at once, so that their loads overlap.
+// rows at and after *count are filled with padding. A thread handles several vectors at once, so that their
+// loads overlap.
 #pragma once
 
 #include "kernels_templates/core/grid.h"
