@@ -30,6 +30,7 @@ install(TARGETS minuet EXPORT minuet_targets LIBRARY DESTINATION ${CMAKE_INSTALL
 install(TARGETS minuet_compile RUNTIME DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(EXPORT minuet_targets NAMESPACE minuet:: FILE minuetTargets.cmake DESTINATION ${minuet_cmake_dir})
 install(FILES ${PROJECT_SOURCE_DIR}/include/minuet/minuet.h ${PROJECT_SOURCE_DIR}/include/minuet/minuet.hpp
+              ${PROJECT_SOURCE_DIR}/include/minuet/base.hpp
               ${PROJECT_SOURCE_DIR}/include/minuet/pyramid.h ${PROJECT_SOURCE_DIR}/include/minuet/pyramid.hpp
               ${PROJECT_SOURCE_DIR}/include/minuet/tuning.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/minuet)
 # Installs the documents that the public headers and the help texts of the tool cite (tests/install checks this).
@@ -37,8 +38,9 @@ set(minuet_doc_dir ${CMAKE_INSTALL_DATADIR}/doc/minuet)
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md DESTINATION ${minuet_doc_dir})
 install(FILES ${PROJECT_SOURCE_DIR}/runtime/abi/LIMITS.md ${PROJECT_SOURCE_DIR}/tools/minuet/REFERENCE.md
         DESTINATION ${minuet_doc_dir})
-# README.md and WEIGHTS.md must be in one folder, because they cite each other.
+# README.md, WEIGHTS.md and schema.json must be in one folder, because they cite each other.
 install(FILES ${PROJECT_SOURCE_DIR}/runtime/network/networks/README.md ${PROJECT_SOURCE_DIR}/runtime/network/networks/WEIGHTS.md
+              ${PROJECT_SOURCE_DIR}/runtime/network/networks/schema.json
         DESTINATION ${minuet_doc_dir}/networks)
 if(TARGET minuet_cli)
   file(RELATIVE_PATH minuet_bin_to_lib ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR})

@@ -80,6 +80,10 @@ class Structs {
     check_info<minuet_parameter_info>(
         [&](auto* info) { return minuet_plan_query_parameter(network_.get(), 0, info); });
   }
+  void tensor_info() {
+    check_info<minuet_tensor_info>(
+        [&](auto* info) { return minuet_plan_query_output(network_.get(), 0, info); });
+  }
   void execution_info() {
     check_info<minuet_execution_info>(
         [&](auto* info) { return minuet_execution_query(execution_.get(), info); });
@@ -350,9 +354,9 @@ const std::map<std::string, std::function<void(Structs&)>>& table() {
                       MINUET_ROW(pyramid_arguments) MINUET_ROW(run_arguments)
       // Answers, which the library fills in.
       MINUET_ROW(kernel_counters) MINUET_ROW(system_info) MINUET_ROW(device_info) MINUET_ROW(plan_info)
-          MINUET_ROW(parameter_info) MINUET_ROW(execution_info) MINUET_ROW(execution_counters)
-              MINUET_ROW(stage_times) MINUET_ROW(level_info) MINUET_ROW(layer_info)
-                  MINUET_ROW(precompile_result) MINUET_ROW(tuning_result)
+          MINUET_ROW(parameter_info) MINUET_ROW(tensor_info) MINUET_ROW(execution_info)
+              MINUET_ROW(execution_counters) MINUET_ROW(stage_times) MINUET_ROW(level_info)
+                  MINUET_ROW(layer_info) MINUET_ROW(precompile_result) MINUET_ROW(tuning_result)
 #undef MINUET_ROW
 #define MINUET_TOLD(name) {"minuet_" #name, [](Structs&) { check_told<minuet_##name>(meet_##name); }},
       // Those that callbacks are handed.

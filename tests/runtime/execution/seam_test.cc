@@ -273,6 +273,12 @@ i32 add_tensor(Program& program, i32 level, i32 channels) {
   return number;
 }
 
+void add_level(Program& program, const AxisArray& tensor_stride, i32 parent) {
+  LevelSpec& level = program.levels.emplace_back();
+  level.tensor_stride = tensor_stride;
+  level.parent = parent;
+}
+
 void add_layer(Program& program, const char* name, const OpProblem& problem, i32 map, i32 input, i32 output) {
   OperandColumns columns;
   columns.input = columns_of(program, input);
@@ -312,7 +318,8 @@ Program gelu_program(bool is_covered) {
 
 Program prune_program() {
   Program program = empty_program();
-  program.levels.push_back({{{1, 1, 1, 1}, 0}, 0});
+  add_level(program, {1, 1, 1, 1}, 0);
+  program.levels.back().made_by = 0;
   add_layer(program, "prune", PruneProblem{kIn, {}, {}}, -1, 0, add_tensor(program, 1, kIn));
   return program;
 }
@@ -420,7 +427,7 @@ TEST_F(Seam, AnOpMakesALevelInEachRun) {
       }
       const std::vector<float> output = run(*execution, cloud.features, kIn);
       std::vector<i32> coordinates(rows * 4, -1000);
-      succeed(execution->output_coordinates(coordinates.data(), nullptr));
+      succeed(execution->output_coordinates(0, coordinates.data(), nullptr));
       ASSERT_EQ(*execution->level(1).count, static_cast<i32>(expected.size()));
       std::size_t row = 0;
       for (const auto& [place, features] : expected) {
@@ -471,7 +478,7 @@ using Kind = Step::Kind;
 
 TEST(Schedule, PrepareMakesWhatNoOpHasToMakeFirst) {
   Program program = gelu_program(false);
-  program.levels.push_back({{{2, 2, 2, 1}, 0}});
+  add_level(program, {2, 2, 2, 1}, 0);
   EXPECT_THAT(make_schedule(program),
               testing::ElementsAre(Step{Kind::MakeLevel, 0, false}, Step{Kind::MakeLevel, 1, false},
                                    Step{Kind::MakeMap, 0, false}, Step{Kind::RunOp, 0, true},
@@ -480,7 +487,7 @@ TEST(Schedule, PrepareMakesWhatNoOpHasToMakeFirst) {
 
 TEST(Schedule, WhatFollowsFromALevelOfARunComesBehindItsOp) {
   Program program = prune_program();
-  program.levels.push_back({{{2, 2, 2, 1}, 1}});
+  add_level(program, {2, 2, 2, 1}, 1);
   program.maps.push_back({1, 2, {2, 2, 2, 1}, {1, 1, 1, 1}});
   EXPECT_THAT(make_schedule(program),
               testing::ElementsAre(Step{Kind::MakeLevel, 0, false}, Step{Kind::RunOp, 0, true},

@@ -116,6 +116,14 @@ void run_outputs_case(Machine& machine, const NetworkCase& test, const std::vect
   const std::vector<NetworkRun> runs = run_graph(machine, network.get(), execution.get(), coordinates,
                                                  {encode(test.dtype, features)}, test.dtype, test.ndim);
   ASSERT_EQ(runs.size(), layers.size());
+  NetworkSpec printed = spec;
+  printed.description = description_of(network.get());
+  const Plan again = make_network(machine, printed);
+  EXPECT_EQ(description_of(again.get()), printed.description);
+  const Execution other = make_execution(machine, again.get());
+  EXPECT_EQ(run_graph(machine, again.get(), other.get(), coordinates, {encode(test.dtype, features)},
+                      test.dtype, test.ndim),
+            runs);
   for (size_t i = 0; i < layers.size(); ++i) {
     const minuet_tensor_info info = output_of(network.get(), static_cast<int32_t>(i));
     EXPECT_EQ(info.name, "result" + std::to_string(layers[i]));

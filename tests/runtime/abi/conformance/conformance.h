@@ -52,6 +52,7 @@ typedef struct outputs {
     minuet_device_info device;
     minuet_plan_info plan;
     minuet_parameter_info parameter;
+    minuet_tensor_info tensor;
     minuet_precompile_result precompile;
     minuet_tuning_result tuning;
     minuet_execution_info execution;

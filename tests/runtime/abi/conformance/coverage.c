@@ -32,6 +32,7 @@ static const char* const any_value[][2] = {
     {"minuet_last_error", "size"},
     {"minuet_last_error_detail", "size"},
     {"minuet_context_cache_directory", "size"},
+    {"minuet_plan_description", "size"},
     {"minuet_status_name", "status"},
     {"minuet_execution_set_profiling", "on"},
 };

@@ -49,6 +49,36 @@ static void query_plans(const world* world) {
   EXPECT(out.info.parameter.rank == 3 && out.info.parameter.shape[0] == VOLUME);
 }
 
+static void query_tensors(const world* world) {
+  minuet_plan* const plan = world->network;
+  REFUSED(INVALID_ARGUMENT, "plan is null", minuet_plan_query_input(NULL, 0, INFO(tensor)));
+  REFUSED(INVALID_ARGUMENT, "info is null", minuet_plan_query_input(plan, 0, NULL));
+  REFUSED(INVALID_ARGUMENT, "struct_size is 0",
+          minuet_plan_query_input(plan, 0, INFO_WITH(tensor, struct_size = 0)));
+  REFUSED(OUT_OF_RANGE, "no input -1", minuet_plan_query_input(plan, -1, INFO(tensor)));
+  REFUSED(OUT_OF_RANGE, "no input 1", minuet_plan_query_input(plan, 1, INFO(tensor)));
+  ACCEPTED(minuet_plan_query_input(plan, 0, INFO(tensor)));
+  EXPECT(strcmp(out.info.tensor.name, "input") == 0 && out.info.tensor.channels == IN);
+  EXPECT(out.info.tensor.rank == 2 && out.info.tensor.shape[0] == -1 && out.info.tensor.shape[1] == IN);
+  REFUSED(INVALID_ARGUMENT, "plan is null", minuet_plan_query_output(NULL, 0, INFO(tensor)));
+  REFUSED(INVALID_ARGUMENT, "info is null", minuet_plan_query_output(plan, 0, NULL));
+  REFUSED(INVALID_ARGUMENT, "struct_size is 0",
+          minuet_plan_query_output(plan, 0, INFO_WITH(tensor, struct_size = 0)));
+  REFUSED(OUT_OF_RANGE, "no output -1", minuet_plan_query_output(plan, -1, INFO(tensor)));
+  REFUSED(OUT_OF_RANGE, "no output 1", minuet_plan_query_output(plan, 1, INFO(tensor)));
+  ACCEPTED(minuet_plan_query_output(plan, 0, INFO(tensor)));
+  EXPECT(strcmp(out.info.tensor.name, "output") == 0 && out.info.tensor.channels == OUT);
+  EXPECT(out.info.tensor.level == 0 && out.info.tensor.tensor_stride[2] == 1);
+  EXPECT(out.info.tensor.element == MINUET_ELEMENT_F16);
+
+  GIVES(1, minuet_plan_description(NULL, out.text, sizeof(out.text)));
+  EXPECT(out.text[0] == 0);
+  GIVES(1, minuet_plan_description(world->convolution, NULL, 0));
+  const size_t needed = minuet_plan_description(plan, NULL, 0);
+  GIVES(needed, minuet_plan_description(plan, out.text, sizeof(out.text)));
+  EXPECT(needed > 1 && strncmp(out.text, "{", 1) == 0);
+}
+
 static void ask_for_workspaces(const world* world) {
   minuet_plan* const plan = world->network;
   const char* const arch = world->arch;
@@ -132,6 +162,7 @@ static void ask_for_workspaces_by_capacity(const world* world) {
 void call_plans(world* world) {
   compile_plans(world);
   query_plans(world);
+  query_tensors(world);
   ask_for_workspaces(world);
   ask_for_workspaces_with_options(world);
   ask_for_workspaces_by_capacity(world);

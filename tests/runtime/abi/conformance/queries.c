@@ -27,6 +27,14 @@ static void ask_for_outputs(const world* world, minuet_execution* own, minuet_ex
           minuet_execution_output_shape(own, out.numbers, overlapping));
   ACCEPTED(minuet_execution_output_shape(own, out.numbers, out.small));
   EXPECT(out.numbers[0] == ROWS && out.small[0] == OUT);
+  REFUSED(INVALID_ARGUMENT, "execution is null",
+          minuet_execution_output_shape_of(NULL, 0, out.numbers, out.small));
+  REFUSED(INVALID_ARGUMENT, "rows is null", minuet_execution_output_shape_of(own, 0, NULL, out.small));
+  REFUSED(INVALID_ARGUMENT, "channels is null", minuet_execution_output_shape_of(own, 0, out.numbers, NULL));
+  REFUSED(OUT_OF_RANGE, "no output -1", minuet_execution_output_shape_of(own, -1, out.numbers, out.small));
+  REFUSED(OUT_OF_RANGE, "no output 1", minuet_execution_output_shape_of(own, 1, out.numbers, out.small));
+  ACCEPTED(minuet_execution_output_shape_of(own, 0, out.numbers, out.small));
+  EXPECT(out.numbers[0] == ROWS && out.small[0] == OUT);
   REFUSED(INVALID_ARGUMENT, "execution is null", minuet_execution_output_coordinates(NULL, target, NULL));
   REFUSED(INVALID_ARGUMENT, "coordinates is null", minuet_execution_output_coordinates(own, NULL, NULL));
   REFUSED(INVALID_ARGUMENT, "the coordinates",
@@ -35,6 +43,17 @@ static void ask_for_outputs(const world* world, minuet_execution* own, minuet_ex
   ACCEPTED(minuet_execution_output_coordinates(own, target, NULL));
   read_device(world, answer, target, sizeof(answer));
   read_device(world, wanted, world->coordinates, sizeof(wanted));
+  EXPECT(memcmp(answer, wanted, sizeof(answer)) == 0);
+  poison_device(world);
+  REFUSED(INVALID_ARGUMENT, "execution is null",
+          minuet_execution_output_coordinates_of(NULL, 0, target, NULL));
+  REFUSED(INVALID_ARGUMENT, "coordinates is null",
+          minuet_execution_output_coordinates_of(own, 0, NULL, NULL));
+  REFUSED(OUT_OF_RANGE, "no output -1", minuet_execution_output_coordinates_of(own, -1, target, NULL));
+  REFUSED(OUT_OF_RANGE, "no output 1", minuet_execution_output_coordinates_of(own, 1, target, NULL));
+  REFUSED(FAILED_PRECONDITION, "single op", minuet_execution_output_coordinates_of(op, 0, target, NULL));
+  ACCEPTED(minuet_execution_output_coordinates_of(own, 0, target, NULL));
+  read_device(world, answer, target, sizeof(answer));
   EXPECT(memcmp(answer, wanted, sizeof(answer)) == 0);
   poison_device(world);
 }

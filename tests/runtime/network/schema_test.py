@@ -1,0 +1,141 @@
+"""The schema of descriptions and the library agree: what the library takes or prints is valid, and what the schema
+refuses, the library refuses with the place.
+
+usage: schema_test.py LIBRARY FOLDER_OF_NETWORKS
+"""
+
+import copy
+import ctypes
+import json
+import pathlib
+import random
+import re
+import sys
+
+CHANGES = 1500
+
+GOOD = [
+    {"name": "chain", "ndim": 3, "in_channels": 4, "channels": [8, 16], "layers": [
+        {"op": "block", "name": "a", "width": 0, "kernel_size": 3, "save": "x"},
+        {"op": "residual", "name": "b", "width": 1, "stride": [2, 2, 1], "conv1": {"bias": True},
+         "conv2": {"norm": "none"}, "shortcut": {"affine": False}},
+        {"op": "up", "name": "c", "width": 0, "kernel_size": [2, 2, 1], "stride": [2, 2, 1], "onto": "x"},
+        {"op": "concat", "with": "x"},
+        {"op": "head", "name": "h", "classes": 5, "activation": "leaky_relu", "slope": 0.5}]},
+    {"name": "graph", "ndim": 3, "shape": [32, 32, 16], "outputs": ["z", "y"], "batch_norm_epsilon": 0.001,
+     "inputs": [{"name": "points", "channels": 4}, {"name": "more", "channels": 8, "level": "y"}], "layers": [
+         {"op": "block", "name": "a", "out_channels": 8, "kernel_size": 3, "activation": "none"},
+         {"op": "block", "name": "b", "out_channels": 8, "kernel_size": 3, "stride": 2, "dilation": 1, "output": "y"},
+         {"op": "bottleneck", "name": "c", "input": "more", "out_channels": 8, "inner_channels": 2,
+          "conv3": {"epsilon": 0.1}, "track_running_stats": True},
+         {"op": "max_pool", "name": "d", "kernel_size": 2, "stride": 2},
+         {"op": "inverse", "name": "e", "of": "d", "out_channels": 6, "bias": True, "norm": "none"},
+         {"op": "concat", "with": "y", "output": "z"}]},
+    {"name": "dense", "ndim": 3, "in_channels": 4, "shape": [32, 32, 16], "outputs": ["y", "x"], "layers": [
+        {"op": "sum_pool", "name": "a", "kernel_size": 2, "stride": 2, "output": "x"},
+        {"op": "to_dense", "format": "channels_last", "output": "z"},
+        {"op": "from_dense", "input": "z", "onto": "x"},
+        {"op": "birds_eye", "image_axes": [1, 0], "output": "y"}]},
+]
+
+
+class Library:
+    def __init__(self, path):
+        self.library = ctypes.CDLL(path)
+        self.library.minuet_plan_description.restype = ctypes.c_size_t
+        self.context = ctypes.c_void_p()
+        self.check(self.library.minuet_context_create(None, ctypes.byref(self.context)))
+
+    def error(self):
+        text = ctypes.create_string_buffer(4096)
+        self.library.minuet_last_error(text, ctypes.c_size_t(4096))
+        return text.value.decode()
+
+    def check(self, status):
+        if status != 0:
+            raise RuntimeError(self.error())
+
+    def printed(self, description):
+        """The description that the library prints of a network, or None where it refuses it."""
+
+        class Options(ctypes.Structure):
+            _fields_ = [("struct_size", ctypes.c_size_t), ("ext", ctypes.c_void_p), ("name", ctypes.c_char_p),
+                        ("description", ctypes.c_char_p)]
+
+        options = Options(ctypes.sizeof(Options), None, None, json.dumps(description).encode())
+        plan = ctypes.c_void_p()
+        if self.library.minuet_plan_create_network(self.context, ctypes.byref(options), ctypes.byref(plan)) != 0:
+            return None
+        size = self.library.minuet_plan_description(plan, None, ctypes.c_size_t(0))
+        text = ctypes.create_string_buffer(size)
+        self.library.minuet_plan_description(plan, text, ctypes.c_size_t(size))
+        self.library.minuet_plan_destroy(plan)
+        return json.loads(text.value)
+
+
+def parts_of(value, found):
+    """All objects and lists in a value."""
+    if isinstance(value, (dict, list)):
+        found.append(value)
+        for part in value.values() if isinstance(value, dict) else value:
+            parts_of(part, found)
+    return found
+
+
+def change(description, draw):
+    """Changes, adds or removes one value."""
+    changed = copy.deepcopy(description)
+    part = draw.choice(parts_of(changed, []))
+    keys = list(part) if isinstance(part, dict) else list(range(len(part)))
+    value = draw.choice([0, 1, 2, -1, 70000, 0.5, "", "x", "y", "cells", "reached", "none", True, None, [], {}, [1, 2, 2]])
+    if keys and draw.random() < 0.3:
+        del part[draw.choice(keys)]
+    elif keys and draw.random() < 0.6:
+        part[draw.choice(keys)] = value
+    elif isinstance(part, dict):
+        part[draw.choice(["rule", "padding", "output", "save", "width", "out_channels", "input", "shape", "knel",
+                          "level", "of", "bias", "slope", "channels", "in_channels", "classes", "onto", "format", "image_axes"])] = value
+    else:
+        part.append(value)
+    return changed
+
+
+def main():
+    try:
+        import jsonschema
+    except ImportError:
+        print("left out: schema_test: the Python package jsonschema is not installed")
+        return 0
+    library = Library(sys.argv[1])
+    folder = pathlib.Path(sys.argv[2])
+    schema = json.loads((folder / "schema.json").read_text())
+    jsonschema.Draft202012Validator.check_schema(schema)
+    validator = jsonschema.Draft202012Validator(schema)
+    descriptions = [json.loads(path.read_text()) for path in sorted(folder.glob("*.json")) if path.name != "schema.json"]
+    networks = [description for description in descriptions if "layers" in description]
+    assert networks, f"no networks in {folder}"
+    for description in networks + GOOD:
+        printed = library.printed(description)
+        assert printed is not None, f"{description['name']}: {library.error()}"
+        validator.validate(description)
+        validator.validate(printed)
+        assert library.printed(printed) == printed, description["name"]
+    draw, refused, taken = random.Random(7), 0, 0
+    for _ in range(CHANGES):
+        description = change(draw.choice(GOOD), draw)
+        printed, is_valid = library.printed(description), validator.is_valid(description)
+        if printed is None:
+            refused += 1
+            place = re.match(r"minuet_plan_create_network: (network description: )?[a-z_]+[\[\].a-z_0-9]*: ", library.error())
+            assert place, f"no place in: {library.error()}"
+        else:
+            taken += 1
+            assert is_valid, f"the library takes what the schema refuses: {json.dumps(description)}"
+            validator.validate(printed)
+    assert refused > CHANGES // 5 and taken > CHANGES // 20, (refused, taken)
+    print(f"{len(networks)} networks, {taken} changes taken, {refused} refused")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
