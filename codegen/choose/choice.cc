@@ -37,8 +37,8 @@ MapChoice choose_map(KeyType key, i32 ndim, const SearchChoice& search) {
   MapChoice choice;
   choice.key = key;
   choice.find_bounds.ndim = choice.make_layout.ndim = ndim;
-  choice.pack.key = choice.unpack.key = choice.downsample.key = key;
-  choice.pack.ndim = choice.unpack.ndim = choice.downsample.ndim = ndim;
+  choice.pack.key = choice.unpack.key = choice.downsample.key = choice.reach_keys.key = key;
+  choice.pack.ndim = choice.unpack.ndim = choice.downsample.ndim = choice.reach_keys.ndim = ndim;
   choice.radix_histogram.key = key;
   choice.radix_pass_rows = choose_radix_pass(key, /*values=*/true);
   choice.radix_pass_keys = choose_radix_pass(key, /*values=*/false);
@@ -49,6 +49,7 @@ MapChoice choose_map(KeyType key, i32 ndim, const SearchChoice& search) {
   choice.unique_rows.key = choice.unique_keys.key = key;
   choice.unique_keys.rows = false;
   choice.mark_blocks.ndim = choice.number_blocks.ndim = choice.mark_voxels.ndim = ndim;
+  choice.reach_blocks.ndim = choice.reach_voxels.ndim = ndim;
   choice.list_voxels.ndim = choice.search_masks.ndim = choice.search_rows.ndim = ndim;
   choice.search_rows.rows = true;
   choice.rank_masks.ndim = choice.order_voxels.ndim = ndim;

@@ -385,6 +385,35 @@ MINUET_API minuet_status minuet_coordinates_create(minuet_device* device,
 MINUET_API minuet_status minuet_coordinates_downsample(minuet_coordinates* fine,
                                                        const int32_t stride[MINUET_MAX_DIM], void* stream,
                                                        minuet_coordinates** coarse);
+
+/* The op whose outputs are the coordinates of a set. All in cells of the parent set: multiples of its tensor
+ * stride. */
+typedef struct minuet_reach_options {
+  size_t struct_size;
+  void* ext;
+  int32_t kernel_size[MINUET_MAX_DIM]; /* 0 counts as 1, here and in the two below */
+  int32_t stride[MINUET_MAX_DIM];      /* 1 is legal, and dilates the set */
+  int32_t dilation[MINUET_MAX_DIM];
+  int32_t padding[MINUET_MAX_DIM]; /* 0 or more */
+  int32_t shape[MINUET_MAX_DIM];   /* of the new set: its coordinates divided by its tensor stride are 0 to
+                                      shape - 1; all 0: no limit, and negative coordinates are legal */
+} minuet_reach_options;
+#define MINUET_REACH_OPTIONS_INIT                              \
+  {                                                            \
+    sizeof(minuet_reach_options), 0, {0}, {0}, {0}, {0}, { 0 } \
+  }
+/* Makes the set of all outputs that a dense convolution reaches from the coordinates of `parent`, whose
+ * tensor stride is t: every multiple q of stride * t for which q + (k * dilation - padding) * t is in
+ * `parent` for an offset k, 0 to kernel_size - 1 on each axis. This is the rule of spconv's SparseConv3d;
+ * that of minuet_coordinates_downsample rounds coordinates down instead. A dense convolution of an input with
+ * D cells has shape = (D + 2 * padding - dilation * (kernel_size - 1) - 1) / stride + 1. Coordinates are in
+ * units of the finest voxel, as everywhere: spconv's indices are ours divided by the tensor stride. The order
+ * of rows depends on the coordinates and the tensor stride alone. Waits until the set is made; with a queue
+ * it only enqueues, and takes memory for as many rows as `parent` may reach at most. INVALID_ARGUMENT names
+ * the axis. */
+MINUET_API minuet_status minuet_coordinates_reach(minuet_coordinates* parent,
+                                                  const minuet_reach_options* options, void* stream,
+                                                  minuet_coordinates** set);
 MINUET_API void minuet_coordinates_destroy(minuet_coordinates* set);
 /* Coordinates in the set, without duplicates. This and the next: any thread, after what another calls of the
  * queue; -1 where the device or its memory fails, or a capture began before the set was made. */
@@ -404,10 +433,14 @@ typedef struct minuet_kernel_map_options {
   int32_t kernel_size[MINUET_MAX_DIM]; /* offsets -(K-1)/2 ... K/2 per axis, x slowest; 0 counts as 1 */
   int32_t dilation[MINUET_MAX_DIM];    /* 0 counts as 1 */
   int32_t transposed;                  /* 1: the matching forward map with input and output swapped */
-  int32_t reserved;
+  int32_t dense_offsets;               /* 1: offsets are k - padding / dilation, k = 0 ... K-1, as of a dense
+                                          convolution (minuet_coordinates_reach), and not centred */
+  int32_t padding[MINUET_MAX_DIM];     /* 0 or more; with dense_offsets */
 } minuet_kernel_map_options;
-#define MINUET_KERNEL_MAP_OPTIONS_INIT \
-  { sizeof(minuet_kernel_map_options), 0, {0}, {0}, 0, 0 }
+#define MINUET_KERNEL_MAP_OPTIONS_INIT                          \
+  {                                                             \
+    sizeof(minuet_kernel_map_options), 0, {0}, {0}, 0, 0, { 0 } \
+  }
 
 /* Which input feeds which output at which offset: out[q] takes in[q + offset_k] for every offset.
  * Offsets are in steps of dilation * the tensor stride of the input (of the output where transposed). The
@@ -458,16 +491,19 @@ typedef struct minuet_convolution_options {
   minuet_dataflow dataflow;
   float negative_slope;                /* finite; what the ReLU multiplies numbers below 0 by; needs relu */
   int32_t allow_non_finite_parameters; /* 1: parameters are taken as they are (below) */
-  int32_t reserved;
+  int32_t dense_offsets;               /* 1: the kernel map has dense_offsets and this padding */
   /* Floats at weight: k_x * k_y * ... * in_channels / groups * out_channels; at scale and shift. */
   int64_t weight_count, scale_count, shift_count;
   int64_t without_values; /* 1: weight, scale and shift are null. The counts say whether there are scale and
                              shift, both or neither; executions get the values from minuet_parameters */
+  int32_t padding[MINUET_MAX_DIM]; /* with dense_offsets */
 } minuet_convolution_options;
 #define MINUET_CONVOLUTION_OPTIONS_INIT                                                                      \
   {                                                                                                          \
     sizeof(minuet_convolution_options), 0, 3, 0, 0, 0, {0}, {0}, {0}, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
-        0, 0, 0                                                                                              \
+        0, 0, 0, {                                                                                           \
+      0                                                                                                      \
+    }                                                                                                        \
   }
 
 /* A plan of one convolution, whose coordinate sets and kernel map are the caller's. Copies the parameters.
@@ -504,13 +540,16 @@ typedef struct minuet_pooling_options {
   int32_t stride[MINUET_MAX_DIM];
   int32_t dilation[MINUET_MAX_DIM];
   minuet_reduction reduction;
-  int32_t submanifold; /* 1: the outputs are the input's set; stride 1 */
-  int32_t transposed;  /* 1: the kernel map leads from the coarser set to the finer */
-  int64_t winners;     /* 1: a second output says which inputs the maxima are (below); only with
-                          MINUET_REDUCE_MAX */
+  int32_t submanifold;   /* 1: the outputs are the input's set; stride 1 */
+  int32_t transposed;    /* 1: the kernel map leads from the coarser set to the finer */
+  int64_t winners;       /* 1: a second output says which inputs the maxima are (below); only with
+                            MINUET_REDUCE_MAX */
+  int32_t dense_offsets; /* 1: the kernel map has dense_offsets and this padding */
+  int32_t padding[MINUET_MAX_DIM];
+  int32_t reserved; /* 0 */
 } minuet_pooling_options;
 #define MINUET_POOLING_OPTIONS_INIT \
-  { sizeof(minuet_pooling_options), 0, 3, 0, 0, {0}, {0}, {0}, 0, 0, 0, 0 }
+  { sizeof(minuet_pooling_options), 0, 3, 0, 0, {0}, {0}, {0}, 0, 0, 0, 0, 0, {0}, 0 }
 
 /* A plan of one pooling, whose coordinate sets and kernel map are the caller's. Sums are fp32, offset by
  * offset in ascending order. An average is over the inputs that are there. An output with no input is 0, and
@@ -714,7 +753,8 @@ MINUET_API minuet_status minuet_parameters_set(minuet_parameters* parameters, co
  * plan's dtype. Enqueued, or waiting, as set is. FAILED_PRECONDITION where the parameter was never set. */
 MINUET_API minuet_status minuet_parameters_get(minuet_parameters* parameters, int32_t index,
                                                const minuet_array* value, void* stream);
-/* No graph that captured minuet_parameters_set for these parameters is replayed any more. */
+/* Says that no graph which captured minuet_parameters_set or a run with these parameters is replayed any
+ * more, and frees what only such graphs use. */
 MINUET_API minuet_status minuet_parameters_release_captures(minuet_parameters* parameters);
 
 /* ---- plans as bytes ---------------------------------------------------------------------------------- */

@@ -44,15 +44,19 @@ typedef struct minuet_pyramid_level {
   int32_t parent;                 /* an earlier level; -1 for level 0, which is the set of the coordinates */
   int32_t stride[MINUET_MAX_DIM]; /* to the parent: rows are floor(p / s) * s of its tensor stride times this;
                                      0 counts as 1; 1 for level 0, whose tensor stride is 1 */
-  int32_t reserved;               /* 0 */
+  int32_t is_reached;             /* 1: rows are instead those of minuet_coordinates_reach from the parent */
+  int32_t kernel_size[MINUET_MAX_DIM], dilation[MINUET_MAX_DIM],
+      padding[MINUET_MAX_DIM];   /* with is_reached */
+  int32_t shape[MINUET_MAX_DIM]; /* with is_reached, as there */
 } minuet_pyramid_level;
 typedef struct minuet_pyramid_map {
   int32_t fine, coarse; /* levels; the same for maps within one set. Offsets are in steps of dilation * the
                            tensor stride of `fine` */
   int32_t kernel_size[MINUET_MAX_DIM]; /* 0 counts as 1, here and below */
   int32_t dilation[MINUET_MAX_DIM];
-  uint32_t purposes; /* MINUET_PURPOSE_..., at least one */
-  int32_t reserved;  /* 0 */
+  uint32_t purposes;     /* MINUET_PURPOSE_..., at least one */
+  int32_t dense_offsets; /* 1: as in minuet_kernel_map_options, with this padding */
+  int32_t padding[MINUET_MAX_DIM];
 } minuet_pyramid_map;
 
 /* Levels and maps, or the plan of a network that has them. */
@@ -78,12 +82,13 @@ typedef struct minuet_pyramid_options {
   { sizeof(minuet_pyramid_options), 0, 0, 0, 0, {0}, {0}, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 /* Describes a pyramid; needs no device. The arrays are read during the call only. Errors name the level or
- * the map. INVALID_ARGUMENT also for two levels of equal tensor stride, which have the same coordinates, and
- * for two equal maps. UNIMPLEMENTED for a network in which an op makes a level in each run. */
+ * the map. INVALID_ARGUMENT also for two levels with the same coordinates, which are those of equal tensor
+ * stride where none is reached, and for two equal maps. UNIMPLEMENTED for a network in which an op makes a
+ * level in each run. */
 MINUET_API minuet_status minuet_pyramid_create(minuet_context* context, const minuet_pyramid_options* options,
                                                minuet_pyramid** pyramid);
-/* Waits for the last runs on it, as far as they were not captured. No call may be using it. Graphs that
- * captured it may still be replayed. */
+/* Waits for the last runs on it, as far as they were not captured, and frees what minuet_parameters objects
+ * hold for these runs alone. No call may be using it. Graphs that captured it may still be replayed. */
 MINUET_API void minuet_pyramid_destroy(minuet_pyramid* pyramid);
 /* Tells the size of the buffer, and of the scratch memory that minuet_pyramid_build uses. They depend on the
  * options, on `arch` ("cpu", or any GPU's as for minuet_plan_compile) and on the library's version, and grow
@@ -120,14 +125,14 @@ MINUET_API minuet_status minuet_pyramid_build(minuet_pyramid* pyramid, minuet_de
 
 /* The following three only enqueue, and may be captured. `buffer` is what build wrote, or a copy.
  *
- * The coordinates of a level of keep_coordinates to int32 [capacity, 1 + ndim], in the order of the set,
- * zeros past the count. */
+ * Copies the coordinates of a level to int32 [capacity, 1 + ndim], in the order of the set. Rows past the
+ * count are zeros. FAILED_PRECONDITION where the level is not in keep_coordinates. */
 MINUET_API minuet_status minuet_pyramid_coordinates(minuet_pyramid* pyramid, minuet_device* device,
                                                     const void* buffer, int64_t buffer_bytes, int32_t level,
                                                     int32_t* coordinates, void* stream);
-/* The two orders of level 0, int32 [capacity] each, either optional: source_row[i] is the caller's row of row
- * i of the set, and set_row[i] the row of the set for the caller's row i. What is past the counts means
- * nothing. */
+/* Copies the two orders of the rows of level 0, int32 [capacity] each. Either may be null. Row i of the set is
+ * the caller's row source_row[i], and the caller's row i is row set_row[i] of the set. Elements past the
+ * counts mean nothing. */
 MINUET_API minuet_status minuet_pyramid_rows(minuet_pyramid* pyramid, minuet_device* device,
                                              const void* buffer, int64_t buffer_bytes, int32_t* source_row,
                                              int32_t* set_row, void* stream);

@@ -7,39 +7,12 @@
 // thread that finds its block marked can then go on to its next coordinate.
 #pragma once
 
-#include "kernels_templates/core/current.h"
 #include "kernels_templates/core/grid.h"
 #include "kernels_templates/core/programmatic.h"
 #include "kernels_templates/map/index_points.h"
+#include "kernels_templates/map/take_slot.h"
 
 namespace minuet {
-
-/// Finds the superblock in the hash table, or inserts it, and returns its slot. Returns -1 if kMostProbes
-/// slots hold other superblocks, if the table ends, or if another thread has set the status. `found` must
-/// hold the key and the block bits of the slot first_slot(). It receives those of the returned slot, but may
-/// lack blocks that other threads are marking.
-MINUET_DEVICE i32 take_slot(const IndexLevel& level, const SuperblockName& name, const u32* status,
-                            WordPair& found) {
-  constexpr u32 kProbesPerCheck = 64;
-  const u32 first = first_slot(level, name.hash);
-  u32 slot = first;
-  while (found.first != name.key) {
-    if (found.first == 0) {
-      Superblock& empty = level.table[slot];
-      found = {atomicCAS(&empty.key, u64{0}, name.key), 0};
-      if (found.first == 0) {
-        atomicOr(level.taken + slot / 32, 1u << slot % 32);
-        found.first = name.key;
-      }
-      if (found.first == name.key) break;
-    }
-    // The last slot stays empty, because a search ends at an empty slot.
-    if (++slot >= level.slots - 1 || slot - first > kMostProbes) return -1;
-    if ((slot - first) % kProbesPerCheck == 0 && read_current_word(status) != 0) return -1;
-    found = read_current(level.table + slot);
-  }
-  return static_cast<i32>(slot);
-}
 
 template <MarkBlocksSpec S>
 MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void mark_blocks(MINUET_PARAMS(IndexParams) p) {
@@ -58,13 +31,13 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void mark_blocks(MINUET_PARAMS(Ind
     Voxel voxel = voxel_of<S.ndim>(index.level[0], coordinate);
     SuperblockName name = superblock_name<S.ndim>(index.keys, index.level[0], voxel);
     WordPair found = read_current(index.level[0].table + first_slot(index.level[0], name.hash));
-    for (i32 l = 0; l < index.levels; ++l) {
+    for (i32 l = 0; l < p.end_level; ++l) {
       const IndexLevel& level = index.level[l];
       const Voxel own = voxel;
       const SuperblockName own_name = name;
       WordPair own_found = found;
       // The hash-table slot of the next level is loaded while that of this level is updated.
-      if (l + 1 < index.levels) {
+      if (l + 1 < p.end_level) {
         voxel = voxel_of<S.ndim>(index.level[l + 1], coordinate);
         name = superblock_name<S.ndim>(index.keys, index.level[l + 1], voxel);
         found = read_current(index.level[l + 1].table + first_slot(index.level[l + 1], name.hash));

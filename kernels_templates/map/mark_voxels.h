@@ -11,17 +11,9 @@
 #include "kernels_templates/core/programmatic.h"
 #include "kernels_templates/map/find_voxel.h"
 #include "kernels_templates/map/index_points.h"
+#include "kernels_templates/map/take_slot.h"
 
 namespace minuet {
-
-/// Returns true if no level has more blocks (VoxelBlock) than its capacity. Otherwise no voxel may be
-/// marked, because some blocks have no memory.
-MINUET_DEVICE bool blocks_fit(const IndexParams& p) {
-  bool fit = true;
-  for (i32 l = 0; l < p.description.levels; ++l)
-    fit = fit && static_cast<u32>(fresh(p.index->blocks + l)) <= p.description.level[l].block_capacity;
-  return fit;
-}
 
 template <MarkVoxelsSpec S>
 MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void mark_voxels(MINUET_PARAMS(IndexParams) p) {
@@ -40,13 +32,13 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void mark_voxels(MINUET_PARAMS(Ind
     bool is_new = true;
     Voxel voxel = voxel_of<S.ndim>(index.level[0], coordinate);
     FoundSuperblock found = read_superblock_at(index.level[0], static_cast<u32>(fresh(p.row_of + i)));
-    for (i32 l = 0; l < index.levels; ++l) {
+    for (i32 l = 0; l < p.end_level; ++l) {
       const IndexLevel& level = index.level[l];
       const Voxel own = voxel;
       const FoundSuperblock own_found = found;
       SuperblockName name{};
       // The hash-table slot of the next level is loaded while the voxel block of this level is updated.
-      if (l + 1 < index.levels) {
+      if (l + 1 < p.end_level) {
         voxel = voxel_of<S.ndim>(index.level[l + 1], coordinate);
         name = superblock_name<S.ndim>(index.keys, index.level[l + 1], voxel);
         found = read_superblock_at(index.level[l + 1], first_slot(index.level[l + 1], name.hash));
@@ -60,7 +52,7 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void mark_voxels(MINUET_PARAMS(Ind
         p.row_of[i] = static_cast<i32>(number * kBlockVoxels + static_cast<u32>(place));
         if (!is_new) status |= p.duplicate_status;
       }
-      if (l + 1 < index.levels) settle(index.level[l + 1], name.key, found);
+      if (l + 1 < p.end_level) settle(index.level[l + 1], name.key, found);
     }
   }
   if (status != 0) atomicOr(p.status, status);

@@ -16,13 +16,13 @@ template <i32 Ndim>
 struct NeighbourSearch {
   IndexKeys keys, query_keys;
   IndexLevel sources, queries;
-  i32 least_batch, greatest_batch;            // These are the bounds of batches in the sources' index.
+  i32 least_batch, greatest_batch;  // These are the bounds of batches in the sources' index.
   KernelGeometry geometry;
-  i32 same_level;   // Equals 1 if both sides are the same level of one index, and 0 otherwise.
-  /// The next two arrays describe, for each axis, the first voxel of a query's window if is_window is 1. It is
-  /// `scale` times the query's voxel, plus `origin`.
+  i32 same_level;  // Equals 1 if both sides are the same level of one index, and 0 otherwise.
+  /// The next two arrays describe, for each axis, the first voxel of a query's window if is_window is 1. It
+  /// is `scale` times the query's voxel, plus `origin`.
   i32 scale[Ndim], origin[Ndim];
-  i32 is_window;    // Equals 1 if Window can look up all offsets together, and 0 otherwise.
+  i32 is_window;  // Equals 1 if Window can look up all offsets together, and 0 otherwise.
   /// Gives the number of offsets per axis if Window can look them up together and this number is 2 or 3 on
   /// all axes. Otherwise it is 0.
   i32 window_size;
@@ -50,17 +50,12 @@ template <i32 Ndim, i32 Threads>
 MINUET_DEVICE void begin_search(NeighbourSearch<Ndim>& search, const KernelGeometry& geometry,
                                 const VoxelIndex& sources, i32 source_level, const VoxelIndex& queries,
                                 i32 query_level) {
-  __shared__ i32 least[kMaxFields], greatest[kMaxFields];  // These are the bounds of the queries.
   __syncthreads();
   // No copy depends on another one, so that a thread block waits for device memory only once.
   copy_to_shared<Threads>(search.sources, sources.level[source_level]);
   copy_to_shared<Threads>(search.queries, queries.level[query_level]);
   copy_to_shared<Threads>(search.keys, sources.keys);
   copy_to_shared<Threads>(search.query_keys, queries.keys);
-  if (threadIdx.x < kMaxFields) {
-    least[threadIdx.x] = fresh(queries.least + threadIdx.x);
-    greatest[threadIdx.x] = fresh(queries.greatest + threadIdx.x);
-  }
   if (threadIdx.x == 32) {
     search.least_batch = fresh(sources.least);
     search.greatest_batch = fresh(sources.greatest);
@@ -77,13 +72,13 @@ MINUET_DEVICE void begin_search(NeighbourSearch<Ndim>& search, const KernelGeome
       const i32 shift = search.sources.shift[a];
       search.scale[a] = shift >= 0 ? coarse >> shift : coarse / fine;
       // A window (Window) has 32-bit voxel coordinates. If they overflowed, it would contain voxels of the
-      // other end of the range. A query may lie up to `coarse` - 1 below the least coordinate of its index.
+      // other end of the range.
       search.origin[a] = shift >= 0 ? geometry.origin[a] >> shift : geometry.origin[a] / fine;
       const i64 reach = axis_reach(geometry, a) + fine, most = 0x7fffffff;
       is_window = is_window && geometry.step[a] == fine && search.scale[a] * fine == coarse &&
                   search.origin[a] * fine == geometry.origin[a] &&
-                  is_narrow(Ndim, a, geometry.kernel_size[a]) && least[a + 1] - reach - coarse > -most &&
-                  greatest[a + 1] + reach < most;
+                  is_narrow(Ndim, a, geometry.kernel_size[a]) && search.queries.lowest[a] - reach > -most &&
+                  search.queries.highest[a] + reach < most;
       size = geometry.kernel_size[a] == size ? size : 0;
     }
     search.geometry = geometry;

@@ -73,9 +73,9 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void number_blocks(MINUET_PARAMS(I
                 "a thread's slots lie in one word of bits");
   if (fresh(p.status) != 0) return;
   const VoxelIndex& index = p.description;
-  i32 l = 0;
+  i32 l = p.first_level;
   while (blockIdx.x >= p.slot_tiles_end[l]) ++l;
-  const i32 tile = static_cast<i32>(blockIdx.x - (l > 0 ? p.slot_tiles_end[l - 1] : 0));
+  const i32 tile = static_cast<i32>(blockIdx.x - (l > p.first_level ? p.slot_tiles_end[l - 1] : 0));
   const IndexLevel& level = index.level[l];
   const u32 begin = static_cast<u32>(tile) * kSlotTile + threadIdx.x * kSlots;
   const u32 taken = fresh(level.taken + begin / 32) >> begin % 32 & static_cast<u32>((u64{1} << kSlots) - 1);

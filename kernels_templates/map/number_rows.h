@@ -46,9 +46,9 @@ template <NumberRowsSpec S>
 MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void number_rows(MINUET_PARAMS(IndexParams) p) {
   follow_last_launch();
   static_assert(S.threads == kBlockTile, "a thread has a block");
-  i32 l = 0;
+  i32 l = p.first_level;
   while (blockIdx.x >= p.block_tiles_end[l]) ++l;
-  const i32 tile = static_cast<i32>(blockIdx.x - (l > 0 ? p.block_tiles_end[l - 1] : 0));
+  const i32 tile = static_cast<i32>(blockIdx.x - (l > p.first_level ? p.block_tiles_end[l - 1] : 0));
   const IndexLevel& level = p.description.level[l];
   const u32 status = fresh(p.status), blocks = static_cast<u32>(fresh(p.index->blocks + l)),
             begin = static_cast<u32>(tile) * kBlockTile;
@@ -62,6 +62,8 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void number_rows(MINUET_PARAMS(Ind
     const u32 rows = row + count;
     p.index->rows[l] = static_cast<i32>(rows);
     *p.counts[l] = static_cast<i32>(rows < level.capacity ? rows : level.capacity);
+    // All other thread blocks of the level have read the status before, because this one knows their sums.
+    if (rows > level.capacity && p.rows_status != 0) atomicOr(p.status, p.rows_status);
   }
   store_places(level, own.first, row, number, static_cast<u32>(own.second >> 32));
 }

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "kernels_templates/shared/key_layout.h"
+#include "kernels_templates/shared/reached_cells.h"
 
 namespace minuet {
 
@@ -327,6 +328,25 @@ struct DownsampleParams {
   const CloudLayout* layout;
   i32 stride[kMaxDim];  // Gives the stride of the coarser set, in cells of the finest grid.
   void* floored;
+};
+
+/// The kernel reach_keys computes the keys of the coordinates that follow from those of another set.
+struct ReachKeysSpec {
+  KeyType key = KeyType::U32;
+  i32 ndim = 3;
+  i32 threads = 256;
+  template <class Visitor>
+  MINUET_HD constexpr void visit(Visitor&& visitor) const {
+    visitor("key", key), visitor("ndim", ndim), visitor("threads", threads);
+  }
+};
+struct ReachKeysParams {
+  const void* keys;  // Holds the `*count` keys of the parent set.
+  const i32* count;
+  const CloudLayout* layout;
+  LevelSource source;
+  void* reached;       // Receives the keys, in any order. Equal keys may occur.
+  u32* reached_count;  // Receives the number of these keys. It must be 0 before.
 };
 
 // The following two kernels form the double-traversed binary search (Minuet paper, section 5.1.2).

@@ -3,10 +3,11 @@
 // the time to make it depend on the number of voxels, not on the extent of the cloud.
 //
 // An index has one level per coordinate set. A voxel of a level is a coordinate divided by the level's
-// stride and rounded down. 64 voxels form a block (4 x 4 x 4 voxels with three axes), and 64 blocks form a
-// superblock. A hash table holds the superblocks of a level that have an occupied voxel. Each of them has
-// a bitmap of its occupied blocks. These blocks are stored one after the other, each with a bitmap of its
-// occupied voxels and the row of the first one.
+// stride and rounded down. A level has the voxels of the caller's coordinates, or those that follow from the
+// rows of another level (reached_cells.h). 64 voxels form a block (4 x 4 x 4 voxels with three axes), and 64
+// blocks form a superblock. A hash table holds the superblocks of a level that have an occupied voxel. Each
+// of them has a bitmap of its occupied blocks. These blocks are stored one after the other, each with a
+// bitmap of its occupied voxels and the row of the first one.
 //
 // The rows of a level are ordered by the hash of the superblock, then by the coordinates of the
 // superblock, then by the numbers of the block and of the voxel in it. This order depends on the set
@@ -82,6 +83,8 @@ struct IndexLevel {
   i32 stride[kMaxDim];  // Gives the extent of a voxel on each axis, in cells of the finest grid.
   i32 shift[kMaxDim];   // Gives the base-2 logarithm of the stride, or -1 if it is not a power of two.
   i32 least[kMaxDim];   // Gives the superblock coordinate whose key field (IndexKeys) would be 0.
+  /// The next two arrays give bounds of the level's coordinates on each axis, in cells of the finest grid.
+  i32 lowest[kMaxDim], highest[kMaxDim];
   /// Equals 1 if, in this level and in every later one, the blocks and voxels are unions of those of the
   /// level before it.
   i32 rest_is_nested;
@@ -102,7 +105,8 @@ struct IndexLevel {
 /// Describes an index of coordinate sets. The kernel clear_index writes it to device memory.
 struct VoxelIndex {
   IndexKeys keys;
-  /// The next two arrays hold the least and the greatest coordinate of each field that the keys can hold.
+  /// The next two arrays hold the least and the greatest coordinate of each field from which the index may be
+  /// made.
   i32 least[kMaxFields];
   i32 greatest[kMaxFields];
   i32 levels;
@@ -272,8 +276,10 @@ struct ClearIndexParams {
   BeginCloudParams cloud;  // Describes the cloud, whose bounds are not used.
 };
 
-/// Holds the parameters of the kernels that make an index after clear_index, in the order mark_blocks,
-/// number_blocks, mark_voxels, number_rows, number_points.
+/// Holds the parameters of the kernels that make an index after clear_index. The levels of the caller's
+/// coordinates are made together, by the kernels mark_blocks, number_blocks, mark_voxels, number_rows and
+/// number_points. After that, each level of a parent's rows is made by reach_blocks, number_blocks,
+/// reach_voxels and number_rows.
 struct IndexParams {
   const i32* coordinates;  // Holds coordinates, batch first, in the shape [points, 1 + ndim].
   const i32* points;       // Points to the number of coordinates.
@@ -281,13 +287,19 @@ struct IndexParams {
   /// Repeats *index except the numbers of blocks and rows, because kernels read parameters faster than device
   /// memory.
   VoxelIndex description;
+  i32 first_level, end_level;  // The kernels make the levels from first_level to end_level - 1.
+  LevelSource source;          // Describes how reach_blocks and reach_voxels make level first_level.
   /// The next two arrays give the numbers of thread blocks of the kernels number_blocks and number_rows
-  /// that handle each level and all levels before it.
+  /// that handle each level and all levels from first_level on before it.
   u32 slot_tiles_end[kMostIndexedLevels], block_tiles_end[kMostIndexedLevels];
   /// The kernels OR their status bits into this word. If a bit is set, the kernels after mark_blocks do
   /// nothing.
   u32* status;
-  u32 outside_status;    // Gives the status bits for a coordinate outside the bounds of the index.
+  u32 outside_status;  // Gives the status bits for a coordinate outside the bounds of the index.
+  /// Gives the status bits that number_rows sets if a level has more rows than its capacity. It is 0 if the
+  /// launch makes several levels, because thread blocks of another level would then see the status at
+  /// different times, and some would wait forever for the sums of others. number_points sets it instead.
+  u32 rows_status;
   u32 duplicate_status;  // Gives the status bits for a coordinate that occurs twice.
   /// Receives, for each row of level 0, the first of the caller's rows with this coordinate, unless the
   /// pointer is null.
@@ -322,6 +334,24 @@ struct NumberBlocksSpec {
 };
 /// The kernel mark_voxels marks the voxels of all coordinates in their blocks (VoxelBlock).
 struct MarkVoxelsSpec {
+  i32 ndim = 3;
+  i32 threads = 256;
+  template <class Visitor>
+  MINUET_HD constexpr void visit(Visitor&& visitor) const {
+    visitor("ndim", ndim), visitor("threads", threads);
+  }
+};
+/// The kernel reach_blocks does the work of mark_blocks for one level that is made of its parent's rows.
+struct ReachBlocksSpec {
+  i32 ndim = 3;
+  i32 threads = 256;
+  template <class Visitor>
+  MINUET_HD constexpr void visit(Visitor&& visitor) const {
+    visitor("ndim", ndim), visitor("threads", threads);
+  }
+};
+/// The kernel reach_voxels does the work of mark_voxels for one level that is made of its parent's rows.
+struct ReachVoxelsSpec {
   i32 ndim = 3;
   i32 threads = 256;
   template <class Visitor>

@@ -146,6 +146,49 @@ llvm::Expected<AxisArray> read_axes(const int32_t* values, i32 ndim, const char*
   return axes;
 }
 
+llvm::Expected<AxisArray> read_cells(const int32_t* values, i32 ndim, const char* name) {
+  AxisArray cells{};
+  for (i32 a = 0; a < kMaxDim; ++a) {
+    if (values[a] < 0 || (a >= ndim && values[a] != 0)) {
+      return make_error(
+          StatusCode::InvalidArgument,
+          "{0} of axis {1} is {2}; it must be 0 or more on the first {3} axes, and 0 on the others", name, a,
+          values[a], ndim);
+    }
+    cells[a] = values[a];
+  }
+  return cells;
+}
+
+llvm::Expected<std::optional<AxisArray>> read_padding(int32_t dense_offsets, const int32_t* padding,
+                                                      i32 ndim) {
+  MINUET_TRY(check_flag(dense_offsets, "dense_offsets"));
+  MINUET_ASSIGN(const AxisArray cells, read_cells(padding, ndim, "padding"));
+  if (dense_offsets) return std::optional<AxisArray>(cells);
+  if (cells == AxisArray{}) return std::optional<AxisArray>();
+  return make_error(
+      StatusCode::InvalidArgument,
+      "padding is given, but dense_offsets is 0, so that the kernel is centred: set dense_offsets "
+      "to 1, or padding to 0");
+}
+
+llvm::Expected<AxisArray> read_set_shape(const int32_t* shape, i32 ndim) {
+  MINUET_ASSIGN(const AxisArray cells, read_cells(shape, ndim, "shape"));
+  const auto first = cells.begin(), end = cells.begin() + ndim;
+  const auto zeros = std::count(first, end, 0);
+  if (zeros == 0 || zeros == ndim) return cells;
+  return make_error(
+      StatusCode::InvalidArgument,
+      "shape of axis {0} is 0, but other axes have a shape: give it for all of the {1} axes, or "
+      "for none",
+      std::find(first, end, 0) - first, ndim);
+}
+
+llvm::Error check_flag(int32_t flag, const char* name) {
+  if (flag == 0 || flag == 1) return llvm::Error::success();
+  return make_error(StatusCode::InvalidArgument, "{0} is {1}; it must be 0 or 1", name, flag);
+}
+
 llvm::Expected<DType> read_dtype(minuet_dtype dtype) {
   if (dtype >= 0 && dtype < kDTypeCount) return static_cast<DType>(dtype);
   return make_error(StatusCode::InvalidArgument, "dtype is {0}; it must be 0 to {1}", static_cast<int>(dtype),

@@ -62,9 +62,10 @@ struct minuet_parameters {
 struct minuet_pyramid {
   std::shared_ptr<minuet::Context> context;
   std::shared_ptr<const minuet::Pyramid> pyramid;
-  std::mutex mutex;  // Guards the following member.
-  // Lists the pools of plans that have run on the pyramid.
+  std::mutex mutex;  // Guards the following members.
+  // List the pools of plans that have run on the pyramid, and the parameters that these runs have used.
   std::vector<std::weak_ptr<minuet::RunPool>> runs;
+  std::vector<std::weak_ptr<minuet::ParameterSet>> parameters;
 };
 struct minuet_job {
   std::unique_ptr<minuet::BackgroundJob> job;
@@ -145,17 +146,18 @@ MINUET_ENDS_WITH(minuet_precompile_options, user);
 MINUET_ENDS_WITH(minuet_precompile_result, seconds);
 // NOLINTNEXTLINE(bugprone-sizeof-expression): The size of the pointer is meant, not that of the queue.
 MINUET_ENDS_WITH(minuet_coordinates_options, queue);
-MINUET_ENDS_WITH(minuet_kernel_map_options, reserved);
-MINUET_ENDS_WITH(minuet_convolution_options, without_values);
-MINUET_ENDS_WITH(minuet_pooling_options, winners);
+MINUET_ENDS_WITH(minuet_reach_options, shape);
+MINUET_ENDS_WITH(minuet_kernel_map_options, padding);
+MINUET_ENDS_WITH(minuet_convolution_options, padding);
+MINUET_ENDS_WITH(minuet_pooling_options, reserved);
 MINUET_ENDS_WITH(minuet_network_options, in_channels);
 MINUET_ENDS_WITH(minuet_shipped_network_info, reserved);
 MINUET_ENDS_WITH(minuet_execution_options, batch_size);
 MINUET_ENDS_WITH(minuet_parameters_options, master);
 MINUET_ENDS_WITH(minuet_array, has_strides);
 MINUET_ENDS_WITH(minuet_execution_info, workspace_bytes);
-MINUET_ENDS_WITH(minuet_pyramid_level, reserved);
-MINUET_ENDS_WITH(minuet_pyramid_map, reserved);
+MINUET_ENDS_WITH(minuet_pyramid_level, shape);
+MINUET_ENDS_WITH(minuet_pyramid_map, padding);
 MINUET_ENDS_WITH(minuet_pyramid_options, batch_size);
 MINUET_ENDS_WITH(minuet_pyramid_arguments, counts);
 // NOLINTNEXTLINE(bugprone-sizeof-expression): The size of the pointer is meant, not that of the parameters.
@@ -271,6 +273,16 @@ llvm::Expected<GivenArray> read_array(const minuet_array& given, ArrayUse use);
 llvm::Expected<std::vector<GivenArray>> read_arrays(const std::string& name, const minuet_array* arrays,
                                                     int32_t count, ArrayUse use);
 
+/// Returns numbers of cells, which may be 0, of each axis. Axes from ndim on must have 0. `name` appears in
+/// error messages.
+llvm::Expected<AxisArray> read_cells(const int32_t* values, i32 ndim, const char* name);
+/// Returns the padding of a kernel map or an op, which is empty unless `dense_offsets` is 1.
+llvm::Expected<std::optional<AxisArray>> read_padding(int32_t dense_offsets, const int32_t* padding,
+                                                      i32 ndim);
+/// Returns the shape of a set (SetSpec), which is given for all of the first `ndim` axes or for none.
+llvm::Expected<AxisArray> read_set_shape(const int32_t* shape, i32 ndim);
+/// Returns InvalidArgument unless the flag is 0 or 1.
+llvm::Error check_flag(int32_t flag, const char* name);
 /// Reads one value per axis, where 0 means 1. The values of the axes from number `ndim` on must be 0 or 1.
 llvm::Expected<AxisArray> read_axes(const int32_t* values, i32 ndim, const char* name);
 llvm::Expected<DType> read_dtype(minuet_dtype dtype);

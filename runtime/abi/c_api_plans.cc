@@ -115,13 +115,14 @@ llvm::Expected<NetworkProblem> read_network(const minuet_network_options& given)
 }
 
 /// Reads the options that convolutions and poolings have in common.
-llvm::Error read_window(WindowProblem& problem, int32_t ndim, minuet_dtype dtype, const int32_t* kernel_size,
-                        const int32_t* stride, const int32_t* dilation) {
-  MINUET_ASSIGN(problem.ndim, read_ndim(ndim));
-  MINUET_ASSIGN(problem.dtype, read_dtype(dtype));
-  MINUET_ASSIGN(problem.kernel_size, read_axes(kernel_size, problem.ndim, "kernel_size"));
-  MINUET_ASSIGN(problem.stride, read_axes(stride, problem.ndim, "stride"));
-  MINUET_ASSIGN(problem.dilation, read_axes(dilation, problem.ndim, "dilation"));
+template <class Options>
+llvm::Error read_window(WindowProblem& problem, const Options& given) {
+  MINUET_ASSIGN(problem.ndim, read_ndim(given.ndim));
+  MINUET_ASSIGN(problem.dtype, read_dtype(given.dtype));
+  MINUET_ASSIGN(problem.kernel_size, read_axes(given.kernel_size, problem.ndim, "kernel_size"));
+  MINUET_ASSIGN(problem.stride, read_axes(given.stride, problem.ndim, "stride"));
+  MINUET_ASSIGN(problem.dilation, read_axes(given.dilation, problem.ndim, "dilation"));
+  MINUET_ASSIGN(problem.padding, read_padding(given.dense_offsets, given.padding, problem.ndim));
   return llvm::Error::success();
 }
 
@@ -135,7 +136,7 @@ llvm::Expected<ConvolutionKind> read_kind(int32_t submanifold, int32_t transpose
   }
   if (submanifold) return ConvolutionKind::Submanifold;
   if (transposed) return ConvolutionKind::Transposed;
-  const bool strided = problem.stride != AxisArray{1, 1, 1, 1};
+  const bool strided = problem.stride != AxisArray{1, 1, 1, 1} || problem.padding;
   return strided ? ConvolutionKind::Strided : ConvolutionKind::GivenOutputs;
 }
 
@@ -154,7 +155,7 @@ llvm::Error read_activation(const minuet_convolution_options& given, Convolution
 
 llvm::Expected<ConvolutionProblem> read_problem(const minuet_convolution_options& given) {
   ConvolutionProblem problem;
-  MINUET_TRY(read_window(problem, given.ndim, given.dtype, given.kernel_size, given.stride, given.dilation));
+  MINUET_TRY(read_window(problem, given));
   problem.in_channels = given.in_channels;
   problem.out_channels = given.out_channels;
   problem.groups = given.groups == 0 ? 1 : given.groups;
@@ -168,7 +169,7 @@ llvm::Expected<ConvolutionProblem> read_problem(const minuet_convolution_options
 
 llvm::Expected<PoolingProblem> read_problem(const minuet_pooling_options& given) {
   PoolingProblem problem;
-  MINUET_TRY(read_window(problem, given.ndim, given.dtype, given.kernel_size, given.stride, given.dilation));
+  MINUET_TRY(read_window(problem, given));
   problem.channels = given.channels;
   if (given.reduction < MINUET_REDUCE_MAX || given.reduction > MINUET_REDUCE_SUM) {
     return make_error(StatusCode::InvalidArgument, "reduction is {0}; it must be 0 to {1}", given.reduction,

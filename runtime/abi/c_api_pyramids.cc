@@ -8,19 +8,43 @@ namespace {
 
 constexpr uint32_t kAllPurposes = 2 * MINUET_PURPOSE_EXPORT - 1;
 
+/// Returns the first number that is not 0 among those that only levels with is_reached have, or null.
+const int32_t* first_given(const minuet_pyramid_level& given) {
+  for (const int32_t* const numbers : {given.kernel_size, given.dilation, given.padding, given.shape}) {
+    for (i32 a = 0; a < kMaxDim; ++a) {
+      if (numbers[a] != 0) return numbers + a;
+    }
+  }
+  return nullptr;
+}
+
 llvm::Expected<PyramidLevel> read_level(const minuet_pyramid_level& given, i32 ndim) {
-  MINUET_TRY(check_reserved(given.reserved));
-  PyramidLevel level{given.parent, {}, given.capacity, false};
+  PyramidLevel level;
+  level.parent = given.parent;
+  level.capacity = given.capacity;
+  MINUET_TRY(check_flag(given.is_reached, "is_reached"));
+  if (given.is_reached) {
+    ReachSpec& reach = level.reach.emplace();
+    MINUET_ASSIGN(reach.kernel_size, read_axes(given.kernel_size, ndim, "kernel_size"));
+    MINUET_ASSIGN(reach.dilation, read_axes(given.dilation, ndim, "dilation"));
+    MINUET_ASSIGN(reach.padding, read_cells(given.padding, ndim, "padding"));
+    MINUET_ASSIGN(level.shape, read_set_shape(given.shape, ndim));
+  } else if (const int32_t* const field = first_given(given)) {
+    return make_error(StatusCode::InvalidArgument,
+                      "kernel_size, dilation, padding or shape has {0}, but is_reached is 0: set it to 1, or "
+                      "them to 0",
+                      *field);
+  }
   MINUET_ASSIGN(level.stride, read_axes(given.stride, ndim, "stride"));
   return level;
 }
 
 /// Adds a map, with the number `number`, and its purposes.
 llvm::Error add_map(const minuet_pyramid_map& given, i32 number, PyramidDescription& description) {
-  MINUET_TRY(check_reserved(given.reserved));
   MapSpec map{given.fine, given.coarse, {}, {}};
   MINUET_ASSIGN(map.kernel_size, read_axes(given.kernel_size, description.ndim, "kernel_size"));
   MINUET_ASSIGN(map.dilation, read_axes(given.dilation, description.ndim, "dilation"));
+  MINUET_ASSIGN(map.padding, read_padding(given.dense_offsets, given.padding, description.ndim));
   description.maps.push_back(map);
   if (given.purposes == 0 || given.purposes > kAllPurposes) {
     return make_error(StatusCode::InvalidArgument,
@@ -204,14 +228,22 @@ llvm::Expected<PyramidUse> read_use(const minuet_run_arguments& given) {
   return use;
 }
 
-/// Notes that the plan keeps executions for the pyramid, which minuet_pyramid_destroy() drops.
-void note_runs(minuet_pyramid& pyramid, const minuet_plan& plan) {
-  const std::lock_guard<std::mutex> lock(pyramid.mutex);
-  std::erase_if(pyramid.runs, [](const std::weak_ptr<RunPool>& known) { return known.expired(); });
-  const auto is_same = [&](const std::weak_ptr<RunPool>& known) {
-    return !known.owner_before(plan.runs) && !plan.runs.owner_before(known);
+/// Adds `one` to a list that refers to each object once. Removes objects that are destroyed.
+template <class T>
+void note(const std::shared_ptr<T>& one, std::vector<std::weak_ptr<T>>& list) {
+  std::erase_if(list, [](const std::weak_ptr<T>& known) { return known.expired(); });
+  const auto is_same = [&](const std::weak_ptr<T>& known) {
+    return !known.owner_before(one) && !one.owner_before(known);
   };
-  if (llvm::none_of(pyramid.runs, is_same)) pyramid.runs.push_back(plan.runs);
+  if (llvm::none_of(list, is_same)) list.push_back(one);
+}
+
+/// Notes that the plan keeps executions for the pyramid, and the parameters of the run keep images of
+/// weights for it. minuet_pyramid_destroy() releases both.
+void note_run(minuet_pyramid& pyramid, const minuet_plan& plan, const minuet_parameters* parameters) {
+  const std::lock_guard<std::mutex> lock(pyramid.mutex);
+  note(plan.runs, pyramid.runs);
+  if (parameters) note(parameters->set, pyramid.parameters);
 }
 
 llvm::Expected<minuet_run_arguments> read_run(const minuet_run_arguments* arguments) {
@@ -236,7 +268,7 @@ minuet_status minuet_pyramid_create(minuet_context* context, const minuet_pyrami
                   read_options(options, minuet_pyramid_options(MINUET_PYRAMID_OPTIONS_INIT)));
     MINUET_ASSIGN(PyramidDescription description, read_description(given));
     MINUET_ASSIGN(std::shared_ptr<const Pyramid> made, Pyramid::create(std::move(description)));
-    *pyramid = new minuet_pyramid{context->context, std::move(made), {}, {}};
+    *pyramid = new minuet_pyramid{context->context, std::move(made), {}, {}, {}};
     return llvm::Error::success();
   });
 }
@@ -245,6 +277,12 @@ void minuet_pyramid_destroy(minuet_pyramid* pyramid) {
   if (!pyramid) return;
   for (const std::weak_ptr<RunPool>& runs : pyramid->runs) {
     if (const std::shared_ptr<RunPool> pool = runs.lock()) pool->drop(*pyramid->pyramid);
+  }
+  // The executions have waited for the runs, which read images of the parameters.
+  for (const std::weak_ptr<ParameterSet>& parameters : pyramid->parameters) {
+    if (const std::shared_ptr<ParameterSet> set = parameters.lock()) {
+      set->release_run_images(pyramid->pyramid.get());
+    }
   }
   delete pyramid;
 }
@@ -376,7 +414,7 @@ minuet_status minuet_plan_run_load(minuet_plan* plan, minuet_device* device,
     MINUET_ASSIGN(const PyramidUse use, read_use(given));
     MINUET_ASSIGN(const std::shared_ptr<const LoadedPlan> loaded,
                   plan->store->loaded_on(*device->open->device()));
-    note_runs(*given.pyramid, *plan);
+    note_run(*given.pyramid, *plan, given.parameters);
     return plan->runs->prepare(loaded, use, given.parameters ? given.parameters->set : nullptr);
   });
 }
@@ -403,7 +441,7 @@ minuet_status minuet_plan_run(minuet_plan* plan, minuet_device* device, const mi
     run.outputs = outputs;
     if (given.parameters) run.parameters = given.parameters->set;
     const Trace::Span span(device->open->trace(), "run", "run on a pyramid");
-    note_runs(*given.pyramid, *plan);
+    note_run(*given.pyramid, *plan, given.parameters);
     return plan->runs->run(loaded, use, run, stream);
   });
 }

@@ -108,6 +108,28 @@ minuet_status minuet_coordinates_downsample(minuet_coordinates* fine, const int3
   });
 }
 
+minuet_status minuet_coordinates_reach(minuet_coordinates* parent, const minuet_reach_options* options,
+                                       void* stream, minuet_coordinates** set) {
+  return guarded("minuet_coordinates_reach", [&]() -> llvm::Error {
+    MINUET_TRY(check_pointer(parent, "parent"));
+    MINUET_TRY(check_pointer(options, "options"));
+    MINUET_TRY(check_pointer(set, "set"));
+    MINUET_ASSIGN(const minuet_reach_options given,
+                  read_options(options, minuet_reach_options(MINUET_REACH_OPTIONS_INIT)));
+    const i32 ndim = parent->set->engines()->ndim();
+    ReachSpec reach;
+    MINUET_ASSIGN(reach.kernel_size, read_axes(given.kernel_size, ndim, "kernel_size"));
+    MINUET_ASSIGN(reach.dilation, read_axes(given.dilation, ndim, "dilation"));
+    MINUET_ASSIGN(reach.padding, read_cells(given.padding, ndim, "padding"));
+    MINUET_ASSIGN(const AxisArray stride, read_axes(given.stride, ndim, "stride"));
+    MINUET_ASSIGN(const AxisArray shape, read_set_shape(given.shape, ndim));
+    MINUET_ASSIGN(const auto locked, lock_queue(parent->set->queue()));
+    MINUET_ASSIGN(std::shared_ptr<CoordinateSet> made, parent->set->reach(reach, stride, shape, stream));
+    *set = new minuet_coordinates{std::move(made)};
+    return llvm::Error::success();
+  });
+}
+
 void minuet_coordinates_destroy(minuet_coordinates* set) { delete set; }
 
 int64_t minuet_coordinates_count(const minuet_coordinates* set) {
@@ -144,10 +166,12 @@ minuet_status minuet_kernel_map_create(minuet_coordinates* input, minuet_coordin
     const i32 ndim = input->set->engines()->ndim();
     MINUET_ASSIGN(const AxisArray kernel_size, read_axes(given.kernel_size, ndim, "kernel_size"));
     MINUET_ASSIGN(const AxisArray dilation, read_axes(given.dilation, ndim, "dilation"));
+    MINUET_ASSIGN(const std::optional<AxisArray> padding,
+                  read_padding(given.dense_offsets, given.padding, ndim));
     MINUET_ASSIGN(const auto locked, lock_queue(input->set->queue()));
-    MINUET_ASSIGN(
-        std::shared_ptr<KernelMap> made,
-        KernelMap::create(input->set, output->set, kernel_size, dilation, given.transposed != 0, stream));
+    MINUET_ASSIGN(std::shared_ptr<KernelMap> made,
+                  KernelMap::create(input->set, output->set, kernel_size, dilation, padding,
+                                    given.transposed != 0, stream));
     *map = new minuet_kernel_map{std::move(made)};
     return llvm::Error::success();
   });

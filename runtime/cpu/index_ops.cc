@@ -228,6 +228,23 @@ void read_row(const IndexSide& side, i64 row, i32* coordinate) {
   for (i32 a = 0; a < Ndim; ++a) coordinate[a + 1] = voxel.at[a + 1] * level.stride[a];
 }
 
+/// Returns the coordinates that follow from the rows of a level of an index. The same coordinate may occur
+/// several times.
+template <i32 Ndim>
+std::vector<i32> reached_coordinates(const VoxelIndex& index, const LevelSource& source) {
+  std::vector<i32> reached;
+  for (i64 row = 0; row < index.rows[source.parent]; ++row) {
+    i32 coordinate[Ndim + 1], cell[Ndim + 1];
+    read_row<Ndim>({&index, source.parent}, row, coordinate);
+    for (i32 number = 0; number < source.cells; ++number) {
+      if (!reached_cell(source, Ndim, coordinate, number, cell)) continue;
+      for (i32 a = 0; a < Ndim; ++a) cell[a + 1] *= source.stride[a];
+      reached.insert(reached.end(), cell, cell + Ndim + 1);
+    }
+  }
+  return reached;
+}
+
 template <i32 Ndim>
 void index_sets(ThreadPool& pool, const IndexSetsRequest& request) {
   const i64 given = request.given_count ? *request.given_count : request.most;
@@ -247,9 +264,16 @@ void index_sets(ThreadPool& pool, const IndexSetsRequest& request) {
   std::vector<i32> finest;  // Holds the coordinates of level 0, from which the other levels are made.
   for (i32 l = 0; l < index.levels; ++l) {
     SortedVoxels sorted;
-    const i32* const coordinates = l == 0 ? request.coordinates : finest.data();
+    std::vector<i32> reached;
+    const bool is_of_points = l < request.levels_of_points();
+    if (!is_of_points) {
+      reached = reached_coordinates<Ndim>(
+          index, request.sources[static_cast<std::size_t>(l - request.levels_of_points())]);
+    }
+    const std::vector<i32>& made_of = is_of_points ? finest : reached;
+    const i32* const coordinates = l == 0 ? request.coordinates : made_of.data();
     sorted.sort<Ndim>(pool, index, index.level[l], coordinates,
-                      l == 0 ? count : static_cast<i64>(finest.size()) / (Ndim + 1));
+                      l == 0 ? count : static_cast<i64>(made_of.size()) / (Ndim + 1));
     const i64 rows = fill_level<Ndim>(index, l, sorted, *request.status);
     if (*request.status != 0) return;
     *request.counts[static_cast<std::size_t>(l)] = static_cast<i32>(rows);

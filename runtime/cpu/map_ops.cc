@@ -13,7 +13,7 @@ namespace minuet {
 namespace {
 
 i64 scratch_chunks(const MapLimits& limits) {
-  return std::max<i64>(1, limits.max_volume) * std::max<i64>(1, cpu_chunks(limits.capacity));
+  return std::max<i64>(1, limits.max_volume) * std::max<i64>(1, cpu_chunks(limits.most_keys()));
 }
 
 /// Calls work(first, end, chunk) for chunks of fixed size that cover [0, items).
@@ -100,7 +100,7 @@ i32 find_from(const Key* keys, i64 end, Key key, i64& first) {
 }  // namespace
 
 MapScratch place_map_scratch(const MapLimits& limits, void* workspace) {
-  const i64 capacity = std::max<i64>(1, limits.capacity);
+  const i64 capacity = std::max<i64>(1, limits.most_keys());
   Placement parts(static_cast<char*>(workspace));
   MapScratch scratch;
   for (void*& keys : scratch.keys) keys = parts.take<char>(capacity * key_bytes(limits.key()));
@@ -189,8 +189,31 @@ void build_coords_cpu(ThreadPool& pool, const MapScratch& scratch, const BuildCo
                request.source_row, request.row_of});
 }
 
+/// Makes the set of all coordinates that are reached from the finer set.
+template <class Key>
+void reach_cpu(ThreadPool& pool, const MapScratch& scratch, const DownsampleRequest& request) {
+  PingPong<Key> keys{static_cast<Key*>(scratch.keys[0]), static_cast<Key*>(scratch.keys[1])};
+  PingPong<u32> rows;
+  const KeyLayout& layout = request.layout->keys;
+  const i32 ndim = layout.fields - 1;
+  i64 count = 0;
+  for (i64 row = 0; row < *request.fine.count; ++row) {
+    i32 coordinate[kMaxFields], cell[kMaxFields];
+    unpack_key(layout, static_cast<const Key*>(request.fine.keys)[row], coordinate);
+    for (i32 number = 0; number < request.reach->cells; ++number) {
+      if (!reached_cell(*request.reach, ndim, coordinate, number, cell)) continue;
+      for (i32 a = 0; a < ndim; ++a) cell[a + 1] *= request.reach->stride[a];
+      keys.now[count++] = pack_key<Key>(layout, cell);
+    }
+  }
+  radix_sort(pool, count, layout.total_bits, keys, rows, scratch.bins);
+  keep_unique(pool, scratch, keys.now, static_cast<const u32*>(nullptr), count,
+              {request.coarse, request.status});
+}
+
 template <class Key>
 void downsample_cpu(ThreadPool& pool, const MapScratch& scratch, const DownsampleRequest& request) {
+  if (request.reach) return reach_cpu<Key>(pool, scratch, request);
   PingPong<Key> keys{static_cast<Key*>(scratch.keys[0]), static_cast<Key*>(scratch.keys[1])};
   PingPong<u32> rows;
   const Key* fine = static_cast<const Key*>(request.fine.keys);

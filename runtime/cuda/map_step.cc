@@ -121,8 +121,28 @@ llvm::Error MapStep::build_coords(const BuildCoordsRequest& request) {
   return make_unique(job, half, unique);
 }
 
+/// Makes the set of all coordinates that are reached from the finer set.
+llvm::Error MapStep::reach(const DownsampleRequest& request) {
+  const i64 rows = std::max<i64>(request.fine.capacity, 1), most = rows * request.reach->cells;
+  MINUET_TRY(check_sort(most));
+  MINUET_TRY(prepare_sorts_and_scans());
+  ReachKeysParams params = {};
+  params.keys = request.fine.keys;
+  params.count = request.fine.count;
+  params.layout = request.layout;
+  params.source = *request.reach;
+  params.reached = work_.keys[0];
+  params.reached_count = work_.sort_state(next_sort_).key_count;
+  MINUET_TRY(launcher_.launch_stride(kernels(limits_.key()).reach_keys, most, params));
+  const SortJob job{reinterpret_cast<const i32*>(params.reached_count), most, false};
+  i32 half = 0;
+  MINUET_TRY(sort(job, half));
+  return make_unique(job, half, into(request.coarse, request.status));
+}
+
 llvm::Error MapStep::downsample(const DownsampleRequest& request) {
   MINUET_TRY(launcher_.mark(Stage::Sort));
+  if (request.reach) return reach(request);
   DownsampleParams params = {};
   params.keys = request.fine.keys;
   params.count = request.fine.count;
@@ -149,14 +169,14 @@ llvm::Error MapStep::sort(const SortJob& job, i32& half) {
 
 llvm::Error MapStep::check_sort(i64 capacity) const {
   // The launches for an empty cloud are sized for one coordinate, so a capacity of 1 is always accepted.
-  if (next_sort_ < limits_.sets && capacity <= std::max<i64>(limits_.capacity, 1)) {
+  if (next_sort_ < limits_.sets && capacity <= std::max<i64>(limits_.most_keys(), 1)) {
     return llvm::Error::success();
   }
   return make_error(
       StatusCode::Internal,
       "coordinate set {0} with {1} coordinates does not fit the Map step, which was begun for {2} "
       "sets of at most {3}",
-      next_sort_ + 1, capacity, limits_.sets, limits_.capacity);
+      next_sort_ + 1, capacity, limits_.sets, limits_.most_keys());
 }
 
 /// Writes the distinct keys among the sorted keys work_.keys[half]. The caller sets the output pointers in

@@ -74,10 +74,12 @@ class MapStep final : public MapOperations {
   /// Sorts the keys of the job. The result is in MapWorkspace::keys[half] and MapWorkspace::rows[half],
   /// where `half` receives 0 or 1.
   llvm::Error sort(const SortJob& job, i32& half);
+  llvm::Error reach(const DownsampleRequest& request);
   llvm::Error make_unique(const SortJob& job, i32 half, UniqueParams unique);
   llvm::Error scan(const Kernel<ScanParams>& kernel, const ScanSpec& spec, i64 most_items, ScanParams params);
   llvm::Error find_pieces(const SearchRequest& request);
   llvm::Error search_pieces(const SearchRequest& request);
+  llvm::Error reach_level(const IndexSetsRequest& request, i32 level, IndexParams params);
   llvm::Error search_batch(llvm::ArrayRef<IndexedSearch> searches, const Kernel<SearchVoxelsParams>& kernel);
   llvm::Error make_batch(llvm::ArrayRef<ViewRequest> batch, char* workspace);
 

@@ -5,6 +5,29 @@
 #include "runtime/cuda/map_step.h"
 
 namespace minuet {
+namespace {
+
+/// Holds the numbers of thread blocks of the kernels number_blocks and number_rows.
+struct LevelTiles {
+  i64 slots = 0, blocks = 0;
+};
+
+/// Lets a launch make the levels from `first` to `end` - 1.
+LevelTiles set_levels(i32 first, i32 end, IndexParams& params) {
+  LevelTiles tiles;
+  params.first_level = first;
+  params.end_level = end;
+  for (i32 l = first; l < end; ++l) {
+    const IndexLevel& level = params.description.level[l];
+    tiles.slots += level.slots / kSlotTile;
+    tiles.blocks += row_tiles(level);
+    params.slot_tiles_end[l] = static_cast<u32>(tiles.slots);
+    params.block_tiles_end[l] = static_cast<u32>(tiles.blocks);
+  }
+  return tiles;
+}
+
+}  // namespace
 
 llvm::Error MapStep::find_bounds(const i32* coordinates, i64 count, const CloudState& cloud) {
   MINUET_TRY(launcher_.mark(Stage::Other));
@@ -42,22 +65,34 @@ llvm::Error MapStep::index_sets(const IndexSetsRequest& request) {
   params.duplicate_status = request.refuses_duplicates ? kStatusDuplicate : 0;
   params.source_row = request.source_row;
   params.row_of = request.row_of;
-  i64 slot_tiles = 0, block_tiles = 0;
-  for (i32 l = 0; l < description.levels; ++l) {
-    params.counts[l] = request.counts[static_cast<std::size_t>(l)];
-    slot_tiles += description.level[l].slots / kSlotTile;
-    block_tiles += row_tiles(description.level[l]);
-    params.slot_tiles_end[l] = static_cast<u32>(slot_tiles);
-    params.block_tiles_end[l] = static_cast<u32>(block_tiles);
-  }
+  for (i32 l = 0; l < description.levels; ++l) params.counts[l] = request.counts[static_cast<std::size_t>(l)];
+  const LevelTiles tiles = set_levels(0, request.levels_of_points(), params);
   MINUET_TRY(launcher_.launch_stride(
       kernels.clear_index, std::max({clear.taken_words, clear.sum_words, clear.most_rows, clear.zero_words}),
       clear));
   MINUET_TRY(launcher_.launch_stride(kernels.mark_blocks, most, params));
-  MINUET_TRY(launcher_.launch(kernels.number_blocks, slot_tiles, params));
+  MINUET_TRY(launcher_.launch(kernels.number_blocks, tiles.slots, params));
   MINUET_TRY(launcher_.launch_stride(kernels.mark_voxels, most, params));
-  MINUET_TRY(launcher_.launch(kernels.number_rows, block_tiles, params));
-  return launcher_.launch_stride(kernels.number_points, most, params);
+  MINUET_TRY(launcher_.launch(kernels.number_rows, tiles.blocks, params));
+  MINUET_TRY(launcher_.launch_stride(kernels.number_points, most, params));
+  for (i32 l = request.levels_of_points(); l < description.levels; ++l) {
+    MINUET_TRY(reach_level(request, l, params));
+  }
+  return llvm::Error::success();
+}
+
+/// Makes one level of an index from the rows of its parent, which is made already.
+llvm::Error MapStep::reach_level(const IndexSetsRequest& request, i32 level, IndexParams params) {
+  const MapKernels& kernels = map32_;
+  params.source = request.sources[static_cast<std::size_t>(level - request.levels_of_points())];
+  params.rows_status = kStatusPastCapacity;
+  const LevelTiles tiles = set_levels(level, level + 1, params);
+  const i64 items =
+      std::max<i64>(i64{request.description.level[params.source.parent].capacity}, 1) * params.source.cells;
+  MINUET_TRY(launcher_.launch_stride(kernels.reach_blocks, items, params));
+  MINUET_TRY(launcher_.launch(kernels.number_blocks, tiles.slots, params));
+  MINUET_TRY(launcher_.launch_stride(kernels.reach_voxels, items, params));
+  return launcher_.launch(kernels.number_rows, tiles.blocks, params);
 }
 
 llvm::Error MapStep::search_index(llvm::ArrayRef<IndexedSearch> searches) {

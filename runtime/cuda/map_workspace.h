@@ -15,6 +15,8 @@ struct SortState {
   u32* next_tile = nullptr;
   /// Holds the tiles' states for the look-back of each pass, in shape [passes][tiles][kRadixBins].
   u32* lookback = nullptr;
+  /// Holds the number of keys to sort, if a kernel counts them.
+  u32* key_count = nullptr;
 };
 
 struct MapWorkspace {

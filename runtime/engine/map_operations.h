@@ -112,6 +112,9 @@ struct MapLimits {
   i32 sets = 1;       // Counts the coordinate sets that are built by sorting.
   i32 maps = 0;
   i32 max_volume = 1;  // No kernel map has more offsets than this.
+  i64 sort_keys = 0;   // No sort has more keys than `sort_keys` or `capacity`, whichever is larger.
+
+  i64 most_keys() const { return std::max(capacity, sort_keys); }
 
   KeyType key() const { return key_type_of(key_bits); }
 };
@@ -134,6 +137,9 @@ struct DownsampleRequest {
   AxisArray stride{1, 1, 1, 1};  // Holds the tensor stride of the coarser set.
   Coords coarse;                 // Receives the coarser set.
   u32* status = nullptr;         // The operation ORs kStatus... bits into this word.
+  /// Describes the coarser set if it is reached from the finer one (ReachSpec). It is null if the coordinates
+  /// of the finer set are rounded down.
+  const LevelSource* reach = nullptr;
 };
 
 /// Requests all coordinate sets of a cloud. They are made with an index of the voxels that they occupy
@@ -155,12 +161,17 @@ struct IndexSetsRequest {
   i32* source_row = nullptr;
   i32* row_of = nullptr;   // Receives, for each coordinate, its row in level 0.
   VoxelIndex description;  // Describes the index. assign_memory() must have added its memory.
+  /// Holds, for each level except those of the points (levels_of_points()), how its cells follow from the
+  /// rows of its parent (source_of()).
+  std::vector<LevelSource> sources;
   /// Points to all memory of the index. This includes slots that only earlier, larger clouds used, because
   /// they must be emptied.
   IndexMemory memory;
   /// Points to words that receive the number of rows of each level. The words must be 0 before or be among
   /// `zeros`, because a cloud that fails may leave them unchanged.
   llvm::ArrayRef<i32*> counts;
+
+  i32 levels_of_points() const { return description.levels - static_cast<i32>(sources.size()); }
 };
 
 /// Requests the search of a map, each of whose sides is in an index (Coords::side). The search writes the

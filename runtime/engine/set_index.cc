@@ -72,24 +72,33 @@ Bounds widened(const Bounds& bounds, i32 ndim) {
   return wide;
 }
 
-llvm::Expected<VoxelIndex> describe_index(i32 ndim, const Bounds& bounds, llvm::ArrayRef<AxisArray> strides) {
+i32 levels_of_points(llvm::ArrayRef<SetSpec> sets) {
+  const auto follows_from_rows = [&](const SetSpec& set) { return set.reach.has_value(); };
+  return static_cast<i32>(llvm::find_if(sets, follows_from_rows) - sets.begin());
+}
+
+llvm::Expected<VoxelIndex> describe_index(i32 ndim, const Bounds& bounds, llvm::ArrayRef<SetSpec> sets) {
   VoxelIndex index{};
   std::copy_n(bounds.least, kMaxFields, index.least);
   std::copy_n(bounds.greatest, kMaxFields, index.greatest);
-  index.levels = static_cast<i32>(strides.size());
-  for (const AxisArray& stride : strides) {
+  index.levels = static_cast<i32>(sets.size());
+  for (const SetSpec& set : sets.take_front(static_cast<std::size_t>(levels_of_points(sets)))) {
+    const AxisArray& stride = set.tensor_stride;
     const i64 multiple[kMaxDim] = {stride[0], stride[1], stride[2], stride[3]};
     MINUET_TRY(check_least(ndim, bounds, multiple));
   }
+  MINUET_ASSIGN(const std::vector<Bounds> ranges, bounds_of_sets(ndim, bounds, sets));
   i32 total = 0;
   for (i32 a = ndim - 1; a >= 0; --a) {
     i64 most = 0;  // Gives the largest key field of all levels.
-    for (std::size_t l = 0; l < strides.size(); ++l) {
-      const i32 stride = strides[l][a];
-      const i64 least = superblock_of_coordinate(ndim, a, bounds.least[a + 1], stride);
-      const i64 greatest = superblock_of_coordinate(ndim, a, bounds.greatest[a + 1], stride);
-      most = std::max(most, greatest - least + 1);
+    for (std::size_t l = 0; l < sets.size(); ++l) {
+      const i32 stride = sets[l].tensor_stride[a];
       IndexLevel& level = index.level[l];
+      level.lowest[a] = ranges[l].least[a + 1];
+      level.highest[a] = ranges[l].greatest[a + 1];
+      const i64 least = superblock_of_coordinate(ndim, a, level.lowest[a], stride);
+      const i64 greatest = superblock_of_coordinate(ndim, a, level.highest[a], stride);
+      most = std::max(most, greatest - least + 1);
       level.stride[a] = stride;
       level.shift[a] = log2_or_none(stride);
       level.least[a] = static_cast<i32>(least - 1);
@@ -103,11 +112,30 @@ llvm::Expected<VoxelIndex> describe_index(i32 ndim, const Bounds& bounds, llvm::
   MINUET_TRY(check_key_bits(ndim, bounds, index.keys.bits));
   // The other fields may take all 64 bits, and a shift by 64 bits is undefined.
   if (index.keys.bits[0] == 0) index.keys.shift[0] = 0;
-  for (std::size_t l = strides.size(); l-- > 0;) {
-    const bool rest = l + 1 == strides.size() || index.level[l + 1].rest_is_nested != 0;
-    index.level[l].rest_is_nested = rest && (l == 0 || is_nested(strides[l - 1], strides[l], ndim)) ? 1 : 0;
+  const auto of_points = static_cast<std::size_t>(levels_of_points(sets));
+  for (std::size_t l = of_points; l-- > 0;) {
+    const bool rest = l + 1 == of_points || index.level[l + 1].rest_is_nested != 0;
+    const bool nested = l == 0 || is_nested(sets[l - 1].tensor_stride, sets[l].tensor_stride, ndim);
+    index.level[l].rest_is_nested = rest && nested ? 1 : 0;
   }
   return index;
+}
+
+Bounds narrowed(i32 ndim, const Bounds& bounds, llvm::ArrayRef<SetSpec> sets) {
+  Bounds narrow = bounds;
+  while (llvm::errorToBool(describe_index(ndim, narrow, sets).takeError())) {
+    if (narrow.greatest[0] > narrow.least[0]) {
+      narrow.greatest[0] = narrow.least[0] + (narrow.greatest[0] - narrow.least[0]) / 2;
+      continue;
+    }
+    bool is_shorter = false;
+    for (i32 f = 1; f <= ndim; ++f) {
+      is_shorter = is_shorter || narrow.least[f] != narrow.greatest[f];
+      narrow.least[f] /= 2, narrow.greatest[f] /= 2;
+    }
+    if (!is_shorter) return bounds;
+  }
+  return narrow;
 }
 
 i64 level_slots(i64 capacity) {

@@ -5,6 +5,7 @@
 #include "kernels_templates/shared/voxel_index.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "runtime/engine/cloud_layout.h"
+#include "runtime/engine/set_spec.h"
 
 namespace minuet {
 
@@ -19,10 +20,20 @@ Bounds default_index_bounds(i32 ndim);
 /// begins at 0 and grows only upwards.
 Bounds widened(const Bounds& bounds, i32 ndim);
 
-/// Returns the description of an index without its memory. Its level l has the stride strides[l]. Returns
-/// OutOfRange if the bounds need keys of more than 64 bits, or if a coordinate that is rounded down to a
-/// multiple of a stride does not fit into 32 bits. Returns InvalidArgument if a batch index is negative.
-llvm::Expected<VoxelIndex> describe_index(i32 ndim, const Bounds& bounds, llvm::ArrayRef<AxisArray> strides);
+/// Returns the description of an index without its memory. Its level l has the coordinates of sets[l], whose
+/// voxels are its cells. Returns OutOfRange if the bounds need keys of more than 64 bits, or if a coordinate
+/// of a level does not fit into 32 bits. Returns InvalidArgument if a batch index is negative.
+llvm::Expected<VoxelIndex> describe_index(i32 ndim, const Bounds& bounds, llvm::ArrayRef<SetSpec> sets);
+
+/// Returns `bounds`, or narrower ones if keys of 64 bits cannot hold the sets that follow from coordinates in
+/// `bounds`. The range of batches becomes shorter first, and then the ranges of the axes. Callers use it for
+/// bounds that are not declared.
+Bounds narrowed(i32 ndim, const Bounds& bounds, llvm::ArrayRef<SetSpec> sets);
+
+/// Returns the number of levels, from level 0 on, that are made of the caller's coordinates together. These
+/// coordinates, rounded down, are those of each of these levels. Each later level is made of the rows of its
+/// parent, one level after the other.
+i32 levels_of_points(llvm::ArrayRef<SetSpec> sets);
 
 /// Returns the number of hash-table slots of a level with at most `capacity` rows. This is at least two
 /// per row, so that the table is at most half full even if each row has a superblock (Superblock) of its

@@ -187,6 +187,10 @@ llvm::Error Execution::prepare(const i32* coordinates, i64 count, void* stream) 
       MINUET_TRY(network_maps_->build(coordinates, count));
       // NetworkMaps::build() has waited for the device, so no work in progress uses the arena.
       idle = true;
+      if (network_maps_->needs_room()) {
+        MINUET_TRY(renew_capacity(idle));
+        continue;
+      }
       take_cloud(count);
       MINUET_TRY(select_candidates());
       MINUET_TRY(add_work());

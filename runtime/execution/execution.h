@@ -239,6 +239,7 @@ class Execution {
   // In the following functions, `idle` says whether the device is known to have finished its work on the
   // arena. It is false when a call begins.
   llvm::Error ensure_capacity(i64 count, bool& idle);
+  llvm::Error renew_capacity(bool& idle);
   llvm::Error reserve(i64 slack, bool& idle);
   llvm::Error fill_arena();
   llvm::Error place_cloud(bool idle);

@@ -27,9 +27,10 @@ llvm::Error Execution::take_parameters() {
     if (!is_covered(i))
       selections.push_back({static_cast<std::size_t>(i), static_cast<std::size_t>(selected_[i])});
   }
-  MINUET_ASSIGN(ParameterSet::Selected selected,
-                placed_ ? parameter_set_->select_for_run(selections, engine_->was_captured())
-                        : parameter_set_->select(selections));
+  MINUET_ASSIGN(
+      ParameterSet::Selected selected,
+      placed_ ? parameter_set_->select_for_run(selections, options_.on.pyramid.get(), engine_->was_captured())
+              : parameter_set_->select(selections));
   set_pointers_.resize(program_.layers.size());
   for (std::size_t i = 0; i < selections.size(); ++i) {
     set_pointers_[selections[i].layer] = std::move(selected.pointers[i]);

@@ -102,6 +102,11 @@ llvm::Error Execution::ensure_capacity(i64 count, bool& idle) {
     network_maps_->set_capacity(exact ? count
                                       : std::min(count + slack_of(count), network_maps_->most_coordinates()));
   }
+  return renew_capacity(idle);
+}
+
+/// Places the parts of the memory whose sizes depend on the capacity again.
+llvm::Error Execution::renew_capacity(bool& idle) {
   memory_.displace();
   memory_.measure_capacity();
   return reserve(0, idle);

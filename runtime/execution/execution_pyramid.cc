@@ -1,7 +1,6 @@
 // Runs a plan on sets and maps that are in a buffer of the caller (Pyramid). Such an execution keeps nothing
 // between runs, so that every run may have other memory and another stream.
 #include "llvm/ADT/ScopeExit.h"
-#include "runtime/engine/alignment.h"
 #include "runtime/execution/execution.h"
 
 namespace minuet {
@@ -36,11 +35,13 @@ llvm::Expected<std::vector<i32>> find_levels(const Program& program, const Pyram
                         "an op of the network makes level {0} in each run, which a pyramid cannot contain",
                         i);
     }
-    found[i] = pyramid.find_level(program.levels[i].tensor_stride);
+    found[i] = pyramid.find_level(program, static_cast<i32>(i));
     if (found[i] >= 0) continue;
-    return make_error(StatusCode::InvalidArgument,
-                      "the pyramid has no level of tensor stride {0}, which is that of level {1} of the plan",
-                      axes_text(program, program.levels[i].tensor_stride), i);
+    return make_error(
+        StatusCode::InvalidArgument,
+        "the pyramid has no level of tensor stride {0}{1}, which is that of level {2} of the plan",
+        axes_text(program, program.levels[i].tensor_stride),
+        program.levels[i].reach ? " that is reached by this op from the same level" : "", i);
   }
   return found;
 }
@@ -90,7 +91,7 @@ llvm::Error check_maps(const Program& program, const Pyramid& pyramid, llvm::Arr
     const MapSpec& map = pyramid.program().maps[number];
     const OpKind& kind = layer.problem.kind();
     const AxisArray& fine = pyramid.program().levels[map.fine].tensor_stride;
-    const MapSides sides{make_geometry(pyramid.ndim(), map.kernel_size, map.dilation, fine), fine,
+    const MapSides sides{geometry_of(pyramid.program(), map), fine,
                          pyramid.program().levels[map.coarse].tensor_stride, map.fine == map.coarse};
     if (program.takes_maps) MINUET_TRY(check_serves(sides, *layer.window(), kind.name));
     if (pyramid.serves({number, layer.is_transposed(), &kind}) || map.is_identity()) continue;

@@ -17,6 +17,10 @@ void place_index(Placement& parts, llvm::ArrayRef<i64> capacities, IndexMemory& 
   }
 }
 
+// A set that is reached from another one first gets room for this many times as many rows, and for a few
+// more.
+constexpr i64 kFirstGrowth = 3, kLeastReached = 4096;
+
 llvm::Expected<AxisArray> coarser_stride(const AxisArray& tensor_stride, const AxisArray& stride, i32 ndim) {
   AxisArray coarse{1, 1, 1, 1};
   for (i32 a = 0; a < ndim; ++a) {
@@ -173,7 +177,17 @@ llvm::Error CoordinateSet::count_rows() const {
 
 IndexSide CoordinateSet::side() const {
   const bool in_family = family_ && family_->is_made() && level_ >= 0;
-  return {in_family ? family_->index.index : index_.index, in_family ? level_ : 0};
+  return {in_family ? family_->index.index : index_.index, in_family ? level_ : index_level_};
+}
+
+llvm::Expected<VoxelIndex> CoordinateSet::describe(llvm::ArrayRef<AxisArray> strides) const {
+  std::vector<SetSpec> sets;
+  for (const AxisArray& stride : strides) {
+    SetSpec& set = sets.emplace_back();
+    set.tensor_stride = stride;
+    if (sets.size() > 1) set.parent = 0;
+  }
+  return describe_index(engines_->ndim(), bounds_, sets);
 }
 
 Coords CoordinateSet::coords() const {
@@ -319,6 +333,105 @@ llvm::Expected<std::shared_ptr<CoordinateSet>> CoordinateSet::index_coarser(
   MINUET_TRY(coarse->read_report(*engine));
   MINUET_TRY(coarse->take_report(coarse->host_report_));
   return coarse;
+}
+
+std::vector<SetSpec> CoordinateSet::reached_levels(const ReachSpec& reach, const AxisArray& tensor_stride,
+                                                   const AxisArray& shape) const {
+  std::vector<SetSpec> levels(2);
+  levels[0].tensor_stride = voxel_stride();
+  levels[1].tensor_stride = tensor_stride;
+  levels[1].parent = 0;
+  levels[1].shape = shape;
+  levels[1].reach = reach;
+  // The steps of the op are in units of this set's tensor stride, and those of the index in units of the
+  // voxels of its first level.
+  for (i32 a = 0; a < engines_->ndim(); ++a) {
+    const i32 scale = tensor_stride_[a] / voxel_stride()[a];
+    levels[1].reach->dilation[a] *= scale;
+    levels[1].reach->padding[a] *= scale;
+  }
+  return levels;
+}
+
+llvm::Error CoordinateSet::index_reached(MapEngine& engine, CoordinateSet& reached,
+                                         llvm::ArrayRef<SetSpec> levels, const Bounds& bounds,
+                                         i64 capacity) const {
+  const Coords fine = coords();
+  const i64 rows = std::max<i64>(fine.capacity, 1), fields = 1 + engines_->ndim();
+  i32 *unpacked = nullptr, *row_of = nullptr, *words = nullptr;
+  auto place_scratch = [&](Placement& parts) {
+    unpacked = parts.take<i32>(coordinates_ ? 0 : rows * fields);
+    row_of = parts.take<i32>(rows);
+    words = parts.take<i32>(1);
+  };
+  // Without a queue, this memory must outlive the read-back, because no stream orders its reuse.
+  MINUET_ASSIGN(const DeviceMemory scratch, allocate_parts(memory_source(), place_scratch));
+  auto place = [&](Placement& parts) { place_index(parts, {rows, capacity}, reached.index_); };
+  MINUET_ASSIGN(reached.index_memory_, allocate_parts(memory_source(), place));
+  reached.index_level_ = 1;
+  if (!coordinates_) MINUET_TRY(engine->maps().unpack(fine, nullptr, unpacked));
+  MINUET_TRY(engine->fill_words(reached.report_, 0, kReportWords));
+  MINUET_TRY(clear_index(*engine, reached.index_));
+  IndexSetsRequest request;
+  request.coordinates = coordinates_ ? coordinates_ : unpacked;
+  request.given_count = fine.count;
+  request.most = fine.capacity;
+  request.outside_status = kStatusOutsideKeys;
+  request.status = reached.state_.status;
+  request.points = reached.state_.points;
+  request.row_of = row_of;
+  MINUET_ASSIGN(request.description, describe_index(engines_->ndim(), bounds, levels));
+  assign_memory(request.description, reached.index_, {rows, capacity});
+  request.memory = reached.index_;
+  i32* const counts[] = {words, reached.coords_.count};
+  request.counts = counts;
+  request.sources = {source_of(engines_->ndim(), levels, 1)};
+  MINUET_TRY(engine->fill_words(words, 0, 1));
+  MINUET_TRY(engine->maps().index_sets(request));
+  if (!queue_) return reached.read_report(engine);
+  MINUET_ASSIGN(reached.deferred_, engine->start_readback(reached.report_, kBoundsAt));
+  return llvm::Error::success();
+}
+
+llvm::Expected<std::shared_ptr<CoordinateSet>> CoordinateSet::reach(const ReachSpec& reach,
+                                                                    const AxisArray& stride,
+                                                                    const AxisArray& shape,
+                                                                    void* stream) const {
+  const i32 ndim = engines_->ndim();
+  MINUET_TRY(check_stream(stream));
+  MINUET_TRY(check_reach(ndim, reach, stride, tensor_stride_));
+  std::shared_ptr<CoordinateSet> reached(new CoordinateSet());
+  reached->engines_ = engines_;
+  reached->queue_ = queue_;
+  MINUET_ASSIGN(reached->tensor_stride_, coarser_stride(tensor_stride_, stride, ndim));
+  reached->has_bounds_ = has_bounds_;
+  const std::vector<SetSpec> levels = reached_levels(reach, reached->tensor_stride_, shape);
+  const Bounds bounds = has_bounds_ ? bounds_ : narrowed(ndim, bounds_, levels);
+  MINUET_ASSIGN(const std::vector<Bounds> ranges, bounds_of_sets(ndim, bounds, levels));
+  reached->bounds_ = ranges[1];
+  if (finest_) MINUET_TRY(make_deferred());
+  MINUET_ASSIGN(const MapEngines::Lease engine, engines_->take(queue_.get()));
+  MINUET_TRY(engine->begin_making(stream));
+  const i64 rows = std::max<i64>(coords().capacity, 1);
+  const i64 most = std::min(rows * source_of(ndim, levels, 1).cells, kMaxCoordinates);
+  // Most sets need far less than the largest possible memory. If the call waits anyway, it begins with less.
+  for (i64 capacity = queue_ ? most : std::min(most, kFirstGrowth * rows + kLeastReached);;
+       capacity = std::min(most, kFirstGrowth * capacity)) {
+    MINUET_TRY(reached->allocate(capacity, false));
+    MINUET_TRY(index_reached(*engine, *reached, levels, bounds, capacity));
+    if (queue_) return reached;
+    const bool is_full = (static_cast<u32>(reached->host_report_[0]) & kStatusPastCapacity) != 0;
+    if (!is_full || capacity == most) break;
+    MINUET_TRY(engine->begin_making(stream));
+  }
+  if ((static_cast<u32>(reached->host_report_[0]) & kStatusOutsideKeys) != 0) {
+    return make_error(
+        StatusCode::OutOfRange,
+        "a coordinate is too far from the origin, or its batch index too large, for the set that is "
+        "reached from it: declare the bounds of the cloud when you create its first set");
+  }
+  MINUET_TRY(reached->take_report(reached->host_report_));
+  return reached;
 }
 
 llvm::Error CoordinateSet::export_coordinates(i32* coordinates, void* stream) const {

@@ -60,6 +60,10 @@ class CoordinateSet : public std::enable_shared_from_this<CoordinateSet> {
   /// the family of this set (SetFamily), the function does not even enqueue work. The set is then made later,
   /// together with all other sets that have joined until then.
   llvm::Expected<std::shared_ptr<CoordinateSet>> downsample(const AxisArray& stride, void* stream) const;
+  /// Returns the set of all coordinates that an op with this stride reaches from this set (ReachSpec).
+  /// `shape` is that of SetSpec. Waits like downsample(), but the set never joins a family (SetFamily).
+  llvm::Expected<std::shared_ptr<CoordinateSet>> reach(const ReachSpec& reach, const AxisArray& stride,
+                                                       const AxisArray& shape, void* stream) const;
   /// Returns InvalidArgument if the set has a queue and `stream` is not the queue's stream.
   llvm::Error check_stream(void* stream) const;
   llvm::Error export_coordinates(i32* coordinates, void* stream) const;
@@ -109,9 +113,14 @@ class CoordinateSet : public std::enable_shared_from_this<CoordinateSet> {
   /// coordinates need not be multiples of its tensor stride.
   AxisArray voxel_stride() const { return coordinates_ ? AxisArray{1, 1, 1, 1} : tensor_stride_; }
   /// Returns the description of an index of sets with these voxel strides.
-  llvm::Expected<VoxelIndex> describe(llvm::ArrayRef<AxisArray> strides) const {
-    return describe_index(engines_->ndim(), bounds_, strides);
-  }
+  llvm::Expected<VoxelIndex> describe(llvm::ArrayRef<AxisArray> strides) const;
+  /// Returns this set and the one that is reached from it as the two levels of an index.
+  std::vector<SetSpec> reached_levels(const ReachSpec& reach, const AxisArray& tensor_stride,
+                                      const AxisArray& shape) const;
+  /// Makes a set that is reached from this one in an index of both sets, with room for `capacity` rows.
+  /// The coordinates of this set must be inside `bounds`, or the status says so.
+  llvm::Error index_reached(MapEngine& engine, CoordinateSet& reached, llvm::ArrayRef<SetSpec> levels,
+                            const Bounds& bounds, i64 capacity) const;
   /// Enqueues the work that builds a set that the caller gave. read_report() reads back the row count.
   llvm::Error build(MapEngine& engine, const i32* coordinates, i64 count, void* stream);
   /// Enqueues the work that builds this set in an index of its own. `given_count` points to the number of
@@ -158,6 +167,7 @@ class CoordinateSet : public std::enable_shared_from_this<CoordinateSet> {
   // Holds the index of this set alone. It is empty for a set that was made with its family.
   DeviceMemory index_memory_;
   IndexMemory index_;
+  i32 index_level_ = 0;     // Holds the number of this set among the levels of index_.
   i64 index_capacity_ = 0;  // Gives the number of rows for which index_ was placed.
   // Holds the set with the allocated capacity, which may exceed the number of rows.
   Coords coords_;
@@ -182,12 +192,13 @@ class KernelMap {
  public:
   /// Waits until the host knows the row counts of both sets. Without a queue, the function also waits until
   /// the map is made. With a queue, it only enqueues that work, or defers it if an index of both sets can
-  /// find the rows.
+  /// find the rows. `padding` is that of WindowProblem.
   static llvm::Expected<std::shared_ptr<KernelMap>> create(std::shared_ptr<const CoordinateSet> input,
                                                            std::shared_ptr<const CoordinateSet> output,
                                                            const AxisArray& kernel_size,
-                                                           const AxisArray& dilation, bool transposed,
-                                                           void* stream);
+                                                           const AxisArray& dilation,
+                                                           const std::optional<AxisArray>& padding,
+                                                           bool transposed, void* stream);
   /// Returns a map that has the same pairs in the other direction. Both maps share all memory.
   std::shared_ptr<KernelMap> transpose() const;
   /// Copies all pairs to the host as [pairs][3] numbers: offset, input row and output row. The rows are
@@ -256,7 +267,7 @@ class KernelMap {
   /// the positions and counts.
   llvm::Error find(void* stream, bool positions) const;
   /// Sets MapView::index if one index contains both sets and the device can look rows up in it.
-  void find_index(const AxisArray& kernel_size, const AxisArray& dilation) const;
+  void find_index(const AxisArray& kernel_size, const AxisArray& dilation, bool has_padding) const;
   bool is_indexed() const { return view().index.index != nullptr; }
   llvm::Error place_masks() const;
   MapLimits limits() const;

@@ -8,8 +8,9 @@ namespace minuet {
 llvm::Expected<std::shared_ptr<KernelMap>> KernelMap::create(std::shared_ptr<const CoordinateSet> input,
                                                              std::shared_ptr<const CoordinateSet> output,
                                                              const AxisArray& kernel_size,
-                                                             const AxisArray& dilation, bool transposed,
-                                                             void* stream) {
+                                                             const AxisArray& dilation,
+                                                             const std::optional<AxisArray>& padding,
+                                                             bool transposed, void* stream) {
   const std::shared_ptr<MapEngines>& engines = input->engines();
   if (engines != output->engines()) {
     return make_error(
@@ -27,14 +28,15 @@ llvm::Expected<std::shared_ptr<KernelMap>> KernelMap::create(std::shared_ptr<con
   MINUET_TRY(input->count_rows());
   MINUET_TRY(output->count_rows());
   const CoordinateSet &finer = transposed ? *output : *input, &coarser = transposed ? *input : *output;
-  MINUET_TRY(check_kernel(engines->ndim(), kernel_size, dilation, finer.tensor_stride(), coarser.rows()));
+  MINUET_TRY(
+      check_kernel(engines->ndim(), kernel_size, dilation, padding, finer.tensor_stride(), coarser.rows()));
   std::shared_ptr<KernelMap> map(new KernelMap());
   map->input_ = std::move(input);
   map->output_ = std::move(output);
   map->transposed_ = transposed;
   const CoordinateSet &fine = map->fine(), &coarse = map->coarse();
   MapView& view = map->pairs_->view;
-  view.geometry = make_geometry(engines->ndim(), kernel_size, dilation, fine.tensor_stride());
+  view.geometry = make_geometry(engines->ndim(), kernel_size, dilation, fine.tensor_stride(), padding);
   view.sources = fine.rows();
   view.queries = coarse.rows();
   if (map->is_identity()) {
@@ -43,7 +45,7 @@ llvm::Expected<std::shared_ptr<KernelMap>> KernelMap::create(std::shared_ptr<con
   }
   // Without a queue everything is made now, because later any thread may use the map.
   const bool has_queue = map->queue() != nullptr;
-  if (has_queue && !map->is_identity()) map->find_index(kernel_size, dilation);
+  if (has_queue && !map->is_identity()) map->find_index(kernel_size, dilation, padding.has_value());
   // If the neighbours can be looked up in an index, the search for them is deferred to view_of() or
   // find_masks(), because the forms of the map's views (ViewForm) are known only then.
   if (map->is_indexed()) {
@@ -55,14 +57,14 @@ llvm::Expected<std::shared_ptr<KernelMap>> KernelMap::create(std::shared_ptr<con
   return map;
 }
 
-void KernelMap::find_index(const AxisArray& kernel_size, const AxisArray& dilation) const {
+void KernelMap::find_index(const AxisArray& kernel_size, const AxisArray& dilation, bool has_padding) const {
   const CoordinateSet &fine = this->fine(), &coarse = this->coarse();
   const IndexSide sources = fine.side(), queries = coarse.side();
   if (sources.index != queries.index || !fine.engines()->looks_up_rows()) return;
   pairs_->view.index = {sources.index, sources.level, queries.level};
   // In an index, a set that the caller gave has voxels of stride 1. If its tensor stride is not 1, the result
   // of fills_voxels() is not valid for the index, because it is computed from the tensor strides.
-  pairs_->has_children = sources.index && fine.voxel_stride() == fine.tensor_stride() &&
+  pairs_->has_children = sources.index && !has_padding && fine.voxel_stride() == fine.tensor_stride() &&
                          coarse.voxel_stride() == coarse.tensor_stride() &&
                          fills_voxels(fine.engines()->ndim(), kernel_size, dilation, fine.tensor_stride(),
                                       coarse.tensor_stride());

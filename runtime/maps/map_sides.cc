@@ -7,7 +7,7 @@
 namespace minuet {
 
 llvm::Error check_kernel(i32 ndim, const AxisArray& kernel_size, const AxisArray& dilation,
-                         const AxisArray& fine_stride, i64 queries) {
+                         const std::optional<AxisArray>& padding, const AxisArray& fine_stride, i64 queries) {
   i64 volume = 1;
   for (i32 a = 0; a < kMaxDim; ++a) {
     if (kernel_size[a] < 1 || dilation[a] < 1 || dilation[a] > kMostCells ||
@@ -32,6 +32,11 @@ llvm::Error check_kernel(i32 ndim, const AxisArray& kernel_size, const AxisArray
           "axis {0}: kernel size {1} times dilation {2} times tensor stride {3} is more than {4}, "
           "the largest extent of a kernel in cells",
           a, kernel_size[a], dilation[a], fine_stride[a], kFarthestOffset);
+    }
+    if (padding && ((*padding)[a] < 0 || (*padding)[a] > (a < ndim ? kFarthestOffset / fine_stride[a] : 0))) {
+      return make_error(StatusCode::InvalidArgument,
+                        "axis {0} has padding {1}; at tensor stride {2} it must be 0 to {3}", a,
+                        (*padding)[a], fine_stride[a], a < ndim ? kFarthestOffset / fine_stride[a] : 0);
     }
   }
   if (queries > most_map_rows(volume)) {
@@ -59,10 +64,11 @@ llvm::Error check_serves(const MapSides& map, const WindowProblem& problem, cons
       !std::equal(got.kernel_size, got.kernel_size + kMaxDim, wanted.kernel_size) ||
       !std::equal(got.step, got.step + kMaxDim, wanted.step) ||
       !std::equal(got.origin, got.origin + kMaxDim, wanted.origin)) {
-    return make_error(StatusCode::InvalidArgument,
-                      "the kernel map and the {0} differ in kernel size, dilation or padding: make the map with "
-                      "those of the {0}",
-                      op);
+    return make_error(
+        StatusCode::InvalidArgument,
+        "the kernel map and the {0} differ in kernel size, dilation or padding: make the map with "
+        "those of the {0}",
+        op);
   }
   if (problem.kind == ConvolutionKind::Submanifold && !map.is_same_set) {
     return make_error(StatusCode::InvalidArgument,

@@ -7,8 +7,9 @@ namespace minuet {
 
 /// Returns InvalidArgument if no kernel map can have this kernel, and OutOfRange if `queries` rows on its
 /// coarser side are too many. `fine_stride` is the tensor stride of the finer side.
+/// `padding` is that of WindowProblem.
 llvm::Error check_kernel(i32 ndim, const AxisArray& kernel_size, const AxisArray& dilation,
-                         const AxisArray& fine_stride, i64 queries);
+                         const std::optional<AxisArray>& padding, const AxisArray& fine_stride, i64 queries);
 
 /// Describes a kernel map by the properties that decide which ops it serves.
 struct MapSides {

@@ -49,7 +49,7 @@ struct NetworkMapOptions {
 };
 
 /// Returns the range of coordinates for which an index is made first.
-Bounds bounds_to_index(i32 ndim, const NetworkMapOptions& options);
+Bounds bounds_to_index(i32 ndim, const NetworkMapOptions& options, llvm::ArrayRef<SetSpec> sets);
 
 class NetworkMaps {
  public:
@@ -64,6 +64,10 @@ class NetworkMaps {
   /// Returns the number of coordinates that place() reserves memory for.
   i64 capacity() const { return capacity_; }
   void set_capacity(i64 coordinates) { capacity_ = coordinates; }
+  /// Returns true if the last build() found that a level has more rows than place() reserved memory for. The
+  /// caller must then place the parts again, which are larger now, and call build() again. This happens only
+  /// for levels with LevelSpec::reach, whose number of rows is estimated.
+  bool needs_room() const { return needs_room_; }
   void place(Placement& parts);
   /// Places the memory that is in use only until the views of the maps are made. Call it after place().
   void place_workspace(Placement& parts);
@@ -117,8 +121,8 @@ class NetworkMaps {
   /// Returns an array on the device, whose element i is the row of level 0 (the finest set) for the caller's
   /// row i.
   const i32* row_of() const { return row_of_; }
-  /// Returns the device address of the numbers 0, 1, 2, ... [capacity]. They serve as both tables
-  /// (GmasTables) of a map with one offset from a set to itself.
+  /// Returns the device address of the numbers 0, 1, 2, ..., as many as the largest level has rows. They
+  /// serve as both tables (GmasTables) of a map with one offset from a set to itself.
   i32* identity() const { return identity_; }
   /// Writes the coordinates of a level to int32 [rows, 1 + ndim], in the order of its rows.
   llvm::Error unpack(i32 level, i32* coordinates) const;
@@ -147,8 +151,19 @@ class NetworkMaps {
   std::vector<i64> capacities() const;
   void assign_rows();
   i64 capacity_of(std::size_t level) const {
-    return options_.has_capacities() ? options_.level_capacity[level] : capacity_;
+    return options_.has_capacities() ? options_.level_capacity[level] : estimated_rows(level, capacity_);
   }
+  /// Returns the largest capacity of a level.
+  i64 most_capacity() const;
+  /// Returns the number of rows that a level is expected to have at most for this many coordinates. It is a
+  /// true limit unless the level, or one that it is made of, has LevelSpec::reach.
+  i64 estimated_rows(std::size_t level, i64 coordinates) const;
+  /// Raises the estimates if the last cloud has more rows in a level than expected. Returns true if it does
+  /// so.
+  bool raise_estimates(i64 count);
+  /// Returns the largest number of keys that the sorted method sorts for a level with LevelSpec::reach.
+  i64 most_reached_keys(llvm::function_ref<i64(std::size_t)> capacity) const;
+  i32 most_volume() const;
   llvm::Error find_layout(const i32* coordinates, const i32* given_count, i64 most);
   llvm::Error read_words();
   /// Returns the key layout for the declared bounds, or for those that have been read back.
@@ -175,6 +190,13 @@ class NetworkMaps {
   const NetworkMapOptions options_;
   Engine& engine_;
   i64 capacity_ = 0;
+  const std::vector<SetSpec> sets_;
+  // Says how each level, except the first levels_of_points_ levels, follows from its parent.
+  const i32 levels_of_points_;
+  std::vector<LevelSource> sources_;
+  // Holds, for each level, the expected number of rows divided by the number of coordinates.
+  std::vector<double> growth_;
+  bool needs_room_ = false;
   std::size_t counted_maps_ = 0;  // Counts the maps that place_positions() was given.
   // The key layout of each cloud must have this guard and this period on each axis (key_layout.h).
   i64 guard_[kMaxDim] = {}, period_[kMaxDim] = {1, 1, 1, 1};

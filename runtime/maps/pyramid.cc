@@ -25,9 +25,7 @@ llvm::Expected<std::vector<i32>> describe_levels(const Program& network, llvm::A
                         "follow from the coordinates",
                         i);
     }
-    const auto is_same = [&](const LevelSpec& other) { return other.tensor_stride == spec.tensor_stride; };
-    const auto same =
-        static_cast<std::size_t>(llvm::find_if(network.levels, is_same) - network.levels.begin());
+    const auto same = static_cast<std::size_t>(find_same_level(network, network, static_cast<i32>(i)));
     if (same < i) {
       i64& capacity = description.levels[numbers[same]].capacity;
       capacity = std::max(capacity, capacities[i]);
@@ -35,12 +33,12 @@ llvm::Expected<std::vector<i32>> describe_levels(const Program& network, llvm::A
       numbers.push_back(numbers[same]);
       continue;
     }
-    PyramidLevel level{spec.parent < 0 ? -1 : numbers[spec.parent],
-                       {1, 1, 1, 1},
-                       capacities[i],
-                       /*keeps_coordinates=*/false,
-                       spec.keeps_coordinates,
-                       spec.shape};
+    PyramidLevel level;
+    level.parent = spec.parent < 0 ? -1 : numbers[spec.parent];
+    level.reach = spec.reach;
+    level.shape = spec.shape;
+    level.capacity = capacities[i];
+    level.is_dense = spec.keeps_coordinates;
     for (i32 a = 0; a < network.ndim && spec.parent >= 0; ++a) {
       level.stride[a] = spec.tensor_stride[a] / network.levels[spec.parent].tensor_stride[a];
     }
@@ -93,7 +91,6 @@ llvm::Error Pyramid::add_levels() {
   options_.has_bounds = description_.has_bounds;
   options_.bounds = description_.bounds;
   options_.is_stateless = true;
-  std::vector<AxisArray> strides;
   for (std::size_t i = 0; i < levels.size(); ++i) {
     const std::string name = "level " + std::to_string(i);
     LevelSpec level;
@@ -103,25 +100,29 @@ llvm::Error Pyramid::add_levels() {
                         level.parent, i == 0 ? "-1, because this is the caller's set" : "an earlier level");
     }
     MINUET_ASSIGN(level.tensor_stride, tensor_stride_of(program_, levels[i], name));
-    if (const i32 same = find_level(level.tensor_stride); same >= 0) {
+    level.reach = levels[i].reach;
+    level.shape = levels[i].shape;
+    if (level.reach) {
+      MINUET_TRY(annotate(check_reach(program_.ndim, *level.reach, levels[i].stride,
+                                      program_.levels[level.parent].tensor_stride),
+                          name));
+    }
+    program_.levels.push_back(level);
+    if (const i32 same = find_level(program_, static_cast<i32>(i)); same < static_cast<i32>(i)) {
       return make_error(StatusCode::InvalidArgument,
-                        "{0} has the tensor stride of level {1}, and so the same coordinates: use level {1}",
-                        name, same);
+                        "{0} has the same coordinates as level {1}: use level {1}", name, same);
     }
     if (levels[i].capacity < 1) {
       return make_error(StatusCode::InvalidArgument, "the capacity of {0} is {1}; it must be 1 or more", name,
                         levels[i].capacity);
     }
     MINUET_TRY(annotate(check_coordinate_count(levels[i].capacity), name));
-    level.shape = levels[i].shape;
-    level.keeps_coordinates = levels[i].is_dense;
-    program_.levels.push_back(level);
-    strides.push_back(level.tensor_stride);
     options_.level_capacity.push_back(levels[i].capacity);
   }
   options_.batch_size = description_.batch_size;
   MINUET_TRY(limit_coordinates(program_, options_));
-  return describe_index(program_.ndim, bounds_to_index(program_.ndim, options_), strides).takeError();
+  const std::vector<SetSpec> sets = sets_of(program_);
+  return describe_index(program_.ndim, bounds_to_index(program_.ndim, options_, sets), sets).takeError();
 }
 
 llvm::Error Pyramid::add_maps() {
@@ -130,7 +131,7 @@ llvm::Error Pyramid::add_maps() {
     const std::string name = "map " + std::to_string(i);
     for (const i32 level : {map.fine, map.coarse})
       MINUET_TRY(annotate(check_number("level", level, levels()), name));
-    MINUET_TRY(annotate(check_kernel(program_.ndim, map.kernel_size, map.dilation,
+    MINUET_TRY(annotate(check_kernel(program_.ndim, map.kernel_size, map.dilation, map.padding,
                                      program_.levels[map.fine].tensor_stride, capacity(map.coarse)),
                         name));
     if (const i32 same = find_map(map); same >= 0) {
@@ -212,10 +213,8 @@ std::vector<ViewNeed> Pyramid::view_needs(llvm::StringRef arch) const {
   return views;
 }
 
-i32 Pyramid::find_level(const AxisArray& tensor_stride) const {
-  const auto found = llvm::find_if(
-      program_.levels, [&](const LevelSpec& level) { return level.tensor_stride == tensor_stride; });
-  return found == program_.levels.end() ? -1 : static_cast<i32>(found - program_.levels.begin());
+i32 Pyramid::find_level(const Program& program, i32 level) const {
+  return find_same_level(program_, program, level);
 }
 
 i32 Pyramid::find_map(const MapSpec& map) const {
@@ -242,7 +241,8 @@ llvm::Expected<PlacedPyramid::Bytes> PlacedPyramid::measure() {
 
 llvm::Error PlacedPyramid::place(void* buffer, void* workspace) {
   Bytes used;
-  // Which parts the buffer has depends on whether the workspace has an index, so stand-ins replace it.
+  // The buffer is divided into other parts if the workspace has no index. So a workspace that is not given is
+  // placed at stand-in addresses, and the buffer keeps the division that build() has used.
   return place(
       Placement(static_cast<char*>(buffer), /*idle=*/false),
       workspace ? Placement(static_cast<char*>(workspace), /*idle=*/false) : Placement::of_stand_ins(0),

@@ -17,10 +17,11 @@ struct PyramidLevel {
   i32 parent =
       -1;  // Holds the number of an earlier level, from which the set is derived. It is -1 for level 0.
   AxisArray stride{1, 1, 1, 1};    // Divides the set's tensor stride by its parent's.
+  std::optional<ReachSpec> reach;  // Has the meaning of SetSpec::reach.
+  AxisArray shape{};               // Has the meaning of SetSpec::shape.
   i64 capacity = 0;                // Limits the number of rows.
   bool keeps_coordinates = false;  // Says whether the buffer contains the coordinates of the rows.
   bool is_dense = false;  // Says whether ops of the network read or write a dense tensor of the level.
-  AxisArray shape{};      // Holds the number of cells on each axis (LevelSpec::shape), or zeros.
 };
 
 /// Says that ops of one kind read a map in one direction.
@@ -49,8 +50,8 @@ class Pyramid {
   /// Returns InvalidArgument or OutOfRange if there can be no such sets and maps.
   static llvm::Expected<std::shared_ptr<const Pyramid>> create(PyramidDescription description);
   /// Adds the levels, the maps and the needs of a network to a description that has none. Element i of
-  /// `capacities` belongs to level i of the network. Levels of equal tensor stride have the same coordinates
-  /// and become one. Returns Unimplemented for a network whose maps cannot be made in advance.
+  /// `capacities` belongs to level i of the network. Levels with the same coordinates become one. Returns
+  /// Unimplemented for a network whose maps cannot be made in advance.
   static llvm::Error describe(const Program& network, llvm::ArrayRef<i64> capacities,
                               PyramidDescription& description);
 
@@ -65,8 +66,8 @@ class Pyramid {
   std::vector<ViewNeed> view_needs(llvm::StringRef arch) const;
   /// Returns true if the map is made for ops of this kind in this direction.
   bool serves(const PyramidNeed& need) const { return llvm::is_contained(description_.needs, need); }
-  /// Returns the level that has this tensor stride, or -1.
-  i32 find_level(const AxisArray& tensor_stride) const;
+  /// Returns the level that has the coordinates of a level of `program`, or -1.
+  i32 find_level(const Program& program, i32 level) const;
   /// Returns the number of the map, or -1.
   i32 find_map(const MapSpec& map) const;
   /// Returns the largest number of pairs that the map may have.

@@ -146,14 +146,27 @@ llvm::Expected<ParameterSet::Selected> ParameterSet::select(llvm::ArrayRef<Selec
 }
 
 llvm::Expected<ParameterSet::Selected> ParameterSet::select_for_run(llvm::ArrayRef<Selection> selections,
-                                                                    bool is_captured) {
+                                                                    const void* pyramid, bool is_captured) {
   MINUET_ASSIGN(Selected selected, select(selections, is_captured));
   const std::lock_guard<std::mutex> lock(mutex_);
-  for (std::shared_ptr<const void>& image : selected.images) {
-    if (!llvm::is_contained(run_images_, image)) run_images_.push_back(std::move(image));
-  }
+  const auto keep = [&](SharedImages& kept) {
+    for (const std::shared_ptr<const void>& image : selected.images) {
+      if (!llvm::is_contained(kept, image)) kept.push_back(image);
+    }
+  };
+  keep(run_images_[pyramid]);
+  if (is_captured) keep(captured_run_images_);
   selected.images.clear();
   return selected;
+}
+
+void ParameterSet::release_run_images(const void* pyramid) {
+  SharedImages released;  // It is destroyed after the mutex is unlocked.
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = run_images_.find(pyramid);
+  if (found == run_images_.end()) return;
+  released = std::move(found->second);
+  run_images_.erase(found);
 }
 
 }  // namespace minuet

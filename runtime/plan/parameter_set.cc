@@ -351,10 +351,13 @@ llvm::Error ParameterSet::check_complete() const {
 }
 
 void ParameterSet::release_captures() {
+  // Images are freed after the mutex is unlocked.
   Images released;
+  SharedImages released_of_runs;
   const std::lock_guard<std::mutex> lock(mutex_);
   captured_layers_.assign(layers_.size(), false);
   std::swap(released, captured_images_);
+  std::swap(released_of_runs, captured_run_images_);
 }
 
 }  // namespace minuet

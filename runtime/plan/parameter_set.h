@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "llvm/ADT/DenseMap.h"
 #include "runtime/plan/compiled_plan.h"
 #include "runtime/weights/given_array.h"
 #include "runtime/weights/weight_image.h"
@@ -56,19 +57,21 @@ class ParameterSet : public std::enable_shared_from_this<ParameterSet> {
   /// Returns FailedPrecondition with the names of parameters that have no value yet, if there are any. A
   /// captured set() counts, although only its replays give the parameters their values.
   llvm::Error check_complete() const;
-  /// Allows new images again after a captured set(), whose graph must not be replayed any more.
+  /// Allows new images again after a captured set(), and releases the images that only captured calls use.
+  /// The graphs must not be replayed any more.
   void release_captures();
 
   /// Names a candidate that an execution has selected.
   struct Selection {
     std::size_t layer = 0, candidate = 0;
   };
+  using SharedImages = std::vector<std::shared_ptr<const void>>;
   /// Holds what the kernels of selected candidates read.
   struct Selected {
     /// Holds, for each selection, pointers to its parameters in the order of parameter_images().
     std::vector<std::vector<const void*>> pointers;
     /// Owns the images. The pointers are valid and the same as long as the set and these images live.
-    std::vector<std::shared_ptr<const void>> images;
+    SharedImages images;
   };
   /// If `is_captured` is true, the call that needs the images is captured, and the result is
   /// FailedPrecondition if an image must be made. Otherwise makes images that no live execution has selected
@@ -76,8 +79,13 @@ class ParameterSet : public std::enable_shared_from_this<ParameterSet> {
   /// its graph would not write the new image.
   llvm::Expected<Selected> select(llvm::ArrayRef<Selection> selections, bool is_captured = false);
   /// Selects like select() for a run that keeps no state, so that the set keeps the images, and the result
-  /// has none. Returns FailedPrecondition if the run is captured and an image must be made.
-  llvm::Expected<Selected> select_for_run(llvm::ArrayRef<Selection> selections, bool is_captured);
+  /// has none. The set keeps them until release_run_images(pyramid), and until release_captures() if the run
+  /// is captured. Returns FailedPrecondition if the run is captured and an image must be made.
+  llvm::Expected<Selected> select_for_run(llvm::ArrayRef<Selection> selections, const void* pyramid,
+                                          bool is_captured);
+  /// Releases the images that only runs on this pyramid use. These runs must be complete, except captured
+  /// ones.
+  void release_run_images(const void* pyramid);
 
  private:
   /// Describes the stored value of a parameter.
@@ -145,8 +153,10 @@ class ParameterSet : public std::enable_shared_from_this<ParameterSet> {
   // The graphs of captured calls of set() write these images, and set the weights of these layers.
   Images captured_images_;
   std::vector<bool> captured_layers_;
-  // Holds the images that select_for_run() has selected.
-  std::vector<std::shared_ptr<const void>> run_images_;
+  // Holds, for each pyramid, the images that select_for_run() has selected for it, and those of captured
+  // runs.
+  llvm::DenseMap<const void*, SharedImages> run_images_;
+  SharedImages captured_run_images_;
   std::atomic<i32> unset_ = 0;  // Counts the parameters that have no value yet.
   // The engine is destroyed first, because its destructor waits for the work that uses the memory.
   std::unique_ptr<Engine> engine_;

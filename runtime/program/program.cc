@@ -86,6 +86,39 @@ Program op_program(const OpProblem& problem) {
   return program;
 }
 
+std::vector<SetSpec> sets_of(const Program& program) {
+  return {program.levels.begin(), program.levels.end()};
+}
+
+namespace {
+
+/// Returns true if the level has the coordinates of level 0, rounded down.
+bool is_rounded_down(const Program& program, i32 level) {
+  for (; level > 0; level = program.levels[level].parent) {
+    if (program.levels[level].reach || program.levels[level].is_made_in_run()) return false;
+  }
+  return true;
+}
+
+bool has_same_coordinates(const Program& first, i32 a, const Program& second, i32 b) {
+  const LevelSpec &one = first.levels[a], &other = second.levels[b];
+  if (one.tensor_stride != other.tensor_stride) return false;
+  const bool is_rounded = is_rounded_down(first, a);
+  if (is_rounded || is_rounded_down(second, b)) return is_rounded == is_rounded_down(second, b);
+  if (one.is_made_in_run() || other.is_made_in_run()) return &first == &second && a == b;
+  return one.reach == other.reach && one.shape == other.shape &&
+         has_same_coordinates(first, one.parent, second, other.parent);
+}
+
+}  // namespace
+
+i32 find_same_level(const Program& among, const Program& program, i32 level) {
+  for (i32 i = 0; i < static_cast<i32>(among.levels.size()); ++i) {
+    if (has_same_coordinates(among, i, program, level)) return i;
+  }
+  return -1;
+}
+
 KernelGeometry geometry_of(const Program& program, const MapSpec& map) {
   return make_geometry(program.ndim, map.kernel_size, map.dilation, program.levels[map.fine].tensor_stride,
                        map.padding);
@@ -125,6 +158,7 @@ void layout_needs(const Program& program, i64* guard, i64* period) {
     for (const MapSpec& map : program.maps) {
       guard[a] = std::max(guard[a], axis_reach(geometry_of(program, map), a));
     }
+    guard[a] += reach_margin(a, sets_of(program));
   }
 }
 

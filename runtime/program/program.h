@@ -12,37 +12,18 @@
 #include <vector>
 
 #include "codegen/choose/problem.h"
+#include "runtime/engine/set_spec.h"
 
 namespace minuet {
 
-/// Describes a coordinate set that has every coordinate which an op reaches from its parent set, like the
-/// outputs of a dense convolution. These are all multiples q of the set's tensor stride for which
-/// q + (k * dilation - padding) * (the parent's tensor stride) is in the parent set for some offset k of the
-/// kernel. If the set has a shape, it lacks the coordinates outside of it.
-struct ReachSpec {
-  AxisArray kernel_size{1, 1, 1, 1};
-  AxisArray dilation{1, 1, 1, 1};
-  AxisArray padding{};
-  bool operator==(const ReachSpec&) const = default;
-};
-
 /// Describes a coordinate set, which is called a level. Level 0 belongs to the input. Each other level of a
-/// network is derived from its parent by a stride, or made by an op from its parent's coordinates and
-/// features.
-struct LevelSpec {
-  // Holds the stride of each axis, or 0 if the caller gives the set.
-  AxisArray tensor_stride{1, 1, 1, 1};
-  i32 parent = -1;
-  // Is empty if the set has the coordinates of its parent, rounded down to multiples of its tensor stride.
-  std::optional<ReachSpec> reach = std::nullopt;
-  // Holds the number of cells that the set may have on each axis, in units of its tensor stride. Coordinates
-  // divided by the tensor stride are from 0 to this number - 1. It is 0 on each axis if the set has no shape.
-  AxisArray shape{};
-  // Says whether an op reads the coordinates of the rows.
-  bool keeps_coordinates = false;
+/// network is derived from its parent (SetSpec), or made by an op from its parent's coordinates and features.
+struct LevelSpec : SetSpec {
   // Holds the number of the layer that makes the set in each run. It is -1 if Execution::prepare() makes the
   // set or the caller gives it.
   i32 made_by = -1;
+  // Says whether an op reads the coordinates of the rows.
+  bool keeps_coordinates = false;
 
   bool is_made_in_run() const { return made_by >= 0; }
 };
@@ -195,6 +176,13 @@ std::vector<Step> make_schedule(const Program& program);
 /// Returns a program of one op over a kernel map. The caller gives its sets and its map. The inputs are the
 /// features, and the residual if the op has one. The outputs are the op's.
 Program op_program(const OpProblem& problem);
+
+/// Returns the description of each level (coordinate set).
+std::vector<SetSpec> sets_of(const Program& program);
+
+/// Returns the first level of `among` that has the coordinates of level `level` of `program`, or -1. The
+/// programs have the same coordinates in level 0.
+i32 find_same_level(const Program& among, const Program& program, i32 level);
 
 /// Returns the geometry of a map's kernel.
 KernelGeometry geometry_of(const Program& program, const MapSpec& map);

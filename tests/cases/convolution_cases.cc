@@ -258,6 +258,7 @@ std::string ConvolutionCase::name() const {
   text += " c" + std::to_string(in_channels) + "-" + std::to_string(out_channels);
   text +=
       " k" + axes_text(ndim, kernel_size) + " s" + axes_text(ndim, stride) + " d" + axes_text(ndim, dilation);
+  if (is_reached) text += " p" + axes_text(ndim, padding) + " shape " + axes_text(ndim, shape);
   text += " t" + axes_text(ndim, tensor_stride) + " b" + std::to_string(batches);
   if (empty_batch >= 0) text += " (item " + std::to_string(empty_batch) + " empty)";
   text += std::string(scale_shift   ? " scale"
@@ -273,6 +274,15 @@ std::string ConvolutionCase::name() const {
 
 int64_t ConvolutionCase::volume() const {
   return std::accumulate(kernel_size.begin(), kernel_size.end(), int64_t{1}, std::multiplies<>());
+}
+
+oracle::Geometry ConvolutionCase::geometry() const {
+  return {ndim, kernel_size, dilation, tensor_stride, transposed(), is_reached, padding};
+}
+
+std::vector<int32_t> ConvolutionCase::coarse_of(const std::vector<int32_t>& fine) const {
+  return is_reached ? oracle::reach(geometry(), stride, shape, fine)
+                    : oracle::downsample(ndim, fine, coarse_stride());
 }
 
 oracle::Axes ConvolutionCase::coarse_stride() const {
@@ -357,17 +367,16 @@ std::vector<ConvolutionCase> long_cases(DType dtype) {
 
 ConvolutionData make_coordinates(const ConvolutionCase& test) {
   ConvolutionData data;
-  data.geometry = {test.ndim, test.kernel_size, test.dilation, test.tensor_stride, test.transposed()};
+  data.geometry = test.geometry();
   const std::vector<int32_t> distinct = fine_voxels(test, test.seed);
   std::vector<int32_t> fine = distinct;
   add_duplicates(test, fine);
   data.in_coordinates = data.out_coordinates = fine;
   if (test.kind == ConvolutionKind::Strided) {
-    data.out_coordinates = oracle::downsample(test.ndim, fine, test.coarse_stride());
+    data.out_coordinates = test.coarse_of(fine);
   } else if (test.kind == ConvolutionKind::Transposed) {
-    data.in_coordinates = test.coarse_side == CoarseSide::Apart
-                              ? given_outputs(test, distinct)
-                              : oracle::downsample(test.ndim, fine, test.coarse_stride());
+    data.in_coordinates =
+        test.coarse_side == CoarseSide::Apart ? given_outputs(test, distinct) : test.coarse_of(fine);
   } else if (test.kind == ConvolutionKind::GivenOutputs) {
     data.out_coordinates = given_outputs(test, distinct);
   }

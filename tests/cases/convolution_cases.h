@@ -40,7 +40,10 @@ struct ConvolutionCase {
   int32_t first_batch = 0;          // batch index of item 0
   int64_t duplicates = 0;           // rows more, which repeat others; the first of them counts
   int32_t bounds_slack = -1;        // bounds are declared, so much wider than the cloud; -1: none
-  int64_t earlier_points = -1;      // of another cloud, which goes through the execution before; -1: none
+  bool is_reached = false;          // the coarser side has all outputs that a dense convolution reaches
+  oracle::Axes padding{0, 0, 0, 0},
+      shape{0, 0, 0, 0};        // of that convolution, and of its output; 0: unbounded
+  int64_t earlier_points = -1;  // of another cloud, which goes through the execution before; -1: none
   uint64_t seed = 1;
 
   /// "submanifold f16 n1000 d3 c16-32 k3,3,3 ... seed 7": enough to find the case again.
@@ -50,6 +53,9 @@ struct ConvolutionCase {
   bool has_scale() const { return scale_shift || scale_alone; }
   bool has_shift() const { return scale_shift || shift_alone; }
   oracle::Axes coarse_stride() const;
+  oracle::Geometry geometry() const;
+  /// What the coarser side is of these coordinates, unless the caller names it.
+  std::vector<int32_t> coarse_of(const std::vector<int32_t>& fine) const;
   /// Cells on an edge of the box that the voxels are drawn from.
   int64_t extent() const;
   /// True where the caller names the coarser side, whatever the finer one is.

@@ -18,6 +18,7 @@ using oracle::Axes;
 
 constexpr int64_t kMostWeights = 300000;
 constexpr int64_t kMostProducts = 20000000;  // multiply-adds where every offset finds an input
+constexpr int64_t kMostReached = 20000;      // outputs where every offset reaches another one
 constexpr int64_t kFewOutputs = 4000;
 constexpr int64_t kLeastPeriod = 64;
 
@@ -110,8 +111,25 @@ void draw_cloud(Random& random, ConvolutionCase& test) {
   }
 }
 
+void draw_reach(Random& random, ConvolutionCase& test) {
+  if (!one_in(random, 3)) return;
+  test.is_reached = true;
+  test.padding = draw_axes(random, test.ndim, [&] { return one_of(random, {0, 0, 1, 1, 2, 3}); });
+  for (int a = test.ndim; a < kMaxDim; ++a) test.padding[a] = 0;
+  if (one_in(random, 2)) return;
+  test.shape = draw_axes(random, test.ndim, [&] { return static_cast<int32_t>(random.between(1, 40)); });
+}
+
 /// Puts right what one field says of another.
 ConvolutionCase settled(ConvolutionCase test) {
+  const bool may_be_reached =
+      (test.kind == ConvolutionKind::Strided || test.kind == ConvolutionKind::Transposed) &&
+      test.coarse_side != CoarseSide::Apart && test.origin == Axes{0, 0, 0, 0};
+  if (!may_be_reached) test.is_reached = false;
+  if (!test.is_reached) test.padding = test.shape = {0, 0, 0, 0};
+  if (std::find(test.shape.begin(), test.shape.begin() + test.ndim, 0) != test.shape.begin() + test.ndim) {
+    test.shape = {0, 0, 0, 0};
+  }
   if (test.kind == ConvolutionKind::Submanifold) test.stride = {1, 1, 1, 1};
   if (test.kind != ConvolutionKind::Transposed) test.coarse_side = CoarseSide::Copied;
   if (test.batches == 1 || test.empty_batch >= test.batches) test.empty_batch = -1;
@@ -120,7 +138,7 @@ ConvolutionCase settled(ConvolutionCase test) {
   if (!test.relu) test.negative_slope = 0;
   for (int a = test.ndim; a < kMaxDim; ++a) {
     test.kernel_size[a] = test.stride[a] = test.dilation[a] = test.tensor_stride[a] = 1;
-    test.origin[a] = 0;
+    test.origin[a] = test.padding[a] = test.shape[a] = 0;
   }
   // A relative bound means little where few terms cancel.
   if (test.points * test.out_channels < kFewOutputs) test.one_sign = true;
@@ -153,6 +171,7 @@ bool is_feasible(const ConvolutionCase& test) {
       test.points * (test.filled >= 0.1 ? test.volume() : std::min<int64_t>(test.volume(), 8));
   if (pairs * test.in_channels * test.out_channels > kMostProducts) return false;
   if (test.volume() * test.points > kMostProducts / 100) return false;  // look-ups are dearer
+  if (test.is_reached && test.volume() * test.points > kMostReached) return false;
   int bits =
       std::bit_width(static_cast<uint64_t>(test.first_batch) + test.batches + std::max(test.bounds_slack, 0));
   for (int a = 0; a < test.ndim; ++a) bits += axis_bits(test, a);
@@ -169,6 +188,7 @@ ConvolutionCase draw_case(DType dtype, uint64_t seed) {
     draw_geometry(random, test);
     test.in_channels = draw_channels(random), test.out_channels = draw_channels(random);
     draw_cloud(random, test);
+    draw_reach(random, test);
     const uint64_t affine = random.below(4);
     test.scale_shift = affine == 1, test.scale_alone = affine == 2, test.shift_alone = affine == 3;
     test.residual = one_in(random, 2), test.relu = one_in(random, 2);
@@ -228,7 +248,7 @@ class Simpler {
       ConvolutionCase changed = test_;
       --changed.ndim;
       for (Axes* axes : {&changed.kernel_size, &changed.stride, &changed.dilation, &changed.tensor_stride,
-                         &changed.origin}) {
+                         &changed.origin, &changed.padding, &changed.shape}) {
         std::rotate(axes->begin() + dropped, axes->begin() + dropped + 1, axes->end());
       }
       add(changed);
@@ -276,6 +296,9 @@ std::vector<ConvolutionCase> simpler_cases(const ConvolutionCase& test) {
   simpler.lower_axes(&ConvolutionCase::dilation, 1);
   simpler.lower_axes(&ConvolutionCase::tensor_stride, 1);
   simpler.lower_axes(&ConvolutionCase::origin, 0);
+  simpler.set(&ConvolutionCase::is_reached, false);
+  simpler.set(&ConvolutionCase::shape, Axes{0, 0, 0, 0});
+  simpler.lower_axes(&ConvolutionCase::padding, 0);
   for (bool ConvolutionCase::*field :
        {&ConvolutionCase::relu, &ConvolutionCase::residual, &ConvolutionCase::scale_shift,
         &ConvolutionCase::scale_alone, &ConvolutionCase::shift_alone, &ConvolutionCase::raw_weights}) {
@@ -329,7 +352,8 @@ std::string as_initializer(const ConvolutionCase& test) {
   const auto& [kind, dtype, ndim, points, in_channels, out_channels, kernel_size, stride, dilation,
                tensor_stride, batches, empty_batch, scale_shift, residual, relu, negative_slope, sampled_rows,
                one_sign, scale_alone, shift_alone, raw_weights, coarse_side, other_points, origin, filled,
-               first_batch, duplicates, bounds_slack, earlier_points, seed] = test;
+               first_batch, duplicates, bounds_slack, is_reached, padding, shape, earlier_points, seed] =
+      test;
   MINUET_FIELD(kind), MINUET_FIELD(dtype), MINUET_FIELD(ndim), MINUET_FIELD(points);
   MINUET_FIELD(in_channels), MINUET_FIELD(out_channels), MINUET_FIELD(kernel_size), MINUET_FIELD(stride);
   MINUET_FIELD(dilation), MINUET_FIELD(tensor_stride), MINUET_FIELD(batches), MINUET_FIELD(empty_batch);
@@ -339,6 +363,7 @@ std::string as_initializer(const ConvolutionCase& test) {
   MINUET_FIELD(coarse_side), MINUET_FIELD(other_points), MINUET_FIELD(origin), MINUET_FIELD(filled),
       MINUET_FIELD(first_batch);
   MINUET_FIELD(duplicates), MINUET_FIELD(bounds_slack);
+  MINUET_FIELD(is_reached), MINUET_FIELD(padding), MINUET_FIELD(shape);
   MINUET_FIELD(earlier_points), MINUET_FIELD(seed);
 #undef MINUET_FIELD
   return "ConvolutionCase{" + text + "}";

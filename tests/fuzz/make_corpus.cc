@@ -165,6 +165,15 @@ void write_networks(const Put& put) {
       R"({"op":"residual","name":"b","width":1,"stride":2,"affine":false,"epsilon":1e-3,"activation":"none","conv1":{"activation":"relu","bias":true},"shortcut":{"norm":"none"}},)"
       R"({"op":"bottleneck","name":"c","width":1,"inner_width":0,"kernel_size":5,"track_running_stats":true,"conv2":{"activation":"leaky_relu"},"conv3":{"bias":true}},)"
       R"({"op":"head","name":"h","bias":false,"activation":"relu","classes":3}]})");
+  put("network/whole-graph.json",
+      R"({"name":"n","ndim":2,"shape":[40,30],)"
+      R"("outputs":["c","twice","d"],"inputs":[{"name":"p","channels":2},{"name":"q","channels":3,"level":"a"}],"layers":[)"
+      R"({"op":"block","name":"a","out_channels":4,"kernel_size":3,"stride":2,"rule":"reached","padding":[1,0],"output":"a"},)"
+      R"({"op":"concat","with":"q","output":"b"},)"
+      R"({"op":"inverse","name":"i","of":"a","out_channels":2,"input":"b","output":"c"},)"
+      R"({"op":"concat","with":"c","output":"twice"},)"
+      R"({"op":"max_pool","name":"m","input":"p","rule":"reached","kernel_size":2},)"
+      R"({"op":"bottleneck","name":"e","out_channels":4,"inner_channels":1,"rule":"reached","output":"d"}]})");
   put("network/twice.json",
       R"({"name":"n","ndim":1,"in_channels":1,"channels":[3],"layers":[)"
       R"({"op":"block","name":"a","width":0,"save":"a"},{"op":"block","name":"b","width":0,"save":"b"},)"

@@ -11,7 +11,7 @@ namespace minuet {
 namespace {
 
 template <DType T, i32 Channels, i32 VectorBytes>
-void expect_permuted(i64 rows, int variant, i64 count = -1, u32 padding = 0) {
+void expect_permuted(i64 rows, int variant, i64 count = -1, u32 padding = 0, bool has_index = true) {
   constexpr PermuteRowsSpec kSpec{.io = T, .channels = Channels, .vector_bytes = VectorBytes, .threads = 64};
   Random random(500 + static_cast<u64>(rows));
   const i64 input_rows = rows + 5;
@@ -20,14 +20,15 @@ void expect_permuted(i64 rows, int variant, i64 count = -1, u32 padding = 0) {
   // Past the count no index is there: whoever uses one crashes, and AddressSanitizer finds who reads it.
   const i64 indices = count < 0 ? rows : std::min(count, rows);
   std::vector<i32> index(static_cast<std::size_t>(rows), 1 << 30);
-  for (i64 i = 0; i < indices; ++i) index[i] = static_cast<i32>(random.below(static_cast<u64>(input_rows)));
+  for (i64 i = 0; i < indices; ++i)
+    index[i] = static_cast<i32>(has_index ? random.below(static_cast<u64>(input_rows)) : static_cast<u64>(i));
   const std::size_t absent = static_cast<std::size_t>(rows - indices) * sizeof(i32);
   forbid_access(index.data() + indices, absent);
   const i32 device_count = static_cast<i32>(count);
   shim::launch(
       &permute_rows<kSpec>,
-      PermuteRowsParams{input.elements(), input.ld(), index.data(), rows, count < 0 ? nullptr : &device_count,
-                        output.elements(), output.ld(), padding},
+      PermuteRowsParams{input.elements(), input.ld(), has_index ? index.data() : nullptr, rows,
+                        count < 0 ? nullptr : &device_count, output.elements(), output.ld(), padding},
       shim::small_grid(variant, kSpec.threads));
   allow_access(index.data() + indices, absent);
   for (i64 row = 0; row <= rows; ++row) {
@@ -52,6 +53,15 @@ TEST(PermuteRows, CopiesRowsByIndex) {
     expect_permuted<DType::F16, 3, 2>(rows, variant++);
     expect_permuted<DType::F16, 256, 16>(rows, variant++);
     expect_permuted<DType::BF16, 48, 4>(rows, variant++);
+  }
+}
+
+TEST(PermuteRows, CopiesRowsInTheirOrderWithoutAnIndex) {
+  int variant = 0;
+  for (const i64 count : {-1, 0, 99, 101}) {
+    expect_permuted<DType::F32, 4, 16>(100, variant++, count, 0, false);
+    expect_permuted<DType::F16, 3, 2>(100, variant++, count, 0, false);
+    expect_permuted<DType::BF16, 48, 4>(100, variant++, count, 0, false);
   }
 }
 

@@ -18,6 +18,8 @@
 #include "kernels_templates/map/number_rows.h"
 #include "kernels_templates/map/order_voxels.h"
 #include "kernels_templates/map/rank_masks.h"
+#include "kernels_templates/map/reach_blocks.h"
+#include "kernels_templates/map/reach_voxels.h"
 #include "kernels_templates/map/search_voxels.h"
 #include "runtime/engine/set_index.h"
 
@@ -61,13 +63,26 @@ std::vector<Point> rows_of_level(const std::vector<Point>& points, const Stride&
 template <i32 Ndim>
 class Index {
  public:
-  Index(std::vector<Stride> strides, std::vector<i64> level_capacities, int variant,
+  static std::vector<SetSpec> rounded_down(const std::vector<Stride>& strides) {
+    std::vector<SetSpec> sets;
+    for (const Stride& stride : strides) {
+      SetSpec& set = sets.emplace_back();
+      set.tensor_stride = stride;
+      if (sets.size() > 1) set.parent = 0;
+    }
+    return sets;
+  }
+  Index(const std::vector<Stride>& strides, std::vector<i64> level_capacities, int variant,
         const Bounds& bounds = default_index_bounds(Ndim))
-      : capacities(std::move(level_capacities)), grid_(shim::small_grid(variant, kThreads)) {
-    auto described = describe_index(Ndim, bounds, strides);
+      : Index(bounds, rounded_down(strides), std::move(level_capacities), variant) {}
+  Index(const Bounds& bounds, std::vector<SetSpec> sets, std::vector<i64> level_capacities, int variant)
+      : capacities(std::move(level_capacities)),
+        sets_(std::move(sets)),
+        grid_(shim::small_grid(variant, kThreads)) {
+    auto described = describe_index(Ndim, bounds, sets_);
     if (!described) throw std::runtime_error(llvm::toString(described.takeError()));
     description_ = *described;
-    levels = static_cast<i32>(strides.size());
+    levels = static_cast<i32>(sets_.size());
     for (const i64 capacity : capacities) {
       blocks_.push_back(poisoned<VoxelBlock>(capacity + 1));  // one past the end stays as it is
       places_.push_back(poisoned<RowPlace>(capacity + 1));
@@ -106,19 +121,41 @@ class Index {
     params.outside_status = kStatusOutsideKeys, params.duplicate_status = duplicate_status;
     params.source_row = source_row.data(), params.row_of = row_of.data();
     for (i32 l = 0; l < levels; ++l) params.counts[l] = &counts[l];
-    i32 tiles = 0;
-    for (i32 l = 0; l < levels; ++l) {
-      tiles += row_tiles(description_.level[l]);
-      params.block_tiles_end[l] = static_cast<u32>(tiles);
-      params.slot_tiles_end[l] =
-          (l > 0 ? params.slot_tiles_end[l - 1] : 0) + description_.level[l].slots / kSlotTile;
-    }
+    const i32 of_points = levels_of_points(sets_);
+    i32 slot_tiles = 0, block_tiles = 0;
+    const auto set_levels = [&](i32 first, i32 end) {
+      params.first_level = first, params.end_level = end;
+      slot_tiles = block_tiles = 0;
+      for (i32 l = first; l < end; ++l) {
+        slot_tiles += static_cast<i32>(description_.level[l].slots / kSlotTile);
+        block_tiles += row_tiles(description_.level[l]);
+        params.slot_tiles_end[l] = static_cast<u32>(slot_tiles);
+        params.block_tiles_end[l] = static_cast<u32>(block_tiles);
+      }
+    };
+    const auto number_all_blocks = [&] {
+      shim::launch(&number_blocks<NumberBlocksSpec{Ndim, 128}>, params,
+                   {.blocks = slot_tiles, .threads = 128});
+    };
+    const auto number_all_rows = [&] {
+      shim::launch(&number_rows<NumberRowsSpec{kBlockTile}>, params,
+                   {.blocks = block_tiles, .threads = kBlockTile});
+    };
+    set_levels(0, of_points);
     shim::launch(&mark_blocks<MarkBlocksSpec{Ndim, kThreads}>, params, grid_);
-    shim::launch(&number_blocks<NumberBlocksSpec{Ndim, 128}>, params,
-                 {.blocks = static_cast<i32>(slots_ / kSlotTile), .threads = 128});
+    number_all_blocks();
     shim::launch(&mark_voxels<MarkVoxelsSpec{Ndim, kThreads}>, params, grid_);
-    shim::launch(&number_rows<NumberRowsSpec{kBlockTile}>, params, {.blocks = tiles, .threads = kBlockTile});
+    number_all_rows();
     shim::launch(&number_points<NumberPointsSpec{kThreads}>, params, grid_);
+    for (i32 l = of_points; l < levels; ++l) {
+      set_levels(l, l + 1);
+      params.source = source_of(Ndim, sets_, static_cast<std::size_t>(l));
+      params.rows_status = kStatusPastCapacity;
+      shim::launch(&reach_blocks<ReachBlocksSpec{Ndim, kThreads}>, params, grid_);
+      number_all_blocks();
+      shim::launch(&reach_voxels<ReachVoxelsSpec{Ndim, kThreads}>, params, grid_);
+      number_all_rows();
+    }
     for (i32 l = 0; l < levels; ++l) {
       EXPECT_EQ(blocks_[l].back().voxels, poison<u64>());
       EXPECT_EQ(places_[l].back().voxel, poison<u32>());
@@ -246,6 +283,7 @@ class Index {
   std::vector<i32> counts, source_row, row_of;
 
  private:
+  const std::vector<SetSpec> sets_;
   shim::Grid grid_;
   VoxelIndex description_;
   IndexMemory memory_;

@@ -264,6 +264,18 @@ std::vector<oracle::Pair> pairs_of(minuet_kernel_map* map) {
   return pairs;
 }
 
+Coordinates reach(minuet_coordinates* fine, const ConvolutionCase& test) {
+  minuet_reach_options options = MINUET_REACH_OPTIONS_INIT;
+  copy_axes(test.kernel_size, test.ndim, options.kernel_size);
+  copy_axes(test.stride, test.ndim, options.stride);
+  copy_axes(test.dilation, test.ndim, options.dilation);
+  copy_axes(test.padding, test.ndim, options.padding);
+  copy_axes(test.shape, test.ndim, options.shape);
+  minuet_coordinates* set = nullptr;
+  check(minuet_coordinates_reach(fine, &options, nullptr, &set));
+  return {set, {minuet_coordinates_destroy}};
+}
+
 Map make_map(Machine& machine, const ConvolutionCase& test, const ConvolutionData& data) {
   const oracle::Axes coarse = test.coarse_stride();
   auto given = [&](const std::vector<int32_t>& coordinates, const oracle::Axes& tensor_stride) {
@@ -271,7 +283,7 @@ Map make_map(Machine& machine, const ConvolutionCase& test, const ConvolutionDat
   };
   auto derived = [&](minuet_coordinates* fine, const std::vector<int32_t>& expected,
                      std::vector<int32_t>& rows) {
-    Coordinates set = downsample(fine, test.stride);
+    Coordinates set = test.is_reached ? reach(fine, test) : downsample(fine, test.stride);
     rows = ascending_rows(expect_coordinates(machine, set.get(), test.ndim, expected), test.ndim);
     return set;
   };
@@ -283,7 +295,8 @@ Map make_map(Machine& machine, const ConvolutionCase& test, const ConvolutionDat
                  : given(data.in_coordinates, coarse);
   } else {
     map.in = given(data.in_coordinates, test.tensor_stride);
-    if (test.kind == ConvolutionKind::Strided && test.stride != oracle::Axes{1, 1, 1, 1}) {
+    const bool is_derived = test.is_reached || test.stride != oracle::Axes{1, 1, 1, 1};
+    if (test.kind == ConvolutionKind::Strided && is_derived) {
       map.out = derived(map.in.get(), data.out_coordinates, map.out_rows);
     } else if (test.kind != ConvolutionKind::Submanifold) {
       map.out = given(data.out_coordinates, coarse);
@@ -293,6 +306,8 @@ Map make_map(Machine& machine, const ConvolutionCase& test, const ConvolutionDat
   copy_axes(test.kernel_size, test.ndim, options.kernel_size);
   copy_axes(test.dilation, test.ndim, options.dilation);
   options.transposed = test.transposed();
+  options.dense_offsets = test.is_reached;
+  copy_axes(test.padding, test.ndim, options.padding);
   minuet_kernel_map* handle = nullptr;
   check(minuet_kernel_map_create(map.in.get(), map.out ? map.out.get() : map.in.get(), &options, nullptr,
                                  &handle));
@@ -319,6 +334,8 @@ minuet_status create_convolution(Machine& machine, const ConvolutionCase& test,
   copy_axes(test.kernel_size, test.ndim, options.kernel_size);
   copy_axes(test.stride, test.ndim, options.stride);
   copy_axes(test.dilation, test.ndim, options.dilation);
+  options.dense_offsets = test.is_reached;
+  copy_axes(test.padding, test.ndim, options.padding);
   options.groups = groups;
   options.dataflow = dataflow;
   options.submanifold = test.kind == ConvolutionKind::Submanifold;
@@ -426,6 +443,8 @@ KernelMap SetsOnDevice::map_of(minuet_coordinates* in, minuet_coordinates* out,
   copy_axes(geometry.kernel_size, geometry.ndim, options.kernel_size);
   copy_axes(geometry.dilation, geometry.ndim, options.dilation);
   options.transposed = geometry.transposed;
+  options.dense_offsets = geometry.is_dense;
+  copy_axes(geometry.padding, geometry.ndim, options.padding);
   minuet_kernel_map* map = nullptr;
   check(minuet_kernel_map_create(in, out, &options, nullptr, &map));
   return KernelMap(map, {minuet_kernel_map_destroy});

@@ -130,6 +130,8 @@ std::vector<int32_t> expect_coordinates(Machine& machine, minuet_coordinates* se
                                         const std::vector<int32_t>& expected);
 /// What a coarser set of `fine` is.
 Coordinates downsample(minuet_coordinates* fine, const oracle::Axes& stride);
+/// The set that the case's op reaches from `fine`.
+Coordinates reach(minuet_coordinates* fine, const ConvolutionCase& test);
 /// minuet_kernel_map_query_pairs
 int64_t pair_count(minuet_kernel_map* map);
 /// Of a map, sorted.

@@ -121,7 +121,6 @@ std::string why_not_built(const GoldenFile& file) {
                   << "', kernel '" << kernel << "'";
     return "unknown";
   }
-  if (rule == "reached") return "outputs by the rule of a dense convolution";
   if (kernel == "custom") return "kernels of any offsets";
   if (value("groups") != "1") return "groups";
   return "";

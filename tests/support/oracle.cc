@@ -38,9 +38,11 @@ std::vector<Point> offsets_of(const Geometry& geometry) {
     const int64_t step = static_cast<int64_t>(geometry.dilation[a]) * geometry.fine_tensor_stride[a];
     const int size = geometry.kernel_size[a];
     for (const Point& offset : offsets) {
-      for (int i = -((size - 1) / 2); i <= size / 2; ++i) {
+      for (int i = 0; i < size; ++i) {
         longer.push_back(offset);
-        longer.back()[a + 1] = i * step;
+        longer.back()[a + 1] = geometry.is_dense ? i * step - static_cast<int64_t>(geometry.padding[a]) *
+                                                                  geometry.fine_tensor_stride[a]
+                                                 : (i - (size - 1) / 2) * step;
       }
     }
     offsets = longer;
@@ -68,6 +70,31 @@ std::vector<int32_t> downsample(int ndim, const std::vector<int32_t>& coordinate
     for (int f = 0; f <= ndim; ++f) coarse.push_back(static_cast<int32_t>(point[f]));
   }
   return coarse;
+}
+
+std::vector<int32_t> reach(const Geometry& geometry, const Axes& stride, const Axes& shape,
+                           const std::vector<int32_t>& in) {
+  const std::vector<Point> offsets = offsets_of(geometry);
+  std::set<Point> unique;
+  for (int64_t row = 0; row < rows_of(in, geometry.ndim); ++row) {
+    for (const Point& offset : offsets) {
+      Point point = point_at(in, geometry.ndim, row);
+      bool is_there = true;
+      for (int a = 0; a < geometry.ndim; ++a) {
+        const int64_t step = static_cast<int64_t>(stride[a]) * geometry.fine_tensor_stride[a];
+        point[a + 1] -= offset[a + 1];
+        const int64_t cell = point[a + 1] / step;
+        is_there =
+            is_there && cell * step == point[a + 1] && (shape[a] == 0 || (cell >= 0 && cell < shape[a]));
+      }
+      if (is_there) unique.insert(point);
+    }
+  }
+  std::vector<int32_t> reached;
+  for (const Point& point : unique) {
+    for (int f = 0; f <= geometry.ndim; ++f) reached.push_back(static_cast<int32_t>(point[f]));
+  }
+  return reached;
 }
 
 void sort(std::vector<Pair>& pairs) { std::sort(pairs.begin(), pairs.end()); }

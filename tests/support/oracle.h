@@ -18,6 +18,8 @@ struct Geometry {
   Axes dilation{1, 1, 1, 1};
   Axes fine_tensor_stride{1, 1, 1, 1};  // of the input, or of a transposed convolution's output
   bool transposed = false;
+  bool is_dense = false;  // offsets are those of a dense convolution with this padding
+  Axes padding{0, 0, 0, 0};
 };
 
 struct Pair {
@@ -28,6 +30,12 @@ struct Pair {
 /// Coordinates are int32 [n, 1 + ndim], batch first, in any order.
 /// Unique floor(p / s) * s with s the coarser tensor stride, in ascending order.
 std::vector<int32_t> downsample(int ndim, const std::vector<int32_t>& coordinates, const Axes& tensor_stride);
+
+/// Every output that a dense convolution with this kernel and this stride reaches from an input, in ascending
+/// order. An output's coordinates divided by its tensor stride are below `shape`, and not negative, unless
+/// `shape` is 0.
+std::vector<int32_t> reach(const Geometry& geometry, const Axes& stride, const Axes& shape,
+                           const std::vector<int32_t>& in);
 
 /// Every pair of the map whose output row is in `out_rows` (all rows where it is null), sorted. Of inputs
 /// that lie in one place the first counts.

@@ -15,6 +15,8 @@ minuet_pooling_options pooling_of(const ConvolutionCase& test, minuet_reduction 
   std::copy_n(test.kernel_size.begin(), test.ndim, options.kernel_size);
   std::copy_n(test.stride.begin(), test.ndim, options.stride);
   std::copy_n(test.dilation.begin(), test.ndim, options.dilation);
+  options.dense_offsets = test.is_reached;
+  std::copy_n(test.padding.begin(), test.ndim, options.padding);
   options.submanifold = test.kind == ConvolutionKind::Submanifold;
   options.transposed = test.transposed();
   return options;

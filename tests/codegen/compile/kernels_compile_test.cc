@@ -60,6 +60,8 @@ std::vector<NumberPointsSpec> variants(const NumberPointsSpec&) { return {}; }
 std::vector<MarkBlocksSpec> variants(const MarkBlocksSpec&) { return by_ndim<MarkBlocksSpec>(); }
 std::vector<NumberBlocksSpec> variants(const NumberBlocksSpec&) { return by_ndim<NumberBlocksSpec>(); }
 std::vector<MarkVoxelsSpec> variants(const MarkVoxelsSpec&) { return by_ndim<MarkVoxelsSpec>(); }
+std::vector<ReachBlocksSpec> variants(const ReachBlocksSpec&) { return by_ndim<ReachBlocksSpec>(); }
+std::vector<ReachVoxelsSpec> variants(const ReachVoxelsSpec&) { return by_ndim<ReachVoxelsSpec>(); }
 std::vector<ListVoxelsSpec> variants(const ListVoxelsSpec&) { return by_ndim<ListVoxelsSpec>(); }
 std::vector<SearchVoxelsSpec> variants(const SearchVoxelsSpec&) {
   std::vector<SearchVoxelsSpec> specs = by_ndim<SearchVoxelsSpec>();
@@ -71,6 +73,7 @@ std::vector<MakeLayoutSpec> variants(const MakeLayoutSpec&) { return by_ndim<Mak
 std::vector<PackSpec> variants(const PackSpec&) { return by_key_and_ndim<PackSpec>(); }
 std::vector<UnpackSpec> variants(const UnpackSpec&) { return by_key_and_ndim<UnpackSpec>(); }
 std::vector<DownsampleSpec> variants(const DownsampleSpec&) { return by_key_and_ndim<DownsampleSpec>(); }
+std::vector<ReachKeysSpec> variants(const ReachKeysSpec&) { return by_key_and_ndim<ReachKeysSpec>(); }
 std::vector<RadixHistogramSpec> variants(const RadixHistogramSpec&) { return by_key<RadixHistogramSpec>(); }
 std::vector<RadixBinsSpec> variants(const RadixBinsSpec&) { return {}; }
 std::vector<RadixPassSpec> variants(const RadixPassSpec&) {

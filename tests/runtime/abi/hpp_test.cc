@@ -76,6 +76,36 @@ TEST_F(HppTest, AnExecutionInExactMode) {
   EXPECT_THAT(execution.suggest_capacities(2, kLevels), ElementsAre(256, 256));
 }
 
+TEST_F(HppTest, ANetworkOfSeveralInputsAndOutputs) {
+  minuet_network_options options = MINUET_NETWORK_OPTIONS_INIT;
+  options.description = R"({"name": "graph", "ndim": 3, "outputs": ["b", "c"],
+      "inputs": [{"name": "points", "channels": 1}, {"name": "more", "channels": 2, "level": "b"}], "layers": [
+      {"op": "block", "name": "b", "out_channels": 3, "stride": 8, "output": "b"},
+      {"op": "concat", "input": "more", "with": "b", "output": "c"}]})";
+  const minuet::Plan plan = minuet::Plan::network(context_, options);
+  plan.load(device_);
+  EXPECT_STREQ(plan.input(1).name, "more");
+  EXPECT_EQ(plan.input(1).level, 1);
+  EXPECT_EQ(plan.output(1).channels, 5);
+  EXPECT_THROW(plan.input(2), minuet::Exception);
+  EXPECT_THROW(plan.output(2), minuet::Exception);
+  EXPECT_THAT(plan.description(), testing::HasSubstr("\"more\""));
+  const minuet::Execution execution(plan, device_);
+  EXPECT_EQ(execution.prepare(coordinates_.get(), 3), 2);
+  EXPECT_EQ(execution.output_rows(1), 2);
+  const minuet::Buffer<float> more(device_, {1, 2, 3, 4}), b(device_, 6), c(device_, 10);
+  const std::vector<minuet_tensor> outputs{minuet::tensor(b.get(), 2, 3, MINUET_F32),
+                                           minuet::tensor(c.get(), 2, 5, MINUET_F32)};
+  execution.run(
+      {minuet::tensor(features_.get(), 3, 1, MINUET_F32), minuet::tensor(more.get(), 2, 2, MINUET_F32)},
+      outputs);
+  const std::vector<float> part = b.download(), whole = c.download();
+  EXPECT_THAT(whole, ElementsAre(1, 2, part[0], part[1], part[2], 3, 4, part[3], part[4], part[5]));
+  const minuet::Buffer<std::int32_t> places(device_, 8);
+  execution.output_coordinates(places.get(), nullptr, 1);
+  EXPECT_THAT(places.download(), ElementsAre(0, 0, 0, 0, 0, 8, 8, 8));
+}
+
 TEST_F(HppTest, AnExecutionInCapacityMode) {
   const minuet::Execution execution(network(), device_, within_capacities());
   const minuet::Buffer<std::int32_t> count(device_, std::vector<std::int32_t>{3}),

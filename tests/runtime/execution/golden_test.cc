@@ -30,19 +30,32 @@ class GoldenTest : public DeviceTest {
     test.in_channels = static_cast<int>(file.shapes.at("in_features")[1]);
     test.out_channels = static_cast<int>(file.shapes.at("out_features")[1]);
     test.points = file.shapes.at("in_coordinates")[0];
+    const auto rule = file.metadata.find("output_rule");
+    test.is_reached = rule != file.metadata.end() && rule->second == "reached";
+    if (test.is_reached) {
+      const auto zeros_past = [&](oracle::Axes axes) {
+        std::fill(axes.begin() + test.ndim, axes.end(), 0);
+        return axes;
+      };
+      test.padding = zeros_past(file.axes("padding"));
+      if (file.metadata.count("out_spatial_shape")) test.shape = zeros_past(file.axes("out_spatial_shape"));
+    }
     const bool strided = test.stride != oracle::Axes{1, 1, 1, 1};
     // What a generative one makes onto its own coordinates, a transposed one makes onto given ones.
     const std::string& kind = file.metadata.at("kind");
-    test.kind = kind == "transposed" || kind == "generative_transposed" ? ConvolutionKind::Transposed
-                : file.flag("submanifold")                              ? ConvolutionKind::Submanifold
-                : strided && !file.flag("given_outputs")                ? ConvolutionKind::Strided
-                                                                        : ConvolutionKind::GivenOutputs;
+    const bool is_inverse = kind == "inverse";
+    test.kind = is_inverse || kind == "transposed" || kind == "generative_transposed"
+                    ? ConvolutionKind::Transposed
+                : file.flag("submanifold")                                    ? ConvolutionKind::Submanifold
+                : (strided || test.is_reached) && !file.flag("given_outputs") ? ConvolutionKind::Strided
+                                                                              : ConvolutionKind::GivenOutputs;
+    if (is_inverse) test.coarse_side = CoarseSide::Derived;
     return test;
   }
 
   ConvolutionData data_of(const GoldenFile& file, const ConvolutionCase& test) {
     ConvolutionData data;
-    data.geometry = {test.ndim, test.kernel_size, test.dilation, test.tensor_stride, test.transposed()};
+    data.geometry = test.geometry();
     data.in_coordinates = file.integers.at("in_coordinates");
     data.out_coordinates = file.integers.at("out_coordinates");
     data.features = file.floats.at("in_features");
@@ -90,6 +103,8 @@ minuet_pooling_options pooling_options(const GoldenFile& file, const Convolution
   std::copy_n(test.kernel_size.begin(), test.ndim, options.kernel_size);
   std::copy_n(test.stride.begin(), test.ndim, options.stride);
   std::copy_n(test.dilation.begin(), test.ndim, options.dilation);
+  options.dense_offsets = test.is_reached;
+  std::copy_n(test.padding.begin(), test.ndim, options.padding);
   return options;
 }
 
@@ -170,7 +185,12 @@ void GoldenTest::check_on_pyramid(minuet_plan* plan, const ConvolutionCase& test
   for (int a = 0; a < test.ndim; ++a) {
     levels[1].stride[a] = test.stride[a];
     map.kernel_size[a] = test.kernel_size[a], map.dilation[a] = test.dilation[a];
+    map.padding[a] = test.padding[a];
+    if (!test.is_reached) continue;
+    levels[1].kernel_size[a] = test.kernel_size[a], levels[1].dilation[a] = test.dilation[a];
+    levels[1].padding[a] = test.padding[a], levels[1].shape[a] = test.shape[a];
   }
+  map.dense_offsets = levels[1].is_reached = test.is_reached;
   minuet_pyramid_options options = MINUET_PYRAMID_OPTIONS_INIT;
   options.ndim = test.ndim;
   options.levels = levels, options.level_count = is_within ? 1 : 2;

@@ -1,4 +1,5 @@
 // Runs on pyramids with values of parameters that the caller sets.
+#include "tests/runtime/abi/callers_pool.h"
 #include "tests/runtime/execution/parameters_fixture.h"
 #include "tests/runtime/execution/pyramid_fixture.h"
 
@@ -128,7 +129,107 @@ TEST_P(PyramidParametersTest, OneGraphSetsBuildsAndRuns) {
   expect_padded_oracle(*room_, scene(60, kSeed + 3));
 }
 
+/// Counts the blocks of device memory that a set of parameters holds for runs on pyramids.
+class PyramidImagesTest : public PyramidParametersTest {
+ protected:
+  void SetUp() override {
+    PyramidParametersTest::SetUp();
+    if (IsSkipped()) return;
+    pool_.emplace(std::get<0>(GetParam()));
+    own_ = Machine::open_own(std::get<0>(GetParam()), pool_->options());
+    plan_ = make_network(*own_, spec());
+    minuet_parameters* made = nullptr;
+    check(minuet_parameters_create(plan_.get(), own_->device(), nullptr, &made));
+    parameters_.reset(made);
+    load(make_pyramid(1), nullptr);
+    base_ = pool_->live();
+  }
+  PyramidHandle make_pyramid(int64_t factor) {
+    Capacities larger = capacities_;
+    for (int64_t& rows : larger) rows *= factor;
+    minuet_pyramid_options options = MINUET_PYRAMID_OPTIONS_INIT;
+    options.network = plan_.get();
+    options.level_capacity = larger.data();
+    options.level_count = kLevels;
+    minuet_pyramid* made = nullptr;
+    check(minuet_pyramid_create(own_->context(), &options, &made));
+    check(minuet_pyramid_load(made, own_->device()));
+    return {made, {minuet_pyramid_destroy}};
+  }
+  minuet_run_arguments on(const PyramidHandle& pyramid, const minuet_parameters* parameters) const {
+    minuet_run_arguments given = MINUET_RUN_ARGUMENTS_INIT;
+    given.pyramid = pyramid.get();
+    given.parameters = const_cast<minuet_parameters*>(parameters);
+    return given;
+  }
+  void load(const PyramidHandle& pyramid, const minuet_parameters* parameters) {
+    const minuet_run_arguments given = on(pyramid, parameters);
+    check(minuet_plan_run_load(plan_.get(), own_->device(), &given));
+  }
+  /// Returns how many blocks are there beside those of the plan, the parameters and the device.
+  int64_t images() const { return pool_->live() - base_; }
+
+  std::optional<CallersPool> pool_;  // The device uses it to the end.
+  std::unique_ptr<Machine> own_;
+  Plan plan_{nullptr, {minuet_plan_destroy}};
+  Parameters parameters_{nullptr, {minuet_parameters_destroy}};
+  int64_t base_ = 0;
+};
+
+TEST_P(PyramidImagesTest, LiveAsLongAsAPyramidThatNeedsThem) {
+  PyramidHandle first = make_pyramid(1), second = make_pyramid(1), large = make_pyramid(64);
+  load(first, parameters_.get());
+  const int64_t needed = images();
+  load(second, parameters_.get());
+  EXPECT_EQ(images(), needed) << "both select the same kernels";
+  load(large, parameters_.get());
+  const int64_t most = images();
+  // The CPU device has no images.
+  EXPECT_TRUE(own_->is_cpu() || most > 0);
+  first.reset();
+  EXPECT_EQ(images(), most);
+  second.reset();
+  EXPECT_LE(images(), most);
+  large.reset();
+  EXPECT_EQ(images(), 0);
+  for (int i = 0; i < 20; ++i) load(make_pyramid(i % 2 == 0 ? 1 : 64), parameters_.get());
+  EXPECT_EQ(images(), 0);
+}
+
+/// Graphs may be replayed after the pyramid is destroyed, so their images are kept until the caller says that
+/// the graphs are not replayed any more.
+TEST_P(PyramidImagesTest, LiveAsLongAsCapturedRuns) {
+  if (machine().is_cpu()) GTEST_SKIP() << "the CPU device has no graphs";
+  const Stream stream(*own_);
+  stream.make_current();
+  DeviceArrays arrays(*own_, plan_.get(), values());
+  check(set(parameters_, arrays, stream.get()));
+  check(minuet_device_synchronize(own_->device(), stream.get()));
+  const Room room(*own_, capacities_[0], dtype());
+  const int64_t before = images();
+  {
+    const PyramidHandle pyramid = make_pyramid(1);
+    int64_t buffer_bytes = 0, build_bytes = 0;
+    check(minuet_pyramid_bytes(pyramid.get(), own_->arch().c_str(), &buffer_bytes, &build_bytes));
+    load(pyramid, parameters_.get());
+    minuet_run_arguments given = on(pyramid, parameters_.get());
+    const Buffer buffer(*own_, buffer_bytes), workspace(*own_, run_bytes(*own_, plan_.get(), given));
+    const minuet_array input = array_of(features_of(room.features.data(), capacities_[0]));
+    const minuet_array output =
+        array_of(tensor(room.output.data(), capacities_[0], kWidths.back(), abi_dtype(dtype())));
+    given.buffer = buffer.data(), given.buffer_bytes = buffer.bytes();
+    given.workspace = workspace.data(), given.workspace_bytes = workspace.bytes();
+    given.inputs = &input, given.outputs = &output, given.input_count = given.output_count = 1;
+    const CapturedGraph graph(
+        stream.get(), [&] { check(minuet_plan_run(plan_.get(), own_->device(), &given, stream.get())); });
+  }
+  EXPECT_GT(images(), before);
+  check(minuet_parameters_release_captures(parameters_.get()));
+  EXPECT_EQ(images(), before);
+}
+
 MINUET_INSTANTIATE_EXECUTION_TEST(PyramidParametersTest);
+MINUET_INSTANTIATE_EXECUTION_TEST(PyramidImagesTest);
 
 }  // namespace
 }  // namespace minuet::abi

@@ -205,7 +205,10 @@ TEST_P(GraphTest, PrintedDescriptionsAndBytesMakeTheSamePlan) {
 /// Capacity mode and runs on pyramids, whose outputs have as many rows as the capacities say. What lies past
 /// the counts is zero.
 TEST_P(GraphTest, WithinCapacitiesAndOnPyramids) {
-  NetworkSpec spec = spec_of(described(body(), R"("both", "a", "left", "c")"));
+  const std::string inputs = R"("inputs": [{"name": "points", "channels": 4},
+      {"name": "extra", "channels": 3, "level": "b"}])";
+  const std::string mixed = R"(, {"op": "concat", "input": "extra", "with": "c", "output": "mixed"})";
+  NetworkSpec spec = spec_of(described(body() + mixed, R"("both", "a", "mixed", "left", "c")", inputs));
   spec.dataflow = MINUET_DATAFLOW_FUSED;
   const Plan plan = make_network(machine(), spec);
   const int64_t points = static_cast<int64_t>(scene_.size()) / 4;
@@ -213,8 +216,13 @@ TEST_P(GraphTest, WithinCapacitiesAndOnPyramids) {
   minuet_execution_options options = MINUET_EXECUTION_OPTIONS_INIT;
   options.map_method = MINUET_MAPS_INDEXED;
   const Execution exact = make_execution(machine(), plan.get(), &options);
+  check(prepare(machine(), exact.get(), scene_));
+  minuet_level_info level{};
+  level.struct_size = sizeof(level);
+  check(minuet_execution_query_level(exact.get(), 1, &level));
+  const std::vector<char> extra = encode(dtype(), oracle::draw_features(level.voxels * 3, 8));
   const std::vector<NetworkRun> expected =
-      run_graph(machine(), plan.get(), exact.get(), scene_, {features_}, dtype());
+      run_graph(machine(), plan.get(), exact.get(), scene_, {features_, extra}, dtype());
   options.level_capacity = capacities.data();
   options.level_count = 2;
   const Execution within = make_execution(machine(), plan.get(), &options);
@@ -225,12 +233,15 @@ TEST_P(GraphTest, WithinCapacitiesAndOnPyramids) {
   TestPyramid pyramid(machine(), of_network);
   pyramid.build(scene_);
 
-  std::vector<char> padded = features_;
+  std::vector<char> padded = features_, more = extra;
   padded.resize(capacities[0] * 4 * dtype_bytes(dtype()), '\xff');
-  const Buffer input(machine(), padded);
+  more.resize(capacities[1] * 3 * dtype_bytes(dtype()), '\xff');
+  const Buffer input(machine(), padded), second(machine(), more);
   std::deque<Buffer> outputs;
-  std::vector<minuet_array> in{array_of(tensor(input, capacities[0], 4, dtype()))}, out;
-  for (int32_t i = 0; i < 4; ++i) {
+  std::vector<minuet_array> in{array_of(tensor(input, capacities[0], 4, dtype())),
+                               array_of(tensor(second, capacities[1], 3, dtype()))},
+      out;
+  for (int32_t i = 0; i < 5; ++i) {
     const minuet_tensor_info info = output_of(plan.get(), i);
     const int64_t rows = capacities[static_cast<size_t>(info.level)];
     Buffer& output = outputs.emplace_back(machine(), rows * info.channels * dtype_bytes(dtype()));
@@ -256,6 +267,16 @@ TEST_P(GraphTest, WithinCapacitiesAndOnPyramids) {
   expect_outputs("capacity mode");
   run_on(machine(), plan.get(), pyramid.run_arguments(), in, out);
   expect_outputs("on a pyramid");
+}
+
+/// A head without a number of classes is left out, so that both names are of one result.
+TEST_P(GraphTest, ResultsOfTwoNamesAreGivenTwice) {
+  const std::string layers = block("a", 8) + R"(, {"op": "head", "name": "h", "output": "h"},)" +
+                             block("b", 8, R"(, "stride": 2)") +
+                             R"(, {"op": "head", "name": "i", "output": "i"})";
+  const std::vector<NetworkRun> runs = run(described(layers, R"("h", "i", "b", "a")"));
+  EXPECT_EQ(runs[0], runs[3]);
+  EXPECT_EQ(runs[1], runs[2]);
 }
 
 TEST_P(GraphTest, ParametersFollowTheInputs) {

@@ -31,6 +31,11 @@ GOOD = [
          {"op": "max_pool", "name": "d", "kernel_size": 2, "stride": 2},
          {"op": "inverse", "name": "e", "of": "d", "out_channels": 6, "bias": True, "norm": "none"},
          {"op": "concat", "with": "y", "output": "z"}]},
+    {"name": "dense", "ndim": 3, "in_channels": 4, "shape": [32, 32, 16], "outputs": ["y", "x"], "layers": [
+        {"op": "sum_pool", "name": "a", "kernel_size": 2, "stride": 2, "output": "x"},
+        {"op": "to_dense", "format": "channels_last", "output": "z"},
+        {"op": "from_dense", "input": "z", "onto": "x"},
+        {"op": "birds_eye", "image_axes": [1, 0], "output": "y"}]},
 ]
 
 
@@ -89,7 +94,7 @@ def change(description, draw):
         part[draw.choice(keys)] = value
     elif isinstance(part, dict):
         part[draw.choice(["rule", "padding", "output", "save", "width", "out_channels", "input", "shape", "knel",
-                          "level", "of", "bias", "slope", "channels", "in_channels", "classes"])] = value
+                          "level", "of", "bias", "slope", "channels", "in_channels", "classes", "onto", "format", "image_axes"])] = value
     else:
         part.append(value)
     return changed

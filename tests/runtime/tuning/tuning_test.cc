@@ -237,6 +237,22 @@ TEST_P(TuningTest, FusedKernelsAreTunedBesideAPoolingOfManyOffsets) {
   }
 }
 
+/// Every input has features, and every output is compared.
+TEST_P(TuningTest, NetworksOfSeveralInputsAndOutputsAreTuned) {
+  constexpr const char* kGraph = R"({"name": "graph", "ndim": 3, "outputs": ["b", "c"],
+    "inputs": [{"name": "points", "channels": 4}, {"name": "more", "channels": 8, "level": "b"}], "layers": [
+    {"op": "block", "name": "a", "out_channels": 4, "kernel_size": 3},
+    {"op": "block", "name": "b", "out_channels": 8, "kernel_size": 3, "stride": 2, "output": "b"},
+    {"op": "block", "name": "c", "input": "more", "out_channels": 4, "kernel_size": 3, "output": "c"}]})";
+  const Plan plan = make_plan(here_, MINUET_DATAFLOW_AUTO, kGraph);
+  Told told;
+  if (!machine().is_cpu()) told.stop_after = 1;
+  minuet_tuning_result result = {};
+  EXPECT_EQ(tune(here_, plan.get(), told, result), machine().is_cpu() ? MINUET_OK : MINUET_CANCELLED)
+      << last_error();
+  EXPECT_GT(result.tried, 0);
+}
+
 /// The heuristic is the default, whatever the plan was made by; and a run tunes nothing.
 TEST_P(TuningTest, IsExplicit) {
   int64_t results = -1;

@@ -120,8 +120,8 @@ typedef struct world {
    * device, but for `uncompiled`. */
   minuet_plan *uncompiled, *convolution, *pooling, *network;
   float weight[FLOATS];
-  /* What pyramid_shape describes, loaded on the device; its memory, of just the bytes that it needs; and one
-   * of two axes, which is loaded nowhere. */
+  /* `pyramid` has the levels and maps of pyramid_shape and is loaded on the device. `buffer` and
+   * `build_workspace` have exactly the bytes that it needs. `flat_pyramid` has two axes and is not loaded. */
   minuet_pyramid *pyramid, *flat_pyramid;
   char *buffer, *build_workspace;
   int64_t buffer_bytes, build_workspace_bytes;

@@ -1,0 +1,29 @@
+// This file computes the voxels of a level of an index (voxel_index.h) that follow from the rows of its
+// parent (reached_cells.h). Each pair of a row of the parent and a cell is an item.
+#pragma once
+
+#include "kernels_templates/map/row_voxel.h"
+
+namespace minuet {
+
+/// Returns the number of items, which is 0 if the parent has more rows than its capacity.
+MINUET_DEVICE i64 reached_items(const IndexParams& p) {
+  const u32 rows = static_cast<u32>(fresh(p.index->rows + p.source.parent));
+  return rows > p.description.level[p.source.parent].capacity ? 0 : i64{rows} * p.source.cells;
+}
+
+/// Computes the voxel of item `item`. Returns false if it has none.
+template <i32 Ndim>
+MINUET_DEVICE bool reached_voxel(const IndexParams& p, i64 item, Voxel& voxel) {
+  const u32 cells = static_cast<u32>(p.source.cells);
+  // A 64-bit division is several times slower, and nearly all numbers of items fit into 32 bits.
+  const i64 row = (item >> 32) == 0 ? static_cast<u32>(item) / cells : item / cells;
+  const IndexLevel& parent = p.description.level[p.source.parent];
+  const Voxel own = voxel_of_row<Ndim>(p.description.keys, parent, row).voxel;
+  i32 coordinate[Ndim + 1] = {own.at[0]};
+  MINUET_UNROLL
+  for (i32 a = 0; a < Ndim; ++a) coordinate[a + 1] = own.at[a + 1] * parent.stride[a];
+  return reached_cell(p.source, Ndim, coordinate, static_cast<i32>(item - row * cells), voxel.at);
+}
+
+}  // namespace minuet

@@ -1,0 +1,164 @@
+#include "runtime/engine/set_spec.h"
+
+#include <climits>
+#include <numeric>
+
+namespace minuet {
+namespace {
+
+i32 log2_or_none(i32 number) {
+  const i32 power = bit_width_of(static_cast<u64>(number)) - 1;
+  return number == 1 << power ? power : -1;
+}
+
+/// Returns the number whose product with `factor` is 1 modulo `modulus`. Both have no common divisor.
+i32 inverse_of(i64 factor, i64 modulus) {
+  // This is the extended Euclidean algorithm.
+  i64 previous = 0, current = 1, dividend = modulus, divisor = factor % modulus;
+  while (divisor > 1) {
+    const i64 quotient = dividend / divisor;
+    std::swap(dividend, divisor);
+    divisor -= quotient * dividend;
+    std::swap(previous, current);
+    current -= quotient * previous;
+  }
+  return static_cast<i32>(modulus == 1 ? 0 : (current % modulus + modulus) % modulus);
+}
+
+i64 floor_div(i64 value, i64 divisor) { return floor_to_multiple(value, divisor) / divisor; }
+
+/// Sets the range of one axis of a set whose parent has the range [least, greatest] on it.
+void find_range(const LevelSource& source, i32 axis, i64& least, i64& greatest) {
+  const i64 stride = source.stride[axis], padding = source.padding[axis];
+  const i64 extent = i64{source.kernel_size[axis] - 1} * source.step[axis];
+  i64 first = -floor_div(-(least + padding - extent), stride), last = floor_div(greatest + padding, stride);
+  if (const i64 shape = source.shape[axis]; shape > 0) {
+    first = std::clamp<i64>(first, 0, shape - 1);
+    last = std::clamp<i64>(last, first, shape - 1);
+  }
+  least = first * stride;
+  greatest = std::max(first, last) * stride;
+}
+
+}  // namespace
+
+llvm::Error check_reach(i32 ndim, const ReachSpec& reach, const AxisArray& stride,
+                        const AxisArray& parent_stride) {
+  i64 cells = 1;
+  for (i32 a = 0; a < kMaxDim; ++a) {
+    const i32 size = reach.kernel_size[a], dilation = reach.dilation[a], padding = reach.padding[a];
+    const bool is_used = a < ndim;
+    if (size < 1 || dilation < 1 || dilation > kMostCells || (!is_used && size != 1)) {
+      return make_error(
+          StatusCode::InvalidArgument,
+          "axis {0} has kernel size {1} and dilation {2}; a kernel size must be 1 or more on the "
+          "first {3} axes and 1 on the others, a dilation 1 to {4}",
+          a, size, dilation, ndim, kMostCells);
+    }
+    if (stride[a] < 1 || i64{stride[a]} * parent_stride[a] > kMostCells || (!is_used && stride[a] != 1)) {
+      return make_error(StatusCode::InvalidArgument,
+                        "axis {0}: stride {1} times tensor stride {2} must be 1 to 2^24", a, stride[a],
+                        parent_stride[a]);
+    }
+    if (padding < 0 || padding > (is_used ? kMostCells : 0)) {
+      return make_error(StatusCode::InvalidArgument, "axis {0} has padding {1}; it must be 0 to {2}", a,
+                        padding, is_used ? kMostCells : 0);
+    }
+    const i64 extent = std::max<i64>(i64{size} * dilation, padding);
+    if (size > kFarthestOffset || extent > kFarthestOffset / parent_stride[a]) {
+      return make_error(
+          StatusCode::InvalidArgument,
+          "axis {0}: kernel size {1}, dilation {2} and padding {3} at tensor stride {4} reach more "
+          "than {5} cells",
+          a, size, dilation, padding, parent_stride[a], kFarthestOffset);
+    }
+    const i64 period = stride[a] / std::gcd(stride[a], dilation);
+    cells *= (size + period - 1) / period;
+    if (cells > kMostOffsets) {
+      return make_error(StatusCode::InvalidArgument,
+                        "each coordinate would reach more than the {0} outputs that are supported: use a "
+                        "smaller kernel",
+                        kMostOffsets);
+    }
+  }
+  return llvm::Error::success();
+}
+
+LevelSource source_of(i32 ndim, llvm::ArrayRef<SetSpec> sets, std::size_t set) {
+  const SetSpec& spec = sets[set];
+  const AxisArray& parent_stride = sets[spec.parent].tensor_stride;
+  LevelSource source = {};
+  source.parent = spec.parent;
+  source.cells = 1;
+  for (i32 a = 0; a < kMaxDim; ++a) {
+    const i32 stride = a < ndim ? spec.tensor_stride[a] : 1;
+    source.stride[a] = stride;
+    source.kernel_size[a] = stride;
+    source.step[a] = 1;
+    if (spec.reach && a < ndim) {
+      source.kernel_size[a] = spec.reach->kernel_size[a];
+      source.step[a] = spec.reach->dilation[a] * parent_stride[a];
+      source.padding[a] = spec.reach->padding[a] * parent_stride[a];
+    }
+    source.shape[a] = a < ndim ? spec.shape[a] : 0;
+    source.common[a] = std::gcd(source.step[a], stride);
+    source.period[a] = stride / source.common[a];
+    source.inverse[a] = inverse_of(source.step[a] / source.common[a], source.period[a]);
+    source.common_shift[a] = log2_or_none(source.common[a]);
+    source.period_shift[a] = log2_or_none(source.period[a]);
+    source.stride_shift[a] = log2_or_none(stride);
+    source.axis_cells[a] = (source.kernel_size[a] + source.period[a] - 1) / source.period[a];
+    source.cells *= source.axis_cells[a];
+  }
+  return source;
+}
+
+llvm::Expected<std::vector<Bounds>> bounds_of_sets(i32 ndim, const Bounds& bounds,
+                                                   llvm::ArrayRef<SetSpec> sets) {
+  std::vector<Bounds> all;
+  for (std::size_t i = 0; i < sets.size(); ++i) {
+    Bounds own = bounds;
+    for (i32 a = 0; a < ndim; ++a) {
+      i64 least = bounds.least[a + 1], greatest = bounds.greatest[a + 1];
+      if (sets[i].parent < 0) {
+        // A set of the caller's coordinates need not have multiples of its tensor stride. An index divides
+        // them by it all the same.
+        least = floor_to_multiple(least, sets[i].tensor_stride[a]);
+        greatest = floor_to_multiple(greatest, sets[i].tensor_stride[a]);
+      } else {
+        least = all[sets[i].parent].least[a + 1], greatest = all[sets[i].parent].greatest[a + 1];
+        find_range(source_of(ndim, sets, i), a, least, greatest);
+      }
+      if (least < INT_MIN || greatest > INT_MAX) {
+        return make_error(
+            StatusCode::OutOfRange,
+            "axis {0}: coordinates from {1} to {2} of set {3}, which follows from the cloud's, do "
+            "not fit into 32 bits; move the cloud towards the origin",
+            a, least, greatest, i);
+      }
+      own.least[a + 1] = static_cast<i32>(least);
+      own.greatest[a + 1] = static_cast<i32>(greatest);
+    }
+    all.push_back(own);
+  }
+  return all;
+}
+
+i64 reach_margin(i32 axis, llvm::ArrayRef<SetSpec> sets) {
+  i64 most = 0;
+  std::vector<i64> margins;
+  for (const SetSpec& set : sets) {
+    i64 margin = set.parent < 0 ? 0 : margins[set.parent];
+    if (set.reach) {
+      const i64 step = sets[set.parent].tensor_stride[axis];
+      const i64 above = set.reach->padding[axis] * step;
+      const i64 extent = i64{set.reach->kernel_size[axis] - 1} * set.reach->dilation[axis] * step;
+      margin += std::max(above, extent - above);
+    }
+    margins.push_back(margin);
+    most = std::max(most, margin);
+  }
+  return most;
+}
+
+}  // namespace minuet

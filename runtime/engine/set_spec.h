@@ -1,0 +1,57 @@
+// Describes coordinate sets by the way in which they follow from other sets.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "kernels_templates/shared/reached_cells.h"
+#include "llvm/ADT/ArrayRef.h"
+#include "runtime/engine/cloud_layout.h"
+
+namespace minuet {
+
+/// Describes a coordinate set that has every coordinate which an op reaches from its parent set, like the
+/// outputs of a dense convolution. These are all multiples q of the set's tensor stride for which
+/// q + (k * dilation - padding) * (the parent's tensor stride) is in the parent set for some offset k of the
+/// kernel. If the set has a shape, it lacks the coordinates outside of it.
+struct ReachSpec {
+  AxisArray kernel_size{1, 1, 1, 1};
+  AxisArray dilation{1, 1, 1, 1};
+  AxisArray padding{};
+  bool operator==(const ReachSpec&) const = default;
+};
+
+/// Describes a coordinate set.
+struct SetSpec {
+  // Holds the stride of each axis, or 0 if the caller gives the set.
+  AxisArray tensor_stride{1, 1, 1, 1};
+  // Holds the number of the set from which this one is made, among the sets of a network, a pyramid or an
+  // index. It is -1 if the set is made of the caller's coordinates.
+  i32 parent = -1;
+  // Is empty if the set has the coordinates of its parent, rounded down to multiples of its tensor stride.
+  std::optional<ReachSpec> reach = std::nullopt;
+  // Holds the number of cells that the set may have on each axis, in units of its tensor stride. Coordinates
+  // divided by the tensor stride are from 0 to this number - 1. It is 0 on each axis if the set has no shape.
+  AxisArray shape{};
+
+  bool has_shape() const { return shape[0] > 0; }
+};
+
+/// Returns InvalidArgument if no set can be reached by such an op, which has this stride. `parent_stride` is
+/// the tensor stride of the parent set.
+llvm::Error check_reach(i32 ndim, const ReachSpec& reach, const AxisArray& stride,
+                        const AxisArray& parent_stride);
+
+/// Describes how the cells of set number `set` are found from the coordinates of its parent.
+LevelSource source_of(i32 ndim, llvm::ArrayRef<SetSpec> sets, std::size_t set);
+
+/// Returns, for each set, bounds of its coordinates if those of the caller are inside `bounds`. The parent of
+/// each set comes before it. Returns OutOfRange if a coordinate would not fit into 32 bits.
+llvm::Expected<std::vector<Bounds>> bounds_of_sets(i32 ndim, const Bounds& bounds,
+                                                   llvm::ArrayRef<SetSpec> sets);
+
+/// Returns how far, on an axis, coordinates of any set may lie outside of the bounds of the caller's
+/// coordinates because they are reached from them.
+i64 reach_margin(i32 axis, llvm::ArrayRef<SetSpec> sets);
+
+}  // namespace minuet
