@@ -575,8 +575,12 @@ enum {
   MINUET_WEIGHTS_MINUET = 1,       /* [k_x * k_y * k_z, C_in, C_out], x slowest */
   MINUET_WEIGHTS_MINKOWSKI = 2,
   MINUET_WEIGHTS_TORCHSPARSE = 3,
-  MINUET_WEIGHTS_SPCONV = 4,    /* indices were batch, z, y, x */
-  MINUET_WEIGHTS_SPCONV_XYZ = 5 /* indices were batch, x, y, z */
+  MINUET_WEIGHTS_SPCONV = 4,     /* indices were batch, z, y, x; the shape tells spconv 1.x from 2.x */
+  MINUET_WEIGHTS_SPCONV_XYZ = 5, /* indices were batch, x, y, z */
+  MINUET_WEIGHTS_SPCONV1 = 6,    /* 1.x, where a weight's shape fits both versions */
+  MINUET_WEIGHTS_SPCONV1_XYZ = 7,
+  MINUET_WEIGHTS_SPCONV2 = 8, /* 2.x */
+  MINUET_WEIGHTS_SPCONV2_XYZ = 9
 };
 
 typedef struct minuet_network_options {
@@ -594,14 +598,34 @@ typedef struct minuet_network_options {
   int32_t allow_unused;       /* 1: the file may have tensors that no layer uses */
   const char* weights_prefix; /* optional: what all names of the file begin with, "module." */
   const char* weights_map;  /* optional: JSON {"the file's name": "the description's", ...}, after the prefix;
-                               an entry whose names end in a dot renames all below */
+                               an entry whose names end in a dot renames all below. Null: the map that is
+                               shipped with the network of the description's name, if there is one */
   minuet_dataflow dataflow; /* of all layers */
   int32_t allow_non_finite_parameters; /* 1: parameters of the file are taken as they are (below) */
   int64_t without_values; /* 1: no values are drawn or read; executions get them from minuet_parameters. Not
                              with weights_path or seed */
+  const int32_t* shape;   /* optional: other cells of the input along each axis than the description's "shape" */
+  int32_t shape_count;    /* the number of axes, or 0 */
+  int32_t in_channels;    /* 0: as described. Only for networks of one input */
 } minuet_network_options;
 #define MINUET_NETWORK_OPTIONS_INIT \
-  { sizeof(minuet_network_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+  { sizeof(minuet_network_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+
+/* A network that is built into the library. Strings live as long as the library. */
+typedef struct minuet_shipped_network_info {
+  size_t struct_size;
+  const char* name;
+  const char* summary;     /* one line */
+  const char* description; /* JSON */
+  const char* weights_map; /* JSON, as in minuet_network_options; null where there is none */
+  /* The space in which its voxels are counted by default, in metres: cells are floor((p - low) / size), and the
+   * shape is round((high - low) / size) + extra_cells. A voxel_size of 0: its input has no shape. */
+  double range_low[3], range_high[3], voxel_size[3];
+  int32_t extra_cells[3];
+  int32_t reserved;
+} minuet_shipped_network_info;
+/* OUT_OF_RANGE past the last. */
+MINUET_API minuet_status minuet_query_shipped_network(int32_t index, minuet_shipped_network_info* info);
 
 /* Validates, folds batch norm into scale and shift, rounds weights to dtype. Needs no device.
  * NOT_FOUND where no such network is shipped, and where the weights file is not there.

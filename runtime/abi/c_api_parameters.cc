@@ -7,9 +7,9 @@ namespace {
 /// Reads an order, of which 0 means the one that the plan's description names.
 llvm::Expected<WeightsOrder> read_order(minuet_weights_order order, const ParameterSet& set) {
   if (order == MINUET_WEIGHTS_AS_DESCRIBED) return set.described_order();
-  if (order > 0 && order <= MINUET_WEIGHTS_SPCONV_XYZ) return static_cast<WeightsOrder>(order);
+  if (order > 0 && order <= static_cast<i32>(kLastWeightsOrder)) return static_cast<WeightsOrder>(order);
   return make_error(StatusCode::InvalidArgument, "order is {0}; it must be 0 to {1}", order,
-                    static_cast<int>(MINUET_WEIGHTS_SPCONV_XYZ));
+                    static_cast<i32>(kLastWeightsOrder));
 }
 
 llvm::Expected<std::vector<ParameterValue>> read_values(const int32_t* indices, const minuet_array* values,

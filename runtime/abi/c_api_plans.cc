@@ -3,6 +3,7 @@
 
 #include "llvm/Support/FileSystem.h"
 #include "runtime/abi/c_api_internal.h"
+#include "runtime/network/shipped_network.h"
 #include "runtime/network/weights_convert.h"
 #include "runtime/program/ops/convolution.h"
 
@@ -50,12 +51,12 @@ llvm::Expected<NetworkDescription> read_description(const minuet_network_options
 }
 
 llvm::Expected<WeightsOptions> read_weights_options(const minuet_network_options& given,
-                                                    WeightsOrder described) {
+                                                    const NetworkDescription& description) {
   WeightsOptions options;
-  options.order = described;
-  if (given.weights_order < 0 || given.weights_order > MINUET_WEIGHTS_SPCONV_XYZ) {
+  options.order = description.weights_order;
+  if (given.weights_order < 0 || given.weights_order > static_cast<i32>(kLastWeightsOrder)) {
     return make_error(StatusCode::InvalidArgument, "the option weights_order is {0}; it must be 0 to {1}",
-                      given.weights_order, static_cast<int>(MINUET_WEIGHTS_SPCONV_XYZ));
+                      given.weights_order, static_cast<i32>(kLastWeightsOrder));
   }
   options.order_given = given.weights_order != MINUET_WEIGHTS_AS_DESCRIBED;
   if (options.order_given) options.order = static_cast<WeightsOrder>(given.weights_order);
@@ -64,15 +65,19 @@ llvm::Expected<WeightsOptions> read_weights_options(const minuet_network_options
   if (given.weights_prefix) options.prefix = given.weights_prefix;
   if (given.weights_map) {
     MINUET_ASSIGN(options.names, parse_names(given.weights_map));
+  } else if (const ShippedNetwork* const network = find_shipped_network(description.name);
+             network && network->weights_map) {
+    MINUET_ASSIGN(options.names, parse_names(network->weights_map));
+    options.names_are_shipped = true;
   }
   return options;
 }
 
-llvm::Expected<std::shared_ptr<const WeightsFile>> open_weights(const minuet_network_options& given,
-                                                                const NetworkDescription& description) {
-  MINUET_ASSIGN(WeightsOptions options, read_weights_options(given, description.weights_order));
+llvm::Expected<std::shared_ptr<WeightsFile>> open_weights(const minuet_network_options& given,
+                                                          const NetworkDescription& description) {
+  MINUET_ASSIGN(WeightsOptions options, read_weights_options(given, description));
   MINUET_ASSIGN(WeightsFile file, WeightsFile::open(given.weights_path, std::move(options)));
-  return std::make_shared<const WeightsFile>(std::move(file));
+  return std::make_shared<WeightsFile>(std::move(file));
 }
 
 llvm::Expected<ParameterSource> open_parameters(const minuet_network_options& given,
@@ -82,7 +87,7 @@ llvm::Expected<ParameterSource> open_parameters(const minuet_network_options& gi
                       "without_values is set, so weights_path must be null and seed 0");
   }
   if (given.weights_path) {
-    MINUET_ASSIGN(std::shared_ptr<const WeightsFile> file, open_weights(given, description));
+    MINUET_ASSIGN(std::shared_ptr<WeightsFile> file, open_weights(given, description));
     return ParameterSource(std::move(file));
   }
   if (given.weights_order != 0 || given.weights_prefix || given.weights_map || given.allow_unused != 0 ||
@@ -103,6 +108,9 @@ llvm::Expected<NetworkProblem> read_network(const minuet_network_options& given)
   problem.ndim = given.ndim;
   MINUET_TRY(check_list(given.channels, "channels", given.channel_count, "channel_count"));
   if (given.channels) problem.channels.assign(given.channels, given.channels + given.channel_count);
+  MINUET_TRY(check_list(given.shape, "shape", given.shape_count, "shape_count"));
+  if (given.shape) problem.shape.assign(given.shape, given.shape + given.shape_count);
+  problem.in_channels = given.in_channels;
   return problem;
 }
 
@@ -272,6 +280,30 @@ using namespace minuet;  // NOLINT: The functions of the ABI are global and use 
 
 extern "C" {
 
+minuet_status minuet_query_shipped_network(int32_t index, minuet_shipped_network_info* info) {
+  return guarded("minuet_query_shipped_network", [&]() -> llvm::Error {
+    MINUET_TRY(check_info(info, "info"));
+    const llvm::ArrayRef<ShippedNetwork> networks = shipped_networks();
+    if (index < 0 || static_cast<std::size_t>(index) >= networks.size()) {
+      return make_error(StatusCode::OutOfRange, "index is {0}, but there are {1} shipped networks", index,
+                        networks.size());
+    }
+    const ShippedNetwork& network = networks[static_cast<std::size_t>(index)];
+    minuet_shipped_network_info answer{};
+    answer.name = network.name;
+    answer.summary = network.summary;
+    answer.description = network.json;
+    answer.weights_map = network.weights_map;
+    for (int axis = 0; axis < 3; ++axis) {
+      answer.range_low[axis] = network.grid.range[axis];
+      answer.range_high[axis] = network.grid.range[3 + axis];
+      answer.voxel_size[axis] = network.grid.voxel_size[axis];
+      answer.extra_cells[axis] = network.grid.extra_cells[axis];
+    }
+    return write_info(answer, info, "info");
+  });
+}
+
 minuet_status minuet_plan_create_network(minuet_context* context, const minuet_network_options* options,
                                          minuet_plan** plan) {
   return guarded("minuet_plan_create_network", [&]() -> llvm::Error {
@@ -414,7 +446,7 @@ minuet_status minuet_weights_convert(const minuet_network_options* options, cons
                         output_path);
     }
     MINUET_ASSIGN(NetworkProblem problem, read_network(given));
-    MINUET_ASSIGN(const std::shared_ptr<const WeightsFile> file, open_weights(given, problem.description));
+    MINUET_ASSIGN(const std::shared_ptr<WeightsFile> file, open_weights(given, problem.description));
     // Plan::create() checks the weights as in minuet_plan_create_network(), so the errors are the same.
     MINUET_ASSIGN(const std::shared_ptr<const Plan> plan,
                   Plan::create(std::move(problem), ParameterSource(file)));

@@ -8,7 +8,6 @@
 #include "llvm/ADT/STLExtras.h"
 #include "runtime/network/description_fields.h"
 #include "runtime/network/ops/op_entry.h"
-#include "runtime/shipped_networks.h"
 
 namespace minuet {
 namespace {
@@ -242,16 +241,6 @@ std::string print_network(const NetworkDescription& network,
   if (!network.channels.empty()) root["channels"] = Array(network.channels);
   if (network.shape != AxisArray{}) root["shape"] = axes_json(network.shape, network.ndim);
   return print_json(std::move(root), /*indent=*/2) + "\n";
-}
-
-llvm::Expected<llvm::StringRef> shipped_network(llvm::StringRef name) {
-  std::string names;
-  for (const ShippedNetwork& network : kShippedNetworks) {
-    if (name == network.name) return llvm::StringRef(network.json);
-    names += (names.empty() ? "" : ", ") + std::string(network.name);
-  }
-  return make_error(StatusCode::NotFound, "there is no network named \"{0}\"; the shipped networks are {1}",
-                    name, names);
 }
 
 }  // namespace minuet

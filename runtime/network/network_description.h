@@ -1,7 +1,8 @@
 // Represents a network as its JSON file describes it. The description is a graph of layers, whose results
 // have names where other layers read them. A chain needs no names.
 //
-// runtime/network/networks/README.md describes the format. The shipped files are built into the library.
+// runtime/network/networks/README.md describes the format. The shipped files are built into the library
+// (shipped_network.h).
 #pragma once
 
 #include <map>
@@ -141,8 +142,5 @@ llvm::Expected<NetworkDescription> parse_network(llvm::StringRef json);
 /// description does not give it, or 0 if that head is omitted. The printed description then has the number.
 std::string print_network(const NetworkDescription& network,
                           const std::map<std::string, i32>& head_channels = {});
-
-/// Returns the JSON text of a shipped network, or NotFound with the names of those that exist.
-llvm::Expected<llvm::StringRef> shipped_network(llvm::StringRef name);
 
 }  // namespace minuet

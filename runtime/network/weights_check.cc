@@ -16,7 +16,7 @@ std::string count_text(std::size_t count) {
 
 class WeightsCheck {
  public:
-  WeightsCheck(const WeightsFile& file, const Program& program)
+  WeightsCheck(WeightsFile& file, const Program& program)
       : file_(file), program_(program), fields_(file, program) {}
 
   llvm::Error run() {
@@ -29,6 +29,7 @@ class WeightsCheck {
       }
       look_for(layer, *problem);
     }
+    check_spconv_versions();
     find_unused();
     if (foreign_.empty() && missing_.empty() && misshapen_.empty() && unused_.empty()) {
       return llvm::Error::success();
@@ -60,7 +61,13 @@ class WeightsCheck {
       const bool is_weight = parameter.role == ParameterRole::Weight;
       const auto shapes = is_weight ? file_.weight_shapes(parameter.name, problem)
                                     : file_.vector_shapes(problem.out_channels);
-      if (std::find(shapes.begin(), shapes.end(), shape) != shapes.end()) continue;
+      if (std::find(shapes.begin(), shapes.end(), shape) != shapes.end()) {
+        if (is_weight) {
+          if (const i32 version = file_.spconv_version(parameter.name, problem))
+            by_version_[version].push_back(quoted(*stored));
+        }
+        continue;
+      }
       is_rearranged_ |= is_weight && element_count(shape) == element_count(shapes.front());
       std::string needs;
       for (const auto& possible : shapes) needs += (needs.empty() ? "" : " or ") + shape_text(possible);
@@ -73,6 +80,16 @@ class WeightsCheck {
       if (const std::string* stored = file_.find(layer.batch_norm + ".num_batches_tracked"))
         used_.insert(*stored);
     }
+  }
+
+  /// Finds out which version of spconv stored the file, and reports weights whose shapes are those of spconv 1.x beside weights whose shapes are those of 2.x. No
+  /// version of spconv stores both, so some of them are not the layers' weights.
+  void check_spconv_versions() {
+    if (by_version_.size() == 1) file_.set_spconv_version(by_version_.begin()->first);
+    if (by_version_.size() < 2) return;
+    misshapen_.push_back("the shapes of " + list_text(by_version_[1]) +
+                         " are spconv 1.x's [kernel, C_in, C_out], but those of " + list_text(by_version_[2]) +
+                         " are spconv 2.x's [C_out, kernel, C_in]: one version must have stored all of them");
   }
 
   void find_unused() {
@@ -123,7 +140,7 @@ class WeightsCheck {
   void add_prefixes(const std::string& stored, std::map<std::string, std::size_t>& found) const {
     if (used_.count(stored) != 0) return;
     for (std::size_t dot = stored.find('.'); dot != std::string::npos; dot = stored.find('.', dot + 1)) {
-      if (needed_.count(stored.substr(dot + 1))) ++found[stored.substr(0, dot + 1)];
+      if (needed_.count(file_.renamed(stored.substr(dot + 1)))) ++found[stored.substr(0, dot + 1)];
     }
   }
 
@@ -147,7 +164,9 @@ class WeightsCheck {
   std::string missing_text() const {
     std::vector<std::string> names;
     for (const std::string& name : missing_) {
-      names.push_back(quoted(name) + (names.size() < kMostListed ? hint(name) : ""));
+      // A shipped weights map renames the tensors of the network's authors, so the user knows only their names.
+      const std::string expected = file_.options().names_are_shipped ? file_.expected_name(name) : name;
+      names.push_back(quoted(expected) + (names.size() < kMostListed ? hint(name) : ""));
     }
     return count_text(names.size()) + (names.size() == 1 ? " is" : " are") + " missing: " + list_text(names);
   }
@@ -229,7 +248,7 @@ class WeightsCheck {
     return text;
   }
 
-  const WeightsFile& file_;
+  WeightsFile& file_;
   const Program& program_;
   // Finds out which fields of the network's description should be changed to fit the file.
   const WeightsFields fields_;
@@ -239,6 +258,8 @@ class WeightsCheck {
   // Holds the reasons why the weights of layers cannot be used, each with the names of these layers.
   std::vector<std::pair<std::string, std::vector<std::string>>> foreign_;
   std::vector<std::string> missing_, misshapen_, unused_;
+  // Lists the weights in the file whose shapes tell the major version of spconv, by version.
+  std::map<i32, std::vector<std::string>> by_version_;
   // Holds the names in the file of the unused tensors that are beside parameters of a layer.
   std::set<std::string> adjacent_unused_;
   // The flag is true if a weight has the right number of elements but another shape.
@@ -267,7 +288,7 @@ std::vector<ParameterName> parameter_names(const ProgramLayer& layer) {
   return names;
 }
 
-llvm::Error check_weights(const WeightsFile& file, const Program& program) {
+llvm::Error check_weights(WeightsFile& file, const Program& program) {
   if (llvm::Error error = WeightsCheck(file, program).run()) {
     return annotate(std::move(error), "weights file " + file.path());
   }

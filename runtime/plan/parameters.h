@@ -45,7 +45,7 @@ std::string overflow_text(DType dtype, float value);
 class ParameterSource {
  public:
   explicit ParameterSource(uint64_t seed) : seed_(seed) {}
-  explicit ParameterSource(std::shared_ptr<const WeightsFile> file) : file_(std::move(file)) {}
+  explicit ParameterSource(std::shared_ptr<WeightsFile> file) : file_(std::move(file)) {}
   /// Returns a source that has no values, for a plan whose values are set later.
   static ParameterSource without_values() {
     ParameterSource source(uint64_t{0});
@@ -77,7 +77,7 @@ class ParameterSource {
 
   bool allows_non_finite() const { return file_ && file_->options().allow_non_finite; }
 
-  std::shared_ptr<const WeightsFile> file_;
+  std::shared_ptr<WeightsFile> file_;
   uint64_t seed_ = 0;
   bool has_values_ = true;
 };

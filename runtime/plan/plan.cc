@@ -10,6 +10,36 @@
 namespace minuet {
 namespace {
 
+llvm::Error override_input(const NetworkProblem& problem, NetworkDescription& description) {
+  if (problem.in_channels < 0 || problem.in_channels > kMostChannels) {
+    return make_error(StatusCode::InvalidArgument, "the option in_channels is {0}; it must be 0 to {1}",
+                      problem.in_channels, kMostChannels);
+  }
+  if (problem.in_channels != 0) {
+    if (description.inputs.size() > 1) {
+      return make_error(StatusCode::InvalidArgument,
+                        "the option in_channels is for networks of one input, but {0} has {1}: leave it out",
+                        description.name, description.inputs.size());
+    }
+    description.inputs.front().channels = problem.in_channels;
+  }
+  if (problem.shape.empty()) return llvm::Error::success();
+  if (problem.shape.size() != static_cast<std::size_t>(description.ndim)) {
+    return make_error(StatusCode::InvalidArgument,
+                      "the option shape has {0} axes, but the description of {1} has {2}: give {2} numbers",
+                      problem.shape.size(), description.name, description.ndim);
+  }
+  for (std::size_t axis = 0; axis < problem.shape.size(); ++axis) {
+    if (problem.shape[axis] < 1 || problem.shape[axis] > kMostCells) {
+      return make_error(StatusCode::InvalidArgument,
+                        "the option shape has {0} cells on axis {1}; each axis must have 1 to {2}",
+                        problem.shape[axis], axis, kMostCells);
+    }
+    description.shape[axis] = problem.shape[axis];
+  }
+  return llvm::Error::success();
+}
+
 llvm::Error override_description(NetworkProblem& problem) {
   NetworkDescription& description = problem.description;
   if (!problem.channels.empty()) {
@@ -33,7 +63,7 @@ llvm::Error override_description(NetworkProblem& problem) {
         "the option ndim is {0}, but the description of {1} has {2} axes: set it to {2} or leave it out",
         problem.ndim, description.name, description.ndim);
   }
-  return llvm::Error::success();
+  return override_input(problem, description);
 }
 
 llvm::Error validate_layers(const Program& program) {

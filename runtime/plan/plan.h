@@ -23,6 +23,8 @@ struct NetworkProblem {
   DType dtype = DType::F16;
   std::vector<i32> channels;         // If this is empty, the description's channels are used.
   i32 ndim = 0;                      // If this is not 0, it must be the number of axes in the description.
+  std::vector<i32> shape;            // If this is empty, the description's shape is used.
+  i32 in_channels = 0;               // If this is 0, the description's number is used.
   std::optional<Dataflow> dataflow;  // If this is set, every convolution runs with this dataflow.
 };
 

@@ -30,6 +30,8 @@ Object write_network(const NetworkRecord& network) {
                 {"dtype", tuning_text(problem.dtype)},
                 {"channels", Array(problem.channels)},
                 {"ndim", problem.ndim},
+                {"shape", Array(problem.shape)},
+                {"in_channels", problem.in_channels},
                 {"dataflow", requested_dataflow_name(problem.dataflow)},
                 {"head_channels", std::move(heads)}};
 }
@@ -42,6 +44,8 @@ llvm::Expected<NetworkRecord> read_network_record(const Object& object) {
   if (llvm::errorToBool(read_tuning_text(fields.text("dtype"), problem.dtype))) fields.fail("dtype");
   problem.channels = fields.integers("channels", 1, kMostChannels);
   problem.ndim = fields.integer32("ndim", 0, kMaxDim);
+  problem.shape = fields.integers("shape", 1, kMostCells);
+  problem.in_channels = fields.integer32("in_channels", 0, kMostChannels);
   problem.dataflow = read_requested_dataflow(fields, "dataflow");
   if (const Object* const heads = fields.object("head_channels")) {
     FieldReader channels(*heads);

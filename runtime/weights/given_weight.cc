@@ -30,10 +30,7 @@ llvm::Expected<GivenWeight> find_weight(const GivenArray& array, WeightsOrder or
   bool is_ambiguous = false;
   const WeightLayout* const layout = find_layout(layouts, array.shape, problem, is_ambiguous);
   if (is_ambiguous) {
-    return make_error(StatusCode::InvalidArgument,
-                      "its shape {0} may be a convolution's [C_in, C_out] or a linear layer's [C_out, C_in]: "
-                      "give it as [1, C_in, C_out]",
-                      text_of(array.shape));
+    return make_error(StatusCode::InvalidArgument, "{0}", ambiguity_text(order, text_of(array.shape)));
   }
   if (layout == nullptr) {
     std::string needs;

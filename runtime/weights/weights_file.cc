@@ -4,6 +4,7 @@
 #include <set>
 
 #include "codegen/base/json_text.h"
+#include "llvm/ADT/STLExtras.h"
 
 namespace minuet {
 namespace {
@@ -86,16 +87,15 @@ llvm::Error WeightsFile::name_tensors() {
       outside_.push_back(stored);
       continue;
     }
-    std::string name = stored.substr(options_.prefix.size());
-    if (const auto* entry = entry_of(options_.names, name)) {
-      unused_entries.erase(entry->first);
-      name = entry->second + (entry->first.back() == '.' ? name.substr(entry->first.size()) : "");
-    }
+    const std::string own = stored.substr(options_.prefix.size());
+    if (const auto* entry = entry_of(options_.names, own)) unused_entries.erase(entry->first);
+    const std::string name = renamed(own);
     const auto [place, is_new] = names_.emplace(name, stored);
     if (!is_new) {
       return make_error(
           StatusCode::InvalidArgument,
-          "the option weights_map gives \"{0}\" and \"{1}\" the same name \"{2}\": names must be distinct",
+          "{0} gives \"{1}\" and \"{2}\" the same name \"{3}\": names must be distinct",
+          options_.names_are_shipped ? "the weights map of the network" : "the option weights_map",
           place->second, stored, name);
     }
   }
@@ -106,13 +106,28 @@ llvm::Error WeightsFile::name_tensors() {
                       options_.prefix,
                       outside_.empty() ? "" : " (the first name is \"" + outside_.front() + "\")");
   }
-  if (!unused_entries.empty()) {
+  if (!unused_entries.empty() && !options_.names_are_shipped) {
     return make_error(
         StatusCode::InvalidArgument,
         "the entry \"{0}\" of the option weights_map applies to no tensor: correct or remove it",
         *unused_entries.begin());
   }
   return llvm::Error::success();
+}
+
+std::string WeightsFile::renamed(const std::string& stored) const {
+  const auto* const entry = entry_of(options_.names, stored);
+  if (entry == nullptr) return stored;
+  return entry->second + (entry->first.back() == '.' ? stored.substr(entry->first.size()) : "");
+}
+
+std::string WeightsFile::expected_name(const std::string& name) const {
+  for (const auto& [from, to] : options_.names) {
+    if (to == name) return from;
+    if (to.back() == '.' && llvm::StringRef(name).take_front(to.size()) == to)
+      return from + name.substr(to.size());
+  }
+  return name;
 }
 
 const std::string* WeightsFile::find(const std::string& name) const {
@@ -140,6 +155,19 @@ std::vector<std::vector<int64_t>> WeightsFile::weight_shapes(const std::string& 
   return shapes;
 }
 
+i32 WeightsFile::spconv_version(const std::string& name, const ConvolutionProblem& problem) const {
+  const std::string* const stored = find(name);
+  if (stored == nullptr) return 0;
+  const std::vector<int64_t> shape = llvm::cantFail(file_.shape(*stored));
+  const std::vector<WeightLayout> layouts = weight_layouts(options_.order, problem, *stored);
+  bool is_ambiguous = false;
+  const WeightLayout* const layout =
+      find_layout(layouts, std::vector<i64>(shape.begin(), shape.end()), problem, is_ambiguous);
+  return layout == nullptr || is_ambiguous || kernel_volume(problem) * problem.in_channels == 1
+             ? 0
+             : layout->spconv_version;
+}
+
 std::vector<std::vector<int64_t>> WeightsFile::vector_shapes(i64 channels) const {
   return minuet::vector_shapes(options_.order, channels);
 }
@@ -148,17 +176,18 @@ llvm::Expected<std::vector<float>> WeightsFile::read_weight(const std::string& n
                                                             const ConvolutionProblem& problem) const {
   MINUET_ASSIGN(const std::string* stored, need(name));
   MINUET_ASSIGN(const std::vector<int64_t> shape, file_.shape(*stored));
-  const std::vector<WeightLayout> layouts = weight_layouts(options_.order, problem, *stored);
+  std::vector<WeightLayout> layouts = weight_layouts(options_.order, problem, *stored);
+  llvm::erase_if(layouts, [&](const WeightLayout& layout) {
+    return known_spconv_version_ != 0 && layout.spconv_version != 0 &&
+           layout.spconv_version != known_spconv_version_;
+  });
   bool is_ambiguous = false;
   const std::vector<i64> wanted(shape.begin(), shape.end());
   const WeightLayout* fitting = find_layout(layouts, wanted, problem, is_ambiguous);
   if (fitting == nullptr) fitting = &layouts.front();
   if (is_ambiguous) {
-    return make_error(
-        StatusCode::InvalidArgument,
-        "weights file {0}: \"{1}\" of shape {2} may be a convolution's [C_in, C_out] or a linear "
-        "layer's [C_out, C_in]: call it \"kernel\" if it is the first, or give it as [1, C_in, C_out]",
-        path(), *stored, shape_text(shape));
+    return make_error(StatusCode::InvalidArgument, "weights file {0}: \"{1}\": {2}", path(), *stored,
+                      ambiguity_text(options_.order, shape_text(shape)));
   }
   MINUET_ASSIGN(
       const std::vector<float> values,

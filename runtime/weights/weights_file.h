@@ -21,6 +21,9 @@ struct WeightsOptions {
   /// Maps the file's names to the network's. An entry from "a." to "b." renames all names that begin with
   /// "a.".
   std::map<std::string, std::string> names;
+  /// Says whether `names` is the map that is shipped with the network. Such a map may have entries that apply
+  /// to no tensor, because it covers the names of several authors, and the user did not give it.
+  bool names_are_shipped = false;
   bool allow_unused = false;
   bool allow_non_finite = false;  // Says whether parameters may be infinite or NaN.
 };
@@ -40,6 +43,12 @@ class WeightsFile {
   /// Returns the file's names of the tensors without WeightsOptions::prefix.
   const std::vector<std::string>& outside() const { return outside_; }
 
+  /// Returns the network's name of a tensor that the file calls `stored` after WeightsOptions::prefix.
+  std::string renamed(const std::string& stored) const;
+  /// Returns the name that a tensor must have in the file to be the network's `name` according to
+  /// WeightsOptions::names, or `name` itself if no entry gives that name.
+  std::string expected_name(const std::string& name) const;
+
   /// Returns the file's name of the tensor that the network calls `name`, or null. In a file of
   /// MinkowskiEngine or TorchSparse that lacks "x.weight", this name finds the tensor "x.kernel".
   const std::string* find(const std::string& name) const;
@@ -51,6 +60,13 @@ class WeightsFile {
   std::vector<std::vector<int64_t>> weight_shapes(const std::string& name,
                                                   const ConvolutionProblem& problem) const;
   std::vector<std::vector<int64_t>> vector_shapes(i64 channels) const;
+
+  /// Returns the major version of spconv that stores a weight in the shape that the file's has, or 0 if the
+  /// shape does not tell or the order is not one of spconv.
+  i32 spconv_version(const std::string& name, const ConvolutionProblem& problem) const;
+  /// Says which major version of spconv stored the file, so that weights whose shape fits both versions can be
+  /// read. check_weights() finds it out from the shapes of the other weights.
+  void set_spconv_version(i32 version) { known_spconv_version_ = version; }
 
   /// Returns the values of a weight in the order [volume, in_channels, out_channels]. It does not round them
   /// to the problem's dtype.
@@ -67,6 +83,8 @@ class WeightsFile {
   WeightsOptions options_;
   std::map<std::string, std::string> names_;
   std::vector<std::string> outside_;
+  // Holds the major version of spconv that stored the file, or 0 if it is not known.
+  i32 known_spconv_version_ = 0;
 };
 
 }  // namespace minuet

@@ -11,7 +11,16 @@ constexpr OrderName kNames[] = {{WeightsOrder::Minuet, "minuet"},
                                 {WeightsOrder::Minkowski, "minkowski"},
                                 {WeightsOrder::TorchSparse, "torchsparse"},
                                 {WeightsOrder::Spconv, "spconv"},
-                                {WeightsOrder::SpconvXyz, "spconv-xyz"}};
+                                {WeightsOrder::SpconvXyz, "spconv-xyz"},
+                                {WeightsOrder::Spconv1, "spconv1"},
+                                {WeightsOrder::Spconv1Xyz, "spconv1-xyz"},
+                                {WeightsOrder::Spconv2, "spconv2"},
+                                {WeightsOrder::Spconv2Xyz, "spconv2-xyz"}};
+
+/// Returns true if the kernel axes of an order of spconv are those of indices batch, z, y and x.
+bool is_x_last(WeightsOrder order) {
+  return order == WeightsOrder::Spconv || order == WeightsOrder::Spconv1 || order == WeightsOrder::Spconv2;
+}
 
 template <class... Values>
 llvm::Error refuse(const char* format, Values&&... values) {
@@ -21,6 +30,11 @@ llvm::Error refuse(const char* format, Values&&... values) {
 /// Refuses kernels of even size K unless K is 2. In MinkowskiEngine, they begin at the output's own position.
 /// In Minuet, they begin (K - 1) / 2 positions before it, which is the same place only if K is 2.
 llvm::Error check_minkowski(const ConvolutionProblem& problem) {
+  if (problem.padding) {
+    return refuse(
+        "MinkowskiEngine makes the outputs of a strided layer at floor(p / stride), but this layer has the rule "
+        "\"reached\", so these weights cannot be carried over: describe the layer with the rule \"cells\"");
+  }
   for (i32 a = 0; a < problem.ndim; ++a) {
     const i32 size = problem.kernel_size[a];
     if (size % 2 == 0 && size > 2) {
@@ -34,25 +48,30 @@ llvm::Error check_minkowski(const ConvolutionProblem& problem) {
 }
 
 /// Refuses strided layers whose output coordinates differ between the engine and Minuet. TorchSparse and
-/// spconv make an output wherever a kernel reaches an input, as a dense convolution does. Minuet makes the
-/// outputs floor(p / stride) for inputs p. Both make the same outputs if the kernels of neighbouring outputs
-/// touch without overlapping.
-llvm::Error check_dense_strides(const char* engine, const ConvolutionProblem& problem) {
+/// spconv make an output wherever a kernel reaches an input, as a dense convolution does. By the rule "cells",
+/// Minuet makes the outputs floor(p / stride) for inputs p. Both make the same outputs if the kernels of
+/// neighbouring outputs touch without overlapping. `advice` tells how to describe a layer of the engine.
+llvm::Error check_dense_strides(const char* engine, const char* advice, const ConvolutionProblem& problem) {
   for (i32 a = 0; a < problem.ndim; ++a) {
     const i32 size = problem.kernel_size[a], stride = problem.stride[a];
     if (size != stride || size > 2 || (size == 2 && problem.dilation[a] != 1)) {
       return refuse(
           "{0} makes an output wherever a strided kernel reaches, Minuet at floor(p / stride); with kernel "
           "{1}, stride {2} and dilation {3} (axis {4}) the outputs differ, so these weights cannot be "
-          "carried over: only kernel 2 with stride 2, and kernel 1 with stride 1, can",
-          engine, size, stride, problem.dilation[a], a);
+          "carried over: only kernel 2 with stride 2, and kernel 1 with stride 1, can{5}",
+          engine, size, stride, problem.dilation[a], a, advice);
     }
   }
   return llvm::Error::success();
 }
 
 llvm::Error check_torchsparse(const ConvolutionProblem& problem) {
-  if (problem.kind != ConvolutionKind::Submanifold) return check_dense_strides("TorchSparse", problem);
+  if (problem.padding) {
+    return refuse(
+        "it is not known that the outputs of TorchSparse's strided layers are those of the rule \"reached\", so "
+        "these weights cannot be carried over");
+  }
+  if (problem.kind != ConvolutionKind::Submanifold) return check_dense_strides("TorchSparse", "", problem);
   const bool is_even = kernel_volume(problem) % 2 == 0;
   for (i32 a = 0; a < problem.ndim; ++a) {
     if (problem.kernel_size[a] > 1 && problem.dilation[a] != 1) {
@@ -72,7 +91,14 @@ llvm::Error check_torchsparse(const ConvolutionProblem& problem) {
 }
 
 llvm::Error check_spconv(const ConvolutionProblem& problem) {
-  if (problem.kind != ConvolutionKind::Submanifold) return check_dense_strides("spconv", problem);
+  // A layer with the rule "reached", and an inverse layer of it, have the outputs and offsets of spconv.
+  if (problem.padding) return llvm::Error::success();
+  if (problem.kind != ConvolutionKind::Submanifold) {
+    return check_dense_strides("spconv",
+                               "; describe a SparseConv3d with \"rule\": \"reached\" and its \"padding\", and a "
+                               "SparseInverseConv3d with the op inverse",
+                               problem);
+  }
   for (i32 a = 0; a < problem.ndim; ++a) {
     if (problem.kernel_size[a] % 2 == 0) {
       return refuse(
@@ -99,9 +125,10 @@ WeightLayout offsets_first(const ConvolutionProblem& problem, bool first_fastest
   return layout;
 }
 
-/// Returns the layout [out_channels, one kernel size per axis, in_channels].
+/// Returns the layout [out_channels, one kernel size per axis, in_channels] of spconv 2.x.
 WeightLayout outputs_first(const ConvolutionProblem& problem, bool x_is_last) {
   WeightLayout layout;
+  layout.spconv_version = 2;
   layout.shape = {problem.out_channels};
   i64 stride = problem.in_channels;
   for (i32 i = 0; i < problem.ndim; ++i) {
@@ -113,6 +140,18 @@ WeightLayout outputs_first(const ConvolutionProblem& problem, bool x_is_last) {
   }
   layout.shape.push_back(problem.in_channels);
   layout.out_stride = stride;
+  return layout;
+}
+
+/// Returns the layout [one kernel size per axis, in_channels, out_channels] of spconv 1.x.
+WeightLayout outputs_last(const ConvolutionProblem& problem, bool x_is_last) {
+  WeightLayout layout = offsets_first(problem, x_is_last);
+  layout.spconv_version = 1;
+  layout.shape.erase(layout.shape.begin());
+  for (i32 i = 0; i < problem.ndim; ++i) {
+    // Goes through the axes from the fastest to the slowest one.
+    layout.shape.insert(layout.shape.begin(), problem.kernel_size[x_is_last ? i : problem.ndim - 1 - i]);
+  }
   return layout;
 }
 
@@ -128,6 +167,17 @@ WeightLayout matrix(const ConvolutionProblem& problem, bool is_linear) {
     layout.out_stride = problem.in_channels;
   }
   return layout;
+}
+
+/// Returns the layouts of an order of spconv.
+std::vector<WeightLayout> spconv_layouts(WeightsOrder order, const ConvolutionProblem& problem) {
+  const bool is_first = order == WeightsOrder::Spconv1 || order == WeightsOrder::Spconv1Xyz;
+  const bool is_second = order == WeightsOrder::Spconv2 || order == WeightsOrder::Spconv2Xyz;
+  std::vector<WeightLayout> layouts;
+  if (!is_first) layouts.push_back(outputs_first(problem, is_x_last(order)));
+  if (!is_second) layouts.push_back(outputs_last(problem, is_x_last(order)));
+  if (kernel_volume(problem) == 1) layouts.push_back(matrix(problem, /*is_linear=*/true));
+  return layouts;
 }
 
 }  // namespace
@@ -158,6 +208,10 @@ llvm::Error check_carries_over(WeightsOrder order, const ConvolutionProblem& pro
       return check_torchsparse(problem);
     case WeightsOrder::Spconv:
     case WeightsOrder::SpconvXyz:
+    case WeightsOrder::Spconv1:
+    case WeightsOrder::Spconv1Xyz:
+    case WeightsOrder::Spconv2:
+    case WeightsOrder::Spconv2Xyz:
       return check_spconv(problem);
   }
   return llvm::Error::success();
@@ -182,9 +236,11 @@ std::vector<WeightLayout> weight_layouts(WeightsOrder order, const ConvolutionPr
       return layouts;
     case WeightsOrder::Spconv:
     case WeightsOrder::SpconvXyz:
-      layouts = {outputs_first(problem, order == WeightsOrder::Spconv)};
-      if (volume == 1) layouts.push_back(matrix(problem, /*is_linear=*/true));
-      return layouts;
+    case WeightsOrder::Spconv1:
+    case WeightsOrder::Spconv1Xyz:
+    case WeightsOrder::Spconv2:
+    case WeightsOrder::Spconv2Xyz:
+      return spconv_layouts(order, problem);
   }
   return layouts;
 }
@@ -200,6 +256,19 @@ const WeightLayout* find_layout(llvm::ArrayRef<WeightLayout> layouts, llvm::Arra
   }
   is_ambiguous = fits > 1 && problem.in_channels > 1;
   return fitting;
+}
+
+std::string ambiguity_text(WeightsOrder order, const std::string& shape) {
+  if (order == WeightsOrder::Spconv || order == WeightsOrder::SpconvXyz) {
+    const std::string axes = order == WeightsOrder::Spconv ? "" : "-xyz";
+    return "its shape " + shape +
+           " may be spconv 2.x's [C_out, kernel, C_in] or spconv 1.x's [kernel, C_in, C_out]: name the version "
+           "that stored it with the option weights_order \"spconv2" +
+           axes + "\" or \"spconv1" + axes + "\"";
+  }
+  return "its shape " + shape +
+         " may be a convolution's [C_in, C_out] or a linear layer's [C_out, C_in]: call it \"kernel\" if it is "
+         "the first, or give it as [1, C_in, C_out]";
 }
 
 std::vector<std::vector<int64_t>> vector_shapes(WeightsOrder order, i64 channels) {

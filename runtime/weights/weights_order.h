@@ -19,16 +19,23 @@ enum class WeightsOrder : i32 {
   Minuet = 1,
   Minkowski = 2,
   TorchSparse = 3,
-  /// The columns of spconv's indices are batch, z, y and x, as its voxel generators write them.
+  /// The columns of spconv's indices are batch, z, y and x, as its voxel generators write them. The shape of a
+  /// weight tells whether spconv 1.x or 2.x stored it.
   Spconv = 4,
   SpconvXyz = 5,  // The columns of spconv's indices are batch, x, y and z.
+  // These are the orders of one major version of spconv. They read weights whose shape fits both versions.
+  Spconv1 = 6,
+  Spconv1Xyz = 7,
+  Spconv2 = 8,
+  Spconv2Xyz = 9,
 };
+constexpr WeightsOrder kLastWeightsOrder = WeightsOrder::Spconv2Xyz;
 
 /// This key of a file's metadata has the file's order as its value. Files written by Minuet have it.
 constexpr const char* kWeightsOrderMark = "minuet.weights_order";
 
-/// Returns the order of this name. The names are "minuet", "minkowski", "torchsparse", "spconv" and
-/// "spconv-xyz".
+/// Returns the order of this name. The names are "minuet", "minkowski", "torchsparse", "spconv", "spconv-xyz",
+/// "spconv1", "spconv1-xyz", "spconv2" and "spconv2-xyz".
 llvm::Expected<WeightsOrder> parse_weights_order(llvm::StringRef name);
 const char* weights_order_name(WeightsOrder order);
 
@@ -39,6 +46,8 @@ llvm::Error check_carries_over(WeightsOrder order, const ConvolutionProblem& pro
 /// Describes the layout of a weight in a file by its shape and its strides. The strides count elements along
 /// each axis of the kernel and along the input and output channels.
 struct WeightLayout {
+  // Holds the major version of spconv that stores weights in this layout. It is 0 for other layouts.
+  i32 spconv_version = 0;
   std::vector<i64> shape;
   std::array<i64, kMaxDim> tap_strides{};
   i64 in_stride = 1, out_stride = 1;
@@ -53,6 +62,10 @@ std::vector<WeightLayout> weight_layouts(WeightsOrder order, const ConvolutionPr
 /// several, which give the weight different elements.
 const WeightLayout* find_layout(llvm::ArrayRef<WeightLayout> layouts, llvm::ArrayRef<i64> shape,
                                 const ConvolutionProblem& problem, bool& is_ambiguous);
+
+/// Returns the sentence for a weight of this shape of which find_layout() says that it is ambiguous. It says
+/// what the shape may mean and what to do.
+std::string ambiguity_text(WeightsOrder order, const std::string& shape);
 
 /// Returns the shapes that a vector of this order, such as a bias, may have.
 std::vector<std::vector<int64_t>> vector_shapes(WeightsOrder order, i64 channels);

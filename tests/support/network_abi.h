@@ -20,6 +20,8 @@ struct NetworkSpec {
   std::string weights_prefix = {}, weights_map = {};
   minuet_dataflow dataflow = tested_dataflow();
   bool without_values = false;
+  std::vector<int32_t> shape = {};  // empty: as described
+  int32_t in_channels = 0;
 };
 
 /// What the library takes; it points into `spec`.

@@ -38,10 +38,10 @@ set(minuet_doc_dir ${CMAKE_INSTALL_DATADIR}/doc/minuet)
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md DESTINATION ${minuet_doc_dir})
 install(FILES ${PROJECT_SOURCE_DIR}/runtime/abi/LIMITS.md ${PROJECT_SOURCE_DIR}/tools/minuet/REFERENCE.md
         DESTINATION ${minuet_doc_dir})
-# README.md, WEIGHTS.md and schema.json must be in one folder, because they cite each other.
-install(FILES ${PROJECT_SOURCE_DIR}/runtime/network/networks/README.md ${PROJECT_SOURCE_DIR}/runtime/network/networks/WEIGHTS.md
-              ${PROJECT_SOURCE_DIR}/runtime/network/networks/schema.json
-        DESTINATION ${minuet_doc_dir}/networks)
+# README.md, WEIGHTS.md and schema.json must be in one folder, because they cite each other. The descriptions of the
+# shipped networks and their weights maps are beside them, as examples that users may copy and change.
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/runtime/network/networks/ DESTINATION ${minuet_doc_dir}/networks
+        FILES_MATCHING PATTERN "*.json" PATTERN "*.md")
 if(TARGET minuet_cli)
   file(RELATIVE_PATH minuet_bin_to_lib ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR})
   set_target_properties(minuet_cli PROPERTIES INSTALL_RPATH "$ORIGIN/${minuet_bin_to_lib}")

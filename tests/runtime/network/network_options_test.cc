@@ -51,6 +51,19 @@ TEST(NetworkOptions, EachMistakeIsNamed) {
   expect_no_network(MINUET_INVALID_ARGUMENT, "dtype",
                     [](auto& options) { options.dtype = static_cast<minuet_dtype>(17); });
   expect_no_network(MINUET_INVALID_ARGUMENT, "axes", [](auto& options) { options.ndim = 5; });
+  static const std::vector<int32_t> cells = {8, 8, 1 << 25};
+  expect_no_network(MINUET_INVALID_ARGUMENT, "shape has 2 axes, but the description of minkunet42 has 3",
+                    [](auto& options) { options.shape = cells.data(), options.shape_count = 2; });
+  expect_no_network(MINUET_INVALID_ARGUMENT, "shape has 33554432 cells on axis 2",
+                    [](auto& options) { options.shape = cells.data(), options.shape_count = 3; });
+  expect_no_network(MINUET_INVALID_ARGUMENT, "shape_count is 0 and shape is not null",
+                    [](auto& options) { options.shape = cells.data(); });
+  expect_no_network(MINUET_INVALID_ARGUMENT, "shape_count is 3 and shape is null",
+                    [](auto& options) { options.shape_count = 3; });
+  for (const int32_t channels : {-1, 65537}) {
+    expect_no_network(MINUET_INVALID_ARGUMENT, "in_channels is " + std::to_string(channels),
+                      [=](auto& options) { options.in_channels = channels; });
+  }
   expect_no_network(MINUET_INVALID_ARGUMENT, "struct_size", [](auto& options) { options.struct_size = 0; });
   expect_no_network(MINUET_INVALID_ARGUMENT, "ext", [](auto& options) { options.ext = &options; });
 }
@@ -73,6 +86,30 @@ TEST(NetworkOptions, WeightsThatDoNotFitAreNamed) {
   write_safetensors(missing.path(), incomplete);
   expect_no_network(MINUET_INVALID_ARGUMENT, "encoder.1.residual.0.bn2.running_var",
                     [&](auto& options) { options.weights_path = missing.path().c_str(); });
+}
+
+/// The shipped networks are listed in order, and each has what its files have.
+TEST(NetworkOptions, ShippedNetworksAreListed) {
+  std::vector<std::string> names;
+  for (int32_t i = 0; i < 5; ++i) {
+    minuet_shipped_network_info info{};
+    info.struct_size = sizeof(info);
+    ASSERT_EQ(minuet_query_shipped_network(i, &info), MINUET_OK) << last_error();
+    names.emplace_back(info.name);
+    EXPECT_THAT(info.description, HasSubstr("\"name\": \"" + names.back() + "\""));
+    EXPECT_FALSE(std::string(info.summary).empty());
+    EXPECT_EQ(info.weights_map != nullptr, i >= 2);
+    EXPECT_EQ(info.voxel_size[0] > 0, i >= 2);
+    EXPECT_EQ(info.extra_cells[2], i >= 2 ? 1 : 0);
+  }
+  EXPECT_EQ(names, (std::vector<std::string>{"minkunet42", "sparseresnet21d", "voxel_backbone_8x",
+                                             "voxel_res_backbone_8x", "bevfusion_encoder"}));
+  for (const int32_t index : {-1, 5}) {
+    minuet_shipped_network_info info{};
+    info.struct_size = sizeof(info);
+    EXPECT_EQ(minuet_query_shipped_network(index, &info), MINUET_OUT_OF_RANGE);
+    EXPECT_THAT(last_error(), HasSubstr("there are 5 shipped networks"));
+  }
 }
 
 }  // namespace

@@ -241,7 +241,7 @@ TEST_F(Weights, ASquareMatrixThatMayBeEitherIsRefused) {
     tensors["a.bn." + std::string(part)] = filled({2}, 1);
   spec_.weights_order = MINUET_WEIGHTS_MINKOWSKI;
   EXPECT_EQ(create(tensors), MINUET_INVALID_ARGUMENT);
-  EXPECT_THAT(last_error(), HasSubstr("\"a.conv.weight\" of shape [2, 2] may be"));
+  EXPECT_THAT(last_error(), HasSubstr("\"a.conv.weight\": its shape [2, 2] may be"));
   spec_.weights_order = MINUET_WEIGHTS_SPCONV;
   EXPECT_EQ(create(tensors), MINUET_OK) << last_error();
   auto node = tensors.extract("a.conv.weight");

@@ -17,6 +17,7 @@
 #include "tools/minuet/cloud/bench_clouds.h"
 #include "tools/minuet/cloud/input.h"
 #include "tools/minuet/cloud/voxelize.h"
+#include "tools/minuet/library/outputs.h"
 
 namespace minuet::tool {
 namespace {
@@ -246,7 +247,7 @@ struct Ready {
   minuet_plan_info info = {};
   ExecutionHandle execution;
   std::vector<DeviceCloud> inputs;
-  std::optional<DeviceBuffer> output;
+  std::optional<Outputs> outputs;
 };
 
 llvm::Error open_case(const StudyBench& bench, const NetworkCase& wanted, Ready& ready) {
@@ -273,14 +274,14 @@ llvm::Error upload_case(const StudyBench& bench, const NetworkCase& wanted, cons
   minuet_execution* execution = nullptr;
   MINUET_TRY(check(minuet_execution_create(ready.plan.get(), bench.device(), &options, &execution)));
   ready.execution.reset(execution);
-  MINUET_ASSIGN(DeviceBuffer output, allocate_output(bench.device(), most, ready.info));
-  ready.output.emplace(std::move(output));
+  MINUET_ASSIGN(Outputs outputs, Outputs::create(ready.plan.get(), bench.device(), /*batch_size=*/0));
+  ready.outputs.emplace(std::move(outputs));
   return llvm::Error::success();
 }
 
 llvm::Error infer_variant(const StudyBench& bench, Ready& ready, size_t run) {
   const DeviceCloud& input = ready.inputs[run % ready.inputs.size()];
-  return infer(ready.execution.get(), bench.device(), input, ready.output->get());
+  return infer(ready.execution.get(), bench.device(), input, *ready.outputs);
 }
 
 llvm::Error take_stages(Ready& ready, NetworkSamples& samples) {

@@ -44,6 +44,21 @@ constexpr KnownCloud kKnownClouds[] = {
     {"object_0.01", nullptr, 0, "object", 0, 0.01},
 };
 
+/// Moves random voxels to the corner of a grid and drops those outside.
+std::vector<int32_t> voxels_in(const Grid& grid, const std::vector<int32_t>& voxels, int32_t least) {
+  std::vector<int32_t> inside;
+  for (size_t i = 0; i < voxels.size(); i += 4) {
+    int32_t voxel[3];
+    bool is_inside = true;
+    for (size_t axis = 0; axis < 3; ++axis) {
+      voxel[axis] = voxels[i + 1 + axis] - least;
+      is_inside &= voxel[axis] < grid.cells[axis];
+    }
+    if (is_inside) inside.insert(inside.end(), {voxels[i], voxel[0], voxel[1], voxel[2]});
+  }
+  return inside;
+}
+
 VoxelCloud random_variant(const BenchCloud& cloud, int variant) {
   VoxelOptions options;
   options.count = cloud.random_voxels;
@@ -53,7 +68,13 @@ VoxelCloud random_variant(const BenchCloud& cloud, int variant) {
   Cloud voxels;
   voxels.is_voxels = true;
   voxels.voxels = make_voxels(options);
-  return features_from_centres(voxels, cloud.voxel_size);
+  if (!cloud.grid) return features_from_centres(voxels, cloud.voxel_size);
+  const Grid& grid = *cloud.grid;
+  voxels.voxels = voxels_in(grid, voxels.voxels, static_cast<int32_t>(options.least));
+  VoxelCloud inside =
+      features_from_centres(voxels, grid.voxel_size, {-grid.low[0], -grid.low[1], -grid.low[2]});
+  add_zero_channels(inside, cloud.channels);
+  return inside;
 }
 
 const KnownCloud* find_known(llvm::StringRef name) {
@@ -82,7 +103,8 @@ llvm::Error check_names(const std::vector<std::string>& names, const BenchFiles&
     for (const KnownCloud& known : kKnownClouds) all += (all.empty() ? "" : ", ") + std::string(known.name);
     return bad_input("the cloud '{0}' is not one of {1}, and there is no such file", name, all);
   }
-  if (any_file || (files.voxel_size.empty() && !files.columns.any())) return llvm::Error::success();
+  const bool is_for_files = !files.voxel_size.empty() && !files.has_range;
+  if (any_file || (!is_for_files && !files.columns.any())) return llvm::Error::success();
   return bad_input(
       "--voxel-size, --columns, --intensity-column and --intensity-field are for files, but no cloud is a "
       "file: omit them, or name a file");
@@ -196,7 +218,22 @@ llvm::Expected<VoxelCloud> make_variant(const BenchCloud& cloud, int variant, bo
     const auto turned_y = static_cast<float>(sine * x + cosine * y);
     points.push_back({turned_x, turned_y, z, intensity});
   }
-  return voxelize(points, cloud.voxel_size, /*skip_invalid=*/true);
+  if (!cloud.grid) return voxelize(points, cloud.voxel_size, /*skip_invalid=*/true);
+  MINUET_ASSIGN(VoxelCloud voxels, voxelize_in(points, *cloud.grid, {}, /*skip_invalid=*/true));
+  add_zero_channels(voxels, cloud.channels);
+  return voxels;
+}
+
+std::vector<BenchCloud> clouds_in(const std::vector<BenchCloud>& clouds, const std::optional<Grid>& grid,
+                                  int channels) {
+  std::vector<BenchCloud> moved = clouds;
+  for (BenchCloud& cloud : moved) {
+    if (!grid) continue;
+    cloud.grid = grid;
+    cloud.voxel_size = grid->voxel_size;
+    cloud.channels = channels;
+  }
+  return moved;
 }
 
 }  // namespace minuet::tool

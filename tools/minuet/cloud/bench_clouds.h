@@ -2,11 +2,13 @@
 // voxels.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "llvm/Support/Error.h"
 #include "tools/minuet/cloud/cloud.h"
+#include "tools/minuet/cloud/grid.h"
 #include "tools/minuet/cloud/readers/cloud.h"
 
 namespace minuet::tool {
@@ -20,6 +22,9 @@ struct BenchCloud {
   std::vector<Point> points;          ///< This list is empty for a cloud of random voxels.
   /// Counts the random voxels in a cube of 400 voxels per edge. The value 0 means a cloud of points.
   int64_t random_voxels = 0;
+  /// Holds the grid in which voxels are counted. If it is not set, they are counted from 0.
+  std::optional<Grid> grid;
+  int channels = 4;  ///< Counts the features of a voxel. Those after the fourth are 0.
 };
 
 /// Holds the values of the flags for clouds that are files.
@@ -27,7 +32,8 @@ struct BenchFiles {
   std::string data;  ///< Names the folder with the files of the known clouds.
   /// Gives the voxel size for the user's files, as parse_voxel_size() takes it. An empty string means 0.1 m.
   std::string voxel_size;
-  ColumnOptions columns;  ///< These options apply to the user's files.
+  ColumnOptions columns;   ///< These options apply to the user's files.
+  bool has_range = false;  ///< Tells whether --range is given, to whose grid --voxel-size then applies too.
 };
 
 /// Returns `flag` if it is not empty. Otherwise returns the folder `data` in the folder that the environment
@@ -42,6 +48,13 @@ llvm::Expected<std::vector<BenchCloud>> open_bench_clouds(const std::vector<std:
 
 /// Makes the voxels of variant 0, 1, 2, ... of a cloud. A variant has the points of the cloud, turned about
 /// z. With `thin`, it keeps only 95 to 99 % of them. A variant of random voxels has a different seed instead.
+///
+/// In a grid, points outside are dropped. Random voxels lie in the part of their cube, moved to the corner of
+/// the grid, that the grid has.
 llvm::Expected<VoxelCloud> make_variant(const BenchCloud& cloud, int variant, bool thin);
+
+/// Returns the clouds for a network with this grid, if it has one, and this number of input channels.
+std::vector<BenchCloud> clouds_in(const std::vector<BenchCloud>& clouds, const std::optional<Grid>& grid,
+                                  int channels);
 
 }  // namespace minuet::tool

@@ -70,6 +70,12 @@ struct VoxelCloud {
   std::vector<int64_t> row_of_point;
   int64_t points = 0;   ///< Counts the points of the input, or its voxels if the input was voxels.
   int64_t skipped = 0;  ///< Counts the invalid points that were dropped.
+  // The following counts are 0 unless the points were voxelized in a grid (grid.h).
+  int64_t outside = 0;  ///< Counts the points outside the grid, which were dropped.
+  /// Counts the points that do not count for the features, because their voxel has as many as are allowed.
+  int64_t past_points = 0;
+  /// Counts the points that were dropped because there are as many voxels as are allowed.
+  int64_t past_voxels = 0;
 
   int64_t count() const { return static_cast<int64_t>(coordinates.size()) / (1 + ndim); }
 };

@@ -1,6 +1,5 @@
 #include "tools/minuet/cloud/input.h"
 
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <utility>
@@ -10,6 +9,7 @@
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "tests/support/clouds.h"
+#include "tools/minuet/base/clock.h"
 #include "tools/minuet/base/convert.h"
 #include "tools/minuet/base/error.h"
 #include "tools/minuet/cloud/readers/npy.h"
@@ -53,27 +53,47 @@ llvm::Expected<VoxelCloud> pair_with_features(const Cloud& cloud, const std::str
   return with_features(cloud, std::move(features), static_cast<int>(columns));
 }
 
+void warn_of_skipped(int64_t skipped) {
+  if (skipped == 0) return;
+  std::fprintf(stderr, "minuet: %s with NaN or infinite numbers %s dropped\n",
+               counted(skipped, "point").c_str(), skipped == 1 ? "was" : "were");
+}
+
+/// Makes the voxels and features of input.cloud in a grid.
+llvm::Error voxelize_input(const InputOptions& options, const Grid& grid, Input& input) {
+  const Cloud& cloud = input.cloud;
+  input.grid = grid;
+  input.frame.origin = grid.low;
+  if (cloud.is_voxels) {
+    // The position of a voxel's centre is that in the cloud's own frame, as in voxelize_in().
+    input.voxels =
+        features_from_centres(cloud, grid.voxel_size, {-grid.low[0], -grid.low[1], -grid.low[2]});
+    return llvm::Error::success();
+  }
+  const Clock::time_point start = Clock::now();
+  MINUET_ASSIGN(input.voxels, voxelize_in(cloud.points, grid, options.limits, options.skip_invalid));
+  warn_of_skipped(input.voxels.skipped);
+  input.voxelize_ms = milliseconds_since(start);
+  return llvm::Error::success();
+}
+
 /// Makes the voxels and features of input.cloud with the voxel size in input.frame. The caller adds the name
 /// of the cloud's file to errors.
 llvm::Error voxelize_input(const InputOptions& options, Input& input) {
   const Cloud& cloud = input.cloud;
   const VoxelSize voxel_size = input.frame.voxel_size;
+  if (options.grid) return voxelize_input(options, *options.grid, input);
   if (cloud.is_voxels) {
     MINUET_ASSIGN(input.frame, choose_frame(centres_of(cloud, voxel_size), cloud.position_types,
                                             options.origin, voxel_size));
     input.voxels = features_from_centres(cloud, voxel_size, input.frame.origin);
     return llvm::Error::success();
   }
-  const auto start = std::chrono::steady_clock::now();
+  const Clock::time_point start = Clock::now();
   MINUET_ASSIGN(input.frame, choose_frame(cloud.points, cloud.position_types, options.origin, voxel_size));
   MINUET_ASSIGN(input.voxels, voxelize(cloud.points, voxel_size, options.skip_invalid, input.frame.origin));
-  const int64_t skipped = input.voxels.skipped;
-  if (skipped > 0) {
-    std::fprintf(stderr, "minuet: %s with NaN or infinite numbers %s dropped\n",
-                 counted(skipped, "point").c_str(), skipped == 1 ? "was" : "were");
-  }
-  const auto taken = std::chrono::steady_clock::now() - start;
-  input.voxelize_ms = std::chrono::duration<double, std::milli>(taken).count();
+  warn_of_skipped(input.voxels.skipped);
+  input.voxelize_ms = milliseconds_since(start);
   return llvm::Error::success();
 }
 
@@ -113,6 +133,7 @@ std::string with_decimal_points(llvm::ArrayRef<llvm::StringRef> words) {
 }  // namespace
 
 llvm::Expected<VoxelSize> parse_voxel_size(const std::string& text) {
+  if (text.empty()) return cubic(0.1);
   llvm::SmallVector<llvm::StringRef, 4> words;
   llvm::StringRef(text).split(words, ',');
   if (words.size() != 1 && words.size() != 3) {
@@ -166,13 +187,13 @@ llvm::Expected<std::vector<Point>> synthetic_points(const InputOptions& options)
 }
 
 std::optional<std::array<int64_t, 3>> Input::shift() const {
-  return cloud.is_voxels ? std::array<int64_t, 3>{} : frame.whole_voxels();
+  return cloud.is_voxels || grid ? std::array<int64_t, 3>{} : frame.whole_voxels();
 }
 
 llvm::Expected<Input> load_input(const InputOptions& options, const minuet_plan_info& network) {
   Input input;
-  MINUET_ASSIGN(const VoxelSize voxel_size, parse_voxel_size(options.voxel_size));
-  input.frame.voxel_size = voxel_size;
+  MINUET_ASSIGN(input.frame.voxel_size, parse_voxel_size(options.voxel_size));
+  if (options.grid) input.frame.voxel_size = options.grid->voxel_size;
   const bool own_features = !options.features.empty();
   Cloud& cloud = input.cloud;
   if (!options.coordinates.empty()) {
@@ -190,6 +211,8 @@ llvm::Expected<Input> load_input(const InputOptions& options, const minuet_plan_
     const std::string& path = options.coordinates.empty() ? options.cloud : options.coordinates;
     return path.empty() ? std::move(error) : in_file(path, std::move(error));
   }
+  // Detection networks of 5 input channels take the time since the scan as the fifth, which is 0 in one scan.
+  if (options.grid && !own_features && network.in_channels == 5) add_zero_channels(input.voxels, 5);
   MINUET_TRY(check_fit(input.voxels, network, own_features));
   return input;
 }

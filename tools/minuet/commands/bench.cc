@@ -20,6 +20,8 @@
 #include "tools/minuet/cloud/bench_clouds.h"
 #include "tools/minuet/commands/bench_replay.h"
 #include "tools/minuet/commands/commands.h"
+#include "tools/minuet/library/networks.h"
+#include "tools/minuet/library/outputs.h"
 #include "tools/minuet/library/report.h"
 
 namespace minuet::tool {
@@ -31,7 +33,7 @@ struct Bench {
   const DeviceFacts& facts;
   minuet_dtype dtype;
   minuet_plan* network;
-  const ExecutionChoice& execution;
+  const ExecutionChoice execution;
   minuet_plan_info info;
   int unthinned;  ///< Counts the rotated copies (variants) of a cloud that keep all points, for the warm-up.
   int warm_up, timed;
@@ -85,35 +87,36 @@ class Inferences {
 };
 
 llvm::Error warm_up(const Bench& bench, minuet_execution* execution, const std::vector<DeviceCloud>& variants,
-                    void* output, Inferences& inferences) {
+                    Outputs& outputs, Inferences& inferences) {
   for (int i = 0; i < bench.warm_up; ++i) {
     const DeviceCloud& variant = variants[static_cast<size_t>(i % bench.unthinned)];
-    MINUET_TRY(infer(execution, bench.device, variant, output));
+    MINUET_TRY(infer(execution, bench.device, variant, outputs));
     inferences.count();
   }
   return llvm::Error::success();
 }
 
 llvm::Expected<Timing> measure(const Bench& bench, minuet_execution* execution,
-                               const std::vector<DeviceCloud>& variants, void* output, Progress& progress) {
+                               const std::vector<DeviceCloud>& variants, Outputs& outputs,
+                               Progress& progress) {
   Timing timing;
   Inferences inferences(progress, 2 * int64_t{bench.warm_up + bench.timed});
-  MINUET_TRY(warm_up(bench, execution, variants, output, inferences));
+  MINUET_TRY(warm_up(bench, execution, variants, outputs, inferences));
   MINUET_TRY(check(minuet_execution_reset_counters(execution)));
   for (size_t i = static_cast<size_t>(bench.unthinned); i < variants.size(); ++i) {
     const DeviceCloud& variant = variants[i];
     const Clock::time_point start = Clock::now();
-    MINUET_TRY(infer(execution, bench.device, variant, output));
+    MINUET_TRY(infer(execution, bench.device, variant, outputs));
     timing.wall_ms.push_back(milliseconds_since(start));
     inferences.count();
   }
   MINUET_TRY(check(minuet_execution_query_counters(execution, &timing.counters)));
   MINUET_TRY(check(minuet_execution_set_profiling(execution, 1)));
   // The first profiled pass creates the events that time the stages, so its times are not recorded.
-  MINUET_TRY(warm_up(bench, execution, variants, output, inferences));
+  MINUET_TRY(warm_up(bench, execution, variants, outputs, inferences));
   for (size_t i = static_cast<size_t>(bench.unthinned); i < variants.size(); ++i) {
     const DeviceCloud& variant = variants[i];
-    MINUET_TRY(infer(execution, bench.device, variant, output));
+    MINUET_TRY(infer(execution, bench.device, variant, outputs));
     minuet_stage_times stages = MINUET_STAGE_TIMES_INIT;
     MINUET_TRY(check(minuet_execution_query_stages(execution, &stages)));
     timing.stages.push_back(stages);
@@ -232,8 +235,8 @@ llvm::Expected<llvm::json::Object> measure_cloud(const Bench& bench, const Bench
   for (const DeviceCloud& variant : variants) most = std::max(most, variant.features.rows);
   MINUET_ASSIGN(const ExecutionHandle execution,
                 open_execution(bench.network, bench.device, most, bench.execution));
-  MINUET_ASSIGN(const DeviceBuffer output, allocate_output(bench.device, most, bench.info));
-  MINUET_ASSIGN(const Timing timing, measure(bench, execution.get(), variants, output.get(), *progress));
+  MINUET_ASSIGN(Outputs outputs, Outputs::create(bench.network, bench.device, bench.execution.batch_size));
+  MINUET_ASSIGN(const Timing timing, measure(bench, execution.get(), variants, outputs, *progress));
   progress.reset();
   RunReport shapes;
   MINUET_TRY(query_shapes(execution.get(), bench.info, shapes));
@@ -345,11 +348,13 @@ llvm::Error bench_network(const Arguments& arguments, Measurement& measurement,
   NetworkChoice choice;
   choice.network = measurement.network;
   choice.dataflow = arguments.network.dataflow;
+  MINUET_ASSIGN(const std::optional<Grid> grid, use_grid(choice, arguments.range, arguments.file_voxel_size));
   minuet_plan_info info;
   MINUET_ASSIGN(const PlanHandle network,
                 open_network(session.context.get(), choice, measurement.dtype, info));
   if (arguments.tuned) MINUET_TRY(check_tuned(network.get()));
-  if (info.ndim != 3 || info.in_channels != 4) {
+  const bool takes_time = grid && info.in_channels == 5;  // The fifth channel is the time since the scan.
+  if (info.ndim != 3 || (info.in_channels != 4 && !takes_time)) {
     return bad_input(
         "the network '{0}' takes {1} channels in {2} dimensions, but clouds have 4 channels in 3 dimensions: "
         "name another network",
@@ -363,12 +368,14 @@ llvm::Error bench_network(const Arguments& arguments, Measurement& measurement,
   const int timed = arguments.variants > 0 ? arguments.variants : facts.is_cpu() ? 2 : 16;
   // A GPU needs several inferences until its clock frequencies have risen.
   const int warm_up = arguments.warm_up > 0 ? arguments.warm_up : facts.is_cpu() ? 1 : 20;
-  const Bench bench{
-      device,  facts, measurement.dtype, network.get(), arguments.execution, info, std::min(warm_up, 4),
-      warm_up, timed};
+  ExecutionChoice execution = arguments.execution;
+  if (choice.has_shape) execution.batch_size = 1;
+  const Bench bench{device,  facts, measurement.dtype, network.get(), execution, info, std::min(warm_up, 4),
+                    warm_up, timed};
   llvm::outs() << info.name << " " << dtype_name(bench.dtype) << " on " << facts.description << "\n";
   if (info.missing_head != 0) llvm::outs() << missing_head_text(info) << "\n";
-  MINUET_ASSIGN(llvm::json::Object result, measure_all(arguments, bench, clouds));
+  MINUET_ASSIGN(llvm::json::Object result,
+                measure_all(arguments, bench, clouds_in(clouds, grid, info.in_channels)));
   if (!measurement.file) return llvm::Error::success();
   MINUET_TRY(measurement.file->write(json_text(std::move(result))));
   llvm::outs() << "written: " << measurement.path << "\n";
@@ -379,8 +386,8 @@ llvm::Error bench_network(const Arguments& arguments, Measurement& measurement,
 
 llvm::Error bench_command(const Arguments& arguments) {
   for (const std::string& dtype : arguments.dtypes) MINUET_TRY(dtype_for(dtype, true).takeError());
-  const BenchFiles files{bench_data_folder(arguments.data), arguments.file_voxel_size,
-                         arguments.file_columns};
+  const BenchFiles files{bench_data_folder(arguments.data), arguments.file_voxel_size, arguments.file_columns,
+                         !arguments.range.empty()};
   std::optional<Progress> progress("reading the clouds");
   MINUET_ASSIGN(const std::vector<BenchCloud> clouds, open_bench_clouds(arguments.clouds, files));
   progress.reset();

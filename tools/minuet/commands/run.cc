@@ -11,6 +11,8 @@
 #include "tools/minuet/commands/commands.h"
 #include "tools/minuet/commands/run_outputs.h"
 #include "tools/minuet/flags/flags.h"
+#include "tools/minuet/library/networks.h"
+#include "tools/minuet/library/outputs.h"
 #include "tools/minuet/library/replay.h"
 #include "tools/minuet/library/report.h"
 #include "tools/minuet/library/weights_snapshot.h"
@@ -53,8 +55,8 @@ llvm::Expected<NetworkSession> open_network_session(const Arguments& arguments) 
 }
 
 /// Compiles, loads and runs the network once, so that report.first_ms covers all the work of a cold process.
-llvm::Expected<DeviceBuffer> first_inference(NetworkSession& session, const DeviceCloud& cloud,
-                                             RunReport& report, Output& output, Progress& progress) {
+llvm::Expected<Outputs> first_inference(NetworkSession& session, const DeviceCloud& cloud, RunReport& report,
+                                        Progress& progress) {
   const Clock::time_point start = Clock::now();
   progress.say(kFindingKernels);
   MINUET_TRY(compile_network(session.network.get(), session.facts.arch, report.kernel_list));
@@ -67,15 +69,14 @@ llvm::Expected<DeviceBuffer> first_inference(NetworkSession& session, const Devi
   progress.say("the first inference");
   const Clock::time_point inference = Clock::now();
   MINUET_TRY(check(minuet_execution_prepare(execution, cloud.rows(), cloud.features.rows, nullptr)));
-  MINUET_TRY(check(minuet_execution_output_shape(execution, &output.rows, &output.channels)));
-  const size_t bytes = static_cast<size_t>(output.rows) * static_cast<size_t>(output.channels) *
-                       static_cast<size_t>(dtype_bytes(session.dtype));
-  MINUET_ASSIGN(DeviceBuffer memory, DeviceBuffer::allocate(session.device.get(), bytes));
-  MINUET_TRY(enqueue(execution, cloud.features, memory.get()));
+  MINUET_ASSIGN(Outputs outputs,
+                Outputs::create(session.network.get(), session.device.get(), session.choice.batch_size));
+  MINUET_TRY(outputs.fit(execution));
+  MINUET_TRY(enqueue(execution, cloud.features, outputs));
   MINUET_TRY(check(minuet_device_synchronize(session.device.get(), nullptr)));
   report.first_ms = milliseconds_since(start);
   report.total_ms = milliseconds_since(inference);
-  return memory;
+  return outputs;
 }
 
 llvm::Expected<std::vector<double>> time_replays(NetworkSession& session, const VoxelCloud& voxels,
@@ -97,7 +98,7 @@ llvm::Expected<std::vector<double>> time_replays(NetworkSession& session, const 
 /// Times `repeats` inferences. With --replay these have buffers of fixed sizes (library/replay.h), but the
 /// counters and stages of the report always come from inferences with exact sizes.
 llvm::Error time_repeats(NetworkSession& session, const VoxelCloud& voxels, const DeviceCloud& cloud,
-                         void* output, int repeats, RunReport& report, Progress& progress) {
+                         Outputs& outputs, int repeats, RunReport& report, Progress& progress) {
   minuet_execution* const execution = session.execution.get();
   if (repeats == 0) return check(minuet_execution_query_stages(execution, &report.stages));
   std::vector<double> times;
@@ -106,7 +107,7 @@ llvm::Error time_repeats(NetworkSession& session, const VoxelCloud& voxels, cons
   for (int i = 0; i < exact; ++i) {
     MINUET_TRY(check(minuet_execution_reset_counters(execution)));
     const Clock::time_point start = Clock::now();
-    MINUET_TRY(infer(execution, session.device.get(), cloud, output));
+    MINUET_TRY(infer(execution, session.device.get(), cloud, outputs));
     times.push_back(milliseconds_since(start));
     progress.step(i + 1, exact);
   }
@@ -119,17 +120,19 @@ llvm::Error time_repeats(NetworkSession& session, const VoxelCloud& voxels, cons
   MINUET_TRY(check(minuet_execution_query_counters(execution, &report.counters)));
   if (!session.facts.is_cpu()) {
     MINUET_TRY(check(minuet_execution_set_profiling(execution, 1)));
-    MINUET_TRY(infer(execution, session.device.get(), cloud, output));
+    MINUET_TRY(infer(execution, session.device.get(), cloud, outputs));
   }
   return check(minuet_execution_query_stages(execution, &report.stages));
 }
 
-llvm::Error fetch_output(NetworkSession& session, const DeviceBuffer& memory, Output& output) {
-  std::vector<char> bytes(static_cast<size_t>(output.rows) * static_cast<size_t>(output.channels) *
-                          static_cast<size_t>(dtype_bytes(session.dtype)));
-  MINUET_TRY(memory.download(bytes.data()));
+/// Copies the first output to the host, and its coordinates unless it is a dense tensor.
+llvm::Error fetch_output(NetworkSession& session, const Outputs& outputs, Output& output) {
+  const minuet_array& array = outputs.arrays().front();
+  output.shape.assign(array.shape, array.shape + array.rank);
+  MINUET_ASSIGN(const std::vector<char> bytes, outputs.read(0));
   output.features = decode(bytes, session.dtype);
-  output.coordinates.resize(static_cast<size_t>(output.rows) * static_cast<size_t>(1 + session.info.ndim));
+  if (output.is_dense()) return llvm::Error::success();
+  output.coordinates.resize(static_cast<size_t>(output.rows()) * static_cast<size_t>(1 + session.info.ndim));
   MINUET_ASSIGN(const DeviceBuffer rows,
                 DeviceBuffer::allocate(session.device.get(), 4 * output.coordinates.size()));
   MINUET_TRY(check(minuet_execution_output_coordinates(session.execution.get(),
@@ -155,6 +158,10 @@ RunReport describe(const Arguments& arguments, const NetworkSession& session, co
   report.columns = input.cloud.columns;
   report.frame = input.frame;
   report.is_voxelized = !input.cloud.is_voxels;
+  report.grid = input.grid;
+  report.outside = input.voxels.outside;
+  report.past_points = input.voxels.past_points;
+  report.past_voxels = input.voxels.past_voxels;
   report.points = input.voxels.points;
   report.skipped = input.voxels.skipped;
   report.voxelize_ms = input.voxelize_ms;
@@ -188,7 +195,8 @@ std::optional<DeviceTimes> device_times(const RunReport& report) {
 
 void warn_of_non_finite(const RunReport& report, bool labels) {
   if (report.non_finite == 0) return;
-  const int64_t all = report.output_rows * report.network.out_channels;
+  int64_t all = 1;
+  for (const int64_t extent : report.output_shape) all *= extent;
   std::fprintf(stderr, "minuet: %lld of %lld numbers of the output are NaN or infinite%s\n",
                static_cast<long long>(report.non_finite), static_cast<long long>(all),
                labels ? "; voxels with such numbers are labelled -1" : "");
@@ -202,32 +210,49 @@ llvm::Error print_report(const Arguments& arguments, const RunReport& report, Ru
   return llvm::Error::success();
 }
 
+llvm::Error check_outputs(const RunOutputs& files, const Input& input, const NetworkSession& session) {
+  MINUET_ASSIGN(const std::vector<minuet_tensor_info> outputs, query_outputs(session.network.get()));
+  return files.check(input, session.info, is_dense(outputs.front()));
+}
+
+void list_networks(llvm::raw_ostream& out) {
+  for (const minuet_shipped_network_info& network : shipped_networks())
+    out << llvm::formatv("{0,-22} {1}\n", network.name, network.summary);
+}
+
 }  // namespace
 
-llvm::Error run_command(const Arguments& arguments) {
-  MINUET_TRY(check_run(arguments));
+llvm::Error run_command(const Arguments& given) {
+  MINUET_TRY(check_run(given));
+  if (given.list_networks) {
+    list_networks(llvm::outs());
+    return llvm::Error::success();
+  }
+  Arguments arguments = given;
+  MINUET_TRY(use_grid(arguments.network, arguments.input));
   MINUET_ASSIGN(RunOutputs files, RunOutputs::open(arguments));
   std::optional<Progress> progress("opening the device and the weights");
   MINUET_ASSIGN(NetworkSession session, open_network_session(arguments));
   progress->say("reading the cloud");
   MINUET_ASSIGN(const Input input, load_input(arguments.input, session.info));
-  MINUET_TRY(files.check(input, session.info));
+  MINUET_TRY(check_outputs(files, input, session));
   const VoxelCloud& voxels = input.voxels;
+  if (arguments.network.has_shape) session.choice.batch_size = batch_size_of(voxels);
   MINUET_ASSIGN(const DeviceCloud cloud, upload_cloud(session.device.get(), voxels, session.dtype));
 
   RunReport report = describe(arguments, session, input);
-  Output output;
-  MINUET_ASSIGN(const DeviceBuffer memory, first_inference(session, cloud, report, output, *progress));
+  MINUET_ASSIGN(Outputs outputs, first_inference(session, cloud, report, *progress));
   progress->say("warm inferences");
   const bool few = session.facts.is_cpu() && !arguments.execution.replay;
   const int repeats = arguments.repeat > 0 ? arguments.repeat : few ? 0 : 10;
-  MINUET_TRY(time_repeats(session, voxels, cloud, memory.get(), repeats, report, *progress));
+  MINUET_TRY(time_repeats(session, voxels, cloud, outputs, repeats, report, *progress));
   MINUET_TRY(query_shapes(session.execution.get(), session.info, report));
   report.voxels = report.levels.front().voxels;  // This number of voxels does not include duplicates.
   MINUET_TRY(check(minuet_context_kernel_counters(session.context.get(), &report.kernels)));
-  MINUET_TRY(fetch_output(session, memory, output));
+  Output output;
+  MINUET_TRY(fetch_output(session, outputs, output));
   MINUET_TRY(check_overflow(session, report));
-  report.output_rows = output.rows;
+  report.output_shape = output.shape;
   report.non_finite = count_non_finite(output);
   progress.reset();
   warn_of_non_finite(report, arguments.labels);

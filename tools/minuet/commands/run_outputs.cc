@@ -25,13 +25,12 @@ llvm::Error open_if(const std::string& path, std::optional<OutputFile>& file) {
 /// Returns the centres of the output voxels in metres, in the coordinate frame of the input cloud.
 std::vector<Position> positions_of(const Output& output, const Input& input, int32_t ndim,
                                    const int32_t* tensor_stride) {
-  std::vector<Position> positions(static_cast<size_t>(output.rows), Position{});
+  std::vector<Position> positions(static_cast<size_t>(output.rows()), Position{});
   const auto width = static_cast<size_t>(1 + ndim);
   for (size_t row = 0; row < positions.size(); ++row) {
     for (size_t axis = 0; axis < 3 && axis + 1 < width; ++axis) {
       const double middle = output.coordinates[row * width + 1 + axis] + 0.5 * tensor_stride[axis];
-      const double origin = input.cloud.is_voxels ? 0 : input.frame.origin[axis];
-      positions[row][axis] = middle * input.frame.voxel_size[axis] + origin;
+      positions[row][axis] = middle * input.frame.voxel_size[axis] + input.corner()[axis];
     }
   }
   return positions;
@@ -56,14 +55,13 @@ std::vector<Attribute> further_axes(const Output& output, int32_t ndim) {
 /// Returns the output with one row for each input point. A point that voxelization dropped gets NaN.
 Output by_point(const Output& output, const std::vector<int64_t>& row_of_point) {
   Output points;
-  points.rows = static_cast<int64_t>(row_of_point.size());
-  points.channels = output.channels;
-  const auto channels = static_cast<size_t>(output.channels);
+  points.shape = {static_cast<int64_t>(row_of_point.size()), output.channels()};
+  const auto channels = static_cast<size_t>(output.channels());
   points.features.assign(row_of_point.size() * channels, std::numeric_limits<float>::quiet_NaN());
   for (size_t i = 0; i < row_of_point.size(); ++i) {
     if (row_of_point[i] < 0) continue;
-    const auto row = output.features.begin() + row_of_point[i] * output.channels;
-    std::copy(row, row + output.channels, points.features.begin() + static_cast<int64_t>(i * channels));
+    const auto row = output.features.begin() + row_of_point[i] * output.channels();
+    std::copy(row, row + output.channels(), points.features.begin() + static_cast<int64_t>(i * channels));
   }
   return points;
 }
@@ -97,8 +95,8 @@ void warn_of_losses(const Cloud& cloud) {
 }  // namespace
 
 std::vector<int32_t> labels_of(const Output& output) {
-  std::vector<int32_t> labels(static_cast<size_t>(output.rows), 0);
-  const auto channels = static_cast<size_t>(output.channels);
+  std::vector<int32_t> labels(static_cast<size_t>(output.rows()), 0);
+  const auto channels = static_cast<size_t>(output.channels());
   for (size_t row = 0; row < labels.size(); ++row) {
     const float* features = output.features.data() + row * channels;
     if (!std::all_of(features, features + channels, [](float value) { return std::isfinite(value); })) {
@@ -139,7 +137,23 @@ llvm::Expected<RunOutputs> RunOutputs::open(const Arguments& arguments) {
   return files;
 }
 
-llvm::Error RunOutputs::check(const Input& input, const minuet_plan_info& network) const {
+llvm::Error RunOutputs::check_dense(const minuet_plan_info& network) const {
+  const char* flag = arguments_->labels      ? "--labels"
+                     : arguments_->per_point ? "--per-point"
+                     : coordinates_          ? "--output-coordinates"
+                                             : nullptr;
+  if (flag) {
+    return bad_input(
+        "{0} is for outputs with a row for each voxel, but that of {1} is a dense tensor: omit {0}", flag,
+        network.name);
+  }
+  if (!output_ || extension_of(arguments_->output) == ".npy") return llvm::Error::success();
+  return bad_input("--output '{0}' must end in .npy, because the output of {1} is a dense tensor",
+                   arguments_->output, network.name);
+}
+
+llvm::Error RunOutputs::check(const Input& input, const minuet_plan_info& network, bool is_dense) const {
+  if (is_dense) return check_dense(network);
   if (arguments_->labels && network.missing_head != 0 && !arguments_->random_weights) {
     return bad_input(
         "--labels needs the network's head, which gives the classes, but the head is not among the weights: "
@@ -182,7 +196,7 @@ llvm::Error RunOutputs::write_coordinates(const Input& input, const minuet_plan_
     }
     coordinates[i] = static_cast<int32_t>(moved);
   }
-  return coordinates_->write(npy_bytes(coordinates, {output.rows, 1 + network.ndim}));
+  return coordinates_->write(npy_bytes(coordinates, {output.rows(), 1 + network.ndim}));
 }
 
 llvm::Error RunOutputs::write_ply(const Input& input, const minuet_plan_info& network,
@@ -204,7 +218,7 @@ llvm::Error RunOutputs::write_ply(const Input& input, const minuet_plan_info& ne
     table.labels = labels_of(output);
   }
   table.features = output.features;
-  table.channels = output.channels;
+  table.channels = static_cast<int32_t>(output.channels());
   return output_->write(ply_bytes(table));
 }
 
@@ -212,12 +226,13 @@ llvm::Error RunOutputs::write(const Input& input, const minuet_plan_info& networ
                               const int32_t* tensor_stride, Output output) {
   if (coordinates_) MINUET_TRY(write_coordinates(input, network, output));
   if (!output_) return llvm::Error::success();
+  if (output.is_dense()) return output_->write(npy_bytes(output.features, output.shape));
   if (arguments_->per_point) output = by_point(output, input.voxels.row_of_point);
   if (extension_of(arguments_->output) != ".npy") {
     return write_ply(input, network, tensor_stride, output);
   }
-  return output_->write(arguments_->labels ? npy_bytes(labels_of(output), {output.rows})
-                                           : npy_bytes(output.features, {output.rows, output.channels}));
+  return output_->write(arguments_->labels ? npy_bytes(labels_of(output), {output.rows()})
+                                           : npy_bytes(output.features, {output.rows(), output.channels()}));
 }
 
 llvm::Error RunOutputs::write_trace(minuet_context* context, const std::optional<DeviceTimes>& device_times) {

@@ -17,10 +17,15 @@
 namespace minuet::tool {
 
 struct Output {
-  int64_t rows = 0;
-  int32_t channels = 0;
-  std::vector<float> features;       ///< These features have the shape [rows, channels].
-  std::vector<int32_t> coordinates;  ///< These coordinates have the shape [rows, 1 + ndim].
+  /// Holds [rows, channels], or the extents of a dense tensor's axes, which are more than two.
+  std::vector<int64_t> shape;
+  std::vector<float> features;       ///< These features have `shape`.
+  std::vector<int32_t> coordinates;  ///< These coordinates have the shape [rows, 1 + ndim], or none if dense.
+
+  bool is_dense() const { return shape.size() > 2; }
+  // The next two functions are for outputs that are not dense.
+  int64_t rows() const { return shape[0]; }
+  int64_t channels() const { return shape[1]; }
 };
 
 /// Returns each row's channel with the largest feature, or -1 if a feature of the row is NaN or infinite.
@@ -35,9 +40,9 @@ class RunOutputs {
   /// Opens all files. Fails if one cannot be written, or is also an input file.
   static llvm::Expected<RunOutputs> open(const Arguments& arguments);
 
-  /// Returns an error if --labels, --palette, --output-coordinates or --per-point does not fit the network or
-  /// the cloud.
-  llvm::Error check(const Input& input, const minuet_plan_info& network) const;
+  /// Returns an error if --output, --labels, --palette, --output-coordinates or --per-point does not fit the
+  /// network or the cloud. `is_dense` tells whether the network's output is a dense tensor.
+  llvm::Error check(const Input& input, const minuet_plan_info& network, bool is_dense) const;
   /// Writes the output and its coordinates to the files that the flags name. `tensor_stride` is the tensor
   /// stride of the output's voxels.
   llvm::Error write(const Input& input, const minuet_plan_info& network, const int32_t* tensor_stride,
@@ -49,6 +54,7 @@ class RunOutputs {
 
  private:
   explicit RunOutputs(const Arguments& arguments) : arguments_(&arguments) {}
+  llvm::Error check_dense(const minuet_plan_info& network) const;
   llvm::Error write_coordinates(const Input& input, const minuet_plan_info& network, const Output& output);
   llvm::Error write_ply(const Input& input, const minuet_plan_info& network, const int32_t* tensor_stride,
                         const Output& output);

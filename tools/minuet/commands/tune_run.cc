@@ -18,6 +18,7 @@
 #include "tools/minuet/commands/tune_run.h"
 #include "tools/minuet/flags/flags.h"
 #include "tools/minuet/flags/rules.h"
+#include "tools/minuet/library/networks.h"
 
 namespace minuet::tool {
 namespace {
@@ -180,7 +181,8 @@ std::string density_text(const minuet_tuned_choice& choice) {
 }
 
 void add_tune_network(CLI::App& app, Arguments& arguments) {
-  add_network_name(app, arguments.network)->description("minkunet42, sparseresnet21d or a JSON file");
+  add_network_name(app, arguments.network)
+      ->description("name of a shipped network (minuet run --list-networks), or a JSON file");
   add_channels(app, arguments.network);
   add_dtype(app, arguments.dtype);
   add_dataflow(app, arguments.network)
@@ -195,6 +197,7 @@ void add_tune_run(CLI::App& run, Arguments& arguments) {
   run.footer(kTuneRunFooter);
   run.add_option("CLOUD", arguments.clouds, "clouds by name, or files of points; default: generated ones");
   add_bench_files(run, arguments);
+  add_range(run, arguments.range);
   add_value(run, "--budget", arguments.budget, "SECONDS",
             "seconds that the whole command may take; default: 120")
       ->transform(kNumber)
@@ -206,20 +209,23 @@ void add_tune_run(CLI::App& run, Arguments& arguments) {
 }
 
 llvm::Error tune_run(const Arguments& arguments) {
-  const BenchFiles files{bench_data_folder(arguments.data), arguments.file_voxel_size,
-                         arguments.file_columns};
+  const BenchFiles files{bench_data_folder(arguments.data), arguments.file_voxel_size, arguments.file_columns,
+                         !arguments.range.empty()};
   std::vector<std::string> names = arguments.clouds;
   if (names.empty()) names.assign(std::begin(kGenerated), std::end(kGenerated));
   MINUET_ASSIGN(const std::vector<BenchCloud> clouds, open_bench_clouds(names, files));
   MINUET_ASSIGN(const TuneSession session, open_tune_session(arguments, /*read_only=*/false));
+  NetworkChoice network = arguments.network;
+  MINUET_ASSIGN(const std::optional<Grid> grid,
+                use_grid(network, arguments.range, arguments.file_voxel_size));
   minuet_plan_info info;
-  MINUET_ASSIGN(const PlanHandle plan,
-                open_network(session.context.get(), arguments.network, session.dtype, info));
+  MINUET_ASSIGN(const PlanHandle plan, open_network(session.context.get(), network, session.dtype, info));
   if (info.ndim != 3) {
     return bad_input("the network '{0}' has {1} dimensions, but clouds have 3: name another network",
                      arguments.network.network, info.ndim);
   }
-  MINUET_ASSIGN(const TuneClouds uploaded, upload_clouds(clouds, session.device.get()));
+  MINUET_ASSIGN(const TuneClouds uploaded,
+                upload_clouds(clouds_in(clouds, grid, info.in_channels), session.device.get()));
   TuneOutput output;
   minuet_tuning_options tuning = MINUET_TUNING_OPTIONS_INIT;
   tuning.clouds = uploaded.clouds.data();
@@ -248,7 +254,7 @@ llvm::Error tune_run(const Arguments& arguments) {
                     "to measure a candidate twice. The compiled kernels are kept: run the command again, or "
                     "use a larger --budget, a smaller --repeat or fewer clouds\n";
   }
-  if (result.decided > 0) MINUET_TRY(print_choices(session, arguments.network, /*all=*/false));
+  if (result.decided > 0) MINUET_TRY(print_choices(session, network, /*all=*/false));
   if (status == MINUET_OK) return llvm::Error::success();
   return interrupted(result.decided > 0 ? "interrupted; what was measured is kept"
                                         : "interrupted before anything was measured");

@@ -9,6 +9,7 @@
 #include "tools/minuet/base/progress.h"
 #include "tools/minuet/commands/commands.h"
 #include "tools/minuet/flags/flags.h"
+#include "tools/minuet/library/networks.h"
 #include "tools/minuet/library/report.h"
 #include "tools/minuet/library/view_levels.h"
 #include "tools/minuet/pages/page.h"
@@ -34,9 +35,10 @@ llvm::Expected<Input> load_cloud(const InputOptions& options) {
   MINUET_ASSIGN(Input input, load_input(options, shape));
   if (input.voxels.count() > 0) return input;
   return bad_input("the cloud has no {0}, so there is nothing to show: name another cloud",
-                   input.voxels.skipped > 0 ? "point with finite numbers"
-                   : input.cloud.is_voxels  ? "voxels"
-                                            : "points");
+                   input.voxels.outside > 0   ? "point in the range"
+                   : input.voxels.skipped > 0 ? "point with finite numbers"
+                   : input.cloud.is_voxels    ? "voxels"
+                                              : "points");
 }
 
 llvm::Expected<Palette> read_palette(const std::string& path, const std::vector<int32_t>& labels) {
@@ -56,6 +58,8 @@ std::string title_of(const InputOptions& options) {
 
 void print_levels(const Input& input, const std::vector<ViewLevel>& levels, const std::string& device) {
   if (!input.cloud.is_voxels) llvm::outs() << llvm::formatv("{0} points; ", input.cloud.count());
+  if (input.voxels.outside > 0)
+    llvm::outs() << llvm::formatv("{0} outside the range; ", input.voxels.outside);
   llvm::outs() << llvm::formatv("voxels of {0} m, on {1}\n", size_text(input.frame.voxel_size), device);
   llvm::outs() << llvm::formatv("{0,6} {1,10} {2,12} {3,12}\n", "stride", "voxels", "map pairs",
                                 "neighbours");
@@ -68,8 +72,10 @@ void print_levels(const Input& input, const std::vector<ViewLevel>& levels, cons
 
 }  // namespace
 
-llvm::Error view_command(const Arguments& arguments) {
-  MINUET_TRY(check_view(arguments));
+llvm::Error view_command(const Arguments& given) {
+  MINUET_TRY(check_view(given));
+  Arguments arguments = given;
+  MINUET_TRY(use_grid(arguments.network, arguments.input));
   MINUET_TRY(check_files(arguments));
   MINUET_ASSIGN(OutputFile file, OutputFile::open(arguments.output));
   std::optional<Progress> progress("reading the cloud");

@@ -40,7 +40,7 @@ struct Arguments {
   std::string output_coordinates;
   bool labels = false, random_weights = false, per_point = false;
   std::string palette;
-  bool list_kernels = false;
+  bool list_kernels = false, list_networks = false;
   std::string trace;
   ViewOptions view;
   // `minuet report` uses the following members.
@@ -53,6 +53,7 @@ struct Arguments {
   /// Holds the voxel size for the user's cloud files. An empty string means 0.1 m.
   std::string file_voxel_size;
   ColumnOptions file_columns;  ///< These options are for the user's cloud files.
+  std::string range;           ///< Holds the range of the networks' grids as parse_range() takes it.
   /// Counts the timed variants of each cloud. The value 0 means 16 on a GPU and 2 on the CPU.
   int variants = 0;
   /// Counts the inferences before the timing. The value 0 means 20 on a GPU and 1 on the CPU.

@@ -30,8 +30,10 @@ void add_file_columns(CLI::App& app, ColumnOptions& columns) {
 }
 
 void add_bench_files(CLI::App& app, Arguments& arguments) {
-  add_value(app, "--voxel-size", arguments.file_voxel_size, "M|X,Y,Z",
-            "for clouds from files: edge of a voxel in metres, or its edges along x, y and z; default: 0.1");
+  add_value(
+      app, "--voxel-size", arguments.file_voxel_size, "M|X,Y,Z",
+      "for clouds from files: edge of a voxel in metres, or its edges along x, y and z; default: 0.1. With "
+      "--range, for all clouds; default then: that of the network");
   add_file_columns(app, arguments.file_columns);
   add_data(app, arguments.data);
 }
@@ -63,9 +65,10 @@ void add_cloud(CLI::App& app, InputOptions& input) {
       ->check(kWholeNumber)
       ->capture_default_str();
   add_file_columns(app, input.columns);
-  add_value(app, "--voxel-size", input.voxel_size, "M|X,Y,Z",
-            "edge of a voxel in metres, or its edges along x, y and z")
-      ->capture_default_str();
+  add_value(
+      app, "--voxel-size", input.voxel_size, "M|X,Y,Z",
+      "edge of a voxel in metres, or its edges along x, y and z; default: 0.1, or that of the network if "
+      "its input has a shape");
   app.add_option_function<std::vector<double>>(
          "--origin",
          [&input](const std::vector<double>& origin) {
@@ -81,6 +84,22 @@ void add_cloud(CLI::App& app, InputOptions& input) {
   app.add_flag("--skip-invalid", input.skip_invalid, "drop (and count) points with NaN or infinite numbers");
 }
 
+CLI::Option* add_range(CLI::App& app, std::string& range) {
+  return add_value(
+      app, "--range", range, "X0,Y0,Z0,X1,Y1,Z1",
+      "box in metres that is divided into voxels from its least corner; points outside are cut and "
+      "counted; default: that of the network if its input has a shape, otherwise none");
+}
+
+void add_grid(CLI::App& app, InputOptions& input) {
+  add_range(app, input.range);
+  add_count(
+      app, "--max-points", input.limits.points, int64_t{1}, int64_t{1000000},
+      "points of each voxel that count for its features in a --range, those of lowest index; default: all");
+  add_count(app, "--max-voxels", input.limits.voxels, int64_t{1}, int64_t{100000000},
+            "voxels that are kept in a --range, those with the lowest first point; default: all");
+}
+
 void add_keep_first_duplicate(CLI::App& app, ExecutionChoice& execution) {
   app.add_flag("--keep-first-duplicate", execution.keep_first_duplicate,
                "if voxels have equal coordinates, use the features of the first; without this flag, they are "
@@ -94,6 +113,16 @@ llvm::Error check_cloud(const InputOptions& input) {
     return bad_input("no cloud: name a file, or use --synthetic or (minuet run only) --coordinates");
   if (sources > 1)
     return bad_input("CLOUD, --coordinates and --synthetic exclude each other: give only one of them");
+  if (!input.range.empty()) {
+    Position low, high;
+    MINUET_TRY(parse_range(input.range, low, high));
+    if (input.origin) {
+      return bad_input(
+          "--range and --origin exclude each other, because voxels are counted from the corner of the range: "
+          "omit "
+          "one of them");
+    }
+  }
   const ColumnOptions& columns = input.columns;
   if (input.cloud.empty() && columns.any()) {
     return bad_input(

@@ -45,6 +45,9 @@ void add_channels(CLI::App& app, NetworkChoice& network);
 void add_weights(CLI::App& app, NetworkChoice& choice);
 /// Adds CLOUD (a file), --synthetic, and the flags that say how to read and voxelize the cloud.
 void add_cloud(CLI::App& app, InputOptions& input);
+/// Adds --range, --max-points and --max-voxels, which cut the cloud to a box.
+void add_grid(CLI::App& app, InputOptions& input);
+CLI::Option* add_range(CLI::App& app, std::string& range);
 void add_keep_first_duplicate(CLI::App& app, ExecutionChoice& execution);
 /// Adds --columns, --intensity-column and --intensity-field, which say how to read the rows of cloud files.
 void add_file_columns(CLI::App& app, ColumnOptions& columns);

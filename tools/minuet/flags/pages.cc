@@ -19,6 +19,7 @@ mean of its points' numbers and their most frequent label. CLOUD is read as by `
 
 Examples:
   minuet view sweep.bin --output sweep.html
+  minuet view kitti.bin --network voxel_backbone_8x --output kitti.html
   minuet run sweep.bin --weights W.safetensors --labels --output labels.npy
   minuet view sweep.bin --labels labels.npy --output labelled.html)";
 
@@ -45,6 +46,11 @@ CLI::Option* add_palette(CLI::App& app, Arguments& arguments) {
 void add_view(CLI::App& view, Arguments& arguments) {
   view.footer(kViewFooter);
   add_cloud(view, arguments.input);
+  add_grid(view, arguments.input);
+  add_network_name(view, arguments.network)
+      ->description(
+          "show the voxels that this network takes: name of a shipped network (minuet run "
+          "--list-networks), or a JSON file; networks whose input has no shape take the same voxels");
   add_keep_first_duplicate(view, arguments.execution);
   add_value(view, "--labels", arguments.view.labels, "L.npy",
             "labels of the points or voxels: NPY, integer [N], 0 and up, -1 for none");

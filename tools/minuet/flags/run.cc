@@ -23,6 +23,11 @@ than a tenth of a voxel. In .bin and .npy files with 6 columns or more, no colum
 Voxels in a .ply --output have `batch` if a batch index is not 0, and `t`, the fourth axis, in voxels. A file
 whose header says that it has no points gives empty outputs; a file of 0 bytes is refused.
 
+Networks whose input has a shape, such as voxel_backbone_8x, count voxels from the corner of --range: a voxel is
+floor((p - corner) / voxel_size), all in float32, and the shape is round(range / voxel_size), with one cell more
+along z in the shipped networks. Points outside are cut and counted. The features are the mean x, y and z as stored
+and the mean intensity; a fifth channel is the time since the scan, 0. The output is the bird's-eye tensor.
+
 Times: `first` is the cold start (compile or load kernels, upload weights, first inference). `total` is the
 median of the warm inferences, from coordinates and features in device memory to the output, with all maps
 rebuilt. On a GPU, the stages come from a separate, profiled inference.
@@ -33,6 +38,8 @@ Examples:
   minuet run scan.ply --weights W.safetensors --labels --per-point --output points.ply --origin 450000,5400000,0
   minuet run sweep.pcd --intensity-field i --voxel-size 0.05,0.05,0.1
   minuet run --synthetic room --points 200000 --voxel-size 0.02 --dtype bf16 --json report.json
+  minuet run kitti.bin --network voxel_backbone_8x --weights W.safetensors --output bev.npy
+  minuet run nuscenes.bin --columns 5 --network bevfusion_encoder --max-points 10 --max-voxels 160000 --output bev.npy
   minuet run --coordinates C.npy --features F.npy --network minkunet42 \
       --channels 8,8,16,24,32,32,24,16,16 --weights W.safetensors --dtype fp32 --output out.npy)";
 
@@ -85,8 +92,10 @@ void add_voxels(CLI::App& app, InputOptions& input) {
 }
 
 void add_run_outputs(CLI::App& run, Arguments& arguments) {
-  add_value(run, "--output", arguments.output, "FILE",
-            "features of every output voxel: .npy (float32 [M, C]) or .ply");
+  add_value(
+      run, "--output", arguments.output, "FILE",
+      "features of every output voxel: .npy (float32 [M, C]) or .ply; a dense output, such as a bird's-eye "
+      "tensor, is a .npy of its own shape");
   run.add_flag("--labels", arguments.labels,
                "write labels instead of features: the channel of each voxel's largest feature (int32 [M]; -1 "
                "if a feature is not finite); a .ply file gets colours too");
@@ -108,19 +117,23 @@ void add_run_outputs(CLI::App& run, Arguments& arguments) {
 
 CLI::Option* add_network_name(CLI::App& app, NetworkChoice& network) {
   return add_value(app, "--network", network.network, "NAME|FILE",
-                   "minkunet42, sparseresnet21d, or a JSON file (share/doc/minuet/networks/README.md)")
+                   "name of a shipped network (minuet run --list-networks), or a JSON file "
+                   "(share/doc/minuet/networks/README.md)")
       ->capture_default_str();
 }
 
 CLI::Option* add_networks(CLI::App& app, Arguments& arguments) {
   return add_list(app, "--network", arguments.networks, "NAME|FILE",
-                  "one or more networks, separated by commas; default: minkunet42,sparseresnet21d");
+                  "one or more shipped networks or JSON files, separated by commas; default: "
+                  "minkunet42,sparseresnet21d");
 }
 
 void add_channels(CLI::App& app, NetworkChoice& network) {
   add_list(app, "--channels", network.channels, "C0,C1",
            "channel widths in place of the network's own, as many as it lists")
       ->transform(kDecimal);
+  add_count(app, "--in-channels", network.in_channels, 1, 65536,
+            "input channels in place of the network's own number");
 }
 
 CLI::Option* add_dtype(CLI::App& app, std::string& dtype) {
@@ -160,9 +173,12 @@ void add_commit(CLI::App& app, std::string& commit) {
 void add_run(CLI::App& run, Arguments& arguments) {
   run.footer(kRunFooter);
   add_cloud(run, arguments.input);
+  add_grid(run, arguments.input);
   add_voxels(run, arguments.input);
   add_keep_first_duplicate(run, arguments.execution);
   add_network_name(run, arguments.network);
+  run.add_flag("--list-networks", arguments.list_networks,
+               "list the networks that are built in, one line each, and do nothing else");
   add_channels(run, arguments.network);
   add_weights(run, arguments.network);
   add_value(run, "--weights-seed", arguments.network.weights_seed, "S", "seed of the random weights")
@@ -195,6 +211,7 @@ void add_bench(CLI::App& bench, Arguments& arguments) {
            "one or more, separated by commas: clouds named below, or .bin, .ply, .pcd and .npy files of "
            "points; default: all clouds below");
   add_bench_files(bench, arguments);
+  add_range(bench, arguments.range);
   add_count(bench, "--variants", arguments.variants, 1, 1000,
             "timed inferences, each on its own cloud; default: 16 on a GPU, 2 on the CPU");
   add_count(bench, "--warm-up", arguments.warm_up, 1, 1000,
@@ -216,6 +233,7 @@ void add_info(CLI::App& info, Arguments& arguments) { add_cache(info, arguments)
 
 llvm::Error check_run(const Arguments& arguments) {
   const InputOptions& input = arguments.input;
+  if (arguments.list_networks) return llvm::Error::success();
   MINUET_TRY(check_cloud(input));
   if (!input.features.empty() && input.coordinates.empty())
     return bad_input("--features needs --coordinates");

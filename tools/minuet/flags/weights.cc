@@ -25,7 +25,7 @@ CLI::Option* add_order(CLI::App& app, const std::string& flags, NetworkChoice& c
                        const std::string& otherwise) {
   return add_value(app, flags, choice.weights_order, "ORDER",
                    "engine that stored the weights: minuet, minkowski, torchsparse, spconv (indices z, y, x) "
-                   "or spconv-xyz" +
+                   "or spconv-xyz; spconv1, spconv1-xyz, spconv2 and spconv2-xyz name the version of spconv too" +
                        otherwise);
 }
 
@@ -61,7 +61,7 @@ void add_weights_command(CLI::App& weights, Arguments& arguments) {
   add_names(convert, "--map,--weights-map", choice);
   add_network_name(convert, choice)
       ->description(
-          "network of the weights: minkunet42, sparseresnet21d, or a JSON file "
+          "network of the weights: name of a shipped network (minuet run --list-networks), or a JSON file "
           "(share/doc/minuet/networks/README.md)");
   add_channels(convert, choice);
 }

@@ -11,6 +11,7 @@
 #include "tools/minuet/base/error.h"
 #include "tools/minuet/cloud/input.h"
 #include "tools/minuet/cloud/readers/wrong_file.h"
+#include "tools/minuet/library/networks.h"
 
 namespace minuet::tool {
 namespace {
@@ -20,18 +21,22 @@ void print_warning(minuet_log_level level, const char* text, size_t length, void
   std::fprintf(stderr, "minuet: %s\n", escaped({text, length}).c_str());
 }
 
-bool is_shipped(llvm::StringRef name) { return name == "minkunet42" || name == "sparseresnet21d"; }
+bool is_shipped(llvm::StringRef name) { return find_shipped(name) != nullptr; }
 
 llvm::Expected<minuet_weights_order> parse_order(llvm::StringRef flag) {
   static constexpr std::pair<const char*, minuet_weights_order> kOrders[] = {
       {"", MINUET_WEIGHTS_AS_DESCRIBED},       {"minuet", MINUET_WEIGHTS_MINUET},
       {"minkowski", MINUET_WEIGHTS_MINKOWSKI}, {"torchsparse", MINUET_WEIGHTS_TORCHSPARSE},
-      {"spconv", MINUET_WEIGHTS_SPCONV},       {"spconv-xyz", MINUET_WEIGHTS_SPCONV_XYZ}};
+      {"spconv", MINUET_WEIGHTS_SPCONV},       {"spconv-xyz", MINUET_WEIGHTS_SPCONV_XYZ},
+      {"spconv1", MINUET_WEIGHTS_SPCONV1},     {"spconv1-xyz", MINUET_WEIGHTS_SPCONV1_XYZ},
+      {"spconv2", MINUET_WEIGHTS_SPCONV2},     {"spconv2-xyz", MINUET_WEIGHTS_SPCONV2_XYZ}};
   for (const auto& [name, order] : kOrders) {
     if (flag == name) return order;
   }
-  return bad_input("the weights order '{0}' is not one of minuet, minkowski, torchsparse, spconv, spconv-xyz",
-                   flag);
+  return bad_input(
+      "the weights order '{0}' is not one of minuet, minkowski, torchsparse, spconv, spconv-xyz, spconv1, "
+      "spconv1-xyz, spconv2, spconv2-xyz",
+      flag);
 }
 
 llvm::Expected<minuet_map_method> parse_map_method(llvm::StringRef flag) {
@@ -203,16 +208,20 @@ llvm::Error check_tuned(minuet_plan* plan) {
       "run");
 }
 
+llvm::Error check_network_name(const std::string& network) {
+  if (is_shipped(network) || llvm::sys::fs::exists(network)) return llvm::Error::success();
+  return bad_input(
+      "the network '{0}' is neither one of {1} nor a file: name one of these (minuet run --list-networks "
+      "describes them)",
+      network, shipped_names());
+}
+
 llvm::Error fill_network_options(const NetworkChoice& choice, minuet_dtype dtype, NetworkOptions& filled) {
   minuet_network_options& options = filled.options;
   if (is_shipped(choice.network)) {
     options.name = choice.network.c_str();
   } else {
-    if (!llvm::sys::fs::exists(choice.network)) {
-      return bad_input(
-          "the network '{0}' is neither minkunet42 nor sparseresnet21d nor a file: name one of these",
-          choice.network);
-    }
+    MINUET_TRY(check_network_name(choice.network));
     MINUET_ASSIGN(filled.description, read_json_text(choice.network, "a network description"));
     options.description = filled.description.c_str();
   }
@@ -220,6 +229,9 @@ llvm::Error fill_network_options(const NetworkChoice& choice, minuet_dtype dtype
   MINUET_ASSIGN(options.dataflow, parse_dataflow(choice.dataflow));
   options.channels = choice.channels.empty() ? nullptr : choice.channels.data();
   options.channel_count = static_cast<int32_t>(choice.channels.size());
+  options.shape = choice.shape.empty() ? nullptr : choice.shape.data();
+  options.shape_count = static_cast<int32_t>(choice.shape.size());
+  options.in_channels = choice.in_channels;
   options.weights_path = choice.weights.empty() ? nullptr : choice.weights.c_str();
   options.seed = choice.weights_seed;
   MINUET_ASSIGN(options.weights_order, parse_order(choice.weights_order));
@@ -265,6 +277,7 @@ llvm::Error compile_network(minuet_plan* network, const std::string& arch,
 
 llvm::Error fill_execution_options(const ExecutionChoice& choice, minuet_execution_options& options) {
   options.keep_first_duplicate = choice.keep_first_duplicate ? 1 : 0;
+  options.batch_size = choice.batch_size;
   MINUET_ASSIGN(options.map_method, parse_map_method(choice.maps));
   return llvm::Error::success();
 }
@@ -298,12 +311,6 @@ llvm::Expected<DeviceCloud> upload_cloud(minuet_device* device, const VoxelCloud
   return DeviceCloud{std::move(coordinates), std::move(memory), features};
 }
 
-llvm::Expected<DeviceBuffer> allocate_output(minuet_device* device, int64_t voxels,
-                                             const minuet_plan_info& network) {
-  const int64_t bytes = voxels * network.out_channels * dtype_bytes(network.dtype);
-  return DeviceBuffer::allocate(device, static_cast<size_t>(bytes));
-}
-
 minuet_tensor dense_tensor(void* data, int64_t rows, int32_t channels, minuet_dtype dtype) {
   minuet_tensor tensor = {};
   tensor.data = data;
@@ -311,21 +318,6 @@ minuet_tensor dense_tensor(void* data, int64_t rows, int32_t channels, minuet_dt
   tensor.channels = channels;
   tensor.dtype = dtype;
   return tensor;
-}
-
-llvm::Error enqueue(minuet_execution* execution, const minuet_tensor& features, void* output) {
-  int64_t rows = 0;
-  int32_t channels = 0;
-  MINUET_TRY(check(minuet_execution_output_shape(execution, &rows, &channels)));
-  const minuet_tensor result = dense_tensor(output, rows, channels, features.dtype);
-  return check(minuet_execution_run(execution, &features, 1, &result, 1, nullptr));
-}
-
-llvm::Error infer(minuet_execution* execution, minuet_device* device, const DeviceCloud& cloud,
-                  void* output) {
-  MINUET_TRY(check(minuet_execution_prepare(execution, cloud.rows(), cloud.features.rows, nullptr)));
-  MINUET_TRY(enqueue(execution, cloud.features, output));
-  return check(minuet_device_synchronize(device, nullptr));
 }
 
 }  // namespace minuet::tool

@@ -75,10 +75,14 @@ inline constexpr int kMostThreads = 4096;
 
 /// Holds the values of the flags that choose a network.
 struct NetworkChoice {
-  std::string network = "minkunet42";  ///< Names a built-in network or a JSON file.
+  std::string network = "minkunet42";  ///< Names a shipped network or a JSON file.
   /// Lists the channel widths of the network. An empty list means those of its description.
   std::vector<int32_t> channels;
-  std::string weights;  ///< Names a safetensors file. An empty name means random weights.
+  /// Holds the cells of the network's input along each axis. An empty list means those of its description.
+  std::vector<int32_t> shape;
+  bool has_shape = false;   ///< Tells whether the network's input has a shape.
+  int32_t in_channels = 0;  ///< Counts the input channels. The value 0 means as many as described.
+  std::string weights;      ///< Names a safetensors file. An empty name means random weights.
   uint64_t weights_seed = 0;
   /// Names the engine whose order the weights have, for example "spconv". An empty name means the order that
   /// the network's description gives.
@@ -103,6 +107,9 @@ struct ExecutionChoice {
   /// Selects inferences in capacity mode, in which all buffers have fixed sizes (library/replay.h). On a GPU
   /// each of them replays a CUDA graph.
   bool replay = false;
+  /// Counts the batch items of each cloud. The value 0 means that the number is not declared, which a network
+  /// with a dense tensor needs.
+  int64_t batch_size = 0;
 };
 
 /// Holds the library's options for a NetworkChoice. `options` points into this object's strings and into the
@@ -160,6 +167,8 @@ llvm::Expected<minuet_dtype> dtype_for(const std::string& flag, bool is_cpu);
 llvm::Error load_tuning(const Session& session);
 /// Returns an error unless a loaded tuning result applies to one of the plan's layers.
 llvm::Error check_tuned(minuet_plan* plan);
+/// Returns an error with the names of the shipped networks unless `network` is one of them or a file.
+llvm::Error check_network_name(const std::string& network);
 llvm::Error fill_network_options(const NetworkChoice& choice, minuet_dtype dtype, NetworkOptions& filled);
 /// Puts the path of the network's description in front of the error's text if the network is a file.
 llvm::Error in_network(const NetworkChoice& choice, llvm::Error error);
@@ -183,18 +192,7 @@ struct DeviceCloud {
 };
 llvm::Expected<DeviceBuffer> upload_coordinates(minuet_device* device, const VoxelCloud& cloud);
 llvm::Expected<DeviceCloud> upload_cloud(minuet_device* device, const VoxelCloud& cloud, minuet_dtype dtype);
-/// Allocates memory that suffices for the output of any cloud of `voxels` voxels, because no level has more
-/// rows than that.
-llvm::Expected<DeviceBuffer> allocate_output(minuet_device* device, int64_t voxels,
-                                             const minuet_plan_info& network);
-
 /// Returns a minuet_tensor for contiguous rows of features or of an output.
 minuet_tensor dense_tensor(void* data, int64_t rows, int32_t channels, minuet_dtype dtype);
-/// Enqueues the inference of the cloud that the execution has prepared. `output` needs room for the
-/// execution's output shape in the dtype of `features`.
-llvm::Error enqueue(minuet_execution* execution, const minuet_tensor& features, void* output);
-/// Makes one inference from device memory to device memory: prepares the cloud, runs the network, and waits
-/// for the device.
-llvm::Error infer(minuet_execution* execution, minuet_device* device, const DeviceCloud& cloud, void* output);
 
 }  // namespace minuet::tool

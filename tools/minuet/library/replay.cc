@@ -25,8 +25,9 @@ llvm::Error copy_to(minuet_device* device, const DeviceBuffer& target, const voi
 
 struct Replay::CapacityExecution {
   ExecutionHandle execution;
-  DeviceBuffer coordinates, features, count, output;
-  minuet_tensor input, result;
+  DeviceBuffer coordinates, features, count;
+  Outputs outputs;
+  minuet_tensor input;
   std::unique_ptr<CudaGraph> graph;  // The graph is null on the CPU.
 
   llvm::Error prepare(void* stream) {
@@ -36,7 +37,7 @@ struct Replay::CapacityExecution {
   }
   llvm::Error enqueue(void* stream) {
     MINUET_TRY(prepare(stream));
-    return check(minuet_execution_run(execution.get(), &input, 1, &result, 1, stream));
+    return tool::enqueue(execution.get(), input, outputs, stream);
   }
 };
 
@@ -57,9 +58,9 @@ llvm::Expected<double> Replay::infer_exactly(const VoxelCloud& cloud) {
     MINUET_ASSIGN(exact_, open_execution(network_, device_, cloud.count(), choice_));
   }
   MINUET_ASSIGN(const DeviceCloud uploaded, upload_cloud(device_, cloud, dtype_));
-  MINUET_ASSIGN(const DeviceBuffer output, allocate_output(device_, cloud.count(), info_));
+  MINUET_ASSIGN(Outputs outputs, Outputs::create(network_, device_, choice_.batch_size));
   const Clock::time_point start = Clock::now();
-  MINUET_TRY(tool::infer(exact_.get(), device_, uploaded, output.get()));
+  MINUET_TRY(tool::infer(exact_.get(), device_, uploaded, outputs));
   return milliseconds_since(start);
 }
 
@@ -107,18 +108,16 @@ llvm::Error Replay::fit() {
   MINUET_ASSIGN(DeviceBuffer features, allocate(most, int64_t{info_.in_channels} * dtype_bytes(dtype_)));
   const int32_t none = 0;
   MINUET_ASSIGN(DeviceBuffer count, DeviceBuffer::upload(device_, &none, sizeof none));
-  const int64_t rows = capacities_[static_cast<size_t>(info_.output_level)];
-  MINUET_ASSIGN(DeviceBuffer output, allocate(rows, int64_t{info_.out_channels} * dtype_bytes(dtype_)));
+  MINUET_ASSIGN(Outputs outputs, Outputs::create(network_, device_, choice_.batch_size));
+  MINUET_TRY(outputs.fit(capacities_));
   std::unique_ptr<CapacityExecution> fitted(new CapacityExecution{std::move(owned),
                                                                   std::move(coordinates),
                                                                   std::move(features),
                                                                   std::move(count),
-                                                                  std::move(output),
-                                                                  {},
+                                                                  std::move(outputs),
                                                                   {},
                                                                   nullptr});
   fitted->input = dense_tensor(fitted->features.get(), most, info_.in_channels, dtype_);
-  fitted->result = dense_tensor(fitted->output.get(), rows, info_.out_channels, dtype_);
   if (!facts_.is_cpu()) {
     const auto enqueue = [&](void* stream) { return fitted->enqueue(stream); };
     MINUET_ASSIGN(fitted->graph, CudaGraph::capture(facts_, enqueue));

@@ -10,6 +10,7 @@
 #include "tools/minuet/cloud/cloud.h"
 #include "tools/minuet/library/cuda_graph.h"
 #include "tools/minuet/library/library.h"
+#include "tools/minuet/library/outputs.h"
 
 namespace minuet::tool {
 

@@ -84,6 +84,29 @@ llvm::json::Object weights_json(const RunReport& report) {
   return weights;
 }
 
+std::string shape_text(const std::vector<int64_t>& shape) {
+  std::string text;
+  for (const int64_t extent : shape) text += (text.empty() ? "" : " x ") + std::to_string(extent);
+  return text;
+}
+
+llvm::json::Object output_json(const RunReport& report) {
+  llvm::json::Object output{{"non_finite", report.non_finite}};
+  if (report.output_shape.size() > 2) {
+    output["shape"] = llvm::json::Array(report.output_shape);
+  } else {
+    output["rows"] = report.output_shape[0];
+    output["channels"] = report.output_shape[1];
+  }
+  return output;
+}
+
+void print_grid(const Grid& grid, llvm::raw_ostream& out) {
+  out << llvm::formatv("range: {0},{1},{2} to {3},{4},{5} m, {6} x {7} x {8} cells\n", digits(grid.low[0]),
+                       digits(grid.low[1]), digits(grid.low[2]), digits(grid.high[0]), digits(grid.high[1]),
+                       digits(grid.high[2]), grid.shape[0], grid.shape[1], grid.shape[2]);
+}
+
 void print_input(const RunReport& report, llvm::raw_ostream& out) {
   if (report.weights_file.empty()) {
     out << llvm::formatv("weights: random, seed {0}\n", report.weights_seed);
@@ -92,7 +115,9 @@ void print_input(const RunReport& report, llvm::raw_ostream& out) {
                          report.weights_order.empty() ? "" : ", order " + report.weights_order);
   }
   out << "cloud: " << report.cloud << (report.columns.empty() ? "" : "; ") << report.columns << "\n";
-  if (report.frame.is_moved()) {
+  if (report.grid) {
+    print_grid(*report.grid, out);
+  } else if (report.frame.is_moved()) {
     const Position& origin = report.frame.origin;
     out << llvm::formatv(
         "origin: {0:g15},{1:g15},{2:g15} m; features are relative to it, output voxels are not\n",
@@ -104,8 +129,11 @@ void print_input(const RunReport& report, llvm::raw_ostream& out) {
   }
   out << llvm::formatv("{0} points", report.points);
   if (report.skipped > 0) out << llvm::formatv(", {0} invalid ones dropped", report.skipped);
-  out << llvm::formatv(", {0} voxels of {1} m; output {2} x {3}\n", report.voxels,
-                       size_text(report.frame.voxel_size), report.output_rows, report.network.out_channels);
+  if (report.outside > 0) out << llvm::formatv(", {0} outside the range", report.outside);
+  if (report.past_points > 0) out << llvm::formatv(", {0} past --max-points", report.past_points);
+  if (report.past_voxels > 0) out << llvm::formatv(", {0} past --max-voxels", report.past_voxels);
+  out << llvm::formatv(", {0} voxels of {1} m; output {2}\n", report.voxels,
+                       size_text(report.frame.voxel_size), shape_text(report.output_shape));
   if (report.network.missing_head != 0) out << missing_head_text(report.network) << "\n";
 }
 
@@ -200,9 +228,7 @@ llvm::json::Value to_json(const RunReport& report) {
       {"points", report.points},
       {"skipped", report.skipped},
       {"voxels", report.voxels},
-      {"output", llvm::json::Object{{"rows", report.output_rows},
-                                    {"channels", report.network.out_channels},
-                                    {"non_finite", report.non_finite}}},
+      {"output", output_json(report)},
       {"missing_head", report.network.missing_head != 0},
       {"levels", levels_json(report)},
       {"layers", layers_json(report)},
@@ -211,6 +237,15 @@ llvm::json::Value to_json(const RunReport& report) {
       {"total_ms", report.total_ms},
       {"repeats", report.repeats},
   };
+  if (report.grid) {
+    const Grid& grid = *report.grid;
+    json["range"] =
+        llvm::json::Array{grid.low[0], grid.low[1], grid.low[2], grid.high[0], grid.high[1], grid.high[2]};
+    json["shape"] = llvm::json::Array(grid.shape);
+    json["outside"] = report.outside;
+    json["past_max_points"] = report.past_points;
+    json["past_max_voxels"] = report.past_voxels;
+  }
   if (report.cloud_seed) json["seed"] = *report.cloud_seed;
   if (!report.overflow.empty()) json["overflow"] = report.overflow;
   if (report.is_replay) json["replay"] = true;

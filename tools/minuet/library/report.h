@@ -24,8 +24,13 @@ struct RunReport {
   std::optional<uint64_t> cloud_seed;  ///< Holds the seed of a generated cloud.
   Frame frame;
   bool is_voxelized = true;  ///< False means that the input was voxels.
-  int64_t points = 0, skipped = 0, voxels = 0, output_rows = 0;
-  int64_t non_finite = 0;  ///< Counts the numbers of the output that are infinite or NaN.
+  /// Holds the grid of the voxels, if there is one.
+  std::optional<Grid> grid;
+  /// Counts the points that were outside the grid, and those past the limits of points and voxels.
+  int64_t outside = 0, past_points = 0, past_voxels = 0;
+  int64_t points = 0, skipped = 0, voxels = 0;
+  std::vector<int64_t> output_shape;  ///< Holds the extents of the first output's axes.
+  int64_t non_finite = 0;             ///< Counts the numbers of the output that are infinite or NaN.
   /// Names the first layer whose output has an infinite or NaN value. It is empty if there is none.
   std::string overflow;
   std::vector<minuet_level_info> levels;

@@ -320,7 +320,7 @@ llvm::json::Object view_json(const Input& input, const std::vector<ViewLevel>& l
                                        {"voxels", static_cast<int64_t>(levels[which].neighbours.size())},
                                        {"pairs", levels[which].pairs}});
   }
-  const Position origin = input.cloud.is_voxels ? Position{} : input.frame.origin;
+  const Position origin = input.corner();
   return llvm::json::Object{{"title", facts.title},
                             {"device", facts.device},
                             {"voxel_size", size_json(input.frame.voxel_size)},

@@ -1,0 +1,151 @@
+#include "tools/minuet/library/networks.h"
+
+#include <algorithm>
+
+#include "codegen/base/json_text.h"
+#include "tools/minuet/base/error.h"
+#include "tools/minuet/cloud/readers/wrong_file.h"
+
+namespace minuet::tool {
+namespace {
+
+/// Returns the field "shape" of the network's description, or nothing if the network's input has no shape. A
+/// description that cannot be read has no shape here, because the library reports what is wrong with it.
+llvm::Expected<std::optional<std::vector<int64_t>>> shape_of(const std::string& network) {
+  std::optional<std::vector<int64_t>> shape;
+  std::string text;
+  if (const minuet_shipped_network_info* const shipped = find_shipped(network)) {
+    text = shipped->description;
+  } else {
+    llvm::Expected<std::string> read = read_json_text(network, "a network description");
+    if (!read) return read.takeError();
+    text = std::move(*read);
+  }
+  llvm::Expected<llvm::json::Value> value = parse_json(text);
+  if (!value) {
+    llvm::consumeError(value.takeError());
+    return shape;
+  }
+  const llvm::json::Object* const root = value->getAsObject();
+  const llvm::json::Array* const cells = root ? root->getArray("shape") : nullptr;
+  if (cells == nullptr) return shape;
+  shape.emplace();
+  for (const llvm::json::Value& one : *cells) {
+    const auto count = one.getAsInteger();
+    shape->push_back(count ? *count : 0);
+  }
+  return shape;
+}
+
+/// Sets the shape of the grid for a network whose description has the shape `described`.
+void fill_shape(const std::vector<int64_t>& described, const minuet_shipped_network_info* shipped,
+                Grid& grid) {
+  for (size_t axis = 0; axis < 3; ++axis) {
+    const int32_t cells = grid.cells[axis];
+    if (shipped) {
+      grid.shape[axis] = cells + shipped->extra_cells[axis];
+    } else if (axis < described.size() && (described[axis] == cells || described[axis] == cells + 1)) {
+      grid.shape[axis] = static_cast<int32_t>(described[axis]);
+    }
+  }
+}
+
+}  // namespace
+
+const std::vector<minuet_shipped_network_info>& shipped_networks() {
+  static const std::vector<minuet_shipped_network_info> networks = [] {
+    std::vector<minuet_shipped_network_info> all;
+    for (int32_t i = 0;; ++i) {
+      minuet_shipped_network_info info = {};
+      info.struct_size = sizeof(info);
+      if (minuet_query_shipped_network(i, &info) != MINUET_OK) return all;
+      all.push_back(info);
+    }
+  }();
+  return networks;
+}
+
+const minuet_shipped_network_info* find_shipped(llvm::StringRef name) {
+  for (const minuet_shipped_network_info& network : shipped_networks()) {
+    if (name == network.name) return &network;
+  }
+  return nullptr;
+}
+
+std::string shipped_names() {
+  std::string names;
+  for (const minuet_shipped_network_info& network : shipped_networks())
+    names += (names.empty() ? "" : ", ") + std::string(network.name);
+  return names;
+}
+
+llvm::Expected<std::optional<Grid>> choose_grid(const std::string& network, const GridFlags& flags) {
+  MINUET_TRY(check_network_name(network));
+  const minuet_shipped_network_info* const shipped = find_shipped(network);
+  MINUET_ASSIGN(const std::optional<std::vector<int64_t>> described, shape_of(network));
+  const bool has_default = shipped && shipped->voxel_size[0] > 0;
+  if (flags.range.empty() && !described) return std::nullopt;
+  if (flags.range.empty() && !has_default) {
+    if (!flags.has_points) return std::nullopt;
+    return bad_input(
+        "the network '{0}' has a shape, so the place of its cells must be known: give --range "
+        "x0,y0,z0,x1,y1,z1 and --voxel-size",
+        network);
+  }
+  Position low = {}, high = {};
+  VoxelSize voxel_size = cubic(0.1);
+  for (size_t axis = 0; axis < 3 && has_default; ++axis) {
+    low[axis] = shipped->range_low[axis];
+    high[axis] = shipped->range_high[axis];
+    voxel_size[axis] = shipped->voxel_size[axis];
+  }
+  if (!flags.range.empty()) MINUET_TRY(parse_range(flags.range, low, high));
+  if (!flags.voxel_size.empty()) {
+    MINUET_ASSIGN(voxel_size, parse_voxel_size(flags.voxel_size));
+  }
+  MINUET_ASSIGN(Grid grid, make_grid(low, high, voxel_size));
+  if (described) fill_shape(*described, shipped, grid);
+  return grid;
+}
+
+int64_t batch_size_of(const VoxelCloud& cloud) {
+  int64_t size = 1;
+  for (size_t i = 0; i < cloud.coordinates.size(); i += static_cast<size_t>(1 + cloud.ndim))
+    size = std::max(size, int64_t{cloud.coordinates[i]} + 1);
+  return size;
+}
+
+llvm::Error use_shape(const std::optional<Grid>& grid, NetworkChoice& choice) {
+  MINUET_ASSIGN(const std::optional<std::vector<int64_t>> described, shape_of(choice.network));
+  choice.has_shape = described.has_value();
+  if (described && grid) choice.shape.assign(grid->shape.begin(), grid->shape.end());
+  return llvm::Error::success();
+}
+
+llvm::Error use_grid(NetworkChoice& network, InputOptions& input) {
+  MINUET_ASSIGN(input.grid,
+                choose_grid(network.network, {input.range, input.voxel_size, input.coordinates.empty()}));
+  if (input.grid && input.origin) {
+    return bad_input(
+        "--origin is for networks whose input has no shape: voxels of '{0}' are counted from the corner of "
+        "--range; omit --origin",
+        network.network);
+  }
+  const bool has_limits = input.limits.points > 0 || input.limits.voxels > 0;
+  if (has_limits && (!input.grid || !input.coordinates.empty())) {
+    return bad_input(
+        "--max-points and --max-voxels limit the points and voxels in a --range: add --range and a cloud of "
+        "points");
+  }
+  return use_shape(input.grid, network);
+}
+
+llvm::Expected<std::optional<Grid>> use_grid(NetworkChoice& network, const std::string& range,
+                                             const std::string& voxel_size) {
+  MINUET_ASSIGN(const std::optional<Grid> grid,
+                choose_grid(network.network, {range, range.empty() ? std::string() : voxel_size, true}));
+  MINUET_TRY(use_shape(grid, network));
+  return grid;
+}
+
+}  // namespace minuet::tool

@@ -1,0 +1,55 @@
+// Holds the memory of a network's outputs, which are rows of features or dense tensors.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "llvm/Support/Error.h"
+#include "minuet/minuet.h"
+#include "tools/minuet/library/library.h"
+
+namespace minuet::tool {
+
+/// Returns the name, shape and type of each output of the network, in the plan's order.
+llvm::Expected<std::vector<minuet_tensor_info>> query_outputs(minuet_plan* network);
+/// Returns true if the output is a dense tensor. Otherwise it has rows of features.
+inline bool is_dense(const minuet_tensor_info& output) { return output.rank > 2; }
+
+/// Owns device memory for all outputs of a network. An object must not outlive the device.
+class Outputs {
+ public:
+  /// Makes an object without memory. `batch_size` is that of the execution.
+  static llvm::Expected<Outputs> create(minuet_plan* network, minuet_device* device, int64_t batch_size);
+
+  /// Makes the memory large enough for the cloud that the execution has prepared, and sets arrays().
+  llvm::Error fit(minuet_execution* execution);
+  /// Does the same for levels with these numbers of rows.
+  llvm::Error fit(const std::vector<int64_t>& level_rows);
+
+  /// Returns one array for each output.
+  const std::vector<minuet_array>& arrays() const { return arrays_; }
+  const std::vector<minuet_tensor_info>& infos() const { return infos_; }
+  /// Returns the bytes of an output, which has as many as its array.
+  llvm::Expected<std::vector<char>> read(size_t output) const;
+
+ private:
+  Outputs(std::vector<minuet_tensor_info> infos, minuet_device* device, int64_t batch_size);
+  llvm::Error place(size_t output, int64_t rows);
+  size_t bytes_of(size_t output) const;
+
+  std::vector<minuet_tensor_info> infos_;
+  minuet_device* device_;
+  std::vector<minuet_array> arrays_;
+  std::vector<DeviceBuffer> memory_;
+  std::vector<size_t> capacities_;  ///< Holds the bytes of each buffer of memory_.
+};
+
+/// Enqueues the inference of the cloud that the execution has prepared.
+llvm::Error enqueue(minuet_execution* execution, const minuet_tensor& features, const Outputs& outputs,
+                    void* stream = nullptr);
+/// Makes one inference from device memory to device memory: prepares the cloud, makes the memory of the
+/// outputs large enough, runs the network, and waits for the device.
+llvm::Error infer(minuet_execution* execution, minuet_device* device, const DeviceCloud& cloud,
+                  Outputs& outputs);
+
+}  // namespace minuet::tool
