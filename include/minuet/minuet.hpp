@@ -283,6 +283,11 @@ class Coordinates {
     check(minuet_coordinates_downsample(get(), stride, stream, &set));
     return Coordinates(set);
   }
+  Coordinates reach(const minuet_reach_options& options, void* stream = nullptr) const {
+    minuet_coordinates* set = nullptr;
+    check(minuet_coordinates_reach(get(), &options, stream, &set));
+    return Coordinates(set);
+  }
   minuet_coordinates* get() const noexcept { return owner_.get(); }
   std::int64_t count() const { return counted(minuet_coordinates_count(get())); }
   std::int64_t rows() const { return counted(minuet_coordinates_rows(get())); }

@@ -27,6 +27,12 @@ std::string numbers_text(llvm::ArrayRef<i64> numbers) {
   return text;
 }
 
+llvm::Error check_element(const std::string& what, const GivenArray& array, ElementType wanted) {
+  if (array.element == wanted) return llvm::Error::success();
+  return make_error(StatusCode::InvalidArgument, "{0} has elements of {1}, but the plan needs {2}", what,
+                    element_name(array.element), element_name(wanted));
+}
+
 std::string input_name(std::size_t number) { return "input " + std::to_string(number); }
 std::string output_name(std::size_t number) { return "output " + std::to_string(number); }
 
@@ -100,11 +106,7 @@ llvm::Error Execution::check_on_device(const std::string& what, const GivenArray
 /// Returns a dense array as a matrix whose rows are those of the last axis.
 llvm::Expected<Tensor> Execution::matrix_of_dense(const std::string& what, const GivenArray& array,
                                                   i32 tensor) const {
-  const auto element = static_cast<ElementType>(storage_type(program_.dtype));
-  if (array.element != element) {
-    return make_error(StatusCode::InvalidArgument, "{0} has elements of {1}, but the plan needs {2}", what,
-                      element_name(array.element), element_name(element));
-  }
+  MINUET_TRY(check_element(what, array, static_cast<ElementType>(storage_type(program_.dtype))));
   const std::vector<i64>& dims = program_.tensors[tensor].dims;
   llvm::SmallVector<i64, kMaxArrayAxes> wanted{options_.cloud.batch_size};
   wanted.append(dims.begin(), dims.end());
@@ -127,10 +129,7 @@ llvm::Expected<Tensor> Execution::matrix_of(const std::string& what, const Given
                                             i32 tensor) const {
   const bool holds_rows = program_.storages[program_.tensors[tensor].storage].holds_rows;
   const auto element = holds_rows ? ElementType::I32 : static_cast<ElementType>(storage_type(program_.dtype));
-  if (array.element != element) {
-    return make_error(StatusCode::InvalidArgument, "{0} has elements of {1}, but the plan needs {2}", what,
-                      element_name(array.element), element_name(element));
-  }
+  MINUET_TRY(check_element(what, array, element));
   if (array.shape.size() != 2) {
     return make_error(StatusCode::InvalidArgument,
                       "{0} has a rank of {1}; it must be 2, for an array of rows and channels", what,

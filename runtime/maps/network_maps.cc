@@ -116,9 +116,10 @@ bool NetworkMaps::raise_estimates(i64 count) {
   bool is_raised = false;
   for (std::size_t i = 0; i < levels_.size(); ++i) {
     const i64 expected = estimated_rows(i, std::max<i64>(count, 1));
-    // A level that has too many rows reports its capacity. The levels that follow from it were not made.
-    const bool is_full = host_report_[kLevelsAt + static_cast<i64>(i)] >= expected;
-    if (sets_[i].reach && is_full) growth_[i] *= kRaise;
+    // A level that has too many rows reports its capacity, or 0 if its blocks had no room. The levels that
+    // follow from it were not made, so it is not known how many rows they have.
+    const i32 reported = host_report_[kLevelsAt + static_cast<i64>(i)];
+    if (sets_[i].reach && (reported == 0 || reported >= expected)) growth_[i] *= kRaise;
     if (sets_[i].reach) growth_[i] = std::max(growth_[i], growth_[sets_[i].parent]);
     is_raised = is_raised || estimated_rows(i, std::max<i64>(count, 1)) > expected;
   }

@@ -42,7 +42,9 @@ CellGrid make_grid(i32 ndim, const DenseLayout& layout, i32 batch) {
 
 llvm::Error validate(const DenseProblem& problem) {
   if (problem.ndim < 1 || problem.ndim > kMaxDim) {
-    return make_error(StatusCode::InvalidArgument, "ndim is {0}; it must be 1 to {1}", problem.ndim, kMaxDim);
+    return make_error(StatusCode::InvalidArgument,
+                      "the level has {0} axes, of which a dense tensor can have 1 to {1}", problem.ndim,
+                      kMaxDim);
   }
   if (problem.channels < 1 || problem.channels > kMostChannels) {
     return make_error(StatusCode::InvalidArgument, "channels are {0}; they must be 1 to {1}",

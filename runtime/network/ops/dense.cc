@@ -11,7 +11,6 @@ namespace {
 
 using llvm::json::Array;
 using llvm::json::Object;
-using llvm::json::Value;
 
 constexpr i32 kImageAxes = 2, kBirdsEyeAxes = 3;
 

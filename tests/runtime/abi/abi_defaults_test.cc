@@ -94,6 +94,7 @@ class AbiDefaults : public testing::Test {
   void context_options();
   void device_options();
   void coordinates_options();
+  void reach_options();
   void kernel_map_options();
   void convolution_options();
   void pooling_options();
@@ -205,6 +206,20 @@ void AbiDefaults::coordinates_options() {
         check(minuet_coordinates_downsample(made, stride, nullptr, &coarse));
         const Coordinates of_coarse(coarse, {minuet_coordinates_destroy});
         seen.add(coordinates_of(*cpu_, coarse, 3));
+        return seen;
+      });
+  EXPECT_EQ(seen.status, MINUET_OK);
+}
+
+void AbiDefaults::reach_options() {
+  const Coordinates set = make_set(*cpu_, 3, kCloud, {1, 1, 1, 0});
+  const Seen seen = compare<minuet_reach_options>(
+      MINUET_REACH_OPTIONS_INIT, [](auto& options) { options.kernel_size[0] = options.kernel_size[1] = 3; },
+      [&](const auto* options) {
+        minuet_coordinates* made = nullptr;
+        Seen seen = seen_of(minuet_coordinates_reach(set.get(), options, nullptr, &made));
+        const Coordinates reached(made, {minuet_coordinates_destroy});
+        seen.add(coordinates_of(*cpu_, made, 3));
         return seen;
       });
   EXPECT_EQ(seen.status, MINUET_OK);
@@ -386,7 +401,7 @@ void AbiDefaults::pyramid_options() {
   const Seen seen = compare<minuet_pyramid_options>(
       MINUET_PYRAMID_OPTIONS_INIT,
       [](auto& options) {
-        static constexpr minuet_pyramid_level kLevel{kRows, -1, {}, 0};
+        static constexpr minuet_pyramid_level kLevel{kRows, -1, {}, 0, {}, {}, {}, {}};
         options.levels = &kLevel, options.level_count = 1;
         options.keep_coordinates = 1;
       },
@@ -423,9 +438,10 @@ TEST_F(AbiDefaults, AZeroedStructAsksForTheDefaults) {
   const std::pair<const char*, void (AbiDefaults::*)()> rows[] = {
 #define MINUET_ROW(name) {"minuet_" #name, &AbiDefaults::name},
       MINUET_ROW(context_options) MINUET_ROW(device_options) MINUET_ROW(coordinates_options)
-          MINUET_ROW(kernel_map_options) MINUET_ROW(convolution_options) MINUET_ROW(pooling_options)
-              MINUET_ROW(network_options) MINUET_ROW(precompile_options) MINUET_ROW(parameters_options)
-                  MINUET_ROW(execution_options) MINUET_ROW(tuning_options) MINUET_ROW(pyramid_options)
+          MINUET_ROW(reach_options) MINUET_ROW(kernel_map_options) MINUET_ROW(convolution_options)
+              MINUET_ROW(pooling_options) MINUET_ROW(network_options) MINUET_ROW(precompile_options)
+                  MINUET_ROW(parameters_options) MINUET_ROW(execution_options) MINUET_ROW(tuning_options)
+                      MINUET_ROW(pyramid_options)
 #undef MINUET_ROW
   };
   std::set<std::string> known;

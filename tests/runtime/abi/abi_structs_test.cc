@@ -54,6 +54,7 @@ class Structs {
   void context_options();
   void device_options();
   void coordinates_options();
+  void reach_options();
   void kernel_map_options();
   void convolution_options();
   void pooling_options();
@@ -165,6 +166,22 @@ void Structs::coordinates_options() {
   });
 }
 
+void Structs::reach_options() {
+  const Coordinates set = make_set(*cpu_, 3, kCloud, {1, 1, 1, 0});
+  minuet_reach_options given = MINUET_REACH_OPTIONS_INIT;
+  given.kernel_size[0] = given.kernel_size[1] = 3;
+  given.stride[2] = 2;
+  given.dilation[0] = 2;
+  given.padding[1] = 1;
+  given.shape[0] = 4;  // refused: the other axes have none
+  check_options<minuet_reach_options>(given, MINUET_REACH_OPTIONS_INIT, [&](const auto* options) {
+    minuet_coordinates* made = nullptr;
+    const minuet_status status = minuet_coordinates_reach(set.get(), options, nullptr, &made);
+    minuet_coordinates_destroy(made);
+    return status;
+  });
+}
+
 void Structs::kernel_map_options() {
   const Coordinates set = make_set(*cpu_, 3, kCloud, {1, 1, 1, 0});
   minuet_kernel_map_options given = MINUET_KERNEL_MAP_OPTIONS_INIT;
@@ -172,6 +189,7 @@ void Structs::kernel_map_options() {
   given.dilation[0] = 2;
   given.dilation[2] = 1 << 25;  // refused
   given.transposed = 1;
+  given.padding[0] = 1;  // refused without dense_offsets
   check_options<minuet_kernel_map_options>(given, MINUET_KERNEL_MAP_OPTIONS_INIT, [&](const auto* options) {
     minuet_kernel_map* made = nullptr;
     const minuet_status status = minuet_kernel_map_create(set.get(), set.get(), options, nullptr, &made);
@@ -195,6 +213,7 @@ void Structs::convolution_options() {
   given.scale_count = 1;
   given.shift_count = 1;     // refused: shift is null
   given.without_values = 1;  // refused for another reason
+  given.padding[0] = 1;      // refused without dense_offsets
   check_options<minuet_convolution_options>(given, MINUET_CONVOLUTION_OPTIONS_INIT, [&](const auto* options) {
     minuet_plan* made = nullptr;
     const minuet_status status = minuet_plan_create_convolution(cpu_->context(), options, &made);
@@ -355,10 +374,10 @@ const std::map<std::string, std::function<void(Structs&)>>& table() {
 #define MINUET_ROW(name) {"minuet_" #name, [](Structs& structs) { structs.name(); }},
       // Options, which a caller fills in.
       MINUET_ROW(context_options) MINUET_ROW(device_options) MINUET_ROW(coordinates_options)
-          MINUET_ROW(kernel_map_options) MINUET_ROW(convolution_options) MINUET_ROW(pooling_options)
-              MINUET_ROW(network_options) MINUET_ROW(precompile_options) MINUET_ROW(parameters_options)
-                  MINUET_ROW(execution_options) MINUET_ROW(tuning_options) MINUET_ROW(pyramid_options)
-                      MINUET_ROW(pyramid_arguments) MINUET_ROW(run_arguments)
+          MINUET_ROW(reach_options) MINUET_ROW(kernel_map_options) MINUET_ROW(convolution_options)
+              MINUET_ROW(pooling_options) MINUET_ROW(network_options) MINUET_ROW(precompile_options)
+                  MINUET_ROW(parameters_options) MINUET_ROW(execution_options) MINUET_ROW(tuning_options)
+                      MINUET_ROW(pyramid_options) MINUET_ROW(pyramid_arguments) MINUET_ROW(run_arguments)
       // Answers, which the library fills in.
       MINUET_ROW(kernel_counters) MINUET_ROW(system_info) MINUET_ROW(shipped_network_info)
           MINUET_ROW(device_info) MINUET_ROW(plan_info) MINUET_ROW(parameter_info) MINUET_ROW(tensor_info)
@@ -372,8 +391,8 @@ const std::map<std::string, std::function<void(Structs&)>>& table() {
           MINUET_TOLD(tuning_progress) MINUET_TOLD(tuning_skip) MINUET_TOLD(tuned_choice)
 #undef MINUET_TOLD
       // These never grow.
-      {"minuet_pyramid_level", [](Structs&) { EXPECT_EQ(sizeof(minuet_pyramid_level), 32u); }},
-      {"minuet_pyramid_map", [](Structs&) { EXPECT_EQ(sizeof(minuet_pyramid_map), 48u); }},
+      {"minuet_pyramid_level", [](Structs&) { EXPECT_EQ(sizeof(minuet_pyramid_level), 96u); }},
+      {"minuet_pyramid_map", [](Structs&) { EXPECT_EQ(sizeof(minuet_pyramid_map), 64u); }},
       {"minuet_array", [](Structs&) { EXPECT_EQ(sizeof(minuet_array), 120u); }},
       {"minuet_tensor", [](Structs&) { EXPECT_EQ(sizeof(minuet_tensor), 32u); }},
       {"minuet_tuning_cloud", [](Structs&) { EXPECT_EQ(sizeof(minuet_tuning_cloud), 16u); }},

@@ -88,7 +88,10 @@ TEST_F(HppPyramidTest, OfANetwork) {
 }
 
 TEST_F(HppPyramidTest, OfLevelsAndMaps) {
-  const minuet_pyramid_level levels[] = {{kRoom, -1, {}, 0}, {kRoom, 0, {2, 2, 2, 1}, 0}};
+  minuet_pyramid_level levels[2] = {};
+  levels[0].capacity = levels[1].capacity = kRoom;
+  levels[0].parent = -1;
+  for (int32_t a = 0; a < 3; ++a) levels[1].stride[a] = 2;
   minuet_pyramid_map map = {};
   map.kernel_size[0] = 3;
   map.purposes = MINUET_PURPOSE_EXPORT;

@@ -107,6 +107,14 @@ const std::vector<Call>& calls() {
          const minuet_status status = minuet_coordinates_downsample(o.set.get(), stride, o.stream, &coarse);
          return made(coarse, minuet_coordinates_destroy, status);
        }},
+      {"minuet_coordinates_reach", Of::Set, true,
+       [](Objects& o) {
+         minuet_reach_options options = MINUET_REACH_OPTIONS_INIT;
+         options.kernel_size[0] = 3;
+         minuet_coordinates* reached = nullptr;
+         const minuet_status status = minuet_coordinates_reach(o.set.get(), &options, o.stream, &reached);
+         return made(reached, minuet_coordinates_destroy, status);
+       }},
       {"minuet_coordinates_export", Of::Set, true,
        [](Objects& o) {
          return minuet_coordinates_export(o.set.get(), static_cast<int32_t*>(o.plans.room.data()), o.stream);

@@ -23,6 +23,12 @@ constexpr const char* kSmall = R"({"name": "small", "ndim": 3, "in_channels": 4,
   {"op": "block", "name": "down", "width": 0, "kernel_size": 2, "stride": 2},
   {"op": "up", "name": "up", "width": 0, "kernel_size": 2, "stride": 2, "onto": "fine"}]})";
 
+/// A bird's-eye image, and the features of which it is made.
+constexpr const char* kDense = R"({"name": "dense", "ndim": 3, "in_channels": 4, "channels": [8],
+  "shape": [64, 64, 16], "outputs": ["image", "coarse"], "layers": [
+  {"op": "block", "name": "down", "width": 0, "kernel_size": 2, "stride": 2, "output": "coarse"},
+  {"op": "birds_eye", "image_axes": [1, 0], "output": "image"}]})";
+
 struct Told {
   int64_t rounds = 0, most_rounds = 0, stop_after = -1;
   std::vector<std::string> steps, skipped;
@@ -130,6 +136,19 @@ class TuningTest : public DeviceTest {
   std::string folder_;
   Process here_;
 };
+
+/// The batch size of the tuned network is that of the clouds.
+TEST_P(TuningTest, NetworksWithDenseTensors) {
+  const minuet_dataflow dataflow =
+      machine().is_cpu() ? MINUET_DATAFLOW_AUTO : MINUET_DATAFLOW_GATHER_GEMM_SCATTER;
+  const Plan plan = make_plan(here_, dataflow, kDense);
+  std::vector<int32_t> voxels;
+  for (int32_t i = 0; i < 200; ++i) voxels.insert(voxels.end(), {i % 3, i * 7 % 64, i / 4, i % 16});
+  Told told;
+  minuet_tuning_result result{};
+  check(tune(here_, plan.get(), told, result, voxels));
+  EXPECT_GT(told.rounds, 0);
+}
 
 /// All that there is to try: tiles of few channels on a GPU; on the CPU the dataflows.
 TEST_P(TuningTest, R33_WhatWasMeasuredIsLoadedAgain) {

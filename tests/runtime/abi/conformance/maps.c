@@ -12,8 +12,10 @@ static void create_wrong_maps(const world* world) {
   REFUSED(INVALID_ARGUMENT, "struct_size",
           minuet_kernel_map_create(set, set, WITH(struct_size = 0), NULL, &out.map));
   REFUSED(INVALID_ARGUMENT, "ext", minuet_kernel_map_create(set, set, WITH(ext = &base), NULL, &out.map));
-  REFUSED(INVALID_ARGUMENT, "reserved is 1",
-          minuet_kernel_map_create(set, set, WITH(reserved = 1), NULL, &out.map));
+  REFUSED(INVALID_ARGUMENT, "dense_offsets is -1",
+          minuet_kernel_map_create(set, set, WITH(dense_offsets = -1), NULL, &out.map));
+  REFUSED(INVALID_ARGUMENT, "dense_offsets is 0",
+          minuet_kernel_map_create(set, set, WITH(padding[2] = 1), NULL, &out.map));
   REFUSED(INVALID_ARGUMENT, "kernel_size of axis 2 is -1",
           minuet_kernel_map_create(set, set, WITH(kernel_size[2] = -1), NULL, &out.map));
   REFUSED(INVALID_ARGUMENT, "kernel_size of axis 3 is 3",

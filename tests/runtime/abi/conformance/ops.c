@@ -12,8 +12,14 @@ static void create_with_wrong_sizes(const world* world) {
   REFUSED(INVALID_ARGUMENT, "struct_size is 8",
           minuet_plan_create_convolution(own, WITH(struct_size = 8), &out.plan));
   REFUSED(INVALID_ARGUMENT, "ext", minuet_plan_create_convolution(own, WITH(ext = &base), &out.plan));
-  REFUSED(INVALID_ARGUMENT, "reserved is 1",
-          minuet_plan_create_convolution(own, WITH(reserved = 1), &out.plan));
+  REFUSED(INVALID_ARGUMENT, "dense_offsets is 2",
+          minuet_plan_create_convolution(own, WITH(dense_offsets = 2), &out.plan));
+  REFUSED(INVALID_ARGUMENT, "dense_offsets is 0",
+          minuet_plan_create_convolution(own, WITH(padding[0] = 1), &out.plan));
+  REFUSED(INVALID_ARGUMENT, "padding of axis 1 is -1",
+          minuet_plan_create_convolution(own, WITH(padding[1] = -1), &out.plan));
+  REFUSED(INVALID_ARGUMENT, "submanifold op has a centred kernel",
+          minuet_plan_create_convolution(own, WITH(dense_offsets = 1), &out.plan));
   REFUSED(INVALID_ARGUMENT, "ndim is -1", minuet_plan_create_convolution(own, WITH(ndim = -1), &out.plan));
   REFUSED(INVALID_ARGUMENT, "ndim is 5", minuet_plan_create_convolution(own, WITH(ndim = 5), &out.plan));
   REFUSED(INVALID_ARGUMENT, "dtype is -1", minuet_plan_create_convolution(own, WITH(dtype = -1), &out.plan));

@@ -88,7 +88,15 @@ static void create_with_wrong_levels(const world* world, pyramid_shape* shape) {
   REFUSED_WITH(INVALID_ARGUMENT, "level 0, axis 1: the stride is 2", levels[0].stride[1] = 2);
   REFUSED_WITH(INVALID_ARGUMENT, "at most 2^24", levels[1].stride[2] = (1 << 24) + 1);
   REFUSED_WITH(INVALID_ARGUMENT, "at most 2^24", levels[1].stride[2] = INT32_MAX);
-  REFUSED_WITH(INVALID_ARGUMENT, "level 1: reserved is 1", levels[1].reserved = 1);
+  REFUSED_WITH(INVALID_ARGUMENT, "level 1: is_reached is 2", levels[1].is_reached = 2);
+  REFUSED_WITH(INVALID_ARGUMENT,
+               "level 1: kernel_size, dilation, padding or shape has 3, but is_reached is 0",
+               levels[1].padding[1] = 3);
+  REFUSED_WITH(INVALID_ARGUMENT, "level 1: padding of axis 0 is -1", levels[1].is_reached = 1,
+               shape->levels[1].padding[0] = -1);
+  REFUSED_WITH(INVALID_ARGUMENT, "level 1: shape of axis 1 is 0", levels[1].is_reached = 1,
+               shape->levels[1].shape[0] = 5);
+  REFUSED_WITH(INVALID_ARGUMENT, "level 0", levels[0].is_reached = 1);
 }
 
 static void create_with_wrong_maps(const world* world, pyramid_shape* shape) {
@@ -105,7 +113,8 @@ static void create_with_wrong_maps(const world* world, pyramid_shape* shape) {
   REFUSED_WITH(INVALID_ARGUMENT, "map 1: purposes is 0", maps[1].purposes = 0);
   REFUSED_WITH(INVALID_ARGUMENT, "map 1: purposes is 32", maps[1].purposes = 32);
   REFUSED_WITH(INVALID_ARGUMENT, "map 1: purposes is 4294967295", maps[1].purposes = UINT32_MAX);
-  REFUSED_WITH(INVALID_ARGUMENT, "map 2: reserved is -1", maps[2].reserved = -1);
+  REFUSED_WITH(INVALID_ARGUMENT, "map 2: dense_offsets is -1", maps[2].dense_offsets = -1);
+  REFUSED_WITH(INVALID_ARGUMENT, "map 2: padding is given, but dense_offsets is 0", maps[2].padding[0] = 1);
   REFUSED_WITH(INVALID_ARGUMENT, "map 2: axis 0", levels[1].stride[0] = shape->maps[2].dilation[0] = 1 << 24);
   REFUSED_WITH(OUT_OF_RANGE, "map 0: ", levels[0].capacity = 1 << 27);
   /* The table of the other direction has an entry for each offset and row of level 0. */

@@ -100,6 +100,40 @@ static void downsample_sets(const world* world) {
   minuet_coordinates_destroy(coarse);
 }
 
+static void reach_sets(const world* world) {
+  minuet_coordinates* const set = world->set;
+  minuet_reach_options given, base = MINUET_REACH_OPTIONS_INIT;
+  REFUSED(INVALID_ARGUMENT, "parent is null", minuet_coordinates_reach(NULL, &base, NULL, &out.set));
+  REFUSED(INVALID_ARGUMENT, "options is null", minuet_coordinates_reach(set, NULL, NULL, &out.set));
+  REFUSED(INVALID_ARGUMENT, "set is null", minuet_coordinates_reach(set, &base, NULL, NULL));
+  REFUSED(INVALID_ARGUMENT, "struct_size",
+          minuet_coordinates_reach(set, WITH(struct_size = 8), NULL, &out.set));
+  REFUSED(INVALID_ARGUMENT, "ext", minuet_coordinates_reach(set, WITH(ext = &base), NULL, &out.set));
+  REFUSED(INVALID_ARGUMENT, "kernel_size of axis 1 is -3",
+          minuet_coordinates_reach(set, WITH(kernel_size[1] = -3), NULL, &out.set));
+  REFUSED(INVALID_ARGUMENT, "axis 0: kernel size",
+          minuet_coordinates_reach(set, WITH(kernel_size[0] = INT32_MAX), NULL, &out.set));
+  REFUSED(INVALID_ARGUMENT, "axis 0: stride",
+          minuet_coordinates_reach(set, WITH(stride[0] = (1 << 24) + 1), NULL, &out.set));
+  REFUSED(INVALID_ARGUMENT, "dilation",
+          minuet_coordinates_reach(set, WITH(dilation[2] = -1), NULL, &out.set));
+  REFUSED(INVALID_ARGUMENT, "dilation",
+          minuet_coordinates_reach(set, WITH(dilation[2] = (1 << 24) + 1), NULL, &out.set));
+  REFUSED(INVALID_ARGUMENT, "padding of axis 2 is -1",
+          minuet_coordinates_reach(set, WITH(padding[2] = -1), NULL, &out.set));
+  REFUSED(INVALID_ARGUMENT, "axis 2 has padding",
+          minuet_coordinates_reach(set, WITH(padding[2] = INT32_MAX), NULL, &out.set));
+  REFUSED(INVALID_ARGUMENT, "padding of axis 3 is 1",
+          minuet_coordinates_reach(set, WITH(padding[3] = 1), NULL, &out.set));
+  REFUSED(INVALID_ARGUMENT, "shape of axis 0 is -4",
+          minuet_coordinates_reach(set, WITH(shape[0] = -4), NULL, &out.set));
+  REFUSED(INVALID_ARGUMENT, "shape of axis 1 is 0",
+          minuet_coordinates_reach(set, WITH(shape[0] = 4), NULL, &out.set));
+  ACCEPTED(minuet_coordinates_reach(set, &base, NULL, &out.set)); /* one offset: the same coordinates */
+  GIVES(ROWS, minuet_coordinates_count(out.set));
+  minuet_coordinates_destroy(out.set);
+}
+
 static void export_sets(const world* world) {
   int32_t* const target = world->poisoned;
   int32_t answer[ROWS * 4], wanted[ROWS * 4];
@@ -119,5 +153,6 @@ void call_sets(world* world) {
   create_sets_with_wrong_options(world);
   create_sets(world);
   downsample_sets(world);
+  reach_sets(world);
   export_sets(world);
 }
