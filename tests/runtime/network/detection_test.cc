@@ -417,6 +417,23 @@ TEST_F(DetectionCheckpoint, WrongDetailsOfADescriptionShow) {
   }
 }
 
+/// A plan as bytes has its shape, widths and values.
+TEST_F(DetectionCheckpoint, APlanAsBytes) {
+  const Reference& one = reference("voxel_backbone_8x");
+  const Plan network = make_network(*cpu_, one.spec(DType::F32));
+  size_t size = 0;
+  ASSERT_EQ(minuet_plan_serialize(network.get(), nullptr, 0, 0, nullptr, 0, &size), MINUET_OUT_OF_RANGE);
+  std::vector<char> bytes(size);
+  check(minuet_plan_serialize(network.get(), nullptr, 0, 0, bytes.data(), size, &size));
+  minuet_plan* made = nullptr;
+  check(minuet_plan_deserialize(cpu_->context(), bytes.data(), size, &made));
+  const Plan again(made, {minuet_plan_destroy});
+  check(minuet_plan_compile(made, cpu_->arch().c_str(), nullptr, nullptr));
+  check(minuet_plan_load(made, cpu_->device()));
+  EXPECT_EQ(run(*cpu_, made, one.input, DType::F32).back().values,
+            run(*cpu_, network.get(), one.input, DType::F32).back().values);
+}
+
 /// Channels that come in are an option, as OpenPCDet's networks for nuScenes have 5.
 TEST_F(DetectionCheckpoint, OfAnotherNumberOfInputChannels) {
   Reference five("voxel_backbone_8x", kNarrow, 40);
