@@ -396,7 +396,7 @@ TEST_F(DetectionCheckpoint, WrongNamesShapesAndOrdersAreRefused) {
   expect_refused(residual, tensors, "set \"bias\": false in layer \"conv1.0\"");
 }
 
-/// The comparison sees details of the layers: another epsilon, another padding, a residual without its bias.
+/// The comparison sees details of the layers: another epsilon, another padding.
 TEST_F(DetectionCheckpoint, WrongDetailsOfADescriptionShow) {
   const auto changed = [](const Reference& one, const std::string& from, const std::string& to) {
     std::string text = shipped_description(one.name);
@@ -408,12 +408,19 @@ TEST_F(DetectionCheckpoint, WrongDetailsOfADescriptionShow) {
     NetworkSpec spec = this->spec(one, one.file.path());
     spec.description = changed(one, "1e-3", "1e-5");
     Plan network = make_network(*cpu_, spec);
-    const auto bev_of = [&] { return run(*cpu_, network.get(), one.input, DType::F32).back(); };
-    EXPECT_FALSE(is_close(bev_of().values, one.expected.bev, one.expected.bev_shape[3],
-                          error_bound(DType::F32, true)));
+    const auto is_right = [&] {
+      const Result bev = run(*cpu_, network.get(), one.input, DType::F32).back();
+      return bool(is_close(bev.values, one.expected.bev, one.expected.bev_shape[3],
+                           error_bound(DType::F32, true)));
+    };
+    EXPECT_FALSE(is_right()) << "epsilon";
+    // The padding along z moves the voxels of the last levels, whose shape stays.
     spec.description = changed(one, "[1, 1, 0]", "[1, 1, 1]");
     network = make_network(*cpu_, spec);
-    EXPECT_NE(bev_of().shape[1], one.expected.bev_shape[1]);
+    EXPECT_FALSE(is_right()) << "padding";
+    spec.description = shipped_description(one.name);
+    network = make_network(*cpu_, spec);
+    EXPECT_TRUE(is_right());
   }
 }
 
