@@ -1,7 +1,7 @@
 // The detection networks in fp64 by plain loops, written out from their authors' modules in the authors' own
-// terms: the axes are in their order, an output of a strided layer is wherever spconv makes one, and parameters
-// have their names and spconv 2.x's layout. Nothing is shared with the library, neither its descriptions nor
-// its weights maps, and nothing is rounded between layers.
+// terms: the axes are in their order, an output of a strided layer is wherever spconv makes one, and
+// parameters have their names and spconv 2.x's layout. Nothing is shared with the library, neither its
+// descriptions nor its weights maps, and nothing is rounded between layers.
 #pragma once
 
 #include <array>
@@ -38,8 +38,8 @@ class Checkpoint {
 
 struct DetectionLevel {
   Triple shape{}, tensor_stride{1, 1, 1};  // in the order x, y, z
-  std::vector<int32_t> coordinates;  // [rows, 4] of batch, x, y, z in cells of the input; as given where no layer
-                                     // is coarser, else ascending
+  std::vector<int32_t> coordinates;  // [rows, 4] of batch, x, y, z in cells of the input; as given where no
+                                     // layer is coarser, else ascending
   int64_t channels = 0;
   std::vector<double> features;  // [rows, channels]
 };
@@ -62,7 +62,8 @@ struct DetectionInput {
 /// VoxelBackBone8x of OpenPCDet and its HeightCompression; widths of conv1 to conv4 and conv_out.
 DetectionOutput voxel_backbone_8x(Checkpoint& checkpoint, const std::vector<int32_t>& widths,
                                   const DetectionInput& input);
-/// VoxelResBackBone8x of OpenPCDet, or SpMiddleResNetFHD of CenterPoint, which differ in the parameters' names.
+/// VoxelResBackBone8x of OpenPCDet, or SpMiddleResNetFHD of CenterPoint, which differ in the parameters'
+/// names.
 DetectionOutput voxel_res_backbone_8x(Checkpoint& checkpoint, const std::vector<int32_t>& widths,
                                       const DetectionInput& input, bool is_centerpoint = false);
 /// SparseEncoder of mmdet3d with BEVFusion's configuration.

@@ -71,6 +71,9 @@ class Structs {
         [&](auto* info) { return minuet_context_kernel_counters(cpu_->context(), info); });
   }
   void system_info() { check_info<minuet_system_info>(minuet_query_system); }
+  void shipped_network_info() {
+    check_info<minuet_shipped_network_info>([](auto* info) { return minuet_query_shipped_network(2, info); });
+  }
   void device_info() {
     check_info<minuet_device_info>([&](auto* info) { return minuet_device_query(cpu_->device(), info); });
   }
@@ -247,6 +250,10 @@ void Structs::network_options() {
   given.allow_unused = 1;
   given.dataflow = 9;  // refused
   given.without_values = 1;
+  const int32_t cells[] = {8, 8, 8};
+  given.shape = cells;
+  given.shape_count = 3;
+  given.in_channels = 5;
   check_options<minuet_network_options>(given, MINUET_NETWORK_OPTIONS_INIT, [&](const auto* options) {
     minuet_plan* made = nullptr;
     const minuet_status status = minuet_plan_create_network(cpu_->context(), options, &made);
@@ -372,10 +379,11 @@ const std::map<std::string, std::function<void(Structs&)>>& table() {
                   MINUET_ROW(parameters_options) MINUET_ROW(execution_options) MINUET_ROW(tuning_options)
                       MINUET_ROW(pyramid_options) MINUET_ROW(pyramid_arguments) MINUET_ROW(run_arguments)
       // Answers, which the library fills in.
-      MINUET_ROW(kernel_counters) MINUET_ROW(system_info) MINUET_ROW(device_info) MINUET_ROW(plan_info)
-          MINUET_ROW(parameter_info) MINUET_ROW(tensor_info) MINUET_ROW(execution_info)
-              MINUET_ROW(execution_counters) MINUET_ROW(stage_times) MINUET_ROW(level_info)
-                  MINUET_ROW(layer_info) MINUET_ROW(precompile_result) MINUET_ROW(tuning_result)
+      MINUET_ROW(kernel_counters) MINUET_ROW(system_info) MINUET_ROW(shipped_network_info)
+          MINUET_ROW(device_info) MINUET_ROW(plan_info) MINUET_ROW(parameter_info) MINUET_ROW(tensor_info)
+              MINUET_ROW(execution_info) MINUET_ROW(execution_counters) MINUET_ROW(stage_times)
+                  MINUET_ROW(level_info) MINUET_ROW(layer_info) MINUET_ROW(precompile_result)
+                      MINUET_ROW(tuning_result)
 #undef MINUET_ROW
 #define MINUET_TOLD(name) {"minuet_" #name, [](Structs&) { check_told<minuet_##name>(meet_##name); }},
       // Those that callbacks are handed.

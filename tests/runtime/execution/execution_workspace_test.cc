@@ -5,6 +5,7 @@
 
 #include "codegen/base/arch.h"
 #include "runtime/execution/execution.h"
+#include "runtime/network/shipped_network.h"
 
 namespace minuet {
 namespace {

@@ -89,6 +89,16 @@ const Reference& reference(const std::string& name) {
   return *one;
 }
 
+/// The authors' widths.
+const Reference& full_reference(const std::string& name) {
+  static std::map<std::string, std::unique_ptr<Reference>> made;
+  std::unique_ptr<Reference>& one = made[name];
+  const int32_t fourth = name == "voxel_backbone_8x" ? 64 : 128;
+  const std::vector<int32_t> widths = {16, 32, 64, fourth, 128};
+  if (!one) one = std::make_unique<Reference>(name, widths, kVoxels / 6);
+  return *one;
+}
+
 struct Result {
   minuet_tensor_info info;
   std::vector<int64_t> shape;
@@ -181,17 +191,21 @@ void check_bev(const Result& result, const Reference& reference, DType dtype) {
     const int64_t channel = at / width / height % channels;
     const std::array<int64_t, 4> cell{at / width / height / channels, channel % depth, at / width % height,
                                       at % width};
-    if (cells.count(cell) == 0) ASSERT_EQ(result.values[i], 0.0f) << "element " << i;
+    if (cells.count(cell) == 0) {
+      ASSERT_EQ(result.values[i], 0.0f) << "element " << i;
+    }
   }
 }
 
 class DetectionTest : public DeviceTest {
  protected:
-  void check_network(const std::string& name) {
-    const Reference& one = reference(name);
+  /// `as_described`: the widths are those of the description.
+  void check_network(const Reference& one, bool as_described = false) {
     ASSERT_GT(one.expected.largest, 1e-2);
     ASSERT_LT(one.expected.largest, 6e4 / 16) << "too near to what fp16 holds";
-    const Plan network = make_network(machine(), one.spec(dtype()));
+    NetworkSpec spec = one.spec(dtype());
+    if (as_described) spec.channels.clear();
+    const Plan network = make_network(machine(), spec);
     const std::vector<Result> results = run(machine(), network.get(), one.input, dtype());
     ASSERT_EQ(results.size(), one.levels.size() + 1);
     for (size_t i = 0; i < one.levels.size(); ++i) {
@@ -203,9 +217,19 @@ class DetectionTest : public DeviceTest {
   }
 };
 
-TEST_P(DetectionTest, VoxelBackBone8x) { check_network("voxel_backbone_8x"); }
-TEST_P(DetectionTest, VoxelResBackBone8x) { check_network("voxel_res_backbone_8x"); }
-TEST_P(DetectionTest, BevFusionEncoder) { check_network("bevfusion_encoder"); }
+TEST_P(DetectionTest, VoxelBackBone8x) { check_network(reference("voxel_backbone_8x")); }
+TEST_P(DetectionTest, VoxelResBackBone8x) { check_network(reference("voxel_res_backbone_8x")); }
+TEST_P(DetectionTest, BevFusionEncoder) { check_network(reference("bevfusion_encoder")); }
+
+TEST_P(DetectionTest, AtTheAuthorsWidths) {
+  if (machine().is_software()) {
+    GTEST_SKIP() << "takes long on the software device; narrow networks take the same paths";
+  }
+  for (const char* name : {"voxel_backbone_8x", "voxel_res_backbone_8x", "bevfusion_encoder"}) {
+    SCOPED_TRACE(name);
+    check_network(full_reference(name), /*as_described=*/true);
+  }
+}
 
 /// By its name alone, a network ends in the bird's-eye tensor, and gives the same bits as with its levels.
 TEST_P(DetectionTest, TheNameAloneGivesTheBirdsEyeTensor) {
@@ -370,6 +394,44 @@ TEST_F(DetectionCheckpoint, WrongNamesShapesAndOrdersAreRefused) {
     entry = is_bias ? tensors.erase(entry) : std::next(entry);
   }
   expect_refused(residual, tensors, "set \"bias\": false in layer \"conv1.0\"");
+}
+
+/// The comparison sees details of the layers: another epsilon, another padding, a residual without its bias.
+TEST_F(DetectionCheckpoint, WrongDetailsOfADescriptionShow) {
+  const auto changed = [](const Reference& one, const std::string& from, const std::string& to) {
+    std::string text = shipped_description(one.name);
+    EXPECT_NE(text.find(from), std::string::npos) << from;
+    return text.replace(text.find(from), from.size(), to);
+  };
+  for (const char* name : {"voxel_backbone_8x", "bevfusion_encoder"}) {
+    const Reference& one = reference(name);
+    NetworkSpec spec = this->spec(one, one.file.path());
+    spec.description = changed(one, "1e-3", "1e-5");
+    Plan network = make_network(*cpu_, spec);
+    const auto bev_of = [&] { return run(*cpu_, network.get(), one.input, DType::F32).back(); };
+    EXPECT_FALSE(is_close(bev_of().values, one.expected.bev, one.expected.bev_shape[3],
+                          error_bound(DType::F32, true)));
+    spec.description = changed(one, "[1, 1, 0]", "[1, 1, 1]");
+    network = make_network(*cpu_, spec);
+    EXPECT_NE(bev_of().shape[1], one.expected.bev_shape[1]);
+  }
+}
+
+/// A plan as bytes has its shape, widths and values.
+TEST_F(DetectionCheckpoint, APlanAsBytes) {
+  const Reference& one = reference("voxel_backbone_8x");
+  const Plan network = make_network(*cpu_, one.spec(DType::F32));
+  size_t size = 0;
+  ASSERT_EQ(minuet_plan_serialize(network.get(), nullptr, 0, 0, nullptr, 0, &size), MINUET_OUT_OF_RANGE);
+  std::vector<char> bytes(size);
+  check(minuet_plan_serialize(network.get(), nullptr, 0, 0, bytes.data(), size, &size));
+  minuet_plan* made = nullptr;
+  check(minuet_plan_deserialize(cpu_->context(), bytes.data(), size, &made));
+  const Plan again(made, {minuet_plan_destroy});
+  check(minuet_plan_compile(made, cpu_->arch().c_str(), nullptr, nullptr));
+  check(minuet_plan_load(made, cpu_->device()));
+  EXPECT_EQ(run(*cpu_, made, one.input, DType::F32).back().values,
+            run(*cpu_, network.get(), one.input, DType::F32).back().values);
 }
 
 /// Channels that come in are an option, as OpenPCDet's networks for nuScenes have 5.

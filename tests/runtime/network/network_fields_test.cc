@@ -6,6 +6,7 @@
 
 #include "codegen/base/number_text.h"
 #include "runtime/network/network_program.h"
+#include "runtime/network/shipped_network.h"
 #include "runtime/plan/parameters.h"
 #include "runtime/program/ops/convolution.h"
 

@@ -5,6 +5,7 @@
 #include <random>
 
 #include "runtime/network/network_program.h"
+#include "runtime/network/shipped_network.h"
 #include "runtime/program/ops/convolution.h"
 
 namespace minuet::graph {
@@ -391,8 +392,8 @@ TEST(NetworkGraph, WhatIsPrintedIsWhatWasRead) {
 }
 
 TEST(NetworkGraph, ShippedNetworksArePrintedBack) {
-  for (const char* name : {"minkunet42", "sparseresnet21d"}) {
-    const NetworkDescription read = llvm::cantFail(parse_network(llvm::cantFail(shipped_network(name))));
+  for (const ShippedNetwork& network : shipped_networks()) {
+    const NetworkDescription read = llvm::cantFail(parse_network(network.json));
     const NetworkDescription again = llvm::cantFail(parse_network(print_network(read)));
     const auto head = [](const std::string&, i32) { return 7; };
     EXPECT_EQ(text_of(llvm::cantFail(build_program(read, DType::F16, head))),

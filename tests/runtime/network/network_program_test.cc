@@ -1,4 +1,5 @@
 #include "runtime/network/network_program.h"
+#include "runtime/network/shipped_network.h"
 #include "runtime/program/ops/convolution.h"
 
 #include <gtest/gtest.h>

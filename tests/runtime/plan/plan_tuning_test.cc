@@ -6,6 +6,7 @@
 
 #include "codegen/bundle/bundle_writer.h"
 #include "runtime/abi/context.h"
+#include "runtime/network/shipped_network.h"
 #include "runtime/plan/compiled_plan.h"
 #include "runtime/tuning/tune_network.h"
 #include "tests/codegen/choose/examples.h"

@@ -49,6 +49,7 @@ typedef struct outputs {
   union {
     minuet_kernel_counters kernel_counters;
     minuet_system_info system;
+    minuet_shipped_network_info shipped_network;
     minuet_device_info device;
     minuet_plan_info plan;
     minuet_parameter_info parameter;

@@ -30,6 +30,12 @@ static void create_wrong_networks(const world* world) {
   REFUSED(INVALID_ARGUMENT, "ndim", minuet_plan_create_network(own, WITH(ndim = -1), &out.plan));
   REFUSED(INVALID_ARGUMENT, "ndim", minuet_plan_create_network(own, WITH(ndim = 5), &out.plan));
   REFUSED(INVALID_ARGUMENT, "dataflow is 3", minuet_plan_create_network(own, WITH(dataflow = 3), &out.plan));
+  REFUSED(INVALID_ARGUMENT, "shape_count is 0",
+          minuet_plan_create_network(own, WITH(shape = width), &out.plan));
+  REFUSED(INVALID_ARGUMENT, "shape_count is 3",
+          minuet_plan_create_network(own, WITH(shape_count = 3), &out.plan));
+  REFUSED(INVALID_ARGUMENT, "in_channels is -1",
+          minuet_plan_create_network(own, WITH(in_channels = -1), &out.plan));
   base.channels = width;
   REFUSED(INVALID_ARGUMENT, "channel_count is -1",
           minuet_plan_create_network(own, WITH(channel_count = -1), &out.plan));
@@ -110,7 +116,18 @@ static void convert_weights(const world* world) {
   EXPECT(remove(path) == 0 && remove(converted) == 0);
 }
 
+static void query_shipped_networks(void) {
+  REFUSED(OUT_OF_RANGE, "index is -1", minuet_query_shipped_network(-1, INFO(shipped_network)));
+  REFUSED(OUT_OF_RANGE, "index is 1000", minuet_query_shipped_network(1000, INFO(shipped_network)));
+  REFUSED(INVALID_ARGUMENT, "info is null", minuet_query_shipped_network(0, NULL));
+  REFUSED(INVALID_ARGUMENT, "struct_size is 0",
+          minuet_query_shipped_network(0, INFO_WITH(shipped_network, struct_size = 0)));
+  ACCEPTED(minuet_query_shipped_network(0, INFO(shipped_network)));
+  EXPECT(strcmp(out.info.shipped_network.name, "minkunet42") == 0);
+}
+
 void call_networks(world* world) {
+  query_shipped_networks();
   create_wrong_networks(world);
   create_without_file(world);
   convert_weights(world);
