@@ -61,6 +61,7 @@ llvm::Error GraphBuilder::add(const LayerDescription& layer) {
   if (!layer.input.empty()) {
     MINUET_ASSIGN(current_, find_result(layer.input, "input"));
   }
+  read_.insert(current_);
   MINUET_TRY(entry_of(layer.op).build(*this, layer));
   if (!layer.name.empty()) layers_.insert(layer.name);
   return layer.save.empty() ? llvm::Error::success() : save(layer);
@@ -123,14 +124,7 @@ llvm::Error GraphBuilder::check_inputs() const {
                            "layer's \"output\"",
                            input.level));
     }
-    const i32 storage = tensor(program_.inputs[i]).storage;
-    const bool is_read = llvm::any_of(program_.layers, [&](const ProgramLayer& layer) {
-      return tensor(layer.input).storage == storage ||
-             (layer.residual >= 0 && tensor(layer.residual).storage == storage);
-    });
-    const bool is_given =
-        llvm::any_of(program_.outputs, [&](i32 output) { return tensor(output).storage == storage; });
-    if (is_read || is_given) continue;
+    if (read_.count(program_.inputs[i]) != 0) continue;
     return at(element("inputs", i), make_error(StatusCode::InvalidArgument,
                                                "no layer reads the input \"{0}\": leave it out", input.name));
   }
