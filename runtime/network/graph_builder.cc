@@ -140,7 +140,7 @@ llvm::Expected<i32> GraphBuilder::add_layer(const std::string& name, i32 input, 
   return program_.layers.back().output;
 }
 
-llvm::Expected<i32> GraphBuilder::find_result(const std::string& name, llvm::StringRef field) const {
+llvm::Expected<i32> GraphBuilder::find_result(const std::string& name, llvm::StringRef field) {
   const auto found = results_.find(name);
   if (found != results_.end() && field != "input" && tensor(found->second).is_dense()) {
     return at(field, make_error(StatusCode::InvalidArgument,
@@ -148,7 +148,10 @@ llvm::Expected<i32> GraphBuilder::find_result(const std::string& name, llvm::Str
                                 "which it was made",
                                 name));
   }
-  if (found != results_.end()) return found->second;
+  if (found != results_.end()) {
+    read_.insert(found->second);
+    return found->second;
+  }
   return at(field, make_error(StatusCode::InvalidArgument,
                               "no earlier layer saves its output as \"{0}\", and no input that is known here "
                               "has this name: correct the name, or the layer's \"output\"",

@@ -51,7 +51,7 @@ class GraphBuilder {
   void set_result(i32 tensor) { current_ = tensor; }
   /// Returns the tensor of an input or of the result of an earlier layer. `field` has the name. Only the
   /// field "input" may name a dense tensor.
-  llvm::Expected<i32> find_result(const std::string& name, llvm::StringRef field) const;
+  llvm::Expected<i32> find_result(const std::string& name, llvm::StringRef field);
 
   /// Adds a tensor with a storage of its own.
   i32 add_tensor(i32 level, i32 channels);
@@ -103,6 +103,8 @@ class GraphBuilder {
   Program program_;
   // Holds the tensors of all inputs that are on a known level, and of all results that have a name.
   std::map<std::string, i32> results_;
+  // Holds the tensors that a layer reads, or of which it takes the level.
+  std::set<i32> read_;
   // Holds the names of all layers of the program.
   std::set<std::string> names_;
   // Holds the names of all layers of the description so far.

@@ -66,6 +66,7 @@ llvm::Error GraphBuilder::add(const LayerDescription& layer) {
                                   "the layer reads a dense tensor, but only the op from_dense can: put "
                                   "from_dense in between, or name another input"));
   }
+  read_.insert(current_);
   MINUET_TRY(entry_of(layer.op).build(*this, layer));
   if (!layer.name.empty()) layers_.insert(layer.name);
   return layer.save.empty() ? llvm::Error::success() : save(layer);
@@ -129,14 +130,7 @@ llvm::Error GraphBuilder::check_inputs() const {
                            "layer's \"output\"",
                            input.level));
     }
-    const i32 storage = tensor(program_.inputs[i]).storage;
-    const bool is_read = llvm::any_of(program_.layers, [&](const ProgramLayer& layer) {
-      return tensor(layer.input).storage == storage ||
-             (layer.residual >= 0 && tensor(layer.residual).storage == storage);
-    });
-    const bool is_given =
-        llvm::any_of(program_.outputs, [&](i32 output) { return tensor(output).storage == storage; });
-    if (is_read || is_given) continue;
+    if (read_.count(program_.inputs[i]) != 0) continue;
     return at(element("inputs", i), make_error(StatusCode::InvalidArgument,
                                                "no layer reads the input \"{0}\": leave it out", input.name));
   }

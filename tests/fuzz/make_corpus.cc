@@ -179,6 +179,10 @@ void write_networks(const Put& put) {
       R"({"op":"block","name":"a","width":0,"save":"a"},{"op":"block","name":"b","width":0,"save":"b"},)"
       R"({"op":"concat","with":"a","save":"c"},{"op":"block","name":"d","width":0},{"op":"concat","with":"c"},)"
       R"({"op":"block","name":"e","width":0}]})");
+  put("network/whole-dense.json",
+      R"({"name":"n","ndim":3,"in_channels":2,"shape":[8,8,4],"layers":[)"
+      R"({"op":"max_pool","name":"p","output":"l"},{"op":"to_dense","format":"channels_last"},)"
+      R"({"op":"from_dense","onto":"l"},{"op":"birds_eye","image_axes":[1,0]}]})");
   put("network/pool.json",
       R"({"name":"n","ndim":1,"in_channels":1,"channels":[1],"layers":[{"op":"max_pool","name":"p"}]})");
 }

@@ -17,10 +17,11 @@ void check_description(const NetworkDescription& network) {
   require(!network.inputs.empty() && !network.layers.empty());
   for (const InputDescription& input : network.inputs) require(!input.name.empty() && input.channels >= 1);
   for (const LayerDescription& layer : network.layers) {
-    const bool has_width =
-        layer.op != Op::Concat && layer.op != Op::Head && (layer.op < Op::MaxPool || layer.op > Op::SumPool);
+    const bool is_dense = layer.op >= Op::ToDense;
+    const bool has_width = layer.op != Op::Concat && layer.op != Op::Head && !is_dense &&
+                           (layer.op < Op::MaxPool || layer.op > Op::SumPool);
     if (has_width) require(network.width_of(layer) >= 1);
-    require(layer.name.empty() == (layer.op == Op::Concat));
+    require(layer.name.empty() == (layer.op == Op::Concat || is_dense));
     for (i32 a = 0; a < kMaxDim; ++a) {
       require(layer.kernel_size[a] >= 1 && layer.stride[a] >= 1 && layer.dilation[a] >= 1);
       if (a >= network.ndim) require(layer.kernel_size[a] * layer.stride[a] * layer.dilation[a] == 1);
@@ -102,19 +103,29 @@ void check_numbers(const Program& program) {
   }
 }
 
+/// What ops with a kernel map, and ops that read the coordinates of a level, have in their places.
+void check_levels(const Program& program, const ProgramLayer& layer) {
+  const TensorSpec &input = program.tensors[layer.input], &output = program.tensors[layer.output];
+  if (layer.map < 0) {
+    require(is_in(layer.coordinates_level, program.levels) && input.is_dense() != output.is_dense());
+    require((input.is_dense() ? output : input).level == layer.coordinates_level);
+    require(program.levels[layer.coordinates_level].keeps_coordinates);
+    return;
+  }
+  require(is_in(layer.map, program.maps) && !input.is_dense() && !output.is_dense());
+  const MapSpec& map = program.maps[layer.map];
+  const bool is_up = layer.is_transposed();
+  require(input.level == (is_up ? map.coarse : map.fine) && output.level == (is_up ? map.fine : map.coarse));
+}
+
 void check_layers(const Program& program) {
   Memory memory(program);
   for (const i32 input : program.inputs) memory.write(input);
   for (const ProgramLayer& layer : program.layers) {
-    require(is_in(layer.map, program.maps) && is_in(layer.input, program.tensors) &&
-            is_in(layer.output, program.tensors) &&
+    require(is_in(layer.input, program.tensors) && is_in(layer.output, program.tensors) &&
             layer.residual < static_cast<i32>(program.tensors.size()));
-    const MapSpec& map = program.maps[layer.map];
-    const TensorSpec& input = program.tensors[layer.input];
-    const TensorSpec& output = program.tensors[layer.output];
-    const bool is_up = layer.is_transposed();
-    require(input.level == (is_up ? map.coarse : map.fine) &&
-            output.level == (is_up ? map.fine : map.coarse));
+    check_levels(program, layer);
+    const TensorSpec &input = program.tensors[layer.input], &output = program.tensors[layer.output];
     const OperandShape shape = layer.problem.kind().shape(layer.problem);
     require(shape.in_channels == input.channels && shape.out_channels == output.channels);
     require(!llvm::errorToBool(validate(layer.problem)));

@@ -138,6 +138,95 @@ TEST_P(DenseTest, FromDenseIsTheInverse) {
   }
 }
 
+/// What prepare made serves any number of runs, whose outputs lie elsewhere.
+TEST_P(DenseTest, RunsAgain) {
+  const Case test{.channels = 16, .shape = {8, 6, 4}};
+  const Plan plan = plan_of(test);
+  const minuet_execution_options options = options_of();
+  const Execution execution = make_execution(machine(), plan.get(), &options);
+  Points points = draw_points(test, 90, 3);
+  check(prepare(machine(), execution.get(), points.coordinates));
+  for (int i = 0; i < 3; ++i) {
+    std::rotate(points.features.begin(), points.features.begin() + 16, points.features.end());
+    const Buffer input(machine(), encode(dtype(), points.features)), output(machine(), bytes_of(test));
+    check(run_arrays(execution.get(), {features_of(input, test, rows_of(test, points))},
+                     {dense_of(output.data(), test)}));
+    EXPECT_EQ(decode(dtype(), output.read<char>()), expected_of(test, points));
+  }
+}
+
+/// The size of a workspace is known, and suffices, with a dense tensor in it that is no output.
+TEST_P(DenseTest, WorkspacesOfTheSizeThatIsTold) {
+  Case test{.channels = 8, .shape = {8, 6, 4}, .stride = 2};
+  const std::string back = R"(, {"op": "from_dense", "onto": "level"})";
+  const Plan plan = plan_of(describe(test, pooling_layer(test) + ", " + dense_layer(test) + back));
+  const Plan alone = plan_of(describe(test, pooling_layer(test)));
+  const Capacities capacities{150, 100};
+  const Points points = draw_points(test, 100, 4);
+  const std::vector<char> features = encode(dtype(), points.features);
+  const auto run_points = [&](minuet_plan* plan, const minuet_execution_options& options) {
+    const Execution execution = make_execution(machine(), plan, &options);
+    return run_network(machine(), execution.get(), points.coordinates, features, dtype(), 3, 8);
+  };
+  const auto bytes_with = [&](const minuet_execution_options& options, int64_t points, double neighbours) {
+    int64_t bytes = 0;
+    check(minuet_plan_workspace_bytes(plan.get(), machine().arch().c_str(), &options, points, neighbours,
+                                      &bytes));
+    return bytes;
+  };
+  for (const minuet_map_method method : {MINUET_MAPS_SORTED, MINUET_MAPS_INDEXED}) {
+    minuet_execution_options options = options_of(method);
+    const NetworkRun expected = run_points(alone.get(), options);
+    const Buffer exact(machine(), bytes_with(options, 150, 8));
+    options.workspace = exact.data(), options.workspace_bytes = exact.bytes();
+    EXPECT_EQ(run_points(plan.get(), options), expected);
+    options = options_of(method);
+    options.level_capacity = capacities.data(), options.level_count = 2;
+    const int64_t bytes = bytes_with(options, 0, 0);
+    EXPECT_EQ(bytes, info_of(make_execution(machine(), plan.get(), &options)).workspace_bytes);
+    options.batch_size = 2 * kBatch;
+    EXPECT_GT(bytes_with(options, 0, 0), bytes);
+  }
+}
+
+class DenseOnGpu : public DenseTest {};
+
+/// Prepare and run of a bird's-eye image in one graph, for clouds that it has not seen.
+TEST_P(DenseOnGpu, OneGraphForUnseenClouds) {
+  const Case test{.channels = 16, .shape = {8, 6, 4}, .stride = 2, .image_axes = {1, 0}};
+  const Plan plan = plan_of(test);
+  const Capacities capacities{150, 100};
+  minuet_execution_options options = options_of();
+  options.level_capacity = capacities.data(), options.level_count = 2;
+  const Execution execution = make_execution(machine(), plan.get(), &options);
+  const Buffer coordinates(machine(), capacities[0] * 16), count(machine(), 4);
+  const Buffer input(machine(), capacities[0] * 16 * dtype_bytes(dtype()));
+  Buffer output(machine(), bytes_of(test));
+  const Stream stream(machine());
+  const CapturedGraph graph(stream.get(), [&] {
+    check(minuet_execution_prepare_on_device(execution.get(), coordinates.integers(), count.integers(),
+                                             stream.get()));
+    check(run_arrays(execution.get(), {features_of(input, test, capacities[0])},
+                     {dense_of(output.data(), test)}, stream.get()));
+  });
+  ASSERT_TRUE(graph.whole());
+  for (const int points : {100, 0, 1, 60}) {
+    const Points drawn = draw_points(test, points, 41);
+    const int32_t rows = static_cast<int32_t>(rows_of(test, drawn));
+    const std::vector<char> bytes = encode(dtype(), drawn.features);
+    const auto put = [&](const Buffer& target, const void* values, int64_t size) {
+      if (size > 0) check(minuet_device_copy(machine().device(), target.data(), values, size, 0));
+    };
+    put(coordinates, drawn.coordinates.data(), rows * 16);
+    put(input, bytes.data(), static_cast<int64_t>(bytes.size()));
+    put(count, &rows, 4);
+    output.poison();
+    ASSERT_EQ(graph.launch(), CUDA_SUCCESS);
+    check(minuet_device_synchronize(machine().device(), stream.get()));
+    EXPECT_EQ(decode(dtype(), output.read<char>()), expected_of(test, drawn)) << points;
+  }
+}
+
 /// A bird's-eye image and the features of the level that it was made of, as two outputs.
 TEST_P(DenseTest, AmongOutputs) {
   const Case test{.channels = 8, .shape = {8, 10, 4}, .stride = 2, .image_axes = {1, 0}};
@@ -179,6 +268,9 @@ TEST_P(DenseTest, AmongOutputs) {
 }
 
 MINUET_INSTANTIATE_DEVICE_TEST(DenseTest);
+INSTANTIATE_TEST_SUITE_P(Devices, DenseOnGpu,
+                         testing::Combine(testing::Values("cuda:0"), testing::ValuesIn(all_dtypes())),
+                         device_test_name);
 
 /// What the library prints of a description describes the same network.
 TEST(DenseDescriptions, PrintedAndReadAgain) {

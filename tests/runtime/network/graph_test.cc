@@ -1,6 +1,8 @@
 // Networks of several inputs and outputs: what is read by many layers, what is given and read on, what lies
 // in concatenations. Bits are those of networks of one output.
+#include "tests/cases/random_cases.h"
 #include "tests/runtime/execution/pyramid_fixture.h"
+#include "tests/runtime/execution/random_run.h"
 
 namespace minuet::abi {
 namespace {
@@ -28,6 +30,69 @@ std::string body() {
          block("end", 4, R"(, "input": "left")") + "," + block("other", 4, R"(, "input": "right")") + R"(,
     {"op": "concat", "input": "c", "with": "b", "output": "both"})";
 }
+
+/// Draws layers that read any earlier result, on two levels. Result i is called "r<i>", and the last input
+/// "x" is on the level of the result of half the resolution, which every drawn graph has.
+class RandomLayers {
+ public:
+  explicit RandomLayers(uint64_t seed) : random_(seed) {}
+
+  std::string draw(int count) {
+    std::string layers = block("r0", 5) + "," + block("r1", 6, R"(, "stride": 2)");
+    add(0, 5), add(1, 6);
+    names_.push_back("x"), levels_.push_back(1), channels_.push_back(3);
+    layers += R"(, {"op": "concat", "with": "x", "output": "r2"})";
+    add(1, 9);
+    for (int i = 3; i < count; ++i) layers += ",\n" + layer("r" + std::to_string(i));
+    return layers;
+  }
+  /// The names of all results.
+  std::vector<std::string> results() const {
+    std::vector<std::string> names = names_;
+    names.erase(std::find(names.begin(), names.end(), "x"));
+    return names;
+  }
+
+ private:
+  void add(int level, int channels) {
+    names_.push_back("r" + std::to_string(results_++));
+    levels_.push_back(level);
+    channels_.push_back(channels);
+  }
+  size_t pick() { return static_cast<size_t>(random_.below(names_.size())); }
+  std::string layer(const std::string& name) {
+    const size_t read = pick(), other = pick();
+    const int level = levels_[read], channels = static_cast<int>(random_.between(1, 9));
+    const std::string input = R"(, "input": ")" + names_[read] + "\"";
+    const std::string named = R"(, "name": ")" + name + R"(", "output": ")" + name + "\"" + input;
+    const std::string width = R"(, "out_channels": )" + std::to_string(channels);
+    const uint64_t wish = random_.below(6);
+    if (wish < 2 && levels_[other] == level && channels_[read] + channels_[other] < 40) {
+      add(level, channels_[read] + channels_[other]);
+      return R"({"op": "concat", "with": ")" + names_[other] + R"(", "output": ")" + name + "\"" + input +
+             "}";
+    }
+    if (wish == 2) {
+      add(level, channels_[read]);
+      return R"({"op": "average_pool", "kernel_size": 3)" + named + "}";
+    }
+    if (wish == 3) {
+      add(level, channels);
+      return R"({"op": "residual")" + named + width + "}";
+    }
+    if (wish == 4 && level == 1) {
+      add(0, channels);
+      return R"({"op": "inverse", "of": "r1")" + named + width + "}";
+    }
+    add(level, channels);
+    return R"({"op": "block", "kernel_size": 3)" + named + width + "}";
+  }
+
+  Random random_;
+  int results_ = 0;
+  std::vector<std::string> names_;
+  std::vector<int> levels_, channels_;
+};
 
 class GraphTest : public DeviceTest {
  protected:
@@ -88,6 +153,28 @@ TEST_P(GraphTest, EachOutputHasTheBitsOfItsOwnNetwork) {
   EXPECT_EQ(b.coordinates, c.coordinates);
   EXPECT_EQ(a.coordinates, scene_);
   EXPECT_LT(b.rows, a.rows);
+}
+
+/// Whatever lies where: each output alone has other places in memory than all of them together.
+TEST_P(GraphTest, RandomGraphsGiveEachOutputTheSameBits) {
+  const int graphs = machine().is_cpu() ? 30 : machine().is_software() ? 1 : 4;
+  const uint64_t seed = announce_seed(graphs);
+  const std::string inputs = R"("inputs": [{"name": "points", "channels": 4},
+      {"name": "x", "channels": 3, "level": "r1"}])";
+  const int64_t halves = run(described(body(), R"("b")")).front().rows;
+  const std::vector<char> x = encode(dtype(), oracle::draw_features(halves * 3, 3));
+  for (int i = 0; i < graphs; ++i) {
+    RandomLayers layers(case_seed(seed, 300, i));
+    const std::string text = layers.draw(4 + i % 9);
+    const std::vector<std::string> names = layers.results();
+    std::string all;
+    for (const std::string& name : names) all += (all.empty() ? "\"" : ", \"") + name + "\"";
+    const std::vector<NetworkRun> together = run(described(text, all, inputs), {x});
+    for (size_t k = 0; k < names.size(); ++k) {
+      ASSERT_EQ(run(described(text, "\"" + names[k] + "\"", inputs), {x}).front(), together[k])
+          << names[k] << " of " << text;
+    }
+  }
 }
 
 TEST_P(GraphTest, AResultMayBeConcatenatedWithItself) {
