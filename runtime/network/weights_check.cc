@@ -82,13 +82,15 @@ class WeightsCheck {
     }
   }
 
-  /// Finds out which version of spconv stored the file, and reports weights whose shapes are those of spconv 1.x beside weights whose shapes are those of 2.x. No
-  /// version of spconv stores both, so some of them are not the layers' weights.
+  /// Finds out which version of spconv stored the file, and reports weights whose shapes are those of
+  /// spconv 1.x beside weights whose shapes are those of 2.x. No version of spconv stores both, so some of
+  /// them are not the layers' weights.
   void check_spconv_versions() {
     if (by_version_.size() == 1) file_.set_spconv_version(by_version_.begin()->first);
     if (by_version_.size() < 2) return;
     misshapen_.push_back("the shapes of " + list_text(by_version_[1]) +
-                         " are spconv 1.x's [kernel, C_in, C_out], but those of " + list_text(by_version_[2]) +
+                         " are spconv 1.x's [kernel, C_in, C_out], but those of " +
+                         list_text(by_version_[2]) +
                          " are spconv 2.x's [C_out, kernel, C_in]: one version must have stored all of them");
   }
 
@@ -164,7 +166,8 @@ class WeightsCheck {
   std::string missing_text() const {
     std::vector<std::string> names;
     for (const std::string& name : missing_) {
-      // A shipped weights map renames the tensors of the network's authors, so the user knows only their names.
+      // A shipped weights map renames the tensors of the network's authors, so the user knows only their
+      // names.
       const std::string expected = file_.options().names_are_shipped ? file_.expected_name(name) : name;
       names.push_back(quoted(expected) + (names.size() < kMostListed ? hint(name) : ""));
     }

@@ -23,8 +23,8 @@ std::vector<ParameterName> parameter_names(const ProgramLayer& layer);
 
 /// Returns InvalidArgument if the software that stored the weights computes another function for a layer, if
 /// tensors are missing or have another shape, or if no layer uses a tensor and the options do not allow it.
-/// The message lists the first few mistakes of each kind, and the detail lists all of them. Tells the file which
-/// version of spconv stored it.
+/// The message lists the first few mistakes of each kind, and the detail lists all of them. Tells the file
+/// which version of spconv stored it.
 llvm::Error check_weights(WeightsFile& file, const Program& program);
 
 }  // namespace minuet

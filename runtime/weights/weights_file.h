@@ -64,8 +64,8 @@ class WeightsFile {
   /// Returns the major version of spconv that stores a weight in the shape that the file's has, or 0 if the
   /// shape does not tell or the order is not one of spconv.
   i32 spconv_version(const std::string& name, const ConvolutionProblem& problem) const;
-  /// Says which major version of spconv stored the file, so that weights whose shape fits both versions can be
-  /// read. check_weights() finds it out from the shapes of the other weights.
+  /// Says which major version of spconv stored the file, so that weights whose shape fits both versions can
+  /// be read. check_weights() finds it out from the shapes of the other weights.
   void set_spconv_version(i32 version) { known_spconv_version_ = version; }
 
   /// Returns the values of a weight in the order [volume, in_channels, out_channels]. It does not round them

@@ -7,15 +7,12 @@ struct OrderName {
   WeightsOrder order;
   const char* name;
 };
-constexpr OrderName kNames[] = {{WeightsOrder::Minuet, "minuet"},
-                                {WeightsOrder::Minkowski, "minkowski"},
-                                {WeightsOrder::TorchSparse, "torchsparse"},
-                                {WeightsOrder::Spconv, "spconv"},
-                                {WeightsOrder::SpconvXyz, "spconv-xyz"},
-                                {WeightsOrder::Spconv1, "spconv1"},
-                                {WeightsOrder::Spconv1Xyz, "spconv1-xyz"},
-                                {WeightsOrder::Spconv2, "spconv2"},
-                                {WeightsOrder::Spconv2Xyz, "spconv2-xyz"}};
+constexpr OrderName kNames[] = {
+    {WeightsOrder::Minuet, "minuet"},           {WeightsOrder::Minkowski, "minkowski"},
+    {WeightsOrder::TorchSparse, "torchsparse"}, {WeightsOrder::Spconv, "spconv"},
+    {WeightsOrder::SpconvXyz, "spconv-xyz"},    {WeightsOrder::Spconv1, "spconv1"},
+    {WeightsOrder::Spconv1Xyz, "spconv1-xyz"},  {WeightsOrder::Spconv2, "spconv2"},
+    {WeightsOrder::Spconv2Xyz, "spconv2-xyz"}};
 
 /// Returns true if the kernel axes of an order of spconv are those of indices batch, z, y and x.
 bool is_x_last(WeightsOrder order) {
@@ -32,7 +29,8 @@ llvm::Error refuse(const char* format, Values&&... values) {
 llvm::Error check_minkowski(const ConvolutionProblem& problem) {
   if (problem.padding) {
     return refuse(
-        "MinkowskiEngine makes the outputs of a strided layer at floor(p / stride), but this layer has the rule "
+        "MinkowskiEngine makes the outputs of a strided layer at floor(p / stride), but this layer has the "
+        "rule "
         "\"reached\", so these weights cannot be carried over: describe the layer with the rule \"cells\"");
   }
   for (i32 a = 0; a < problem.ndim; ++a) {
@@ -48,9 +46,10 @@ llvm::Error check_minkowski(const ConvolutionProblem& problem) {
 }
 
 /// Refuses strided layers whose output coordinates differ between the engine and Minuet. TorchSparse and
-/// spconv make an output wherever a kernel reaches an input, as a dense convolution does. By the rule "cells",
-/// Minuet makes the outputs floor(p / stride) for inputs p. Both make the same outputs if the kernels of
-/// neighbouring outputs touch without overlapping. `advice` tells how to describe a layer of the engine.
+/// spconv make an output wherever a kernel reaches an input, as a dense convolution does. By the rule
+/// "cells", Minuet makes the outputs floor(p / stride) for inputs p. Both make the same outputs if the
+/// kernels of neighbouring outputs touch without overlapping. `advice` tells how to describe a layer of the
+/// engine.
 llvm::Error check_dense_strides(const char* engine, const char* advice, const ConvolutionProblem& problem) {
   for (i32 a = 0; a < problem.ndim; ++a) {
     const i32 size = problem.kernel_size[a], stride = problem.stride[a];
@@ -68,7 +67,8 @@ llvm::Error check_dense_strides(const char* engine, const char* advice, const Co
 llvm::Error check_torchsparse(const ConvolutionProblem& problem) {
   if (problem.padding) {
     return refuse(
-        "it is not known that the outputs of TorchSparse's strided layers are those of the rule \"reached\", so "
+        "it is not known that the outputs of TorchSparse's strided layers are those of the rule \"reached\", "
+        "so "
         "these weights cannot be carried over");
   }
   if (problem.kind != ConvolutionKind::Submanifold) return check_dense_strides("TorchSparse", "", problem);
@@ -94,10 +94,11 @@ llvm::Error check_spconv(const ConvolutionProblem& problem) {
   // A layer with the rule "reached", and an inverse layer of it, have the outputs and offsets of spconv.
   if (problem.padding) return llvm::Error::success();
   if (problem.kind != ConvolutionKind::Submanifold) {
-    return check_dense_strides("spconv",
-                               "; describe a SparseConv3d with \"rule\": \"reached\" and its \"padding\", and a "
-                               "SparseInverseConv3d with the op inverse",
-                               problem);
+    return check_dense_strides(
+        "spconv",
+        "; describe a SparseConv3d with \"rule\": \"reached\" and its \"padding\", and a "
+        "SparseInverseConv3d with the op inverse",
+        problem);
   }
   for (i32 a = 0; a < problem.ndim; ++a) {
     if (problem.kernel_size[a] % 2 == 0) {
@@ -262,12 +263,14 @@ std::string ambiguity_text(WeightsOrder order, const std::string& shape) {
   if (order == WeightsOrder::Spconv || order == WeightsOrder::SpconvXyz) {
     const std::string axes = order == WeightsOrder::Spconv ? "" : "-xyz";
     return "its shape " + shape +
-           " may be spconv 2.x's [C_out, kernel, C_in] or spconv 1.x's [kernel, C_in, C_out]: name the version "
+           " may be spconv 2.x's [C_out, kernel, C_in] or spconv 1.x's [kernel, C_in, C_out]: name the "
+           "version "
            "that stored it with the option weights_order \"spconv2" +
            axes + "\" or \"spconv1" + axes + "\"";
   }
   return "its shape " + shape +
-         " may be a convolution's [C_in, C_out] or a linear layer's [C_out, C_in]: call it \"kernel\" if it is "
+         " may be a convolution's [C_in, C_out] or a linear layer's [C_out, C_in]: call it \"kernel\" if it "
+         "is "
          "the first, or give it as [1, C_in, C_out]";
 }
 

@@ -19,8 +19,8 @@ enum class WeightsOrder : i32 {
   Minuet = 1,
   Minkowski = 2,
   TorchSparse = 3,
-  /// The columns of spconv's indices are batch, z, y and x, as its voxel generators write them. The shape of a
-  /// weight tells whether spconv 1.x or 2.x stored it.
+  /// The columns of spconv's indices are batch, z, y and x, as its voxel generators write them. The shape of
+  /// a weight tells whether spconv 1.x or 2.x stored it.
   Spconv = 4,
   SpconvXyz = 5,  // The columns of spconv's indices are batch, x, y and z.
   // These are the orders of one major version of spconv. They read weights whose shape fits both versions.
@@ -34,8 +34,8 @@ constexpr WeightsOrder kLastWeightsOrder = WeightsOrder::Spconv2Xyz;
 /// This key of a file's metadata has the file's order as its value. Files written by Minuet have it.
 constexpr const char* kWeightsOrderMark = "minuet.weights_order";
 
-/// Returns the order of this name. The names are "minuet", "minkowski", "torchsparse", "spconv", "spconv-xyz",
-/// "spconv1", "spconv1-xyz", "spconv2" and "spconv2-xyz".
+/// Returns the order of this name. The names are "minuet", "minkowski", "torchsparse", "spconv",
+/// "spconv-xyz", "spconv1", "spconv1-xyz", "spconv2" and "spconv2-xyz".
 llvm::Expected<WeightsOrder> parse_weights_order(llvm::StringRef name);
 const char* weights_order_name(WeightsOrder order);
 

@@ -410,8 +410,8 @@ TEST_F(DetectionCheckpoint, WrongDetailsOfADescriptionShow) {
     Plan network = make_network(*cpu_, spec);
     const auto is_right = [&] {
       const Result bev = run(*cpu_, network.get(), one.input, DType::F32).back();
-      return bool(is_close(bev.values, one.expected.bev, one.expected.bev_shape[3],
-                           error_bound(DType::F32, true)));
+      return bool(
+          is_close(bev.values, one.expected.bev, one.expected.bev_shape[3], error_bound(DType::F32, true)));
     };
     EXPECT_FALSE(is_right()) << "epsilon";
     // The padding along z moves the voxels of the last levels, whose shape stays.

@@ -104,19 +104,6 @@ std::string one_block(const Axes3& size, const Axes3& stride = {1, 1, 1}, const 
          R"(, "stride": )" + axes_text(stride) + "}]}";
 }
 
-/// The same two in the layout of spconv 1.x, [kernel, C_in, C_out].
-FileTensor spconv1(const FileTensor& second) {
-  const int64_t out = second.shape[0], in = second.shape[4];
-  const int64_t volume = second.shape[1] * second.shape[2] * second.shape[3];
-  FileTensor first{{second.shape[1], second.shape[2], second.shape[3], in, out}, second.values};
-  for (int64_t k = 0; k < volume; ++k)
-    for (int64_t i = 0; i < in; ++i)
-      for (int64_t o = 0; o < out; ++o)
-        first.values[static_cast<size_t>((k * in + i) * out + o)] =
-            second.values[static_cast<size_t>((o * volume + k) * in + i)];
-  return first;
-}
-
 /// Every place of a box with the origin inside, as far as `reach`, and of a second batch item none.
 std::vector<int32_t> box(int least, int most) {
   std::vector<int32_t> coordinates;
@@ -299,55 +286,6 @@ TEST_F(WeightsOrder, Spconv) {
   one.shape = {kIn, 1, 1, 1, kIn};
   for (size_t c = 0; c < kIn; ++c) down.values[c * 8 * kIn + c] = 1;  // the first tap of each output
   expect_up({{"u.conv.weight", spconv_zyx({2, 2, 2})}}, MINUET_WEIGHTS_SPCONV, one, down, "weight");
-}
-
-/// The shape tells 1.x from 2.x, and the orders with a version take only theirs.
-TEST_F(WeightsOrder, SpconvOfBothVersions) {
-  for (const Axes3& size : {Axes3{3, 3, 3}, {3, 1, 5}, {1, 1, 1}}) {
-    const FileTensor zyx = spconv_zyx(size), xyz = spconv_xyz(size);
-    for (const minuet_weights_order order : {MINUET_WEIGHTS_SPCONV, MINUET_WEIGHTS_SPCONV1})
-      expect_submanifold(size, {{"a.conv.weight", spconv1(zyx)}}, order);
-    for (const minuet_weights_order order : {MINUET_WEIGHTS_SPCONV_XYZ, MINUET_WEIGHTS_SPCONV1_XYZ})
-      expect_submanifold(size, {{"a.conv.weight", spconv1(xyz)}}, order);
-    expect_submanifold(size, {{"a.conv.weight", zyx}}, MINUET_WEIGHTS_SPCONV2);
-    expect_submanifold(size, {{"a.conv.weight", xyz}}, MINUET_WEIGHTS_SPCONV2_XYZ);
-  }
-  const std::string network = one_block({3, 3, 3});
-  EXPECT_EQ(create(network, {{"a.conv.weight", spconv1(spconv_zyx({3, 3, 3}))}}, MINUET_WEIGHTS_SPCONV2),
-            MINUET_INVALID_ARGUMENT);
-  EXPECT_THAT(last_error(), HasSubstr("has shape [3, 3, 3, 2, 3], but the network needs [3, 3, 3, 3, 2]"));
-  EXPECT_EQ(create(network, {{"a.conv.weight", spconv_zyx({3, 3, 3})}}, MINUET_WEIGHTS_SPCONV1),
-            MINUET_INVALID_ARGUMENT);
-  EXPECT_THAT(last_error(), HasSubstr("has shape [3, 3, 3, 3, 2], but the network needs [3, 3, 3, 2, 3]"));
-}
-
-/// Where 3 channels come in and go out of a kernel of 3, the shape does not tell the version: another weight of
-/// the file does, or the option has to.
-TEST_F(WeightsOrder, SpconvAsksWhereTheShapeDoesNotTell) {
-  const std::string b = R"({"op": "block", "name": "b", "width": 0, "kernel_size": 3, "norm": "none"})";
-  const auto network = [&](int in, const std::string& layers) {
-    return R"({"name": "n", "ndim": 3, "channels": [3, 2], "in_channels": )" + std::to_string(in) +
-           R"(, "layers": [)" + layers + "]}";
-  };
-  const FileTensor cube{{3, 3, 3, 3, 3}, std::vector<float>(243, 0.5f)}, zyx = spconv_zyx({3, 3, 3});
-  EXPECT_EQ(create(network(3, b), {{"b.conv.weight", cube}}, MINUET_WEIGHTS_SPCONV), MINUET_INVALID_ARGUMENT);
-  EXPECT_THAT(last_error(), HasSubstr("with the option weights_order \"spconv2\" or \"spconv1\""));
-  EXPECT_EQ(create(network(3, b), {{"b.conv.weight", cube}}, MINUET_WEIGHTS_SPCONV_XYZ),
-            MINUET_INVALID_ARGUMENT);
-  EXPECT_THAT(last_error(), HasSubstr("with the option weights_order \"spconv2-xyz\" or \"spconv1-xyz\""));
-  for (minuet_weights_order order = MINUET_WEIGHTS_SPCONV1; order <= MINUET_WEIGHTS_SPCONV2_XYZ; ++order)
-    EXPECT_EQ(create(network(3, b), {{"b.conv.weight", cube}}, order), MINUET_OK) << last_error();
-  const std::string a = R"({"op": "block", "name": "a", "width": 0, "kernel_size": 3, "norm": "none"}, )";
-  for (const FileTensor& first : {zyx, spconv1(zyx)}) {
-    const Tensors tensors{{"a.conv.weight", first}, {"b.conv.weight", cube}};
-    EXPECT_EQ(create(network(2, a + b), tensors, MINUET_WEIGHTS_SPCONV), MINUET_OK) << last_error();
-  }
-  const std::string c = R"(, {"op": "block", "name": "c", "width": 1, "kernel_size": 1, "norm": "none"})";
-  const Tensors mixed{{"a.conv.weight", zyx},
-                      {"b.conv.weight", cube},
-                      {"c.conv.weight", {{1, 1, 1, 3, 2}, std::vector<float>(6, 1.0f)}}};
-  EXPECT_EQ(create(network(2, a + b + c), mixed, MINUET_WEIGHTS_SPCONV), MINUET_INVALID_ARGUMENT);
-  EXPECT_THAT(last_error(), HasSubstr("one version must have stored all of them"));
 }
 
 /// A kernel of one offset is a matrix in most engines, and a linear layer may stand for it.

@@ -40,18 +40,6 @@ struct FloatGrid {
   std::array<int32_t, 3> cells;
 };
 
-llvm::Error check_intensity(const Point& point, int64_t row) {
-  if (!std::isfinite(point[3])) {
-    return bad_input(
-        "point {0} is ({1}, {2}, {3}, intensity {4}), which is not finite: --skip-invalid drops such points",
-        row, digits(point[0]), digits(point[1]), digits(point[2]), digits(point[3]));
-  }
-  if (std::abs(point[3]) <= kLargestFloat) return llvm::Error::success();
-  return bad_input(
-      "point {0} has intensity {1}, but the largest float32 number is {2}: scale the intensities down", row,
-      digits(point[3]), digits(kLargestFloat));
-}
-
 /// Sums the numbers of each voxel's points.
 struct VoxelSums {
   std::vector<std::array<double, 4>> sums;
@@ -87,8 +75,8 @@ llvm::Error parse_range(const std::string& text, Position& low, Position& high) 
   llvm::StringRef(text).split(words, ',');
   if (words.size() != 6) {
     return bad_input(
-        "--range '{0}' has {1} numbers: give six, the least x, y and z and then the greatest x, y and z", text,
-        words.size());
+        "--range '{0}' has {1} numbers: give six, the least x, y and z and then the greatest x, y and z",
+        text, words.size());
   }
   for (size_t i = 0; i < 6; ++i) {
     const std::optional<double> value = parse_double(words[i].trim());
@@ -99,7 +87,8 @@ llvm::Error parse_range(const std::string& text, Position& low, Position& high) 
   for (size_t axis = 0; axis < 3; ++axis) {
     if (static_cast<float>(low[axis]) < static_cast<float>(high[axis])) continue;
     return bad_input(
-        "--range '{0}' goes from {1} to {2} along {3}: the first number must be the smaller one (the order is "
+        "--range '{0}' goes from {1} to {2} along {3}: the first number must be the smaller one (the order "
+        "is "
         "x0,y0,z0,x1,y1,z1)",
         text, digits(low[axis]), digits(high[axis]), "xyz"[axis]);
   }
@@ -139,7 +128,8 @@ llvm::Expected<VoxelCloud> voxelize_in(const std::vector<Point>& points, const G
       ++cloud.outside;
       continue;
     }
-    if (skip_invalid && !std::isfinite(point[3])) {
+    if (!std::isfinite(point[3])) {
+      if (!skip_invalid) return refuse_not_finite(point, static_cast<int64_t>(i));
       ++cloud.skipped;
       continue;
     }

@@ -36,9 +36,9 @@ llvm::Expected<Grid> make_grid(const Position& low, const Position& high, const 
 ///
 /// The coordinate of a point p on each axis is floor((p - low) / size), computed in IEEE float32 from the
 /// float32 values of p, low and size. A point is outside if its position is not finite, not in the half-open
-/// range from low to high in float32, or in no cell of the grid. Such points are dropped and counted. The batch
-/// index is 0. The features of a voxel are the means of x, y, z (in the cloud's own frame) and intensity of its
-/// points, summed in float64 in the cloud's order and rounded to float32 once.
+/// range from low to high in float32, or in no cell of the grid. Such points are dropped and counted. The
+/// batch index is 0. The features of a voxel are the means of x, y, z (in the cloud's own frame) and
+/// intensity of its points, summed in float64 in the cloud's order and rounded to float32 once.
 ///
 /// Of each voxel's points, only the first limits.points count for the features. Of the voxels, only the first
 /// limits.voxels are kept, and the points of others are dropped and counted.

@@ -66,8 +66,7 @@ llvm::Error voxelize_input(const InputOptions& options, const Grid& grid, Input&
   input.frame.origin = grid.low;
   if (cloud.is_voxels) {
     // The position of a voxel's centre is that in the cloud's own frame, as in voxelize_in().
-    input.voxels =
-        features_from_centres(cloud, grid.voxel_size, {-grid.low[0], -grid.low[1], -grid.low[2]});
+    input.voxels = features_from_centres(cloud, grid.voxel_size, {-grid.low[0], -grid.low[1], -grid.low[2]});
     return llvm::Error::success();
   }
   const Clock::time_point start = Clock::now();

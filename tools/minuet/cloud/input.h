@@ -29,10 +29,11 @@ struct InputOptions {
   double extent = 0;
   uint64_t seed = 1;
   ColumnOptions columns;
-  /// Holds one number in metres, or three for x, y and z, separated by commas. An empty string means 0.1 m, or
-  /// the voxel size of the network's grid.
+  /// Holds one number in metres, or three for x, y and z, separated by commas. An empty string means 0.1 m,
+  /// or the voxel size of the network's grid.
   std::string voxel_size;
-  /// Holds the range of the grid as parse_range() takes it. An empty string means that of the network, if any.
+  /// Holds the range of the grid as parse_range() takes it. An empty string means that of the network, if
+  /// any.
   std::string range;
   /// Holds the grid in which voxels are counted. If it is not set, they are counted from the origin.
   std::optional<Grid> grid;
@@ -48,12 +49,13 @@ struct Input {
   VoxelCloud voxels;
   Frame frame;
   std::optional<Grid> grid;  ///< Is set if the voxels are those of a grid.
-  double voxelize_ms = 0;  ///< Holds the time of the voxelization, or 0 if the input was voxels.
+  double voxelize_ms = 0;    ///< Holds the time of the voxelization, or 0 if the input was voxels.
 
   /// Returns the position of the corner of voxel 0.
   Position corner() const { return cloud.is_voxels && !grid ? Position{} : frame.origin; }
   /// Returns how many voxels to add on each axis to the network's coordinates, so that they are relative to 0
-  /// instead of frame.origin. In a grid this is 0, because voxels are counted from its corner. Returns nothing if frame.origin is not a whole number of voxels.
+  /// instead of frame.origin. In a grid this is 0, because voxels are counted from its corner. Returns
+  /// nothing if frame.origin is not a whole number of voxels.
   std::optional<std::array<int64_t, 3>> shift() const;
 };
 
@@ -61,8 +63,8 @@ struct Input {
 /// ndim and input channels.
 llvm::Expected<Input> load_input(const InputOptions& options, const minuet_plan_info& network);
 
-/// Parses the value of --voxel-size, which is one number for all axes, or three numbers separated by commas. An
-/// empty text means 0.1 m.
+/// Parses the value of --voxel-size, which is one number for all axes, or three numbers separated by commas.
+/// An empty text means 0.1 m.
 llvm::Expected<VoxelSize> parse_voxel_size(const std::string& text);
 
 /// Writes the cloud's `warnings` and `no_intensity` to stderr, one per line.

@@ -17,8 +17,8 @@ class VoxelIndex {
     slots_.assign(slots, -1);
   }
 
-  /// Returns the voxel's row in `coordinates` [rows, 4], and appends the voxel if it is new. Returns -1 instead
-  /// if the voxel is new and there are `most` rows already; the value 0 means no limit.
+  /// Returns the voxel's row in `coordinates` [rows, 4], and appends the voxel if it is new. Returns -1
+  /// instead if the voxel is new and there are `most` rows already; the value 0 means no limit.
   int64_t row_of(const int32_t (&voxel)[3], std::vector<int32_t>& coordinates, int64_t most = 0) {
     const size_t mask = slots_.size() - 1;
     for (size_t slot = hash(voxel) & mask;; slot = (slot + 1) & mask) {

@@ -35,6 +35,19 @@ llvm::Error voxel_of(const Position& position, int64_t row, const std::array<flo
 
 }  // namespace
 
+llvm::Error refuse_not_finite(const Point& point, int64_t row) {
+  return bad_input(
+      "point {0} is ({1}, {2}, {3}, intensity {4}), which is not finite: --skip-invalid drops such points",
+      row, digits(point[0]), digits(point[1]), digits(point[2]), digits(point[3]));
+}
+
+llvm::Error check_intensity(const Point& point, int64_t row) {
+  if (!(std::abs(point[3]) > kLargestFloat)) return llvm::Error::success();
+  return bad_input(
+      "point {0} has intensity {1}, but the largest float32 number is {2}: scale the intensities down", row,
+      digits(point[3]), digits(kLargestFloat));
+}
+
 llvm::Error check_voxel_size(const VoxelSize& voxel_size) {
   const bool is_cubic = voxel_size[0] == voxel_size[1] && voxel_size[1] == voxel_size[2];
   for (size_t axis = 0; axis < 3; ++axis) {
@@ -62,20 +75,11 @@ llvm::Expected<VoxelCloud> voxelize(const std::vector<Point>& points, const Voxe
   for (int64_t i = 0; i < cloud.points; ++i) {
     const Point& point = points[static_cast<size_t>(i)];
     if (!is_finite(point)) {
-      if (!skip_invalid) {
-        return bad_input(
-            "point {0} is ({1}, {2}, {3}, intensity {4}), which is not finite: --skip-invalid drops such "
-            "points",
-            i, digits(point[0]), digits(point[1]), digits(point[2]), digits(point[3]));
-      }
+      if (!skip_invalid) return refuse_not_finite(point, i);
       ++cloud.skipped;
       continue;
     }
-    if (std::abs(point[3]) > kLargestFloat) {
-      return bad_input(
-          "point {0} has intensity {1}, but the largest float32 number is {2}: scale the intensities down", i,
-          digits(point[3]), digits(kLargestFloat));
-    }
+    MINUET_TRY(check_intensity(point, i));
     const Position position = {point[0] - origin[0], point[1] - origin[1], point[2] - origin[2]};
     int32_t voxel[3];
     MINUET_TRY(voxel_of(position, i, sizes, voxel));

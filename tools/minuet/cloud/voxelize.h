@@ -31,6 +31,11 @@ VoxelCloud features_from_centres(const Cloud& voxels, const VoxelSize& voxel_siz
 /// Adds the caller's features to voxels. Row i of `features` belongs to voxel i.
 VoxelCloud with_features(const Cloud& voxels, std::vector<float> features, int channels);
 
+/// Returns the error for a point with a number that is NaN or infinite.
+llvm::Error refuse_not_finite(const Point& point, int64_t row);
+/// Returns an error if the point's intensity is beyond float32.
+llvm::Error check_intensity(const Point& point, int64_t row);
+
 /// Returns an error unless all sizes are positive and finite in float32.
 llvm::Error check_voxel_size(const VoxelSize& voxel_size);
 

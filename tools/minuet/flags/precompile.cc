@@ -41,7 +41,8 @@ void add_precompile(CLI::App& precompile, Arguments& arguments) {
   precompile.footer(kPrecompileFooter);
   add_networks(precompile, arguments)
       ->description(
-          "one or more shipped networks (minuet run --list-networks) and JSON files, separated by commas; default: "
+          "one or more shipped networks (minuet run --list-networks) and JSON files, separated by commas; "
+          "default: "
           "minkunet42");
   add_channels(precompile, arguments.network);
   add_weights(precompile, arguments.network);

@@ -23,10 +23,11 @@ Examples:
 
 CLI::Option* add_order(CLI::App& app, const std::string& flags, NetworkChoice& choice,
                        const std::string& otherwise) {
-  return add_value(app, flags, choice.weights_order, "ORDER",
-                   "engine that stored the weights: minuet, minkowski, torchsparse, spconv (indices z, y, x) "
-                   "or spconv-xyz; spconv1, spconv1-xyz, spconv2 and spconv2-xyz name the version of spconv too" +
-                       otherwise);
+  return add_value(
+      app, flags, choice.weights_order, "ORDER",
+      "engine that stored the weights: minuet, minkowski, torchsparse, spconv (indices z, y, x) "
+      "or spconv-xyz; spconv1, spconv1-xyz, spconv2 and spconv2-xyz name the version of spconv too" +
+          otherwise);
 }
 
 void add_names(CLI::App& app, const std::string& map_flags, NetworkChoice& choice) {

@@ -38,7 +38,8 @@ TEST(Grid, TheShapesOfTheDetectionSettings) {
 
 TEST(Grid, CountsFromTheCornerAndKeepsPositions) {
   const Grid grid = grid_of({-1, 2, 0}, {3, 4, 1}, {1, 0.5, 0.25});
-  const VoxelCloud cloud = voxels_of({{-0.5, 2.25, 0.5, 4}, {2.5, 3.75, 0.99, 1}, {-0.25, 2.125, 0.625, 2}}, grid);
+  const VoxelCloud cloud =
+      voxels_of({{-0.5, 2.25, 0.5, 4}, {2.5, 3.75, 0.99, 1}, {-0.25, 2.125, 0.625, 2}}, grid);
   EXPECT_EQ(cloud.coordinates, (std::vector<int32_t>{0, 0, 0, 2, 0, 3, 3, 3}));
   EXPECT_EQ(cloud.features, (std::vector<float>{-0.375f, 2.1875f, 0.5625f, 3, 2.5f, 3.75f, 0.99f, 1}));
   EXPECT_EQ(cloud.row_of_point, (std::vector<int64_t>{0, 1, 0}));
@@ -126,13 +127,15 @@ TEST(Grid, RandomPointsAgainstTheDefinition) {
   }
   std::vector<float> features;
   for (size_t row = 0; row < sums.size(); ++row)
-    for (const double sum : sums[row]) features.push_back(static_cast<float>(sum / static_cast<double>(counts[row])));
+    for (const double sum : sums[row])
+      features.push_back(static_cast<float>(sum / static_cast<double>(counts[row])));
   const VoxelCloud cloud = voxels_of(points, grid, limits);
   EXPECT_EQ(cloud.count(), 60);
   EXPECT_EQ(cloud.features, features);
   EXPECT_EQ(cloud.outside, outside);
   for (const auto& [cell, row] : rows) {
-    const std::vector<int32_t> at(cloud.coordinates.begin() + 4 * row, cloud.coordinates.begin() + 4 * row + 4);
+    const std::vector<int32_t> at(cloud.coordinates.begin() + 4 * row,
+                                  cloud.coordinates.begin() + 4 * row + 4);
     EXPECT_EQ(at, (std::vector<int32_t>{0, cell[0], cell[1], cell[2]}));
   }
 }
@@ -168,7 +171,8 @@ TEST(Grid, WrongRangesAreRefused) {
 }
 
 TEST(Grid, ChannelsOfZeros) {
-  VoxelCloud cloud = voxels_of({{0.5, 0.5, 0.5, 2}, {1.5, 0.5, 0.5, 3}}, grid_of({0, 0, 0}, {2, 2, 2}, {1, 1, 1}));
+  VoxelCloud cloud =
+      voxels_of({{0.5, 0.5, 0.5, 2}, {1.5, 0.5, 0.5, 3}}, grid_of({0, 0, 0}, {2, 2, 2}, {1, 1, 1}));
   add_zero_channels(cloud, 5);
   EXPECT_EQ(cloud.channels, 5);
   EXPECT_EQ(cloud.features, (std::vector<float>{0.5f, 0.5f, 0.5f, 2, 0, 1.5f, 0.5f, 0.5f, 3, 0}));
