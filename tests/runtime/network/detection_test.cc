@@ -429,7 +429,7 @@ TEST_F(DetectionCheckpoint, APlanAsBytes) {
   const Reference& one = reference("voxel_backbone_8x");
   const Plan network = make_network(*cpu_, one.spec(DType::F32));
   size_t size = 0;
-  ASSERT_EQ(minuet_plan_serialize(network.get(), nullptr, 0, 0, nullptr, 0, &size), MINUET_OUT_OF_RANGE);
+  ASSERT_EQ(minuet_plan_serialize(network.get(), nullptr, 0, 0, nullptr, 0, &size), MINUET_OK);
   std::vector<char> bytes(size);
   check(minuet_plan_serialize(network.get(), nullptr, 0, 0, bytes.data(), size, &size));
   minuet_plan* made = nullptr;

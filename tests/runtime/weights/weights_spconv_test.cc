@@ -8,7 +8,7 @@
 #include "tests/support/network_abi.h"
 #include "tests/support/safetensors_writer.h"
 
-namespace minuet::abi {
+namespace minuet::abi::spconv {
 namespace {
 
 using testing::HasSubstr;
@@ -160,4 +160,4 @@ TEST_F(WeightsSpconv, StridedLayersNeedTheRuleReached) {
 }
 
 }  // namespace
-}  // namespace minuet::abi
+}  // namespace minuet::abi::spconv
