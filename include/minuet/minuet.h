@@ -930,8 +930,8 @@ typedef struct minuet_execution_options {
   int64_t parameter_inputs; /* 1: run takes the plan's parameters as inputs behind the features, in the order
                                of minuet_plan_query_parameter; not with `parameters`. The execution has device
                                memory for them, which workspace_bytes does not count */
-  /* The number of batch items: each batch index is less. Items without voxels are fine, at the end too. 0: not
-   * declared. A network with a dense tensor (to_dense, birds_eye) needs it: INVALID_ARGUMENT. */
+  /* The number of batch items: each batch index is less. Items without voxels are fine, at the end too. 0:
+   * not declared. A network with a dense tensor (to_dense, birds_eye) needs it: INVALID_ARGUMENT. */
   int64_t batch_size;
 } minuet_execution_options;
 #define MINUET_EXECUTION_OPTIONS_INIT \
@@ -977,9 +977,9 @@ MINUET_API void minuet_execution_destroy(minuet_execution* execution);
  * bounds, an extent that 64-bit keys do not hold: an error. After a failure no cloud is prepared.
  *
  * A network's shape and batch_size bound the coordinates too: they lie in [0, shape), batch indices in
- * [0, batch_size). Where both are declared, they are the bounds, unless has_bounds gives narrower ones; bounds
- * that exceed them are INVALID_ARGUMENT at create. A coordinate outside is OUT_OF_RANGE, in capacity mode
- * MINUET_CLOUD_OUT_OF_BOUNDS. */
+ * [0, batch_size). Where both are declared, they are the bounds, unless has_bounds gives narrower ones;
+ * bounds that exceed them are INVALID_ARGUMENT at create. A coordinate outside is OUT_OF_RANGE, in capacity
+ * mode MINUET_CLOUD_OUT_OF_BOUNDS. */
 MINUET_API minuet_status minuet_execution_prepare(minuet_execution* execution, const int32_t* coordinates,
                                                   int64_t count, void* stream);
 
@@ -1041,8 +1041,8 @@ MINUET_API minuet_status minuet_executions_prepare_maps(minuet_execution* const*
                                                         minuet_kernel_map* const* maps, int32_t count,
                                                         void* stream);
 /* Rows and channels of the first output, or of any, for what is prepared. An input on another level than 0
- * has as many rows as minuet_execution_query_level says. OUT_OF_RANGE past the last output. FAILED_PRECONDITION where
- * it is a dense array (minuet_plan_query_output). */
+ * has as many rows as minuet_execution_query_level says. OUT_OF_RANGE past the last output.
+ * FAILED_PRECONDITION where it is a dense array (minuet_plan_query_output). */
 MINUET_API minuet_status minuet_execution_output_shape(minuet_execution* execution, int64_t* rows,
                                                        int32_t* channels);
 MINUET_API minuet_status minuet_execution_output_shape_of(minuet_execution* execution, int32_t output,
@@ -1070,11 +1070,11 @@ MINUET_API minuet_status minuet_execution_run(minuet_execution* execution, const
  * of an axis of one element does not matter, and data may be null where there are no rows. Winners
  * (minuet_pooling_options) are the second output, of i32, under the same rules. A dense output (to_dense,
  * birds_eye) is one contiguous array of rank 3 to 6 whose first axis is the batch, [batch_size, ...], which
- * begins on a multiple of an element's size; every element is written, with 0 where there is no voxel. With parameter_inputs, each
- * parameter follows as an array of its own shape, as minuet_parameters_set takes it in Minuet's order, of
- * f32, f16, bf16 or f64, with any strides. Arrays and what they point to are the caller's; the structs are
- * read during the call only. INVALID_ARGUMENT names the array that does not fit, or that is on_host on a GPU.
- * An execution serves one thread at a time, as for minuet_execution_run. */
+ * begins on a multiple of an element's size; every element is written, with 0 where there is no voxel. With
+ * parameter_inputs, each parameter follows as an array of its own shape, as minuet_parameters_set takes it in
+ * Minuet's order, of f32, f16, bf16 or f64, with any strides. Arrays and what they point to are the caller's;
+ * the structs are read during the call only. INVALID_ARGUMENT names the array that does not fit, or that is
+ * on_host on a GPU. An execution serves one thread at a time, as for minuet_execution_run. */
 MINUET_API minuet_status minuet_execution_run_arrays(minuet_execution* execution, const minuet_array* inputs,
                                                      int32_t input_count, const minuet_array* outputs,
                                                      int32_t output_count, void* stream);

@@ -17,11 +17,12 @@ struct NeighbourSearch {
   IndexKeys keys, query_keys;
   IndexLevel sources, queries;
   i32 least_batch, greatest_batch;  // These are the bounds of batches in the sources' index.
-  KernelGeometry geometry;
+  /// These are copies of the members of KernelGeometry, whose constructor shared memory cannot run.
+  i32 kernel_size[Ndim], step[Ndim], origin[Ndim], volume;
   i32 same_level;  // Equals 1 if both sides are the same level of one index, and 0 otherwise.
   /// The next two arrays describe, for each axis, the first voxel of a query's window if is_window is 1. It
-  /// is `scale` times the query's voxel, plus `origin`.
-  i32 scale[Ndim], origin[Ndim];
+  /// is `scale` times the query's voxel, plus `first`.
+  i32 scale[Ndim], first[Ndim];
   i32 is_window;  // Equals 1 if Window can look up all offsets together, and 0 otherwise.
   /// Gives the number of offsets per axis if Window can look them up together and this number is 2 or 3 on
   /// all axes. Otherwise it is 0.
@@ -73,15 +74,18 @@ MINUET_DEVICE void begin_search(NeighbourSearch<Ndim>& search, const KernelGeome
       search.scale[a] = shift >= 0 ? coarse >> shift : coarse / fine;
       // A window (Window) has 32-bit voxel coordinates. If they overflowed, it would contain voxels of the
       // other end of the range.
-      search.origin[a] = shift >= 0 ? geometry.origin[a] >> shift : geometry.origin[a] / fine;
+      search.first[a] = shift >= 0 ? geometry.origin[a] >> shift : geometry.origin[a] / fine;
       const i64 reach = axis_reach(geometry, a) + fine, most = 0x7fffffff;
       is_window = is_window && geometry.step[a] == fine && search.scale[a] * fine == coarse &&
-                  search.origin[a] * fine == geometry.origin[a] &&
+                  search.first[a] * fine == geometry.origin[a] &&
                   is_narrow(Ndim, a, geometry.kernel_size[a]) && search.queries.lowest[a] - reach > -most &&
                   search.queries.highest[a] + reach < most;
       size = geometry.kernel_size[a] == size ? size : 0;
+      search.kernel_size[a] = geometry.kernel_size[a];
+      search.step[a] = geometry.step[a];
+      search.origin[a] = geometry.origin[a];
     }
-    search.geometry = geometry;
+    search.volume = geometry.volume;
     search.same_level = &sources == &queries && source_level == query_level ? 1 : 0;
     search.is_window = is_window ? 1 : 0;
     search.window_size = is_window && (size == 2 || size == 3) ? size : 0;
@@ -135,8 +139,8 @@ struct WindowBlocks {
 /// Finds the blocks (VoxelBlock) in which the window of one query lies. The window is the box of adjacent
 /// voxels to which the kernel's offsets lead. It lies in at most two blocks on each axis, whose
 /// combinations are called corners. Corner j is the second block on axis a if bit a of j is set, and the
-/// first one otherwise. The window has `Size` offsets on each axis, or those of NeighbourSearch::geometry
-/// if `Size` is 0. If `Rows` is true, line() also finds the rows.
+/// first one otherwise. The window has `Size` offsets on each axis, or NeighbourSearch::kernel_size if
+/// `Size` is 0. If `Rows` is true, line() also finds the rows.
 template <i32 Ndim, i32 Size, bool Rows, i32 Threads>
 class Window {
   static constexpr i32 kCorners = 1 << Ndim;
@@ -218,7 +222,7 @@ class Window {
 
  private:
   MINUET_DEVICE static i32 size(const NeighbourSearch<Ndim>& search, i32 axis) {
-    return Size > 0 ? Size : search.geometry.kernel_size[axis];
+    return Size > 0 ? Size : search.kernel_size[axis];
   }
 
   /// Returns a word whose bit j is set if corner j (a block in which the window lies) contains a voxel at
@@ -368,7 +372,7 @@ class Neighbours {
     Voxel first = row_.voxel;
     MINUET_UNROLL
     for (i32 a = 0; a < Ndim; ++a)
-      first.at[a + 1] = row_.voxel.at[a + 1] * search_.scale[a] + search_.origin[a];
+      first.at[a + 1] = row_.voxel.at[a + 1] * search_.scale[a] + search_.first[a];
     return Window<Ndim, Size, Rows, Threads>(search_, first, row_.voxel, row_.superblock, known, blocks);
   }
   /// Returns the row at offset k, or -1. A search is faster if `finder` has looked up other offsets of the
@@ -377,9 +381,9 @@ class Neighbours {
     i64 coordinate[Ndim + 1] = {row_.voxel.at[0]};
     MINUET_UNROLL
     for (i32 a = Ndim - 1; a >= 0; --a) {
-      const i32 size = search_.geometry.kernel_size[a];
-      coordinate[a + 1] =
-          i64{row_.voxel.at[a + 1]} * search_.queries.stride[a] + axis_offset(search_.geometry, a, k % size);
+      const i32 size = search_.kernel_size[a];
+      coordinate[a + 1] = i64{row_.voxel.at[a + 1]} * search_.queries.stride[a] + search_.origin[a] +
+                          i64{k % size} * search_.step[a];
       k /= size;
     }
     return finder.find(coordinate);

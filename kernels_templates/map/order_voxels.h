@@ -97,9 +97,9 @@ MINUET_DEVICE void order_window(const ViewJob& job, const OrderedPlace& at,
                                 WindowBlocks<Ndim, Threads>& blocks) {
   MaskBits<Threads> mask(masks, job, at);
   const auto window = Neighbours<Ndim>(setup, at.query).template window<0, true>(~0u, blocks);
-  const i32 length = setup.geometry.kernel_size[Ndim - 1];
+  const i32 length = setup.kernel_size[Ndim - 1];
   i32* to = job.ordered_rows + at.place;
-  for (i32 line = 0; line < setup.geometry.volume / length; ++line, to += length * job.ordered_stride) {
+  for (i32 line = 0; line < setup.volume / length; ++line, to += length * job.ordered_stride) {
     const auto bits = mask.take(length);
     if (bits.union_bits == 0) continue;
     LineVoxels found = window.line(setup, line);
@@ -115,7 +115,7 @@ MINUET_DEVICE void order_each_offset(const ViewJob& job, const OrderedPlace& at,
   const Neighbours<Ndim> neighbours(setup, at.query);
   VoxelFinder<Ndim> finder(setup);
   i32* to = job.ordered_rows + at.place;
-  for (i32 k = 0; k < setup.geometry.volume; ++k, to += job.ordered_stride) {
+  for (i32 k = 0; k < setup.volume; ++k, to += job.ordered_stride) {
     const auto bits = mask.take(1);
     if (bits.union_bits == 0) continue;
     i32 row[] = {bits.own != 0 ? neighbours.at_offset(finder, k) : -1};

@@ -65,7 +65,7 @@ MINUET_DEVICE void search_window(const NeighbourSearch<Ndim>& setup, const Voxel
   const auto window = neighbours.template window<Size, Rows>(~0u, blocks);
   MaskWriter mask(search, q, queries, counts);
   i32* to = Rows ? search.rows + q : nullptr;
-  const i32 length = Size > 0 ? Size : setup.geometry.kernel_size[Ndim - 1];
+  const i32 length = Size > 0 ? Size : setup.kernel_size[Ndim - 1];
   const auto search_line = [&](i32 line) {
     LineVoxels found = window.line(setup, line);
     mask.put(is_query ? found.bits : 0u, length);
@@ -81,7 +81,7 @@ MINUET_DEVICE void search_window(const NeighbourSearch<Ndim>& setup, const Voxel
     MINUET_UNROLL
     for (i32 line = 0; line < kLines; ++line) search_line(line);
   } else {
-    for (i32 line = 0; line < setup.geometry.volume / length; ++line) search_line(line);
+    for (i32 line = 0; line < setup.volume / length; ++line) search_line(line);
   }
   mask.finish();
 }
@@ -93,7 +93,7 @@ MINUET_DEVICE void search_each_offset(const NeighbourSearch<Ndim>& setup, const 
   const Neighbours<Ndim> neighbours(setup, is_query ? q : queries - 1);
   MaskWriter mask(search, q, queries, counts);
   VoxelFinder<Ndim> finder(setup);
-  for (i32 k = 0; k < setup.geometry.volume; ++k) {
+  for (i32 k = 0; k < setup.volume; ++k) {
     const i32 row = neighbours.at_offset(finder, k);
     if (Rows && is_query) search.rows[k * queries + q] = row;
     mask.put(is_query && row >= 0 ? 1u : 0u, 1);
@@ -112,14 +112,14 @@ MINUET_DEVICE void search_children(const NeighbourSearch<Ndim>& setup, const Vox
   const Voxel voxel = voxel_of_row<Ndim>(setup.query_keys, setup.queries, query).voxel;
   Voxel child = voxel;  // This becomes the first child of the query's voxel.
   MINUET_UNROLL
-  for (i32 a = 0; a < Ndim; ++a) child.at[a + 1] *= setup.geometry.kernel_size[a];
+  for (i32 a = 0; a < Ndim; ++a) child.at[a + 1] *= setup.kernel_size[a];
   const SuperblockName name = superblock_name<Ndim>(setup.keys, level, child);
   FoundSuperblock superblock = read_superblock_at(level, first_slot(level, name.hash));
   settle(level, name.key, superblock);
   const i32 block_place = block_in_superblock<Ndim>(child);
   const FoundBlock block = read_block<true>(true, level, superblock, block_place);
   u32 bits = 0;
-  for (i32 k = 0; k < setup.geometry.volume; ++k) {
+  for (i32 k = 0; k < setup.volume; ++k) {
     const i32 place = child_place<Ndim>(search.geometry, voxel_in_block<Ndim>(voxel), k);
     if (!is_query) continue;
     const bool has = block.has(place);
@@ -130,7 +130,7 @@ MINUET_DEVICE void search_children(const NeighbourSearch<Ndim>& setup, const Vox
   }
   if (is_query) search.children[q] = static_cast<i32>(superblock.block(block_place));
   MaskWriter mask(search, q, queries, counts);
-  mask.put(bits, setup.geometry.volume);
+  mask.put(bits, setup.volume);
   mask.finish();
 }
 

@@ -96,7 +96,7 @@ static void create_with_wrong_levels(const world* world, pyramid_shape* shape) {
                shape->levels[1].padding[0] = -1);
   REFUSED_WITH(INVALID_ARGUMENT, "level 1: shape of axis 1 is 0", levels[1].is_reached = 1,
                shape->levels[1].shape[0] = 5);
-  REFUSED_WITH(INVALID_ARGUMENT, "level 0", levels[0].is_reached = 1);
+  REFUSED_WITH(INVALID_ARGUMENT, "level 0 is the caller's set", levels[0].is_reached = 1);
 }
 
 static void create_with_wrong_maps(const world* world, pyramid_shape* shape) {
