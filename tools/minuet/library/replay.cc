@@ -94,9 +94,12 @@ llvm::Error Replay::fit() {
   MINUET_TRY(fill_execution_options(choice_, options));
   options.level_capacity = capacities_.data();
   options.level_count = info_.levels;
-  options.has_bounds = 1;
-  std::copy(least_.begin(), least_.end(), options.least);
-  std::copy(greatest_.begin(), greatest_.end(), options.greatest);
+  // The shape of a network's input and the batch size bound the coordinates already.
+  if (choice_.batch_size == 0) {
+    options.has_bounds = 1;
+    std::copy(least_.begin(), least_.end(), options.least);
+    std::copy(greatest_.begin(), greatest_.end(), options.greatest);
+  }
   minuet_execution* execution = nullptr;
   MINUET_TRY(check(minuet_execution_create(network_, device_, &options, &execution)));
   ExecutionHandle owned(execution);

@@ -327,6 +327,11 @@ TEST(CliGrid, BenchAndViewTakeThem) {
     EXPECT_EQ(*(*result.getArray("clouds"))[0].getAsObject()->getArray("voxel_size"),
               (llvm::json::Array{0.05, 0.05, 0.1}));
   }
+  const Finished replay = expect_done({"bench", "--device", "cpu", "--network", "voxel_backbone_8x",
+                                       "--cloud", cloud, "--columns", "4", "--variants", "1", "--replay"},
+                                      grid);
+  EXPECT_THAT(replay.out, HasSubstr("median, ms"));
+  expect_done(run("voxel_backbone_8x", {cloud, "--columns", "4", "--replay", "--repeat", "2"}));
   const Finished view = expect_done({"view", cloud, "--columns", "4", "--device", "cpu", "--network",
                                      "voxel_backbone_8x", "--output", folder.path("v.html")},
                                     grid);
