@@ -259,6 +259,43 @@ TEST_P(DetectionTest, CloudsOfNoVoxelAndOfOne) {
   EXPECT_TRUE(is_close(result.values, expected.bev, expected.bev_shape[3], error_bound(dtype(), true)));
 }
 
+/// In capacity mode, only the device knows the numbers of voxels.
+TEST_P(DetectionTest, InCapacityMode) {
+  const Reference& one = reference("voxel_res_backbone_8x");
+  NetworkSpec spec = one.spec(dtype());
+  spec.description.clear();
+  const Plan network = make_network(machine(), spec);
+  minuet_execution_options options = MINUET_EXECUTION_OPTIONS_INIT;
+  options.batch_size = kBatch;
+  const Execution exact = make_execution(machine(), network.get(), &options);
+  check(prepare(machine(), exact.get(), one.input.coordinates));
+  std::vector<int64_t> capacities(static_cast<size_t>(info_of(network.get()).levels));
+  options.level_count = static_cast<int32_t>(capacities.size());
+  check(minuet_execution_suggest_capacities(exact.get(), 1.25, capacities.data(), options.level_count));
+  options.level_capacity = capacities.data();
+  const Execution execution = make_execution(machine(), network.get(), &options);
+  std::vector<int32_t> padded = one.input.coordinates;
+  const auto rows = static_cast<int32_t>(padded.size() / 4);
+  padded.resize(static_cast<size_t>(capacities[0]) * 4, 77);
+  std::vector<float> features = one.input.features;
+  features.resize(static_cast<size_t>(capacities[0]) * 4, 77);
+  const Buffer coordinates(machine(), padded), count(machine(), std::vector<int32_t>{rows});
+  const Buffer input(machine(), encode(dtype(), features));
+  check(
+      minuet_execution_prepare_on_device(execution.get(), coordinates.integers(), count.integers(), nullptr));
+  const DetectionOutput& expected = one.expected;
+  const std::vector<int64_t> shape(expected.bev_shape.begin(), expected.bev_shape.end());
+  Buffer bev(machine(), static_cast<int64_t>(expected.bev.size()) * dtype_bytes(dtype()));
+  bev.poison();
+  check(run_arrays(execution.get(), {array_for(input, {capacities[0], 4}, dtype())},
+                   {array_for(bev, shape, dtype())}));
+  uint32_t status = 1;
+  check(minuet_execution_read_cloud(execution.get(), nullptr, &status, nullptr, 0));
+  EXPECT_EQ(status, 0u);
+  EXPECT_TRUE(is_close(decode(dtype(), bev.read<char>()), expected.bev, expected.bev_shape[3],
+                       error_bound(dtype(), true)));
+}
+
 MINUET_INSTANTIATE_DEVICE_TEST(DetectionTest);
 
 /// Checkpoints on the CPU device, in fp32.
