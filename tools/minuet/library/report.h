@@ -9,6 +9,7 @@
 #include "llvm/Support/raw_ostream.h"
 #include "minuet/minuet.h"
 #include "tools/minuet/cloud/frame.h"
+#include "tools/minuet/cloud/grid.h"
 #include "tools/minuet/library/library.h"
 
 namespace minuet::tool {
