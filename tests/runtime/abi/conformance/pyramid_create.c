@@ -69,8 +69,8 @@ static void create_with_wrong_bounds(const world* world, pyramid_shape* shape) {
 }
 
 /* One change of the shape. */
-#define REFUSED_WITH(wanted, words, change)        \
-  (describe_pyramid(shape), (void)(shape->change), \
+#define REFUSED_WITH(wanted, words, ...)                \
+  (describe_pyramid(shape), (void)(shape->__VA_ARGS__), \
    REFUSED(wanted, words, minuet_pyramid_create(world->context, &shape->options, &out.pyramid)))
 
 static void create_with_wrong_levels(const world* world, pyramid_shape* shape) {
