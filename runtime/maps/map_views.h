@@ -60,8 +60,8 @@ class MapViews {
   void begin();
   /// Adds a view that an op reads. Several ops may add the same view. `form` must be Rows or Masked.
   llvm::Error add(const MapUse& use, ViewForm form);
-  /// Adds a view that another object has made (PlacedPyramid). `made` holds its arrays. It replaces the call of
-  /// add().
+  /// Adds a view that another object has made (PlacedPyramid). `made` holds its arrays. It replaces the call
+  /// of add().
   void take_made(i32 map, const MapView& made, bool transposed, ViewForm form);
   void place_views(Placement& parts);
   /// Places the memory that only make_views() uses.

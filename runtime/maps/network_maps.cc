@@ -10,13 +10,17 @@
 namespace minuet {
 namespace {
 
-// A level that is reached from the coordinates of point clouds usually has at most 2.3 times as many rows as
-// the cloud.
-constexpr double kUsualGrowth = 2.5;
-// Clouds with few coordinates may grow more, which costs little memory.
-constexpr i64 kFewRows = 4096;
-// An estimate that was too low is multiplied by this number.
-constexpr double kRaise = 2.5;
+/// Returns the number of offsets of the largest kernel.
+i32 largest_volume(const Program& program) {
+  i64 most = 1;
+  for (const MapSpec& map : program.maps) most = std::max(most, map.volume());
+  return static_cast<i32>(most);
+}
+
+/// Returns the largest number of rows that a level may have.
+i64 most_level_rows(const Program& program) {
+  return std::min(kMaxCoordinates, most_map_rows(largest_volume(program)));
+}
 
 bool fills_voxels(const Program& program, const MapSpec& spec) {
   return program.levels[spec.coarse].parent == spec.fine && !program.levels[spec.coarse].reach &&
@@ -39,8 +43,7 @@ NetworkMaps::NetworkMaps(const Program& program, const NetworkMapOptions& option
     : program_(program),
       options_(options),
       engine_(engine),
-      sets_(sets_of(program)),
-      levels_of_points_(levels_of_points(sets_)),
+      reached_(program, most_level_rows(program)),
       levels_(program.levels.size()),
       kept_coordinates_(program.levels.size()) {
   report_words_ = bounds_at() + kBoundsWords;
@@ -54,13 +57,6 @@ NetworkMaps::NetworkMaps(const Program& program, const NetworkMapOptions& option
     looks_up_.push_back(indexes() && engine.maps().looks_up_rows() &&
                         views.may_look_up(number, fills_voxels(program, spec)));
     keeps_rows_.push_back(views.keeps_rows(number));
-  }
-  for (const SetSpec& set : sets_) {
-    const double of_parent = set.parent < 0 ? 1 : growth_[set.parent];
-    growth_.push_back(set.reach ? std::max(of_parent, kUsualGrowth) : of_parent);
-  }
-  for (std::size_t i = static_cast<std::size_t>(levels_of_points_); i < sets_.size(); ++i) {
-    sources_.push_back(source_of(program.ndim, sets_, i));
   }
   layout_needs(program, guard_, period_);
   if (options.has_capacities() && !options.has_bounds) key_bits_.note(options.key_bits);
@@ -76,54 +72,15 @@ MapLimits NetworkMaps::limits(i32 key_bits) const {
   // Without state, the pairs of only those maps are counted whose positions are placed.
   const std::size_t counted = options_.is_stateless ? counted_maps_ : maps_.size();
   MapLimits limits{key_bits, most_capacity(), static_cast<i32>(levels_.size()), static_cast<i32>(counted), 1};
-  limits.sort_keys = most_reached_keys([&](std::size_t level) { return capacity_of(level); });
-  limits.max_volume = most_volume();
+  limits.sort_keys = reached_.most_keys([&](std::size_t level) { return capacity_of(level); });
+  limits.max_volume = largest_volume(program_);
   return limits;
-}
-
-i32 NetworkMaps::most_volume() const {
-  i32 most = 1;
-  for (const MapView& map : maps_) most = std::max(most, map.geometry.volume);
-  return most;
 }
 
 i64 NetworkMaps::most_capacity() const {
   i64 most = 0;
   for (std::size_t i = 0; i < levels_.size(); ++i) most = std::max(most, capacity_of(i));
   return most;
-}
-
-i64 NetworkMaps::estimated_rows(std::size_t level, i64 coordinates) const {
-  const SetSpec& set = sets_[level];
-  if (set.parent < 0) return coordinates;
-  const i64 of_parent = estimated_rows(static_cast<std::size_t>(set.parent), coordinates);
-  if (!set.reach) return of_parent;
-  const i64 most = std::min(most_coordinates(), of_parent * sources_[level - levels_of_points_].cells);
-  return std::min(most, static_cast<i64>(growth_[level] * static_cast<double>(coordinates)) + kFewRows);
-}
-
-i64 NetworkMaps::most_reached_keys(llvm::function_ref<i64(std::size_t)> capacity) const {
-  i64 most = 0;
-  for (std::size_t i = static_cast<std::size_t>(levels_of_points_); i < sets_.size(); ++i) {
-    const i64 rows = std::max<i64>(capacity(static_cast<std::size_t>(sets_[i].parent)), 1);
-    if (sets_[i].reach) most = std::max(most, rows * sources_[i - levels_of_points_].cells);
-  }
-  return most;
-}
-
-bool NetworkMaps::raise_estimates(i64 count) {
-  if ((static_cast<u32>(host_report_[0]) & kStatusPastCapacity) == 0) return false;
-  bool is_raised = false;
-  for (std::size_t i = 0; i < levels_.size(); ++i) {
-    const i64 expected = estimated_rows(i, std::max<i64>(count, 1));
-    // A level that has too many rows reports its capacity, or 0 if its blocks had no room. The levels that
-    // follow from it were not made, so it is not known how many rows they have.
-    const i32 reported = host_report_[kLevelsAt + static_cast<i64>(i)];
-    if (sets_[i].reach && (reported == 0 || reported >= expected)) growth_[i] *= kRaise;
-    if (sets_[i].reach) growth_[i] = std::max(growth_[i], growth_[sets_[i].parent]);
-    is_raised = is_raised || estimated_rows(i, std::max<i64>(count, 1)) > expected;
-  }
-  return is_raised;
 }
 
 bool NetworkMaps::keeps_keys(std::size_t level) const {
@@ -142,9 +99,11 @@ bool NetworkMaps::indexes() const {
          llvm::none_of(program_.levels, std::mem_fn(&LevelSpec::is_made_in_run));
 }
 
-i64 NetworkMaps::most_coordinates() const { return std::min(kMaxCoordinates, most_map_rows(most_volume())); }
+i64 NetworkMaps::most_coordinates() const { return most_level_rows(program_); }
 
-llvm::Error NetworkMaps::check_count(i64 count) const { return check_cloud_rows(count, most_volume()); }
+llvm::Error NetworkMaps::check_count(i64 count) const {
+  return check_cloud_rows(count, largest_volume(program_));
+}
 
 void NetworkMaps::place(Placement& parts) {
   report_ = parts.take<i32>(cleared_words());
@@ -274,12 +233,13 @@ llvm::Expected<KeyLayout> NetworkMaps::needed_layout(i64 count) const {
 
 llvm::Error NetworkMaps::build(const i32* coordinates, i64 count) {
   MINUET_TRY(indexes() ? build_by_index(coordinates, count) : build_by_sorting(coordinates, count));
-  needs_room_ = raise_estimates(count);
+  const bool is_full = (static_cast<u32>(host_report_[0]) & kStatusPastCapacity) != 0;
+  needs_room_ = is_full && reached_.raise(host_report_ + kLevelsAt, count);
   return needs_room_ ? llvm::Error::success() : take_report(count);
 }
 
 llvm::Error NetworkMaps::build_by_index(const i32* coordinates, i64 count) {
-  if (!description_) MINUET_TRY(describe(bounds_to_index(program_.ndim, options_, sets_)));
+  if (!description_) MINUET_TRY(describe(bounds_to_index(program_.ndim, options_, reached_.sets())));
   for (;;) {
     MINUET_TRY(enqueue(coordinates, nullptr, count));
     MINUET_TRY(read_words());
@@ -289,7 +249,7 @@ llvm::Error NetworkMaps::build_by_index(const i32* coordinates, i64 count) {
 }
 
 llvm::Error NetworkMaps::describe(const Bounds& bounds) {
-  MINUET_ASSIGN(description_, describe_index(program_.ndim, bounds, sets_));
+  MINUET_ASSIGN(description_, describe_index(program_.ndim, bounds, reached_.sets()));
   return llvm::Error::success();
 }
 
@@ -331,7 +291,7 @@ llvm::Error NetworkMaps::build_by_sorting(const i32* coordinates, i64 count) {
 /// If there is an index, derives its range from the declared or the default bounds. Otherwise derives the
 /// number of key bits from the declared bounds, unless the options give this number.
 llvm::Error NetworkMaps::find_limits() {
-  if (indexes()) return describe(bounds_to_index(program_.ndim, options_, sets_));
+  if (indexes()) return describe(bounds_to_index(program_.ndim, options_, reached_.sets()));
   if (key_bits_.bits() != 0) return llvm::Error::success();
   MINUET_ASSIGN(const KeyLayout layout, needed_layout(0));
   key_bits_.note(rounded_key_bits(layout));
@@ -343,7 +303,7 @@ llvm::Error NetworkMaps::enqueue(const i32* coordinates, const i32* given_count,
   // the memory has room for capacity_ coordinates.
   for (std::size_t i = 0; i < levels_.size(); ++i) {
     levels_[i].capacity =
-        options_.has_capacities() ? capacity_of(i) : estimated_rows(i, std::max<i64>(most, 1));
+        options_.has_capacities() ? capacity_of(i) : reached_.estimated_rows(i, std::max<i64>(most, 1));
   }
   assign_rows();
   MINUET_TRY(indexes() ? enqueue_indexed(coordinates, given_count, most)
@@ -373,7 +333,7 @@ llvm::Error NetworkMaps::enqueue_sorted(const i32* coordinates, const i32* given
     level.key = limits.key();
     limits.capacity = std::max(limits.capacity, level.capacity);
   }
-  limits.sort_keys = most_reached_keys([&](std::size_t level) { return levels_[level].capacity; });
+  limits.sort_keys = reached_.most_keys([&](std::size_t level) { return levels_[level].capacity; });
   MINUET_TRY(engine_.fill_words(report_, 0, cleared_words()));
   MINUET_TRY(find_layout(coordinates, given_count, most));
   MINUET_TRY(engine_.maps().begin(limits, map_workspace_));
@@ -424,7 +384,7 @@ llvm::Error NetworkMaps::enqueue_indexed(const i32* coordinates, const i32* give
   assign_memory(request.description, index_, capacities);
   request.memory = index_;
   request.counts = counts;
-  request.sources = sources_;
+  request.sources = reached_.sources();
   MINUET_TRY(engine_.maps().index_sets(request));
   MINUET_TRY(void_failed());
   return search_indexed();
@@ -442,9 +402,8 @@ llvm::Error NetworkMaps::build_sorted(const BuildCoordsRequest& build) {
   for (std::size_t i = 1; i < levels_.size(); ++i) {
     const LevelSpec& spec = program_.levels[i];
     if (spec.is_made_in_run()) continue;
-    const LevelSource* const reach = spec.reach ? &sources_[i - levels_of_points_] : nullptr;
-    MINUET_TRY(engine_.maps().downsample(
-        {levels_[spec.parent], state_.layout, spec.tensor_stride, levels_[i], state_.status, reach}));
+    MINUET_TRY(engine_.maps().downsample({levels_[spec.parent], state_.layout, spec.tensor_stride, levels_[i],
+                                          state_.status, reached_.source_if_reached(i)}));
   }
   return llvm::Error::success();
 }

@@ -9,6 +9,7 @@
 #include "runtime/engine/arena.h"
 #include "runtime/engine/cloud_layout.h"
 #include "runtime/maps/map_views.h"
+#include "runtime/maps/reached_levels.h"
 #include "runtime/program/program.h"
 
 namespace minuet {
@@ -151,19 +152,11 @@ class NetworkMaps {
   std::vector<i64> capacities() const;
   void assign_rows();
   i64 capacity_of(std::size_t level) const {
-    return options_.has_capacities() ? options_.level_capacity[level] : estimated_rows(level, capacity_);
+    return options_.has_capacities() ? options_.level_capacity[level]
+                                     : reached_.estimated_rows(level, capacity_);
   }
   /// Returns the largest capacity of a level.
   i64 most_capacity() const;
-  /// Returns the number of rows that a level is expected to have at most for this many coordinates. It is a
-  /// true limit unless the level, or one that it is made of, has LevelSpec::reach.
-  i64 estimated_rows(std::size_t level, i64 coordinates) const;
-  /// Raises the estimates if the last cloud has more rows in a level than expected. Returns true if it does
-  /// so.
-  bool raise_estimates(i64 count);
-  /// Returns the largest number of keys that the sorted method sorts for a level with LevelSpec::reach.
-  i64 most_reached_keys(llvm::function_ref<i64(std::size_t)> capacity) const;
-  i32 most_volume() const;
   llvm::Error find_layout(const i32* coordinates, const i32* given_count, i64 most);
   llvm::Error read_words();
   /// Returns the key layout for the declared bounds, or for those that have been read back.
@@ -190,12 +183,7 @@ class NetworkMaps {
   const NetworkMapOptions options_;
   Engine& engine_;
   i64 capacity_ = 0;
-  const std::vector<SetSpec> sets_;
-  // Says how each level, except the first levels_of_points_ levels, follows from its parent.
-  const i32 levels_of_points_;
-  std::vector<LevelSource> sources_;
-  // Holds, for each level, the expected number of rows divided by the number of coordinates.
-  std::vector<double> growth_;
+  ReachedLevels reached_;
   bool needs_room_ = false;
   std::size_t counted_maps_ = 0;  // Counts the maps that place_positions() was given.
   // The key layout of each cloud must have this guard and this period on each axis (key_layout.h).

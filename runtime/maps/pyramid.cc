@@ -104,8 +104,9 @@ llvm::Error Pyramid::add_levels() {
     level.shape = levels[i].shape;
     level.keeps_coordinates = levels[i].is_dense;
     if (i == 0 && level.reach) {
-      return make_error(StatusCode::InvalidArgument,
-                        "level 0 is the caller's set, which is not reached from another one: leave is_reached 0");
+      return make_error(
+          StatusCode::InvalidArgument,
+          "level 0 is the caller's set, which is not reached from another one: leave is_reached 0");
     }
     if (level.reach) {
       MINUET_TRY(annotate(check_reach(program_.ndim, *level.reach, levels[i].stride,

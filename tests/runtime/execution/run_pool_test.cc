@@ -20,7 +20,8 @@ std::shared_ptr<const LoadedPlan> pooling_plan() {
 
 std::shared_ptr<const Pyramid> small_pyramid() {
   PyramidDescription description;
-  description.levels = {{-1, {1, 1, 1, 1}, 8, false}};
+  description.levels.resize(1);
+  description.levels[0].capacity = 8;
   description.maps = {{0, 0, {3, 3, 3, 1}, {1, 1, 1, 1}}};
   description.needs = {{0, false, &PoolingProblem::kKind}};
   return llvm::cantFail(Pyramid::create(description));

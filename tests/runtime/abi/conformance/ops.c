@@ -172,6 +172,11 @@ static void create_poolings(const world* world) {
   REFUSED(INVALID_ARGUMENT, "reduction is 3",
           minuet_plan_create_pooling(own, WITH(reduction = 3), &out.plan));
   REFUSED(INVALID_ARGUMENT, "winners", minuet_plan_create_pooling(own, WITH(winners = 2), &out.plan));
+  REFUSED(INVALID_ARGUMENT, "dense_offsets is 3",
+          minuet_plan_create_pooling(own, WITH(dense_offsets = 3), &out.plan));
+  REFUSED(INVALID_ARGUMENT, "dense_offsets is 0",
+          minuet_plan_create_pooling(own, WITH(padding[0] = 1), &out.plan));
+  REFUSED(INVALID_ARGUMENT, "reserved is 1", minuet_plan_create_pooling(own, WITH(reserved = 1), &out.plan));
   base.transposed = 1;
   REFUSED(INVALID_ARGUMENT, "submanifold and transposed",
           minuet_plan_create_pooling(own, WITH(submanifold = 1), &out.plan));
