@@ -16,8 +16,8 @@ llvm::Error check_padding(const WindowProblem& problem) {
   for (i32 a = 0; a < kMaxDim; ++a) {
     const i32 padding = (*problem.padding)[a], most = a < problem.ndim ? kMostCells : 0;
     if (padding >= 0 && padding <= most) continue;
-    return make_error(StatusCode::InvalidArgument, "axis {0} has padding {1}; it must be 0 to {2}", a,
-                      padding, most);
+    return make_error(StatusCode::InvalidArgument,
+                      "axis {0} has padding {1}; the padding of an op must be 0 to {2}", a, padding, most);
   }
   return llvm::Error::success();
 }

@@ -604,9 +604,10 @@ typedef struct minuet_network_options {
   int32_t allow_non_finite_parameters; /* 1: parameters of the file are taken as they are (below) */
   int64_t without_values; /* 1: no values are drawn or read; executions get them from minuet_parameters. Not
                              with weights_path or seed */
-  const int32_t* shape;   /* optional: other cells of the input along each axis than the description's "shape" */
-  int32_t shape_count;    /* the number of axes, or 0 */
-  int32_t in_channels;    /* 0: as described. Only for networks of one input */
+  const int32_t*
+      shape;           /* optional: other cells of the input along each axis than the description's "shape" */
+  int32_t shape_count; /* the number of axes, or 0 */
+  int32_t in_channels; /* 0: as described. Only for networks of one input */
 } minuet_network_options;
 #define MINUET_NETWORK_OPTIONS_INIT \
   { sizeof(minuet_network_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
@@ -618,8 +619,8 @@ typedef struct minuet_shipped_network_info {
   const char* summary;     /* one line */
   const char* description; /* JSON */
   const char* weights_map; /* JSON, as in minuet_network_options; null where there is none */
-  /* The space in which its voxels are counted by default, in metres: cells are floor((p - low) / size), and the
-   * shape is round((high - low) / size) + extra_cells. A voxel_size of 0: its input has no shape. */
+  /* The space in which its voxels are counted by default, in metres: cells are floor((p - low) / size), and
+   * the shape is round((high - low) / size) + extra_cells. A voxel_size of 0: its input has no shape. */
   double range_low[3], range_high[3], voxel_size[3];
   int32_t extra_cells[3];
   int32_t reserved;

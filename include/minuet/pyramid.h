@@ -130,8 +130,8 @@ MINUET_API minuet_status minuet_pyramid_build(minuet_pyramid* pyramid, minuet_de
 MINUET_API minuet_status minuet_pyramid_coordinates(minuet_pyramid* pyramid, minuet_device* device,
                                                     const void* buffer, int64_t buffer_bytes, int32_t level,
                                                     int32_t* coordinates, void* stream);
-/* Copies the two orders of the rows of level 0, int32 [capacity] each. Either may be null. Row i of the set is
- * the caller's row source_row[i], and the caller's row i is row set_row[i] of the set. Elements past the
+/* Copies the two orders of the rows of level 0, int32 [capacity] each. Either may be null. Row i of the set
+ * is the caller's row source_row[i], and the caller's row i is row set_row[i] of the set. Elements past the
  * counts mean nothing. */
 MINUET_API minuet_status minuet_pyramid_rows(minuet_pyramid* pyramid, minuet_device* device,
                                              const void* buffer, int64_t buffer_bytes, int32_t* source_row,

@@ -42,48 +42,6 @@ void find_range(const LevelSource& source, i32 axis, i64& least, i64& greatest) 
 
 }  // namespace
 
-llvm::Error check_reach(i32 ndim, const ReachSpec& reach, const AxisArray& stride,
-                        const AxisArray& parent_stride) {
-  i64 cells = 1;
-  for (i32 a = 0; a < kMaxDim; ++a) {
-    const i32 size = reach.kernel_size[a], dilation = reach.dilation[a], padding = reach.padding[a];
-    const bool is_used = a < ndim;
-    if (size < 1 || dilation < 1 || dilation > kMostCells || (!is_used && size != 1)) {
-      return make_error(
-          StatusCode::InvalidArgument,
-          "axis {0} has kernel size {1} and dilation {2}; a kernel size must be 1 or more on the "
-          "first {3} axes and 1 on the others, a dilation 1 to {4}",
-          a, size, dilation, ndim, kMostCells);
-    }
-    if (stride[a] < 1 || i64{stride[a]} * parent_stride[a] > kMostCells || (!is_used && stride[a] != 1)) {
-      return make_error(StatusCode::InvalidArgument,
-                        "axis {0}: stride {1} times tensor stride {2} must be 1 to 2^24", a, stride[a],
-                        parent_stride[a]);
-    }
-    if (padding < 0 || padding > (is_used ? kMostCells : 0)) {
-      return make_error(StatusCode::InvalidArgument, "axis {0} has padding {1}; it must be 0 to {2}", a,
-                        padding, is_used ? kMostCells : 0);
-    }
-    const i64 extent = std::max<i64>(i64{size} * dilation, padding);
-    if (size > kFarthestOffset || extent > kFarthestOffset / parent_stride[a]) {
-      return make_error(
-          StatusCode::InvalidArgument,
-          "axis {0}: kernel size {1}, dilation {2} and padding {3} at tensor stride {4} reach more "
-          "than {5} cells",
-          a, size, dilation, padding, parent_stride[a], kFarthestOffset);
-    }
-    const i64 period = stride[a] / std::gcd(stride[a], dilation);
-    cells *= (size + period - 1) / period;
-    if (cells > kMostOffsets) {
-      return make_error(StatusCode::InvalidArgument,
-                        "each coordinate would reach more than the {0} outputs that are supported: use a "
-                        "smaller kernel",
-                        kMostOffsets);
-    }
-  }
-  return llvm::Error::success();
-}
-
 LevelSource source_of(i32 ndim, llvm::ArrayRef<SetSpec> sets, std::size_t set) {
   const SetSpec& spec = sets[set];
   const AxisArray& parent_stride = sets[spec.parent].tensor_stride;

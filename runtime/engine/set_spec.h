@@ -37,11 +37,6 @@ struct SetSpec {
   bool has_shape() const { return shape[0] > 0; }
 };
 
-/// Returns InvalidArgument if no set can be reached by such an op, which has this stride. `parent_stride` is
-/// the tensor stride of the parent set.
-llvm::Error check_reach(i32 ndim, const ReachSpec& reach, const AxisArray& stride,
-                        const AxisArray& parent_stride);
-
 /// Describes how the cells of set number `set` are found from the coordinates of its parent.
 LevelSource source_of(i32 ndim, llvm::ArrayRef<SetSpec> sets, std::size_t set);
 

@@ -21,20 +21,6 @@ void place_index(Placement& parts, llvm::ArrayRef<i64> capacities, IndexMemory& 
 // more.
 constexpr i64 kFirstGrowth = 3, kLeastReached = 4096;
 
-llvm::Expected<AxisArray> coarser_stride(const AxisArray& tensor_stride, const AxisArray& stride, i32 ndim) {
-  AxisArray coarse{1, 1, 1, 1};
-  for (i32 a = 0; a < ndim; ++a) {
-    const i64 product = static_cast<i64>(tensor_stride[a]) * stride[a];
-    if (stride[a] < 1 || product > kMostCells) {
-      return make_error(StatusCode::InvalidArgument,
-                        "axis {0}: stride {1} times tensor stride {2} must be 1 to 2^24", a, stride[a],
-                        tensor_stride[a]);
-    }
-    coarse[a] = static_cast<i32>(product);
-  }
-  return coarse;
-}
-
 }  // namespace
 
 std::shared_ptr<MemorySource> CoordinateSet::memory_source() const {

@@ -48,6 +48,26 @@ llvm::Error check_kernel(i32 ndim, const AxisArray& kernel_size, const AxisArray
   return llvm::Error::success();
 }
 
+llvm::Expected<AxisArray> coarser_stride(const AxisArray& tensor_stride, const AxisArray& stride, i32 ndim) {
+  AxisArray coarse{1, 1, 1, 1};
+  for (i32 a = 0; a < ndim; ++a) {
+    const i64 product = static_cast<i64>(tensor_stride[a]) * stride[a];
+    if (stride[a] < 1 || product > kMostCells) {
+      return make_error(StatusCode::InvalidArgument,
+                        "axis {0}: stride {1} times tensor stride {2} must be 1 to 2^24", a, stride[a],
+                        tensor_stride[a]);
+    }
+    coarse[a] = static_cast<i32>(product);
+  }
+  return coarse;
+}
+
+llvm::Error check_reach(i32 ndim, const ReachSpec& reach, const AxisArray& stride,
+                        const AxisArray& parent_stride) {
+  MINUET_TRY(coarser_stride(parent_stride, stride, ndim).takeError());
+  return check_kernel(ndim, reach.kernel_size, reach.dilation, reach.padding, parent_stride, /*queries=*/0);
+}
+
 llvm::Error check_serves(const MapSides& map, const WindowProblem& problem, const char* op) {
   for (i32 a = 0; a < problem.ndim; ++a) {
     const i64 step = static_cast<i64>(problem.dilation[a]) * map.fine_stride[a];

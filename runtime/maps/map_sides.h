@@ -1,7 +1,7 @@
 // Checks kernel maps by their kernels and the tensor strides of their two sets.
 #pragma once
 
-#include "codegen/choose/problem.h"
+#include "runtime/engine/set_spec.h"
 
 namespace minuet {
 
@@ -10,6 +10,15 @@ namespace minuet {
 /// `padding` is that of WindowProblem.
 llvm::Error check_kernel(i32 ndim, const AxisArray& kernel_size, const AxisArray& dilation,
                          const std::optional<AxisArray>& padding, const AxisArray& fine_stride, i64 queries);
+
+/// Returns the tensor stride of a set that has `stride` times the tensor stride of another one, or
+/// InvalidArgument if there can be no such set.
+llvm::Expected<AxisArray> coarser_stride(const AxisArray& tensor_stride, const AxisArray& stride, i32 ndim);
+
+/// Returns InvalidArgument if no set can be reached by an op with this stride. `parent_stride` is the tensor
+/// stride of the parent set.
+llvm::Error check_reach(i32 ndim, const ReachSpec& reach, const AxisArray& stride,
+                        const AxisArray& parent_stride);
 
 /// Describes a kernel map by the properties that decide which ops it serves.
 struct MapSides {

@@ -472,7 +472,7 @@ TEST_P(ReachTest, RefusesWhatNoSetCanHave) {
   options = usual, options.shape[0] = 4;
   refused(options, MINUET_INVALID_ARGUMENT, "shape of axis 1 is 0");
   options = usual, options.kernel_size[0] = 1 << 20, options.kernel_size[1] = 1 << 20;
-  refused(options, MINUET_INVALID_ARGUMENT, "outputs that are supported");
+  refused(options, MINUET_INVALID_ARGUMENT, "offsets; at most");
   options = usual, options.stride[2] = (1 << 24) + 1;
   refused(options, MINUET_INVALID_ARGUMENT, "axis 2: stride");
   options = usual, options.kernel_size[0] = 3, options.dilation[0] = 1 << 28;

@@ -111,7 +111,7 @@ static void reach_sets(const world* world) {
   REFUSED(INVALID_ARGUMENT, "ext", minuet_coordinates_reach(set, WITH(ext = &base), NULL, &out.set));
   REFUSED(INVALID_ARGUMENT, "kernel_size of axis 1 is -3",
           minuet_coordinates_reach(set, WITH(kernel_size[1] = -3), NULL, &out.set));
-  REFUSED(INVALID_ARGUMENT, "axis 0: kernel size",
+  REFUSED(INVALID_ARGUMENT, "offsets",
           minuet_coordinates_reach(set, WITH(kernel_size[0] = INT32_MAX), NULL, &out.set));
   REFUSED(INVALID_ARGUMENT, "axis 0: stride",
           minuet_coordinates_reach(set, WITH(stride[0] = (1 << 24) + 1), NULL, &out.set));
