@@ -58,8 +58,7 @@ llvm::Error write_file(llvm::StringRef path, llvm::StringRef bytes);
 /// Pairs a flag of the command line with the file that it names. An empty path means that the flag was not
 /// given.
 struct NamedFile {
-  const char* flag;
-  std::string path;
+  std::string flag, path;
 };
 
 /// Resolves symbolic links, "." and ".." in the path. The file itself need not exist.

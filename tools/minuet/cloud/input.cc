@@ -37,18 +37,11 @@ llvm::Error refuse_feature(const std::string& path, llvm::StringRef bytes, int64
 }
 
 llvm::Expected<VoxelCloud> pair_with_features(const Cloud& cloud, const std::string& path) {
-  MINUET_ASSIGN(const auto file, read_file(path));
   int64_t rows = 0, columns = 0;
-  MINUET_ASSIGN(std::vector<float> features,
-                in_file(path, read_npy_matrix(file->getBuffer(), rows, columns)));
+  MINUET_ASSIGN(std::vector<float> features, read_features(path, rows, columns));
   if (rows != cloud.count()) {
     return bad_input("'{0}' has {1} rows of features, but there are {2} voxels: give one row for each voxel",
                      path, rows, cloud.count());
-  }
-  for (size_t i = 0; i < features.size(); ++i) {
-    if (std::isfinite(features[i])) continue;
-    return refuse_feature(path, file->getBuffer(), static_cast<int64_t>(i) / columns,
-                          static_cast<int64_t>(i) % columns);
   }
   return with_features(cloud, std::move(features), static_cast<int>(columns));
 }
@@ -130,6 +123,18 @@ std::string with_decimal_points(llvm::ArrayRef<llvm::StringRef> words) {
 }
 
 }  // namespace
+
+llvm::Expected<std::vector<float>> read_features(const std::string& path, int64_t& rows, int64_t& columns) {
+  MINUET_ASSIGN(const auto file, read_file(path));
+  MINUET_ASSIGN(std::vector<float> features,
+                in_file(path, read_npy_matrix(file->getBuffer(), rows, columns)));
+  for (size_t i = 0; i < features.size(); ++i) {
+    if (std::isfinite(features[i])) continue;
+    return refuse_feature(path, file->getBuffer(), static_cast<int64_t>(i) / columns,
+                          static_cast<int64_t>(i) % columns);
+  }
+  return features;
+}
 
 llvm::Expected<VoxelSize> parse_voxel_size(const std::string& text) {
   if (text.empty()) return cubic(0.1);

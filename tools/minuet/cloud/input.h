@@ -63,6 +63,10 @@ struct Input {
 /// ndim and input channels.
 llvm::Expected<Input> load_input(const InputOptions& options, const minuet_plan_info& network);
 
+/// Reads an .npy file of features, a float or integer array [rows, columns], and sets `rows` and `columns`.
+/// Returns an error if a feature is not a finite float32 number.
+llvm::Expected<std::vector<float>> read_features(const std::string& path, int64_t& rows, int64_t& columns);
+
 /// Parses the value of --voxel-size, which is one number for all axes, or three numbers separated by commas.
 /// An empty text means 0.1 m.
 llvm::Expected<VoxelSize> parse_voxel_size(const std::string& text);

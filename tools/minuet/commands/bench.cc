@@ -360,6 +360,11 @@ llvm::Error bench_network(const Arguments& arguments, Measurement& measurement,
         "name another network",
         measurement.network, info.in_channels, info.ndim);
   }
+  if (info.inputs > 1) {
+    return bad_input(
+        "the network '{0}' has {1} inputs, but a cloud gives the features of one: name another network",
+        measurement.network, info.inputs);
+  }
   std::vector<KernelFacts> kernels;
   std::optional<Progress> progress(kFindingKernels);
   MINUET_TRY(compile_network(network.get(), facts.arch, kernels));

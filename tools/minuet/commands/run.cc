@@ -11,6 +11,7 @@
 #include "tools/minuet/commands/commands.h"
 #include "tools/minuet/commands/run_outputs.h"
 #include "tools/minuet/flags/flags.h"
+#include "tools/minuet/library/further_inputs.h"
 #include "tools/minuet/library/networks.h"
 #include "tools/minuet/library/outputs.h"
 #include "tools/minuet/library/replay.h"
@@ -27,7 +28,8 @@ struct NetworkSession : Session {
   minuet_dtype dtype = MINUET_F32;
   PlanHandle network;
   minuet_plan_info info = {};
-  std::string weights_sha256;  ///< This digest is empty if the weights are random.
+  std::string weights_sha256;            ///< This digest is empty if the weights are random.
+  std::optional<FurtherInputs> further;  ///< Is set by read_further_inputs().
   ExecutionHandle execution;
 };
 
@@ -71,8 +73,9 @@ llvm::Expected<Outputs> first_inference(NetworkSession& session, const DeviceClo
   MINUET_TRY(check(minuet_execution_prepare(execution, cloud.rows(), cloud.features.rows, nullptr)));
   MINUET_ASSIGN(Outputs outputs,
                 Outputs::create(session.network.get(), session.device.get(), session.choice.batch_size));
+  MINUET_TRY(session.further->check_rows(execution, cloud.features.rows));
   MINUET_TRY(outputs.fit(execution));
-  MINUET_TRY(enqueue(execution, cloud.features, outputs));
+  MINUET_TRY(enqueue(execution, cloud.features, session.further->arrays(), outputs));
   MINUET_TRY(check(minuet_device_synchronize(session.device.get(), nullptr)));
   report.first_ms = milliseconds_since(start);
   report.total_ms = milliseconds_since(inference);
@@ -107,7 +110,7 @@ llvm::Error time_repeats(NetworkSession& session, const VoxelCloud& voxels, cons
   for (int i = 0; i < exact; ++i) {
     MINUET_TRY(check(minuet_execution_reset_counters(execution)));
     const Clock::time_point start = Clock::now();
-    MINUET_TRY(infer(execution, session.device.get(), cloud, outputs));
+    MINUET_TRY(infer(execution, session.device.get(), cloud, outputs, session.further->arrays()));
     times.push_back(milliseconds_since(start));
     progress.step(i + 1, exact);
   }
@@ -120,25 +123,68 @@ llvm::Error time_repeats(NetworkSession& session, const VoxelCloud& voxels, cons
   MINUET_TRY(check(minuet_execution_query_counters(execution, &report.counters)));
   if (!session.facts.is_cpu()) {
     MINUET_TRY(check(minuet_execution_set_profiling(execution, 1)));
-    MINUET_TRY(infer(execution, session.device.get(), cloud, outputs));
+    MINUET_TRY(infer(execution, session.device.get(), cloud, outputs, session.further->arrays()));
   }
   return check(minuet_execution_query_stages(execution, &report.stages));
 }
 
-/// Copies the first output to the host, and its coordinates unless it is a dense tensor.
-llvm::Error fetch_output(NetworkSession& session, const Outputs& outputs, Output& output) {
-  const minuet_array& array = outputs.arrays().front();
+/// Reads the files of the network's inputs after the first.
+llvm::Error read_further_inputs(NetworkSession& session, const Arguments& arguments) {
+  if (session.choice.replay && session.info.inputs > 1) {
+    return bad_input("--replay is for networks of one input, but {0} has {1}: omit --replay",
+                     session.info.name, session.info.inputs);
+  }
+  MINUET_ASSIGN(const std::vector<TensorFile> files, parse_tensor_files("--input-of", arguments.input_of));
+  MINUET_ASSIGN(FurtherInputs inputs,
+                FurtherInputs::read(session.network.get(), session.device.get(), session.dtype, files));
+  session.further.emplace(std::move(inputs));
+  return llvm::Error::success();
+}
+
+/// Copies an output to the host. `with_coordinates` must be false for a dense tensor.
+llvm::Expected<Output> fetch_output(NetworkSession& session, const Outputs& outputs, size_t index,
+                                    bool with_coordinates) {
+  const minuet_array& array = outputs.arrays()[index];
+  Output output;
   output.shape.assign(array.shape, array.shape + array.rank);
-  MINUET_ASSIGN(const std::vector<char> bytes, outputs.read(0));
+  MINUET_ASSIGN(const std::vector<char> bytes, outputs.read(index));
   output.features = decode(bytes, session.dtype);
-  if (output.is_dense()) return llvm::Error::success();
+  if (!with_coordinates) return output;
   output.coordinates.resize(static_cast<size_t>(output.rows()) * static_cast<size_t>(1 + session.info.ndim));
   MINUET_ASSIGN(const DeviceBuffer rows,
                 DeviceBuffer::allocate(session.device.get(), 4 * output.coordinates.size()));
-  MINUET_TRY(check(minuet_execution_output_coordinates(session.execution.get(),
-                                                       static_cast<int32_t*>(rows.get()), nullptr)));
+  MINUET_TRY(check(minuet_execution_output_coordinates_of(
+      session.execution.get(), static_cast<int32_t>(index), static_cast<int32_t*>(rows.get()), nullptr)));
   MINUET_TRY(check(minuet_device_synchronize(session.device.get(), nullptr)));
-  return rows.download(output.coordinates.data());
+  MINUET_TRY(rows.download(output.coordinates.data()));
+  return output;
+}
+
+/// Copies all outputs to the host, with the coordinates that are written.
+llvm::Expected<std::vector<Output>> fetch_outputs(NetworkSession& session, const Outputs& outputs,
+                                                  const RunOutputs& files) {
+  std::vector<Output> fetched;
+  for (size_t i = 0; i < outputs.infos().size(); ++i) {
+    const bool with_coordinates = files.needs_coordinates(i) && !is_dense(outputs.infos()[i]);
+    MINUET_ASSIGN(Output output, fetch_output(session, outputs, i, with_coordinates));
+    fetched.push_back(std::move(output));
+  }
+  return fetched;
+}
+
+/// Adds the network's inputs and outputs to the report.
+llvm::Error describe_tensors(const NetworkSession& session, const DeviceCloud& cloud, const Outputs& outputs,
+                             const std::vector<Output>& fetched, RunReport& report) {
+  MINUET_ASSIGN(const std::vector<minuet_tensor_info> inputs, query_inputs(session.network.get()));
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const int64_t rows = i == 0 ? cloud.features.rows : session.further->arrays()[i - 1].shape[0];
+    report.inputs.push_back({inputs[i].name, inputs[i].level, {rows, inputs[i].channels}, 0});
+  }
+  for (size_t i = 0; i < fetched.size(); ++i) {
+    const minuet_tensor_info& info = outputs.infos()[i];
+    report.outputs.push_back({info.name, info.level, fetched[i].shape, count_non_finite(fetched[i])});
+  }
+  return llvm::Error::success();
 }
 
 /// Fills in the parts of the report that are known before the inference: device, network, weights and cloud.
@@ -193,13 +239,19 @@ std::optional<DeviceTimes> device_times(const RunReport& report) {
   return times;
 }
 
+/// Warns about each output that has NaN or infinite numbers. `labels` tells whether the first output is
+/// written as labels.
 void warn_of_non_finite(const RunReport& report, bool labels) {
-  if (report.non_finite == 0) return;
-  int64_t all = 1;
-  for (const int64_t extent : report.output_shape) all *= extent;
-  std::fprintf(stderr, "minuet: %lld of %lld numbers of the output are NaN or infinite%s\n",
-               static_cast<long long>(report.non_finite), static_cast<long long>(all),
-               labels ? "; voxels with such numbers are labelled -1" : "");
+  for (const TensorReport& output : report.outputs) {
+    if (output.non_finite == 0) continue;
+    int64_t all = 1;
+    for (const int64_t extent : output.shape) all *= extent;
+    const bool is_first = &output == &report.outputs.front();
+    const std::string name = report.outputs.size() == 1 ? "" : " '" + escaped(output.name) + "'";
+    std::fprintf(stderr, "minuet: %lld of %lld numbers of the output%s are NaN or infinite%s\n",
+                 static_cast<long long>(output.non_finite), static_cast<long long>(all), name.c_str(),
+                 labels && is_first ? "; voxels with such numbers are labelled -1" : "");
+  }
 }
 
 llvm::Error print_report(const Arguments& arguments, const RunReport& report, RunOutputs& files) {
@@ -208,11 +260,6 @@ llvm::Error print_report(const Arguments& arguments, const RunReport& report, Ru
   print_tables(report, llvm::outs());
   if (arguments.list_kernels) print_kernels(report.kernel_list, llvm::outs());
   return llvm::Error::success();
-}
-
-llvm::Error check_outputs(const RunOutputs& files, const Input& input, const NetworkSession& session) {
-  MINUET_ASSIGN(const std::vector<minuet_tensor_info> outputs, query_outputs(session.network.get()));
-  return files.check(input, session.info, is_dense(outputs.front()));
 }
 
 void list_networks(llvm::raw_ostream& out) {
@@ -233,9 +280,12 @@ llvm::Error run_command(const Arguments& given) {
   MINUET_ASSIGN(RunOutputs files, RunOutputs::open(arguments));
   std::optional<Progress> progress("opening the device and the weights");
   MINUET_ASSIGN(NetworkSession session, open_network_session(arguments));
+  MINUET_ASSIGN(const std::vector<minuet_tensor_info> infos, query_outputs(session.network.get()));
+  MINUET_TRY(files.find(infos));
+  MINUET_TRY(read_further_inputs(session, arguments));
   progress->say("reading the cloud");
   MINUET_ASSIGN(const Input input, load_input(arguments.input, session.info));
-  MINUET_TRY(check_outputs(files, input, session));
+  MINUET_TRY(files.check(input, session.info, is_dense(infos.front())));
   const VoxelCloud& voxels = input.voxels;
   if (arguments.network.has_shape) session.choice.batch_size = batch_size_of(voxels);
   MINUET_ASSIGN(const DeviceCloud cloud, upload_cloud(session.device.get(), voxels, session.dtype));
@@ -249,16 +299,16 @@ llvm::Error run_command(const Arguments& given) {
   MINUET_TRY(query_shapes(session.execution.get(), session.info, report));
   report.voxels = report.levels.front().voxels;  // This number of voxels does not include duplicates.
   MINUET_TRY(check(minuet_context_kernel_counters(session.context.get(), &report.kernels)));
-  Output output;
-  MINUET_TRY(fetch_output(session, outputs, output));
+  MINUET_ASSIGN(std::vector<Output> fetched, fetch_outputs(session, outputs, files));
   MINUET_TRY(check_overflow(session, report));
-  report.output_shape = output.shape;
-  report.non_finite = count_non_finite(output);
+  MINUET_TRY(describe_tensors(session, cloud, outputs, fetched, report));
   progress.reset();
   warn_of_non_finite(report, arguments.labels);
   MINUET_TRY(files.write_trace(session.context.get(), device_times(report)));
   const minuet_level_info& level = report.levels[static_cast<size_t>(session.info.output_level)];
-  MINUET_TRY(files.write(input, session.info, level.tensor_stride, std::move(output)));
+  for (size_t i = 0; i < fetched.size(); ++i)
+    MINUET_TRY(files.write_named(i, fetched[i], input, session.info));
+  MINUET_TRY(files.write(input, session.info, level.tensor_stride, std::move(fetched.front())));
   return print_report(arguments, report, files);
 }
 

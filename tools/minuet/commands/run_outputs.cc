@@ -1,15 +1,14 @@
 #include "tools/minuet/commands/run_outputs.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
-#include <limits>
 
 #include "llvm/ADT/StringExtras.h"
 #include "tools/minuet/base/error.h"
 #include "tools/minuet/cloud/writers/npy.h"
 #include "tools/minuet/cloud/writers/ply.h"
 #include "tools/minuet/library/report.h"
+#include "tools/minuet/library/tensors.h"
 
 namespace minuet::tool {
 namespace {
@@ -52,20 +51,6 @@ std::vector<Attribute> further_axes(const Output& output, int32_t ndim) {
   return axes;
 }
 
-/// Returns the output with one row for each input point. A point that voxelization dropped gets NaN.
-Output by_point(const Output& output, const std::vector<int64_t>& row_of_point) {
-  Output points;
-  points.shape = {static_cast<int64_t>(row_of_point.size()), output.channels()};
-  const auto channels = static_cast<size_t>(output.channels());
-  points.features.assign(row_of_point.size() * channels, std::numeric_limits<float>::quiet_NaN());
-  for (size_t i = 0; i < row_of_point.size(); ++i) {
-    if (row_of_point[i] < 0) continue;
-    const auto row = output.features.begin() + row_of_point[i] * output.channels();
-    std::copy(row, row + output.channels(), points.features.begin() + static_cast<int64_t>(i * channels));
-  }
-  return points;
-}
-
 bool are_too_far(const std::vector<Position>& positions, const VoxelSize& voxel_size) {
   return std::any_of(positions.begin(), positions.end(),
                      [&](const Position& position) { return is_too_far(position, voxel_size); });
@@ -94,37 +79,22 @@ void warn_of_losses(const Cloud& cloud) {
 
 }  // namespace
 
-std::vector<int32_t> labels_of(const Output& output) {
-  std::vector<int32_t> labels(static_cast<size_t>(output.rows()), 0);
-  const auto channels = static_cast<size_t>(output.channels());
-  for (size_t row = 0; row < labels.size(); ++row) {
-    const float* features = output.features.data() + row * channels;
-    if (!std::all_of(features, features + channels, [](float value) { return std::isfinite(value); })) {
-      labels[row] = -1;
-      continue;
-    }
-    labels[row] = static_cast<int32_t>(std::max_element(features, features + channels) - features);
-  }
-  return labels;
-}
-
-int64_t count_non_finite(const Output& output) {
-  return std::count_if(output.features.begin(), output.features.end(),
-                       [](float value) { return !std::isfinite(value); });
-}
-
 llvm::Expected<RunOutputs> RunOutputs::open(const Arguments& arguments) {
-  const std::vector<NamedFile> outputs = {{"--output", arguments.output},
-                                          {"--output-coordinates", arguments.output_coordinates},
-                                          {"--json", arguments.json},
-                                          {"--trace", arguments.trace}};
-  const std::vector<NamedFile> inputs = {{"the cloud", arguments.input.cloud},
-                                         {"--coordinates", arguments.input.coordinates},
-                                         {"--features", arguments.input.features},
-                                         {"--weights", arguments.network.weights},
-                                         {"--weights-map", arguments.network.weights_map},
-                                         {"--network", arguments.network.network},
-                                         {"--palette", arguments.palette}};
+  std::vector<NamedFile> outputs = {{"--output", arguments.output},
+                                    {"--output-coordinates", arguments.output_coordinates},
+                                    {"--json", arguments.json},
+                                    {"--trace", arguments.trace}};
+  std::vector<NamedFile> inputs = {{"the cloud", arguments.input.cloud},
+                                   {"--coordinates", arguments.input.coordinates},
+                                   {"--features", arguments.input.features},
+                                   {"--weights", arguments.network.weights},
+                                   {"--weights-map", arguments.network.weights_map},
+                                   {"--network", arguments.network.network},
+                                   {"--palette", arguments.palette}};
+  MINUET_ASSIGN(const std::vector<NamedFile> named, NamedOutputs::named_files(arguments));
+  outputs.insert(outputs.end(), named.begin(), named.end());
+  MINUET_ASSIGN(const auto further, parse_tensor_files("--input-of", arguments.input_of));
+  for (const TensorFile& file : further) inputs.push_back({"--input-of " + file.name, file.path});
   MINUET_TRY(check_distinct(outputs, inputs));
   RunOutputs files(arguments);
   if (!arguments.palette.empty()) {
@@ -132,6 +102,8 @@ llvm::Expected<RunOutputs> RunOutputs::open(const Arguments& arguments) {
   }
   MINUET_TRY(open_if(arguments.output, files.output_));
   MINUET_TRY(open_if(arguments.output_coordinates, files.coordinates_));
+  MINUET_ASSIGN(NamedOutputs named_outputs, NamedOutputs::open(arguments));
+  files.named_.emplace(std::move(named_outputs));
   MINUET_TRY(open_if(arguments.json, files.json_));
   MINUET_TRY(open_if(arguments.trace, files.trace_));
   return files;
@@ -153,6 +125,7 @@ llvm::Error RunOutputs::check_dense(const minuet_plan_info& network) const {
 }
 
 llvm::Error RunOutputs::check(const Input& input, const minuet_plan_info& network, bool is_dense) const {
+  MINUET_TRY(named_->check(input));
   if (is_dense) return check_dense(network);
   if (arguments_->labels && network.missing_head != 0 && !arguments_->random_weights) {
     return bad_input(
@@ -161,12 +134,7 @@ llvm::Error RunOutputs::check(const Input& input, const minuet_plan_info& networ
         "--weights-prefix or --weights-order");
   }
   if (arguments_->labels) MINUET_TRY(palette_.check_labels(network.out_channels));
-  if (coordinates_ && !input.shift()) {
-    return bad_input(
-        "--output-coordinates counts voxels from position 0, but --origin is not a whole number of voxels of "
-        "{0} m: change --origin, or write the positions with --output to a .ply file",
-        size_text(input.frame.voxel_size));
-  }
+  if (coordinates_) MINUET_TRY(check_coordinates("--output-coordinates", input));
   if (!arguments_->per_point) return llvm::Error::success();
   if (input.cloud.is_voxels)
     return bad_input("--per-point needs a cloud of points, but this one holds voxels: omit --per-point");
@@ -177,26 +145,6 @@ llvm::Error RunOutputs::check(const Input& input, const minuet_plan_info& networ
         network.name);
   }
   return llvm::Error::success();
-}
-
-llvm::Error RunOutputs::write_coordinates(const Input& input, const minuet_plan_info& network,
-                                          const Output& output) {
-  std::vector<int32_t> coordinates = output.coordinates;
-  const std::array<int64_t, 3> shift = *input.shift();
-  const auto width = static_cast<size_t>(1 + network.ndim);
-  for (size_t i = 0; i < coordinates.size(); ++i) {
-    const size_t axis = i % width;
-    if (axis == 0 || axis > 3) continue;
-    const int64_t moved = coordinates[i] + shift[axis - 1];
-    if (moved != static_cast<int32_t>(moved)) {
-      return bad_input(
-          "--output-coordinates: the coordinate {0} on axis {1} is outside int32, the type of the file; use "
-          "--output with a .ply file instead",
-          moved, "xyz"[axis - 1]);
-    }
-    coordinates[i] = static_cast<int32_t>(moved);
-  }
-  return coordinates_->write(npy_bytes(coordinates, {output.rows(), 1 + network.ndim}));
 }
 
 llvm::Error RunOutputs::write_ply(const Input& input, const minuet_plan_info& network,
@@ -222,9 +170,18 @@ llvm::Error RunOutputs::write_ply(const Input& input, const minuet_plan_info& ne
   return output_->write(ply_bytes(table));
 }
 
+llvm::Error RunOutputs::write_named(size_t index, const Output& output, const Input& input,
+                                    const minuet_plan_info& network) {
+  return named_->write(index, output, input, network.ndim);
+}
+
 llvm::Error RunOutputs::write(const Input& input, const minuet_plan_info& network,
                               const int32_t* tensor_stride, Output output) {
-  if (coordinates_) MINUET_TRY(write_coordinates(input, network, output));
+  if (coordinates_) {
+    MINUET_ASSIGN(const std::string bytes,
+                  coordinates_npy("--output-coordinates", output, input, network.ndim));
+    MINUET_TRY(coordinates_->write(bytes));
+  }
   if (!output_) return llvm::Error::success();
   if (output.is_dense()) return output_->write(npy_bytes(output.features, output.shape));
   if (arguments_->per_point) output = by_point(output, input.voxels.row_of_point);

@@ -1,5 +1,5 @@
-// Writes the files of `minuet run`, which are a network's output by voxel or by point, as features or labels,
-// the report, and the trace.
+// Writes the files of `minuet run`, which are a network's outputs: the first by voxel or by point, as
+// features or labels, the report, and the trace.
 #pragma once
 
 #include <optional>
@@ -11,27 +11,12 @@
 #include "tools/minuet/base/output_file.h"
 #include "tools/minuet/cloud/input.h"
 #include "tools/minuet/cloud/palette.h"
+#include "tools/minuet/commands/named_outputs.h"
+#include "tools/minuet/commands/output.h"
 #include "tools/minuet/flags/arguments.h"
 #include "tools/minuet/pages/trace_layers.h"
 
 namespace minuet::tool {
-
-struct Output {
-  /// Holds [rows, channels], or the extents of a dense tensor's axes, which are more than two.
-  std::vector<int64_t> shape;
-  std::vector<float> features;       ///< These features have `shape`.
-  std::vector<int32_t> coordinates;  ///< These coordinates have the shape [rows, 1 + ndim], or none if dense.
-
-  bool is_dense() const { return shape.size() > 2; }
-  // The next two functions are for outputs that are not dense.
-  int64_t rows() const { return shape[0]; }
-  int64_t channels() const { return shape[1]; }
-};
-
-/// Returns each row's channel with the largest feature, or -1 if a feature of the row is NaN or infinite.
-/// Among equally large features, the first one decides.
-std::vector<int32_t> labels_of(const Output& output);
-int64_t count_non_finite(const Output& output);
 
 /// Owns all files that `minuet run` writes. They are opened before the inference, so that an unwritable path
 /// fails early.
@@ -40,11 +25,21 @@ class RunOutputs {
   /// Opens all files. Fails if one cannot be written, or is also an input file.
   static llvm::Expected<RunOutputs> open(const Arguments& arguments);
 
-  /// Returns an error if --output, --labels, --palette, --output-coordinates or --per-point does not fit the
-  /// network or the cloud. `is_dense` tells whether the network's output is a dense tensor.
+  /// Finds the outputs of --output-of and --coordinates-of. Returns an error if a name is wrong.
+  llvm::Error find(const std::vector<minuet_tensor_info>& outputs) { return named_->find(outputs); }
+  /// Returns true if a file needs the coordinates of this output.
+  bool needs_coordinates(size_t output) const {
+    return (output == 0 && (output_ || coordinates_)) || named_->needs_coordinates(output);
+  }
+  /// Returns an error if --output, --labels, --palette, --output-coordinates, --per-point or
+  /// --coordinates-of does not fit the network or the cloud. `is_dense` tells whether the network's first
+  /// output is a dense tensor.
   llvm::Error check(const Input& input, const minuet_plan_info& network, bool is_dense) const;
-  /// Writes the output and its coordinates to the files that the flags name. `tensor_stride` is the tensor
-  /// stride of the output's voxels.
+  /// Writes the files of --output-of and --coordinates-of for the network's output of this index.
+  llvm::Error write_named(size_t index, const Output& output, const Input& input,
+                          const minuet_plan_info& network);
+  /// Writes the first output and its coordinates to the files that the flags name. `tensor_stride` is the
+  /// tensor stride of the output's voxels.
   llvm::Error write(const Input& input, const minuet_plan_info& network, const int32_t* tensor_stride,
                     Output output);
   /// Writes the trace of the host. `device_times`, if given, adds the times that the GPU took.
@@ -55,12 +50,12 @@ class RunOutputs {
  private:
   explicit RunOutputs(const Arguments& arguments) : arguments_(&arguments) {}
   llvm::Error check_dense(const minuet_plan_info& network) const;
-  llvm::Error write_coordinates(const Input& input, const minuet_plan_info& network, const Output& output);
   llvm::Error write_ply(const Input& input, const minuet_plan_info& network, const int32_t* tensor_stride,
                         const Output& output);
 
   const Arguments* arguments_;
   Palette palette_;
+  std::optional<NamedOutputs> named_;  ///< Is set by open().
   std::optional<OutputFile> output_, coordinates_, json_, trace_;
 };
 

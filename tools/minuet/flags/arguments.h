@@ -38,6 +38,8 @@ struct Arguments {
   /// `tune run` it means that the library decides.
   int repeat = 0;
   std::string output_coordinates;
+  /// These flags have values NAME=FILE.npy (base/tensor_file.h) for tensors of the network.
+  std::vector<std::string> output_of, coordinates_of, input_of;
   bool labels = false, random_weights = false, per_point = false;
   std::string palette;
   bool list_kernels = false, list_networks = false;

@@ -2,6 +2,7 @@
 
 #include "tools/minuet/base/error.h"
 #include "tools/minuet/base/output_file.h"
+#include "tools/minuet/base/tensor_file.h"
 #include "tools/minuet/flags/flags.h"
 #include "tools/minuet/flags/rules.h"
 
@@ -28,6 +29,10 @@ floor((p - corner) / voxel_size), all in float32, and the shape is round(range /
 along z in the shipped networks. Points outside are cut and counted. The features are the mean x, y and z as stored
 and the mean intensity; a fifth channel is the time since the scan, 0. The output is the bird's-eye tensor.
 
+A network of several inputs takes the features of the cloud as the first, and a file of --input-of for each other
+one, with a row for each voxel of its level: on level 0 in the order of the cloud's voxels, on a coarser level in the
+order that --coordinates-of writes for an output on it. A wrong number of rows is refused with the right one.
+
 Times: `first` is the cold start (compile or load kernels, upload weights, first inference). `total` is the
 median of the warm inferences, from coordinates and features in device memory to the output, with all maps
 rebuilt. On a GPU, the stages come from a separate, profiled inference.
@@ -40,6 +45,7 @@ Examples:
   minuet run --synthetic room --points 200000 --voxel-size 0.02 --dtype bf16 --json report.json
   minuet run kitti.bin --network voxel_backbone_8x --weights W.safetensors --output bev.npy
   minuet run nuscenes.bin --columns 5 --network bevfusion_encoder --max-points 10 --max-voxels 160000 --output bev.npy
+  minuet run sweep.bin --network two.json --input-of image=image.npy --output-of near=near.npy --output-of far=far.npy
   minuet run --coordinates C.npy --features F.npy --network minkunet42 \
       --channels 8,8,16,24,32,32,24,16,16 --weights W.safetensors --dtype fp32 --output out.npy)";
 
@@ -91,11 +97,17 @@ void add_voxels(CLI::App& app, InputOptions& input) {
             "features of the voxels of --coordinates: NPY, [N, input channels]");
 }
 
+/// Adds a flag with values NAME=FILE.npy, which may be given several times.
+void add_tensor_files(CLI::App& app, const std::string& name, std::vector<std::string>& values,
+                      const std::string& help) {
+  add_value(app, name, values, "NAME=FILE.npy", help)->allow_extra_args(false);
+}
+
 void add_run_outputs(CLI::App& run, Arguments& arguments) {
   add_value(
       run, "--output", arguments.output, "FILE",
       "features of every output voxel: .npy (float32 [M, C]) or .ply; a dense output, such as a bird's-eye "
-      "tensor, is a .npy of its own shape");
+      "tensor, is a .npy of its own shape; of several outputs, the first (see --output-of)");
   run.add_flag("--labels", arguments.labels,
                "write labels instead of features: the channel of each voxel's largest feature (int32 [M]; -1 "
                "if a feature is not finite); a .ply file gets colours too");
@@ -105,6 +117,12 @@ void add_run_outputs(CLI::App& run, Arguments& arguments) {
                "keeps the points' own numbers");
   add_value(run, "--output-coordinates", arguments.output_coordinates, "FILE",
             ".npy file for the coordinates of the output voxels: int32 [M, 1 + ndim], batch first");
+  add_tensor_files(run, "--output-of", arguments.output_of,
+                   "the output of this name: float32 [M, C] in the order of its coordinates, or a dense "
+                   "tensor of its shape; repeatable");
+  add_tensor_files(run, "--coordinates-of", arguments.coordinates_of,
+                   "coordinates of the voxels of the output of this name, which is not dense: int32 "
+                   "[M, 1 + ndim], batch first; repeatable");
   add_value(run, "--json", arguments.json, "FILE",
             "write the report as JSON; - writes it to stdout instead of the tables");
   add_value(run, "--trace", arguments.trace, "FILE",
@@ -175,6 +193,9 @@ void add_run(CLI::App& run, Arguments& arguments) {
   add_cloud(run, arguments.input);
   add_grid(run, arguments.input);
   add_voxels(run, arguments.input);
+  add_tensor_files(run, "--input-of", arguments.input_of,
+                   "features of an input of the network after the first, which has those of the cloud: NPY, "
+                   "[rows of its level, channels]; required for each of them; repeatable");
   add_keep_first_duplicate(run, arguments.execution);
   add_network_name(run, arguments.network);
   run.add_flag("--list-networks", arguments.list_networks,
@@ -250,6 +271,9 @@ llvm::Error check_run(const Arguments& arguments) {
   if (!arguments.output_coordinates.empty() && extension_of(arguments.output_coordinates) != ".npy") {
     return bad_input("--output-coordinates '{0}' must end in .npy", arguments.output_coordinates);
   }
+  MINUET_TRY(parse_tensor_files("--output-of", arguments.output_of).takeError());
+  MINUET_TRY(parse_tensor_files("--coordinates-of", arguments.coordinates_of).takeError());
+  MINUET_TRY(parse_tensor_files("--input-of", arguments.input_of).takeError());
   if (arguments.trace == "-") return bad_input("--trace cannot write to stdout: name a file instead of -");
   if (output.empty() && (arguments.labels || arguments.per_point)) {
     return bad_input("{0} needs --output", arguments.labels ? "--labels" : "--per-point");

@@ -14,30 +14,7 @@ minuet_dtype dtype_of(minuet_element element) {
                                           : MINUET_F32;
 }
 
-/// Returns the matrix as an array of rank 2.
-minuet_array array_of(const minuet_tensor& matrix, minuet_element element) {
-  minuet_array array = {};
-  array.data = matrix.data;
-  array.rank = 2;
-  array.shape[0] = matrix.rows;
-  array.shape[1] = matrix.channels;
-  array.element = element;
-  return array;
-}
-
 }  // namespace
-
-llvm::Expected<std::vector<minuet_tensor_info>> query_outputs(minuet_plan* network) {
-  minuet_plan_info plan = {};
-  plan.struct_size = sizeof(plan);
-  MINUET_TRY(check(minuet_plan_query(network, &plan)));
-  std::vector<minuet_tensor_info> infos(static_cast<size_t>(plan.outputs));
-  for (size_t i = 0; i < infos.size(); ++i) {
-    infos[i].struct_size = sizeof(infos[i]);
-    MINUET_TRY(check(minuet_plan_query_output(network, static_cast<int32_t>(i), &infos[i])));
-  }
-  return infos;
-}
 
 Outputs::Outputs(std::vector<minuet_tensor_info> infos, minuet_device* device, int64_t batch_size)
     : infos_(std::move(infos)), device_(device), capacities_(infos_.size()) {
@@ -108,21 +85,20 @@ llvm::Expected<std::vector<char>> Outputs::read(size_t output) const {
   return bytes;
 }
 
-llvm::Error enqueue(minuet_execution* execution, const minuet_tensor& features, const Outputs& outputs,
-                    void* stream) {
-  const minuet_element element = features.dtype == MINUET_F16    ? MINUET_ELEMENT_F16
-                                 : features.dtype == MINUET_BF16 ? MINUET_ELEMENT_BF16
-                                                                 : MINUET_ELEMENT_F32;
-  const minuet_array input = array_of(features, element);
-  return check(minuet_execution_run_arrays(execution, &input, 1, outputs.arrays().data(),
+llvm::Error enqueue(minuet_execution* execution, const minuet_tensor& features,
+                    llvm::ArrayRef<minuet_array> further_inputs, const Outputs& outputs, void* stream) {
+  std::vector<minuet_array> inputs = {array_of(features)};
+  inputs.insert(inputs.end(), further_inputs.begin(), further_inputs.end());
+  return check(minuet_execution_run_arrays(execution, inputs.data(), static_cast<int32_t>(inputs.size()),
+                                           outputs.arrays().data(),
                                            static_cast<int32_t>(outputs.arrays().size()), stream));
 }
 
 llvm::Error infer(minuet_execution* execution, minuet_device* device, const DeviceCloud& cloud,
-                  Outputs& outputs) {
+                  Outputs& outputs, llvm::ArrayRef<minuet_array> further_inputs) {
   MINUET_TRY(check(minuet_execution_prepare(execution, cloud.rows(), cloud.features.rows, nullptr)));
   MINUET_TRY(outputs.fit(execution));
-  MINUET_TRY(enqueue(execution, cloud.features, outputs));
+  MINUET_TRY(enqueue(execution, cloud.features, further_inputs, outputs));
   return check(minuet_device_synchronize(device, nullptr));
 }
 

@@ -4,16 +4,13 @@
 #include <cstdint>
 #include <vector>
 
+#include "llvm/ADT/ArrayRef.h"
 #include "llvm/Support/Error.h"
 #include "minuet/minuet.h"
 #include "tools/minuet/library/library.h"
+#include "tools/minuet/library/tensors.h"
 
 namespace minuet::tool {
-
-/// Returns the name, shape and type of each output of the network, in the plan's order.
-llvm::Expected<std::vector<minuet_tensor_info>> query_outputs(minuet_plan* network);
-/// Returns true if the output is a dense tensor. Otherwise it has rows of features.
-inline bool is_dense(const minuet_tensor_info& output) { return output.rank > 2; }
 
 /// Owns device memory for all outputs of a network. An object must not outlive the device.
 class Outputs {
@@ -44,12 +41,14 @@ class Outputs {
   std::vector<size_t> capacities_;  ///< Holds the bytes of each buffer of memory_.
 };
 
-/// Enqueues the inference of the cloud that the execution has prepared.
-llvm::Error enqueue(minuet_execution* execution, const minuet_tensor& features, const Outputs& outputs,
+/// Enqueues the inference of the cloud that the execution has prepared. The network's first input is
+/// `features`, and `further_inputs` are all others.
+llvm::Error enqueue(minuet_execution* execution, const minuet_tensor& features,
+                    llvm::ArrayRef<minuet_array> further_inputs, const Outputs& outputs,
                     void* stream = nullptr);
 /// Makes one inference from device memory to device memory: prepares the cloud, makes the memory of the
 /// outputs large enough, runs the network, and waits for the device.
 llvm::Error infer(minuet_execution* execution, minuet_device* device, const DeviceCloud& cloud,
-                  Outputs& outputs);
+                  Outputs& outputs, llvm::ArrayRef<minuet_array> further_inputs = {});
 
 }  // namespace minuet::tool

@@ -37,7 +37,7 @@ struct Replay::CapacityExecution {
   }
   llvm::Error enqueue(void* stream) {
     MINUET_TRY(prepare(stream));
-    return tool::enqueue(execution.get(), input, outputs, stream);
+    return tool::enqueue(execution.get(), input, {}, outputs, stream);
   }
 };
 

@@ -90,15 +90,50 @@ std::string shape_text(const std::vector<int64_t>& shape) {
   return text;
 }
 
-llvm::json::Object output_json(const RunReport& report) {
-  llvm::json::Object output{{"non_finite", report.non_finite}};
-  if (report.output_shape.size() > 2) {
-    output["shape"] = llvm::json::Array(report.output_shape);
-  } else {
-    output["rows"] = report.output_shape[0];
-    output["channels"] = report.output_shape[1];
+llvm::json::Object shape_json(const TensorReport& tensor) {
+  if (tensor.is_dense()) return llvm::json::Object{{"shape", llvm::json::Array(tensor.shape)}};
+  return llvm::json::Object{{"rows", tensor.shape[0]}, {"channels", tensor.shape[1]}};
+}
+
+llvm::json::Object output_json(const TensorReport& output) {
+  llvm::json::Object json = shape_json(output);
+  json["non_finite"] = output.non_finite;
+  return json;
+}
+
+llvm::json::Array inputs_json(const RunReport& report) {
+  llvm::json::Array inputs;
+  for (const TensorReport& input : report.inputs) {
+    llvm::json::Object json = shape_json(input);
+    json["name"] = input.name;
+    json["level"] = input.level;
+    inputs.push_back(std::move(json));
   }
-  return output;
+  return inputs;
+}
+
+llvm::json::Array outputs_json(const RunReport& report) {
+  llvm::json::Array outputs;
+  for (const TensorReport& output : report.outputs) {
+    llvm::json::Object json = output_json(output);
+    json["name"] = output.name;
+    if (!output.is_dense()) json["level"] = output.level;
+    outputs.push_back(std::move(json));
+  }
+  return outputs;
+}
+
+void print_tensors(const RunReport& report, llvm::raw_ostream& out) {
+  const auto print = [&](const char* kind, const std::vector<TensorReport>& tensors) {
+    for (const TensorReport& tensor : tensors) {
+      const std::string level = tensor.is_dense() ? "-" : std::to_string(tensor.level);
+      out << llvm::formatv("{0,-40}  {1,-6}  {2,5}  {3}\n", tensor.name, kind, level,
+                           shape_text(tensor.shape));
+    }
+  };
+  out << "\ntensor                                    kind    level  shape\n";
+  print("input", report.inputs);
+  print("output", report.outputs);
 }
 
 void print_grid(const Grid& grid, llvm::raw_ostream& out) {
@@ -133,7 +168,7 @@ void print_input(const RunReport& report, llvm::raw_ostream& out) {
   if (report.past_points > 0) out << llvm::formatv(", {0} past --max-points", report.past_points);
   if (report.past_voxels > 0) out << llvm::formatv(", {0} past --max-voxels", report.past_voxels);
   out << llvm::formatv(", {0} voxels of {1} m; output {2}\n", report.voxels,
-                       size_text(report.frame.voxel_size), shape_text(report.output_shape));
+                       size_text(report.frame.voxel_size), shape_text(report.outputs.front().shape));
   if (report.network.missing_head != 0) out << missing_head_text(report.network) << "\n";
 }
 
@@ -228,7 +263,9 @@ llvm::json::Value to_json(const RunReport& report) {
       {"points", report.points},
       {"skipped", report.skipped},
       {"voxels", report.voxels},
-      {"output", output_json(report)},
+      {"output", output_json(report.outputs.front())},
+      {"inputs", inputs_json(report)},
+      {"outputs", outputs_json(report)},
       {"missing_head", report.network.missing_head != 0},
       {"levels", levels_json(report)},
       {"layers", layers_json(report)},
@@ -266,6 +303,7 @@ void print_tables(const RunReport& report, llvm::raw_ostream& out) {
   out << report.network.name << " in " << dtype_name(report.network.dtype) << " on " << report.device.name
       << " (" << report.device.description << ")\n";
   print_input(report, out);
+  print_tensors(report, out);
   print_levels(report, out);
   print_layers(report, out);
   print_times(report, out);

@@ -14,6 +14,16 @@
 
 namespace minuet::tool {
 
+/// Describes an input or output of an inference.
+struct TensorReport {
+  std::string name;
+  int32_t level = 0;
+  std::vector<int64_t> shape;  ///< Holds [rows, channels], or the extents of a dense tensor's axes.
+  int64_t non_finite = 0;      ///< Counts the numbers of an output that are infinite or NaN.
+
+  bool is_dense() const { return shape.size() > 2; }
+};
+
 struct RunReport {
   DeviceFacts device;
   minuet_plan_info network = {};
@@ -30,8 +40,8 @@ struct RunReport {
   /// Counts the points that were outside the grid, and those past the limits of points and voxels.
   int64_t outside = 0, past_points = 0, past_voxels = 0;
   int64_t points = 0, skipped = 0, voxels = 0;
-  std::vector<int64_t> output_shape;  ///< Holds the extents of the first output's axes.
-  int64_t non_finite = 0;             ///< Counts the numbers of the output that are infinite or NaN.
+  /// Describe the inputs and outputs of the network, in its order.
+  std::vector<TensorReport> inputs, outputs;
   /// Names the first layer whose output has an infinite or NaN value. It is empty if there is none.
   std::string overflow;
   std::vector<minuet_level_info> levels;

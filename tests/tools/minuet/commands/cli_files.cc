@@ -324,6 +324,29 @@ FileTensor filled(std::vector<int64_t> shape, float value = 1) {
   return {std::move(shape), std::vector<float>(static_cast<size_t>(count), value)};
 }
 
+/// Networks of several inputs and outputs, and voxels for them.
+void make_graphs(const Files& file) {
+  file("two.json", R"({"name": "two", "ndim": 3, "outputs": ["near", "far"],
+    "inputs": [{"name": "points", "channels": 4}, {"name": "more", "channels": 4, "level": "down"}], "layers": [
+    {"op": "block", "name": "a", "out_channels": 8, "kernel_size": 3, "output": "near"},
+    {"op": "block", "name": "b", "out_channels": 8, "kernel_size": 2, "stride": 2, "output": "down"},
+    {"op": "block", "name": "c", "input": "more", "out_channels": 16, "kernel_size": 3, "output": "far"}]})");
+  file("twin.json", R"({"name": "twin", "ndim": 3,
+    "inputs": [{"name": "points", "channels": 4}, {"name": "more", "channels": 4, "level": "points"}],
+    "layers": [{"op": "concat", "with": "more"},
+    {"op": "block", "name": "a", "out_channels": 8, "kernel_size": 3}]})");
+  file("ends.json", R"({"name": "ends", "ndim": 3, "in_channels": 4, "outputs": ["image", "near"],
+    "shape": [8, 8, 8], "layers": [
+    {"op": "block", "name": "a", "out_channels": 8, "kernel_size": 3, "output": "near"},
+    {"op": "birds_eye", "image_axes": [1, 0], "output": "image"}]})");
+  // This network takes the weights of tiny.json.
+  file("several.json",
+       R"({"name": "several", "ndim": 3, "in_channels": 4, "outputs": ["near", "far"], "layers": [
+    {"op": "block", "name": "a", "out_channels": 4, "kernel_size": 3, "output": "near"},
+    {"op": "max_pool", "name": "b", "kernel_size": 2, "stride": 2, "output": "far"}]})");
+  file("v_inside.npy", npy_bytes(std::vector<int32_t>{1, 2, 3, 4, 5, 6}, {2, 3}));
+}
+
 /// What tiny.json takes.
 Tensors tiny_weights(const std::string& prefix = "") {
   Tensors tensors{{prefix + "a.conv.weight", filled({27, 4, 4})}};
@@ -388,6 +411,7 @@ void make_cli_files(const std::string& folder) {
   make_bad_clouds(file);
   make_voxels(file);
   make_networks(file);
+  make_graphs(file);
   make_weights(folder, file);
   for (const char* name : {"results", "results/below", "results_broken", "results_wrong"})
     std::filesystem::create_directory(folder + "/" + name);

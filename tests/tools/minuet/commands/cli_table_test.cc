@@ -41,6 +41,7 @@ struct CliCase {
 constexpr CliCase kCases[] = {
 #include "tests/tools/minuet/commands/cli_cases.inc"
 #include "tests/tools/minuet/commands/cli_cases_files.inc"
+#include "tests/tools/minuet/commands/cli_cases_graphs.inc"
 #include "tests/tools/minuet/commands/cli_cases_grids.inc"
 #include "tests/tools/minuet/commands/cli_cases_pages.inc"
 };

@@ -1,0 +1,31 @@
+// Describes the inputs and outputs of a network, and finds them by name.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/Error.h"
+#include "minuet/minuet.h"
+
+namespace minuet::tool {
+
+/// Returns the name, shape and type of each input of the network, in the plan's order.
+llvm::Expected<std::vector<minuet_tensor_info>> query_inputs(minuet_plan* network);
+/// Returns the name, shape and type of each output of the network, in the plan's order.
+llvm::Expected<std::vector<minuet_tensor_info>> query_outputs(minuet_plan* network);
+/// Returns true if the output is a dense tensor. Otherwise it has rows of features.
+inline bool is_dense(const minuet_tensor_info& output) { return output.rank > 2; }
+
+/// Returns the names, separated by commas.
+std::string names_of(const std::vector<minuet_tensor_info>& tensors);
+/// Returns the index of the output with this name. If there is none, the error names all outputs. `flag` is
+/// the flag that has the name.
+llvm::Expected<size_t> find_output(const std::vector<minuet_tensor_info>& outputs, llvm::StringRef flag,
+                                   llvm::StringRef name);
+
+/// Returns the matrix as an array of rank 2.
+minuet_array array_of(const minuet_tensor& matrix);
+
+}  // namespace minuet::tool
