@@ -889,6 +889,8 @@ enum {
    *   two axes     -2^30 to 2^30 - 65
    *   three axes   -2^20 to 2^20 - 17
    *   four axes    -2^15 to 2^15 - 17 on axes 0 and 1, to 2^15 - 5 on axis 2, -2^14 to 2^14 - 5 on axis 3
+   * Sets that are reached (minuet_coordinates_reach) may need more key bits; the axes then lose 1/64, or, if
+   * that is too little, the batches a half or more.
    * Declared bounds are the range instead, wider or moved, as far as 64 bits of key hold it. In exact mode a
    * cloud outside the range costs two more waits and a second build; the range then fits it and clouds like
    * it. */

@@ -44,6 +44,12 @@ MINUET_HD constexpr i32 bit_width_of(u64 value) {
   return width;
 }
 
+/// Returns the base-2 logarithm of a positive number, or -1 if the number is not a power of two.
+MINUET_HD constexpr i32 log2_or_none(i32 number) {
+  const i32 power = bit_width_of(static_cast<u64>(number)) - 1;
+  return number == 1 << power ? power : -1;
+}
+
 /// Returns the narrowest layout for coordinates in [least, greatest], which have 1 + ndim fields, batch
 /// first. On spatial axis a, guard[a] cells stay free on both sides, and the bias is a multiple of period[a],
 /// which must be at least 1. The caller must check that total_bits is at most 64.

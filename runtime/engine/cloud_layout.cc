@@ -95,8 +95,9 @@ llvm::Error check_coordinate_status(u32 status) {
     return make_error(StatusCode::OutOfRange,
                       "a coordinate lies outside the declared bounds: widen them, or declare none");
   }
-  // If no capacities were declared, kStatusPastCapacity too means that the index is full, because only
-  // kMostIndexSlots limits the number of its blocks.
+  // If no capacities were declared, kStatusPastCapacity too means that the index is full: memory for more
+  // rows of reached levels has been tried by then (NetworkMaps::needs_room()), and only kMostIndexSlots
+  // limits the number of blocks.
   if (status & (kStatusIndexFull | kStatusPastCapacity)) {
     return make_error(
         StatusCode::ResourceExhausted,

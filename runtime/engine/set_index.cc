@@ -18,11 +18,6 @@ i32 superblock_of_coordinate(i32 ndim, i32 axis, i32 coordinate, i32 stride) {
   return voxel_of(coordinate, stride, -1) >> 2 * block_bits(ndim, axis);
 }
 
-i32 log2_or_none(i32 stride) {
-  const i32 power = bit_width_of(static_cast<u64>(stride)) - 1;
-  return stride == 1 << power ? power : -1;
-}
-
 /// Returns true if all blocks and voxels of the coarser level are unions of those of the finer one.
 bool is_nested(const AxisArray& fine, const AxisArray& coarse, i32 ndim) {
   for (i32 a = 0; a < ndim; ++a) {
@@ -122,8 +117,20 @@ llvm::Expected<VoxelIndex> describe_index(i32 ndim, const Bounds& bounds, llvm::
 }
 
 Bounds narrowed(i32 ndim, const Bounds& bounds, llvm::ArrayRef<SetSpec> sets) {
+  const auto is_too_wide = [&](const Bounds& tried) {
+    return llvm::errorToBool(describe_index(ndim, tried, sets).takeError());
+  };
+  if (!is_too_wide(bounds)) return bounds;
+  // A set that is reached is often wider than its parent by a few cells, for which a key needs a bit more.
   Bounds narrow = bounds;
-  while (llvm::errorToBool(describe_index(ndim, narrow, sets).takeError())) {
+  for (i32 f = 1; f <= ndim; ++f) {
+    // An axis with a shape begins at 0 and keeps its whole range.
+    if (bounds.least[f] < 0)
+      narrow.least[f] -= narrow.least[f] / 64, narrow.greatest[f] -= narrow.greatest[f] / 64;
+  }
+  if (!is_too_wide(narrow)) return narrow;
+  narrow = bounds;
+  while (is_too_wide(narrow)) {
     if (narrow.greatest[0] > narrow.least[0]) {
       narrow.greatest[0] = narrow.least[0] + (narrow.greatest[0] - narrow.least[0]) / 2;
       continue;

@@ -26,8 +26,8 @@ Bounds widened(const Bounds& bounds, i32 ndim);
 llvm::Expected<VoxelIndex> describe_index(i32 ndim, const Bounds& bounds, llvm::ArrayRef<SetSpec> sets);
 
 /// Returns `bounds`, or narrower ones if keys of 64 bits cannot hold the sets that follow from coordinates in
-/// `bounds`. The range of batches becomes shorter first, and then the ranges of the axes. Callers use it for
-/// bounds that are not declared.
+/// `bounds`. The ranges of the axes become shorter by 1/64 if that is enough. Otherwise the range of batches
+/// becomes shorter first, and then the ranges of the axes. Callers use it for bounds that are not declared.
 Bounds narrowed(i32 ndim, const Bounds& bounds, llvm::ArrayRef<SetSpec> sets);
 
 /// Returns the number of levels, from level 0 on, that are made of the caller's coordinates together. These

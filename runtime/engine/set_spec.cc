@@ -6,11 +6,6 @@
 namespace minuet {
 namespace {
 
-i32 log2_or_none(i32 number) {
-  const i32 power = bit_width_of(static_cast<u64>(number)) - 1;
-  return number == 1 << power ? power : -1;
-}
-
 /// Returns the number whose product with `factor` is 1 modulo `modulus`. Both have no common divisor.
 i32 inverse_of(i64 factor, i64 modulus) {
   // This is the extended Euclidean algorithm.
@@ -25,13 +20,14 @@ i32 inverse_of(i64 factor, i64 modulus) {
   return static_cast<i32>(modulus == 1 ? 0 : (current % modulus + modulus) % modulus);
 }
 
-i64 floor_div(i64 value, i64 divisor) { return floor_to_multiple(value, divisor) / divisor; }
-
 /// Sets the range of one axis of a set whose parent has the range [least, greatest] on it.
 void find_range(const LevelSource& source, i32 axis, i64& least, i64& greatest) {
   const i64 stride = source.stride[axis], padding = source.padding[axis];
+  const auto floor_div = [&](i64 value) {
+    return floor_quotient(value, source.stride[axis], source.stride_shift[axis]);
+  };
   const i64 extent = i64{source.kernel_size[axis] - 1} * source.step[axis];
-  i64 first = -floor_div(-(least + padding - extent), stride), last = floor_div(greatest + padding, stride);
+  i64 first = -floor_div(-(least + padding - extent)), last = floor_div(greatest + padding);
   if (const i64 shape = source.shape[axis]; shape > 0) {
     first = std::clamp<i64>(first, 0, shape - 1);
     last = std::clamp<i64>(last, first, shape - 1);

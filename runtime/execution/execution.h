@@ -229,7 +229,7 @@ class Execution {
   llvm::Error add_steps();
   llvm::Error check_made_levels() const;
   llvm::Error add_layers();
-  llvm::Error bound_layer(i32 layer, i64 rows, double neighbours);
+  llvm::Error bound_layer(i32 layer, double neighbours);
   i64 layer_count() const { return static_cast<i64>(program_.layers.size()); }
   llvm::Error call(void* stream, Timed timed, llvm::function_ref<llvm::Error()> work);
 

@@ -1,17 +1,30 @@
 // Determines what the ops of an execution need. These are the views of maps that their kernels read, and the
 // OpWork objects of their families.
+#include <algorithm>
+
 #include "runtime/execution/execution.h"
 
 namespace minuet {
 
 /// Adds the memory needs of every family of ops (OpFamily) that may run the layer. The function assumes
-/// `rows` rows in each coordinate set and `neighbours` pairs per output row.
-llvm::Error Execution::bound_layer(i32 number, i64 rows, double neighbours) {
+/// Level::rows rows in each coordinate set and `neighbours` pairs per output row.
+llvm::Error Execution::bound_layer(i32 number, double neighbours) {
+  const ProgramLayer& layer = program_.layers[number];
+  i64 rows = 1;
+  for (const i32 tensor : {layer.input, layer.output}) {
+    // Dense tensors have no level.
+    if (const i32 level = program_.tensors[tensor].level; level >= 0)
+      rows = std::max(rows, levels_[level].rows);
+  }
+  if (layer.map >= 0) {
+    const MapSpec& map = program_.maps[layer.map];
+    rows = std::max({rows, levels_[map.fine].rows, levels_[map.coarse].rows});
+  }
   for (const Work& work : works_) {
     const auto is_of = [&](const Candidate& candidate) { return &candidate.choice.kind() == work.family; };
     if (llvm::any_of(compiled_.candidates[number], is_of)) work.work->bound(number, rows, neighbours);
   }
-  if (program_.layers[number].map < 0) return llvm::Error::success();
+  if (layer.map < 0) return llvm::Error::success();
   MapUse use = map_use(number);
   use.view = {};
   use.view.geometry.volume = static_cast<i32>(program_.maps[use.map].volume());

@@ -13,8 +13,8 @@ std::string axes_text(const Program& program, const AxisArray& axes) {
   return text;
 }
 
-/// Finds the pyramid's level for each level of a program. A network's levels are found by their tensor
-/// strides, which decide the coordinates of a level that follows from level 0.
+/// Finds the pyramid's level for each level of a program. A network's levels are found by how they follow
+/// from level 0: by their tensor stride and, if an op reaches them, also by the op and the shape.
 llvm::Expected<std::vector<i32>> find_levels(const Program& program, const PyramidUse& use) {
   const Pyramid& pyramid = *use.pyramid;
   std::vector<i32> found(program.levels.size());
@@ -58,9 +58,10 @@ llvm::Expected<std::vector<i32>> find_maps(const Program& program, const Pyramid
     if (found.back() >= 0) continue;
     return make_error(
         StatusCode::InvalidArgument,
-        "the pyramid has no map from level {0} to level {1} with kernel size {2} and dilation {3}, "
+        "the pyramid has no map from level {0} to level {1} with kernel size {2} and dilation {3}{4}, "
         "which the plan needs",
-        map.fine, map.coarse, axes_text(program, map.kernel_size), axes_text(program, map.dilation));
+        map.fine, map.coarse, axes_text(program, map.kernel_size), axes_text(program, map.dilation),
+        map.padding ? ", with dense_offsets and padding " + axes_text(program, *map.padding) : std::string());
   }
   return found;
 }

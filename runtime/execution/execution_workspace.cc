@@ -12,8 +12,9 @@ llvm::Expected<i64> Execution::workspace_within_capacities(std::shared_ptr<const
   return execution->needed_bytes();
 }
 
-/// Assumes that every coordinate set has as many rows as the input, and that the groups of GEMMs (GroupPlan)
-/// have as much padding as the grouping allows.
+/// Assumes that every coordinate set has as many rows as it may have at most, which are those of the input
+/// for a set whose coordinates are rounded down, and that the groups of GEMMs (GroupPlan) have as much
+/// padding as the grouping allows.
 llvm::Expected<i64> Execution::workspace_bound(std::shared_ptr<const LoadedPlan> loaded,
                                                const ExecutionOptions& options, i64 points,
                                                double neighbours) {
@@ -22,22 +23,27 @@ llvm::Expected<i64> Execution::workspace_bound(std::shared_ptr<const LoadedPlan>
   MINUET_ASSIGN(const std::unique_ptr<Execution> execution, create_unplaced(std::move(loaded), reserved));
   const Program& program = execution->program_;
   const i64 rows = std::max<i64>(points, 1);
+  NetworkMaps* const maps = execution->network_maps_ ? &*execution->network_maps_ : nullptr;
+  if (maps) maps->reserve_most_rows();
+  const auto rows_of_level = [&](i32 level) { return maps ? maps->most_rows(level, rows) : rows; };
+  i64 most = rows;
   static constexpr i32 kPermuted = 0;
   std::vector<i32> counts(execution->levels_.size());
   for (std::size_t i = 0; i < counts.size(); ++i) {
     Level& level = execution->levels_[i];
-    level.rows = rows;
+    level.rows = rows_of_level(static_cast<i32>(i));
+    most = std::max(most, level.rows);
     // The addresses of the row counts must be distinct, because they identify the levels (coordinate sets).
     level.count = &counts[i];
     level.source_row = &kPermuted;
   }
-  for (const Work& work : execution->works_) work.work->begin(rows);
+  for (const Work& work : execution->works_) work.work->begin(most);
   execution->views_->begin();
   for (const MapSpec& map : program.maps) MINUET_TRY(check_cloud_rows(points, map.volume()));
   for (i32 i = 0; i < execution->layer_count(); ++i) {
-    MINUET_TRY(execution->bound_layer(i, rows, neighbours));
+    MINUET_TRY(execution->bound_layer(i, neighbours));
   }
-  if (execution->network_maps_) execution->network_maps_->set_capacity(std::max(rows, reserved.max_points));
+  if (maps) maps->set_capacity(std::max(rows, reserved.max_points));
   execution->memory_.measure_capacity();
   execution->memory_.measure_cloud();
   return execution->needed_bytes();

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "runtime/engine/set_index.h"
+
 namespace minuet {
 namespace {
 
@@ -93,10 +95,18 @@ llvm::Error limit_coordinates(const Program& program, NetworkMapOptions& options
   if (options.has_bounds) return check_bounds(program.ndim, options.bounds, limits);
   options.limits = limits;
   if (limited < 1 + program.ndim) return llvm::Error::success();
+  Bounds bounds;
+  std::copy_n(limits.least, 1 + program.ndim, bounds.least);
+  std::copy_n(limits.greatest, 1 + program.ndim, bounds.greatest);
+  // Keys may be too narrow for the whole shape although the clouds are small.
+  i64 guard[kMaxDim], period[kMaxDim] = {1, 1, 1, 1};
+  layout_needs(program, guard, period);
+  if (llvm::errorToBool(make_cloud_layout(program.ndim, bounds, guard, period).takeError()) ||
+      llvm::errorToBool(describe_index(program.ndim, bounds, sets_of(program)).takeError())) {
+    return llvm::Error::success();
+  }
   options.has_bounds = true;
-  options.bounds = Bounds();
-  std::copy_n(limits.least, 1 + program.ndim, options.bounds.least);
-  std::copy_n(limits.greatest, 1 + program.ndim, options.bounds.greatest);
+  options.bounds = bounds;
   return llvm::Error::success();
 }
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "runtime/maps/reached_levels.h"
+
 namespace minuet {
 namespace {
 
@@ -17,9 +19,21 @@ void place_index(Placement& parts, llvm::ArrayRef<i64> capacities, IndexMemory& 
   }
 }
 
-// A set that is reached from another one first gets room for this many times as many rows, and for a few
-// more.
-constexpr i64 kFirstGrowth = 3, kLeastReached = 4096;
+/// Returns the error that the status of a set that is reached from another one reports, if any.
+llvm::Error check_reached_status(u32 status) {
+  if ((status & (kStatusOutsideKeys | kStatusOutOfBounds)) != 0) {
+    return make_error(
+        StatusCode::OutOfRange,
+        "a coordinate is too far from the origin, or its batch index too large, for the set that is "
+        "reached from it: declare the bounds of the cloud when you create its first set");
+  }
+  if ((status & (kStatusIndexFull | kStatusPastCapacity)) != 0) {
+    return make_error(StatusCode::ResourceExhausted,
+                      "the coordinates reach too many outputs for one set: split the batch, or use a smaller "
+                      "kernel");
+  }
+  return llvm::Error::success();
+}
 
 }  // namespace
 
@@ -129,6 +143,7 @@ llvm::Error CoordinateSet::read_report(MapEngine& engine) {
 }
 
 llvm::Error CoordinateSet::take_report(llvm::ArrayRef<i32> report) const {
+  if (index_level_ > 0) MINUET_TRY(check_reached_status(static_cast<u32>(report[0])));
   MINUET_TRY(check_coordinate_status(static_cast<u32>(report[0])));
   rows_ = report[rows_at_];
   return llvm::Error::success();
@@ -374,7 +389,16 @@ llvm::Error CoordinateSet::index_reached(MapEngine& engine, CoordinateSet& reach
   request.sources = {source_of(engines_->ndim(), levels, 1)};
   MINUET_TRY(engine->fill_words(words, 0, 1));
   MINUET_TRY(engine->maps().index_sets(request));
-  if (!queue_) return reached.read_report(engine);
+  if (!queue_) {
+    MINUET_TRY(reached.read_report(engine));
+    const bool is_outside = (static_cast<u32>(reached.host_report_[0]) & kStatusOutsideKeys) != 0;
+    if (!is_outside || has_bounds_) return llvm::Error::success();
+    // The undeclared bounds were narrowed too far, so the actual ones are found.
+    MINUET_TRY(engine->fill_words(reached.report_, 0, kReportWords));
+    llvm::Error error = reached.find_bounds(engine, request.coordinates, fine.capacity);
+    reached.host_report_[0] = static_cast<i32>(kStatusOutsideKeys);
+    return error;
+  }
   MINUET_ASSIGN(reached.deferred_, engine->start_readback(reached.report_, kBoundsAt));
   return llvm::Error::success();
 }
@@ -392,29 +416,35 @@ llvm::Expected<std::shared_ptr<CoordinateSet>> CoordinateSet::reach(const ReachS
   MINUET_ASSIGN(reached->tensor_stride_, coarser_stride(tensor_stride_, stride, ndim));
   reached->has_bounds_ = has_bounds_;
   const std::vector<SetSpec> levels = reached_levels(reach, reached->tensor_stride_, shape);
-  const Bounds bounds = has_bounds_ ? bounds_ : narrowed(ndim, bounds_, levels);
-  MINUET_ASSIGN(const std::vector<Bounds> ranges, bounds_of_sets(ndim, bounds, levels));
+  Bounds bounds = has_bounds_ ? bounds_ : narrowed(ndim, bounds_, levels);
+  bool are_actual = false;
+  MINUET_ASSIGN(std::vector<Bounds> ranges, bounds_of_sets(ndim, bounds, levels));
   reached->bounds_ = ranges[1];
   if (finest_) MINUET_TRY(make_deferred());
   MINUET_ASSIGN(const MapEngines::Lease engine, engines_->take(queue_.get()));
   MINUET_TRY(engine->begin_making(stream));
   const i64 rows = std::max<i64>(coords().capacity, 1);
-  const i64 most = std::min(rows * source_of(ndim, levels, 1).cells, kMaxCoordinates);
-  // Most sets need far less than the largest possible memory. If the call waits anyway, it begins with less.
-  for (i64 capacity = queue_ ? most : std::min(most, kFirstGrowth * rows + kLeastReached);;
-       capacity = std::min(most, kFirstGrowth * capacity)) {
+  ReachedLevels estimates(ndim, levels, kMaxCoordinates, /*batch_size=*/0);
+  // Only a call that waits can find out that memory for fewer rows is enough.
+  if (queue_) estimates.expect_most();
+  for (bool is_made = false; !is_made;) {
+    const i64 capacity = estimates.estimated_rows(1, rows);
     MINUET_TRY(reached->allocate(capacity, false));
     MINUET_TRY(index_reached(*engine, *reached, levels, bounds, capacity));
     if (queue_) return reached;
-    const bool is_full = (static_cast<u32>(reached->host_report_[0]) & kStatusPastCapacity) != 0;
-    if (!is_full || capacity == most) break;
+    const u32 status = static_cast<u32>(reached->host_report_[0]);
+    const i32 reported[] = {1, reached->host_report_[kRowsAt]};
+    if ((status & kStatusOutsideKeys) != 0 && !has_bounds_ && !are_actual) {
+      // index_reached() has found the bounds of this set's coordinates.
+      bounds = reached->bounds_;
+      are_actual = true;
+      MINUET_ASSIGN(ranges, bounds_of_sets(ndim, bounds, levels));
+      reached->bounds_ = ranges[1];
+    } else if ((status & (kStatusPastCapacity | kStatusIndexFull)) == 0 || !estimates.raise(reported, rows)) {
+      is_made = true;
+      continue;
+    }
     MINUET_TRY(engine->begin_making(stream));
-  }
-  if ((static_cast<u32>(reached->host_report_[0]) & kStatusOutsideKeys) != 0) {
-    return make_error(
-        StatusCode::OutOfRange,
-        "a coordinate is too far from the origin, or its batch index too large, for the set that is "
-        "reached from it: declare the bounds of the cloud when you create its first set");
   }
   MINUET_TRY(reached->take_report(reached->host_report_));
   return reached;

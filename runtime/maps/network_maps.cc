@@ -10,16 +10,9 @@
 namespace minuet {
 namespace {
 
-/// Returns the number of offsets of the largest kernel.
-i32 largest_volume(const Program& program) {
-  i64 most = 1;
-  for (const MapSpec& map : program.maps) most = std::max(most, map.volume());
-  return static_cast<i32>(most);
-}
-
 /// Returns the largest number of rows that a level may have.
 i64 most_level_rows(const Program& program) {
-  return std::min(kMaxCoordinates, most_map_rows(largest_volume(program)));
+  return std::min(kMaxCoordinates, most_map_rows(std::max<i64>(largest_volume(program), 1)));
 }
 
 bool fills_voxels(const Program& program, const MapSpec& spec) {
@@ -43,7 +36,7 @@ NetworkMaps::NetworkMaps(const Program& program, const NetworkMapOptions& option
     : program_(program),
       options_(options),
       engine_(engine),
-      reached_(program, most_level_rows(program)),
+      reached_(program.ndim, sets_of(program), most_level_rows(program), options.batch_size),
       levels_(program.levels.size()),
       kept_coordinates_(program.levels.size()) {
   report_words_ = bounds_at() + kBoundsWords;
@@ -73,7 +66,7 @@ MapLimits NetworkMaps::limits(i32 key_bits) const {
   const std::size_t counted = options_.is_stateless ? counted_maps_ : maps_.size();
   MapLimits limits{key_bits, most_capacity(), static_cast<i32>(levels_.size()), static_cast<i32>(counted), 1};
   limits.sort_keys = reached_.most_keys([&](std::size_t level) { return capacity_of(level); });
-  limits.max_volume = largest_volume(program_);
+  limits.max_volume = static_cast<i32>(std::max<i64>(largest_volume(program_), 1));
   return limits;
 }
 
@@ -102,7 +95,7 @@ bool NetworkMaps::indexes() const {
 i64 NetworkMaps::most_coordinates() const { return most_level_rows(program_); }
 
 llvm::Error NetworkMaps::check_count(i64 count) const {
-  return check_cloud_rows(count, largest_volume(program_));
+  return check_cloud_rows(count, std::max<i64>(largest_volume(program_), 1));
 }
 
 void NetworkMaps::place(Placement& parts) {
@@ -233,7 +226,9 @@ llvm::Expected<KeyLayout> NetworkMaps::needed_layout(i64 count) const {
 
 llvm::Error NetworkMaps::build(const i32* coordinates, i64 count) {
   MINUET_TRY(indexes() ? build_by_index(coordinates, count) : build_by_sorting(coordinates, count));
-  const bool is_full = (static_cast<u32>(host_report_[0]) & kStatusPastCapacity) != 0;
+  // The table of an index may be full before a level has too many rows.
+  const u32 status = static_cast<u32>(host_report_[0]);
+  const bool is_full = (status & (kStatusPastCapacity | kStatusIndexFull)) != 0;
   needs_room_ = is_full && reached_.raise(host_report_ + kLevelsAt, count);
   return needs_room_ ? llvm::Error::success() : take_report(count);
 }

@@ -65,6 +65,13 @@ class NetworkMaps {
   /// Returns the number of coordinates that place() reserves memory for.
   i64 capacity() const { return capacity_; }
   void set_capacity(i64 coordinates) { capacity_ = coordinates; }
+  /// Lets place() reserve memory for the largest number of rows that each level may have, instead of the
+  /// expected number. needs_room() is then always false.
+  void reserve_most_rows() { reached_.expect_most(); }
+  /// Returns the largest number of rows that a level may have if there are this many coordinates.
+  i64 most_rows(i32 level, i64 coordinates) const {
+    return reached_.most_rows(static_cast<std::size_t>(level), coordinates);
+  }
   /// Returns true if the last build() found that a level has more rows than place() reserved memory for. The
   /// caller must then place the parts again, which are larger now, and call build() again. This happens only
   /// for levels with LevelSpec::reach, whose number of rows is estimated.

@@ -15,15 +15,23 @@ constexpr i64 kFewRows = 4096;
 // An estimate that was too low is multiplied by this number.
 constexpr double kRaise = 2.5;
 
+/// Returns the number of cells that the set may have, or `most` if there are more or if it is unknown.
+i64 count_cells(i32 ndim, const SetSpec& set, i32 batch_size, i64 most) {
+  if (!set.has_shape() || batch_size == 0) return most;
+  i64 cells = batch_size;
+  for (i32 a = 0; a < ndim && cells < most; ++a) cells *= set.shape[a];
+  return std::min(cells, most);
+}
+
 }  // namespace
 
-ReachedLevels::ReachedLevels(const Program& program, i64 most_rows)
-    : ndim_(program.ndim),
+ReachedLevels::ReachedLevels(i32 ndim, std::vector<SetSpec> sets, i64 most_rows, i32 batch_size)
+    : sets_(std::move(sets)),
       most_rows_(most_rows),
-      sets_(sets_of(program)),
       first_(static_cast<std::size_t>(levels_of_points(sets_))) {
-  for (std::size_t i = first_; i < sets_.size(); ++i) sources_.push_back(source_of(ndim_, sets_, i));
+  for (std::size_t i = first_; i < sets_.size(); ++i) sources_.push_back(source_of(ndim, sets_, i));
   for (const SetSpec& set : sets_) {
+    cells_.push_back(count_cells(ndim, set, batch_size, most_rows));
     const double of_parent = set.parent < 0 ? 1 : growth_[set.parent];
     growth_.push_back(set.reach ? std::max(of_parent, kUsualGrowth) : of_parent);
   }
@@ -33,26 +41,39 @@ const LevelSource* ReachedLevels::source_if_reached(std::size_t level) const {
   return sets_[level].reach ? &source(level) : nullptr;
 }
 
-i64 ReachedLevels::estimated_rows(std::size_t level, i64 coordinates) const {
+i64 ReachedLevels::most_rows(std::size_t level, i64 coordinates) const {
   const SetSpec& set = sets_[level];
   if (set.parent < 0) return coordinates;
-  const i64 of_parent = estimated_rows(static_cast<std::size_t>(set.parent), coordinates);
+  const i64 of_parent = most_rows(static_cast<std::size_t>(set.parent), coordinates);
   if (!set.reach) return of_parent;
-  const i64 most = std::min(most_rows_, of_parent * source(level).cells);
+  return std::min({most_rows_, cells_[level], of_parent * source(level).cells});
+}
+
+i64 ReachedLevels::estimated_rows(std::size_t level, i64 coordinates) const {
+  const i64 most = most_rows(level, coordinates);
+  if (expects_most_) return most;
+  const SetSpec& set = sets_[level];
+  if (set.parent >= 0 && !set.reach) {
+    return estimated_rows(static_cast<std::size_t>(set.parent), coordinates);
+  }
   return std::min(most, static_cast<i64>(growth_[level] * static_cast<double>(coordinates)) + kFewRows);
 }
 
 bool ReachedLevels::raise(const i32* reported, i64 coordinates) {
   const i64 count = std::max<i64>(coordinates, 1);
-  bool is_raised = false;
+  if (reported[0] == 0) return false;
   for (std::size_t i = 0; i < sets_.size(); ++i) {
-    if (!sets_[i].reach) continue;
     const i64 expected = estimated_rows(i, count);
-    if (reported[i] == 0 || reported[i] >= expected) growth_[i] *= kRaise;
-    growth_[i] = std::max(growth_[i], growth_[sets_[i].parent]);
-    is_raised = is_raised || estimated_rows(i, count) > expected;
+    // The level that did not fit is the first one that is full or was not made. A level that is empty because
+    // of its shape was not made either.
+    if (!sets_[i].reach || (reported[i] > 0 && reported[i] < expected)) continue;
+    growth_[i] *= kRaise;
+    for (std::size_t later = i + 1; later < sets_.size(); ++later) {
+      if (sets_[later].reach) growth_[later] = std::max(growth_[later], growth_[sets_[later].parent]);
+    }
+    if (estimated_rows(i, count) > expected) return true;
   }
-  return is_raised;
+  return false;
 }
 
 i64 ReachedLevels::most_keys(llvm::function_ref<i64(std::size_t)> capacity) const {

@@ -1,18 +1,20 @@
-// Says how the levels of a network follow from each other, and estimates how many rows the levels have that
-// are reached like the outputs of a dense convolution (SetSpec::reach).
+// Says how coordinate sets follow from each other, and how many rows those have that are reached like the
+// outputs of a dense convolution (SetSpec::reach).
 #pragma once
 
 #include <vector>
 
 #include "llvm/ADT/STLFunctionalExtras.h"
-#include "runtime/program/program.h"
+#include "runtime/engine/set_spec.h"
 
 namespace minuet {
 
+/// Estimates numbers of rows. In exact mode, memory must be reserved before the device knows them.
 class ReachedLevels {
  public:
-  /// No level may have more than `most_rows` rows.
-  ReachedLevels(const Program& program, i64 most_rows);
+  /// `sets` are levels, each after its parent. No level may have more than `most_rows` rows. `batch_size` is
+  /// the number of batch items, or 0 if it is unknown.
+  ReachedLevels(i32 ndim, std::vector<SetSpec> sets, i64 most_rows, i32 batch_size);
 
   const std::vector<SetSpec>& sets() const { return sets_; }
   /// Returns how each level that an index makes of the rows of its parent follows from them. These are the
@@ -21,12 +23,16 @@ class ReachedLevels {
   /// Returns how the level is reached from its parent, or null if it is made by rounding down.
   const LevelSource* source_if_reached(std::size_t level) const;
 
-  /// Returns the number of rows that a level is expected to have at most for this many coordinates. It is a
-  /// true limit unless the level, or one that it is made of, is reached.
+  /// Returns the largest number of rows that a level may have if there are this many coordinates.
+  i64 most_rows(std::size_t level, i64 coordinates) const;
+  /// Returns how many rows memory should be reserved for: most_rows(), or a smaller estimate for a level that
+  /// is reached, or made of one that is. An estimate is raised by raise() if a cloud has more rows.
   i64 estimated_rows(std::size_t level, i64 coordinates) const;
-  /// Raises the estimates after a cloud of `coordinates` coordinates that did not fit. Element i of
-  /// `reported` is the number of rows of level i: its estimate if it has more, and 0 if it was not made.
-  /// Returns false if no estimate can be higher.
+  /// Makes all estimates equal to most_rows(), so that no cloud can have more rows.
+  void expect_most() { expects_most_ = true; }
+  /// Raises an estimate after a cloud of `coordinates` coordinates that did not fit. Element i of `reported`
+  /// is the number of rows of level i, which is its estimate if the level has more, and 0 if the level was
+  /// not made. Returns false if no estimate can be higher.
   bool raise(const i32* reported, i64 coordinates);
   /// Returns the largest number of keys that are sorted to make a reached level by the sorted method, if
   /// level i has at most capacity(i) rows.
@@ -35,13 +41,15 @@ class ReachedLevels {
  private:
   const LevelSource& source(std::size_t level) const { return sources_[level - first_]; }
 
-  const i32 ndim_;
-  const i64 most_rows_;
   const std::vector<SetSpec> sets_;
+  const i64 most_rows_;
   const std::size_t first_;  // Holds the number of the first level that is made of the rows of its parent.
   std::vector<LevelSource> sources_;
+  // Holds, for each level, the number of cells that its shape and the batch size allow.
+  std::vector<i64> cells_;
   // Holds, for each level, the expected number of rows divided by the number of coordinates.
   std::vector<double> growth_;
+  bool expects_most_ = false;
 };
 
 }  // namespace minuet

@@ -140,7 +140,7 @@ llvm::Error GraphBuilder::check_inputs() const {
 llvm::Expected<Program> build_program(const NetworkDescription& description, DType dtype,
                                       const HeadChannels& head_channels, std::optional<Dataflow> dataflow) {
   llvm::Expected<Program> program = GraphBuilder(description, dtype, head_channels, dataflow).build();
-  if (!program) return with_place(program.takeError());
+  if (!program) return annotate(with_place(program.takeError()), "network description");
   return program;
 }
 

@@ -79,12 +79,6 @@ const ProgramLayer* find_largest_convolution(const Program& program) {
 
 }  // namespace
 
-i64 largest_volume(const Program& program) {
-  i64 volume = 0;
-  for (const MapSpec& map : program.maps) volume = std::max(volume, map.volume());
-  return volume;
-}
-
 const WindowProblem* largest_convolution(const Program& program) {
   const ProgramLayer* const largest = find_largest_convolution(program);
   return largest ? largest->window() : nullptr;

@@ -53,9 +53,6 @@ struct CompiledPlan {
   std::vector<KernelRequest> requests() const;
 };
 
-/// Returns the number of offsets of the largest kernel map, or 0 if there is no map. All maps use the
-/// parameters of the map search that are chosen for this number.
-i64 largest_volume(const Program& program);
 /// Returns the convolution with the largest kernel, or null if there is no convolution. The grouping of GEMMs
 /// and the row order that are chosen for it serve all convolutions.
 const WindowProblem* largest_convolution(const Program& program);

@@ -124,6 +124,12 @@ KernelGeometry geometry_of(const Program& program, const MapSpec& map) {
                        map.padding);
 }
 
+i64 largest_volume(const Program& program) {
+  i64 volume = 0;
+  for (const MapSpec& map : program.maps) volume = std::max(volume, map.volume());
+  return volume;
+}
+
 i64 element_bytes(const Program& program, const StorageSpec& storage) {
   return storage.holds_rows ? static_cast<i64>(sizeof(i32)) : dtype_bytes(program.dtype);
 }

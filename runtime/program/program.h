@@ -187,6 +187,10 @@ i32 find_same_level(const Program& among, const Program& program, i32 level);
 /// Returns the geometry of a map's kernel.
 KernelGeometry geometry_of(const Program& program, const MapSpec& map);
 
+/// Returns the number of offsets of the largest kernel map, or 0 if there is no map. All maps use the
+/// parameters of the map search that are chosen for this number.
+i64 largest_volume(const Program& program);
+
 /// Returns the number of bytes of an element of a storage.
 i64 element_bytes(const Program& program, const StorageSpec& storage);
 

@@ -84,6 +84,7 @@ DenseLayout layout_of(const LevelSpec& level, const DenseFields& fields) {
 llvm::Expected<std::vector<i64>> dims_of(i32 ndim, i64 channels, const DenseLayout& layout,
                                          bool is_birds_eye) {
   std::vector<i64> dims;
+  dims.reserve(static_cast<std::size_t>(ndim) + 1);
   for (i32 i = 0; i < ndim; ++i) dims.push_back(layout.shape[layout.order[i]]);
   if (is_birds_eye) {
     dims[0] *= channels;

@@ -142,11 +142,79 @@ TEST_P(ReachTest, LevelsThatGrowMuch) {
   }
   points.features = draw_numbers(random, rows_of(chain, points) * chain.channels);
   for (const minuet_map_method method : {MINUET_MAPS_SORTED, MINUET_MAPS_INDEXED}) {
-    const minuet_execution_options options = options_of(method);
+    minuet_execution_options options = options_of(method);
     const Execution execution = make_execution(machine(), plan.get(), &options);
     EXPECT_EQ(run_exact(execution.get(), chain, points), expected_of(chain, points));
     EXPECT_EQ(counts_of(plan.get(), execution.get())[1], (27 * rows_of(chain, points) + 255) / 256 * 256);
+
+    int64_t bytes = 0;
+    check(minuet_plan_workspace_bytes(plan.get(), machine().arch().c_str(), &options, rows_of(chain, points),
+                                      27, &bytes));
+    const Buffer workspace(machine(), bytes);
+    options.workspace = workspace.data();
+    options.workspace_bytes = bytes;
+    const Execution within = make_execution(machine(), plan.get(), &options);
+    EXPECT_EQ(run_exact(within.get(), chain, points), expected_of(chain, points));
   }
+}
+
+/// Without bounds, batch indices may be 0 to 8191, although a set that is dilated needs more bits of key.
+TEST_P(ReachTest, LargeBatchIndices) {
+  NetworkSpec spec;
+  spec.description = R"({"name": "dilated", "ndim": 3, "in_channels": 4, "layers": [
+    {"op": "block", "name": "a", "out_channels": 4, "kernel_size": 3, "padding": 1, "rule": "reached"}]})";
+  spec.dtype = dtype();
+  const Plan plan = make_network(machine(), spec);
+  const std::vector<int64_t> capacities = {1, 27};
+  minuet_execution_options options = MINUET_EXECUTION_OPTIONS_INIT;
+  options.map_method = MINUET_MAPS_INDEXED;
+  options.level_capacity = capacities.data();
+  options.level_count = 2;
+  const Execution within = make_execution(machine(), plan.get(), &options);
+  minuet_reach_options reach = MINUET_REACH_OPTIONS_INIT;
+  for (int a = 0; a < 3; ++a) reach.kernel_size[a] = 3, reach.padding[a] = 1;
+  for (const int32_t batch : {0, 1024, 8191, 20000}) {
+    const std::vector<int32_t> point = {batch, 5, -6, 7};
+    if (batch < 8192) {
+      check(prepare(machine(), within.get(), point, 3));
+      uint32_t status = ~0u;
+      int32_t counts[3] = {};
+      check(minuet_execution_read_cloud(within.get(), nullptr, &status, counts, 3));
+      EXPECT_EQ(status, 0u) << batch;
+      EXPECT_EQ(counts[2], 27) << batch;
+    }
+    const Buffer points(machine(), point);
+    const minuet_coordinates_options of_set = MINUET_COORDINATES_OPTIONS_INIT;
+    minuet_coordinates* made = nullptr;
+    check(minuet_coordinates_create(machine().device(), &of_set, points.integers(), 1, nullptr, &made));
+    const Coordinates set(made, {minuet_coordinates_destroy});
+    minuet_coordinates* reached = nullptr;
+    check(minuet_coordinates_reach(set.get(), &reach, nullptr, &reached));
+    const Coordinates of_reach(reached, {minuet_coordinates_destroy});
+    EXPECT_EQ(minuet_coordinates_count(reached), 27) << batch;
+  }
+}
+
+/// Voxels so far from each other that the table of an index fills before its rows do.
+TEST_P(ReachTest, VoxelsFarFromEachOther) {
+  std::vector<int32_t> points;
+  for (int32_t x = 0; x < 18; ++x) {
+    for (int32_t y = 0; y < 18; ++y) {
+      for (int32_t z = 0; z < 18; ++z) points.insert(points.end(), {0, 32 * x, 32 * y, 32 * z});
+    }
+  }
+  const int64_t count = static_cast<int64_t>(points.size()) / 4;
+  const Buffer given(machine(), points);
+  const minuet_coordinates_options of_set = MINUET_COORDINATES_OPTIONS_INIT;
+  minuet_coordinates* made = nullptr;
+  check(minuet_coordinates_create(machine().device(), &of_set, given.integers(), count, nullptr, &made));
+  const Coordinates set(made, {minuet_coordinates_destroy});
+  minuet_reach_options reach = MINUET_REACH_OPTIONS_INIT;
+  for (int a = 0; a < 3; ++a) reach.kernel_size[a] = 3, reach.dilation[a] = 8, reach.padding[a] = 8;
+  minuet_coordinates* reached = nullptr;
+  check(minuet_coordinates_reach(set.get(), &reach, nullptr, &reached));
+  const Coordinates of_reach(reached, {minuet_coordinates_destroy});
+  EXPECT_EQ(minuet_coordinates_count(reached), 27 * count);
 }
 
 /// An inverse layer is the transposed dense convolution, on the voxels that its layer started from.

@@ -1,6 +1,7 @@
 #include "tools/minuet/cloud/grid.h"
 
 #include <cmath>
+#include <limits>
 
 #include "tools/minuet/base/error.h"
 #include "tools/minuet/cloud/readers/scalar.h"
@@ -26,8 +27,9 @@ struct FloatGrid {
   /// Returns whether the point is inside the grid, and sets `voxel` if it is.
   bool find(const Point& point, int32_t (&voxel)[3]) const {
     for (size_t axis = 0; axis < 3; ++axis) {
+      // A number past the range of float32 cannot be converted. The negation makes NaN count as outside.
+      if (!(std::abs(point[axis]) <= std::numeric_limits<float>::max())) return false;
       const auto position = static_cast<float>(point[axis]);
-      // The negation makes NaN count as outside.
       if (!(position >= low[axis] && position < high[axis])) return false;
       const float cell = std::floor((position - low[axis]) / size[axis]);
       if (!(cell < static_cast<float>(cells[axis]))) return false;

@@ -37,17 +37,26 @@ llvm::Expected<std::optional<std::vector<int64_t>>> shape_of(const std::string& 
   return shape;
 }
 
-/// Sets the shape of the grid for a network whose description has the shape `described`.
-void fill_shape(const std::vector<int64_t>& described, const minuet_shipped_network_info* shipped,
-                Grid& grid) {
+/// Sets the shape of the network's input (Grid::shape). A shipped network may have more cells than the range.
+/// A described one has the cells of the range, or one more, as the extra cell that some trained networks
+/// have.
+llvm::Error fill_shape(const std::string& network, const std::vector<int64_t>& described,
+                       const minuet_shipped_network_info* shipped, Grid& grid) {
   for (size_t axis = 0; axis < 3; ++axis) {
     const int32_t cells = grid.cells[axis];
     if (shipped) {
       grid.shape[axis] = cells + shipped->extra_cells[axis];
-    } else if (axis < described.size() && (described[axis] == cells || described[axis] == cells + 1)) {
+    } else if (described[axis] == cells || described[axis] == cells + 1) {
       grid.shape[axis] = static_cast<int32_t>(described[axis]);
+    } else {
+      return bad_input(
+          "--range and --voxel-size give {0} cells along {1}, but the network '{2}' has a shape of {3}: "
+          "change "
+          "--range or --voxel-size",
+          cells, "xyz"[axis], network, described[axis]);
     }
   }
+  return llvm::Error::success();
 }
 
 }  // namespace
@@ -85,6 +94,12 @@ llvm::Expected<std::optional<Grid>> choose_grid(const std::string& network, cons
   MINUET_ASSIGN(const std::optional<std::vector<int64_t>> described, shape_of(network));
   const bool has_default = shipped && shipped->voxel_size[0] > 0;
   if (flags.range.empty() && !described) return std::nullopt;
+  if (described && described->size() != 3 && (flags.has_points || !flags.range.empty())) {
+    return bad_input(
+        "the network '{0}' has {1} axes, but points and --range are for networks of three: give voxels with "
+        "--coordinates",
+        network, described->size());
+  }
   if (flags.range.empty() && !has_default) {
     if (!flags.has_points) return std::nullopt;
     return bad_input(
@@ -104,7 +119,7 @@ llvm::Expected<std::optional<Grid>> choose_grid(const std::string& network, cons
     MINUET_ASSIGN(voxel_size, parse_voxel_size(flags.voxel_size));
   }
   MINUET_ASSIGN(Grid grid, make_grid(low, high, voxel_size));
-  if (described) fill_shape(*described, shipped, grid);
+  if (described) MINUET_TRY(fill_shape(network, *described, shipped, grid));
   return grid;
 }
 
