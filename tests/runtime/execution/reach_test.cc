@@ -164,6 +164,7 @@ TEST_P(ReachTest, LargeBatchIndices) {
   spec.description = R"({"name": "dilated", "ndim": 3, "in_channels": 4, "layers": [
     {"op": "block", "name": "a", "out_channels": 4, "kernel_size": 3, "padding": 1, "rule": "reached"}]})";
   spec.dtype = dtype();
+  spec.dataflow = MINUET_DATAFLOW_FUSED;
   const Plan plan = make_network(machine(), spec);
   const std::vector<int64_t> capacities = {1, 27};
   minuet_execution_options options = MINUET_EXECUTION_OPTIONS_INIT;

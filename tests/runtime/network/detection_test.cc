@@ -264,6 +264,7 @@ TEST_P(DetectionTest, InCapacityMode) {
   const Reference& one = reference("voxel_res_backbone_8x");
   NetworkSpec spec = one.spec(dtype());
   spec.description.clear();
+  spec.dataflow = MINUET_DATAFLOW_FUSED;
   const Plan network = make_network(machine(), spec);
   minuet_execution_options options = MINUET_EXECUTION_OPTIONS_INIT;
   options.batch_size = kBatch;
