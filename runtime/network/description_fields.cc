@@ -87,8 +87,16 @@ llvm::Expected<AxisArray> read_axes(const Value& value, llvm::StringRef field, i
 
 llvm::Expected<std::string> read_text(const Object& object, llvm::StringRef field) {
   const auto text = object.getString(field);
-  if (text && !text->empty()) return text->str();
-  return at(field, make_error(StatusCode::InvalidArgument, "\"{0}\" must be a name", field));
+  if (!text || text->empty()) {
+    return at(field, make_error(StatusCode::InvalidArgument, "\"{0}\" must be a name", field));
+  }
+  // The C API gives names as strings that a zero character ends.
+  if (text->contains('\0')) {
+    return at(field,
+              make_error(StatusCode::InvalidArgument,
+                         "\"{0}\" contains the character U+0000, which names cannot: remove it", field));
+  }
+  return text->str();
 }
 
 llvm::Error read_optional_text(const Object& object, llvm::StringRef field, std::string& text) {

@@ -152,6 +152,16 @@ llvm::Expected<i32> GraphBuilder::find_result(const std::string& name, llvm::Str
     read_.insert(found->second);
     return found->second;
   }
+  const auto input =
+      llvm::find_if(description_.inputs, [&](const InputDescription& each) { return each.name == name; });
+  if (input != description_.inputs.end()) {
+    return at(field,
+              make_error(StatusCode::InvalidArgument,
+                         "the input \"{0}\" is on the level of \"{1}\", which is not the name of an "
+                         "input or of features that an earlier layer saves: correct the input's \"level\" "
+                         "(a dense tensor has none)",
+                         name, input->level));
+  }
   return at(field, make_error(StatusCode::InvalidArgument,
                               "no earlier layer saves its output as \"{0}\", and no input that is known here "
                               "has this name: correct the name, or the layer's \"output\"",

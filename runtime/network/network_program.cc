@@ -32,7 +32,8 @@ llvm::Expected<Program> GraphBuilder::build() {
   }
   if (program_.layers.empty()) {
     return at("layers", make_error(StatusCode::InvalidArgument,
-                                   "the network has only a head without weights: give the head \"classes\""));
+                                   "the network has only a head without weights, or only a concat, which "
+                                   "compute nothing: give the head \"classes\", or add a layer"));
   }
   MINUET_TRY(add_outputs());
   MINUET_TRY(check_inputs());

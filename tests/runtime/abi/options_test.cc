@@ -173,8 +173,9 @@ TEST_P(OptionsTest, AConvolutionsExecutionTakesMemoryOnly) {
     minuet_execution* made = nullptr;
     EXPECT_EQ(minuet_execution_create(convolution.get(), machine().device(), &options, &made),
               MINUET_INVALID_ARGUMENT);
-    EXPECT_THAT(last_error(),
-                HasSubstr("takes no max_points, level_capacity, keep_first_duplicate or has_bounds"));
+    EXPECT_THAT(
+        last_error(),
+        HasSubstr("takes no max_points, level_capacity, batch_size, keep_first_duplicate or has_bounds"));
   }
 }
 

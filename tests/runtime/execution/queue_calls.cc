@@ -34,6 +34,20 @@ const std::vector<Call>& calls() {
          EXPECT_EQ(channels, status == MINUET_OK ? kOut : -1);
          return status;
        }},
+      {"minuet_execution_output_shape_of", Of::Network, false,
+       [](Objects& o) {
+         int64_t rows = -1;
+         int32_t channels = -1;
+         const minuet_status status = minuet_execution_output_shape_of(o.network.get(), 0, &rows, &channels);
+         EXPECT_EQ(rows, status == MINUET_OK ? kRows : -1);
+         EXPECT_EQ(channels, status == MINUET_OK ? kOut : -1);
+         return status;
+       }},
+      {"minuet_execution_output_coordinates_of", Of::Network, true,
+       [](Objects& o) {
+         return minuet_execution_output_coordinates_of(o.network.get(), 0,
+                                                       static_cast<int32_t*>(o.plans.room.data()), o.stream);
+       }},
       {"minuet_execution_output_coordinates", Of::Network, true,
        [](Objects& o) {
          return minuet_execution_output_coordinates(o.network.get(),

@@ -98,7 +98,7 @@ TEST(NetworkGraph, InputsLieOnLevelsOfResultsAndInputs) {
       error_of(network(block("a", R"("input": "q")") + "," + block("b", R"("input": "p", "output": "x")"),
                        R"("inputs": [{"name": "p", "channels": 4},
                                              {"name": "q", "channels": 5, "level": "x"}])")),
-      StartsWith("layers[0].input: "))
+      StartsWith("network description: layers[0].input: "))
       << "its level does not exist yet";
 }
 
@@ -214,6 +214,14 @@ TEST(NetworkGraph, ErrorsHaveTheirPlace) {
       {a + block("b", R"("output": "x", "save": "y")"), in, "layers[1].output", "leave \"save\" out"},
       {a + block("b", R"("input": "z")"), in, "layers[1].input",
        "no earlier layer saves its output as \"z\""},
+      {block("a\\u0000b"), in, "layers[0].name", "U+0000"},
+      {block("a") + R"(, {"op": "to_dense", "output": "d"}, )" + block("b", R"("input": "q")"),
+       R"("inputs": [{"name": "p", "channels": 4}, {"name": "q", "channels": 4, "level": "d"}],
+          "shape": [8, 8, 8])",
+       "layers[2].input", "the input \"q\" is on the level of \"d\""},
+      {R"({"op": "concat", "with": "q"})",
+       R"("inputs": [{"name": "p", "channels": 4}, {"name": "q", "channels": 4, "level": "p"}])", "layers",
+       "only a concat"},
       {a + R"({"op": "block", "name": "b", "out_channels": 8, "kernel_size": [3, 3, 0]})", in,
        "layers[1].kernel_size[2]", "block b"},
       {a + block("b", R"("rule": "dense")"), in, "layers[1].rule", "\"cells\" or \"reached\""},

@@ -230,7 +230,7 @@ TEST(NetworkDescription, WhatIsNotBuiltIsRefusedWithItsPlace) {
             R"({{"op": "block", "name": "a", "width": 0}, {{"op": "{0}", "name": "p", {1}"stride": [2, 2, 1]})",
             op, fields)
             .str()));
-    EXPECT_EQ(text.find(llvm::formatv("layers[1]: {0} p: ", op).str()), 0u) << text;
+    EXPECT_EQ(text.find(llvm::formatv("network description: layers[1]: {0} p: ", op).str()), 0u) << text;
     EXPECT_NE(text.find("is not supported"), std::string::npos) << text;
     EXPECT_NE(text.find("generative"), std::string::npos) << text;
   }

@@ -24,7 +24,7 @@ llvm::Error check_names(const std::vector<minuet_tensor_info>& inputs, const std
     }
     if (found == inputs.end()) {
       return bad_input("--input-of: the network has no input '{0}', only {1}: name one after the first",
-                       file.name, names_of(inputs));
+                       file.name, tensor_names(inputs));
     }
   }
   return llvm::Error::success();
@@ -63,7 +63,7 @@ llvm::Expected<FurtherInputs> FurtherInputs::read(minuet_plan* network, minuet_d
     return bad_input(
         "the network has {0} inputs, but the cloud gives the features of the first, '{1}', only: give those "
         "of {2} too, with --input-of NAME=FILE.npy for each",
-        all.size(), all[0].name, names_of(missing));
+        all.size(), all[0].name, tensor_names(missing));
   }
   for (size_t i = 1; i < all.size(); ++i)
     MINUET_TRY(inputs.add(all[i], find_file(files, all[i].name)->path, device, dtype));

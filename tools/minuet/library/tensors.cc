@@ -37,7 +37,7 @@ llvm::Expected<std::vector<minuet_tensor_info>> query_outputs(minuet_plan* netwo
   return query_tensors(network, minuet_plan_query_output, &minuet_plan_info::outputs);
 }
 
-std::string names_of(const std::vector<minuet_tensor_info>& tensors) {
+std::string tensor_names(const std::vector<minuet_tensor_info>& tensors) {
   std::string names;
   for (const minuet_tensor_info& tensor : tensors)
     names += (names.empty() ? "" : ", ") + std::string(tensor.name);
@@ -50,7 +50,7 @@ llvm::Expected<size_t> find_output(const std::vector<minuet_tensor_info>& output
     if (name == outputs[i].name) return i;
   }
   return bad_input("{0}: the network has no output '{1}', only {2}: name one of these", flag, name,
-                   names_of(outputs));
+                   tensor_names(outputs));
 }
 
 minuet_array array_of(const minuet_tensor& matrix) {

@@ -19,7 +19,7 @@ llvm::Expected<std::vector<minuet_tensor_info>> query_outputs(minuet_plan* netwo
 inline bool is_dense(const minuet_tensor_info& output) { return output.rank > 2; }
 
 /// Returns the names, separated by commas.
-std::string names_of(const std::vector<minuet_tensor_info>& tensors);
+std::string tensor_names(const std::vector<minuet_tensor_info>& tensors);
 /// Returns the index of the output with this name. If there is none, the error names all outputs. `flag` is
 /// the flag that has the name.
 llvm::Expected<size_t> find_output(const std::vector<minuet_tensor_info>& outputs, llvm::StringRef flag,
