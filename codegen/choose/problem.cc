@@ -11,7 +11,8 @@ llvm::Error check_padding(const WindowProblem& problem) {
   if (problem.kind == ConvolutionKind::Submanifold) {
     return make_error(
         StatusCode::InvalidArgument,
-        "a submanifold op has a centred kernel: leave out the padding and the rule \"reached\"");
+        "a submanifold op has a centred kernel: leave out the padding, and dense_offsets or the rule "
+        "\"reached\"");
   }
   for (i32 a = 0; a < kMaxDim; ++a) {
     const i32 padding = (*problem.padding)[a], most = a < problem.ndim ? kMostCells : 0;

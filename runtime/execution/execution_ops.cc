@@ -10,12 +10,7 @@ namespace minuet {
 /// Level::rows rows in each coordinate set and `neighbours` pairs per output row.
 llvm::Error Execution::bound_layer(i32 number, double neighbours) {
   const ProgramLayer& layer = program_.layers[number];
-  i64 rows = 1;
-  for (const i32 tensor : {layer.input, layer.output}) {
-    // Dense tensors have no level.
-    if (const i32 level = program_.tensors[tensor].level; level >= 0)
-      rows = std::max(rows, levels_[level].rows);
-  }
+  i64 rows = std::max(rows_of(layer.input), rows_of(layer.output));
   if (layer.map >= 0) {
     const MapSpec& map = program_.maps[layer.map];
     rows = std::max({rows, levels_[map.fine].rows, levels_[map.coarse].rows});

@@ -25,19 +25,16 @@ llvm::Expected<i64> Execution::workspace_bound(std::shared_ptr<const LoadedPlan>
   const i64 rows = std::max<i64>(points, 1);
   NetworkMaps* const maps = execution->network_maps_ ? &*execution->network_maps_ : nullptr;
   if (maps) maps->reserve_most_rows();
-  const auto rows_of_level = [&](i32 level) { return maps ? maps->most_rows(level, rows) : rows; };
-  i64 most = rows;
   static constexpr i32 kPermuted = 0;
   std::vector<i32> counts(execution->levels_.size());
   for (std::size_t i = 0; i < counts.size(); ++i) {
     Level& level = execution->levels_[i];
-    level.rows = rows_of_level(static_cast<i32>(i));
-    most = std::max(most, level.rows);
+    level.rows = maps ? maps->most_rows(static_cast<i32>(i), rows) : rows;
     // The addresses of the row counts must be distinct, because they identify the levels (coordinate sets).
     level.count = &counts[i];
     level.source_row = &kPermuted;
   }
-  for (const Work& work : execution->works_) work.work->begin(most);
+  for (const Work& work : execution->works_) work.work->begin(execution->most_rows());
   execution->views_->begin();
   for (const MapSpec& map : program.maps) MINUET_TRY(check_cloud_rows(points, map.volume()));
   for (i32 i = 0; i < execution->layer_count(); ++i) {

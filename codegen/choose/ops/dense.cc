@@ -7,17 +7,6 @@
 #include "codegen/choose/choice.h"
 
 namespace minuet {
-namespace {
-
-/// Returns the width of the widest access that divides `elements` elements. It is a power of two.
-i32 widest_run(i32 element_bytes, i64 elements) {
-  i32 bytes = kWidestAccess;
-  while (bytes > element_bytes && elements * element_bytes % bytes != 0) bytes /= 2;
-  return bytes;
-}
-
-}  // namespace
-
 i64 cells_of(i32 ndim, const DenseLayout& layout) {
   i64 cells = 1;
   // A shape with too many cells is refused, so the exact number does not matter then.
@@ -79,9 +68,10 @@ ToDenseChoice choose_to_dense(const ToDenseProblem& problem) {
   choice.kernel.channels_last = problem.layout.channels_last;
   const i32 element = dtype_bytes(choice.kernel.io);
   choice.kernel.vector_bytes = widest_vector(element, problem.channels, {problem.features});
-  choice.kernel.store_bytes = problem.layout.channels_last
-                                  ? choice.kernel.vector_bytes
-                                  : widest_run(element, cells_of(problem.ndim, problem.layout));
+  // A valid layout has at most 2^31 - 1 cells.
+  const auto cells = static_cast<i32>(cells_of(problem.ndim, problem.layout));
+  choice.kernel.store_bytes =
+      problem.layout.channels_last ? choice.kernel.vector_bytes : widest_vector(element, cells, {});
   return choice;
 }
 

@@ -141,11 +141,12 @@ class FromDenseOp final : public CpuOp {
     const auto& request = static_cast<const DenseRequest&>(given);
     call.timed(&StageTimes::gather, [&] {
       const i64 rows = request.pads_output ? request.output_rows : *request.output_count;
+      const CellGrid grid = make_grid(problem_.ndim, problem_.layout, request.batch_size);
       call.pool.run((rows + kDenseRowsPerTask - 1) / kDenseRowsPerTask, [&](i64 task, i32) {
         const i64 first = task * kDenseRowsPerTask;
         copy_elements(io_, request, [&](auto& copier) {
           for (i64 row = first; row < std::min(rows, first + kDenseRowsPerTask); ++row) {
-            write_row(request, row, copier);
+            write_row(request, grid, row, copier);
           }
         });
       });
@@ -155,9 +156,8 @@ class FromDenseOp final : public CpuOp {
 
  private:
   template <class Copy>
-  void write_row(const DenseRequest& request, i64 row, Copy& copier) const {
+  void write_row(const DenseRequest& request, const CellGrid& grid, i64 row, Copy& copier) const {
     const i64 element = dtype_bytes(io_);
-    const CellGrid grid = make_grid(problem_.ndim, problem_.layout, request.batch_size);
     const bool is_there = row < *request.output_count;
     const i32 cell =
         is_there ? cell_of_row(problem_.ndim, grid, request.coordinates + row * (1 + problem_.ndim)) : -1;
