@@ -28,9 +28,7 @@ llvm::Error check_reached_status(u32 status) {
         "reached from it: declare the bounds of the cloud when you create its first set");
   }
   if ((status & (kStatusIndexFull | kStatusPastCapacity)) != 0) {
-    return make_error(StatusCode::ResourceExhausted,
-                      "the coordinates reach too many outputs for one set: split the batch, or use a smaller "
-                      "kernel");
+    return too_many_reached();
   }
   return llvm::Error::success();
 }
@@ -427,7 +425,7 @@ llvm::Expected<std::shared_ptr<CoordinateSet>> CoordinateSet::reach(const ReachS
   ReachedLevels estimates(ndim, levels, kMaxCoordinates, /*batch_size=*/0);
   // Only a call that waits can find out that memory for fewer rows is enough.
   if (queue_) estimates.expect_most();
-  for (bool is_made = false; !is_made;) {
+  for (;;) {
     const i64 capacity = estimates.estimated_rows(1, rows);
     MINUET_TRY(reached->allocate(capacity, false));
     MINUET_TRY(index_reached(*engine, *reached, levels, bounds, capacity));
@@ -441,8 +439,7 @@ llvm::Expected<std::shared_ptr<CoordinateSet>> CoordinateSet::reach(const ReachS
       MINUET_ASSIGN(ranges, bounds_of_sets(ndim, bounds, levels));
       reached->bounds_ = ranges[1];
     } else if ((status & (kStatusPastCapacity | kStatusIndexFull)) == 0 || !estimates.raise(reported, rows)) {
-      is_made = true;
-      continue;
+      break;
     }
     MINUET_TRY(engine->begin_making(stream));
   }

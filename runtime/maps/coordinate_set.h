@@ -118,7 +118,8 @@ class CoordinateSet : public std::enable_shared_from_this<CoordinateSet> {
   std::vector<SetSpec> reached_levels(const ReachSpec& reach, const AxisArray& tensor_stride,
                                       const AxisArray& shape) const;
   /// Makes a set that is reached from this one in an index of both sets, with room for `capacity` rows.
-  /// The coordinates of this set must be inside `bounds`, or the status says so.
+  /// If coordinates of this set are outside `bounds`, the status in reached.host_report_ says so, and
+  /// reached.bounds_ becomes their actual bounds, unless bounds are declared or there is a queue.
   llvm::Error index_reached(MapEngine& engine, CoordinateSet& reached, llvm::ArrayRef<SetSpec> levels,
                             const Bounds& bounds, i64 capacity) const;
   /// Enqueues the work that builds a set that the caller gave. read_report() reads back the row count.

@@ -10,9 +10,14 @@
 namespace minuet {
 namespace {
 
+/// Returns the number of offsets of the largest kernel map, or 1 if there is no map.
+i32 most_offsets(const Program& program) {
+  return static_cast<i32>(std::max<i64>(largest_volume(program), 1));
+}
+
 /// Returns the largest number of rows that a level may have.
 i64 most_level_rows(const Program& program) {
-  return std::min(kMaxCoordinates, most_map_rows(std::max<i64>(largest_volume(program), 1)));
+  return std::min(kMaxCoordinates, most_map_rows(most_offsets(program)));
 }
 
 bool fills_voxels(const Program& program, const MapSpec& spec) {
@@ -64,9 +69,11 @@ llvm::Error NetworkMaps::allocate_host() {
 MapLimits NetworkMaps::limits(i32 key_bits) const {
   // Without state, the pairs of only those maps are counted whose positions are placed.
   const std::size_t counted = options_.is_stateless ? counted_maps_ : maps_.size();
-  MapLimits limits{key_bits, most_capacity(), static_cast<i32>(levels_.size()), static_cast<i32>(counted), 1};
+  MapLimits limits{key_bits, most_capacity(), 0, static_cast<i32>(counted), most_offsets(program_)};
+  // An index makes its sets without sorting keys.
+  if (indexes()) return limits;
+  limits.sets = static_cast<i32>(levels_.size());
   limits.sort_keys = reached_.most_keys([&](std::size_t level) { return capacity_of(level); });
-  limits.max_volume = static_cast<i32>(std::max<i64>(largest_volume(program_), 1));
   return limits;
 }
 
@@ -95,7 +102,7 @@ bool NetworkMaps::indexes() const {
 i64 NetworkMaps::most_coordinates() const { return most_level_rows(program_); }
 
 llvm::Error NetworkMaps::check_count(i64 count) const {
-  return check_cloud_rows(count, std::max<i64>(largest_volume(program_), 1));
+  return check_cloud_rows(count, most_offsets(program_));
 }
 
 void NetworkMaps::place(Placement& parts) {
@@ -132,9 +139,7 @@ void NetworkMaps::place_workspace(Placement& parts) {
   }
   place_masks(parts, /*kept=*/false);
   place_rows(parts, /*kept=*/false);
-  MapLimits most = limits(kMostKeyBits);
-  if (indexes()) most.sets = 0;
-  map_workspace_ = parts.take<char>(engine_.maps().workspace_bytes(most));
+  map_workspace_ = parts.take<char>(engine_.maps().workspace_bytes(limits(kMostKeyBits)));
   assign_rows();
 }
 
@@ -349,8 +354,6 @@ llvm::Error NetworkMaps::enqueue_sorted(const i32* coordinates, const i32* given
 
 llvm::Error NetworkMaps::enqueue_indexed(const i32* coordinates, const i32* given_count, i64 most) {
   MapLimits limits = this->limits(1);
-  limits.sets = 0;
-  limits.sort_keys = 0;
   limits.capacity = std::max<i64>(most, 1);
   std::vector<i64> capacities;
   std::vector<i32*> counts;
@@ -440,6 +443,9 @@ llvm::Error NetworkMaps::take_report(i64 count) {
   const u32 status = static_cast<u32>(host_report_[0]);
   const bool is_outside = (status & kStatusOutOfBounds) != 0 && (status & kStatusNegativeBatch) == 0;
   if (is_outside && options_.limits) return outside_limits(program_.ndim, *options_.limits);
+  // If level 0 was made, a level that is reached from others has too many rows.
+  const bool is_full = (status & (kStatusPastCapacity | kStatusIndexFull)) != 0;
+  if (is_full && !reached_.sources().empty() && rows(0) > 0) return too_many_reached();
   MINUET_TRY(check_coordinate_status(status));
   MINUET_TRY(check_duplicates(rows(0), count, options_.keep_first_duplicate));
   for (std::size_t i = 0; i < maps_.size(); ++i) {

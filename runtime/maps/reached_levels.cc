@@ -25,6 +25,12 @@ i64 count_cells(i32 ndim, const SetSpec& set, i32 batch_size, i64 most) {
 
 }  // namespace
 
+llvm::Error too_many_reached() {
+  return make_error(StatusCode::ResourceExhausted,
+                    "the coordinates reach too many outputs for one set: split the batch, or use a smaller "
+                    "kernel");
+}
+
 ReachedLevels::ReachedLevels(i32 ndim, std::vector<SetSpec> sets, i64 most_rows, i32 batch_size)
     : sets_(std::move(sets)),
       most_rows_(most_rows),

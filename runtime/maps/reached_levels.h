@@ -9,6 +9,9 @@
 
 namespace minuet {
 
+/// Returns ResourceExhausted, for a level that would have more rows than any level may have.
+llvm::Error too_many_reached();
+
 /// Estimates numbers of rows. In exact mode, memory must be reserved before the device knows them.
 class ReachedLevels {
  public:
