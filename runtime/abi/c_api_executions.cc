@@ -81,8 +81,8 @@ llvm::Expected<ExecutionOptions> read_size_options(const minuet_execution_option
        execution.cloud.has_capacities() || execution.cloud.batch_size != 0)) {
     return make_error(StatusCode::InvalidArgument,
                       "an execution of a single op takes no max_points, level_capacity, batch_size, "
-                      "keep_first_duplicate or "
-                      "has_bounds: leave them 0 (the last two are options of its coordinate sets)");
+                      "keep_first_duplicate or has_bounds: leave them 0 (the last two are options of its "
+                      "coordinate sets)");
   }
   return execution;
 }

@@ -8,14 +8,21 @@ namespace {
 
 constexpr uint32_t kAllPurposes = 2 * MINUET_PURPOSE_EXPORT - 1;
 
-/// Returns the first number that is not 0 among those that only levels with is_reached have, or null.
-const int32_t* first_given(const minuet_pyramid_level& given) {
-  for (const int32_t* const numbers : {given.kernel_size, given.dilation, given.padding, given.shape}) {
+/// Returns InvalidArgument if the level has numbers that only levels with is_reached have.
+llvm::Error check_not_reached(const minuet_pyramid_level& given) {
+  const std::pair<const char*, const int32_t*> fields[] = {{"kernel_size", given.kernel_size},
+                                                           {"dilation", given.dilation},
+                                                           {"padding", given.padding},
+                                                           {"shape", given.shape}};
+  for (const auto& [name, numbers] : fields) {
     for (i32 a = 0; a < kMaxDim; ++a) {
-      if (numbers[a] != 0) return numbers + a;
+      if (numbers[a] == 0) continue;
+      return make_error(StatusCode::InvalidArgument,
+                        "{0} of axis {1} is {2}, but is_reached is 0: set it to 1, or {0} to 0", name, a,
+                        numbers[a]);
     }
   }
-  return nullptr;
+  return llvm::Error::success();
 }
 
 llvm::Expected<PyramidLevel> read_level(const minuet_pyramid_level& given, i32 ndim) {
@@ -29,11 +36,8 @@ llvm::Expected<PyramidLevel> read_level(const minuet_pyramid_level& given, i32 n
     MINUET_ASSIGN(reach.dilation, read_axes(given.dilation, ndim, "dilation"));
     MINUET_ASSIGN(reach.padding, read_cells(given.padding, ndim, "padding"));
     MINUET_ASSIGN(level.shape, read_set_shape(given.shape, ndim));
-  } else if (const int32_t* const field = first_given(given)) {
-    return make_error(StatusCode::InvalidArgument,
-                      "kernel_size, dilation, padding or shape has {0}, but is_reached is 0: set it to 1, or "
-                      "them to 0",
-                      *field);
+  } else {
+    MINUET_TRY(check_not_reached(given));
   }
   MINUET_ASSIGN(level.stride, read_axes(given.stride, ndim, "stride"));
   return level;

@@ -30,8 +30,8 @@ llvm::Error check_minkowski(const ConvolutionProblem& problem) {
   if (problem.padding) {
     return refuse(
         "MinkowskiEngine makes the outputs of a strided layer at floor(p / stride), but this layer has the "
-        "rule "
-        "\"reached\", so these weights cannot be carried over: describe the layer with the rule \"cells\"");
+        "rule \"reached\", so these weights cannot be carried over: describe the layer with the rule "
+        "\"cells\"");
   }
   for (i32 a = 0; a < problem.ndim; ++a) {
     const i32 size = problem.kernel_size[a];
@@ -68,8 +68,7 @@ llvm::Error check_torchsparse(const ConvolutionProblem& problem) {
   if (problem.padding) {
     return refuse(
         "it is not known that the outputs of TorchSparse's strided layers are those of the rule \"reached\", "
-        "so "
-        "these weights cannot be carried over");
+        "so these weights cannot be carried over");
   }
   if (problem.kind != ConvolutionKind::Submanifold) return check_dense_strides("TorchSparse", "", problem);
   const bool is_even = kernel_volume(problem) % 2 == 0;

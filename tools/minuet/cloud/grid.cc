@@ -90,8 +90,7 @@ llvm::Error parse_range(const std::string& text, Position& low, Position& high) 
     if (static_cast<float>(low[axis]) < static_cast<float>(high[axis])) continue;
     return bad_input(
         "--range '{0}' goes from {1} to {2} along {3}: the first number must be the smaller one (the order "
-        "is "
-        "x0,y0,z0,x1,y1,z1)",
+        "is x0,y0,z0,x1,y1,z1)",
         text, digits(low[axis]), digits(high[axis]), "xyz"[axis]);
   }
   return llvm::Error::success();

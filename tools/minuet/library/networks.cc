@@ -51,8 +51,7 @@ llvm::Error fill_shape(const std::string& network, const std::vector<int64_t>& d
     } else {
       return bad_input(
           "--range and --voxel-size give {0} cells along {1}, but the network '{2}' has a shape of {3}: "
-          "change "
-          "--range or --voxel-size",
+          "change --range or --voxel-size",
           cells, "xyz"[axis], network, described[axis]);
     }
   }

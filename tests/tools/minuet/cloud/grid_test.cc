@@ -76,7 +76,8 @@ TEST(Grid, DividesInFloat32) {
   }
 }
 
-/// Of at most P points those of lowest index, of at most V voxels those of lowest first point.
+/// A limit of P points keeps the P points of lowest index of each voxel. A limit of V voxels keeps the V
+/// voxels whose first points have the lowest index.
 TEST(Grid, LimitsKeepTheFirst) {
   const Grid grid = grid_of({0, 0, 0}, {4, 1, 1}, {1, 1, 1});
   const std::vector<Point> points = {{2.5, 0, 0, 1}, {0.5, 0, 0, 2}, {2.5, 0, 0, 3}, {1.5, 0, 0, 4},
