@@ -25,10 +25,11 @@ llvm::Expected<AxisArray> shape_below(const AxisArray& shape, const Window& wind
     if (cells < 1 || cells > kMostCells) {
       return at(
           "kernel_size",
-          make_error(StatusCode::InvalidArgument,
-                     "axis {0}: an input of {1} cells leaves {2} cells of the output, which must have 1 "
-                     "to {3}: use a smaller kernel or dilation, or another padding",
-                     a, shape[a], cells, kMostCells));
+          make_error(
+              StatusCode::InvalidArgument,
+              "axis {0}: an input of {1} cells leaves {2} cells of the output, which must have 1 "
+              "to {3}: use a smaller kernel or dilation, another padding, or a larger shape of the input",
+              a, shape[a], cells, kMostCells));
     }
     below[a] = static_cast<i32>(cells);
   }

@@ -287,7 +287,9 @@ llvm::Error run_command(const Arguments& given) {
   MINUET_ASSIGN(const Input input, load_input(arguments.input, session.info));
   MINUET_TRY(files.check(input, session.info, is_dense(infos.front())));
   const VoxelCloud& voxels = input.voxels;
-  if (arguments.network.has_shape) session.choice.batch_size = batch_size_of(voxels);
+  if (arguments.network.has_shape) {
+    MINUET_ASSIGN(session.choice.batch_size, find_batch_size(voxels));
+  }
   MINUET_ASSIGN(const DeviceCloud cloud, upload_cloud(session.device.get(), voxels, session.dtype));
 
   RunReport report = describe(arguments, session, input);

@@ -1,6 +1,7 @@
 #include "tools/minuet/library/networks.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "codegen/base/json_text.h"
 #include "tools/minuet/base/error.h"
@@ -122,10 +123,20 @@ llvm::Expected<std::optional<Grid>> choose_grid(const std::string& network, cons
   return grid;
 }
 
-int64_t batch_size_of(const VoxelCloud& cloud) {
+llvm::Expected<int64_t> find_batch_size(const VoxelCloud& cloud) {
+  constexpr int32_t kGreatest = std::numeric_limits<int32_t>::max() - 1;
   int64_t size = 1;
-  for (size_t i = 0; i < cloud.coordinates.size(); i += static_cast<size_t>(1 + cloud.ndim))
+  const size_t columns = static_cast<size_t>(1 + cloud.ndim);
+  for (size_t i = 0; i < cloud.coordinates.size(); i += columns) {
+    if (cloud.coordinates[i] > kGreatest) {
+      return bad_input(
+          "voxel {0} has the batch index {1}, but a network whose input has a shape takes indices from 0 to "
+          "{2}: "
+          "number the batch items from 0",
+          i / columns, cloud.coordinates[i], kGreatest);
+    }
     size = std::max(size, int64_t{cloud.coordinates[i]} + 1);
+  }
   return size;
 }
 

@@ -39,8 +39,8 @@ struct GridFlags {
 /// Returns an error if the network's input has a shape and it is not known where the grid begins.
 llvm::Expected<std::optional<Grid>> choose_grid(const std::string& network, const GridFlags& flags);
 
-/// Returns the number of batch items of the cloud, which is at least 1.
-int64_t batch_size_of(const VoxelCloud& cloud);
+/// Returns the number of batch items of the cloud, which is at least 1, or an error if it exceeds 2^31 - 1.
+llvm::Expected<int64_t> find_batch_size(const VoxelCloud& cloud);
 
 /// Sets has_shape in `choice` and, if the network's input has a shape and there is a grid, its shape.
 llvm::Error use_shape(const std::optional<Grid>& grid, NetworkChoice& choice);

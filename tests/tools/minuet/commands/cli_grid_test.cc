@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <limits>
 #include <map>
 
 #include "tests/support/compare.h"
@@ -249,6 +250,10 @@ TEST(CliGrid, VoxelsOfAFile) {
   const std::vector<int32_t> far = {0, 3, 4, 41};
   expect_refused(run("voxel_backbone_8x", {"--coordinates", folder.file("f.npy", npy_bytes(far, {1, 4}))}),
                  "axis 2");
+  const std::vector<int32_t> last_batch = {std::numeric_limits<int32_t>::max(), 3, 4, 5};
+  expect_refused(
+      run("voxel_backbone_8x", {"--coordinates", folder.file("b.npy", npy_bytes(last_batch, {1, 4}))}),
+      "voxel 0 has the batch index 2147483647");
 }
 
 TEST(CliGrid, TheShapeOfAJsonFileMustFitTheRange) {
