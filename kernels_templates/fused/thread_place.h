@@ -68,8 +68,7 @@ struct ThreadPlace {
 
 /// Sets the columns of FusedParams::rows and FusedParams::masks from which the lane loads its input rows and
 /// masks, and returns the masks of the warp's queries. Lanes past the last query get a column whose entries
-/// exist. If the columns are positions in FusedParams::order, not queries, loading the masks does not wait
-/// for the number of queries.
+/// exist.
 template <FusedSpec S>
 MINUET_DEVICE FusedMasks<S> find_queries(const FusedParams& p, const ThreadPlace<S>& place,
                                          i32 (&columns)[S.row_tiles]) {
@@ -89,9 +88,9 @@ MINUET_DEVICE FusedMasks<S> find_queries(const FusedParams& p, const ThreadPlace
     for (i32 n = 0; n < S.row_tiles; ++n) {
       const i32* address = reinterpret_cast<const i32*>(p.masks);
       if (p.masks != nullptr) address += i64{word} * p.row_stride + columns[n];
-      const i32 loaded =
-          load_row_if<S.programmatic>(p.masks != nullptr && columns[n] < p.row_stride, address);
-      mask |= positions[n] >= place.count ? 0u : p.masks != nullptr ? static_cast<u32>(loaded) : 1u;
+      const bool is_there = positions[n] < place.count;
+      const i32 loaded = load_row_if<S.programmatic>(p.masks != nullptr && is_there, address);
+      mask |= !is_there ? 0u : p.masks != nullptr ? static_cast<u32>(loaded) : 1u;
     }
     constexpr i32 kMiddle = S.volume / 2;
     const u32 taken = place.one_of(~0u, word == kMiddle / 32 ? 1u << kMiddle % 32 : 0u);

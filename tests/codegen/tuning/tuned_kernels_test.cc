@@ -131,7 +131,7 @@ TEST(TunedKernels, R33_AnEditOfAKernelIsJudged) {
   const std::map<std::string, Pinned> pinned{
       {"gather", {{"gmas/gather.h"}, "87a7342e38be098c"}},
       {"scatter", {{"gmas/scatter.h"}, "32ed07b54c80fffe"}},
-      {"fused_convolution", {{"fused/fused_convolution.h"}, "d75fb7a271fbf501"}},
+      {"fused_convolution", {{"fused/fused_convolution.h"}, "ef95559f57e61202"}},
       {"find_query_borders", {{"map/find_query_borders.h"}, "d010ada6846bd221"}},
       {"search_kernel_map", {{"map/search_kernel_map.h"}, "99343e7dd34d35c2"}},
       {"order_rows",
