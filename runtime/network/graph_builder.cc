@@ -231,4 +231,32 @@ const WindowRecord* GraphBuilder::find_window(const std::string& layer, bool& is
   return found == windows_.end() ? nullptr : &found->second;
 }
 
+llvm::Expected<WindowRecord> GraphBuilder::find_way_back(const std::string& layer, llvm::StringRef op) const {
+  bool is_layer = false;
+  const WindowRecord* const window = find_window(layer, is_layer);
+  if (!window) {
+    return is_layer
+               ? make_error(StatusCode::InvalidArgument,
+                            "\"{0}\" is neither a block nor a pooling: the op {1} leads back from one of "
+                            "these",
+                            layer, op)
+               : make_error(StatusCode::InvalidArgument,
+                            "no earlier layer is called \"{0}\": give the \"name\" of a block or a "
+                            "pooling",
+                            layer);
+  }
+  if (window->map.fine == window->map.coarse) {
+    return make_error(StatusCode::InvalidArgument,
+                      "\"{0}\" keeps its input's coordinates, so that there is no way back: use a block or a "
+                      "pooling with stride 1",
+                      layer);
+  }
+  if (level_of(current()) != window->map.coarse) {
+    return make_error(StatusCode::InvalidArgument,
+                      "the input of the op {0} must have the coordinates of the result of \"{1}\"", op,
+                      layer);
+  }
+  return *window;
+}
+
 }  // namespace minuet

@@ -83,6 +83,9 @@ class GraphBuilder {
   /// Returns the record of the layer, or null if there is none. `is_layer` says whether an earlier layer has
   /// the name.
   const WindowRecord* find_window(const std::string& layer, bool& is_layer) const;
+  /// Returns the record of the layer from whose result the current layer leads back to the coordinates that
+  /// this layer started from. `op` is the name of the current layer's op, for messages.
+  llvm::Expected<WindowRecord> find_way_back(const std::string& layer, llvm::StringRef op) const;
 
  private:
   llvm::Error add_input(std::size_t number, i32 level);

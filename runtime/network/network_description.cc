@@ -17,13 +17,10 @@ using llvm::json::Object;
 using llvm::json::Value;
 using Op = LayerDescription::Op;
 
-constexpr int kOps = static_cast<int>(Op::FromDense) + 1;
-
 /// Lists the ops whose OpEntry::is_built is `are_built`, for example "block, residual, up".
 std::string ops_text(bool are_built) {
   std::string text;
-  for (int i = 0; i < kOps; ++i) {
-    const OpEntry& entry = entry_of(static_cast<Op>(i));
+  for (const OpEntry& entry : op_entries()) {
     if (entry.is_built == are_built) text += (text.empty() ? "" : ", ") + std::string(entry.name);
   }
   return text;
@@ -31,8 +28,9 @@ std::string ops_text(bool are_built) {
 
 llvm::Expected<Op> read_op(const Object& object) {
   MINUET_ASSIGN(const std::string op, read_text(object, "op"));
-  for (int i = 0; i < kOps; ++i) {
-    if (op == op_name(static_cast<Op>(i))) return static_cast<Op>(i);
+  const llvm::ArrayRef<OpEntry> entries = op_entries();
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    if (op == entries[i].name) return static_cast<Op>(i);
   }
   return at("op", make_error(StatusCode::InvalidArgument,
                              "op \"{0}\" is unknown: use {1} (known but not supported: {2})", op,

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "codegen/choose/problem.h"
+#include "kernels_templates/shared/pool_kernels.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "runtime/network/convolution_fields.h"
 #include "runtime/weights/weights_order.h"
@@ -42,7 +43,10 @@ struct LayerDescription {
     Inverse,
     ToDense,
     BirdsEye,
-    FromDense
+    FromDense,
+    Linear,
+    Unpool,
+    Upsample
   };
   Op op = Op::Block;
   // Holds the prefix of the parameters' names. It is empty for a concat.
@@ -66,14 +70,17 @@ struct LayerDescription {
   // Holds the number of channels of a head. If it is 0, the weights file determines the number, and without a
   // weights file the head is omitted.
   i32 classes = 0;
-  // Names the saved result of an earlier layer, or an input. The op `up` gives its output the coordinates of
-  // this result, and `concat` appends this result. In an `inverse`, it is the name of a layer.
+  // Names the saved result of an earlier layer, or an input. The ops `up` and `upsample` give their output
+  // the coordinates of this result, and `concat` appends this result. In an `inverse` and an `unpool`, it is
+  // the name of a layer.
   std::string skip;
   // Holds the name under which later layers can read this layer's result. It is empty if the result has no
   // name.
   std::string save;
   // Holds the fields of the ops to_dense and birds_eye.
   DenseFields dense;
+  // Holds the field "reduction" of an unpool.
+  Reduction reduction = Reduction::Average;
   // Holds the fields of the layer's convolution. In a residual or a bottleneck, they are the defaults of all
   // its convolutions.
   ConvolutionFields fields;

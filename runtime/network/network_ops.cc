@@ -5,18 +5,22 @@
 #include "runtime/network/ops/dense.h"
 #include "runtime/network/ops/pooling.h"
 #include "runtime/network/ops/residual.h"
+#include "runtime/network/ops/unpooling.h"
 
 namespace minuet {
 
-const OpEntry& entry_of(LayerDescription::Op op) {
+llvm::ArrayRef<OpEntry> op_entries() {
   // The rows are in the order of LayerDescription::Op.
   static const OpEntry kEntries[] = {
       block_entry(),    residual_entry(),     up_entry(),        concat_entry(),        head_entry(),
       max_pool_entry(), average_pool_entry(), sum_pool_entry(),  generative_up_entry(), bottleneck_entry(),
-      inverse_entry(),  to_dense_entry(),     birds_eye_entry(), from_dense_entry(),
+      inverse_entry(),  to_dense_entry(),     birds_eye_entry(), from_dense_entry(),    linear_entry(),
+      unpool_entry(),   upsample_entry(),
   };
-  return kEntries[static_cast<int>(op)];
+  return kEntries;
 }
+
+const OpEntry& entry_of(LayerDescription::Op op) { return op_entries()[static_cast<std::size_t>(op)]; }
 
 const char* op_name(LayerDescription::Op op) { return entry_of(op).name; }
 

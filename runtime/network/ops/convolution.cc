@@ -112,36 +112,8 @@ void print_inverse(const LayerDescription& layer, i32 /*ndim*/, Object& object) 
   object["of"] = layer.skip;
 }
 
-/// Returns the map of the layer that an inverse leads back from.
-llvm::Expected<WindowRecord> find_inverted(GraphBuilder& graph, const LayerDescription& layer) {
-  bool is_layer = false;
-  const WindowRecord* const window = graph.find_window(layer.skip, is_layer);
-  if (!window) {
-    return is_layer
-               ? make_error(StatusCode::InvalidArgument,
-                            "\"{0}\" is neither a block nor a pooling: an inverse leads back from one of "
-                            "these",
-                            layer.skip)
-               : make_error(StatusCode::InvalidArgument,
-                            "no earlier layer is called \"{0}\": give the \"name\" of a block or a "
-                            "pooling",
-                            layer.skip);
-  }
-  if (window->map.fine == window->map.coarse) {
-    return make_error(StatusCode::InvalidArgument,
-                      "\"{0}\" keeps its input's coordinates, so that there is no way back: use the op block",
-                      layer.skip);
-  }
-  if (graph.level_of(graph.current()) != window->map.coarse) {
-    return make_error(StatusCode::InvalidArgument,
-                      "the input of an inverse must have the coordinates of the result of \"{0}\"",
-                      layer.skip);
-  }
-  return *window;
-}
-
 llvm::Error build_inverse(GraphBuilder& graph, const LayerDescription& layer) {
-  MINUET_ASSIGN(const WindowRecord window, at("of", find_inverted(graph, layer)));
+  MINUET_ASSIGN(const WindowRecord window, at("of", graph.find_way_back(layer.skip, "inverse")));
   ConvolutionProblem problem = graph.problem_of(layer.fields, graph.description().width_of(layer));
   problem.kind = ConvolutionKind::Transposed;
   problem.stride = window.stride;
@@ -151,6 +123,17 @@ llvm::Error build_inverse(GraphBuilder& graph, const LayerDescription& layer) {
   return graph.name_parameters(layer);
 }
 
+/// Holds the defaults of the ops head and linear.
+constexpr ConvolutionFields kHeadFields{.bias = true, .batch_norm = false, .activation = Activation::None};
+
+/// Adds a convolution of kernel size 1, whose parameters are named after the layer.
+llvm::Error build_matrix(GraphBuilder& graph, const LayerDescription& layer, i32 out_channels) {
+  const ConvolutionProblem problem = graph.problem_of(layer.fields, out_channels);
+  MINUET_ASSIGN(const i32 output, graph.add_downward(layer.name, graph.current(), {}, problem));
+  graph.set_result(output);
+  return graph.name_parameters(layer.name, "", layer.fields, {layer.name, "", ""});
+}
+
 llvm::Error read_head(const Object& object, const NetworkDescription& /*network*/, LayerDescription& layer) {
   MINUET_TRY(read_layer_fields(object, "the op head", {"op", "name", "classes", "save"},
                                convolution_field_names(FieldPlace::Head), layer));
@@ -158,7 +141,7 @@ llvm::Error read_head(const Object& object, const NetworkDescription& /*network*
   if (const Value* const classes = object.get("classes")) {
     MINUET_ASSIGN(layer.classes, read_size(*classes, "classes"));
   }
-  layer.fields = {.bias = true, .batch_norm = false, .activation = Activation::None};
+  layer.fields = kHeadFields;
   return read_convolution_fields(object, FieldPlace::Head, layer.fields);
 }
 
@@ -174,10 +157,28 @@ llvm::Error build_head(GraphBuilder& graph, const LayerDescription& layer) {
     graph.program().is_head_missing = true;
     return llvm::Error::success();
   }
-  const ConvolutionProblem problem = graph.problem_of(layer.fields, classes);
-  MINUET_ASSIGN(const i32 output, graph.add_downward(layer.name, graph.current(), {}, problem));
-  graph.set_result(output);
-  return graph.name_parameters(layer.name, "", layer.fields, {layer.name, "", ""});
+  return build_matrix(graph, layer, classes);
+}
+
+llvm::Error read_linear(const Object& object, const NetworkDescription& network, LayerDescription& layer) {
+  const llvm::ArrayRef<llvm::StringRef> fields = convolution_field_names(FieldPlace::Head);
+  std::vector<llvm::StringRef> more(fields.begin(), fields.end());
+  more.push_back("out_channels");
+  MINUET_TRY(read_layer_fields(object, "the op linear", {"op", "name", "width", "save"}, more, layer));
+  MINUET_ASSIGN(layer.name, read_text(object, "name"));
+  MINUET_TRY(read_width(object, network, layer));
+  layer.fields = kHeadFields;
+  return read_convolution_fields(object, FieldPlace::Head, layer.fields);
+}
+
+void print_linear(const LayerDescription& layer, i32 /*ndim*/, Object& object) {
+  object["name"] = layer.name;
+  print_width(layer, object);
+  print_convolution_fields(layer.fields, FieldPlace::Head, object);
+}
+
+llvm::Error build_linear(GraphBuilder& graph, const LayerDescription& layer) {
+  return build_matrix(graph, layer, graph.description().width_of(layer));
 }
 
 llvm::Error read_generative_up(const Object& object, const NetworkDescription& network,
@@ -212,6 +213,7 @@ llvm::Error build_generative_up(GraphBuilder& graph, const LayerDescription& lay
 OpEntry block_entry() { return {"block", read_block, print_block, build_block}; }
 OpEntry up_entry() { return {"up", read_up, print_up, build_up}; }
 OpEntry inverse_entry() { return {"inverse", read_inverse, print_inverse, build_inverse}; }
+OpEntry linear_entry() { return {"linear", read_linear, print_linear, build_linear}; }
 OpEntry head_entry() { return {"head", read_head, print_head, build_head}; }
 OpEntry generative_up_entry() {
   return {"generative_up", read_generative_up, print_generative_up, build_generative_up, /*is_built=*/false};

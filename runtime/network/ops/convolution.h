@@ -1,4 +1,4 @@
-// The ops of a description that are one convolution: block, up, inverse, head and generative_up.
+// The ops of a description that are one convolution: block, up, inverse, head, linear and generative_up.
 #pragma once
 
 #include "runtime/network/ops/op_entry.h"
@@ -9,6 +9,7 @@ OpEntry block_entry();
 OpEntry up_entry();
 OpEntry inverse_entry();
 OpEntry head_entry();
+OpEntry linear_entry();
 OpEntry generative_up_entry();
 
 }  // namespace minuet

@@ -25,6 +25,8 @@ struct OpEntry {
   bool is_built = true;
 };
 
+/// Returns the entries of all ops, in the order of LayerDescription::Op.
+llvm::ArrayRef<OpEntry> op_entries();
 /// Returns the entry of an op.
 const OpEntry& entry_of(LayerDescription::Op op);
 

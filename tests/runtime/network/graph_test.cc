@@ -66,7 +66,7 @@ class RandomLayers {
     const std::string input = R"(, "input": ")" + names_[read] + "\"";
     const std::string named = R"(, "name": ")" + name + R"(", "output": ")" + name + "\"" + input;
     const std::string width = R"(, "out_channels": )" + std::to_string(channels);
-    const uint64_t wish = random_.below(6);
+    const uint64_t wish = random_.below(8);
     if (wish < 2 && levels_[other] == level && channels_[read] + channels_[other] < 40) {
       add(level, channels_[read] + channels_[other]);
       return R"({"op": "concat", "with": ")" + names_[other] + R"(", "output": ")" + name + "\"" + input +
@@ -83,6 +83,17 @@ class RandomLayers {
     if (wish == 4 && level == 1) {
       add(0, channels);
       return R"({"op": "inverse", "of": "r1")" + named + width + "}";
+    }
+    if (wish == 5 && level == 1) {
+      add(0, channels_[read]);
+      const bool is_unpooled = channels % 2 == 0;
+      return std::string(is_unpooled ? R"({"op": "unpool", "of": "r1")"
+                                     : R"({"op": "upsample", "onto": "r0")") +
+             named + "}";
+    }
+    if (wish == 5) {
+      add(level, channels);
+      return R"({"op": "linear")" + named + width + "}";
     }
     add(level, channels);
     return R"({"op": "block", "kernel_size": 3)" + named + width + "}";
@@ -294,8 +305,11 @@ TEST_P(GraphTest, PrintedDescriptionsAndBytesMakeTheSamePlan) {
 TEST_P(GraphTest, WithinCapacitiesAndOnPyramids) {
   const std::string inputs = R"("inputs": [{"name": "points", "channels": 4},
       {"name": "extra", "channels": 3, "level": "b"}])";
-  const std::string mixed = R"(, {"op": "concat", "input": "extra", "with": "c", "output": "mixed"})";
-  NetworkSpec spec = spec_of(described(body() + mixed, R"("both", "a", "mixed", "left", "c")", inputs));
+  const std::string more_layers = R"(, {"op": "concat", "input": "extra", "with": "c", "output": "mixed"},
+      {"op": "unpool", "name": "p", "input": "extra", "of": "b", "output": "unpooled"},
+      {"op": "upsample", "name": "q", "input": "both", "onto": "a", "output": "upsampled"})";
+  NetworkSpec spec = spec_of(described(
+      body() + more_layers, R"("both", "a", "mixed", "left", "c", "unpooled", "upsampled")", inputs));
   spec.dataflow = MINUET_DATAFLOW_FUSED;
   const Plan plan = make_network(machine(), spec);
   const int64_t points = static_cast<int64_t>(scene_.size()) / 4;
@@ -328,7 +342,7 @@ TEST_P(GraphTest, WithinCapacitiesAndOnPyramids) {
   std::vector<minuet_array> in{array_of(tensor(input, capacities[0], 4, dtype())),
                                array_of(tensor(second, capacities[1], 3, dtype()))},
       out;
-  for (int32_t i = 0; i < 5; ++i) {
+  for (int32_t i = 0; i < 7; ++i) {
     const minuet_tensor_info info = output_of(plan.get(), i);
     const int64_t rows = capacities[static_cast<size_t>(info.level)];
     Buffer& output = outputs.emplace_back(machine(), rows * info.channels * dtype_bytes(dtype()));

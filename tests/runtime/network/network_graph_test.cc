@@ -247,6 +247,14 @@ TEST(NetworkGraph, ErrorsHaveTheirPlace) {
       {a + R"({"op": "residual", "name": "b", "out_channels": 8, "stride": 2},
               {"op": "inverse", "name": "c", "out_channels": 4, "of": "b"})",
        in, "layers[2].of", "neither a block nor a pooling"},
+      {b + R"({"op": "unpool", "name": "c", "of": "a"})", in, "layers[2].of", "no way back"},
+      {b + R"({"op": "unpool", "name": "c", "of": "b", "reduction": "mean"})", in, "layers[2].reduction",
+       "use \"average\", \"max\" or \"sum\""},
+      {b + R"({"op": "upsample", "name": "c", "onto": "y"})", in, "layers[2].onto", "leave the layer out"},
+      {b + R"({"op": "upsample", "name": "c", "input": "x", "onto": "y"})", in, "layers[2].onto",
+       "is 1, which is no multiple of 2"},
+      {b + R"({"op": "linear", "name": "c"})", in, "layers[2].width", "\"out_channels\" gives"},
+      {b + R"({"op": "linear", "name": "c", "out_channels": 4, "norm": "none"})", in, "layers[2].norm", ""},
       {b + block("a"), in, "layers[2].name", "share their weights"},
       {b + block("c", R"("stride": [65536, 1, 1]}, {"op": "max_pool", "name": "d", "stride": 65536)"), in,
        "layers[3].stride", "at most 2^24"},
@@ -353,7 +361,17 @@ class Draw {
     if (i > 0 && below(3) == 0) text += R"(, "input": ")" + other + "\"";
     if (i > 0 && below(4) == 0) return R"({"op": "concat", "with": ")" + other + "\", " + text + "}";
     text += R"(, "name": "l)" + std::to_string(i) + "\"";
-    switch (below(6)) {
+    switch (below(9)) {
+      case 6:
+        return R"({"op": "linear", )" + text + R"(, "out_channels": 3, "bias": false})";
+      case 7:
+        if (i > 0) return R"({"op": "upsample", "onto": ")" + other + "\", " + text + "}";
+        [[fallthrough]];
+      case 8:
+        if (i > 0)
+          return R"({"op": "unpool", "reduction": "sum", "of": "l)" + std::to_string(below(i)) + "\", " +
+                 text + "}";
+        [[fallthrough]];
       case 0:
         return R"({"op": "average_pool", )" + text + window() + "}";
       case 1:

@@ -30,7 +30,10 @@ GOOD = [
           "conv3": {"epsilon": 0.1}, "track_running_stats": True},
          {"op": "max_pool", "name": "d", "kernel_size": 2, "stride": 2},
          {"op": "inverse", "name": "e", "of": "d", "out_channels": 6, "bias": True, "norm": "none"},
-         {"op": "concat", "with": "y", "output": "z"}]},
+         {"op": "concat", "with": "y", "output": "z"},
+         {"op": "linear", "name": "f", "out_channels": 4, "bias": False},
+         {"op": "unpool", "name": "g", "of": "b", "reduction": "max", "output": "u"},
+         {"op": "upsample", "name": "h", "input": "z", "onto": "u"}]},
     {"name": "dense", "ndim": 3, "in_channels": 4, "shape": [32, 32, 16], "outputs": ["y", "x"], "layers": [
         {"op": "sum_pool", "name": "a", "kernel_size": 2, "stride": 2, "output": "x"},
         {"op": "to_dense", "format": "channels_last", "output": "z"},

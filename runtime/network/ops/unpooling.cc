@@ -1,0 +1,126 @@
+#include "runtime/network/ops/unpooling.h"
+
+#include "codegen/choose/ops/pooling.h"
+#include "runtime/network/description_fields.h"
+#include "runtime/network/graph_builder.h"
+
+namespace minuet {
+namespace {
+
+using llvm::json::Object;
+
+struct ReductionName {
+  Reduction reduction;
+  const char* name;
+};
+constexpr ReductionName kReductions[] = {
+    {Reduction::Average, "average"}, {Reduction::Max, "max"}, {Reduction::Sum, "sum"}};
+
+/// Appends a pooling over a map that is read from its coarse side to its fine side.
+llvm::Error add_backward_pooling(GraphBuilder& graph, const LayerDescription& layer,
+                                 const WindowRecord& window, Reduction reduction) {
+  const i32 channels = graph.tensor(graph.current()).channels;
+  PoolingProblem problem;
+  problem.ndim = graph.program().ndim;
+  problem.dtype = graph.program().dtype;
+  problem.kernel_size = window.map.kernel_size;
+  problem.stride = window.stride;
+  problem.dilation = window.map.dilation;
+  problem.padding = window.map.padding;
+  problem.kind = ConvolutionKind::Transposed;
+  problem.channels = channels;
+  problem.reduction = reduction;
+  MINUET_ASSIGN(const i32 output,
+                graph.add_layer(layer.name, graph.current(), window.map.fine, channels, window.map, problem));
+  graph.set_result(output);
+  return llvm::Error::success();
+}
+
+llvm::Error read_unpool(const Object& object, const NetworkDescription& /*network*/,
+                        LayerDescription& layer) {
+  MINUET_TRY(
+      read_layer_fields(object, "the op unpool", {"op", "name", "of", "reduction", "save"}, {}, layer));
+  MINUET_ASSIGN(layer.name, read_text(object, "name"));
+  MINUET_ASSIGN(layer.skip, read_text(object, "of"));
+  if (!object.get("reduction")) return llvm::Error::success();
+  MINUET_ASSIGN(const std::string text, read_text(object, "reduction"));
+  for (const ReductionName& each : kReductions) {
+    if (text != each.name) continue;
+    layer.reduction = each.reduction;
+    return llvm::Error::success();
+  }
+  return at("reduction", make_error(StatusCode::InvalidArgument,
+                                    "\"{0}\" is unknown: use \"average\", \"max\" or \"sum\"", text));
+}
+
+void print_unpool(const LayerDescription& layer, i32 /*ndim*/, Object& object) {
+  object["name"] = layer.name;
+  object["of"] = layer.skip;
+  for (const ReductionName& each : kReductions) {
+    if (each.reduction == layer.reduction) object["reduction"] = each.name;
+  }
+}
+
+llvm::Error build_unpool(GraphBuilder& graph, const LayerDescription& layer) {
+  MINUET_ASSIGN(const WindowRecord window, at("of", graph.find_way_back(layer.skip, "unpool")));
+  return add_backward_pooling(graph, layer, window, layer.reduction);
+}
+
+llvm::Error read_upsample(const Object& object, const NetworkDescription& /*network*/,
+                          LayerDescription& layer) {
+  MINUET_TRY(read_layer_fields(object, "the op upsample", {"op", "name", "onto", "save"}, {}, layer));
+  MINUET_ASSIGN(layer.name, read_text(object, "name"));
+  MINUET_ASSIGN(layer.skip, read_text(object, "onto"));
+  return llvm::Error::success();
+}
+
+void print_upsample(const LayerDescription& layer, i32 /*ndim*/, Object& object) {
+  object["name"] = layer.name;
+  object["onto"] = layer.skip;
+}
+
+/// Returns the map that pairs each cell of level `coarse` with the voxels of level `fine` in it.
+llvm::Expected<WindowRecord> cells_map(GraphBuilder& graph, const std::string& onto, i32 fine, i32 coarse) {
+  const Program& program = graph.program();
+  WindowRecord window;
+  window.map.fine = fine;
+  window.map.coarse = coarse;
+  for (i32 a = 0; a < program.ndim; ++a) {
+    const i32 wanted = program.levels[fine].tensor_stride[a], given = program.levels[coarse].tensor_stride[a];
+    if (given % wanted != 0) {
+      return make_error(
+          StatusCode::InvalidArgument,
+          "axis {0}: the tensor stride of the layer's input is {1}, which is no multiple of {2}, "
+          "that of \"{3}\"",
+          a, given, wanted, onto);
+    }
+    window.stride[a] = given / wanted;
+    window.map.kernel_size[a] = window.stride[a];
+    // The offsets must begin at 0. Those of a centred kernel do so up to a kernel size of 2, and a map with
+    // such a kernel may exist already.
+    if (window.stride[a] > 2) window.map.padding = AxisArray{};
+  }
+  return window;
+}
+
+llvm::Error build_upsample(GraphBuilder& graph, const LayerDescription& layer) {
+  MINUET_ASSIGN(const i32 onto, graph.find_result(layer.skip, "onto"));
+  const i32 coarse = graph.level_of(graph.current()), fine = graph.level_of(onto);
+  if (coarse == fine) {
+    return at("onto",
+              make_error(StatusCode::InvalidArgument,
+                         "\"{0}\" is on the same coordinate set as the layer's input: leave the layer "
+                         "out",
+                         layer.skip));
+  }
+  MINUET_ASSIGN(const WindowRecord window, at("onto", cells_map(graph, layer.skip, fine, coarse)));
+  // Each voxel has at most one partner, so every reduction is a copy. The maximum needs no division.
+  return add_backward_pooling(graph, layer, window, Reduction::Max);
+}
+
+}  // namespace
+
+OpEntry unpool_entry() { return {"unpool", read_unpool, print_unpool, build_unpool}; }
+OpEntry upsample_entry() { return {"upsample", read_upsample, print_upsample, build_upsample}; }
+
+}  // namespace minuet
