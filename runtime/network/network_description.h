@@ -46,7 +46,8 @@ struct LayerDescription {
     FromDense,
     Linear,
     Unpool,
-    Upsample
+    Upsample,
+    Collapse
   };
   Op op = Op::Block;
   // Holds the prefix of the parameters' names. It is empty for a concat.
@@ -79,6 +80,8 @@ struct LayerDescription {
   std::string save;
   // Holds the fields of the ops to_dense and birds_eye.
   DenseFields dense;
+  // Holds the field "axis" of a collapse.
+  i32 axis = 0;
   // Holds the field "reduction" of an unpool.
   Reduction reduction = Reduction::Average;
   // Holds the fields of the layer's convolution. In a residual or a bottleneck, they are the defaults of all

@@ -1,5 +1,6 @@
 // The table of the ops that a description may have.
 #include "runtime/network/description_fields.h"
+#include "runtime/network/ops/collapse.h"
 #include "runtime/network/ops/concat.h"
 #include "runtime/network/ops/convolution.h"
 #include "runtime/network/ops/dense.h"
@@ -15,7 +16,7 @@ llvm::ArrayRef<OpEntry> op_entries() {
       block_entry(),    residual_entry(),     up_entry(),        concat_entry(),        head_entry(),
       max_pool_entry(), average_pool_entry(), sum_pool_entry(),  generative_up_entry(), bottleneck_entry(),
       inverse_entry(),  to_dense_entry(),     birds_eye_entry(), from_dense_entry(),    linear_entry(),
-      unpool_entry(),   upsample_entry(),
+      unpool_entry(),   upsample_entry(),     collapse_entry(),
   };
   return kEntries;
 }

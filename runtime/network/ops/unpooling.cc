@@ -13,7 +13,7 @@ struct ReductionName {
   Reduction reduction;
   const char* name;
 };
-constexpr ReductionName kReductions[] = {
+constexpr ReductionName kReductionNames[] = {
     {Reduction::Average, "average"}, {Reduction::Max, "max"}, {Reduction::Sum, "sum"}};
 
 /// Appends a pooling over a map that is read from its coarse side to its fine side.
@@ -44,7 +44,7 @@ llvm::Error read_unpool(const Object& object, const NetworkDescription& /*networ
   MINUET_ASSIGN(layer.skip, read_text(object, "of"));
   if (!object.get("reduction")) return llvm::Error::success();
   MINUET_ASSIGN(const std::string text, read_text(object, "reduction"));
-  for (const ReductionName& each : kReductions) {
+  for (const ReductionName& each : kReductionNames) {
     if (text != each.name) continue;
     layer.reduction = each.reduction;
     return llvm::Error::success();
@@ -56,7 +56,7 @@ llvm::Error read_unpool(const Object& object, const NetworkDescription& /*networ
 void print_unpool(const LayerDescription& layer, i32 /*ndim*/, Object& object) {
   object["name"] = layer.name;
   object["of"] = layer.skip;
-  for (const ReductionName& each : kReductions) {
+  for (const ReductionName& each : kReductionNames) {
     if (each.reduction == layer.reduction) object["reduction"] = each.name;
   }
 }

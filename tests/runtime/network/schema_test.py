@@ -38,7 +38,8 @@ GOOD = [
         {"op": "sum_pool", "name": "a", "kernel_size": 2, "stride": 2, "output": "x"},
         {"op": "to_dense", "format": "channels_last", "output": "z"},
         {"op": "from_dense", "input": "z", "onto": "x"},
-        {"op": "birds_eye", "image_axes": [1, 0], "output": "y"}]},
+        {"op": "birds_eye", "image_axes": [1, 0], "output": "y"},
+        {"op": "collapse", "name": "b", "input": "x", "axis": 2}]},
 ]
 
 

@@ -1,13 +1,15 @@
-// Ways from a coarse level to a finer one without weights (unpool, upsample), and linear layers: on every
-// device and in every dtype.
+// Ways between levels without weights (unpool, upsample, collapse), and linear layers: on every device and in
+// every dtype.
 #include <gmock/gmock.h>
 
 #include <map>
+#include <set>
 
 #include "tests/support/compare.h"
 #include "tests/support/network_abi.h"
 #include "tests/support/network_oracle.h"
 #include "tests/support/oracle.h"
+#include "tests/support/random.h"
 #include "tests/support/rounding.h"
 
 namespace minuet::abi {
@@ -68,6 +70,26 @@ class UnpoolingTest : public DeviceTest {
       ASSERT_EQ(std::string(fine.bytes.data() + row * width, width), expected) << "row " << row;
     }
     EXPECT_GT(found, 0u);
+  }
+
+  void check_sums(const std::vector<int32_t>& coordinates, const std::vector<double>& values, size_t axis,
+                  const NetworkRun& collapsed) {
+    const size_t channels = 4;
+    std::map<Cell, std::array<double, 4>> sums;
+    for (size_t row = 0; row < coordinates.size() / 4; ++row) {
+      Cell cell = cell_of(coordinates, row, {1, 1, 1, 1});
+      cell[axis + 1] = 0;
+      std::array<double, 4>& sum = sums.emplace(cell, std::array<double, 4>{}).first->second;
+      for (size_t c = 0; c < channels; ++c) sum[c] += values[row * channels + c];
+    }
+    ASSERT_EQ(static_cast<size_t>(collapsed.rows), sums.size());
+    std::vector<double> expected;
+    for (size_t row = 0; row < sums.size(); ++row) {
+      const auto sum = sums.find(cell_of(collapsed.coordinates, row, {1, 1, 1, 1}));
+      ASSERT_NE(sum, sums.end()) << "row " << row;
+      expected.insert(expected.end(), sum->second.begin(), sum->second.end());
+    }
+    EXPECT_TRUE(is_close(decode(dtype(), collapsed.bytes), expected, channels, error_bound(dtype(), true)));
   }
 
   std::vector<int32_t> scene_;
@@ -196,6 +218,35 @@ TEST_P(UnpoolingTest, SumPoolingIsAConvolution) {
             weights.path());
     EXPECT_EQ(runs[0].coordinates, runs[1].coordinates);
     EXPECT_TRUE(is_close(decode(dtype(), runs[0].bytes), values_of(runs[1]), 4, error_bound(dtype(), true)));
+  }
+}
+
+/// A collapse has one voxel for each column of its input, with the column's sum; also of a level by the
+/// reached rule.
+TEST_P(UnpoolingTest, CollapsingSumsTheColumns) {
+  for (std::array<int32_t, 3> shape : {std::array<int32_t, 3>{40, 40, 13}, {40, 40, 2}, {40, 40, 1}}) {
+    SCOPED_TRACE(shape[2]);
+    Random random(12);
+    std::set<Cell> cells;
+    while (cells.size() < scene_.size() / 4) {
+      Cell cell{static_cast<int32_t>(random.below(3))};
+      for (size_t a = 0; a < 3; ++a)
+        cell[a + 1] = static_cast<int32_t>(random.below(static_cast<uint64_t>(shape[a])));
+      cells.insert(cell);
+    }
+    scene_.clear();
+    for (const Cell& cell : cells) scene_.insert(scene_.end(), cell.begin(), cell.end());
+    std::string text = network_text(
+        R"({"op": "collapse", "name": "a", "axis": 2, "output": "columns"},
+           {"op": "max_pool", "name": "b", "input": "input", "rule": "reached", "kernel_size": 3, "stride": 2, "padding": 1,
+            "output": "half"},
+           {"op": "collapse", "name": "c", "axis": 0, "output": "sides"})",
+        R"("columns", "half", "sides")");
+    text.insert(1, "\"shape\": [40, 40, " + std::to_string(shape[2]) + "], ");
+    const std::vector<NetworkRun> runs = run(text);
+    const std::vector<float> features = decode(dtype(), features_);
+    check_sums(scene_, {features.begin(), features.end()}, 2, runs[0]);
+    check_sums(runs[1].coordinates, values_of(runs[1]), 0, runs[2]);
   }
 }
 
