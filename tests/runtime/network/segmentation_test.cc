@@ -121,6 +121,7 @@ TEST_P(SegmentationTest, AtTheAuthorsWidths) {
   if (machine().is_software()) {
     GTEST_SKIP() << "takes long on the software device; narrow networks take the same paths";
   }
+  if (kSanitized) GTEST_SKIP() << "takes long under a sanitizer; narrow networks take the same paths";
   for (const Network& network : kNetworks) {
     SCOPED_TRACE(network.name);
     const Reference one(network.name, network.widths, kVoxels / 8, kClasses);
