@@ -42,7 +42,17 @@ struct LayerDescription {
     Inverse,
     ToDense,
     BirdsEye,
-    FromDense
+    FromDense,
+    Relu,
+    LeakyRelu,
+    Gelu,
+    Silu,
+    Sigmoid,
+    Tanh,
+    Add,
+    Multiply,
+    Softmax,
+    Argmax
   };
   Op op = Op::Block;
   // Holds the prefix of the parameters' names. It is empty for a concat.
@@ -67,15 +77,18 @@ struct LayerDescription {
   // weights file the head is omitted.
   i32 classes = 0;
   // Names the saved result of an earlier layer, or an input. The op `up` gives its output the coordinates of
-  // this result, and `concat` appends this result. In an `inverse`, it is the name of a layer.
+  // this result, `concat` appends it, and `add` and `multiply` combine it with the layer's input. In an
+  // `inverse`, it is the name of a layer.
   std::string skip;
   // Holds the name under which later layers can read this layer's result. It is empty if the result has no
   // name.
   std::string save;
   // Holds the fields of the ops to_dense and birds_eye.
   DenseFields dense;
-  // Holds the fields of the layer's convolution. In a residual or a bottleneck, they are the defaults of all
-  // its convolutions.
+  // The field "approximate" of a gelu is "tanh" if the flag is true, and "none" if it is false.
+  bool approximates_gelu = false;
+  // Holds the fields of the layer's convolution, or the slope of a leaky_relu. In a residual or a bottleneck,
+  // they are the defaults of all its convolutions.
   ConvolutionFields fields;
   // Holds one element for each name of part_names(), so it is empty for most ops.
   std::vector<ConvolutionFields> parts;

@@ -64,8 +64,9 @@ struct StorageSpec {
   i32 first = 0, last = 0;
   // Lists the storages that are in use at the same time as this one and are placed at lower addresses.
   std::vector<i32> below;
-  // The flag is true if the elements are row numbers (i32), and false if they have the program's dtype.
-  bool holds_rows = false;
+  // The flag is true if the elements are i32 numbers of rows or channels, and false if they have the
+  // program's dtype. In rows that do not exist, the numbers are -1.
+  bool holds_integers = false;
   // Holds the number of elements that each batch item has in a dense tensor, and is 0 otherwise.
   i64 item_elements = 0;
 };
@@ -109,6 +110,8 @@ struct ProgramLayer {
   i32 input = 0, output = 0;
   i32 residual = -1;
   i32 winners = -1;
+  // Lists the tensors of the further inputs (OperandShape::operands).
+  std::vector<i32> operands;
   // The flag is true if the kernel of the layer before may compute this layer too
   // (ConvolutionProblem::shortcut).
   bool is_shortcut = false;
