@@ -15,11 +15,6 @@ using llvm::json::Value;
 
 constexpr const char* kActivationNames[] = {"none", "relu", "leaky_relu"};
 
-llvm::Expected<bool> read_flag(const Value& value, llvm::StringRef field) {
-  if (const auto flag = value.getAsBoolean()) return *flag;
-  return at(field, make_error(StatusCode::InvalidArgument, "\"{0}\" must be true or false", field));
-}
-
 llvm::Error read_norm(const Object& object, ConvolutionFields& fields) {
   const std::string name = text_or_empty(object, "norm");
   if (name == "layer_norm" || name == "instance_norm" || name == "group_norm") {
@@ -126,6 +121,11 @@ llvm::Error read_convolution_fields(const Object& object, FieldPlace place, Conv
                                 field));
   }
   return llvm::Error::success();
+}
+
+llvm::Expected<bool> read_flag(const Value& value, llvm::StringRef field) {
+  if (const auto flag = value.getAsBoolean()) return *flag;
+  return at(field, make_error(StatusCode::InvalidArgument, "\"{0}\" must be true or false", field));
 }
 
 llvm::Expected<float> read_slope(const Value& value, llvm::StringRef field) {

@@ -50,6 +50,8 @@ llvm::Error read_convolution_fields(const llvm::json::Object& object, FieldPlace
 /// Writes to `object` the fields that read_convolution_fields() reads as `fields`.
 void print_convolution_fields(const ConvolutionFields& fields, FieldPlace place, llvm::json::Object& object);
 
+llvm::Expected<bool> read_flag(const llvm::json::Value& value, llvm::StringRef field);
+
 // This is PyTorch's default slope of a leaky ReLU.
 inline constexpr float kUsualSlope = 0.01f;
 

@@ -193,8 +193,6 @@ ConvolutionProblem GraphBuilder::problem_of(const ConvolutionFields& fields, i32
   return problem;
 }
 
-/// Reserves a prefix of parameter names, for example "a.conv", for one layer. Returns InvalidArgument if
-/// another layer has reserved it.
 llvm::Error GraphBuilder::claim(const std::string& part) {
   if (parts_.insert(part).second) return llvm::Error::success();
   return at("name", make_error(StatusCode::InvalidArgument,

@@ -73,6 +73,9 @@ class GraphBuilder {
                                    ConvolutionProblem problem);
   ConvolutionProblem problem_of(const ConvolutionFields& fields, i32 out_channels) const;
 
+  /// Reserves a prefix of parameter names, for example "a.conv", for one layer. Returns InvalidArgument if
+  /// another layer has reserved it.
+  llvm::Error claim(const std::string& part);
   /// Names the parameters of the program's last layer and reserves their prefixes. The prefix of a batch norm
   /// is reserved even if the layer has none, so that no other layer can use it.
   llvm::Error name_parameters(const std::string& convolution, const std::string& batch_norm,
@@ -100,7 +103,6 @@ class GraphBuilder {
   llvm::Error add_output(const std::string& name, i32 tensor);
   i32 add_map(const MapSpec& map);
   llvm::Error widen_period(const AxisArray& tensor_stride);
-  llvm::Error claim(const std::string& part);
   llvm::Error check_reach(const MapSpec& map) const;
 
   const NetworkDescription& description_;

@@ -17,7 +17,7 @@ using llvm::json::Object;
 using llvm::json::Value;
 using Op = LayerDescription::Op;
 
-constexpr int kOps = static_cast<int>(Op::Argmax) + 1;
+constexpr int kOps = static_cast<int>(Op::LayerNorm) + 1;
 
 /// Lists the ops whose OpEntry::is_built is `are_built`, for example "block, residual, up".
 std::string ops_text(bool are_built) {

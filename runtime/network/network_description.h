@@ -52,7 +52,10 @@ struct LayerDescription {
     Add,
     Multiply,
     Softmax,
-    Argmax
+    Argmax,
+    BatchNorm,
+    ScaleShift,
+    LayerNorm
   };
   Op op = Op::Block;
   // Holds the prefix of the parameters' names. It is empty for a concat.
@@ -87,7 +90,8 @@ struct LayerDescription {
   DenseFields dense;
   // The field "approximate" of a gelu is "tanh" if the flag is true, and "none" if it is false.
   bool approximates_gelu = false;
-  // Holds the fields of the layer's convolution, or the slope of a leaky_relu. In a residual or a bottleneck,
+  // Holds the fields of the layer's convolution, the slope of a leaky_relu, or the epsilon and affine of a
+  // batch_norm or layer_norm. In a residual or a bottleneck,
   // they are the defaults of all its convolutions.
   ConvolutionFields fields;
   // Holds one element for each name of part_names(), so it is empty for most ops.

@@ -157,6 +157,10 @@ llvm::Expected<std::shared_ptr<const CompiledPlan>> CompiledPlan::create(const P
   };
   for (const i32 input : program.inputs) compiled->permute_inputs.push_back(permute(input, true));
   for (const ProgramLayer& layer : program.layers) {
+    for (const AffineNames& affine : layer.affines) {
+      compiled->weight_bytes = dtype_bytes(program.dtype);
+      compiled->folds_parameters |= !affine.batch_norm.empty();
+    }
     if (convolution_of(layer) == nullptr) continue;
     compiled->weight_bytes = dtype_bytes(program.dtype);
     // A single convolution is given its scale and shift as they are.

@@ -83,6 +83,18 @@ struct LayerOrigin {
   std::string batch_norm;
 };
 
+/// Holds the names of the parameters of one Affine step of a chain of pointwise steps, whose scale and shift
+/// they are, or from whose batch norm these are computed.
+struct AffineNames {
+  // Hold the names of the scale and the shift. They are empty if there is a batch norm.
+  std::string scale, shift;
+  // Holds the prefix of the batch norm's parameters. It is empty if there is none.
+  std::string batch_norm;
+  double epsilon = 0;
+  // The flag is true if the batch norm has a weight and a bias.
+  bool is_affine = true;
+};
+
 /// Describes one op by its place in the program and the problem that it solves.
 struct ProgramLayer {
   explicit ProgramLayer(OpProblem op) : problem(std::move(op)) {}
@@ -101,6 +113,8 @@ struct ProgramLayer {
   // Holds the name of the convolution's bias, which is added before the batch norm. It is empty if there is
   // none.
   std::string bias;
+  // Has one element for each Affine step of a chain, and is empty for other ops.
+  std::vector<AffineNames> affines;
   // Holds the number of the kernel map that the op reads, or -1 if it reads none.
   i32 map = 0;
   // Holds the level whose coordinates the op reads (LevelSpec::keeps_coordinates), or -1.

@@ -67,7 +67,7 @@ class PointwiseOp final : public CpuOp {
   i64 scratch_words() const override { return (2 * i64{problem_.channels} + 63) / 64 * 64; }
 
   llvm::Error run(const CpuCall& call, const OpRequest& request) override {
-    call.timed(&StageTimes::other, [&] {
+    call.timed(&StageTimes::gather, [&] {
       const i64 count = *request.output_count, rows = request.pads_output ? request.output_rows : count;
       call.pool.run((rows + kPointwiseRowsPerTask - 1) / kPointwiseRowsPerTask, [&](i64 task, i32 slot) {
         const i64 first = task * kPointwiseRowsPerTask, end = std::min(rows, first + kPointwiseRowsPerTask);

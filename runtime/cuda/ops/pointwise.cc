@@ -20,7 +20,7 @@ class Pointwise final : public CudaOps {
   }
 
   llvm::Error run(i32 op, const OpRequest& request) override {
-    MINUET_TRY(launcher_.mark(Stage::Other));
+    MINUET_TRY(launcher_.mark(Stage::Gather));
     if (request.output_rows <= 0) return llvm::Error::success();
     const Layer& layer = layers_[op];
     const PointwiseParameters parameters(request.parameters);

@@ -55,6 +55,41 @@ llvm::Error read_with(const Object& object, const NetworkDescription& /*network*
 
 void print_with(const LayerDescription& layer, i32 /*ndim*/, Object& object) { object["with"] = layer.skip; }
 
+/// Reads "name", and "epsilon" and "affine" if the layer has them. The defaults are set already.
+llvm::Error read_norm_fields(const Object& object, LayerDescription& layer) {
+  MINUET_ASSIGN(layer.name, read_text(object, "name"));
+  if (const Value* const epsilon = object.get("epsilon")) {
+    MINUET_ASSIGN(layer.fields.epsilon, read_epsilon(*epsilon, "epsilon"));
+  }
+  if (const Value* const affine = object.get("affine")) {
+    MINUET_ASSIGN(layer.fields.affine, read_flag(*affine, "affine"));
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error read_norm(const Object& object, const NetworkDescription& network, LayerDescription& layer) {
+  MINUET_TRY(read_layer_fields(object, "the ops batch_norm and layer_norm",
+                               {"op", "name", "epsilon", "affine", "save"}, {}, layer));
+  if (layer.op == Op::BatchNorm) layer.fields.epsilon = network.batch_norm_epsilon;
+  return read_norm_fields(object, layer);
+}
+
+void print_norm(const LayerDescription& layer, i32 /*ndim*/, Object& object) {
+  object["name"] = layer.name;
+  object["epsilon"] = layer.fields.epsilon;
+  object["affine"] = layer.fields.affine;
+}
+
+llvm::Error read_scale_shift(const Object& object, const NetworkDescription& /*network*/,
+                             LayerDescription& layer) {
+  MINUET_TRY(read_layer_fields(object, "the op scale_shift", {"op", "name", "save"}, {}, layer));
+  return read_norm_fields(object, layer);
+}
+
+void print_scale_shift(const LayerDescription& layer, i32 /*ndim*/, Object& object) {
+  object["name"] = layer.name;
+}
+
 /// Returns the tensor that an add or multiply combines with the layer's input.
 llvm::Expected<i32> find_operand(GraphBuilder& graph, const LayerDescription& layer) {
   MINUET_ASSIGN(const i32 operand, graph.find_partner(layer.skip));
@@ -101,8 +136,10 @@ std::string name_of(const PointwiseProblem& problem, std::size_t number) {
 }
 
 /// Appends the steps of a layer to the chain before it if that is possible, and otherwise to a new one.
-/// `operand` is the tensor that a step reads, or -1.
-llvm::Error add_steps(GraphBuilder& graph, llvm::ArrayRef<PointwiseStep> steps, i32 operand = -1) {
+/// `operand` is the tensor that a step reads, or -1. `affine` names the parameters of an Affine step, or is
+/// null.
+llvm::Error add_steps(GraphBuilder& graph, llvm::ArrayRef<PointwiseStep> steps, i32 operand = -1,
+                      const AffineNames* affine = nullptr) {
   Program& program = graph.program();
   if (find_open_chain(graph, steps.size()) == nullptr) program.layers.push_back(make_chain(graph));
   ProgramLayer& layer = program.layers.back();
@@ -112,6 +149,7 @@ llvm::Error add_steps(GraphBuilder& graph, llvm::ArrayRef<PointwiseStep> steps, 
     layer.operands.push_back(operand);
     problem.operands.emplace_back();  // assign_columns() sets the columns.
   }
+  if (affine != nullptr) layer.affines.push_back(*affine);
   MINUET_TRY(validate(problem));
   if (problem.is_argmax()) {
     TensorSpec& output = program.tensors[layer.output];
@@ -159,6 +197,30 @@ llvm::Error build_step(GraphBuilder& graph, const LayerDescription& layer) {
   return add_steps(graph, step, operand);
 }
 
+llvm::Error build_batch_norm(GraphBuilder& graph, const LayerDescription& layer) {
+  MINUET_TRY(graph.claim(layer.name));
+  const AffineNames names{"", "", layer.name, layer.fields.epsilon, layer.fields.affine};
+  return add_steps(graph, PointwiseStep{PointwiseKind::Affine}, -1, &names);
+}
+
+AffineNames scale_and_shift_of(const LayerDescription& layer) {
+  return {.scale = layer.name + ".weight", .shift = layer.name + ".bias", .batch_norm = ""};
+}
+
+llvm::Error build_scale_shift(GraphBuilder& graph, const LayerDescription& layer) {
+  MINUET_TRY(graph.claim(layer.name));
+  const AffineNames names = scale_and_shift_of(layer);
+  return add_steps(graph, PointwiseStep{PointwiseKind::Affine}, -1, &names);
+}
+
+llvm::Error build_layer_norm(GraphBuilder& graph, const LayerDescription& layer) {
+  MINUET_TRY(graph.claim(layer.name));
+  const PointwiseStep steps[] = {{PointwiseKind::LayerNorm, static_cast<float>(layer.fields.epsilon)},
+                                 {PointwiseKind::Affine}};
+  const AffineNames names = scale_and_shift_of(layer);
+  return layer.fields.affine ? add_steps(graph, steps, -1, &names) : add_steps(graph, steps[0]);
+}
+
 }  // namespace
 
 OpEntry relu_entry() { return {"relu", read_function, print_nothing, build_step}; }
@@ -171,5 +233,10 @@ OpEntry add_entry() { return {"add", read_with, print_with, build_step}; }
 OpEntry multiply_entry() { return {"multiply", read_with, print_with, build_step}; }
 OpEntry softmax_entry() { return {"softmax", read_function, print_nothing, build_step}; }
 OpEntry argmax_entry() { return {"argmax", read_function, print_nothing, build_step}; }
+OpEntry batch_norm_entry() { return {"batch_norm", read_norm, print_norm, build_batch_norm}; }
+OpEntry scale_shift_entry() {
+  return {"scale_shift", read_scale_shift, print_scale_shift, build_scale_shift};
+}
+OpEntry layer_norm_entry() { return {"layer_norm", read_norm, print_norm, build_layer_norm}; }
 
 }  // namespace minuet

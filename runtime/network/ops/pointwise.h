@@ -17,5 +17,8 @@ OpEntry add_entry();
 OpEntry multiply_entry();
 OpEntry softmax_entry();
 OpEntry argmax_entry();
+OpEntry batch_norm_entry();
+OpEntry scale_shift_entry();
+OpEntry layer_norm_entry();
 
 }  // namespace minuet

@@ -294,6 +294,10 @@ std::string text_of(const Program& program) {
     if (const auto* const chain = layer.problem.get_if<PointwiseProblem>()) {
       for (const PointwiseStep& step : chain->steps) add(static_cast<int>(step.kind)), add(step.number);
     }
+    for (const AffineNames& affine : layer.affines) {
+      text += affine.scale + " " + affine.shift + " " + affine.batch_norm + " ";
+      add(affine.epsilon), add(affine.is_affine);
+    }
     if (const ConvolutionProblem* const convolution = convolution_of(layer)) {
       add(convolution->in_channels), add(convolution->out_channels), add(convolution->scale_shift);
       add(static_cast<int>(convolution->activation)), add(convolution->slope), add(convolution->residual);
@@ -357,6 +361,10 @@ class Draw {
     static const char* const kOps[] = {R"("relu")", R"("leaky_relu", "slope": 0.25)", R"("softmax")",
                                        R"("gelu", "approximate": "tanh")", R"("argmax")"};
     std::string op = kOps[below(5)];
+    if (below(3) == 0) {
+      static const char* const kNorms[] = {"batch_norm", "layer_norm", "scale_shift"};
+      op = std::string("\"") + kNorms[below(3)] + R"(", "name": "l)" + std::to_string(i) + "\"";
+    }
     if (i > 0 && below(2) == 0) op = R"("multiply", "with": ")" + other + "\"";
     return R"({"op": )" + op + ", " + text + R"(}, {"op": )" + kOps[below(5)] + "}";
   }

@@ -53,6 +53,14 @@ TEST(PointwiseFields, WhatIsWrongIsRefusedWithItsPlace) {
   expect_refused(R"({"op": "multiply", "with": "coarse"})", "layers[3].with", "the same coordinate set");
   expect_refused(R"({"op": "add", "with": "fine"})", "layers[3].with",
                  "\"fine\" has 4 channels, but the layer's input has 6");
+  expect_refused(R"({"op": "batch_norm"})", "layers[3].name", "must be a name");
+  expect_refused(R"({"op": "batch_norm", "name": "n", "epsilon": 0})", "layers[3].epsilon", "above 0");
+  expect_refused(R"({"op": "layer_norm", "name": "n", "affine": 1})", "layers[3].affine", "true or false");
+  expect_refused(R"({"op": "layer_norm", "name": "n", "epsilon": "x"})", "layers[3].epsilon", "above 0");
+  expect_refused(R"({"op": "scale_shift", "name": "n", "affine": true})", "layers[3].affine",
+                 "is not a field");
+  expect_refused(R"({"op": "layer_norm", "name": "n"}, {"op": "scale_shift", "name": "n"})", "layers[4].name",
+                 "two layers have parameters called \"n.*\"");
   expect_refused(R"({"op": "argmax"}, {"op": "relu"})", "layers[4].input", "the result of argmax");
   expect_refused(R"({"op": "argmax"}, {"op": "block", "name": "b", "out_channels": 3})", "layers[4].input",
                  "the result of argmax");

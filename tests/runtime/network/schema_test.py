@@ -40,6 +40,8 @@ GOOD = [
         {"op": "relu", "output": "x"}, {"op": "leaky_relu", "slope": 0.5}, {"op": "add", "with": "x"},
         {"op": "gelu", "approximate": "tanh"}, {"op": "silu"}, {"op": "multiply", "with": "x"}, {"op": "softmax",
                                                                                                "output": "y"},
+        {"op": "batch_norm", "name": "n", "epsilon": 0.5}, {"op": "scale_shift", "name": "s"},
+        {"op": "layer_norm", "name": "l", "affine": False},
         {"op": "sigmoid"}, {"op": "tanh"}, {"op": "argmax", "save": "z"}]},
 ]
 
