@@ -79,7 +79,11 @@ i32 center_offset(const KernelGeometry& geometry);
 struct OperandColumns {
   Columns input, output, residual;
   Columns covered_output;  // Describes the output of the next op, if this op's kernel may compute it too.
+  std::vector<Columns> operands = {};  // Describes the further inputs (OperandShape::operands).
 };
+
+/// An op has at most this many further inputs (OperandShape::operands).
+inline constexpr i32 kMostOperands = 8;
 
 /// Describes the rows that an op reads and writes.
 struct OperandShape {
@@ -87,6 +91,7 @@ struct OperandShape {
   bool has_residual = false;  // The residual has out_channels columns.
   bool has_weight = false;
   bool has_winners = false;  // The op's second output has out_channels columns of row numbers (i32).
+  i32 operands = 0;  // Counts the further inputs, which have in_channels columns and the rows of the output.
 };
 
 /// Names the form in which a way to run an op (Candidate) reads the kernel map of the op. A transposed op

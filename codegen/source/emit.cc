@@ -148,6 +148,21 @@ SpecField spec_field(const char* name, Reduction value) {
   return enumerator(name, "Reduction", name_at(kNames, static_cast<std::size_t>(value)));
 }
 
+SpecField spec_field(const char* name, const PointwiseSteps& steps) {
+  static constexpr const char* kNames[] = {"None",   "ReLU",      "LeakyReLU", "Gelu",  "GeluTanh",
+                                           "Silu",   "Sigmoid",   "Tanh",      "Add",   "Multiply",
+                                           "Affine", "LayerNorm", "Softmax",   "Argmax"};
+  static_assert(std::size(kNames) == kPointwiseKinds);
+  std::string values, tag;
+  for (const PointwiseKind kind : steps.kinds) {
+    if (kind == PointwiseKind::None) break;
+    const llvm::StringRef kind_name = name_at(kNames, static_cast<std::size_t>(kind));
+    values += (values.empty() ? "minuet::PointwiseKind::" : ", minuet::PointwiseKind::") + kind_name.str();
+    tag += kind_name.lower();
+  }
+  return {name, "minuet::PointwiseSteps{{" + values + "}}", tag};
+}
+
 SpecField spec_field(const char* name, bool value) {
   return {name, value ? "true" : "false", short_name(name) + (value ? "1" : "0")};
 }

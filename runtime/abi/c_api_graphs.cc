@@ -22,7 +22,7 @@ llvm::Error check_number(const char* what, int32_t number, std::size_t count) {
 minuet_tensor_info tensor_info(const Program& program, const std::string& name, i32 number) {
   const TensorSpec& tensor = program.tensors[number];
   const LevelSpec& level = program.levels[tensor.level];
-  const bool holds_rows = program.storages[tensor.storage].holds_rows;
+  const bool holds_integers = program.storages[tensor.storage].holds_integers;
   minuet_tensor_info info{};
   info.name = name.c_str();
   info.rank = 2;
@@ -35,7 +35,8 @@ minuet_tensor_info tensor_info(const Program& program, const std::string& name, 
   std::copy(level.tensor_stride.begin(), level.tensor_stride.end(), info.tensor_stride);
   info.level = tensor.level;
   info.channels = tensor.channels;
-  info.element = holds_rows ? MINUET_ELEMENT_I32 : static_cast<minuet_element>(storage_type(program.dtype));
+  info.element =
+      holds_integers ? MINUET_ELEMENT_I32 : static_cast<minuet_element>(storage_type(program.dtype));
   return info;
 }
 

@@ -1,10 +1,12 @@
 // Defines the table of op families, such as poolings, that the CPU device runs. A test may link its own table
 // instead.
 #include "codegen/choose/ops/dense.h"
+#include "codegen/choose/ops/pointwise.h"
 #include "codegen/choose/ops/pooling.h"
 #include "runtime/cpu/ops.h"
 #include "runtime/cpu/ops/convolution.h"
 #include "runtime/cpu/ops/dense.h"
+#include "runtime/cpu/ops/pointwise.h"
 #include "runtime/cpu/ops/pooling.h"
 
 namespace minuet {
@@ -16,6 +18,7 @@ llvm::ArrayRef<CpuFamily> cpu_families() {
       {PoolChoice::kKind, make_pooling_op},
       {ToDenseChoice::kKind, make_to_dense_op},
       {FromDenseChoice::kKind, make_from_dense_op},
+      {PointwiseChoice::kKind, make_pointwise_op},
   };
   return families;
 }

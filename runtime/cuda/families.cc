@@ -1,11 +1,13 @@
 // Defines the table of op families, such as poolings, that the CUDA device runs. A test may link its own
 // table instead.
 #include "codegen/choose/ops/dense.h"
+#include "codegen/choose/ops/pointwise.h"
 #include "codegen/choose/ops/pooling.h"
 #include "runtime/cuda/ops.h"
 #include "runtime/cuda/ops/convolution_fused.h"
 #include "runtime/cuda/ops/convolution_gmas.h"
 #include "runtime/cuda/ops/dense.h"
+#include "runtime/cuda/ops/pointwise.h"
 #include "runtime/cuda/ops/pooling.h"
 
 namespace minuet {
@@ -25,6 +27,7 @@ llvm::ArrayRef<CudaFamily> cuda_families() {
       {PoolChoice::kKind, make_pooling, nullptr, nullptr, nullptr},
       {ToDenseChoice::kKind, make_to_dense, nullptr, nullptr, nullptr},
       {FromDenseChoice::kKind, make_from_dense, nullptr, nullptr, nullptr},
+      {PointwiseChoice::kKind, make_pointwise, nullptr, nullptr, nullptr},
   };
   return families;
 }

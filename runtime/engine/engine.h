@@ -42,6 +42,12 @@ struct CoveredOp {
   u32* overflow = nullptr;
 };
 
+/// Points to a further input of an op, which has the rows of the output.
+struct Operand {
+  const void* data = nullptr;
+  i64 ld = 0;
+};
+
 /// Holds the data that the requests of all families of ops (OpFamily) have in common. A request asks an
 /// engine to run one op on one cloud. A family may derive its own request type, which adds the views and
 /// buffers that its kernels read (runtime/engine/ops).
@@ -66,6 +72,7 @@ struct OpRequest {
   bool pads_output = false;
   const void* residual = nullptr;
   i64 residual_ld = 0;
+  llvm::SmallVector<Operand, kMostOperands> operands;  // Has OperandShape::operands elements.
   /// Points to the op's second output (OperandShape::has_winners), which holds the number of an input row for
   /// each element of the output. Null means that the op has none.
   i32* winners = nullptr;

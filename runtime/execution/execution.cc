@@ -380,6 +380,7 @@ OpRequest Execution::request_of(i32 number) const {
     request.residual = address_of(layer.residual);
     request.residual_ld = ld_of(layer.residual);
   }
+  for (const i32 operand : layer.operands) request.operands.push_back({address_of(operand), ld_of(operand)});
   if (layer.winners >= 0) {
     request.winners = static_cast<i32*>(address_of(layer.winners));
     request.winners_ld = ld_of(layer.winners);

@@ -215,8 +215,8 @@ class Execution {
 
  private:
   static constexpr i64 kWordBytes = sizeof(i32);
-  // Tensors of row numbers (StorageSpec::holds_rows) are handled as words of 32 bits.
-  static constexpr DType kRowWords = DType::F32;
+  // Tensors of integers (StorageSpec::holds_integers) are handled as words of 32 bits.
+  static constexpr DType kIntegerWords = DType::F32;
   /// Describes where a storage of the program (StorageSpec) is during the current run.
   struct Place {
     char* base = nullptr;
@@ -255,6 +255,9 @@ class Execution {
   llvm::Error place_maps();
   llvm::Error take_maps();
   void keep_callers_order();
+  bool holds_integers(i32 tensor) const {
+    return program_.storages[program_.tensors[tensor].storage].holds_integers;
+  }
   i64 rows_of(i32 tensor) const { return levels_[program_.tensors[tensor].level].rows; }
   i64 likely_rows(i32 tensor) const;
   i64 most_rows() const;

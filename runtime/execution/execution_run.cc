@@ -44,6 +44,11 @@ llvm::Error Execution::run(llvm::ArrayRef<Tensor> inputs, llvm::ArrayRef<Tensor>
     return make_error(StatusCode::FailedPrecondition,
                       "the plan has winners, which are an i32 array: use minuet_execution_run_arrays");
   }
+  if (llvm::any_of(program_.outputs, [&](i32 output) { return holds_integers(output); })) {
+    return make_error(
+        StatusCode::FailedPrecondition,
+        "an output of the plan is an i32 array and holds no features: use minuet_execution_run_arrays");
+  }
   if (llvm::any_of(program_.outputs, [&](i32 output) { return program_.tensors[output].is_dense(); })) {
     return make_error(
         StatusCode::FailedPrecondition,
@@ -127,8 +132,8 @@ llvm::Expected<Tensor> Execution::matrix_of_dense(const std::string& what, const
 /// Returns the matrix that an array of features, outputs or winners is.
 llvm::Expected<Tensor> Execution::matrix_of(const std::string& what, const GivenArray& array,
                                             i32 tensor) const {
-  const bool holds_rows = program_.storages[program_.tensors[tensor].storage].holds_rows;
-  const auto element = holds_rows ? ElementType::I32 : static_cast<ElementType>(storage_type(program_.dtype));
+  const auto element =
+      holds_integers(tensor) ? ElementType::I32 : static_cast<ElementType>(storage_type(program_.dtype));
   MINUET_TRY(check_element(what, array, element));
   if (array.shape.size() != 2) {
     return make_error(StatusCode::InvalidArgument,
@@ -144,7 +149,7 @@ llvm::Expected<Tensor> Execution::matrix_of(const std::string& what, const Given
   }
   // The distance of rows means nothing if there are not two of them.
   return Tensor{array.data, rows, rows > 1 ? array.strides[0] : channels, static_cast<i32>(channels),
-                holds_rows ? kRowWords : program_.dtype};
+                holds_integers(tensor) ? kIntegerWords : program_.dtype};
 }
 
 llvm::Error Execution::enqueue_run(llvm::ArrayRef<Tensor> features, llvm::ArrayRef<Tensor> outputs,
@@ -170,8 +175,8 @@ llvm::Error Execution::give_output(std::size_t number, const Tensor& given) {
   if (is_output_in_place(number)) return llvm::Error::success();
   const i32 tensor = program_.outputs[number];
   const Level& level = levels_[program_.tensors[tensor].level];
-  // Winners of a row that does not exist are -1.
-  const u32 padding = tensor == program_.winners ? ~0u : 0;
+  // Integers of a row that does not exist are -1.
+  const u32 padding = holds_integers(tensor) ? ~0u : 0;
   return engine_->permute_rows({permute_outputs_[number], address_of(tensor), ld_of(tensor), level.row_of,
                                 level.caller_rows, given.data, given.ld, level.caller_count, padding});
 }

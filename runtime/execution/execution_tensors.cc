@@ -7,7 +7,7 @@ namespace minuet {
 
 Tensor Execution::wanted(i32 tensor) const {
   const TensorSpec& spec = program_.tensors[tensor];
-  const DType dtype = program_.storages[spec.storage].holds_rows ? kRowWords : program_.dtype;
+  const DType dtype = holds_integers(tensor) ? kIntegerWords : program_.dtype;
   return {nullptr, levels_[spec.level].caller_rows, 0, spec.channels, dtype};
 }
 

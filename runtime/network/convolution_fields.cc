@@ -13,14 +13,7 @@ namespace {
 using llvm::json::Object;
 using llvm::json::Value;
 
-// This is PyTorch's default slope of a leaky ReLU.
-constexpr float kUsualSlope = 0.01f;
 constexpr const char* kActivationNames[] = {"none", "relu", "leaky_relu"};
-
-llvm::Expected<bool> read_flag(const Value& value, llvm::StringRef field) {
-  if (const auto flag = value.getAsBoolean()) return *flag;
-  return at(field, make_error(StatusCode::InvalidArgument, "\"{0}\" must be true or false", field));
-}
 
 llvm::Error read_norm(const Object& object, ConvolutionFields& fields) {
   const std::string name = text_or_empty(object, "norm");
@@ -81,20 +74,6 @@ llvm::Expected<Activation> find_activation(llvm::StringRef name) {
                     "\"activation\" must be \"relu\", \"leaky_relu\" or \"none\"");
 }
 
-llvm::Expected<float> read_slope(const Value& value, Activation activation) {
-  if (activation != Activation::LeakyReLU) {
-    return make_error(StatusCode::InvalidArgument,
-                      "\"slope\" belongs to the activation \"leaky_relu\", but the activation is \"{0}\": "
-                      "leave \"slope\" out",
-                      activation_name(activation));
-  }
-  const auto number = value.getAsNumber();
-  if (!number || std::abs(*number) > std::numeric_limits<float>::max()) {
-    return make_error(StatusCode::InvalidArgument, "\"slope\" must be a number in the range of float32");
-  }
-  return static_cast<float>(*number);
-}
-
 llvm::Error read_activation(const Object& object, ConvolutionFields& fields) {
   if (object.get("activation")) {
     const bool was_leaky = fields.activation == Activation::LeakyReLU;
@@ -103,7 +82,14 @@ llvm::Error read_activation(const Object& object, ConvolutionFields& fields) {
     if (!is_leaky || !was_leaky) fields.slope = is_leaky ? kUsualSlope : 0;
   }
   if (const Value* const slope = object.get("slope")) {
-    MINUET_ASSIGN(fields.slope, at("slope", read_slope(*slope, fields.activation)));
+    if (fields.activation != Activation::LeakyReLU) {
+      return at("slope",
+                make_error(StatusCode::InvalidArgument,
+                           "\"slope\" belongs to the activation \"leaky_relu\", but the activation is "
+                           "\"{0}\": leave \"slope\" out",
+                           activation_name(fields.activation)));
+    }
+    MINUET_ASSIGN(fields.slope, read_slope(*slope, "slope"));
   }
   return llvm::Error::success();
 }
@@ -135,6 +121,18 @@ llvm::Error read_convolution_fields(const Object& object, FieldPlace place, Conv
                                 field));
   }
   return llvm::Error::success();
+}
+
+llvm::Expected<bool> read_flag(const Value& value, llvm::StringRef field) {
+  if (const auto flag = value.getAsBoolean()) return *flag;
+  return at(field, make_error(StatusCode::InvalidArgument, "\"{0}\" must be true or false", field));
+}
+
+llvm::Expected<float> read_slope(const Value& value, llvm::StringRef field) {
+  const auto number = value.getAsNumber();
+  if (number && std::abs(*number) <= std::numeric_limits<float>::max()) return static_cast<float>(*number);
+  return at(field, make_error(StatusCode::InvalidArgument, "\"{0}\" must be a number in the range of float32",
+                              field));
 }
 
 llvm::Expected<double> read_epsilon(const Value& value, llvm::StringRef field) {

@@ -50,6 +50,14 @@ llvm::Error read_convolution_fields(const llvm::json::Object& object, FieldPlace
 /// Writes to `object` the fields that read_convolution_fields() reads as `fields`.
 void print_convolution_fields(const ConvolutionFields& fields, FieldPlace place, llvm::json::Object& object);
 
+llvm::Expected<bool> read_flag(const llvm::json::Value& value, llvm::StringRef field);
+
+// This is PyTorch's default slope of a leaky ReLU.
+inline constexpr float kUsualSlope = 0.01f;
+
+/// Reads the slope of a leaky ReLU, which must be a number in the range of float32.
+llvm::Expected<float> read_slope(const llvm::json::Value& value, llvm::StringRef field);
+
 /// Reads the epsilon of a batch norm, which must be a number above 0 and below 1.
 llvm::Expected<double> read_epsilon(const llvm::json::Value& value, llvm::StringRef field);
 

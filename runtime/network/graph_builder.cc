@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "llvm/ADT/STLExtras.h"
+
 namespace minuet {
 namespace {
 
@@ -141,6 +143,18 @@ llvm::Expected<i32> GraphBuilder::add_layer(const std::string& name, i32 input, 
   return program_.layers.back().output;
 }
 
+/// Returns InvalidArgument if the tensor holds integers, which no op reads.
+llvm::Error GraphBuilder::check_is_features(i32 tensor, llvm::StringRef field) const {
+  if (!program_.storages[program_.tensors[tensor].storage].holds_integers) return llvm::Error::success();
+  return at(field, make_error(StatusCode::InvalidArgument,
+                              "the result of argmax holds integers, which no layer can read: give it as an "
+                              "output, or name another result"));
+}
+
+bool GraphBuilder::is_named(i32 tensor) const {
+  return llvm::any_of(results_, [&](const auto& result) { return result.second == tensor; });
+}
+
 llvm::Expected<i32> GraphBuilder::find_result(const std::string& name, llvm::StringRef field) {
   const auto found = results_.find(name);
   if (found != results_.end() && field != "input" && tensor(found->second).is_dense()) {
@@ -150,6 +164,8 @@ llvm::Expected<i32> GraphBuilder::find_result(const std::string& name, llvm::Str
                                 name));
   }
   if (found != results_.end()) {
+    // Other fields than "input" and "with" need the level of the result only.
+    if (field == "input" || field == "with") MINUET_TRY(check_is_features(found->second, field));
     read_.insert(found->second);
     return found->second;
   }
@@ -178,8 +194,6 @@ ConvolutionProblem GraphBuilder::problem_of(const ConvolutionFields& fields, i32
   return problem;
 }
 
-/// Reserves a prefix of parameter names, for example "a.conv", for one layer. Returns InvalidArgument if
-/// another layer has reserved it.
 llvm::Error GraphBuilder::claim(const std::string& part) {
   if (parts_.insert(part).second) return llvm::Error::success();
   return at("name", make_error(StatusCode::InvalidArgument,
@@ -218,6 +232,13 @@ llvm::Expected<i32> GraphBuilder::add_downward(const std::string& name, i32 inpu
 llvm::Expected<i32> GraphBuilder::head_channels(const LayerDescription& layer) const {
   if (layer.classes != 0) return layer.classes;
   return head_channels_(layer.name, program_.tensors[current_].channels);
+}
+
+llvm::Expected<i32> GraphBuilder::find_partner(const std::string& name) {
+  MINUET_ASSIGN(const i32 partner, find_result(name, "with"));
+  if (level_of(partner) == level_of(current_)) return partner;
+  return at("with", make_error(StatusCode::InvalidArgument,
+                               "\"{0}\" and the layer's input must be on the same coordinate set", name));
 }
 
 void GraphBuilder::record_window(const std::string& layer) {

@@ -53,6 +53,11 @@ class GraphBuilder {
   /// field "input" may name a dense tensor.
   llvm::Expected<i32> find_result(const std::string& name, llvm::StringRef field);
 
+  /// Returns the tensor of an input or result on the level of current(). The field "with" has its name.
+  llvm::Expected<i32> find_partner(const std::string& name);
+  /// Returns true if the tensor has a name, by which other layers may read it and outputs may give it.
+  bool is_named(i32 tensor) const;
+
   /// Adds a tensor with a storage of its own.
   i32 add_tensor(i32 level, i32 channels);
   /// Returns the coordinate set (LevelSpec) of the outputs of an op over `level`, and adds it to the program
@@ -68,6 +73,9 @@ class GraphBuilder {
                                    ConvolutionProblem problem);
   ConvolutionProblem problem_of(const ConvolutionFields& fields, i32 out_channels) const;
 
+  /// Reserves a prefix of parameter names, for example "a.conv", for one layer. Returns InvalidArgument if
+  /// another layer has reserved it.
+  llvm::Error claim(const std::string& part);
   /// Names the parameters of the program's last layer and reserves their prefixes. The prefix of a batch norm
   /// is reserved even if the layer has none, so that no other layer can use it.
   llvm::Error name_parameters(const std::string& convolution, const std::string& batch_norm,
@@ -93,11 +101,11 @@ class GraphBuilder {
   llvm::Error check_inputs() const;
   llvm::Error add(const LayerDescription& layer);
   llvm::Error save(const LayerDescription& layer);
+  llvm::Error check_is_features(i32 tensor, llvm::StringRef field) const;
   llvm::Error add_outputs();
   llvm::Error add_output(const std::string& name, i32 tensor);
   i32 add_map(const MapSpec& map);
   llvm::Error widen_period(const AxisArray& tensor_stride);
-  llvm::Error claim(const std::string& part);
   llvm::Error check_reach(const MapSpec& map) const;
 
   const NetworkDescription& description_;

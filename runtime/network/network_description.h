@@ -47,7 +47,20 @@ struct LayerDescription {
     Linear,
     Unpool,
     Upsample,
-    Collapse
+    Collapse,
+    Relu,
+    LeakyRelu,
+    Gelu,
+    Silu,
+    Sigmoid,
+    Tanh,
+    Add,
+    Multiply,
+    Softmax,
+    Argmax,
+    BatchNorm,
+    ScaleShift,
+    LayerNorm
   };
   Op op = Op::Block;
   // Holds the prefix of the parameters' names. It is empty for a concat.
@@ -72,8 +85,8 @@ struct LayerDescription {
   // weights file the head is omitted.
   i32 classes = 0;
   // Names the saved result of an earlier layer, or an input. The ops `up` and `upsample` give their output
-  // the coordinates of this result, and `concat` appends this result. In an `inverse` and an `unpool`, it is
-  // the name of a layer.
+  // the coordinates of this result, `concat` appends it, and `add` and `multiply` combine it with the layer's
+  // input. In an `inverse` and an `unpool`, it is the name of a layer.
   std::string skip;
   // Holds the name under which later layers can read this layer's result. It is empty if the result has no
   // name.
@@ -84,8 +97,11 @@ struct LayerDescription {
   i32 axis = 0;
   // Holds the field "reduction" of an unpool.
   Reduction reduction = Reduction::Average;
-  // Holds the fields of the layer's convolution. In a residual or a bottleneck, they are the defaults of all
-  // its convolutions.
+  // The field "approximate" of a gelu is "tanh" if the flag is true, and "none" if it is false.
+  bool approximates_gelu = false;
+  // Holds the fields of the layer's convolution, the slope of a leaky_relu, or the epsilon and affine of a
+  // batch_norm or layer_norm. In a residual or a bottleneck,
+  // they are the defaults of all its convolutions.
   ConvolutionFields fields;
   // Holds one element for each name of part_names(), so it is empty for most ops.
   std::vector<ConvolutionFields> parts;

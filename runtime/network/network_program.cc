@@ -67,6 +67,7 @@ llvm::Error GraphBuilder::add(const LayerDescription& layer) {
                                   "the layer reads a dense tensor, but only the op from_dense can: put "
                                   "from_dense in between, or name another input"));
   }
+  MINUET_TRY(check_is_features(current_, "input"));
   read_.insert(current_);
   MINUET_TRY(entry_of(layer.op).build(*this, layer));
   if (!layer.name.empty()) layers_.insert(layer.name);

@@ -20,6 +20,7 @@ void find_lives(Program& program) {
     const ProgramLayer& layer = program.layers[i];
     touch(layer.input, i), touch(layer.output, layer.is_shortcut ? i - 1 : i);
     if (layer.residual >= 0) touch(layer.residual, i);
+    for (const i32 operand : layer.operands) touch(operand, i);
   }
   for (const i32 output : program.outputs) touch(output, layers);
 }
@@ -47,6 +48,7 @@ void assign_columns(Program& program) {
     ProgramLayer& layer = program.layers[i];
     OperandColumns columns{columns_of(program, layer.input), columns_of(program, layer.output), {}, {}};
     if (layer.residual >= 0) columns.residual = columns_of(program, layer.residual);
+    for (const i32 operand : layer.operands) columns.operands.push_back(columns_of(program, operand));
     if (i + 1 < program.layers.size() && program.layers[i + 1].is_shortcut) {
       columns.covered_output = columns_of(program, program.layers[i + 1].output);
     }

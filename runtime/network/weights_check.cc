@@ -22,12 +22,12 @@ class WeightsCheck {
   llvm::Error run() {
     for (const ProgramLayer& layer : program_.layers) {
       const ConvolutionProblem* const problem = convolution_of(layer);
-      // Only convolutions have parameters.
-      if (problem == nullptr) continue;
-      if (llvm::Error error = check_carries_over(file_.options().order, *problem)) {
-        add_foreign(layer.name, take_status(std::move(error)).message());
+      if (problem != nullptr) {
+        if (llvm::Error error = check_carries_over(file_.options().order, *problem)) {
+          add_foreign(layer.name, take_status(std::move(error)).message());
+        }
       }
-      look_for(layer, *problem);
+      look_for(layer, problem);
     }
     check_spconv_versions();
     find_unused();
@@ -48,7 +48,9 @@ class WeightsCheck {
     }
   }
 
-  void look_for(const ProgramLayer& layer, const ConvolutionProblem& problem) {
+  /// Looks for the layer's parameters. `problem` is null if the layer is no convolution, so that it has no
+  /// weight.
+  void look_for(const ProgramLayer& layer, const ConvolutionProblem* problem) {
     for (const ParameterName& parameter : parameter_names(layer)) {
       needed_.insert(parameter.name);
       const std::string* stored = file_.find(parameter.name);
@@ -59,11 +61,11 @@ class WeightsCheck {
       used_.insert(*stored);
       const std::vector<int64_t> shape = llvm::cantFail(file_.shape(*stored));
       const bool is_weight = parameter.role == ParameterRole::Weight;
-      const auto shapes = is_weight ? file_.weight_shapes(parameter.name, problem)
-                                    : file_.vector_shapes(problem.out_channels);
+      const auto shapes = is_weight ? file_.weight_shapes(parameter.name, *problem)
+                                    : file_.vector_shapes(parameter.shape.front());
       if (std::find(shapes.begin(), shapes.end(), shape) != shapes.end()) {
         if (is_weight) {
-          if (const i32 version = file_.spconv_version(parameter.name, problem))
+          if (const i32 version = file_.spconv_version(parameter.name, *problem))
             by_version_[version].push_back(quoted(*stored));
         }
         continue;
@@ -74,12 +76,16 @@ class WeightsCheck {
       misshapen_.push_back(quoted(*stored) + " has shape " + shape_text(shape) + ", but the network needs " +
                            needs);
     }
-    // PyTorch stores num_batches_tracked with every batch norm. Inference does not need this tensor, which is
-    // therefore not reported as unused.
-    if (!layer.batch_norm.empty()) {
-      if (const std::string* stored = file_.find(layer.batch_norm + ".num_batches_tracked"))
-        used_.insert(*stored);
+    if (!layer.batch_norm.empty()) pass_over_counter(layer.batch_norm);
+    for (const AffineNames& affine : layer.affines) {
+      if (!affine.batch_norm.empty()) pass_over_counter(affine.batch_norm);
     }
+  }
+
+  /// PyTorch stores num_batches_tracked with every batch norm. Inference does not need this tensor, which is
+  /// therefore not reported as unused.
+  void pass_over_counter(const std::string& batch_norm) {
+    if (const std::string* stored = file_.find(batch_norm + ".num_batches_tracked")) used_.insert(*stored);
   }
 
   /// Finds out which version of spconv stored the file, and reports weights whose shapes are those of
@@ -271,8 +277,35 @@ class WeightsCheck {
 
 }  // namespace
 
+namespace {
+
+std::vector<ParameterName> names_of_chain(const ProgramLayer& layer) {
+  std::vector<ParameterName> names;
+  for (std::size_t i = 0; i < layer.affines.size(); ++i) {
+    const AffineNames& affine = layer.affines[i];
+    const auto add_vector = [&](const std::string& name, ParameterRole role) {
+      const i64 channels = layer.problem.kind().shape(layer.problem).in_channels;
+      names.push_back({name, role, {channels}, static_cast<i32>(i)});
+    };
+    if (affine.batch_norm.empty()) {
+      add_vector(affine.scale, ParameterRole::Scale);
+      add_vector(affine.shift, ParameterRole::Shift);
+      continue;
+    }
+    if (affine.is_affine) {
+      add_vector(affine.batch_norm + ".weight", ParameterRole::NormWeight);
+      add_vector(affine.batch_norm + ".bias", ParameterRole::NormBias);
+    }
+    add_vector(affine.batch_norm + ".running_mean", ParameterRole::NormMean);
+    add_vector(affine.batch_norm + ".running_var", ParameterRole::NormVariance);
+  }
+  return names;
+}
+
+}  // namespace
+
 std::vector<ParameterName> parameter_names(const ProgramLayer& layer) {
-  if (convolution_of(layer) == nullptr) return {};
+  if (convolution_of(layer) == nullptr) return names_of_chain(layer);
   const ConvolutionProblem& problem = *convolution_of(layer);
   std::vector<ParameterName> names{{layer.weight,
                                     ParameterRole::Weight,

@@ -6,8 +6,9 @@
 
 namespace minuet {
 
-/// Says what a parameter is for its convolution. All but the weight are vectors of out_channels elements.
-/// Scale and shift are those of a single convolution; a network has batch norms in their place.
+/// Says what a parameter is for its convolution, or for an Affine step of a chain. All but the weight are
+/// vectors of out_channels elements. Scale and shift are those of a single convolution, for which a network
+/// has batch norms, or of an Affine step without a batch norm.
 enum class ParameterRole : i32 { Weight, Bias, NormWeight, NormBias, NormMean, NormVariance, Scale, Shift };
 
 /// Describes a tensor that a layer reads from a weights file.
@@ -16,9 +17,12 @@ struct ParameterName {
   ParameterRole role = ParameterRole::Weight;
   // Holds the shape that the tensor has in Minuet's own order of weights (WeightsOrder::Minuet).
   std::vector<int64_t> shape;
+  // Holds the number of the Affine step (ProgramLayer::affines) that has the parameter.
+  i32 affine = 0;
 };
 /// Returns the layer's parameters. These are the weight and bias of the convolution, then the weight, bias,
-/// running_mean and running_var of the batch norm. Parameters that the layer does not have are omitted.
+/// running_mean and running_var of the batch norm. A chain has the scale and shift, or those of the batch
+/// norm, of each Affine step. Parameters that the layer does not have are omitted.
 std::vector<ParameterName> parameter_names(const ProgramLayer& layer);
 
 /// Returns InvalidArgument if the software that stored the weights computes another function for a layer, if

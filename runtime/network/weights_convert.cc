@@ -9,16 +9,13 @@ llvm::Expected<std::map<std::string, FileTensor>> tensors_of(const WeightsFile& 
                                                              const Program& program) {
   std::map<std::string, FileTensor> tensors;
   for (const ProgramLayer& layer : program.layers) {
-    const ConvolutionProblem* const problem = convolution_of(layer);
-    // Only convolutions have parameters.
-    if (problem == nullptr) continue;
     for (const ParameterName& parameter : parameter_names(layer)) {
       FileTensor& tensor = tensors[parameter.name];
       tensor.shape = parameter.shape;
       if (parameter.role == ParameterRole::Weight) {
-        MINUET_ASSIGN(tensor.values, file.read_weight(parameter.name, *problem));
+        MINUET_ASSIGN(tensor.values, file.read_weight(parameter.name, *convolution_of(layer)));
       } else {
-        MINUET_ASSIGN(tensor.values, file.read_vector(parameter.name, problem->out_channels));
+        MINUET_ASSIGN(tensor.values, file.read_vector(parameter.name, parameter.shape.front()));
       }
     }
   }

@@ -151,12 +151,16 @@ llvm::Expected<std::shared_ptr<const CompiledPlan>> CompiledPlan::create(const P
     const i32 channels = program.tensors[tensor].channels;
     const Columns stored = columns_of(program, tensor), given{channels, 0};
     // Row numbers are copied as words of 32 bits.
-    const bool holds_rows = program.storages[program.tensors[tensor].storage].holds_rows;
-    const DType dtype = holds_rows ? DType::F32 : program.dtype;
+    const bool holds_integers = program.storages[program.tensors[tensor].storage].holds_integers;
+    const DType dtype = holds_integers ? DType::F32 : program.dtype;
     return choose_permute_rows(dtype, channels, in ? given : stored, in ? stored : given);
   };
   for (const i32 input : program.inputs) compiled->permute_inputs.push_back(permute(input, true));
   for (const ProgramLayer& layer : program.layers) {
+    for (const AffineNames& affine : layer.affines) {
+      compiled->weight_bytes = dtype_bytes(program.dtype);
+      compiled->folds_parameters |= !affine.batch_norm.empty();
+    }
     if (convolution_of(layer) == nullptr) continue;
     compiled->weight_bytes = dtype_bytes(program.dtype);
     // A single convolution is given its scale and shift as they are.

@@ -89,20 +89,24 @@ llvm::Error ParameterSet::allocate() {
     const PlanParameter& parameter = parameters_[i];
     i64 count = 1;
     for (const int64_t size : parameter.shape) count *= size;
-    stored_[i].offset = layout.add(count * dtype_bytes(storage_of(parameter)));
+    // The scales and shifts of a chain are parts of two arrays (allocate_chain()).
+    const bool is_part = parameter.role >= ParameterRole::Scale && !layer_of(parameter).affines.empty();
+    if (!is_part) stored_[i].offset = layout.add(count * dtype_bytes(storage_of(parameter)));
     if (options_.keeps_master && dtype_of(parameter) != DType::F32) {
       stored_[i].master_offset = layout.add(count * static_cast<i64>(sizeof(float)));
     }
     Layer& layer = layers_[parameter.layer];
     if (layer.first < 0) layer.first = static_cast<i32>(i);
     layer.end = static_cast<i32>(i) + 1;
+    if (is_part) continue;
     if (parameter.role == ParameterRole::Scale) layer.scale = stored_[i].offset;
     if (parameter.role == ParameterRole::Shift) layer.shift = stored_[i].offset;
   }
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     const ConvolutionProblem* const problem = convolution_of(loaded_->plan->program.layers[i]);
+    if (!loaded_->plan->program.layers[i].affines.empty()) allocate_chain(i, layout);
     if (problem == nullptr || !problem->scale_shift || layers_[i].scale >= 0) continue;
-    layers_[i].is_folded = true;
+    layers_[i].folded = {0};
     for (i64* const offset : {&layers_[i].scale, &layers_[i].shift}) {
       *offset = layout.add(problem->out_channels * static_cast<i64>(sizeof(float)));
     }
@@ -110,6 +114,25 @@ llvm::Error ParameterSet::allocate() {
   MINUET_ASSIGN(memory_, DeviceMemory::create(loaded_->device, layout.bytes()));
   // Folding reads the parameters of a layer together, also those that are not set yet.
   return loaded_->device->clear(memory_.data(), layout.bytes());
+}
+
+/// Allocates the scales and the shifts of all Affine steps of a chain, and places those that are parameters
+/// in them.
+void ParameterSet::allocate_chain(std::size_t number, ArenaLayout& layout) {
+  const ProgramLayer& chain = loaded_->plan->program.layers[number];
+  const ParameterCounts counts = parameter_counts(chain);
+  Layer& layer = layers_[number];
+  layer.scale = layout.add(counts.scale * static_cast<i64>(sizeof(float)));
+  layer.shift = layout.add(counts.shift * static_cast<i64>(sizeof(float)));
+  for (i32 i = layer.first; i < layer.end; ++i) {
+    const PlanParameter& parameter = parameters_[i];
+    const i64 offset = parameter.affine * parameter.shape.front() * static_cast<i64>(sizeof(float));
+    if (parameter.role == ParameterRole::Scale) stored_[i].offset = layer.scale + offset;
+    if (parameter.role == ParameterRole::Shift) stored_[i].offset = layer.shift + offset;
+  }
+  for (std::size_t i = 0; i < chain.affines.size(); ++i) {
+    if (!chain.affines[i].batch_norm.empty()) layer.folded.push_back(static_cast<i32>(i));
+  }
 }
 
 llvm::Error ParameterSet::check_values(llvm::ArrayRef<ParameterValue> values) const {
@@ -150,14 +173,17 @@ llvm::Expected<ParameterCopy> ParameterSet::copy_of(const ParameterValue& value,
   return job;
 }
 
-BatchNormFold ParameterSet::fold_of(std::size_t number) const {
+BatchNormFold ParameterSet::fold_of(std::size_t number, i32 affine) const {
   const Layer& layer = layers_[number];
+  const ProgramLayer& op = loaded_->plan->program.layers[number];
   BatchNormFold job = {};
-  job.scale = reinterpret_cast<float*>(at(layer.scale));
-  job.shift = reinterpret_cast<float*>(at(layer.shift));
-  job.epsilon = loaded_->plan->program.layers[number].batch_norm_epsilon;
-  job.channels = convolution_of(loaded_->plan->program.layers[number])->out_channels;
+  job.epsilon = op.affines.empty() ? op.batch_norm_epsilon : op.affines[affine].epsilon;
+  const OperandShape shape = op.problem.kind().shape(op.problem);
+  job.channels = op.affines.empty() ? shape.out_channels : shape.in_channels;
+  job.scale = reinterpret_cast<float*>(at(layer.scale)) + affine * job.channels;
+  job.shift = reinterpret_cast<float*>(at(layer.shift)) + affine * job.channels;
   for (i32 i = layer.first; i < layer.end; ++i) {
+    if (parameters_[i].affine != affine) continue;
     const auto* const values = reinterpret_cast<const float*>(at(stored_[i].offset));
     switch (parameters_[i].role) {
       case ParameterRole::Bias:
@@ -204,7 +230,8 @@ llvm::Error ParameterSet::enqueue(llvm::ArrayRef<ParameterCopy> copies, llvm::Ar
   }
   std::vector<BatchNormFold> folds;
   for (std::size_t i = 0; i < layers_.size(); ++i) {
-    if (is_touched[i] && layers_[i].is_folded) folds.push_back(fold_of(i));
+    if (!is_touched[i]) continue;
+    for (const i32 affine : layers_[i].folded) folds.push_back(fold_of(i, affine));
   }
   std::vector<WeightImageJob> images;
   for (const std::shared_ptr<Image>& image : live) {

@@ -98,7 +98,9 @@ class ParameterSet : public std::enable_shared_from_this<ParameterSet> {
   struct Layer {
     i32 first = -1, end = -1;  // The layer's parameters are [first, end) of parameters_.
     i64 scale = -1, shift = -1;
-    bool is_folded = false;  // Says whether scale and shift are computed from other parameters.
+    // Lists the batch norms from which parts of scale and shift are computed: the numbers of the Affine steps
+    // of a chain, or 0 for a convolution, whose whole scale and shift are computed.
+    std::vector<i32> folded;
   };
   struct Image {
     std::size_t layer = 0;
@@ -120,7 +122,8 @@ class ParameterSet : public std::enable_shared_from_this<ParameterSet> {
   const char* weight_of(std::size_t layer) const;
   llvm::Expected<ParameterCopy> copy_of(const ParameterValue& value, WeightsOrder order) const;
   llvm::Error check_values(llvm::ArrayRef<ParameterValue> values) const;
-  BatchNormFold fold_of(std::size_t layer) const;
+  void allocate_chain(std::size_t layer, ArenaLayout& layout);
+  BatchNormFold fold_of(std::size_t layer, i32 affine) const;
   WeightImageJob job_of(const Image& image) const;
   llvm::Error stage(llvm::ArrayRef<ParameterValue> values, llvm::MutableArrayRef<ParameterCopy> copies,
                     void* stream, DeviceMemory& staged);

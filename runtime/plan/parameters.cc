@@ -13,6 +13,10 @@ namespace {
 
 constexpr i64 kMostClasses = 1 << 16;
 
+i64 input_channels(const ProgramLayer& layer) {
+  return layer.problem.kind().shape(layer.problem).in_channels;
+}
+
 /// Returns the names of the dtypes in which the value is finite, for example "tf32, bf16 or fp32".
 std::string dtypes_that_hold(float value) {
   std::string names;
@@ -59,7 +63,10 @@ constexpr std::size_t kRoundedAtOnce = 4096;
 
 ParameterCounts parameter_counts(const ProgramLayer& layer) {
   const ConvolutionProblem* const problem = convolution_of(layer);
-  if (problem == nullptr) return {};
+  if (problem == nullptr) {
+    const i64 numbers = static_cast<i64>(layer.affines.size()) * input_channels(layer);
+    return {0, numbers, numbers};
+  }
   const i64 channels = problem->out_channels, affine = problem->scale_shift ? channels : 0;
   return {kernel_volume(*problem) * (problem->in_channels / problem->groups) * channels, affine, affine};
 }
@@ -161,18 +168,19 @@ llvm::Expected<std::vector<float>> ParameterSource::optional_vector(const std::s
   return vector(name, channels, drawn);
 }
 
-llvm::Error ParameterSource::fold_batch_norm(const ProgramLayer& layer, LayerParameters& parameters) const {
-  const int64_t channels = convolution_of(layer)->out_channels;
-  const std::string& prefix = layer.batch_norm;
-  const std::string source = file_ ? "weights file " + file_->path() : layer.name;
-  const auto affine = [&](const char* part) { return layer.is_affine ? prefix + part : ""; };
+/// Appends the scale and the shift of a batch norm. `bias` is the name of the bias that a convolution adds
+/// before, or empty. `layer` is the name of the layer for messages.
+llvm::Error ParameterSource::fold_batch_norm(const AffineNames& names, const std::string& bias_before,
+                                             const std::string& layer, i64 channels,
+                                             LayerParameters& parameters) const {
+  const std::string& prefix = names.batch_norm;
+  const std::string source = file_ ? "weights file " + file_->path() : layer;
+  const auto affine = [&](const char* part) { return names.is_affine ? prefix + part : ""; };
   MINUET_ASSIGN(const std::vector<float> weight, optional_vector(affine(".weight"), channels, 1, {1, 0.05}));
   MINUET_ASSIGN(const std::vector<float> bias, optional_vector(affine(".bias"), channels, 0, {0, 0.05}));
   MINUET_ASSIGN(const std::vector<float> mean, vector(prefix + ".running_mean", channels, {0, 0.05}));
   MINUET_ASSIGN(const std::vector<float> variance, vector(prefix + ".running_var", channels, {1, 0.05}));
-  MINUET_ASSIGN(const std::vector<float> before, optional_vector(layer.bias, channels, 0, {0, 0.05}));
-  parameters.scale.resize(channels);
-  parameters.shift.resize(channels);
+  MINUET_ASSIGN(const std::vector<float> before, optional_vector(bias_before, channels, 0, {0, 0.05}));
   for (int64_t c = 0; c < channels; ++c) {
     if (variance[c] < 0 && !allows_non_finite()) {
       return make_error(StatusCode::InvalidArgument,
@@ -180,13 +188,13 @@ llvm::Error ParameterSource::fold_batch_norm(const ProgramLayer& layer, LayerPar
                         prefix, c, number_text(variance[c]), file_ ? kAllowNonFiniteHint : "");
     }
     const auto [scale, shift] =
-        fold_channel(weight[c], bias[c], mean[c], variance[c], before[c], layer.batch_norm_epsilon);
-    parameters.scale[c] = static_cast<float>(scale);
-    parameters.shift[c] = static_cast<float>(shift);
+        fold_channel(weight[c], bias[c], mean[c], variance[c], before[c], names.epsilon);
+    parameters.scale.push_back(static_cast<float>(scale));
+    parameters.shift.push_back(static_cast<float>(shift));
     if (allows_non_finite()) continue;
-    if (!std::isfinite(parameters.scale[c]) || !std::isfinite(parameters.shift[c])) {
+    if (!std::isfinite(parameters.scale.back()) || !std::isfinite(parameters.shift.back())) {
       const std::string of_convolution =
-          layer.bias.empty() ? "" : ", bias of the convolution " + number_text(before[c]);
+          bias_before.empty() ? "" : ", bias of the convolution " + number_text(before[c]);
       return make_error(StatusCode::InvalidArgument,
                         "{0}: \"{1}\" scales channel {2} by {3} and shifts it by {4}, which float32 cannot "
                         "hold: weight {5}, bias {6}, mean {7}, variance {8}",
@@ -198,14 +206,32 @@ llvm::Error ParameterSource::fold_batch_norm(const ProgramLayer& layer, LayerPar
   return llvm::Error::success();
 }
 
+/// Returns the parameters of a chain of pointwise steps.
+llvm::Expected<LayerParameters> ParameterSource::chain(const ProgramLayer& layer) const {
+  LayerParameters parameters;
+  const i64 channels = input_channels(layer);
+  for (const AffineNames& names : layer.affines) {
+    if (!names.batch_norm.empty()) {
+      MINUET_TRY(fold_batch_norm(names, "", names.batch_norm, channels, parameters));
+      continue;
+    }
+    MINUET_ASSIGN(const std::vector<float> scale, vector(names.scale, channels, {1, 0.05}));
+    MINUET_ASSIGN(const std::vector<float> shift, vector(names.shift, channels, {0, 0.05}));
+    parameters.scale.insert(parameters.scale.end(), scale.begin(), scale.end());
+    parameters.shift.insert(parameters.shift.end(), shift.begin(), shift.end());
+  }
+  return parameters;
+}
+
 llvm::Expected<LayerParameters> ParameterSource::layer(const ProgramLayer& layer) const {
   const ConvolutionProblem* const problem = convolution_of(layer);
   LayerParameters parameters;
-  if (problem == nullptr) return parameters;
+  if (problem == nullptr) return chain(layer);
   const i64 channels = problem->out_channels;
   MINUET_ASSIGN(parameters.weight, weight(layer));
   if (!layer.batch_norm.empty()) {
-    MINUET_TRY(fold_batch_norm(layer, parameters));
+    const AffineNames names{"", "", layer.batch_norm, layer.batch_norm_epsilon, layer.is_affine};
+    MINUET_TRY(fold_batch_norm(names, layer.bias, layer.name, channels, parameters));
   } else if (problem->scale_shift) {
     MINUET_ASSIGN(parameters.shift, optional_vector(layer.bias, channels, 0, {0, 0.05}));
     parameters.scale.assign(parameters.shift.size(), 1.0f);

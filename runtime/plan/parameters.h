@@ -1,5 +1,5 @@
-// Provides the parameters of convolutions on the host. They are read from a file or drawn at random. Batch
-// norms are folded into them, and weights are rounded to the dtype.
+// Provides the parameters of convolutions and of chains of pointwise steps on the host. They are read from a
+// file or drawn at random. Batch norms are folded into them, and weights are rounded to the dtype.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,8 @@
 namespace minuet {
 
 /// Holds the parameters of one op in fp32. All vectors are empty for an op without parameters. The problem's
-/// dtype can hold all values of `weight` exactly.
+/// dtype can hold all values of `weight` exactly. A chain of pointwise steps has scales and shifts of each
+/// Affine step, one after the other.
 struct LayerParameters {
   std::vector<float> weight;  // The shape is [volume, in_channels, out_channels].
   std::vector<float> scale;   // Holds [out_channels] numbers, or none if there is no scale and shift.
@@ -73,7 +74,9 @@ class ParameterSource {
                                                      float where_absent, Draw draw) const;
   llvm::Expected<std::vector<float>> weight(const ProgramLayer& layer) const;
   llvm::Error refuse_weight(const ProgramLayer& layer) const;
-  llvm::Error fold_batch_norm(const ProgramLayer& layer, LayerParameters& parameters) const;
+  llvm::Error fold_batch_norm(const AffineNames& names, const std::string& bias, const std::string& layer,
+                              i64 channels, LayerParameters& parameters) const;
+  llvm::Expected<LayerParameters> chain(const ProgramLayer& layer) const;
 
   bool allows_non_finite() const { return file_ && file_->options().allow_non_finite; }
 

@@ -55,10 +55,10 @@ Program op_program(const OpProblem& problem) {
   given.tensor_stride = AxisArray{};
   program.levels.assign(out + 1, given);
   program.maps.push_back({fine, coarse, window.kernel_size, window.dilation, window.padding});
-  auto add_tensor = [&](i32 level, i32 channels, bool holds_rows = false) {
+  auto add_tensor = [&](i32 level, i32 channels, bool holds_integers = false) {
     const i32 number = static_cast<i32>(program.tensors.size());
     program.tensors.push_back({level, channels, number, 0});
-    program.storages.push_back({level, channels, 0, 0, program.stack, holds_rows});
+    program.storages.push_back({level, channels, 0, 0, program.stack, holds_integers});
     program.stack.push_back(number);
     return number;
   };
@@ -78,7 +78,7 @@ Program op_program(const OpProblem& problem) {
     program.input_names.push_back("residual");
   }
   if (shape.has_winners) {
-    layer.winners = program.winners = add_tensor(out, shape.out_channels, /*holds_rows=*/true);
+    layer.winners = program.winners = add_tensor(out, shape.out_channels, /*holds_integers=*/true);
     program.outputs.push_back(layer.winners);
     program.output_names.push_back("winners");
   }
@@ -131,7 +131,7 @@ i64 largest_volume(const Program& program) {
 }
 
 i64 element_bytes(const Program& program, const StorageSpec& storage) {
-  return storage.holds_rows ? static_cast<i64>(sizeof(i32)) : dtype_bytes(program.dtype);
+  return storage.holds_integers ? static_cast<i64>(sizeof(i32)) : dtype_bytes(program.dtype);
 }
 
 Columns columns_of(const Program& program, i32 tensor) {

@@ -64,8 +64,9 @@ struct StorageSpec {
   i32 first = 0, last = 0;
   // Lists the storages that are in use at the same time as this one and are placed at lower addresses.
   std::vector<i32> below;
-  // The flag is true if the elements are row numbers (i32), and false if they have the program's dtype.
-  bool holds_rows = false;
+  // The flag is true if the elements are i32 numbers of rows or channels, and false if they have the
+  // program's dtype. In rows that do not exist, the numbers are -1.
+  bool holds_integers = false;
   // Holds the number of elements that each batch item has in a dense tensor, and is 0 otherwise.
   i64 item_elements = 0;
 };
@@ -80,6 +81,18 @@ struct LayerOrigin {
   // Holds the prefix of the parameters that a batch norm would have, even if the convolution has none. It is
   // empty if the convolution cannot have a batch norm.
   std::string batch_norm;
+};
+
+/// Holds the names of the parameters of one Affine step of a chain of pointwise steps, whose scale and shift
+/// they are, or from whose batch norm these are computed.
+struct AffineNames {
+  // Hold the names of the scale and the shift. They are empty if there is a batch norm.
+  std::string scale, shift;
+  // Holds the prefix of the batch norm's parameters. It is empty if there is none.
+  std::string batch_norm;
+  double epsilon = 0;
+  // The flag is true if the batch norm has a weight and a bias.
+  bool is_affine = true;
 };
 
 /// Describes one op by its place in the program and the problem that it solves.
@@ -100,6 +113,8 @@ struct ProgramLayer {
   // Holds the name of the convolution's bias, which is added before the batch norm. It is empty if there is
   // none.
   std::string bias;
+  // Has one element for each Affine step of a chain, and is empty for other ops.
+  std::vector<AffineNames> affines;
   // Holds the number of the kernel map that the op reads, or -1 if it reads none.
   i32 map = 0;
   // Holds the level whose coordinates the op reads (LevelSpec::keeps_coordinates), or -1.
@@ -109,6 +124,8 @@ struct ProgramLayer {
   i32 input = 0, output = 0;
   i32 residual = -1;
   i32 winners = -1;
+  // Lists the tensors of the further inputs (OperandShape::operands).
+  std::vector<i32> operands;
   // The flag is true if the kernel of the layer before may compute this layer too
   // (ConvolutionProblem::shortcut).
   bool is_shortcut = false;

@@ -134,7 +134,7 @@ i64 NetworkMeter::most_values(i32 tensor) const {
     }
   }
   for (const i32 output : program.outputs) {
-    const i64 bytes = most_values(output) * dtype_bytes(program.dtype);
+    const i64 bytes = most_values(output) * static_cast<i64>(sizeof(float));  // Elements have 2 or 4 bytes.
     MINUET_ASSIGN(DeviceMemory memory, DeviceMemory::create(device_, bytes));
     outputs_.push_back(std::move(memory));
   }
@@ -276,6 +276,7 @@ llvm::Error NetworkMeter::run(Execution& execution) {
     GivenArray given;
     given.data = data;
     given.element = static_cast<ElementType>(storage_type(program.dtype));
+    if (program.storages[spec.storage].holds_integers) given.element = ElementType::I32;
     const std::vector<i64> rest = spec.is_dense() ? spec.dims : std::vector<i64>{spec.channels};
     given.shape.push_back(spec.is_dense() ? batch_size_ : execution.level(spec.level).caller_rows);
     given.shape.append(rest.begin(), rest.end());
@@ -299,8 +300,9 @@ llvm::Error NetworkMeter::run(Execution& execution) {
 std::vector<NetworkMeter::OutputPart> NetworkMeter::parts_of(const Execution& execution,
                                                              std::size_t output) const {
   const Program& program = plan_->program;
-  const i64 bytes = dtype_bytes(program.dtype);
   const TensorSpec& tensor = program.tensors[program.outputs[output]];
+  // Two right kernels may round numbers differently, and then another channel may be the largest.
+  if (program.storages[tensor.storage].holds_integers) return {};
   const i64 count = tensor.is_dense() ? most_values(program.outputs[output])
                                       : execution.output_rows(output) * tensor.channels;
   const bool is_whole = count <= kOutputParts * kOutputPart;
@@ -309,7 +311,7 @@ std::vector<NetworkMeter::OutputPart> NetworkMeter::parts_of(const Execution& ex
   for (i64 i = 0; i < parts; ++i) {
     // The last part ends where the output ends.
     const i64 first = (count - part) * i / (kOutputParts - 1);
-    list.push_back({static_cast<char*>(outputs_[output].data()) + first * bytes, part});
+    list.push_back({static_cast<char*>(outputs_[output].data()) + first * dtype_bytes(program.dtype), part});
   }
   return list;
 }

@@ -30,6 +30,10 @@ std::vector<ParameterImage> fused_images(const OpChoice& choice, DType type, llv
   return images;
 }
 
+std::vector<ParameterImage> pointwise_images(const OpChoice&, DType, llvm::StringRef) {
+  return {{0, ParameterPart::Scale, {}}, {0, ParameterPart::Shift, {}}};
+}
+
 std::vector<ParameterImage> parameter_images(const OpChoice& choice, DType type, llvm::StringRef arch) {
   const ImagesOfFamily* const known = find_family(images_of_families(), choice.kind());
   return known ? known->images(choice, type, arch) : std::vector<ParameterImage>{};

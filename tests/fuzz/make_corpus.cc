@@ -183,6 +183,12 @@ void write_networks(const Put& put) {
       R"({"name":"n","ndim":3,"in_channels":2,"shape":[8,8,4],"layers":[)"
       R"({"op":"max_pool","name":"p","output":"l"},{"op":"to_dense","format":"channels_last"},)"
       R"({"op":"from_dense","onto":"l"},{"op":"birds_eye","image_axes":[1,0]}]})");
+  put("network/whole-pointwise.json",
+      R"({"name":"n","ndim":1,"in_channels":2,"outputs":["m","z"],"layers":[)"
+      R"({"op":"leaky_relu","slope":0.5},{"op":"gelu","approximate":"tanh","output":"g"},{"op":"silu"},)"
+      R"({"op":"add","with":"g"},{"op":"multiply","with":"input"},{"op":"softmax","output":"z"},)"
+      R"({"op":"batch_norm","name":"b","affine":false},{"op":"layer_norm","name":"l","epsilon":0.5},)"
+      R"({"op":"scale_shift","name":"s"},{"op":"sigmoid"},{"op":"relu"},{"op":"argmax","output":"m"}]})");
   put("network/pool.json",
       R"({"name":"n","ndim":1,"in_channels":1,"channels":[1],"layers":[{"op":"max_pool","name":"p"}]})");
 }

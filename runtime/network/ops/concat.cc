@@ -37,12 +37,7 @@ llvm::Expected<i32> copy_of(GraphBuilder& graph, i32 tensor) {
 /// concatenation has is copied.
 llvm::Error build_concat(GraphBuilder& graph, const LayerDescription& layer) {
   i32 left = graph.current();
-  MINUET_ASSIGN(i32 right, graph.find_result(layer.skip, "with"));
-  if (graph.level_of(left) != graph.level_of(right)) {
-    return at("with",
-              make_error(StatusCode::InvalidArgument,
-                         "\"{0}\" and the layer's input must be on the same coordinate set", layer.skip));
-  }
+  MINUET_ASSIGN(i32 right, graph.find_partner(layer.skip));
   // The sum cannot overflow, because each term is at most kMostChannels.
   const i32 channels = graph.tensor(left).channels + graph.tensor(right).channels;
   if (channels > kMostChannels) {

@@ -12,6 +12,7 @@
 #include "codegen/choose/choice.h"
 #include "codegen/choose/ops/convolution.h"
 #include "codegen/choose/ops/dense.h"
+#include "codegen/choose/ops/pointwise.h"
 #include "codegen/choose/ops/pooling.h"
 #include "codegen/compile/compiler.h"
 #include "tests/support/expect.h"
@@ -164,6 +165,29 @@ std::vector<PermuteWeightsSpec> variants(const PermuteWeightsSpec&) {
 std::vector<CopyParametersSpec> variants(const CopyParametersSpec&) { return {}; }
 std::vector<FoldBatchNormsSpec> variants(const FoldBatchNormsSpec&) { return {}; }
 std::vector<MakeWeightImagesSpec> variants(const MakeWeightImagesSpec&) { return {{.element_bytes = 4}}; }
+std::vector<PointwiseSpec> variants(const PointwiseSpec&) {
+  using Kind = PointwiseKind;
+  const std::vector<Kind> chains[] = {
+      {Kind::Gelu, Kind::Silu, Kind::Sigmoid, Kind::Tanh, Kind::GeluTanh},
+      {Kind::Affine, Kind::LeakyReLU, Kind::Add, Kind::Affine, Kind::Multiply},
+      {Kind::LayerNorm, Kind::Affine, Kind::Softmax},
+      {Kind::Add, Kind::Argmax}};
+  std::vector<PointwiseSpec> specs;
+  for (const DType io : {DType::F32, DType::F16, DType::BF16}) {
+    for (const i32 channels : {96, 20, 301, 2048}) {
+      for (const std::vector<Kind>& kinds : chains) {
+        PointwiseProblem problem;
+        problem.dtype = io;
+        problem.channels = channels;
+        for (const Kind kind : kinds) problem.steps.push_back({kind, 0.5f});
+        problem.input = problem.output = {channels, 0};
+        problem.operands.assign(static_cast<std::size_t>(problem.operand_count()), {channels, 0});
+        specs.push_back(choose_pointwise(problem).kernel);
+      }
+    }
+  }
+  return specs;
+}
 std::vector<PoolSpec> variants(const PoolSpec&) {
   std::vector<PoolSpec> specs;
   for (const DType io : {DType::F32, DType::F16, DType::BF16}) {

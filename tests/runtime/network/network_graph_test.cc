@@ -4,6 +4,7 @@
 
 #include <random>
 
+#include "codegen/choose/ops/pointwise.h"
 #include "runtime/network/network_program.h"
 #include "runtime/network/shipped_network.h"
 #include "runtime/program/ops/convolution.h"
@@ -301,6 +302,14 @@ std::string text_of(const Program& program) {
     text += "\n" + layer.name + " " + layer.weight + " " + layer.batch_norm + " " + layer.bias + " ";
     add(layer.batch_norm_epsilon), add(layer.is_affine), add(layer.map), add(layer.input), add(layer.output);
     add(layer.residual), add(layer.is_shortcut);
+    for (const i32 operand : layer.operands) add(operand);
+    if (const auto* const chain = layer.problem.get_if<PointwiseProblem>()) {
+      for (const PointwiseStep& step : chain->steps) add(static_cast<int>(step.kind)), add(step.number);
+    }
+    for (const AffineNames& affine : layer.affines) {
+      text += affine.scale + " " + affine.shift + " " + affine.batch_norm + " ";
+      add(affine.epsilon), add(affine.is_affine);
+    }
     if (const ConvolutionProblem* const convolution = convolution_of(layer)) {
       add(convolution->in_channels), add(convolution->out_channels), add(convolution->scale_shift);
       add(static_cast<int>(convolution->activation)), add(convolution->slope), add(convolution->residual);
@@ -359,11 +368,24 @@ class Draw {
                                           R"(, "activation": "none")"};
     return std::string(below(2) == 0 ? R"(, "width": 1)" : R"(, "out_channels": 5)") + kFields[below(6)];
   }
+  /// Two ops, of which the second may have no name.
+  std::string pointwise(int i, const std::string& text, const std::string& other) {
+    static const char* const kOps[] = {R"("relu")", R"("leaky_relu", "slope": 0.25)", R"("softmax")",
+                                       R"("gelu", "approximate": "tanh")", R"("argmax")"};
+    std::string op = kOps[below(5)];
+    if (below(3) == 0) {
+      static const char* const kNorms[] = {"batch_norm", "layer_norm", "scale_shift"};
+      op = std::string("\"") + kNorms[below(3)] + R"(", "name": "l)" + std::to_string(i) + "\"";
+    }
+    if (i > 0 && below(2) == 0) op = R"("multiply", "with": ")" + other + "\"";
+    return R"({"op": )" + op + ", " + text + R"(}, {"op": )" + kOps[below(5)] + "}";
+  }
   std::string layer(int i) {
     std::string text = std::string(below(2) == 0 ? R"("output": ")" : R"("save": ")") + result(i) + "\"";
     const std::string other = result(below(std::max(i, 1)));
     if (i > 0 && below(3) == 0) text += R"(, "input": ")" + other + "\"";
     if (i > 0 && below(4) == 0) return R"({"op": "concat", "with": ")" + other + "\", " + text + "}";
+    if (below(3) == 0) return pointwise(i, text, other);
     text += R"(, "name": "l)" + std::to_string(i) + "\"";
     switch (below(9)) {
       case 6:

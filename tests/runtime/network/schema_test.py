@@ -40,6 +40,13 @@ GOOD = [
         {"op": "from_dense", "input": "z", "onto": "x"},
         {"op": "birds_eye", "image_axes": [1, 0], "output": "y"},
         {"op": "collapse", "name": "b", "input": "x", "axis": 2}]},
+    {"name": "pointwise", "ndim": 2, "in_channels": 4, "outputs": ["y", "z"], "layers": [
+        {"op": "relu", "output": "x"}, {"op": "leaky_relu", "slope": 0.5}, {"op": "add", "with": "x"},
+        {"op": "gelu", "approximate": "tanh"}, {"op": "silu"}, {"op": "multiply", "with": "x"}, {"op": "softmax",
+                                                                                               "output": "y"},
+        {"op": "batch_norm", "name": "n", "epsilon": 0.5}, {"op": "scale_shift", "name": "s"},
+        {"op": "layer_norm", "name": "l", "affine": False},
+        {"op": "sigmoid"}, {"op": "tanh"}, {"op": "argmax", "save": "z"}]},
 ]
 
 
@@ -98,7 +105,8 @@ def change(description, draw):
         part[draw.choice(keys)] = value
     elif isinstance(part, dict):
         part[draw.choice(["rule", "padding", "output", "save", "width", "out_channels", "input", "shape", "knel",
-                          "level", "of", "bias", "slope", "channels", "in_channels", "classes", "onto", "format", "image_axes"])] = value
+                          "level", "of", "bias", "slope", "channels", "in_channels", "classes", "onto", "format", "image_axes", "with",
+                          "approximate"])] = value
     else:
         part.append(value)
     return changed

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "tools/minuet/base/error.h"
-#include "tools/minuet/cloud/writers/npy.h"
 #include "tools/minuet/library/tensors.h"
 
 namespace minuet::tool {
@@ -66,7 +65,7 @@ bool NamedOutputs::needs_coordinates(size_t output) const {
 
 llvm::Error NamedOutputs::write(size_t index, const Output& output, const Input& input, int32_t ndim) {
   for (File& file : features_) {
-    if (file.output == index) MINUET_TRY(file.file.write(npy_bytes(output.features, output.shape)));
+    if (file.output == index) MINUET_TRY(file.file.write(features_npy(output)));
   }
   for (File& file : coordinates_) {
     if (file.output != index) continue;

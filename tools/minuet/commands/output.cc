@@ -9,8 +9,16 @@
 #include "tools/minuet/cloud/writers/npy.h"
 
 namespace minuet::tool {
+namespace {
+
+std::vector<int32_t> integers_of(const Output& output) {
+  return std::vector<int32_t>(output.features.begin(), output.features.end());
+}
+
+}  // namespace
 
 std::vector<int32_t> labels_of(const Output& output) {
+  if (output.holds_integers && output.channels() == 1) return integers_of(output);
   std::vector<int32_t> labels(static_cast<size_t>(output.rows()), 0);
   const auto channels = static_cast<size_t>(output.channels());
   for (size_t row = 0; row < labels.size(); ++row) {
@@ -29,11 +37,18 @@ int64_t count_non_finite(const Output& output) {
                        [](float value) { return !std::isfinite(value); });
 }
 
+std::string features_npy(const Output& output) {
+  if (output.holds_integers) return npy_bytes(integers_of(output), output.shape);
+  return npy_bytes(output.features, output.shape);
+}
+
 Output by_point(const Output& output, const std::vector<int64_t>& row_of_point) {
   Output points;
   points.shape = {static_cast<int64_t>(row_of_point.size()), output.channels()};
   const auto channels = static_cast<size_t>(output.channels());
-  points.features.assign(row_of_point.size() * channels, std::numeric_limits<float>::quiet_NaN());
+  points.holds_integers = output.holds_integers;
+  points.features.assign(row_of_point.size() * channels,
+                         output.holds_integers ? -1.0f : std::numeric_limits<float>::quiet_NaN());
   for (size_t i = 0; i < row_of_point.size(); ++i) {
     if (row_of_point[i] < 0) continue;
     const auto row = output.features.begin() + row_of_point[i] * output.channels();

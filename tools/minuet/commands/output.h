@@ -15,6 +15,8 @@ struct Output {
   /// Holds [rows, channels], or the extents of a dense tensor's axes, which are more than two.
   std::vector<int64_t> shape;
   std::vector<float> features;  ///< These features have `shape`.
+  /// Says whether the features are integers, such as those of an argmax. A float holds them exactly.
+  bool holds_integers = false;
   /// These coordinates have the shape [rows, 1 + ndim]. There are none if the output is dense, or if no file
   /// needs them.
   std::vector<int32_t> coordinates;
@@ -26,10 +28,13 @@ struct Output {
 };
 
 /// Returns each row's channel with the largest feature, or -1 if a feature of the row is NaN or infinite.
-/// Among equally large features, the first one decides.
+/// Among equally large features, the first one decides. Integers of one channel are the labels themselves.
 std::vector<int32_t> labels_of(const Output& output);
 int64_t count_non_finite(const Output& output);
-/// Returns the output with one row for each input point. A point that voxelization dropped gets NaN.
+/// Returns the bytes of an .npy file with the features, which are int32 if they are integers.
+std::string features_npy(const Output& output);
+/// Returns the output with one row for each input point. A point that voxelization dropped gets NaN, or -1
+/// where the features are integers.
 Output by_point(const Output& output, const std::vector<int64_t>& row_of_point);
 
 /// Returns an error if coordinates cannot be counted from position 0 because the cloud's origin is not a

@@ -1,6 +1,7 @@
 // `minuet run` runs a network on a cloud, writes features or labels, and reports shapes and times.
 #include <cmath>
 #include <cstdio>
+#include <cstring>
 #include <optional>
 #include <vector>
 
@@ -141,6 +142,12 @@ llvm::Error read_further_inputs(NetworkSession& session, const Arguments& argume
   return llvm::Error::success();
 }
 
+std::vector<float> decode_integers(const std::vector<char>& bytes) {
+  std::vector<int32_t> integers(bytes.size() / sizeof(int32_t));
+  std::memcpy(integers.data(), bytes.data(), bytes.size());
+  return {integers.begin(), integers.end()};
+}
+
 /// Copies an output to the host. `with_coordinates` must be false for a dense tensor.
 llvm::Expected<Output> fetch_output(NetworkSession& session, const Outputs& outputs, size_t index,
                                     bool with_coordinates) {
@@ -148,7 +155,8 @@ llvm::Expected<Output> fetch_output(NetworkSession& session, const Outputs& outp
   Output output;
   output.shape.assign(array.shape, array.shape + array.rank);
   MINUET_ASSIGN(const std::vector<char> bytes, outputs.read(index));
-  output.features = decode(bytes, session.dtype);
+  output.holds_integers = array.element == MINUET_ELEMENT_I32;
+  output.features = output.holds_integers ? decode_integers(bytes) : decode(bytes, session.dtype);
   if (!with_coordinates) return output;
   output.coordinates.resize(static_cast<size_t>(output.rows()) * static_cast<size_t>(1 + session.info.ndim));
   MINUET_ASSIGN(const DeviceBuffer rows,

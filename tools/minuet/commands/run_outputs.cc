@@ -183,13 +183,13 @@ llvm::Error RunOutputs::write(const Input& input, const minuet_plan_info& networ
     MINUET_TRY(coordinates_->write(bytes));
   }
   if (!output_) return llvm::Error::success();
-  if (output.is_dense()) return output_->write(npy_bytes(output.features, output.shape));
+  if (output.is_dense()) return output_->write(features_npy(output));
   if (arguments_->per_point) output = by_point(output, input.voxels.row_of_point);
   if (extension_of(arguments_->output) != ".npy") {
     return write_ply(input, network, tensor_stride, output);
   }
   return output_->write(arguments_->labels ? npy_bytes(labels_of(output), {output.rows()})
-                                           : npy_bytes(output.features, {output.rows(), output.channels()}));
+                                           : features_npy(output));
 }
 
 llvm::Error RunOutputs::write_trace(minuet_context* context, const std::optional<DeviceTimes>& device_times) {

@@ -1,0 +1,170 @@
+#include "runtime/cpu/ops/pointwise.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "codegen/choose/ops/pointwise.h"
+#include "kernels_templates/shared/pointwise_functions.h"
+#include "runtime/engine/ops/pointwise.h"
+
+namespace minuet {
+namespace {
+
+constexpr i64 kPointwiseRowsPerTask = 256;
+
+template <PointwiseKind K>
+void apply_to_all(float number, float* values, i32 count) {
+  for (i32 c = 0; c < count; ++c) values[c] = apply_function<K>(values[c], number);
+}
+
+/// Adds term(value) of all values, in a fixed order. Several partial sums are faster than one, and lose fewer
+/// digits.
+template <class Term>
+float sum_of(const float* values, i32 count, const Term& term) {
+  constexpr i32 kPartial = 16;
+  float partial[kPartial] = {}, sum = 0;
+  i32 c = 0;
+  for (; c + kPartial <= count; c += kPartial) {
+    for (i32 i = 0; i < kPartial; ++i) partial[i] += term(values[c + i]);
+  }
+  for (i32 i = 0; c + i < count; ++i) partial[i] += term(values[c + i]);
+  for (const float part : partial) sum += part;
+  return sum;
+}
+
+void normalize(float epsilon, float* values, i32 count) {
+  const auto channels = static_cast<float>(count);
+  const float mean = sum_of(values, count, [](float x) { return x; }) / channels;
+  for (i32 c = 0; c < count; ++c) values[c] -= mean;
+  const float variance = sum_of(values, count, [](float x) { return x * x; }) / channels;
+  const float factor = 1.0f / square_root(variance + epsilon);
+  for (i32 c = 0; c < count; ++c) values[c] *= factor;
+}
+
+void apply_softmax(float* values, i32 count) {
+  // std::max() returns its first argument if the second one is NaN. The sum finds every NaN of the row.
+  float largest = -HUGE_VALF;
+  for (i32 c = 0; c < count; ++c) largest = std::max(largest, values[c]);
+  for (i32 c = 0; c < count; ++c) values[c] = exponential(values[c] - largest);
+  const float factor = 1.0f / sum_of(values, count, [](float x) { return x; });
+  for (i32 c = 0; c < count; ++c) values[c] *= factor;
+}
+
+i32 find_largest(const float* values, i32 count) {
+  i32 largest = 0;
+  for (i32 c = 1; c < count; ++c) {
+    if (is_larger(values[c], values[largest])) largest = c;
+  }
+  return largest;
+}
+
+class PointwiseOp final : public CpuOp {
+ public:
+  explicit PointwiseOp(const PointwiseChoice& choice) : problem_(choice.problem), io_(choice.kernel.io) {}
+
+  /// The scratch memory holds one row of values and one row of an operand.
+  i64 scratch_words() const override { return (2 * i64{problem_.channels} + 63) / 64 * 64; }
+
+  llvm::Error run(const CpuCall& call, const OpRequest& request) override {
+    call.timed(&StageTimes::gather, [&] {
+      const i64 count = *request.output_count, rows = request.pads_output ? request.output_rows : count;
+      call.pool.run((rows + kPointwiseRowsPerTask - 1) / kPointwiseRowsPerTask, [&](i64 task, i32 slot) {
+        const i64 first = task * kPointwiseRowsPerTask, end = std::min(rows, first + kPointwiseRowsPerTask);
+        float* const scratch = call.scratch + slot * call.scratch_words;
+        for (i64 row = first; row < std::min(count, end); ++row) run_row(call, request, row, scratch);
+        for (i64 row = std::max(count, first); row < end; ++row) pad_row(request, row);
+      });
+    });
+    return llvm::Error::success();
+  }
+
+ private:
+  void pad_row(const OpRequest& request, i64 row) const {
+    if (problem_.is_argmax()) {
+      static_cast<i32*>(request.output)[row * request.output_ld] = -1;
+    } else {
+      const i64 element = dtype_bytes(io_);
+      std::memset(static_cast<char*>(request.output) + row * request.output_ld * element, 0,
+                  problem_.channels * element);
+    }
+  }
+
+  /// Converts a row of a matrix to fp32.
+  void read_row(const CpuCall& call, const void* matrix, i64 ld, i64 row, float* values) const {
+    const char* const from = static_cast<const char*>(matrix) + row * ld * dtype_bytes(io_);
+    call.kernels.widen(io_, from, values, problem_.channels);
+  }
+
+  void run_row(const CpuCall& call, const OpRequest& request, i64 row, float* values) const {
+    const i32 channels = problem_.channels;
+    const PointwiseParameters parameters(request.parameters);
+    const float *scale = parameters.scale, *shift = parameters.shift;
+    const Operand* operand = request.operands.begin();
+    float* const other = values + channels;
+    read_row(call, request.input, request.input_ld, row, values);
+    for (const PointwiseStep& step : problem_.steps) {
+      if (reads_operand(step.kind)) {
+        read_row(call, operand->data, operand->ld, row, other);
+        ++operand;
+      }
+      if (step.kind == PointwiseKind::Affine) {
+        call.kernels.scale_shift(scale, shift, values, channels);
+        scale += channels, shift += channels;
+      } else {
+        apply_step(call, step, other, values);
+      }
+    }
+    if (problem_.is_argmax()) {
+      static_cast<i32*>(request.output)[row * request.output_ld] = find_largest(values, channels);
+      return;
+    }
+    char* const to = static_cast<char*>(request.output) + row * request.output_ld * dtype_bytes(io_);
+    const bool finite = call.kernels.narrow(io_, values, to, channels);
+    if (!finite) __atomic_store_n(request.overflow, request.overflow_mark, __ATOMIC_RELAXED);
+  }
+
+  void apply_step(const CpuCall& call, const PointwiseStep& step, const float* operand, float* values) const {
+    const i32 channels = problem_.channels;
+    switch (step.kind) {
+      case PointwiseKind::ReLU:
+        return call.kernels.relu(values, channels);
+      case PointwiseKind::LeakyReLU:
+        return call.kernels.leaky_relu(step.number, values, channels);
+      case PointwiseKind::Gelu:
+        return apply_to_all<PointwiseKind::Gelu>(step.number, values, channels);
+      case PointwiseKind::GeluTanh:
+        return apply_to_all<PointwiseKind::GeluTanh>(step.number, values, channels);
+      case PointwiseKind::Silu:
+        return apply_to_all<PointwiseKind::Silu>(step.number, values, channels);
+      case PointwiseKind::Sigmoid:
+        return apply_to_all<PointwiseKind::Sigmoid>(step.number, values, channels);
+      case PointwiseKind::Tanh:
+        return apply_to_all<PointwiseKind::Tanh>(step.number, values, channels);
+      case PointwiseKind::Add:
+        return call.kernels.add(operand, values, channels);
+      case PointwiseKind::Multiply:
+        for (i32 c = 0; c < channels; ++c) values[c] *= operand[c];
+        return;
+      case PointwiseKind::LayerNorm:
+        return normalize(step.number, values, channels);
+      case PointwiseKind::Softmax:
+        return apply_softmax(values, channels);
+      case PointwiseKind::None:
+      case PointwiseKind::Affine:
+      case PointwiseKind::Argmax:  // run_row() handles the parameters and the result.
+        return;
+    }
+  }
+
+  const PointwiseProblem problem_;
+  const DType io_;
+};
+
+}  // namespace
+
+llvm::Expected<std::unique_ptr<CpuOp>> make_pointwise_op(const OpChoice& choice) {
+  return std::make_unique<PointwiseOp>(choice.get<PointwiseChoice>());
+}
+
+}  // namespace minuet

@@ -1,0 +1,44 @@
+// Chains of pointwise steps in fp64 by plain loops, with bounds of the errors that fp32 may make on the way.
+// Shares no code with the library.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "kernels_templates/shared/types.h"
+
+namespace minuet::oracle {
+
+/// One step. `op` is its name in a description: "relu", "leaky_relu", "gelu", "gelu_tanh", "silu", "sigmoid",
+/// "tanh", "add", "multiply", "affine", "layer_norm" (without parameters), "softmax" or "argmax".
+struct ChainStep {
+  std::string op;
+  double number = 0;                          // the slope or the epsilon
+  std::vector<float> operand = {};            // [rows, channels]
+  std::vector<float> scale = {}, shift = {};  // [channels]
+};
+
+/// What a chain computes before its result is rounded, [rows, channels].
+struct ChainResult {
+  std::vector<double> values;
+  std::vector<double> errors;  // how far fp32 may be from each value
+};
+
+/// An argmax at the end is left out: is_argmax_of() has it.
+ChainResult evaluate_chain(const std::vector<ChainStep>& steps, const std::vector<float>& input,
+                           int64_t channels);
+
+/// `roundings`: how often numbers were rounded to the type on the way, which each count as a whole error of
+/// the result.
+testing::AssertionResult is_chain(const std::vector<float>& out, const ChainResult& expected, DType type,
+                                  int roundings = 1);
+
+/// Of several channels that may be the largest, any; where errors are 0, the lowest of equal ones, and NaN is
+/// the largest.
+testing::AssertionResult is_argmax_of(const std::vector<int32_t>& out, const ChainResult& expected,
+                                      int64_t channels);
+
+}  // namespace minuet::oracle
