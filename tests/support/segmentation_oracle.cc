@@ -8,8 +8,6 @@
 namespace minuet::oracle {
 namespace {
 
-constexpr int kStages = 4;  // that go down
-
 struct Features {
   int level = 0;  // the tensor stride is 2^level
   int64_t channels = 0;
@@ -25,12 +23,15 @@ struct Style {
 };
 constexpr Style kMinkowski{".kernel", ".norm1.bn", ".norm2.bn", ".downsample.0", ".downsample.1.bn", 1e-5};
 constexpr Style kPointcept{".weight", ".bn1", ".bn2", ".proj.0", ".proj.1", 1e-3};
+/// Only the weights and the epsilon matter, because its blocks are of another form.
+constexpr Style kSoftGroup{".weight", "", "", "", "", 1e-4};
 
 class Evaluator {
  public:
-  Evaluator(Parameters& parameters, const Style& style, const std::vector<int32_t>& coordinates)
+  /// `levels` is the number of levels below the given one.
+  Evaluator(Parameters& parameters, const Style& style, const std::vector<int32_t>& coordinates, int levels)
       : parameters_(parameters), style_(style), coordinates_{coordinates} {
-    for (int level = 1; level <= kStages; ++level) {
+    for (int level = 1; level <= levels; ++level) {
       const int32_t stride = 1 << level;
       coordinates_.push_back(downsample(3, coordinates_.back(), {stride, stride, stride, 1}));
     }
@@ -80,6 +81,16 @@ class Evaluator {
       shortcut = batch_norm(same(x, name + style_.shortcut, out, 1), name + style_.shortcut_norm);
     for (size_t i = 0; i < y.values.size(); ++i) y.values[i] += shortcut.values[i];
     return relu(std::move(y));
+  }
+
+  /// A block that normalizes its input, and adds the input itself or its convolution of kernel 1.
+  Features preactivated_block(const Features& x, const std::string& name, int64_t out) {
+    const std::string branch = name + ".conv_branch.";
+    Features y = same(relu(batch_norm(x, branch + "0")), branch + "2", out, 3);
+    y = same(relu(batch_norm(y, branch + "3", 0.5)), branch + "5", out, 3);
+    const Features shortcut = x.channels == out ? x : same(x, name + ".i_branch.0", out, 1);
+    for (size_t i = 0; i < y.values.size(); ++i) y.values[i] += shortcut.values[i];
+    return noted(std::move(y));
   }
 
   Features concat(const Features& first, const Features& second) {
@@ -154,65 +165,96 @@ std::string numbered(const std::string& before, int number) { return before + st
 
 }  // namespace
 
-NetworkOutput minkunet(Parameters& parameters, const SegmentationWidths& widths,
+NetworkOutput minkunet(Parameters& parameters, const SegmentationSize& size,
                        const std::vector<int32_t>& coordinates, const std::vector<float>& features,
                        int64_t classes) {
-  Evaluator net(parameters, kMinkowski, coordinates);
-  const auto stage = [&](Features x, int number) {
-    for (int i = 0; i < widths.blocks[static_cast<size_t>(number)]; ++i)
-      x = net.basic_block(x, numbered("block", number + 1) + "." + std::to_string(i),
-                          widths.planes[static_cast<size_t>(number)]);
+  const int stages = static_cast<int>(size.blocks.size()), downward = stages / 2;
+  Evaluator net(parameters, kMinkowski, coordinates, downward);
+  const auto width = [&](int stage) { return size.widths[static_cast<size_t>(stage) + 1]; };
+  const auto run_stage = [&](Features x, int stage) {
+    for (int i = 0; i < size.blocks[static_cast<size_t>(stage)]; ++i)
+      x = net.basic_block(x, numbered("block", stage + 1) + "." + std::to_string(i), width(stage));
     return x;
   };
   Features x = start(coordinates, features);
-  x = net.relu(net.batch_norm(net.same(x, "conv0p1s1", widths.stem, 5), "bn0.bn"));
+  x = net.relu(net.batch_norm(net.same(x, "conv0p1s1", size.widths[0], 5), "bn0.bn"));
   std::vector<Features> skips;
   const char* const downs[] = {"conv1p1s2", "conv2p2s2", "conv3p4s2", "conv4p8s2"};
-  for (int i = 0; i < kStages; ++i) {
+  for (int i = 0; i < downward; ++i) {
     skips.push_back(x);
     x = net.relu(net.batch_norm(net.down(x, downs[i], x.channels), numbered("bn", i + 1) + ".bn"));
-    x = stage(std::move(x), i);
+    x = run_stage(std::move(x), i);
   }
   const char* const ups[] = {"convtr4p16s2", "convtr5p8s2", "convtr6p4s2", "convtr7p2s2"};
-  for (int i = kStages; i < 2 * kStages; ++i) {
-    const int64_t planes = widths.planes[static_cast<size_t>(i)];
-    x = net.relu(net.batch_norm(net.up(x, ups[i - kStages], planes), numbered("bntr", i) + ".bn"));
-    x = stage(net.concat(x, skips[static_cast<size_t>(2 * kStages - 1 - i)]), i);
+  for (int i = downward; i < stages; ++i) {
+    x = net.relu(net.batch_norm(net.up(x, ups[i - downward], width(i)), numbered("bntr", i) + ".bn"));
+    x = run_stage(net.concat(x, skips[static_cast<size_t>(stages - 1 - i)]), i);
   }
   if (classes > 0) x = net.classify(x, "final", classes);
   return net.finish(std::move(x));
 }
 
-NetworkOutput spunet(Parameters& parameters, const SegmentationWidths& widths,
+NetworkOutput spunet(Parameters& parameters, const SegmentationSize& size,
                      const std::vector<int32_t>& coordinates, const std::vector<float>& features,
                      int64_t classes) {
-  Evaluator net(parameters, kPointcept, coordinates);
-  /// SparseSequential of a convolution, a batch norm and a ReLU.
+  const int stages = static_cast<int>(size.blocks.size()), downward = stages / 2;
+  Evaluator net(parameters, kPointcept, coordinates, downward);
+  const auto width = [&](int stage) { return size.widths[static_cast<size_t>(stage) + 1]; };
+  // A SparseSequential of a convolution, a batch norm and a ReLU.
   const auto finished = [&](Features x, const std::string& name) {
     return net.relu(net.batch_norm(std::move(x), name + ".1"));
   };
-  const auto stage = [&](Features x, const std::string& name, int number) {
-    for (int i = 0; i < widths.blocks[static_cast<size_t>(number)]; ++i)
-      x = net.basic_block(x, name + numbered(".block", i), widths.planes[static_cast<size_t>(number)]);
+  const auto run_stage = [&](Features x, const std::string& name, int stage) {
+    for (int i = 0; i < size.blocks[static_cast<size_t>(stage)]; ++i)
+      x = net.basic_block(x, name + numbered(".block", i), width(stage));
     return x;
   };
   Features x = start(coordinates, features);
-  x = finished(net.same(x, "conv_input.0", widths.stem, 5), "conv_input");
+  x = finished(net.same(x, "conv_input.0", size.widths[0], 5), "conv_input");
   std::vector<Features> skips;
-  for (int i = 0; i < kStages; ++i) {
+  for (int i = 0; i < downward; ++i) {
     skips.push_back(x);
     const std::string name = numbered("down.", i);
-    x = finished(net.down(x, name + ".0", widths.planes[static_cast<size_t>(i)]), name);
-    x = stage(std::move(x), numbered("enc.", i), i);
+    x = finished(net.down(x, name + ".0", width(i)), name);
+    x = run_stage(std::move(x), numbered("enc.", i), i);
   }
-  for (int i = kStages - 1; i >= 0; --i) {
+  for (int i = downward - 1; i >= 0; --i) {
     const std::string name = numbered("up.", i);
-    const int number = 2 * kStages - 1 - i;
-    x = finished(net.up(x, name + ".0", widths.planes[static_cast<size_t>(number)]), name);
-    x = stage(net.concat(x, skips[static_cast<size_t>(i)]), numbered("dec.", i), number);
+    const int stage = stages - 1 - i;
+    x = finished(net.up(x, name + ".0", width(stage)), name);
+    x = run_stage(net.concat(x, skips[static_cast<size_t>(i)]), numbered("dec.", i), stage);
   }
   if (classes > 0) x = net.classify(x, "final", classes);
   return net.finish(std::move(x));
+}
+
+NetworkOutput softgroup_unet(Parameters& parameters, const std::vector<int32_t>& widths,
+                             const std::vector<int32_t>& coordinates, const std::vector<float>& features) {
+  const size_t levels = widths.size();
+  Evaluator net(parameters, kSoftGroup, coordinates, static_cast<int>(levels) - 1);
+  const auto normalized = [&](const Features& x, const std::string& name) {
+    return net.relu(net.batch_norm(x, name));
+  };
+  Features x = net.same(start(coordinates, features), "input_conv.0", widths[0], 3);
+  // The authors' module contains itself, once for each level.
+  std::vector<Features> skips;
+  std::string name = "unet";
+  for (size_t level = 0; level < levels; ++level) {
+    for (const char* const block : {".blocks.block0", ".blocks.block1"})
+      x = net.preactivated_block(x, name + block, widths[level]);
+    if (level + 1 == levels) break;
+    skips.push_back(x);
+    x = net.down(normalized(x, name + ".conv.0"), name + ".conv.2", widths[level + 1]);
+    name += ".u";
+  }
+  for (size_t level = levels - 1; level-- > 0;) {
+    name.resize(name.size() - 2);
+    x = net.up(normalized(x, name + ".deconv.0"), name + ".deconv.2", widths[level]);
+    x = net.concat(skips[level], x);
+    for (const char* const block : {".blocks_tail.block0", ".blocks_tail.block1"})
+      x = net.preactivated_block(x, name + block, widths[level]);
+  }
+  return net.finish(normalized(x, "output_layer.0"));
 }
 
 std::map<std::string, FileTensor> in_minkowski(const Parameters& parameters) {

@@ -3,7 +3,6 @@
 // descriptions nor its weights maps, and nothing is rounded between layers.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -13,21 +12,25 @@
 
 namespace minuet::oracle {
 
-/// The numbers that distinguish the U-Nets from each other. Stages 0 to 3 go down, stages 4 to 7 up.
-struct SegmentationWidths {
-  int32_t stem = 32;
-  std::array<int32_t, 8> planes{};
-  std::array<int32_t, 8> blocks{};
+/// What distinguishes U-Nets of one family from each other.
+struct SegmentationSize {
+  std::vector<int32_t>
+      widths;  // of the stem and then of each stage: the first half goes down, the other half up
+  std::vector<int32_t> blocks;  // of each stage
 };
 
 /// A MinkUNet of MinkowskiEngine with basic blocks. `classes` > 0 adds the last convolution.
-NetworkOutput minkunet(Parameters& parameters, const SegmentationWidths& widths,
+NetworkOutput minkunet(Parameters& parameters, const SegmentationSize& size,
                        const std::vector<int32_t>& coordinates, const std::vector<float>& features,
                        int64_t classes);
 /// SpUNet-v1m1 of Pointcept.
-NetworkOutput spunet(Parameters& parameters, const SegmentationWidths& widths,
+NetworkOutput spunet(Parameters& parameters, const SegmentationSize& size,
                      const std::vector<int32_t>& coordinates, const std::vector<float>& features,
                      int64_t classes);
+/// The backbone of SoftGroup and PointGroup, whose blocks normalize their inputs. Level i has widths[i]
+/// channels.
+NetworkOutput softgroup_unet(Parameters& parameters, const std::vector<int32_t>& widths,
+                             const std::vector<int32_t>& coordinates, const std::vector<float>& features);
 
 /// The drawn parameters as MinkowskiEngine stores them: the weight of several offsets is [volume, in, out]
 /// with x fastest, that of one offset is [in, out], and a bias of a convolution is [1, out].

@@ -15,63 +15,61 @@
 namespace minuet::abi {
 namespace {
 
-using oracle::SegmentationWidths;
+using oracle::SegmentationSize;
 using testing::HasSubstr;
 using Tensors = std::map<std::string, FileTensor>;
 
 constexpr uint64_t kSeed = 4747;
 constexpr int64_t kVoxels = kSanitized ? 100 : 400;
 constexpr int64_t kClasses = 19;
-constexpr std::array<int32_t, 8> kBlocks14{1, 1, 1, 1, 1, 1, 1, 1}, kBlocks18{2, 2, 2, 2, 2, 2, 2, 2},
+const std::vector<int32_t> kBlocks14{1, 1, 1, 1, 1, 1, 1, 1}, kBlocks18{2, 2, 2, 2, 2, 2, 2, 2},
     kBlocks34{2, 3, 4, 6, 2, 2, 2, 2};
 
+/// A network at its authors' size.
 struct Network {
   const char* name;
-  SegmentationWidths widths;  // the authors'
+  SegmentationSize size;
 };
-const Network kNetworks[] = {
-    {"minkunet14a", {32, {32, 64, 128, 256, 128, 128, 96, 96}, kBlocks14}},
-    {"minkunet18a", {32, {32, 64, 128, 256, 128, 128, 96, 96}, kBlocks18}},
-    {"minkunet34a", {32, {32, 64, 128, 256, 256, 128, 64, 64}, kBlocks34}},
-    {"minkunet34c", {32, {32, 64, 128, 256, 256, 128, 96, 96}, kBlocks34}},
-    {"spunet34", {32, {32, 64, 128, 256, 256, 128, 96, 96}, kBlocks34}},
-};
-
-const Network& network_of(const std::string& name) {
-  return *std::find_if(std::begin(kNetworks), std::end(kNetworks),
-                       [&](const Network& each) { return name == each.name; });
+const std::vector<Network>& networks() {
+  static const std::vector<Network> all = {
+      {"minkunet14a", {{32, 32, 64, 128, 256, 128, 128, 96, 96}, kBlocks14}},
+      {"minkunet18a", {{32, 32, 64, 128, 256, 128, 128, 96, 96}, kBlocks18}},
+      {"minkunet34a", {{32, 32, 64, 128, 256, 256, 128, 64, 64}, kBlocks34}},
+      {"minkunet34c", {{32, 32, 64, 128, 256, 256, 128, 96, 96}, kBlocks34}},
+      {"spunet34", {{32, 32, 64, 128, 256, 256, 128, 96, 96}, kBlocks34}},
+      {"softgroup_unet", {{32, 64, 96, 128, 160, 192, 224}, {}}},
+  };
+  return all;
 }
 
-/// Widths of a few channels, so that each layer takes the path that it takes at full width.
-SegmentationWidths narrowed(SegmentationWidths widths) {
-  widths.stem = 8;
-  widths.planes = {8, 8, 12, 16, 16, 12, 8, 8};
-  return widths;
+/// The size with a few channels, so that each layer takes the path that it takes at full width.
+SegmentationSize narrowed(const SegmentationSize& size) {
+  std::vector<int32_t> widths = {8, 8, 8, 12, 16, 16, 12, 8, 8};
+  widths.resize(size.widths.size());
+  return {widths, size.blocks};
 }
 
 /// One network on one cloud: evaluated once in fp64, for every dtype and device.
 struct Reference {
-  Reference(const std::string& network, const SegmentationWidths& given, int64_t voxels, int64_t classes)
-      : name(network), widths(given), file(network + ".safetensors") {
+  Reference(const std::string& network, const SegmentationSize& given, int64_t voxels, int64_t classes)
+      : name(network), size(given), file(network + ".safetensors") {
     std::printf("seed %llu\n", static_cast<unsigned long long>(kSeed));
     coordinates = make_scene(voxels, kSeed);
     features = oracle::draw_features(static_cast<int64_t>(coordinates.size()), kSeed);  // 4 channels too
     oracle::Parameters parameters(kSeed);
-    const bool is_spunet = network == "spunet34";
-    expected = is_spunet ? oracle::spunet(parameters, widths, coordinates, features, classes)
-                         : oracle::minkunet(parameters, widths, coordinates, features, classes);
-    checkpoint = is_spunet ? in_spconv_xyz(parameters) : in_minkowski(parameters);
+    const bool is_minkowski = network.compare(0, 8, "minkunet") == 0;
+    expected = is_minkowski ? oracle::minkunet(parameters, size, coordinates, features, classes)
+               : network == "spunet34"
+                   ? oracle::spunet(parameters, size, coordinates, features, classes)
+                   : oracle::softgroup_unet(parameters, size.widths, coordinates, features);
+    checkpoint = is_minkowski ? in_minkowski(parameters) : in_spconv_xyz(parameters);
     write_safetensors(file.path(), checkpoint);
   }
 
-  NetworkSpec spec(DType dtype) const {
-    std::vector<int32_t> channels{widths.stem};
-    channels.insert(channels.end(), widths.planes.begin(), widths.planes.end());
-    return {name, channels, dtype, file.path(), 0};
-  }
+  NetworkSpec spec(DType dtype) const { return {name, size.widths, dtype, file.path(), 0}; }
 
   std::string name;
-  SegmentationWidths widths;
+  SegmentationSize size;
   std::vector<int32_t> coordinates;
   std::vector<float> features;
   oracle::NetworkOutput expected;
@@ -82,7 +80,10 @@ struct Reference {
 const Reference& reference(const std::string& name) {
   static std::map<std::string, std::unique_ptr<Reference>> made;
   std::unique_ptr<Reference>& one = made[name];
-  if (!one) one = std::make_unique<Reference>(name, narrowed(network_of(name).widths), kVoxels, kClasses);
+  if (one) return *one;
+  const auto network = std::find_if(networks().begin(), networks().end(),
+                                    [&](const Network& each) { return name == each.name; });
+  one = std::make_unique<Reference>(name, narrowed(network->size), kVoxels, kClasses);
   return *one;
 }
 
@@ -115,6 +116,7 @@ TEST_P(SegmentationTest, MinkUNet18A) { check_network("minkunet18a"); }
 TEST_P(SegmentationTest, MinkUNet34A) { check_network("minkunet34a"); }
 TEST_P(SegmentationTest, MinkUNet34C) { check_network("minkunet34c"); }
 TEST_P(SegmentationTest, SpUNet34) { check_network("spunet34"); }
+TEST_P(SegmentationTest, SoftGroupUNet) { check_network("softgroup_unet"); }
 
 /// The descriptions' own widths are the authors', because their checkpoints fit.
 TEST_P(SegmentationTest, AtTheAuthorsWidths) {
@@ -122,9 +124,9 @@ TEST_P(SegmentationTest, AtTheAuthorsWidths) {
     GTEST_SKIP() << "takes long on the software device; narrow networks take the same paths";
   }
   if (kSanitized) GTEST_SKIP() << "takes long under a sanitizer; narrow networks take the same paths";
-  for (const Network& network : kNetworks) {
+  for (const Network& network : networks()) {
     SCOPED_TRACE(network.name);
-    const Reference one(network.name, network.widths, kVoxels / 8, kClasses);
+    const Reference one(network.name, network.size, kVoxels / 8, kClasses);
     NetworkSpec spec = one.spec(dtype());
     spec.channels.clear();
     check_output(run(machine(), one, spec), one, dtype());
@@ -174,6 +176,16 @@ TEST_F(SegmentationCheckpoint, OfPointceptsTrainer) {
   Tensors tensors;
   for (const auto& [name, tensor] : one.checkpoint) tensors["module.backbone." + name] = tensor;
   expect_same(one, tensors, [](NetworkSpec& spec) { spec.weights_prefix = "module.backbone."; });
+}
+
+/// A whole SoftGroup has other modules beside its backbone.
+TEST_F(SegmentationCheckpoint, OfSoftGroup) {
+  const Reference& one = reference("softgroup_unet");
+  Tensors tensors = one.checkpoint;
+  tensors["semantic_linear.0.weight"] = {{2, 2}, {1, 2, 3, 4}};
+  tensors["unet.conv.0.num_batches_tracked"] = {{1}, {3}};
+  expect_same(one, tensors, [](NetworkSpec& spec) { spec.allow_unused = true; });
+  expect_refused(one, tensors, "no layer uses 1 tensor: \"semantic_linear.0.weight\"");
 }
 
 TEST_F(SegmentationCheckpoint, WrongNamesShapesAndOrdersAreRefused) {
