@@ -91,6 +91,10 @@ struct OperandShape {
   bool has_residual = false;  // The residual has out_channels columns.
   bool has_weight = false;
   bool has_winners = false;  // The op's second output has out_channels columns of row numbers (i32).
+  // The flag is true if the output holds i32 numbers (StorageSpec::holds_integers).
+  bool gives_integers = false;
+  // Lists the numbers of the steps of a chain that have a scale and a shift.
+  std::vector<i32> affine_steps = {};
   i32 operands = 0;  // Counts the further inputs, which have in_channels columns and the rows of the output.
 };
 

@@ -1072,13 +1072,14 @@ MINUET_API minuet_status minuet_execution_run(minuet_execution* execution, const
  * matrix of features is an array of rank 2, [rows, channels], of f32 for plans of MINUET_F32 and MINUET_TF32,
  * else of f16 or bf16 as the plan. stride[1] is 1, stride[0] and data are as minuet_tensor allows; the stride
  * of an axis of one element does not matter, and data may be null where there are no rows. Winners
- * (minuet_pooling_options) are the second output, of i32, under the same rules. A dense output (to_dense,
- * birds_eye) is one contiguous array of rank 3 to 6 whose first axis is the batch, [batch_size, ...], which
- * begins on a multiple of an element's size; every element is written, with 0 where there is no voxel. With
- * parameter_inputs, each parameter follows as an array of its own shape, as minuet_parameters_set takes it in
- * Minuet's order, of f32, f16, bf16 or f64, with any strides. Arrays and what they point to are the caller's;
- * the structs are read during the call only. INVALID_ARGUMENT names the array that does not fit, or that is
- * on_host on a GPU. An execution serves one thread at a time, as for minuet_execution_run. */
+ * (minuet_pooling_options) are the second output, of i32, under the same rules, as an argmax is an output. A
+ * dense output (to_dense, birds_eye) is one contiguous array of rank 3 to 6 whose first axis is the batch,
+ * [batch_size, ...], which begins on a multiple of an element's size; every element is written, with 0 where
+ * there is no voxel. With parameter_inputs, each parameter follows as an array of its own shape, as
+ * minuet_parameters_set takes it in Minuet's order, of f32, f16, bf16 or f64, with any strides. Arrays and
+ * what they point to are the caller's; the structs are read during the call only. INVALID_ARGUMENT names the
+ * array that does not fit, or that is on_host on a GPU. An execution serves one thread at a time, as for
+ * minuet_execution_run. */
 MINUET_API minuet_status minuet_execution_run_arrays(minuet_execution* execution, const minuet_array* inputs,
                                                      int32_t input_count, const minuet_array* outputs,
                                                      int32_t output_count, void* stream);

@@ -157,6 +157,9 @@ class Plan {
     return Plan(plan);
   }
 
+  /// Of a plan that a function of another header has made. The result owns it.
+  static Plan take(minuet_plan* plan) { return Plan(plan); }
+
   minuet_plan* get() const noexcept { return owner_.get(); }
   /// With the kernels for these architectures; compiles those that are missing.
   std::vector<unsigned char> serialize(const std::vector<std::string>& archs = {}) const {

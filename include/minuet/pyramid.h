@@ -150,7 +150,11 @@ MINUET_API minuet_status minuet_pyramid_export_pairs(minuet_pyramid* pyramid, mi
  * single ops, and without effect on other levels than 0. A chain of ops on level 0 saves its copies from one
  * order to the other with it. Winners lie in the order of the output, and are numbers of rows in that of the
  * input. */
-enum { MINUET_SET_ORDER_INPUT = 1, MINUET_SET_ORDER_OUTPUT = 2, MINUET_SET_ORDER_RESIDUAL = 4 };
+enum {
+  MINUET_SET_ORDER_INPUT = 1,
+  MINUET_SET_ORDER_OUTPUT = 2,
+  MINUET_SET_ORDER_RESIDUAL = 4 /* and of all inputs of a chain (pointwise.h) behind the first */
+};
 
 /* What minuet_plan_run takes. */
 typedef struct minuet_run_arguments {

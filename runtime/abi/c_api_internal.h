@@ -17,6 +17,7 @@
 #include "codegen/choose/ops/convolution_gradient.h"
 #include "codegen/choose/ops/pooling.h"
 #include "minuet/minuet.h"
+#include "minuet/pointwise.h"
 #include "minuet/pyramid.h"
 #include "minuet/tuning.h"
 #include "runtime/abi/context.h"
@@ -150,6 +151,8 @@ MINUET_ENDS_WITH(minuet_reach_options, shape);
 MINUET_ENDS_WITH(minuet_kernel_map_options, padding);
 MINUET_ENDS_WITH(minuet_convolution_options, padding);
 MINUET_ENDS_WITH(minuet_pooling_options, reserved);
+MINUET_ENDS_WITH(minuet_pointwise_step, shift);
+MINUET_ENDS_WITH(minuet_pointwise_options, allow_non_finite_parameters);
 MINUET_ENDS_WITH(minuet_network_options, in_channels);
 MINUET_ENDS_WITH(minuet_shipped_network_info, reserved);
 MINUET_ENDS_WITH(minuet_execution_options, batch_size);

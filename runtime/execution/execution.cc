@@ -335,9 +335,9 @@ bool Execution::has_storage_order(i32 tensor) const {
 
 /// Returns true if the caller's rows are in the order of the set although the caller's order is another one.
 bool Execution::is_in_set_order(i32 tensor) const {
-  const u32 bit = tensor == program_.inputs.front()  ? PyramidUse::kInput
-                  : tensor == program_.inputs.back() ? PyramidUse::kResidual
-                                                     : PyramidUse::kOutput;
+  const u32 bit = tensor == program_.inputs.front()             ? PyramidUse::kInput
+                  : llvm::is_contained(program_.inputs, tensor) ? PyramidUse::kResidual
+                                                                : PyramidUse::kOutput;
   return (options_.on.set_order & bit) != 0;
 }
 

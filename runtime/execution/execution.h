@@ -314,7 +314,7 @@ class Execution {
   /// Returns, for each storage, whether it is in the caller's memory, so that it needs no other memory.
   std::vector<bool> storages_in_place() const;
   // Only the program of a single op takes a residual from the caller, as its second input.
-  bool takes_residual() const { return program_.takes_maps && program_.inputs.size() > 1; }
+  bool takes_residual() const { return program_.takes_maps && program_.layers.front().residual >= 0; }
   Tensor wanted(i32 tensor) const;
   llvm::Error check_counts(std::size_t inputs, std::size_t outputs) const;
   /// Holds the arrays of a run. `read` and `written` are the memory of all inputs and of all outputs.

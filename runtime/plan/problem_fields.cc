@@ -37,8 +37,21 @@ bool FieldReader::flag(llvm::StringRef name) {
 }
 
 float FieldReader::real(llvm::StringRef name) {
-  const auto value = object_.getNumber(name);
-  if (value && std::abs(*value) <= static_cast<double>(FLT_MAX)) return static_cast<float>(*value);
+  const llvm::json::Value* const value = object_.get(name);
+  return value != nullptr ? real_of(name, *value) : (fail(name), 0.0f);
+}
+
+std::vector<float> FieldReader::reals(llvm::StringRef name) {
+  std::vector<float> values;
+  const llvm::json::Array* const elements = array(name);
+  if (elements == nullptr) return values;
+  for (const llvm::json::Value& element : *elements) values.push_back(real_of(name, element));
+  return values;
+}
+
+float FieldReader::real_of(llvm::StringRef name, const llvm::json::Value& value) {
+  const auto number = value.getAsNumber();
+  if (number && std::abs(*number) <= static_cast<double>(FLT_MAX)) return static_cast<float>(*number);
   fail(name);
   return 0;
 }

@@ -25,6 +25,7 @@ class FieldReader {
   bool flag(llvm::StringRef name);
   /// Returns a finite number.
   float real(llvm::StringRef name);
+  std::vector<float> reals(llvm::StringRef name);
   std::string text(llvm::StringRef name);
   /// Returns integers from `least` to `most`.
   std::vector<i32> integers(llvm::StringRef name, i32 least, i32 most);
@@ -46,6 +47,7 @@ class FieldReader {
   llvm::Error error() const;
 
  private:
+  float real_of(llvm::StringRef name, const llvm::json::Value& value);
   std::size_t find_name(llvm::StringRef field, llvm::ArrayRef<const char*> names);
 
   const llvm::json::Object& object_;

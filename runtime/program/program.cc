@@ -63,11 +63,12 @@ Program op_program(const OpProblem& problem) {
     return number;
   };
   const Columns input{shape.in_channels, 0}, output{shape.out_channels, 0};
-  ProgramLayer layer(problem.kind().at_columns(problem, {input, output, output, {}}));
+  const std::vector<Columns> operands(static_cast<std::size_t>(shape.operands), input);
+  ProgramLayer layer(problem.kind().at_columns(problem, {input, output, output, {}, operands}));
   layer.name = program.name;
   if (shape.has_weight) layer.weight = "weight";
   layer.input = add_tensor(0, shape.in_channels);
-  layer.output = add_tensor(out, shape.out_channels);
+  layer.output = add_tensor(out, shape.out_channels, shape.gives_integers);
   program.inputs = {layer.input};
   program.input_names = {"input"};
   program.outputs = {layer.output};
@@ -76,6 +77,15 @@ Program op_program(const OpProblem& problem) {
     layer.residual = add_tensor(out, shape.out_channels);
     program.inputs.push_back(layer.residual);
     program.input_names.push_back("residual");
+  }
+  for (i32 i = 0; i < shape.operands; ++i) {
+    layer.operands.push_back(add_tensor(out, shape.in_channels));
+    program.inputs.push_back(layer.operands.back());
+    program.input_names.push_back("operand" + std::to_string(i));
+  }
+  for (const i32 step : shape.affine_steps) {
+    const std::string prefix = "steps[" + std::to_string(step) + "].";
+    layer.affines.push_back({.scale = prefix + "scale", .shift = prefix + "shift", .batch_norm = ""});
   }
   if (shape.has_winners) {
     layer.winners = program.winners = add_tensor(out, shape.out_channels, /*holds_integers=*/true);

@@ -13,7 +13,8 @@ constexpr double kUlp = 0x1p-21;  // a few units in the last place of fp32, as f
 // Of a sum, relative to the sum of sizes: up to 1/16 of the terms may be added to one number, one by one.
 double sum_error(int64_t terms) { return static_cast<double>(terms) * 0x1p-28; }
 
-double gelu(double x) { return 0.5 * x * std::erfc(-x / std::sqrt(2.0)); }
+// Its limit for -infinity is 0.
+double gelu(double x) { return std::isinf(x) && x < 0 ? 0 : 0.5 * x * std::erfc(-x / std::sqrt(2.0)); }
 double gelu_tanh(double x) {
   return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
 }

@@ -14,11 +14,6 @@ namespace {
 constexpr i32 kRowWiseThreads = 128, kMostHeldElements = 32;
 static_assert(kMostPointwiseSteps <= kMostOperands, "each step may read an operand");
 
-i32 count_kinds(const PointwiseProblem& problem, bool (*is_counted)(PointwiseKind)) {
-  return static_cast<i32>(std::count_if(problem.steps.begin(), problem.steps.end(),
-                                        [&](const auto& step) { return is_counted(step.kind); }));
-}
-
 llvm::Error check_step(const PointwiseProblem& problem, std::size_t number) {
   const PointwiseStep& step = problem.steps[number];
   const auto kind = static_cast<i32>(step.kind);
@@ -58,14 +53,6 @@ i32 row_lanes(i32 vectors, i32 elements) {
 
 }  // namespace
 
-i32 PointwiseProblem::operand_count() const {
-  return count_kinds(*this, [](PointwiseKind kind) { return reads_operand(kind); });
-}
-
-i32 PointwiseProblem::affine_count() const {
-  return count_kinds(*this, [](PointwiseKind kind) { return kind == PointwiseKind::Affine; });
-}
-
 const char* pointwise_name(PointwiseKind kind) {
   static constexpr const char* kNames[] = {"none",   "relu",       "leaky_relu", "gelu",  "gelu_tanh",
                                            "silu",   "sigmoid",    "tanh",       "add",   "multiply",
@@ -85,7 +72,8 @@ llvm::Error validate(const PointwiseProblem& problem) {
                       problem.steps.size(), kMostPointwiseSteps);
   }
   for (std::size_t i = 0; i < problem.steps.size(); ++i) MINUET_TRY(check_step(problem, i));
-  const bool has_row_wise = count_kinds(problem, [](PointwiseKind kind) { return is_row_wise(kind); }) > 0;
+  const bool has_row_wise = std::any_of(problem.steps.begin(), problem.steps.end(),
+                                        [](const PointwiseStep& step) { return is_row_wise(step.kind); });
   if (!has_row_wise || problem.channels <= kMostRowWiseChannels) return llvm::Error::success();
   return make_error(StatusCode::Unimplemented,
                     "channels are {0}, but a step that combines the channels of a row (layer_norm, softmax, "
@@ -129,9 +117,15 @@ static llvm::Expected<std::vector<Candidate>> candidates(const PointwiseProblem&
 static const WindowProblem* window(const PointwiseProblem& problem) { return &problem; }
 
 static OperandShape shape(const PointwiseProblem& problem) {
-  return {.in_channels = problem.channels,
-          .out_channels = problem.out_channels(),
-          .operands = problem.operand_count()};
+  OperandShape shape;
+  shape.in_channels = problem.channels;
+  shape.out_channels = problem.out_channels();
+  shape.gives_integers = problem.is_argmax();
+  for (std::size_t i = 0; i < problem.steps.size(); ++i) {
+    if (problem.steps[i].kind == PointwiseKind::Affine) shape.affine_steps.push_back(static_cast<i32>(i));
+    if (reads_operand(problem.steps[i].kind)) ++shape.operands;
+  }
+  return shape;
 }
 
 static PointwiseProblem at_columns(PointwiseProblem problem, const OperandColumns& columns) {

@@ -26,9 +26,6 @@ struct PointwiseProblem : WindowProblem {
   Columns input, output;
   std::vector<Columns> operands;  // Has one element for each step that reads an operand, in their order.
 
-  i32 operand_count() const;
-  /// Counts the steps of the kind Affine, each of which has a scale and a shift.
-  i32 affine_count() const;
   bool is_argmax() const { return !steps.empty() && steps.back().kind == PointwiseKind::Argmax; }
   /// Returns the number of channels of the output.
   i32 out_channels() const { return is_argmax() ? 1 : channels; }

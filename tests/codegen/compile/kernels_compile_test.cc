@@ -181,7 +181,9 @@ std::vector<PointwiseSpec> variants(const PointwiseSpec&) {
         problem.channels = channels;
         for (const Kind kind : kinds) problem.steps.push_back({kind, 0.5f});
         problem.input = problem.output = {channels, 0};
-        problem.operands.assign(static_cast<std::size_t>(problem.operand_count()), {channels, 0});
+        for (const Kind kind : kinds) {
+          if (reads_operand(kind)) problem.operands.push_back({channels, 0});
+        }
         specs.push_back(choose_pointwise(problem).kernel);
       }
     }

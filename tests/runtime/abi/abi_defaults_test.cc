@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 
+#include "include/minuet/pointwise.h"
 #include "include/minuet/pyramid.h"
 #include "include/minuet/tuning.h"
 #include "tests/runtime/abi/abi_headers.h"
@@ -98,6 +99,7 @@ class AbiDefaults : public testing::Test {
   void kernel_map_options();
   void convolution_options();
   void pooling_options();
+  void pointwise_options();
   void network_options();
   void precompile_options();
   void parameters_options();
@@ -293,6 +295,21 @@ void AbiDefaults::pooling_options() {
   EXPECT_EQ(seen.status, MINUET_OK);
 }
 
+void AbiDefaults::pointwise_options() {
+  const minuet_pointwise_step step{MINUET_POINTWISE_TANH, 0, nullptr, nullptr};
+  const Seen seen = compare<minuet_pointwise_options>(
+      MINUET_POINTWISE_OPTIONS_INIT,
+      [&](auto& options) { options.channels = 4, options.steps = &step, options.step_count = 1; },
+      [&](const auto* options) {
+        minuet_plan* made = nullptr;
+        Seen one = seen_of(minuet_plan_create_pointwise(cpu_->context(), options, &made));
+        const Plan plan(made, {minuet_plan_destroy});
+        if (made) add_plan(one, made);
+        return one;
+      });
+  EXPECT_EQ(seen.status, MINUET_OK);
+}
+
 void AbiDefaults::network_options() {
   const Seen seen = compare<minuet_network_options>(
       MINUET_NETWORK_OPTIONS_INIT, [](auto& options) { options.description = kLeakyBlock; },
@@ -439,9 +456,9 @@ TEST_F(AbiDefaults, AZeroedStructAsksForTheDefaults) {
 #define MINUET_ROW(name) {"minuet_" #name, &AbiDefaults::name},
       MINUET_ROW(context_options) MINUET_ROW(device_options) MINUET_ROW(coordinates_options)
           MINUET_ROW(reach_options) MINUET_ROW(kernel_map_options) MINUET_ROW(convolution_options)
-              MINUET_ROW(pooling_options) MINUET_ROW(network_options) MINUET_ROW(precompile_options)
-                  MINUET_ROW(parameters_options) MINUET_ROW(execution_options) MINUET_ROW(tuning_options)
-                      MINUET_ROW(pyramid_options)
+              MINUET_ROW(pooling_options) MINUET_ROW(pointwise_options) MINUET_ROW(network_options)
+                  MINUET_ROW(precompile_options) MINUET_ROW(parameters_options) MINUET_ROW(execution_options)
+                      MINUET_ROW(tuning_options) MINUET_ROW(pyramid_options)
 #undef MINUET_ROW
   };
   std::set<std::string> known;

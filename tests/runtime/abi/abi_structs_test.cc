@@ -9,6 +9,7 @@
 #include <memory>
 #include <set>
 
+#include "include/minuet/pointwise.h"
 #include "include/minuet/pyramid.h"
 #include "include/minuet/tuning.h"
 #include "tests/runtime/abi/abi_checks.h"
@@ -58,6 +59,7 @@ class Structs {
   void kernel_map_options();
   void convolution_options();
   void pooling_options();
+  void pointwise_options();
   void network_options();
   void precompile_options();
   void parameters_options();
@@ -238,6 +240,22 @@ void Structs::pooling_options() {
   });
 }
 
+void Structs::pointwise_options() {
+  const minuet_pointwise_step step{MINUET_POINTWISE_RELU, 0, nullptr, nullptr};
+  minuet_pointwise_options given = MINUET_POINTWISE_OPTIONS_INIT;
+  given.ndim = 2;
+  given.channels = 4;
+  given.steps = &step, given.step_count = 1;
+  given.without_values = 1;
+  given.allow_non_finite_parameters = 7;  // refused
+  check_options<minuet_pointwise_options>(given, MINUET_POINTWISE_OPTIONS_INIT, [&](const auto* options) {
+    minuet_plan* made = nullptr;
+    const minuet_status status = minuet_plan_create_pointwise(cpu_->context(), options, &made);
+    minuet_plan_destroy(made);
+    return status;
+  });
+}
+
 void Structs::network_options() {
   const int32_t channels[] = {8};
   minuet_network_options given = MINUET_NETWORK_OPTIONS_INIT;
@@ -375,9 +393,10 @@ const std::map<std::string, std::function<void(Structs&)>>& table() {
       // Options, which a caller fills in.
       MINUET_ROW(context_options) MINUET_ROW(device_options) MINUET_ROW(coordinates_options)
           MINUET_ROW(reach_options) MINUET_ROW(kernel_map_options) MINUET_ROW(convolution_options)
-              MINUET_ROW(pooling_options) MINUET_ROW(network_options) MINUET_ROW(precompile_options)
-                  MINUET_ROW(parameters_options) MINUET_ROW(execution_options) MINUET_ROW(tuning_options)
-                      MINUET_ROW(pyramid_options) MINUET_ROW(pyramid_arguments) MINUET_ROW(run_arguments)
+              MINUET_ROW(pooling_options) MINUET_ROW(pointwise_options) MINUET_ROW(network_options)
+                  MINUET_ROW(precompile_options) MINUET_ROW(parameters_options) MINUET_ROW(execution_options)
+                      MINUET_ROW(tuning_options) MINUET_ROW(pyramid_options) MINUET_ROW(pyramid_arguments)
+                          MINUET_ROW(run_arguments)
       // Answers, which the library fills in.
       MINUET_ROW(kernel_counters) MINUET_ROW(system_info) MINUET_ROW(shipped_network_info)
           MINUET_ROW(device_info) MINUET_ROW(plan_info) MINUET_ROW(parameter_info) MINUET_ROW(tensor_info)
@@ -393,6 +412,7 @@ const std::map<std::string, std::function<void(Structs&)>>& table() {
       // These never grow.
       {"minuet_pyramid_level", [](Structs&) { EXPECT_EQ(sizeof(minuet_pyramid_level), 96u); }},
       {"minuet_pyramid_map", [](Structs&) { EXPECT_EQ(sizeof(minuet_pyramid_map), 64u); }},
+      {"minuet_pointwise_step", [](Structs&) { EXPECT_EQ(sizeof(minuet_pointwise_step), 24u); }},
       {"minuet_array", [](Structs&) { EXPECT_EQ(sizeof(minuet_array), 120u); }},
       {"minuet_tensor", [](Structs&) { EXPECT_EQ(sizeof(minuet_tensor), 32u); }},
       {"minuet_tuning_cloud", [](Structs&) { EXPECT_EQ(sizeof(minuet_tuning_cloud), 16u); }},

@@ -181,6 +181,7 @@ static void call_all(world* world) {
   call_sets(world);
   call_maps(world);
   call_ops(world);
+  call_pointwise(world);
   call_networks(world);
   call_plans(world);
   call_serialization(world);

@@ -11,6 +11,7 @@
 #ifndef MINUET_TESTS_CONFORMANCE_H_
 #define MINUET_TESTS_CONFORMANCE_H_
 
+#include <minuet/pointwise.h>
 #include <minuet/pyramid.h>
 #include <minuet/tuning.h>
 
@@ -168,6 +169,7 @@ void call_devices(world* world);
 void call_sets(world* world);
 void call_maps(world* world);
 void call_ops(world* world);
+void call_pointwise(world* world);
 void call_networks(world* world);
 void call_plans(world* world);
 void call_serialization(world* world);
