@@ -150,7 +150,7 @@ MINUET_ENDS_WITH(minuet_reach_options, shape);
 MINUET_ENDS_WITH(minuet_kernel_map_options, padding);
 MINUET_ENDS_WITH(minuet_convolution_options, padding);
 MINUET_ENDS_WITH(minuet_pooling_options, reserved);
-MINUET_ENDS_WITH(minuet_network_options, in_channels);
+MINUET_ENDS_WITH(minuet_network_options, weights_key);
 MINUET_ENDS_WITH(minuet_shipped_network_info, reserved);
 MINUET_ENDS_WITH(minuet_execution_options, batch_size);
 MINUET_ENDS_WITH(minuet_parameters_options, master);
