@@ -593,7 +593,7 @@ typedef struct minuet_network_options {
   const int32_t* channels; /* optional: other widths, as many as the description lists */
   int32_t channel_count;
   int32_t ndim;             /* 0: as described */
-  const char* weights_path; /* safetensors with the names of the description; null: seeded random */
+  const char* weights_path; /* safetensors or a PyTorch checkpoint (WEIGHTS.md); null: seeded random */
   uint64_t seed;
   minuet_weights_order weights_order;
   int32_t allow_unused;       /* 1: the file may have tensors that no layer uses */
@@ -609,9 +609,11 @@ typedef struct minuet_network_options {
       shape;           /* optional: other cells of the input along each axis than the description's "shape" */
   int32_t shape_count; /* the number of axes, or 0 */
   int32_t in_channels; /* 0: as described. Only for networks of one input */
+  const char* weights_key; /* optional: the dict of a checkpoint that has the tensors, "model_state", or in
+                              nested dicts "ema/state_dict". Null: the root, or the only usual key */
 } minuet_network_options;
 #define MINUET_NETWORK_OPTIONS_INIT \
-  { sizeof(minuet_network_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+  { sizeof(minuet_network_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
 /* A network that is built into the library. Strings live as long as the library. */
 typedef struct minuet_shipped_network_info {

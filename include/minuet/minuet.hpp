@@ -131,7 +131,7 @@ class Plan {
     check(minuet_plan_create_network(context.get(), &options, &plan));
     return Plan(plan);
   }
-  /// A shipped network with weights from a safetensors file, or seeded random ones.
+  /// A shipped network with weights from a safetensors file or a PyTorch checkpoint, or seeded random ones.
   static Plan network(const Context& context, const std::string& name, minuet_dtype dtype,
                       const std::string& weights = {}) {
     minuet_network_options options = MINUET_NETWORK_OPTIONS_INIT;

@@ -63,6 +63,7 @@ llvm::Expected<WeightsOptions> read_weights_options(const minuet_network_options
   options.allow_unused = given.allow_unused != 0;
   options.allow_non_finite = given.allow_non_finite_parameters != 0;
   if (given.weights_prefix) options.prefix = given.weights_prefix;
+  if (given.weights_key) options.key = given.weights_key;
   if (given.weights_map) {
     MINUET_ASSIGN(options.names, parse_names(given.weights_map));
   } else if (const ShippedNetwork* const network = find_shipped_network(description.name);
@@ -90,12 +91,13 @@ llvm::Expected<ParameterSource> open_parameters(const minuet_network_options& gi
     MINUET_ASSIGN(std::shared_ptr<WeightsFile> file, open_weights(given, description));
     return ParameterSource(std::move(file));
   }
-  if (given.weights_order != 0 || given.weights_prefix || given.weights_map || given.allow_unused != 0 ||
-      given.allow_non_finite_parameters != 0) {
+  if (given.weights_order != 0 || given.weights_key || given.weights_prefix || given.weights_map ||
+      given.allow_unused != 0 || given.allow_non_finite_parameters != 0) {
     return make_error(
         StatusCode::InvalidArgument,
-        "weights_order, weights_prefix, weights_map, allow_unused and allow_non_finite_parameters apply to "
-        "a weights file, but weights_path is null: give it, or leave them out");
+        "weights_order, weights_key, weights_prefix, weights_map, allow_unused and "
+        "allow_non_finite_parameters apply to a weights file, but weights_path is null: give it, or leave "
+        "them out");
   }
   return given.without_values != 0 ? ParameterSource::without_values() : ParameterSource(given.seed);
 }

@@ -12,14 +12,6 @@ std::string prefix_of(const ProgramLayer& layer) { return parent_of(layer.weight
 
 }  // namespace
 
-std::string list_text(const std::vector<std::string>& items, const char* between) {
-  std::string text;
-  const std::size_t shown = std::min(items.size(), kMostListed);
-  for (std::size_t i = 0; i < shown; ++i) text += (i ? between : "") + items[i];
-  if (items.size() > shown) text += " and " + std::to_string(items.size() - shown) + " more";
-  return text;
-}
-
 WeightsFields::WeightsFields(const WeightsFile& file, const Program& program) : file_(file) {
   for (const ProgramLayer& layer : program.layers) {
     ++parts_[layer.origin.layer];

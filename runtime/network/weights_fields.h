@@ -7,15 +7,10 @@
 #include <vector>
 
 #include "runtime/program/program.h"
+#include "runtime/weights/list_text.h"
 #include "runtime/weights/weights_file.h"
 
 namespace minuet {
-
-inline std::string quoted(const std::string& name) { return "\"" + name + "\""; }
-
-constexpr std::size_t kMostListed = 8;
-/// Lists at most kMostListed items and counts the others, for example "a, b and 3 more".
-std::string list_text(const std::vector<std::string>& items, const char* between = ", ");
 
 /// Compares the bias, norm and affine fields of each layer with the tensors that the file has beside the
 /// layer's weight.

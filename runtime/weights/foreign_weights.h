@@ -6,7 +6,7 @@
 namespace minuet {
 
 /// Returns success if `bytes` may be a safetensors file, and InvalidArgument if they are a file of another
-/// kind (codegen/base/file_kind.h).
+/// kind (codegen/base/file_kind.h). PyTorch checkpoints must have been recognized before (checkpoint.h).
 llvm::Error refuse_foreign_weights(llvm::StringRef bytes);
 
 }  // namespace minuet

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "runtime/weights/safetensors.h"
+#include "runtime/weights/stored_tensor.h"
 
 namespace minuet {
 namespace {

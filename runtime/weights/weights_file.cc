@@ -56,12 +56,24 @@ llvm::Expected<std::map<std::string, std::string>> parse_names(llvm::StringRef j
 
 llvm::Expected<WeightsFile> WeightsFile::open(llvm::StringRef path, WeightsOptions options) {
   WeightsFile file;
-  MINUET_ASSIGN(file.file_, SafetensorsFile::open(path));
+  MINUET_ASSIGN(file.file_, TensorFile::open(path, options.key));
   file.options_ = std::move(options);
+  file.drop_module_prefix();
   llvm::Error error = file.check_weights_order_mark();
   if (!error) error = file.name_tensors();
   if (error) return annotate(std::move(error), ("weights file " + path).str());
   return file;
+}
+
+/// Sets the prefix "module." if all names of a checkpoint have it and the user gave no prefix, because
+/// torch's DataParallel adds it to all names of a network.
+void WeightsFile::drop_module_prefix() {
+  constexpr llvm::StringLiteral kModule = "module.";
+  const std::vector<std::string> names = file_.names();
+  const bool have_all = std::all_of(names.begin(), names.end(), [&](llvm::StringRef name) {
+    return name.take_front(kModule.size()) == kModule;
+  });
+  if (file_.is_checkpoint() && options_.prefix.empty() && have_all) options_.prefix = kModule.str();
 }
 
 llvm::Error WeightsFile::check_weights_order_mark() {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "runtime/weights/safetensors.h"
+#include "runtime/weights/tensor_file.h"
 #include "runtime/weights/weights_order.h"
 
 namespace minuet {
@@ -18,6 +18,7 @@ struct WeightsOptions {
   /// mark takes precedence over `order`.
   bool order_given = false;
   std::string prefix;  // Precedes the network's names in the file.
+  std::string key;     // Names the dict of tensors in a PyTorch checkpoint (state_dict.h).
   /// Maps the file's names to the network's. An entry from "a." to "b." renames all names that begin with
   /// "a.".
   std::map<std::string, std::string> names;
@@ -75,11 +76,12 @@ class WeightsFile {
   llvm::Expected<std::vector<float>> read_vector(const std::string& name, i64 channels) const;
 
  private:
+  void drop_module_prefix();
   llvm::Error check_weights_order_mark();
   llvm::Error name_tensors();
   llvm::Expected<const std::string*> need(const std::string& name) const;
 
-  SafetensorsFile file_;
+  TensorFile file_;
   WeightsOptions options_;
   std::map<std::string, std::string> names_;
   std::vector<std::string> outside_;

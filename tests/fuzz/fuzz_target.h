@@ -15,6 +15,7 @@ struct FuzzTarget {
 };
 
 bool fuzz_bundle(llvm::StringRef input);
+bool fuzz_checkpoint(llvm::StringRef input);
 bool fuzz_entry(llvm::StringRef input);
 bool fuzz_manifest(llvm::StringRef input);
 bool fuzz_network(llvm::StringRef input);
@@ -26,17 +27,12 @@ bool fuzz_ply(llvm::StringRef input);
 bool fuzz_safetensors(llvm::StringRef input);
 bool fuzz_tuning(llvm::StringRef input);
 
-inline constexpr FuzzTarget kFuzzTargets[] = {{"bundle", fuzz_bundle},
-                                              {"entry", fuzz_entry},
-                                              {"manifest", fuzz_manifest},
-                                              {"network", fuzz_network},
-                                              {"npy", fuzz_npy},
-                                              {"pcd", fuzz_pcd},
-                                              {"ply", fuzz_ply},
-                                              {"tuning", fuzz_tuning},
-                                              {"safetensors", fuzz_safetensors},
-                                              {"plan", fuzz_plan},
-                                              {"parameters", fuzz_parameters}};
+inline constexpr FuzzTarget kFuzzTargets[] = {{"bundle", fuzz_bundle},   {"checkpoint", fuzz_checkpoint},
+                                              {"entry", fuzz_entry},     {"manifest", fuzz_manifest},
+                                              {"network", fuzz_network}, {"npy", fuzz_npy},
+                                              {"pcd", fuzz_pcd},         {"ply", fuzz_ply},
+                                              {"tuning", fuzz_tuning},   {"safetensors", fuzz_safetensors},
+                                              {"plan", fuzz_plan},       {"parameters", fuzz_parameters}};
 
 /// Of what must hold for any input: stops where libFuzzer sees it.
 inline void require(bool holds) {

@@ -13,6 +13,7 @@
 #include "runtime/plan/plan_document.h"
 #include "runtime/plan/serialized_plan.h"
 #include "tests/codegen/bundle/bundle_fakes.h"
+#include "tests/support/torch_writer.h"
 
 namespace minuet {
 namespace {
@@ -143,6 +144,41 @@ void write_tensors(const Put& put) {
       tensors(R"({"a":{"dtype":"F32","shape":[9223372036854775808.0],"data_offsets":[0,0]}})", ""));
   put("safetensors/overflow.bin",
       tensors(R"({"a":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,0]}})", ""));
+}
+
+/// Of both forms, as whole files and as what checkpoint_fuzz takes for a pickle and its storages.
+void write_checkpoints(const Put& put) {
+  const std::map<std::string, FileTensor> tensors{{"a.weight", {{2, 1, 3}, {1, 2, 3, 4, 5, 6}}},
+                                                  {"a.bias", {{1}, {-1}}}};
+  put("checkpoint/whole-zip.bin", '\0' + torch::checkpoint(tensors, torch::Form::Zip));
+  put("checkpoint/whole-old.bin", '\0' + torch::checkpoint(tensors, torch::Form::Old));
+  const std::string evil = torch::call(torch::global("os", "system"), {torch::text("true")});
+  const auto write = [&](const std::string& name, bool is_old, const std::string& root) {
+    const std::string pickle = torch::pickle(root);
+    const char size[2] = {static_cast<char>(pickle.size() & 0xff), static_cast<char>(pickle.size() >> 8)};
+    put("checkpoint/" + name + (is_old ? "-old.bin" : "-zip.bin"),
+        (is_old ? '\2' : '\1') + std::string(size, 2) + pickle + std::string(32, '\x3d'));
+  };
+  for (const bool is_old : {false, true}) {
+    const std::string floats = torch::storage("FloatStorage", "0", 4, is_old),
+                      doubles = torch::storage("DoubleStorage", "1", 2, is_old),
+                      counts = torch::storage("LongStorage", "1", 2, is_old);
+    const std::string turned = torch::tensor(floats, 0, {2, 2}, {1, 2});
+    const std::string number = torch::tensor(doubles, 1, {}, {});
+    write("whole-views", is_old, torch::ordered_dict({{"w", torch::parameter(turned)}, {"x", number}}));
+    write("whole-key", is_old,
+          torch::dict(
+              {{"epoch", torch::integer(7)},
+               {"it", evil + torch::dict({}) + "b"},
+               {"model_state", torch::dict({{"m.weight", torch::tensor(floats, 1, {3}, {1})},
+                                            {"m.num_batches_tracked", torch::tensor(counts, 0, {}, {})}})},
+               {"optimizer", torch::list({torch::real(), torch::tuple({torch::none()})})}}));
+    write("several", is_old,
+          torch::dict({{"net", torch::dict({{"a", turned}, {"b", number}})},
+                       {"model", torch::dict({{"a", turned}})}}));
+    write("overlap", is_old, torch::dict({{"a", torch::tensor(floats, 0, {9, 9}, {0, 0})}, {"b", number}}));
+    write("evil", is_old, torch::dict({{"a", turned}, {"b", number}, {"c", evil}}));
+  }
 }
 
 void write_networks(const Put& put) {
@@ -350,6 +386,7 @@ void write_seeds(const std::string& folder) {
   write_kernels(put);
   put_tuning(put);
   write_tensors(put);
+  write_checkpoints(put);
   write_networks(put);
   write_plans(put);
   write_arrays(put);

@@ -3,7 +3,7 @@
 //   odd   two bytes with the size of the header, the header, the tensors' bytes
 // Of what is accepted every tensor lies in the file, has the shape of the header and the values of its bytes,
 // and no bytes follow the last.
-#include "runtime/weights/safetensors.h"
+#include "runtime/weights/tensor_file.h"
 
 #include <algorithm>
 #include <cmath>
@@ -63,7 +63,7 @@ float value_at(llvm::StringRef type, const char* bytes) {
   return value.convertToFloat();
 }
 
-void check_tensor(const SafetensorsFile& file, llvm::StringRef name, const llvm::json::Object& tensor,
+void check_tensor(const TensorFile& file, llvm::StringRef name, const llvm::json::Object& tensor,
                   llvm::StringRef data) {
   const auto text = tensor.getString("dtype");
   const llvm::StringRef type = text ? *text : "";
@@ -100,7 +100,7 @@ void check_tensor(const SafetensorsFile& file, llvm::StringRef name, const llvm:
 bool fuzz_safetensors(llvm::StringRef input) {
   if (input.empty()) return false;
   const std::string bytes = safetensors_of(input);
-  llvm::Expected<SafetensorsFile> file = SafetensorsFile::open(file_in_memory(bytes));
+  llvm::Expected<TensorFile> file = TensorFile::open(file_in_memory(bytes));
   if (!file) {
     llvm::consumeError(file.takeError());
     return false;
@@ -123,7 +123,7 @@ bool fuzz_safetensors(llvm::StringRef input) {
   if (used == 0) return true;
   // Cut where the last tensor ends, it is refused.
   const llvm::StringRef cut = llvm::StringRef(bytes).take_front(kLength + length + used - 1);
-  require(llvm::errorToBool(SafetensorsFile::open(file_in_memory(cut)).takeError()));
+  require(llvm::errorToBool(TensorFile::open(file_in_memory(cut)).takeError()));
   return true;
 }
 

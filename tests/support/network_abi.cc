@@ -23,6 +23,7 @@ minuet_network_options network_options(const NetworkSpec& spec) {
   options.allow_unused = spec.allow_unused ? 1 : 0;
   options.weights_prefix = spec.weights_prefix.empty() ? nullptr : spec.weights_prefix.c_str();
   options.weights_map = spec.weights_map.empty() ? nullptr : spec.weights_map.c_str();
+  options.weights_key = spec.weights_key.empty() ? nullptr : spec.weights_key.c_str();
   options.without_values = spec.without_values ? 1 : 0;
   options.shape = spec.shape.empty() ? nullptr : spec.shape.data();
   options.shape_count = static_cast<int32_t>(spec.shape.size());

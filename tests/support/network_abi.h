@@ -17,7 +17,7 @@ struct NetworkSpec {
   std::string description = {};  // JSON, in place of the name
   minuet_weights_order weights_order = MINUET_WEIGHTS_AS_DESCRIBED;
   bool allow_unused = false;
-  std::string weights_prefix = {}, weights_map = {};
+  std::string weights_prefix = {}, weights_map = {}, weights_key = {};
   minuet_dataflow dataflow = tested_dataflow();
   bool without_values = false;
   std::vector<int32_t> shape = {};  // empty: as described

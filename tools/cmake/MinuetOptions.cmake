@@ -129,6 +129,15 @@ function(minuet_optimize target)
   endif()
 endfunction()
 
+# Compiles one target for size in release builds. It is for targets that run once per file or network, because the
+# library has a limit of size (tools/lint/check_library.py).
+function(minuet_compile_for_size target)
+  if(CMAKE_BUILD_TYPE STREQUAL "Release")
+    target_compile_options(${target} PRIVATE -Os)
+    set_target_properties(${target} PROPERTIES DISABLE_PRECOMPILE_HEADERS ON)  # as above
+  endif()
+endfunction()
+
 set(can_fuzz OFF)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang" AND MINUET_SANITIZE MATCHES "address")
   set(can_fuzz ON)

@@ -272,6 +272,7 @@ void Structs::network_options() {
   given.shape = cells;
   given.shape_count = 3;
   given.in_channels = 5;
+  given.weights_key = "model_state";
   check_options<minuet_network_options>(given, MINUET_NETWORK_OPTIONS_INIT, [&](const auto* options) {
     minuet_plan* made = nullptr;
     const minuet_status status = minuet_plan_create_network(cpu_->context(), options, &made);

@@ -29,7 +29,7 @@ class Safetensors : public testing::Test {
     return file_.path();
   }
   std::string error_of(const std::string& path) {
-    llvm::Expected<SafetensorsFile> file = SafetensorsFile::open(path);
+    llvm::Expected<TensorFile> file = TensorFile::open(path);
     return file ? "" : take_status(file.takeError()).message();
   }
 
@@ -45,7 +45,7 @@ TEST_F(Safetensors, ReadsWhatWasWritten) {
   const float values[2] = {1.5f, -2.25f};
   const std::string path =
       write(kOneTensor, std::string(reinterpret_cast<const char*>(values), sizeof(values)));
-  const SafetensorsFile file = llvm::cantFail(SafetensorsFile::open(path));
+  const TensorFile file = llvm::cantFail(TensorFile::open(path));
   EXPECT_EQ(llvm::cantFail(file.read("w", {1, 2})), (std::vector<float>{1.5f, -2.25f}));
   EXPECT_NE(take_status(file.read("w", {2, 1}).takeError()).message().find("needs [2, 1]"),
             std::string::npos);
@@ -58,7 +58,7 @@ TEST_F(Safetensors, DoublesThatFloatsCannotHoldAreNamed) {
   const std::string path = write(R"({"w": {"dtype": "F64", "shape": [2, 2], "data_offsets": [0, 32]}})",
                                  std::string(reinterpret_cast<const char*>(values), sizeof(values)));
   const std::string error =
-      take_status(llvm::cantFail(SafetensorsFile::open(path)).read("w", {2, 2}).takeError()).message();
+      take_status(llvm::cantFail(TensorFile::open(path)).read("w", {2, 2}).takeError()).message();
   EXPECT_NE(error.find("\"w\" is -1e+300 at [1, 0], which float32 cannot hold"), std::string::npos) << error;
 }
 

@@ -448,9 +448,6 @@ TEST_F(Weights, WithMetadata) {
 
 TEST_F(Weights, InFormatsOfOthers) {
   const std::pair<std::string, const char*> files[] = {
-      {std::string("PK\x03\x04\0\0\x08\x08\0\0", 10) + "archive/data.pkl", "torch.load("},
-      {"\x80\x02}q\x01(X\x01", "torch.load("},
-      {std::string("\x80\x04\x95\x10\0\0\0\0\0\0\0", 11) + "rest of it", "torch.load("},
       {std::string("PK\x03\x04\x14\0\0\0", 8) + "arr_0.npy", "a zip archive, as numpy.savez"},
       {"\x93NUMPY\x01 and more", "a NumPy array"},
       {"\x89HDF\r\n\x1a\n and more", "an HDF5 file"},

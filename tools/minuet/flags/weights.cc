@@ -14,12 +14,14 @@ OUT is written whole or not at all.
 
 names.json is {"name in the file": "name in the network", ...}. If both names end in a dot, all names that start
 with the first are renamed. share/doc/minuet/networks/WEIGHTS.md describes how each engine orders weights, and
-what cannot be converted.
+what cannot be converted, and how the tensors of a PyTorch checkpoint are found.
 
 Examples:
   minuet weights convert minkunet.safetensors ours.safetensors --from minkowski --map names.json
   minuet weights convert second.safetensors ours.safetensors --from spconv --network second.json \
-      --weights-prefix backbone_3d. --allow-unused)";
+      --weights-prefix backbone_3d. --allow-unused
+  minuet weights convert second.pth ours.safetensors --from spconv --network voxel_backbone_8x \
+      --weights-key model_state --weights-prefix backbone_3d. --allow-unused)";
 
 CLI::Option* add_order(CLI::App& app, const std::string& flags, NetworkChoice& choice,
                        const std::string& otherwise) {
@@ -31,6 +33,10 @@ CLI::Option* add_order(CLI::App& app, const std::string& flags, NetworkChoice& c
 }
 
 void add_names(CLI::App& app, const std::string& map_flags, NetworkChoice& choice) {
+  add_value(
+      app, "--weights-key", choice.weights_key, "KEY",
+      "dict of a PyTorch checkpoint that has the tensors, for example model_state, or ema/state_dict for "
+      "a dict in a dict; default: the root, or the only usual key that has tensors");
   add_value(app, "--weights-prefix", choice.weights_prefix, "PREFIX",
             "prefix, with its dot, to remove from the names in the file, for example \"module.\"; tensors "
             "without it count as unused");
@@ -44,8 +50,10 @@ void add_names(CLI::App& app, const std::string& map_flags, NetworkChoice& choic
 }  // namespace
 
 void add_weights(CLI::App& app, NetworkChoice& choice) {
-  add_value(app, "--weights", choice.weights, "FILE",
-            "safetensors file; default: seeded random weights, with which the output means nothing");
+  add_value(
+      app, "--weights", choice.weights, "FILE",
+      "safetensors file or PyTorch checkpoint (.pth); default: seeded random weights, with which the output "
+      "means nothing");
   add_order(app, "--weights-order", choice, "; default: the order that the network names, otherwise minuet");
   add_names(app, "--weights-map", choice);
 }
@@ -56,7 +64,8 @@ void add_weights_command(CLI::App& weights, Arguments& arguments) {
       *weights.add_subcommand("convert", "Convert another engine's weights into a file for Minuet");
   convert.footer(kConvertFooter);
   NetworkChoice& choice = arguments.network;
-  add_value(convert, "IN", choice.weights, "FILE", "safetensors file to read")->required();
+  add_value(convert, "IN", choice.weights, "FILE", "safetensors file or PyTorch checkpoint to read")
+      ->required();
   add_value(convert, "OUT", arguments.output, "FILE", "safetensors file to write")->required();
   add_order(convert, "--from,--weights-order", choice, "")->required();
   add_names(convert, "--map,--weights-map", choice);
@@ -69,11 +78,11 @@ void add_weights_command(CLI::App& weights, Arguments& arguments) {
 
 llvm::Error check_weights_flags(const NetworkChoice& choice) {
   if (!choice.weights.empty()) return llvm::Error::success();
-  if (!choice.weights_order.empty() || !choice.weights_prefix.empty() || !choice.weights_map.empty() ||
-      choice.allow_unused || choice.allow_non_finite_parameters) {
+  if (!choice.weights_order.empty() || !choice.weights_key.empty() || !choice.weights_prefix.empty() ||
+      !choice.weights_map.empty() || choice.allow_unused || choice.allow_non_finite_parameters) {
     return bad_input(
-        "--weights-order, --weights-prefix, --weights-map, --allow-unused and --allow-non-finite-parameters "
-        "need --weights");
+        "--weights-order, --weights-key, --weights-prefix, --weights-map, --allow-unused and "
+        "--allow-non-finite-parameters need --weights");
   }
   return llvm::Error::success();
 }

@@ -238,6 +238,7 @@ llvm::Error fill_network_options(const NetworkChoice& choice, minuet_dtype dtype
   options.allow_unused = choice.allow_unused ? 1 : 0;
   options.allow_non_finite_parameters = choice.allow_non_finite_parameters ? 1 : 0;
   options.weights_prefix = choice.weights_prefix.empty() ? nullptr : choice.weights_prefix.c_str();
+  options.weights_key = choice.weights_key.empty() ? nullptr : choice.weights_key.c_str();
   if (!choice.weights_map.empty()) {
     MINUET_ASSIGN(filled.weights_map, read_json_text(choice.weights_map, "a weights map"));
     options.weights_map = filled.weights_map.c_str();

@@ -82,7 +82,8 @@ struct NetworkChoice {
   std::vector<int32_t> shape;
   bool has_shape = false;   ///< Tells whether the network's input has a shape.
   int32_t in_channels = 0;  ///< Counts the input channels. The value 0 means as many as described.
-  std::string weights;      ///< Names a safetensors file. An empty name means random weights.
+  /// Names a safetensors file or a PyTorch checkpoint. An empty name means random weights.
+  std::string weights;
   uint64_t weights_seed = 0;
   /// Names the engine whose order the weights have, for example "spconv". An empty name means the order that
   /// the network's description gives.
@@ -90,6 +91,9 @@ struct NetworkChoice {
   /// Holds the text, for example "module.", that is removed from the start of all tensor names in the weights
   /// file.
   std::string weights_prefix;
+  /// Names the dict of a checkpoint that has the tensors, for example "model_state". An empty name means that
+  /// the library finds it.
+  std::string weights_key;
   /// Names a JSON file that maps tensor names in the weights file to names in the network.
   std::string weights_map;
   bool allow_unused = false;

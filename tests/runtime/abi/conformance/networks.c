@@ -63,6 +63,8 @@ static void create_without_file(const world* world) {
   REFUSED(INVALID_ARGUMENT, "weights_path is null",
           minuet_plan_create_network(own, WITH(weights_map = "{}"), &out.plan));
   REFUSED(INVALID_ARGUMENT, "weights_path is null",
+          minuet_plan_create_network(own, WITH(weights_key = "model_state"), &out.plan));
+  REFUSED(INVALID_ARGUMENT, "weights_path is null",
           minuet_plan_create_network(own, WITH(allow_non_finite_parameters = 1), &out.plan));
   base.without_values = 1;
   REFUSED(INVALID_ARGUMENT, "without_values", minuet_plan_create_network(own, WITH(seed = 1), &out.plan));
@@ -105,6 +107,7 @@ static void convert_weights(const world* world) {
           minuet_weights_convert(WITH(weights_order = -1), converted));
   REFUSED(INVALID_ARGUMENT, "weights_map", minuet_weights_convert(WITH(weights_map = "["), converted));
   REFUSED(INVALID_ARGUMENT, "module.", minuet_weights_convert(WITH(weights_prefix = "module."), converted));
+  REFUSED(INVALID_ARGUMENT, "weights_key", minuet_weights_convert(WITH(weights_key = "model"), converted));
   REFUSED(NOT_FOUND, "/nowhere", minuet_weights_convert(WITH(weights_path = "/nowhere"), converted));
   EXPECT(fopen(converted, "rb") == NULL);
   ACCEPTED(minuet_weights_convert(&base, converted));

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "tests/support/safetensors_writer.h"
+#include "tests/support/torch_writer.h"
 #include "tests/tools/folder.h"
 #include "tests/tools/minuet/cloud/bytes.h"
 #include "tests/tools/minuet/cloud/ply_headers.h"
@@ -371,6 +372,11 @@ void make_weights(const std::string& folder, const Files& file) {
   };
   write("w.safetensors", tiny_weights());
   write("w_module.safetensors", tiny_weights("module."));
+  file("w.pth", torch::checkpoint(tiny_weights(), torch::Form::Zip));
+  file("w_old.pth", torch::checkpoint(tiny_weights("module."), torch::Form::Old));
+  file("w_two.pth", torch::checkpoint(tiny_weights(), torch::Form::Zip, [](const std::string& dict) {
+         return torch::dict({{"epoch", torch::integer(3)}, {"model", dict}, {"net", dict}});
+       }));
   write("w_tracked.safetensors", with("a.bn.num_batches_tracked", filled({1})));
   write("w_more.safetensors", with("loss.scale", filled({1})));
   write("w_less.safetensors", without("a.bn.running_var"));
@@ -393,7 +399,7 @@ void make_weights(const std::string& folder, const Files& file) {
   write("w_minkowski.safetensors", minkowski);
   file("names.json", R"({"conv1.": "a.conv."})");
   file("names_twice.json", R"({"conv1.": "a.conv.", "conv1.": "a.bn."})");
-  file("w.pth", "\x80\x02}q\x01(X");
+  file("w_cut.pth", "\x80\x02}q\x01(X");
   file("w.zip", "PK\x03\x04 archive/data.pkl");
   file("w.npz", "PK\x03\x04 a.npy");
   file("w.h5", "\x89HDF\r\n\x1a\n        ");

@@ -1,0 +1,15 @@
+#include "runtime/weights/list_text.h"
+
+#include <algorithm>
+
+namespace minuet {
+
+std::string list_text(const std::vector<std::string>& items, const char* between) {
+  std::string text;
+  const std::size_t shown = std::min(items.size(), kMostListed);
+  for (std::size_t i = 0; i < shown; ++i) text += (i ? between : "") + items[i];
+  if (items.size() > shown) text += " and " + std::to_string(items.size() - shown) + " more";
+  return text;
+}
+
+}  // namespace minuet
