@@ -50,9 +50,9 @@ struct WindowProblem {
   AxisArray dilation{1, 1, 1, 1};
   /// Holds the cells of padding on each axis if the offsets are those of a dense convolution: offset k of an
   /// axis is k * dilation - padding, in steps of the tensor stride. It is empty if the kernel is centred.
-  /// A strided op with padding has all outputs that an input reaches (LevelSpec::reach), one without has the
-  /// outputs of ConvolutionKind::Strided. The op `collapse` of a network has the latter outputs with a
-  /// padding of 0. A transposed op has the padding of the op whose map it reads.
+  /// Whether a strided op has all outputs that an input reaches, or those of ConvolutionKind::Strided, does
+  /// not follow from the padding. The level of its outputs says it (LevelSpec::reach). A transposed op has
+  /// the padding of the op whose map it reads.
   std::optional<AxisArray> padding;
   ConvolutionKind kind = ConvolutionKind::Submanifold;
 

@@ -587,7 +587,7 @@ enum {
 typedef struct minuet_network_options {
   size_t struct_size;
   void* ext;
-  const char* name;        /* "minkunet42", "sparseresnet21d", or null where `description` is given */
+  const char* name;        /* that of a shipped network, or null where `description` is given */
   const char* description; /* JSON text of a network (share/doc/minuet/networks/README.md), or null */
   minuet_dtype dtype;
   const int32_t* channels; /* optional: other widths, as many as the description lists */

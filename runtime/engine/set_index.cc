@@ -73,6 +73,10 @@ i32 levels_of_points(llvm::ArrayRef<SetSpec> sets) {
 }
 
 llvm::Expected<VoxelIndex> describe_index(i32 ndim, const Bounds& bounds, llvm::ArrayRef<SetSpec> sets) {
+  if (sets.size() > kMostIndexedLevels) {
+    return make_error(StatusCode::OutOfRange, "an index has at most {0} levels, and {1} are needed",
+                      kMostIndexedLevels, sets.size());
+  }
   VoxelIndex index{};
   std::copy_n(bounds.least, kMaxFields, index.least);
   std::copy_n(bounds.greatest, kMaxFields, index.greatest);

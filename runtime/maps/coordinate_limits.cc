@@ -101,7 +101,10 @@ llvm::Error limit_coordinates(const Program& program, NetworkMapOptions& options
   // Keys may be too narrow for the whole shape although the clouds are small.
   i64 guard[kMaxDim], period[kMaxDim] = {1, 1, 1, 1};
   layout_needs(program, guard, period);
-  if (llvm::errorToBool(make_cloud_layout(program.ndim, bounds, guard, period).takeError()) ||
+  if (llvm::errorToBool(make_cloud_layout(program.ndim, bounds, guard, period).takeError()))
+    return llvm::Error::success();
+  // A network of more levels than an index can have is sorted.
+  if (program.levels.size() <= kMostIndexedLevels &&
       llvm::errorToBool(describe_index(program.ndim, bounds, sets_of(program)).takeError())) {
     return llvm::Error::success();
   }

@@ -40,6 +40,14 @@ llvm::Expected<AxisArray> shape_below(const AxisArray& shape, const Window& wind
 
 }  // namespace
 
+void begin_at_zero(MapSpec& map) {
+  // A padding of 0 makes offsets begin at 0. Kernel sizes 1 and 2 begin there without one, and then the map
+  // may be that of an ordinary pooling.
+  for (const i32 size : map.kernel_size) {
+    if (size > 2) map.padding = AxisArray{};
+  }
+}
+
 Window window_of(const LayerDescription& layer) {
   Window window{layer.kernel_size, layer.stride, layer.dilation};
   if (layer.is_reached) window.padding = layer.padding;
@@ -267,10 +275,11 @@ llvm::Expected<WindowRecord> GraphBuilder::find_way_back(const std::string& laye
                             layer);
   }
   if (window->map.fine == window->map.coarse) {
-    return make_error(StatusCode::InvalidArgument,
-                      "\"{0}\" keeps its input's coordinates, so that there is no way back: use a block or a "
-                      "pooling with stride 1",
-                      layer);
+    return make_error(
+        StatusCode::InvalidArgument,
+        "\"{0}\" does not change the coordinates, so there is no way back: replace the op {1} by a "
+        "block or a pooling with stride 1",
+        layer, op);
   }
   if (level_of(current()) != window->map.coarse) {
     return make_error(StatusCode::InvalidArgument,

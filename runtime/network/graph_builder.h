@@ -24,11 +24,14 @@ inline constexpr AxisArray kUnitStride{1, 1, 1, 1};
 
 Window window_of(const LayerDescription& layer);
 
-/// Remembers a layer from which an op `inverse` may lead back.
+/// Remembers the kernel map of a block or a pooling for a later `inverse` or `unpool`.
 struct WindowRecord {
   MapSpec map;
   AxisArray stride{1, 1, 1, 1};
 };
+
+/// Makes the offsets of a map begin at 0 on each axis, so that they cover a cell of its coarser level.
+void begin_at_zero(MapSpec& map);
 
 /// Builds a program layer by layer. Errors have the place of the field within the layer's description.
 class GraphBuilder {
@@ -91,8 +94,9 @@ class GraphBuilder {
   /// Returns the record of the layer, or null if there is none. `is_layer` says whether an earlier layer has
   /// the name.
   const WindowRecord* find_window(const std::string& layer, bool& is_layer) const;
-  /// Returns the record of the layer from whose result the current layer leads back to the coordinates that
-  /// this layer started from. `op` is the name of the current layer's op, for messages.
+  /// Returns the record of an earlier layer whose map the current layer reads backwards. Returns an error if
+  /// the current tensor is not on the level of that layer's result. `op` is the name of the current layer's
+  /// op, for messages.
   llvm::Expected<WindowRecord> find_way_back(const std::string& layer, llvm::StringRef op) const;
 
  private:

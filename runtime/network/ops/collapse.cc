@@ -1,13 +1,16 @@
 #include "runtime/network/ops/collapse.h"
 
-#include "codegen/choose/ops/pooling.h"
 #include "runtime/network/description_fields.h"
 #include "runtime/network/graph_builder.h"
+#include "runtime/network/ops/pooling.h"
 
 namespace minuet {
 namespace {
 
 using llvm::json::Object;
+
+/// Limits the offsets of the kernel map, whose memory and time grow with them.
+constexpr i32 kMostCollapsedCells = 4096;
 
 llvm::Error read_collapse(const Object& object, const NetworkDescription& network, LayerDescription& layer) {
   MINUET_TRY(read_layer_fields(object, "the op collapse", {"op", "name", "axis", "save"}, {}, layer));
@@ -27,11 +30,20 @@ void print_collapse(const LayerDescription& layer, i32 /*ndim*/, Object& object)
   object["axis"] = layer.axis;
 }
 
-/// Adds the sum over all cells of a level on one axis. A stride of as many cells as the level has leaves one
-/// cell, whose coordinate is 0. The offsets of the kernel map are the cells, from the first one on.
+/// Returns the smallest power of two that is not below `cells`.
+i32 power_of_two(i32 cells) {
+  i32 power = 1;
+  while (power < cells) power *= 2;
+  return power;
+}
+
+/// Adds the sum over all cells of a level on one axis. A stride of at least as many cells leaves one cell,
+/// whose coordinate is 0. It is a power of two, so that the strides of several collapsed levels have a small
+/// common multiple. The offsets of the kernel map are the cells, from the first one on.
 llvm::Error build_collapse(GraphBuilder& graph, const LayerDescription& layer) {
   const i32 fine = graph.level_of(graph.current());
-  const i32 cells = graph.program().levels[fine].shape[layer.axis];
+  const LevelSpec& level = graph.program().levels[fine];
+  const i32 cells = level.shape[layer.axis];
   if (cells == 0) {
     return at("axis",
               make_error(StatusCode::InvalidArgument,
@@ -39,26 +51,24 @@ llvm::Error build_collapse(GraphBuilder& graph, const LayerDescription& layer) {
                          "not known: give the network a \"shape\"",
                          layer.axis));
   }
-  Window window;
-  window.kernel_size[layer.axis] = cells;
-  window.stride[layer.axis] = cells;
-  MINUET_ASSIGN(const i32 coarse, at("axis", graph.level_below(fine, window)));
-  PoolingProblem problem;
-  problem.ndim = graph.program().ndim;
-  problem.dtype = graph.program().dtype;
-  problem.kernel_size = window.kernel_size;
-  problem.stride = window.stride;
-  problem.kind = coarse != fine ? ConvolutionKind::Strided : ConvolutionKind::Submanifold;
-  problem.channels = graph.tensor(graph.current()).channels;
-  problem.reduction = Reduction::Sum;
-  // The offsets must begin at 0. Those of a centred kernel do so up to a kernel size of 2.
-  if (cells > 2) problem.padding = AxisArray{};
-  MINUET_ASSIGN(
-      const i32 output,
-      graph.add_layer(layer.name, graph.current(), coarse, problem.channels,
-                      {fine, coarse, window.kernel_size, window.dilation, problem.padding}, problem));
+  const i32 stride = power_of_two(cells);
+  if (cells > kMostCollapsedCells || i64{level.tensor_stride[layer.axis]} * stride > kMostCells) {
+    return at(
+        "axis",
+        make_error(StatusCode::InvalidArgument,
+                   "the level of the layer's input has {0} cells of tensor stride {1} on axis {2}; a "
+                   "collapse takes at most {3} cells and a product of at most {4}",
+                   cells, level.tensor_stride[layer.axis], layer.axis, kMostCollapsedCells, kMostCells));
+  }
+  WindowRecord window;
+  window.stride[layer.axis] = stride;
+  window.map.fine = fine;
+  window.map.kernel_size[layer.axis] = cells;
+  begin_at_zero(window.map);
+  MINUET_ASSIGN(window.map.coarse, graph.level_below(fine, {window.map.kernel_size, window.stride}));
+  MINUET_ASSIGN(const i32 output, add_pooling_over(graph, layer.name, graph.current(), window,
+                                                   /*is_backward=*/false, Reduction::Sum));
   graph.set_result(output);
-  graph.record_window(layer.name);
   return llvm::Error::success();
 }
 

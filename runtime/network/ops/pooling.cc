@@ -38,22 +38,30 @@ OpEntry entry_of(const char* name, llvm::Error (*build)(GraphBuilder&, const Lay
 
 }  // namespace
 
-llvm::Expected<i32> add_pooling(GraphBuilder& graph, const std::string& name, i32 input, const Window& window,
-                                Reduction reduction) {
-  const i32 fine = graph.level_of(input), channels = graph.tensor(input).channels;
-  MINUET_ASSIGN(const i32 coarse, graph.level_below(fine, window));
+llvm::Expected<i32> add_pooling_over(GraphBuilder& graph, const std::string& name, i32 input,
+                                     const WindowRecord& window, bool is_backward, Reduction reduction) {
+  const MapSpec& map = window.map;
   PoolingProblem problem;
   problem.ndim = graph.program().ndim;
   problem.dtype = graph.program().dtype;
-  problem.kernel_size = window.kernel_size;
+  problem.kernel_size = map.kernel_size;
   problem.stride = window.stride;
-  problem.dilation = window.dilation;
-  problem.padding = window.padding;
-  problem.kind = coarse != fine ? ConvolutionKind::Strided : ConvolutionKind::Submanifold;
-  problem.channels = channels;
+  problem.dilation = map.dilation;
+  problem.padding = map.padding;
+  problem.kind = is_backward              ? ConvolutionKind::Transposed
+                 : map.coarse != map.fine ? ConvolutionKind::Strided
+                                          : ConvolutionKind::Submanifold;
+  problem.channels = graph.tensor(input).channels;
   problem.reduction = reduction;
-  return graph.add_layer(name, input, coarse, channels,
-                         {fine, coarse, window.kernel_size, window.dilation, window.padding}, problem);
+  return graph.add_layer(name, input, is_backward ? map.fine : map.coarse, problem.channels, map, problem);
+}
+
+llvm::Expected<i32> add_pooling(GraphBuilder& graph, const std::string& name, i32 input, const Window& window,
+                                Reduction reduction) {
+  const i32 fine = graph.level_of(input);
+  MINUET_ASSIGN(const i32 coarse, graph.level_below(fine, window));
+  const MapSpec map{fine, coarse, window.kernel_size, window.dilation, window.padding};
+  return add_pooling_over(graph, name, input, {map, window.stride}, /*is_backward=*/false, reduction);
 }
 
 OpEntry max_pool_entry() {

@@ -1,8 +1,8 @@
 #include "runtime/network/ops/unpooling.h"
 
-#include "codegen/choose/ops/pooling.h"
 #include "runtime/network/description_fields.h"
 #include "runtime/network/graph_builder.h"
+#include "runtime/network/ops/pooling.h"
 
 namespace minuet {
 namespace {
@@ -15,26 +15,6 @@ struct ReductionName {
 };
 constexpr ReductionName kReductionNames[] = {
     {Reduction::Average, "average"}, {Reduction::Max, "max"}, {Reduction::Sum, "sum"}};
-
-/// Appends a pooling over a map that is read from its coarse side to its fine side.
-llvm::Error add_backward_pooling(GraphBuilder& graph, const LayerDescription& layer,
-                                 const WindowRecord& window, Reduction reduction) {
-  const i32 channels = graph.tensor(graph.current()).channels;
-  PoolingProblem problem;
-  problem.ndim = graph.program().ndim;
-  problem.dtype = graph.program().dtype;
-  problem.kernel_size = window.map.kernel_size;
-  problem.stride = window.stride;
-  problem.dilation = window.map.dilation;
-  problem.padding = window.map.padding;
-  problem.kind = ConvolutionKind::Transposed;
-  problem.channels = channels;
-  problem.reduction = reduction;
-  MINUET_ASSIGN(const i32 output,
-                graph.add_layer(layer.name, graph.current(), window.map.fine, channels, window.map, problem));
-  graph.set_result(output);
-  return llvm::Error::success();
-}
 
 llvm::Error read_unpool(const Object& object, const NetworkDescription& /*network*/,
                         LayerDescription& layer) {
@@ -63,7 +43,10 @@ void print_unpool(const LayerDescription& layer, i32 /*ndim*/, Object& object) {
 
 llvm::Error build_unpool(GraphBuilder& graph, const LayerDescription& layer) {
   MINUET_ASSIGN(const WindowRecord window, at("of", graph.find_way_back(layer.skip, "unpool")));
-  return add_backward_pooling(graph, layer, window, layer.reduction);
+  MINUET_ASSIGN(const i32 output, add_pooling_over(graph, layer.name, graph.current(), window,
+                                                   /*is_backward=*/true, layer.reduction));
+  graph.set_result(output);
+  return llvm::Error::success();
 }
 
 llvm::Error read_upsample(const Object& object, const NetworkDescription& /*network*/,
@@ -96,26 +79,22 @@ llvm::Expected<WindowRecord> cells_map(GraphBuilder& graph, const std::string& o
     }
     window.stride[a] = given / wanted;
     window.map.kernel_size[a] = window.stride[a];
-    // The offsets must begin at 0. Those of a centred kernel do so up to a kernel size of 2, and a map with
-    // such a kernel may exist already.
-    if (window.stride[a] > 2) window.map.padding = AxisArray{};
   }
+  begin_at_zero(window.map);
   return window;
 }
 
 llvm::Error build_upsample(GraphBuilder& graph, const LayerDescription& layer) {
   MINUET_ASSIGN(const i32 onto, graph.find_result(layer.skip, "onto"));
   const i32 coarse = graph.level_of(graph.current()), fine = graph.level_of(onto);
-  if (coarse == fine) {
-    return at("onto",
-              make_error(StatusCode::InvalidArgument,
-                         "\"{0}\" is on the same coordinate set as the layer's input: leave the layer "
-                         "out",
-                         layer.skip));
-  }
+  // Without a coarser level between them, each voxel is its own cell, as below a collapse of one cell.
+  if (coarse == fine) return llvm::Error::success();
   MINUET_ASSIGN(const WindowRecord window, at("onto", cells_map(graph, layer.skip, fine, coarse)));
   // Each voxel has at most one partner, so every reduction is a copy. The maximum needs no division.
-  return add_backward_pooling(graph, layer, window, Reduction::Max);
+  MINUET_ASSIGN(const i32 output, add_pooling_over(graph, layer.name, graph.current(), window,
+                                                   /*is_backward=*/true, Reduction::Max));
+  graph.set_result(output);
+  return llvm::Error::success();
 }
 
 }  // namespace

@@ -251,7 +251,6 @@ TEST(NetworkGraph, ErrorsHaveTheirPlace) {
       {b + R"({"op": "unpool", "name": "c", "of": "a"})", in, "layers[2].of", "no way back"},
       {b + R"({"op": "unpool", "name": "c", "of": "b", "reduction": "mean"})", in, "layers[2].reduction",
        "use \"average\", \"max\" or \"sum\""},
-      {b + R"({"op": "upsample", "name": "c", "onto": "y"})", in, "layers[2].onto", "leave the layer out"},
       {b + R"({"op": "upsample", "name": "c", "input": "x", "onto": "y"})", in, "layers[2].onto",
        "is 1, which is no multiple of 2"},
       {a + R"({"op": "collapse", "name": "c"})", in, "layers[1].axis", "from 0 to 2"},
@@ -387,7 +386,9 @@ class Draw {
     if (i > 0 && below(4) == 0) return R"({"op": "concat", "with": ")" + other + "\", " + text + "}";
     if (below(3) == 0) return pointwise(i, text, other);
     text += R"(, "name": "l)" + std::to_string(i) + "\"";
-    switch (below(9)) {
+    switch (below(10)) {
+      case 9:
+        return R"({"op": "collapse", "axis": 1, )" + text + "}";
       case 6:
         return R"({"op": "linear", )" + text + R"(, "out_channels": 3, "bias": false})";
       case 7:

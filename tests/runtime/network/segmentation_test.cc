@@ -178,6 +178,20 @@ TEST_F(SegmentationCheckpoint, OfPointceptsTrainer) {
   expect_same(one, tensors, [](NetworkSpec& spec) { spec.weights_prefix = "module.backbone."; });
 }
 
+/// Minuet's own names are taken too, as a converted file has them.
+TEST_F(SegmentationCheckpoint, ConvertedFilesAreRead) {
+  for (const Network& network : networks()) {
+    SCOPED_TRACE(network.name);
+    const Reference& one = reference(network.name);
+    const TemporaryPath converted("converted.safetensors");
+    NetworkSpec spec = one.spec(DType::F32);
+    const minuet_network_options options = network_options(spec);
+    ASSERT_EQ(minuet_weights_convert(&options, converted.path().c_str()), MINUET_OK) << last_error();
+    spec.weights = converted.path();
+    check_output(run(*cpu_, one, spec), one, DType::F32);
+  }
+}
+
 /// A whole SoftGroup has other modules beside its backbone.
 TEST_F(SegmentationCheckpoint, OfSoftGroup) {
   const Reference& one = reference("softgroup_unet");

@@ -32,11 +32,14 @@ class UnpoolingTest : public DeviceTest {
     features_ = encode(dtype(), oracle::draw_features(static_cast<int64_t>(scene_.size()), 9));
   }
 
-  std::vector<NetworkRun> run(const std::string& description, const std::string& weights = "") {
+  std::vector<NetworkRun> run(const std::string& description, const std::string& weights = "",
+                              minuet_map_method method = MINUET_MAPS_INDEXED) {
     NetworkSpec spec;
     spec.description = description, spec.dtype = dtype(), spec.weights = weights;
     const Plan plan = make_network(machine(), spec);
-    const Execution execution = make_execution(machine(), plan.get());
+    minuet_execution_options options = MINUET_EXECUTION_OPTIONS_INIT;
+    options.map_method = method;
+    const Execution execution = make_execution(machine(), plan.get(), &options);
     return run_graph(machine(), plan.get(), execution.get(), scene_, {features_}, dtype());
   }
 
@@ -240,14 +243,33 @@ TEST_P(UnpoolingTest, CollapsingSumsTheColumns) {
         R"({"op": "collapse", "name": "a", "axis": 2, "output": "columns"},
            {"op": "max_pool", "name": "b", "input": "input", "rule": "reached", "kernel_size": 3, "stride": 2, "padding": 1,
             "output": "half"},
-           {"op": "collapse", "name": "c", "axis": 0, "output": "sides"})",
-        R"("columns", "half", "sides")");
+           {"op": "collapse", "name": "c", "axis": 0, "output": "sides"},
+           {"op": "upsample", "name": "d", "input": "columns", "onto": "input", "output": "whole"})",
+        R"("columns", "half", "sides", "whole")");
     text.insert(1, "\"shape\": [40, 40, " + std::to_string(shape[2]) + "], ");
-    const std::vector<NetworkRun> runs = run(text);
     const std::vector<float> features = decode(dtype(), features_);
-    check_sums(scene_, {features.begin(), features.end()}, 2, runs[0]);
-    check_sums(runs[1].coordinates, values_of(runs[1]), 0, runs[2]);
+    for (const minuet_map_method method : {MINUET_MAPS_INDEXED, MINUET_MAPS_SORTED}) {
+      const std::vector<NetworkRun> runs = run(text, "", method);
+      check_sums(scene_, {features.begin(), features.end()}, 2, runs[0]);
+      check_sums(runs[1].coordinates, values_of(runs[1]), 0, runs[2]);
+      check_upsampled(runs[0], runs[3], {1, 1, 64, 1});
+    }
   }
+}
+
+/// A network of more levels than an index can have is sorted, also where its shape bounds the coordinates.
+TEST_P(UnpoolingTest, MoreLevelsThanAnIndexWithAShape) {
+  std::string layers;
+  for (int i = 0; i < 20; ++i)
+    layers += (i > 0 ? ", " : "") + (R"({"op": "max_pool", "name": "p)" + std::to_string(i)) +
+              R"(", "stride": [1, 1, 2]})";
+  std::string text =
+      network_text(layers + R"(, {"op": "collapse", "name": "c", "axis": 1, "output": "last"})", "\"last\"");
+  text.insert(1, "\"shape\": [9, 1, 9], ");
+  scene_ = {0, 1, 0, 0, 0, 8, 0, 8};
+  features_ = encode(dtype(), oracle::draw_features(8, 2));
+  const NetworkRun last = run(text).front();
+  EXPECT_EQ(last.rows, 2);
 }
 
 MINUET_INSTANTIATE_DEVICE_TEST(UnpoolingTest);
