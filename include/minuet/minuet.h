@@ -593,7 +593,7 @@ typedef struct minuet_network_options {
   const int32_t* channels; /* optional: other widths, as many as the description lists */
   int32_t channel_count;
   int32_t ndim;             /* 0: as described */
-  const char* weights_path; /* safetensors or a PyTorch checkpoint (WEIGHTS.md); null: seeded random */
+  const char* weights_path; /* safetensors, or a checkpoint of PyTorch; null: seeded random */
   uint64_t seed;
   minuet_weights_order weights_order;
   int32_t allow_unused;       /* 1: the file may have tensors that no layer uses */

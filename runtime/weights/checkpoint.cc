@@ -41,7 +41,10 @@ llvm::Expected<StoredTensors> read_dict(TorchArchive& archive, const StateDict& 
     const std::string name = key->text.str();
     if (is_batch_count(name, *value)) continue;
     if (!is_torch_tensor(archive.object(), *value)) {
-      others.push_back(quoted(name) + " is " + describe(archive.object(), *value));
+      // Only the first few are described, because the message counts the others.
+      others.push_back(others.size() < kMostListed
+                           ? quoted(name) + " is " + describe(archive.object(), *value)
+                           : std::string());
       continue;
     }
     llvm::Expected<StoredTensor> tensor = read_torch_tensor(archive, *value);
@@ -58,15 +61,17 @@ llvm::Expected<StoredTensors> read_dict(TorchArchive& archive, const StateDict& 
 
 bool is_checkpoint_file(llvm::StringRef bytes) {
   const std::optional<KnownFile> file = identify_file(bytes);
+  if (file && file->kind == FileKind::Safetensors) return false;
   if (file && file->kind == FileKind::Zip) return bytes.take_back(kDirectoryBytes).contains("/data.pkl");
   return is_tar(bytes) || (file && (file->kind == FileKind::TorchZip || file->kind == FileKind::Pickle));
 }
 
 llvm::Expected<StoredTensors> read_checkpoint(llvm::StringRef bytes, llvm::StringRef key) {
   if (is_tar(bytes)) {
-    return make_error(StatusCode::InvalidArgument,
-                      "it is a tar archive, which torch.save wrote before version 0.1.10: load it in Python "
-                      "and save it again with a newer PyTorch");
+    return make_error(
+        StatusCode::InvalidArgument,
+        "it is a tar archive: unpack it, or, if torch.save wrote it before version 0.1.10, load "
+        "it in Python and save it again with a newer PyTorch");
   }
   MINUET_ASSIGN(TorchArchive archive, TorchArchive::open(bytes));
   MINUET_ASSIGN(const StateDict dict, find_state_dict(archive.object(), key));

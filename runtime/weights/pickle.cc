@@ -44,7 +44,7 @@ class PickleReader : private PickleMachine {
     if (!is_known) fail("no opcode of a file of torch.save begins here");
   }
 
-  // ---- the opcodes; each function returns false if the opcode is none of its own
+  // Each of the following functions runs some of the opcodes, and returns false for any other opcode.
   bool number(char opcode) {
     switch (opcode) {
       case 'N':  // NONE

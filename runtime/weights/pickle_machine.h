@@ -7,6 +7,7 @@
 
 namespace minuet {
 
+/// Offers what the opcodes need to a class that runs them.
 class PickleMachine {
  protected:
   using NodeIndex = std::uint32_t;
@@ -28,7 +29,7 @@ class PickleMachine {
     if (wrong_ == nullptr) wrong_ = why;
   }
 
-  // ---- the bytes of the pickle
+  // The next functions read bytes and drop them from `rest_`.
   llvm::StringRef take(std::uint64_t count) {
     if (count > rest_.size()) {
       fail("it ends too early");
@@ -64,7 +65,7 @@ class PickleMachine {
     return value;
   }
 
-  // ---- the stack
+  // The next functions change the stack and the objects.
   void push(NodeIndex index) {
     if (stack_.size() >= kDeepestStack) return fail("it has too many objects on its stack");
     stack_.push_back(index);

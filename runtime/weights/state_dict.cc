@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <optional>
 
-#include "llvm/Support/JSON.h"
 #include "runtime/weights/list_text.h"
 #include "runtime/weights/torch_tensors.h"
 
@@ -69,13 +68,16 @@ bool has_tensor(const Pickle& pickle, const Entries& entries) {
 std::string keys_text(const Pickle& pickle, const Entries& entries) {
   std::vector<std::string> keys;
   for (const auto& [name, value] : entries) {
+    if (keys.size() >= kMostListed) {  // The message only counts the others.
+      keys.emplace_back();
+      continue;
+    }
     std::string what = describe(pickle, *value);
     if (is_torch_tensor(pickle, *value)) what = "a tensor";
     if (const std::optional<Entries> inner = entries_of(pickle, *value))
       what = has_tensor(pickle, *inner) ? "a dict of tensors" : "a dict";
-    const std::string text = name->kind == PickleKind::Text && llvm::json::isUTF8(name->text)
-                                 ? quoted(name->text.take_front(100).str())
-                                 : describe(pickle, *name);
+    const std::string text =
+        name->kind == PickleKind::Text ? quoted(shown_name(name->text)) : describe(pickle, *name);
     keys.push_back(text + " (" + what + ")");
   }
   return keys.empty() ? "it has no keys" : "its keys are " + list_text(keys);

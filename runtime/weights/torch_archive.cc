@@ -2,6 +2,7 @@
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/Endian.h"
+#include "runtime/weights/list_text.h"
 
 namespace minuet {
 namespace {
@@ -26,7 +27,7 @@ constexpr llvm::StringLiteral kMagic = "\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19
 constexpr std::int64_t kProtocol = 1001;
 
 llvm::Error wrong_storage(llvm::StringRef key, const char* why) {
-  return make_error(StatusCode::InvalidArgument, "its storage \"{0}\" {1}", key.take_front(100), why);
+  return make_error(StatusCode::InvalidArgument, "its storage \"{0}\" {1}", shown_name(key), why);
 }
 
 /// Returns the class of storages that a node names, or "" if it is none of PyTorch's.
@@ -94,7 +95,7 @@ llvm::Expected<TorchStorage> read_storage(const Pickle& pickle, const PickleNode
   }
   if (storage.type == nullptr) {
     return make_error(StatusCode::InvalidArgument, "its storage \"{0}\" is of another type: {1}",
-                      storage.key.take_front(100), describe(pickle, pickle.part(name, 1)));
+                      shown_name(storage.key), describe(pickle, pickle.part(name, 1)));
   }
   if (name.parts.size() > 5 && pickle.part(name, 5).kind != PickleKind::None)
     return wrong_storage(storage.key, "is a part of another one, as torch before 0.4 wrote it");
@@ -209,7 +210,7 @@ llvm::Expected<llvm::StringRef> TorchArchive::bytes_of(const TorchStorage& stora
   if (bytes.size() % element == 0 && bytes.size() / element == storage.elements) return bytes;
   return make_error(StatusCode::InvalidArgument,
                     "its storage \"{0}\" has {1} bytes, but its tensors need {2} elements of {3} bytes",
-                    storage.key.take_front(100), bytes.size(), storage.elements, element);
+                    shown_name(storage.key), bytes.size(), storage.elements, element);
 }
 
 }  // namespace minuet

@@ -12,10 +12,10 @@ namespace minuet {
 
 /// Describes an element type by its names in PyTorch and in safetensors files.
 struct TorchType {
-  const char* storage;  // For example "FloatStorage".
-  const char* dtype;    // For example "float32".
-  const char* type;     // For example "F32".
-  int bytes;
+  const char* storage;  // Names the class of its storages, for example "FloatStorage".
+  const char* dtype;    // Names the type in PyTorch, for example "float32".
+  const char* type;     // Names the type in safetensors files, for example "F32".
+  int bytes;            // Counts the bytes of an element.
 };
 /// Returns the type of this dtype of PyTorch, or null.
 const TorchType* find_torch_dtype(llvm::StringRef dtype);

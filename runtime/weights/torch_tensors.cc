@@ -24,9 +24,15 @@ bool is_tensor_function(llvm::StringRef name) {
          name == "torch._utils._rebuild_tensor_v3";
 }
 
+/// Returns true for a call after which the pickle sets neither attributes nor items of the object, which
+/// could make another tensor of it.
+bool is_plain_call(const PickleNode& node) {
+  return node.kind == PickleKind::Call && !node.has_state && node.parts.size() == kPartsOfPlainCall;
+}
+
 /// Returns the call that makes the tensor of a node, which a parameter or a call by type may wrap.
 std::optional<TensorCall> find_tensor_call(const Pickle& pickle, const PickleNode& node) {
-  if (node.kind != PickleKind::Call) return std::nullopt;
+  if (!is_plain_call(node)) return std::nullopt;
   TensorCall call{global_name(pickle, pickle.part(node, 0)), &pickle.part(node, 1)};
   for (int depth = 0; depth < kDeepestCall; ++depth) {
     const PickleNode& arguments = *call.arguments;
@@ -34,7 +40,7 @@ std::optional<TensorCall> find_tensor_call(const Pickle& pickle, const PickleNod
     if (is_tensor_function(call.function)) return call;
     if (is_parameter_function(call.function) && !arguments.parts.empty()) {
       const PickleNode& tensor = pickle.part(arguments, 0);
-      if (tensor.kind != PickleKind::Call) return std::nullopt;
+      if (!is_plain_call(tensor)) return std::nullopt;
       call = {global_name(pickle, pickle.part(tensor, 0)), &pickle.part(tensor, 1)};
     } else if (call.function == "torch._tensor._rebuild_from_type_v2" && arguments.parts.size() > 2) {
       const std::string type = global_name(pickle, pickle.part(arguments, 1));
@@ -139,7 +145,7 @@ bool is_torch_tensor(const Pickle& pickle, const PickleNode& node) {
 llvm::Expected<StoredTensor> read_torch_tensor(TorchArchive& archive, const PickleNode& node) {
   const Pickle& pickle = archive.object();
   const std::optional<TensorCall> call = find_tensor_call(pickle, node);
-  if (!call || call->arguments->parts.size() < 4 || node.has_state || node.parts.size() != kPartsOfPlainCall)
+  if (!call || call->arguments->parts.size() < 4)
     return make_error(StatusCode::InvalidArgument, "it is not as torch.save writes tensors");
   const auto argument = [&](std::size_t index) -> const PickleNode& {
     return pickle.part(*call->arguments, index);

@@ -65,15 +65,16 @@ llvm::Expected<WeightsFile> WeightsFile::open(llvm::StringRef path, WeightsOptio
   return file;
 }
 
-/// Sets the prefix "module." if all names of a checkpoint have it and the user gave no prefix, because
-/// torch's DataParallel adds it to all names of a network.
+/// Sets the prefix "module." if all names of a checkpoint have it and the user neither gave a prefix nor maps
+/// names that begin with it. PyTorch's DataParallel adds it to all names of a network.
 void WeightsFile::drop_module_prefix() {
-  constexpr llvm::StringLiteral kModule = "module.";
+  const auto has_prefix = [](llvm::StringRef name) { return name.take_front(7) == "module."; };
+  if (!file_.is_checkpoint() || !options_.prefix.empty()) return;
+  for (const auto& [from, to] : options_.names) {
+    if (has_prefix(from)) return;
+  }
   const std::vector<std::string> names = file_.names();
-  const bool have_all = std::all_of(names.begin(), names.end(), [&](llvm::StringRef name) {
-    return name.take_front(kModule.size()) == kModule;
-  });
-  if (file_.is_checkpoint() && options_.prefix.empty() && have_all) options_.prefix = kModule.str();
+  if (std::all_of(names.begin(), names.end(), has_prefix)) options_.prefix = "module.";
 }
 
 llvm::Error WeightsFile::check_weights_order_mark() {

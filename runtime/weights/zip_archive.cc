@@ -6,6 +6,7 @@
 #include "llvm/ADT/SmallVector.h"
 #include "llvm/Support/Endian.h"
 #include "runtime/weights/file_ranges.h"
+#include "runtime/weights/list_text.h"
 #include "runtime/weights/zip_checksum.h"
 
 namespace minuet {
@@ -67,7 +68,7 @@ std::vector<std::string> ZipArchive::names() const {
 llvm::Expected<llvm::StringRef> ZipArchive::read(llvm::StringRef name) {
   const auto found = entries_.find(name.str());
   if (found == entries_.end())
-    return make_error(StatusCode::InvalidArgument, "its zip archive has no entry \"{0}\"", name);
+    return make_error(StatusCode::InvalidArgument, "its zip archive has no entry \"{0}\"", shown_name(name));
   Entry& entry = found->second;
   const llvm::StringRef data = bytes_.substr(entry.begin, entry.size);
   entry.is_checked = entry.is_checked || zip_checksum(data) == entry.checksum;
@@ -75,7 +76,7 @@ llvm::Expected<llvm::StringRef> ZipArchive::read(llvm::StringRef name) {
     return make_error(StatusCode::InvalidArgument,
                       "the CRC-32 of the entry \"{0}\" in its zip archive is wrong: the file is damaged, or "
                       "torch.save wrote it after set_crc32_options(False); copy the file or save it again",
-                      name);
+                      shown_name(name));
   }
   return data;
 }
@@ -158,7 +159,7 @@ llvm::Error ZipArchive::read_long_sizes(llvm::StringRef name, llvm::StringRef ex
     if (field.size() < 8) {
       return make_error(StatusCode::InvalidArgument,
                         "the entry \"{0}\" in its zip archive has no 64-bit size, so the file is damaged",
-                        name);
+                        shown_name(name));
     }
     *value = read64le(field.data());
     field = field.drop_front(8);
@@ -170,7 +171,7 @@ llvm::Error ZipArchive::read_long_sizes(llvm::StringRef name, llvm::StringRef ex
 llvm::Error ZipArchive::add_entry(llvm::StringRef name, Entry entry, const Directory& directory) {
   const auto refuse = [&](const char* why) {
     return make_error(StatusCode::InvalidArgument, "the entry \"{0}\" in its zip archive {1}",
-                      name.take_front(200), why);
+                      shown_name(name), why);
   };
   if (const char* const wrong = wrong_name(name)) return refuse(wrong);
   if ((entry.flags & kEncrypted) != 0) return refuse("is encrypted: save the checkpoint without encryption");
@@ -204,7 +205,8 @@ llvm::Error ZipArchive::check_overlaps() const {
   for (std::size_t i = 1; i < ranges.size(); ++i) {
     if (ranges[i].begin >= ranges[i - 1].end) continue;
     return make_error(StatusCode::InvalidArgument,
-                      "the entry \"{0}\" in its zip archive overlaps another one", ranges[i].name);
+                      "the entry \"{0}\" in its zip archive overlaps another one",
+                      shown_name(ranges[i].name));
   }
   return llvm::Error::success();
 }

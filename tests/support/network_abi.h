@@ -17,11 +17,12 @@ struct NetworkSpec {
   std::string description = {};  // JSON, in place of the name
   minuet_weights_order weights_order = MINUET_WEIGHTS_AS_DESCRIBED;
   bool allow_unused = false;
-  std::string weights_prefix = {}, weights_map = {}, weights_key = {};
+  std::string weights_prefix = {}, weights_map = {};
   minuet_dataflow dataflow = tested_dataflow();
   bool without_values = false;
   std::vector<int32_t> shape = {};  // empty: as described
   int32_t in_channels = 0;
+  std::string weights_key = {};
 };
 
 /// What the library takes; it points into `spec`.

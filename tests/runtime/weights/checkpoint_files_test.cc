@@ -148,6 +148,9 @@ TEST_F(CheckpointFiles, ThePrefixModuleOfAllNames) {
     EXPECT_EQ(converted(module, form), expected);
     EXPECT_THAT(converted(mixed, form), HasSubstr("weights_prefix \"module.\" strips it"));
   }
+  spec_.weights_map = R"({"module.first.": "first.", "module.second.": "second."})";
+  EXPECT_EQ(converted(module, torch::Form::Zip), expected);
+  spec_.weights_map.clear();
   EXPECT_THAT(converted(module), HasSubstr("weights_prefix \"module.\" strips it"));
 }
 
