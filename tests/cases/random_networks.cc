@@ -24,6 +24,9 @@ constexpr int kMostStride = 64;  // of a whole network
 
 constexpr Axes kOnes{1, 1, 1, 1};
 
+const char* const kFunctions[] = {"relu", "leaky_relu", "gelu",       "silu",       "sigmoid",
+                                  "tanh", "softmax",    "batch_norm", "layer_norm", "scale_shift"};
+
 /// Where every layer's result lies: on which coordinates, and in whose memory. -1: the network's input.
 class Shapes {
  public:
@@ -35,6 +38,13 @@ class Shapes {
   int current() const { return levels_.empty() ? 0 : levels_.back(); }
   int level(int layer) const { return levels_[layer]; }
   const Axes& stride(int level) const { return strides_[level]; }
+  /// The channels of the last result.
+  int channels() const { return channels_.empty() ? network_.in_channels : channels_.back(); }
+  /// Sums and products have operands of one shape.
+  bool combines(int skip) const {
+    return skip < static_cast<int>(levels_.size()) && level(skip) == current() &&
+           channels_[skip] == channels();
+  }
   /// Concatenations lay their operands side by side, so each has one place only.
   bool joins(int skip) const {
     return skip + 1 < static_cast<int>(levels_.size()) && level(skip) == current() && !joined_.count(skip);
@@ -44,10 +54,15 @@ class Shapes {
   bool add(const NetworkLayer& layer) {
     const int skip = layer.skip, layers = static_cast<int>(levels_.size());
     if (skip >= layers) return false;
-    int level = current();
+    int level = current(), width = layer.channels;
     if (layer.op == Op::Concat) {
       if (layers == 0 || skip < 0 || !joins(skip)) return false;
       joined_.insert({skip, layers - 1});
+      width = channels() + channels_[skip];
+    } else if (layer.op == Op::Pointwise) {
+      const bool has_operand = layer.function == "add" || layer.function == "multiply";
+      if (has_operand != (skip >= 0) || (has_operand && !combines(skip))) return false;
+      width = channels();
     } else if (layer.op == Op::Up) {
       if (skip < 0 || levels_[skip] == level) return false;
       for (int a = 0; a < network_.ndim; ++a) {
@@ -60,6 +75,7 @@ class Shapes {
       if (*std::max_element(stride.begin(), stride.end()) > kMostStride) return false;
     }
     levels_.push_back(level);
+    channels_.push_back(width);
     return true;
   }
 
@@ -74,7 +90,7 @@ class Shapes {
 
   const NetworkCase& network_;
   bool fits_ = true;
-  std::vector<int> levels_;
+  std::vector<int> levels_, channels_;
   std::vector<Axes> strides_{kOnes};
   std::map<std::pair<int, Axes>, int> coarser_;
   std::set<int> joined_;
@@ -95,7 +111,10 @@ bool adds_shortcut(const NetworkLayer& layer) {
 
 /// The shortcut's among them.
 size_t convolutions_of(const NetworkLayer& layer) {
-  return layer.op == Op::Concat ? 0 : layer.op == Op::Residual ? 3 : layer.op == Op::Bottleneck ? 4 : 1;
+  return layer.op == Op::Concat || layer.op == Op::Pointwise ? 0
+         : layer.op == Op::Residual                          ? 3
+         : layer.op == Op::Bottleneck                        ? 4
+                                                             : 1;
 }
 
 Finish draw_finish(Random& random) {
@@ -126,8 +145,18 @@ NetworkLayer draw_residual(Random& random, const NetworkCase& network, NetworkLa
   return layer;
 }
 
+NetworkLayer draw_pointwise(Random& random, const NetworkCase& network, const Shapes& shapes) {
+  if (!network.layers.empty() && random.below(3) == 0) {
+    const auto skip = static_cast<int>(random.below(network.layers.size()));
+    const char* const function = random.below(2) == 0 ? "add" : "multiply";
+    if (shapes.combines(skip)) return {.op = Op::Pointwise, .skip = skip, .function = function};
+  }
+  return {.op = Op::Pointwise, .function = kFunctions[random.below(std::size(kFunctions))]};
+}
+
 NetworkLayer draw_shape(Random& random, const NetworkCase& network) {
   const Shapes shapes(network);
+  if (random.below(4) == 0) return draw_pointwise(random, network, shapes);
   NetworkLayer layer;
   layer.channels = static_cast<int>(random.between(1, random.below(4) == 0 ? 40 : 12));
   const uint64_t wish = random.below(10);
@@ -202,9 +231,28 @@ std::vector<int> input_channels(const NetworkCase& network) {
   std::vector<int> inputs, results;
   for (const NetworkLayer& layer : network.layers) {
     inputs.push_back(results.empty() ? network.in_channels : results.back());
-    results.push_back(layer.op == Op::Concat ? inputs.back() + results[layer.skip] : layer.channels);
+    results.push_back(layer.op == Op::Concat      ? inputs.back() + results[layer.skip]
+                      : layer.op == Op::Pointwise ? inputs.back()
+                                                  : layer.channels);
   }
   return inputs;
+}
+
+bool is_skip(const NetworkCase& network, size_t layer) {
+  return std::any_of(network.layers.begin(), network.layers.end(),
+                     [&](const NetworkLayer& later) { return later.skip == static_cast<int>(layer); });
+}
+
+/// The fields of a pointwise op behind its name.
+std::string pointwise_fields(const NetworkLayer& layer, size_t index, const std::string& skip) {
+  const std::string& function = layer.function;
+  if (layer.skip >= 0) return ", \"with\": " + skip;
+  const bool is_norm = function == "batch_norm" || function == "layer_norm";
+  std::string text;
+  if (is_norm || function == "scale_shift") text += ", \"name\": \"" + oracle::layer_name(index) + "\"";
+  if (is_norm) text += ", \"epsilon\": " + number(NetworkLayer::kNumber);
+  if (function == "leaky_relu") text += ", \"slope\": " + number(NetworkLayer::kNumber);
+  return text;
 }
 
 /// ".finishes = {...}", or nothing.
@@ -255,7 +303,7 @@ NetworkCase draw_network(DType dtype, uint64_t seed) {
   return network;
 }
 
-std::string NetworkCase::json() const {
+std::string NetworkCase::json(bool names_all) const {
   static const char* const kOps[] = {"block", "residual", "up", "concat", "bottleneck"};
   std::string widths, text;
   const std::vector<int> inputs = input_channels(*this);
@@ -263,9 +311,18 @@ std::string NetworkCase::json() const {
     const NetworkLayer& layer = layers[i];
     widths +=
         (i > 0 ? ", " : "") + std::to_string(layer.channels) + ", " + std::to_string(layer.inner_channels);
-    text += std::string(i > 0 ? ",\n" : "") + "{\"op\": \"" + kOps[static_cast<int>(layer.op)] + "\"";
-    text += ", \"save\": \"result" + std::to_string(i) + "\"";
+    const bool is_pointwise = layer.op == Op::Pointwise;
+    const std::string op = is_pointwise ? layer.function : kOps[static_cast<int>(layer.op)];
+    text += std::string(i > 0 ? ",\n" : "") + "{\"op\": \"" + op + "\"";
+    // A pointwise op whose result has no name may run in one kernel with the next one.
+    if (names_all || !is_pointwise || is_skip(*this, i)) {
+      text += ", \"save\": \"result" + std::to_string(i) + "\"";
+    }
     const std::string skip = "\"result" + std::to_string(layer.skip) + "\"";
+    if (is_pointwise) {
+      text += pointwise_fields(layer, i, skip) + "}";
+      continue;
+    }
     if (layer.op == Op::Concat) {
       text += ", \"with\": " + skip + "}";
       continue;
@@ -381,7 +438,7 @@ std::vector<NetworkCase> simpler_networks(const NetworkCase& network) {
 }
 
 std::string as_initializer(const NetworkCase& network) {
-  static const char* const kOps[] = {"Block", "Residual", "Up", "Concat", "Bottleneck"};
+  static const char* const kOps[] = {"Block", "Residual", "Up", "Concat", "Bottleneck", "Pointwise"};
   const std::string dtype = kDTypeEnumerators[static_cast<int>(network.dtype)];
   std::string layers;
   for (const NetworkLayer& layer : network.layers) {
@@ -395,6 +452,7 @@ std::string as_initializer(const NetworkCase& network) {
     }
     if (layer.skip >= 0) layers += ", .skip = " + std::to_string(layer.skip);
     if (layer.op == Op::Bottleneck) layers += ", .inner_channels = " + std::to_string(layer.inner_channels);
+    if (!layer.function.empty()) layers += ", .function = \"" + layer.function + "\"";
     layers += finishes_text(layer) + "}";
   }
   return "NetworkCase{.dtype = DType::" + dtype + ", .ndim = " + std::to_string(network.ndim) +

@@ -18,8 +18,9 @@ struct NetworkCase {
   int batches = 1;
   uint64_t seed = 1;
 
-  /// What runtime/network/networks/README.md asks for.
-  std::string json() const;
+  /// What runtime/network/networks/README.md asks for. Where `names_all` is false, results of pointwise ops
+  /// that no other layer takes have no name.
+  std::string json(bool names_all = false) const;
   /// int32 [points, 1 + ndim]: unique, negative ones too, in any order.
   std::vector<int32_t> coordinates() const;
   bool operator==(const NetworkCase&) const = default;

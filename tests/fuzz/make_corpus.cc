@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "codegen/bundle/bundle_writer.h"
+#include "codegen/choose/ops/pointwise.h"
 #include "codegen/choose/ops/pooling.h"
 #include "codegen/choose/tuned_config.h"
 #include "codegen/choose/tuning_entry.h"
@@ -279,6 +280,12 @@ void write_plans(const Put& put) {
   pooling.channels = 3;
   pooling.kernel_size = {2, 2, 2, 1};
   whole("pooling", llvm::cantFail(Plan::create(pooling, {})));
+  PointwiseProblem chain;
+  chain.channels = 2;
+  chain.steps = {{PointwiseKind::Affine}, {PointwiseKind::LeakyReLU, 0.5f}, {PointwiseKind::Add}};
+  LayerParameters affine;
+  affine.scale = {1, 2}, affine.shift = {3, 4};
+  whole("pointwise", llvm::cantFail(Plan::create(chain, affine)));
   NetworkProblem network;
   network.description = llvm::cantFail(
       parse_network(R"({"name":"n","ndim":1,"in_channels":1,"channels":[2],"layers":[)"

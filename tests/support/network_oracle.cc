@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "tests/support/oracle.h"
+#include "tests/support/pointwise_oracle.h"
 #include "tests/support/random.h"
 
 namespace minuet::oracle {
@@ -111,6 +112,31 @@ class Evaluator {
       }
     }
     return both;
+  }
+
+  Tensor combine(Tensor x, bool is_sum, const Tensor& other) {
+    for (size_t i = 0; i < x.values.size(); ++i) {
+      x.values[i] = is_sum ? x.values[i] + other.values[i] : x.values[i] * other.values[i];
+    }
+    return noted(std::move(x));
+  }
+
+  /// A pointwise op of one input.
+  Tensor pointwise(Tensor x, const std::string& name, const std::string& function) {
+    const double number = NetworkLayer::kNumber;
+    const bool is_norm = function == "layer_norm", has_parameters = is_norm || function == "scale_shift";
+    if (function == "batch_norm") return noted(normalize(std::move(x), name, {.epsilon = number}));
+    ChainStep affine{"affine"};
+    if (has_parameters) {
+      affine.scale = parameters_.vector(name + ".weight", x.channels, 1, 0.3);
+      affine.shift = parameters_.vector(name + ".bias", x.channels, 0.1, 0.3);
+    }
+    for (size_t at = 0; at < x.values.size(); at += static_cast<size_t>(x.channels)) {
+      double* const row = x.values.data() + at;
+      if (function != "scale_shift") apply_step({function, number}, row, x.channels);
+      if (has_parameters) apply_step(affine, row, x.channels);
+    }
+    return noted(std::move(x));
   }
 
   Tensor head(const Tensor& x, int64_t classes) {
@@ -223,6 +249,10 @@ class Evaluator {
     return x;
   }
 
+  Tensor noted(Tensor x) {
+    note_largest(x);
+    return x;
+  }
   void note_largest(const Tensor& x) {
     for (double value : x.values) largest_ = std::max(largest_, std::abs(value));
   }
@@ -334,6 +364,10 @@ NetworkOutput evaluate(Parameters& parameters, int ndim, int in_channels,
         break;
       case NetworkLayer::Op::Concat:
         x = network.concat(x, results[layer.skip]);
+        break;
+      case NetworkLayer::Op::Pointwise:
+        x = layer.skip >= 0 ? network.combine(x, layer.function == "add", results[layer.skip])
+                            : network.pointwise(x, name, layer.function);
         break;
     }
     results.push_back(x);

@@ -63,12 +63,17 @@ struct Finish {
 
 /// One layer of any network, as runtime/network/networks/README.md has them.
 struct NetworkLayer {
-  enum class Op { Block, Residual, Up, Concat, Bottleneck };
+  enum class Op { Block, Residual, Up, Concat, Bottleneck, Pointwise };
   Op op = Op::Block;
-  int channels = 4;  // that come out; of no meaning for a concatenation
+  int channels = 4;  // that come out; of no meaning for a concatenation and a pointwise op
   Axes kernel_size{1, 1, 1, 1}, stride{1, 1, 1, 1}, dilation{1, 1, 1, 1};
-  int skip = -1;  // the earlier layer whose coordinates an Up goes back onto, or whose result a Concat takes
+  // The earlier layer whose coordinates an Up goes back onto, or whose result a Concat, an add or a multiply
+  // takes.
+  int skip = -1;
   int inner_channels = 4;  // of a bottleneck's first two convolutions
+  std::string function =
+      {};  // of a pointwise op, by its name in a description; its slope or epsilon is kNumber
+  static constexpr double kNumber = 0.25;
   // Of each convolution, a residual's and a bottleneck's shortcut last; the activation of their last
   // convolution comes behind the addition, and the shortcut has none. Missing ones are as above.
   std::vector<Finish> finishes = {};

@@ -153,6 +153,11 @@ ChainResult evaluate_chain(const std::vector<ChainStep>& steps, const std::vecto
   return result;
 }
 
+void apply_step(const ChainStep& step, double* values, int64_t channels) {
+  std::vector<double> errors(static_cast<size_t>(channels));
+  Row{values, errors.data(), channels}.apply(step, 0);
+}
+
 testing::AssertionResult is_chain(const std::vector<float>& out, const ChainResult& expected, DType type,
                                   int roundings) {
   if (out.size() != expected.values.size()) {

@@ -31,6 +31,9 @@ struct ChainResult {
 ChainResult evaluate_chain(const std::vector<ChainStep>& steps, const std::vector<float>& input,
                            int64_t channels);
 
+/// A step that reads no operand, on one row.
+void apply_step(const ChainStep& step, double* values, int64_t channels);
+
 /// `roundings`: how often numbers were rounded to the type on the way, which each count as a whole error of
 /// the result.
 testing::AssertionResult is_chain(const std::vector<float>& out, const ChainResult& expected, DType type,

@@ -83,7 +83,7 @@ std::string with_outputs(const NetworkCase& test, const std::vector<size_t>& lay
   std::string names;
   for (const size_t layer : layers)
     names += (names.empty() ? "\"result" : ", \"result") + std::to_string(layer) + "\"";
-  return "{\"outputs\": [" + names + "], " + test.json().substr(1);
+  return "{\"outputs\": [" + names + "], " + test.json(/*names_all=*/true).substr(1);
 }
 
 /// Up to four layers, each once, in any order.
