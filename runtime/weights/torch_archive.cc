@@ -114,10 +114,9 @@ llvm::Expected<TorchArchive> TorchArchive::open(llvm::StringRef bytes) {
 
 llvm::Error TorchArchive::open_zip(llvm::StringRef bytes) {
   MINUET_ASSIGN(zip_, ZipArchive::open(bytes));
-  constexpr llvm::StringLiteral kObject = "/data.pkl";
   for (const std::string& name : zip_->names()) {
     const auto [folder, file] = llvm::StringRef(name).split('/');
-    if (file != kObject.drop_front()) continue;
+    if (file != "data.pkl") continue;
     if (!folder_.empty())
       return make_error(StatusCode::InvalidArgument, "its zip archive has two folders with data.pkl");
     folder_ = folder.str() + "/";
