@@ -204,6 +204,15 @@ TEST_F(CheckpointFiles, OfVoxelBackbone8x) {
   }
 }
 
+/// PyTorch 2.11 has saved these files by save_with_torch.py.
+TEST_F(CheckpointFiles, OfPyTorch211) {
+  const std::string expected = converted(tensors_of_the_files());
+  for (const char* name : {"state", "views", "detector"}) {
+    for (const char* form : {"_zip.pth", "_old.pth"})
+      EXPECT_EQ(converted(kFolder + "pytorch/" + name + form), expected) << name << form;
+  }
+}
+
 TEST_F(CheckpointFiles, OfPyTorchItself) {
   const TemporaryPath folder("torch");
   std::filesystem::create_directory(folder.path());
