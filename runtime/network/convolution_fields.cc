@@ -18,10 +18,11 @@ constexpr const char* kActivationNames[] = {"none", "relu", "leaky_relu"};
 llvm::Error read_norm(const Object& object, ConvolutionFields& fields) {
   const std::string name = text_or_empty(object, "norm");
   if (name == "layer_norm" || name == "instance_norm" || name == "group_norm") {
-    return make_error(StatusCode::Unimplemented,
-                      "\"norm\" is \"{0}\", which is not supported: it normalizes by statistics of its input "
-                      "features, so it cannot be folded into a convolution; use \"batch_norm\" or \"none\"",
-                      name);
+    return make_error(
+        StatusCode::Unimplemented,
+        "\"norm\" is \"{0}\", which is not supported: it normalizes by statistics of its input "
+        "features, so it cannot be folded into a convolution; use \"batch_norm\" or \"none\"{1}",
+        name, name == "layer_norm" ? ", and the op layer_norm behind the layer" : "");
   }
   if (name != "batch_norm" && name != "none") {
     return make_error(StatusCode::InvalidArgument, "\"norm\" must be \"batch_norm\" or \"none\"");
@@ -66,9 +67,11 @@ llvm::Expected<Activation> find_activation(llvm::StringRef name) {
   }
   for (const char* other : {"gelu", "silu", "sigmoid", "tanh"}) {
     if (name != other) continue;
-    return make_error(StatusCode::Unimplemented,
-                      "\"activation\" is \"{0}\", which is not supported: use relu, leaky_relu or none",
-                      name);
+    return make_error(
+        StatusCode::Unimplemented,
+        "\"activation\" is \"{0}\", which is not supported: use relu, leaky_relu or none, and the "
+        "op {0} behind the layer",
+        name);
   }
   return make_error(StatusCode::InvalidArgument,
                     "\"activation\" must be \"relu\", \"leaky_relu\" or \"none\"");

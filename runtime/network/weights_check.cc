@@ -105,8 +105,12 @@ class WeightsCheck {
     // Holds the prefixes of needed parameters, for example "a.conv" for "a.conv.weight".
     std::set<std::string> parts;
     for (const std::string& name : needed_) parts.insert(llvm::StringRef(name).rsplit('.').first.str());
-    // If the description gives a layer no batch norm, the prefix that its batch norm would have is added too.
-    for (const ProgramLayer& layer : program_.layers) parts.insert(layer.origin.batch_norm);
+    // If the description gives a layer no batch norm, or a layer norm no parameters, the prefix that these
+    // would have is added too.
+    for (const ProgramLayer& layer : program_.layers) {
+      parts.insert(layer.origin.batch_norm);
+      parts.insert(layer.bare_norms.begin(), layer.bare_norms.end());
+    }
     for (const auto& [name, stored] : file_.names()) {
       if (used_.count(stored) != 0) continue;
       // A tensor beside a parameter, for example the bias of a layer that is described without one, must not

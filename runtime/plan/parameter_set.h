@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "llvm/ADT/DenseMap.h"
+#include "runtime/engine/arena.h"
 #include "runtime/plan/compiled_plan.h"
 #include "runtime/weights/given_array.h"
 #include "runtime/weights/weight_image.h"

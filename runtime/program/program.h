@@ -115,6 +115,8 @@ struct ProgramLayer {
   std::string bias;
   // Has one element for each Affine step of a chain, and is empty for other ops.
   std::vector<AffineNames> affines;
+  // Lists the prefixes of the parameters that layer norms of a chain would have which have none.
+  std::vector<std::string> bare_norms;
   // Holds the number of the kernel map that the op reads, or -1 if it reads none.
   i32 map = 0;
   // Holds the level whose coordinates the op reads (LevelSpec::keeps_coordinates), or -1.

@@ -11,7 +11,7 @@
 namespace minuet {
 namespace {
 
-constexpr i32 kRowWiseThreads = 128, kMostHeldElements = 32;
+constexpr i32 kRowWiseThreads = 128, kMostHeldElements = 32, kSectorBytes = 32;
 static_assert(kMostPointwiseSteps <= kMostOperands, "each step may read an operand");
 
 llvm::Error check_step(const PointwiseProblem& problem, std::size_t number) {
@@ -37,16 +37,18 @@ llvm::Error check_step(const PointwiseProblem& problem, std::size_t number) {
   return llvm::Error::success();
 }
 
-/// Returns the number of threads that process a row of `vectors` vectors together. The whole block does if a
-/// warp could not hold the row. Otherwise as many threads do as leave the fewest without a vector.
-i32 row_lanes(i32 vectors, i32 elements) {
+/// Returns the number of threads that process a row of `vectors` vectors of `elements` elements together. The
+/// whole block does if a warp could not hold the row. Otherwise as many threads do as leave the fewest
+/// without a vector. The vectors that they store at once must fill a sector, unless these are the whole row.
+i32 row_lanes(i32 vectors, i32 elements, i32 vector_bytes) {
   const auto held = [&](i32 lanes) { return (vectors + lanes - 1) / lanes; };
   i32 best = 32;
   while (held(best) * elements > kMostHeldElements) best *= 2;
   if (best > 32) return std::max(best, kRowWiseThreads);
   for (i32 lanes = best / 2; lanes > 0; lanes /= 2) {
     const bool fits = held(lanes) * elements <= kMostHeldElements;
-    if (fits && held(lanes) * lanes < held(best) * best) best = lanes;
+    const bool fills_sectors = held(lanes) == 1 || lanes * vector_bytes >= kSectorBytes;
+    if (fits && fills_sectors && held(lanes) * lanes < held(best) * best) best = lanes;
   }
   return best;
 }
@@ -97,7 +99,7 @@ PointwiseChoice choose_pointwise(const PointwiseProblem& problem) {
   const i32 elements = kernel.vector_bytes / element, vectors = problem.channels / elements;
   kernel.lanes = vectors;
   if (!is_row_wise(kernel.steps)) return choice;
-  kernel.lanes = row_lanes(vectors, elements);
+  kernel.lanes = row_lanes(vectors, elements, kernel.vector_bytes);
   kernel.threads = std::max(kernel.lanes, kRowWiseThreads);
   return choice;
 }

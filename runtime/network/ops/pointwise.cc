@@ -101,14 +101,14 @@ llvm::Expected<i32> find_operand(GraphBuilder& graph, const LayerDescription& la
                        layer.skip, channels, wanted));
 }
 
-/// Returns the last layer of the program if it is a chain whose result only the layer that is built now
-/// reads, and that has room for `steps` more steps. Otherwise returns null.
-ProgramLayer* find_open_chain(GraphBuilder& graph, std::size_t steps) {
-  std::vector<ProgramLayer>& layers = graph.program().layers;
-  if (layers.empty() || layers.back().output != graph.current()) return nullptr;
+/// Returns true if the last layer of the program is a chain whose result only the layer that is built now
+/// reads, and that has room for `steps` more steps.
+bool has_open_chain(GraphBuilder& graph, std::size_t steps) {
+  const std::vector<ProgramLayer>& layers = graph.program().layers;
+  if (layers.empty() || layers.back().output != graph.current()) return false;
   const auto* const chain = layers.back().problem.get_if<PointwiseProblem>();
   const bool has_room = chain != nullptr && chain->steps.size() + steps <= kMostPointwiseSteps;
-  return has_room && !graph.is_named(graph.current()) ? &layers.back() : nullptr;
+  return has_room && !graph.is_named(graph.current());
 }
 
 /// Returns a new chain without steps, whose output is a new tensor.
@@ -141,7 +141,7 @@ std::string name_of(const PointwiseProblem& problem, std::size_t number) {
 llvm::Error add_steps(GraphBuilder& graph, llvm::ArrayRef<PointwiseStep> steps, i32 operand = -1,
                       const AffineNames* affine = nullptr) {
   Program& program = graph.program();
-  if (find_open_chain(graph, steps.size()) == nullptr) program.layers.push_back(make_chain(graph));
+  if (!has_open_chain(graph, steps.size())) program.layers.push_back(make_chain(graph));
   ProgramLayer& layer = program.layers.back();
   PointwiseProblem problem = layer.problem.get<PointwiseProblem>();
   problem.steps.insert(problem.steps.end(), steps.begin(), steps.end());
@@ -218,7 +218,10 @@ llvm::Error build_layer_norm(GraphBuilder& graph, const LayerDescription& layer)
   const PointwiseStep steps[] = {{PointwiseKind::LayerNorm, static_cast<float>(layer.fields.epsilon)},
                                  {PointwiseKind::Affine}};
   const AffineNames names = scale_and_shift_of(layer);
-  return layer.fields.affine ? add_steps(graph, steps, -1, &names) : add_steps(graph, steps[0]);
+  if (layer.fields.affine) return add_steps(graph, steps, -1, &names);
+  MINUET_TRY(add_steps(graph, steps[0]));
+  graph.program().layers.back().bare_norms.push_back(layer.name);
+  return llvm::Error::success();
 }
 
 }  // namespace

@@ -63,6 +63,7 @@ TEST(PointwiseChoice, FewThreadsAreIdle) {
   EXPECT_EQ(lanes_of(64), 8);
   EXPECT_EQ(lanes_of(96), 4);
   EXPECT_EQ(lanes_of(256), 32);
+  EXPECT_EQ(lanes_of(20), 8) << "one thread would store 8 bytes of each row at once";
   EXPECT_EQ(lanes_of(1024), 32);
   EXPECT_EQ(lanes_of(2048), 128);
 }

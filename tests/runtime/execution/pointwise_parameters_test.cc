@@ -11,6 +11,7 @@ namespace {
 
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 using Parameters = Handle<minuet_parameters>;
 
 constexpr int kChannels = 12;
@@ -230,6 +231,20 @@ TEST_P(PointwiseParameters, FilesThatDoNotFit) {
   values = draw_values(11);
   values["a.running_var"].values[3] = -1;
   EXPECT_THAT(refusal_of(values), HasSubstr("\"a.running_var\" of channel 3"));
+}
+
+/// A weight that a layer norm is described without would change its result, so that allow_unused does not
+/// allow it.
+TEST_P(PointwiseParameters, ParametersBesideABareNormAreRefused) {
+  const TemporaryPath file("pointwise.safetensors");
+  write_safetensors(file.path(), {{"c.weight", {{4}, std::vector<float>(4)}}, {"spare", {{1}, {1}}}});
+  NetworkSpec spec;
+  spec.description = R"({"name": "n", "ndim": 3, "in_channels": 4, "layers": [
+      {"op": "relu"}, {"op": "layer_norm", "name": "c", "affine": false}]})";
+  spec.dtype = dtype(), spec.weights = file.path(), spec.allow_unused = true;
+  Plan plan(nullptr, {minuet_plan_destroy});
+  EXPECT_EQ(create_network(machine(), spec, plan), MINUET_INVALID_ARGUMENT);
+  EXPECT_THAT(last_error(), AllOf(HasSubstr("\"c.weight\""), Not(HasSubstr("spare"))));
 }
 
 MINUET_INSTANTIATE_DEVICE_TEST(PointwiseParameters);
