@@ -100,8 +100,7 @@ struct LayerDescription {
   // The field "approximate" of a gelu is "tanh" if the flag is true, and "none" if it is false.
   bool approximates_gelu = false;
   // Holds the fields of the layer's convolution, the slope of a leaky_relu, or the epsilon and affine of a
-  // batch_norm or layer_norm. In a residual or a bottleneck,
-  // they are the defaults of all its convolutions.
+  // batch_norm or layer_norm. In a residual or a bottleneck, they are the defaults of all its convolutions.
   ConvolutionFields fields;
   // Holds one element for each name of part_names(), so it is empty for most ops.
   std::vector<ConvolutionFields> parts;

@@ -1,5 +1,7 @@
 #include "runtime/network/ops/collapse.h"
 
+#include <bit>
+
 #include "runtime/network/description_fields.h"
 #include "runtime/network/graph_builder.h"
 #include "runtime/network/ops/pooling.h"
@@ -30,13 +32,6 @@ void print_collapse(const LayerDescription& layer, i32 /*ndim*/, Object& object)
   object["axis"] = layer.axis;
 }
 
-/// Returns the smallest power of two that is not below `cells`.
-i32 power_of_two(i32 cells) {
-  i32 power = 1;
-  while (power < cells) power *= 2;
-  return power;
-}
-
 /// Adds the sum over all cells of a level on one axis. A stride of at least as many cells leaves one cell,
 /// whose coordinate is 0. It is a power of two, so that the strides of several collapsed levels have a small
 /// common multiple. The offsets of the kernel map are the cells, from the first one on.
@@ -51,7 +46,7 @@ llvm::Error build_collapse(GraphBuilder& graph, const LayerDescription& layer) {
                          "not known: give the network a \"shape\"",
                          layer.axis));
   }
-  const i32 stride = power_of_two(cells);
+  const auto stride = static_cast<i32>(std::bit_ceil(static_cast<u32>(cells)));
   if (cells > kMostCollapsedCells || i64{level.tensor_stride[layer.axis]} * stride > kMostCells) {
     return at(
         "axis",
