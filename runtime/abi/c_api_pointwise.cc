@@ -25,7 +25,7 @@ MINUET_SAME_KIND(ARGMAX, Argmax);
 #undef MINUET_SAME_KIND
 
 /// Returns an error unless the step has only the fields that belong to its kind.
-llvm::Error check_step(const minuet_pointwise_step& step, bool has_values) {
+[[gnu::cold]] llvm::Error check_step(const minuet_pointwise_step& step, bool has_values) {
   if (step.kind < MINUET_POINTWISE_RELU || step.kind > MINUET_POINTWISE_ARGMAX) {
     return make_error(StatusCode::InvalidArgument, "kind is {0}; it must be {1} to {2}", step.kind,
                       static_cast<int>(MINUET_POINTWISE_RELU), static_cast<int>(MINUET_POINTWISE_ARGMAX));
@@ -42,7 +42,7 @@ llvm::Error check_step(const minuet_pointwise_step& step, bool has_values) {
                     has_values ? "only an affine step has them" : "without_values is set");
 }
 
-llvm::Expected<PointwiseProblem> read_problem(const minuet_pointwise_options& given) {
+[[gnu::cold]] llvm::Expected<PointwiseProblem> read_problem(const minuet_pointwise_options& given) {
   PointwiseProblem problem;
   MINUET_ASSIGN(problem.ndim, read_ndim(given.ndim));
   MINUET_ASSIGN(problem.dtype, read_dtype(given.dtype));
@@ -72,7 +72,7 @@ void append(std::vector<float>& all, const float* numbers, std::size_t count, fl
   }
 }
 
-llvm::Error check_numbers(i32 step, const char* name, const float* numbers, i32 count) {
+[[gnu::cold]] llvm::Error check_numbers(i32 step, const char* name, const float* numbers, i32 count) {
   for (i32 c = 0; numbers != nullptr && c < count; ++c) {
     if (std::isfinite(numbers[c])) continue;
     return make_error(StatusCode::InvalidArgument, "steps[{0}].{1}[{2}] is {3}, but it must be finite{4}",
@@ -82,7 +82,7 @@ llvm::Error check_numbers(i32 step, const char* name, const float* numbers, i32 
 }
 
 /// Returns the scales and shifts of all affine steps, one after the other.
-llvm::Expected<LayerParameters> read_parameters(const minuet_pointwise_options& given) {
+[[gnu::cold]] llvm::Expected<LayerParameters> read_parameters(const minuet_pointwise_options& given) {
   LayerParameters parameters;
   const auto channels = static_cast<std::size_t>(given.channels);
   for (i32 i = 0; i < given.step_count; ++i) {

@@ -283,7 +283,7 @@ class WeightsCheck {
 
 namespace {
 
-std::vector<ParameterName> names_of_chain(const ProgramLayer& layer) {
+[[gnu::cold]] std::vector<ParameterName> names_of_chain(const ProgramLayer& layer) {
   std::vector<ParameterName> names;
   for (std::size_t i = 0; i < layer.affines.size(); ++i) {
     const AffineNames& affine = layer.affines[i];

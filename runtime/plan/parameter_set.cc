@@ -118,7 +118,7 @@ llvm::Error ParameterSet::allocate() {
 
 /// Allocates the scales and the shifts of all Affine steps of a chain, and places those that are parameters
 /// in them.
-void ParameterSet::allocate_chain(std::size_t number, ArenaLayout& layout) {
+[[gnu::cold]] void ParameterSet::allocate_chain(std::size_t number, ArenaLayout& layout) {
   const ProgramLayer& chain = loaded_->plan->program.layers[number];
   const ParameterCounts counts = parameter_counts(chain);
   Layer& layer = layers_[number];

@@ -207,7 +207,7 @@ llvm::Error ParameterSource::fold_batch_norm(const AffineNames& names, const std
 }
 
 /// Returns the parameters of a chain of pointwise steps.
-llvm::Expected<LayerParameters> ParameterSource::chain(const ProgramLayer& layer) const {
+[[gnu::cold]] llvm::Expected<LayerParameters> ParameterSource::chain(const ProgramLayer& layer) const {
   LayerParameters parameters;
   const i64 channels = input_channels(layer);
   for (const AffineNames& names : layer.affines) {

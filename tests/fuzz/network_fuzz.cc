@@ -17,11 +17,11 @@ void check_description(const NetworkDescription& network) {
   require(!network.inputs.empty() && !network.layers.empty());
   for (const InputDescription& input : network.inputs) require(!input.name.empty() && input.channels >= 1);
   for (const LayerDescription& layer : network.layers) {
-    const bool is_dense = layer.op >= Op::ToDense;
-    const bool has_width = layer.op != Op::Concat && layer.op != Op::Head && !is_dense &&
+    const bool has_width = layer.op != Op::Concat && layer.op != Op::Head && layer.op < Op::ToDense &&
                            (layer.op < Op::MaxPool || layer.op > Op::SumPool);
     if (has_width) require(network.width_of(layer) >= 1);
-    require(layer.name.empty() == (layer.op == Op::Concat || is_dense));
+    const bool has_no_name = layer.op == Op::Concat || (layer.op >= Op::ToDense && layer.op <= Op::Argmax);
+    require(layer.name.empty() == has_no_name);
     for (i32 a = 0; a < kMaxDim; ++a) {
       require(layer.kernel_size[a] >= 1 && layer.stride[a] >= 1 && layer.dilation[a] >= 1);
       if (a >= network.ndim) require(layer.kernel_size[a] * layer.stride[a] * layer.dilation[a] == 1);
@@ -103,9 +103,15 @@ void check_numbers(const Program& program) {
   }
 }
 
-/// What ops with a kernel map, and ops that read the coordinates of a level, have in their places.
+/// What ops with a kernel map, ops that read the coordinates of a level, and pointwise ops have in their
+/// places.
 void check_levels(const Program& program, const ProgramLayer& layer) {
   const TensorSpec &input = program.tensors[layer.input], &output = program.tensors[layer.output];
+  require(!program.storages[input.storage].holds_integers);
+  if (layer.map < 0 && layer.coordinates_level < 0) {
+    require(input.level == output.level && !input.is_dense() && !output.is_dense());
+    return;
+  }
   if (layer.map < 0) {
     require(is_in(layer.coordinates_level, program.levels) && input.is_dense() != output.is_dense());
     require((input.is_dense() ? output : input).level == layer.coordinates_level);
@@ -129,12 +135,20 @@ void check_layers(const Program& program) {
     const OperandShape shape = layer.problem.kind().shape(layer.problem);
     require(shape.in_channels == input.channels && shape.out_channels == output.channels);
     require(!llvm::errorToBool(validate(layer.problem)));
+    require(shape.operands == static_cast<i32>(layer.operands.size()));
+    require(shape.affine_steps.size() == layer.affines.size());
+    require(shape.gives_integers == program.storages[output.storage].holds_integers);
     for (const i32 tensor : {layer.input, layer.output, layer.residual}) {
       if (tensor >= 0) require(llvm::is_contained(program.stack, program.tensors[tensor].storage));
     }
     memory.write(layer.output);
     // Also after the write: input and output are in use at once.
     require(memory.holds(layer.input) && (layer.residual < 0 || memory.holds(layer.residual)));
+    for (const i32 operand : layer.operands) {
+      const TensorSpec& spec = program.tensors[operand];
+      require(spec.level == output.level && spec.channels == input.channels && !spec.is_dense());
+      require(!program.storages[spec.storage].holds_integers && memory.holds(operand));
+    }
   }
   require(!program.outputs.empty());
   for (const i32 output : program.outputs) require(memory.holds(output));

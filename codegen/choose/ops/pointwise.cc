@@ -14,7 +14,7 @@ namespace {
 constexpr i32 kRowWiseThreads = 128, kMostHeldElements = 32, kSectorBytes = 32;
 static_assert(kMostPointwiseSteps <= kMostOperands, "each step may read an operand");
 
-llvm::Error check_step(const PointwiseProblem& problem, std::size_t number) {
+[[gnu::cold]] llvm::Error check_step(const PointwiseProblem& problem, std::size_t number) {
   const PointwiseStep& step = problem.steps[number];
   const auto kind = static_cast<i32>(step.kind);
   if (kind <= 0 || kind >= kPointwiseKinds) {
@@ -63,7 +63,7 @@ const char* pointwise_name(PointwiseKind kind) {
   return kNames[static_cast<i32>(kind)];
 }
 
-llvm::Error validate(const PointwiseProblem& problem) {
+[[gnu::cold]] llvm::Error validate(const PointwiseProblem& problem) {
   MINUET_TRY(check_window(problem, problem.channels, problem.channels));
   if (problem.kind != ConvolutionKind::Submanifold || kernel_volume(problem) != 1 || problem.padding) {
     return make_error(StatusCode::InvalidArgument,
@@ -83,7 +83,7 @@ llvm::Error validate(const PointwiseProblem& problem) {
                     problem.channels, kMostRowWiseChannels);
 }
 
-PointwiseChoice choose_pointwise(const PointwiseProblem& problem) {
+[[gnu::cold]] PointwiseChoice choose_pointwise(const PointwiseProblem& problem) {
   PointwiseChoice choice{problem, {}};
   PointwiseSpec& kernel = choice.kernel;
   kernel.io = storage_type(problem.dtype);  // Nothing is multiplied by a GEMM, so nothing is rounded to tf32.

@@ -56,7 +56,7 @@ llvm::Error read_with(const Object& object, const NetworkDescription& /*network*
 void print_with(const LayerDescription& layer, i32 /*ndim*/, Object& object) { object["with"] = layer.skip; }
 
 /// Reads "name", and "epsilon" and "affine" if the layer has them. The defaults are set already.
-llvm::Error read_norm_fields(const Object& object, LayerDescription& layer) {
+[[gnu::cold]] llvm::Error read_norm_fields(const Object& object, LayerDescription& layer) {
   MINUET_ASSIGN(layer.name, read_text(object, "name"));
   if (const Value* const epsilon = object.get("epsilon")) {
     MINUET_ASSIGN(layer.fields.epsilon, read_epsilon(*epsilon, "epsilon"));
@@ -91,7 +91,7 @@ void print_scale_shift(const LayerDescription& layer, i32 /*ndim*/, Object& obje
 }
 
 /// Returns the tensor that an add or multiply combines with the layer's input.
-llvm::Expected<i32> find_operand(GraphBuilder& graph, const LayerDescription& layer) {
+[[gnu::cold]] llvm::Expected<i32> find_operand(GraphBuilder& graph, const LayerDescription& layer) {
   MINUET_ASSIGN(const i32 operand, graph.find_partner(layer.skip));
   const i32 wanted = graph.tensor(graph.current()).channels, channels = graph.tensor(operand).channels;
   if (channels == wanted) return operand;
@@ -112,7 +112,7 @@ bool has_open_chain(GraphBuilder& graph, std::size_t steps) {
 }
 
 /// Returns a new chain without steps, whose output is a new tensor.
-ProgramLayer make_chain(GraphBuilder& graph) {
+[[gnu::cold]] ProgramLayer make_chain(GraphBuilder& graph) {
   const TensorSpec input = graph.tensor(graph.current());
   PointwiseProblem problem;
   problem.ndim = graph.program().ndim;
@@ -138,8 +138,8 @@ std::string name_of(const PointwiseProblem& problem, std::size_t number) {
 /// Appends the steps of a layer to the chain before it if that is possible, and otherwise to a new one.
 /// `operand` is the tensor that a step reads, or -1. `affine` names the parameters of an Affine step, or is
 /// null.
-llvm::Error add_steps(GraphBuilder& graph, llvm::ArrayRef<PointwiseStep> steps, i32 operand = -1,
-                      const AffineNames* affine = nullptr) {
+[[gnu::cold]] llvm::Error add_steps(GraphBuilder& graph, llvm::ArrayRef<PointwiseStep> steps,
+                                    i32 operand = -1, const AffineNames* affine = nullptr) {
   Program& program = graph.program();
   if (!has_open_chain(graph, steps.size())) program.layers.push_back(make_chain(graph));
   ProgramLayer& layer = program.layers.back();

@@ -3,7 +3,7 @@
 namespace minuet {
 
 // The members for columns are left out, because they follow from the program of the op.
-llvm::json::Object write_pointwise(const OpProblem& op) {
+[[gnu::cold]] llvm::json::Object write_pointwise(const OpProblem& op) {
   const auto& problem = op.get<PointwiseProblem>();
   llvm::json::Object fields = window_fields(problem);
   llvm::json::Array kinds, numbers;
@@ -17,7 +17,7 @@ llvm::json::Object write_pointwise(const OpProblem& op) {
   return fields;
 }
 
-OpProblem read_pointwise(FieldReader& fields) {
+[[gnu::cold]] OpProblem read_pointwise(FieldReader& fields) {
   PointwiseProblem problem;
   read_window_fields(fields, problem);
   problem.channels = fields.integer32("channels", 1, kMostChannels);
