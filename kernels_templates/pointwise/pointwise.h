@@ -168,12 +168,29 @@ MINUET_HD void store_part(const PointwiseParams& p, const RowPart<S>& part) {
   if (!finite) *p.overflow = p.overflow_mark;
 }
 
+/// Returns true if all elements of the part are finite in fp32.
+template <PointwiseSpec S>
+MINUET_HD bool is_finite(const RowPart<S>& part) {
+  bool finite = true;
+  MINUET_UNROLL
+  for (i32 i = 0; i < PointwiseShape<S>::kHeld; ++i) {
+    if (!part.has(i)) continue;
+    MINUET_UNROLL
+    for (i32 e = 0; e < PointwiseShape<S>::kElements; ++e) {
+      finite = finite && !overflows(DType::F32, bits_of(part.values[i][e]));
+    }
+  }
+  return finite;
+}
+
 template <PointwiseSpec S>
 MINUET_DEVICE void store_argmax(const PointwiseParams& p, const RowPart<S>& part, bool is_stored) {
   const Ranked largest = combine_row<LargestOf>(part, [&](float x, i32 i, i32 e) {
     return Ranked{x, part.channel(i, e)};
   });
-  if (!is_stored || part.lane != 0) return;
+  if (!is_stored) return;
+  if (part.is_present && !is_finite(part)) *p.overflow = p.overflow_mark;
+  if (part.lane != 0) return;
   static_cast<i32*>(p.output)[part.row * p.output_ld] = part.is_present ? largest.channel : -1;
 }
 

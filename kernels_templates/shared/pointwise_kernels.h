@@ -83,8 +83,8 @@ struct PointwiseParams {
   i32 pads_output;  // If not 0, output rows at and after *count become zeros, or -1 where they are argmaxima.
   void* output;     // Holds elements of the type `io`, or i32 if the last step is an argmax.
   i64 output_ld;
-  /// The kernel sets *overflow to overflow_mark if it writes an infinite or NaN number, and otherwise leaves
-  /// it unchanged.
+  /// The kernel sets *overflow to overflow_mark if it writes an infinite or NaN number, or takes the argmax
+  /// of a row that has one, and otherwise leaves it unchanged.
   u32* overflow;
   u32 overflow_mark;  // Gives the value to store in *overflow, which must not be 0.
   /// Hold one row of `channels` numbers for each Affine step, in the order of the steps. Both are aligned to

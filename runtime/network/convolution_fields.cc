@@ -140,7 +140,7 @@ llvm::Expected<float> read_slope(const Value& value, llvm::StringRef field) {
 
 llvm::Expected<double> read_epsilon(const Value& value, llvm::StringRef field) {
   const auto number = value.getAsNumber();
-  if (number && *number > 0 && *number < 1) return *number;
+  if (number && static_cast<float>(*number) > 0 && *number < 1) return *number;
   return at(field,
             make_error(StatusCode::InvalidArgument, "\"{0}\" must be a number above 0 and below 1", field));
 }

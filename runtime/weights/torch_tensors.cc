@@ -136,6 +136,20 @@ llvm::Expected<const TorchType*> type_of(const Pickle& pickle, const TensorCall&
   return make_error(StatusCode::InvalidArgument, "it has no dtype that can be read");
 }
 
+/// Returns an error if the tensor has metadata, which PyTorch stores for a tensor whose numbers are those in
+/// memory with the opposite sign, or the complex conjugates.
+llvm::Error check_metadata(const Pickle& pickle, const TensorCall& call) {
+  const std::size_t place = call.function == "torch._utils._rebuild_tensor_v3" ? 7 : 6;
+  if (call.arguments->parts.size() <= place) return llvm::Error::success();
+  const PickleNode& metadata = pickle.part(*call.arguments, place);
+  const bool is_empty =
+      metadata.kind == PickleKind::None || (metadata.kind == PickleKind::Dict && metadata.parts.empty());
+  if (is_empty) return llvm::Error::success();
+  return make_error(
+      StatusCode::InvalidArgument,
+      "it has metadata, such as a pending change of signs: save tensor.resolve_neg() or a clone of it");
+}
+
 }  // namespace
 
 bool is_torch_tensor(const Pickle& pickle, const PickleNode& node) {
@@ -150,6 +164,7 @@ llvm::Expected<StoredTensor> read_torch_tensor(TorchArchive& archive, const Pick
   const auto argument = [&](std::size_t index) -> const PickleNode& {
     return pickle.part(*call->arguments, index);
   };
+  MINUET_TRY(check_metadata(pickle, *call));
   MINUET_ASSIGN(const TorchStorage storage, read_storage(pickle, argument(0)));
   MINUET_ASSIGN(const TorchType* const type, type_of(pickle, *call, storage));
   const PickleNode& offset = argument(1);

@@ -226,6 +226,12 @@ void write_networks(const Put& put) {
       R"({"op":"add","with":"g"},{"op":"multiply","with":"input"},{"op":"softmax","output":"z"},)"
       R"({"op":"batch_norm","name":"b","affine":false},{"op":"layer_norm","name":"l","epsilon":0.5},)"
       R"({"op":"scale_shift","name":"s"},{"op":"sigmoid"},{"op":"relu"},{"op":"argmax","output":"m"}]})");
+  put("network/whole-levels.json",
+      R"({"name":"n","ndim":2,"in_channels":2,"shape":[8,6],"layers":[)"
+      R"({"op":"max_pool","name":"p","kernel_size":3,"stride":2,"output":"l"},)"
+      R"({"op":"linear","name":"a","out_channels":3,"bias":false},)"
+      R"({"op":"unpool","name":"u","of":"p","reduction":"sum"},)"
+      R"({"op":"upsample","name":"n","input":"l","onto":"input"},{"op":"collapse","name":"c","axis":1}]})");
   put("network/pool.json",
       R"({"name":"n","ndim":1,"in_channels":1,"channels":[1],"layers":[{"op":"max_pool","name":"p"}]})");
 }

@@ -17,10 +17,13 @@ void check_description(const NetworkDescription& network) {
   require(!network.inputs.empty() && !network.layers.empty());
   for (const InputDescription& input : network.inputs) require(!input.name.empty() && input.channels >= 1);
   for (const LayerDescription& layer : network.layers) {
-    const bool has_width = layer.op != Op::Concat && layer.op != Op::Head && layer.op < Op::ToDense &&
-                           (layer.op < Op::MaxPool || layer.op > Op::SumPool);
+    const auto is_from = [&](Op first, Op last) { return layer.op >= first && layer.op <= last; };
+    const bool has_width =
+        layer.op == Op::Linear || (layer.op < Op::ToDense && layer.op != Op::Concat && layer.op != Op::Head &&
+                                   !is_from(Op::MaxPool, Op::SumPool));
     if (has_width) require(network.width_of(layer) >= 1);
-    const bool has_no_name = layer.op == Op::Concat || (layer.op >= Op::ToDense && layer.op <= Op::Argmax);
+    const bool has_no_name =
+        layer.op == Op::Concat || is_from(Op::ToDense, Op::FromDense) || is_from(Op::Relu, Op::Argmax);
     require(layer.name.empty() == has_no_name);
     for (i32 a = 0; a < kMaxDim; ++a) {
       require(layer.kernel_size[a] >= 1 && layer.stride[a] >= 1 && layer.dilation[a] >= 1);

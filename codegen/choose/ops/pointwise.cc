@@ -64,6 +64,10 @@ const char* pointwise_name(PointwiseKind kind) {
 }
 
 [[gnu::cold]] llvm::Error validate(const PointwiseProblem& problem) {
+  if (problem.channels < 1 || problem.channels > kMostChannels) {
+    return make_error(StatusCode::InvalidArgument, "a pointwise op has {0} channels; it may have 1 to {1}",
+                      problem.channels, kMostChannels);
+  }
   MINUET_TRY(check_window(problem, problem.channels, problem.channels));
   if (problem.kind != ConvolutionKind::Submanifold || kernel_volume(problem) != 1 || problem.padding) {
     return make_error(StatusCode::InvalidArgument,

@@ -115,12 +115,14 @@ class PointwiseOp final : public CpuOp {
         apply_step(call, step, other, values);
       }
     }
+    bool finite = true;
     if (problem_.is_argmax()) {
       static_cast<i32*>(request.output)[row * request.output_ld] = find_largest(values, channels);
-      return;
+      finite = std::all_of(values, values + channels, [](float value) { return std::isfinite(value); });
+    } else {
+      char* const to = static_cast<char*>(request.output) + row * request.output_ld * dtype_bytes(io_);
+      finite = call.kernels.narrow(io_, values, to, channels);
     }
-    char* const to = static_cast<char*>(request.output) + row * request.output_ld * dtype_bytes(io_);
-    const bool finite = call.kernels.narrow(io_, values, to, channels);
     if (!finite) __atomic_store_n(request.overflow, request.overflow_mark, __ATOMIC_RELAXED);
   }
 

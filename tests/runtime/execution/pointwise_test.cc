@@ -98,6 +98,23 @@ TEST_P(PointwiseTest, NumbersThatAreNotFinite) {
   }
 }
 
+/// A row that is not finite is told by its argmax too, which hides it.
+TEST_P(PointwiseTest, AnArgmaxTellsNumbersThatAreNotFinite) {
+  Random random(8);
+  const Chain chain = make_chain({"argmax"}, 5, 40, random);
+  const Plan plan = plan_of(chain);
+  const Execution execution = make_execution(machine(), plan.get());
+  check(prepare(machine(), execution.get(), coordinates_of(40)));
+  for (const float last : {1.0f, std::numeric_limits<float>::infinity(), std::nanf("")}) {
+    std::vector<float> x = draw(40 * 5, random);
+    x.back() = last;
+    run_prepared(plan.get(), execution.get(), 40, chain.inputs(x));
+    int32_t layer = -2;
+    check(minuet_execution_find_overflow(execution.get(), nullptr, &layer));
+    EXPECT_EQ(layer, std::isfinite(last) ? -1 : 0) << last;
+  }
+}
+
 /// A chain in one kernel equals the same chain layer by layer, whose results have names, but for roundings.
 TEST_P(PointwiseTest, MergedChainsEqualSavedOnes) {
   Random random(7);

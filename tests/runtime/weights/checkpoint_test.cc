@@ -227,6 +227,16 @@ TEST_P(Checkpoint, StoragesThatAreWrongAreRefused) {
         error_of(file_of(torch::dict({{"p", pair()}, {"t", torch::parameter(changed)}}), {counting(2)})),
         HasSubstr("\"t\" is the Python object torch._utils._rebuild_parameter"));
   }
+  // A tensor whose signs are to be changed has metadata.
+  const auto with_metadata = [&](const std::string& metadata) {
+    return torch::call(torch::global("torch._utils", "_rebuild_tensor_v2"),
+                       {floats(2), torch::integer(0), torch::tuple_of({2}), torch::tuple_of({1}),
+                        torch::none(), torch::none(), metadata});
+  };
+  EXPECT_THAT(error_of_tensor(with_metadata(torch::dict({{"neg", torch::integer(1)}})), {counting(2)}),
+              HasSubstr("it has metadata"));
+  EXPECT_THAT(read(with_metadata(torch::dict({})), {counting(2)}, {2}), ElementsAre(0, 1));
+  EXPECT_THAT(read(with_metadata(torch::none()), {counting(2)}, {2}), ElementsAre(0, 1));
   const std::string few = torch::call(torch::global("torch._utils", "_rebuild_tensor_v2"), {floats(2)});
   EXPECT_THAT(error_of_tensor(few, {counting(2)}), HasSubstr("it is not as torch.save writes tensors"));
 }

@@ -108,9 +108,10 @@ void add_run_outputs(CLI::App& run, Arguments& arguments) {
       run, "--output", arguments.output, "FILE",
       "features of every output voxel: .npy (float32 [M, C]) or .ply; a dense output, such as a bird's-eye "
       "tensor, is a .npy of its own shape; of several outputs, the first (see --output-of)");
-  run.add_flag("--labels", arguments.labels,
-               "write labels instead of features: the channel of each voxel's largest feature (int32 [M]; -1 "
-               "if a feature is not finite); a .ply file gets colours too");
+  run.add_flag(
+      "--labels", arguments.labels,
+      "write labels instead of features: the channel of each voxel's largest feature (int32 [M]; -1 "
+      "if a feature is not finite; of an argmax, its channels as they are); a .ply file gets colours too");
   add_palette(run, arguments);
   run.add_flag("--per-point", arguments.per_point,
                "write a row for every point instead of every voxel, in the points' order; a .ply file also "
