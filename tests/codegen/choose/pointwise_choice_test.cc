@@ -94,7 +94,7 @@ TEST(PointwiseChoice, WhatCannotBeIsRefusedWithItsReason) {
   refuse(chain_of(std::vector<Kind>(9, Kind::ReLU), 4, dtype), kWrong, "there are 9 steps");
   refuse(chain_of({Kind::None}, 4, dtype), kWrong, "step 0 has no valid kind");
   refuse(chain_of({Kind::Argmax, Kind::ReLU}, 4, dtype), kWrong, "let the argmax be the last step");
-  refuse(chain_of({Kind::ReLU}, 0, dtype), kWrong, "channels are 0");
+  refuse(chain_of({Kind::ReLU}, 0, dtype), kWrong, "has 0 channels; it may have 1 to 65536");
   refuse(chain_of({Kind::ReLU, Kind::LayerNorm}, 16385, dtype), StatusCode::Unimplemented, "16384");
   PointwiseProblem wide = chain_of({Kind::ReLU}, 4, dtype);
   wide.kernel_size = {3, 1, 1, 1};
