@@ -50,14 +50,14 @@ MINUET_SAME_KIND(ARGMAX, Argmax);
   MINUET_TRY(check_flag(given.without_values, "without_values"));
   MINUET_TRY(check_flag(given.allow_non_finite_parameters, "allow_non_finite_parameters"));
   MINUET_TRY(check_list(given.steps, "steps", given.step_count, "step_count"));
-  for (i32 i = 0; i < given.step_count && i < kMostPointwiseSteps; ++i) {
-    const minuet_pointwise_step& step = given.steps[i];
-    MINUET_TRY(annotate(check_step(step, given.without_values == 0), "steps[" + std::to_string(i) + "]"));
-    problem.steps.push_back({static_cast<PointwiseKind>(step.kind), step.number});
-  }
   if (given.step_count > kMostPointwiseSteps) {
     return make_error(StatusCode::InvalidArgument, "step_count is {0}; it must be 1 to {1}", given.step_count,
                       kMostPointwiseSteps);
+  }
+  for (i32 i = 0; i < given.step_count; ++i) {
+    const minuet_pointwise_step& step = given.steps[i];
+    MINUET_TRY(annotate(check_step(step, given.without_values == 0), "steps[" + std::to_string(i) + "]"));
+    problem.steps.push_back({static_cast<PointwiseKind>(step.kind), step.number});
   }
   MINUET_TRY(validate(problem));
   return problem;
