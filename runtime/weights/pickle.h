@@ -24,9 +24,12 @@ enum class PickleKind : std::uint8_t {
   List,  ///< The node is a list or a set.
   Dict,
   Global,      ///< `parts` are the module and the name of a function or class, both Text.
-  Call,        ///< `parts` are the called node, its arguments, then keys and values that were set.
+  Call,        ///< `parts` are those of kPartsOfCall, then keys and values that were set.
   Persistent,  ///< The node is an object outside the pickle. `parts` has its identifier.
 };
+
+/// A Call has the called node and its arguments in front of the keys and values that were set.
+inline constexpr std::size_t kPartsOfCall = 2;
 
 /// Describes one object. Other nodes are named by their indices in Pickle::nodes. Nodes may contain each
 /// other, so code that follows `parts` must not do so without a limit.

@@ -12,8 +12,6 @@ class PickleMachine {
  protected:
   using NodeIndex = std::uint32_t;
   static constexpr std::size_t kMostNodes = 2u << 20, kMostMarks = 1000, kDeepestStack = 4u << 20;
-  // A call has the called node and the arguments in front of the keys and values that were set.
-  static constexpr std::size_t kPartsOfCall = 2;
   // The first nodes stand for all objects of these kinds, so that long lists of them take no memory.
   enum SharedNode : NodeIndex { kNone, kFalse, kTrue, kReal, kSharedNodes };
   static constexpr NodeIndex kNoNode = ~NodeIndex{0};

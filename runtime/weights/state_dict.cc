@@ -10,8 +10,6 @@ namespace minuet {
 namespace {
 
 constexpr const char* kUsualKeys[] = {"model_state", "state_dict", "model_state_dict", "model", "net"};
-// A call has its function and arguments in front of the keys and values that were set.
-constexpr std::size_t kFirstItemOfCall = 2;
 
 using Entries = std::vector<std::pair<const PickleNode*, const PickleNode*>>;
 
@@ -37,7 +35,7 @@ std::optional<Entries> entries_of(const Pickle& pickle, const PickleNode& node) 
     const bool has_pairs = arguments.parts.size() == 1;
     if (arguments.kind != PickleKind::Tuple || arguments.parts.size() > 1) return std::nullopt;
     if (has_pairs && !add_pairs(pickle, pickle.part(arguments, 0), entries)) return std::nullopt;
-    first = kFirstItemOfCall;
+    first = kPartsOfCall;
   } else if (node.kind != PickleKind::Dict) {
     return std::nullopt;
   }

@@ -7,7 +7,6 @@ namespace {
 
 constexpr std::size_t kMostAxes = 64;  // PyTorch has this limit.
 constexpr int kDeepestCall = 4;        // A tensor lies in a parameter, which may lie in a call by type.
-constexpr std::size_t kPartsOfPlainCall = 2;  // These are the function and its arguments.
 
 /// Describes a call of one of the functions that make a tensor of a storage, and the arguments.
 struct TensorCall {
@@ -27,7 +26,7 @@ bool is_tensor_function(llvm::StringRef name) {
 /// Returns true for a call after which the pickle sets neither attributes nor items of the object, which
 /// could make another tensor of it.
 bool is_plain_call(const PickleNode& node) {
-  return node.kind == PickleKind::Call && !node.has_state && node.parts.size() == kPartsOfPlainCall;
+  return node.kind == PickleKind::Call && !node.has_state && node.parts.size() == kPartsOfCall;
 }
 
 /// Returns the call that makes the tensor of a node, which a parameter or a call by type may wrap.
