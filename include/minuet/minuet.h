@@ -410,8 +410,8 @@ typedef struct minuet_reach_options {
  * units of the finest voxel, as everywhere: spconv's indices are ours divided by the tensor stride. The order
  * of rows depends on the coordinates and the tensor stride alone. Waits until the set is made; with a queue
  * it only enqueues, and takes memory for as many rows as `parent` may reach at most. INVALID_ARGUMENT names
- * the axis. OUT_OF_RANGE for coordinates that the keys of the new set do not hold, RESOURCE_EXHAUSTED for too
- * many of them; with a queue, whoever first asks for the count gets these. */
+ * the axis. OUT_OF_RANGE for coordinates that the keys of the new set do not hold, RESOURCE_EXHAUSTED if the
+ * set would have too many voxels. With a queue, the first call that needs the count returns these. */
 MINUET_API minuet_status minuet_coordinates_reach(minuet_coordinates* parent,
                                                   const minuet_reach_options* options, void* stream,
                                                   minuet_coordinates** set);

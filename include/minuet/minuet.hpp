@@ -157,7 +157,7 @@ class Plan {
     return Plan(plan);
   }
 
-  /// Of a plan that a function of another header has made. The result owns it.
+  /// Takes ownership of a plan that a function of another header has made.
   static Plan take(minuet_plan* plan) { return Plan(plan); }
 
   minuet_plan* get() const noexcept { return owner_.get(); }

@@ -72,10 +72,10 @@ typedef struct minuet_pointwise_options {
  * (minuet_kernel_map_create with a kernel_size of 1), and costs no search.
  *
  * Inputs are matrices [rows, channels] of the dtype: first the one that the chain starts from, then one for
- * each ADD and MULTIPLY, in the order of the steps. On a pyramid, MINUET_SET_ORDER_RESIDUAL is for all of
- * these. The output is [rows, channels] of the dtype, or with ARGMAX [rows, 1] of i32, which
- * minuet_execution_run_arrays and minuet_plan_run give. Rows that do not exist, in capacity mode, are 0, or
- * -1 with ARGMAX. The output must not overlap an input.
+ * each ADD and MULTIPLY, in the order of the steps. On a pyramid, MINUET_SET_ORDER_RESIDUAL is for all
+ * inputs behind the first. The output is [rows, channels] of the dtype, or with ARGMAX [rows, 1] of i32,
+ * which minuet_execution_run_arrays and minuet_plan_run give and minuet_execution_run refuses. Rows that do
+ * not exist, in capacity mode, are 0, or -1 with ARGMAX. The output must not overlap an input.
  *
  * INVALID_ARGUMENT names the step and the field that is wrong, and a scale or shift that is infinite or NaN
  * unless allow_non_finite_parameters is 1. UNIMPLEMENTED where a row has too many channels. Any thread may

@@ -2,7 +2,7 @@
 // the result is rounded.
 //
 // S.lanes consecutive threads process a row. Thread `lane` of them owns the vectors lane, lane + S.lanes, ...
-// of the row and holds their elements in registers, from the first step to the last. Without a row-wise step
+// of the row and holds their elements in registers, from the first step to the last. If no step is row-wise,
 // each thread owns one vector, so that all threads have work whatever the number of channels is.
 #pragma once
 

@@ -18,8 +18,8 @@ llvm::Error check_not_reached(const minuet_pyramid_level& given) {
     for (i32 a = 0; a < kMaxDim; ++a) {
       if (numbers[a] == 0) continue;
       return make_error(StatusCode::InvalidArgument,
-                        "{0} of axis {1} is {2}, but is_reached is 0: set it to 1, or {0} to 0", name, a,
-                        numbers[a]);
+                        "{0} of axis {1} is {2}, but is_reached is 0: set is_reached to 1, or {0} to 0", name,
+                        a, numbers[a]);
     }
   }
   return llvm::Error::success();

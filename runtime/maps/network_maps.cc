@@ -443,7 +443,7 @@ llvm::Error NetworkMaps::take_report(i64 count) {
   const u32 status = static_cast<u32>(host_report_[0]);
   const bool is_outside = (status & kStatusOutOfBounds) != 0 && (status & kStatusNegativeBatch) == 0;
   if (is_outside && options_.limits) return outside_limits(program_.ndim, *options_.limits);
-  // If level 0 was made, a level that is reached from others has too many rows.
+  // Level 0 fits, so a level that is reached from others has too many rows, or its blocks fill the index.
   const bool is_full = (status & (kStatusPastCapacity | kStatusIndexFull)) != 0;
   if (is_full && !reached_.sources().empty() && rows(0) > 0) return too_many_reached();
   MINUET_TRY(check_coordinate_status(status));

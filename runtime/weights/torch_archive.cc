@@ -38,8 +38,8 @@ llvm::StringRef storage_class(const Pickle& pickle, const PickleNode& node) {
   return is_torch ? pickle.part(node, 1).text : "";
 }
 
-/// Returns true for the node of a storage, and false for other objects outside the pickle, such as the source
-/// of a module.
+/// Returns true for the node of a storage. Other objects outside the pickle, such as the source code of a
+/// module, are no storages.
 bool names_storage(const Pickle& pickle, const PickleNode& node) {
   if (node.kind != PickleKind::Persistent) return false;
   const PickleNode& name = pickle.part(node, 0);

@@ -2,8 +2,8 @@
 //   0  a whole file; the checksums of a zip archive are corrected
 //   1  two bytes with the size of the pickle, the pickle, the bytes of the storages "0" and "1"; in the zip
 //   form 2  the same in the older form, with storages of four and of eight bytes an element
-// Of what is accepted every tensor has no more elements than the file has bytes, its shape is the only one
-// that is read, and the file is refused where its last byte is missing.
+// In a file that is accepted, no tensor has more elements than the file has bytes, and a tensor is read in
+// its own shape only. The file without its last byte is refused.
 #include "runtime/weights/checkpoint.h"
 
 #include <cstring>

@@ -147,7 +147,7 @@ void write_tensors(const Put& put) {
       tensors(R"({"a":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,0]}})", ""));
 }
 
-/// Of both forms, as whole files and as what checkpoint_fuzz takes for a pickle and its storages.
+/// Writes checkpoints of both forms, as whole files and as a pickle with its storages (checkpoint_fuzz.cc).
 void write_checkpoints(const Put& put) {
   const std::map<std::string, FileTensor> tensors{{"a.weight", {{2, 1, 3}, {1, 2, 3, 4, 5, 6}}},
                                                   {"a.bias", {{1}, {-1}}}};

@@ -1,8 +1,8 @@
 // A safetensors file. The first byte of the input says what the rest is:
 //   even  a whole file
 //   odd   two bytes with the size of the header, the header, the tensors' bytes
-// Of what is accepted every tensor lies in the file, has the shape of the header and the values of its bytes,
-// and no bytes follow the last.
+// In a file that is accepted, every tensor lies in the file, has the shape of the header and the values of
+// its bytes, and no bytes follow the last tensor.
 #include "runtime/weights/tensor_file.h"
 
 #include <algorithm>

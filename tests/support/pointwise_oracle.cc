@@ -10,7 +10,8 @@ namespace minuet::oracle {
 namespace {
 
 constexpr double kUlp = 0x1p-21;  // a few units in the last place of fp32, as functions of its library have
-// Of a sum, relative to the sum of sizes: up to 1/16 of the terms may be added to one number, one by one.
+// Returns the error of a sum, relative to the sum of the terms' sizes. Up to 1/16 of the terms may be added
+// to one number, one by one.
 double sum_error(int64_t terms) { return static_cast<double>(terms) * 0x1p-28; }
 
 // Its limit for -infinity is 0.

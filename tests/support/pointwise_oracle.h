@@ -39,8 +39,8 @@ void apply_step(const ChainStep& step, double* values, int64_t channels);
 testing::AssertionResult is_chain(const std::vector<float>& out, const ChainResult& expected, DType type,
                                   int roundings = 1);
 
-/// Of several channels that may be the largest, any; where errors are 0, the lowest of equal ones, and NaN is
-/// the largest.
+/// Checks that each number is a channel that may be the largest within the errors. If the errors are 0, it
+/// must be the lowest of equal channels, and NaN counts as the largest number.
 testing::AssertionResult is_argmax_of(const std::vector<int32_t>& out, const ChainResult& expected,
                                       int64_t channels);
 

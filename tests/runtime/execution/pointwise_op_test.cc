@@ -42,7 +42,7 @@ class PointwiseOp : public PointwiseTest {
     return plan;
   }
   Coordinates set_of(int64_t rows) { return make_set(machine(), 3, coordinates_of(rows), {1, 1, 1, 1}); }
-  /// Of one offset, from the set to itself.
+  /// Returns the map of one offset from the set to itself.
   static KernelMap map_of(minuet_coordinates* set) {
     const minuet_kernel_map_options options = MINUET_KERNEL_MAP_OPTIONS_INIT;
     minuet_kernel_map* map = nullptr;

@@ -30,7 +30,7 @@ std::string error_of(const std::string& bytes) {
   return "";
 }
 
-/// Of an archive of two entries, the second of which was changed.
+/// Returns the error for an archive of two entries after `change` has changed the second one.
 std::string error_with(const std::function<void(ZipEntry&)>& change) {
   ZipEntry entry{"a/data/0", "four"};
   change(entry);

@@ -104,10 +104,10 @@ void add_tensor_files(CLI::App& app, const std::string& name, std::vector<std::s
 }
 
 void add_run_outputs(CLI::App& run, Arguments& arguments) {
-  add_value(
-      run, "--output", arguments.output, "FILE",
-      "features of every output voxel: .npy (float32 [M, C]) or .ply; a dense output, such as a bird's-eye "
-      "tensor, is a .npy of its own shape; of several outputs, the first (see --output-of)");
+  add_value(run, "--output", arguments.output, "FILE",
+            "features of every output voxel: .npy (float32 [M, C], of an argmax int32 [M, 1]) or .ply; a "
+            "dense output, such as a bird's-eye "
+            "tensor, is a .npy of its own shape; of several outputs, the first (see --output-of)");
   run.add_flag(
       "--labels", arguments.labels,
       "write labels instead of features: the channel of each voxel's largest feature (int32 [M]; -1 "
@@ -119,7 +119,8 @@ void add_run_outputs(CLI::App& run, Arguments& arguments) {
   add_value(run, "--output-coordinates", arguments.output_coordinates, "FILE",
             ".npy file for the coordinates of the output voxels: int32 [M, 1 + ndim], batch first");
   add_tensor_files(run, "--output-of", arguments.output_of,
-                   "the output of this name: float32 [M, C] in the order of its coordinates, or a dense "
+                   "the output of this name: float32 [M, C], or int32 [M, 1] of an argmax, in the order of "
+                   "its coordinates, or a dense "
                    "tensor of its shape; repeatable");
   add_tensor_files(run, "--coordinates-of", arguments.coordinates_of,
                    "coordinates of the voxels of the output of this name, which is not dense: int32 "

@@ -90,7 +90,7 @@ static void create_with_wrong_levels(const world* world, pyramid_shape* shape) {
   REFUSED_WITH(INVALID_ARGUMENT, "at most 2^24", levels[1].stride[2] = INT32_MAX);
   REFUSED_WITH(INVALID_ARGUMENT, "level 1: is_reached is 2", levels[1].is_reached = 2);
   REFUSED_WITH(INVALID_ARGUMENT,
-               "level 1: padding of axis 1 is 3, but is_reached is 0: set it to 1, or padding to 0",
+               "level 1: padding of axis 1 is 3, but is_reached is 0: set is_reached to 1, or padding to 0",
                levels[1].padding[1] = 3);
   REFUSED_WITH(INVALID_ARGUMENT, "level 1: padding of axis 0 is -1", levels[1].is_reached = 1,
                shape->levels[1].padding[0] = -1);
