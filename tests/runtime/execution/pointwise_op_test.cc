@@ -77,6 +77,34 @@ TEST_P(PointwiseOp, Chains) {
   }
 }
 
+/// A run is one kernel, which reads and writes the caller's rows where they are. Where duplicates were
+/// dropped, the rows are those of the set, and each duplicate gets the result of the row that was kept.
+TEST_P(PointwiseOp, RowsStayInTheCallersOrder) {
+  Random random(8);
+  const int64_t rows = 40;
+  const Chain chain = make_chain({"affine", "add", "relu"}, 8, rows, random);
+  const Plan plan = loaded(create(chain));
+  const std::vector<float> x = draw(rows * 8, random);
+  std::vector<int32_t> coordinates = coordinates_of(rows);
+  for (const bool has_duplicate : {false, true}) {
+    if (has_duplicate) std::copy_n(coordinates.begin(), 4, coordinates.begin() + 4 * 30);
+    minuet_coordinates_options options = MINUET_COORDINATES_OPTIONS_INIT;
+    options.keep_first_duplicate = has_duplicate ? 1 : 0;
+    const Coordinates set = make_set(machine(), 3, coordinates, {1, 1, 1, 1}, options);
+    const KernelMap map = map_of(set.get());
+    const Execution execution = make_execution(machine(), plan.get());
+    check(prepare_map(execution.get(), map.get()));
+    check(minuet_execution_reset_counters(execution.get()));
+    const ChainRun run = run_prepared(plan.get(), execution.get(), rows, chain.inputs(x))[0];
+    if (!has_duplicate) {
+      expect_chain(chain, run, x);
+      EXPECT_EQ(counters_of(execution.get()).kernels, machine().is_cpu() ? 0 : 1);
+    } else {
+      EXPECT_TRUE(std::equal(run.values.begin(), run.values.begin() + 8, run.values.begin() + 8 * 30));
+    }
+  }
+}
+
 /// What a plan tells of its inputs, its output and its parameters.
 TEST_P(PointwiseOp, WhatAPlanTells) {
   Random random(2);
