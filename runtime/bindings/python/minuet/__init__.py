@@ -1,0 +1,135 @@
+"""Minuet: 3-D sparse convolution networks on NVIDIA GPUs and on the CPU.
+
+The road: Context -> Device; Plan (of a network or of one op) -> load(device) -> Execution -> prepare(coordinates) ->
+run(features). Making and loading a plan may be slow, because kernels are specialized for each layer and compiled at run
+time; the next process finds them in the cache folder.
+
+Arrays are anything with __dlpack__, __cuda_array_interface__ or the buffer protocol (numpy, torch, cupy, jax), in
+memory of the device. Calls take the caller's CUDA stream (`stream=`: a handle, or a stream of torch, cupy, numba or
+cuda.core; None is the device's default stream), and release the GIL. Contexts, devices, plans, coordinate sets, kernel
+maps and pyramids may be used from many threads at once, an execution from one at a time.
+"""
+
+from ._ahead import convert_weights, precompile, shipped_networks, system_info, tune, version
+from ._arrays import bfloat16
+from ._device import Allocator, Context, Device, DeviceArray, Queue
+from ._errors import (
+    CancelledError,
+    Error,
+    FailedPreconditionError,
+    InternalError,
+    InvalidArgumentError,
+    NotFoundError,
+    OutOfRangeError,
+    ResourceExhaustedError,
+    Status,
+    UnavailableError,
+    UnimplementedError,
+)
+from ._execution import Execution, prepare_maps_together, workspace_bytes
+from ._parameters import Parameters
+from ._plan import CompileJob, Plan, Step
+from ._pyramid import Level, Map, Pyramid
+from ._sets import Coordinates, KernelMap
+from ._types import (
+    BundleInfo,
+    Cloud,
+    CloudStatus,
+    Dataflow,
+    DeviceInfo,
+    DType,
+    ExecutionCounters,
+    ExecutionInfo,
+    KernelCounters,
+    KernelInfo,
+    LayerInfo,
+    LevelInfo,
+    MapMethod,
+    ParameterInfo,
+    PlanInfo,
+    PointwiseKind,
+    PrecompileResult,
+    PrecompileStep,
+    Purpose,
+    Reduction,
+    SetOrder,
+    ShippedNetwork,
+    StageTimes,
+    SystemInfo,
+    TensorInfo,
+    TunedChoice,
+    TuningProgress,
+    TuningResult,
+    TuningSkip,
+    WeightsOrder,
+)
+
+__version__ = "0.3.0.dev0"
+
+__all__ = [
+    "Allocator",
+    "BundleInfo",
+    "CancelledError",
+    "Cloud",
+    "CloudStatus",
+    "CompileJob",
+    "Context",
+    "Coordinates",
+    "DType",
+    "Dataflow",
+    "Device",
+    "DeviceArray",
+    "DeviceInfo",
+    "Error",
+    "Execution",
+    "ExecutionCounters",
+    "ExecutionInfo",
+    "FailedPreconditionError",
+    "InternalError",
+    "InvalidArgumentError",
+    "KernelCounters",
+    "KernelInfo",
+    "KernelMap",
+    "LayerInfo",
+    "Level",
+    "LevelInfo",
+    "Map",
+    "MapMethod",
+    "NotFoundError",
+    "OutOfRangeError",
+    "ParameterInfo",
+    "Parameters",
+    "Plan",
+    "PlanInfo",
+    "PointwiseKind",
+    "PrecompileResult",
+    "PrecompileStep",
+    "Purpose",
+    "Pyramid",
+    "Queue",
+    "Reduction",
+    "ResourceExhaustedError",
+    "SetOrder",
+    "ShippedNetwork",
+    "StageTimes",
+    "Status",
+    "Step",
+    "SystemInfo",
+    "TensorInfo",
+    "TunedChoice",
+    "TuningProgress",
+    "TuningResult",
+    "TuningSkip",
+    "UnavailableError",
+    "UnimplementedError",
+    "WeightsOrder",
+    "bfloat16",
+    "convert_weights",
+    "precompile",
+    "prepare_maps_together",
+    "shipped_networks",
+    "system_info",
+    "tune",
+    "version",
+    "workspace_bytes",
+]

@@ -1,0 +1,473 @@
+"""Plans: networks and single ops, compiled for an architecture and loaded onto devices."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from . import _abi
+from ._arrays import host_floats
+from ._device import Context, Device, Path, path_bytes
+from ._library import Callback, Handle, LastingCallback, ask, call, error_of, library, make, read_text, using
+from ._types import (
+    ELEMENT_NAMES,
+    Axes,
+    Dataflow,
+    DType,
+    KernelInfo,
+    ParameterInfo,
+    PlanInfo,
+    PointwiseKind,
+    Reduction,
+    TensorInfo,
+    TunedChoice,
+    WeightsOrder,
+    axes,
+    choose,
+    dtype_of,
+    told,
+)
+
+KernelVisitor = Callable[[KernelInfo], object]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of a pointwise chain.
+
+    Args:
+        kind: what it computes, such as "relu", "add" or PointwiseKind.AFFINE.
+        number: the slope of LEAKY_RELU, or the epsilon of LAYER_NORM.
+        scale, shift: of AFFINE, [channels] float32 on the host; None: 1 and 0.
+    """
+
+    kind: PointwiseKind | str
+    number: float = 0.0
+    scale: Any = None
+    shift: Any = None
+
+
+def _described(description: str | Mapping[str, Any] | None) -> bytes | None:
+    if description is None:
+        return None
+    return (description if isinstance(description, str) else json.dumps(description)).encode()
+
+
+def network_options(
+    name: str | None,
+    description: str | Mapping[str, Any] | None,
+    dtype: Any,
+    channels: Sequence[int] | None,
+    ndim: int,
+    weights: Path | None,
+    seed: int,
+    weights_order: WeightsOrder | str,
+    allow_unused: bool,
+    weights_prefix: str | None,
+    weights_map: str | Mapping[str, str] | None,
+    dataflow: Dataflow | str,
+    allow_non_finite_parameters: bool,
+    without_values: bool,
+    shape: Sequence[int] | None,
+    in_channels: int,
+    weights_key: str | None,
+) -> tuple[_abi.minuet_network_options, list[Any]]:
+    """Returns the options, and the memory that they point to."""
+    options = _abi.minuet_network_options(struct_size=ctypes.sizeof(_abi.minuet_network_options))
+    kept: list[Any] = []
+
+    def numbers(values: Sequence[int] | None) -> tuple[int | None, int]:
+        if values is None:
+            return None, 0
+        kept.append((ctypes.c_int32 * len(values))(*values))
+        return ctypes.addressof(kept[-1]), len(values)
+
+    options.name = name.encode() if name is not None else None
+    options.description = _described(description)
+    options.dtype = dtype_of(dtype)
+    options.channels, options.channel_count = numbers(channels)
+    options.ndim = ndim
+    options.weights_path = path_bytes(weights)
+    options.seed = seed
+    options.weights_order = choose(WeightsOrder, weights_order, "weights_order")
+    options.allow_unused = int(allow_unused)
+    options.weights_prefix = weights_prefix.encode() if weights_prefix is not None else None
+    options.weights_map = _described(weights_map)
+    options.dataflow = choose(Dataflow, dataflow, "dataflow")
+    options.allow_non_finite_parameters = int(allow_non_finite_parameters)
+    options.without_values = int(without_values)
+    options.shape, options.shape_count = numbers(shape)
+    options.in_channels = in_channels
+    options.weights_key = weights_key.encode() if weights_key is not None else None
+    return options, kept
+
+
+class Plan(Handle):
+    """A network or one op: immutable, and shared by devices and threads. Made by one of the class methods, compiled for
+    an architecture and loaded onto devices. In a forked child it may be compiled."""
+
+    _may_be_used_after_fork = True
+
+    def __init__(self) -> None:
+        raise TypeError(
+            "make a plan with Plan.network, Plan.convolution, Plan.pooling, Plan.pointwise or Plan.deserialize"
+        )
+
+    @classmethod
+    def _make(cls, context: Context, name: str, *arguments: Any) -> Plan:
+        plan = cls.__new__(cls)
+        Handle.__init__(plan, make(name, context, *arguments), library.minuet_plan_destroy, context)
+        plan._context = context
+        return plan
+
+    _context: Context
+
+    @classmethod
+    def network(
+        cls,
+        context: Context,
+        name: str | None = None,
+        *,
+        description: str | Mapping[str, Any] | None = None,
+        dtype: Any = DType.FLOAT32,
+        channels: Sequence[int] | None = None,
+        ndim: int = 0,
+        weights: Path | None = None,
+        seed: int = 0,
+        weights_order: WeightsOrder | str = WeightsOrder.AS_DESCRIBED,
+        allow_unused: bool = False,
+        weights_prefix: str | None = None,
+        weights_map: str | Mapping[str, str] | None = None,
+        dataflow: Dataflow | str = Dataflow.AUTO,
+        allow_non_finite_parameters: bool = False,
+        without_values: bool = False,
+        shape: Sequence[int] | None = None,
+        in_channels: int = 0,
+        weights_key: str | None = None,
+    ) -> Plan:
+        """Makes a plan of a network: a shipped one (shipped_networks()) by its name, or a JSON description.
+
+        Args:
+            context: where its kernels are compiled and kept.
+            name: of a shipped network, such as "minkunet42". Give it or a description.
+            description: the JSON text of a network, or the same as a dict.
+            dtype: of features and weights.
+            channels: other widths, as many as the description lists.
+            weights: a safetensors file or a checkpoint of PyTorch; None: seeded random weights.
+            seed: of the random weights.
+            weights_order, weights_prefix, weights_map, weights_key: how to read the file (share/doc: WEIGHTS.md).
+            allow_unused: the file may have tensors that no layer uses.
+            allow_non_finite_parameters: parameters are taken as they are, infinite and NaN too.
+            without_values: no values; executions get them from Parameters.
+            shape: other cells of the input along each axis.
+            in_channels: other channels of the input.
+
+        Raises:
+            NotFoundError: there is no such network or file.
+            InvalidArgumentError: the description or the file is wrong; the message names the place.
+        """
+        options, _kept = network_options(
+            name, description, dtype, channels, ndim, weights, seed, weights_order, allow_unused, weights_prefix,
+            weights_map, dataflow, allow_non_finite_parameters, without_values, shape, in_channels, weights_key,
+        )  # fmt: skip
+        return cls._make(context, "minuet_plan_create_network", ctypes.byref(options))
+
+    @classmethod
+    def convolution(
+        cls,
+        context: Context,
+        weight: Any = None,
+        *,
+        kernel_size: Axes = 1,
+        stride: Axes = 1,
+        dilation: Axes = 1,
+        padding: Axes | None = None,
+        ndim: int = 3,
+        dtype: Any = DType.FLOAT32,
+        in_channels: int | None = None,
+        out_channels: int | None = None,
+        groups: int = 1,
+        submanifold: bool = False,
+        transposed: bool = False,
+        scale: Any = None,
+        shift: Any = None,
+        relu: bool = False,
+        negative_slope: float = 0.0,
+        residual: bool = False,
+        dataflow: Dataflow | str = Dataflow.AUTO,
+        allow_non_finite_parameters: bool = False,
+        with_scale_and_shift: bool = False,
+    ) -> Plan:
+        """Makes a plan of one convolution, whose coordinate sets and kernel map are the caller's.
+
+        Args:
+            weight: float32 [K, in_channels / groups, out_channels] on the host, offsets x slowest, or [k_x, k_y, k_z,
+                in, out]; copied. None: a plan without values, which executions get from Parameters.
+            kernel_size, stride, dilation: for all axes or one each.
+            padding: where given, the kernel map has the offsets of a dense convolution and this padding.
+            in_channels, out_channels: needed without a weight only.
+            scale, shift: [out_channels] float32 on the host: batch norm or bias, applied to the sum.
+            relu, negative_slope: a ReLU last, leaky with a slope.
+            residual: run takes a second input, which is added before the ReLU.
+            with_scale_and_shift: without a weight: executions get a scale and a shift too.
+        """
+        options = _abi.minuet_convolution_options(struct_size=ctypes.sizeof(_abi.minuet_convolution_options))
+        kept = []
+        if weight is not None:
+            values = host_floats(weight, "weight")
+            if values.ndim not in (3, 2 + ndim):
+                raise ValueError(
+                    f"weight has the shape {list(values.shape)}: give [offsets, in_channels / groups, "
+                    f"out_channels], or one axis for each of the {ndim} of the kernel in place of the first"
+                )
+            in_channels = values.shape[-2] * groups if in_channels is None else in_channels
+            out_channels = values.shape[-1] if out_channels is None else out_channels
+            options.weight, options.weight_count = values.ctypes.data, values.size
+            kept.append(values)
+        else:
+            options.without_values = 1
+            if scale is not None or shift is not None:
+                raise ValueError("scale and shift need a weight: without one, use with_scale_and_shift and Parameters")
+            if with_scale_and_shift:
+                options.scale_count = options.shift_count = out_channels or 0
+        if in_channels is None or out_channels is None:
+            raise ValueError("a convolution without a weight needs in_channels and out_channels")
+        for name, given in (("scale", scale), ("shift", shift)):
+            if given is not None:
+                values = host_floats(given, name)
+                setattr(options, name, values.ctypes.data)
+                setattr(options, f"{name}_count", values.size)
+                kept.append(values)
+        options.ndim, options.dtype = ndim, dtype_of(dtype)
+        options.in_channels, options.out_channels, options.groups = in_channels, out_channels, groups
+        _set_geometry(options, ndim, kernel_size, stride, dilation, padding)
+        options.submanifold, options.transposed = int(submanifold), int(transposed)
+        options.relu, options.negative_slope, options.residual = int(relu), negative_slope, int(residual)
+        options.dataflow = choose(Dataflow, dataflow, "dataflow")
+        options.allow_non_finite_parameters = int(allow_non_finite_parameters)
+        return cls._make(context, "minuet_plan_create_convolution", ctypes.byref(options))
+
+    @classmethod
+    def pooling(
+        cls,
+        context: Context,
+        channels: int,
+        reduction: Reduction | str = Reduction.MAX,
+        *,
+        kernel_size: Axes = 1,
+        stride: Axes = 1,
+        dilation: Axes = 1,
+        padding: Axes | None = None,
+        ndim: int = 3,
+        dtype: Any = DType.FLOAT32,
+        submanifold: bool = False,
+        transposed: bool = False,
+        winners: bool = False,
+    ) -> Plan:
+        """Makes a plan of one pooling, whose coordinate sets and kernel map are the caller's.
+
+        Args:
+            reduction: "max", "average" (over the inputs that are there) or "sum".
+            winners: of a max: a second output, int32 [rows, channels], has the input row that each maximum is from,
+                and -1 where an output has no input.
+        """
+        options = _abi.minuet_pooling_options(struct_size=ctypes.sizeof(_abi.minuet_pooling_options))
+        options.ndim, options.dtype, options.channels = ndim, dtype_of(dtype), channels
+        _set_geometry(options, ndim, kernel_size, stride, dilation, padding)
+        options.reduction = choose(Reduction, reduction, "reduction")
+        options.submanifold, options.transposed = int(submanifold), int(transposed)
+        options.winners = int(winners)
+        return cls._make(context, "minuet_plan_create_pooling", ctypes.byref(options))
+
+    @classmethod
+    def pointwise(
+        cls,
+        context: Context,
+        channels: int,
+        steps: Iterable[Step | PointwiseKind | str],
+        *,
+        ndim: int = 3,
+        dtype: Any = DType.FLOAT32,
+        without_values: bool = False,
+        allow_non_finite_parameters: bool = False,
+    ) -> Plan:
+        """Makes a plan of a chain of 1 to 8 pointwise steps, in one kernel: [rows, channels] to [rows, channels], or
+        with "argmax" last to int32 [rows, 1]. "add" and "multiply" take one more input each. Its kernel map has one
+        offset and leads from a set to itself."""
+        given = [step if isinstance(step, Step) else Step(step) for step in steps]
+        kept: list[np.ndarray[Any, Any]] = []
+
+        def floats(values: Any, what: str) -> int | None:
+            if values is None:
+                return None
+            numbers = host_floats(values, what)
+            if numbers.shape != (channels,):
+                raise ValueError(f"{what} has the shape {list(numbers.shape)}, and [{channels}] is needed")
+            kept.append(numbers)
+            return int(numbers.ctypes.data)
+
+        table = (_abi.minuet_pointwise_step * max(1, len(given)))()
+        for place, (step, row) in enumerate(zip(given, table, strict=False)):
+            row.kind = choose(PointwiseKind, step.kind, f"the kind of steps[{place}]")
+            row.number = step.number
+            row.scale = floats(step.scale, f"the scale of steps[{place}]")
+            row.shift = floats(step.shift, f"the shift of steps[{place}]")
+        options = _abi.minuet_pointwise_options(struct_size=ctypes.sizeof(_abi.minuet_pointwise_options))
+        options.ndim, options.dtype, options.channels = ndim, dtype_of(dtype), channels
+        options.step_count, options.steps = len(given), table
+        options.without_values = int(without_values)
+        options.allow_non_finite_parameters = int(allow_non_finite_parameters)
+        return cls._make(context, "minuet_plan_create_pointwise", ctypes.byref(options))
+
+    @classmethod
+    def deserialize(cls, context: Context, data: bytes | bytearray | memoryview) -> Plan:
+        """Makes a plan of what serialize() gave, here or in another process. The bytes need a trusted source."""
+        content = np.frombuffer(data, np.uint8)
+        return cls._make(context, "minuet_plan_deserialize", content.ctypes.data, content.size)
+
+    @property
+    def context(self) -> Context:
+        """The context that the plan was made with."""
+        return self._context
+
+    @property
+    def info(self) -> PlanInfo:
+        """What the plan is."""
+        info = _abi.minuet_plan_info(struct_size=ctypes.sizeof(_abi.minuet_plan_info))
+        with using(self) as (pointer,):  # The name lives as long as the plan.
+            call("minuet_plan_query", pointer, ctypes.byref(info))
+            return told(PlanInfo, info)
+
+    @property
+    def inputs(self) -> tuple[TensorInfo, ...]:
+        """The tensors that run takes, without parameters."""
+        return tuple(self._tensor("minuet_plan_query_input", number) for number in range(self.info.inputs))
+
+    @property
+    def outputs(self) -> tuple[TensorInfo, ...]:
+        """The tensors that run gives."""
+        return tuple(self._tensor("minuet_plan_query_output", number) for number in range(self.info.outputs))
+
+    def _tensor(self, name: str, number: int) -> TensorInfo:
+        info = _abi.minuet_tensor_info(struct_size=ctypes.sizeof(_abi.minuet_tensor_info))
+        with using(self) as (pointer,):
+            call(name, pointer, number, ctypes.byref(info))
+            return TensorInfo(
+                name=(info.name or b"").decode(),
+                shape=tuple(info.shape[: info.rank]),
+                tensor_stride=tuple(info.tensor_stride),
+                level=info.level,
+                channels=info.channels,
+                dtype=ELEMENT_NAMES[info.element],
+            )
+
+    @property
+    def parameters(self) -> tuple[ParameterInfo, ...]:
+        """The parameter tensors, in the order of their numbers."""
+        result = []
+        for number in range(self.info.parameter_tensors):
+            info = _abi.minuet_parameter_info(struct_size=ctypes.sizeof(_abi.minuet_parameter_info))
+            with using(self) as (pointer,):
+                call("minuet_plan_query_parameter", pointer, number, ctypes.byref(info))
+                result.append(ParameterInfo((info.name or b"").decode(), tuple(info.shape[: info.rank])))
+        return tuple(result)
+
+    @property
+    def description(self) -> str:
+        """The JSON description of a network, with the widths and heads that the plan has; "" for one op."""
+        with using(self) as (pointer,):
+            return read_text(library.minuet_plan_description, pointer)
+
+    def compile(self, arch: str, visit: KernelVisitor | None = None) -> None:
+        """Compiles every kernel that any cloud may need on `arch` ("sm_90a", Device.arch; "cpu" has no kernels) into
+        the cache. Needs no GPU. `visit` is called once a kernel."""
+        callback = Callback(_abi.minuet_kernel_visitor, _visitor_of(visit))
+        call("minuet_plan_compile", self, arch.encode(), callback.pointer, None)
+        callback.raise_error()
+
+    def compile_async(self, arch: str, done: Callable[[Exception | None], object] | None = None) -> CompileJob:
+        """Starts a compile in a thread of its own. `done` is called at its end, from that thread, with the error or
+        None; it must not wait for the job."""
+        return CompileJob(self, arch, done)
+
+    def load(self, device: Device) -> None:
+        """Compiles for the device's architecture what has not been compiled, and loads kernels and weights onto it."""
+        self.compile(device.arch)
+        call("minuet_plan_load", self, device)
+        self._keep(device)
+
+    def serialize(self, archs: Sequence[str] = (), *, with_values: bool = True) -> bytes:
+        """Returns the plan as bytes, with its parameters and with the kernels for these architectures, which are
+        compiled where they are missing. Needs no GPU."""
+        encoded = [arch.encode() for arch in archs]
+        names = (ctypes.c_char_p * len(encoded))(*encoded) if encoded else None
+        flags = 0 if with_values else _abi.MINUET_SERIALIZE_WITHOUT_VALUES
+        size = ctypes.c_size_t()
+        call("minuet_plan_serialize", self, names, len(archs), flags, None, 0, ctypes.byref(size))
+        buffer = ctypes.create_string_buffer(size.value)
+        call("minuet_plan_serialize", self, names, len(archs), flags, buffer, size.value, ctypes.byref(size))
+        return buffer.raw
+
+    def tuning(self) -> tuple[TunedChoice, ...]:
+        """Returns every tuning result that the plan was made by (Context.load_tuning)."""
+        choices: list[TunedChoice] = []
+        callback = Callback(
+            _abi.minuet_tuned_visitor, lambda choice, _: choices.append(told(TunedChoice, choice.contents))
+        )
+        call("minuet_plan_visit_tuning", self, callback.pointer, None)
+        callback.raise_error()
+        return tuple(choices)
+
+
+def _set_geometry(
+    options: Any, ndim: int, kernel_size: Axes, stride: Axes, dilation: Axes, padding: Axes | None
+) -> None:
+    if not 1 <= ndim <= _abi.MINUET_MAX_DIM:
+        raise ValueError(f"ndim is {ndim}, and 1 to {_abi.MINUET_MAX_DIM} are supported")
+    for name, value in (("kernel_size", kernel_size), ("stride", stride), ("dilation", dilation)):
+        getattr(options, name)[:ndim] = axes(value, ndim, name)
+    if padding is not None:
+        options.dense_offsets = 1
+        options.padding[:ndim] = axes(padding, ndim, "padding")
+
+
+def _visitor_of(visit: KernelVisitor | None) -> Callable[..., object] | None:
+    if visit is None:
+        return None
+    return lambda kernel, _: visit(told(KernelInfo, kernel.contents))
+
+
+class CompileJob(Handle):
+    """A compile in the background (Plan.compile_async). Closing it, or dropping it, cancels the compile."""
+
+    def __init__(self, plan: Plan, arch: str, done: Callable[[Exception | None], object] | None = None) -> None:
+        def finish(status: int, user: object) -> None:
+            assert done is not None
+            done(None if status == _abi.MINUET_OK else error_of(status))
+
+        callback = LastingCallback(_abi.minuet_job_callback, finish if done is not None else None)
+        pointer = make("minuet_plan_compile_async", plan, arch.encode(), callback.pointer, None)
+        super().__init__(pointer, library.minuet_job_destroy, plan, callback)
+
+    @property
+    def done(self) -> bool:
+        """Whether the compile has ended."""
+        return bool(ask("minuet_job_done", self))
+
+    def cancel(self) -> None:
+        """Asks the compile to stop, and returns at once."""
+        ask("minuet_job_cancel", self)
+
+    def wait(self) -> None:
+        """Waits for the end.
+
+        Raises:
+            CancelledError: the compile was stopped before.
+            Error: it failed.
+        """
+        call("minuet_job_wait", self)

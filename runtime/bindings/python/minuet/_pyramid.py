@@ -1,0 +1,300 @@
+"""Pyramids, and runs that keep no state: for callers whose memory and sizes are all their own (XLA, torch.library)."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from . import _abi
+from ._arrays import device_view, stream_handle
+from ._device import Context, Device
+from ._execution import array_table, input_view, like_input, memory_of, output_view
+from ._library import Handle, call, library, make, using
+from ._parameters import Parameters
+from ._plan import Plan
+from ._sets import Bounds, int32_output, set_bounds
+from ._types import Axes, Purpose, SetOrder, axes
+
+
+@dataclass(frozen=True)
+class Level:
+    """One coordinate set of a pyramid.
+
+    Args:
+        capacity: the most voxels; of level 0, the most coordinates too.
+        parent: an earlier level; -1 for level 0, the set of the coordinates.
+        stride: to the parent.
+        kernel_size: where given, the set is all that a dense convolution reaches from the parent, with this dilation,
+            padding and shape (Coordinates.reach).
+    """
+
+    capacity: int
+    parent: int = -1
+    stride: Axes = 1
+    kernel_size: Axes | None = None
+    dilation: Axes = 1
+    padding: Axes = 0
+    shape: Axes = 0
+
+
+@dataclass(frozen=True)
+class Map:
+    """One kernel map of a pyramid, between two levels or within one.
+
+    Args:
+        fine, coarse: numbers of levels.
+        purposes: which ops read it, or-ed.
+        padding: where given, the offsets are those of a dense convolution.
+    """
+
+    fine: int
+    coarse: int
+    kernel_size: Axes = 1
+    dilation: Axes = 1
+    purposes: Purpose = Purpose.CONVOLUTION
+    padding: Axes | None = None
+
+
+class Pyramid(Handle):
+    """Describes coordinate sets and kernel maps with sizes that only the device knows. May be used from many threads.
+
+    Args:
+        context: where its kernels are compiled and kept.
+        levels, maps: what it has; or
+        network, level_capacity: the plan of a network that has them, and the most voxels of each of its levels.
+        keep_coordinates: numbers of the levels whose coordinates stay in the buffer.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        levels: Sequence[Level] = (),
+        maps: Sequence[Map] = (),
+        *,
+        network: Plan | None = None,
+        level_capacity: Sequence[int] = (),
+        ndim: int = 0,
+        keep_first_duplicate: bool = False,
+        bounds: Bounds | None = None,
+        keep_coordinates: Sequence[int] = (),
+        batch_size: int = 0,
+    ) -> None:
+        self._ndim = ndim or (network.info.ndim if network else 3)
+        self._capacities = tuple(level_capacity) or tuple(level.capacity for level in levels)
+        options = _abi.minuet_pyramid_options(struct_size=ctypes.sizeof(_abi.minuet_pyramid_options))
+        options.ndim = ndim
+        options.keep_first_duplicate = int(keep_first_duplicate)
+        set_bounds(options, bounds, self._ndim)
+        for number in keep_coordinates:
+            options.keep_coordinates |= 1 << number
+        if levels:
+            options.levels = (_abi.minuet_pyramid_level * len(levels))(*map(self._level, levels))
+        if maps:
+            options.maps = (_abi.minuet_pyramid_map * len(maps))(*map(self._map, maps))
+        capacities = (ctypes.c_int64 * max(1, len(level_capacity)))(*level_capacity)
+        if network is not None:
+            options.level_capacity = ctypes.addressof(capacities)
+        options.level_count = len(level_capacity) if network is not None else len(levels)
+        options.map_count = len(maps)
+        options.batch_size = batch_size
+        self._batch_size = batch_size
+        with using(network) as (options.network,):
+            pointer = make("minuet_pyramid_create", context, ctypes.byref(options))
+        super().__init__(pointer, library.minuet_pyramid_destroy, context, network)
+
+    def _level(self, level: Level) -> _abi.minuet_pyramid_level:
+        row = _abi.minuet_pyramid_level(capacity=level.capacity, parent=level.parent)
+        row.stride[: self._ndim] = axes(level.stride, self._ndim, "stride")
+        if level.kernel_size is not None:
+            row.is_reached = 1
+            for name in ("kernel_size", "dilation", "padding", "shape"):
+                getattr(row, name)[: self._ndim] = axes(getattr(level, name), self._ndim, name)
+        return row
+
+    def _map(self, item: Map) -> _abi.minuet_pyramid_map:
+        row = _abi.minuet_pyramid_map(fine=item.fine, coarse=item.coarse, purposes=int(item.purposes))
+        row.kernel_size[: self._ndim] = axes(item.kernel_size, self._ndim, "kernel_size")
+        row.dilation[: self._ndim] = axes(item.dilation, self._ndim, "dilation")
+        if item.padding is not None:
+            row.dense_offsets = 1
+            row.padding[: self._ndim] = axes(item.padding, self._ndim, "padding")
+        return row
+
+    @property
+    def capacities(self) -> tuple[int, ...]:
+        """The most voxels of each level."""
+        return self._capacities
+
+    def bytes(self, arch: str) -> tuple[int, int]:
+        """Returns the bytes of the buffer, and of the workspace of build(), without a device."""
+        buffer, workspace = ctypes.c_int64(), ctypes.c_int64()
+        call("minuet_pyramid_bytes", self, arch.encode(), ctypes.byref(buffer), ctypes.byref(workspace))
+        return buffer.value, workspace.value
+
+    def load(self, device: Device) -> None:
+        """Compiles and loads the kernels that build pyramids; the other calls need it once for a device."""
+        call("minuet_pyramid_load", self, device)
+        self._keep(device)
+
+    def build(
+        self,
+        device: Device,
+        coordinates: Any,
+        count: Any = None,
+        *,
+        buffer: Any = None,
+        workspace: Any = None,
+        status: Any = None,
+        counts: Any = None,
+        stream: Any = None,
+    ) -> Any:
+        """Builds the sets and maps of a cloud in one buffer, and returns it. Only enqueues, once memory is there.
+
+        Args:
+            coordinates: int32 [most, 1 + ndim] in memory of the device, batch first.
+            count: optional: how many of them there are, int32 [1] in memory of the device.
+            buffer, workspace: memory of bytes(arch); None: new memory, which must live until the work is done.
+            status: optional: uint32 or int32 [1] on the device gets CloudStatus bits.
+            counts: optional: int32 [1 + levels] on the device gets the coordinates taken and each level's voxels.
+        """
+        handle = stream_handle(stream)
+        arguments = _abi.minuet_pyramid_arguments(struct_size=ctypes.sizeof(_abi.minuet_pyramid_arguments))
+        sizes = self.bytes(device.arch)
+        buffer = device.empty(sizes[0], "uint8", handle) if buffer is None else buffer
+        workspace = device.empty(sizes[1], "uint8", handle) if workspace is None else workspace
+        arguments.buffer, arguments.buffer_bytes = memory_of(buffer, device, handle, "buffer")
+        arguments.workspace, arguments.workspace_bytes = memory_of(workspace, device, handle, "workspace")
+        found = device_view(coordinates, device, handle, "coordinates")
+        found.require("coordinates", "int32", (None, 1 + self._ndim))
+        found.require_contiguous("coordinates")
+        arguments.coordinates, arguments.most = found.address or None, found.shape[0]
+        if count is not None:
+            number = device_view(count, device, handle, "count")
+            number.require("count", "int32", (1,))
+            arguments.count = number.address
+        if status is not None:
+            word = device_view(status, device, handle, "status")
+            word.require("status", "int32" if word.kind == "int32" else "uint32", (1,))
+            word.require_writable("status")
+            arguments.status = word.address
+        if counts is not None:
+            shape = (1 + len(self._capacities),)
+            _, arguments.counts = int32_output(device, counts, shape, handle, "counts")
+        call("minuet_pyramid_build", self, device, ctypes.byref(arguments), handle)
+        return buffer
+
+    def coordinates(self, device: Device, buffer: Any, level: int, out: Any = None, stream: Any = None) -> Any:
+        """Enqueues a copy of a level's coordinates, int32 [capacity, 1 + ndim]; rows past the count are zeros."""
+        handle = stream_handle(stream)
+        shape = (self._capacities[level], 1 + self._ndim)
+        result, address = int32_output(device, out, shape, handle, "out")
+        place = memory_of(buffer, device, handle, "buffer", is_written=False)
+        call("minuet_pyramid_coordinates", self, device, *place, level, address, handle)
+        return result
+
+    def rows(self, device: Device, buffer: Any, stream: Any = None) -> tuple[Any, Any]:
+        """Enqueues copies of the two orders of level 0's rows, int32 [capacity] each: the caller's row of each row of
+        the set, and the set's row of each row of the caller."""
+        handle = stream_handle(stream)
+        shape = (self._capacities[0],)
+        source, source_address = int32_output(device, None, shape, handle, "source_row")
+        target, target_address = int32_output(device, None, shape, handle, "set_row")
+        place = memory_of(buffer, device, handle, "buffer", is_written=False)
+        call("minuet_pyramid_rows", self, device, *place, source_address, target_address, handle)
+        return source, target
+
+    def export_pairs(
+        self, device: Device, buffer: Any, kernel_map: int, capacity: int, stream: Any = None
+    ) -> tuple[Any, Any]:
+        """Enqueues the list of a map's pairs, int32 [capacity, 3] (offset, row of the finer set, row of the coarser
+        set), and their number, int32 [1]. The map needs Purpose.EXPORT."""
+        handle = stream_handle(stream)
+        pairs, pairs_address = int32_output(device, None, (capacity, 3), handle, "pairs")
+        count, count_address = int32_output(device, None, (1,), handle, "count")
+        place = memory_of(buffer, device, handle, "buffer", is_written=False)
+        pointer = pairs_address if capacity else None
+        call("minuet_pyramid_export_pairs", self, device, *place, kernel_map, pointer, capacity, count_address, handle)
+        return pairs, count
+
+    def run_bytes(self, plan: Plan, arch: str, *, kernel_map: int = 0, set_order: SetOrder = SetOrder(0)) -> int:
+        """Returns the bytes of the workspace of run(). The plan must be compiled for `arch`."""
+        arguments = _abi.minuet_run_arguments(struct_size=ctypes.sizeof(_abi.minuet_run_arguments))
+        arguments.map, arguments.set_order = kernel_map, int(set_order)
+        size = ctypes.c_int64()
+        with using(self) as (arguments.pyramid,):
+            call("minuet_plan_run_bytes", plan, arch.encode(), ctypes.byref(arguments), ctypes.byref(size))
+        return size.value
+
+    def load_run(
+        self,
+        plan: Plan,
+        device: Device,
+        *,
+        kernel_map: int = 0,
+        set_order: SetOrder = SetOrder(0),
+        parameters: Parameters | None = None,
+    ) -> None:
+        """Makes what the first run with parameters would make, before a capture."""
+        arguments = _abi.minuet_run_arguments(struct_size=ctypes.sizeof(_abi.minuet_run_arguments))
+        arguments.map, arguments.set_order = kernel_map, int(set_order)
+        with using(self, parameters) as (arguments.pyramid, arguments.parameters):
+            call("minuet_plan_run_load", plan, device, ctypes.byref(arguments))
+
+    def run(
+        self,
+        plan: Plan,
+        device: Device,
+        buffer: Any,
+        *inputs: Any,
+        kernel_map: int = 0,
+        set_order: SetOrder = SetOrder(0),
+        workspace: Any = None,
+        parameters: Parameters | None = None,
+        out: Any = None,
+        output_rows: int | None = None,
+        stream: Any = None,
+    ) -> Any:
+        """Runs a plan on what build() wrote, or on a copy of it. Only enqueues, once memory is there, from any number
+        of threads; nothing is kept between calls.
+
+        Args:
+            inputs: features [capacity of their level, channels]; rows past the count are not read.
+            kernel_map: number of the map, for a single op; networks find theirs.
+            set_order: which tensors have their rows in the set's order (rows()), for a single op.
+            workspace: memory of run_bytes; None: new memory, which must live until the work is done.
+            parameters: values in place of the plan's own.
+            out: the array, or arrays, to write to; None: new ones.
+            output_rows: the capacity of the output's level, which a single op needs without `out`.
+        """
+        handle = stream_handle(stream)
+        infos = (plan.inputs, plan.outputs)
+        if len(inputs) != len(infos[0]):
+            raise ValueError(f"the plan takes {len(infos[0])} inputs, and {len(inputs)} are given")
+        arguments = _abi.minuet_run_arguments(struct_size=ctypes.sizeof(_abi.minuet_run_arguments))
+        arguments.map, arguments.set_order = kernel_map, int(set_order)
+        arguments.buffer, arguments.buffer_bytes = memory_of(buffer, device, handle, "buffer", is_written=False)
+        if workspace is None:
+            size = self.run_bytes(plan, device.arch, kernel_map=kernel_map, set_order=set_order)
+            workspace = device.empty(size, "uint8", handle)
+        arguments.workspace, arguments.workspace_bytes = memory_of(workspace, device, handle, "workspace")
+        views = [input_view(given, info, device, handle) for given, info in zip(inputs, infos[0], strict=True)]
+        if out is None:
+            is_network = plan.info.maps == 0
+            results = []
+            for info in infos[1]:
+                if not is_network and output_rows is None:
+                    raise ValueError("a single op on a pyramid needs `out`, or `output_rows` for a new array")
+                rows = self._capacities[info.level] if is_network else output_rows
+                shape = [self._batch_size if len(info.shape) > 2 else rows, *info.shape[1:]]
+                results.append(device.empty([int(n or 0) for n in shape], like_input(info.dtype, inputs), handle))
+        else:
+            results = list(out) if isinstance(out, tuple | list) else [out]
+        targets = [output_view(given, info, device, handle) for given, info in zip(results, infos[1], strict=True)]
+        inputs_table, outputs_table = array_table(views), array_table(targets)
+        arguments.inputs, arguments.input_count = inputs_table, len(views)
+        arguments.outputs, arguments.output_count = outputs_table, len(targets)
+        with using(self, parameters) as (arguments.pyramid, arguments.parameters):
+            call("minuet_plan_run", plan, device, ctypes.byref(arguments), handle)
+        return results[0] if len(results) == 1 else tuple(results)
