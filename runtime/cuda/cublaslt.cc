@@ -7,6 +7,7 @@
 #include <map>
 #include <mutex>
 
+#include "codegen/base/own_image.h"
 #include "runtime/engine/device.h"
 
 namespace minuet {
@@ -30,6 +31,8 @@ std::vector<std::string> package_folders() {
                  {"/usr/local/lib/python3*/site-packages", "/usr/local/lib/python3*/dist-packages",
                   "/usr/lib/python3/dist-packages", "/opt/*/.venv/lib/python3*/site-packages",
                   "/opt/*/lib/python3*/site-packages"});
+  // If this library is itself installed as a wheel, it is in site-packages/minuet/lib.
+  folders.push_back(own_folder() + "/../..");
   return folders;
 }
 

@@ -315,6 +315,14 @@ class Library(Tree):
         self.expect(self.check("extern int cuInit; int minuet_one(void) { return cuInit; }", f"-L{self.root}", "-lcuda"),
                     "needs libcuda.so.1")
 
+    def test_a_symbol_of_a_newer_system(self):
+        stub = self.write("stub.c", "int is_new = 1, is_old = 1;")
+        versions = self.write("stub.map", "GLIBC_2.34 { is_old; }; GLIBC_2.36 { is_new; };")
+        subprocess.run([os.environ.get("CC", "cc"), "-shared", "-fPIC", f"-Wl,--version-script={versions}",
+                        "-Wl,-soname,libstub.so", "-o", str(self.root / "libstub.so"), str(stub)], check=True)
+        self.expect(self.check("extern int is_new, is_old; int minuet_one(void) { return is_new + is_old; }",
+                               f"-L{self.root}", "-lstub"), "needs is_new of GLIBC 2.36")
+
     blob = 'int minuet_one(void) { return 1; } __asm__(".section .rodata\\n.zero %d\\n.previous");'
 
     def test_a_library_that_has_grown(self):

@@ -51,20 +51,21 @@ if(NOT MINUET_LLVM_FOUND_ROOT)
 endif()
 message(STATUS "LLVM Support ${MINUET_LLVM_FOUND_VERSION}: ${MINUET_LLVM_FOUND_ROOT}")
 
+# The linker takes from this archive what the objects and LLVM's archives before it leave undefined.
+add_library(minuet_portable_symbols STATIC ${CMAKE_CURRENT_LIST_DIR}/portable_symbols.cc)
+target_link_libraries(minuet_portable_symbols PRIVATE minuet_options)
+
 add_library(minuet_llvm INTERFACE)
 target_include_directories(minuet_llvm SYSTEM INTERFACE ${MINUET_LLVM_FOUND_ROOT}/include)
 target_link_libraries(minuet_llvm INTERFACE ${MINUET_LLVM_FOUND_ROOT}/lib/libLLVMSupport.a
-                      ${MINUET_LLVM_FOUND_ROOT}/lib/libLLVMDemangle.a Threads::Threads ${CMAKE_DL_LIBS} rt m)
+                      ${MINUET_LLVM_FOUND_ROOT}/lib/libLLVMDemangle.a minuet_portable_symbols Threads::Threads
+                      ${CMAKE_DL_LIBS} rt m)
 
-# LLVM's Support may need these libraries. --as-needed drops those that no linked archive member uses, so an
-# unnecessary library costs nothing. A missing one is a link error.
+# LLVM's Support may need zlib. --as-needed drops it if no linked archive member uses it. A missing one is a link error.
 find_library(MINUET_ZLIB NAMES z libz.so.1)
-find_library(MINUET_TINFO NAMES tinfo libtinfo.so.6)
-foreach(library IN ITEMS MINUET_ZLIB MINUET_TINFO)
-  if(${library})
-    target_link_libraries(minuet_llvm INTERFACE -Wl,--push-state,--as-needed ${${library}} -Wl,--pop-state)
-  endif()
-endforeach()
+if(MINUET_ZLIB)
+  target_link_libraries(minuet_llvm INTERFACE -Wl,--push-state,--as-needed ${MINUET_ZLIB} -Wl,--pop-state)
+endif()
 if(MINUET_LLVM_FOUND_VERSION GREATER_EQUAL 15)
   find_library(MINUET_LLVM_ZSTD NAMES libzstd.a zstd libzstd.so.1)
   if(MINUET_LLVM_ZSTD)

@@ -3,6 +3,7 @@
 
 - It exports minuet_* only, and everything that the public headers declare.
 - It needs neither CUDA nor LLVM libraries: they are opened at first use, or linked statically and hidden.
+- It runs on every Linux with glibc 2.34, for which the Python wheel is made (tools/cmake/portable_symbols.cc).
 - It contains neither LLVM's RemoveFileOnSignal, which replaces the host's signal handlers, nor the code that opens
   NVRTC and the headers embedded for it, which only the helper program needs.
 - Stripped, it has at most 3 MB.
@@ -19,7 +20,10 @@ import tempfile
 
 import sources
 
-NOT_NEEDED = re.compile(r"lib(cuda|cudart|nvrtc|nvrtc-builtins|cublas|cublasLt|nvJitLink|LLVM|zstd)[-.\d]")
+NOT_NEEDED = re.compile(r"lib(cuda|cudart|nvrtc|nvrtc-builtins|cublas|cublasLt|nvJitLink|LLVM|zstd|tinfo)[-.\d]")
+# The newest versions of symbols that manylinux_2_34, the platform of the Python wheel, has.
+NEWEST = {"GLIBC": (2, 34), "GLIBCXX": (3, 4, 29), "CXXABI": (1, 3, 13)}
+VERSIONED = re.compile(r"(\S+)@(GLIBC|GLIBCXX|CXXABI)_([\d.]+)$", re.MULTILINE)
 NOT_LINKED = ("RemoveFileOnSignal", "PrintStackTraceOnErrorSignal", "AddSignalHandler",
               "open_nvrtc", "open_nvrtc_library", "NvrtcCompiler",
               "minuet_kernel_headers", "minuet_cuda_headers", "minuet_cccl_headers")
@@ -57,6 +61,11 @@ def check(library, headers, most_bytes=MOST_BYTES):
     for name in needed:
         if NOT_NEEDED.match(name):
             yield f"{library.name}: needs {name}"
+
+    undefined = run("nm", "-D", "--undefined-only", "--with-symbol-versions", str(library))
+    for name, kind, version in VERSIONED.findall(undefined):
+        if tuple(map(int, version.split("."))) > NEWEST[kind]:
+            yield f"{library.name}: needs {name} of {kind} {version}, which older systems lack"
 
     symbols = run("nm", "-C", str(library))
     if not symbols:
