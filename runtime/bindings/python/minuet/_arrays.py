@@ -114,7 +114,7 @@ class View:
         if kind not in ELEMENTS:
             raise TypeError(f"{what} has elements of {kind}; the library knows {', '.join(ELEMENTS)}")
         array = _abi.minuet_array()
-        array.data = self.address or None
+        array.data = None if 0 in self.shape else self.address
         array.rank = len(self.shape)
         array.element = ELEMENTS[kind]
         array.on_host = int(self.is_on_host)

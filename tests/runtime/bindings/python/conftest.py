@@ -1,0 +1,65 @@
+"""What the tests of the Python package share. Tests that take `device` run on the CPU device, and on a GPU or the
+software CUDA device (tests/support/software_cuda) where there is one."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import minuet
+import numpy as np
+import pytest
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[3]
+PACKAGE = ROOT / "runtime/bindings/python"
+BUILD = pathlib.Path(os.environ.get("MINUET_BUILD") or ROOT / "build/release")
+sys.path.insert(0, str(HERE))
+
+
+def expects(name: str) -> bool:
+    """Whether MINUET_EXPECT says that something is here, so that a test without it fails."""
+    return name in os.environ.get("MINUET_EXPECT", "").split(",")
+
+
+def skip_or_fail(name: str, reason: str) -> None:
+    if expects(name):
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def context(tmp_path_factory: pytest.TempPathFactory) -> minuet.Context:
+    cache = os.environ.get("MINUET_TEST_CACHE") or tmp_path_factory.mktemp("cache")
+    return minuet.Context(cache)
+
+
+@pytest.fixture(scope="session", params=["cpu", "cuda:0"])
+def device(request: pytest.FixtureRequest, context: minuet.Context) -> minuet.Device:
+    try:
+        return minuet.Device(context, request.param)
+    except minuet.UnavailableError as error:
+        skip_or_fail("gpu" if request.param != "cpu" else "cpu", str(error).split(" (")[0])
+        raise
+
+
+@pytest.fixture
+def cpu(context: minuet.Context) -> minuet.Device:
+    return minuet.Device(context, "cpu")
+
+
+@pytest.fixture
+def generator(request: pytest.FixtureRequest) -> Iterator[np.random.Generator]:
+    seed = int(os.environ.get("MINUET_TEST_SEED") or int.from_bytes(os.urandom(4), "little"))
+    print(f"MINUET_TEST_SEED={seed} repeats the inputs")
+    yield np.random.default_rng(seed)
+
+
+def run_python(code: str, *, environment: dict[str, str] | None = None, timeout: int = 120) -> subprocess.CompletedProcess[str]:
+    """Runs code in a new interpreter that finds the package as this one does."""
+    settings = {**os.environ, "PYTHONPATH": os.pathsep.join([str(PACKAGE), str(HERE)]), **(environment or {})}
+    return subprocess.run([sys.executable, "-X", "faulthandler", "-c", code], env=settings, timeout=timeout, text=True,
+                          capture_output=True)

@@ -1,0 +1,218 @@
+"""Single ops against float64 oracles in plain loops: every dtype and device, poisoned outputs."""
+
+import minuet
+import numpy as np
+import oracle
+import pytest
+
+DTYPES = ["float32", "tf32", "float16", "bfloat16"]
+
+
+def poisoned(device, shape, dtype):
+    host = oracle.encode(np.full(shape, np.nan, np.float32), dtype)
+    return device.to_device(host)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dataflow", ["gather-gemm-scatter", "fused"])
+def test_convolution(device, context, generator, dtype, dataflow):
+    cloud = oracle.make_cloud(generator, 150)
+    features = oracle.encode(generator.integers(-64, 65, (150, 8)) / 64, dtype)
+    weight = (generator.integers(-64, 65, (27, 8, 16)) / 64).astype(np.float32)
+    shift = generator.integers(-8, 9, 16).astype(np.float32)
+    scale = generator.integers(1, 4, 16).astype(np.float32)
+    coordinates = minuet.Coordinates(device, device.to_device(cloud))
+    plan = minuet.Plan.convolution(context, weight, kernel_size=3, submanifold=True, dtype=dtype, scale=scale,
+                                   shift=shift, relu=True, dataflow=dataflow)
+    plan.load(device)
+    execution = minuet.Execution(plan, device)
+    execution.prepare_maps(minuet.KernelMap(coordinates, coordinates, 3))
+    out = poisoned(device, (150, 16), dtype)
+    assert execution.run(device.to_device(features), out=out) is out
+    actual = oracle.decode(device.to_host(out))
+    pairs = oracle.pairs_of(cloud, cloud, (3, 3, 3), (1, 1, 1))
+    expected, magnitude = oracle.convolve(pairs, oracle.decode(features), weight, 150)
+    oracle.expect_close(actual, np.maximum(expected * scale + shift, 0), magnitude * scale + np.abs(shift), dtype)
+    again = oracle.decode(device.to_host(execution.run(device.to_device(features))))
+    np.testing.assert_array_equal(actual.view(np.uint32), again.view(np.uint32))
+    assert execution.layers[0].dataflow == minuet.Dataflow[dataflow.upper().replace("-", "_")]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_down_and_up_with_a_residual_on_columns(device, context, generator, dtype):
+    """A strided and a transposed convolution on one map, whose output is a range of columns of a wider matrix."""
+    cloud = oracle.make_cloud(generator, 120)
+    fine = minuet.Coordinates(device, device.to_device(cloud))
+    coarse = fine.downsample(2)
+    coarse_cloud = device.to_host(coarse.export())
+    kernel_map = minuet.KernelMap(fine, coarse, 2)
+    pairs = oracle.pairs_of(cloud, coarse_cloud, (2, 2, 2), (1, 1, 1))
+    features = oracle.encode(generator.integers(-8, 9, (120, 4)) / 8, dtype)
+    down = (generator.integers(-8, 9, (8, 4, 8)) / 8).astype(np.float32)
+    up = (generator.integers(-8, 9, (2, 2, 2, 8, 8)) / 8).astype(np.float32)
+
+    plans = [minuet.Plan.convolution(context, down, kernel_size=2, stride=2, dtype=dtype),
+             minuet.Plan.convolution(context, up, kernel_size=2, stride=2, transposed=True, residual=True, dtype=dtype)]
+    for plan in plans:
+        plan.load(device)
+    first, second = (minuet.Execution(plan, device) for plan in plans)
+    first.prepare_maps(kernel_map)
+    middle = first.run(device.to_device(features))
+    second.prepare_maps(kernel_map.transpose())
+    assert [item.name for item in plans[1].inputs] == ["input", "residual"]
+    residual = oracle.encode(generator.integers(-8, 9, (120, 8)) / 8, dtype)
+    out = second.run(middle, device.to_device(residual))
+
+    expected, magnitude = oracle.convolve(pairs, oracle.decode(features), down, len(coarse_cloud))
+    got = oracle.decode(device.to_host(middle))
+    oracle.expect_close(got, expected, magnitude, dtype)
+    expected, magnitude = oracle.convolve(pairs[:, [0, 2, 1]], got, up.reshape(8, 8, 8), 120)
+    actual = oracle.decode(device.to_host(out))
+    oracle.expect_close(actual, expected + oracle.decode(residual), magnitude, dtype)
+
+    if device.is_cpu:
+        wide = np.full((120, 24), 7, out.dtype)
+        columns = wide[:, 8:16]
+        second.run(middle, residual, out=columns)
+        np.testing.assert_array_equal(columns, out)
+        assert (wide[:, :8] == 7).all()
+        assert (wide[:, 16:] == 7).all()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("reduction", ["max", "average", "sum"])
+def test_pooling(device, context, generator, dtype, reduction):
+    cloud = oracle.make_cloud(generator, 100)
+    fine = minuet.Coordinates(device, device.to_device(cloud))
+    coarse = fine.downsample(2)
+    coarse_cloud = device.to_host(coarse.export())
+    features = oracle.encode(generator.integers(-64, 65, (100, 8)) / 64, dtype)
+    plan = minuet.Plan.pooling(context, 8, reduction, kernel_size=3, stride=2, dtype=dtype, winners=reduction == "max")
+    plan.load(device)
+    execution = minuet.Execution(plan, device)
+    execution.prepare_maps(minuet.KernelMap(fine, coarse, 3))
+    result = execution.run(device.to_device(features))
+    pairs = oracle.pairs_of(cloud, coarse_cloud, (3, 3, 3), (1, 1, 1))
+    expected, winners = oracle.pool(pairs, oracle.decode(features), len(coarse_cloud), reduction)
+    output = result[0] if reduction == "max" else result
+    oracle.expect_close(oracle.decode(device.to_host(output)), expected, np.abs(expected) + 0.1, dtype)
+    if reduction == "max":
+        assert [item.dtype for item in plan.outputs][1] == "int32"
+        assert device.to_host(result[1]).dtype == np.int32
+        np.testing.assert_array_equal(device.to_host(result[1]), winners)
+
+
+def test_pointwise(device, context, generator):
+    x, y = generator.normal(size=(2, 60, 8)).astype(np.float32)
+    scale, shift = generator.normal(size=(2, 8)).astype(np.float32)
+    cloud = device.to_device(oracle.make_cloud(generator, 60))
+    coordinates = minuet.Coordinates(device, cloud)
+    kernel_map = minuet.KernelMap(coordinates, coordinates)
+    steps = [minuet.Step("affine", scale=scale, shift=shift), "add", minuet.Step("leaky_relu", number=0.25)]
+    plan = minuet.Plan.pointwise(context, 8, steps)
+    plan.load(device)
+    execution = minuet.Execution(plan, device)
+    execution.prepare_maps(kernel_map)
+    actual = device.to_host(execution.run(device.to_device(x), device.to_device(y)))
+    expected = x.astype(np.float64) * scale + shift + y
+    expected = np.where(expected < 0, expected * 0.25, expected)
+    np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-5)
+
+    labels = minuet.Plan.pointwise(context, 8, [minuet.PointwiseKind.SOFTMAX, "argmax"])
+    labels.load(device)
+    execution = minuet.Execution(labels, device)
+    execution.prepare_maps(kernel_map)
+    result = execution.run(device.to_device(x))
+    assert result.shape == (60, 1)
+    np.testing.assert_array_equal(device.to_host(result)[:, 0], x.argmax(1))
+
+
+def test_bfloat16_by_bits(device, context, generator):
+    """uint16 in gives uint16 out, whether ml_dtypes is there or not."""
+    cloud = oracle.make_cloud(generator, 20)
+    coordinates = minuet.Coordinates(device, device.to_device(cloud))
+    weight = np.eye(8, dtype=np.float32)[None] * 2
+    plan = minuet.Plan.convolution(context, weight, dtype="bfloat16")
+    plan.load(device)
+    execution = minuet.Execution(plan, device)
+    execution.prepare_maps(minuet.KernelMap(coordinates, coordinates))
+    values = generator.integers(-32, 33, (20, 8)).astype(np.float32)
+    bits = (values.view(np.uint32) >> 16).astype(np.uint16)
+    output = device.to_host(execution.run(device.to_device(bits)))
+    assert output.dtype == np.uint16
+    np.testing.assert_array_equal(oracle.decode(output), values * 2)
+
+
+@pytest.mark.parametrize("options, message", [
+    ({"weight": np.zeros((26, 4, 4))}, "27"),
+    ({"weight": np.zeros((4, 4))}, r"weight has the shape \[4, 4\]"),
+    ({"weight": np.full((27, 4, 4), np.inf)}, r"weight\[0\] is inf"),
+    ({"weight": np.zeros((27, 4, 4)), "kernel_size": (3, 3)}, "there are 3 axes"),
+    ({"weight": np.zeros((27, 4, 4)), "dtype": "float64"}, "dtype 'float64' is not known"),
+    ({"weight": np.zeros((27, 4, 4)), "dataflow": "fast"}, "use one of auto, gather_gemm_scatter, fused"),
+    ({"weight": np.zeros((27, 4, 4)), "scale": np.zeros(3), "shift": np.zeros(4)}, "scale"),
+    ({"in_channels": 4}, "needs in_channels and out_channels"),
+    ({"weight": np.zeros((81, 4, 4)), "ndim": 5}, "ndim is 5"),
+])
+def test_wrong_options(context, options, message):
+    with pytest.raises(ValueError, match=message):
+        minuet.Plan.convolution(context, **{"kernel_size": 3, **options})
+
+
+def test_groups_are_unimplemented(context):
+    with pytest.raises(NotImplementedError) as caught:
+        minuet.Plan.convolution(context, np.zeros((27, 2, 4)), kernel_size=3, submanifold=True, groups=2)
+    assert isinstance(caught.value, minuet.UnimplementedError)
+    assert caught.value.status == minuet.Status.UNIMPLEMENTED
+
+
+def test_wrong_tensors(cpu, context):
+    coordinates = minuet.Coordinates(cpu, np.zeros((1, 4), np.int32))
+    plan = minuet.Plan.convolution(context, np.ones((1, 4, 4)))
+    plan.load(cpu)
+    execution = minuet.Execution(plan, cpu)
+    good = cpu.empty((1, 4))
+    with pytest.raises(minuet.FailedPreconditionError):
+        execution.run(good)
+    execution.prepare_maps(minuet.KernelMap(coordinates, coordinates))
+    with pytest.raises(ValueError, match=r"takes 1 inputs \(input\), and 2 are given"):
+        execution.run(good, good)
+    with pytest.raises(TypeError, match="the input 'input' has elements of float64"):
+        execution.run(np.ones((1, 4)))
+    with pytest.raises(ValueError, match=r"the input 'input' has the shape \[1, 5\], and \[any, 4\]"):
+        execution.run(cpu.empty((1, 5)))
+    with pytest.raises(minuet.InvalidArgumentError):
+        execution.run(cpu.empty((2, 4)))
+    with pytest.raises(minuet.InvalidArgumentError, match="overlap"):
+        execution.run(good, out=good)
+    readonly = cpu.empty((1, 4))
+    readonly.flags.writeable = False
+    with pytest.raises(ValueError, match="'output' is read-only"):
+        execution.run(good, out=readonly)
+    with pytest.raises(ValueError, match="gives 1 outputs"):
+        execution.run(good, out=[good, good])
+    with pytest.raises(IndexError, match="there is no output 1"):
+        execution.output_shape(1)
+
+
+def test_many_maps_at_once(device, context, generator):
+    cloud = oracle.make_cloud(generator, 80)
+    queue = minuet.Queue(device)
+    coordinates = minuet.Coordinates(device, device.to_device(cloud), queue=queue)
+    kernel_map = minuet.KernelMap(coordinates, coordinates, 3)
+    x = device.to_device(generator.normal(size=(80, 4)).astype(np.float32))
+    results = []
+    plans = [minuet.Plan.convolution(context, generator.normal(size=(27, 4, 4)), kernel_size=3, submanifold=True)
+             for _ in range(2)]
+    for together in (True, False):
+        executions = []
+        for plan in plans:
+            plan.load(device)
+            executions.append(minuet.Execution(plan, device, queue=queue))
+        if together:
+            minuet.prepare_maps_together([(execution, kernel_map) for execution in executions])
+        else:
+            for execution in executions:
+                execution.prepare_maps(kernel_map)
+        results.append([device.to_host(execution.run(x)) for execution in executions])
+    np.testing.assert_array_equal(results[0], results[1])
