@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -231,6 +232,8 @@ class Plan(Handle):
             kept.append(values)
         else:
             options.without_values = 1
+            volume = math.prod(axes(kernel_size, ndim, "kernel_size"))
+            options.weight_count = volume * (in_channels or 0) // max(1, groups) * (out_channels or 0)
             if scale is not None or shift is not None:
                 raise ValueError("scale and shift need a weight: without one, use with_scale_and_shift and Parameters")
             if with_scale_and_shift:

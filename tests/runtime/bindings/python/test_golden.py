@@ -1,0 +1,160 @@
+"""The golden problems, computed in float64 by an independent program, and the same bits as from C and the tool."""
+
+import json
+import os
+import subprocess
+
+import minuet
+import numpy as np
+import oracle
+import pytest
+from conftest import BUILD, HERE, ROOT, skip_or_fail
+
+FOLDER = oracle.shared_folder() / "golden"
+LAYERS = sorted(path.stem for path in FOLDER.glob("*.safetensors") if not path.stem.startswith("network_"))
+
+
+@pytest.fixture(autouse=True)
+def golden():
+    if not LAYERS:
+        skip_or_fail("golden", f"no golden problems in '{FOLDER.parent}'; MINUET_SHARED names the folder")
+
+
+def numbers(metadata, name):
+    return json.loads(metadata[name]) if name in metadata else None
+
+
+def sets_and_map(device, metadata, tensors):
+    """Returns the kernel map of a problem, and the numbers of the expected output rows in ours."""
+    ndim, kind = int(metadata["ndim"]), metadata["kind"]
+    is_reached = metadata.get("output_rule") == "reached"
+    is_transposed = kind in ("transposed", "inverse")
+    geometry = {name: numbers(metadata, name) for name in ("kernel_size", "dilation")}
+    padding = numbers(metadata, "padding") if is_reached else None
+    tensor_stride = np.array(numbers(metadata, "fine_tensor_stride"))
+    points = {name: device.to_device(tensors[f"{name}_coordinates"]) for name in ("in", "out")}
+    fine_name, coarse_name = ("out", "in") if is_transposed else ("in", "out")
+    fine = minuet.Coordinates(device, points[fine_name], tensor_stride=tensor_stride.tolist())
+    strides = numbers(metadata, "stride")
+    if metadata["submanifold"] == "true":
+        coarse = fine
+    elif metadata["given_outputs"] == "true" or (is_transposed and not is_reached):
+        coarse = minuet.Coordinates(device, points[coarse_name], tensor_stride=(tensor_stride * strides).tolist())
+    elif is_reached:
+        shape = numbers(metadata, "out_spatial_shape") or 0
+        coarse = fine.reach(stride=strides, padding=padding, shape=shape, **geometry)
+    elif max(strides) > 1:
+        coarse = fine.downsample(strides)
+    else:
+        coarse = fine
+    forward = minuet.KernelMap(fine, coarse, **geometry, padding=padding)
+    kernel_map = forward.transpose() if is_transposed else forward
+    assert kernel_map.volume == np.prod(numbers(metadata, "kernel_size"))
+    order = {}
+    for name, coordinates in ((fine_name, fine), (coarse_name, coarse)):
+        rows = {tuple(point): row for row, point in enumerate(device.to_host(coordinates.export()).tolist())}
+        order[name] = np.array([rows[tuple(point)] for point in tensors[f"{name}_coordinates"].tolist()], np.int64)
+        assert len(rows) == len(order[name])
+    assert ndim == fine.ndim
+    return kernel_map, order
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_layer(cpu, context, name):
+    metadata, tensors = oracle.read_safetensors(FOLDER / f"{name}.safetensors")
+    kind, groups = metadata["kind"], int(metadata["groups"])
+    if metadata.get("kernel") == "custom" or kind == "generative_transposed":
+        pytest.skip("the library has no such layers yet")
+    geometry = {axis: numbers(metadata, axis) for axis in ("kernel_size", "stride", "dilation")}
+    common = {**geometry, "ndim": int(metadata["ndim"]), "submanifold": metadata["submanifold"] == "true",
+              "transposed": kind in ("transposed", "inverse")}
+    if metadata.get("output_rule") == "reached":
+        common["padding"] = numbers(metadata, "padding")
+    try:
+        if kind.endswith("_pool"):
+            plan = minuet.Plan.pooling(context, tensors["in_features"].shape[1], kind[: -len("_pool")], **common)
+        else:
+            plan = minuet.Plan.convolution(context, tensors["weight"], groups=groups, **common)
+    except minuet.UnimplementedError:
+        assert groups > 1
+        pytest.skip("the library has no groups yet")
+    plan.load(cpu)
+    kernel_map, order = sets_and_map(cpu, metadata, tensors)
+    execution = minuet.Execution(plan, cpu)
+    execution.prepare_maps(kernel_map)
+
+    given = np.empty_like(tensors["in_features"])
+    given[order["in"]] = tensors["in_features"]
+    ours = execution.run(given)
+    actual = ours[order["out"]]
+    pairs = tensors["pairs"]
+    expected_pairs = pairs.copy()
+    expected_pairs[:, 1] = order["in"][pairs[:, 1]]
+    expected_pairs[:, 2] = order["out"][pairs[:, 2]]
+    assert sorted(map(tuple, kernel_map.export().tolist())) == sorted(map(tuple, expected_pairs.tolist()))
+    expected = tensors["out_features"]
+    magnitude = np.abs(expected) + 1
+    if kind.endswith("_pool"):
+        oracle.expect_close(actual, expected, magnitude, "float32")
+    else:
+        _, magnitude = oracle.convolve(pairs, tensors["in_features"], tensors["weight"], len(expected)) if (
+            groups == 1) else (None, magnitude)
+        oracle.expect_close(actual, expected, magnitude, "float32")
+
+
+def test_a_convolution_has_the_bits_of_c(cpu, context, tmp_path):
+    metadata, tensors = oracle.read_safetensors(FOLDER / "sub_k3.safetensors")
+    assert numbers(metadata, "kernel_size") == [3, 3, 3]
+    library = BUILD / "lib"
+    program = tmp_path / "golden_bits"
+    subprocess.run(["cc", "-std=c11", "-Wall", "-Wextra", "-Werror", f"-I{ROOT / 'include'}", HERE / "golden_bits.c",
+                    f"-L{library}", "-lminuet", f"-Wl,-rpath,{library}", "-o", program], check=True)
+    features, weight = tensors["in_features"], tensors["weight"]
+    for name, content in (("coordinates", tensors["in_coordinates"]), ("features", features), ("weight", weight)):
+        (tmp_path / name).write_bytes(content.tobytes())
+    rows, channels, outputs = len(features), features.shape[1], weight.shape[2]
+    environment = {**os.environ, "MINUET_CACHE_DIR": str(tmp_path / "cache")}
+    subprocess.run([program, tmp_path, str(rows), str(channels), str(outputs)], check=True, env=environment)
+    expected = np.fromfile(tmp_path / "output", np.float32).reshape(rows, outputs)
+
+    coordinates = minuet.Coordinates(cpu, tensors["in_coordinates"])
+    plan = minuet.Plan.convolution(context, weight, kernel_size=3, submanifold=True)
+    plan.load(cpu)
+    execution = minuet.Execution(plan, cpu)
+    execution.prepare_maps(minuet.KernelMap(coordinates, coordinates, 3))
+    actual = execution.run(features)
+    np.testing.assert_array_equal(actual.view(np.uint32), expected.view(np.uint32))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("name", ["minkunet42", "sparseresnet21d"])
+def test_a_network_has_the_bits_of_the_tool(device, context, tmp_path, name, dtype):
+    metadata, tensors = oracle.read_safetensors(FOLDER / f"network_{name}.safetensors")
+    weights = FOLDER / f"network_{name}_weights.safetensors"
+    channels = numbers(metadata, "channels")
+    plan = minuet.Plan.network(context, name, channels=channels, weights=weights, dtype=dtype)
+    plan.load(device)
+    execution = minuet.Execution(plan, device)
+    execution.prepare(device.to_device(tensors["in_coordinates"]))
+    output = execution.run(device.to_device(oracle.encode(tensors["in_features"], dtype)))
+    actual = oracle.decode(device.to_host(output))
+    coordinates = device.to_host(execution.output_coordinates())
+
+    order = {tuple(point): row for row, point in enumerate(coordinates.tolist())}
+    rows = [order[tuple(point)] for point in tensors["out_coordinates"].tolist()]
+    expected = tensors["out_features"]
+    limit = {"float32": 1e-5, "float16": 4e-3}[dtype]
+    assert np.linalg.norm(actual[rows] - expected) <= limit * np.linalg.norm(expected)
+
+    np.save(tmp_path / "coordinates.npy", tensors["in_coordinates"])
+    np.save(tmp_path / "features.npy", tensors["in_features"])
+    done = subprocess.run(
+        [BUILD / "bin/minuet", "run", "--coordinates", tmp_path / "coordinates.npy", "--features",
+         tmp_path / "features.npy", "--network", name, "--channels", ",".join(map(str, channels)), "--weights", weights,
+         "--dtype", {"float32": "fp32", "float16": "fp16"}[dtype], "--device", device.name, "--output",
+         tmp_path / "output.npy", "--output-coordinates", tmp_path / "where.npy", "--cache",
+         context.cache_directory or tmp_path],
+        capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    np.testing.assert_array_equal(np.load(tmp_path / "where.npy"), coordinates)
+    np.testing.assert_array_equal(np.load(tmp_path / "output.npy").view(np.uint32), actual.view(np.uint32))
