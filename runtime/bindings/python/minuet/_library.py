@@ -139,11 +139,7 @@ class _Cell:
         if getattr(_thread, "callbacks", 0) or _lock._is_owned():  # type: ignore[attr-defined]
             _deferred.append(self)
         else:
-            self.destroy_now()
-
-    def destroy_now(self) -> None:
-        self.destroy(self.pointer)
-        self.keep = ()
+            self.destroy(self.pointer)
 
 
 class Handle:
@@ -162,8 +158,8 @@ class Handle:
             raise InternalError("the library gave no object")
         self._cell = _Cell(pointer, destroy, ())
         self._keep(*made_from)
-        finalizer = weakref.finalize(self, self._cell.close)
-        finalizer.atexit = False
+        self._finalizer = weakref.finalize(self, self._cell.close)
+        self._finalizer.atexit = False
 
     def _keep(self, *objects: Any) -> None:
         """Keeps callbacks, and those of other handles, as long as the library may call them."""
@@ -173,6 +169,7 @@ class Handle:
     def close(self) -> None:
         """Releases the object. Waits for the work that it has enqueued; calls in other threads are not disturbed."""
         self._cell.close()
+        self._finalizer.detach()
 
     @property
     def closed(self) -> bool:
@@ -258,7 +255,7 @@ def _destroy_deferred() -> None:
             cell = _deferred.pop()
         except IndexError:  # Another thread took the last one.
             return
-        cell.destroy_now()
+        cell.destroy(cell.pointer)
 
 
 class Callback:
