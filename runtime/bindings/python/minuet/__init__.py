@@ -10,6 +10,7 @@ cuda.core; None is the device's default stream), and release the GIL. Contexts, 
 maps and pyramids may be used from many threads at once, an execution from one at a time.
 """
 
+from . import _abi
 from ._ahead import convert_weights, precompile, shipped_networks, system_info, tune, version
 from ._arrays import bfloat16
 from ._device import Allocator, Context, Device, DeviceArray, Queue
@@ -64,7 +65,11 @@ from ._types import (
     WeightsOrder,
 )
 
-__version__ = "0.3.0.dev0"
+#: The version in Python's form: 0.3.0-dev of the header is 0.3.0.dev0.
+__version__ = (
+    f"{_abi.MINUET_VERSION_MAJOR}.{_abi.MINUET_VERSION_MINOR}.{_abi.MINUET_VERSION_PATCH}"
+    f"{_abi.MINUET_VERSION_SUFFIX and '.dev0'}"
+)
 
 __all__ = [
     "Allocator",

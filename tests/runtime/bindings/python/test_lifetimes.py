@@ -154,6 +154,7 @@ class Pool:
         self.blocks = {}
         self.most = 0
         self.waste = None
+        self.deferred = 0
 
     def allocate(self, size, stream):
         assert stream == 0
@@ -163,6 +164,7 @@ class Pool:
         self.most = max(self.most, sum(size for size, _ in self.blocks.values()))
         self.waste = None
         gc.collect()
+        self.deferred = max(self.deferred, len(_library._deferred))
         return address
 
     def free(self, memory, size, stream):
@@ -183,6 +185,9 @@ def test_allocator(context):
     execution.prepare_maps(minuet.KernelMap(coordinates, coordinates, 3))
     np.testing.assert_array_equal(execution.run(np.ones((3, 4), np.float32))[:, 0], [8, 8, 4])
     assert pool.most > 0
+    # The map was destroyed after the call, which might have held a lock that destroying takes.
+    assert pool.deferred == 1
+    assert _library._deferred == []
     del execution, plan, coordinates, queue, device
     gc.collect()
     assert pool.blocks == {}
