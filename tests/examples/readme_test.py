@@ -1,11 +1,12 @@
-"""The README's C and C++ blocks are the example programs, to the letter."""
+"""The README's C, C++ and Python blocks are the example programs, to the letter."""
 import pathlib
 import re
 import sys
 
 root = pathlib.Path(sys.argv[1])
-blocks = re.findall(r"```(?:c|cpp)\n(.*?)```", (root / "README.md").read_text(), re.DOTALL)
-examples = {path.name: path.read_text() for path in (root / "tests/examples").glob("*.c*") if path.suffix in (".c", ".cc")}
+blocks = re.findall(r"```(?:c|cpp|python)\n(.*?)```", (root / "README.md").read_text(), re.DOTALL)
+examples = {path.name: path.read_text() for path in (root / "tests/examples").iterdir()
+            if path.suffix in (".c", ".cc", ".py") and not path.name.endswith("_test.py")}
 missing = [name for name, text in examples.items() if text not in blocks]
 strange = [block.splitlines()[0] for block in blocks if block not in examples.values()]
 for name in missing:

@@ -46,6 +46,20 @@ def device(request: pytest.FixtureRequest, context: minuet.Context) -> minuet.De
         raise
 
 
+def is_software(device: minuet.Device) -> bool:
+    """Whether this is the software CUDA device of the tests."""
+    return "software" in device.info.description
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Writes each skip with its reason to the file MINUET_SKIPS, for tools/lint/skips.py."""
+    path = os.environ.get("MINUET_SKIPS")
+    if path and report.skipped and isinstance(report.longrepr, tuple):
+        reason = " ".join(report.longrepr[2].removeprefix("Skipped: ").split())
+        with open(path, "a") as file:
+            file.write(f"python\t{report.nodeid.split('/')[-1]}\t{reason}\n")
+
+
 @pytest.fixture
 def cpu(context: minuet.Context) -> minuet.Device:
     return minuet.Device(context, "cpu")
@@ -58,8 +72,15 @@ def generator(request: pytest.FixtureRequest) -> Iterator[np.random.Generator]:
     yield np.random.default_rng(seed)
 
 
-def run_python(code: str, *, environment: dict[str, str] | None = None, timeout: int = 120) -> subprocess.CompletedProcess[str]:
+def run_python(
+    code: str, *, environment: dict[str, str] | None = None, timeout: int = 120
+) -> subprocess.CompletedProcess[str]:
     """Runs code in a new interpreter that finds the package as this one does."""
     settings = {**os.environ, "PYTHONPATH": os.pathsep.join([str(PACKAGE), str(HERE)]), **(environment or {})}
-    return subprocess.run([sys.executable, "-X", "faulthandler", "-c", code], env=settings, timeout=timeout, text=True,
-                          capture_output=True)
+    return subprocess.run(
+        [sys.executable, "-X", "faulthandler", "-c", code],
+        env=settings,
+        timeout=timeout,
+        text=True,
+        capture_output=True,
+    )

@@ -52,6 +52,16 @@ def convolve(pairs: np.ndarray, features: np.ndarray, weight: np.ndarray, rows: 
     return output, magnitude
 
 
+def spread_groups(weight: np.ndarray, groups: int) -> np.ndarray:
+    """Returns the weight without groups, with zeros between channels of different ones."""
+    volume, inputs, outputs = weight.shape
+    result = np.zeros((volume, inputs * groups, outputs), weight.dtype)
+    for group in range(groups):
+        columns = slice(group * outputs // groups, (group + 1) * outputs // groups)
+        result[:, group * inputs : (group + 1) * inputs, columns] = weight[:, :, columns]
+    return result
+
+
 def pool(pairs: np.ndarray, features: np.ndarray, rows: int, reduction: str) -> tuple[np.ndarray, np.ndarray]:
     """Returns the output, and of a max the input row that wins each element."""
     output = np.zeros((rows, features.shape[1]))

@@ -55,8 +55,9 @@ def test_layouts_are_those_of_the_compiler(tmp_path):
             lines.append(f'_Static_assert(offsetof({name}, {field}) == {offset}, "{name}.{field}");')
     source = tmp_path / "layouts.c"
     source.write_text("\n".join(lines) + "\n")
-    done = subprocess.run(["cc", "-std=c11", "-fsyntax-only", f"-I{ROOT / 'include'}", source], capture_output=True,
-                          text=True)
+    done = subprocess.run(
+        ["cc", "-std=c11", "-fsyntax-only", f"-I{ROOT / 'include'}", source], capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
 
 
@@ -76,7 +77,7 @@ def test_every_option_is_set():
             # struct_size is set where a struct is made; what begins a row of names is set in a loop.
             if field in ("ext", "reserved", "log_user", "user"):
                 continue
-            assert re.search(rf'\b{field}\b', text), f"nothing sets {kind.__name__}.{field}"
+            assert re.search(rf"\b{field}\b", text), f"nothing sets {kind.__name__}.{field}"
 
 
 def test_struct_sizes_are_set():

@@ -92,8 +92,9 @@ def test_compile_in_the_background(convolution):
 
 def test_precompile(context, convolution, nvrtc, tmp_path):
     steps, bundles = [], []
-    result = minuet.precompile(context, [convolution], ["sm_90a"], output_directory=tmp_path, step=steps.append,
-                               bundle=bundles.append, jobs=1)
+    result = minuet.precompile(
+        context, [convolution], ["sm_90a"], output_directory=tmp_path, step=steps.append, bundle=bundles.append, jobs=1
+    )
     assert result.kernels == len(steps) == result.compiled + result.found
     assert result.failed == 0
     assert steps[-1].done == steps[-1].total
@@ -128,8 +129,17 @@ def test_tune(context, cpu, generator, tmp_path):
     plan = minuet.Plan.network(context, "minkunet42", channels=CHANNELS)
     clouds = [cpu.to_device(oracle.make_cloud(generator, 200))]
     steps, skips = [], []
-    result = minuet.tune(context, plan, cpu, clouds, directory=tmp_path, budget_seconds=2, repeats=3,
-                         progress=steps.append, skipped=skips.append)
+    result = minuet.tune(
+        context,
+        plan,
+        cpu,
+        clouds,
+        directory=tmp_path,
+        budget_seconds=2,
+        repeats=3,
+        progress=steps.append,
+        skipped=skips.append,
+    )
     assert result.seconds > 0
     assert steps
     assert steps[0].step
@@ -150,8 +160,9 @@ def test_tune(context, cpu, generator, tmp_path):
 
 def test_precompile_with_tuning(context, convolution, tmp_path):
     with pytest.raises(minuet.NotFoundError):
-        minuet.precompile(context, [convolution], ["sm_90a"], output_directory=tmp_path, tuning=True,
-                          tuning_directory=tmp_path)
+        minuet.precompile(
+            context, [convolution], ["sm_90a"], output_directory=tmp_path, tuning=True, tuning_directory=tmp_path
+        )
 
 
 def test_convert_weights(context, cpu, tmp_path, generator):

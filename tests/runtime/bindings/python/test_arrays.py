@@ -28,8 +28,13 @@ class OnlyDlpack:
 
 class OnlyCuda:
     def __init__(self, address, shape=(4, 8), typestr="<f4", **more):
-        self.__cuda_array_interface__ = {"data": (address, False), "shape": shape, "typestr": typestr, "version": 3,
-                                         **more}
+        self.__cuda_array_interface__ = {
+            "data": (address, False),
+            "shape": shape,
+            "typestr": typestr,
+            "version": 3,
+            **more,
+        }
 
 
 def test_buffers_of_all_kinds():
@@ -98,14 +103,17 @@ def test_bfloat16_bits():
         view(np.zeros((2, 4), np.float16), None, 0, "x").require("x", "bfloat16", (2, 4))
 
 
-@pytest.mark.parametrize("given, message", [
-    (3.5, "is of the type float"),
-    (np.zeros((2, 2), ">f4"), "other byte order"),
-    (np.zeros((2, 2), np.float64), "float64, and float32 is needed"),
-    (np.zeros((2, 3), np.float32), r"the shape \[2, 3\], and \[any, 2\] is needed"),
-    (np.zeros(2, np.float32), r"the shape \[2\]"),
-    (np.zeros((4, 2), np.float32)[::-1], "negative stride"),
-])
+@pytest.mark.parametrize(
+    "given, message",
+    [
+        (3.5, "is of the type float"),
+        (np.zeros((2, 2), ">f4"), "other byte order"),
+        (np.zeros((2, 2), np.float64), "float64, and float32 is needed"),
+        (np.zeros((2, 3), np.float32), r"the shape \[2, 3\], and \[any, 2\] is needed"),
+        (np.zeros(2, np.float32), r"the shape \[2\]"),
+        (np.zeros((4, 2), np.float32)[::-1], "negative stride"),
+    ],
+)
 def test_refusals(given, message):
     with pytest.raises((TypeError, ValueError), match=message):
         view(given, None, 0, "x").require("x", "float32", (None, 2))

@@ -4,6 +4,7 @@ import gc
 import itertools
 import os
 import subprocess
+import sys
 import threading
 import weakref
 
@@ -18,7 +19,9 @@ CLOUD = np.array([[0, 0, 0, 0], [0, 1, 0, 0], [0, -7, 2, 5]], np.int32)
 
 def make_all(name):
     """Returns one object of every class, by class, and their output."""
-    context = minuet.Context(os.environ.get("MINUET_TEST_CACHE"), disable_disk_cache="MINUET_TEST_CACHE" not in os.environ)
+    context = minuet.Context(
+        os.environ.get("MINUET_TEST_CACHE"), disable_disk_cache="MINUET_TEST_CACHE" not in os.environ
+    )
     device = minuet.Device(context, name)
     queue = minuet.Queue(device)
     coordinates = minuet.Coordinates(device, device.to_device(CLOUD), queue=queue)
@@ -65,8 +68,9 @@ def test_collected_in_a_cycle(device):
 
     for _ in range(3):
         nodes = [Node() for _ in range(11)]
-        for node, item, following in zip(nodes, make_all(device.name), itertools.islice(itertools.cycle(nodes), 1, 12),
-                                         strict=True):
+        for node, item, following in zip(
+            nodes, make_all(device.name), itertools.islice(itertools.cycle(nodes), 1, 12), strict=True
+        ):
             node.item, node.following = item, following
         there = weakref.ref(nodes[0])
         del nodes, node, item, following
@@ -193,7 +197,7 @@ def test_allocator(context):
     assert pool.blocks == {}
 
 
-def test_an_allocator_that_fails(context, capsys):
+def test_an_allocator_that_fails(context):
     class Broken:
         def allocate(self, size, stream):
             raise RuntimeError("broken pool")
@@ -203,8 +207,6 @@ def test_an_allocator_that_fails(context, capsys):
 
     device = minuet.Device(context, "cpu", allocator=Broken())
     seen = []
-    import sys
-
     hook, sys.unraisablehook = sys.unraisablehook, seen.append
     try:
         with pytest.raises(minuet.ResourceExhaustedError):
@@ -224,12 +226,15 @@ execution = objects[7]
 """
 
 
-@pytest.mark.parametrize("how", [
-    "print('done')",
-    "import atexit; atexit.register(lambda: [item.close() for item in objects if hasattr(item, 'close')]); print('done')",
-    "objects.append(objects); del objects, execution; print('done')",
-    "import sys; sys.keep = objects; print('done'); sys.exit(0)",
-])
+@pytest.mark.parametrize(
+    "how",
+    [
+        "print('done')",
+        "import atexit; [atexit.register(item.close) for item in objects if hasattr(item, 'close')]; print('done')",
+        "objects.append(objects); del objects, execution; print('done')",
+        "import sys; sys.keep = objects; print('done'); sys.exit(0)",
+    ],
+)
 def test_exit(device, how):
     done = run_python(SET_UP.format(name=device.name) + how)
     assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "done", "")
@@ -238,7 +243,9 @@ def test_exit(device, how):
 def test_exit_beside_a_thread_at_work(device):
     """A daemon thread is in the library, or about to call it, when the interpreter ends."""
     for _ in range(3):
-        done = run_python(SET_UP.format(name=device.name) + """
+        done = run_python(
+            SET_UP.format(name=device.name)
+            + """
 device = objects[1]
 x = device.to_device(np.ones((3, 8), np.float32))
 began = threading.Event()
@@ -249,7 +256,8 @@ def work():
 threading.Thread(target=work, daemon=True).start()
 began.wait()
 print('done')
-""")
+"""
+        )
         assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "done", "")
 
 
@@ -261,7 +269,9 @@ def test_exit_code_of_an_exception(cpu):
 
 def test_forked_children(device):
     """A child leaves the parent's objects alone, may compile with its plans, and ends well."""
-    done = run_python(SET_UP.format(name=device.name) + """
+    done = run_python(
+        SET_UP.format(name=device.name)
+        + """
 context, device, plan = objects[0], objects[1], objects[5]
 child = os.fork()
 if child == 0:
@@ -281,7 +291,8 @@ _, status = os.waitpid(child, 0)
 assert status == 0, status
 execution.run(objects[1].to_device(np.ones((3, 8), np.float32)))
 print('done')
-""")
+"""
+    )
     assert (done.returncode, done.stdout.strip()) == (0, "done"), done.stderr
 
 

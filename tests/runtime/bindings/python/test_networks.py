@@ -43,7 +43,13 @@ def test_shipped_networks():
 def test_info(network):
     info = network.info
     assert (info.name, info.dtype, info.ndim, info.in_channels, info.inputs, info.maps) == (
-        "minkunet42", minuet.DType.FLOAT32, 3, 4, 1, 0)
+        "minkunet42",
+        minuet.DType.FLOAT32,
+        3,
+        4,
+        1,
+        0,
+    )
     assert network.inputs[0].shape == (-1, 4)
     assert network.outputs[0].dtype == "float32"
     assert len(network.parameters) == info.parameter_tensors
@@ -57,8 +63,10 @@ def test_errors(context, tmp_path):
     assert "minkunet42" in str(caught.value)
     assert isinstance(caught.value, minuet.NotFoundError)
     with pytest.raises(minuet.InvalidArgumentError, match=r"layers\[0\]"):
-        minuet.Plan.network(context, description={"name": "x", "ndim": 3, "in_channels": 4, "channels": [8],
-                                             "layers": [{"op": "teleport"}]})
+        minuet.Plan.network(
+            context,
+            description={"name": "x", "ndim": 3, "in_channels": 4, "channels": [8], "layers": [{"op": "teleport"}]},
+        )
     with pytest.raises(minuet.NotFoundError):
         minuet.Plan.network(context, "minkunet42", weights=tmp_path / "none.safetensors")
     with pytest.raises(TypeError, match=r"Plan\.network"):
@@ -159,8 +167,9 @@ def test_convolution_without_values(device, context, generator):
     scale, shift = generator.normal(size=(2, 8)).astype(np.float32)
     x = device.to_device(generator.normal(size=(40, 4)).astype(np.float32))
     full = minuet.Plan.convolution(context, weight, kernel_size=3, submanifold=True, scale=scale, shift=shift)
-    bare = minuet.Plan.convolution(context, kernel_size=3, submanifold=True, in_channels=4, out_channels=8,
-                                   with_scale_and_shift=True)
+    bare = minuet.Plan.convolution(
+        context, kernel_size=3, submanifold=True, in_channels=4, out_channels=8, with_scale_and_shift=True
+    )
     assert [info.name for info in bare.parameters] == ["weight", "scale", "shift"]
     results = []
     for plan in (full, bare):
@@ -228,8 +237,9 @@ def test_workspace(device, network, cloud, features):
     with pytest.raises(MemoryError, match="4096 bytes"):
         run(device, minuet.Execution(network, device, workspace=device.empty(4096, "uint8")), cloud, features)
     with pytest.raises(minuet.FailedPreconditionError):
-        minuet.workspace_bytes(minuet.Plan.network(network.context, "minkunet42"), "sm_90a", max_points=1,
-                               max_neighbours=1)
+        minuet.workspace_bytes(
+            minuet.Plan.network(network.context, "minkunet42"), "sm_90a", max_points=1, max_neighbours=1
+        )
 
 
 def test_pyramid_of_a_network(device, context, cloud, features):

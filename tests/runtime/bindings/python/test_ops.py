@@ -22,8 +22,17 @@ def test_convolution(device, context, generator, dtype, dataflow):
     shift = generator.integers(-8, 9, 16).astype(np.float32)
     scale = generator.integers(1, 4, 16).astype(np.float32)
     coordinates = minuet.Coordinates(device, device.to_device(cloud))
-    plan = minuet.Plan.convolution(context, weight, kernel_size=3, submanifold=True, dtype=dtype, scale=scale,
-                                   shift=shift, relu=True, dataflow=dataflow)
+    plan = minuet.Plan.convolution(
+        context,
+        weight,
+        kernel_size=3,
+        submanifold=True,
+        dtype=dtype,
+        scale=scale,
+        shift=shift,
+        relu=True,
+        dataflow=dataflow,
+    )
     plan.load(device)
     execution = minuet.Execution(plan, device)
     execution.prepare_maps(minuet.KernelMap(coordinates, coordinates, 3))
@@ -51,8 +60,10 @@ def test_down_and_up_with_a_residual_on_columns(device, context, generator, dtyp
     down = (generator.integers(-8, 9, (8, 4, 8)) / 8).astype(np.float32)
     up = (generator.integers(-8, 9, (2, 2, 2, 8, 8)) / 8).astype(np.float32)
 
-    plans = [minuet.Plan.convolution(context, down, kernel_size=2, stride=2, dtype=dtype),
-             minuet.Plan.convolution(context, up, kernel_size=2, stride=2, transposed=True, residual=True, dtype=dtype)]
+    plans = [
+        minuet.Plan.convolution(context, down, kernel_size=2, stride=2, dtype=dtype),
+        minuet.Plan.convolution(context, up, kernel_size=2, stride=2, transposed=True, residual=True, dtype=dtype),
+    ]
     for plan in plans:
         plan.load(device)
     first, second = (minuet.Execution(plan, device) for plan in plans)
@@ -143,17 +154,20 @@ def test_bfloat16_by_bits(device, context, generator):
     np.testing.assert_array_equal(oracle.decode(output), values * 2)
 
 
-@pytest.mark.parametrize("options, message", [
-    ({"weight": np.zeros((26, 4, 4))}, "27"),
-    ({"weight": np.zeros((4, 4))}, r"weight has the shape \[4, 4\]"),
-    ({"weight": np.full((27, 4, 4), np.inf)}, r"weight\[0\] is inf"),
-    ({"weight": np.zeros((27, 4, 4)), "kernel_size": (3, 3)}, "there are 3 axes"),
-    ({"weight": np.zeros((27, 4, 4)), "dtype": "float64"}, "dtype 'float64' is not known"),
-    ({"weight": np.zeros((27, 4, 4)), "dataflow": "fast"}, "use one of auto, gather_gemm_scatter, fused"),
-    ({"weight": np.zeros((27, 4, 4)), "scale": np.zeros(3), "shift": np.zeros(4)}, "scale"),
-    ({"in_channels": 4}, "needs in_channels and out_channels"),
-    ({"weight": np.zeros((81, 4, 4)), "ndim": 5}, "ndim is 5"),
-])
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"weight": np.zeros((26, 4, 4))}, "27"),
+        ({"weight": np.zeros((4, 4))}, r"weight has the shape \[4, 4\]"),
+        ({"weight": np.full((27, 4, 4), np.inf)}, r"weight\[0\] is inf"),
+        ({"weight": np.zeros((27, 4, 4)), "kernel_size": (3, 3)}, "there are 3 axes"),
+        ({"weight": np.zeros((27, 4, 4)), "dtype": "float64"}, "dtype 'float64' is not known"),
+        ({"weight": np.zeros((27, 4, 4)), "dataflow": "fast"}, "use one of auto, gather_gemm_scatter, fused"),
+        ({"weight": np.zeros((27, 4, 4)), "scale": np.zeros(3), "shift": np.zeros(4)}, "scale"),
+        ({"in_channels": 4}, "needs in_channels and out_channels"),
+        ({"weight": np.zeros((81, 4, 4)), "ndim": 5}, "ndim is 5"),
+    ],
+)
 def test_wrong_options(context, options, message):
     with pytest.raises(ValueError, match=message):
         minuet.Plan.convolution(context, **{"kernel_size": 3, **options})
@@ -202,8 +216,10 @@ def test_many_maps_at_once(device, context, generator):
     kernel_map = minuet.KernelMap(coordinates, coordinates, 3)
     x = device.to_device(generator.normal(size=(80, 4)).astype(np.float32))
     results = []
-    plans = [minuet.Plan.convolution(context, generator.normal(size=(27, 4, 4)), kernel_size=3, submanifold=True)
-             for _ in range(2)]
+    plans = [
+        minuet.Plan.convolution(context, generator.normal(size=(27, 4, 4)), kernel_size=3, submanifold=True)
+        for _ in range(2)
+    ]
     for together in (True, False):
         executions = []
         for plan in plans:

@@ -21,8 +21,10 @@ def test_sets_and_maps(device, generator):
     assert set(map(tuple, coarse_cloud.tolist())) == oracle.downsample(cloud, 2)
     assert coarse.count == len(coarse_cloud)
 
-    for inputs, outputs, given in ((coordinates, coordinates, (cloud, cloud)),
-                                   (coordinates, coarse, (cloud, coarse_cloud))):
+    for inputs, outputs, given in (
+        (coordinates, coordinates, (cloud, cloud)),
+        (coordinates, coarse, (cloud, coarse_cloud)),
+    ):
         kernel_map = minuet.KernelMap(inputs, outputs, 3)
         expected = oracle.pairs_of(*given, (3, 3, 3), (1, 1, 1))
         assert (kernel_map.volume, kernel_map.pairs) == (27, len(expected))
@@ -53,7 +55,7 @@ def test_reached(device):
 
 def test_duplicates_and_bounds(device):
     cloud = device.to_device(np.array([[0, 1, 2, 3], [0, 1, 2, 3]], np.int32))
-    with pytest.raises(minuet.InvalidArgumentError, match="row 0 and row 1|equal|duplicate|same"):
+    with pytest.raises(minuet.InvalidArgumentError, match="1 of 2 coordinates are duplicates"):
         minuet.Coordinates(device, cloud)
     kept = minuet.Coordinates(device, cloud, keep_first_duplicate=True)
     assert (kept.count, kept.rows) == (1, 2)
@@ -63,13 +65,16 @@ def test_duplicates_and_bounds(device):
         minuet.Coordinates(device, cloud, bounds=((0, 0, 0), (0, 1, 1)))
 
 
-@pytest.mark.parametrize("array, message", [
-    (np.zeros((2, 4), np.int64), "int64, and int32 is needed"),
-    (np.zeros(4, np.int32), r"the shape \[4\]"),
-    (np.zeros((2, 1), np.int32), "1 columns"),
-    (np.zeros((2, 6), np.int32), "6 columns"),
-    (np.zeros((2, 8), np.int32)[:, ::2], "not contiguous"),
-])
+@pytest.mark.parametrize(
+    "array, message",
+    [
+        (np.zeros((2, 4), np.int64), "int64, and int32 is needed"),
+        (np.zeros(4, np.int32), r"the shape \[4\]"),
+        (np.zeros((2, 1), np.int32), "1 columns"),
+        (np.zeros((2, 6), np.int32), "6 columns"),
+        (np.zeros((2, 8), np.int32)[:, ::2], "not contiguous"),
+    ],
+)
 def test_wrong_coordinates(cpu, array, message):
     with pytest.raises((TypeError, ValueError), match=message):
         minuet.Coordinates(cpu, array)

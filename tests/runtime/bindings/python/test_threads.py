@@ -94,6 +94,7 @@ def test_one_execution_serves_one_thread(cpu, context, generator):
 
 def test_handles_in_threads(context):
     """Objects are made, used and closed by several threads at once."""
+
     def work(plan):
         for _ in range(50):
             try:

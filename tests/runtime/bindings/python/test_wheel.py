@@ -17,8 +17,11 @@ INFO = f"minuet-{VERSION}.dist-info"
 @pytest.fixture(scope="session")
 def wheel(tmp_path_factory):
     folder = tmp_path_factory.mktemp("wheel")
-    subprocess.run([sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-index", "-w", folder, PACKAGE],
-                   check=True, env={**os.environ, "MINUET_BUILD": str(BUILD)})
+    subprocess.run(
+        [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-index", "-w", folder, PACKAGE],
+        check=True,
+        env={**os.environ, "MINUET_BUILD": str(BUILD)},
+    )
     (path,) = folder.iterdir()
     return path
 
@@ -30,8 +33,9 @@ def installed(wheel, tmp_path_factory):
     folder = tmp_path_factory.mktemp("environment")
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
     site = next((folder / "lib").iterdir()) / "site-packages"
-    subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-index", "--target", site, wheel],
-                   check=True)
+    subprocess.run(
+        [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-index", "--target", site, wheel], check=True
+    )
     import numpy
 
     packages = os.path.dirname(os.path.dirname(numpy.__file__))
@@ -49,9 +53,16 @@ def test_name_and_contents(wheel):
         assert archive.testzip() is None
         modes = {item.filename: item.external_attr >> 16 & 0o777 for item in archive.infolist()}
         record = archive.read(f"{INFO}/RECORD").decode()
-    for name in ("minuet/__init__.py", "minuet/py.typed", "minuet/lib/libminuet.so.0.3", "minuet/lib/minuet-compile",
-                 "minuet/bin/minuet", "minuet/include/minuet/minuet.h", "minuet/share/doc/minuet/networks/README.md",
-                 f"{INFO}/licenses/LICENSE"):
+    for name in (
+        "minuet/__init__.py",
+        "minuet/py.typed",
+        "minuet/lib/libminuet.so.0.3",
+        "minuet/lib/minuet-compile",
+        "minuet/bin/minuet",
+        "minuet/include/minuet/minuet.h",
+        "minuet/share/doc/minuet/networks/README.md",
+        f"{INFO}/licenses/LICENSE",
+    ):
         assert name in names
     assert modes["minuet/lib/minuet-compile"] == modes["minuet/bin/minuet"] == 0o755
     assert len(names) == len(set(names)) == len(record.splitlines())
@@ -102,13 +113,25 @@ def test_quickstart(installed):
 
 
 def test_tool(installed):
-    folder, site, variables = installed
-    done = subprocess.run([folder / "bin/python", "-m", "minuet", "info"], env=variables, capture_output=True, text=True)
+    folder, _, variables = installed
+    done = subprocess.run(
+        [folder / "bin/python", "-m", "minuet", "info"], env=variables, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
     assert "device        cpu" in done.stdout
     # pip writes the script `minuet` of entry_points.txt where an environment has pip; it calls this function.
-    done = subprocess.run([folder / "bin/python", "-c", "from minuet._command import main; raise SystemExit(main())",
-                           "run", "--list-networks"], env=variables, capture_output=True, text=True)
+    done = subprocess.run(
+        [
+            folder / "bin/python",
+            "-c",
+            "from minuet._command import main; raise SystemExit(main())",
+            "run",
+            "--list-networks",
+        ],
+        env=variables,
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stderr
     assert "minkunet42" in done.stdout
     bad = subprocess.run([folder / "bin/python", "-m", "minuet", "fly"], env=variables, capture_output=True, text=True)
@@ -120,8 +143,10 @@ def test_cuda_libraries_of_wheels(installed):
     folder, site, variables = installed
     lib = site / "nvidia/cu13/lib"
     lib.mkdir(parents=True)
-    code = ("import minuet, minuet._cuda_libraries as found; print(found.nvrtc()); print(found.cublaslt());"
-            "minuet.Context(disable_disk_cache=True); print(minuet.system_info())")
+    code = (
+        "import minuet, minuet._cuda_libraries as found; print(found.nvrtc()); print(found.cublaslt());"
+        "minuet.Context(disable_disk_cache=True); print(minuet.system_info())"
+    )
     try:
         for name in ("libnvrtc.so.13", "libcublasLt.so.13"):
             (lib / name).write_text("no library")
@@ -140,10 +165,20 @@ def test_cuda_libraries_of_wheels(installed):
 
 def test_a_program_that_links_to_the_wheel(installed, tmp_path):
     """C programs find the header and the library in the installed package."""
-    folder, site, variables = installed
+    _, site, variables = installed
     source = tmp_path / "version.c"
     source.write_text("#include <minuet/minuet.h>\nint main(void) { return minuet_version() != 300; }\n")
     package = site / "minuet"
-    subprocess.run(["cc", source, f"-I{package / 'include'}", package / "lib/libminuet.so.0.3",
-                    f"-Wl,-rpath,{package / 'lib'}", "-o", tmp_path / "version"], check=True)
+    subprocess.run(
+        [
+            "cc",
+            source,
+            f"-I{package / 'include'}",
+            package / "lib/libminuet.so.0.3",
+            f"-Wl,-rpath,{package / 'lib'}",
+            "-o",
+            tmp_path / "version",
+        ],
+        check=True,
+    )
     subprocess.run([tmp_path / "version"], check=True, env=variables)
