@@ -54,7 +54,8 @@ def is_software(device: minuet.Device) -> bool:
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     """Writes each skip with its reason to the file MINUET_SKIPS, for tools/lint/skips.py."""
     path = os.environ.get("MINUET_SKIPS")
-    if path and report.skipped and isinstance(report.longrepr, tuple):
+    is_worker = "PYTEST_XDIST_WORKER" in os.environ  # whose reports come to the process that started it, too
+    if path and not is_worker and report.skipped and isinstance(report.longrepr, tuple):
         reason = " ".join(report.longrepr[2].removeprefix("Skipped: ").split())
         with open(path, "a") as file:
             file.write(f"python\t{report.nodeid.split('/')[-1]}\t{reason}\n")

@@ -24,7 +24,9 @@ def test_top_readme():
     done = run_python((ROOT / "tests/examples/network.py").read_text())
     assert done.returncode == 0, done.stderr
     assert re.fullmatch(r"(cpu|cuda:0): 3 rows of 96 features, the first is \S+\n", done.stdout)
-    done = subprocess.run([sys.executable, ROOT / "tests/examples/readme_test.py", ROOT], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, ROOT / "tests/examples/readme_test.py", ROOT], capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stdout
 
 

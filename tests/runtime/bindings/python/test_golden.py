@@ -105,7 +105,6 @@ def test_layer(cpu, context, name):
     oracle.expect_close(actual, expected, magnitude, "float32")
 
 
-
 def test_a_convolution_has_the_bits_of_c(cpu, context, tmp_path):
     metadata, tensors = oracle.read_safetensors(FOLDER / "sub_k3.safetensors")
     assert numbers(metadata, "kernel_size") == [3, 3, 3]
