@@ -1,7 +1,7 @@
 /* Runs one submanifold convolution through the C ABI, for test_golden.py: the bits must be those of Python.
  *
- * usage: golden_bits FOLDER ROWS IN OUT: reads coordinates, features and weight from the folder (raw, 3x3x3, float32), and
- * writes the file output. */
+ * usage: minuet_golden_bits FOLDER ROWS IN OUT: reads coordinates, features and weight from the folder (raw,
+ * 3x3x3, float32), and writes the file output. */
 #include <minuet/minuet.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -8,7 +8,7 @@ import minuet
 import numpy as np
 import oracle
 import pytest
-from conftest import BUILD, HERE, ROOT, is_software, skip_or_fail
+from conftest import BUILD, is_software, skip_or_fail
 
 FOLDER = oracle.shared_folder() / "golden"
 LAYERS = sorted(path.stem for path in FOLDER.glob("*.safetensors") if not path.stem.startswith("network_"))
@@ -108,25 +108,8 @@ def test_layer(cpu, context, name):
 def test_a_convolution_has_the_bits_of_c(cpu, context, tmp_path):
     metadata, tensors = oracle.read_safetensors(FOLDER / "sub_k3.safetensors")
     assert numbers(metadata, "kernel_size") == [3, 3, 3]
-    library = BUILD / "lib"
-    program = tmp_path / "golden_bits"
-    subprocess.run(
-        [
-            "cc",
-            "-std=c11",
-            "-Wall",
-            "-Wextra",
-            "-Werror",
-            f"-I{ROOT / 'include'}",
-            HERE / "golden_bits.c",
-            f"-L{library}",
-            "-lminuet",
-            f"-Wl,-rpath,{library}",
-            "-o",
-            program,
-        ],
-        check=True,
-    )
+    program = BUILD / "tests/minuet_golden_bits"
+    assert program.exists(), "build the target minuet_golden_bits"
     features, weight = tensors["in_features"], tensors["weight"]
     for name, content in (("coordinates", tensors["in_coordinates"]), ("features", features), ("weight", weight)):
         (tmp_path / name).write_bytes(content.tobytes())
