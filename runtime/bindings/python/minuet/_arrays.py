@@ -169,7 +169,9 @@ def _view_dlpack(given: Any, device: Device | None, stream: int, what: str) -> V
     tensor = _dlpack.Imported(given, (stream or 1) if on_gpu else None)
     if tensor.strides is not None and any(stride < 0 for stride in tensor.strides):
         raise ValueError(f"{what} has a negative stride: make a copy of it")
-    return View(tensor, tensor.address, tensor.shape, tensor.strides, tensor.kind, tensor.readonly, tensor.device)
+    # Arrays of jax are immutable, and do not say so by DLPack.
+    readonly = tensor.readonly or type(given).__module__.partition(".")[0] in ("jax", "jaxlib")
+    return View(tensor, tensor.address, tensor.shape, tensor.strides, tensor.kind, readonly, tensor.device)
 
 
 def _view_cuda_interface(given: Any, device: Device | None, stream: int, what: str) -> View:
