@@ -227,6 +227,8 @@ def device_view(given: Any, device: Device, stream: int, what: str) -> View:
             f"{what} is in host memory, and the device is {device.name}: copy it there first, for example with "
             "Device.to_device"
         )
+    elif found.device[0] not in (_dlpack.CUDA, _dlpack.CUDA_MANAGED):
+        raise ValueError(f"{what} is on a device of DLPack's type {found.device[0]}, and the device is {device.name}")
     elif found.device[0] == _dlpack.CUDA and found.device[1] not in (None, device.number):
         raise ValueError(f"{what} is on cuda:{found.device[1]}, and the device is {device.name}: copy it there first")
     return found

@@ -14,7 +14,7 @@ import numpy as np
 from . import _abi, _cuda_libraries, _dlpack
 from ._arrays import View, empty_aligned, numpy_dtype, stream_handle, view
 from ._library import Handle, LastingCallback, call, library, make, read_text, using
-from ._types import ELEMENTS, DeviceInfo, KernelCounters, told
+from ._types import DeviceInfo, KernelCounters, element_of, told
 
 Path = str | os.PathLike[str]
 
@@ -224,7 +224,7 @@ class Device(Handle):
             stream: where work on the array will be enqueued, which those who take the array are told.
         """
         lengths = (shape,) if isinstance(shape, int) else tuple(int(length) for length in shape)
-        kind = dtype if isinstance(dtype, str) else np.dtype(dtype).name
+        kind = element_of(dtype)
         if self.is_cpu:
             return empty_aligned(lengths, numpy_dtype(kind))
         return DeviceArray(self, lengths, kind, stream)
@@ -244,8 +244,9 @@ class Device(Handle):
         return target
 
     def to_host(self, array: Any, stream: Any = None) -> np.ndarray[Any, Any]:
-        """Waits for the stream, and copies an array of the device to a new numpy array."""
-        handle = stream_handle(stream)
+        """Waits for the stream, and copies an array of the device to a new numpy array. `stream`: on which the array
+        was written; None: the stream that a DeviceArray knows, else the default stream."""
+        handle = getattr(array, "_stream", 0) if stream is None else stream_handle(stream)
         source = view(array, self, handle, "the array")
         source.require_contiguous("the array")
         dtype = numpy_dtype(source.kind)
@@ -264,10 +265,9 @@ class DeviceArray:
     """
 
     def __init__(self, device: Device, shape: tuple[int, ...], dtype: str, stream: Any = None) -> None:
-        if dtype not in ELEMENTS and dtype != "uint16":
-            raise ValueError(f"dtype {dtype!r} is not known: use one of {', '.join(ELEMENTS)}")
         self._device, self._shape, self._kind = device, shape, dtype
-        self._stream = stream_handle(stream)
+        # The stream on which the array was written last, which must live as long as the array.
+        self._streams = [stream_handle(stream)]
         self._address = 0
         if self.nbytes:
             memory = ctypes.c_void_p()
@@ -275,7 +275,7 @@ class DeviceArray:
             self._address = memory.value or 0
             # The device stays open as long as the array, however it is closed before.
             pointer = device._acquire()
-            wait = self._stream if device._has_allocator else None
+            wait = self._streams if device._has_allocator else []
             finalizer = weakref.finalize(self, _free, device._cell, pointer, self._address, wait)
             finalizer.atexit = False
 
@@ -320,7 +320,11 @@ class DeviceArray:
 
     def _note_stream(self, stream: int) -> None:
         """Says on which stream the array was written last."""
-        self._stream = stream
+        self._streams[0] = stream
+
+    @property
+    def _stream(self) -> int:
+        return self._streams[0]
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
@@ -355,11 +359,11 @@ class DeviceArray:
         return _dlpack.export(self, self._address, self._shape, self._kind, self.__dlpack_device__())
 
 
-def _free(cell: Any, device: int, memory: int, wait_for: int | None) -> None:
+def _free(cell: Any, device: int, memory: int, streams: list[int]) -> None:
     if not cell.is_of_parent:
         # The memory of a caller's allocator is given back at once, so that the work on it must be done.
-        if wait_for is not None:
-            library.minuet_device_synchronize(device, wait_for)
+        for stream in streams:
+            library.minuet_device_synchronize(device, stream)
         library.minuet_device_free(device, memory)
     cell.release()
 

@@ -16,7 +16,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 from . import _abi
 from ._errors import CLASSES, Error, InternalError
@@ -142,6 +142,9 @@ class _Cell:
             self.destroy(self.pointer)
 
 
+Self = TypeVar("Self", bound="Handle")
+
+
 class Handle:
     """Owns one object of the library.
 
@@ -176,7 +179,7 @@ class Handle:
         """Whether close() was called."""
         return self._cell.closed
 
-    def __enter__(self) -> Any:
+    def __enter__(self: Self) -> Self:
         return self
 
     def __exit__(

@@ -456,6 +456,8 @@ class CompileJob(Handle):
         callback = LastingCallback(_abi.minuet_job_callback, finish if done is not None else None)
         pointer = make("minuet_plan_compile_async", plan, arch.encode(), callback.pointer, None)
         super().__init__(pointer, library.minuet_job_destroy, plan, callback)
+        # The job's thread may call Python, which is impossible once the interpreter is gone.
+        self._finalizer.atexit = True
 
     @property
     def done(self) -> bool:

@@ -139,12 +139,17 @@ DTYPES = {
 STORAGE = {DType.FLOAT32: "float32", DType.TF32: "float32", DType.FLOAT16: "float16", DType.BFLOAT16: "bfloat16"}
 
 
+def _name_of(dtype: object) -> str:
+    """Returns the name of a dtype of numpy (an object or a class) or of a framework ("torch.float16")."""
+    name = getattr(dtype, "name", None) or getattr(dtype, "__name__", None) or str(dtype)
+    return str(name).split(".")[-1]
+
+
 def dtype_of(value: object) -> DType:
     """Returns the dtype that a caller names: a DType, a name, or the dtype of numpy or of a framework."""
     if isinstance(value, DType):
         return value
-    name = getattr(value, "name", None) or getattr(value, "__name__", None) or str(value)
-    name = str(name).split(".")[-1]
+    name = _name_of(value)
     if name not in DTYPES:
         raise ValueError(f"dtype {value!r} is not known: use one of {', '.join(DTYPES)}")
     return DTYPES[name]
@@ -200,6 +205,18 @@ ELEMENT_NAMES = {
     _abi.MINUET_ELEMENT_BOOL: "bool",
 }
 ELEMENTS = {name: element for element, name in ELEMENT_NAMES.items()}
+
+
+def element_of(value: object) -> str:
+    """Returns the name of the elements that a caller asks for in a new array. uint16 is for bits of bfloat16."""
+    if isinstance(value, DType):
+        return STORAGE[value]
+    name = _name_of(value)
+    if name in DTYPES:
+        return STORAGE[DTYPES[name]]
+    if name not in ELEMENTS and name != "uint16":
+        raise ValueError(f"dtype {value!r} is not known: use one of {', '.join(ELEMENTS)}")
+    return name
 
 
 @dataclass(frozen=True)

@@ -157,7 +157,11 @@ def test_streams():
 def test_empty_is_aligned(cpu):
     for shape in (3, (2, 5), (1, 1, 7)):
         assert cpu.empty(shape, "float16").ctypes.data % 256 == 0
-    with pytest.raises(TypeError):
+    for dtype in ("bf16", "bfloat16", minuet.DType.BFLOAT16):
+        assert cpu.empty(4, dtype).dtype == minuet.bfloat16
+    for dtype in (np.float16, np.dtype(np.float16), "fp16"):
+        assert cpu.empty(4, dtype).dtype == np.float16
+    with pytest.raises(ValueError, match="dtype 'float9' is not known"):
         cpu.empty(4, "float9")
 
 

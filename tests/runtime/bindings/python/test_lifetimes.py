@@ -261,6 +261,23 @@ print('done')
         assert (done.returncode, done.stdout.strip(), done.stderr) == (0, "done", "")
 
 
+def test_exit_beside_a_compile():
+    """A compile in the background that would call Python is cancelled at the end of the interpreter."""
+    done = run_python(
+        """
+import minuet, numpy as np
+context = minuet.Context(disable_disk_cache=True, log=lambda is_warning, text: None)
+plan = minuet.Plan.network(context, "minkunet42", dtype="float16")
+job = plan.compile_async("sm_90a", lambda error: print("ended:", type(error).__name__))
+print("done")
+"""
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert lines[0] == "done" or lines[1] == "done"
+    assert any(line in ("ended: CancelledError", "ended: UnavailableError") for line in lines)
+
+
 def test_exit_code_of_an_exception(cpu):
     done = run_python("import minuet; minuet.Device(minuet.Context(disable_disk_cache=True), 'tpu')")
     assert done.returncode == 1
