@@ -106,11 +106,11 @@ class View:
         if self.readonly:
             raise ValueError(f"{what} is read-only, and the call writes to it: give a writable array")
 
-    def to_array(self, what: str, element: str | None = None) -> _abi.minuet_array:
-        """Returns the library's form. `element`: what the bits are, where the array's own type cannot say it."""
+    def to_array(self, what: str) -> _abi.minuet_array:
+        """Returns the library's form. Two bytes of no type that the library has are bits of bfloat16."""
         if not 1 <= len(self.shape) <= _abi.MINUET_MAX_RANK:
             raise ValueError(f"{what} has {len(self.shape)} axes, and 1 to {_abi.MINUET_MAX_RANK} are taken")
-        kind = element or self.kind
+        kind = "bfloat16" if self.kind in _BFLOAT16_BITS else self.kind
         if kind not in ELEMENTS:
             raise TypeError(f"{what} has elements of {kind}; the library knows {', '.join(ELEMENTS)}")
         array = _abi.minuet_array()

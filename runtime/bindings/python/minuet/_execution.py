@@ -7,8 +7,6 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from . import _abi
 from ._arrays import View, device_view, numpy_dtype, stream_handle
 from ._device import Device, Queue
@@ -17,7 +15,6 @@ from ._parameters import Parameters
 from ._plan import Plan
 from ._sets import Bounds, KernelMap, int32_output, set_bounds
 from ._types import (
-    STORAGE,
     Cloud,
     CloudStatus,
     ExecutionCounters,
@@ -105,38 +102,37 @@ def memory_of(memory: Any, device: Device, stream: int, what: str, is_written: b
     return found.address or None, math.prod(found.shape) * numpy_dtype(found.kind).itemsize
 
 
-def array_table(views: Sequence[tuple[View, str, str]]) -> Any:
-    """Returns the library's arrays for views, each with its element and its name in messages."""
+def array_table(views: Sequence[tuple[View, str]]) -> Any:
+    """Returns the library's arrays for views, each with its name in messages."""
     table = (_abi.minuet_array * max(1, len(views)))()
-    for row, (found, element, what) in enumerate(views):
-        table[row] = found.to_array(what, element)
+    for row, (found, what) in enumerate(views):
+        table[row] = found.to_array(what)
     return table
 
 
-def input_view(given: Any, info: TensorInfo, device: Device, stream: int) -> tuple[View, str, str]:
-    """Finds an input of a run; the library checks its rows."""
-    what = f"the input {info.name!r}"
-    found = device_view(given, device, stream, what)
-    found.require(what, info.dtype, [None, *info.shape[1:]])
-    return found, info.dtype, what
-
-
-def output_view(given: Any, info: TensorInfo, device: Device, stream: int) -> tuple[View, str, str]:
-    """Finds an output of a run; the library checks its rows."""
-    what = f"the output {info.name!r}"
+def _tensor_view(given: Any, info: TensorInfo, device: Device, stream: int, what: str) -> tuple[View, str]:
     found = device_view(given, device, stream, what)
     found.require(what, info.dtype, [None if length < 0 else length for length in info.shape])
-    found.require_writable(what)
+    return found, what
+
+
+def input_view(given: Any, info: TensorInfo, device: Device, stream: int) -> tuple[View, str]:
+    """Finds an input of a run; the library checks its rows."""
+    return _tensor_view(given, info, device, stream, f"the input {info.name!r}")
+
+
+def output_view(given: Any, info: TensorInfo, device: Device, stream: int) -> tuple[View, str]:
+    """Finds an output of a run; the library checks its rows."""
+    result = _tensor_view(given, info, device, stream, f"the output {info.name!r}")
+    result[0].require_writable(result[1])
     if hasattr(given, "_note_stream"):
         given._note_stream(stream)
-    return found, info.dtype, what
+    return result
 
 
-def like_input(dtype: str, inputs: Sequence[Any]) -> str:
+def like_input(dtype: str, views: Sequence[tuple[View, str]]) -> str:
     """Returns the dtype of a new output: bfloat16 as uint16 where the caller's first input has its bits so."""
-    if dtype == "bfloat16" and inputs and getattr(inputs[0], "dtype", None) == np.dtype(np.uint16):
-        return "uint16"
-    return dtype
+    return "uint16" if dtype == "bfloat16" and views and views[0][0].kind == "uint16" else dtype
 
 
 class Execution(Handle):
@@ -290,10 +286,8 @@ class Execution(Handle):
         ]
         for given, parameter in zip(inputs[len(self._inputs) :], self._parameter_infos, strict=True):
             what = f"the parameter {parameter.name!r}"
-            found = device_view(given, self._device, handle, what)
-            storage = STORAGE[self._info.dtype]
-            views.append((found, storage if found.kind in ("uint16", "void16") else found.kind, what))
-        results = self._outputs_of(inputs, out, handle)
+            views.append((device_view(given, self._device, handle, what), what))
+        results = self._outputs_of(views, out, handle)
         targets = [
             output_view(given, info, self._device, handle) for given, info in zip(results, self._outputs, strict=True)
         ]
@@ -303,11 +297,11 @@ class Execution(Handle):
         )  # fmt: skip
         return results[0] if len(results) == 1 else tuple(results)
 
-    def _outputs_of(self, inputs: Sequence[Any], out: Any, stream: int) -> list[Any]:
+    def _outputs_of(self, views: Sequence[tuple[View, str]], out: Any, stream: int) -> list[Any]:
         count = len(self._outputs)
         if out is None:
             return [
-                self._device.empty(self.output_shape(number), like_input(info.dtype, inputs), stream)
+                self._device.empty(self.output_shape(number), like_input(info.dtype, views), stream)
                 for number, info in enumerate(self._outputs)
             ]
         given = list(out) if isinstance(out, tuple | list) else [out]

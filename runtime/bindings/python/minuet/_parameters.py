@@ -51,9 +51,9 @@ class Parameters(Handle):
     ) -> None:
         """Sets parameters, by their names or numbers (Plan.parameters), many at once.
 
-        Values are arrays of float32, float16, bfloat16 or float64 of the parameter's shape, weights in the layout of
-        `order`, in memory of the device (only enqueued, and may be captured) or of the host (waits). They are taken as
-        they are, not finite too.
+        Values are arrays of float32, float16, bfloat16 (or its bits as uint16) or float64 of the parameter's shape,
+        weights in the layout of `order`, in memory of the device (only enqueued, and may be captured) or of the host
+        (waits). They are taken as they are, not finite too.
 
         Raises:
             InvalidArgumentError: an array does not fit; nothing is set.
@@ -93,9 +93,9 @@ class Parameters(Handle):
         shape = self._infos[number].shape
         result = self._device.empty(shape, dtype, handle) if out is None else out
         found = view(result, self._device, handle, "out")
-        found.require("out", "bfloat16" if found.kind == "uint16" else found.kind, shape)
+        found.require("out", found.kind, shape)
         found.require_writable("out")
-        array = found.to_array("out", "bfloat16" if found.kind == "uint16" else None)
+        array = found.to_array("out")
         call("minuet_parameters_get", self, number, ctypes.byref(array), handle)
         return result
 

@@ -288,7 +288,7 @@ class Pyramid(Handle):
                     raise ValueError("a single op on a pyramid needs `out`, or `output_rows` for a new array")
                 rows = self._capacities[info.level] if is_network else output_rows
                 shape = [self._batch_size if len(info.shape) > 2 else rows, *info.shape[1:]]
-                results.append(device.empty([int(n or 0) for n in shape], like_input(info.dtype, inputs), handle))
+                results.append(device.empty([int(n or 0) for n in shape], like_input(info.dtype, views), handle))
         else:
             results = list(out) if isinstance(out, tuple | list) else [out]
         targets = [output_view(given, info, device, handle) for given, info in zip(results, infos[1], strict=True)]

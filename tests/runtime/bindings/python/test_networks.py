@@ -142,6 +142,20 @@ def test_parameters(device, context, network, cloud, features):
     parameters.release_captures()
 
 
+def test_parameters_as_bits(device, context):
+    """bfloat16 values of parameters as uint16, in and out."""
+    plan = minuet.Plan.convolution(context, in_channels=4, out_channels=8)
+    plan.load(device)
+    parameters = minuet.Parameters(plan, device)
+    values = np.arange(32, dtype=np.float32).reshape(1, 4, 8)
+    bits = (values.view(np.uint32) >> 16).astype(np.uint16)
+    parameters.set({"weight": bits})
+    np.testing.assert_array_equal(device.to_host(parameters.get("weight")), values)
+    out = np.zeros((1, 4, 8), np.uint16)
+    assert parameters.get("weight", out=out) is out
+    np.testing.assert_array_equal(out, bits)
+
+
 def test_wrong_parameters(device, network):
     parameters = minuet.Parameters(network, device)
     info = network.parameters[0]
