@@ -228,18 +228,20 @@ void read_row(const IndexSide& side, i64 row, i32* coordinate) {
   for (i32 a = 0; a < Ndim; ++a) coordinate[a + 1] = voxel.at[a + 1] * level.stride[a];
 }
 
-/// Returns the coordinates that follow from the rows of a level of an index. The same coordinate may occur
+/// Returns the coordinates that follow from the rows of levels of an index. The same coordinate may occur
 /// several times.
 template <i32 Ndim>
-std::vector<i32> reached_coordinates(const VoxelIndex& index, const LevelSource& source) {
+std::vector<i32> reached_coordinates(const VoxelIndex& index, llvm::ArrayRef<LevelSource> sources) {
   std::vector<i32> reached;
-  for (i64 row = 0; row < index.rows[source.parent]; ++row) {
-    i32 coordinate[Ndim + 1], cell[Ndim + 1];
-    read_row<Ndim>({&index, source.parent}, row, coordinate);
-    for (i32 number = 0; number < source.cells; ++number) {
-      if (!reached_cell(source, Ndim, coordinate, number, cell)) continue;
-      for (i32 a = 0; a < Ndim; ++a) cell[a + 1] *= source.stride[a];
-      reached.insert(reached.end(), cell, cell + Ndim + 1);
+  for (const LevelSource& source : sources) {
+    for (i64 row = 0; row < index.rows[source.parent]; ++row) {
+      i32 coordinate[Ndim + 1], cell[Ndim + 1];
+      read_row<Ndim>({&index, source.parent}, row, coordinate);
+      for (i32 number = 0; number < source.cells; ++number) {
+        if (!reached_cell(source, Ndim, coordinate, number, cell)) continue;
+        for (i32 a = 0; a < Ndim; ++a) cell[a + 1] *= source.stride[a];
+        reached.insert(reached.end(), cell, cell + Ndim + 1);
+      }
     }
   }
   return reached;

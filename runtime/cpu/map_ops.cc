@@ -189,7 +189,7 @@ void build_coords_cpu(ThreadPool& pool, const MapScratch& scratch, const BuildCo
                request.source_row, request.row_of});
 }
 
-/// Makes the set of all coordinates that are reached from the finer set.
+/// Makes the set of all cells that follow from DownsampleRequest::sources.
 template <class Key>
 void reach_cpu(ThreadPool& pool, const MapScratch& scratch, const DownsampleRequest& request) {
   PingPong<Key> keys{static_cast<Key*>(scratch.keys[0]), static_cast<Key*>(scratch.keys[1])};
@@ -197,13 +197,17 @@ void reach_cpu(ThreadPool& pool, const MapScratch& scratch, const DownsampleRequ
   const KeyLayout& layout = request.layout->keys;
   const i32 ndim = layout.fields - 1;
   i64 count = 0;
-  for (i64 row = 0; row < *request.fine.count; ++row) {
-    i32 coordinate[kMaxFields], cell[kMaxFields];
-    unpack_key(layout, static_cast<const Key*>(request.fine.keys)[row], coordinate);
-    for (i32 number = 0; number < request.reach->cells; ++number) {
-      if (!reached_cell(*request.reach, ndim, coordinate, number, cell)) continue;
-      for (i32 a = 0; a < ndim; ++a) cell[a + 1] *= request.reach->stride[a];
-      keys.now[count++] = pack_key<Key>(layout, cell);
+  for (std::size_t i = 0; i < request.sources.size(); ++i) {
+    const LevelSource& source = request.sources[i];
+    const Coords& parent = request.parent(i);
+    for (i64 row = 0; row < *parent.count; ++row) {
+      i32 coordinate[kMaxFields], cell[kMaxFields];
+      unpack_key(layout, static_cast<const Key*>(parent.keys)[row], coordinate);
+      for (i32 number = 0; number < source.cells; ++number) {
+        if (!reached_cell(source, ndim, coordinate, number, cell)) continue;
+        for (i32 a = 0; a < ndim; ++a) cell[a + 1] *= source.stride[a];
+        keys.now[count++] = pack_key<Key>(layout, cell);
+      }
     }
   }
   radix_sort(pool, count, layout.total_bits, keys, rows, scratch.bins);
@@ -213,7 +217,7 @@ void reach_cpu(ThreadPool& pool, const MapScratch& scratch, const DownsampleRequ
 
 template <class Key>
 void downsample_cpu(ThreadPool& pool, const MapScratch& scratch, const DownsampleRequest& request) {
-  if (request.reach) return reach_cpu<Key>(pool, scratch, request);
+  if (!request.sources.empty()) return reach_cpu<Key>(pool, scratch, request);
   PingPong<Key> keys{static_cast<Key*>(scratch.keys[0]), static_cast<Key*>(scratch.keys[1])};
   PingPong<u32> rows;
   const Key* fine = static_cast<const Key*>(request.fine.keys);

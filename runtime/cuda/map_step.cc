@@ -121,19 +121,24 @@ llvm::Error MapStep::build_coords(const BuildCoordsRequest& request) {
   return make_unique(job, half, unique);
 }
 
-/// Makes the set of all coordinates that are reached from the finer set.
+/// Makes the set of all cells that follow from DownsampleRequest::sources.
 llvm::Error MapStep::reach(const DownsampleRequest& request) {
-  const i64 rows = std::max<i64>(request.fine.capacity, 1), most = rows * request.reach->cells;
+  const i64 most = request.most_cells();
   MINUET_TRY(check_sort(most));
   MINUET_TRY(prepare_sorts_and_scans());
   ReachKeysParams params = {};
-  params.keys = request.fine.keys;
-  params.count = request.fine.count;
   params.layout = request.layout;
-  params.source = *request.reach;
   params.reached = work_.keys[0];
   params.reached_count = work_.sort_state(next_sort_).key_count;
-  MINUET_TRY(launcher_.launch_stride(kernels(limits_.key()).reach_keys, most, params));
+  for (std::size_t i = 0; i < request.sources.size(); ++i) {
+    // Each launch appends its keys to those of the launch before.
+    const Coords& parent = request.parent(i);
+    params.keys = parent.keys;
+    params.count = parent.count;
+    params.source = request.sources[i];
+    const i64 items = std::max<i64>(parent.capacity, 1) * params.source.cells;
+    MINUET_TRY(launcher_.launch_stride(kernels(limits_.key()).reach_keys, items, params));
+  }
   const SortJob job{reinterpret_cast<const i32*>(params.reached_count), most, false};
   i32 half = 0;
   MINUET_TRY(sort(job, half));
@@ -142,7 +147,7 @@ llvm::Error MapStep::reach(const DownsampleRequest& request) {
 
 llvm::Error MapStep::downsample(const DownsampleRequest& request) {
   MINUET_TRY(launcher_.mark(Stage::Sort));
-  if (request.reach) return reach(request);
+  if (!request.sources.empty()) return reach(request);
   DownsampleParams params = {};
   params.keys = request.fine.keys;
   params.count = request.fine.count;

@@ -81,17 +81,23 @@ llvm::Error MapStep::index_sets(const IndexSetsRequest& request) {
   return llvm::Error::success();
 }
 
-/// Makes one level of an index from the rows of its parent, which is made already.
+/// Makes one level of an index from the rows of its parents, which are made already.
 llvm::Error MapStep::reach_level(const IndexSetsRequest& request, i32 level, IndexParams params) {
   const MapKernels& kernels = map32_;
-  params.source = request.sources[static_cast<std::size_t>(level - request.levels_of_points())];
   params.rows_status = kStatusPastCapacity;
   const LevelTiles tiles = set_levels(level, level + 1, params);
-  const i64 items =
-      std::max<i64>(i64{request.description.level[params.source.parent].capacity}, 1) * params.source.cells;
-  MINUET_TRY(launcher_.launch_stride(kernels.reach_blocks, items, params));
+  const auto mark = [&](const auto& kernel) -> llvm::Error {
+    for (const LevelSource& source :
+         request.sources[static_cast<std::size_t>(level - request.levels_of_points())]) {
+      params.source = source;
+      const i64 rows = request.description.level[source.parent].capacity;
+      MINUET_TRY(launcher_.launch_stride(kernel, std::max<i64>(rows, 1) * source.cells, params));
+    }
+    return llvm::Error::success();
+  };
+  MINUET_TRY(mark(kernels.reach_blocks));
   MINUET_TRY(launcher_.launch(kernels.number_blocks, tiles.slots, params));
-  MINUET_TRY(launcher_.launch_stride(kernels.reach_voxels, items, params));
+  MINUET_TRY(mark(kernels.reach_voxels));
   return launcher_.launch(kernels.number_rows, tiles.blocks, params);
 }
 

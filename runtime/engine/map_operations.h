@@ -131,15 +131,26 @@ struct BuildCoordsRequest {
   u32* status = nullptr;      // The operation ORs kStatus... bits into this word.
 };
 
+/// Requests a set that follows from one or two others.
 struct DownsampleRequest {
   Coords fine;
   const CloudLayout* layout = nullptr;
-  AxisArray stride{1, 1, 1, 1};  // Holds the tensor stride of the coarser set.
-  Coords coarse;                 // Receives the coarser set.
+  AxisArray stride{1, 1, 1, 1};  // Holds the tensor stride of the new set.
+  Coords coarse;                 // Receives the new set.
   u32* status = nullptr;         // The operation ORs kStatus... bits into this word.
-  /// Describes the coarser set if it is reached from the finer one (ReachSpec). It is null if the coordinates
-  /// of the finer set are rounded down.
-  const LevelSource* reach = nullptr;
+  /// Describes the new set if it is reached from `fine` (ReachSpec), or if it is the union of `fine` and
+  /// `other`, each of which has an element then. It is empty if the coordinates of `fine` are rounded down.
+  llvm::ArrayRef<LevelSource> sources;
+  Coords other;
+
+  const Coords& parent(std::size_t source) const { return source == 0 ? fine : other; }
+  /// Returns the largest number of cells, with repetitions, that `sources` give.
+  i64 most_cells() const {
+    i64 cells = 0;
+    for (std::size_t i = 0; i < sources.size(); ++i)
+      cells += std::max<i64>(parent(i).capacity, 1) * sources[i].cells;
+    return cells;
+  }
 };
 
 /// Requests all coordinate sets of a cloud. They are made with an index of the voxels that they occupy
@@ -162,8 +173,8 @@ struct IndexSetsRequest {
   i32* row_of = nullptr;   // Receives, for each coordinate, its row in level 0.
   VoxelIndex description;  // Describes the index. assign_memory() must have added its memory.
   /// Holds, for each level except those of the points (levels_of_points()), how its cells follow from the
-  /// rows of its parent (source_of()).
-  std::vector<LevelSource> sources;
+  /// rows of its parents (sources_of()).
+  std::vector<LevelSources> sources;
   /// Points to all memory of the index. This includes slots that only earlier, larger clouds used, because
   /// they must be emptied.
   IndexMemory memory;

@@ -1,6 +1,7 @@
 #include "runtime/engine/set_index.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "runtime/engine/arena.h"
 
@@ -68,8 +69,7 @@ Bounds widened(const Bounds& bounds, i32 ndim) {
 }
 
 i32 levels_of_points(llvm::ArrayRef<SetSpec> sets) {
-  const auto follows_from_rows = [&](const SetSpec& set) { return set.reach.has_value(); };
-  return static_cast<i32>(llvm::find_if(sets, follows_from_rows) - sets.begin());
+  return static_cast<i32>(llvm::find_if(sets, std::mem_fn(&SetSpec::is_reached_or_union)) - sets.begin());
 }
 
 llvm::Expected<VoxelIndex> describe_index(i32 ndim, const Bounds& bounds, llvm::ArrayRef<SetSpec> sets) {

@@ -20,29 +20,11 @@ i32 inverse_of(i64 factor, i64 modulus) {
   return static_cast<i32>(modulus == 1 ? 0 : (current % modulus + modulus) % modulus);
 }
 
-/// Sets the range of one axis of a set whose parent has the range [least, greatest] on it.
-void find_range(const LevelSource& source, i32 axis, i64& least, i64& greatest) {
-  const i64 stride = source.stride[axis], padding = source.padding[axis];
-  const auto floor_div = [&](i64 value) {
-    return floor_quotient(value, source.stride[axis], source.stride_shift[axis]);
-  };
-  const i64 extent = i64{source.kernel_size[axis] - 1} * source.step[axis];
-  i64 first = -floor_div(-(least + padding - extent)), last = floor_div(greatest + padding);
-  if (const i64 shape = source.shape[axis]; shape > 0) {
-    first = std::clamp<i64>(first, 0, shape - 1);
-    last = std::clamp<i64>(last, first, shape - 1);
-  }
-  least = first * stride;
-  greatest = std::max(first, last) * stride;
-}
-
-}  // namespace
-
-LevelSource source_of(i32 ndim, llvm::ArrayRef<SetSpec> sets, std::size_t set) {
-  const SetSpec& spec = sets[set];
-  const AxisArray& parent_stride = sets[spec.parent].tensor_stride;
+/// Describes how the cells of a set are found from the coordinates of set number `parent`.
+LevelSource source_of(i32 ndim, llvm::ArrayRef<SetSpec> sets, const SetSpec& spec, i32 parent) {
+  const AxisArray& parent_stride = sets[parent].tensor_stride;
   LevelSource source = {};
-  source.parent = spec.parent;
+  source.parent = parent;
   source.cells = 1;
   for (i32 a = 0; a < kMaxDim; ++a) {
     const i32 stride = a < ndim ? spec.tensor_stride[a] : 1;
@@ -67,6 +49,38 @@ LevelSource source_of(i32 ndim, llvm::ArrayRef<SetSpec> sets, std::size_t set) {
   return source;
 }
 
+/// Sets the range of one axis of a set to that of the cells found from a parent, which has the range
+/// [least, greatest] on it.
+void find_range(const LevelSource& source, i32 axis, i64& least, i64& greatest) {
+  const i64 stride = source.stride[axis], padding = source.padding[axis];
+  const auto floor_div = [&](i64 value) {
+    return floor_quotient(value, source.stride[axis], source.stride_shift[axis]);
+  };
+  const i64 extent = i64{source.kernel_size[axis] - 1} * source.step[axis];
+  i64 first = -floor_div(-(least + padding - extent)), last = floor_div(greatest + padding);
+  if (const i64 shape = source.shape[axis]; shape > 0) {
+    first = std::clamp<i64>(first, 0, shape - 1);
+    last = std::clamp<i64>(last, first, shape - 1);
+  }
+  least = first * stride;
+  greatest = std::max(first, last) * stride;
+}
+
+}  // namespace
+
+AxisArray common_stride(const AxisArray& first, const AxisArray& second) {
+  AxisArray common;
+  for (std::size_t a = 0; a < common.size(); ++a) common[a] = std::gcd(first[a], second[a]);
+  return common;
+}
+
+LevelSources sources_of(i32 ndim, llvm::ArrayRef<SetSpec> sets, std::size_t set) {
+  const SetSpec& spec = sets[set];
+  LevelSources sources{source_of(ndim, sets, spec, spec.parent)};
+  if (spec.is_union()) sources.push_back(source_of(ndim, sets, spec, spec.other_parent));
+  return sources;
+}
+
 llvm::Expected<std::vector<Bounds>> bounds_of_sets(i32 ndim, const Bounds& bounds,
                                                    llvm::ArrayRef<SetSpec> sets) {
   std::vector<Bounds> all;
@@ -80,8 +94,12 @@ llvm::Expected<std::vector<Bounds>> bounds_of_sets(i32 ndim, const Bounds& bound
         least = floor_to_multiple(least, sets[i].tensor_stride[a]);
         greatest = floor_to_multiple(greatest, sets[i].tensor_stride[a]);
       } else {
-        least = all[sets[i].parent].least[a + 1], greatest = all[sets[i].parent].greatest[a + 1];
-        find_range(source_of(ndim, sets, i), a, least, greatest);
+        least = INT_MAX, greatest = INT_MIN;
+        for (const LevelSource& source : sources_of(ndim, sets, i)) {
+          i64 first = all[source.parent].least[a + 1], last = all[source.parent].greatest[a + 1];
+          find_range(source, a, first, last);
+          least = std::min(least, first), greatest = std::max(greatest, last);
+        }
       }
       if (least < INT_MIN || greatest > INT_MAX) {
         return make_error(
@@ -103,6 +121,7 @@ i64 reach_margin(i32 axis, llvm::ArrayRef<SetSpec> sets) {
   std::vector<i64> margins;
   for (const SetSpec& set : sets) {
     i64 margin = set.parent < 0 ? 0 : margins[set.parent];
+    if (set.is_union()) margin = std::max(margin, margins[set.other_parent]);
     if (set.reach) {
       const i64 step = sets[set.parent].tensor_stride[axis];
       const i64 above = set.reach->padding[axis] * step;

@@ -28,20 +28,32 @@ struct SetSpec {
   // Holds the number of the set from which this one is made, among the sets of a network, a pyramid or an
   // index. It is -1 if the set is made of the caller's coordinates.
   i32 parent = -1;
-  // Is empty if the set has the coordinates of its parent, rounded down to multiples of its tensor stride.
+  // Holds the number of another such set if the set has the coordinates of both, and -1 otherwise. The tensor
+  // strides of both are multiples of its own (common_stride()).
+  i32 other_parent = -1;
+  // Is empty if the set has the coordinates of its parents, rounded down to multiples of its tensor stride.
   std::optional<ReachSpec> reach = std::nullopt;
   // Holds the number of cells that the set may have on each axis, in units of its tensor stride. Coordinates
   // divided by the tensor stride are from 0 to this number - 1. It is 0 on each axis if the set has no shape.
   AxisArray shape{};
 
   bool has_shape() const { return shape[0] > 0; }
+  bool is_union() const { return other_parent >= 0; }
+  /// Returns false if the set has the coordinates of a single set, rounded down.
+  bool is_reached_or_union() const { return reach.has_value() || is_union(); }
 };
 
-/// Describes how the cells of set number `set` are found from the coordinates of its parent.
-LevelSource source_of(i32 ndim, llvm::ArrayRef<SetSpec> sets, std::size_t set);
+/// Returns the greatest common divisor of two tensor strides on each axis.
+AxisArray common_stride(const AxisArray& first, const AxisArray& second);
 
-/// Returns, for each set, bounds of its coordinates if those of the caller are inside `bounds`. The parent of
-/// each set comes before it. Returns OutOfRange if a coordinate would not fit into 32 bits.
+/// Describes how the cells of a set are found from the coordinates of its parent, and then from those of its
+/// other parent if it has one.
+using LevelSources = std::vector<LevelSource>;
+/// Returns the sources of set number `set`, which has a parent.
+LevelSources sources_of(i32 ndim, llvm::ArrayRef<SetSpec> sets, std::size_t set);
+
+/// Returns, for each set, bounds of its coordinates if those of the caller are inside `bounds`. The parents
+/// of each set come before it. Returns OutOfRange if a coordinate would not fit into 32 bits.
 llvm::Expected<std::vector<Bounds>> bounds_of_sets(i32 ndim, const Bounds& bounds,
                                                    llvm::ArrayRef<SetSpec> sets);
 

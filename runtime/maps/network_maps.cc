@@ -21,8 +21,8 @@ i64 most_level_rows(const Program& program) {
 }
 
 bool fills_voxels(const Program& program, const MapSpec& spec) {
-  return program.levels[spec.coarse].parent == spec.fine && !program.levels[spec.coarse].reach &&
-         !spec.padding &&
+  return program.levels[spec.coarse].parent == spec.fine &&
+         !program.levels[spec.coarse].is_reached_or_union() && !spec.padding &&
          minuet::fills_voxels(program.ndim, spec.kernel_size, spec.dilation,
                               program.levels[spec.fine].tensor_stride,
                               program.levels[spec.coarse].tensor_stride);
@@ -401,7 +401,8 @@ llvm::Error NetworkMaps::build_sorted(const BuildCoordsRequest& build) {
     const LevelSpec& spec = program_.levels[i];
     if (spec.is_made_in_run()) continue;
     MINUET_TRY(engine_.maps().downsample({levels_[spec.parent], state_.layout, spec.tensor_stride, levels_[i],
-                                          state_.status, reached_.source_if_reached(i)}));
+                                          state_.status, reached_.sources_unless_rounded(i),
+                                          spec.is_union() ? levels_[spec.other_parent] : Coords()}));
   }
   return llvm::Error::success();
 }
@@ -443,7 +444,8 @@ llvm::Error NetworkMaps::take_report(i64 count) {
   const u32 status = static_cast<u32>(host_report_[0]);
   const bool is_outside = (status & kStatusOutOfBounds) != 0 && (status & kStatusNegativeBatch) == 0;
   if (is_outside && options_.limits) return outside_limits(program_.ndim, *options_.limits);
-  // Level 0 fits, so a level that is reached from others has too many rows, or its blocks fill the index.
+  // Level 0 fits, so a level that is reached from others, or a union, has too many rows, or its blocks fill
+  // the index.
   const bool is_full = (status & (kStatusPastCapacity | kStatusIndexFull)) != 0;
   if (is_full && !reached_.sources().empty() && rows(0) > 0) return too_many_reached();
   MINUET_TRY(check_coordinate_status(status));

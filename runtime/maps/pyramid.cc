@@ -35,11 +35,12 @@ llvm::Expected<std::vector<i32>> describe_levels(const Program& network, llvm::A
     }
     PyramidLevel level;
     level.parent = spec.parent < 0 ? -1 : numbers[spec.parent];
+    level.other_parent = spec.is_union() ? numbers[spec.other_parent] : -1;
     level.reach = spec.reach;
     level.shape = spec.shape;
     level.capacity = capacities[i];
     level.is_dense = spec.keeps_coordinates;
-    for (i32 a = 0; a < network.ndim && spec.parent >= 0; ++a) {
+    for (i32 a = 0; a < network.ndim && spec.parent >= 0 && !spec.is_union(); ++a) {
       level.stride[a] = spec.tensor_stride[a] / network.levels[spec.parent].tensor_stride[a];
     }
     numbers.push_back(static_cast<i32>(description.levels.size()));
@@ -48,9 +49,13 @@ llvm::Expected<std::vector<i32>> describe_levels(const Program& network, llvm::A
   return numbers;
 }
 
-/// Reads the tensor stride of a level, whose parent is known. Messages call the level by `name`.
+/// Reads the tensor stride of a level, whose parents are known. Messages call the level by `name`.
 llvm::Expected<AxisArray> tensor_stride_of(const Program& program, const PyramidLevel& level,
                                            const std::string& name) {
+  if (level.other_parent >= 0) {
+    return common_stride(program.levels[level.parent].tensor_stride,
+                         program.levels[level.other_parent].tensor_stride);
+  }
   AxisArray tensor_stride{1, 1, 1, 1};
   for (i32 a = 0; a < kMaxDim; ++a) {
     const i32 stride = level.stride[a];
@@ -95,6 +100,7 @@ llvm::Error Pyramid::add_levels() {
     const std::string name = "level " + std::to_string(i);
     LevelSpec level;
     level.parent = levels[i].parent;
+    level.other_parent = levels[i].other_parent;
     if (i == 0 ? level.parent != -1 : level.parent < 0 || level.parent >= static_cast<i32>(i)) {
       return make_error(StatusCode::InvalidArgument, "the parent of {0} is {1}; it must be {2}", name,
                         level.parent, i == 0 ? "-1, because this is the caller's set" : "an earlier level");

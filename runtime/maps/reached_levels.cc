@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "llvm/ADT/SmallVector.h"
 #include "runtime/engine/set_index.h"
 
 namespace minuet {
@@ -35,31 +36,54 @@ ReachedLevels::ReachedLevels(i32 ndim, std::vector<SetSpec> sets, i64 most_rows,
     : sets_(std::move(sets)),
       most_rows_(most_rows),
       first_(static_cast<std::size_t>(levels_of_points(sets_))) {
-  for (std::size_t i = first_; i < sets_.size(); ++i) sources_.push_back(source_of(ndim, sets_, i));
+  for (std::size_t i = first_; i < sets_.size(); ++i) sources_.push_back(sources_of(ndim, sets_, i));
   for (const SetSpec& set : sets_) {
     cells_.push_back(count_cells(ndim, set, batch_size, most_rows));
-    const double of_parent = set.parent < 0 ? 1 : growth_[set.parent];
-    growth_.push_back(set.reach ? std::max(of_parent, kUsualGrowth) : of_parent);
+    const double of_parents = growth_of_parents(set);
+    growth_.push_back(set.is_reached_or_union() ? std::max(of_parents, kUsualGrowth) : of_parents);
   }
 }
 
-const LevelSource* ReachedLevels::source_if_reached(std::size_t level) const {
-  return sets_[level].reach ? &source(level) : nullptr;
+double ReachedLevels::growth_of_parents(const SetSpec& set) const {
+  if (set.parent < 0) return 1;
+  return set.is_union() ? std::max(growth_[set.parent], growth_[set.other_parent]) : growth_[set.parent];
+}
+
+llvm::ArrayRef<LevelSource> ReachedLevels::sources_unless_rounded(std::size_t level) const {
+  if (!sets_[level].is_reached_or_union()) return {};
+  return sources_[level - first_];
+}
+
+i64 ReachedLevels::count_found(std::size_t level, llvm::function_ref<i64(std::size_t)> rows) const {
+  i64 found = 0;
+  for (const LevelSource& source : sources_unless_rounded(level)) {
+    found += rows(static_cast<std::size_t>(source.parent)) * source.cells;
+  }
+  return found;
 }
 
 i64 ReachedLevels::most_rows(std::size_t level, i64 coordinates) const {
-  const SetSpec& set = sets_[level];
-  if (set.parent < 0) return coordinates;
-  const i64 of_parent = most_rows(static_cast<std::size_t>(set.parent), coordinates);
-  if (!set.reach) return of_parent;
-  return std::min({most_rows_, cells_[level], of_parent * source(level).cells});
+  // A recursion over both parents of unions would visit levels again and again.
+  llvm::SmallVector<i64, kMostIndexedLevels> most;
+  for (std::size_t i = 0; i <= level; ++i) {
+    const SetSpec& set = sets_[i];
+    if (set.parent < 0) {
+      most.push_back(coordinates);
+    } else if (!set.is_reached_or_union()) {
+      most.push_back(most[set.parent]);
+    } else {
+      const i64 found = count_found(i, [&](std::size_t parent) { return most[parent]; });
+      most.push_back(std::min({most_rows_, cells_[i], found}));
+    }
+  }
+  return most[level];
 }
 
 i64 ReachedLevels::estimated_rows(std::size_t level, i64 coordinates) const {
   const i64 most = most_rows(level, coordinates);
   if (expects_most_) return most;
   const SetSpec& set = sets_[level];
-  if (set.parent >= 0 && !set.reach) {
+  if (set.parent >= 0 && !set.is_reached_or_union()) {
     return estimated_rows(static_cast<std::size_t>(set.parent), coordinates);
   }
   return std::min(most, static_cast<i64>(growth_[level] * static_cast<double>(coordinates)) + kFewRows);
@@ -72,10 +96,11 @@ bool ReachedLevels::raise(const i32* reported, i64 coordinates) {
     const i64 expected = estimated_rows(i, count);
     // The level that did not fit is the first one that is full or was not made. A level that is empty because
     // of its shape was not made either.
-    if (!sets_[i].reach || (reported[i] > 0 && reported[i] < expected)) continue;
+    if (!sets_[i].is_reached_or_union() || (reported[i] > 0 && reported[i] < expected)) continue;
     growth_[i] *= kRaise;
     for (std::size_t later = i + 1; later < sets_.size(); ++later) {
-      if (sets_[later].reach) growth_[later] = std::max(growth_[later], growth_[sets_[later].parent]);
+      if (!sets_[later].is_reached_or_union()) continue;
+      growth_[later] = std::max(growth_[later], growth_of_parents(sets_[later]));
     }
     if (estimated_rows(i, count) > expected) return true;
   }
@@ -85,8 +110,8 @@ bool ReachedLevels::raise(const i32* reported, i64 coordinates) {
 i64 ReachedLevels::most_keys(llvm::function_ref<i64(std::size_t)> capacity) const {
   i64 most = 0;
   for (std::size_t i = first_; i < sets_.size(); ++i) {
-    const i64 rows = std::max<i64>(capacity(static_cast<std::size_t>(sets_[i].parent)), 1);
-    if (sets_[i].reach) most = std::max(most, rows * source(i).cells);
+    most = std::max(most,
+                    count_found(i, [&](std::size_t parent) { return std::max<i64>(capacity(parent), 1); }));
   }
   return most;
 }

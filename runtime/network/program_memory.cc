@@ -28,11 +28,14 @@ void find_lives(Program& program) {
 bool meet(const StorageSpec& a, const StorageSpec& b) { return a.first <= b.last && b.first <= a.last; }
 
 /// Estimates the number of elements of each storage, for an input of one row. A coordinate set is assumed to
-/// have a quarter of its parent's rows, as is typical of surfaces, or as many rows if it is reached.
+/// have a quarter of its parent's rows, as is typical of surfaces, or as many rows if it is reached. A union
+/// is assumed to have the rows of both parents.
 std::vector<double> likely_sizes(const Program& program) {
   std::vector<double> rows, sizes;
   for (const LevelSpec& level : program.levels) {
-    rows.push_back(level.parent < 0 ? 1 : rows[level.parent] / (level.reach ? 1 : 4));
+    const double of_other = level.is_union() ? rows[level.other_parent] : 0;
+    rows.push_back(level.parent < 0 ? 1
+                                    : rows[level.parent] / (level.is_reached_or_union() ? 1 : 4) + of_other);
   }
   for (const StorageSpec& storage : program.storages) {
     // A dense tensor is assumed to have as many elements as features of level 0 with its channels.

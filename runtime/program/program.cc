@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <numeric>
 
 namespace minuet {
@@ -18,7 +19,9 @@ std::vector<Step> make_schedule(const Program& program) {
   const auto make_what_is_possible = [&](bool is_run) {
     for (std::size_t i = 0; i < program.levels.size(); ++i) {
       const LevelSpec& level = program.levels[i];
-      const bool is_possible = !level.is_made_in_run() && (level.parent < 0 || is_level_there[level.parent]);
+      const auto is_there = [&](i32 parent) { return parent < 0 || is_level_there[parent]; };
+      const bool is_possible =
+          !level.is_made_in_run() && is_there(level.parent) && is_there(level.other_parent);
       if (is_level_there[i] || !is_possible) continue;
       is_level_there[i] = true;
       steps.push_back({Step::Kind::MakeLevel, static_cast<i32>(i), is_run});
@@ -105,26 +108,47 @@ namespace {
 /// Returns true if the level has the coordinates of level 0, rounded down.
 bool is_rounded_down(const Program& program, i32 level) {
   for (; level > 0; level = program.levels[level].parent) {
-    if (program.levels[level].reach || program.levels[level].is_made_in_run()) return false;
+    if (program.levels[level].is_reached_or_union() || program.levels[level].is_made_in_run()) return false;
   }
   return true;
 }
 
-bool has_same_coordinates(const Program& first, i32 a, const Program& second, i32 b) {
-  const LevelSpec &one = first.levels[a], &other = second.levels[b];
-  if (one.tensor_stride != other.tensor_stride) return false;
-  const bool is_rounded = is_rounded_down(first, a);
-  if (is_rounded || is_rounded_down(second, b)) return is_rounded == is_rounded_down(second, b);
-  if (one.is_made_in_run() || other.is_made_in_run()) return &first == &second && a == b;
-  return one.reach == other.reach && one.shape == other.shape &&
-         has_same_coordinates(first, one.parent, second, other.parent);
-}
+/// Compares the levels of two programs, which have the same coordinates in level 0.
+class LevelComparison {
+ public:
+  LevelComparison(const Program& first, const Program& second) : first_(first), second_(second) {}
+
+  /// Returns true if level `a` of the first program has the coordinates of level `b` of the second one. Both
+  /// are -1 for a parent that is not there.
+  bool is_same(i32 a, i32 b) {
+    if (a < 0 || b < 0) return a == b;
+    const auto known = known_.find({a, b});
+    if (known != known_.end()) return known->second;
+    return known_[{a, b}] = compare(a, b);
+  }
+
+ private:
+  bool compare(i32 a, i32 b) {
+    const LevelSpec &one = first_.levels[a], &other = second_.levels[b];
+    if (one.tensor_stride != other.tensor_stride) return false;
+    const bool is_rounded = is_rounded_down(first_, a);
+    if (is_rounded || is_rounded_down(second_, b)) return is_rounded == is_rounded_down(second_, b);
+    if (one.is_made_in_run() || other.is_made_in_run()) return &first_ == &second_ && a == b;
+    return one.reach == other.reach && one.shape == other.shape && is_same(one.parent, other.parent) &&
+           is_same(one.other_parent, other.other_parent);
+  }
+
+  const Program &first_, &second_;
+  // Holds the results so far. Unions lead to the same pairs of levels in many ways.
+  std::map<std::pair<i32, i32>, bool> known_;
+};
 
 }  // namespace
 
 i32 find_same_level(const Program& among, const Program& program, i32 level) {
+  LevelComparison comparison(among, program);
   for (i32 i = 0; i < static_cast<i32>(among.levels.size()); ++i) {
-    if (has_same_coordinates(among, i, program, level)) return i;
+    if (comparison.is_same(i, level)) return i;
   }
   return -1;
 }

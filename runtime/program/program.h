@@ -17,7 +17,7 @@
 namespace minuet {
 
 /// Describes a coordinate set, which is called a level. Level 0 belongs to the input. Each other level of a
-/// network is derived from its parent (SetSpec), or made by an op from its parent's coordinates and features.
+/// network is derived from its parents (SetSpec), or made by an op from its parent's coordinates and features.
 struct LevelSpec : SetSpec {
   // Holds the number of the layer that makes the set in each run. It is -1 if Execution::prepare() makes the
   // set or the caller gives it.

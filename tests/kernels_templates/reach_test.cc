@@ -1,5 +1,5 @@
-// Sets that are reached from others, as the outputs of a dense convolution are: by the definition, by the
-// index of voxels in the shim, and by the kernel of the sorted method.
+// Sets that are reached from others, as the outputs of a dense convolution are, and unions: by the
+// definition, by the index of voxels in the shim, and by the kernel of the sorted method.
 #include "tests/kernels_templates/voxel_index_runs.h"
 // voxel_index_runs.h first: it brings the shim's names.
 #include "kernels_templates/map/reach_keys.h"
@@ -36,6 +36,20 @@ std::vector<Point> some_points(Random& random, i64 count, i32 ndim, i32 extent) 
   return {unique.begin(), unique.end()};
 }
 
+/// Returns the coordinates of a set, given those of the sets before it.
+std::set<Point> points_of_set(const std::vector<std::set<Point>>& before, i32 ndim,
+                              const std::vector<SetSpec>& sets, std::size_t number) {
+  const SetSpec& set = sets[number];
+  std::set<Point> points = reached_from(before[set.parent], ndim, set, sets[set.parent].tensor_stride);
+  if (set.is_union()) {
+    const std::set<Point>& others = before[set.other_parent];
+    EXPECT_TRUE(
+        std::includes(points.begin(), points.end(), before[set.parent].begin(), before[set.parent].end()));
+    points.insert(others.begin(), others.end());
+  }
+  return points;
+}
+
 /// Draws a set that follows from number `parent`, whose tensor stride is `stride`.
 SetSpec random_set(Random& random, i32 ndim, i32 parent, const AxisArray& stride) {
   SetSpec set;
@@ -58,8 +72,7 @@ void expect_levels(const std::vector<Point>& points, const std::vector<SetSpec>&
                    int variant) {
   std::vector<std::set<Point>> expected{{points.begin(), points.end()}};
   for (std::size_t l = 1; l < sets.size(); ++l) {
-    expected.push_back(
-        reached_from(expected[sets[l].parent], Ndim, sets[l], sets[sets[l].parent].tensor_stride));
+    expected.push_back(points_of_set(expected, Ndim, sets, l));
   }
   std::vector<i64> capacities;
   for (const std::set<Point>& level : expected)
@@ -84,9 +97,9 @@ void expect_levels(const std::vector<Point>& points, const std::vector<SetSpec>&
     const auto maps = index.search({{parent, level, geometry}});
     EXPECT_EQ(maps.rows[0], plain_kernel_map(sources, queries, geometry));
   }
-  // One row too few in a reached level.
+  // One row too few in a reached level or a union.
   for (std::size_t l = 1; l < sets.size(); ++l) {
-    if (!sets[l].reach || expected[l].size() < 2) continue;
+    if (!sets[l].is_reached_or_union() || expected[l].size() < 2) continue;
     std::vector<i64> fewer = capacities;
     --fewer[l];
     Index<Ndim> full(bounds, sets, fewer, variant);
@@ -103,8 +116,16 @@ void expect_random_levels(u64 seed) {
     const std::vector<Point> points =
         some_points(random, random.between(0, 40), Ndim, static_cast<i32>(random.between(2, 12)));
     std::vector<SetSpec> sets(1);
-    for (i32 l = 1; l < 4; ++l) {
-      const i32 parent = static_cast<i32>(random.below(static_cast<u64>(l)));
+    for (i32 l = 1; l < 6; ++l) {
+      const auto any = [&] { return static_cast<i32>(random.below(static_cast<u64>(l))); };
+      const i32 parent = any(), other = any();
+      if (l > 2 && random.below(2) == 0) {
+        SetSpec both;
+        both.parent = parent, both.other_parent = other;
+        both.tensor_stride = common_stride(sets[parent].tensor_stride, sets[other].tensor_stride);
+        sets.push_back(both);
+        continue;
+      }
       sets.push_back(random_set(random, Ndim, parent, sets[parent].tensor_stride));
     }
     Bounds bounds = default_index_bounds(Ndim);
@@ -160,7 +181,7 @@ TEST(Reach, KeysAreThoseOfTheDefinition) {
     i64 guard[kMaxDim], period[kMaxDim] = {1, 1, 1, 1};
     for (i32 a = 0; a < 3; ++a) guard[a] = reach_margin(a, sets), period[a] = sets[1].tensor_stride[a];
     const CloudLayout layout = make_bounded_layout(3, least, greatest, guard, period);
-    const LevelSource source = source_of(3, sets, 1);
+    const LevelSource source = sources_of(3, sets, 1).front();
     const std::vector<u64> keys = keys_of<u64>(points, layout);
     std::vector<u64> reached = poisoned<u64>(keys.size() * static_cast<std::size_t>(source.cells) + 1);
     const i32 count = static_cast<i32>(keys.size());

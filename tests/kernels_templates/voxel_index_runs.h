@@ -149,11 +149,17 @@ class Index {
     shim::launch(&number_points<NumberPointsSpec{kThreads}>, params, grid_);
     for (i32 l = of_points; l < levels; ++l) {
       set_levels(l, l + 1);
-      params.source = source_of(Ndim, sets_, static_cast<std::size_t>(l));
+      const LevelSources sources = sources_of(Ndim, sets_, static_cast<std::size_t>(l));
       params.rows_status = kStatusPastCapacity;
-      shim::launch(&reach_blocks<ReachBlocksSpec{Ndim, kThreads}>, params, grid_);
+      for (const LevelSource& source : sources) {
+        params.source = source;
+        shim::launch(&reach_blocks<ReachBlocksSpec{Ndim, kThreads}>, params, grid_);
+      }
       number_all_blocks();
-      shim::launch(&reach_voxels<ReachVoxelsSpec{Ndim, kThreads}>, params, grid_);
+      for (const LevelSource& source : sources) {
+        params.source = source;
+        shim::launch(&reach_voxels<ReachVoxelsSpec{Ndim, kThreads}>, params, grid_);
+      }
       number_all_rows();
     }
     for (i32 l = 0; l < levels; ++l) {
