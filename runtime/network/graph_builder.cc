@@ -84,15 +84,47 @@ llvm::Expected<i32> GraphBuilder::level_below(i32 level, const Window& window) {
   }
   MINUET_ASSIGN(below.shape, shape_below(program_.levels[level].shape, window, program_.ndim));
   MINUET_TRY(at("stride", widen_period(below.tensor_stride)));
-  for (std::size_t i = 0; i < program_.levels.size(); ++i) {
-    const LevelSpec& other = program_.levels[i];
-    if (other.parent == level && other.tensor_stride == below.tensor_stride && other.reach == below.reach &&
-        other.shape == below.shape) {
-      return static_cast<i32>(i);
+  return find_or_add_level(below);
+}
+
+llvm::Expected<i32> GraphBuilder::union_of(i32 first, i32 second) {
+  if (first == second) return first;
+  const LevelSpec &one = program_.levels[first], &other = program_.levels[second];
+  LevelSpec both;
+  // A fixed order of the parents lets the unions of a pair of levels share one level, whichever comes first.
+  both.parent = std::min(first, second);
+  both.other_parent = std::max(first, second);
+  both.tensor_stride = common_stride(one.tensor_stride, other.tensor_stride);
+  for (i32 a = 0; a < program_.ndim && one.has_shape() && other.has_shape(); ++a) {
+    // The shape ends with the last cell of a parent.
+    const auto cells_of = [&](const LevelSpec& parent) {
+      return i64{parent.shape[a] - 1} * (parent.tensor_stride[a] / both.tensor_stride[a]) + 1;
+    };
+    const i64 cells = std::max(cells_of(one), cells_of(other));
+    if (cells > kMostCells) {
+      return make_error(StatusCode::InvalidArgument,
+                        "axis {0}: the union of both levels would have a shape of {1} cells; it must be at "
+                        "most {2}",
+                        a, cells, kMostCells);
     }
+    both.shape[a] = static_cast<i32>(cells);
   }
-  program_.levels.push_back(below);
-  return static_cast<i32>(program_.levels.size()) - 1;
+  return find_or_add_level(both);
+}
+
+/// Returns the number of the level that follows from the same levels in the same way, and adds it to the
+/// program if it is missing.
+i32 GraphBuilder::find_or_add_level(const LevelSpec& level) {
+  const auto found = llvm::find_if(program_.levels, [&](const LevelSpec& other) {
+    return other.parent == level.parent && other.other_parent == level.other_parent &&
+           other.tensor_stride == level.tensor_stride && other.reach == level.reach &&
+           other.shape == level.shape;
+  });
+  if (found == program_.levels.end()) {
+    program_.levels.push_back(level);
+    return static_cast<i32>(program_.levels.size()) - 1;
+  }
+  return static_cast<i32>(found - program_.levels.begin());
 }
 
 /// Makes Program::period a common multiple of the strides of all coordinate sets and `tensor_stride`.

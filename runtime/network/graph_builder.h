@@ -66,6 +66,9 @@ class GraphBuilder {
   /// Returns the coordinate set (LevelSpec) of the outputs of an op over `level`, and adds it to the program
   /// if it is missing. The result is `level` itself if each stride is 1 and the window has no padding.
   llvm::Expected<i32> level_below(i32 level, const Window& window);
+  /// Returns the coordinate set (LevelSpec) that has the coordinates of two levels, and adds it to the
+  /// program if it is missing. The result is `first` if both are the same level.
+  llvm::Expected<i32> union_of(i32 first, i32 second);
   /// Appends an op and returns the number of its output tensor.
   llvm::Expected<i32> add_layer(const std::string& name, i32 input, i32 level, i32 channels,
                                 const MapSpec& map, const OpProblem& problem);
@@ -106,6 +109,7 @@ class GraphBuilder {
   llvm::Error add(const LayerDescription& layer);
   llvm::Error save(const LayerDescription& layer);
   llvm::Error check_is_features(i32 tensor, llvm::StringRef field) const;
+  i32 find_or_add_level(const LevelSpec& level);
   llvm::Error add_outputs();
   llvm::Error add_output(const std::string& name, i32 tensor);
   i32 add_map(const MapSpec& map);

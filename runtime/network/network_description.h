@@ -48,6 +48,7 @@ struct LayerDescription {
     Unpool,
     Upsample,
     Collapse,
+    Union,
     Relu,
     LeakyRelu,
     Gelu,
@@ -85,8 +86,8 @@ struct LayerDescription {
   // weights file the head is omitted.
   i32 classes = 0;
   // Names the saved result of an earlier layer, or an input. The ops `up` and `upsample` give their output
-  // the coordinates of this result, `concat` appends it, and `add` and `multiply` combine it with the layer's
-  // input. In an `inverse` and an `unpool`, it is the name of a layer.
+  // the coordinates of this result, `concat` appends it, and `add`, `multiply` and `union` combine it with
+  // the layer's input. In an `inverse` and an `unpool`, it is the name of a layer.
   std::string skip;
   // Holds the name under which later layers can read this layer's result. It is empty if the result has no
   // name.

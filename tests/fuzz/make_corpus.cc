@@ -231,7 +231,8 @@ void write_networks(const Put& put) {
       R"({"op":"max_pool","name":"p","kernel_size":3,"stride":2,"output":"l"},)"
       R"({"op":"linear","name":"a","out_channels":3,"bias":false},)"
       R"({"op":"unpool","name":"u","of":"p","reduction":"sum"},)"
-      R"({"op":"upsample","name":"n","input":"l","onto":"input"},{"op":"collapse","name":"c","axis":1}]})");
+      R"({"op":"upsample","name":"n","input":"l","onto":"input"},{"op":"collapse","name":"c","axis":1},)"
+      R"({"op":"union","name":"t","input":"l","with":"input"}]})");
   put("network/pool.json",
       R"({"name":"n","ndim":1,"in_channels":1,"channels":[1],"layers":[{"op":"max_pool","name":"p"}]})");
 }

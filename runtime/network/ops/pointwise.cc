@@ -93,12 +93,8 @@ void print_scale_shift(const LayerDescription& layer, i32 /*ndim*/, Object& obje
 /// Returns the tensor that an add or multiply combines with the layer's input.
 [[gnu::cold]] llvm::Expected<i32> find_operand(GraphBuilder& graph, const LayerDescription& layer) {
   MINUET_ASSIGN(const i32 operand, graph.find_partner(layer.skip));
-  const i32 wanted = graph.tensor(graph.current()).channels, channels = graph.tensor(operand).channels;
-  if (channels == wanted) return operand;
-  return at("with",
-            make_error(StatusCode::InvalidArgument,
-                       "\"{0}\" has {1} channels, but the layer's input has {2}: both must have as many",
-                       layer.skip, channels, wanted));
+  MINUET_TRY(check_same_channels(graph, layer.skip, operand));
+  return operand;
 }
 
 /// Returns true if the last layer of the program is a chain whose result only the layer that is built now
@@ -225,6 +221,19 @@ llvm::Error build_layer_norm(GraphBuilder& graph, const LayerDescription& layer)
 }
 
 }  // namespace
+
+llvm::Error check_same_channels(GraphBuilder& graph, const std::string& name, i32 operand) {
+  const i32 wanted = graph.tensor(graph.current()).channels, channels = graph.tensor(operand).channels;
+  if (channels == wanted) return llvm::Error::success();
+  return at("with",
+            make_error(StatusCode::InvalidArgument,
+                       "\"{0}\" has {1} channels, but the layer's input has {2}: both must have as many",
+                       name, channels, wanted));
+}
+
+llvm::Error add_sum(GraphBuilder& graph, i32 operand) {
+  return add_steps(graph, PointwiseStep{PointwiseKind::Add}, operand);
+}
 
 OpEntry relu_entry() { return {"relu", read_function, print_nothing, build_step}; }
 OpEntry leaky_relu_entry() { return {"leaky_relu", read_leaky_relu, print_leaky_relu, build_step}; }

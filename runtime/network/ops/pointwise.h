@@ -7,6 +7,12 @@
 
 namespace minuet {
 
+/// Returns InvalidArgument, at the field "with", if the tensor `operand`, which the description calls `name`,
+/// has another number of channels than the layer's input.
+llvm::Error check_same_channels(GraphBuilder& graph, const std::string& name, i32 operand);
+/// Adds the sum of the layer's input and the tensor `operand`, and makes it the layer's result.
+llvm::Error add_sum(GraphBuilder& graph, i32 operand);
+
 OpEntry relu_entry();
 OpEntry leaky_relu_entry();
 OpEntry gelu_entry();

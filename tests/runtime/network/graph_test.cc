@@ -31,8 +31,9 @@ std::string body() {
     {"op": "concat", "input": "c", "with": "b", "output": "both"})";
 }
 
-/// Draws layers that read any earlier result, on two levels. Result i is called "r<i>", and the last input
-/// "x" is on the level of the result of half the resolution, which every drawn graph has.
+/// Draws layers that read any earlier result, on two levels and on the union of both, which is level 2 here.
+/// Result i is called "r<i>", and the last input "x" is on the level of the result of half the resolution,
+/// which every drawn graph has.
 class RandomLayers {
  public:
   explicit RandomLayers(uint64_t seed) : random_(seed) {}
@@ -94,6 +95,12 @@ class RandomLayers {
     if (wish == 5) {
       add(level, channels);
       return R"({"op": "linear")" + named + width + "}";
+    }
+    if (wish == 6 && level == 1 && levels_[other] == 0) {
+      add(2, channels_[other]);
+      return R"({"op": "linear", "name": ")" + name + R"(.linear", "out_channels": )" +
+             std::to_string(channels_[other]) + input + R"(}, {"op": "union", "name": ")" + name +
+             R"(", "output": ")" + name + R"(", "with": ")" + names_[other] + "\"}";
     }
     add(level, channels);
     return R"({"op": "block", "kernel_size": 3)" + named + width + "}";

@@ -257,6 +257,23 @@ TEST(NetworkGraph, ErrorsHaveTheirPlace) {
       {a + R"({"op": "collapse", "name": "c", "axis": 3})", in, "layers[1].axis", "from 0 to 2"},
       {a + R"({"op": "collapse", "name": "c", "axis": 2})", in, "layers[1].axis",
        "give the network a \"shape\""},
+      {b + R"({"op": "union", "name": "c"})", in, "layers[2].with", ""},
+      {b + R"({"op": "union", "with": "x"})", in, "layers[2].name", ""},
+      {b + R"({"op": "union", "name": "c", "with": "z"})", in, "layers[2].with", "saves its output as \"z\""},
+      {a + R"({"op": "block", "name": "c", "out_channels": 9, "stride": 2}, {"op": "union", "name": "d",
+              "with": "x"})",
+       in, "layers[2].with", "\"x\" has 8 channels, but the layer's input has 9"},
+      {a + R"({"op": "to_dense", "output": "d"}, {"op": "union", "name": "e", "input": "x", "with": "d"})",
+       R"("in_channels": 4, "shape": 8)", "layers[2].with", "is a dense tensor"},
+      {a + R"({"op": "to_dense"}, {"op": "union", "name": "e", "with": "x"})",
+       R"("in_channels": 4, "shape": 8)", "layers[2].input", "reads a dense tensor"},
+      {a + R"({"op": "argmax", "output": "m"}, {"op": "union", "name": "e", "input": "x", "with": "m"})", in,
+       "layers[2].with", "argmax"},
+      {R"({"op": "max_pool", "name": "a", "stride": 2048},
+          {"op": "max_pool", "name": "b", "stride": 2048, "rule": "reached", "padding": 65536},
+          {"op": "union", "name": "c", "with": "input"})",
+       R"("in_channels": 4, "shape": 16777216)", "layers[2].with",
+       "axis 0: the union of both levels would have a shape of 281018369 cells; it must be at most 16777216"},
       {b + R"({"op": "linear", "name": "c"})", in, "layers[2].width", "\"out_channels\" gives"},
       {b + R"({"op": "linear", "name": "c", "out_channels": 4, "norm": "none"})", in, "layers[2].norm", ""},
       {b + block("a"), in, "layers[2].name", "share their weights"},
@@ -280,7 +297,7 @@ std::string text_of(const Program& program) {
     for (const i32 value : axes) add(value);
   };
   for (const LevelSpec& level : program.levels) {
-    add_axes(level.tensor_stride), add(level.parent), add_axes(level.shape);
+    add_axes(level.tensor_stride), add(level.parent), add(level.other_parent), add_axes(level.shape);
     if (level.reach)
       add_axes(level.reach->kernel_size), add_axes(level.reach->dilation), add_axes(level.reach->padding);
     text += "\n";
@@ -386,7 +403,10 @@ class Draw {
     if (i > 0 && below(4) == 0) return R"({"op": "concat", "with": ")" + other + "\", " + text + "}";
     if (below(3) == 0) return pointwise(i, text, other);
     text += R"(, "name": "l)" + std::to_string(i) + "\"";
-    switch (below(10)) {
+    switch (below(11)) {
+      case 10:
+        if (i > 0) return R"({"op": "union", "with": ")" + other + "\", " + text + "}";
+        [[fallthrough]];
       case 9:
         return R"({"op": "collapse", "axis": 1, )" + text + "}";
       case 6:

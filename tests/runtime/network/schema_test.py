@@ -39,7 +39,8 @@ GOOD = [
         {"op": "to_dense", "format": "channels_last", "output": "z"},
         {"op": "from_dense", "input": "z", "onto": "x"},
         {"op": "birds_eye", "image_axes": [1, 0], "output": "y"},
-        {"op": "collapse", "name": "b", "input": "x", "axis": 2}]},
+        {"op": "collapse", "name": "b", "input": "x", "axis": 2},
+        {"op": "union", "name": "c", "with": "input"}]},
     {"name": "pointwise", "ndim": 2, "in_channels": 4, "outputs": ["y", "z"], "layers": [
         {"op": "relu", "output": "x"}, {"op": "leaky_relu", "slope": 0.5}, {"op": "add", "with": "x"},
         {"op": "gelu", "approximate": "tanh"}, {"op": "silu"}, {"op": "multiply", "with": "x"}, {"op": "softmax",

@@ -1,0 +1,57 @@
+#include "runtime/network/ops/union.h"
+
+#include "codegen/choose/ops/pooling.h"
+#include "runtime/network/description_fields.h"
+#include "runtime/network/graph_builder.h"
+#include "runtime/network/ops/pointwise.h"
+
+namespace minuet {
+namespace {
+
+using llvm::json::Object;
+
+llvm::Error read_union(const Object& object, const NetworkDescription& /*network*/, LayerDescription& layer) {
+  MINUET_TRY(read_layer_fields(object, "the op union", {"op", "name", "with", "save"}, {}, layer));
+  MINUET_ASSIGN(layer.name, read_text(object, "name"));
+  MINUET_ASSIGN(layer.skip, read_text(object, "with"));
+  return llvm::Error::success();
+}
+
+void print_union(const LayerDescription& layer, i32 /*ndim*/, Object& object) {
+  object["name"] = layer.name;
+  object["with"] = layer.skip;
+}
+
+/// Adds the copy of a tensor onto a union of its level. The kernel map has one offset, so each row of the
+/// union has at most one partner, and every reduction is a copy. Rows without a partner become 0.
+[[gnu::cold]] llvm::Expected<i32> add_copy(GraphBuilder& graph, const std::string& name, i32 input,
+                                           i32 level) {
+  PoolingProblem problem;
+  problem.ndim = graph.program().ndim;
+  problem.dtype = graph.program().dtype;
+  problem.kind = ConvolutionKind::GivenOutputs;
+  problem.channels = graph.tensor(input).channels;
+  problem.reduction = Reduction::Max;
+  MapSpec map;
+  map.fine = graph.level_of(input);
+  map.coarse = level;
+  return graph.add_layer(name, input, level, problem.channels, map, problem);
+}
+
+[[gnu::cold]] llvm::Error build_union(GraphBuilder& graph, const LayerDescription& layer) {
+  const i32 first = graph.current();
+  MINUET_ASSIGN(const i32 second, graph.find_result(layer.skip, "with"));
+  MINUET_TRY(check_same_channels(graph, layer.skip, second));
+  if (graph.level_of(first) == graph.level_of(second)) return add_sum(graph, second);
+  MINUET_ASSIGN(const i32 level, at("with", graph.union_of(graph.level_of(first), graph.level_of(second))));
+  MINUET_ASSIGN(const i32 augend, add_copy(graph, layer.name + ".input", first, level));
+  MINUET_ASSIGN(const i32 addend, add_copy(graph, layer.name + ".with", second, level));
+  graph.set_result(augend);
+  return add_sum(graph, addend);
+}
+
+}  // namespace
+
+OpEntry union_entry() { return {"union", read_union, print_union, build_union}; }
+
+}  // namespace minuet

@@ -1,0 +1,10 @@
+// The op union of a description.
+#pragma once
+
+#include "runtime/network/ops/op_entry.h"
+
+namespace minuet {
+
+OpEntry union_entry();
+
+}  // namespace minuet
