@@ -1,5 +1,7 @@
 #include "runtime/weights/weights_order.h"
 
+#include <algorithm>
+
 namespace minuet {
 namespace {
 
@@ -169,6 +171,24 @@ WeightLayout matrix(const ConvolutionProblem& problem, bool is_linear) {
   return layout;
 }
 
+/// Appends the layouts in which a network with one axis less stores the weight, without one of the axes on
+/// which the kernel has one offset. A layer below a collapse is a layer of such a network.
+void add_without_axis(const ConvolutionProblem& problem, std::vector<WeightLayout>& layouts) {
+  for (std::size_t i = layouts.size(); problem.ndim > 1 && i-- > 0;) {
+    const std::ptrdiff_t first = layouts[i].spconv_version == 2 ? 1 : 0;
+    for (std::ptrdiff_t axis = first; axis < first + problem.ndim; ++axis) {
+      WeightLayout narrow = layouts[i];
+      if (narrow.shape[static_cast<std::size_t>(axis)] != 1) continue;
+      narrow.shape.erase(narrow.shape.begin() + axis);
+      // Without another axis of one offset the shape is often the same, and then so are the elements.
+      const bool is_known = std::any_of(layouts.begin(), layouts.end(), [&](const WeightLayout& other) {
+        return other.spconv_version == narrow.spconv_version && other.shape == narrow.shape;
+      });
+      if (!is_known) layouts.push_back(std::move(narrow));
+    }
+  }
+}
+
 /// Returns the layouts of an order of spconv.
 std::vector<WeightLayout> spconv_layouts(WeightsOrder order, const ConvolutionProblem& problem) {
   const bool is_first = order == WeightsOrder::Spconv1 || order == WeightsOrder::Spconv1Xyz;
@@ -176,6 +196,7 @@ std::vector<WeightLayout> spconv_layouts(WeightsOrder order, const ConvolutionPr
   std::vector<WeightLayout> layouts;
   if (!is_first) layouts.push_back(outputs_first(problem, is_x_last(order)));
   if (!is_second) layouts.push_back(outputs_last(problem, is_x_last(order)));
+  add_without_axis(problem, layouts);
   if (kernel_volume(problem) == 1) layouts.push_back(matrix(problem, /*is_linear=*/true));
   return layouts;
 }
