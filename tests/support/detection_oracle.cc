@@ -11,7 +11,7 @@ namespace {
 
 using Cell = std::array<int32_t, 4>;  // batch, then the three axes in the authors' order
 
-constexpr double kEpsilon = 1e-3;  // of every batch norm of these networks
+constexpr double kEpsilon = 1e-3;  // of every batch norm of these networks but one
 
 uint64_t seed_of(uint64_t seed, const std::string& name) {
   uint64_t hash = 0xcbf29ce484222325ull ^ seed;
@@ -68,8 +68,8 @@ class Evaluator {
   }
 
   /// SubMConv3d: a kernel of 3 on each axis, whose outputs are the inputs' cells.
-  Sparse subm(const Sparse& x, const std::string& name, int64_t out, bool bias) {
-    return convolve(x, x.cells, x.shape, {}, name, out, bias);
+  Sparse subm(const Sparse& x, const std::string& name, int64_t out, bool bias, const Window& window = {}) {
+    return convolve(x, x.cells, x.shape, window, name, out, bias);
   }
 
   /// SparseConv3d without bias: an output wherever the kernel reaches an input, inside the output's shape.
@@ -99,7 +99,7 @@ class Evaluator {
     return y;
   }
 
-  Sparse batch_norm(Sparse x, const std::string& name) {
+  Sparse batch_norm(Sparse x, const std::string& name, double epsilon = kEpsilon) {
     const auto channels = static_cast<size_t>(x.channels);
     const std::vector<float>& weight = checkpoint_.vector(name + ".weight", x.channels, 1, 0.3);
     const std::vector<float>& bias = checkpoint_.vector(name + ".bias", x.channels, 0.1, 0.3);
@@ -110,7 +110,7 @@ class Evaluator {
     for (size_t i = 0; i < x.values.size(); ++i) {
       const size_t c = i % channels;
       x.values[i] = (x.values[i] - static_cast<double>(mean[c])) /
-                        std::sqrt(static_cast<double>(variance[c]) + kEpsilon) *
+                        std::sqrt(static_cast<double>(variance[c]) + epsilon) *
                         static_cast<double>(weight[c]) +
                     static_cast<double>(bias[c]);
     }
@@ -123,6 +123,44 @@ class Evaluator {
       largest_ = std::max(largest_, value);
     }
     return x;
+  }
+
+  /// The features of all levels at their cells y, x of the first one, summed over z. Indices of coarser
+  /// levels are multiplied by their strides first. `z_stride` is the library's stride of the axis that is
+  /// left.
+  Sparse sum_over_z(const std::vector<Sparse>& levels, int32_t z_stride) {
+    const Sparse& finest = levels.front();
+    std::map<Cell, std::vector<double>> sums;
+    for (const Sparse& level : levels) {
+      const auto channels = static_cast<size_t>(level.channels);
+      for (size_t row = 0; row < level.cells.size(); ++row) {
+        Cell cell = level.cells[row];
+        cell[1] = 0;
+        for (size_t a = 1; a < 3; ++a) cell[a + 1] *= level.stride[a] / finest.stride[a];
+        std::vector<double>& sum = sums.emplace(cell, std::vector<double>(channels)).first->second;
+        for (size_t c = 0; c < channels; ++c) sum[c] += level.values[row * channels + c];
+      }
+    }
+    Sparse flat{{1, finest.shape[1], finest.shape[2]},
+                {z_stride, finest.stride[1], finest.stride[2]},
+                {},
+                finest.channels,
+                {}};
+    for (const auto& [cell, sum] : sums) flat.cells.push_back(cell);
+    std::sort(flat.cells.begin(), flat.cells.end(),
+              [&](const Cell& a, const Cell& b) { return ours(a) < ours(b); });
+    for (const Cell& cell : flat.cells) {
+      const std::vector<double>& sum = sums.at(cell);
+      flat.values.insert(flat.values.end(), sum.begin(), sum.end());
+      for (const double value : sum) largest_ = std::max(largest_, std::abs(value));
+    }
+    return flat;
+  }
+
+  /// What has no bird's-eye tensor.
+  DetectionOutput finish() {
+    output_.largest = largest_;
+    return std::move(output_);
   }
 
   /// SparseBasicBlock.
@@ -245,14 +283,21 @@ const std::vector<float>& Checkpoint::vector(const std::string& name, int64_t ch
   return tensors_.emplace(name, std::move(tensor)).first->second.values;
 }
 
+void Checkpoint::flatten(const std::string& name) {
+  FileTensor& tensor = tensors_.at(name);
+  if (tensor.shape.size() == 5) tensor.shape.erase(tensor.shape.begin() + 1);
+}
+
 std::map<std::string, FileTensor> Checkpoint::in_spconv1() const {
   std::map<std::string, FileTensor> moved = tensors_;
   for (auto& [name, tensor] : moved) {
-    if (tensor.shape.size() != 5) continue;
+    if (tensor.shape.size() < 4) continue;
     const FileTensor& from = tensors_.at(name);
-    const int64_t out = from.shape[0], in = from.shape[4];
-    const int64_t volume = from.shape[1] * from.shape[2] * from.shape[3];
-    tensor.shape = {from.shape[1], from.shape[2], from.shape[3], in, out};
+    const int64_t out = from.shape.front(), in = from.shape.back();
+    tensor.shape.assign(from.shape.begin() + 1, from.shape.end());
+    tensor.shape.push_back(out);
+    int64_t volume = 1;
+    for (size_t a = 1; a + 1 < from.shape.size(); ++a) volume *= from.shape[a];
     for (int64_t o = 0; o < out; ++o)
       for (int64_t k = 0; k < volume; ++k)
         for (int64_t i = 0; i < in; ++i)
@@ -321,6 +366,35 @@ DetectionOutput bevfusion_encoder(Checkpoint& checkpoint, const std::vector<int3
   x = down_block(net, x, "conv_out.0", "conv_out.1", widths[4], {{1, 1, 3}, {1, 1, 2}, {0, 0, 0}});
   net.keep("encoded", x);
   return net.finish(x, input.batch_size);
+}
+
+DetectionOutput voxelnext(Checkpoint& checkpoint, const std::vector<int32_t>& widths,
+                          const DetectionInput& input) {
+  Evaluator net(checkpoint, /*is_zyx=*/true);
+  Sparse x = subm_block(net, net.start(input), "conv_input", widths[0]);
+  std::vector<Sparse> last;
+  for (int i = 1; i <= 6; ++i) {
+    const std::string name = "conv" + std::to_string(i);
+    const int32_t width = widths[static_cast<size_t>(std::min(i, 5)) - 1];
+    if (i > 1) x = down_block(net, x, name + ".0.0", name + ".0.1", width, kHalf);
+    x = net.basic_block(x, name + (i > 1 ? ".1" : ".0"), /*bias=*/true);
+    x = net.basic_block(x, name + (i > 1 ? ".2" : ".1"), /*bias=*/true);
+    net.keep("x_" + name, x);
+    if (i >= 4) last.push_back(x);
+  }
+  // The library's collapse divides z by a power of two that is at least the number of cells.
+  int32_t z_stride = last[0].stride[0];
+  while (z_stride < last[0].stride[0] * last[0].shape[0]) z_stride *= 2;
+  x = net.sum_over_z(last, z_stride);
+  net.keep("bev_out", x);
+  const Window flat{{1, 3, 3}, {1, 1, 1}, {0, 1, 1}};
+  x = down_block(net, x, "conv_out.0", "conv_out.1", widths[5], flat);
+  net.keep("conv_out", x);
+  x = net.subm(x, "shared_conv.0", widths[5], /*bias=*/true, flat);
+  x = net.relu(net.batch_norm(std::move(x), "shared_conv.1", 1e-5));
+  net.keep("encoded", x);
+  for (const char* name : {"conv_out.0.weight", "shared_conv.0.weight"}) checkpoint.flatten(name);
+  return net.finish();
 }
 
 std::vector<int32_t> draw_voxels(const Triple& shape, int64_t batch_size, int64_t empty_item, int64_t count,

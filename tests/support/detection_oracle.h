@@ -28,6 +28,8 @@ class Checkpoint {
   /// [channels], mean +- spread.
   const std::vector<float>& vector(const std::string& name, int64_t channels, double mean, double spread);
   const std::map<std::string, FileTensor>& all() const { return tensors_; }
+  /// Leaves the first axis of a weight's kernel out, as the layers of a network with two axes store it.
+  void flatten(const std::string& name);
   /// The same in the layout of spconv 1.x, [kernel, in, out].
   std::map<std::string, FileTensor> in_spconv1() const;
 
@@ -69,6 +71,11 @@ DetectionOutput voxel_res_backbone_8x(Checkpoint& checkpoint, const std::vector<
 /// SparseEncoder of mmdet3d with BEVFusion's configuration.
 DetectionOutput bevfusion_encoder(Checkpoint& checkpoint, const std::vector<int32_t>& widths,
                                   const DetectionInput& input);
+
+/// VoxelResBackBone8xVoxelNeXt of OpenPCDet; widths of conv1 to conv4, of conv5 and conv6, and of conv_out.
+/// It has no bird's-eye tensor: "encoded" is the last level, whose z is 0.
+DetectionOutput voxelnext(Checkpoint& checkpoint, const std::vector<int32_t>& widths,
+                          const DetectionInput& input);
 
 /// Unique voxels inside the shape, `count` in each batch item but `empty_item`, in random order: walls and a
 /// floor, with some at every border.

@@ -102,15 +102,15 @@ TEST(NetworkOptions, ShippedNetworksAreListed) {
     EXPECT_EQ(info.voxel_size[0] > 0, i >= 8);
     EXPECT_EQ(info.extra_cells[2], i >= 8 ? 1 : 0);
   }
-  EXPECT_EQ(names,
-            (std::vector<std::string>{"minkunet42", "sparseresnet21d", "minkunet14a", "minkunet18a",
-                                      "minkunet34a", "minkunet34c", "spunet34", "softgroup_unet",
-                                      "voxel_backbone_8x", "voxel_res_backbone_8x", "bevfusion_encoder"}));
-  for (const int32_t index : {-1, 11}) {
+  EXPECT_EQ(names, (std::vector<std::string>{"minkunet42", "sparseresnet21d", "minkunet14a", "minkunet18a",
+                                             "minkunet34a", "minkunet34c", "spunet34", "softgroup_unet",
+                                             "voxel_backbone_8x", "voxel_res_backbone_8x",
+                                             "bevfusion_encoder", "voxelnext"}));
+  for (const int32_t index : {-1, 12}) {
     minuet_shipped_network_info info{};
     info.struct_size = sizeof(info);
     EXPECT_EQ(minuet_query_shipped_network(index, &info), MINUET_OUT_OF_RANGE);
-    EXPECT_THAT(last_error(), HasSubstr("there are 11 shipped networks"));
+    EXPECT_THAT(last_error(), HasSubstr("there are 12 shipped networks"));
   }
 }
 
