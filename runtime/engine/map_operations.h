@@ -140,8 +140,8 @@ struct DownsampleRequest {
   u32* status = nullptr;         // The operation ORs kStatus... bits into this word.
   /// Describes the new set if it is reached from `fine` (ReachSpec), or if it is the union of `fine` and
   /// `other`, each of which has an element then. It is empty if the coordinates of `fine` are rounded down.
-  llvm::ArrayRef<LevelSource> sources;
-  Coords other;
+  llvm::ArrayRef<LevelSource> sources = {};
+  Coords other = {};
 
   const Coords& parent(std::size_t source) const { return source == 0 ? fine : other; }
   /// Returns the largest number of cells, with repetitions, that `sources` give.

@@ -21,7 +21,7 @@ i32 inverse_of(i64 factor, i64 modulus) {
 }
 
 /// Describes how the cells of a set are found from the coordinates of set number `parent`.
-LevelSource source_of(i32 ndim, llvm::ArrayRef<SetSpec> sets, const SetSpec& spec, i32 parent) {
+[[gnu::cold]] LevelSource source_of(i32 ndim, llvm::ArrayRef<SetSpec> sets, const SetSpec& spec, i32 parent) {
   const AxisArray& parent_stride = sets[parent].tensor_stride;
   LevelSource source = {};
   source.parent = parent;

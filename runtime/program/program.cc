@@ -120,7 +120,7 @@ class LevelComparison {
 
   /// Returns true if level `a` of the first program has the coordinates of level `b` of the second one. Both
   /// are -1 for a parent that is not there.
-  bool is_same(i32 a, i32 b) {
+  [[gnu::cold]] bool is_same(i32 a, i32 b) {
     if (a < 0 || b < 0) return a == b;
     const auto known = known_.find({a, b});
     if (known != known_.end()) return known->second;
@@ -128,7 +128,7 @@ class LevelComparison {
   }
 
  private:
-  bool compare(i32 a, i32 b) {
+  [[gnu::cold]] bool compare(i32 a, i32 b) {
     const LevelSpec &one = first_.levels[a], &other = second_.levels[b];
     if (one.tensor_stride != other.tensor_stride) return false;
     const bool is_rounded = is_rounded_down(first_, a);

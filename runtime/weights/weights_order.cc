@@ -173,7 +173,7 @@ WeightLayout matrix(const ConvolutionProblem& problem, bool is_linear) {
 
 /// Appends the layouts in which a network with one axis less stores the weight, without one of the axes on
 /// which the kernel has one offset. A layer below a collapse is a layer of such a network.
-void add_without_axis(const ConvolutionProblem& problem, std::vector<WeightLayout>& layouts) {
+[[gnu::cold]] void add_without_axis(const ConvolutionProblem& problem, std::vector<WeightLayout>& layouts) {
   for (std::size_t i = layouts.size(); problem.ndim > 1 && i-- > 0;) {
     const std::ptrdiff_t first = layouts[i].spconv_version == 2 ? 1 : 0;
     for (std::ptrdiff_t axis = first; axis < first + problem.ndim; ++axis) {

@@ -91,7 +91,7 @@ TEST(NetworkOptions, WeightsThatDoNotFitAreNamed) {
 /// The shipped networks are listed in order, and each has what its files have.
 TEST(NetworkOptions, ShippedNetworksAreListed) {
   std::vector<std::string> names;
-  for (int32_t i = 0; i < 11; ++i) {
+  for (int32_t i = 0; i < 12; ++i) {
     minuet_shipped_network_info info{};
     info.struct_size = sizeof(info);
     ASSERT_EQ(minuet_query_shipped_network(i, &info), MINUET_OK) << last_error();

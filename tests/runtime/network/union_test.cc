@@ -395,6 +395,28 @@ TEST_P(UnionTest, WithinCapacitiesAndOnPyramids) {
   }
 }
 
+/// Each union has two ways to every level before it. No number of levels may make their number matter.
+TEST_P(UnionTest, DeeplyNested) {
+  UnionGraph graph;
+  graph.add_pool(-1, R"("kernel_size": 1, "stride": 2)");
+  for (int i = 0; i < 40; ++i) {
+    const int last = graph.results - 1;
+    graph.add_pool(last, R"("kernel_size": 1, "rule": "reached")");
+    graph.add_union(last, last + 1);
+  }
+  const Plan plan = plan_of(graph);
+  const std::vector<int32_t> cloud = {0, 2, 4, 6, 0, 1, 5, 9};
+  check_unions(graph, run(graph, plan.get(), cloud, MINUET_MAPS_INDEXED), cloud);
+  const Capacities capacities(static_cast<size_t>(info_of(plan.get()).levels), 8);
+  minuet_pyramid_options of_network = MINUET_PYRAMID_OPTIONS_INIT;
+  of_network.network = plan.get();
+  of_network.level_capacity = capacities.data();
+  of_network.level_count = static_cast<int32_t>(capacities.size());
+  minuet_pyramid* pyramid = nullptr;
+  EXPECT_EQ(minuet_pyramid_create(machine().context(), &of_network, &pyramid), MINUET_INVALID_ARGUMENT);
+  EXPECT_THAT(last_error(), testing::HasSubstr("the pyramid has 82 levels"));
+}
+
 /// A union with more rows than its capacity makes the cloud fail, and the next cloud succeeds.
 TEST_P(UnionTest, PastItsCapacity) {
   UnionGraph graph;
