@@ -225,6 +225,12 @@ TEST(CliGrid, DefaultsAreKittisAndNuScenes) {
   report = report_of("bevfusion_encoder");
   EXPECT_EQ(*report.getArray("shape"), (llvm::json::Array{1440, 1440, 41}));
   EXPECT_EQ(*report.getObject("output")->getArray("shape"), (llvm::json::Array{1, 256, 180, 180}));
+  report = report_of("voxelnext");
+  EXPECT_EQ(*report.getArray("shape"), (llvm::json::Array{1440, 1440, 41}));
+  const llvm::json::Object& output = *report.getObject("output");
+  EXPECT_EQ(output.getInteger("channels"), int64_t{128});
+  // The last level has the cells that are at most one away from the two points inside, which are far apart.
+  EXPECT_GE(*output.getInteger("rows"), 2 * 9);
 }
 
 TEST(CliGrid, ListsTheNetworks) {
