@@ -101,11 +101,11 @@ llvm::Error check_fused_shape(const FusedSpec& spec) {
     return make_error(StatusCode::OutOfRange, "columns is {0}; it must be a multiple of 16 up to {1}",
                       spec.columns, most_columns);
   }
-  if (spec.shortcut && (folds || spec.volume % 2 == 0 || spec.residual)) {
+  if (spec.shortcut && (folds || spec.volume % 2 == 0 || spec.residual || spec.second_output)) {
     return make_error(
         StatusCode::OutOfRange,
         "the kernel cannot compute a shortcut, which needs an odd number of offsets, input rows of more than "
-        "16 bytes, and no residual");
+        "16 bytes, no residual, and no second output");
   }
   const bool is_ring = spec.weights != WeightRoad::Cached;
   const i32 least_stages = is_ring ? 2 * spec.split : 1;

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <iterator>
 #include <optional>
 #include <vector>
 
@@ -15,6 +16,11 @@
 namespace minuet {
 
 using AxisArray = std::array<i32, kMaxDim>;
+
+/// Holds the names of the values of Activation in messages and descriptions.
+inline constexpr const char* kActivationNames[] = {"none",      "relu", "leaky_relu", "gelu",
+                                                   "gelu_tanh", "silu", "sigmoid",    "tanh"};
+static_assert(std::size(kActivationNames) == kActivations);
 
 inline constexpr i32 kMostChannels = 1 << 16;
 inline constexpr i64 kMostOffsets = 1 << 20;  // A kernel has at most this many offsets.

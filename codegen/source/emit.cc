@@ -51,6 +51,8 @@ std::string short_name(llvm::StringRef field) {
                 {"programmatic", "l"},
                 {"input_bytes", "vi"},
                 {"output_bytes", "vo"},
+                {"second_output", "second"},
+                {"second_activation", "then"},
                 {"rows", "rows"}};
   for (const auto& entry : kShort) {
     if (field == entry.field) return entry.letters;
@@ -65,6 +67,12 @@ template <std::size_t N>
 const char* name_at(const char* const (&names)[N], std::size_t value) {
   return value < N ? names[value] : "HasNoNameInEmit";
 }
+
+// Names the enumerators of PointwiseKind. Those of Activation come first.
+constexpr const char* kStepNames[] = {"None",   "ReLU",      "LeakyReLU", "Gelu",  "GeluTanh",
+                                      "Silu",   "Sigmoid",   "Tanh",      "Add",   "Multiply",
+                                      "Affine", "LayerNorm", "Softmax",   "Argmax"};
+static_assert(std::size(kStepNames) == kPointwiseKinds);
 
 SpecField enumerator(const char* name, const char* type, llvm::StringRef value) {
   return {name, ("minuet::" + llvm::Twine(type) + "::" + value).str(), short_name(name) + value.lower()};
@@ -125,8 +133,7 @@ SpecField spec_field(const char* name, KeyType value) {
 }
 
 SpecField spec_field(const char* name, Activation value) {
-  static constexpr const char* kNames[] = {"None", "ReLU", "LeakyReLU"};
-  return enumerator(name, "Activation", name_at(kNames, static_cast<std::size_t>(value)));
+  return enumerator(name, "Activation", name_at(kStepNames, static_cast<std::size_t>(value)));
 }
 
 SpecField spec_field(const char* name, ScanInput value) {
@@ -149,14 +156,10 @@ SpecField spec_field(const char* name, Reduction value) {
 }
 
 SpecField spec_field(const char* name, const PointwiseSteps& steps) {
-  static constexpr const char* kNames[] = {"None",   "ReLU",      "LeakyReLU", "Gelu",  "GeluTanh",
-                                           "Silu",   "Sigmoid",   "Tanh",      "Add",   "Multiply",
-                                           "Affine", "LayerNorm", "Softmax",   "Argmax"};
-  static_assert(std::size(kNames) == kPointwiseKinds);
   std::string values, tag;
   for (const PointwiseKind kind : steps.kinds) {
     if (kind == PointwiseKind::None) break;
-    const llvm::StringRef kind_name = name_at(kNames, static_cast<std::size_t>(kind));
+    const llvm::StringRef kind_name = name_at(kStepNames, static_cast<std::size_t>(kind));
     values += (values.empty() ? "minuet::PointwiseKind::" : ", minuet::PointwiseKind::") + kind_name.str();
     tag += kind_name.lower();
   }

@@ -31,7 +31,7 @@ void add_config(FieldHasher& hasher, const char* what, const TuningConfig& confi
   add();
   problem.residual = false;
   problem.shortcut = true;
-  problem.shortcut_output = problem.output;
+  problem.covered_output = problem.output;
   add();
   problem.shortcut = false;
   problem.kernel_size = {1, 1, 1, 1};

@@ -8,7 +8,7 @@
  *
  * 0.3 breaks 0.2: a convolution's weight, scale and shift need their counts; a plan must be compiled for the
  * CPU device too, as arch "cpu"; outputs must not overlap inputs; the default dtype is MINUET_F32;
- * minuet_device_open takes options.
+ * minuet_device_open takes options; a convolution has an activation in place of relu.
  *
  * Rules that hold everywhere:
  * - What can fail returns a status; the text of a failure is in minuet_last_error() of the thread.
@@ -22,8 +22,7 @@
  * - Objects are made by _create or _open and released by _destroy (null is fine). An object keeps
  *   what it was made from alive. Nothing is released while it is in use: destroy waits.
  * - Threads: contexts, devices, plans, coordinates, kernel maps and pyramids may be used from many threads at
- *   once. An execution serves one at a time: a call that meets another's is FAILED_PRECONDITION, and changes
- * nothing.
+ *   once. An execution serves one at a time: a call that meets another's is FAILED_PRECONDITION.
  * - Matrices are row-major (minuet_tensor): a row of features is `channels` consecutive elements. Row i of
  *   features belongs to row i of the coordinates that the caller gave.
  * - Coordinates are int32 [count, 1 + ndim]: the batch index first (>= 0), then x, y, z...; negative
@@ -472,6 +471,12 @@ enum {
   MINUET_DATAFLOW_FUSED = 2 /* one kernel a layer; kernels of at most 4096 offsets, else UNIMPLEMENTED */
 };
 
+/* What a convolution ends with: the pointwise step of the same name and number (pointwise.h). */
+typedef int32_t minuet_activation;
+enum { MINUET_ACTIVATION_NONE = 0, MINUET_ACTIVATION_RELU = 1, MINUET_ACTIVATION_LEAKY_RELU = 2 };
+enum { MINUET_ACTIVATION_GELU = 3, MINUET_ACTIVATION_GELU_TANH = 4, MINUET_ACTIVATION_SILU = 5 };
+enum { MINUET_ACTIVATION_SIGMOID = 6, MINUET_ACTIVATION_TANH = 7 };
+
 typedef struct minuet_convolution_options {
   size_t struct_size;
   void* ext;
@@ -484,13 +489,13 @@ typedef struct minuet_convolution_options {
   int32_t groups;      /* 0 counts as 1; more than 1 is UNIMPLEMENTED so far */
   int32_t submanifold; /* 1: the output set is the input set */
   int32_t transposed;
-  int32_t relu;        /* 1: max(0, .) last; with a negative_slope, a leaky ReLU; NaN stays NaN */
-  int32_t residual;    /* 1: run takes a residual that is added before the ReLU */
+  minuet_activation activation;
+  int32_t residual;    /* 1: run takes a residual that is added before the activation */
   const float* weight; /* host [k_x * k_y * ..., in_channels, out_channels], rounded to dtype once */
   const float* scale;  /* host [out_channels], optional: batch norm, folded */
   const float* shift;  /* host [out_channels], optional: batch norm or bias */
   minuet_dataflow dataflow;
-  float negative_slope;                /* finite; what the ReLU multiplies numbers below 0 by; needs relu */
+  float negative_slope;                /* of MINUET_ACTIVATION_LEAKY_RELU, finite; else 0 */
   int32_t allow_non_finite_parameters; /* 1: parameters are taken as they are (below) */
   int32_t dense_offsets;               /* 1: the kernel map has dense_offsets and this padding */
   /* Floats at weight: k_x * k_y * ... * in_channels / groups * out_channels; at scale and shift. */
@@ -521,8 +526,7 @@ typedef int32_t minuet_gradient;
 enum { MINUET_GRADIENT_INPUT = 1, MINUET_GRADIENT_WEIGHT = 2, MINUET_GRADIENT_BIAS = 4 };
 
 /* A plan that takes the gradient of a convolution's output to those of its input, weight and bias, as `which`
- * says. UNIMPLEMENTED so far: the message says which way there is instead. INVALID_ARGUMENT for 0 and for
- * other bits. */
+ * says. UNIMPLEMENTED so far: the message says what to do. INVALID_ARGUMENT for 0 and for other bits. */
 MINUET_API minuet_status minuet_plan_create_convolution_gradient(minuet_context* context,
                                                                  const minuet_convolution_options* options,
                                                                  minuet_gradient which, minuet_plan** plan);
@@ -560,8 +564,7 @@ typedef struct minuet_pooling_options {
  * element of the first one, the row of the input that it comes from, in the caller's order of rows of the
  * map's input set (the first of duplicates). It is -1 where an output has no input. Of equal inputs the one
  * of the least offset wins; NaN wins over numbers, and the first NaN over later ones. The gradient of the
- * pooling adds each element of the output's gradient to that row. Poolings in networks give no winners yet.
- */
+ * pooling adds each element of the output's gradient to that row. Poolings in networks have no winners. */
 MINUET_API minuet_status minuet_plan_create_pooling(minuet_context* context,
                                                     const minuet_pooling_options* options,
                                                     minuet_plan** plan);

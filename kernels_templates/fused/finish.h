@@ -80,9 +80,9 @@ MINUET_DEVICE void load_residual(const FusedParams& p, const ThreadPlace<S>& pla
 
 /// Applies the epilogue to the lane's channels of one row in the group of tiles that begins with tile First,
 /// and writes them. Returns true if all sums are finite in fp32 and all results are finite in the output's
-/// type.
+/// type. If there is a second output, the results take the place of the sums, as they are stored.
 template <FusedSpec S, i32 First>
-MINUET_DEVICE bool finish_row(const FusedParams& p, const ThreadPlace<S>& place, const FusedSums<S>& sums,
+MINUET_DEVICE bool finish_row(const FusedParams& p, const ThreadPlace<S>& place, FusedSums<S>& sums,
                               const FusedRows<S>& rows, i32 q, const float* scale, const float* shift) {
   using Channels = FusedChannels<S, First>;
   constexpr i32 kCount = Channels::kCount, kEach = Channels::kEach, kElement = Channels::kElement;
@@ -111,10 +111,18 @@ MINUET_DEVICE bool finish_row(const FusedParams& p, const ThreadPlace<S>& place,
         finite = finite && !overflows(DType::F32, bits_of(sum)) && !overflows(S.io, bits_of(values[e]));
       }
     }
+    const Vector<Channels::kAccess> stored = from_floats<S.io, Channels::kAccess>(values);
     store_vector(
         place.one_of(p.output, p.shortcut.output),
         (i64{rows.numbers[q]} * place.one_of(p.output_ld, p.shortcut.output_ld) + channel + first) * kElement,
-        from_floats<S.io, Channels::kAccess>(values));
+        stored);
+    if constexpr (S.second_output) {
+      to_floats<S.io>(stored, values);
+      MINUET_UNROLL
+      for (i32 e = 0; e < kEach; ++e) {
+        FusedLane<S>::set_value(sums, First + (first + e) / 2, q, (first + e) % 2, values[e]);
+      }
+    }
   }
   return finite;
 }
@@ -135,10 +143,47 @@ MINUET_DEVICE void load_floats(const float* numbers, i32 channel, float (&values
   }
 }
 
+/// Writes the second output (SecondOutput) at the lane's channels in the group of tiles that begins with tile
+/// First. `results` holds the first output there (finish_row()), so that it needs no further registers.
+template <FusedSpec S, i32 First>
+MINUET_DEVICE void finish_second(const FusedParams& p, const ThreadPlace<S>& place,
+                                 const FusedSums<S>& results, const FusedRows<S>& rows) {
+  using Channels = FusedChannels<S, First>;
+  constexpr i32 kEach = Channels::kEach;
+  const i32 channel = Channels::channel(place);
+  float scale[Channels::kCount] = {}, shift[Channels::kCount] = {};
+  load_floats<S>(p.second.scale, channel, scale);
+  load_floats<S>(p.second.shift, channel, shift);
+  bool finite = true;
+  MINUET_UNROLL
+  for (i32 q = 0; q < FusedLane<S>::kQueries; ++q) {
+    if (rows.numbers[q] < 0) continue;
+    MINUET_UNROLL
+    for (i32 first = 0; first < Channels::kCount; first += kEach) {
+      if (channel + first >= S.out_channels) break;
+      float values[kEach] = {};
+      if (!rows.is_padding[q]) {
+        MINUET_UNROLL
+        for (i32 e = 0; e < kEach; ++e) {
+          const i32 c = first + e;
+          const float result = FusedLane<S>::value(results, First + c / 2, q, c % 2);
+          values[e] =
+              epilogue<true, false, S.second_activation>(result, scale[c], shift[c], 0.0f, p.second.slope);
+          finite = finite && !overflows(S.io, bits_of(values[e]));
+        }
+      }
+      store_vector(p.second.output,
+                   (rows.numbers[q] * p.second.output_ld + channel + first) * Channels::kElement,
+                   from_floats<S.io, Channels::kAccess>(values));
+    }
+  }
+  if (!finite) *p.second.overflow = p.overflow_mark;
+}
+
 /// Writes the lane's output in the group of column tiles (FusedColumnGroup) that begins with tile First, and
 /// in all groups after it.
 template <FusedSpec S, i32 First = 0>
-MINUET_DEVICE void finish_group(const FusedParams& p, const ThreadPlace<S>& place, const FusedSums<S>& sums,
+MINUET_DEVICE void finish_group(const FusedParams& p, const ThreadPlace<S>& place, FusedSums<S>& sums,
                                 const FusedRows<S>& rows) {
   using Channels = FusedChannels<S, First>;
   if (Channels::is_own(place)) {
@@ -155,12 +200,13 @@ MINUET_DEVICE void finish_group(const FusedParams& p, const ThreadPlace<S>& plac
         finite = false;
     }
     if (!finite) *place.one_of(p.overflow, p.shortcut.overflow) = p.overflow_mark;
+    if constexpr (S.second_output) finish_second<S, First>(p, place, sums, rows);
   }
   if constexpr (!Channels::kIsLast) finish_group<S, Channels::kNext>(p, place, sums, rows);
 }
 
 template <FusedSpec S>
-MINUET_DEVICE void finish(const FusedParams& p, const ThreadPlace<S>& place, const FusedSums<S>& sums) {
+MINUET_DEVICE void finish(const FusedParams& p, const ThreadPlace<S>& place, FusedSums<S>& sums) {
   FusedRows<S> rows(p, place);
   if constexpr (S.residual) load_residual<S>(p, place, rows);
   finish_group<S>(p, place, sums, rows);

@@ -21,6 +21,7 @@ struct ThreadPlace {
                 "warpgroups read what bulk copies brought");
   static_assert(!S.shortcut || (!FusedDepth<S>::kFolds && S.volume % 2 == 1 && !S.residual),
                 "a shortcut has an offset in the middle, and steps of its own");
+  static_assert(!S.shortcut || !S.second_output, "the blocks of a shortcut write one output");
 
   i32 lane, row_warp;
   /// Gives the warp's number among the S.split warps that compute the same rows and take the steps in turn,
@@ -121,6 +122,9 @@ struct FusedLane {
   }
   MINUET_HD static float value(const Sums& sums, i32 tile, i32 q, i32 channel) {
     return kOfWarp ? sums[tile * kVectors + q / 2][channel * 2 + q % 2] : sums[tile][q * 2 + channel];
+  }
+  MINUET_HD static void set_value(Sums& sums, i32 tile, i32 q, i32 channel, float value) {
+    (kOfWarp ? sums[tile * kVectors + q / 2][channel * 2 + q % 2] : sums[tile][q * 2 + channel]) = value;
   }
 };
 

@@ -131,6 +131,26 @@ MINUET_HD void store_sums(float* target, i64 row, i32 t, const float* sums) {
   }
 }
 
+/// Writes one vector of the second output (SecondOutput), whose first output is `stored`. Returns true if all
+/// results are finite in the output's type.
+template <ScatterSpec S>
+MINUET_HD bool finish_second(const ScatterParams& p, i64 row, i32 first,
+                             const Vector<S.vector_bytes>& stored) {
+  using Shape = ScatterShape<S>;
+  float values[Shape::kElements];
+  to_floats<S.io>(stored, values);
+  bool finite = true;
+  MINUET_UNROLL
+  for (i32 e = 0; e < Shape::kElements; ++e) {
+    const float scale = read_only(p.second.scale + first + e), shift = read_only(p.second.shift + first + e);
+    values[e] = epilogue<true, false, S.second_activation>(values[e], scale, shift, 0.0f, p.second.slope);
+    finite = finite && !overflows(S.io, bits_of(values[e]));
+  }
+  store_vector(p.second.output, (row * p.second.output_ld + first) * Shape::kElement,
+               from_floats<S.io, S.vector_bytes>(values));
+  return finite;
+}
+
 /// Applies the epilogue to one vector, elements [first, first + kElements) of output row `row`, and writes
 /// it. Returns true if all sums are finite in fp32 and all results are finite in the output's type.
 template <ScatterSpec S>
@@ -155,8 +175,11 @@ MINUET_HD bool finish_vector(const ScatterParams& p, i64 row, i32 first, const f
     // The sum is tested too, because a ReLU would hide a sum of minus infinity.
     finite = finite && !overflows(DType::F32, bits_of(sums[e])) && !overflows(S.io, bits_of(values[e]));
   }
-  store_vector(p.output, (row * p.output_ld + first) * Shape::kElement,
-               from_floats<S.io, S.vector_bytes>(values));
+  const Vector<S.vector_bytes> stored = from_floats<S.io, S.vector_bytes>(values);
+  store_vector(p.output, (row * p.output_ld + first) * Shape::kElement, stored);
+  if constexpr (S.second_output) {
+    if (!finish_second<S>(p, row, first, stored)) *p.second.overflow = p.overflow_mark;
+  }
   return finite;
 }
 

@@ -147,7 +147,7 @@ MINUET_DEVICE void apply_steps(const PointwiseParams& p, RowPart<S>& part) {
       apply_softmax(part);
     } else if constexpr (kKind != PointwiseKind::None && kKind != PointwiseKind::Argmax) {
       const float number = p.numbers[I];
-      for_each_value(part, [&](float x, i32, i32) { return apply_function<kKind>(x, number); });
+      for_each_value(part, [&](float x, i32, i32) { return activate<activation_of(kKind)>(x, number); });
     }
     apply_steps<S, I + 1>(p, part);
   }

@@ -67,6 +67,10 @@ struct FusedSpec {
   /// True means that additional blocks compute a 1x1 convolution of the same input and channels.
   bool shortcut = false;
   Activation activation = Activation::ReLU;
+  /// True means that the kernel writes a second output too (SecondOutput), with `second_activation`. It
+  /// cannot compute a shortcut then.
+  bool second_output = false;
+  Activation second_activation = Activation::None;
   bool operator==(const FusedSpec&) const = default;
   template <class Visitor>
   MINUET_HD constexpr void visit(Visitor&& visitor) const {
@@ -78,7 +82,8 @@ struct FusedSpec {
         visitor("early_loads", early_loads), visitor("programmatic", programmatic),
         visitor("input_bytes", input_bytes), visitor("output_bytes", output_bytes),
         visitor("scale_shift", scale_shift), visitor("residual", residual), visitor("shortcut", shortcut),
-        visitor("activation", activation);
+        visitor("activation", activation), visitor("second_output", second_output),
+        visitor("second_activation", second_activation);
   }
 };
 
@@ -140,6 +145,7 @@ struct FusedParams {
   u32 overflow_mark;       // Gives the value to store in *overflow, which must not be 0.
   float slope;             // Gives the slope of the leaky ReLU. Other activations do not read it.
   FusedShortcut shortcut;  // The kernel reads it only if the Spec has a shortcut.
+  SecondOutput second;
 };
 
 MINUET_HD constexpr i32 mask_words(i32 volume) { return (volume + 31) / 32; }

@@ -80,12 +80,17 @@ struct ScatterSpec {
   bool scale_shift = true;
   bool residual = false;
   Activation activation = Activation::ReLU;
+  /// True means that the kernel writes a second output too (SecondOutput), with `second_activation`.
+  bool second_output = false;
+  Activation second_activation = Activation::None;
   i32 threads = 128;
   template <class Visitor>
   MINUET_HD constexpr void visit(Visitor&& visitor) const {
     visitor("io", io), visitor("channels", channels), visitor("tile", tile),
         visitor("vector_bytes", vector_bytes), visitor("scale_shift", scale_shift),
-        visitor("residual", residual), visitor("activation", activation), visitor("threads", threads);
+        visitor("residual", residual), visitor("activation", activation),
+        visitor("second_output", second_output), visitor("second_activation", second_activation),
+        visitor("threads", threads);
   }
 };
 struct ScatterParams {
@@ -111,6 +116,7 @@ struct ScatterParams {
   u32* overflow;
   u32 overflow_mark;  // Gives the value to store in *overflow, which must not be 0.
   float slope;        // Gives the slope of the leaky ReLU. Other activations do not read it.
+  SecondOutput second;
 };
 
 /// The kernel permute_weights copies output[slot] = input[order[slot]] in slices of `slice_bytes`. It brings

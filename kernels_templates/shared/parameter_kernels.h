@@ -61,8 +61,9 @@ static_assert(sizeof(CopyParametersParams) <= kMostParameterParams);
 
 /// Describes one batch norm that fold_batch_norms folds into the scale and shift of its convolution. Every
 /// array has `channels` elements. A null pointer means that the batch norm or the convolution lacks the
-/// parameter: the weight is then 1, and the other numbers are 0. Without a batch norm, `variance` is null,
-/// the scale becomes 1, and the shift becomes the convolution's bias.
+/// parameter: the weight is then 1, and the other numbers are 0. Without a batch norm, `variance` is null.
+/// The scale then becomes the weight, and the shift becomes the convolution's bias times the weight, plus the
+/// bias.
 struct BatchNormFold {
   const float* weight;
   const float* bias;
@@ -122,12 +123,13 @@ MINUET_HD FoldedChannel fold_channel(float weight, float bias, float mean, float
 /// Computes the scale and shift of channel `c`.
 MINUET_HD void fold_batch_norm(const BatchNormFold& fold, i64 c) {
   const float before = fold.convolution_bias != nullptr ? fold.convolution_bias[c] : 0.0f;
-  FoldedChannel folded{1, before};
-  if (fold.variance != nullptr) {
-    folded = fold_channel(fold.weight != nullptr ? fold.weight[c] : 1.0f,
-                          fold.bias != nullptr ? fold.bias[c] : 0.0f, fold.mean[c], fold.variance[c], before,
-                          fold.epsilon);
-  }
+  const float weight = fold.weight != nullptr ? fold.weight[c] : 1.0f;
+  const float bias = fold.bias != nullptr ? fold.bias[c] : 0.0f;
+  // A variance of 1, a mean of 0 and an epsilon of 0 change nothing.
+  const bool has_norm = fold.variance != nullptr;
+  const FoldedChannel folded =
+      fold_channel(weight, bias, has_norm ? fold.mean[c] : 0.0f, has_norm ? fold.variance[c] : 1.0f, before,
+                   has_norm ? fold.epsilon : 0.0);
   fold.scale[c] = static_cast<float>(folded.scale);
   fold.shift[c] = static_cast<float>(folded.shift);
 }

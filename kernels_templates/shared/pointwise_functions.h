@@ -1,89 +1,11 @@
-// This file computes the steps of a pointwise chain that map one number to one number. The kernel and the CPU
-// device both use it. NaN stays NaN in every function.
+// This file has functions of pointwise chains that the kernel and the CPU device share. Those that map one
+// number to one number are in activation_functions.h.
 #pragma once
 
+#include "kernels_templates/shared/activation_functions.h"
 #include "kernels_templates/shared/pointwise_kernels.h"
 
 namespace minuet {
-
-// A device compiler has the following functions of the C library built in, and a host compiler has them as
-// builtins, so that no header of the C library is needed.
-MINUET_HD float exponential(float x) {
-#if defined(__CUDA_ARCH__)
-  return expf(x);
-#else
-  return __builtin_expf(x);
-#endif
-}
-MINUET_HD float power_of_two(float x) {
-#if defined(__CUDA_ARCH__)
-  return exp2f(x);
-#else
-  return __builtin_exp2f(x);
-#endif
-}
-MINUET_HD float hyperbolic_tangent(float x) {
-#if defined(__CUDA_ARCH__)
-  return tanhf(x);
-#else
-  return __builtin_tanhf(x);
-#endif
-}
-MINUET_HD float square_root(float x) {
-#if defined(__CUDA_ARCH__)
-  return sqrtf(x);
-#else
-  return __builtin_sqrtf(x);
-#endif
-}
-
-/// Returns a / b for b >= 1. A device is off by at most 2 units in the last place, and returns 0 for a finite
-/// a if b exceeds 2^126.
-MINUET_HD float quotient_of(float a, float b) {
-#if defined(__CUDA_ARCH__)
-  return __fdividef(a, b);
-#else
-  return a / b;
-#endif
-}
-
-/// Computes x / 2 * (1 + erf(x / sqrt(2))) as max(x, 0) - |x| / 2 * erfc(|x| / sqrt(2)). The erfc is exp(-x^2
-/// / 2) times a polynomial in t = 1 / (1 + 0.2758 |x|), whose coefficients were fitted by least squares. The
-/// result is off by at most 2.2e-7 * |x|. A call of erff() would take twice as many instructions, which a
-/// device would have no time for while it loads and stores elements of 16 bits.
-MINUET_HD float gelu(float x) {
-  const float size = x < 0.0f ? -x : x;
-  // Infinity times 0 would be NaN.
-  const float limited = size < 30.0f ? size : 30.0f;
-  const float t = quotient_of(1.0f, 1.0f + 0.27577165f * limited);
-  float polynomial = -0.11268207f;
-  polynomial = polynomial * t + 0.43898833f;
-  polynomial = polynomial * t - 0.31080702f;
-  polynomial = polynomial * t + 0.31935418f;
-  polynomial = polynomial * t + 0.04781183f;
-  polynomial = polynomial * t + 0.1173348f;
-  const float half_erfc = t * polynomial * power_of_two(-0.72134752f * limited * limited);
-  return (x < 0.0f ? 0.0f : x) - limited * half_erfc;
-}
-
-/// Computes x / 2 * (1 + tanh(y)) with y = sqrt(2 / pi) * (x + 0.044715 x^3) as x / (1 + exp(-2 y)).
-MINUET_HD float gelu_tanh(float x) {
-  const float y = 0.79788456f * (x + 0.044715f * x * x * x);
-  return quotient_of(x, 1.0f + exponential(-2.0f * y));
-}
-
-/// Applies a step that reads neither an operand nor other channels. `number` is that of the step.
-template <PointwiseKind K>
-MINUET_HD float apply_function(float x, float number) {
-  static_assert(K >= PointwiseKind::ReLU && K <= PointwiseKind::Tanh, "a function of one number");
-  if constexpr (K == PointwiseKind::ReLU) return x < 0.0f ? 0.0f : x;
-  if constexpr (K == PointwiseKind::LeakyReLU) return x < 0.0f ? x * number : x;
-  if constexpr (K == PointwiseKind::Gelu) return gelu(x);
-  if constexpr (K == PointwiseKind::GeluTanh) return gelu_tanh(x);
-  if constexpr (K == PointwiseKind::Silu) return quotient_of(x, 1.0f + exponential(-x));
-  if constexpr (K == PointwiseKind::Sigmoid) return quotient_of(1.0f, 1.0f + exponential(-x));
-  return hyperbolic_tangent(x);
-}
 
 /// Returns true if `value` replaces the maximum `before` of lower channels. The first of several equal
 /// numbers, or of several NaN, stays. NaN counts as the largest number.

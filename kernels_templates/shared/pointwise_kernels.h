@@ -26,6 +26,8 @@ enum class PointwiseKind : i32 {
   /// wins. NaN counts as the largest number.
   Argmax,
 };
+static_assert(static_cast<i32>(PointwiseKind::Tanh) == static_cast<i32>(Activation::Tanh),
+              "the activations come first, in the order of Activation");
 constexpr i32 kPointwiseKinds = static_cast<i32>(PointwiseKind::Argmax) + 1;
 constexpr i32 kMostPointwiseSteps = 8;
 
@@ -34,6 +36,13 @@ struct PointwiseSteps {
   PointwiseKind kinds[kMostPointwiseSteps] = {};
   bool operator==(const PointwiseSteps&) const = default;
 };
+
+/// Returns true if the step maps one number to one number.
+MINUET_HD constexpr bool is_activation(PointwiseKind kind) {
+  return kind > PointwiseKind::None && kind <= PointwiseKind::Tanh;
+}
+/// Returns the activation that a step computes for which is_activation() is true.
+MINUET_HD constexpr Activation activation_of(PointwiseKind kind) { return static_cast<Activation>(kind); }
 
 /// Returns true if the step combines all channels of a row.
 MINUET_HD constexpr bool is_row_wise(PointwiseKind kind) { return kind >= PointwiseKind::LayerNorm; }

@@ -99,6 +99,10 @@ static_assert(MINUET_CLOUD_OUT_OF_BOUNDS == kStatusOutOfBounds &&
 static_assert(MINUET_REDUCE_MAX == static_cast<int>(Reduction::Max) &&
               MINUET_REDUCE_AVERAGE == static_cast<int>(Reduction::Average) &&
               MINUET_REDUCE_SUM == static_cast<int>(Reduction::Sum));
+static_assert(MINUET_ACTIVATION_RELU == static_cast<int>(Activation::ReLU) &&
+              MINUET_ACTIVATION_LEAKY_RELU == static_cast<int>(Activation::LeakyReLU) &&
+              MINUET_ACTIVATION_TANH == static_cast<int>(Activation::Tanh) &&
+              MINUET_ACTIVATION_TANH == static_cast<int>(MINUET_POINTWISE_TANH));
 static_assert(MINUET_DATAFLOW_GATHER_GEMM_SCATTER == 1 + static_cast<int>(Dataflow::GatherGemmScatter) &&
               MINUET_DATAFLOW_FUSED == 1 + static_cast<int>(Dataflow::Fused));
 static_assert(MINUET_MAPS_SORTED == 1 + static_cast<int>(MapMethod::Sorted) &&

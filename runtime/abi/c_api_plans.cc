@@ -147,11 +147,19 @@ llvm::Error read_activation(const minuet_convolution_options& given, Convolution
     return make_error(StatusCode::InvalidArgument, "negative_slope is {0}; it must be finite",
                       number_text(given.negative_slope));
   }
-  if (given.negative_slope != 0 && !given.relu) {
-    return make_error(StatusCode::InvalidArgument,
-                      "negative_slope belongs to a ReLU, and relu is 0: set relu to 1");
+  if (given.activation < 0 || given.activation >= kActivations) {
+    return make_error(StatusCode::InvalidArgument, "activation is {0}; it must be 0 to {1}", given.activation,
+                      kActivations - 1);
   }
-  problem.set_activation(given.relu ? Activation::LeakyReLU : Activation::None, given.negative_slope);
+  const auto activation = static_cast<Activation>(given.activation);
+  if (given.negative_slope != 0 && activation != Activation::LeakyReLU) {
+    return make_error(
+        StatusCode::InvalidArgument,
+        "negative_slope belongs to a leaky ReLU, but activation is {0} ({1}): set activation to "
+        "{2}",
+        given.activation, kActivationNames[given.activation], static_cast<int>(MINUET_ACTIVATION_LEAKY_RELU));
+  }
+  problem.set_activation(activation, given.negative_slope);
   return llvm::Error::success();
 }
 

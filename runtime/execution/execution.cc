@@ -391,6 +391,7 @@ OpRequest Execution::request_of(i32 number) const {
   for (i32 ahead = 1; ahead <= candidate_of(number).covers; ++ahead) {
     const i32 covered = program_.layers[number + ahead].output;
     request.covered.push_back({address_of(covered), ld_of(covered), overflow_ + number + ahead});
+    request.pads_output |= holds_output_[program_.tensors[covered].storage];
   }
   request.overflow = overflow_ + number;
   request.overflow_mark = overflow_mark_;

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "codegen/base/json_text.h"
+#include "codegen/choose/problem.h"
 #include "runtime/network/description_place.h"
 
 namespace minuet {
@@ -12,8 +13,6 @@ namespace {
 
 using llvm::json::Object;
 using llvm::json::Value;
-
-constexpr const char* kActivationNames[] = {"none", "relu", "leaky_relu"};
 
 llvm::Error read_norm(const Object& object, ConvolutionFields& fields) {
   const std::string name = text_or_empty(object, "norm");
@@ -62,19 +61,12 @@ llvm::Error read_batch_norm(const Object& object, ConvolutionFields& fields) {
 }
 
 llvm::Expected<Activation> find_activation(llvm::StringRef name) {
-  for (int i = 0; i < static_cast<int>(std::size(kActivationNames)); ++i) {
+  for (i32 i = 0; i < kActivations; ++i) {
     if (name == kActivationNames[i]) return static_cast<Activation>(i);
   }
-  for (const char* other : {"gelu", "silu", "sigmoid", "tanh"}) {
-    if (name != other) continue;
-    return make_error(
-        StatusCode::Unimplemented,
-        "\"activation\" is \"{0}\", which is not supported: use relu, leaky_relu or none, and the "
-        "op {0} behind the layer",
-        name);
-  }
   return make_error(StatusCode::InvalidArgument,
-                    "\"activation\" must be \"relu\", \"leaky_relu\" or \"none\"");
+                    "\"activation\" must be \"relu\", \"leaky_relu\", \"gelu\", \"gelu_tanh\", \"silu\", "
+                    "\"sigmoid\", \"tanh\" or \"none\"");
 }
 
 llvm::Error read_activation(const Object& object, ConvolutionFields& fields) {
@@ -90,7 +82,7 @@ llvm::Error read_activation(const Object& object, ConvolutionFields& fields) {
                 make_error(StatusCode::InvalidArgument,
                            "\"slope\" belongs to the activation \"leaky_relu\", but the activation is "
                            "\"{0}\": leave \"slope\" out",
-                           activation_name(fields.activation)));
+                           kActivationNames[static_cast<int>(fields.activation)]));
     }
     MINUET_ASSIGN(fields.slope, read_slope(*slope, "slope"));
   }
@@ -155,10 +147,8 @@ void print_convolution_fields(const ConvolutionFields& fields, FieldPlace place,
     }
   }
   if (place == FieldPlace::PartBeforeAddition) return;
-  object["activation"] = activation_name(fields.activation);
+  object["activation"] = kActivationNames[static_cast<int>(fields.activation)];
   if (fields.activation == Activation::LeakyReLU) object["slope"] = static_cast<double>(fields.slope);
 }
-
-const char* activation_name(Activation activation) { return kActivationNames[static_cast<int>(activation)]; }
 
 }  // namespace minuet

@@ -61,7 +61,4 @@ llvm::Expected<float> read_slope(const llvm::json::Value& value, llvm::StringRef
 /// Reads the epsilon of a batch norm, which must be a number above 0 and below 1.
 llvm::Expected<double> read_epsilon(const llvm::json::Value& value, llvm::StringRef field);
 
-/// Returns the name of an activation in a description, which is "relu", "leaky_relu" or "none".
-const char* activation_name(Activation activation);
-
 }  // namespace minuet

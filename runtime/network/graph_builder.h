@@ -39,7 +39,7 @@ class GraphBuilder {
   GraphBuilder(const NetworkDescription& description, DType dtype, const HeadChannels& head_channels,
                std::optional<Dataflow> dataflow);
 
-  llvm::Expected<Program> build();
+  llvm::Expected<Program> build(bool covers_chains);
 
   // The following functions are for the ops.
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "llvm/ADT/STLExtras.h"
+#include "runtime/network/cover_chains.h"
 #include "runtime/network/graph_builder.h"
 #include "runtime/network/ops/op_entry.h"
 #include "runtime/network/program_memory.h"
@@ -22,7 +23,7 @@ GraphBuilder::GraphBuilder(const NetworkDescription& description, DType dtype,
   for (const InputDescription& input : description.inputs) program_.input_names.push_back(input.name);
 }
 
-llvm::Expected<Program> GraphBuilder::build() {
+llvm::Expected<Program> GraphBuilder::build(bool covers_chains) {
   MINUET_TRY(add_input(0, /*level=*/0));
   current_ = program_.inputs[0];
   for (std::size_t i = 0; i < description_.layers.size(); ++i) {
@@ -37,6 +38,7 @@ llvm::Expected<Program> GraphBuilder::build() {
   }
   MINUET_TRY(add_outputs());
   MINUET_TRY(check_inputs());
+  if (covers_chains) cover_chains(program_);
   assign_columns(program_);
   stack_storages(program_);
   return std::move(program_);
@@ -140,8 +142,10 @@ llvm::Error GraphBuilder::check_inputs() const {
 }
 
 llvm::Expected<Program> build_program(const NetworkDescription& description, DType dtype,
-                                      const HeadChannels& head_channels, std::optional<Dataflow> dataflow) {
-  llvm::Expected<Program> program = GraphBuilder(description, dtype, head_channels, dataflow).build();
+                                      const HeadChannels& head_channels, std::optional<Dataflow> dataflow,
+                                      bool covers_chains) {
+  llvm::Expected<Program> program =
+      GraphBuilder(description, dtype, head_channels, dataflow).build(covers_chains);
   if (!program) return annotate(with_place(program.takeError()), "network description");
   return program;
 }

@@ -14,9 +14,10 @@ namespace minuet {
 using HeadChannels = std::function<llvm::Expected<i32>(const std::string& head, i32 in_channels)>;
 
 /// Builds the program of a network. `dataflow` applies to every convolution. If it is empty, each convolution
-/// uses the dataflow that is expected to be fastest.
+/// uses the dataflow that is expected to be fastest. If `covers_chains` is false, every chain of pointwise
+/// steps is an op of its own (cover_chains.h), as tests of the covering need it.
 llvm::Expected<Program> build_program(const NetworkDescription& description, DType dtype,
                                       const HeadChannels& head_channels,
-                                      std::optional<Dataflow> dataflow = {});
+                                      std::optional<Dataflow> dataflow = {}, bool covers_chains = true);
 
 }  // namespace minuet

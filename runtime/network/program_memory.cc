@@ -5,8 +5,8 @@
 namespace minuet {
 namespace {
 
-/// Finds the first layer that writes each storage and the last layer that reads it. The layer before a
-/// shortcut may already write the shortcut's result.
+/// Finds the first layer that writes each storage and the last layer that reads it. The layer before one that
+/// may join it may already write the latter's result.
 void find_lives(Program& program) {
   const i32 layers = static_cast<i32>(program.layers.size());
   for (StorageSpec& storage : program.storages) storage.first = layers, storage.last = -1;
@@ -18,7 +18,7 @@ void find_lives(Program& program) {
   for (const i32 input : program.inputs) touch(input, -1);
   for (i32 i = 0; i < layers; ++i) {
     const ProgramLayer& layer = program.layers[i];
-    touch(layer.input, i), touch(layer.output, layer.is_shortcut ? i - 1 : i);
+    touch(layer.input, i), touch(layer.output, layer.may_join_last ? i - 1 : i);
     if (layer.residual >= 0) touch(layer.residual, i);
     for (const i32 operand : layer.operands) touch(operand, i);
   }
@@ -52,7 +52,7 @@ void assign_columns(Program& program) {
     OperandColumns columns{columns_of(program, layer.input), columns_of(program, layer.output), {}, {}};
     if (layer.residual >= 0) columns.residual = columns_of(program, layer.residual);
     for (const i32 operand : layer.operands) columns.operands.push_back(columns_of(program, operand));
-    if (i + 1 < program.layers.size() && program.layers[i + 1].is_shortcut) {
+    if (i + 1 < program.layers.size() && program.layers[i + 1].may_join_last) {
       columns.covered_output = columns_of(program, program.layers[i + 1].output);
     }
     layer.problem = layer.problem.kind().at_columns(layer.problem, columns);

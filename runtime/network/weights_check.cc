@@ -318,6 +318,10 @@ std::vector<ParameterName> parameter_names(const ProgramLayer& layer) {
     names.push_back({name, role, {problem.out_channels}});
   };
   if (!layer.bias.empty()) add_vector(layer.bias, ParameterRole::Bias);
+  if (!layer.scale.empty()) {
+    add_vector(layer.scale, ParameterRole::NormWeight);
+    add_vector(layer.shift, ParameterRole::NormBias);
+  }
   if (layer.batch_norm.empty()) return names;
   if (layer.is_affine) {
     add_vector(layer.batch_norm + ".weight", ParameterRole::NormWeight);

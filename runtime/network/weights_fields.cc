@@ -49,7 +49,8 @@ void WeightsFields::compare_norm(const ProgramLayer& layer) {
   const bool has_no_affine = !has(norm + ".weight") && !has(norm + ".bias");
   const bool has_statistics = has(norm + ".running_mean") && has(norm + ".running_var");
   const bool has_no_statistics = !has(norm + ".running_mean") && !has(norm + ".running_var");
-  const bool is_described = !layer.batch_norm.empty();
+  // A batch norm of another name belongs to a chain that the convolution computes too (cover_chains.h).
+  const bool is_described = layer.batch_norm == norm;
   if (has_affine && has_no_statistics) {
     without_statistics_.push_back(quoted(norm));
   } else if (has_no_affine && has_no_statistics) {

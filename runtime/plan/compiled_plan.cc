@@ -133,6 +133,11 @@ llvm::Expected<std::shared_ptr<const CompiledPlan>> CompiledPlan::create(const P
     if (!candidates) return annotate(candidates.takeError(), layer.name);
     if (is_covered(compiled->candidates, i, /*always=*/true)) continue;
     compiled->candidates[i] = std::move(*candidates);
+    if (layer.covered_steps.empty()) continue;
+    for (Candidate& candidate : compiled->candidates[i]) {
+      candidate.reasons.push_back("the epilogue computes steps of the chain behind the convolution: " +
+                                  layer.covered_steps);
+    }
   }
   compiled->engine = choose_engine(program.ndim, largest_volume(program), tuning);
   if (const ProgramLayer* const largest = find_largest_convolution(program)) {

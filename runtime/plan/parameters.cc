@@ -206,6 +206,25 @@ llvm::Error ParameterSource::fold_batch_norm(const AffineNames& names, const std
   return llvm::Error::success();
 }
 
+/// Sets the scale and the shift that a convolution has from a chain (ProgramLayer::scale), which follow its
+/// bias.
+[[gnu::cold]] llvm::Error ParameterSource::fold_scale_shift(const ProgramLayer& layer, i64 channels,
+                                                            LayerParameters& parameters) const {
+  MINUET_ASSIGN(parameters.scale, vector(layer.scale, channels, {1, 0.05}));
+  MINUET_ASSIGN(parameters.shift, vector(layer.shift, channels, {0, 0.05}));
+  MINUET_ASSIGN(const std::vector<float> before, optional_vector(layer.bias, channels, 0, {0, 0.05}));
+  for (i64 c = 0; c < channels; ++c) {
+    const FoldedChannel folded = fold_channel(parameters.scale[c], parameters.shift[c], 0, 1, before[c], 0);
+    parameters.shift[c] = static_cast<float>(folded.shift);
+    if (std::isfinite(parameters.shift[c]) || allows_non_finite()) continue;
+    return make_error(StatusCode::InvalidArgument,
+                      "{0}: \"{1}\" and \"{2}\" shift channel {3} by {4}, which float32 cannot hold{5}",
+                      file_ ? "weights file " + file_->path() : layer.name, layer.bias, layer.shift, c,
+                      number_text(folded.shift), file_ ? kAllowNonFiniteHint : "");
+  }
+  return llvm::Error::success();
+}
+
 /// Returns the parameters of a chain of pointwise steps.
 [[gnu::cold]] llvm::Expected<LayerParameters> ParameterSource::chain(const ProgramLayer& layer) const {
   LayerParameters parameters;
@@ -232,6 +251,8 @@ llvm::Expected<LayerParameters> ParameterSource::layer(const ProgramLayer& layer
   if (!layer.batch_norm.empty()) {
     const AffineNames names{"", "", layer.batch_norm, layer.batch_norm_epsilon, layer.is_affine};
     MINUET_TRY(fold_batch_norm(names, layer.bias, layer.name, channels, parameters));
+  } else if (!layer.scale.empty()) {
+    MINUET_TRY(fold_scale_shift(layer, channels, parameters));
   } else if (problem->scale_shift) {
     MINUET_ASSIGN(parameters.shift, optional_vector(layer.bias, channels, 0, {0, 0.05}));
     parameters.scale.assign(parameters.shift.size(), 1.0f);

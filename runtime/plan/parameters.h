@@ -76,6 +76,7 @@ class ParameterSource {
   llvm::Error refuse_weight(const ProgramLayer& layer) const;
   llvm::Error fold_batch_norm(const AffineNames& names, const std::string& bias, const std::string& layer,
                               i64 channels, LayerParameters& parameters) const;
+  llvm::Error fold_scale_shift(const ProgramLayer& layer, i64 channels, LayerParameters& parameters) const;
   llvm::Expected<LayerParameters> chain(const ProgramLayer& layer) const;
 
   bool allows_non_finite() const { return file_ && file_->options().allow_non_finite; }

@@ -20,7 +20,7 @@ namespace minuet {
 
 inline constexpr char kPlanMagic[8] = {'M', 'I', 'N', 'U', 'E', 'T', 'P', '\n'};
 /// Increase this number when the format or the fields of the document change.
-inline constexpr std::uint32_t kPlanFormat = 2;
+inline constexpr std::uint32_t kPlanFormat = 3;
 inline constexpr std::uint32_t kLibraryVersion =
     MINUET_VERSION_MAJOR * 10000 + MINUET_VERSION_MINOR * 100 + MINUET_VERSION_PATCH;
 

@@ -17,7 +17,8 @@
 namespace minuet {
 
 /// Describes a coordinate set, which is called a level. Level 0 belongs to the input. Each other level of a
-/// network is derived from its parents (SetSpec), or made by an op from its parent's coordinates and features.
+/// network is derived from its parents (SetSpec), or made by an op from its parent's coordinates and
+/// features.
 struct LevelSpec : SetSpec {
   // Holds the number of the layer that makes the set in each run. It is -1 if Execution::prepare() makes the
   // set or the caller gives it.
@@ -113,6 +114,12 @@ struct ProgramLayer {
   // Holds the name of the convolution's bias, which is added before the batch norm. It is empty if there is
   // none.
   std::string bias;
+  // Hold the names of the scale and the shift of a chain's Affine step that the convolution computes in place
+  // of a batch norm (cover_chains.h). They are empty if there is none.
+  std::string scale, shift;
+  // Names the steps of the chain that the convolution computes (cover_chains.h), for example "affine
+  // \"a.bn\" + relu". It is empty if there are none.
+  std::string covered_steps;
   // Has one element for each Affine step of a chain, and is empty for other ops.
   std::vector<AffineNames> affines;
   // Lists the prefixes of the parameters that layer norms of a chain would have which have none.
@@ -129,8 +136,8 @@ struct ProgramLayer {
   // Lists the tensors of the further inputs (OperandShape::operands).
   std::vector<i32> operands;
   // The flag is true if the kernel of the layer before may compute this layer too
-  // (ConvolutionProblem::shortcut).
-  bool is_shortcut = false;
+  // (ConvolutionProblem::shortcut and ConvolutionProblem::second_output).
+  bool may_join_last = false;
   OpProblem problem;
 
   /// Returns the part of the problem that describes its kernel map, or null if the op reads none.

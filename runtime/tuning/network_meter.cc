@@ -379,7 +379,7 @@ llvm::Error NetworkMeter::check_output(Execution& trial, std::size_t cloud) {
     // The fused dataflow computes a layer's shortcut in the layer's own launch, and gather-GEMM-scatter in a
     // launch after it. A comparison of the dataflows therefore adds the time of that launch.
     StageTimes with_shortcut = layer;
-    if (i + 1 < layers.size() && layers[i + 1].is_shortcut)
+    if (i + 1 < layers.size() && layers[i + 1].may_join_last)
       with_shortcut += execution.layer_times(static_cast<i32>(i + 1));
     const auto [rows, density] = sizes_[cloud][i];
     for (const TuningBucket& bucket : buckets_of_layer(problem, rows, density)) {

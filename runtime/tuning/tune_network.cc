@@ -122,7 +122,7 @@ class NetworkTuner {
   /// Returns true if the fused kernel of the previous layer computes this layer too, so that this layer has
   /// no time of its own. Layers run `dataflow`, or their default if it is empty.
   bool is_fused_shortcut(std::size_t layer, i64 rows, std::optional<Dataflow> dataflow) const {
-    if (!plan_.program.layers[layer].is_shortcut) return false;
+    if (!plan_.program.layers[layer].may_join_last) return false;
     const ConvolutionProblem& before = *convolution_of(plan_.program.layers[layer - 1]);
     const std::string& arch = device_.info().arch;
     return dataflow.value_or(choose_dataflow(before, arch)) == Dataflow::Fused &&

@@ -4,12 +4,24 @@
 
 namespace minuet {
 
+namespace {
+
+/// Returns the images of a convolution's own parameters, and of the scale and the shift of its second output.
+std::vector<ParameterImage> convolution_images(const ConvolutionProblem& problem, const WeightImage& weight) {
+  std::vector<ParameterImage> images{
+      {0, ParameterPart::Weight, weight}, {0, ParameterPart::Scale, {}}, {0, ParameterPart::Shift, {}}};
+  if (problem.second_output) {
+    images.insert(images.end(), {{1, ParameterPart::Scale, {}}, {1, ParameterPart::Shift, {}}});
+  }
+  return images;
+}
+
+}  // namespace
+
 std::vector<ParameterImage> gmas_images(const OpChoice& choice, DType type, llvm::StringRef) {
   const ConvolutionProblem& problem = choice.get<GmasChoice>().problem;
   const i64 numbers = kernel_volume(problem) * problem.in_channels * problem.out_channels;
-  return {{0, ParameterPart::Weight, {type, numbers, {}}},
-          {0, ParameterPart::Scale, {}},
-          {0, ParameterPart::Shift, {}}};
+  return convolution_images(problem, {type, numbers, {}});
 }
 
 // On the CPU, for which `arch` is empty, weights keep their order.
@@ -18,8 +30,7 @@ std::vector<ParameterImage> fused_images(const OpChoice& choice, DType type, llv
   const ConvolutionProblem& problem = fused.problem;
   WeightImage weight{type, kernel_volume(problem) * problem.in_channels * problem.out_channels, {}};
   if (!arch.empty()) weight.fused = image_of(fused.fused);
-  std::vector<ParameterImage> images{
-      {0, ParameterPart::Weight, weight}, {0, ParameterPart::Scale, {}}, {0, ParameterPart::Shift, {}}};
+  std::vector<ParameterImage> images = convolution_images(problem, weight);
   if (!fused.fused.shortcut) return images;
   FusedSpec spec = fused.fused;
   spec.volume = 1;

@@ -49,7 +49,7 @@ void set_usual_shape(ConvolutionCase& test) {
   test.stride = filled(test.ndim, strided ? 2 : 1);
   test.scale_shift = test.kind != ConvolutionKind::GivenOutputs;
   test.residual = test.kind == ConvolutionKind::Submanifold;
-  test.relu = test.kind != ConvolutionKind::Transposed;
+  test.activation = test.kind != ConvolutionKind::Transposed ? Activation::ReLU : Activation::None;
 }
 
 // ---- pairwise selection: rows of factor values that cover every pair of values of two factors ------
@@ -134,7 +134,9 @@ ConvolutionCase case_of_row(const std::vector<int>& row, uint64_t seed) {
   test.empty_batch = row[kBatch] == 2 ? 1 : -1;
   test.scale_shift = (row[kEpilogue] & 1) != 0;
   test.residual = (row[kEpilogue] & 2) != 0;
-  test.relu = row[kEpilogue] >= 4;
+  test.activation = row[kEpilogue] >= 8   ? Activation::LeakyReLU
+                    : row[kEpilogue] >= 4 ? Activation::ReLU
+                                          : Activation::None;
   test.negative_slope = row[kEpilogue] >= 8 ? 0.125f : 0.0f;
   test.seed = seed;
   return test;
@@ -218,6 +220,13 @@ void give_columns_one_sign(std::vector<float>& values, int64_t columns) {
 
 }  // namespace
 
+std::string activation_text(Activation activation) {
+  static const char* const kNames[] = {"None",     "ReLU", "LeakyReLU", "Gelu",
+                                       "GeluTanh", "Silu", "Sigmoid",   "Tanh"};
+  static_assert(std::size(kNames) == kActivations);
+  return std::string("Activation::") + kNames[static_cast<int>(activation)];
+}
+
 const char* dtype_name(DType type) {
   switch (type) {
     case DType::F32:
@@ -265,10 +274,10 @@ std::string ConvolutionCase::name() const {
                       : scale_alone ? " scale alone"
                       : shift_alone ? " shift alone"
                                     : "") +
-          (residual ? " residual" : "") +
-          (negative_slope != 0 ? " leaky relu"
-           : relu              ? " relu"
-                               : "");
+          (residual ? " residual" : "");
+  if (activation != Activation::None) {
+    text += std::string(" ") + kActivationNames[static_cast<int>(activation)];
+  }
   return text + " seed " + std::to_string(seed);
 }
 
@@ -460,7 +469,8 @@ std::vector<double> expected_output(const ConvolutionCase& test, const Convoluti
   if (!data.scale.empty()) layer.scale = &data.scale;
   if (!data.shift.empty()) layer.shift = &data.shift;
   if (test.residual) layer.residual = &residual;
-  layer.relu = test.relu, layer.negative_slope = test.negative_slope;
+  layer.activation = kActivationNames[static_cast<int>(test.activation)];
+  layer.negative_slope = test.negative_slope;
   const std::vector<double> output = oracle::convolve(layer, pairs, magnitudes);
   if (magnitudes) *magnitudes = select_rows(*magnitudes, test.out_channels, place_of_row);
   return select_rows(output, test.out_channels, place_of_row);

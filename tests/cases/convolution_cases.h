@@ -25,8 +25,9 @@ struct ConvolutionCase {
   int in_channels = 16, out_channels = 16;
   oracle::Axes kernel_size{1, 1, 1, 1}, stride{1, 1, 1, 1}, dilation{1, 1, 1, 1}, tensor_stride{1, 1, 1, 1};
   int batches = 1, empty_batch = -1;
-  bool scale_shift = false, residual = false, relu = false;
-  float negative_slope = 0;  // of the ReLU
+  bool scale_shift = false, residual = false;
+  Activation activation = Activation::None;
+  float negative_slope = 0;  // of a leaky ReLU
   int64_t sampled_rows = 0;  // rows the oracle computes; 0: all
   // Terms of one output have one sign: an output of a few numbers must not cancel to nearly nothing,
   // where a relative bound means little.
@@ -70,6 +71,8 @@ struct ConvolutionCase {
 };
 
 const char* dtype_name(DType type);
+/// "Activation::ReLU"
+std::string activation_text(Activation activation);
 const std::vector<DType>& all_dtypes();
 const std::vector<ConvolutionKind>& all_kinds();
 

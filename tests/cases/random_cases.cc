@@ -135,7 +135,7 @@ ConvolutionCase settled(ConvolutionCase test) {
   if (test.batches == 1 || test.empty_batch >= test.batches) test.empty_batch = -1;
   if (!test.names_coarse_side()) test.other_points = -1;
   if (test.points == 0) test.duplicates = 0;
-  if (!test.relu) test.negative_slope = 0;
+  if (test.activation != Activation::LeakyReLU) test.negative_slope = 0;
   for (int a = test.ndim; a < kMaxDim; ++a) {
     test.kernel_size[a] = test.stride[a] = test.dilation[a] = test.tensor_stride[a] = 1;
     test.origin[a] = test.padding[a] = test.shape[a] = 0;
@@ -191,10 +191,14 @@ ConvolutionCase draw_case(DType dtype, uint64_t seed) {
     draw_reach(random, test);
     const uint64_t affine = random.below(4);
     test.scale_shift = affine == 1, test.scale_alone = affine == 2, test.shift_alone = affine == 3;
-    test.residual = one_in(random, 2), test.relu = one_in(random, 2);
+    test.residual = one_in(random, 2);
+    test.activation = one_in(random, 2) ? Activation::ReLU : Activation::None;
     test.one_sign = one_in(random, 2);
     test.raw_weights = one_in(random, 3);
-    if (test.relu && one_in(random, 3)) test.negative_slope = one_in(random, 2) ? 0.125f : -0.75f;
+    if (test.activation == Activation::ReLU && one_in(random, 3)) {
+      test.activation = Activation::LeakyReLU;
+      test.negative_slope = one_in(random, 2) ? 0.125f : -0.75f;
+    }
     test.seed = random.below(1000000);
     test = settled(test);
     if (is_feasible(test)) return test;
@@ -300,10 +304,11 @@ std::vector<ConvolutionCase> simpler_cases(const ConvolutionCase& test) {
   simpler.set(&ConvolutionCase::shape, Axes{0, 0, 0, 0});
   simpler.lower_axes(&ConvolutionCase::padding, 0);
   for (bool ConvolutionCase::*field :
-       {&ConvolutionCase::relu, &ConvolutionCase::residual, &ConvolutionCase::scale_shift,
-        &ConvolutionCase::scale_alone, &ConvolutionCase::shift_alone, &ConvolutionCase::raw_weights}) {
+       {&ConvolutionCase::residual, &ConvolutionCase::scale_shift, &ConvolutionCase::scale_alone,
+        &ConvolutionCase::shift_alone, &ConvolutionCase::raw_weights}) {
     simpler.set(field, false);
   }
+  simpler.set(&ConvolutionCase::activation, Activation::None);
   simpler.set(&ConvolutionCase::negative_slope, 0.0f);
   simpler.set(&ConvolutionCase::kind, ConvolutionKind::Submanifold);
   if (test.kind == ConvolutionKind::Transposed) simpler.set(&ConvolutionCase::kind, ConvolutionKind::Strided);
@@ -329,6 +334,7 @@ std::string text_of(ConvolutionKind value) {
 std::string text_of(DType value) {
   return std::string("DType::") + kDTypeEnumerators[static_cast<int>(value)];
 }
+std::string text_of(Activation value) { return activation_text(value); }
 std::string text_of(CoarseSide value) {
   static const char* const kNames[] = {"Copied", "Derived", "Apart"};
   return std::string("CoarseSide::") + kNames[static_cast<int>(value)];
@@ -350,14 +356,14 @@ std::string as_initializer(const ConvolutionCase& test) {
 #define MINUET_FIELD(name) field(#name, name, usual.name)
   // Names every field, in order: one that is missing here does not compile.
   const auto& [kind, dtype, ndim, points, in_channels, out_channels, kernel_size, stride, dilation,
-               tensor_stride, batches, empty_batch, scale_shift, residual, relu, negative_slope, sampled_rows,
-               one_sign, scale_alone, shift_alone, raw_weights, coarse_side, other_points, origin, filled,
-               first_batch, duplicates, bounds_slack, is_reached, padding, shape, earlier_points, seed] =
-      test;
+               tensor_stride, batches, empty_batch, scale_shift, residual, activation, negative_slope,
+               sampled_rows, one_sign, scale_alone, shift_alone, raw_weights, coarse_side, other_points,
+               origin, filled, first_batch, duplicates, bounds_slack, is_reached, padding, shape,
+               earlier_points, seed] = test;
   MINUET_FIELD(kind), MINUET_FIELD(dtype), MINUET_FIELD(ndim), MINUET_FIELD(points);
   MINUET_FIELD(in_channels), MINUET_FIELD(out_channels), MINUET_FIELD(kernel_size), MINUET_FIELD(stride);
   MINUET_FIELD(dilation), MINUET_FIELD(tensor_stride), MINUET_FIELD(batches), MINUET_FIELD(empty_batch);
-  MINUET_FIELD(scale_shift), MINUET_FIELD(residual), MINUET_FIELD(relu), MINUET_FIELD(negative_slope),
+  MINUET_FIELD(scale_shift), MINUET_FIELD(residual), MINUET_FIELD(activation), MINUET_FIELD(negative_slope),
       MINUET_FIELD(sampled_rows);
   MINUET_FIELD(one_sign), MINUET_FIELD(scale_alone), MINUET_FIELD(shift_alone), MINUET_FIELD(raw_weights);
   MINUET_FIELD(coarse_side), MINUET_FIELD(other_points), MINUET_FIELD(origin), MINUET_FIELD(filled),

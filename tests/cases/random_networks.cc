@@ -124,7 +124,7 @@ Finish draw_finish(Random& random) {
     finish.affine = random.below(3) != 0;
     finish.epsilon = std::vector{1e-5, 1e-3, 0.25}[random.below(3)];
   }
-  finish.activation = static_cast<Finish::Activation>(random.below(3));
+  finish.activation = static_cast<Activation>(random.below(kActivations));
   if (finish.activation == Finish::Activation::LeakyReLU)
     finish.slope = std::vector{0.01, 0.25, -0.5}[random.below(3)];
   return finish;
@@ -200,8 +200,8 @@ std::string number(double value) {
 }
 
 std::string activation_fields(const Finish& finish) {
-  static const char* const kNames[] = {"none", "relu", "leaky_relu"};
-  std::string text = std::string(", \"activation\": \"") + kNames[static_cast<int>(finish.activation)] + "\"";
+  std::string text =
+      std::string(", \"activation\": \"") + kActivationNames[static_cast<int>(finish.activation)] + "\"";
   if (finish.activation == Finish::Activation::LeakyReLU) text += ", \"slope\": " + number(finish.slope);
   return text;
 }
@@ -257,14 +257,13 @@ std::string pointwise_fields(const NetworkLayer& layer, size_t index, const std:
 
 /// ".finishes = {...}", or nothing.
 std::string finishes_text(const NetworkLayer& layer) {
-  static const char* const kNames[] = {"None", "ReLU", "LeakyReLU"};
   std::string text;
   for (const Finish& finish : layer.finishes) {
     text += std::string(text.empty() ? "{" : ", {") + ".bias = " + (finish.bias ? "true" : "false") +
             ", .norm = " + (finish.norm ? "true" : "false") +
             ", .affine = " + (finish.affine ? "true" : "false") + ", .epsilon = " + number(finish.epsilon) +
-            ", .activation = oracle::Finish::Activation::" + kNames[static_cast<int>(finish.activation)] +
-            ", .slope = " + number(finish.slope) + "}";
+            ", .activation = " + activation_text(finish.activation) + ", .slope = " + number(finish.slope) +
+            "}";
   }
   return text.empty() ? "" : ", .finishes = {" + text + "}";
 }

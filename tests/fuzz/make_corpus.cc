@@ -226,6 +226,13 @@ void write_networks(const Put& put) {
       R"({"op":"add","with":"g"},{"op":"multiply","with":"input"},{"op":"softmax","output":"z"},)"
       R"({"op":"batch_norm","name":"b","affine":false},{"op":"layer_norm","name":"l","epsilon":0.5},)"
       R"({"op":"scale_shift","name":"s"},{"op":"sigmoid"},{"op":"relu"},{"op":"argmax","output":"m"}]})");
+  put("network/whole-covered.json",
+      R"({"name":"n","ndim":1,"in_channels":2,"layers":[)"
+      R"({"op":"block","name":"a","out_channels":2,"bias":true,"norm":"none","activation":"none","output":"a"},)"
+      R"({"op":"batch_norm","name":"b"},{"op":"relu"},)"
+      R"({"op":"block","name":"c","out_channels":2,"norm":"none","activation":"none"},)"
+      R"({"op":"scale_shift","name":"d"},{"op":"add","with":"a"},{"op":"tanh"},)"
+      R"({"op":"linear","name":"e","out_channels":3,"activation":"gelu_tanh"}]})");
   put("network/whole-levels.json",
       R"({"name":"n","ndim":2,"in_channels":2,"shape":[8,6],"layers":[)"
       R"({"op":"max_pool","name":"p","kernel_size":3,"stride":2,"output":"l"},)"

@@ -162,6 +162,8 @@ TEST(Epilogue, InOrderAndNanSurvivesRelu) {
   EXPECT_EQ((epilogue<true, true, Activation::LeakyReLU>(2, 3, 4, -100, 0.5f)), -45);
   EXPECT_EQ((epilogue<true, true, Activation::LeakyReLU>(2, 3, 4, -5, kNan)), 5);
   EXPECT_TRUE(std::isnan(epilogue<false, false, Activation::LeakyReLU>(kNan, 1, 0, 0, 0)));
+  EXPECT_EQ((epilogue<true, true, Activation::Tanh>(2, 3, 4, -100, kNan)), -1);
+  EXPECT_EQ((epilogue<true, false, Activation::Sigmoid>(2, 3, -6, kNan, kNan)), 0.5f);
 }
 
 TEST(RowIterator, EqualsDivision) {

@@ -8,15 +8,18 @@
 #include <string>
 #include <vector>
 
+#include "codegen/choose/problem.h"
 #include "kernels_templates/shared/fused_image.h"
 #include "tests/support/compare.h"
 #include "tests/support/oracle.h"
+#include "tests/support/pointwise_oracle.h"
 #include "tests/support/random.h"
 #include "tests/support/rounding.h"
 
 namespace minuet {
 
-constexpr float kSlope = -0.375f;  // of leaky ReLUs; other activations do not read it
+constexpr float kSlope = -0.375f;       // of leaky ReLUs; other activations do not read it
+constexpr float kSecondSlope = 0.625f;  // of a second output
 
 /// Rows of `channels` elements of `type`, `ld` apart; what lies between rows is NaN.
 struct StoredRows {
@@ -79,6 +82,7 @@ struct FusedParameters {
   std::vector<float> weights;  // [volume][in_channels][out_channels]
   std::vector<float> scale, shift;
   std::vector<float> shortcut_weights, shortcut_scale, shortcut_shift;  // where the Spec has a shortcut
+  std::vector<float> second_scale, second_shift;                        // where it has a second output
   std::vector<float> operands, shortcut_operands;                       // weights as products have them
   std::vector<char> image, shortcut_image;                              // as the kernel has them
 
@@ -103,6 +107,8 @@ struct FusedProblem : FusedParameters {
 
   /// Of the map as it is.
   void expect();
+  /// The second output where the first one is this, and what its rounding errors are measured by.
+  std::vector<double> expect_second(const std::vector<float>& first, std::vector<double>& sizes) const;
 
  private:
   void make_map(Random& random);
@@ -123,6 +129,10 @@ inline FusedParameters::FusedParameters(const FusedSpec& spec, u64 seed) : spec(
     draw(shortcut_weights, in * out, -1, 1);
     draw(shortcut_scale, out, -1.5, 1.5);
     draw(shortcut_shift, out, -1, 1);
+  }
+  if (spec.second_output) {
+    draw(second_scale, out, -1.5, 1.5);
+    draw(second_shift, out, -1, 1);
   }
   weights = round_to(storage_type(spec.io), std::move(weights));
   shortcut_weights = round_to(storage_type(spec.io), std::move(shortcut_weights));
@@ -221,6 +231,20 @@ inline void FusedProblem::add_products(i32 offset, const float* of_offset, std::
   }
 }
 
+inline std::vector<double> FusedProblem::expect_second(const std::vector<float>& first,
+                                                       std::vector<double>& sizes) const {
+  const char* const function = kActivationNames[static_cast<size_t>(spec.second_activation)];
+  std::vector<double> second;
+  for (size_t i = 0; i < first.size(); ++i) {
+    const size_t c = i % static_cast<size_t>(spec.out_channels);
+    const double product = static_cast<double>(first[i]) * second_scale[c];
+    sizes.push_back(std::abs(product) + std::abs(second_shift[c]));
+    second.push_back(oracle::apply_function(function, product + second_shift[c], kSecondSlope));
+    sizes.back() += std::abs(second.back());
+  }
+  return second;
+}
+
 inline void FusedProblem::expect() {
   const i64 size = i64{spec.in_channels} * spec.out_channels, count = shape.queries * spec.out_channels;
   expected.assign(static_cast<size_t>(count), 0);
@@ -246,8 +270,10 @@ inline void FusedProblem::expect() {
       const float added = residual.row(i / spec.out_channels)[c];
       expected[at] += added, magnitudes[at] += std::abs(added);
     }
-    if (spec.activation == Activation::ReLU) expected[at] = std::max(expected[at], 0.0);
-    if (spec.activation == Activation::LeakyReLU && expected[at] < 0) expected[at] *= kSlope;
+    expected[at] =
+        oracle::apply_function(kActivationNames[static_cast<size_t>(spec.activation)], expected[at], kSlope);
+    // A sigmoid of a small number is not small.
+    if (spec.activation > Activation::LeakyReLU) magnitudes[at] += std::abs(expected[at]);
   }
 }
 

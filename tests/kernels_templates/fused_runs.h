@@ -30,8 +30,8 @@ inline std::vector<Vector<16>> aligned(const std::vector<char>& bytes) {
 }
 
 struct FusedRun {
-  StoredRows output, shortcut;
-  u32 overflow, shortcut_overflow;
+  StoredRows output, shortcut, second;
+  u32 overflow, shortcut_overflow, second_overflow;
 };
 
 /// Rows `ld` elements apart, of which only what is touched takes memory.
@@ -62,12 +62,12 @@ inline FusedRun run_fused(FusedProblem& problem, FusedKernel kernel, i64 padded,
     return StoredRows(spec.io, count + padded + 2, spec.out_channels,
                       spec.out_channels + gap * spec.output_bytes / dtype_bytes(spec.io));
   };
-  FusedRun run{rows_of(2), rows_of(4), 0, 0};
+  FusedRun run{rows_of(2), rows_of(4), rows_of(6), 0, 0, 0};
   const std::vector<Vector<16>> input = aligned(problem.input.bytes),
                                 residual = aligned(problem.residual.bytes);
   const std::vector<Vector<16>> image = aligned(problem.image);
   std::vector<Vector<16>> output = aligned(run.output.bytes), shortcut = aligned(run.shortcut.bytes),
-                          shortcut_image;
+                          second = aligned(run.second.bytes), shortcut_image;
   const i32 query_count = static_cast<i32>(count);
   FusedParams p{};
   p.input = input.data();
@@ -105,6 +105,14 @@ inline FusedRun run_fused(FusedProblem& problem, FusedKernel kernel, i64 padded,
                   static_cast<i32>(run.shortcut.ld),
                   &run.shortcut_overflow};
   }
+  if (spec.second_output) {
+    p.second = {problem.second_scale.data(),
+                problem.second_shift.data(),
+                second.data(),
+                run.second.ld,
+                &run.second_overflow,
+                kSecondSlope};
+  }
   shim::Grid grid{static_cast<int>(fused_grid(spec, capacity)), fused_threads(spec),
                   static_cast<shim::Order>(variant % 3), spec.cluster};
   grid.shared_bytes = fused_shared_bytes(spec);
@@ -112,6 +120,7 @@ inline FusedRun run_fused(FusedProblem& problem, FusedKernel kernel, i64 padded,
   shim::launch(kernel, p, grid);
   std::memcpy(run.output.bytes.data(), output.data(), run.output.bytes.size());
   std::memcpy(run.shortcut.bytes.data(), shortcut.data(), run.shortcut.bytes.size());
+  std::memcpy(run.second.bytes.data(), second.data(), run.second.bytes.size());
   return run;
 }
 
@@ -137,10 +146,18 @@ inline std::vector<float> written_rows(const FusedSpec& spec, StoredRows& output
 inline void check_output(FusedProblem& problem, FusedRun& run, i64 padded) {
   const FusedSpec& spec = problem.spec;
   const i64 count = problem.shape.queries;
-  EXPECT_TRUE(is_close(written_rows(spec, run.output, count, padded), problem.expected, problem.magnitudes,
-                       spec.out_channels, spec.io));
+  const std::vector<float> output = written_rows(spec, run.output, count, padded);
+  EXPECT_TRUE(is_close(output, problem.expected, problem.magnitudes, spec.out_channels, spec.io));
   EXPECT_EQ(run.overflow, 0u);
   EXPECT_EQ(run.shortcut_overflow, 0u);
+  EXPECT_EQ(run.second_overflow, 0u);
+  if (spec.second_output) {
+    std::vector<double> sizes;
+    const std::vector<double> expected = problem.expect_second(output, sizes);
+    EXPECT_TRUE(
+        is_close(written_rows(spec, run.second, count, padded), expected, sizes, spec.out_channels, spec.io))
+        << "of the second output";
+  }
   if (!spec.shortcut) return;
   EXPECT_TRUE(is_close(written_rows(spec, run.shortcut, count, padded), problem.expected_shortcut,
                        problem.shortcut_magnitudes, spec.out_channels, spec.io))

@@ -198,6 +198,31 @@ constexpr FusedSpec kEpilogue{.in_channels = 16,
                               .scale_shift = ScaleShift,
                               .residual = Residual,
                               .activation = A};
+/// Every activation of both outputs, with and without a residual, in every kind of block.
+template <i32 Number>
+constexpr FusedSpec kActivated{.io = Number % 3 == 0   ? DType::F16
+                                     : Number % 3 == 1 ? DType::BF16
+                                                       : DType::F32,
+                               .in_channels = 24,
+                               .out_channels = Number % 2 == 0 ? 24 : 40,
+                               .volume = 8,
+                               .step = 16,
+                               .columns = 32,
+                               .split = Number % 4 == 1 ? 2 : 1,
+                               .cluster = Number % 4 == 2 ? 2 : 1,
+                               .scale_shift = Number % 4 != 3,
+                               .residual = Number % 2 == 0,
+                               .activation = static_cast<Activation>(Number),
+                               .second_output = true,
+                               .second_activation = static_cast<Activation>((Number + 3) % kActivations)};
+template <i32... Numbers>
+void expect_activations(std::integer_sequence<i32, Numbers...>) {
+  (expect_fused<kActivated<Numbers>>({.queries = 40}, Numbers), ...);
+}
+TEST(Fused, EveryActivationAndSecondOutput) {
+  expect_activations(std::make_integer_sequence<i32, kActivations>());
+}
+
 TEST(Fused, EveryEpilogue) {
   expect_fused<kEpilogue<false, false, Activation::None>>({.queries = 40}, 0);
   expect_fused<kEpilogue<false, false, Activation::ReLU>>({.queries = 40}, 1);
@@ -282,6 +307,8 @@ TEST(Fused, NumbersThatMemoryDoesNotHoldAreTold) {
   EXPECT_EQ((overflow_of<DType::F16, Activation::LeakyReLU>(1.0f, -1e6f)), 1u);
   EXPECT_EQ((overflow_of<DType::F16, Activation::LeakyReLU>(1.0f, -1e5f)), 0u);
   EXPECT_EQ((overflow_of<DType::F16, Activation::LeakyReLU>(-kInfinity, 1.0f)), 1u);
+  EXPECT_EQ((overflow_of<DType::F16, Activation::Sigmoid>(1.0f, -1e6f)), 0u);
+  EXPECT_EQ((overflow_of<DType::F16, Activation::Tanh>(-kInfinity, 1.0f)), 1u);
 }
 
 void expect_whole_image(const FusedImage& spec) {

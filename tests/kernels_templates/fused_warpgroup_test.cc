@@ -71,6 +71,21 @@ TEST(FusedWarpgroups, Shortcuts) {
   }
 }
 
+constexpr FusedSpec with_second_output(FusedSpec spec, Activation activation) {
+  spec.second_output = true;
+  spec.second_activation = activation;
+  return spec;
+}
+TEST(FusedWarpgroups, SecondOutputs) {
+  expect_edges<with_second_output(spec_of(DType::F16, 64, 128, 64, 27, 2), Activation::ReLU)>(
+      64, {.queries = 90}, 5);
+  for (int turn = 0; turn < 3; ++turn) {
+    const FusedShapeOfMap shape{.queries = 150, .empty_every = 5, .ordered_views = turn % 2 == 0};
+    expect_fused<with_second_output(spec_of(DType::BF16, 96, 48, 48, 27, 1), Activation::Silu)>(shape, turn);
+    expect_fused<with_second_output(spec_of(DType::TF32, 32, 64, 64, 125, 4), Activation::None)>(shape, turn);
+  }
+}
+
 /// By warps.
 template <WeightRoad Road, i32 Cluster, i32 Split, i32 Volume, i32 Stages = 4>
 constexpr FusedSpec kClustered{.in_channels = 32,

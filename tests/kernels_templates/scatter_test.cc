@@ -3,7 +3,9 @@
 
 #include "tests/kernels_templates/features.h"
 // features.h first: it brings the shim's names.
+#include "codegen/choose/problem.h"
 #include "kernels_templates/gmas/scatter.h"
+#include "tests/support/pointwise_oracle.h"
 
 namespace minuet {
 namespace {
@@ -22,7 +24,11 @@ constexpr double unit_of(DType type) {
   return 0;
 }
 
-constexpr float kSlope = -0.375f;  // of leaky ReLUs; others do not read it
+constexpr float kSlope = -0.375f, kSecondSlope = 0.625f;  // of leaky ReLUs; others do not read it
+
+double applied(Activation activation, double x, float slope) {
+  return oracle::apply_function(kActivationNames[static_cast<i32>(activation)], x, slope);
+}
 
 using ScatterKernel = void (*)(const ScatterParams&);
 
@@ -41,11 +47,14 @@ void check_scattered(const ScatterSpec& spec, ScatterKernel kernel, i64 rows, i3
   const std::vector<i32> table = random_table(random, volume, rows, buffer_rows, nullptr);
   Matrix<Io> residual(rows, spec.channels, spec.channels + 16);
   Matrix<Io> output(rows + 1, spec.channels, spec.channels + 32);
+  Matrix<Io> second(rows + 1, spec.channels, spec.channels + 48);
   residual.fill(random, rows);
-  std::vector<float> scale, shift;
+  std::vector<float> scale, shift, second_scale, second_shift;
   for (i32 c = 0; c < spec.channels; ++c) {
     scale.push_back(static_cast<float>(random.uniform(0.5, 1.5)));
     shift.push_back(static_cast<float>(random.uniform(-1, 1)));
+    second_scale.push_back(static_cast<float>(random.uniform(-1.5, 1.5)));
+    second_shift.push_back(static_cast<float>(random.uniform(-1, 1)));
   }
 
   ScatterParams params{};
@@ -58,8 +67,12 @@ void check_scattered(const ScatterSpec& spec, ScatterKernel kernel, i64 rows, i3
   params.residual_ld = residual.ld();
   params.output = output.elements();
   params.output_ld = output.ld();
-  u32 overflow = 0;
+  u32 overflow = 0, second_overflow = 0;
   params.overflow = &overflow;
+  if (spec.second_output) {
+    params.second = {second_scale.data(), second_shift.data(), second.elements(),
+                     second.ld(),         &second_overflow,    kSecondSlope};
+  }
   params.overflow_mark = 1;
   params.slope = kSlope;
   const bool has_sums = variant % 3 == 1;
@@ -76,6 +89,7 @@ void check_scattered(const ScatterSpec& spec, ScatterKernel kernel, i64 rows, i3
     shim::launch(kernel, params, shim::small_grid(variant, spec.threads));
   }
   EXPECT_EQ(overflow, 0u);
+  EXPECT_EQ(second_overflow, 0u);
 
   for (i64 row = 0; row < rows; ++row) {
     for (i64 c = 0; c < spec.channels; ++c) {
@@ -90,14 +104,28 @@ void check_scattered(const ScatterSpec& spec, ScatterKernel kernel, i64 rows, i3
       if (spec.scale_shift)
         expected = expected * static_cast<double>(scale[c]) + static_cast<double>(shift[c]);
       if (spec.residual) expected += residual.at(row, c);
-      if (spec.activation == Activation::ReLU && expected < 0) expected = 0;
-      if (spec.activation == Activation::LeakyReLU && expected < 0) expected *= kSlope;
-      const double bound = (size + 4) * (volume + 1) * 0x1p-24 + std::fabs(expected) * unit_of(Io);
+      expected = applied(spec.activation, expected, kSlope);
+      // The smallest numbers of fp16 are 2^-24 apart.
+      const double least = Io == DType::F16 ? 0x1p-25 : 0;
+      const double bound = (size + 4) * (volume + 2) * 0x1p-23 + std::fabs(expected) * unit_of(Io) + least;
       ASSERT_NEAR(output.at(row, c), expected, bound) << row << " " << c;
+      if (!spec.second_output) continue;
+      const double product = static_cast<double>(output.at(row, c)) * static_cast<double>(second_scale[c]);
+      const double of_it =
+          applied(spec.second_activation, product + static_cast<double>(second_shift[c]), kSecondSlope);
+      ASSERT_NEAR(second.at(row, c), of_it,
+                  (std::fabs(product) + 2) * 0x1p-21 + std::fabs(of_it) * unit_of(Io) + least)
+          << row << " " << c;
     }
     for (i64 c = spec.channels; c < output.ld(); ++c) ASSERT_TRUE(output.is_poison(row, c));
+    for (i64 c = spec.second_output ? spec.channels : 0; c < second.ld(); ++c) {
+      ASSERT_TRUE(second.is_poison(row, c));
+    }
   }
-  for (i64 c = 0; c < spec.channels; ++c) ASSERT_TRUE(output.is_poison(rows, c));
+  for (i64 c = 0; c < spec.channels; ++c) {
+    ASSERT_TRUE(output.is_poison(rows, c));
+    ASSERT_TRUE(second.is_poison(rows, c));
+  }
 }
 
 template <ScatterSpec S>
@@ -117,7 +145,9 @@ void expect_all_scattered() {
                                 .vector_bytes = VectorBytes,
                                 .scale_shift = kTurn % 2 == 0,
                                 .residual = kTurn / 2 % 2 == 0,
-                                .activation = static_cast<Activation>(kTurn % 3),
+                                .activation = static_cast<Activation>(kTurn % kActivations),
+                                .second_output = kTurn % 3 == 0,
+                                .second_activation = static_cast<Activation>(kTurn / 3 % kActivations),
                                 .threads = 64};
     for (const i64 rows : {0, 1, 31}) expect_scattered<kSpec>(rows, 27, variant++);
   });
@@ -135,6 +165,65 @@ constexpr ScatterSpec kEpilogue{.io = DType::F16,
                                 .residual = Residual,
                                 .activation = A,
                                 .threads = 32};
+/// Of every activation in both places.
+template <i32 Number>
+constexpr ScatterSpec kActivated{.io = DType::F16,
+                                 .channels = 24,
+                                 .tile = 8,
+                                 .residual = Number % 2 == 0,
+                                 .activation = static_cast<Activation>(Number),
+                                 .second_output = true,
+                                 .second_activation = static_cast<Activation>((Number + 3) % kActivations),
+                                 .threads = 32};
+template <i32... Numbers>
+void expect_activations(std::integer_sequence<i32, Numbers...>) {
+  (expect_scattered<kActivated<Numbers>>(20, 27, Numbers), ...);
+}
+TEST(Scatter, EveryActivationAndSecondOutput) {
+  expect_activations(std::make_integer_sequence<i32, kActivations>());
+}
+
+/// The flags of both outputs where the only sum of a row is `sum`.
+template <Activation A, Activation Second>
+std::pair<u32, u32> overflows_of(float sum, float second_scale = 1) {
+  constexpr ScatterSpec kSpec{.io = DType::F16,
+                              .channels = 1,
+                              .tile = 1,
+                              .vector_bytes = 2,
+                              .scale_shift = false,
+                              .activation = A,
+                              .second_output = true,
+                              .second_activation = Second,
+                              .threads = 32};
+  const float shift = 0;
+  const i32 table = 0;
+  u16 output = 0, second = 0;
+  u32 overflow = 0, second_overflow = 0;
+  ScatterParams params{};
+  params.buffer = &sum;
+  params.table = &table;
+  params.rows = params.volume = 1;
+  params.last_row = 1;
+  params.output = &output, params.output_ld = 1;
+  params.overflow = &overflow, params.overflow_mark = 1;
+  params.second = {&second_scale, &shift, &second, 1, &second_overflow, 0};
+  shim::launch(&scatter<kSpec>, params, shim::small_grid(0, kSpec.threads));
+  return {overflow, second_overflow};
+}
+TEST(Scatter, OverflowsOfBothOutputsAreTold) {
+  using Flags = std::pair<u32, u32>;
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  EXPECT_EQ((overflows_of<Activation::None, Activation::ReLU>(1)), Flags(0, 0));
+  EXPECT_EQ((overflows_of<Activation::None, Activation::None>(60000, 2)), Flags(0, 1));
+  EXPECT_EQ((overflows_of<Activation::None, Activation::Sigmoid>(1e6f)), Flags(1, 0));
+  EXPECT_EQ((overflows_of<Activation::Tanh, Activation::None>(1e6f)), Flags(0, 0));
+  EXPECT_EQ((overflows_of<Activation::Tanh, Activation::None>(kInfinity)), Flags(1, 0));
+  EXPECT_EQ((overflows_of<Activation::Sigmoid, Activation::None>(-kInfinity)), Flags(1, 0));
+  EXPECT_EQ((overflows_of<Activation::Gelu, Activation::Silu>(std::numeric_limits<float>::quiet_NaN())),
+            Flags(1, 1));
+  EXPECT_EQ((overflows_of<Activation::Silu, Activation::None>(-1e30f)), Flags(0, 0));
+}
+
 TEST(Scatter, EveryEpilogue) {
   expect_scattered<kEpilogue<false, false, Activation::None>>(20, 27, 0);
   expect_scattered<kEpilogue<false, false, Activation::ReLU>>(20, 27, 1);

@@ -340,7 +340,7 @@ minuet_status create_convolution(Machine& machine, const ConvolutionCase& test,
   options.dataflow = dataflow;
   options.submanifold = test.kind == ConvolutionKind::Submanifold;
   options.transposed = test.transposed();
-  options.relu = test.relu;
+  options.activation = static_cast<minuet_activation>(test.activation);
   options.negative_slope = test.negative_slope;
   options.residual = test.residual;
   options.weight = parameters.weight.data();

@@ -21,7 +21,7 @@ minuet_convolution_options convolution(int32_t kernel, int32_t stride) {
   std::fill_n(options.kernel_size, 3, kernel);
   std::fill_n(options.stride, 3, stride);
   options.submanifold = stride == 1;
-  options.relu = 1;
+  options.activation = MINUET_ACTIVATION_RELU;
   return options;
 }
 
@@ -146,7 +146,7 @@ ByHand::Tensor ByHand::residual(const std::string& name, const Tensor& input, co
   if (input.channels != output.channels) {
     shortcut = add_tensor(level, output.channels);
     minuet_convolution_options options = convolution(1, 1);
-    options.relu = 0;
+    options.activation = MINUET_ACTIVATION_NONE;
     add_layer(name + ".shortcut.conv", name + ".shortcut.bn", options, ones(level), input, shortcut);
   }
   add_layer(name + ".conv2", name + ".bn2", convolution(3, 1), threes(level), middle, output, &shortcut);

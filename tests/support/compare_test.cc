@@ -18,7 +18,7 @@ class Compare : public testing::TestWithParam<DType> {
  protected:
   void SetUp() override {
     test_ = small_case(GetParam(), ConvolutionKind::Submanifold, 32, 256, 400);
-    test_.relu = false;  // so that each channel has a value
+    test_.activation = Activation::None;  // so that each channel has a value
     data_ = make_data(test_);
     expected_ = expected_output(test_, data_, &magnitudes_);
   }

@@ -402,10 +402,7 @@ ConvolutionProblem problem_of(const ConvolutionCase& test, i32 row_padding) {
   problem.output = problem.residual_input = {test.out_channels + row_padding, 0};
   problem.scale_shift = test.scale_shift;
   problem.residual = test.residual;
-  problem.activation = !test.relu                 ? Activation::None
-                       : test.negative_slope != 0 ? Activation::LeakyReLU
-                                                  : Activation::ReLU;
-  problem.slope = test.negative_slope;
+  problem.set_activation(test.activation, test.negative_slope);
   return problem;
 }
 

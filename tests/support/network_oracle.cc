@@ -4,6 +4,7 @@
 #include <cmath>
 #include <tuple>
 
+#include "codegen/choose/problem.h"
 #include "tests/support/oracle.h"
 #include "tests/support/pointwise_oracle.h"
 #include "tests/support/random.h"
@@ -241,10 +242,8 @@ class Evaluator {
   }
 
   Tensor activate(Tensor x, const Finish& finish) {
-    for (double& value : x.values) {
-      if (value >= 0 || finish.activation == Finish::Activation::None) continue;
-      value *= finish.activation == Finish::Activation::ReLU ? 0 : finish.slope;
-    }
+    const std::string function = kActivationNames[static_cast<int>(finish.activation)];
+    for (double& value : x.values) value = apply_function(function, value, finish.slope);
     note_largest(x);
     return x;
   }

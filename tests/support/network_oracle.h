@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels_templates/shared/types.h"
 #include "tests/support/oracle.h"
 #include "tests/support/safetensors_writer.h"
 
@@ -53,7 +54,7 @@ NetworkOutput sparseresnet21d(Parameters& parameters, const std::vector<int32_t>
 
 /// activation(norm(convolution + bias))
 struct Finish {
-  enum class Activation { None, ReLU, LeakyReLU };
+  using Activation = minuet::Activation;
   bool bias = false, norm = true, affine = true;
   double epsilon = 1e-5;
   Activation activation = Activation::ReLU;

@@ -6,6 +6,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "tests/support/pointwise_oracle.h"
+
 namespace minuet::oracle {
 namespace {
 
@@ -146,10 +148,7 @@ std::vector<double> convolve(const Layer& layer, const std::vector<Pair>& pairs,
     const double scale = layer.scale ? (*layer.scale)[channel] : 1.0;
     const double shift = layer.shift ? (*layer.shift)[channel] : 0.0;
     const double residual = layer.residual ? (*layer.residual)[i] : 0.0;
-    const double value = result[i] * scale + shift + residual;
-    // A ReLU gives 0 for minus infinity too, which times a slope of 0 would be NaN.
-    const double negative = layer.negative_slope == 0 ? 0 : value * layer.negative_slope;
-    result[i] = layer.relu && value < 0 ? negative : value;
+    result[i] = apply_function(layer.activation, result[i] * scale + shift + residual, layer.negative_slope);
     sizes[i] = sizes[i] * std::abs(scale) + std::abs(shift) + std::abs(residual);
   }
   if (magnitudes) *magnitudes = std::move(sizes);

@@ -5,6 +5,7 @@
 #include <array>
 #include <compare>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace minuet::oracle {
@@ -56,8 +57,8 @@ struct Layer {
   const std::vector<float>* scale = nullptr;     // optional
   const std::vector<float>* shift = nullptr;     // optional
   const std::vector<float>* residual = nullptr;  // optional
-  bool relu = false;
-  float negative_slope = 0;  // of the ReLU
+  std::string activation = "none";               // a step of pointwise_oracle.h that maps one number to one
+  float negative_slope = 0;                      // of a leaky ReLU
 };
 /// `magnitudes`, optional: what the rounding errors of each output are measured by, |scale| times the sum of
 /// |in| |w| over its pairs and channels, + |shift| + |residual|.

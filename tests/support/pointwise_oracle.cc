@@ -141,6 +141,12 @@ std::string mistake(double out, double value, double error, DType type, int roun
 
 }  // namespace
 
+double apply_function(const std::string& op, double x, double number) {
+  if (op == "none") return x;
+  // Minus infinity times a slope of 0 would be NaN.
+  return function_of(op == "leaky_relu" && number == 0 ? "relu" : op).value(x, number);
+}
+
 ChainResult evaluate_chain(const std::vector<ChainStep>& steps, const std::vector<float>& input,
                            int64_t channels) {
   ChainResult result{{input.begin(), input.end()}, std::vector<double>(input.size())};

@@ -31,6 +31,9 @@ struct ChainResult {
 ChainResult evaluate_chain(const std::vector<ChainStep>& steps, const std::vector<float>& input,
                            int64_t channels);
 
+/// A step that maps one number to one number, or "none". A leaky ReLU of slope 0 is a ReLU.
+double apply_function(const std::string& op, double x, double number);
+
 /// A step that reads no operand, on one row.
 void apply_step(const ChainStep& step, double* values, int64_t channels);
 

@@ -20,7 +20,9 @@ constexpr i64 kMostRows = i64{1} << 30;
 /// tuning results chose this dataflow although the heuristic expects another one to be faster.
 Candidate make_candidate(GmasChoice choice, bool was_tuned = false) {
   std::vector<std::string> reasons = std::exchange(choice.reasons, {});
+  const i32 covers = choice.problem.second_output ? 1 : 0;
   Candidate candidate{std::move(choice), std::move(reasons)};
+  candidate.covers = covers;
   candidate.form = ViewForm::Pairs;
   candidate.needs_counts = llvm::formatv(
       "runs by gather-gemm-scatter{0}, whose GEMMs need counts on the host: for capacity mode, make the plan "
@@ -33,7 +35,7 @@ ViewForm form_of_fused(llvm::StringRef arch) { return arch.empty() ? ViewForm::R
 
 Candidate make_candidate(FusedChoice choice, llvm::StringRef arch) {
   std::vector<std::string> reasons = std::exchange(choice.reasons, {});
-  const i32 covers = choice.fused.shortcut ? 1 : 0;
+  const i32 covers = choice.fused.shortcut || choice.problem.second_output ? 1 : 0;
   std::string kernel = arch.empty() ? "" : display_name(choice.fused);
   Candidate candidate{std::move(choice), std::move(reasons)};
   candidate.kernel = std::move(kernel);
@@ -85,10 +87,13 @@ ScatterSpec choose_scatter(const ConvolutionProblem& problem, i32 tile) {
   scatter.tile = tile;
   std::vector<Columns> outputs{problem.output, {problem.out_channels, 0}};
   if (problem.residual) outputs.push_back(problem.residual_input);
+  if (problem.second_output) outputs.push_back(problem.covered_output);
   scatter.vector_bytes = widest_vector(dtype_bytes(scatter.io), tile, outputs);
   scatter.scale_shift = problem.scale_shift;
   scatter.residual = problem.residual;
   scatter.activation = problem.activation;
+  scatter.second_output = problem.second_output;
+  scatter.second_activation = problem.second_activation;
   return scatter;
 }
 
@@ -96,8 +101,12 @@ ScatterSpec choose_scatter(const ConvolutionProblem& problem, i32 tile) {
 
 llvm::Error validate(const ConvolutionProblem& problem) {
   MINUET_TRY(check_window(problem, problem.in_channels, problem.out_channels));
-  if (!std::isfinite(problem.slope)) {
+  if (!std::isfinite(problem.slope) || !std::isfinite(problem.second_slope)) {
     return make_error(StatusCode::InvalidArgument, "the slope of a leaky ReLU must be finite");
+  }
+  if (problem.shortcut && problem.second_output) {
+    return make_error(StatusCode::Unimplemented,
+                      "a convolution with a shortcut has no second output: run the chain by itself");
   }
   if (problem.groups < 1) {
     return make_error(StatusCode::InvalidArgument, "groups is {0}; it must be 1 or more", problem.groups);
@@ -135,6 +144,7 @@ GmasChoice choose_gmas(const ConvolutionProblem& problem, const TuningSnapshot* 
   const TuningBucket scatter = scatter_bucket(problem.dtype, problem.out_channels, volume, rows);
   choice.gather = choose_gather(problem, choose_tile(tuning, gather, choice.reasons));
   choice.scatter = choose_scatter(problem, choose_tile(tuning, scatter, choice.reasons));
+  if (problem.second_output) choice.reasons.emplace_back(kSecondOutputReason);
   const TuningBucket gemm =
       gemm_bucket(problem.dtype, problem.in_channels, problem.out_channels, volume, rows);
   if (const auto* const tuned = find_tuned(tuning, gemm, choice.gemm)) {
@@ -359,7 +369,7 @@ static ConvolutionProblem at_columns(ConvolutionProblem problem, const OperandCo
   problem.input = columns.input;
   problem.output = columns.output;
   problem.residual_input = columns.residual;
-  problem.shortcut_output = columns.covered_output;
+  problem.covered_output = columns.covered_output;
   return problem;
 }
 

@@ -4,6 +4,8 @@
 
 #include <optional>
 #include <string>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "codegen/choose/candidates.h"
@@ -15,6 +17,14 @@ namespace minuet {
 enum class Dataflow : i32 { GatherGemmScatter, Fused };
 /// Returns "gather-gemm-scatter" or "fused".
 const char* dataflow_name(Dataflow dataflow);
+
+/// Returns the activation and the slope that stand for these. A leaky ReLU of slope 0 becomes a ReLU, because
+/// multiplying minus infinity by 0 would give NaN instead of 0. Other activations get a slope of 0.
+inline std::pair<Activation, float> settled_activation(Activation activation, float slope) {
+  const bool is_leaky = activation == Activation::LeakyReLU && slope != 0;
+  if (is_leaky) return {activation, slope};
+  return {activation == Activation::LeakyReLU ? Activation::ReLU : activation, 0.0f};
+}
 
 struct ConvolutionProblem : WindowProblem {
   static const OpKind kKind;
@@ -28,19 +38,22 @@ struct ConvolutionProblem : WindowProblem {
   // This is true for the first layer of a residual block. A kernel may then also compute the block's 1x1
   // shortcut, which has the same input, channels and scale_shift, and no activation.
   bool shortcut = false;
-  Columns shortcut_output;
   Activation activation = Activation::None;
   float slope = 0;  // A leaky ReLU multiplies negative numbers by this slope.
+  // This is true if the next op is a chain that computes second_activation(x * scale + shift) of the output
+  // x. The kernel computes it too, and writes it as its second output. The convolution has no shortcut then.
+  bool second_output = false;
+  Activation second_activation = Activation::None;
+  float second_slope = 0;
+  // Holds the columns of the output of the next op if it is the shortcut or the chain.
+  Columns covered_output;
   /// Holds the dataflow that the caller requests. If it is empty, the library chooses the one that it expects
   /// to be fastest.
   std::optional<Dataflow> dataflow;
 
-  /// Sets activation and slope. A leaky ReLU of slope 0 becomes a ReLU, because multiplying minus infinity by
-  /// 0 would give NaN instead of 0.
+  /// Sets activation and slope to what settled_activation() returns.
   void set_activation(Activation wanted, float wanted_slope) {
-    const bool is_leaky = wanted == Activation::LeakyReLU && wanted_slope != 0;
-    activation = wanted == Activation::LeakyReLU && !is_leaky ? Activation::ReLU : wanted;
-    slope = is_leaky ? wanted_slope : 0;
+    std::tie(activation, slope) = settled_activation(wanted, wanted_slope);
   }
 };
 
@@ -83,6 +96,10 @@ struct GmasChoice {
   GemmChoice gemm;
   std::vector<std::string> reasons;  // Gives the reason for each decision in a sentence.
 };
+
+/// Gives the reason for a second output in a choice.
+inline constexpr const char* kSecondOutputReason =
+    "the kernel also writes the result of the chain behind the convolution, as a second output";
 
 /// Chooses the kernels of a valid problem. `tuning` may be null. `rows` is the approximate number of output
 /// rows, or 0 if it is unknown. If the number is unknown or was not measured, the measurement with the most

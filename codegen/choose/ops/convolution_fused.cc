@@ -390,8 +390,8 @@ FusedChoice begin_choice(const ConvolutionProblem& problem, llvm::StringRef arch
   std::vector<Columns> outputs{problem.output};
   if (problem.residual) outputs.push_back(problem.residual_input);
   spec.shortcut = takes_shortcut(problem, arch);
+  if (spec.shortcut || problem.second_output) outputs.push_back(problem.covered_output);
   if (spec.shortcut) {
-    outputs.push_back(problem.shortcut_output);
     choice.reasons.emplace_back(
         "the residual block's shortcut runs in the same launch, in separate thread blocks");
   }
@@ -399,6 +399,9 @@ FusedChoice begin_choice(const ConvolutionProblem& problem, llvm::StringRef arch
   spec.scale_shift = problem.scale_shift;
   spec.residual = problem.residual;
   spec.activation = problem.activation;
+  spec.second_output = problem.second_output;
+  if (problem.second_output) choice.reasons.emplace_back(kSecondOutputReason);
+  spec.second_activation = problem.second_activation;
   spec.programmatic = means.programmatic && capability(arch) >= 90;
   return choice;
 }

@@ -56,11 +56,10 @@ i32 row_lanes(i32 vectors, i32 elements, i32 vector_bytes) {
 }  // namespace
 
 const char* pointwise_name(PointwiseKind kind) {
-  static constexpr const char* kNames[] = {"none",   "relu",       "leaky_relu", "gelu",  "gelu_tanh",
-                                           "silu",   "sigmoid",    "tanh",       "add",   "multiply",
-                                           "affine", "layer_norm", "softmax",    "argmax"};
-  static_assert(std::size(kNames) == kPointwiseKinds);
-  return kNames[static_cast<i32>(kind)];
+  static constexpr const char* kOthers[] = {"add", "multiply", "affine", "layer_norm", "softmax", "argmax"};
+  static_assert(kActivations + std::size(kOthers) == kPointwiseKinds);
+  const i32 number = static_cast<i32>(kind);
+  return number < kActivations ? kActivationNames[number] : kOthers[number - kActivations];
 }
 
 [[gnu::cold]] llvm::Error validate(const PointwiseProblem& problem) {

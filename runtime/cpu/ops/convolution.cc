@@ -1,9 +1,29 @@
 #include "runtime/cpu/ops/convolution.h"
 
+#include <cstring>
+
+#include "runtime/cpu/activate_row.h"
 #include "runtime/cpu/ops/convolution_fused.h"
 #include "runtime/cpu/ops/convolution_gmas.h"
 
 namespace minuet {
+namespace {
+
+/// Computes the second output (SecondOutput) of a row. `stored` is the row of the first output, and `values`
+/// is temporary memory.
+void finish_second(const CpuConvolution& call, i64 row, const char* stored, float* values) {
+  const SecondOutput second = second_output_of(call.problem, call.weights, call.request);
+  const DType type = storage_type(call.problem.dtype);
+  const i64 channels = call.problem.out_channels;
+  call.kernels.widen(type, stored, values, channels);
+  call.kernels.scale_shift(second.scale, second.shift, values, channels);
+  activate_row(call.kernels, call.problem.second_activation, second.slope, values, channels);
+  char* const target = static_cast<char*>(second.output) + row * second.output_ld * dtype_bytes(type);
+  if (call.kernels.narrow(type, values, target, channels)) return;
+  __atomic_store_n(second.overflow, call.request.overflow_mark, __ATOMIC_RELAXED);
+}
+
+}  // namespace
 
 void finish_row(const CpuConvolution& call, i64 row, float* sum, float* residual) {
   const ConvolutionProblem& problem = call.problem;
@@ -18,18 +38,31 @@ void finish_row(const CpuConvolution& call, i64 row, float* sum, float* residual
     call.kernels.widen(type, row_at(request.residual, row, request.residual_ld, type), residual, channels);
     call.kernels.add(residual, sum, channels);
   }
-  if (problem.activation == Activation::ReLU) call.kernels.relu(sum, channels);
-  if (problem.activation == Activation::LeakyReLU) call.kernels.leaky_relu(problem.slope, sum, channels);
+  activate_row(call.kernels, problem.activation, problem.slope, sum, channels);
   char* target = static_cast<char*>(request.output) + row * request.output_ld * dtype_bytes(problem.dtype);
   finite = call.kernels.narrow(problem.dtype, sum, target, channels) && finite;
   if (!finite) __atomic_store_n(request.overflow, request.overflow_mark, __ATOMIC_RELAXED);
+  if (problem.second_output) finish_second(call, row, target, sum);
+}
+
+void pad_rows(const CpuConvolution& call, i64 rows) {
+  const OpRequest& request = call.request;
+  if (!request.pads_output) return;
+  const i64 element = dtype_bytes(call.problem.dtype), bytes = call.problem.out_channels * element;
+  const SecondOutput second = second_output_of(call.problem, call.weights, request);
+  for (i64 r = rows; r < request.output_rows; ++r) {
+    std::memset(static_cast<char*>(request.output) + r * request.output_ld * element, 0, bytes);
+    if (second.output == nullptr) continue;
+    std::memset(static_cast<char*>(second.output) + r * second.output_ld * element, 0, bytes);
+  }
 }
 
 namespace {
 
 llvm::Error check_row_lengths(const ConvolutionProblem& problem) {
   if (problem.input.ld < problem.in_channels || problem.output.ld < problem.out_channels ||
-      (problem.residual && problem.residual_input.ld < problem.out_channels)) {
+      (problem.residual && problem.residual_input.ld < problem.out_channels) ||
+      (problem.second_output && problem.covered_output.ld < problem.out_channels)) {
     return make_error(StatusCode::InvalidArgument,
                       "input rows of {0} and output rows of {1} elements are too short for {2} input and {3} "
                       "output channels",
@@ -40,7 +73,8 @@ llvm::Error check_row_lengths(const ConvolutionProblem& problem) {
 
 llvm::Error check_parameters(const ConvolutionProblem& problem, const ConvolutionWeights& weights) {
   if (weights.weight == nullptr ||
-      (problem.scale_shift && (weights.scale == nullptr || weights.shift == nullptr))) {
+      (problem.scale_shift && (weights.scale == nullptr || weights.shift == nullptr)) ||
+      (problem.second_output && (weights.second_scale == nullptr || weights.second_shift == nullptr))) {
     return make_error(StatusCode::InvalidArgument, "the convolution's weights are missing");
   }
   return llvm::Error::success();

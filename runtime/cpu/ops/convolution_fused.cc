@@ -1,7 +1,6 @@
 #include "runtime/cpu/ops/convolution_fused.h"
 
 #include <algorithm>
-#include <cstring>
 
 namespace minuet {
 namespace {
@@ -80,10 +79,7 @@ void fused_cpu(const CpuConvolution& call, const i32* neighbours) {
     }
     for (i64 r = first; r < end; ++r) finish_row(call, r, scratch.sums + (r - first) * out, scratch.residual);
   });
-  const i64 element = dtype_bytes(call.problem.dtype), pitch = call.request.output_ld * element;
-  for (i64 r = rows; r < call.request.output_rows && call.request.pads_output; ++r) {
-    std::memset(static_cast<char*>(call.request.output) + r * pitch, 0, out * element);
-  }
+  pad_rows(call, rows);
 }
 
 }  // namespace minuet

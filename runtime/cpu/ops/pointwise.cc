@@ -6,17 +6,13 @@
 
 #include "codegen/choose/ops/pointwise.h"
 #include "kernels_templates/shared/pointwise_functions.h"
+#include "runtime/cpu/activate_row.h"
 #include "runtime/engine/ops/pointwise.h"
 
 namespace minuet {
 namespace {
 
 constexpr i64 kPointwiseRowsPerTask = 256;
-
-template <PointwiseKind K>
-void apply_to_all(float number, float* values, i32 count) {
-  for (i32 c = 0; c < count; ++c) values[c] = apply_function<K>(values[c], number);
-}
 
 /// Adds term(value) of all values, in a fixed order. Several partial sums are faster than one, and lose fewer
 /// digits.
@@ -128,21 +124,10 @@ class PointwiseOp final : public CpuOp {
 
   void apply_step(const CpuCall& call, const PointwiseStep& step, const float* operand, float* values) const {
     const i32 channels = problem_.channels;
+    if (is_activation(step.kind)) {
+      return activate_row(call.kernels, activation_of(step.kind), step.number, values, channels);
+    }
     switch (step.kind) {
-      case PointwiseKind::ReLU:
-        return call.kernels.relu(values, channels);
-      case PointwiseKind::LeakyReLU:
-        return call.kernels.leaky_relu(step.number, values, channels);
-      case PointwiseKind::Gelu:
-        return apply_to_all<PointwiseKind::Gelu>(step.number, values, channels);
-      case PointwiseKind::GeluTanh:
-        return apply_to_all<PointwiseKind::GeluTanh>(step.number, values, channels);
-      case PointwiseKind::Silu:
-        return apply_to_all<PointwiseKind::Silu>(step.number, values, channels);
-      case PointwiseKind::Sigmoid:
-        return apply_to_all<PointwiseKind::Sigmoid>(step.number, values, channels);
-      case PointwiseKind::Tanh:
-        return apply_to_all<PointwiseKind::Tanh>(step.number, values, channels);
       case PointwiseKind::Add:
         return call.kernels.add(operand, values, channels);
       case PointwiseKind::Multiply:
@@ -152,9 +137,7 @@ class PointwiseOp final : public CpuOp {
         return normalize(step.number, values, channels);
       case PointwiseKind::Softmax:
         return apply_softmax(values, channels);
-      case PointwiseKind::None:
-      case PointwiseKind::Affine:
-      case PointwiseKind::Argmax:  // run_row() handles the parameters and the result.
+      default:  // run_row() handles the parameters of an Affine and the result of an Argmax.
         return;
     }
   }

@@ -5,7 +5,7 @@ namespace minuet {
 llvm::Expected<i32> FusedStep::add(const OpChoice& chosen) {
   const FusedChoice& choice = chosen.get<FusedChoice>();
   MINUET_ASSIGN(const Kernel<FusedParams> kernel, launcher_.device().kernel(choice.fused));
-  layers_.push_back({choice.fused, kernel, choice.problem.slope});
+  layers_.push_back({choice.problem, choice.fused, kernel});
   return static_cast<i32>(layers_.size()) - 1;
 }
 
@@ -39,7 +39,8 @@ llvm::Error FusedStep::run(i32 op, const OpRequest& given) {
   params.output_ld = static_cast<i32>(request.output_ld);
   params.overflow = request.overflow;
   params.overflow_mark = request.overflow_mark;
-  params.slope = layer.slope;
+  params.slope = layer.problem.slope;
+  params.second = second_output_of(layer.problem, weights, request);
   if (layer.spec.shortcut) {
     params.shortcut = {static_cast<u32>(fused_blocks(layer.spec, request.output_rows)),
                        weights.shortcut_weight,

@@ -19,9 +19,9 @@ class FusedStep final : public CudaOps {
 
  private:
   struct Layer {
+    ConvolutionProblem problem;
     FusedSpec spec;
     Kernel<FusedParams> kernel;
-    float slope = 0;  // This is the slope of a leaky ReLU.
   };
 
   Launcher& launcher_;

@@ -293,6 +293,7 @@ llvm::Error GmasStep::scatter(const Layer& layer, const GmasRequest& request, st
   params.overflow = request.overflow;
   params.overflow_mark = request.overflow_mark;
   params.slope = layer.problem.slope;
+  params.second = second_output_of(layer.problem, layer.weights, request);
   return launcher_.launch_stride(
       layer.scatter, tile_count(params.rows, layer.scatter_spec.channels, layer.scatter_spec.tile), params);
 }

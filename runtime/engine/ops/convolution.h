@@ -42,14 +42,32 @@ struct ConvolutionWeights {
   const void* shortcut_weight = nullptr;
   const float* shortcut_scale = nullptr;
   const float* shortcut_shift = nullptr;
+  // The following parameters belong to the chain whose result is the second output
+  // (ConvolutionProblem::second_output). They are null if there is none.
+  const float* second_scale = nullptr;
+  const float* second_shift = nullptr;
 
   ConvolutionWeights() = default;
   explicit ConvolutionWeights(llvm::ArrayRef<const void*> parameters) {
     const auto at = [&](std::size_t i) { return i < parameters.size() ? parameters[i] : nullptr; };
-    weight = at(0), shortcut_weight = at(3);
-    scale = static_cast<const float*>(at(1)), shift = static_cast<const float*>(at(2));
-    shortcut_scale = static_cast<const float*>(at(4)), shortcut_shift = static_cast<const float*>(at(5));
+    const auto numbers = [&](std::size_t i) { return static_cast<const float*>(at(i)); };
+    weight = at(0), scale = numbers(1), shift = numbers(2);
+    // A chain has no weight.
+    if (parameters.size() == 5) {
+      second_scale = numbers(3), second_shift = numbers(4);
+    } else {
+      shortcut_weight = at(3), shortcut_scale = numbers(4), shortcut_shift = numbers(5);
+    }
   }
 };
+
+/// Returns what a kernel reads to write the second output of a convolution, or zeros if it has none.
+inline SecondOutput second_output_of(const ConvolutionProblem& problem, const ConvolutionWeights& weights,
+                                     const OpRequest& request) {
+  if (!problem.second_output) return {};
+  const CoveredOp& chain = request.covered[0];
+  return {weights.second_scale, weights.second_shift, chain.output,
+          chain.output_ld,      chain.overflow,       problem.second_slope};
+}
 
 }  // namespace minuet

@@ -157,7 +157,7 @@ llvm::Expected<i32> add_shortcut(GraphBuilder& graph, const LayerDescription& la
   }
   MINUET_ASSIGN(const i32 output,
                 add_part(graph, layer, part, input, {kUnitStride, layer.stride, kUnitStride}, problem));
-  layers.back().is_shortcut = may_run_with_last;
+  layers.back().may_join_last = may_run_with_last;
   return output;
 }
 

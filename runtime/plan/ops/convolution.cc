@@ -3,8 +3,6 @@
 namespace minuet {
 namespace {
 
-constexpr const char* kActivations[] = {"none", "relu", "leaky_relu"};
-static_assert(static_cast<int>(Activation::LeakyReLU) == 2);
 constexpr Dataflow kDataflows[] = {Dataflow::GatherGemmScatter, Dataflow::Fused};
 constexpr const char* kAutoDataflow = "auto";
 
@@ -32,7 +30,7 @@ llvm::json::Object write_convolution(const OpProblem& op) {
   fields["groups"] = problem.groups;
   fields["scale_shift"] = problem.scale_shift;
   fields["residual"] = problem.residual;
-  fields["activation"] = kActivations[static_cast<int>(problem.activation)];
+  fields["activation"] = kActivationNames[static_cast<int>(problem.activation)];
   fields["slope"] = static_cast<double>(problem.slope);
   fields["dataflow"] = requested_dataflow_name(problem.dataflow);
   return fields;
@@ -46,7 +44,7 @@ OpProblem read_convolution(FieldReader& fields) {
   problem.groups = fields.integer32("groups", 1, kMostChannels);
   problem.scale_shift = fields.flag("scale_shift");
   problem.residual = fields.flag("residual");
-  const auto activation = fields.choice<Activation>("activation", kActivations);
+  const auto activation = fields.choice<Activation>("activation", kActivationNames);
   problem.set_activation(activation, fields.real("slope"));
   problem.dataflow = read_requested_dataflow(fields, "dataflow");
   return problem;

@@ -337,7 +337,8 @@ TEST(FusedChoice, WhatIsChosenIsValid) {
             problem.kind = kind;
             problem.kernel_size = {edge, edge, edge, 1};
             problem.shortcut = in != out && !problem.residual;
-            problem.shortcut_output = problem.output;
+            problem.second_output = !problem.shortcut;
+            problem.covered_output = problem.output;
             for (i64 rows = 0; rows <= i64{1} << 21; rows = rows * 7 / 3 + 1) {
               for (const char* arch : {"sm_80", "sm_90a"}) {
                 const FusedSpec spec = choose_fused(problem, arch, rows).fused;
@@ -357,7 +358,7 @@ TEST(FusedChoice, AShortcutHasAnOffsetInTheMiddle) {
   ConvolutionProblem problem = example_problem(64, 96, DType::F16);
   EXPECT_FALSE(choose_fused(problem, "sm_90a", 5000).fused.shortcut);
   problem.shortcut = true;
-  problem.shortcut_output = {100, 2};
+  problem.covered_output = {100, 2};
   for (const char* arch : {"sm_80", "sm_90a"}) {
     const FusedChoice choice = choose_fused(problem, arch, 5000);
     EXPECT_TRUE(choice.fused.shortcut) << arch;
@@ -373,6 +374,36 @@ TEST(FusedChoice, AShortcutHasAnOffsetInTheMiddle) {
   FusedSpec spec = choose_fused(example_problem(64, 96, DType::F16), "sm_90a", 5000).fused;
   spec.shortcut = spec.residual = true;
   EXPECT_TRUE(llvm::errorToBool(validate_spec(spec)));
+}
+
+TEST(Choices, ASecondOutputIsOfBothDataflows) {
+  ConvolutionProblem problem = example_problem(64, 64, DType::F16);
+  problem.second_output = true;
+  problem.second_activation = Activation::Silu;
+  problem.covered_output = {100, 2};
+  for (const char* arch : {"", "sm_80", "sm_90a"}) {
+    for (const Dataflow dataflow : {Dataflow::GatherGemmScatter, Dataflow::Fused}) {
+      for (const Candidate& candidate :
+           llvm::cantFail(convolution_candidates(problem, arch, nullptr, dataflow))) {
+        EXPECT_EQ(candidate.covers, 1) << arch;
+        EXPECT_THAT(candidate.reasons, testing::Contains(kSecondOutputReason)) << arch;
+      }
+    }
+    const FusedSpec fused = choose_fused(problem, arch, 5000).fused;
+    const ScatterSpec scatter = choose_gmas(problem).scatter;
+    EXPECT_TRUE(fused.second_output && scatter.second_output) << arch;
+    EXPECT_EQ(fused.second_activation, Activation::Silu);
+    EXPECT_EQ(scatter.second_activation, Activation::Silu);
+    EXPECT_EQ(fused.output_bytes, 4);
+    EXPECT_EQ(scatter.vector_bytes, 4);
+    EXPECT_EQ(take_status(validate_spec(fused)).message(), "");
+  }
+  problem.shortcut = true;
+  EXPECT_THAT(take_status(validate(problem)).message(), testing::HasSubstr("has no second output"));
+  FusedSpec both = choose_fused(example_problem(64, 96, DType::F16), "sm_90a", 5000).fused;
+  both.residual = false;
+  both.shortcut = both.second_output = true;
+  EXPECT_TRUE(llvm::errorToBool(validate_spec(both)));
 }
 
 TEST(FusedChoice, AccessesFitTheColumnsOfOperands) {

@@ -140,7 +140,10 @@ std::vector<GmasChoice> choices() {
       problem.output = problem.residual_input = {out, 0};
       problem.scale_shift = out != 1;
       problem.residual = out == 96;
-      problem.activation = out == 7 ? Activation::None : out == 96 ? Activation::LeakyReLU : Activation::ReLU;
+      problem.activation = static_cast<Activation>(all.size() % kActivations);  // in turns
+      problem.second_output = out == 32 || out == 1;
+      problem.covered_output = problem.output;
+      problem.second_activation = static_cast<Activation>(all.size() / 2 % kActivations);
       all.push_back(choose_gmas(problem));
     }
   }
@@ -251,8 +254,10 @@ std::vector<FusedSpec> variants(const FusedSpec&) {
     problem.scale_shift = true;
     problem.residual = residual || in == out;
     problem.shortcut = !problem.residual;
-    problem.shortcut_output = problem.output;
-    problem.activation = static_cast<Activation>(specs.size() / 3 % 3);  // in turns
+    problem.covered_output = problem.output;
+    problem.activation = static_cast<Activation>(specs.size() / 3 % kActivations);  // in turns
+    problem.second_output = !problem.shortcut && specs.size() / 3 % 2 == 0;
+    problem.second_activation = static_cast<Activation>(specs.size() / 6 % kActivations);
     for (const char* arch : {"sm_80", "sm_90"}) specs.push_back(choose_fused(problem, arch, rows).fused);
     specs.push_back(choose_fused(problem, "sm_90a", rows).fused);
   };

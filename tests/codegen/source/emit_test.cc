@@ -18,11 +18,13 @@ TEST(Emit, SourceOfAScatter) {
   spec.residual = true;
   spec.activation = Activation::None;
   const KernelSource source = emit(spec);
-  EXPECT_EQ(source.display_name, "scatter-bf16-c64-t8-v16-s1-r1-none-n128");
-  EXPECT_EQ(source.name_expression,
-            "minuet::scatter<minuet::ScatterSpec{.io = minuet::DType::BF16, .channels = 64, .tile = 8, "
-            ".vector_bytes = 16, .scale_shift = true, .residual = true, .activation = "
-            "minuet::Activation::None, .threads = 128}>");
+  EXPECT_EQ(source.display_name, "scatter-bf16-c64-t8-v16-s1-r1-none-second0-thennone-n128");
+  EXPECT_EQ(
+      source.name_expression,
+      "minuet::scatter<minuet::ScatterSpec{.io = minuet::DType::BF16, .channels = 64, .tile = 8, "
+      ".vector_bytes = 16, .scale_shift = true, .residual = true, .activation = "
+      "minuet::Activation::None, .second_output = false, .second_activation = minuet::Activation::None, "
+      ".threads = 128}>");
   EXPECT_THAT(source.text, HasSubstr("#include \"kernels_templates/gmas/scatter.h\"\n"));
   EXPECT_THAT(source.text, HasSubstr("static_assert(sizeof(minuet::ScatterParams) == " +
                                      std::to_string(sizeof(ScatterParams))));
@@ -56,8 +58,13 @@ TEST(Emit, DisplayNameTellsEveryFieldApart) {
                              {.items_per_thread = 8}});
   expect_distinct<RadixPassSpec>(
       {{}, {.key = KeyType::U64}, {.values = false}, {.threads = 128}, {.raking_scan = false}});
-  expect_distinct<ScatterSpec>(
-      {{}, {.activation = Activation::None}, {.activation = Activation::LeakyReLU}, {.scale_shift = false}});
+  expect_distinct<ScatterSpec>({{},
+                                {.activation = Activation::None},
+                                {.activation = Activation::LeakyReLU},
+                                {.activation = Activation::GeluTanh},
+                                {.second_output = true},
+                                {.second_output = true, .second_activation = Activation::Tanh},
+                                {.scale_shift = false}});
   expect_distinct<SearchKernelMapSpec>({{}, {.ndim = 4}, {.source_block = 512}, {.query_block = 256}});
 }
 

@@ -306,26 +306,33 @@ TEST_F(AbiRules, ParametersMustBeNumbersThatTheDtypeHolds) {
   }
 }
 
-TEST_F(AbiRules, ASlopeBelongsToAReluAndIsFinite) {
+TEST_F(AbiRules, ASlopeBelongsToALeakyReluAndIsFinite) {
   const float one = 1;
   minuet_convolution_options options = MINUET_CONVOLUTION_OPTIONS_INIT;
   options.in_channels = options.out_channels = 1;
   options.weight = &one, options.weight_count = 1;
-  const auto expect = [&](int32_t relu, float slope, const char* words) {
-    options.relu = relu, options.negative_slope = slope;
-    EXPECT_EQ(convolution(options), *words ? MINUET_INVALID_ARGUMENT : MINUET_OK) << relu << " " << slope;
+  const auto expect = [&](minuet_activation activation, float slope, const char* words) {
+    options.activation = activation, options.negative_slope = slope;
+    EXPECT_EQ(convolution(options), *words ? MINUET_INVALID_ARGUMENT : MINUET_OK)
+        << activation << " " << slope;
     if (*words) {
       EXPECT_NE(last_error().find(words), std::string::npos) << last_error();
     }
   };
-  expect(0, 0, "");
-  expect(1, 0, "");
-  expect(1, 0.01f, "");
-  expect(1, -2, "");
-  expect(0, 0.01f, "negative_slope belongs to a ReLU");
+  for (int32_t activation = MINUET_ACTIVATION_NONE; activation <= MINUET_ACTIVATION_TANH; ++activation) {
+    expect(activation, 0, "");
+    if (activation != MINUET_ACTIVATION_LEAKY_RELU) {
+      expect(activation, 0.01f, "negative_slope belongs to a leaky ReLU");
+    }
+  }
+  expect(MINUET_ACTIVATION_LEAKY_RELU, 0.01f, "");
+  expect(MINUET_ACTIVATION_LEAKY_RELU, -2, "");
+  expect(MINUET_ACTIVATION_RELU, 0.01f, "but activation is 1 (relu): set activation to 2");
+  expect(-1, 0, "activation is -1; it must be 0 to 7");
+  expect(8, 0, "activation is 8; it must be 0 to 7");
   for (const float slope :
        {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
-    for (const int32_t relu : {0, 1}) expect(relu, slope, "it must be finite");
+    for (const int32_t activation : {0, 1, 2}) expect(activation, slope, "it must be finite");
   }
 }
 

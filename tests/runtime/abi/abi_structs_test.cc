@@ -207,7 +207,7 @@ void Structs::convolution_options() {
   given.dtype = MINUET_BF16;
   given.in_channels = given.out_channels = 1;
   given.kernel_size[0] = given.kernel_size[1] = 3;
-  given.relu = 1;
+  given.activation = MINUET_ACTIVATION_RELU;
   given.weight = weight.data();
   given.scale = scale.data();
   given.dataflow = MINUET_DATAFLOW_FUSED;

@@ -34,7 +34,7 @@ inline minuet_plan* make_plan(minuet_context* context, PlanKind kind, minuet_dty
     options.in_channels = 4, options.out_channels = 8;
     std::fill_n(options.kernel_size, 3, 3);
     options.submanifold = 1;
-    options.relu = 1, options.negative_slope = 0.3f;
+    options.activation = MINUET_ACTIVATION_LEAKY_RELU, options.negative_slope = 0.3f;
     options.weight = weight.data(), options.weight_count = static_cast<int64_t>(weight.size());
     options.scale = scale.data(), options.scale_count = 8;
     options.shift = shift.data(), options.shift_count = 8;

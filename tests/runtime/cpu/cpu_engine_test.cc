@@ -78,7 +78,7 @@ TEST(CpuEngine, WholeNumbersAreExact) {
 TEST(CpuEngine, RoundsTf32Operands) {
   const auto device = cpu();
   ConvolutionCase test = small_case(DType::TF32, ConvolutionKind::Submanifold, 1, 1, 1);
-  test.scale_shift = test.residual = test.relu = false;
+  test.scale_shift = test.residual = false, test.activation = Activation::None;
   ConvolutionData data = make_data(test);
   std::fill(data.weight.begin(), data.weight.end(), 1.0f);
   for (float value : {1 + 0x1p-11f, 1 + 0x1p-11f + 0x1p-20f, 1 + 0x1p-12f, -3 - 0x1p-10f, 1 + 0x1.8p-10f}) {

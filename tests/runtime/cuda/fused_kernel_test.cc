@@ -22,7 +22,7 @@ void FusedKernelTest::expect_right(const FusedSpec& spec, const FusedShapeOfMap&
   const TestBuffer input(device(), problem.input.bytes), residual(device(), problem.residual.bytes),
       image(device(), problem.image), rows(device(), problem.rows), masks(device(), problem.masks),
       order(device(), problem.order), scale(device(), problem.scale), shift(device(), problem.shift),
-      words(device(), std::vector<i32>{count, 0, 0});
+      words(device(), std::vector<i32>{count, 0, 0, 0});
   FusedParams p{};
   p.input = input.as<>();
   p.input_ld = problem.input.ld;
@@ -44,12 +44,13 @@ void FusedKernelTest::expect_right(const FusedSpec& spec, const FusedShapeOfMap&
   p.slope = kSlope;
   const i64 capacity = count + kPadding + 1000;
   const TestBuffer shortcut_image(device(), spec.shortcut ? problem.shortcut_image : std::vector<char>(16)),
-      shortcut_scale(device(), problem.shortcut_scale), shortcut_shift(device(), problem.shortcut_shift);
-  std::vector<char> first, shortcut_bytes;
+      shortcut_scale(device(), problem.shortcut_scale), shortcut_shift(device(), problem.shortcut_shift),
+      second_scale(device(), problem.second_scale), second_shift(device(), problem.second_shift);
+  std::vector<char> first, shortcut_bytes, second_bytes;
   const std::vector<char> poison = stored.bytes;
   for (int again = 0; again < (on_software_device() ? 1 : 5); ++again) {
     const TestBuffer output(device(), stored.bytes);
-    const TestBuffer shortcut(device(), poison);
+    const TestBuffer shortcut(device(), poison), second(device(), poison);
     p.output = output.as<>();
     p.shortcut = {static_cast<u32>(fused_blocks(spec, capacity)),
                   shortcut_image.as<>(),
@@ -58,14 +59,22 @@ void FusedKernelTest::expect_right(const FusedSpec& spec, const FusedShapeOfMap&
                   shortcut.as<>(),
                   spec.out_channels,
                   words.as<u32>() + 2};
+    p.second = {second_scale.as<const float>(),
+                second_shift.as<const float>(),
+                second.as<>(),
+                spec.out_channels,
+                words.as<u32>() + 3,
+                kSecondSlope};
     take(launcher().launch(kernel, fused_grid(spec, capacity), p));
     take(launcher().wait());
     stored.bytes = output.read<char>();
     shortcut_bytes = shortcut.read<char>();
-    std::vector<char> both = stored.bytes;
-    both.insert(both.end(), shortcut_bytes.begin(), shortcut_bytes.end());
-    if (again == 0) first = both;
-    ASSERT_EQ(both, first) << "launch " << again;
+    second_bytes = second.read<char>();
+    std::vector<char> all = stored.bytes;
+    all.insert(all.end(), shortcut_bytes.begin(), shortcut_bytes.end());
+    all.insert(all.end(), second_bytes.begin(), second_bytes.end());
+    if (again == 0) first = all;
+    ASSERT_EQ(all, first) << "launch " << again;
   }
   const auto check = [&](const std::vector<char>& bytes, const std::vector<double>& expected,
                          const std::vector<double>& magnitudes) {
@@ -76,14 +85,22 @@ void FusedKernelTest::expect_right(const FusedSpec& spec, const FusedShapeOfMap&
     EXPECT_TRUE(std::all_of(end, values.end(), [](float value) { return std::isnan(value); }));
     values.resize(static_cast<size_t>(i64{count} * spec.out_channels));
     EXPECT_TRUE(is_close(values, expected, magnitudes, spec.out_channels, spec.io));
+    return values;
   };
-  check(stored.bytes, problem.expected, problem.magnitudes);
+  const std::vector<float> values = check(stored.bytes, problem.expected, problem.magnitudes);
+  if (spec.second_output) {
+    std::vector<double> sizes;
+    const std::vector<double> expected = problem.expect_second(values, sizes);
+    check(second_bytes, expected, sizes);
+  } else {
+    EXPECT_EQ(second_bytes, poison);
+  }
   if (spec.shortcut) {
     check(shortcut_bytes, problem.expected_shortcut, problem.shortcut_magnitudes);
   } else {
     EXPECT_EQ(shortcut_bytes, poison);
   }
-  EXPECT_THAT(words.read<i32>(), testing::ElementsAre(count, 0, 0));
+  EXPECT_THAT(words.read<i32>(), testing::ElementsAre(count, 0, 0, 0));
 }
 
 TEST_F(FusedKernelTest, EveryTypeAndRoad) {
@@ -123,12 +140,20 @@ TEST_F(FusedKernelTest, EveryTypeAndRoad) {
       group.warps = few ? 4 : 12, group.cluster = 4, group.early_loads = group.residual = true;
       group.prefetch = 1, group.weights = WeightRoad::BulkCopy;
       expect_right(group, {.queries = few ? 70 : 3001, .sources = 80}, ++seed);
+      group.second_output = true, group.second_activation = Activation::ReLU;
+      expect_right(group, {.queries = few ? 70 : 3001, .sources = 80}, ++seed);
+      group.second_output = false;
       group.residual = false, group.shortcut = true;
       expect_right(group, {.queries = few ? 70 : 3001, .sources = 80, .empty_every = 5}, ++seed);
     }
     FusedSpec clustered{.io = io, .warps = 2, .split = 2, .cluster = 2, .weights = WeightRoad::BulkRefill};
     clustered.step = 2 * fused_granule(io), clustered.stages = 6, clustered.residual = true;
     expect_right(clustered, shape, ++seed);
+    clustered.second_output = true, clustered.second_activation = Activation::LeakyReLU;
+    for (i32 activation = few ? 6 : 0; activation < kActivations; ++activation) {
+      clustered.activation = static_cast<Activation>(activation);
+      expect_right(clustered, shape, ++seed);
+    }
     FusedSpec stem{
         .io = io, .in_channels = 4, .out_channels = 32, .columns = 32, .weights = WeightRoad::Cached};
     stem.step = 8 * fused_granule(io), stem.input_bytes = 4 * dtype_bytes(io);

@@ -202,7 +202,7 @@ class ConvolutionOverflowTest : public OverflowTest {
     OverflowTest::SetUp();
     if (IsSkipped()) return;
     test_ = small_case(dtype(), ConvolutionKind::Submanifold, 8, 8, 31);
-    test_.scale_shift = test_.residual = test_.relu = false;
+    test_.scale_shift = test_.residual = false, test_.activation = Activation::None;
     data_ = make_data(test_);
     queue_.emplace(make_queue(machine()));
     minuet_coordinates_options of_set = MINUET_COORDINATES_OPTIONS_INIT;

@@ -134,7 +134,7 @@ TEST_P(PoolingTest, EveryMap) {
                                      ConvolutionKind::GivenOutputs, ConvolutionKind::Transposed}) {
     for (const int channels : {16, 3}) {
       ConvolutionCase test = small_case(dtype(), kind, channels, channels, 300);
-      test.scale_shift = test.residual = test.relu = false;
+      test.scale_shift = test.residual = false, test.activation = Activation::None;
       check_case(test);
     }
   }
@@ -143,13 +143,13 @@ TEST_P(PoolingTest, EveryMap) {
 TEST_P(PoolingTest, OneOffsetReadsEachRowItself) {
   ConvolutionCase test = small_case(dtype(), ConvolutionKind::Submanifold, 8, 8, 50);
   test.kernel_size = {1, 1, 1, 1};
-  test.scale_shift = test.residual = test.relu = false;
+  test.scale_shift = test.residual = false, test.activation = Activation::None;
   check_case(test);
 }
 
 TEST_P(PoolingTest, NanPropagates) {
   ConvolutionCase test = small_case(dtype(), ConvolutionKind::Strided, 4, 4, 60);
-  test.scale_shift = test.residual = test.relu = false;
+  test.scale_shift = test.residual = false, test.activation = Activation::None;
   ConvolutionData data = make_data(test);
   const Map map = make_map(machine(), test, data);
   data.features[5 * 4 + 1] = std::numeric_limits<float>::quiet_NaN();

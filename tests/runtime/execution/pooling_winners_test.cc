@@ -108,7 +108,7 @@ class WinnersTest : public DeviceTest {
 
   void check_case(ConvolutionCase test, int gap) {
     SCOPED_TRACE(test.name());
-    test.scale_shift = test.residual = test.relu = false;
+    test.scale_shift = test.residual = false, test.activation = Activation::None;
     const int channels = test.in_channels;
     const ConvolutionData data = make_data(test);
     const Map map = make_map(machine(), test, data);
@@ -166,7 +166,7 @@ TEST_P(WinnersTest, WhereRowsAreRepeated) {
 
 TEST_P(WinnersTest, OfNoRows) {
   ConvolutionCase test = small_case(dtype(), ConvolutionKind::Submanifold, 4, 4, 0);
-  test.scale_shift = test.residual = test.relu = false;
+  test.scale_shift = test.residual = false, test.activation = Activation::None;
   const ConvolutionData data = make_data(test);
   const Map map = make_map(machine(), test, data);
   const Pooling pooling(machine(), with_winners(pooling_of(test, MINUET_REDUCE_MAX)));
@@ -217,7 +217,7 @@ TEST_P(WinnersTest, OnAQueue) {
 
 TEST_P(WinnersTest, WhatDoesNotFitIsRefused) {
   ConvolutionCase test = small_case(dtype(), ConvolutionKind::Submanifold, 8, 8, 40);
-  test.scale_shift = test.residual = test.relu = false;
+  test.scale_shift = test.residual = false, test.activation = Activation::None;
   const ConvolutionData data = make_data(test);
   const Map map = make_map(machine(), test, data);
   const Pooling pooling(machine(), with_winners(pooling_of(test, MINUET_REDUCE_MAX)));
@@ -272,7 +272,7 @@ class WinnersOnGpu : public WinnersTest {};
 /// A graph of one run gives the winners of whatever features there are at a replay.
 TEST_P(WinnersOnGpu, CapturedAndReplayed) {
   ConvolutionCase test = small_case(dtype(), ConvolutionKind::Strided, 8, 8, 60);
-  test.scale_shift = test.residual = test.relu = false;
+  test.scale_shift = test.residual = false, test.activation = Activation::None;
   const ConvolutionData data = make_data(test);
   const Map map = make_map(machine(), test, data);
   const Pooling pooling(machine(), with_winners(pooling_of(test, MINUET_REDUCE_MAX)));

@@ -111,12 +111,12 @@ TEST(RandomCases, ShrinkToTheLeastThatFails) {
 TEST(RandomCases, ShrinkingKeepsWhatItNeeds) {
   auto needs = [](const ConvolutionCase& test) {
     return test.kind == ConvolutionKind::Transposed && test.points >= 37 && test.batches >= 3 &&
-           test.coarse_side == CoarseSide::Apart && test.origin[0] <= -500 && test.relu &&
-           test.earlier_points >= 2;
+           test.coarse_side == CoarseSide::Apart && test.origin[0] <= -500 &&
+           test.activation == Activation::ReLU && test.earlier_points >= 2;
   };
   ConvolutionCase test = draw_case(DType::F16, 5);
   test.kind = ConvolutionKind::Transposed, test.points = 200, test.batches = 9;
-  test.coarse_side = CoarseSide::Apart, test.origin = {-100000, 7, 0, 0}, test.relu = true,
+  test.coarse_side = CoarseSide::Apart, test.origin = {-100000, 7, 0, 0}, test.activation = Activation::ReLU,
   test.earlier_points = 77;
   const ConvolutionCase least = shrink<ConvolutionCase>(test, simpler_cases, needs, 2000);
   EXPECT_TRUE(needs(least));
@@ -132,7 +132,7 @@ TEST(RandomCases, ShrinkingKeepsWhatItNeeds) {
   ConvolutionCase{.kind = ConvolutionKind::Strided, .dtype = DType::BF16, .ndim = 4, .points = 12, \
 .in_channels = 3, .out_channels = 5, .kernel_size = {2, 3, 1, 2}, .stride = {2, 1, 3, 1}, \
 .dilation = {1, 2, 1, 1}, .tensor_stride = {4, 1, 1, 2}, .batches = 6, .empty_batch = 2, .scale_shift = true, \
-.residual = true, .relu = true, .negative_slope = -1.5, .sampled_rows = 9, .one_sign = true, .scale_alone = true, .shift_alone = true, \
+.residual = true, .activation = Activation::LeakyReLU, .negative_slope = -1.5, .sampled_rows = 9, .one_sign = true, .scale_alone = true, .shift_alone = true, \
 .raw_weights = true, .coarse_side = CoarseSide::Derived, .other_points = 8, .origin = {-7, 0, 1000, 3}, .filled = 0.001, \
 .first_batch = 100, .duplicates = 4, .bounds_slack = 0, .earlier_points = 33, \
 .seed = 18446744073709551615u})

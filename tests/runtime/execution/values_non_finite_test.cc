@@ -26,7 +26,7 @@ class NonFiniteTest : public DeviceTest {
         small_case(dtype(), ConvolutionKind::Submanifold, 5, 24, machine().is_software() ? 40 : 300);
     test.scale_shift = true;
     test.residual = false;
-    test.relu = relu;
+    test.activation = relu ? Activation::ReLU : Activation::None;
     return test;
   }
 
@@ -36,7 +36,7 @@ class NonFiniteTest : public DeviceTest {
     options.in_channels = test.in_channels, options.out_channels = test.out_channels;
     std::copy_n(test.kernel_size.begin(), 3, options.kernel_size);
     options.submanifold = 1;
-    options.relu = test.relu;
+    options.activation = static_cast<minuet_activation>(test.activation);
     options.dataflow = dataflow;
     options.weight = data.weight.data(), options.weight_count = static_cast<int64_t>(data.weight.size());
     options.scale = data.scale.data(), options.scale_count = static_cast<int64_t>(data.scale.size());

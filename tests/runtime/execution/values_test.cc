@@ -175,7 +175,7 @@ TEST_P(ValuesTest, WholeProblemsWithWeightsThatNeedRounding) {
 TEST_P(ValuesTest, SumsAreFp32FromTheFirstProductToTheLast) {
   constexpr int kIn = 64, kOut = 8;
   ConvolutionCase test = small_case(dtype(), ConvolutionKind::Submanifold, kIn, kOut, 400);
-  test.scale_shift = test.residual = test.relu = false;
+  test.scale_shift = test.residual = false, test.activation = Activation::None;
   ConvolutionData data = make_coordinates(test);
   const auto pairs = oracle::find_pairs(data.geometry, data.in_coordinates, data.out_coordinates);
   struct Sum {

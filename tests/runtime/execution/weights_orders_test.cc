@@ -24,7 +24,7 @@ class WeightsOrdersTest : public DeviceTest {
     test.stride = shape.stride;
     test.dilation = {1, 1, 1, 1};
     test.scale_shift = true;
-    test.residual = test.relu = false;
+    test.residual = false, test.activation = Activation::None;
     test.negative_slope = 0;
     return test;
   }

@@ -182,7 +182,7 @@ class LayerEdges : public DeviceTest {
     ConvolutionCase test = small_case(dtype(), ConvolutionKind::Submanifold, 8, 8, 31);
     test.scale_shift = false;
     test.residual = residual;
-    test.relu = relu;
+    test.activation = relu ? Activation::ReLU : Activation::None;
     return test;
   }
   std::vector<char> run(const ConvolutionCase& test, const ConvolutionData& data) {

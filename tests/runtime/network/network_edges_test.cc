@@ -88,15 +88,9 @@ class Chain {
       scale[c] = static_cast<float>(factor);
       shift[c] = static_cast<float>(shift[c] - mean[c] * factor);
     }
-    const oracle::Layer single{level.rows(),
-                               static_cast<int>(x.channels),
-                               static_cast<int>(out),
-                               &x.values,
-                               &weight,
-                               &scale,
-                               &shift,
-                               residual,
-                               relu};
+    const oracle::Layer single{
+        level.rows(), static_cast<int>(x.channels), static_cast<int>(out), &x.values, &weight, &scale, &shift,
+        residual,     relu ? "relu" : "none"};
     const std::vector<double> result = oracle::convolve(single, pairs);
     return {level, out, {result.begin(), result.end()}};
   }

@@ -68,10 +68,10 @@ TEST(NetworkFields, WhatIsWrongIsRefusedWithItsPlaceAndReason) {
        "a batch norm without running statistics normalizes"},
       {block_of(R"("track_running_stats": 0)"), kWrong, "\"track_running_stats\" must be true or false"},
       {block_of(R"("activation": "relu6")"), kWrong,
-       "\"activation\" must be \"relu\", \"leaky_relu\" or \"none\""},
+       "\"activation\" must be \"relu\", \"leaky_relu\", \"gelu\", \"gelu_tanh\", \"silu\", \"sigmoid\", "
+       "\"tanh\" or \"none\""},
       {block_of(R"("activation": null)"), kWrong, "\"activation\" must be"},
-      {block_of(R"("activation": "gelu")"), kUnbuilt, "\"gelu\", which is not supported"},
-      {block_of(R"("activation": "silu")"), kUnbuilt, "use relu, leaky_relu or none"},
+      {block_of(R"("activation": "gelu", "slope": 0.1)"), kWrong, "but the activation is \"gelu\""},
       {block_of(R"("slope": 0.1)"), kWrong,
        "\"slope\" belongs to the activation \"leaky_relu\", but the activation is \"relu\""},
       {block_of(R"("activation": "none", "slope": 0.1)"), kWrong, "but the activation is \"none\""},
@@ -132,10 +132,12 @@ std::vector<std::string> summary(const std::string& layers) {
     }
     if (problem.scale_shift) line += " scaled";
     if (problem.residual) line += " + " + std::to_string(layer.residual);
-    if (problem.activation == Activation::ReLU) line += " relu";
-    if (problem.activation == Activation::LeakyReLU)
+    if (problem.activation == Activation::LeakyReLU) {
       line += llvm::formatv(" leaky {0:f3}", real(problem.slope));
-    if (layer.is_shortcut) line += " with the layer before";
+    } else if (problem.activation != Activation::None) {
+      line += std::string(" ") + kActivationNames[static_cast<int>(problem.activation)];
+    }
+    if (layer.may_join_last) line += " with the layer before";
     lines.push_back(std::move(line));
   }
   return lines;
@@ -289,7 +291,7 @@ TEST(NetworkFields, ShippedNetworksHaveBatchNormAndReluEverywhere) {
     for (const ProgramLayer& layer : program.layers) {
       EXPECT_TRUE(convolution_of(layer)->scale_shift && layer.is_affine && layer.bias.empty()) << layer.name;
       EXPECT_EQ(layer.batch_norm_epsilon, 1e-5);
-      EXPECT_EQ(convolution_of(layer)->activation, layer.is_shortcut ? Activation::None : Activation::ReLU);
+      EXPECT_EQ(convolution_of(layer)->activation, layer.may_join_last ? Activation::None : Activation::ReLU);
     }
   }
 }

@@ -317,7 +317,8 @@ std::string text_of(const Program& program) {
   for (const ProgramLayer& layer : program.layers) {
     text += "\n" + layer.name + " " + layer.weight + " " + layer.batch_norm + " " + layer.bias + " ";
     add(layer.batch_norm_epsilon), add(layer.is_affine), add(layer.map), add(layer.input), add(layer.output);
-    add(layer.residual), add(layer.is_shortcut);
+    add(layer.residual), add(layer.may_join_last);
+    text += layer.scale + " " + layer.shift + " " + layer.covered_steps + " ";
     for (const i32 operand : layer.operands) add(operand);
     if (const auto* const chain = layer.problem.get_if<PointwiseProblem>()) {
       for (const PointwiseStep& step : chain->steps) add(static_cast<int>(step.kind)), add(step.number);
@@ -329,6 +330,8 @@ std::string text_of(const Program& program) {
     if (const ConvolutionProblem* const convolution = convolution_of(layer)) {
       add(convolution->in_channels), add(convolution->out_channels), add(convolution->scale_shift);
       add(static_cast<int>(convolution->activation)), add(convolution->slope), add(convolution->residual);
+      add(convolution->second_output), add(static_cast<int>(convolution->second_activation));
+      add(convolution->second_slope);
     }
     if (const WindowProblem* const window = layer.window()) {
       add_axes(window->kernel_size), add_axes(window->stride), add_axes(window->dilation);

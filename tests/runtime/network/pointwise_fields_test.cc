@@ -19,7 +19,8 @@ std::string described(const std::string& layers) {
 
 llvm::Expected<Program> program_of(const std::string& layers) {
   MINUET_ASSIGN(const NetworkDescription description, parse_network(described(layers)));
-  return build_program(description, DType::F16, [](const std::string&, i32) { return 3; });
+  return build_program(
+      description, DType::F16, [](const std::string&, i32) { return 3; }, {}, /*covers_chains=*/false);
 }
 
 std::vector<std::string> names_of(const std::string& layers) {

@@ -21,6 +21,7 @@ GOOD = [
          "conv2": {"norm": "none"}, "shortcut": {"affine": False}},
         {"op": "up", "name": "c", "width": 0, "kernel_size": [2, 2, 1], "stride": [2, 2, 1], "onto": "x"},
         {"op": "concat", "with": "x"},
+        {"op": "linear", "name": "l", "out_channels": 5, "activation": "gelu_tanh"},
         {"op": "head", "name": "h", "classes": 5, "activation": "leaky_relu", "slope": 0.5}]},
     {"name": "graph", "ndim": 3, "shape": [32, 32, 16], "outputs": ["z", "y"], "batch_norm_epsilon": 0.001,
      "inputs": [{"name": "points", "channels": 4}, {"name": "more", "channels": 8, "level": "y"}], "layers": [

@@ -60,7 +60,9 @@ static void create_with_wrong_values(const world* world) {
   minuet_convolution_options given, base = convolution_options(world);
   REFUSED(INVALID_ARGUMENT, "submanifold and transposed",
           minuet_plan_create_convolution(own, WITH(transposed = 1), &out.plan));
-  REFUSED(INVALID_ARGUMENT, "relu is 0",
+  REFUSED(INVALID_ARGUMENT, "activation is 8",
+          minuet_plan_create_convolution(own, WITH(activation = 8), &out.plan));
+  REFUSED(INVALID_ARGUMENT, "activation is 0 (none)",
           minuet_plan_create_convolution(own, WITH(negative_slope = slope), &out.plan));
   slope = INFINITY;
   REFUSED(INVALID_ARGUMENT, "negative_slope is inf",
@@ -86,7 +88,7 @@ static void create_with_wrong_values(const world* world) {
   base.scale = one_nan;
   base.scale_count = OUT;
   REFUSED(INVALID_ARGUMENT, "scale[2] is nan",
-          minuet_plan_create_convolution(own, WITH(relu = 1), &out.plan));
+          minuet_plan_create_convolution(own, WITH(activation = MINUET_ACTIVATION_TANH), &out.plan));
   ACCEPTED(minuet_plan_create_convolution(own, WITH(allow_non_finite_parameters = 1), &out.plan));
   minuet_plan_destroy(out.plan);
 }
