@@ -37,6 +37,7 @@ llvm::Expected<Program> GraphBuilder::build() {
   }
   MINUET_TRY(add_outputs());
   MINUET_TRY(check_inputs());
+  move_items_last();
   assign_columns(program_);
   stack_storages(program_);
   return std::move(program_);
@@ -69,7 +70,8 @@ llvm::Error GraphBuilder::add(const LayerDescription& layer) {
   }
   MINUET_TRY(check_is_features(current_, "input"));
   read_.insert(current_);
-  MINUET_TRY(entry_of(layer.op).build(*this, layer));
+  MINUET_ASSIGN(const LayerDescription built, on_axes_of_input(layer));
+  MINUET_TRY(entry_of(layer.op).build(*this, built));
   if (!layer.name.empty()) layers_.insert(layer.name);
   return layer.save.empty() ? llvm::Error::success() : save(layer);
 }
