@@ -693,6 +693,7 @@ typedef struct minuet_tensor_info {
   int32_t level;                         /* for minuet_execution_query_level; 0: in the caller's row order */
   int32_t channels;
   minuet_element element; /* of an array of minuet_execution_run_arrays */
+  int32_t ndim, axes;     /* of its level: how many, and which: bit a stands for axis a of the plan */
 } minuet_tensor_info;
 /* OUT_OF_RANGE past the last. */
 MINUET_API minuet_status minuet_plan_query_input(minuet_plan* plan, int32_t input, minuet_tensor_info* info);
@@ -940,7 +941,7 @@ typedef struct minuet_execution_options {
                                of minuet_plan_query_parameter; not with `parameters`. The execution has device
                                memory for them, which workspace_bytes does not count */
   /* The number of batch items: each batch index is less. Items without voxels are fine, at the end too. 0:
-   * not declared. A network with a dense tensor (to_dense, birds_eye) needs it: INVALID_ARGUMENT. */
+   * not declared. A network with to_dense, birds_eye or global_pool needs it: INVALID_ARGUMENT. */
   int64_t batch_size;
 } minuet_execution_options;
 #define MINUET_EXECUTION_OPTIONS_INIT \
@@ -1088,8 +1089,8 @@ MINUET_API minuet_status minuet_execution_run(minuet_execution* execution, const
 MINUET_API minuet_status minuet_execution_run_arrays(minuet_execution* execution, const minuet_array* inputs,
                                                      int32_t input_count, const minuet_array* outputs,
                                                      int32_t output_count, void* stream);
-/* int32 [rows, 1 + ndim] to device memory, in the row order of the first output, or of any. Enqueued. For
- * networks; the sets of a convolution are the caller's. OUT_OF_RANGE past the last output. */
+/* int32 [rows, 1 + ndim of its level] to device memory, in the row order of the first output, or of any.
+ * Enqueued. For networks; the sets of a convolution are the caller's. OUT_OF_RANGE past the last output. */
 MINUET_API minuet_status minuet_execution_output_coordinates(minuet_execution* execution,
                                                              int32_t* coordinates, void* stream);
 MINUET_API minuet_status minuet_execution_output_coordinates_of(minuet_execution* execution, int32_t output,
@@ -1168,12 +1169,12 @@ typedef struct minuet_level_info {
   int32_t tensor_stride[MINUET_MAX_DIM];
   int64_t voxels;
   minuet_map_method map_method; /* by which its set was made; MINUET_MAPS_AUTO before prepare */
-  int32_t reserved;
+  int32_t ndim; /* its axes, fewer than the plan's below a collapse, 0 of a level of batch items */
 } minuet_level_info;
 typedef struct minuet_layer_info {
   size_t struct_size;
   const char* name; /* the parameter prefix; lives as long as the execution */
-  int32_t kernel_size[MINUET_MAX_DIM], stride[MINUET_MAX_DIM];
+  int32_t kernel_size[MINUET_MAX_DIM], stride[MINUET_MAX_DIM]; /* on the axes of the plan */
   int32_t in_channels, out_channels, transposed;
   int64_t pairs, padded_rows; /* useful rows of the GEMMs; rows added by padding */
   int32_t gemm_groups;        /* GEMMs, one for each group of offsets */

@@ -77,7 +77,8 @@ typedef struct minuet_pyramid_options {
   const int64_t* level_capacity;      /* of the network's levels; null without `network` */
   int32_t level_count;                /* of `levels`, or of level_capacity */
   int32_t map_count;
-  int64_t batch_size; /* as for executions; with it, the coordinates of levels with dense tensors are kept */
+  int64_t batch_size; /* as for executions; with it, the coordinates of levels that dense tensors or
+                         global poolings read are kept */
 } minuet_pyramid_options;
 #define MINUET_PYRAMID_OPTIONS_INIT \
   { sizeof(minuet_pyramid_options), 0, 0, 0, 0, {0}, {0}, 0, 0, 0, 0, 0, 0, 0, 0 }

@@ -1,7 +1,7 @@
-// This file counts bits across a warp.
+// This file counts bits, and equal numbers, across a warp.
 #pragma once
 
-#include "kernels_templates/shared/types.h"
+#include "kernels_templates/core/vector.h"
 
 namespace minuet {
 
@@ -17,6 +17,18 @@ MINUET_DEVICE u32 count_votes(u32 bits) {
                                          : (bits & ~low) | (other & ~low) >> distance;
   }
   return static_cast<u32>(__popc(bits));
+}
+
+/// Adds 1 to counts[counter] for each lane, and returns the value that the lane's addition finds if lower
+/// lanes add first. A counter of -1 adds nothing. Many lanes have the same counter, so they add with one
+/// atomic operation. All 32 lanes must call it.
+MINUET_DEVICE u32 count_equal(u32* counts, i32 counter) {
+  const u32 lane = threadIdx.x & 31u, same = __match_any_sync(~0u, counter);
+  const i32 leader = lowest_bit(same);
+  u32 before = 0;
+  if (static_cast<i32>(lane) == leader && counter >= 0)
+    before = atomicAdd(counts + counter, static_cast<u32>(__popc(same)));
+  return __shfl_sync(~0u, before, leader) + static_cast<u32>(__popc(same & ((1u << lane) - 1)));
 }
 
 }  // namespace minuet

@@ -7,6 +7,7 @@
 
 #include "kernels_templates/core/programmatic.h"
 #include "kernels_templates/core/vector.h"
+#include "kernels_templates/core/votes.h"
 #include "kernels_templates/shared/view_kernels.h"
 
 namespace minuet {
@@ -46,17 +47,6 @@ MINUET_DEVICE void for_each_block(i64 blocks, const Weigh& weigh, const Visit& v
   }
 }
 
-/// Adds 1 to next[weight] for each lane and returns the value before the addition. A weight of -1 adds
-/// nothing. Many blocks have the same weight, so lanes of equal weight add with one atomic operation.
-MINUET_DEVICE u32 count_weight(u32* next, i32 weight) {
-  const u32 lane = threadIdx.x & 31u, same = __match_any_sync(~0u, weight);
-  const i32 leader = lowest_bit(same);
-  u32 before = 0;
-  if (static_cast<i32>(lane) == leader && weight >= 0)
-    before = atomicAdd(next + weight, static_cast<u32>(__popc(same)));
-  return __shfl_sync(~0u, before, leader) + static_cast<u32>(__popc(same & ((1u << lane) - 1)));
-}
-
 /// Replaces next[w] by the sum of next[v] over v < w. One warp calls it.
 MINUET_DEVICE void sum_weights(u32* next) {
   static_assert(kMostBlockWeights == 64, "a lane has two weights");
@@ -94,7 +84,7 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void order_blocks(MINUET_PARAMS(Vi
     if (thread < kMostBlockWeights) next[thread] = 0;
     __syncthreads();
     for_each_block<S.threads>(sorted, weigh, [&](i64 block, i32 weight) {
-      count_weight(next, weight);
+      count_equal(next, weight);
       if (weight >= 0) weights[block] = static_cast<u16>(weight);
     });
     __syncthreads();
@@ -102,7 +92,7 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void order_blocks(MINUET_PARAMS(Vi
     __syncthreads();
     const auto weighed = [&](i64 block) { return i32{weights[block]}; };
     for_each_block<S.threads>(sorted, weighed, [&](i64 block, i32 weight) {
-      const u32 place = count_weight(next, weight);
+      const u32 place = count_equal(next, weight);
       if (weight >= 0) order[place] = static_cast<i32>(block);
     });
     for (i64 block = sorted + thread; block < blocks_of_height(job.ordered_stride, height);

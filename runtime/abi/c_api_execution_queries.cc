@@ -103,8 +103,11 @@ minuet_status minuet_execution_query_level(minuet_execution* execution, int32_t 
                         levels.size());
     }
     const bool prepared = own.is_prepared();
-    const AxisArray& stride = prepared ? own.level(level).tensor_stride : levels[level].tensor_stride;
+    const Program& program = own.plan().program;
+    const AxisArray& strides = prepared ? own.level(level).tensor_stride : levels[level].tensor_stride;
+    const AxisArray stride = on_axes_of(program, level, strides, /*beyond=*/1);
     minuet_level_info answer{};
+    answer.ndim = static_cast<int32_t>(axes_of(program, level).size());
     std::copy(stride.begin(), stride.end(), answer.tensor_stride);
     answer.voxels = prepared ? own.level(level).rows : 0;
     if (prepared) answer.map_method = 1 + static_cast<int32_t>(own.map_method());

@@ -21,7 +21,8 @@ llvm::Error check_number(const char* what, int32_t number, std::size_t count) {
 
 minuet_tensor_info tensor_info(const Program& program, const std::string& name, i32 number) {
   const TensorSpec& tensor = program.tensors[number];
-  const LevelSpec& level = program.levels[tensor.level];
+  const AxisArray stride =
+      on_axes_of(program, tensor.level, program.levels[tensor.level].tensor_stride, /*beyond=*/1);
   const bool holds_integers = program.storages[tensor.storage].holds_integers;
   minuet_tensor_info info{};
   info.name = name.c_str();
@@ -32,11 +33,12 @@ minuet_tensor_info tensor_info(const Program& program, const std::string& name, 
     info.rank = static_cast<int32_t>(1 + tensor.dims.size());
     std::copy(tensor.dims.begin(), tensor.dims.end(), info.shape + 1);
   }
-  std::copy(level.tensor_stride.begin(), level.tensor_stride.end(), info.tensor_stride);
+  std::copy(stride.begin(), stride.end(), info.tensor_stride);
   info.level = tensor.level;
   info.channels = tensor.channels;
   info.element =
       holds_integers ? MINUET_ELEMENT_I32 : static_cast<minuet_element>(storage_type(program.dtype));
+  for (const i32 axis : axes_of(program, tensor.level)) ++info.ndim, info.axes |= 1 << axis;
   return info;
 }
 

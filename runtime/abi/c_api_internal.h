@@ -174,7 +174,7 @@ MINUET_ENDS_WITH(minuet_device_info, memory_bytes);
 MINUET_ENDS_WITH(minuet_plan_info, parameters);
 MINUET_ENDS_WITH(minuet_parameter_info, reserved);
 MINUET_ENDS_WITH(minuet_tensor, dtype);
-MINUET_ENDS_WITH(minuet_level_info, reserved);
+MINUET_ENDS_WITH(minuet_level_info, ndim);
 MINUET_ENDS_WITH(minuet_layer_info, scatter);
 MINUET_ENDS_WITH(minuet_tuning_progress, seconds_left);
 MINUET_ENDS_WITH(minuet_tuning_skip, reason);

@@ -127,7 +127,7 @@ llvm::Expected<PyramidDescription> read_description(const minuet_pyramid_options
         given.keep_coordinates, description.levels.size());
   }
   for (std::size_t i = 0; i < levels; ++i) {
-    description.levels[i].keeps_coordinates = (given.keep_coordinates >> i & 1) != 0;
+    description.levels[i].keeps_coordinates |= (given.keep_coordinates >> i & 1) != 0;
   }
   return description;
 }

@@ -63,6 +63,8 @@ struct OpRequest {
   bool transposed = false;
   const void* input = nullptr;  // Points to the first column that the op reads, in the first row.
   i64 input_rows = 0, input_ld = 0;
+  /// Points to the number of input rows of the cloud, which is in device memory and at most input_rows.
+  const i32* input_count = nullptr;
   void* output = nullptr;
   i64 output_rows = 0, output_ld = 0;
   /// Points to the number of output rows of the cloud, which is in device memory and at most output_rows.

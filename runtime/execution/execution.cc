@@ -84,13 +84,20 @@ llvm::Error Execution::add_steps() {
   return check_made_levels();
 }
 
-/// Checks the levels (coordinate sets) that an op makes in each run. Such an op must read the level's parent
-/// (LevelSpec::parent). The level needs at least the capacity of its parent, because the op may keep all keys
-/// of the parent.
+/// Checks the levels that hold batch items, and the levels (coordinate sets) that an op makes in each run.
+/// Such an op must read the level's parent (LevelSpec::parent). The level needs at least the capacity of its
+/// parent, because the op may keep all keys of the parent.
 llvm::Error Execution::check_made_levels() const {
   const std::vector<i64>& capacities = options_.cloud.level_capacity;
   for (std::size_t i = 0; i < program_.levels.size(); ++i) {
     const LevelSpec& level = program_.levels[i];
+    if (level.holds_items && has_capacities() && capacities[i] < options_.cloud.batch_size) {
+      return make_error(
+          StatusCode::InvalidArgument,
+          "level_capacity[{0}] is {1}, but this level has a row for each of the {2} batch items: "
+          "set it to {2} or more",
+          i, capacities[i], options_.cloud.batch_size);
+    }
     if (!level.is_made_in_run()) continue;
     const i32 read = program_.tensors[program_.layers[level.made_by].input].level;
     if (read != level.parent) {
@@ -131,6 +138,9 @@ llvm::Error Execution::add_layers() {
     permute_outputs_.push_back(number);
   }
   MINUET_ASSIGN(permute_coordinates_, engine_->add_permute_rows(compiled_.permute_coordinates));
+  if (compiled_.copy_axis) {
+    MINUET_ASSIGN(copy_axis_, engine_->add_permute_rows(*compiled_.copy_axis));
+  }
   return llvm::Error::success();
 }
 
@@ -177,7 +187,7 @@ llvm::Error Execution::invalidate(bool for_maps) {
 llvm::Error Execution::prepare(const i32* coordinates, i64 count, void* stream) {
   if (has_capacities()) return prepare_within(coordinates, nullptr, count, stream);
   MINUET_TRY(network_maps_->check_count(count));
-  MINUET_TRY(check_coordinates(coordinates, count));
+  MINUET_TRY(check_coordinates(coordinates, count, program_.ndim));
   MINUET_TRY(call(stream, Timed::Prepare, [&]() -> llvm::Error {
     MINUET_TRY(refuse_capture());
     MINUET_TRY(keep_captured());
@@ -370,6 +380,7 @@ OpRequest Execution::request_of(i32 number) const {
   request.input = address_of(layer.input);
   request.input_rows = rows_of(layer.input);
   request.input_ld = ld_of(layer.input);
+  request.input_count = levels_[program_.tensors[layer.input].level].count;
   request.output = address_of(layer.output);
   request.output_rows = rows_of(layer.output);
   request.output_ld = ld_of(layer.output);
@@ -434,34 +445,6 @@ llvm::Error Execution::run_layers(llvm::ArrayRef<Tensor> inputs, llvm::ArrayRef<
   }
   for (std::size_t i = outputs.size(); i-- > 0;) MINUET_TRY(give_output(i, outputs[i]));
   return llvm::Error::success();
-}
-
-llvm::Error Execution::output_coordinates(std::size_t output, i32* coordinates, void* stream) {
-  if (!network_maps_) {
-    return make_error(
-        StatusCode::FailedPrecondition,
-        "an execution of a single op has no coordinate sets: export those that its kernel map was made from");
-  }
-  MINUET_TRY(check_prepared());
-  if (program_.tensors[program_.outputs[output]].is_dense()) {
-    return make_error(StatusCode::FailedPrecondition,
-                      "the output is a dense tensor, whose cells have no list of coordinates");
-  }
-  MINUET_TRY(check_coordinates(coordinates, output_rows(output)));
-  return call(stream, Timed::Nothing, [&]() -> llvm::Error {
-    const i32 level = program_.output_level(output);
-    const i32 fields = 1 + program_.ndim;
-    if (!levels_[level].row_of) {
-      // If only the device knows the number of rows, the coordinates behind the last row become zeros.
-      const bool may_be_fewer = has_capacities() || program_.levels[level].is_made_in_run();
-      if (may_be_fewer) MINUET_TRY(engine_->fill_words(coordinates, 0, levels_[level].rows * fields));
-      return network_maps_->unpack(level, coordinates);
-    }
-    MINUET_TRY(network_maps_->unpack(level, network_maps_->coordinates()));
-    return engine_->permute_rows({permute_coordinates_, network_maps_->coordinates(), fields,
-                                  levels_[level].row_of, levels_[level].caller_rows, coordinates, fields,
-                                  levels_[level].caller_count});
-  });
 }
 
 llvm::Expected<i32> Execution::find_overflow(void* stream) {

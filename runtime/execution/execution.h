@@ -332,6 +332,7 @@ class Execution {
   llvm::Error place_run(Placement& parts);
   llvm::Error place_at(void* buffer, void* workspace);
   llvm::Error enqueue_on(const PyramidRun& run, const RunArrays& arrays);
+  llvm::Error count_items();
   llvm::Error with_parameters(const std::shared_ptr<ParameterSet>& parameters,
                               llvm::function_ref<llvm::Error()> work);
   llvm::Error check_run_memory(const PyramidRun& run, const RunArrays& arrays) const;
@@ -339,10 +340,11 @@ class Execution {
   llvm::Error check_on_device(const std::string& what, const GivenArray& array) const;
   llvm::Expected<Tensor> matrix_of(const std::string& what, const GivenArray& array, i32 tensor) const;
   llvm::Expected<Tensor> matrix_of_dense(const std::string& what, const GivenArray& array, i32 tensor) const;
+  llvm::Error give_fewer_axes(i32 level, i32* coordinates);
   /// Returns InvalidArgument if the memory at `data` overlaps the caller's workspace. The message calls it
   /// `name`.
   llvm::Error check_outside_workspace(const char* name, const void* data, i64 bytes) const;
-  llvm::Error check_coordinates(const void* coordinates, i64 rows) const;
+  llvm::Error check_coordinates(const void* coordinates, i64 rows, i32 axes) const;
   llvm::Error check_apart_from_state(const char* name, const void* data, i64 bytes) const;
   llvm::Error check_has_state() const;
   void reset_places();
@@ -404,6 +406,7 @@ class Execution {
   std::vector<i32> permute_inputs_;
   std::vector<i32> permute_outputs_;
   i32 permute_coordinates_ = 0;
+  i32 copy_axis_ = -1;
 
   Trace* trace_ = nullptr;
   enum class Prepared : i32 {

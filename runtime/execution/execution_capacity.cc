@@ -90,7 +90,7 @@ llvm::Error Execution::prepare_within(const i32* coordinates, const i32* given_c
   }
   MINUET_TRY(check_coordinate_count(most));
   MINUET_TRY(check_has_memory());
-  MINUET_TRY(check_coordinates(coordinates, given_count ? kLeastRowsOnDevice : most));
+  MINUET_TRY(check_coordinates(coordinates, given_count ? kLeastRowsOnDevice : most, program_.ndim));
   if (given_count) MINUET_TRY(check_apart_from_state("count", given_count, kWordBytes));
   MINUET_TRY(call(stream, Timed::Prepare, [&]() -> llvm::Error {
     MINUET_TRY(network_maps_->enqueue(coordinates, given_count, given_count ? capacity : most));

@@ -128,7 +128,8 @@ llvm::Error Execution::add_work() {
       MINUET_TRY(views_->add(use, candidate.form));
     }
     const auto counts = [&] { return counts_of(layer.map); };
-    MINUET_TRY(work_of(candidate).add({i, rows_of(layer.output), use, counts, coordinates_of(i)}));
+    MINUET_TRY(work_of(candidate).add(
+        {i, rows_of(layer.output), use, counts, coordinates_of(i), rows_of(layer.input)}));
   }
   return llvm::Error::success();
 }

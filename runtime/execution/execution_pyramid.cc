@@ -13,8 +13,9 @@ std::string axes_text(const Program& program, const AxisArray& axes) {
   return text;
 }
 
-/// Finds the pyramid's level for each level of a program. A network's levels are found by how they follow
-/// from level 0: by their tensor stride and, if an op reaches them, also by the op and the shape.
+/// Finds the pyramid's level for each level of a program, or -1 for one that holds batch items. A network's
+/// levels are found by how they follow from level 0: by their tensor stride and, if an op reaches them, also
+/// by the op and the shape.
 llvm::Expected<std::vector<i32>> find_levels(const Program& program, const PyramidUse& use) {
   const Pyramid& pyramid = *use.pyramid;
   std::vector<i32> found(program.levels.size());
@@ -30,6 +31,10 @@ llvm::Expected<std::vector<i32>> find_levels(const Program& program, const Pyram
     return found;
   }
   for (std::size_t i = 0; i < found.size(); ++i) {
+    if (program.levels[i].holds_items) {
+      found[i] = -1;
+      continue;
+    }
     if (program.levels[i].is_made_in_run()) {
       return make_error(StatusCode::Unimplemented,
                         "an op of the network makes level {0} in each run, which a pyramid cannot contain",
@@ -49,7 +54,7 @@ llvm::Expected<std::vector<i32>> find_levels(const Program& program, const Pyram
   return found;
 }
 
-/// Finds the pyramid's map for each map of a program.
+/// Finds the pyramid's map for each map of a program, or -1 for one between batch items.
 llvm::Expected<std::vector<i32>> find_maps(const Program& program, const PyramidUse& use,
                                            llvm::ArrayRef<i32> levels) {
   if (program.takes_maps) return std::vector<i32>{use.map};
@@ -57,8 +62,8 @@ llvm::Expected<std::vector<i32>> find_maps(const Program& program, const Pyramid
   for (MapSpec map : program.maps) {
     map.fine = levels[map.fine];
     map.coarse = levels[map.coarse];
-    found.push_back(use.pyramid->find_map(map));
-    if (found.back() >= 0) continue;
+    found.push_back(map.coarse < 0 ? -1 : use.pyramid->find_map(map));
+    if (found.back() >= 0 || map.coarse < 0) continue;
     return make_error(
         StatusCode::InvalidArgument,
         "the pyramid has no map from level {0} to level {1} with kernel size {2} and dilation {3}{4}, "
@@ -74,15 +79,16 @@ llvm::Error check_coordinates_of(const Program& program, const Pyramid& pyramid,
   for (std::size_t i = 0; i < levels.size(); ++i) {
     if (!program.levels[i].keeps_coordinates) continue;
     const PyramidLevel& level = pyramid.description().levels[levels[i]];
+    const bool is_dense = program.levels[i].is_dense;
     if (level.keeps_coordinates && pyramid.description().batch_size > 0 &&
-        level.shape == program.levels[i].shape) {
+        (!is_dense || level.shape == program.levels[i].shape)) {
       continue;
     }
-    return make_error(StatusCode::InvalidArgument,
-                      "the network has a dense tensor of level {0}, for which the pyramid must have its "
-                      "coordinates, its shape and a batch size: make the pyramid of the network, with "
-                      "batch_size",
-                      i);
+    return make_error(
+        StatusCode::InvalidArgument,
+        "the network has a {0} of level {1}, for which the pyramid must have its coordinates{2} "
+        "and a batch size: make the pyramid of the network, with batch_size",
+        is_dense ? "dense tensor" : "global pooling", i, is_dense ? ", its shape" : "");
   }
   return llvm::Error::success();
 }
@@ -90,7 +96,7 @@ llvm::Error check_coordinates_of(const Program& program, const Pyramid& pyramid,
 /// Checks that the pyramid's maps serve the ops of a program, and are made for them.
 llvm::Error check_maps(const Program& program, const Pyramid& pyramid, llvm::ArrayRef<i32> maps) {
   for (const ProgramLayer& layer : program.layers) {
-    if (layer.map < 0) continue;
+    if (layer.map < 0 || maps[layer.map] < 0) continue;
     const i32 number = maps[layer.map];
     const MapSpec& map = pyramid.program().maps[number];
     const OpKind& kind = layer.problem.kind();
@@ -129,9 +135,12 @@ llvm::Expected<std::unique_ptr<Execution>> Execution::create_on(std::shared_ptr<
   ExecutionOptions options;
   options.on = use;
   MINUET_ASSIGN(std::vector<i32> levels, find_levels(program, use));
-  for (const i32 level : levels) options.cloud.level_capacity.push_back(use.pyramid->capacity(level));
   MINUET_TRY(check_coordinates_of(program, *use.pyramid, levels));
   options.cloud.batch_size = use.pyramid->description().batch_size;
+  for (const i32 level : levels) {
+    options.cloud.level_capacity.push_back(level < 0 ? options.cloud.batch_size
+                                                     : use.pyramid->capacity(level));
+  }
   std::unique_ptr<Execution> execution(new Execution(std::move(loaded), options));
   MINUET_ASSIGN(execution->pyramid_maps_, find_maps(program, use, levels));
   MINUET_TRY(check_maps(program, *use.pyramid, execution->pyramid_maps_));
@@ -168,6 +177,11 @@ void Execution::take_pyramid_levels() {
   const Pyramid& pyramid = placed_->pyramid();
   for (std::size_t i = 0; i < levels_.size(); ++i) {
     const i32 number = pyramid_levels_[i];
+    if (number < 0) {
+      levels_[i].rows = levels_[i].caller_rows = options_.cloud.batch_size;
+      levels_[i].tensor_stride = program_.levels[i].tensor_stride;
+      continue;
+    }
     const i64 rows = pyramid.capacity(number);
     levels_[i] = {rows,
                   rows,
@@ -187,6 +201,12 @@ void Execution::take_pyramid_levels() {
 void Execution::take_pyramid_maps() {
   const Pyramid& pyramid = placed_->pyramid();
   for (std::size_t i = 0; i < maps_.size(); ++i) {
+    if (pyramid_maps_[i] < 0) {
+      maps_[i] = {};
+      maps_[i].geometry = geometry_of(program_, program_.maps[i]);
+      maps_[i].sources = maps_[i].queries = options_.cloud.batch_size;
+      continue;
+    }
     const MapSpec& spec = pyramid.program().maps[pyramid_maps_[i]];
     maps_[i] = placed_->maps().map(pyramid_maps_[i]);
     maps_[i].sources = pyramid.capacity(spec.fine);
@@ -195,7 +215,7 @@ void Execution::take_pyramid_maps() {
   views_->begin();
   for (i32 i = 0; i < layer_count(); ++i) {
     const ProgramLayer& layer = program_.layers[i];
-    if (is_covered(i) || layer.map < 0) continue;
+    if (is_covered(i) || layer.map < 0 || pyramid_maps_[layer.map] < 0) continue;
     const ViewForm form = candidate_of(i).form;
     const MapView* const made = placed_->view(pyramid_maps_[layer.map], layer.is_transposed(), form);
     if (made) views_->take_made(layer.map, *made, layer.is_transposed(), form);
@@ -204,12 +224,16 @@ void Execution::take_pyramid_maps() {
 
 /// Places all memory of a run.
 llvm::Error Execution::place_run(Placement& parts) {
+  // The pyramid has the number of rows of all other levels.
+  if (program_.levels.back().holds_items) levels_.back().count = parts.take<i32>(1);
   for (const Work& work : works_) work.work->begin(most_rows());
   for (i32 i = 0; i < layer_count(); ++i) {
     if (is_covered(i)) continue;
-    const auto counts = [&] { return counts_of(program_.layers[i].map); };
-    MINUET_TRY(work_of(candidate_of(i))
-                   .add({i, rows_of(program_.layers[i].output), map_use(i), counts, coordinates_of(i)}));
+    const ProgramLayer& layer = program_.layers[i];
+    const auto counts = [&] { return counts_of(layer.map); };
+    MINUET_TRY(
+        work_of(candidate_of(i))
+            .add({i, rows_of(layer.output), map_use(i), counts, coordinates_of(i), rows_of(layer.input)}));
   }
   for (const Work& work : works_) {
     work.work->place_fixed(parts);
@@ -282,10 +306,18 @@ llvm::Error Execution::place_at(void* buffer, void* workspace) {
   return llvm::Error::success();
 }
 
+/// Writes the number of rows of the level that holds batch items. It is 0 if the pyramid's cloud has failed.
+llvm::Error Execution::count_items() {
+  i32* const count = levels_.back().count;
+  MINUET_TRY(engine_->fill_words(count, static_cast<u32>(options_.cloud.batch_size), 1));
+  return engine_->maps().void_failed(placed_->maps().status(), count, 1);
+}
+
 llvm::Error Execution::enqueue_on(const PyramidRun& run, const RunArrays& arrays) {
   MINUET_TRY(take_parameters());
   MINUET_TRY(place_at(run.buffer, run.workspace));
   reset_places();
+  if (program_.levels.back().holds_items) MINUET_TRY(count_items());
   for (const Work& work : works_) MINUET_TRY(work.work->finish());
   for (i32 i = 0; i < layer_count(); ++i) {
     if (is_covered(i)) continue;

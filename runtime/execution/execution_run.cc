@@ -1,4 +1,5 @@
-// Runs what is prepared, with matrices (run()) or arrays (run_arrays()) of the caller.
+// Runs what is prepared, with matrices (run()) or arrays (run_arrays()) of the caller, and gives the
+// coordinates of outputs.
 #include "runtime/execution/execution.h"
 
 namespace minuet {
@@ -179,6 +180,57 @@ llvm::Error Execution::give_output(std::size_t number, const Tensor& given) {
   const u32 padding = holds_integers(tensor) ? ~0u : 0;
   return engine_->permute_rows({permute_outputs_[number], address_of(tensor), ld_of(tensor), level.row_of,
                                 level.caller_rows, given.data, given.ld, level.caller_count, padding});
+}
+
+/// Writes the batch index and the coordinates of the axes that a level has. In rows that do not exist, they
+/// are zeros.
+llvm::Error Execution::give_fewer_axes(i32 level, i32* coordinates) {
+  const std::vector<i32> axes = axes_of(program_, level);
+  const bool holds_items = program_.levels[level].holds_items;
+  const i32* const all = holds_items ? network_maps_->identity() : network_maps_->coordinates();
+  if (!holds_items) MINUET_TRY(network_maps_->unpack(level, network_maps_->coordinates()));
+  PermuteRequest request{copy_axis_, all, holds_items ? 1 : 1 + program_.ndim};
+  request.rows = levels_[level].rows;
+  request.output = coordinates;
+  request.output_ld = static_cast<i64>(1 + axes.size());
+  request.count = levels_[level].count;
+  MINUET_TRY(engine_->permute_rows(request));
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    request.input = all + 1 + axes[i];
+    request.output = coordinates + 1 + i;
+    MINUET_TRY(engine_->permute_rows(request));
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error Execution::output_coordinates(std::size_t output, i32* coordinates, void* stream) {
+  if (!network_maps_) {
+    return make_error(
+        StatusCode::FailedPrecondition,
+        "an execution of a single op has no coordinate sets: export those that its kernel map was made from");
+  }
+  MINUET_TRY(check_prepared());
+  if (program_.tensors[program_.outputs[output]].is_dense()) {
+    return make_error(StatusCode::FailedPrecondition,
+                      "the output is a dense tensor, whose cells have no list of coordinates");
+  }
+  const i32 level = program_.output_level(output);
+  const auto axes = static_cast<i32>(axes_of(program_, level).size());
+  MINUET_TRY(check_coordinates(coordinates, output_rows(output), axes));
+  return call(stream, Timed::Nothing, [&]() -> llvm::Error {
+    if (axes < program_.ndim) return give_fewer_axes(level, coordinates);
+    const i32 fields = 1 + program_.ndim;
+    if (!levels_[level].row_of) {
+      // If only the device knows the number of rows, the coordinates behind the last row become zeros.
+      const bool may_be_fewer = has_capacities() || program_.levels[level].is_made_in_run();
+      if (may_be_fewer) MINUET_TRY(engine_->fill_words(coordinates, 0, levels_[level].rows * fields));
+      return network_maps_->unpack(level, coordinates);
+    }
+    MINUET_TRY(network_maps_->unpack(level, network_maps_->coordinates()));
+    return engine_->permute_rows({permute_coordinates_, network_maps_->coordinates(), fields,
+                                  levels_[level].row_of, levels_[level].caller_rows, coordinates, fields,
+                                  levels_[level].caller_count});
+  });
 }
 
 }  // namespace minuet

@@ -42,8 +42,8 @@ llvm::Error Execution::check_outside_workspace(const char* name, const void* dat
   return overlap_error(kWorkspaceName, name);
 }
 
-llvm::Error Execution::check_coordinates(const void* coordinates, i64 rows) const {
-  const i64 bytes = rows * (1 + program_.ndim) * static_cast<i64>(sizeof(i32));
+llvm::Error Execution::check_coordinates(const void* coordinates, i64 rows, i32 axes) const {
+  const i64 bytes = rows * (1 + axes) * static_cast<i64>(sizeof(i32));
   return check_outside_workspace("coordinates", coordinates, bytes);
 }
 

@@ -35,6 +35,7 @@ struct OpUse {
   // Points to the coordinates of ProgramLayer::coordinates_level, batch first, [rows, 1 + ndim]. It is null
   // if the op reads none.
   const i32* coordinates = nullptr;
+  i64 input_rows = 0;
 };
 
 /// Holds figures about a prepared op, for reports.

@@ -11,15 +11,16 @@ constexpr i32 kNoLeast = INT_MIN, kNoGreatest = INT_MAX;
 
 std::string field_text(i32 field) { return field == 0 ? "batch index" : "axis " + std::to_string(field - 1); }
 
-llvm::Error check_dense(const Program& program, i32 batch_size) {
+llvm::Error check_batch_size(const Program& program, i32 batch_size) {
   for (std::size_t i = 0; i < program.levels.size(); ++i) {
     const LevelSpec& level = program.levels[i];
     if (!level.keeps_coordinates) continue;
     if (batch_size == 0) {
       return make_error(StatusCode::InvalidArgument,
-                        "the network has a dense tensor, whose size depends on the number of batch items: "
-                        "set batch_size");
+                        "the network has a dense tensor or a global pooling, whose size depends on the "
+                        "number of batch items: set batch_size");
     }
+    if (!level.is_dense) continue;
     i64 cells = batch_size;
     for (i32 a = 0; a < program.ndim; ++a) cells = std::min(cells * level.shape[a], i64{1} << 32);
     if (cells <= INT_MAX) continue;
@@ -78,7 +79,7 @@ llvm::Error limit_coordinates(const Program& program, NetworkMapOptions& options
     return make_error(StatusCode::InvalidArgument, "batch_size is {0}; it must be 0 or more",
                       options.batch_size);
   }
-  MINUET_TRY(check_dense(program, options.batch_size));
+  MINUET_TRY(check_batch_size(program, options.batch_size));
   Bounds limits;
   std::fill_n(limits.least, kMaxFields, kNoLeast);
   std::fill_n(limits.greatest, kMaxFields, kNoGreatest);

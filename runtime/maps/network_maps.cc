@@ -72,7 +72,7 @@ MapLimits NetworkMaps::limits(i32 key_bits) const {
   MapLimits limits{key_bits, most_capacity(), 0, static_cast<i32>(counted), most_offsets(program_)};
   // An index makes its sets without sorting keys.
   if (indexes()) return limits;
-  limits.sets = static_cast<i32>(levels_.size());
+  limits.sets = static_cast<i32>(sets());
   limits.sort_keys = reached_.most_keys([&](std::size_t level) { return capacity_of(level); });
   return limits;
 }
@@ -95,7 +95,7 @@ bool NetworkMaps::keeps_keys(std::size_t level) const {
 
 /// An index of a cloud holds all levels, so it cannot be used if an op makes one of them during a run.
 bool NetworkMaps::indexes() const {
-  return options_.method == MapMethod::Indexed && levels_.size() <= kMostIndexedLevels &&
+  return options_.method == MapMethod::Indexed && sets() <= kMostIndexedLevels &&
          llvm::none_of(program_.levels, std::mem_fn(&LevelSpec::is_made_in_run));
 }
 
@@ -113,14 +113,14 @@ void NetworkMaps::place(Placement& parts) {
   row_of_ = parts.take<i32>(capacity_of(0));
   if (!options_.is_stateless) {
     identity_ = parts.take<i32>(most_capacity());
-    coordinates_ = parts.take<i32>(capacity_of(0) * (1 + program_.ndim));
+    coordinates_ = parts.take<i32>(most_unpacked_rows() * (1 + program_.ndim));
     if (indexes()) place_index_table(parts, capacities(), index_);
   }
   for (std::size_t i = 0; i < levels_.size(); ++i) {
     const i64 capacity = capacity_of(i);
     // The key type is final if the options give capacities. Otherwise enqueue() sets it again.
     levels_[i] = {nullptr, word(kLevelsAt + static_cast<i64>(i)), capacity, key_type_of(key_bits_.bits())};
-    if (keeps_keys(i)) place_rows_of_level(parts, i);
+    if (i < sets() && keeps_keys(i)) place_rows_of_level(parts, i);
     // The object that keeps the sets without state (PlacedPyramid) keeps their coordinates too.
     if (program_.levels[i].keeps_coordinates && !options_.is_stateless) {
       kept_coordinates_[i] = parts.take<i32>(capacity * (1 + program_.ndim));
@@ -133,7 +133,7 @@ void NetworkMaps::place(Placement& parts) {
 
 void NetworkMaps::place_workspace(Placement& parts) {
   if (options_.is_stateless) place_index_table(parts, capacities(), index_);
-  for (std::size_t i = 0; i < levels_.size(); ++i) {
+  for (std::size_t i = 0; i < sets(); ++i) {
     if (!keeps_keys(i)) place_rows_of_level(parts, i);
     if (indexes()) place_index_blocks(parts, capacity_of(i), static_cast<i32>(i), index_);
   }
@@ -164,8 +164,21 @@ void NetworkMaps::place_rows_of_level(Placement& parts, std::size_t level) {
 
 std::vector<i64> NetworkMaps::capacities() const {
   std::vector<i64> capacities;
-  for (std::size_t i = 0; i < levels_.size(); ++i) capacities.push_back(capacity_of(i));
+  for (std::size_t i = 0; i < sets(); ++i) capacities.push_back(capacity_of(i));
   return capacities;
+}
+
+/// Returns the largest capacity of a level whose coordinates output_coordinates() changes after they are
+/// unpacked: level 0 gets the caller's order, and a level may lack axes.
+i64 NetworkMaps::most_unpacked_rows() const {
+  i64 most = capacity_of(0);
+  for (const i32 output : program_.outputs) {
+    const i32 level = program_.tensors[output].level;
+    if (program_.levels[level].dropped_axes != 0) {
+      most = std::max(most, capacity_of(static_cast<std::size_t>(level)));
+    }
+  }
+  return most;
 }
 
 void NetworkMaps::place_masks(Placement& parts, bool kept) {
@@ -302,8 +315,8 @@ llvm::Error NetworkMaps::enqueue(const i32* coordinates, const i32* given_count,
   // Unless the options give capacities, the amount of work depends only on the size of this cloud, although
   // the memory has room for capacity_ coordinates.
   for (std::size_t i = 0; i < levels_.size(); ++i) {
-    levels_[i].capacity =
-        options_.has_capacities() ? capacity_of(i) : reached_.estimated_rows(i, std::max<i64>(most, 1));
+    const bool is_fixed = options_.has_capacities() || i >= sets();
+    levels_[i].capacity = is_fixed ? capacity_of(i) : reached_.estimated_rows(i, std::max<i64>(most, 1));
   }
   assign_rows();
   MINUET_TRY(indexes() ? enqueue_indexed(coordinates, given_count, most)
@@ -348,6 +361,7 @@ llvm::Error NetworkMaps::enqueue_sorted(const i32* coordinates, const i32* given
   build.status = state_.status;
   build.refuses_duplicates = options_.has_capacities() && !options_.keep_first_duplicate;
   MINUET_TRY(build_sorted(build));
+  MINUET_TRY(count_items());
   MINUET_TRY(void_failed());
   return search_sorted();
 }
@@ -357,10 +371,10 @@ llvm::Error NetworkMaps::enqueue_indexed(const i32* coordinates, const i32* give
   limits.capacity = std::max<i64>(most, 1);
   std::vector<i64> capacities;
   std::vector<i32*> counts;
-  for (const Coords& level : levels_) {
-    capacities.push_back(level.capacity);
-    counts.push_back(level.count);
-    limits.capacity = std::max(limits.capacity, level.capacity);
+  for (std::size_t i = 0; i < sets(); ++i) {
+    capacities.push_back(levels_[i].capacity);
+    counts.push_back(levels_[i].count);
+    limits.capacity = std::max(limits.capacity, levels_[i].capacity);
   }
   MINUET_TRY(engine_.maps().begin(limits, map_workspace_));
   if (options_.is_stateless) MINUET_TRY(clear_index(engine_, index_));
@@ -384,8 +398,16 @@ llvm::Error NetworkMaps::enqueue_indexed(const i32* coordinates, const i32* give
   request.counts = counts;
   request.sources = reached_.sources();
   MINUET_TRY(engine_.maps().index_sets(request));
+  MINUET_TRY(count_items());
   MINUET_TRY(void_failed());
   return search_indexed();
+}
+
+/// Writes the number of rows of the level that holds batch items, if there is one. The map step counts the
+/// rows of all other levels.
+llvm::Error NetworkMaps::count_items() {
+  if (sets() == levels_.size()) return llvm::Error::success();
+  return engine_.fill_words(levels_.back().count, static_cast<u32>(options_.batch_size), 1);
 }
 
 /// If the options give capacities, sets the counts of a cloud that has failed to 0, because only the device
@@ -397,7 +419,7 @@ llvm::Error NetworkMaps::void_failed() {
 
 llvm::Error NetworkMaps::build_sorted(const BuildCoordsRequest& build) {
   MINUET_TRY(engine_.maps().build_coords(build));
-  for (std::size_t i = 1; i < levels_.size(); ++i) {
+  for (std::size_t i = 1; i < sets(); ++i) {
     const LevelSpec& spec = program_.levels[i];
     if (spec.is_made_in_run()) continue;
     MINUET_TRY(engine_.maps().downsample({levels_[spec.parent], state_.layout, spec.tensor_stride, levels_[i],

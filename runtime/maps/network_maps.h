@@ -70,6 +70,7 @@ class NetworkMaps {
   void reserve_most_rows() { reached_.expect_most(); }
   /// Returns the largest number of rows that a level may have if there are this many coordinates.
   i64 most_rows(i32 level, i64 coordinates) const {
+    if (program_.levels[level].holds_items) return options_.batch_size;
     return reached_.most_rows(static_cast<std::size_t>(level), coordinates);
   }
   /// Returns true if the last build() found that a level has more rows than place() reserved memory for. The
@@ -137,7 +138,8 @@ class NetworkMaps {
   /// Returns the device address of one word per layer, which is 0 when a cloud begins. These words follow
   /// the report (report_) in memory, so that one operation clears both, also in a replayed graph.
   u32* layer_words() const { return report_ ? reinterpret_cast<u32*>(report_ + report_words_) : nullptr; }
-  /// Returns device memory for the coordinates of level 0 (the finest set).
+  /// Returns device memory for the coordinates of level 0 (the finest set), or of an output's level that
+  /// lacks axes.
   i32* coordinates() const { return coordinates_; }
   /// Returns the coordinates of the rows of a level (LevelSpec::keeps_coordinates), batch first,
   /// [rows, 1 + ndim].
@@ -151,6 +153,8 @@ class NetworkMaps {
   /// caller reads those of the output. An op that makes a level in a run writes its keys and reads those of
   /// the parent level.
   bool keeps_keys(std::size_t level) const;
+  /// Returns the number of levels that are coordinate sets. They come before a level that holds batch items.
+  std::size_t sets() const { return reached_.sets().size(); }
   void place_masks(Placement& parts, bool kept);
   /// Places the tables of rows of those maps whose rows are not looked up in an index. If `kept` is true,
   /// places those that Execution::run() reads, and otherwise those that are needed only to make views.
@@ -159,11 +163,12 @@ class NetworkMaps {
   std::vector<i64> capacities() const;
   void assign_rows();
   i64 capacity_of(std::size_t level) const {
-    return options_.has_capacities() ? options_.level_capacity[level]
-                                     : reached_.estimated_rows(level, capacity_);
+    if (options_.has_capacities()) return options_.level_capacity[level];
+    return level < sets() ? reached_.estimated_rows(level, capacity_) : options_.batch_size;
   }
   /// Returns the largest capacity of a level.
   i64 most_capacity() const;
+  i64 most_unpacked_rows() const;
   llvm::Error find_layout(const i32* coordinates, const i32* given_count, i64 most);
   llvm::Error read_words();
   /// Returns the key layout for the declared bounds, or for those that have been read back.
@@ -174,6 +179,7 @@ class NetworkMaps {
   llvm::Error build_by_index(const i32* coordinates, i64 count);
   llvm::Error enqueue_sorted(const i32* coordinates, const i32* given_count, i64 most);
   llvm::Error enqueue_indexed(const i32* coordinates, const i32* given_count, i64 most);
+  llvm::Error count_items();
   llvm::Error void_failed();
   llvm::Error search_indexed();
   /// Sets description_ to that of an index for coordinates inside `bounds`.

@@ -13,12 +13,17 @@ llvm::Error check_number(const char* what, i64 number, i64 count) {
                     what, number, count);
 }
 
-/// Adds the levels of a network, and returns the number of the description's level for each of them.
+/// Adds the levels of a network, and returns the number of the description's level for each of them, or -1
+/// for a level that holds batch items.
 llvm::Expected<std::vector<i32>> describe_levels(const Program& network, llvm::ArrayRef<i64> capacities,
                                                  PyramidDescription& description) {
   std::vector<i32> numbers;
   for (std::size_t i = 0; i < network.levels.size(); ++i) {
     const LevelSpec& spec = network.levels[i];
+    if (spec.holds_items) {
+      numbers.push_back(-1);
+      continue;
+    }
     if (spec.is_made_in_run()) {
       return make_error(StatusCode::Unimplemented,
                         "an op of the network makes level {0} in each run: a pyramid has only levels that "
@@ -29,7 +34,8 @@ llvm::Expected<std::vector<i32>> describe_levels(const Program& network, llvm::A
     if (same < i) {
       i64& capacity = description.levels[numbers[same]].capacity;
       capacity = std::max(capacity, capacities[i]);
-      description.levels[numbers[same]].is_dense |= spec.keeps_coordinates;
+      description.levels[numbers[same]].is_dense |= spec.is_dense;
+      description.levels[numbers[same]].keeps_coordinates |= spec.keeps_coordinates;
       numbers.push_back(numbers[same]);
       continue;
     }
@@ -39,7 +45,8 @@ llvm::Expected<std::vector<i32>> describe_levels(const Program& network, llvm::A
     level.reach = spec.reach;
     level.shape = spec.shape;
     level.capacity = capacities[i];
-    level.is_dense = spec.keeps_coordinates;
+    level.is_dense = spec.is_dense;
+    level.keeps_coordinates = spec.keeps_coordinates;
     for (i32 a = 0; a < network.ndim && spec.parent >= 0 && !spec.is_union(); ++a) {
       level.stride[a] = spec.tensor_stride[a] / network.levels[spec.parent].tensor_stride[a];
     }
@@ -108,7 +115,7 @@ llvm::Error Pyramid::add_levels() {
     MINUET_ASSIGN(level.tensor_stride, tensor_stride_of(program_, levels[i], name));
     level.reach = levels[i].reach;
     level.shape = levels[i].shape;
-    level.keeps_coordinates = levels[i].is_dense;
+    level.keeps_coordinates = level.is_dense = levels[i].is_dense;
     if (i == 0 && level.reach) {
       return make_error(
           StatusCode::InvalidArgument,
@@ -192,13 +199,18 @@ llvm::Error Pyramid::describe(const Program& network, llvm::ArrayRef<i64> capaci
   MINUET_ASSIGN(const std::vector<i32> levels, describe_levels(network, capacities, description));
   std::vector<i32> maps;
   for (MapSpec map : network.maps) {
+    if (levels[map.coarse] < 0) {
+      // Each row of a batch item is its own neighbour.
+      maps.push_back(-1);
+      continue;
+    }
     map.fine = levels[map.fine];
     map.coarse = levels[map.coarse];
     maps.push_back(static_cast<i32>(llvm::find(description.maps, map) - description.maps.begin()));
     if (maps.back() == static_cast<i32>(description.maps.size())) description.maps.push_back(map);
   }
   for (const ProgramLayer& layer : network.layers) {
-    if (layer.map < 0) continue;
+    if (layer.map < 0 || maps[layer.map] < 0) continue;
     const PyramidNeed need{maps[layer.map], layer.is_transposed(), &layer.problem.kind()};
     if (!need.kind->form_within_capacities) {
       return make_error(StatusCode::Unimplemented, "maps for layer {0} cannot be made in advance",

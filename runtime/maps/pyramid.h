@@ -22,7 +22,8 @@ struct PyramidLevel {
   AxisArray shape{};               // Has the meaning of SetSpec::shape.
   i64 capacity = 0;                // Limits the number of rows.
   bool keeps_coordinates = false;  // Says whether the buffer contains the coordinates of the rows.
-  bool is_dense = false;  // Says whether ops of the network read or write a dense tensor of the level.
+  // Says whether ops of the network read or write a dense tensor of the level. It then has its coordinates.
+  bool is_dense = false;
 };
 
 /// Says that ops of one kind read a map in one direction.
@@ -51,8 +52,9 @@ class Pyramid {
   /// Returns InvalidArgument or OutOfRange if there can be no such sets and maps.
   static llvm::Expected<std::shared_ptr<const Pyramid>> create(PyramidDescription description);
   /// Adds the levels, the maps and the needs of a network to a description that has none. Element i of
-  /// `capacities` belongs to level i of the network. Levels with the same coordinates become one. Returns
-  /// Unimplemented for a network whose maps cannot be made in advance.
+  /// `capacities` belongs to level i of the network. Levels with the same coordinates become one. A level
+  /// that holds batch items is left out, because it is no set. Returns Unimplemented for a network whose maps
+  /// cannot be made in advance.
   static llvm::Error describe(const Program& network, llvm::ArrayRef<i64> capacities,
                               PyramidDescription& description);
 

@@ -15,6 +15,13 @@ namespace {
 
 constexpr const char* kRuleNames[] = {"cells", "reached"};
 
+struct ReductionName {
+  Reduction reduction;
+  const char* name;
+};
+constexpr ReductionName kReductionNames[] = {
+    {Reduction::Average, "average"}, {Reduction::Max, "max"}, {Reduction::Sum, "sum"}};
+
 llvm::Expected<i32> size_of(const Value& value, llvm::StringRef field, SizeRange range) {
   const auto number = value.getAsInteger();
   if (!number || *number < range.least || *number > range.most) {
@@ -24,25 +31,40 @@ llvm::Expected<i32> size_of(const Value& value, llvm::StringRef field, SizeRange
   return static_cast<i32>(*number);
 }
 
-llvm::Expected<AxisArray> axes_of(const Value& value, llvm::StringRef field, i32 ndim, SizeRange range,
-                                  i32 beyond) {
+/// Reads one number for all axes, or an array of `least` to `most` numbers. `count` gets the size of the
+/// array, or 0 if there is none.
+llvm::Expected<AxisArray> axes_of(const Value& value, llvm::StringRef field, i32 least, i32 most,
+                                  SizeRange range, i32 beyond, i32& count) {
   AxisArray axes;
   axes.fill(beyond);
   const Array* const array = value.getAsArray();
+  count = array ? static_cast<i32>(std::min<std::size_t>(array->size(), kMaxDim + 1)) : 0;
   if (!array) {
     MINUET_ASSIGN(const i32 size, size_of(value, field, range));
-    std::fill(axes.begin(), axes.begin() + ndim, size);
+    std::fill(axes.begin(), axes.begin() + most, size);
     return axes;
   }
-  if (static_cast<i32>(array->size()) != ndim) {
+  if (count < least || count > most) {
     return make_error(StatusCode::InvalidArgument,
                       "\"{0}\" has {1} numbers, but the network has {2} axes: give one number per axis",
-                      field, array->size(), ndim);
+                      field, array->size(), most);
   }
-  for (i32 a = 0; a < ndim; ++a) {
+  for (i32 a = 0; a < count; ++a) {
     MINUET_ASSIGN(axes[a], at(element("", a), size_of((*array)[a], field, range)));
   }
   return axes;
+}
+
+/// Reads a field of a layer that may have one number for each axis of the level of the layer's input. Only a
+/// collapse drops an axis.
+llvm::Error read_layer_axes(const Value& value, llvm::StringRef field, const NetworkDescription& network,
+                            SizeRange range, i32 beyond, AxisArray& axes, i32& count) {
+  const auto collapses = llvm::count_if(network.layers, [](const LayerDescription& layer) {
+    return layer.op == LayerDescription::Op::Collapse;
+  });
+  const i32 least = static_cast<i32>(std::max<i64>(network.ndim - collapses, 1));
+  MINUET_ASSIGN(axes, at(field, axes_of(value, field, least, network.ndim, range, beyond, count)));
+  return llvm::Error::success();
 }
 
 /// Returns the key of an unknown field as a step of a place, or nothing if it would not be readable there.
@@ -82,7 +104,8 @@ llvm::Expected<i32> read_size(const Value& value, llvm::StringRef field, SizeRan
 
 llvm::Expected<AxisArray> read_axes(const Value& value, llvm::StringRef field, i32 ndim, SizeRange range,
                                     i32 beyond) {
-  return at(field, axes_of(value, field, ndim, range, beyond));
+  i32 count = 0;
+  return at(field, axes_of(value, field, ndim, ndim, range, beyond, count));
 }
 
 llvm::Expected<std::string> read_text(const Object& object, llvm::StringRef field) {
@@ -137,14 +160,13 @@ llvm::Error read_inner_width(const Object& object, const NetworkDescription& net
 
 llvm::Error read_window(const Object& object, const NetworkDescription& network, i32 usual_size,
                         LayerDescription& layer) {
-  const auto read = [&](llvm::StringRef field, i32 where_absent, AxisArray& axes) -> llvm::Error {
+  const auto read = [&](llvm::StringRef field, i32 where_absent, AxisArray& axes, i32& count) {
     const Value* const value = object.get(field);
-    MINUET_ASSIGN(axes, read_axes(value ? *value : Value(where_absent), field, network.ndim));
-    return llvm::Error::success();
+    return read_layer_axes(value ? *value : Value(where_absent), field, network, {}, 1, axes, count);
   };
-  MINUET_TRY(read("kernel_size", usual_size, layer.kernel_size));
-  MINUET_TRY(read("stride", 1, layer.stride));
-  return read("dilation", 1, layer.dilation);
+  MINUET_TRY(read("kernel_size", usual_size, layer.kernel_size, layer.counts.kernel_size));
+  MINUET_TRY(read("stride", 1, layer.stride, layer.counts.stride));
+  return read("dilation", 1, layer.dilation, layer.counts.dilation);
 }
 
 llvm::Error read_rule(const Object& object, const NetworkDescription& network, LayerDescription& layer) {
@@ -162,8 +184,29 @@ llvm::Error read_rule(const Object& object, const NetworkDescription& network, L
                                     "\"padding\" belongs to the rule \"reached\", but the rule is \"cells\": "
                                     "leave \"padding\" out, or set \"rule\" to \"reached\""));
   }
-  MINUET_ASSIGN(layer.padding, read_axes(*padding, "padding", network.ndim, {0, kLargestSize}, 0));
-  return llvm::Error::success();
+  return read_layer_axes(*padding, "padding", network, {0, kLargestSize}, 0, layer.padding,
+                         layer.counts.padding);
+}
+
+llvm::Error read_reduction(const Object& object, LayerDescription& layer) {
+  if (!object.get("reduction")) {
+    return at("reduction", make_error(StatusCode::InvalidArgument,
+                                      "\"reduction\" is missing: use \"average\", \"max\" or \"sum\""));
+  }
+  MINUET_ASSIGN(const std::string text, read_text(object, "reduction"));
+  for (const ReductionName& each : kReductionNames) {
+    if (text != each.name) continue;
+    layer.reduction = each.reduction;
+    return llvm::Error::success();
+  }
+  return at("reduction", make_error(StatusCode::InvalidArgument,
+                                    "\"{0}\" is unknown: use \"average\", \"max\" or \"sum\"", text));
+}
+
+const char* reduction_name(Reduction reduction) {
+  return llvm::find_if(kReductionNames,
+                       [&](const ReductionName& each) { return each.reduction == reduction; })
+      ->name;
 }
 
 void print_width(const LayerDescription& layer, Object& object) {
@@ -174,15 +217,24 @@ void print_width(const LayerDescription& layer, Object& object) {
   }
 }
 
+/// Returns the numbers of a field for the `count` axes of its array, or for all `ndim` axes if there is none.
+/// The result is one number if all are equal, so that texts with and without an array are printed alike.
+static Value axes_value(const AxisArray& axes, i32 ndim, i32 count) {
+  const i32 numbers = count != 0 ? count : ndim;
+  const bool are_equal =
+      std::all_of(axes.begin(), axes.begin() + numbers, [&](i32 n) { return n == axes[0]; });
+  return are_equal ? Value(axes[0]) : Value(axes_json(axes, numbers));
+}
+
 void print_window(const LayerDescription& layer, i32 ndim, Object& object) {
-  object["kernel_size"] = axes_json(layer.kernel_size, ndim);
-  object["stride"] = axes_json(layer.stride, ndim);
-  object["dilation"] = axes_json(layer.dilation, ndim);
+  object["kernel_size"] = axes_value(layer.kernel_size, ndim, layer.counts.kernel_size);
+  object["stride"] = axes_value(layer.stride, ndim, layer.counts.stride);
+  object["dilation"] = axes_value(layer.dilation, ndim, layer.counts.dilation);
 }
 
 void print_rule(const LayerDescription& layer, i32 ndim, Object& object) {
   object["rule"] = kRuleNames[layer.is_reached ? 1 : 0];
-  if (layer.is_reached) object["padding"] = axes_json(layer.padding, ndim);
+  if (layer.is_reached) object["padding"] = axes_value(layer.padding, ndim, layer.counts.padding);
 }
 
 Array axes_json(const AxisArray& axes, i32 ndim) {

@@ -20,8 +20,8 @@ struct SizeRange {
 };
 llvm::Expected<i32> read_size(const llvm::json::Value& value, llvm::StringRef field, SizeRange range = {});
 
-/// Reads a field that is one number for all axes, or an array of one number per axis. Axes from ndim on get
-/// `beyond`.
+/// Reads a field that is one number for all axes, or an array of one number for each of `ndim` axes. Axes
+/// from ndim on get `beyond`.
 llvm::Expected<AxisArray> read_axes(const llvm::json::Value& value, llvm::StringRef field, i32 ndim,
                                     SizeRange range = {}, i32 beyond = 1);
 
@@ -50,6 +50,10 @@ llvm::Error read_window(const llvm::json::Object& object, const NetworkDescripti
 /// Reads "rule" and "padding".
 llvm::Error read_rule(const llvm::json::Object& object, const NetworkDescription& network,
                       LayerDescription& layer);
+
+/// Reads the field "reduction" of a layer: "average", "max" or "sum".
+llvm::Error read_reduction(const llvm::json::Object& object, LayerDescription& layer);
+const char* reduction_name(Reduction reduction);
 
 void print_width(const LayerDescription& layer, llvm::json::Object& object);
 void print_window(const LayerDescription& layer, i32 ndim, llvm::json::Object& object);

@@ -38,6 +38,29 @@ llvm::Expected<AxisArray> shape_below(const AxisArray& shape, const Window& wind
   return below;
 }
 
+/// Returns numbers for all axes of a program from those that a layer's field gives for `axes`, which are the
+/// axes of the level of the layer's input. The other axes get `unused`. `count` is the number of numbers that
+/// the field has, or 0 if it is one number for all axes.
+llvm::Expected<AxisArray> on_axes(llvm::ArrayRef<i32> axes, llvm::StringRef field, const AxisArray& numbers,
+                                  i32 count, i32 unused) {
+  if (count != 0 && count != static_cast<i32>(axes.size())) {
+    return at(field, make_error(StatusCode::InvalidArgument,
+                                "\"{0}\" has {1} numbers, but the level of the layer's input has {2} axes: "
+                                "give one number per axis",
+                                field, count, axes.size()));
+  }
+  if (axes.empty() && numbers[0] != unused) {
+    return at(field, make_error(StatusCode::InvalidArgument,
+                                "\"{0}\" is {1}, but the level of the layer's input has no axes: set it to "
+                                "{2}, or use the op linear",
+                                field, numbers[0], unused));
+  }
+  AxisArray all;
+  all.fill(unused);
+  for (std::size_t i = 0; i < axes.size(); ++i) all[axes[i]] = numbers[i];
+  return all;
+}
+
 }  // namespace
 
 void begin_at_zero(MapSpec& map) {
@@ -67,11 +90,31 @@ i32 GraphBuilder::add_map(const MapSpec& map) {
   return static_cast<i32>(program_.maps.size()) - 1;
 }
 
+/// Returns the layer with numbers for all axes of the network. Axes that the level of the layer's input lacks
+/// have one cell, so kernels and strides have one cell there too.
+llvm::Expected<LayerDescription> GraphBuilder::on_axes_of_input(const LayerDescription& layer) const {
+  LayerDescription all = layer;
+  const LevelSpec& level = program_.levels[level_of(current_)];
+  if (level.holds_items && layer.is_reached) {
+    return at("rule", make_error(StatusCode::InvalidArgument,
+                                 "the layer's input has one row for each batch item, from which no other "
+                                 "rows are reached: leave \"rule\" out"));
+  }
+  const std::vector<i32> axes = axes_of(program_, level_of(current_));
+  const AxisCounts& counts = layer.counts;
+  MINUET_ASSIGN(all.kernel_size, on_axes(axes, "kernel_size", layer.kernel_size, counts.kernel_size, 1));
+  MINUET_ASSIGN(all.stride, on_axes(axes, "stride", layer.stride, counts.stride, 1));
+  MINUET_ASSIGN(all.dilation, on_axes(axes, "dilation", layer.dilation, counts.dilation, 1));
+  MINUET_ASSIGN(all.padding, on_axes(axes, "padding", layer.padding, counts.padding, 0));
+  return all;
+}
+
 llvm::Expected<i32> GraphBuilder::level_below(i32 level, const Window& window) {
-  if (!window.padding && window.stride == kUnitStride) return level;
+  if (!window.padding && window.stride == kUnitStride && window.dropped_axes == 0) return level;
   LevelSpec below;
   below.tensor_stride = program_.levels[level].tensor_stride;
   below.parent = level;
+  below.dropped_axes = program_.levels[level].dropped_axes | window.dropped_axes;
   if (window.padding) below.reach = ReachSpec{window.kernel_size, window.dilation, *window.padding};
   for (i32 a = 0; a < program_.ndim; ++a) {
     const i64 product = static_cast<i64>(below.tensor_stride[a]) * window.stride[a];
@@ -94,6 +137,7 @@ llvm::Expected<i32> GraphBuilder::union_of(i32 first, i32 second) {
   // A fixed order of the parents lets the unions of a pair of levels share one level, whichever comes first.
   both.parent = std::min(first, second);
   both.other_parent = std::max(first, second);
+  both.dropped_axes = one.dropped_axes;
   both.tensor_stride = common_stride(one.tensor_stride, other.tensor_stride);
   for (i32 a = 0; a < program_.ndim && one.has_shape() && other.has_shape(); ++a) {
     // The shape ends with the last cell of a parent.
@@ -118,13 +162,38 @@ i32 GraphBuilder::find_or_add_level(const LevelSpec& level) {
   const auto found = llvm::find_if(program_.levels, [&](const LevelSpec& other) {
     return other.parent == level.parent && other.other_parent == level.other_parent &&
            other.tensor_stride == level.tensor_stride && other.reach == level.reach &&
-           other.shape == level.shape;
+           other.shape == level.shape && other.dropped_axes == level.dropped_axes;
   });
   if (found == program_.levels.end()) {
     program_.levels.push_back(level);
     return static_cast<i32>(program_.levels.size()) - 1;
   }
   return static_cast<i32>(found - program_.levels.begin());
+}
+
+i32 GraphBuilder::level_of_items() {
+  const auto found = llvm::find_if(program_.levels, [](const LevelSpec& level) { return level.holds_items; });
+  if (found != program_.levels.end()) return static_cast<i32>(found - program_.levels.begin());
+  LevelSpec items;
+  items.holds_items = true;
+  items.dropped_axes = (1u << program_.ndim) - 1;
+  program_.levels.push_back(items);
+  return static_cast<i32>(program_.levels.size()) - 1;
+}
+
+/// Makes the level of batch items the last one (LevelSpec::holds_items).
+void GraphBuilder::move_items_last() {
+  const auto items = llvm::find_if(program_.levels, [](const LevelSpec& level) { return level.holds_items; });
+  if (items == program_.levels.end()) return;
+  const auto from = static_cast<i32>(items - program_.levels.begin());
+  const auto last = static_cast<i32>(program_.levels.size()) - 1;
+  const auto renumber = [&](i32& level) { level = level == from ? last : level > from ? level - 1 : level; };
+  std::rotate(items, items + 1, program_.levels.end());
+  for (LevelSpec& level : program_.levels) renumber(level.parent), renumber(level.other_parent);
+  for (TensorSpec& tensor : program_.tensors) renumber(tensor.level);
+  for (StorageSpec& storage : program_.storages) renumber(storage.level);
+  for (MapSpec& map : program_.maps) renumber(map.fine), renumber(map.coarse);
+  for (ProgramLayer& layer : program_.layers) renumber(layer.coordinates_level);
 }
 
 /// Makes Program::period a common multiple of the strides of all coordinate sets and `tensor_stride`.
@@ -165,8 +234,8 @@ llvm::Error GraphBuilder::check_reach(const MapSpec& map) const {
   return llvm::Error::success();
 }
 
-llvm::Expected<i32> GraphBuilder::add_layer(const std::string& name, i32 input, i32 level, i32 channels,
-                                            const MapSpec& map, const OpProblem& problem) {
+llvm::Expected<i32> GraphBuilder::add_mapless(const std::string& name, i32 input, i32 level, i32 channels,
+                                              const OpProblem& problem) {
   if (!names_.insert(name).second) {
     return at("name",
               make_error(StatusCode::InvalidArgument,
@@ -174,13 +243,20 @@ llvm::Expected<i32> GraphBuilder::add_layer(const std::string& name, i32 input, 
   }
   ProgramLayer layer(problem);
   layer.name = name;
-  layer.map = add_map(map);
+  layer.map = -1;
   layer.input = input;
   MINUET_TRY(validate(problem));
-  MINUET_TRY(at("kernel_size", check_reach(map)));
   layer.output = add_tensor(level, channels);
   program_.layers.push_back(std::move(layer));
   return program_.layers.back().output;
+}
+
+llvm::Expected<i32> GraphBuilder::add_layer(const std::string& name, i32 input, i32 level, i32 channels,
+                                            const MapSpec& map, const OpProblem& problem) {
+  MINUET_ASSIGN(const i32 output, add_mapless(name, input, level, channels, problem));
+  MINUET_TRY(at("kernel_size", check_reach(map)));
+  program_.layers.back().map = add_map(map);
+  return output;
 }
 
 /// Returns InvalidArgument if the tensor holds integers, which no op reads.

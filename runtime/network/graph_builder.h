@@ -18,6 +18,8 @@ struct Window {
   // Holds the padding of an op whose outputs are all coordinates that an input reaches. It is empty if the
   // outputs are the coordinates of the inputs, rounded down to multiples of the stride.
   std::optional<AxisArray> padding = std::nullopt;
+  // Bit a is set if the level of the outputs lacks axis a, on which all inputs lie in one cell.
+  u32 dropped_axes = 0;
 };
 
 inline constexpr AxisArray kUnitStride{1, 1, 1, 1};
@@ -67,9 +69,14 @@ class GraphBuilder {
   /// if it is missing. The result is `level` itself if each stride is 1 and the window has no padding.
   llvm::Expected<i32> level_below(i32 level, const Window& window);
   /// Returns the coordinate set (LevelSpec) that has the coordinates of two levels, and adds it to the
-  /// program if it is missing. The result is `first` if both are the same level.
+  /// program if it is missing. Both have the same axes. The result is `first` if both are the same level.
   llvm::Expected<i32> union_of(i32 first, i32 second);
-  /// Appends an op and returns the number of its output tensor.
+  /// Returns the level that has a row for each batch item, and adds it to the program if it is missing.
+  i32 level_of_items();
+  /// Appends an op that reads no kernel map, and returns the number of its output tensor.
+  llvm::Expected<i32> add_mapless(const std::string& name, i32 input, i32 level, i32 channels,
+                                  const OpProblem& problem);
+  /// Appends an op that reads a kernel map, and returns the number of its output tensor.
   llvm::Expected<i32> add_layer(const std::string& name, i32 input, i32 level, i32 channels,
                                 const MapSpec& map, const OpProblem& problem);
   llvm::Expected<i32> add_convolution(const std::string& name, i32 input, i32 level, const MapSpec& map,
@@ -107,6 +114,8 @@ class GraphBuilder {
   llvm::Error add_inputs_on(const std::string& name, i32 level);
   llvm::Error check_inputs() const;
   llvm::Error add(const LayerDescription& layer);
+  llvm::Expected<LayerDescription> on_axes_of_input(const LayerDescription& layer) const;
+  void move_items_last();
   llvm::Error save(const LayerDescription& layer);
   llvm::Error check_is_features(i32 tensor, llvm::StringRef field) const;
   i32 find_or_add_level(const LevelSpec& level);

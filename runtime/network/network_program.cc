@@ -38,6 +38,7 @@ llvm::Expected<Program> GraphBuilder::build(bool covers_chains) {
   }
   MINUET_TRY(add_outputs());
   MINUET_TRY(check_inputs());
+  move_items_last();
   if (covers_chains) cover_chains(program_);
   assign_columns(program_);
   stack_storages(program_);
@@ -71,7 +72,8 @@ llvm::Error GraphBuilder::add(const LayerDescription& layer) {
   }
   MINUET_TRY(check_is_features(current_, "input"));
   read_.insert(current_);
-  MINUET_TRY(entry_of(layer.op).build(*this, layer));
+  MINUET_ASSIGN(const LayerDescription built, on_axes_of_input(layer));
+  MINUET_TRY(entry_of(layer.op).build(*this, built));
   if (!layer.name.empty()) layers_.insert(layer.name);
   return layer.save.empty() ? llvm::Error::success() : save(layer);
 }

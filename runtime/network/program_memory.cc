@@ -29,13 +29,14 @@ bool meet(const StorageSpec& a, const StorageSpec& b) { return a.first <= b.last
 
 /// Estimates the number of elements of each storage, for an input of one row. A coordinate set is assumed to
 /// have a quarter of its parent's rows, as is typical of surfaces, or as many rows if it is reached. A union
-/// is assumed to have the rows of both parents.
+/// is assumed to have the rows of both parents. There are few batch items.
 std::vector<double> likely_sizes(const Program& program) {
   std::vector<double> rows, sizes;
   for (const LevelSpec& level : program.levels) {
     const double of_other = level.is_union() ? rows[level.other_parent] : 0;
-    rows.push_back(level.parent < 0 ? 1
-                                    : rows[level.parent] / (level.is_reached_or_union() ? 1 : 4) + of_other);
+    const double of_parent =
+        level.parent < 0 ? 1 : rows[level.parent] / (level.is_reached_or_union() ? 1 : 4) + of_other;
+    rows.push_back(level.holds_items ? 0 : of_parent);
   }
   for (const StorageSpec& storage : program.storages) {
     // A dense tensor is assumed to have as many elements as features of level 0 with its channels.

@@ -180,6 +180,10 @@ llvm::Expected<std::shared_ptr<const CompiledPlan>> CompiledPlan::create(const P
   }
   for (const i32 output : program.outputs) compiled->permute_outputs.push_back(permute(output, false));
   compiled->permute_coordinates = choose_permute_coordinates(program.ndim);
+  for (const i32 output : program.outputs) {
+    if (program.levels[program.tensors[output].level].dropped_axes == 0) continue;
+    compiled->copy_axis = choose_permute_coordinates(/*ndim=*/0);
+  }
   return compiled;
 }
 
@@ -200,6 +204,7 @@ std::vector<KernelRequest> CompiledPlan::requests() const {
   for (const PermuteRowsSpec& permute : permute_inputs) list.add(permute);
   for (const PermuteRowsSpec& permute : permute_outputs) list.add(permute);
   list.add(permute_coordinates);
+  if (copy_axis) list.add(*copy_axis);
   if (weight_bytes > 0) list.add(CopyParametersSpec{});
   if (has_images) list.add(MakeWeightImagesSpec{.element_bytes = weight_bytes});
   if (folds_parameters) list.add(FoldBatchNormsSpec{});

@@ -28,6 +28,8 @@ struct CompiledPlan {
   std::vector<PermuteRowsSpec> permute_inputs;   // There is one Spec for each input of the program.
   std::vector<PermuteRowsSpec> permute_outputs;  // There is one Spec for each output of the program.
   PermuteRowsSpec permute_coordinates;
+  // Copies the coordinates of one axis. It is empty if the levels of all outputs have all axes.
+  std::optional<PermuteRowsSpec> copy_axis;
   // The kernels of a ParameterSet depend on the next three members. weight_bytes is the number of bytes of an
   // element of a weight, or 0 if the plan has no parameters. folds_parameters says whether scales and shifts
   // are computed from other parameters.

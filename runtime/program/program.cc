@@ -99,8 +99,26 @@ Program op_program(const OpProblem& problem) {
   return program;
 }
 
+std::vector<i32> axes_of(const Program& program, i32 level) {
+  std::vector<i32> axes;
+  for (i32 a = 0; a < program.ndim; ++a) {
+    if ((program.levels[level].dropped_axes >> a & 1) == 0) axes.push_back(a);
+  }
+  return axes;
+}
+
+AxisArray on_axes_of(const Program& program, i32 level, const AxisArray& numbers, i32 beyond) {
+  if (program.levels[level].dropped_axes == 0) return numbers;
+  AxisArray on_axes;
+  on_axes.fill(beyond);
+  std::size_t count = 0;
+  for (const i32 axis : axes_of(program, level)) on_axes[count++] = numbers[axis];
+  return on_axes;
+}
+
 std::vector<SetSpec> sets_of(const Program& program) {
-  return {program.levels.begin(), program.levels.end()};
+  const bool has_items = !program.levels.empty() && program.levels.back().holds_items;
+  return {program.levels.begin(), program.levels.end() - (has_items ? 1 : 0)};
 }
 
 namespace {
@@ -130,6 +148,7 @@ class LevelComparison {
  private:
   [[gnu::cold]] bool compare(i32 a, i32 b) {
     const LevelSpec &one = first_.levels[a], &other = second_.levels[b];
+    if (one.holds_items || other.holds_items) return one.holds_items == other.holds_items;
     if (one.tensor_stride != other.tensor_stride) return false;
     const bool is_rounded = is_rounded_down(first_, a);
     if (is_rounded || is_rounded_down(second_, b)) return is_rounded == is_rounded_down(second_, b);

@@ -18,13 +18,20 @@ namespace minuet {
 
 /// Describes a coordinate set, which is called a level. Level 0 belongs to the input. Each other level of a
 /// network is derived from its parents (SetSpec), or made by an op from its parent's coordinates and
-/// features.
+/// features, or has a row for each batch item.
 struct LevelSpec : SetSpec {
   // Holds the number of the layer that makes the set in each run. It is -1 if Execution::prepare() makes the
   // set or the caller gives it.
   i32 made_by = -1;
-  // Says whether an op reads the coordinates of the rows.
+  // Says whether an op reads the coordinates of the rows. The op also needs the batch size.
   bool keeps_coordinates = false;
+  // Says whether an op writes or reads a dense tensor of the level.
+  bool is_dense = false;
+  // Says whether row b stands for batch item b, for each item. Such a level has no axes, is not a set that is
+  // derived from another one, and is the last level of its program.
+  bool holds_items = false;
+  // Bit a is set if the level lacks axis a of the program. The coordinates of this axis are then 0.
+  u32 dropped_axes = 0;
 
   bool is_made_in_run() const { return made_by >= 0; }
 };
@@ -203,7 +210,13 @@ std::vector<Step> make_schedule(const Program& program);
 /// features, and the residual if the op has one. The outputs are the op's.
 Program op_program(const OpProblem& problem);
 
-/// Returns the description of each level (coordinate set).
+/// Returns the axes of the program that a level has, in ascending order.
+std::vector<i32> axes_of(const Program& program, i32 level);
+/// Returns the numbers of a level's axes, followed by `beyond`. `numbers` are those of the program's axes.
+AxisArray on_axes_of(const Program& program, i32 level, const AxisArray& numbers, i32 beyond);
+
+/// Returns the description of each level that is a coordinate set, which are all but the last one if that
+/// holds batch items.
 std::vector<SetSpec> sets_of(const Program& program);
 
 /// Returns the first level of `among` that has the coordinates of level `level` of `program`, or -1. The

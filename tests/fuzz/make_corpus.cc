@@ -240,6 +240,13 @@ void write_networks(const Put& put) {
       R"({"op":"unpool","name":"u","of":"p","reduction":"sum"},)"
       R"({"op":"upsample","name":"n","input":"l","onto":"input"},{"op":"collapse","name":"c","axis":1},)"
       R"({"op":"union","name":"t","input":"l","with":"input"}]})");
+  put("network/whole-items.json",
+      R"({"name":"n","ndim":3,"in_channels":2,"shape":[8,6,4],"outputs":["m","s"],"layers":[)"
+      R"({"op":"collapse","name":"c","axis":1},)"
+      R"({"op":"block","name":"b","out_channels":3,"kernel_size":[3,2],"stride":[2,1]},)"
+      R"({"op":"global_pool","name":"g","reduction":"average","output":"m"},)"
+      R"({"op":"global_pool","name":"h","input":"input","reduction":"max"},{"op":"concat","with":"m"},)"
+      R"({"op":"linear","name":"l","out_channels":4},{"op":"softmax","output":"s"}]})");
   put("network/pool.json",
       R"({"name":"n","ndim":1,"in_channels":1,"channels":[1],"layers":[{"op":"max_pool","name":"p"}]})");
 }

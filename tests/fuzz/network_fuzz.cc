@@ -90,7 +90,10 @@ bool is_in(i32 index, const Items& items) {
 void check_numbers(const Program& program) {
   for (std::size_t i = 0; i < program.levels.size(); ++i) {
     const LevelSpec& level = program.levels[i];
+    require(!level.holds_items || (i > 0 && i + 1 == program.levels.size() && level.parent == -1));
+    if (level.holds_items) continue;
     require(i == 0 ? level.parent == -1 : level.parent >= 0 && level.parent < static_cast<i32>(i));
+    require(i == 0 || (program.levels[level.parent].dropped_axes & ~level.dropped_axes) == 0);
     for (i32 a = 0; a < program.ndim; ++a) {
       require(program.period[a] % level.tensor_stride[a] == 0);
       if (i > 0) require(level.tensor_stride[a] % program.levels[level.parent].tensor_stride[a] == 0);
@@ -116,9 +119,11 @@ void check_levels(const Program& program, const ProgramLayer& layer) {
     return;
   }
   if (layer.map < 0) {
-    require(is_in(layer.coordinates_level, program.levels) && input.is_dense() != output.is_dense());
-    require((input.is_dense() ? output : input).level == layer.coordinates_level);
+    require(is_in(layer.coordinates_level, program.levels));
     require(program.levels[layer.coordinates_level].keeps_coordinates);
+    const bool pools_items = program.levels[output.level].holds_items;
+    require((input.is_dense() ? output : input).level == layer.coordinates_level);
+    require(pools_items ? !input.is_dense() && !output.is_dense() : input.is_dense() != output.is_dense());
     return;
   }
   require(is_in(layer.map, program.maps) && !input.is_dense() && !output.is_dense());

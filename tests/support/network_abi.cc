@@ -146,7 +146,7 @@ std::vector<NetworkRun> run_graph(Machine& machine, minuet_plan* network, minuet
                              static_cast<int32_t>(out.size()), nullptr));
   for (size_t i = 0; i < runs.size(); ++i) {
     runs[i].bytes = made[i].read<char>();
-    const Buffer where(machine, runs[i].rows * (1 + ndim) * 4);
+    const Buffer where(machine, runs[i].rows * (1 + output_of(network, static_cast<int32_t>(i)).ndim) * 4);
     check(minuet_execution_output_coordinates_of(execution, static_cast<int32_t>(i),
                                                  static_cast<int32_t*>(where.data()), nullptr));
     runs[i].coordinates = where.read<int32_t>();

@@ -40,7 +40,7 @@ struct NetworkRun {
   int64_t rows = 0;
   int32_t channels = 0;
   std::vector<char> bytes;           // [rows, channels] as stored
-  std::vector<int32_t> coordinates;  // [rows, 1 + ndim]
+  std::vector<int32_t> coordinates;  // [rows, 1 + axes of the level]
   bool operator==(const NetworkRun&) const = default;
 };
 

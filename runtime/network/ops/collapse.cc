@@ -38,6 +38,12 @@ void print_collapse(const LayerDescription& layer, i32 /*ndim*/, Object& object)
 llvm::Error build_collapse(GraphBuilder& graph, const LayerDescription& layer) {
   const i32 fine = graph.level_of(graph.current());
   const LevelSpec& level = graph.program().levels[fine];
+  if ((level.dropped_axes >> layer.axis & 1) != 0) {
+    return at("axis", make_error(StatusCode::InvalidArgument,
+                                 "the level of the layer's input has no axis {0} any more: name an axis that "
+                                 "it has, by its number in the network's input",
+                                 layer.axis));
+  }
   const i32 cells = level.shape[layer.axis];
   if (cells == 0) {
     return at("axis",
@@ -60,7 +66,9 @@ llvm::Error build_collapse(GraphBuilder& graph, const LayerDescription& layer) {
   window.map.fine = fine;
   window.map.kernel_size[layer.axis] = cells;
   begin_at_zero(window.map);
-  MINUET_ASSIGN(window.map.coarse, graph.level_below(fine, {window.map.kernel_size, window.stride}));
+  Window below{window.map.kernel_size, window.stride};
+  below.dropped_axes = 1u << layer.axis;
+  MINUET_ASSIGN(window.map.coarse, graph.level_below(fine, below));
   MINUET_ASSIGN(const i32 output, add_pooling_over(graph, layer.name, graph.current(), window,
                                                    /*is_backward=*/false, Reduction::Sum));
   graph.set_result(output);

@@ -73,6 +73,12 @@ llvm::Error check_up(GraphBuilder& graph, const LayerDescription& layer, i32 coa
                          layer.skip));
   }
   const std::vector<LevelSpec>& levels = graph.program().levels;
+  if (levels[coarse].dropped_axes != levels[fine].dropped_axes) {
+    return at("onto", make_error(StatusCode::InvalidArgument,
+                                 "\"{0}\" has other axes than the layer's input: use the op upsample, which "
+                                 "leads back from a collapse",
+                                 layer.skip));
+  }
   for (i32 a = 0; a < graph.program().ndim; ++a) {
     const i32 wanted = levels[coarse].tensor_stride[a], given = levels[fine].tensor_stride[a];
     if (static_cast<i64>(given) * layer.stride[a] == wanted) continue;

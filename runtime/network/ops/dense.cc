@@ -81,11 +81,14 @@ DenseLayout layout_of(const LevelSpec& level, const DenseFields& fields) {
 }
 
 /// Returns the extents of the dense tensor's axes behind the batch axis, or OutOfRange if one is too large.
-llvm::Expected<std::vector<i64>> dims_of(i32 ndim, i64 channels, const DenseLayout& layout,
+/// `dropped_axes` are those that the level lacks.
+llvm::Expected<std::vector<i64>> dims_of(i32 ndim, u32 dropped_axes, i64 channels, const DenseLayout& layout,
                                          bool is_birds_eye) {
   std::vector<i64> dims;
   dims.reserve(static_cast<std::size_t>(ndim) + 1);
-  for (i32 i = 0; i < ndim; ++i) dims.push_back(layout.shape[layout.order[i]]);
+  for (i32 i = 0; i < ndim; ++i) {
+    if ((dropped_axes >> layout.order[i] & 1) == 0) dims.push_back(layout.shape[layout.order[i]]);
+  }
   if (is_birds_eye) {
     dims[0] *= channels;
   } else {
@@ -120,7 +123,7 @@ llvm::Error add_op(GraphBuilder& graph, i32 level, i32 output, const OpProblem& 
   layer.coordinates_level = level;
   layer.input = graph.current();
   layer.output = output;
-  program.levels[level].keeps_coordinates = true;
+  program.levels[level].keeps_coordinates = program.levels[level].is_dense = true;
   program.layers.push_back(std::move(layer));
   graph.set_result(output);
   return llvm::Error::success();
@@ -136,6 +139,19 @@ llvm::Error build_to_dense(GraphBuilder& graph, const LayerDescription& layer) {
         "the layer's input lies on a level that an op makes in each run, of which no dense tensor "
         "can be made");
   }
+  if (axes_of(program, level).empty()) {
+    return at("input",
+              make_error(StatusCode::InvalidArgument,
+                         "the level of the layer's input has no axes, so no grid of cells: leave the "
+                         "layer out, or use global_pool instead"));
+  }
+  const bool is_birds_eye = layer.op == LayerDescription::Op::BirdsEye;
+  if (is_birds_eye && spec.dropped_axes != 0) {
+    return at("input",
+              make_error(StatusCode::InvalidArgument,
+                         "a bird's-eye image needs a level of 3 axes, but the layer's input lacks one: "
+                         "use to_dense"));
+  }
   if (spec.shape[0] == 0) {
     return make_error(StatusCode::InvalidArgument,
                       "the level of the layer's input has no shape, from which the size of the dense tensor "
@@ -144,7 +160,7 @@ llvm::Error build_to_dense(GraphBuilder& graph, const LayerDescription& layer) {
   const DenseLayout layout = layout_of(spec, layer.dense);
   const ToDenseProblem problem{problem_of(program, channels, layout)};
   MINUET_ASSIGN(std::vector<i64> dims,
-                dims_of(program.ndim, channels, layout, layer.op == LayerDescription::Op::BirdsEye));
+                dims_of(program.ndim, spec.dropped_axes, channels, layout, is_birds_eye));
   const i32 output = graph.add_tensor(level, channels);
   program.tensors[output].dims = std::move(dims);
   program.storages[program.tensors[output].storage].item_elements = cells_of(program.ndim, layout) * channels;
@@ -174,11 +190,12 @@ llvm::Error build_from_dense(GraphBuilder& graph, const LayerDescription& layer)
     return at("onto", make_error(StatusCode::Unimplemented,
                                  "from_dense cannot lead onto a level that an op makes in each run"));
   }
-  if (spec.tensor_stride != made.tensor_stride || spec.shape != made.shape) {
+  if (spec.tensor_stride != made.tensor_stride || spec.shape != made.shape ||
+      spec.dropped_axes != made.dropped_axes) {
     return at("onto",
               make_error(StatusCode::InvalidArgument,
-                         "the level of \"{0}\" has another shape or tensor stride than that of the dense "
-                         "tensor: both must be the same",
+                         "the level of \"{0}\" has another shape, tensor stride or number of axes than that "
+                         "of the dense tensor: they must be the same",
                          layer.skip));
   }
   const FromDenseProblem problem{problem_of(program, maker->channels, maker->layout)};

@@ -43,6 +43,15 @@ void print_union(const LayerDescription& layer, i32 /*ndim*/, Object& object) {
   MINUET_ASSIGN(const i32 second, graph.find_result(layer.skip, "with"));
   MINUET_TRY(check_same_channels(graph, layer.skip, second));
   if (graph.level_of(first) == graph.level_of(second)) return add_sum(graph, second);
+  const LevelSpec &one = graph.program().levels[graph.level_of(first)],
+                  &other = graph.program().levels[graph.level_of(second)];
+  if (one.dropped_axes != other.dropped_axes || one.holds_items || other.holds_items) {
+    return at("with",
+              make_error(StatusCode::InvalidArgument,
+                         "\"{0}\" and the layer's input must have the same axes: a union is of voxels, "
+                         "and a collapse of one input needs one of the other",
+                         layer.skip));
+  }
   MINUET_ASSIGN(const i32 level, at("with", graph.union_of(graph.level_of(first), graph.level_of(second))));
   MINUET_ASSIGN(const i32 augend, add_copy(graph, layer.name + ".input", first, level));
   MINUET_ASSIGN(const i32 addend, add_copy(graph, layer.name + ".with", second, level));

@@ -9,36 +9,19 @@ namespace {
 
 using llvm::json::Object;
 
-struct ReductionName {
-  Reduction reduction;
-  const char* name;
-};
-constexpr ReductionName kReductionNames[] = {
-    {Reduction::Average, "average"}, {Reduction::Max, "max"}, {Reduction::Sum, "sum"}};
-
 llvm::Error read_unpool(const Object& object, const NetworkDescription& /*network*/,
                         LayerDescription& layer) {
   MINUET_TRY(
       read_layer_fields(object, "the op unpool", {"op", "name", "of", "reduction", "save"}, {}, layer));
   MINUET_ASSIGN(layer.name, read_text(object, "name"));
   MINUET_ASSIGN(layer.skip, read_text(object, "of"));
-  if (!object.get("reduction")) return llvm::Error::success();
-  MINUET_ASSIGN(const std::string text, read_text(object, "reduction"));
-  for (const ReductionName& each : kReductionNames) {
-    if (text != each.name) continue;
-    layer.reduction = each.reduction;
-    return llvm::Error::success();
-  }
-  return at("reduction", make_error(StatusCode::InvalidArgument,
-                                    "\"{0}\" is unknown: use \"average\", \"max\" or \"sum\"", text));
+  return object.get("reduction") ? read_reduction(object, layer) : llvm::Error::success();
 }
 
 void print_unpool(const LayerDescription& layer, i32 /*ndim*/, Object& object) {
   object["name"] = layer.name;
   object["of"] = layer.skip;
-  for (const ReductionName& each : kReductionNames) {
-    if (each.reduction == layer.reduction) object["reduction"] = each.name;
-  }
+  object["reduction"] = reduction_name(layer.reduction);
 }
 
 llvm::Error build_unpool(GraphBuilder& graph, const LayerDescription& layer) {
@@ -89,6 +72,14 @@ llvm::Error build_upsample(GraphBuilder& graph, const LayerDescription& layer) {
   const i32 coarse = graph.level_of(graph.current()), fine = graph.level_of(onto);
   // Without a coarser level between them, each voxel is its own cell, as below a collapse of one cell.
   if (coarse == fine) return llvm::Error::success();
+  const std::vector<LevelSpec>& levels = graph.program().levels;
+  if (levels[coarse].holds_items || levels[fine].holds_items ||
+      (levels[fine].dropped_axes & ~levels[coarse].dropped_axes) != 0) {
+    return at("onto", make_error(StatusCode::InvalidArgument,
+                                 "\"{0}\" lacks an axis that the layer's input has, or one of both has a row "
+                                 "for each batch item: there is no way from one to the other",
+                                 layer.skip));
+  }
   MINUET_ASSIGN(const WindowRecord window, at("onto", cells_map(graph, layer.skip, fine, coarse)));
   // Each voxel has at most one partner, so every reduction is a copy. The maximum needs no division.
   MINUET_ASSIGN(const i32 output, add_pooling_over(graph, layer.name, graph.current(), window,

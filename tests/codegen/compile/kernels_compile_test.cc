@@ -12,6 +12,7 @@
 #include "codegen/choose/choice.h"
 #include "codegen/choose/ops/convolution.h"
 #include "codegen/choose/ops/dense.h"
+#include "codegen/choose/ops/global_pooling.h"
 #include "codegen/choose/ops/pointwise.h"
 #include "codegen/choose/ops/pooling.h"
 #include "codegen/compile/compiler.h"
@@ -212,6 +213,34 @@ std::vector<PoolSpec> variants(const PoolSpec&) {
   return specs;
 }
 
+std::vector<ItemRowsSpec> variants(const ItemRowsSpec&) {
+  std::vector<ItemRowsSpec> specs = by_ndim<ItemRowsSpec>();
+  for (const i32 ndim : {1, 2, 3, 4}) specs.push_back({.ndim = ndim, .lists = true});
+  return specs;
+}
+std::vector<StartItemRowsSpec> variants(const StartItemRowsSpec&) { return {}; }
+
+/// What is chosen for poolings of batch items of many, of few and of odd channels.
+template <class Spec>
+std::vector<Spec> item_specs(Spec GlobalPoolChoice::*spec) {
+  std::vector<Spec> specs;
+  for (const DType dtype : kDTypes) {
+    for (const Reduction reduction : {Reduction::Max, Reduction::Average, Reduction::Sum}) {
+      for (const i32 channels : {64, 20, 3, 512, 4097}) {
+        GlobalPoolingProblem problem;
+        problem.dtype = dtype;
+        problem.channels = channels;
+        problem.reduction = reduction;
+        problem.input = problem.output = {channels, 0};
+        specs.push_back(choose_global_pool(problem).*spec);
+      }
+    }
+  }
+  return specs;
+}
+std::vector<PoolItemsSpec> variants(const PoolItemsSpec&) { return item_specs(&GlobalPoolChoice::pool); }
+std::vector<JoinItemsSpec> variants(const JoinItemsSpec&) { return item_specs(&GlobalPoolChoice::join); }
+
 std::vector<ListCellRowsSpec> variants(const ListCellRowsSpec&) { return by_ndim<ListCellRowsSpec>(); }
 
 /// What is chosen for dense tensors of ordinary and odd channels and cells.
@@ -318,7 +347,8 @@ bool must_not_spill(const Job& job) {
   const llvm::StringRef name = job.source.display_name;
   if (name.take_front(17) == "fused_convolution") return true;
   return job.is_default && (name.take_front(6) == "gather" || name.take_front(7) == "scatter" ||
-                            name.take_front(8) == "to_dense" || name.take_front(17) == "search_kernel_map");
+                            name.take_front(8) == "to_dense" || name.take_front(10) == "pool_items" ||
+                            name.take_front(17) == "search_kernel_map");
 }
 
 constexpr const char* kAllSpecs = "sm_90a";

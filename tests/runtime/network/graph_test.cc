@@ -67,11 +67,19 @@ class RandomLayers {
     const std::string input = R"(, "input": ")" + names_[read] + "\"";
     const std::string named = R"(, "name": ")" + name + R"(", "output": ")" + name + "\"" + input;
     const std::string width = R"(, "out_channels": )" + std::to_string(channels);
-    const uint64_t wish = random_.below(8);
+    const uint64_t wish = random_.below(9);
     if (wish < 2 && levels_[other] == level && channels_[read] + channels_[other] < 40) {
       add(level, channels_[read] + channels_[other]);
       return R"({"op": "concat", "with": ")" + names_[other] + R"(", "output": ")" + name + "\"" + input +
              "}";
+    }
+    if (wish == 8 && level != kItems) {
+      add(kItems, channels_[read]);
+      return R"({"op": "global_pool", "reduction": "average")" + named + "}";
+    }
+    if (level == kItems) {
+      add(level, channels);
+      return R"({"op": "linear")" + named + width + "}";
     }
     if (wish == 2) {
       add(level, channels_[read]);
@@ -106,6 +114,8 @@ class RandomLayers {
     return R"({"op": "block", "kernel_size": 3)" + named + width + "}";
   }
 
+  static constexpr int kItems = 2;  // the level of batch items
+
   Random random_;
   int results_ = 0;
   std::vector<std::string> names_;
@@ -122,7 +132,9 @@ class GraphTest : public DeviceTest {
   Plan plan_of(const std::string& description) { return make_network(machine(), spec_of(description)); }
   /// What one run of a plan gives.
   std::vector<NetworkRun> run(minuet_plan* plan, const std::vector<std::vector<char>>& inputs) {
-    const Execution execution = make_execution(machine(), plan);
+    minuet_execution_options options = MINUET_EXECUTION_OPTIONS_INIT;
+    options.batch_size = 3;  // make_scene() has the items 0 and 2
+    const Execution execution = make_execution(machine(), plan, &options);
     return run_graph(machine(), plan, execution.get(), scene_, inputs, dtype());
   }
   std::vector<NetworkRun> run(const std::string& description, std::vector<std::vector<char>> inputs = {}) {

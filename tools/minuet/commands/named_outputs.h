@@ -28,7 +28,7 @@ class NamedOutputs {
   /// Returns true if the coordinates of this output are written.
   bool needs_coordinates(size_t output) const;
   /// Writes the files that are for this output.
-  llvm::Error write(size_t index, const Output& output, const Input& input, int32_t ndim);
+  llvm::Error write(size_t index, const Output& output, const Input& input);
 
  private:
   struct File {

@@ -65,24 +65,24 @@ llvm::Error check_coordinates(llvm::StringRef flag, const Input& input) {
       flag, size_text(input.frame.voxel_size));
 }
 
-llvm::Expected<std::string> coordinates_npy(llvm::StringRef flag, const Output& output, const Input& input,
-                                            int32_t ndim) {
+llvm::Expected<std::string> coordinates_npy(llvm::StringRef flag, const Output& output, const Input& input) {
   std::vector<int32_t> coordinates = output.coordinates;
   const std::array<int64_t, 3> shift = *input.shift();
-  const auto width = static_cast<size_t>(1 + ndim);
+  const size_t width = 1 + output.axes.size();
   for (size_t i = 0; i < coordinates.size(); ++i) {
-    const size_t axis = i % width;
-    if (axis == 0 || axis > 3) continue;
-    const int64_t moved = coordinates[i] + shift[axis - 1];
+    if (i % width == 0) continue;
+    const auto axis = static_cast<size_t>(output.axes[i % width - 1]);
+    if (axis >= shift.size()) continue;
+    const int64_t moved = coordinates[i] + shift[axis];
     if (moved != static_cast<int32_t>(moved)) {
       return bad_input(
           "{0}: the coordinate {1} on axis {2} is outside int32, the type of the file; use "
           "--output with a .ply file instead",
-          flag, moved, "xyz"[axis - 1]);
+          flag, moved, "xyz"[axis]);
     }
     coordinates[i] = static_cast<int32_t>(moved);
   }
-  return npy_bytes(coordinates, {output.rows(), 1 + ndim});
+  return npy_bytes(coordinates, {output.rows(), static_cast<int64_t>(width)});
 }
 
 }  // namespace minuet::tool

@@ -17,8 +17,10 @@ struct Output {
   std::vector<float> features;  ///< These features have `shape`.
   /// Says whether the features are integers, such as those of an argmax. A float holds them exactly.
   bool holds_integers = false;
-  /// These coordinates have the shape [rows, 1 + ndim]. There are none if the output is dense, or if no file
-  /// needs them.
+  /// Lists the axes of the network that the output's level has.
+  std::vector<int32_t> axes;
+  /// These coordinates have the shape [rows, 1 + number of axes]. There are none if the output is dense, or
+  /// if no file needs them.
   std::vector<int32_t> coordinates;
 
   bool is_dense() const { return shape.size() > 2; }
@@ -42,7 +44,6 @@ Output by_point(const Output& output, const std::vector<int64_t>& row_of_point);
 llvm::Error check_coordinates(llvm::StringRef flag, const Input& input);
 /// Returns the bytes of an .npy file with the output's coordinates, counted from position 0. Returns an error
 /// if one of them is outside int32. check_coordinates() must have succeeded.
-llvm::Expected<std::string> coordinates_npy(llvm::StringRef flag, const Output& output, const Input& input,
-                                            int32_t ndim);
+llvm::Expected<std::string> coordinates_npy(llvm::StringRef flag, const Output& output, const Input& input);
 
 }  // namespace minuet::tool

@@ -158,7 +158,10 @@ llvm::Expected<Output> fetch_output(NetworkSession& session, const Outputs& outp
   output.holds_integers = array.element == MINUET_ELEMENT_I32;
   output.features = output.holds_integers ? decode_integers(bytes) : decode(bytes, session.dtype);
   if (!with_coordinates) return output;
-  output.coordinates.resize(static_cast<size_t>(output.rows()) * static_cast<size_t>(1 + session.info.ndim));
+  for (int32_t axis = 0; axis < session.info.ndim; ++axis) {
+    if ((outputs.infos()[index].axes >> axis & 1) != 0) output.axes.push_back(axis);
+  }
+  output.coordinates.resize(static_cast<size_t>(output.rows()) * (1 + output.axes.size()));
   MINUET_ASSIGN(const DeviceBuffer rows,
                 DeviceBuffer::allocate(session.device.get(), 4 * output.coordinates.size()));
   MINUET_TRY(check(minuet_execution_output_coordinates_of(
@@ -293,9 +296,9 @@ llvm::Error run_command(const Arguments& given) {
   MINUET_TRY(read_further_inputs(session, arguments));
   progress->say("reading the cloud");
   MINUET_ASSIGN(const Input input, load_input(arguments.input, session.info));
-  MINUET_TRY(files.check(input, session.info, is_dense(infos.front())));
+  MINUET_TRY(files.check(input, session.info, infos.front()));
   const VoxelCloud& voxels = input.voxels;
-  if (arguments.network.has_shape) {
+  if (arguments.network.needs_batch_size) {
     MINUET_ASSIGN(session.choice.batch_size, find_batch_size(voxels));
   }
   MINUET_ASSIGN(const DeviceCloud cloud, upload_cloud(session.device.get(), voxels, session.dtype));
@@ -316,8 +319,7 @@ llvm::Error run_command(const Arguments& given) {
   warn_of_non_finite(report, arguments.labels);
   MINUET_TRY(files.write_trace(session.context.get(), device_times(report)));
   const minuet_level_info& level = report.levels[static_cast<size_t>(session.info.output_level)];
-  for (size_t i = 0; i < fetched.size(); ++i)
-    MINUET_TRY(files.write_named(i, fetched[i], input, session.info));
+  for (size_t i = 0; i < fetched.size(); ++i) MINUET_TRY(files.write_named(i, fetched[i], input));
   MINUET_TRY(files.write(input, session.info, level.tensor_stride, std::move(fetched.front())));
   return print_report(arguments, report, files);
 }

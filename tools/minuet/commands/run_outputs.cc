@@ -124,9 +124,16 @@ llvm::Error RunOutputs::check_dense(const minuet_plan_info& network) const {
                    arguments_->output, network.name);
 }
 
-llvm::Error RunOutputs::check(const Input& input, const minuet_plan_info& network, bool is_dense) const {
+llvm::Error RunOutputs::check(const Input& input, const minuet_plan_info& network,
+                              const minuet_tensor_info& first) const {
   MINUET_TRY(named_->check(input));
-  if (is_dense) return check_dense(network);
+  if (is_dense(first)) return check_dense(network);
+  if (output_ && extension_of(arguments_->output) != ".npy" && first.ndim < network.ndim) {
+    return bad_input(
+        "--output '{0}' must end in .npy, because the output of {1} has no positions: its rows lie on {2} of "
+        "the network's {3} axes",
+        arguments_->output, network.name, first.ndim, network.ndim);
+  }
   if (arguments_->labels && network.missing_head != 0 && !arguments_->random_weights) {
     return bad_input(
         "--labels needs the network's head, which gives the classes, but the head is not among the weights: "
@@ -170,16 +177,14 @@ llvm::Error RunOutputs::write_ply(const Input& input, const minuet_plan_info& ne
   return output_->write(ply_bytes(table));
 }
 
-llvm::Error RunOutputs::write_named(size_t index, const Output& output, const Input& input,
-                                    const minuet_plan_info& network) {
-  return named_->write(index, output, input, network.ndim);
+llvm::Error RunOutputs::write_named(size_t index, const Output& output, const Input& input) {
+  return named_->write(index, output, input);
 }
 
 llvm::Error RunOutputs::write(const Input& input, const minuet_plan_info& network,
                               const int32_t* tensor_stride, Output output) {
   if (coordinates_) {
-    MINUET_ASSIGN(const std::string bytes,
-                  coordinates_npy("--output-coordinates", output, input, network.ndim));
+    MINUET_ASSIGN(const std::string bytes, coordinates_npy("--output-coordinates", output, input));
     MINUET_TRY(coordinates_->write(bytes));
   }
   if (!output_) return llvm::Error::success();

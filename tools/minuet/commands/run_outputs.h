@@ -32,12 +32,11 @@ class RunOutputs {
     return (output == 0 && (output_ || coordinates_)) || named_->needs_coordinates(output);
   }
   /// Returns an error if --output, --labels, --palette, --output-coordinates, --per-point or
-  /// --coordinates-of does not fit the network or the cloud. `is_dense` tells whether the network's first
-  /// output is a dense tensor.
-  llvm::Error check(const Input& input, const minuet_plan_info& network, bool is_dense) const;
+  /// --coordinates-of does not fit the network or the cloud. `first` describes the network's first output.
+  llvm::Error check(const Input& input, const minuet_plan_info& network,
+                    const minuet_tensor_info& first) const;
   /// Writes the files of --output-of and --coordinates-of for the network's output of this index.
-  llvm::Error write_named(size_t index, const Output& output, const Input& input,
-                          const minuet_plan_info& network);
+  llvm::Error write_named(size_t index, const Output& output, const Input& input);
   /// Writes the first output and its coordinates to the files that the flags name. `tensor_stride` is the
   /// tensor stride of the output's voxels.
   llvm::Error write(const Input& input, const minuet_plan_info& network, const int32_t* tensor_stride,

@@ -80,7 +80,9 @@ struct NetworkChoice {
   std::vector<int32_t> channels;
   /// Holds the cells of the network's input along each axis. An empty list means those of its description.
   std::vector<int32_t> shape;
-  bool has_shape = false;   ///< Tells whether the network's input has a shape.
+  /// Tells whether an execution needs the number of batch items, because the network's input has a shape or
+  /// because the network pools whole batch items.
+  bool needs_batch_size = false;
   int32_t in_channels = 0;  ///< Counts the input channels. The value 0 means as many as described.
   /// Names a safetensors file or a PyTorch checkpoint. An empty name means random weights.
   std::string weights;

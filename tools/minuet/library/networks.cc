@@ -10,10 +10,9 @@
 namespace minuet::tool {
 namespace {
 
-/// Returns the field "shape" of the network's description, or nothing if the network's input has no shape. A
-/// description that cannot be read has no shape here, because the library reports what is wrong with it.
-llvm::Expected<std::optional<std::vector<int64_t>>> shape_of(const std::string& network) {
-  std::optional<std::vector<int64_t>> shape;
+/// Returns the description of a network. It is null if the text is not JSON, because the library reports what
+/// is wrong with it.
+llvm::Expected<llvm::json::Value> read_description(const std::string& network) {
   std::string text;
   if (const minuet_shipped_network_info* const shipped = find_shipped(network)) {
     text = shipped->description;
@@ -23,11 +22,16 @@ llvm::Expected<std::optional<std::vector<int64_t>>> shape_of(const std::string& 
     text = std::move(*read);
   }
   llvm::Expected<llvm::json::Value> value = parse_json(text);
-  if (!value) {
-    llvm::consumeError(value.takeError());
-    return shape;
-  }
-  const llvm::json::Object* const root = value->getAsObject();
+  if (value) return value;
+  llvm::consumeError(value.takeError());
+  return nullptr;
+}
+
+/// Returns the field "shape" of the network's description, or nothing if the network's input has no shape.
+llvm::Expected<std::optional<std::vector<int64_t>>> shape_of(const std::string& network) {
+  std::optional<std::vector<int64_t>> shape;
+  MINUET_ASSIGN(const llvm::json::Value value, read_description(network));
+  const llvm::json::Object* const root = value.getAsObject();
   const llvm::json::Array* const cells = root ? root->getArray("shape") : nullptr;
   if (cells == nullptr) return shape;
   shape.emplace();
@@ -36,6 +40,17 @@ llvm::Expected<std::optional<std::vector<int64_t>>> shape_of(const std::string& 
     shape->push_back(count ? *count : 0);
   }
   return shape;
+}
+
+/// Returns true if a layer of the network pools whole batch items.
+llvm::Expected<bool> pools_items(const std::string& network) {
+  MINUET_ASSIGN(const llvm::json::Value value, read_description(network));
+  const llvm::json::Object* const root = value.getAsObject();
+  const llvm::json::Array* const layers = root ? root->getArray("layers") : nullptr;
+  return layers && std::any_of(layers->begin(), layers->end(), [](const llvm::json::Value& layer) {
+           const llvm::json::Object* const fields = layer.getAsObject();
+           return fields && fields->getString("op") == llvm::StringRef("global_pool");
+         });
 }
 
 /// Sets the shape of the network's input (Grid::shape). A shipped network may have more cells than the range.
@@ -130,8 +145,9 @@ llvm::Expected<int64_t> find_batch_size(const VoxelCloud& cloud) {
   for (size_t i = 0; i < cloud.coordinates.size(); i += columns) {
     if (cloud.coordinates[i] > kGreatest) {
       return bad_input(
-          "voxel {0} has the batch index {1}, but a network whose input has a shape takes indices from 0 to "
-          "{2}: number the batch items from 0",
+          "voxel {0} has the batch index {1}, but a network whose input has a shape, or that pools batch "
+          "items, "
+          "takes indices from 0 to {2}: number the batch items from 0",
           i / columns, cloud.coordinates[i], kGreatest);
     }
     size = std::max(size, int64_t{cloud.coordinates[i]} + 1);
@@ -141,7 +157,8 @@ llvm::Expected<int64_t> find_batch_size(const VoxelCloud& cloud) {
 
 llvm::Error use_shape(const std::optional<Grid>& grid, NetworkChoice& choice) {
   MINUET_ASSIGN(const std::optional<std::vector<int64_t>> described, shape_of(choice.network));
-  choice.has_shape = described.has_value();
+  MINUET_ASSIGN(const bool has_items, pools_items(choice.network));
+  choice.needs_batch_size = described.has_value() || has_items;
   if (described && grid) choice.shape.assign(grid->shape.begin(), grid->shape.end());
   return llvm::Error::success();
 }

@@ -42,7 +42,7 @@ llvm::Expected<std::optional<Grid>> choose_grid(const std::string& network, cons
 /// Returns the number of batch items of the cloud, which is at least 1, or an error if it exceeds 2^31 - 1.
 llvm::Expected<int64_t> find_batch_size(const VoxelCloud& cloud);
 
-/// Sets has_shape in `choice` and, if the network's input has a shape and there is a grid, its shape.
+/// Sets needs_batch_size in `choice` and, if the network's input has a shape and there is a grid, its shape.
 llvm::Error use_shape(const std::optional<Grid>& grid, NetworkChoice& choice);
 
 /// Chooses the grid for the network and the flags of a command that reads one cloud, and sets it in `input`

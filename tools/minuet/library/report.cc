@@ -32,7 +32,7 @@ void print_levels(const RunReport& report, llvm::raw_ostream& out) {
   out << "\nlevel  tensor stride      voxels\n";
   for (size_t i = 0; i < report.levels.size(); ++i) {
     const minuet_level_info& level = report.levels[i];
-    const std::string stride = axes_text(level.tensor_stride, report.network.ndim);
+    const std::string stride = axes_text(level.tensor_stride, level.ndim);
     out << llvm::formatv("{0,5}  {1,13}  {2,10}\n", i, stride, level.voxels);
   }
 }
@@ -240,7 +240,7 @@ llvm::json::Array levels_json(const RunReport& report) {
   llvm::json::Array levels;
   for (const minuet_level_info& level : report.levels) {
     levels.push_back(llvm::json::Object{{"maps", map_method_name(level.map_method)},
-                                        {"tensor_stride", axes(level.tensor_stride, report.network.ndim)},
+                                        {"tensor_stride", axes(level.tensor_stride, level.ndim)},
                                         {"voxels", level.voxels}});
   }
   return levels;

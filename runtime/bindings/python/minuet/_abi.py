@@ -571,6 +571,8 @@ class minuet_tensor_info(Structure):
     level: int
     channels: int
     element: int
+    ndim: int
+    axes: int
     _fields_ = [
         ("struct_size", c_size_t),
         ("name", c_char_p),
@@ -580,6 +582,8 @@ class minuet_tensor_info(Structure):
         ("level", c_int32),
         ("channels", c_int32),
         ("element", c_int32),
+        ("ndim", c_int32),
+        ("axes", c_int32),
     ]
 
 
@@ -810,13 +814,13 @@ class minuet_level_info(Structure):
     tensor_stride: Any
     voxels: int
     map_method: int
-    reserved: int
+    ndim: int
     _fields_ = [
         ("struct_size", c_size_t),
         ("tensor_stride", c_int32 * 4),
         ("voxels", c_int64),
         ("map_method", c_int32),
-        ("reserved", c_int32),
+        ("ndim", c_int32),
     ]
 
 

@@ -158,7 +158,7 @@ class Execution(Handle):
         defer_workspace: set_workspace gives the memory before the first prepare.
         parameters: values in place of the plan's own.
         parameter_inputs: run takes the plan's parameters behind the features.
-        batch_size: the number of batch items; a network with a dense tensor needs it.
+        batch_size: the number of batch items; a network with a dense tensor or a global pooling needs it.
     """
 
     def __init__(
@@ -310,10 +310,10 @@ class Execution(Handle):
         return given
 
     def output_coordinates(self, output: int = 0, out: Any = None, stream: Any = None) -> Any:
-        """Returns the coordinates of an output of a network, int32 [rows, 1 + ndim] in memory of the device, in the
-        order of its rows. Enqueued on the stream."""
+        """Returns the coordinates of an output of a network, int32 [rows, 1 + axes of its level] in memory of the
+        device, in the order of its rows. Enqueued on the stream."""
         handle = stream_handle(stream)
-        shape = (self.output_shape(output)[0], 1 + self._info.ndim)
+        shape = (self.output_shape(output)[0], 1 + len(self._outputs[output].axes))
         result, address = int32_output(self._device, out, shape, handle, "out")
         call("minuet_execution_output_coordinates_of", self, output, address, handle)
         return result

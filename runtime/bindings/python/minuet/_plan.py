@@ -367,6 +367,7 @@ class Plan(Handle):
                 level=info.level,
                 channels=info.channels,
                 dtype=ELEMENT_NAMES[info.element],
+                axes=tuple(axis for axis in range(_abi.MINUET_MAX_DIM) if info.axes >> axis & 1),
             )
 
     @property

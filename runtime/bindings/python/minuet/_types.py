@@ -294,7 +294,8 @@ class PlanInfo:
 
 @dataclass(frozen=True)
 class TensorInfo:
-    """One input or output of a run. In `shape`, -1 stands for what the plan does not decide: rows, and the batch."""
+    """One input or output of a run. In `shape`, -1 stands for what the plan does not decide: rows, and the batch.
+    `axes` are the axes of the plan that its level has, of which `tensor_stride` has the first numbers."""
 
     name: str
     shape: tuple[int, ...]
@@ -302,6 +303,7 @@ class TensorInfo:
     level: int
     channels: int
     dtype: str
+    axes: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -351,11 +353,12 @@ class StageTimes:
 
 @dataclass(frozen=True)
 class LevelInfo:
-    """One coordinate set of what is prepared."""
+    """One coordinate set of what is prepared. It has `ndim` axes, of which `tensor_stride` has the first numbers."""
 
     tensor_stride: tuple[int, ...]
     voxels: int
     map_method: MapMethod
+    ndim: int
 
 
 @dataclass(frozen=True)

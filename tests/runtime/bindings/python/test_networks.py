@@ -339,3 +339,37 @@ def test_dense_output(device, context, generator):
     assert output.shape == (2, *info.shape[1:])
     assert (output[1] == 0).all()
     assert np.isfinite(output).all()
+
+
+def test_outputs_that_lack_axes(context, device, generator):
+    plan = minuet.Plan.network(
+        context,
+        description={
+            "name": "axes",
+            "ndim": 3,
+            "in_channels": 4,
+            "shape": 9,
+            "outputs": ["flat", "items"],
+            "layers": [
+                {"op": "collapse", "name": "a", "axis": 1, "output": "flat"},
+                {"op": "global_pool", "name": "b", "input": "input", "reduction": "average", "output": "items"},
+            ],
+        },
+    )
+    plan.load(device)
+    assert [output.axes for output in plan.outputs] == [(0, 2), ()]
+    cells = np.unique(generator.integers(0, 9, (60, 4), dtype=np.int32) % [2, 9, 9, 9], axis=0).astype(np.int32)
+    features = generator.normal(size=(len(cells), 4)).astype(np.float32)
+    execution = minuet.Execution(plan, device, batch_size=3)
+    execution.prepare(device.to_device(cells))
+    flat, items = (device.to_host(output) for output in execution.run(device.to_device(features)))
+    assert [level.ndim for level in execution.levels] == [3, 2, 0]
+    places = device.to_host(execution.output_coordinates(0))
+    assert places.shape == (len(flat), 3)
+    for place, row in zip(places, flat, strict=True):
+        column = (cells[:, [0, 1, 3]] == place).all(axis=1)
+        np.testing.assert_allclose(row, features[column].sum(axis=0), rtol=1e-5, atol=1e-5)
+    np.testing.assert_array_equal(device.to_host(execution.output_coordinates(1)), [[0], [1], [2]])
+    for item in range(2):
+        np.testing.assert_allclose(items[item], features[cells[:, 0] == item].mean(axis=0), rtol=1e-5, atol=1e-5)
+    np.testing.assert_array_equal(items[2], np.zeros(4))

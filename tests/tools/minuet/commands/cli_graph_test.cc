@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <random>
+#include <set>
 
 #include "tests/tools/folder.h"
 #include "tests/tools/minuet/cloud/bytes.h"
@@ -62,7 +63,6 @@ class CliGraph : public testing::Test {
     EXPECT_EQ(contents(path(one)), contents(path(other))) << one << " and " << other;
   }
 
- private:
   const Folder folder_;
 };
 
@@ -102,6 +102,67 @@ TEST_F(CliGraph, AnInputOnACoarserLevelHasTheOrderOfTheOutputsThere) {
   run(R"("near", "far")", R"(, {"name": "more", "channels": 6, "level": "down"})", first + LAYER_C("more"),
       {"--input-of", "more=" + path("down.npy"), "--output-of", "far=" + path("o.npy"), "--repeat", "2"});
   expect_same("o.npy", "far.npy");
+}
+
+/// A collapsed level and one of batch items have fewer axes, in the files and in the report.
+TEST_F(CliGraph, OutputsThatLackAxes) {
+  const std::string flat = folder_.file(
+      "flat.json",
+      R"({"name": "flat", "ndim": 3, "in_channels": 4, "shape": [9, 9, 9], "outputs": ["flat", "items"],
+          "layers": [{"op": "collapse", "name": "a", "axis": 1, "output": "flat"},
+                     {"op": "global_pool", "name": "b", "reduction": "average", "output": "items"}]})");
+  std::vector<int32_t> voxels;
+  for (int32_t x = 0; x < 9; ++x) {
+    for (int32_t y = 0; y < 9; ++y) voxels.insert(voxels.end(), {x, y, (x * 5 + y / 3) % 9});
+  }
+  folder_.file("inside.npy", npy_bytes(voxels, {81, 3}));
+  const std::vector<std::string> run{"run",           "--device",         "cpu",        "--network",  flat,
+                                     "--coordinates", path("inside.npy"), "--features", path("f.npy")};
+  std::vector<std::string> more = run;
+  more.insert(more.end(), {"--output", path("flat.npy"), "--output-coordinates", path("flat_c.npy"),
+                           "--output-of", "items=" + path("items.npy"), "--coordinates-of",
+                           "items=" + path("items_c.npy"), "--json", path("report.json")});
+  const Finished finished = minuet(more);
+  EXPECT_EQ(finished.code, 0) << finished.err;
+  EXPECT_EQ(finished.err, "");
+  // Each column of x and z has three voxels.
+  std::vector<int32_t> columns;
+  for (int32_t x = 0; x < 9; ++x) {
+    for (int32_t step = 0; step < 3; ++step) columns.insert(columns.end(), {0, x, (x * 5 + step) % 9});
+  }
+  const std::string wanted = npy_bytes(columns, {27, 3}), written = contents(path("flat_c.npy"));
+  ASSERT_EQ(written.size(), wanted.size());
+  EXPECT_NE(written.find("(27, 3)"), std::string::npos);
+  const auto rows_of = [](const std::string& npy) {
+    std::set<std::string> rows;
+    for (size_t at = npy.size() - 27 * 12; at < npy.size(); at += 12) rows.insert(npy.substr(at, 12));
+    return rows;
+  };
+  EXPECT_EQ(rows_of(written), rows_of(wanted));
+  EXPECT_EQ(contents(path("items_c.npy")), npy_bytes(std::vector<int32_t>{0}, {1, 1}));
+  EXPECT_NE(contents(path("items.npy")).find("(1, 4)"), std::string::npos);
+  const llvm::json::Object report = json_in(path("report.json"));
+  const llvm::json::Array& levels = *report.getArray("levels");
+  EXPECT_EQ(levels[1].getAsObject()->getArray("tensor_stride")->size(), 2u);
+  EXPECT_EQ(levels[2].getAsObject()->getArray("tensor_stride")->size(), 0u);
+  EXPECT_EQ(levels[2].getAsObject()->getInteger("voxels"), int64_t{1});
+  more = run;
+  more.insert(more.end(), {"--output", path("flat.ply")});
+  const Finished refused = minuet(more);
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_THAT(refused.err,
+              testing::HasSubstr("must end in .npy, because the output of flat has no positions: its "
+                                 "rows lie on 2 of the network's 3 axes"));
+}
+
+/// A network without a shape that pools batch items; in capacity mode too.
+TEST_F(CliGraph, PoolingOfBatchItems) {
+  const std::string layers =
+      LAYER_B R"(, {"op": "global_pool", "name": "p", "reduction": "max", "output": "far"})";
+  run(R"("far")", "", layers, {"--output", path("far.npy")});
+  EXPECT_NE(contents(path("far.npy")).find("(1, 6)"), std::string::npos);
+  run(R"("far")", "", layers, {"--output", path("o.npy"), "--replay", "--repeat", "2"});
+  EXPECT_EQ(contents(path("o.npy")), contents(path("far.npy")));
 }
 
 /// What an argmax gives is written as int32, and is what --labels writes of the features before it.

@@ -1,0 +1,83 @@
+// Layers on levels that lack axes: what is refused, and the place of the error.
+#include <gmock/gmock.h>
+
+#include "runtime/network/network_program.h"
+
+namespace minuet::axes {
+namespace {
+
+using testing::HasSubstr;
+
+std::string block(const std::string& name, const std::string& more) {
+  return R"({"op": "block", "out_channels": 8, "kernel_size": 3, "name": ")" + name + "\", " + more + "}";
+}
+
+struct Mistake {
+  std::string layers, fields;
+  const char *place, *words;
+};
+
+std::string error_of(const Mistake& mistake) {
+  const std::string text =
+      R"({"name": "n", "ndim": 3, )" + mistake.fields + R"(, "layers": [)" + mistake.layers + "]}";
+  llvm::Expected<NetworkDescription> read = parse_network(text);
+  if (!read) return take_status(read.takeError()).message();
+  llvm::Expected<Program> program =
+      build_program(*read, DType::F16, [](const std::string&, i32) { return 0; });
+  return program ? "no error" : take_status(program.takeError()).message();
+}
+
+TEST(NetworkAxes, ErrorsHaveTheirPlace) {
+  const std::string in = R"("in_channels": 4)", a = block("a", R"("output": "x")") + ",";
+  const std::string cells = in + R"(, "shape": [32, 32, 16])";
+  const std::string collapsed = R"({"op": "collapse", "name": "c", "axis": 2},)";
+  const std::string pooled = R"({"op": "global_pool", "name": "p", "reduction": "max", "output": "g"},)";
+  const std::vector<Mistake> mistakes = {
+      {collapsed + R"({"op": "collapse", "name": "d", "axis": 2})", cells, "layers[1].axis",
+       "no axis 2 any more"},
+      {collapsed + R"({"op": "max_pool", "name": "d", "kernel_size": [3, 3, 3]})", cells,
+       "layers[1].kernel_size", "has 3 numbers, but the level of the layer's input has 2 axes"},
+      {collapsed + block("d", R"("rule": "reached", "padding": [1, 1, 0])"), cells, "layers[1].padding",
+       "has 2 axes"},
+      {collapsed + R"({"op": "max_pool", "name": "d", "kernel_size": [3]})", cells, "layers[1].kernel_size",
+       "the network has 3 axes"},
+      {a + R"({"op": "max_pool", "name": "d", "kernel_size": [3, 3]})", in, "layers[1].kernel_size",
+       "the network has 3 axes"},
+      {collapsed + R"({"op": "up", "name": "d", "out_channels": 4, "onto": "input", "stride": 2})", cells,
+       "layers[1].onto", "has other axes than the layer's input"},
+      {collapsed + R"({"op": "concat", "with": "input"})", cells, "layers[1].with", "same coordinate set"},
+      {collapsed + R"({"op": "birds_eye", "image_axes": [0, 1]})", cells, "layers[1].input", "use to_dense"},
+      {pooled + R"({"op": "upsample", "name": "d", "onto": "input"})", in, "layers[1].onto", "no way from"},
+      {pooled + R"({"op": "upsample", "name": "d", "input": "input", "onto": "g"})", in, "layers[1].onto",
+       "no way from"},
+      {pooled + R"({"op": "max_pool", "name": "d", "kernel_size": 3})", in, "layers[1].kernel_size",
+       "is 3, but the level of the layer's input has no axes"},
+      {pooled + R"({"op": "max_pool", "name": "d", "stride": 2})", in, "layers[1].stride",
+       "use the op linear"},
+      {pooled + block("d", R"("rule": "reached")"), in, "layers[1].rule", "leave \"rule\" out"},
+      {pooled + R"({"op": "residual", "name": "d", "out_channels": 4})", in, "layers[1].kernel_size",
+       "has no axes"},
+      {collapsed + R"({"op": "union", "name": "d", "with": "input"})", cells, "layers[1].with",
+       "the same axes"},
+      {pooled + R"({"op": "union", "name": "d", "with": "input"})", in, "layers[1].with", "the same axes"},
+      {pooled + R"({"op": "to_dense"})", cells, "layers[1].input", "no grid of cells"},
+      {pooled + R"({"op": "collapse", "name": "d", "axis": 0})", cells, "layers[1].axis",
+       "no axis 0 any more"},
+      {pooled + R"({"op": "global_pool", "name": "d", "reduction": "sum"})", in, "layers[1].input",
+       "one row for each batch item already"},
+      {pooled + R"({"op": "up", "name": "d", "out_channels": 4, "onto": "input"})", in, "layers[1].onto",
+       "other axes"},
+      {R"({"op": "global_pool", "name": "d"})", in, "layers[0].reduction", "is missing"},
+      {R"({"op": "global_pool", "name": "d", "reduction": "mean"})", in, "layers[0].reduction",
+       "use \"average\", \"max\" or \"sum\""},
+      {R"({"op": "global_pool", "reduction": "max"})", in, "layers[0].name", "must be a name"},
+  };
+  for (const Mistake& mistake : mistakes) {
+    const std::string text = error_of(mistake);
+    EXPECT_THAT(text, HasSubstr(std::string(mistake.place) + ": ")) << mistake.layers;
+    EXPECT_THAT(text, HasSubstr(mistake.words)) << mistake.layers;
+  }
+}
+
+}  // namespace
+}  // namespace minuet::axes
