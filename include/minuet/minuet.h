@@ -25,8 +25,7 @@
  *   once. An execution serves one at a time: a call that meets another's is FAILED_PRECONDITION.
  * - Matrices are row-major (minuet_tensor): a row of features is `channels` consecutive elements. Row i of
  *   features belongs to row i of the coordinates that the caller gave.
- * - Coordinates are int32 [count, 1 + ndim]: the batch index first (>= 0), then x, y, z...; negative
- *   coordinates are legal.
+ * - Coordinates are int32 [count, 1 + ndim]: the batch index (>= 0), then x, y, z..., which may be negative.
  * - Arrays, matrices and numbers that a call writes must not overlap one another, nor arrays and matrices
  *   that it reads: INVALID_ARGUMENT names both.
  * - `stream` is a CUstream (cudaStream_t) of the device's primary context, null for its default
