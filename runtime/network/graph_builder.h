@@ -69,7 +69,9 @@ class GraphBuilder {
   /// Returns the coordinate set (LevelSpec) that has the coordinates of two levels, and adds it to the
   /// program if it is missing. The result is `first` if both are the same level.
   llvm::Expected<i32> union_of(i32 first, i32 second);
-  /// Appends an op and returns the number of its output tensor.
+  /// Reserves the name of a layer. Returns InvalidArgument if another layer has it.
+  llvm::Error take_name(const std::string& name);
+  /// Appends an op, reserves its name, and returns the number of its output tensor.
   llvm::Expected<i32> add_layer(const std::string& name, i32 input, i32 level, i32 channels,
                                 const MapSpec& map, const OpProblem& problem);
   llvm::Expected<i32> add_convolution(const std::string& name, i32 input, i32 level, const MapSpec& map,
@@ -124,7 +126,7 @@ class GraphBuilder {
   std::map<std::string, i32> results_;
   // Holds the tensors that a layer reads, or of which it takes the level.
   std::set<i32> read_;
-  // Holds the names of all layers of the program.
+  // Holds the names of all layers of the program, and of the unions.
   std::set<std::string> names_;
   // Holds the names of all layers of the description so far.
   std::set<std::string> layers_;
