@@ -1,11 +1,13 @@
 // The op union: sums of features on levels that have the coordinates of two others. On every device and in
 // every dtype, exact, within capacities and on pyramids, with maps by an index and by sorting. The expected
-// values are single sums, so they are compared bit by bit.
+// values of unions are single sums, so they are compared exactly.
 #include <map>
 
 #include "tests/runtime/execution/pyramid_fixture.h"
 #include "tests/support/clouds.h"
+#include "tests/support/compare.h"
 #include "tests/support/random.h"
+#include "tests/support/safetensors_writer.h"
 
 namespace minuet::abi {
 namespace {
@@ -29,7 +31,8 @@ struct UnionGraph {
   int ndim = 3, results = 0;
   std::string layers;
   std::vector<Sum> unions;
-  std::vector<int32_t> shape;  // empty where there is none
+  std::vector<int32_t> shape;             // empty where there is none
+  std::vector<std::string> more_outputs;  // follow the results r0, r1, ...
 
   static std::string name_of(int result) { return result < 0 ? "input" : "r" + std::to_string(result); }
   void add(const std::string& fields) {
@@ -47,6 +50,7 @@ struct UnionGraph {
   std::string text() const {
     std::string outputs, cells;
     for (int i = 0; i < results; ++i) outputs += (i > 0 ? ", \"" : "\"") + name_of(i) + "\"";
+    for (const std::string& each : more_outputs) outputs += ", \"" + each + "\"";
     for (const int32_t each : shape)
       cells += (cells.empty() ? R"(, "shape": [)" : ", ") + std::to_string(each);
     return R"({"name": "n", "ndim": )" + std::to_string(ndim) + R"(, "in_channels": 4, "outputs": [)" +
@@ -237,14 +241,20 @@ TEST_P(UnionTest, HasTheRowsOfBothLevels) {
   EXPECT_GT(proper, 0);
 }
 
-/// The tensor stride is the greatest common divisor on each axis, and the shape ends with the last cell.
-TEST_P(UnionTest, LevelsTellTheirStrides) {
+/// Strides that do not divide each other. The last cells of the union come from either level.
+UnionGraph strided_graph() {
   UnionGraph graph;
   graph.shape = {13, 12, 30};
   graph.add_pool(-1, R"("kernel_size": 1, "stride": [4, 3, 8])");
   graph.add_pool(-1, R"("kernel_size": 1, "stride": [6, 2, 4])");
   graph.add_union(0, 1);
   graph.add_union(1, 0);
+  return graph;
+}
+
+/// The tensor stride is the greatest common divisor on each axis.
+TEST_P(UnionTest, LevelsTellTheirStrides) {
+  const UnionGraph graph = strided_graph();
   const Plan plan = plan_of(graph);
   Random random(3);
   const std::vector<int32_t> cloud = draw_cloud(graph, random, 60);
@@ -255,6 +265,67 @@ TEST_P(UnionTest, LevelsTellTheirStrides) {
   EXPECT_EQ(info.level, output_of(plan.get(), 3).level);
   const int32_t expected[] = {2, 1, 4};
   for (int a = 0; a < 3; ++a) EXPECT_EQ(info.tensor_stride[a], expected[a]);
+}
+
+/// The shape ends with the last cell of the level that reaches farther: the last cells of the levels are at
+/// 3 * [4, 3, 8] and at [2, 5, 7] * [6, 2, 4], in units of [2, 1, 4]. Dense tensors have this shape, and the
+/// union's features in its cells.
+TEST_P(UnionTest, DenseTensorsHaveItsShape) {
+  UnionGraph graph = strided_graph();
+  graph.layers += R"(, {"op": "to_dense", "input": "r2", "output": "dense"},
+      {"op": "birds_eye", "input": "r2", "image_axes": [1, 0], "output": "image"})";
+  const Plan sparse = plan_of(strided_graph());
+  graph.more_outputs = {"dense", "image"};
+  const Plan plan = plan_of(graph);
+  constexpr int64_t kBatch = 3, kX = 7, kY = 11, kZ = 8;
+  const std::vector<std::vector<int64_t>> shapes = {{kBatch, kUnionChannels, kX, kY, kZ},
+                                                    {kBatch, kUnionChannels * kZ, kY, kX}};
+  for (int32_t i = 0; i < 2; ++i) {
+    const minuet_tensor_info info = output_of(plan.get(), 4 + i);
+    const std::vector<int64_t>& shape = shapes[static_cast<size_t>(i)];
+    EXPECT_THAT(std::vector<int64_t>(info.shape + 1, info.shape + info.rank),
+                testing::ElementsAreArray(shape.begin() + 1, shape.end()));
+  }
+  Random random(6);
+  std::vector<int32_t> cloud = draw_cloud(graph, random, 60);
+  cloud.insert(cloud.end(), {2, 12, 11, 29});
+  for (const minuet_map_method method : {MINUET_MAPS_INDEXED, MINUET_MAPS_SORTED}) {
+    const std::vector<NetworkRun> runs = run(strided_graph(), sparse.get(), cloud, method);
+    std::vector<float> dense(static_cast<size_t>(kBatch * kUnionChannels * kX * kY * kZ)), image = dense;
+    std::array<int64_t, 3> last{};
+    for (const auto& [cell, values] : rows_of(runs[2].coordinates, runs[2].bytes, 3)) {
+      const int64_t x = cell[1] / 2, y = cell[2], z = cell[3] / 4;
+      last = {std::max(last[0], x), std::max(last[1], y), std::max(last[2], z)};
+      for (int64_t c = 0; c < kUnionChannels; ++c) {
+        const int64_t channel = cell[0] * kUnionChannels + c;
+        const float value = values[static_cast<size_t>(c)];
+        dense.at(static_cast<size_t>(((channel * kX + x) * kY + y) * kZ + z)) = value;
+        image.at(static_cast<size_t>(((channel * kZ + z) * kY + y) * kX + x)) = value;
+      }
+    }
+    EXPECT_EQ(last, (std::array<int64_t, 3>{kX - 1, kY - 1, kZ - 1})) << "the cloud has the last cells";
+    minuet_execution_options options = options_of(method);
+    options.batch_size = kBatch;
+    const Execution execution = make_execution(machine(), plan.get(), &options);
+    check(prepare(machine(), execution.get(), cloud));
+    const std::vector<char> features = features_of(graph, cloud);
+    const Buffer input(machine(), features);
+    const auto rows = static_cast<int64_t>(cloud.size()) / 4;
+    std::deque<Buffer> memory;
+    std::vector<minuet_array> outputs;
+    for (const NetworkRun& run : runs) {
+      memory.emplace_back(machine(), static_cast<int64_t>(run.bytes.size())).poison();
+      outputs.push_back(array_of(tensor(memory.back(), run.rows, run.channels, dtype())));
+    }
+    for (const std::vector<int64_t>& shape : shapes) {
+      memory.emplace_back(machine(), static_cast<int64_t>(dense.size()) * dtype_bytes(dtype())).poison();
+      outputs.push_back(array_of(memory.back().data(), shape, outputs.front().element));
+    }
+    check(run_arrays(execution.get(), {array_of(tensor(input, rows, kUnionChannels, dtype()))}, outputs));
+    for (size_t i = 0; i < runs.size(); ++i) EXPECT_EQ(memory[i].read<char>(), runs[i].bytes);
+    EXPECT_EQ(decode(dtype(), memory[4].read<char>()), dense);
+    EXPECT_EQ(decode(dtype(), memory[5].read<char>()), image);
+  }
 }
 
 /// The union with a level that has no row is the identity.
@@ -287,8 +358,28 @@ TEST_P(UnionTest, AnEmptyLevelAddsNothing) {
   }
 }
 
-/// Layers below a union read its level as any other: poolings by both rules, ways back, sums with other
-/// tensors of the level, and a dense tensor.
+/// A convolution of kernel size 3, in fp64, over a level whose tensor stride is 2 on each axis.
+std::vector<double> convolved(const FeatureRows& rows, const std::vector<float>& weight) {
+  std::vector<double> result;
+  for (const auto& [cell, unused] : rows) {
+    std::vector<double> sum(kUnionChannels);
+    for (int k = 0; k < 27; ++k) {
+      const auto from = rows.find(
+          {cell[0], cell[1] + 2 * (k / 9 - 1), cell[2] + 2 * (k / 3 % 3 - 1), cell[3] + 2 * (k % 3 - 1)});
+      if (from == rows.end()) continue;
+      for (size_t i = 0; i < kUnionChannels; ++i)
+        for (size_t o = 0; o < kUnionChannels; ++o)
+          sum[o] +=
+              static_cast<double>(from->second[i]) *
+              static_cast<double>(weight[(static_cast<size_t>(k) * kUnionChannels + i) * kUnionChannels + o]);
+    }
+    result.insert(result.end(), sum.begin(), sum.end());
+  }
+  return result;
+}
+
+/// Layers below a union read its level as any other: poolings, ways back, convolutions, and sums with other
+/// tensors of the level.
 TEST_P(UnionTest, OtherLayersReadTheLevel) {
   UnionGraph graph;
   graph.shape = {14, 10, 12};
@@ -297,19 +388,23 @@ TEST_P(UnionTest, OtherLayersReadTheLevel) {
   graph.add_union(0, 1);
   graph.add_pool(2, R"("kernel_size": 2, "stride": 2)");
   graph.add(R"("op": "upsample", "input": "r3", "onto": "r2")");
-  graph.add(R"("op": "block", "input": "r2", "kernel_size": 3, "out_channels": 4, "norm": "none")");
+  graph.add(R"("op": "block", "input": "r2", "kernel_size": 3, "out_channels": 4, "norm": "none",
+      "activation": "none")");
   graph.add_union(2, 4);
   graph.layers += R"(, {"op": "union", "name": "same", "input": "r0", "with": "r0", "output": "twice"},
       {"op": "relu", "input": "r2"}, {"op": "add", "with": "r4", "output": "sum"})";
-  std::string text = graph.text();
-  const std::string all = "\"r6\"]";
-  text.replace(text.find(all), all.size(), R"("r6", "twice", "sum"])");
-  NetworkSpec spec;
-  spec.description = text, spec.dtype = dtype();
+  graph.more_outputs = {"twice", "sum"};
+  Random random(5);
+  FileTensor weight{{27, kUnionChannels, kUnionChannels}, {}};
+  for (int i = 0; i < 27 * kUnionChannels * kUnionChannels; ++i)
+    weight.values.push_back(static_cast<float>(random.between(-8, 8)) / 8);
+  const TemporaryPath file("union.safetensors");
+  write_safetensors(file.path(), {{"r5.conv.weight", weight}});
+  NetworkSpec spec = spec_of(graph);
+  spec.weights = file.path();
   const Plan plan = make_network(machine(), spec);
   EXPECT_EQ(output_of(plan.get(), 2).level, output_of(plan.get(), 6).level) << "a union with itself";
   EXPECT_EQ(output_of(plan.get(), 0).level, output_of(plan.get(), 7).level);
-  Random random(5);
   const std::vector<int32_t> cloud = draw_cloud(graph, random, machine().is_software() ? 20 : 100);
   for (const minuet_map_method method : {MINUET_MAPS_INDEXED, MINUET_MAPS_SORTED}) {
     const std::vector<NetworkRun> runs = run(graph, plan.get(), cloud, method);
@@ -333,7 +428,9 @@ TEST_P(UnionTest, OtherLayersReadTheLevel) {
     }
     EXPECT_TRUE(is_same(back, copied));
     EXPECT_TRUE(is_same(rows_at(8), sum_of(rectified, back)));
-    EXPECT_EQ(runs[5].coordinates, runs[2].coordinates);
+    std::vector<float> block;
+    for (const auto& [cell, values] : rows_at(5)) block.insert(block.end(), values.begin(), values.end());
+    EXPECT_TRUE(is_close(block, convolved(both, weight.values), kUnionChannels, error_bound(dtype())));
   }
 }
 
@@ -357,6 +454,7 @@ TEST_P(UnionTest, MoreRowsThanUsual) {
 }
 
 TEST_P(UnionTest, WithinCapacitiesAndOnPyramids) {
+  int proper = 0;
   for (const uint64_t seed : {1u, 2u, 3u}) {
     Random random(seed);
     UnionGraph graph;
@@ -371,6 +469,7 @@ TEST_P(UnionTest, WithinCapacitiesAndOnPyramids) {
       check(prepare(machine(), first.get(), cloud));
       check(minuet_execution_suggest_capacities(first.get(), 1.0, capacities.data(), count));
       const std::vector<NetworkRun> exact = run(graph, plan.get(), cloud, method);
+      proper += check_unions(graph, exact, cloud);
       options.level_capacity = capacities.data();
       options.level_count = count;
       const Execution within = make_execution(machine(), plan.get(), &options);
@@ -393,9 +492,50 @@ TEST_P(UnionTest, WithinCapacitiesAndOnPyramids) {
                     });
     }
   }
+  EXPECT_GT(proper, 0);
 }
 
-/// Each union has two ways to every level before it. No number of levels may make their number matter.
+/// The order of the layers numbers the parents of a union, but it has the same rows: the pyramid of either
+/// network serves both, and contains the coordinates of the union.
+TEST_P(UnionTest, APyramidServesEveryOrderOfTheLayers) {
+  const std::string coarse = R"("kernel_size": 1, "stride": 4)",
+                    dilated = R"("kernel_size": 3, "dilation": 2, "padding": 2, "rule": "reached")";
+  std::array<UnionGraph, 2> graphs;
+  graphs[0].add_pool(-1, coarse), graphs[0].add_pool(-1, dilated);
+  graphs[1].add_pool(-1, dilated), graphs[1].add_pool(-1, coarse);
+  for (UnionGraph& graph : graphs) graph.add_union(0, 1);
+  const std::array<Plan, 2> plans = {plan_of(graphs[0]), plan_of(graphs[1])};
+  Random random(7);
+  const std::vector<int32_t> cloud = draw_cloud(graphs[0], random, 30);
+  const Capacities capacities(4, 1024);
+  for (const Plan& of : plans) {
+    minuet_pyramid_options of_network = MINUET_PYRAMID_OPTIONS_INIT;
+    of_network.network = of.get();
+    of_network.level_capacity = capacities.data();
+    of_network.level_count = 4;
+    of_network.keep_coordinates = 1u << 3;
+    TestPyramid pyramid(machine(), of_network);
+    pyramid.build(cloud);
+    for (size_t i = 0; i < 2; ++i) {
+      const std::vector<NetworkRun> exact = run(graphs[i], plans[i].get(), cloud, MINUET_MAPS_INDEXED);
+      EXPECT_EQ(check_unions(graphs[i], exact, cloud), 1);
+      expect_within(graphs[i], plans[i].get(), capacities, cloud, exact,
+                    [&](const std::vector<minuet_array>& in, const std::vector<minuet_array>& out) {
+                      run_on(machine(), plans[i].get(), pyramid.run_arguments(), in, out);
+                    });
+      Buffer kept(machine(), capacities[3] * 16);
+      kept.poison();
+      check(minuet_pyramid_coordinates(pyramid.get(), machine().device(), pyramid.buffer().data(),
+                                       pyramid.buffer().bytes(), 3, static_cast<int32_t*>(kept.data()),
+                                       nullptr));
+      std::vector<int32_t> expected = exact[2].coordinates;
+      expected.resize(static_cast<size_t>(capacities[3] * 4));
+      EXPECT_EQ(kept.read<int32_t>(), expected);
+    }
+  }
+}
+
+/// Each union has two ways to every level before it. The time must not grow with the number of ways.
 TEST_P(UnionTest, DeeplyNested) {
   UnionGraph graph;
   graph.add_pool(-1, R"("kernel_size": 1, "stride": 2)");
@@ -412,9 +552,12 @@ TEST_P(UnionTest, DeeplyNested) {
   of_network.network = plan.get();
   of_network.level_capacity = capacities.data();
   of_network.level_count = static_cast<int32_t>(capacities.size());
-  minuet_pyramid* pyramid = nullptr;
-  EXPECT_EQ(minuet_pyramid_create(machine().context(), &of_network, &pyramid), MINUET_INVALID_ARGUMENT);
-  EXPECT_THAT(last_error(), testing::HasSubstr("the pyramid has 82 levels"));
+  for (const uint32_t kept : {0u, 1u << 20}) {
+    of_network.keep_coordinates = kept;
+    minuet_pyramid* pyramid = nullptr;
+    EXPECT_EQ(minuet_pyramid_create(machine().context(), &of_network, &pyramid), MINUET_INVALID_ARGUMENT);
+    EXPECT_THAT(last_error(), testing::HasSubstr("the pyramid has 82 levels; it must have 1 to 16")) << kept;
+  }
 }
 
 /// A union with more rows than its capacity makes the cloud fail, and the next cloud succeeds.
