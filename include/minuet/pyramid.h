@@ -72,8 +72,8 @@ typedef struct minuet_pyramid_options {
       keep_coordinates; /* bit i: the buffer has the coordinates of level i (minuet_pyramid_coordinates) */
   const minuet_pyramid_level* levels; /* 1 to 16; null with `network` */
   const minuet_pyramid_map* maps;     /* optional; null with `network` */
-  minuet_plan* network;               /* its levels and maps, for the purposes of its layers; only so may a
-                                         level be a union */
+  minuet_plan* network;               /* its levels and maps, for the purposes of its layers. Only a pyramid
+                                         made from a network can have levels that are unions. */
   const int64_t* level_capacity;      /* of the network's levels; null without `network` */
   int32_t level_count;                /* of `levels`, or of level_capacity */
   int32_t map_count;

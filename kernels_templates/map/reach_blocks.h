@@ -1,6 +1,7 @@
-// The kernel reach_blocks inserts the superblocks of all voxels of level first_level into the level's hash
-// table, and marks the occupied blocks in them. The voxels follow from the rows of the level's parent
-// (reached_voxel.h). Each thread handles one item.
+// The kernel reach_blocks inserts the superblocks of voxels of level first_level into the level's hash table,
+// and marks the occupied blocks in them. These are the voxels that follow from the rows of one parent of the
+// level (reached_voxel.h). A union has two parents, so the kernel runs twice for it. Each thread handles one
+// item.
 #pragma once
 
 #include "kernels_templates/core/grid.h"

@@ -1,5 +1,6 @@
-// The kernel reach_voxels marks the voxels of level first_level in their blocks. The voxels follow from the
-// rows of the level's parent (reached_voxel.h). Each thread handles one item.
+// The kernel reach_voxels marks voxels of level first_level in their blocks. These are the voxels that follow
+// from the rows of one parent of the level (reached_voxel.h). A union has two parents, so the kernel runs
+// twice for it. Each thread handles one item.
 #pragma once
 
 #include "kernels_templates/core/current.h"

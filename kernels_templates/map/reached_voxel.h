@@ -1,5 +1,6 @@
-// This file computes the voxels of a level of an index (voxel_index.h) that follow from the rows of its
-// parent (reached_cells.h). Each pair of a row of the parent and a cell is an item.
+// This file computes the voxels of a level of an index (voxel_index.h) that follow from the rows of one of
+// its parents, IndexParams::source.parent (reached_cells.h). Each pair of a row of this parent and a cell is
+// an item.
 #pragma once
 
 #include "kernels_templates/map/row_voxel.h"

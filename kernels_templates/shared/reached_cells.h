@@ -11,7 +11,7 @@
 
 namespace minuet {
 
-/// Describes how the cells of a coordinate set follow from the coordinates of its parent. All members are
+/// Describes how the cells of a coordinate set follow from the coordinates of a parent. All members are
 /// per axis, except the first two.
 struct LevelSource {
   i32 parent;  // Gives the number of the parent's level in an index.

@@ -278,8 +278,9 @@ struct ClearIndexParams {
 
 /// Holds the parameters of the kernels that make an index after clear_index. The levels of the caller's
 /// coordinates are made together, by the kernels mark_blocks, number_blocks, mark_voxels, number_rows and
-/// number_points. After that, each level of a parent's rows is made by reach_blocks, number_blocks,
-/// reach_voxels and number_rows.
+/// number_points. After that, each level that is made of other levels' rows is made by reach_blocks,
+/// number_blocks, reach_voxels and number_rows. For a union, reach_blocks and reach_voxels run once per
+/// parent.
 struct IndexParams {
   const i32* coordinates;  // Holds coordinates, batch first, in the shape [points, 1 + ndim].
   const i32* points;       // Points to the number of coordinates.
@@ -288,7 +289,7 @@ struct IndexParams {
   /// memory.
   VoxelIndex description;
   i32 first_level, end_level;  // The kernels make the levels from first_level to end_level - 1.
-  LevelSource source;          // Describes how reach_blocks and reach_voxels make level first_level.
+  LevelSource source;          // Describes the voxels that reach_blocks or reach_voxels adds to first_level.
   /// The next two arrays give the numbers of thread blocks of the kernels number_blocks and number_rows
   /// that handle each level and all levels from first_level on before it.
   u32 slot_tiles_end[kMostIndexedLevels], block_tiles_end[kMostIndexedLevels];
@@ -341,7 +342,7 @@ struct MarkVoxelsSpec {
     visitor("ndim", ndim), visitor("threads", threads);
   }
 };
-/// The kernel reach_blocks does the work of mark_blocks for one level that is made of its parent's rows.
+/// The kernel reach_blocks does the work of mark_blocks for one level and the rows of one of its parents.
 struct ReachBlocksSpec {
   i32 ndim = 3;
   i32 threads = 256;
@@ -350,7 +351,7 @@ struct ReachBlocksSpec {
     visitor("ndim", ndim), visitor("threads", threads);
   }
 };
-/// The kernel reach_voxels does the work of mark_voxels for one level that is made of its parent's rows.
+/// The kernel reach_voxels does the work of mark_voxels for one level and the rows of one of its parents.
 struct ReachVoxelsSpec {
   i32 ndim = 3;
   i32 threads = 256;

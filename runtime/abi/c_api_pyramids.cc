@@ -118,13 +118,14 @@ llvm::Expected<PyramidDescription> read_description(const minuet_pyramid_options
   if (description.has_bounds) {
     MINUET_ASSIGN(description.bounds, declared_bounds(description.ndim, given.least, given.greatest));
   }
-  // A network may have more levels than keep_coordinates has bits. Pyramid::create() refuses it.
-  const std::size_t levels = std::min<std::size_t>(description.levels.size(), kMostIndexedLevels);
+  // A network may have more levels than keep_coordinates has bits.
+  MINUET_TRY(Pyramid::check_count(description.levels));
+  const std::size_t levels = description.levels.size();
   if (given.keep_coordinates >> levels != 0) {
     return make_error(
         StatusCode::InvalidArgument,
         "keep_coordinates is {0}, which has a bit for a level that does not exist: there are {1}",
-        given.keep_coordinates, description.levels.size());
+        given.keep_coordinates, levels);
   }
   for (std::size_t i = 0; i < levels; ++i) {
     description.levels[i].keeps_coordinates |= (given.keep_coordinates >> i & 1) != 0;

@@ -86,7 +86,7 @@ llvm::Error MapStep::reach_level(const IndexSetsRequest& request, i32 level, Ind
   const MapKernels& kernels = map32_;
   params.rows_status = kStatusPastCapacity;
   const LevelTiles tiles = set_levels(level, level + 1, params);
-  const auto mark = [&](const auto& kernel) -> llvm::Error {
+  const auto launch_for_parents = [&](const auto& kernel) -> llvm::Error {
     for (const LevelSource& source :
          request.sources[static_cast<std::size_t>(level - request.levels_of_points())]) {
       params.source = source;
@@ -95,9 +95,9 @@ llvm::Error MapStep::reach_level(const IndexSetsRequest& request, i32 level, Ind
     }
     return llvm::Error::success();
   };
-  MINUET_TRY(mark(kernels.reach_blocks));
+  MINUET_TRY(launch_for_parents(kernels.reach_blocks));
   MINUET_TRY(launcher_.launch(kernels.number_blocks, tiles.slots, params));
-  MINUET_TRY(mark(kernels.reach_voxels));
+  MINUET_TRY(launch_for_parents(kernels.reach_voxels));
   return launcher_.launch(kernels.number_rows, tiles.blocks, params);
 }
 

@@ -32,7 +32,7 @@ Bounds narrowed(i32 ndim, const Bounds& bounds, llvm::ArrayRef<SetSpec> sets);
 
 /// Returns the number of levels, from level 0 on, that are made of the caller's coordinates together. These
 /// coordinates, rounded down, are those of each of these levels. Each later level is made of the rows of its
-/// parent, one level after the other.
+/// parents, one level after the other.
 i32 levels_of_points(llvm::ArrayRef<SetSpec> sets);
 
 /// Returns the number of hash-table slots of a level with at most `capacity` rows. This is at least two

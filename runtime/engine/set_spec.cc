@@ -86,16 +86,17 @@ llvm::Expected<std::vector<Bounds>> bounds_of_sets(i32 ndim, const Bounds& bound
   std::vector<Bounds> all;
   for (std::size_t i = 0; i < sets.size(); ++i) {
     Bounds own = bounds;
+    const LevelSources sources = sets[i].parent < 0 ? LevelSources() : sources_of(ndim, sets, i);
     for (i32 a = 0; a < ndim; ++a) {
       i64 least = bounds.least[a + 1], greatest = bounds.greatest[a + 1];
-      if (sets[i].parent < 0) {
+      if (sources.empty()) {
         // A set of the caller's coordinates need not have multiples of its tensor stride. An index divides
         // them by it all the same.
         least = floor_to_multiple(least, sets[i].tensor_stride[a]);
         greatest = floor_to_multiple(greatest, sets[i].tensor_stride[a]);
       } else {
         least = INT_MAX, greatest = INT_MIN;
-        for (const LevelSource& source : sources_of(ndim, sets, i)) {
+        for (const LevelSource& source : sources) {
           i64 first = all[source.parent].least[a + 1], last = all[source.parent].greatest[a + 1];
           find_range(source, a, first, last);
           least = std::min(least, first), greatest = std::max(greatest, last);

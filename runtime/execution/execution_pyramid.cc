@@ -14,8 +14,8 @@ std::string axes_text(const Program& program, const AxisArray& axes) {
 }
 
 /// Finds the pyramid's level for each level of a program, or -1 for one that holds batch items. A network's
-/// levels are found by how they follow from level 0: by their tensor stride and, if an op reaches them, also
-/// by the op and the shape.
+/// levels are found by how they follow from level 0: by their tensor stride, and also by the op and the shape
+/// if an op reaches them, or by both parents if they are unions.
 llvm::Expected<std::vector<i32>> find_levels(const Program& program, const PyramidUse& use) {
   const Pyramid& pyramid = *use.pyramid;
   std::vector<i32> found(program.levels.size());

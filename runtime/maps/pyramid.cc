@@ -91,12 +91,15 @@ llvm::Expected<std::shared_ptr<const Pyramid>> Pyramid::create(PyramidDescriptio
   return std::shared_ptr<const Pyramid>(std::move(pyramid));
 }
 
+llvm::Error Pyramid::check_count(llvm::ArrayRef<PyramidLevel> levels) {
+  if (!levels.empty() && levels.size() <= kMostIndexedLevels) return llvm::Error::success();
+  return make_error(StatusCode::InvalidArgument, "the pyramid has {0} levels; it must have 1 to {1}",
+                    levels.size(), kMostIndexedLevels);
+}
+
 llvm::Error Pyramid::add_levels() {
   const std::vector<PyramidLevel>& levels = description_.levels;
-  if (levels.empty() || levels.size() > kMostIndexedLevels) {
-    return make_error(StatusCode::InvalidArgument, "the pyramid has {0} levels; it must have 1 to {1}",
-                      levels.size(), kMostIndexedLevels);
-  }
+  MINUET_TRY(check_count(levels));
   program_.ndim = description_.ndim;
   options_.method = MapMethod::Indexed;
   options_.keep_first_duplicate = description_.keep_first_duplicate;
@@ -111,6 +114,19 @@ llvm::Error Pyramid::add_levels() {
     if (i == 0 ? level.parent != -1 : level.parent < 0 || level.parent >= static_cast<i32>(i)) {
       return make_error(StatusCode::InvalidArgument, "the parent of {0} is {1}; it must be {2}", name,
                         level.parent, i == 0 ? "-1, because this is the caller's set" : "an earlier level");
+    }
+    if (level.other_parent < -1 || level.other_parent >= static_cast<i32>(i)) {
+      return make_error(
+          StatusCode::InvalidArgument,
+          "the other parent of {0} is {1}; it must be an earlier level if the level is a union, "
+          "and -1 otherwise",
+          name, level.other_parent);
+    }
+    if (level.is_union() && levels[i].reach) {
+      return make_error(StatusCode::InvalidArgument,
+                        "{0} is a union of two levels, but it has a reach too: give it the other parent -1, "
+                        "or no reach",
+                        name);
     }
     MINUET_ASSIGN(level.tensor_stride, tensor_stride_of(program_, levels[i], name));
     level.reach = levels[i].reach;

@@ -51,6 +51,8 @@ class Pyramid {
  public:
   /// Returns InvalidArgument or OutOfRange if there can be no such sets and maps.
   static llvm::Expected<std::shared_ptr<const Pyramid>> create(PyramidDescription description);
+  /// Returns InvalidArgument if a pyramid cannot have this number of levels.
+  static llvm::Error check_count(llvm::ArrayRef<PyramidLevel> levels);
   /// Adds the levels, the maps and the needs of a network to a description that has none. Element i of
   /// `capacities` belongs to level i of the network. Levels with the same coordinates become one. A level
   /// that holds batch items is left out, because it is no set. Returns Unimplemented for a network whose maps

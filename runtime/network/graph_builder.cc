@@ -140,7 +140,7 @@ llvm::Expected<i32> GraphBuilder::union_of(i32 first, i32 second) {
   both.dropped_axes = one.dropped_axes;
   both.tensor_stride = common_stride(one.tensor_stride, other.tensor_stride);
   for (i32 a = 0; a < program_.ndim && one.has_shape() && other.has_shape(); ++a) {
-    // The shape ends with the last cell of a parent.
+    // The last cell is that of the parent that reaches farther.
     const auto cells_of = [&](const LevelSpec& parent) {
       return i64{parent.shape[a] - 1} * (parent.tensor_stride[a] / both.tensor_stride[a]) + 1;
     };
@@ -234,13 +234,16 @@ llvm::Error GraphBuilder::check_reach(const MapSpec& map) const {
   return llvm::Error::success();
 }
 
+llvm::Error GraphBuilder::take_name(const std::string& name) {
+  if (names_.insert(name).second) return llvm::Error::success();
+  return at("name",
+            make_error(StatusCode::InvalidArgument,
+                       "two layers are called \"{0}\", but a name stands for one layer: rename one", name));
+}
+
 llvm::Expected<i32> GraphBuilder::add_mapless(const std::string& name, i32 input, i32 level, i32 channels,
                                               const OpProblem& problem) {
-  if (!names_.insert(name).second) {
-    return at("name",
-              make_error(StatusCode::InvalidArgument,
-                         "two layers are called \"{0}\" and would share their weights: rename one", name));
-  }
+  MINUET_TRY(take_name(name));
   ProgramLayer layer(problem);
   layer.name = name;
   layer.map = -1;

@@ -73,10 +73,12 @@ class GraphBuilder {
   llvm::Expected<i32> union_of(i32 first, i32 second);
   /// Returns the level that has a row for each batch item, and adds it to the program if it is missing.
   i32 level_of_items();
-  /// Appends an op that reads no kernel map, and returns the number of its output tensor.
+  /// Reserves the name of a layer. Returns InvalidArgument if another layer has it.
+  llvm::Error take_name(const std::string& name);
+  /// Appends an op that reads no kernel map, reserves its name, and returns the number of its output tensor.
   llvm::Expected<i32> add_mapless(const std::string& name, i32 input, i32 level, i32 channels,
                                   const OpProblem& problem);
-  /// Appends an op that reads a kernel map, and returns the number of its output tensor.
+  /// Appends an op that reads a kernel map, reserves its name, and returns the number of its output tensor.
   llvm::Expected<i32> add_layer(const std::string& name, i32 input, i32 level, i32 channels,
                                 const MapSpec& map, const OpProblem& problem);
   llvm::Expected<i32> add_convolution(const std::string& name, i32 input, i32 level, const MapSpec& map,
@@ -133,7 +135,7 @@ class GraphBuilder {
   std::map<std::string, i32> results_;
   // Holds the tensors that a layer reads, or of which it takes the level.
   std::set<i32> read_;
-  // Holds the names of all layers of the program.
+  // Holds the names of all layers of the program, and of the unions.
   std::set<std::string> names_;
   // Holds the names of all layers of the description so far.
   std::set<std::string> layers_;

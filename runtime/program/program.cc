@@ -153,8 +153,11 @@ class LevelComparison {
     const bool is_rounded = is_rounded_down(first_, a);
     if (is_rounded || is_rounded_down(second_, b)) return is_rounded == is_rounded_down(second_, b);
     if (one.is_made_in_run() || other.is_made_in_run()) return &first_ == &second_ && a == b;
-    return one.reach == other.reach && one.shape == other.shape && is_same(one.parent, other.parent) &&
-           is_same(one.other_parent, other.other_parent);
+    if (one.reach != other.reach || one.shape != other.shape) return false;
+    // The order of a union's parents is that of their numbers, which follow from the order of the layers. The
+    // rows do not depend on it. A level with one parent cannot match crosswise, because no parent is -1.
+    return (is_same(one.parent, other.parent) && is_same(one.other_parent, other.other_parent)) ||
+           (is_same(one.parent, other.other_parent) && is_same(one.other_parent, other.parent));
   }
 
   const Program &first_, &second_;

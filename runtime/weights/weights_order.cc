@@ -171,16 +171,18 @@ WeightLayout matrix(const ConvolutionProblem& problem, bool is_linear) {
   return layout;
 }
 
-/// Appends the layouts in which a network with one axis less stores the weight, without one of the axes on
+/// Appends the layouts in which a network with one axis fewer stores the weight, without one of the axes on
 /// which the kernel has one offset. A layer below a collapse is a layer of such a network.
 [[gnu::cold]] void add_without_axis(const ConvolutionProblem& problem, std::vector<WeightLayout>& layouts) {
-  for (std::size_t i = layouts.size(); problem.ndim > 1 && i-- > 0;) {
+  if (problem.ndim == 1) return;
+  const std::size_t count = layouts.size();
+  for (std::size_t i = 0; i < count; ++i) {
     const std::ptrdiff_t first = layouts[i].spconv_version == 2 ? 1 : 0;
     for (std::ptrdiff_t axis = first; axis < first + problem.ndim; ++axis) {
       WeightLayout narrow = layouts[i];
       if (narrow.shape[static_cast<std::size_t>(axis)] != 1) continue;
       narrow.shape.erase(narrow.shape.begin() + axis);
-      // Without another axis of one offset the shape is often the same, and then so are the elements.
+      // Removing another axis of size 1 may give the same shape. The elements are then in the same order.
       const bool is_known = std::any_of(layouts.begin(), layouts.end(), [&](const WeightLayout& other) {
         return other.spconv_version == narrow.spconv_version && other.shape == narrow.shape;
       });

@@ -125,9 +125,9 @@ class Evaluator {
     return x;
   }
 
-  /// The features of all levels at their cells y, x of the first one, summed over z. Indices of coarser
-  /// levels are multiplied by their strides first. `z_stride` is the library's stride of the axis that is
-  /// left.
+  /// Returns the features of all levels, summed over z, at their cells y, x of the first one. Indices of
+  /// coarser levels are multiplied by their strides first. `z_stride` is the library's stride of the axis
+  /// that is left.
   Sparse sum_over_z(const std::vector<Sparse>& levels, int32_t z_stride) {
     const Sparse& finest = levels.front();
     std::map<Cell, std::vector<double>> sums;
@@ -157,7 +157,7 @@ class Evaluator {
     return flat;
   }
 
-  /// What has no bird's-eye tensor.
+  /// Finishes a network that has no bird's-eye tensor.
   DetectionOutput finish() {
     output_.largest = largest_;
     return std::move(output_);

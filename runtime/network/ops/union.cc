@@ -42,6 +42,7 @@ void print_union(const LayerDescription& layer, i32 /*ndim*/, Object& object) {
   const i32 first = graph.current();
   MINUET_ASSIGN(const i32 second, graph.find_result(layer.skip, "with"));
   MINUET_TRY(check_same_channels(graph, layer.skip, second));
+  MINUET_TRY(graph.take_name(layer.name));
   if (graph.level_of(first) == graph.level_of(second)) return add_sum(graph, second);
   const LevelSpec &one = graph.program().levels[graph.level_of(first)],
                   &other = graph.program().levels[graph.level_of(second)];

@@ -276,7 +276,11 @@ TEST(NetworkGraph, ErrorsHaveTheirPlace) {
        "axis 0: the union of both levels would have a shape of 281018369 cells; it must be at most 16777216"},
       {b + R"({"op": "linear", "name": "c"})", in, "layers[2].width", "\"out_channels\" gives"},
       {b + R"({"op": "linear", "name": "c", "out_channels": 4, "norm": "none"})", in, "layers[2].norm", ""},
-      {b + block("a"), in, "layers[2].name", "share their weights"},
+      {b + block("a"), in, "layers[2].name", "two layers are called \"a\""},
+      {a + R"({"op": "union", "name": "c", "with": "x"}, {"op": "union", "name": "c", "with": "x"})", in,
+       "layers[2].name", "two layers are called \"c\""},
+      {b + R"({"op": "union", "name": "c", "with": "x"}, {"op": "union", "name": "c", "with": "x"})", in,
+       "layers[3].name", "two layers are called \"c\""},
       {b + block("c", R"("stride": [65536, 1, 1]}, {"op": "max_pool", "name": "d", "stride": 65536)"), in,
        "layers[3].stride", "at most 2^24"},
   };

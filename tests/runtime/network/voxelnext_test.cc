@@ -116,8 +116,9 @@ const Reference& sweep_reference() {
   return one;
 }
 
-/// The bound is that of a network's output. The deepest levels, of which the output is only a part, have the
-/// roundings of up to 26 layers and are allowed twice as much.
+/// The bound is that of a network's output. At narrow widths, the roundings of the up to 26 layers before
+/// x_conv5 and x_conv6 add up to more, so these levels are allowed twice as much. The levels behind the
+/// unions are not, because the shallower x_conv4 dominates their sums.
 double bound_of(const std::string& level, DType dtype) {
   return error_bound(dtype, true) * (level == "x_conv5" || level == "x_conv6" ? 2 : 1);
 }

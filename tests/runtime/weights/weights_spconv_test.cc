@@ -112,6 +112,69 @@ TEST_F(WeightsSpconv, OfBothVersions) {
   EXPECT_THAT(last_error(), HasSubstr("has shape [3, 3, 3, 3, 2], but the network needs [3, 3, 3, 2, 3]"));
 }
 
+/// The weight as a network without axis `axis` of the kernel stores it.
+FileTensor without_axis(FileTensor tensor, int axis, bool is_first) {
+  tensor.shape.erase(tensor.shape.begin() + axis + (is_first ? 0 : 1));
+  return tensor;
+}
+
+/// A layer below a collapse is one of a network with one axis fewer, whose weights have no axis there.
+TEST_F(WeightsSpconv, WithoutAnAxisOfSizeOne) {
+  const Axes3 sizes[] = {{1, 3, 5}, {3, 1, 5}, {3, 5, 1}, {1, 1, 3}, {3, 1, 1}, {1, 5, 1}, {1, 1, 1}};
+  for (const Axes3& size : sizes) {
+    const Axes3 mirrored{size[2], size[1], size[0]};
+    for (const bool is_zyx : {true, false}) {
+      const std::string network = one_block(is_zyx ? mirrored : size);
+      const FileTensor second = stored_by_2(size), first = stored_by_1(second);
+      const minuet_weights_order either = is_zyx ? MINUET_WEIGHTS_SPCONV : MINUET_WEIGHTS_SPCONV_XYZ,
+                                 of_1 = is_zyx ? MINUET_WEIGHTS_SPCONV1 : MINUET_WEIGHTS_SPCONV1_XYZ,
+                                 of_2 = is_zyx ? MINUET_WEIGHTS_SPCONV2 : MINUET_WEIGHTS_SPCONV2_XYZ;
+      const std::string wanted = converted(network, second, either);
+      for (int axis = 0; axis < 3; ++axis) {
+        if (size[static_cast<size_t>(axis)] != 1) continue;
+        SCOPED_TRACE(axes_text(size) + (is_zyx ? " z, y, x " : " x, y, z ") + std::to_string(axis));
+        const FileTensor flat_2 = without_axis(second, axis, false), flat_1 = without_axis(first, axis, true);
+        for (const minuet_weights_order order : {either, of_2})
+          EXPECT_EQ(converted(network, flat_2, order), wanted);
+        for (const minuet_weights_order order : {either, of_1})
+          EXPECT_EQ(converted(network, flat_1, order), wanted);
+        EXPECT_EQ(create(network, {{"a.conv.weight", flat_2}}, of_1), MINUET_INVALID_ARGUMENT);
+        EXPECT_EQ(create(network, {{"a.conv.weight", flat_1}}, of_2), MINUET_INVALID_ARGUMENT);
+      }
+    }
+  }
+}
+
+/// A layer of two axes may have been one of a network with one axis. There is no network without axes.
+TEST_F(WeightsSpconv, WithoutAnAxisOfTwoOrOne) {
+  const auto network = [](const std::string& size, int ndim) {
+    return R"({"name": "n", "ndim": )" + std::to_string(ndim) +
+           R"(, "in_channels": 2, "layers": [{"op": "block",
+        "name": "a", "norm": "none", "out_channels": 3, "kernel_size": )" +
+           size + "}]}";
+  };
+  FileTensor second = stored_by_2({5, 1, 1});
+  FileTensor first = stored_by_1(second);
+  for (const std::string size : {"[5, 1]", "[1, 5]"}) {
+    second.shape =
+        size == "[5, 1]" ? std::vector<int64_t>{kOut, 5, 1, kIn} : std::vector<int64_t>{kOut, 1, 5, kIn};
+    const std::string wanted = converted(network(size, 2), second, MINUET_WEIGHTS_SPCONV_XYZ);
+    second.shape = {kOut, 5, kIn};
+    first.shape = {5, kIn, kOut};
+    for (const FileTensor& flat : {second, first}) {
+      EXPECT_EQ(converted(network(size, 2), flat, MINUET_WEIGHTS_SPCONV_XYZ), wanted);
+      EXPECT_EQ(converted(network(size, 2), flat, MINUET_WEIGHTS_SPCONV), wanted);
+    }
+  }
+  FileTensor matrix{{kIn, kOut}, {1, 2, 3, 4, 5, 6}};
+  EXPECT_EQ(create(network("1", 1), {{"a.conv.weight", matrix}}, MINUET_WEIGHTS_SPCONV1),
+            MINUET_INVALID_ARGUMENT);
+  EXPECT_THAT(last_error(), HasSubstr("has shape [2, 3]"));
+  matrix.shape = {kOut, kIn};  // That of a linear layer.
+  EXPECT_EQ(create(network("1", 1), {{"a.conv.weight", matrix}}, MINUET_WEIGHTS_SPCONV1), MINUET_OK)
+      << last_error();
+}
+
 /// Where 3 channels come in and go out of a kernel of 3, the shape does not tell the version: another weight
 /// of the file does, or the option has to.
 TEST_F(WeightsSpconv, SpconvAsksWhereTheShapeDoesNotTell) {
@@ -139,6 +202,18 @@ TEST_F(WeightsSpconv, SpconvAsksWhereTheShapeDoesNotTell) {
                       {"c.conv.weight", {{1, 1, 1, 3, 2}, std::vector<float>(6, 1.0f)}}};
   EXPECT_EQ(create(network(2, a + b + c), mixed, MINUET_WEIGHTS_SPCONV), MINUET_INVALID_ARGUMENT);
   EXPECT_THAT(last_error(), HasSubstr("one version must have stored all of them"));
+}
+
+/// The same holds for a weight that lacks an axis of size 1.
+TEST_F(WeightsSpconv, SpconvAsksWhereAFlatShapeDoesNotTell) {
+  const std::string network =
+      R"({"name": "n", "ndim": 3, "in_channels": 3, "layers": [{"op": "block", "name": "a",
+      "norm": "none", "out_channels": 3, "kernel_size": [3, 3, 1]}]})";
+  const Tensors tensors{{"a.conv.weight", {{3, 3, 3, 3}, std::vector<float>(81, 0.5f)}}};
+  EXPECT_EQ(create(network, tensors, MINUET_WEIGHTS_SPCONV), MINUET_INVALID_ARGUMENT);
+  EXPECT_THAT(last_error(), HasSubstr("its shape [3, 3, 3, 3] may be spconv 2.x's"));
+  for (const minuet_weights_order order : {MINUET_WEIGHTS_SPCONV1, MINUET_WEIGHTS_SPCONV2})
+    EXPECT_EQ(create(network, tensors, order), MINUET_OK) << last_error();
 }
 
 /// Strided and inverse layers carry over with the rule of a dense convolution only.

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 #include <map>
+#include <set>
 
 #include "tests/support/compare.h"
 #include "tests/support/detection_oracle.h"
@@ -210,9 +211,22 @@ TEST(CliGrid, NetworksFromPointsToTheBirdsEyeTensor) {
       5, 1, 150);
 }
 
+/// The number of bird's-eye cells that are at most one away from a cell of the level.
+int64_t cells_around(const oracle::DetectionLevel& level) {
+  std::set<std::array<int32_t, 2>> cells;
+  for (size_t i = 0; i < level.coordinates.size(); i += 4) {
+    for (int32_t x = -1; x <= 1; ++x)
+      for (int32_t y = -1; y <= 1; ++y)
+        cells.insert({level.coordinates[i + 1] / level.tensor_stride[0] + x,
+                      level.coordinates[i + 2] / level.tensor_stride[1] + y});
+  }
+  return static_cast<int64_t>(cells.size());
+}
+
 TEST(CliGrid, DefaultsAreKittisAndNuScenes) {
   const Folder folder;
-  const std::string cloud = folder.file("p.bin", bin_of({{5, 1, -1, 0.5f}, {200, 0, 0, 0}, {30, -20, 0, 1}}));
+  const std::string cloud =
+      folder.file("p.bin", bin_of({{5.02f, 1, -0.95f, 0.5f}, {200, 0, 0, 0}, {30.02f, -20.02f, 0.05f, 1}}));
   const auto report_of = [&](const std::string& network) {
     expect_done({"run", cloud, "--columns", "4", "--device", "cpu", "--network", network, "--json",
                  folder.path("r.json"), "--output", folder.path("bev.npy")});
@@ -229,8 +243,15 @@ TEST(CliGrid, DefaultsAreKittisAndNuScenes) {
   EXPECT_EQ(*report.getArray("shape"), (llvm::json::Array{1440, 1440, 41}));
   const llvm::json::Object& output = *report.getObject("output");
   EXPECT_EQ(output.getInteger("channels"), int64_t{128});
-  // The last level has the cells that are at most one away from the two points inside, which are far apart.
-  EXPECT_GE(*output.getInteger("rows"), 2 * 9);
+  oracle::DetectionInput input;
+  input.shape = {1440, 1440, 41};
+  input.coordinates = {0, 786, 733, 20, 0, 1120, 453, 25};
+  input.features.assign(2 * 4, 1);
+  oracle::Checkpoint checkpoint(1);
+  const oracle::DetectionOutput expected = oracle::voxelnext(checkpoint, {4, 4, 4, 4, 4, 4}, input);
+  const auto rows = static_cast<int64_t>(expected.levels.at("encoded").coordinates.size() / 4);
+  EXPECT_EQ(output.getInteger("rows"), rows);
+  EXPECT_GT(rows, cells_around(expected.levels.at("x_conv4"))) << "the unions have more cells";
 }
 
 TEST(CliGrid, ListsTheNetworks) {
