@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "codegen/source/params_fields.h"
 #include "kernels_templates/shared/dense_kernels.h"
 #include "kernels_templates/shared/fused_kernels.h"
 #include "kernels_templates/shared/gmas_kernels.h"
@@ -139,18 +140,42 @@ std::string display_name(const Spec& spec) {
   return display_name(KernelRow<Spec>::name, spec_fields(spec));
 }
 
-/// Collects the sources of kernels. A source that is added again is kept only once.
+/// Describes the launch of one kernel.
+struct KernelLaunch {
+  std::string display_name;
+  KernelNeeds needs;
+  GridRule grid;
+  i32 params_bytes = 0;
+  /// Returns the fields of the Params. It is null if params_fields.h has no list of them, because the kernel
+  /// computes no layer.
+  std::vector<ParamsField> (*fields)() = nullptr;
+};
+
+template <class Spec>
+KernelLaunch launch_of(const Spec& spec) {
+  using Params = typename KernelRow<Spec>::Params;
+  KernelLaunch launch{display_name(spec), kernel_needs(spec), grid_rule(spec),
+                      static_cast<i32>(sizeof(Params))};
+  if constexpr (requires { sizeof(FieldsOf<Params>); }) launch.fields = params_fields<Params>;
+  return launch;
+}
+
+/// Collects the sources of kernels, and their launches. A kernel that is added again is kept only once.
 class SourceList {
  public:
   template <class Spec>
   void add(const Spec& spec) {
-    if (names_.insert(display_name(spec)).second) sources_.push_back(emit(spec));
+    if (!names_.insert(display_name(spec)).second) return;
+    sources_.push_back(emit(spec));
+    launches_.push_back(launch_of(spec));
   }
   std::vector<KernelSource> take() { return std::move(sources_); }
+  std::vector<KernelLaunch> take_launches() { return std::move(launches_); }
 
  private:
   std::set<std::string> names_;
   std::vector<KernelSource> sources_;
+  std::vector<KernelLaunch> launches_;
 };
 
 /// Returns the sources of every kernel of a choice, for which the function add_sources() must have an
