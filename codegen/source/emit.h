@@ -151,28 +151,29 @@ struct KernelLaunch {
   std::vector<ParamsField> (*fields)() = nullptr;
 };
 
-template <class Spec>
-KernelLaunch launch_of(const Spec& spec) {
-  using Params = typename KernelRow<Spec>::Params;
-  KernelLaunch launch{display_name(spec), kernel_needs(spec), grid_rule(spec),
-                      static_cast<i32>(sizeof(Params))};
-  if constexpr (requires { sizeof(FieldsOf<Params>); }) launch.fields = params_fields<Params>;
-  return launch;
-}
-
 /// Collects the sources of kernels, and their launches. A kernel that is added again is kept only once.
 class SourceList {
  public:
   template <class Spec>
   void add(const Spec& spec) {
-    if (!names_.insert(display_name(spec)).second) return;
-    sources_.push_back(emit(spec));
-    launches_.push_back(launch_of(spec));
+    using Row = KernelRow<Spec>;
+    using Params = typename Row::Params;
+    KernelLaunch launch{{}, kernel_needs(spec), grid_rule(spec), static_cast<i32>(sizeof(Params))};
+    if constexpr (requires { sizeof(FieldsOf<Params>); }) launch.fields = params_fields<Params>;
+    add({Row::name, Row::header, Row::spec_type, Row::params_type, Row::least_sm}, spec_fields(spec),
+        std::move(launch));
   }
   std::vector<KernelSource> take() { return std::move(sources_); }
   std::vector<KernelLaunch> take_launches() { return std::move(launches_); }
 
  private:
+  /// Holds the texts of a KernelRow.
+  struct RowTexts {
+    const char *name, *header, *spec_type, *params_type;
+    int least_sm;
+  };
+  void add(const RowTexts& row, const std::vector<SpecField>& fields, KernelLaunch launch);
+
   std::set<std::string> names_;
   std::vector<KernelSource> sources_;
   std::vector<KernelLaunch> launches_;

@@ -1,11 +1,10 @@
 // Lists the fields of the Params (run-time parameters) of the kernels that compute layers, and the grids of
 // these kernels, for callers that launch them through the driver themselves (minuet/kernels.h).
 //
-// A Params struct has one list here. The static_assert in params_fields() compares the list with the struct, so
-// that a field which is added to the struct and not to the list does not compile.
+// A Params struct has one list here. The static_assert in params_fields() compares the list with the struct,
+// so that a field which is added to the struct and not to the list does not compile.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <string>
 #include <type_traits>
@@ -37,11 +36,11 @@ struct ParamsField {
 template <class Params>
 struct FieldsOf;
 
-#define MINUET_BEGIN_FIELDS(Params)                  \
-  template <>                                        \
-  struct FieldsOf<Params> {                          \
-    using P = Params;                                \
-    template <class Visitor>                         \
+#define MINUET_BEGIN_FIELDS(Params) \
+  template <>                       \
+  struct FieldsOf<Params> {         \
+    using P = Params;               \
+    template <class Visitor>        \
     static constexpr void visit(Visitor&& visitor) {
 #define MINUET_FIELD(name) visitor(#name, offsetof(P, name), std::type_identity<decltype(P::name)>());
 #define MINUET_END_FIELDS \
@@ -256,18 +255,26 @@ constexpr FieldKind kind_of() {
   }
 }
 
+/// Adds a field to the list.
+void add_field(ParamsField field, const char* prefix, const char* name, std::vector<ParamsField>& fields);
+
 template <class Params>
-void add_fields(const std::string& prefix, std::size_t start, std::vector<ParamsField>& fields) {
-  static_assert(lists_all_fields<Params>(),
-                "a field of the struct is missing in its list in codegen/source/params_fields.h: add it there, "
-                "in the order of the declaration, and say in docs of minuet/kernels.h what it means");
+[[gnu::cold]] void add_fields(const char* prefix, std::size_t start, std::vector<ParamsField>& fields) {
+  static_assert(
+      lists_all_fields<Params>(),
+      "a field of the struct is missing in its list in codegen/source/params_fields.h: add it there, "
+      "in the order of the declaration, and say in COMPILERS.md what it means");
   FieldsOf<Params>::visit([&]<class T>(const char* name, std::size_t offset, std::type_identity<T>) {
     using Element = std::remove_extent_t<T>;
     if constexpr (std::is_class_v<Element>) {
-      add_fields<T>(prefix + name + ".", start + offset, fields);
+      add_fields<T>(name, start + offset, fields);
     } else {
-      fields.push_back({prefix + name, static_cast<i32>(start + offset), kind_of<Element>(),
-                        static_cast<i32>(sizeof(T) / sizeof(Element)), static_cast<i32>(sizeof(T))});
+      add_field({{},
+                 static_cast<i32>(start + offset),
+                 kind_of<Element>(),
+                 static_cast<i32>(sizeof(T) / sizeof(Element)),
+                 static_cast<i32>(sizeof(T))},
+                prefix, name, fields);
     }
   });
 }
@@ -283,8 +290,8 @@ std::vector<ParamsField> params_fields() {
 }
 
 /// Says how many blocks a launch has. If `rows` is 0, the kernel is a grid-stride one, which any number of
-/// blocks computes. Otherwise, with g = ceil(output rows / rows), there are g * blocks blocks, and behind them
-/// the g * shortcut_blocks blocks of a shortcut, rounded up to a multiple of the cluster size.
+/// blocks computes. Otherwise, with g = ceil(output rows / rows), there are g * blocks blocks, and behind
+/// them the g * shortcut_blocks blocks of a shortcut, rounded up to a multiple of the cluster size.
 struct GridRule {
   i32 rows = 0, blocks = 0, shortcut_blocks = 0;
 };

@@ -55,15 +55,16 @@ typedef struct minuet_kernel_code {
   const char* layer_name; /* the parameter prefix, as in minuet_layer_info */
   int32_t layer;          /* its number, for minuet_execution_query_layer */
   int32_t candidate;      /* its number within the layer */
-  const char* family;     /* how the candidate computes the layer: "fused", "gather-gemm-scatter", "pooling", ... */
-  int32_t kernel_count;   /* of this candidate; beside them "gather-gemm-scatter" calls cuBLASLt */
-  int32_t covers;         /* layers behind this one that the candidate computes too */
+  const char*
+      family; /* how the candidate computes the layer: "fused", "gather-gemm-scatter", "pooling", ... */
+  int32_t kernel_count; /* of this candidate; beside them "gather-gemm-scatter" calls cuBLASLt */
+  int32_t covers;       /* layers behind this one that the candidate computes too */
   int64_t least_rows, most_rows;
   double least_density, most_density; /* the greatest may be infinite */
-  const char* name;                   /* of the kernel, with every compiled-in size: minuet_layer_info.kernel */
-  const char* arch;                   /* that the code is for: the one that was asked for, or an older one */
-  const char* symbol;                 /* for cuModuleGetFunction */
-  const void* image; /* a cubin, or PTX with its final zero where arch is virtual: for cuModuleLoadData */
+  const char* name;   /* of the kernel, with every compiled-in size: minuet_layer_info.kernel */
+  const char* arch;   /* that the code is for: the one that was asked for, or an older one */
+  const char* symbol; /* for cuModuleGetFunction */
+  const void* image;  /* a cubin, or PTX with its final zero where arch is virtual: for cuModuleLoadData */
   int64_t image_bytes;
   int32_t threads;             /* of a block, along x */
   int32_t static_shared_bytes; /* which the driver knows; 0 for PTX */
@@ -74,10 +75,11 @@ typedef struct minuet_kernel_code {
   int32_t programmatic; /* 1: the kernel may be launched with programmatic stream serialization */
   /* The grid, along x. grid_rows 0: a grid-stride kernel, for which any number of blocks is right that is a
    * multiple of `cluster`, and 8 to 64 a multiprocessor are fast. Otherwise, with
-   * g = ceil(output rows / grid_rows), the grid has g * grid_blocks blocks, and g * grid_shortcut_blocks more,
-   * rounded up to a multiple of `cluster`, which compute the covered layer. */
+   * g = ceil(output rows / grid_rows), the grid has g * grid_blocks blocks, and g * grid_shortcut_blocks
+   * more, rounded up to a multiple of `cluster`, which compute the covered layer. */
   int32_t grid_rows, grid_blocks, grid_shortcut_blocks;
-  int32_t arguments_bytes; /* of the struct, which is the kernel's only argument; bytes between fields are 0 */
+  int32_t
+      arguments_bytes; /* of the struct, which is the kernel's only argument; bytes between fields are 0 */
   int32_t field_count;
   const minuet_kernel_field* fields; /* by offset */
 } minuet_kernel_code;
