@@ -14,6 +14,7 @@
 #include "kernels_templates/shared/dense_kernels.h"
 #include "kernels_templates/shared/fused_kernels.h"
 #include "kernels_templates/shared/gmas_kernels.h"
+#include "kernels_templates/shared/map_kernels.h"
 #include "kernels_templates/shared/pointwise_kernels.h"
 #include "kernels_templates/shared/pool_kernels.h"
 
@@ -114,6 +115,18 @@ MINUET_FIELD(output_ld)
 MINUET_FIELD(overflow)
 MINUET_FIELD(overflow_mark)
 MINUET_FIELD(slope)
+MINUET_END_FIELDS
+
+MINUET_BEGIN_FIELDS(MakeTablesParams)
+MINUET_FIELD(map)
+MINUET_FIELD(positions)
+MINUET_FIELD(row_base)
+MINUET_FIELD(queries)
+MINUET_FIELD(sources)
+MINUET_FIELD(volume)
+MINUET_FIELD(direct_offset)
+MINUET_FIELD(source_table)
+MINUET_FIELD(query_table)
 MINUET_END_FIELDS
 
 MINUET_BEGIN_FIELDS(PermuteWeightsParams)

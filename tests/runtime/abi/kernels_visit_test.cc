@@ -1,5 +1,6 @@
 // What minuet_plan_visit_kernels tells of plans that no GPU is there for (kernels.h).
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <set>
 
@@ -15,7 +16,7 @@ using testing::HasSubstr;
 class KernelsVisit : public Planted {
  protected:
   /// A context with kernels for the plan on `arch`, and the plan, compiled.
-  void plant_for(PlanKind kind, const char* arch, minuet_dtype dtype = MINUET_F16) {
+  void plant_for(const std::function<Handle<minuet_plan>(minuet_context*)>& make, const char* arch) {
     plan_.reset();
     const std::string list = path("plan.jsonl"), bundle = path(std::string(arch) + ".bundle");
     {
@@ -23,7 +24,7 @@ class KernelsVisit : public Planted {
         strictly(options);
         options.record_path = list.c_str();
       });
-      const auto plan = own_plan(recording.get(), kind, dtype);
+      const auto plan = make(recording.get());
       ASSERT_EQ(minuet_plan_compile(plan.get(), arch, nullptr, nullptr), MINUET_FAILED_PRECONDITION);
     }
     FakeCompiler fake;
@@ -41,8 +42,11 @@ class KernelsVisit : public Planted {
     llvm::cantFail(write_bundle(bundle, arch, entries));
     context_ = context(nullptr, [](minuet_context_options& options) { strictly(options); });
     check(minuet_context_add_bundle(context_.get(), bundle.c_str(), nullptr));
-    plan_ = own_plan(context_.get(), kind, dtype);
+    plan_ = make(context_.get());
     check(minuet_plan_compile(plan_.get(), arch, nullptr, nullptr));
+  }
+  void plant_for(PlanKind kind, const char* arch) {
+    plant_for([kind](minuet_context* context) { return own_plan(context, kind); }, arch);
   }
   template <class Visit>
   static int visit(minuet_plan* plan, const char* arch, const Visit& visitor) {
@@ -136,6 +140,46 @@ TEST_F(KernelsVisit, EveryKernelOfEveryLayer) {
       }
     }
   }
+}
+
+/// A kernel that has no list of fields makes the call fail, so that every kind of op is here.
+TEST_F(KernelsVisit, EveryKindOfOp) {
+  constexpr const char* kEveryKind =
+      R"({"name": "every", "ndim": 3, "in_channels": 8, "channels": [8, 16], "shape": [8, 8, 8], "layers": [
+  {"op": "block", "name": "stem", "width": 0, "kernel_size": 3},
+  {"op": "residual", "name": "r", "width": 1},
+  {"op": "gelu"}, {"op": "layer_norm", "name": "norm"},
+  {"op": "max_pool", "name": "p", "kernel_size": 2, "stride": 2, "save": "level"},
+  {"op": "to_dense"}, {"op": "from_dense", "onto": "level"}]})";
+  std::set<std::string> families;
+  for (const minuet_dataflow dataflow : {MINUET_DATAFLOW_GATHER_GEMM_SCATTER, MINUET_DATAFLOW_FUSED}) {
+    const auto make = [&](minuet_context* context) {
+      minuet_network_options options = MINUET_NETWORK_OPTIONS_INIT;
+      options.description = kEveryKind;
+      options.dataflow = dataflow;
+      minuet_plan* made = nullptr;
+      check(minuet_plan_create_network(context, &options, &made));
+      return Handle<minuet_plan>{made, {minuet_plan_destroy}};
+    };
+    plant_for(make, "sm_90a");
+    int32_t covers = 0, shortcut_blocks = 0;
+    const auto note = [&](const minuet_kernel_code& kernel) {
+      families.insert(kernel.family);
+      expect_whole(kernel);
+      covers = std::max(covers, kernel.covers);
+      shortcut_blocks = std::max(shortcut_blocks, kernel.grid_shortcut_blocks);
+      for (int32_t i = 0; i < kernel.field_count; ++i) {
+        if (kernel.grid_shortcut_blocks > 0 && std::string(kernel.fields[i].name) == "shortcut.weights") {
+          EXPECT_GE(kernel.fields[i].data_bytes, 8 * 16 * 2);
+        }
+      }
+    };
+    EXPECT_GT(visit(plan_.get(), "sm_90a", note), 5);
+    EXPECT_EQ(covers > 0, dataflow == MINUET_DATAFLOW_FUSED);
+    EXPECT_EQ(shortcut_blocks > 0, dataflow == MINUET_DATAFLOW_FUSED);
+  }
+  EXPECT_EQ(families, (std::set<std::string>{"fused", "gather-gemm-scatter", "pooling", "pointwise",
+                                             "to_dense", "from_dense"}));
 }
 
 TEST_F(KernelsVisit, ParametersInTheLayoutOfEachKernel) {
