@@ -38,7 +38,8 @@ install(FILES ${PROJECT_SOURCE_DIR}/include/minuet/minuet.h ${PROJECT_SOURCE_DIR
 # Installs the documents that the public headers and the help texts of the tool cite (tests/install checks this).
 set(minuet_doc_dir ${CMAKE_INSTALL_DATADIR}/doc/minuet)
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md DESTINATION ${minuet_doc_dir})
-install(FILES ${PROJECT_SOURCE_DIR}/runtime/abi/LIMITS.md ${PROJECT_SOURCE_DIR}/tools/minuet/REFERENCE.md
+install(FILES ${PROJECT_SOURCE_DIR}/runtime/abi/COMPILERS.md ${PROJECT_SOURCE_DIR}/runtime/abi/LIMITS.md
+              ${PROJECT_SOURCE_DIR}/tools/minuet/REFERENCE.md
         DESTINATION ${minuet_doc_dir})
 # README.md, WEIGHTS.md and schema.json must be in one folder, because they cite each other. The descriptions of the
 # shipped networks and their weights maps are beside them, as examples that users may copy and change.
