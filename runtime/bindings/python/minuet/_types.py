@@ -251,13 +251,13 @@ class KernelInfo:
 
 @dataclass(frozen=True)
 class KernelField:
-    """One field of the struct that a kernel takes: a "pointer", "int32", "uint32", "int64" or "float32". `data` has the
-    parameters that it points to, in the layout that the kernel reads; None: it points to none, or the plan has no
-    values."""
+    """One field of the struct that a kernel takes: a "pointer", "int32", "uint32", "int64" or "float32", and `count` of
+    them in an array, of `size` bytes together. `data` has the parameters that it points to, in the layout that the
+    kernel reads; None: it points to none, or the plan has no values."""
 
     name: str
     offset: int
-    bytes: int
+    size: int
     kind: str
     count: int
     data: bytes | None

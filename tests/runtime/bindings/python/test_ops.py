@@ -251,4 +251,4 @@ def test_kernels_of_a_plan(device, context):
     fields = {field.name: field for field in kernel.fields}
     assert fields["scale"].data == scale.tobytes() and fields["scale"].kind == "pointer"
     assert fields["input"].data is None and fields["operands"].count == 8
-    assert kernel.fields[-1].offset + kernel.fields[-1].bytes <= kernel.arguments_bytes
+    assert kernel.fields[-1].offset + kernel.fields[-1].size <= kernel.arguments_bytes
