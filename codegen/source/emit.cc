@@ -204,4 +204,13 @@ KernelSource emit_fields(const char* name, const char* header, const char* spec_
   return source;
 }
 
+void SourceList::add(const RowTexts& row, const std::vector<SpecField>& fields, KernelLaunch launch) {
+  launch.display_name = minuet::display_name(row.name, fields);
+  if (!names_.insert(launch.display_name).second) return;
+  sources_.push_back(emit_fields(row.name, row.header, row.spec_type, row.params_type,
+                                 static_cast<std::size_t>(launch.params_bytes), row.least_sm, fields,
+                                 launch.needs));
+  launches_.push_back(std::move(launch));
+}
+
 }  // namespace minuet

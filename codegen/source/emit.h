@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "codegen/source/params_fields.h"
 #include "kernels_templates/shared/dense_kernels.h"
 #include "kernels_templates/shared/fused_kernels.h"
 #include "kernels_templates/shared/global_pool_kernels.h"
@@ -140,18 +141,43 @@ std::string display_name(const Spec& spec) {
   return display_name(KernelRow<Spec>::name, spec_fields(spec));
 }
 
-/// Collects the sources of kernels. A source that is added again is kept only once.
+/// Describes the launch of one kernel.
+struct KernelLaunch {
+  std::string display_name;
+  KernelNeeds needs;
+  GridRule grid;
+  i32 params_bytes = 0;
+  /// Returns the fields of the Params. It is null if params_fields.h has no list of them, because the kernel
+  /// computes no layer.
+  std::vector<ParamsField> (*fields)() = nullptr;
+};
+
+/// Collects the sources of kernels, and their launches. A kernel that is added again is kept only once.
 class SourceList {
  public:
   template <class Spec>
   void add(const Spec& spec) {
-    if (names_.insert(display_name(spec)).second) sources_.push_back(emit(spec));
+    using Row = KernelRow<Spec>;
+    using Params = typename Row::Params;
+    KernelLaunch launch{{}, kernel_needs(spec), grid_rule(spec), static_cast<i32>(sizeof(Params))};
+    if constexpr (requires { sizeof(FieldsOf<Params>); }) launch.fields = params_fields<Params>;
+    add({Row::name, Row::header, Row::spec_type, Row::params_type, Row::least_sm}, spec_fields(spec),
+        std::move(launch));
   }
   std::vector<KernelSource> take() { return std::move(sources_); }
+  std::vector<KernelLaunch> take_launches() { return std::move(launches_); }
 
  private:
+  /// Holds the texts of a KernelRow.
+  struct RowTexts {
+    const char *name, *header, *spec_type, *params_type;
+    int least_sm;
+  };
+  void add(const RowTexts& row, const std::vector<SpecField>& fields, KernelLaunch launch);
+
   std::set<std::string> names_;
   std::vector<KernelSource> sources_;
+  std::vector<KernelLaunch> launches_;
 };
 
 /// Returns the sources of every kernel of a choice, for which the function add_sources() must have an

@@ -1,5 +1,5 @@
 /* Minuet: 3-D sparse convolution networks on NVIDIA GPUs and on the CPU. The C ABI; pyramids and runs that
- * keep no state: pyramid.h; tuning: tuning.h.
+ * keep no state: pyramid.h; tuning: tuning.h; kernels for other launchers: kernels.h.
  *
  * The road: context -> device; plan (of a network or of one convolution) -> compile(arch) -> load(device) ->
  * execution -> prepare(coordinates) -> run(features). Only create and compile may be slow, and both

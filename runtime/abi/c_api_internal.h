@@ -16,6 +16,7 @@
 #include "codegen/base/trace.h"
 #include "codegen/choose/ops/convolution_gradient.h"
 #include "codegen/choose/ops/pooling.h"
+#include "minuet/kernels.h"
 #include "minuet/minuet.h"
 #include "minuet/pointwise.h"
 #include "minuet/pyramid.h"
@@ -122,6 +123,11 @@ static_assert(static_cast<int>(ElementType::F32) == static_cast<int>(DType::F32)
 static_assert(MINUET_SET_ORDER_INPUT == PyramidUse::kInput &&
               MINUET_SET_ORDER_OUTPUT == PyramidUse::kOutput &&
               MINUET_SET_ORDER_RESIDUAL == PyramidUse::kResidual);
+static_assert(MINUET_FIELD_POINTER == static_cast<int>(FieldKind::Pointer) &&
+              MINUET_FIELD_I32 == static_cast<int>(FieldKind::I32) &&
+              MINUET_FIELD_U32 == static_cast<int>(FieldKind::U32) &&
+              MINUET_FIELD_I64 == static_cast<int>(FieldKind::I64) &&
+              MINUET_FIELD_F32 == static_cast<int>(FieldKind::F32));
 static_assert(MINUET_GRADIENT_INPUT == kGradientInput && MINUET_GRADIENT_WEIGHT == kGradientWeight &&
               MINUET_GRADIENT_BIAS == kGradientBias);
 static_assert(MINUET_BUNDLE_SAME_MAJOR == static_cast<int>(BundlePolicy::SameMajor) &&
@@ -181,6 +187,9 @@ MINUET_ENDS_WITH(minuet_tuning_skip, reason);
 MINUET_ENDS_WITH(minuet_tuning_options, user);
 MINUET_ENDS_WITH(minuet_tuning_result, seconds);
 MINUET_ENDS_WITH(minuet_tuned_choice, most_density);
+MINUET_ENDS_WITH(minuet_kernel_field, data_bytes);
+// NOLINTNEXTLINE(bugprone-sizeof-expression): The size of the pointer is meant, not that of the fields.
+MINUET_ENDS_WITH(minuet_kernel_code, fields);
 #undef MINUET_ENDS_WITH
 
 /// Stores the error's message for minuet_last_error() of this thread and returns the status. Consumes the

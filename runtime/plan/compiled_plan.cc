@@ -300,6 +300,12 @@ llvm::Expected<std::shared_ptr<const LoadedPlan>> LoadedPlan::create(
   return loaded;
 }
 
+void write_image(const LayerParameters& layer, const ParameterImage& image, char* target) {
+  if (image.part == ParameterPart::Weight) return image.weight.write(layer.weight, target);
+  const std::vector<float>& values = image.part == ParameterPart::Scale ? layer.scale : layer.shift;
+  store_values(DType::F32, values.data(), values.size(), target);
+}
+
 namespace {
 
 /// Describes one block of a layer's parameters, and its place in the memory of all parameters.
@@ -318,12 +324,6 @@ i64 bytes_of(const LayerParameters& layer, const ParameterImage& image) {
       return static_cast<i64>(layer.shift.size() * sizeof(float));
   }
   return 0;
-}
-
-void write_block(const LayerParameters& layer, const ParameterImage& image, char* target) {
-  if (image.part == ParameterPart::Weight) return image.weight.write(layer.weight, target);
-  const std::vector<float>& values = image.part == ParameterPart::Scale ? layer.scale : layer.shift;
-  store_values(DType::F32, values.data(), values.size(), target);
 }
 
 llvm::Error upload_parameters(LoadedPlan& loaded) {
@@ -375,7 +375,7 @@ llvm::Error upload_parameters(LoadedPlan& loaded) {
   const auto host = std::make_unique_for_overwrite<char[]>(static_cast<std::size_t>(layout.bytes()));
   MINUET_TRY(in_parallel(static_cast<i64>(blocks.size()), [&](i64 i) {
     for (const ParameterBlock& block : blocks[i]) {
-      if (block.bytes > 0) write_block(plan.parameters[i], block.image, host.get() + block.offset);
+      if (block.bytes > 0) write_image(plan.parameters[i], block.image, host.get() + block.offset);
     }
     return llvm::Error::success();
   }));
@@ -406,20 +406,22 @@ llvm::Expected<std::shared_ptr<const LoadedPlan>> PlanStore::loaded_on(const Dev
   return found->second;
 }
 
+llvm::Expected<PlanStore::Compiled> PlanStore::compiled_for(llvm::StringRef arch) const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const auto found = compiled_.find(arch.str());
+  if (found == compiled_.end()) {
+    return make_error(StatusCode::FailedPrecondition,
+                      "the plan is not compiled for arch {0}: call minuet_plan_compile first",
+                      arch_name(arch));
+  }
+  return found->second;
+}
+
 llvm::Expected<std::shared_ptr<const LoadedPlan>> PlanStore::measured_on(
     std::shared_ptr<Device> device) const {
-  const std::string& arch = device->info().arch;
   auto measured = std::make_shared<LoadedPlan>();
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    const auto found = compiled_.find(arch);
-    if (found == compiled_.end()) {
-      return make_error(StatusCode::FailedPrecondition,
-                        "the plan is not compiled for arch {0}: call minuet_plan_compile first",
-                        arch_name(arch));
-    }
-    measured->compiled = found->second.plan;
-  }
+  MINUET_ASSIGN(const Compiled compiled, compiled_for(device->info().arch));
+  measured->compiled = compiled.plan;
   measured->plan = plan_;
   measured->weights.resize(plan_->parameters.size());
   measured->device = std::move(device);

@@ -13,6 +13,7 @@
 #include "codegen/choose/candidates.h"
 #include "runtime/engine/device.h"
 #include "runtime/plan/plan.h"
+#include "runtime/weights/weight_image.h"
 
 namespace minuet {
 
@@ -62,6 +63,10 @@ const WindowProblem* largest_convolution(const Program& program);
 /// as a whole. There are none if the network has no map.
 std::vector<TuningBucket> buckets_of_network(const Program& program);
 
+/// Writes an image of a layer's parameters, of which image.ahead says nothing: `layer` is the one that has
+/// them.
+void write_image(const LayerParameters& layer, const ParameterImage& image, char* target);
+
 /// Returns requests for every kernel of a plan for `arch`, to compile them ahead of time. They include the
 /// kernels that GPUs of this architecture choose by their tuning results in `results`. Kernels may be
 /// repeated.
@@ -90,6 +95,10 @@ struct LoadedPlan {
 /// thread-safe.
 class PlanStore {
  public:
+  struct Compiled {
+    std::shared_ptr<const CompiledPlan> plan;
+    BinaryList binaries;
+  };
   PlanStore(std::shared_ptr<const Plan> plan, std::shared_ptr<KernelCache> cache)
       : plan_(std::move(plan)), cache_(std::move(cache)) {}
   const Plan& plan() const { return *plan_; }
@@ -97,6 +106,8 @@ class PlanStore {
   KernelCache& cache() const { return *cache_; }
 
   llvm::Expected<BinaryList> compile(llvm::StringRef arch, const CancelToken* cancel = nullptr);
+  /// Returns the form compiled for exactly this architecture, or FailedPrecondition if there is none.
+  llvm::Expected<Compiled> compiled_for(llvm::StringRef arch) const;
   /// Loads the form compiled for the best architecture that the device runs. Returns FailedPrecondition if
   /// there is none.
   llvm::Error load(std::shared_ptr<Device> device);
@@ -107,10 +118,6 @@ class PlanStore {
   llvm::Expected<std::shared_ptr<const LoadedPlan>> measured_on(std::shared_ptr<Device> device) const;
 
  private:
-  struct Compiled {
-    std::shared_ptr<const CompiledPlan> plan;
-    BinaryList binaries;
-  };
   /// Returns the compiled form that the device runs, and its architecture.
   llvm::Expected<std::pair<std::string, Compiled>> runnable_on(const DeviceInfo& device) const;
   /// Compiles the plan without tuning, after kernels of the tuned plan were missing for the reason `why`.

@@ -31,13 +31,15 @@ install(TARGETS minuet_compile RUNTIME DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(EXPORT minuet_targets NAMESPACE minuet:: FILE minuetTargets.cmake DESTINATION ${minuet_cmake_dir})
 install(FILES ${PROJECT_SOURCE_DIR}/include/minuet/minuet.h ${PROJECT_SOURCE_DIR}/include/minuet/minuet.hpp
               ${PROJECT_SOURCE_DIR}/include/minuet/base.hpp
+              ${PROJECT_SOURCE_DIR}/include/minuet/kernels.h ${PROJECT_SOURCE_DIR}/include/minuet/kernels.hpp
               ${PROJECT_SOURCE_DIR}/include/minuet/pointwise.h ${PROJECT_SOURCE_DIR}/include/minuet/pointwise.hpp
               ${PROJECT_SOURCE_DIR}/include/minuet/pyramid.h ${PROJECT_SOURCE_DIR}/include/minuet/pyramid.hpp
               ${PROJECT_SOURCE_DIR}/include/minuet/tuning.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/minuet)
 # Installs the documents that the public headers and the help texts of the tool cite (tests/install checks this).
 set(minuet_doc_dir ${CMAKE_INSTALL_DATADIR}/doc/minuet)
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md DESTINATION ${minuet_doc_dir})
-install(FILES ${PROJECT_SOURCE_DIR}/runtime/abi/LIMITS.md ${PROJECT_SOURCE_DIR}/tools/minuet/REFERENCE.md
+install(FILES ${PROJECT_SOURCE_DIR}/runtime/abi/COMPILERS.md ${PROJECT_SOURCE_DIR}/runtime/abi/LIMITS.md
+              ${PROJECT_SOURCE_DIR}/tools/minuet/REFERENCE.md
         DESTINATION ${minuet_doc_dir})
 # README.md, WEIGHTS.md and schema.json must be in one folder, because they cite each other. The descriptions of the
 # shipped networks and their weights maps are beside them, as examples that users may copy and change.

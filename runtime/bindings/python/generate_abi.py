@@ -21,7 +21,7 @@ from pycparser import c_ast, c_parser  # type: ignore[import-untyped]
 HERE = pathlib.Path(__file__).resolve().parent
 INCLUDE = HERE.parents[2] / "include"
 TARGET = HERE / "minuet" / "_abi.py"
-HEADERS = ("minuet", "pointwise", "pyramid", "tuning")
+HEADERS = ("minuet", "kernels", "pointwise", "pyramid", "tuning")
 
 # Stands in for <stdint.h> and <stddef.h>, whose real text has extensions of the compiler that pycparser does not read.
 STANDARD_TYPES = """
@@ -71,7 +71,7 @@ from typing import Any
 
 
 def preprocess(*flags: str) -> str:
-    """Returns the four headers after the preprocessor. _WIN32 makes MINUET_API empty, an attribute elsewhere."""
+    """Returns the headers after the preprocessor. _WIN32 makes MINUET_API empty, an attribute elsewhere."""
     with tempfile.TemporaryDirectory() as folder:
         for name, text in (("stdint.h", STANDARD_TYPES), ("stddef.h", "")):
             (pathlib.Path(folder) / name).write_text("#pragma once\n" + text)

@@ -1,4 +1,5 @@
 // The installed C++ headers: they are enough on their own, and what they wrap is the installed library.
+#include <minuet/kernels.hpp>
 #include <minuet/minuet.hpp>
 #include <minuet/pointwise.hpp>
 #include <minuet/pyramid.hpp>

@@ -9,6 +9,7 @@
 #include <memory>
 #include <set>
 
+#include "include/minuet/kernels.h"
 #include "include/minuet/pointwise.h"
 #include "include/minuet/pyramid.h"
 #include "include/minuet/tuning.h"
@@ -407,12 +408,13 @@ const std::map<std::string, std::function<void(Structs&)>>& table() {
 #undef MINUET_ROW
 #define MINUET_TOLD(name) {"minuet_" #name, [](Structs&) { check_told<minuet_##name>(meet_##name); }},
       // Those that callbacks are handed.
-      MINUET_TOLD(kernel_info) MINUET_TOLD(precompile_step) MINUET_TOLD(bundle_info)
+      MINUET_TOLD(kernel_info) MINUET_TOLD(kernel_code) MINUET_TOLD(precompile_step) MINUET_TOLD(bundle_info)
           MINUET_TOLD(tuning_progress) MINUET_TOLD(tuning_skip) MINUET_TOLD(tuned_choice)
 #undef MINUET_TOLD
       // These never grow.
       {"minuet_pyramid_level", [](Structs&) { EXPECT_EQ(sizeof(minuet_pyramid_level), 96u); }},
       {"minuet_pyramid_map", [](Structs&) { EXPECT_EQ(sizeof(minuet_pyramid_map), 64u); }},
+      {"minuet_kernel_field", [](Structs&) { EXPECT_EQ(sizeof(minuet_kernel_field), 40u); }},
       {"minuet_pointwise_step", [](Structs&) { EXPECT_EQ(sizeof(minuet_pointwise_step), 24u); }},
       {"minuet_array", [](Structs&) { EXPECT_EQ(sizeof(minuet_array), 120u); }},
       {"minuet_tensor", [](Structs&) { EXPECT_EQ(sizeof(minuet_tensor), 32u); }},

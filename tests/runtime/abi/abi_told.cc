@@ -1,5 +1,6 @@
 #include "tests/runtime/abi/abi_told.h"
 
+#include "include/minuet/kernels.h"
 #include "include/minuet/tuning.h"
 #include "tests/runtime/abi/planted_fixture.h"
 #include "tests/support/network_abi.h"
@@ -143,6 +144,16 @@ void meet_kernel_info(Sizes& sizes) {
   const auto context = kernels.context_of(bundle);
   check(minuet_plan_compile(kernels.convolution(context.get()).get(), kArch, keep_size<minuet_kernel_info>,
                             &sizes));
+}
+
+void meet_kernel_code(Sizes& sizes) {
+  Kernels kernels;
+  const std::string bundle = kernels.path("kernels.bundle");
+  kernels.plant(bundle, "nvrtc 13.0 a b");
+  const auto context = kernels.context_of(bundle);
+  const auto plan = kernels.convolution(context.get());
+  check(minuet_plan_compile(plan.get(), kArch, nullptr, nullptr));
+  check(minuet_plan_visit_kernels(plan.get(), kArch, keep_size<minuet_kernel_code>, &sizes));
 }
 
 void meet_precompile_step(Sizes& sizes) {

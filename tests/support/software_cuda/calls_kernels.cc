@@ -125,18 +125,7 @@ std::shared_ptr<const Task> make_task(const Launch& launch) {
   return task;
 }
 
-}  // namespace
-
-minuet::software_cuda::Library::~Library() {
-  if (handle) ::dlclose(handle);
-}
-
-extern "C" {
-
-CUresult cuLibraryLoadData(CUlibrary* library, const void* code, CUjit_option*, void**, unsigned,
-                           CUlibraryOption*, void**, unsigned) {
-  SOFTWARE_CUDA_CALL(cuLibraryLoadData);
-  if (driver.spoils_capture()) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+CUresult load(const void* code, Library*& library) {
   std::optional<Cubin> cubin = minuet::software_cuda::unwrap(code);
   if (!cubin) return CUDA_ERROR_INVALID_IMAGE;
   const bool is_ptx = static_cast<const char*>(code)[0] != 0x7f;
@@ -148,14 +137,13 @@ CUresult cuLibraryLoadData(CUlibrary* library, const void* code, CUjit_option*, 
   loaded->entry = reinterpret_cast<Entry>(::dlsym(loaded->handle, kEntry));
   if (!loaded->entry) return CUDA_ERROR_INVALID_IMAGE;
   loaded->cubin.library.clear();
-  *library = reinterpret_cast<CUlibrary>(loaded.get());
-  libraries()[loaded.get()] = loaded;
+  library = loaded.get();
+  libraries()[library] = loaded;
   return CUDA_SUCCESS;
 }
 
-CUresult cuLibraryUnload(CUlibrary handle) {
-  SOFTWARE_CUDA_CALL(cuLibraryUnload);
-  const auto found = libraries().find(reinterpret_cast<Library*>(handle));
+CUresult unload(Driver& driver, Library* library) {
+  const auto found = libraries().find(library);
   if (found == libraries().end()) return CUDA_ERROR_INVALID_HANDLE;
   driver.scheduler.finish_all();
   std::erase_if(driver.functions, [&](Function* function) {
@@ -172,14 +160,79 @@ CUresult cuLibraryUnload(CUlibrary handle) {
   return CUDA_SUCCESS;
 }
 
-CUresult cuLibraryGetKernel(CUkernel* kernel, CUlibrary handle, const char* name) {
-  SOFTWARE_CUDA_CALL(cuLibraryGetKernel);
-  const auto found = libraries().find(reinterpret_cast<Library*>(handle));
+CUresult find_kernel(Driver& driver, Library* library, const char* name, Kernel*& kernel) {
+  const auto found = libraries().find(library);
   if (found == libraries().end()) return CUDA_ERROR_INVALID_HANDLE;
   if (found->second->cubin.kernel != name) return CUDA_ERROR_NOT_FOUND;
-  auto* const made = new Kernel;
-  made->library = found->second;
-  driver.kernels.insert(made);
+  kernel = new Kernel;
+  kernel->library = found->second;
+  driver.kernels.insert(kernel);
+  return CUDA_SUCCESS;
+}
+
+CUresult set_attribute(Kernel& kernel, CUfunction_attribute attribute, int value, int device) {
+  if (attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES) return CUDA_ERROR_INVALID_VALUE;
+  if (value < 0 || value > kMostShared) return CUDA_ERROR_INVALID_VALUE;
+  kernel.dynamic_shared[device] = value;
+  return CUDA_SUCCESS;
+}
+
+CUresult launch(Driver& driver, const CUlaunchConfig& config, CUfunction handle, void** params) {
+  Kernel* const kernel = kernel_of(driver, handle);
+  Stream* const stream = driver.stream(config.hStream);
+  if (!kernel || !stream) return CUDA_ERROR_INVALID_HANDLE;
+  // The real driver would bring the code in now, which under capture it may not.
+  if (!is_in(*kernel, *stream->context)) {
+    if (stream->capture) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+    kernel->loaded.insert({stream->context, stream->context->generation});
+  }
+  const std::optional<Attributes> attributes = read_attributes(config);
+  if (!attributes) return CUDA_ERROR_NOT_SUPPORTED;
+  if (const CUresult wrong = check_launch(*kernel, config, *attributes, stream->context->device))
+    return wrong;
+  // It may start early; here it never does.
+  if (attributes->programmatic) ++driver.calls["programmatic launch"];
+  Launch made;
+  made.library = kernel->library;
+  made.grid.blocks = static_cast<int>(config.gridDimX);
+  made.grid.threads = static_cast<int>(config.blockDimX);
+  made.grid.cluster = static_cast<int>(attributes->cluster);
+  made.grid.shared_bytes = static_cast<int>(config.sharedMemBytes);
+  made.grid.order = order_of(kernel->library->cubin, driver.scheduler.seed());
+  made.grid.seed = driver.scheduler.seed();
+  const char* const bytes = static_cast<const char*>(params[0]);
+  made.params.assign(bytes, bytes + kernel->library->cubin.params_bytes);
+  return driver.enqueue(*stream, make_task(made));
+}
+
+}  // namespace
+
+minuet::software_cuda::Library::~Library() {
+  if (handle) ::dlclose(handle);
+}
+
+extern "C" {
+
+CUresult cuLibraryLoadData(CUlibrary* library, const void* code, CUjit_option*, void**, unsigned,
+                           CUlibraryOption*, void**, unsigned) {
+  SOFTWARE_CUDA_CALL(cuLibraryLoadData);
+  if (driver.spoils_capture()) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  Library* loaded = nullptr;
+  if (const CUresult wrong = load(code, loaded)) return wrong;
+  *library = reinterpret_cast<CUlibrary>(loaded);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuLibraryUnload(CUlibrary handle) {
+  SOFTWARE_CUDA_CALL(cuLibraryUnload);
+  return unload(driver, reinterpret_cast<Library*>(handle));
+}
+
+CUresult cuLibraryGetKernel(CUkernel* kernel, CUlibrary handle, const char* name) {
+  SOFTWARE_CUDA_CALL(cuLibraryGetKernel);
+  Kernel* made = nullptr;
+  if (const CUresult wrong = find_kernel(driver, reinterpret_cast<Library*>(handle), name, made))
+    return wrong;
   *kernel = reinterpret_cast<CUkernel>(made);
   return CUDA_SUCCESS;
 }
@@ -216,39 +269,61 @@ CUresult cuKernelSetAttribute(CUfunction_attribute attribute, int value, CUkerne
   SOFTWARE_CUDA_CALL(cuKernelSetAttribute);
   auto* const kernel = reinterpret_cast<Kernel*>(handle);
   if (!driver.kernels.count(kernel)) return CUDA_ERROR_INVALID_HANDLE;
-  if (attribute != CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES) return CUDA_ERROR_INVALID_VALUE;
-  if (value < 0 || value > kMostShared) return CUDA_ERROR_INVALID_VALUE;
-  kernel->dynamic_shared[device] = value;
-  return CUDA_SUCCESS;
+  return set_attribute(*kernel, attribute, value, device);
 }
 
 CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction handle, void** params, void**) {
   SOFTWARE_CUDA_CALL(cuLaunchKernelEx);
-  Kernel* const kernel = kernel_of(driver, handle);
-  Stream* const stream = driver.stream(config->hStream);
-  if (!kernel || !stream) return CUDA_ERROR_INVALID_HANDLE;
-  // The real driver would bring the code in now, which under capture it may not.
-  if (!is_in(*kernel, *stream->context)) {
-    if (stream->capture) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-    kernel->loaded.insert({stream->context, stream->context->generation});
-  }
-  const std::optional<Attributes> attributes = read_attributes(*config);
-  if (!attributes) return CUDA_ERROR_NOT_SUPPORTED;
-  if (const CUresult wrong = check_launch(*kernel, *config, *attributes, stream->context->device))
+  return launch(driver, *config, handle, params);
+}
+
+// ---- modules, which belong to the current context and are loaded into it at once ---------------------
+
+CUresult cuModuleLoadData(CUmodule* module, const void* code) {
+  SOFTWARE_CUDA_CALL(cuModuleLoadData);
+  if (driver.spoils_capture()) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  if (!driver.current_context()) return CUDA_ERROR_INVALID_CONTEXT;
+  Library* loaded = nullptr;
+  if (const CUresult wrong = load(code, loaded)) return wrong;
+  *module = reinterpret_cast<CUmodule>(loaded);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuModuleUnload(CUmodule module) {
+  SOFTWARE_CUDA_CALL(cuModuleUnload);
+  return unload(driver, reinterpret_cast<Library*>(module));
+}
+
+CUresult cuModuleGetFunction(CUfunction* function, CUmodule module, const char* name) {
+  SOFTWARE_CUDA_CALL(cuModuleGetFunction);
+  Context* const context = driver.current_context();
+  if (!context) return CUDA_ERROR_INVALID_CONTEXT;
+  Kernel* kernel = nullptr;
+  if (const CUresult wrong = find_kernel(driver, reinterpret_cast<Library*>(module), name, kernel))
     return wrong;
-  // It may start early; here it never does.
-  if (attributes->programmatic) ++driver.calls["programmatic launch"];
-  Launch launch;
-  launch.library = kernel->library;
-  launch.grid.blocks = static_cast<int>(config->gridDimX);
-  launch.grid.threads = static_cast<int>(config->blockDimX);
-  launch.grid.cluster = static_cast<int>(attributes->cluster);
-  launch.grid.shared_bytes = static_cast<int>(config->sharedMemBytes);
-  launch.grid.order = order_of(kernel->library->cubin, driver.scheduler.seed());
-  launch.grid.seed = driver.scheduler.seed();
-  const char* const bytes = static_cast<const char*>(params[0]);
-  launch.params.assign(bytes, bytes + kernel->library->cubin.params_bytes);
-  return driver.enqueue(*stream, make_task(launch));
+  kernel->loaded.insert({context, context->generation});
+  auto* const made = new Function{kernel, context};
+  driver.functions.insert(made);
+  *function = reinterpret_cast<CUfunction>(made);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuFuncSetAttribute(CUfunction handle, CUfunction_attribute attribute, int value) {
+  SOFTWARE_CUDA_CALL(cuFuncSetAttribute);
+  auto* const function = reinterpret_cast<Function*>(handle);
+  if (!driver.functions.count(function)) return CUDA_ERROR_INVALID_HANDLE;
+  return set_attribute(*function->kernel, attribute, value, function->context->device);
+}
+
+CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z,
+                        unsigned block_x, unsigned block_y, unsigned block_z, unsigned shared_bytes,
+                        CUstream stream, void** params, void**) {
+  SOFTWARE_CUDA_CALL(cuLaunchKernel);
+  CUlaunchConfig config = {};
+  config.gridDimX = grid_x, config.gridDimY = grid_y, config.gridDimZ = grid_z;
+  config.blockDimX = block_x, config.blockDimY = block_y, config.blockDimZ = block_z;
+  config.sharedMemBytes = shared_bytes, config.hStream = stream;
+  return launch(driver, config, function, params);
 }
 
 // ---- the table -----------------------------------------------------------------------------------

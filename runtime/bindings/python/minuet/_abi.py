@@ -91,6 +91,11 @@ MINUET_CLOUD_KEY_TOO_NARROW = 16
 MINUET_CLOUD_TOO_FAR = 32
 MINUET_CLOUD_INDEX_FULL = 64
 MINUET_CLOUD_OUTSIDE_KEYS = 128
+MINUET_FIELD_POINTER = 0
+MINUET_FIELD_I32 = 1
+MINUET_FIELD_U32 = 2
+MINUET_FIELD_I64 = 3
+MINUET_FIELD_F32 = 4
 MINUET_POINTWISE_RELU = 1
 MINUET_POINTWISE_LEAKY_RELU = 2
 MINUET_POINTWISE_GELU = 3
@@ -859,6 +864,86 @@ class minuet_layer_info(Structure):
     ]
 
 
+class minuet_kernel_field(Structure):
+    name: bytes | None
+    offset: int
+    bytes: int
+    kind: int
+    count: int
+    data: int | None
+    data_bytes: int
+    _fields_ = [
+        ("name", c_char_p),
+        ("offset", c_int32),
+        ("bytes", c_int32),
+        ("kind", c_int32),
+        ("count", c_int32),
+        ("data", c_void_p),
+        ("data_bytes", c_int64),
+    ]
+
+
+class minuet_kernel_code(Structure):
+    struct_size: int
+    layer_name: bytes | None
+    layer: int
+    candidate: int
+    family: bytes | None
+    kernel_count: int
+    covers: int
+    least_rows: int
+    most_rows: int
+    least_density: float
+    most_density: float
+    name: bytes | None
+    arch: bytes | None
+    symbol: bytes | None
+    image: int | None
+    image_bytes: int
+    threads: int
+    static_shared_bytes: int
+    dynamic_shared_bytes: int
+    cluster: int
+    programmatic: int
+    grid_rows: int
+    grid_blocks: int
+    grid_shortcut_blocks: int
+    arguments_bytes: int
+    field_count: int
+    fields: Any
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("layer_name", c_char_p),
+        ("layer", c_int32),
+        ("candidate", c_int32),
+        ("family", c_char_p),
+        ("kernel_count", c_int32),
+        ("covers", c_int32),
+        ("least_rows", c_int64),
+        ("most_rows", c_int64),
+        ("least_density", c_double),
+        ("most_density", c_double),
+        ("name", c_char_p),
+        ("arch", c_char_p),
+        ("symbol", c_char_p),
+        ("image", c_void_p),
+        ("image_bytes", c_int64),
+        ("threads", c_int32),
+        ("static_shared_bytes", c_int32),
+        ("dynamic_shared_bytes", c_int32),
+        ("cluster", c_int32),
+        ("programmatic", c_int32),
+        ("grid_rows", c_int32),
+        ("grid_blocks", c_int32),
+        ("grid_shortcut_blocks", c_int32),
+        ("arguments_bytes", c_int32),
+        ("field_count", c_int32),
+        ("fields", POINTER(minuet_kernel_field)),
+    ]
+
+minuet_kernel_code_visitor = CFUNCTYPE(None, POINTER(minuet_kernel_code), c_void_p)
+
+
 class minuet_pointwise_step(Structure):
     kind: int
     number: float
@@ -1246,6 +1331,7 @@ FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "minuet_execution_query_level": (c_int, (c_void_p, c_int32, POINTER(minuet_level_info))),
     "minuet_execution_query_layer": (c_int, (c_void_p, c_int32, POINTER(minuet_layer_info))),
     "minuet_execution_find_overflow": (c_int, (c_void_p, c_void_p, c_void_p)),
+    "minuet_plan_visit_kernels": (c_int, (c_void_p, c_char_p, minuet_kernel_code_visitor, c_void_p)),
     "minuet_plan_create_pointwise": (c_int, (c_void_p, POINTER(minuet_pointwise_options), c_void_p)),
     "minuet_pyramid_create": (c_int, (c_void_p, POINTER(minuet_pyramid_options), c_void_p)),
     "minuet_pyramid_destroy": (None, (c_void_p,)),

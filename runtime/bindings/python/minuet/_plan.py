@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import dataclasses
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,6 +21,8 @@ from ._types import (
     Axes,
     Dataflow,
     DType,
+    KernelCode,
+    KernelField,
     KernelInfo,
     ParameterInfo,
     PlanInfo,
@@ -417,6 +420,17 @@ class Plan(Handle):
         call("minuet_plan_serialize", self, names, len(archs), flags, buffer, size.value, ctypes.byref(size))
         return buffer.raw
 
+    def kernels(self, arch: str) -> tuple[KernelCode, ...]:
+        """Returns the kernels of each candidate of each layer, with all that a launch by the driver API needs. The plan
+        must be compiled for just this `arch`. What they say holds for this very version of the library."""
+        kernels: list[KernelCode] = []
+        callback = Callback(
+            _abi.minuet_kernel_code_visitor, lambda kernel, _: kernels.append(_kernel_code(kernel.contents))
+        )
+        call("minuet_plan_visit_kernels", self, arch.encode(), callback.pointer, None)
+        callback.raise_error()
+        return tuple(kernels)
+
     def tuning(self) -> tuple[TunedChoice, ...]:
         """Returns every tuning result that the plan was made by (Context.load_tuning)."""
         choices: list[TunedChoice] = []
@@ -438,6 +452,32 @@ def _set_geometry(
     if padding is not None:
         options.dense_offsets = 1
         options.padding[:ndim] = axes(padding, ndim, "padding")
+
+
+_FIELD_KINDS = {
+    _abi.MINUET_FIELD_POINTER: "pointer",
+    _abi.MINUET_FIELD_I32: "int32",
+    _abi.MINUET_FIELD_U32: "uint32",
+    _abi.MINUET_FIELD_I64: "int64",
+    _abi.MINUET_FIELD_F32: "float32",
+}
+
+
+def _kernel_field(raw: Any) -> KernelField:
+    data = ctypes.string_at(raw.data, raw.data_bytes) if raw.data else None
+    kind = _FIELD_KINDS[raw.kind]
+    return KernelField(raw.name.decode(), raw.offset, raw.bytes, kind, raw.count, data, raw.data_bytes)
+
+
+def _kernel_code(raw: Any) -> KernelCode:
+    """Copies what the visitor is given, which lives during the call only."""
+    values = {item.name: getattr(raw, item.name) for item in dataclasses.fields(KernelCode)}
+    for name in ("layer_name", "family", "name", "arch", "symbol"):
+        values[name] = values[name].decode()
+    values["image"] = ctypes.string_at(raw.image, raw.image_bytes)
+    values["programmatic"] = bool(raw.programmatic)
+    values["fields"] = tuple(_kernel_field(raw.fields[number]) for number in range(raw.field_count))
+    return KernelCode(**values)
 
 
 def _visitor_of(visit: KernelVisitor | None) -> Callable[..., object] | None:

@@ -250,6 +250,52 @@ class KernelInfo:
 
 
 @dataclass(frozen=True)
+class KernelField:
+    """One field of the struct that a kernel takes: a "pointer", "int32", "uint32", "int64" or "float32", and `count` of
+    them in an array, of `size` bytes together. `data` has the parameters that it points to, in the layout that the
+    kernel reads; None: it points to none, or the plan has no values."""
+
+    name: str
+    offset: int
+    size: int
+    kind: str
+    count: int
+    data: bytes | None
+    data_bytes: int
+
+
+@dataclass(frozen=True)
+class KernelCode:
+    """One kernel of a candidate of a layer, for programs that launch it by the driver API (minuet/kernels.h). All of it
+    is of this very version of the library."""
+
+    layer_name: str
+    layer: int
+    candidate: int
+    family: str
+    kernel_count: int
+    covers: int
+    least_rows: int
+    most_rows: int
+    least_density: float
+    most_density: float
+    name: str
+    arch: str
+    symbol: str
+    image: bytes
+    threads: int
+    static_shared_bytes: int
+    dynamic_shared_bytes: int
+    cluster: int
+    programmatic: bool
+    grid_rows: int
+    grid_blocks: int
+    grid_shortcut_blocks: int
+    arguments_bytes: int
+    fields: tuple[KernelField, ...]
+
+
+@dataclass(frozen=True)
 class SystemInfo:
     """What this machine has; texts are empty where something is absent."""
 

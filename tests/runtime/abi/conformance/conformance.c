@@ -184,6 +184,7 @@ static void call_all(world* world) {
   call_pointwise(world);
   call_networks(world);
   call_plans(world);
+  call_kernels(world);
   call_serialization(world);
   call_parameters(world);
   call_jobs(world);

@@ -11,6 +11,7 @@
 #ifndef MINUET_TESTS_CONFORMANCE_H_
 #define MINUET_TESTS_CONFORMANCE_H_
 
+#include <minuet/kernels.h>
 #include <minuet/pointwise.h>
 #include <minuet/pyramid.h>
 #include <minuet/tuning.h>
@@ -172,6 +173,7 @@ void call_ops(world* world);
 void call_pointwise(world* world);
 void call_networks(world* world);
 void call_plans(world* world);
+void call_kernels(world* world);
 void call_serialization(world* world);
 void call_parameters(world* world);
 void call_jobs(world* world);

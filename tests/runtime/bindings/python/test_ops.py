@@ -232,3 +232,23 @@ def test_many_maps_at_once(device, context, generator):
                 execution.prepare_maps(kernel_map)
         results.append([device.to_host(execution.run(x)) for execution in executions])
     np.testing.assert_array_equal(results[0], results[1])
+
+
+def test_kernels_of_a_plan(device, context):
+    """What a launch by the driver API needs. The CPU has no kernels."""
+    scale = np.arange(8, dtype=np.float32)
+    plan = minuet.Plan.pointwise(context, 8, [minuet.Step("affine", scale=scale), "relu"], dtype="float16")
+    with pytest.raises(minuet.FailedPreconditionError, match="minuet_plan_compile"):
+        plan.kernels("sm_80")
+    plan.compile(device.arch)
+    kernels = plan.kernels(device.arch)
+    if device.arch == "cpu":
+        assert kernels == ()
+        return
+    (kernel,) = kernels
+    assert (kernel.layer, kernel.candidate, kernel.kernel_count, kernel.family) == (0, 0, 1, "pointwise")
+    assert kernel.image[:4] == b"\x7fELF" and kernel.symbol and kernel.grid_rows == 0
+    fields = {field.name: field for field in kernel.fields}
+    assert fields["scale"].data == scale.tobytes() and fields["scale"].kind == "pointer"
+    assert fields["input"].data is None and fields["operands"].count == 8
+    assert kernel.fields[-1].offset + kernel.fields[-1].size <= kernel.arguments_bytes

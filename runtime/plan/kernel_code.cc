@@ -1,0 +1,76 @@
+#include "runtime/plan/kernel_code.h"
+
+namespace minuet {
+namespace {
+
+/// Returns the name of the field that points to the parameters of an image. Kernels of all families use these
+/// names.
+std::string field_name(const ParameterImage& image) {
+  static constexpr const char* kNames[] = {"weights", "scale", "shift"};
+  return std::string(image.ahead > 0 ? "shortcut." : "") + kNames[static_cast<i32>(image.part)];
+}
+
+/// Returns the size of an image, which a plan without values has too.
+i64 image_bytes(const ProgramLayer& layer, const ParameterImage& image) {
+  const ParameterCounts counts = parameter_counts(layer);
+  switch (image.part) {
+    case ParameterPart::Weight:
+      return image.weight.bytes();
+    case ParameterPart::Scale:
+      return counts.scale * i64{sizeof(float)};
+    case ParameterPart::Shift:
+      return counts.shift * i64{sizeof(float)};
+  }
+  return 0;
+}
+
+/// Adds the parameters to the fields that point to them. The fields are those of one kernel of the candidate,
+/// which may read a part of the candidate's parameters or none.
+void add_parameters(const Plan& plan, std::size_t number, const std::vector<ParameterImage>& images,
+                    std::vector<KernelCodeField>& fields) {
+  for (const ParameterImage& image : images) {
+    const std::string name = field_name(image);
+    const auto found =
+        llvm::find_if(fields, [&](const KernelCodeField& field) { return field.field.name == name; });
+    if (found == fields.end()) continue;
+    const std::size_t layer = number + static_cast<std::size_t>(image.ahead);
+    found->data_bytes = image_bytes(plan.program.layers[layer], image);
+    if (!plan.has_values || found->data_bytes == 0) continue;
+    found->data.resize(static_cast<std::size_t>(found->data_bytes));
+    write_image(plan.parameters[layer], image, found->data.data());
+  }
+}
+
+}  // namespace
+
+[[gnu::cold]] llvm::Error visit_kernel_code(const Plan& plan, const CompiledPlan& compiled,
+                                            const BinaryList& binaries,
+                                            llvm::function_ref<void(const KernelCode&)> visitor) {
+  for (std::size_t number = 0; number < compiled.candidates.size(); ++number) {
+    const std::vector<Candidate>& candidates = compiled.candidates[number];
+    for (std::size_t i = 0; i < candidates.size(); ++i) {
+      SourceList list;
+      add_sources(list, candidates[i].choice);
+      const std::vector<KernelLaunch> launches = list.take_launches();
+      const std::vector<ParameterImage> images =
+          parameter_images(candidates[i].choice, plan.program.dtype, compiled.arch);
+      for (const KernelLaunch& launch : launches) {
+        const auto binary = llvm::find_if(binaries, [&](const std::shared_ptr<const Binary>& known) {
+          return known->display_name == launch.display_name;
+        });
+        if (binary == binaries.end() || launch.fields == nullptr) {
+          return make_error(StatusCode::Internal, "kernel {0} has no {1}", launch.display_name,
+                            launch.fields == nullptr ? "list of fields (params_fields.h)" : "binary");
+        }
+        std::vector<KernelCodeField> fields;
+        for (ParamsField& field : launch.fields()) fields.push_back({std::move(field), 0, {}});
+        add_parameters(plan, number, images, fields);
+        visitor({number, i, plan.program.layers[number].name, candidates[i],
+                 static_cast<i32>(launches.size()), launch, **binary, std::move(fields)});
+      }
+    }
+  }
+  return llvm::Error::success();
+}
+
+}  // namespace minuet
