@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstddef>
+#include <limits>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -13,6 +14,7 @@
 
 #include "kernels_templates/shared/dense_kernels.h"
 #include "kernels_templates/shared/fused_kernels.h"
+#include "kernels_templates/shared/global_pool_kernels.h"
 #include "kernels_templates/shared/gmas_kernels.h"
 #include "kernels_templates/shared/map_kernels.h"
 #include "kernels_templates/shared/pointwise_kernels.h"
@@ -59,6 +61,15 @@ MINUET_FIELD(output_ld)
 MINUET_FIELD(overflow)
 MINUET_END_FIELDS
 
+MINUET_BEGIN_FIELDS(SecondOutput)
+MINUET_FIELD(scale)
+MINUET_FIELD(shift)
+MINUET_FIELD(output)
+MINUET_FIELD(output_ld)
+MINUET_FIELD(overflow)
+MINUET_FIELD(slope)
+MINUET_END_FIELDS
+
 MINUET_BEGIN_FIELDS(FusedParams)
 MINUET_FIELD(input)
 MINUET_FIELD(input_ld)
@@ -81,6 +92,7 @@ MINUET_FIELD(overflow)
 MINUET_FIELD(overflow_mark)
 MINUET_FIELD(slope)
 MINUET_FIELD(shortcut)
+MINUET_FIELD(second)
 MINUET_END_FIELDS
 
 MINUET_BEGIN_FIELDS(GatherParams)
@@ -115,6 +127,7 @@ MINUET_FIELD(output_ld)
 MINUET_FIELD(overflow)
 MINUET_FIELD(overflow_mark)
 MINUET_FIELD(slope)
+MINUET_FIELD(second)
 MINUET_END_FIELDS
 
 MINUET_BEGIN_FIELDS(MakeTablesParams)
@@ -152,6 +165,37 @@ MINUET_FIELD(overflow_mark)
 MINUET_FIELD(winners)
 MINUET_FIELD(winners_ld)
 MINUET_FIELD(input_numbers)
+MINUET_END_FIELDS
+
+MINUET_BEGIN_FIELDS(ItemRowsParams)
+MINUET_FIELD(coordinates)
+MINUET_FIELD(count)
+MINUET_FIELD(batch)
+MINUET_FIELD(splits)
+MINUET_FIELD(places)
+MINUET_FIELD(rows)
+MINUET_END_FIELDS
+
+MINUET_BEGIN_FIELDS(StartItemRowsParams)
+MINUET_FIELD(words)
+MINUET_FIELD(count)
+MINUET_END_FIELDS
+
+MINUET_BEGIN_FIELDS(PoolItemsParams)
+MINUET_FIELD(input)
+MINUET_FIELD(input_ld)
+MINUET_FIELD(input_count)
+MINUET_FIELD(rows)
+MINUET_FIELD(places)
+MINUET_FIELD(splits)
+MINUET_FIELD(output_count)
+MINUET_FIELD(output_rows)
+MINUET_FIELD(pads_output)
+MINUET_FIELD(output)
+MINUET_FIELD(output_ld)
+MINUET_FIELD(partials)
+MINUET_FIELD(overflow)
+MINUET_FIELD(overflow_mark)
 MINUET_END_FIELDS
 
 MINUET_BEGIN_FIELDS(PointwiseParams)
@@ -314,6 +358,8 @@ template <class Spec>
 constexpr GridRule grid_rule(const Spec&) {
   return {};
 }
+/// The kernel runs as one block, whatever the number of rows.
+constexpr GridRule grid_rule(const StartItemRowsSpec&) { return {std::numeric_limits<i32>::max(), 1, 0}; }
 constexpr GridRule grid_rule(const FusedSpec& spec) {
   const i32 columns = fused_column_blocks(spec);
   return {fused_block_rows(spec), columns * spec.cluster, spec.shortcut ? columns : 0};

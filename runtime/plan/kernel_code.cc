@@ -1,13 +1,17 @@
 #include "runtime/plan/kernel_code.h"
 
+#include "codegen/choose/ops/pointwise.h"
+
 namespace minuet {
 namespace {
 
-/// Returns the name of the field that points to the parameters of an image. Kernels of all families use these
-/// names.
-std::string field_name(const ParameterImage& image) {
+/// Returns the name of the field that points to the parameters of an image, which are those of `layer`.
+/// Kernels of all families use these names.
+std::string field_name(const ParameterImage& image, const ProgramLayer& layer) {
   static constexpr const char* kNames[] = {"weights", "scale", "shift"};
-  return std::string(image.ahead > 0 ? "shortcut." : "") + kNames[static_cast<i32>(image.part)];
+  // A kernel may compute the chain behind its convolution, or else a shortcut (ConvolutionProblem).
+  const char* const covered = layer.problem.get_if<PointwiseProblem>() != nullptr ? "second." : "shortcut.";
+  return std::string(image.ahead > 0 ? covered : "") + kNames[static_cast<i32>(image.part)];
 }
 
 /// Returns the size of an image, which a plan without values has too.
@@ -29,15 +33,15 @@ i64 image_bytes(const ProgramLayer& layer, const ParameterImage& image) {
 void add_parameters(const Plan& plan, std::size_t number, const std::vector<ParameterImage>& images,
                     std::vector<KernelCodeField>& fields) {
   for (const ParameterImage& image : images) {
-    const std::string name = field_name(image);
+    const ProgramLayer& layer = plan.program.layers[number + static_cast<std::size_t>(image.ahead)];
+    const std::string name = field_name(image, layer);
     const auto found =
         llvm::find_if(fields, [&](const KernelCodeField& field) { return field.field.name == name; });
     if (found == fields.end()) continue;
-    const std::size_t layer = number + static_cast<std::size_t>(image.ahead);
-    found->data_bytes = image_bytes(plan.program.layers[layer], image);
+    found->data_bytes = image_bytes(layer, image);
     if (!plan.has_values || found->data_bytes == 0) continue;
     found->data.resize(static_cast<std::size_t>(found->data_bytes));
-    write_image(plan.parameters[layer], image, found->data.data());
+    write_image(plan.parameters[number + static_cast<std::size_t>(image.ahead)], image, found->data.data());
   }
 }
 

@@ -146,7 +146,7 @@ minuet::Plan lower_convolution(const minuet::Context& context, const Graph& grap
       options.scale_count = options.shift_count = behind.channels;
     }
     if (behind.op == Op::Add) options.residual = 1;
-    if (behind.op == Op::Relu) options.relu = 1;
+    if (behind.op == Op::Relu) options.activation = MINUET_ACTIVATION_RELU;
   }
   return minuet::Plan::convolution(context, options);
 }
