@@ -265,7 +265,7 @@ namespace params_fields_detail {
 /// Converts to every type, so that counting the initializers which a struct accepts counts its members.
 struct AnyValue {
   template <class T>
-  constexpr operator T() const;
+  constexpr operator T() const;  // NOLINT: The conversion is implicit on purpose.
 };
 
 template <class Params, std::size_t... I>
