@@ -323,7 +323,7 @@ template <class Params>
       "in the order of the declaration, and say in COMPILERS.md what it means");
   FieldsOf<Params>::visit([&]<class T>(const char* name, std::size_t offset, std::type_identity<T>) {
     using Element = std::remove_extent_t<T>;
-    if constexpr (std::is_class_v<Element>) {
+    if constexpr (std::is_class_v<T>) {
       add_fields<T>(name, start + offset, fields);
     } else {
       add_field({{},
@@ -349,6 +349,7 @@ std::vector<ParamsField> params_fields() {
 /// Says how many blocks a launch has. If `rows` is 0, the kernel is a grid-stride one, which any number of
 /// blocks computes. Otherwise, with g = ceil(output rows / rows), there are g * blocks blocks, and behind
 /// them the g * shortcut_blocks blocks of a shortcut, rounded up to a multiple of the cluster size.
+/// A kernel that runs as one block has the largest number for `rows`.
 struct GridRule {
   i32 rows = 0, blocks = 0, shortcut_blocks = 0;
 };

@@ -76,7 +76,8 @@ typedef struct minuet_kernel_code {
   /* The grid, along x. grid_rows 0: a grid-stride kernel, for which any number of blocks is right that is a
    * multiple of `cluster`, and 8 to 64 a multiprocessor are fast. Otherwise, with
    * g = ceil(output rows / grid_rows), the grid has g * grid_blocks blocks, and g * grid_shortcut_blocks
-   * more, rounded up to a multiple of `cluster`, which compute the covered layer. */
+   * more, rounded up to a multiple of `cluster`, which compute the covered layer. A kernel that runs
+   * as one block has INT32_MAX for grid_rows. */
   int32_t grid_rows, grid_blocks, grid_shortcut_blocks;
   int32_t
       arguments_bytes; /* of the struct, which is the kernel's only argument; bytes between fields are 0 */

@@ -86,6 +86,7 @@ TEST(ParamsFields, TheRuleGivesTheGridOfTheLibrary) {
               fused_grid(spec, rows));
   }
   EXPECT_EQ(grid_rule(PoolSpec{}).rows, 0);
+  EXPECT_EQ(grid_rule(StartItemRowsSpec{}).blocks, 1);  // at any number of rows
 }
 
 }  // namespace

@@ -38,8 +38,10 @@ def listed(struct: str) -> list[str]:
     return re.findall(r"MINUET_FIELD\((\w+)\)", fields[begin : fields.index("MINUET_END_FIELDS", begin)])
 
 
-names = [name for name in listed("FusedParams") if name != "shortcut"]
-names += [f"shortcut.{name}" for name in listed("FusedShortcut")]
+names = listed("FusedParams")
+for member, struct in (("shortcut", "FusedShortcut"), ("second", "SecondOutput")):
+    names.remove(member)
+    names += [f"{member}.{name}" for name in listed(struct)]
 table = page[page.index("| field | what it holds |") :]
 told = re.findall(r"`([\w.]+)`", " ".join(re.findall(r"^\| (`[^|]*) \|", table, re.MULTILINE)))
 if sorted(told) != sorted(names):
