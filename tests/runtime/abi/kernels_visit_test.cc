@@ -145,7 +145,7 @@ TEST_F(KernelsVisit, EveryKernelOfEveryLayer) {
 /// A kernel that has no list of fields makes the call fail, so that every kind of op is here.
 TEST_F(KernelsVisit, EveryKindOfOp) {
   constexpr const char* kEveryKind =
-      R"({"name": "every", "ndim": 3, "in_channels": 8, "channels": [8, 16], "shape": [8, 8, 8], "layers": [
+      R"({"name": "every", "ndim": 3, "in_channels": 8, "channels": [8, 24], "shape": [8, 8, 8], "layers": [
   {"op": "block", "name": "stem", "width": 0, "kernel_size": 3, "activation": "none", "save": "stem"},
   {"op": "batch_norm", "name": "before"}, {"op": "relu"}, {"op": "concat", "with": "stem"},
   {"op": "residual", "name": "r", "width": 1},

@@ -223,12 +223,12 @@ TEST_P(KernelsTest, AFusedConvolutionByTheDriverAlone) {
     ConvolutionCase test = small_case(dtype(), ConvolutionKind::Submanifold, 8, 16, points);
     test.kernel_size = {3, 3, 3, 1};
     test.scale_shift = test.residual = true;
-    test.activation = "leaky_relu";
+    test.activation = Activation::LeakyReLU;
     test.negative_slope = 0.25f;
     expect_same_bits_by_hand(test);
     test = small_case(dtype(), ConvolutionKind::Strided, 4, 24, points);
     test.scale_shift = test.residual = false;
-    test.activation = "none";
+    test.activation = Activation::None;
     test.kernel_size = test.stride = {2, 2, 2, 1};
     test.coarse_side = CoarseSide::Derived;
     expect_same_bits_by_hand(test);
