@@ -9,6 +9,7 @@ from enum import IntEnum, IntFlag
 from typing import Any, TypeVar
 
 from . import _abi
+from ._integers import checked
 
 Axes = int | Sequence[int]
 
@@ -157,9 +158,8 @@ def dtype_of(value: object) -> DType:
 
 def axes(value: Axes, ndim: int, what: str) -> list[int]:
     """Returns one number for each axis: the same for all, or the given ones."""
-    if isinstance(value, int):
-        return [value] * ndim
-    numbers = [int(number) for number in value]
+    given = [value] * ndim if hasattr(value, "__index__") else list(value)
+    numbers = [checked(ctypes.c_int32, number, what) for number in given]
     if len(numbers) != ndim:
         raise ValueError(f"{what} has {len(numbers)} numbers, and there are {ndim} axes: give one number for each axis")
     return numbers
