@@ -212,6 +212,6 @@ def _cancellation(kind: Any, others: Sequence[Callback], cancelled: Callable[[],
     after Ctrl-C, which Python handles in it, and at the end of the interpreter."""
 
     def ask(user: object) -> int:
-        return int(is_ending() or any(other.error for other in others) or (cancelled is not None and cancelled()))
+        return int(is_ending() or any(other.error for other in others) or bool(cancelled and cancelled()))
 
     return Callback(kind, ask, on_error=1)
