@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import math
-import operator
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from . import _abi, _dlpack
+from ._integers import index_of
 from ._types import ELEMENTS
 
 if TYPE_CHECKING:
@@ -34,8 +34,9 @@ def stream_handle(stream: Any) -> int:
     """Returns the CUstream of an int, of a stream of torch, cupy, numba or cuda.core, or 0 for None."""
     if stream is None:
         return 0
-    if hasattr(stream, "__index__"):
-        return operator.index(stream)
+    handle = index_of(stream)
+    if handle is not None:
+        return handle
     protocol = getattr(stream, "__cuda_stream__", None)
     if protocol is not None:
         return int((protocol() if callable(protocol) else protocol)[1])

@@ -15,6 +15,7 @@ import numpy as np
 
 from . import _abi, _cuda_libraries, _dlpack
 from ._arrays import View, device_view, empty_aligned, numpy_dtype, stream_handle, view
+from ._integers import index_of
 from ._library import Handle, LastingCallback, call, calling_back, library, make, read_text, using
 from ._types import DeviceInfo, KernelCounters, element_of, told
 
@@ -227,7 +228,7 @@ class Device(Handle):
             dtype: "float32", "float16", "bfloat16", "float64", "int8", "uint8", "int32", "int64" or "bool".
             stream: where work on the array will be enqueued, which those who take the array are told.
         """
-        lengths = tuple(map(operator.index, [shape] if hasattr(shape, "__index__") else shape))
+        lengths = tuple(map(operator.index, shape if index_of(shape) is None else [shape]))  # type: ignore[arg-type]
         if any(length < 0 for length in lengths):
             raise ValueError(f"shape is {list(lengths)}, and lengths are 0 or more")
         kind = element_of(dtype)

@@ -17,6 +17,14 @@ LIMITS: dict[Any, tuple[int, int]] = {
 }
 
 
+def index_of(value: object) -> int | None:
+    """Returns a number of Python or numpy as an int, and None for all else, such as a sequence."""
+    try:
+        return operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        return None
+
+
 def checked(kind: Any, value: Any, what: str) -> int:
     """Returns a number of Python or numpy as an int, and raises where the C type does not hold it."""
     number = operator.index(value)

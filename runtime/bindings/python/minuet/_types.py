@@ -9,7 +9,7 @@ from enum import IntEnum, IntFlag
 from typing import Any, TypeVar
 
 from . import _abi
-from ._integers import checked
+from ._integers import checked, index_of
 
 Axes = int | Sequence[int]
 
@@ -158,7 +158,7 @@ def dtype_of(value: object) -> DType:
 
 def axes(value: Axes, ndim: int, what: str) -> list[int]:
     """Returns one number for each axis: the same for all, or the given ones."""
-    given = [value] * ndim if hasattr(value, "__index__") else list(value)
+    given = list(value) if index_of(value) is None else [value] * ndim  # type: ignore[arg-type]
     numbers = [checked(ctypes.c_int32, number, what) for number in given]
     if len(numbers) != ndim:
         raise ValueError(f"{what} has {len(numbers)} numbers, and there are {ndim} axes: give one number for each axis")

@@ -189,7 +189,7 @@ began = threading.Event()
 def work():
     while True:
         try:
-            minuet.precompile(context, [plan], ["sm_90a"], step=lambda step: began.set(), cancelled=lambda: began.set())
+            minuet.precompile(context, [plan], ["sm_90a"], step=lambda step: began.set(), cancelled=lambda: None)
         except minuet.Error:
             began.set()
 threading.Thread(target=work, daemon=True).start()

@@ -164,6 +164,21 @@ def test_bfloat16_by_bits(device, context, generator):
         ({"weight": np.zeros((27, 4, 4)), "dtype": "float64"}, "dtype 'float64' is not known"),
         ({"weight": np.zeros((27, 4, 4)), "dataflow": "fast"}, "use one of auto, gather_gemm_scatter, fused"),
         ({"weight": np.zeros((27, 4, 4)), "scale": np.zeros(3), "shift": np.zeros(4)}, "scale"),
+        (
+            {"weight": np.zeros((27, 8, 4)), "in_channels": 4, "out_channels": 8},
+            r"the shape \[27, 8, 4\], and \[27, 4, 8\] or \[3, 3, 3, 4, 8\] is needed",
+        ),
+        (
+            {"weight": np.zeros((1, 9, 3, 8, 4))},
+            r"the shape \[1, 9, 3, 8, 4\], and \[27, any, any\] or \[3, 3, 3, any, any\] is needed",
+        ),
+        (
+            {"weight": np.zeros((3, 3, 3, 8, 4)), "kernel_size": 1},
+            r"the shape \[3, 3, 3, 8, 4\], and \[1, any, any\] or .* check kernel_size",
+        ),
+        ({"weight": np.zeros((27, 4, 4)), "groups": 0}, "groups is 0"),
+        ({"weight": np.zeros((27, 4, 4)), "kernel_size": 2**32 + 3}, "kernel_size is 4294967299, and -2147483648 to"),
+        ({"in_channels": 2**32 + 4, "out_channels": 4}, "in_channels is 4294967300"),
         ({"in_channels": 4}, "needs in_channels and out_channels"),
         ({"weight": np.zeros((81, 4, 4)), "ndim": 5}, "ndim is 5"),
     ],
@@ -171,6 +186,17 @@ def test_bfloat16_by_bits(device, context, generator):
 def test_wrong_options(context, options, message):
     with pytest.raises(ValueError, match=message):
         minuet.Plan.convolution(context, **{"kernel_size": 3, **options})
+
+
+def test_weights_with_a_kernel_of_axes(device, context, generator):
+    """A weight of [k_x, k_y, k_z, in, out] and of [offsets, in, out] make the same plan."""
+    weight = generator.integers(-8, 9, (3, 1, 2, 4, 8)).astype(np.float32)
+    plans = [
+        minuet.Plan.convolution(context, given, kernel_size=np.array([3, 1, 2]), in_channels=4, out_channels=8)
+        for given in (weight, weight.reshape(6, 4, 8))
+    ]
+    assert plans[0].serialize() == plans[1].serialize()
+    assert plans[0].parameters[0].shape == (6, 4, 8)
 
 
 def test_groups_are_unimplemented(context):
