@@ -106,6 +106,9 @@ def precompile(
         cancelled: asked every 100 ms or so; True stops soon.
 
     Raises:
+        TypeError: archs is one text.
+        CancelledError: `cancelled` said so.
+        UnavailableError: NVRTC or the compile program is not there.
         Error: the first failure; bundles then hold what is done. An exception of a callback stops the work too.
     """
     options = _abi.minuet_precompile_options(struct_size=ctypes.sizeof(_abi.minuet_precompile_options))

@@ -138,7 +138,8 @@ class Context(Handle):
 class Allocator(Protocol):
     """A pool of device memory that the library shares with its host. Both methods are called from any thread and at
     any time while the device is in use, with memory aligned to 256 bytes; minuet.h has the rules of streams. They may
-    not use the objects of the call that needs the memory. An exception in `allocate` counts as "no memory"."""
+    not use the objects of the call that needs the memory. An exception in `allocate`, or a result that is no integer,
+    counts as "no memory"."""
 
     def allocate(self, bytes: int, stream: int) -> int:
         """Returns the address of new memory of the device, or 0 where there is none."""
@@ -387,6 +388,9 @@ class Queue(Handle):
 
     What was made with a queue goes with what was made with the same one only, and its calls name the queue's stream
     and come from one thread at a time. The stream must outlive the queue and all that is made with it.
+
+    Raises:
+        ResourceExhaustedError: the device has no memory left.
     """
 
     def __init__(self, device: Device, stream: Any = None) -> None:

@@ -146,7 +146,8 @@ class Execution(Handle):
         max_points: room for coordinates and maps to begin with.
         keep_first_duplicate: of equal coordinates the first row wins; else they are an error.
         bounds: (least, greatest), inclusive and batch first, in which all coordinates lie.
-        workspace: optional: memory of the device that it works in, which never grows.
+        workspace: optional: memory of the device that it works in, which never grows. It begins on a multiple of 256
+            bytes.
         queue: optional; scratch lies there.
         scratch_bytes: what a layer's buffers may take together; 0: the default.
         level_capacity: the most voxels of each level, which puts the execution in capacity mode: sizes live on the
@@ -268,7 +269,8 @@ class Execution(Handle):
         Args:
             inputs: features [rows, channels] of the plan's dtype in memory of the device, one for each of Plan.inputs;
                 behind them, with parameter_inputs, one array for each of Plan.parameters. Row i of the first belongs
-                to coordinate i of the caller. Columns of a wider matrix are fine.
+                to coordinate i of the caller. Columns of a wider matrix are fine where they are aligned (README.md,
+                "Arrays").
             out: the array to write to, or a sequence of them where the plan has several outputs; None: new ones (numpy
                 on the CPU, DeviceArray on a GPU). It may not overlap an input.
             stream: CUDA stream of the work.
@@ -349,7 +351,14 @@ class Execution(Handle):
         return status.value or 0, counts.value or 0
 
     def suggest_capacities(self, factor: float = 1.25) -> tuple[int, ...]:
-        """After a prepare in exact mode: capacities of `factor` times its cloud's levels, for level_capacity."""
+        """After a prepare in exact mode: capacities for level_capacity, in 256s.
+
+        Args:
+            factor: how much room a level has, in terms of the voxels that this cloud has there; 1 or more.
+
+        Raises:
+            FailedPreconditionError: nothing is prepared, or it is in capacity mode.
+        """
         capacities = (ctypes.c_int64 * self._info.levels)()
         call("minuet_execution_suggest_capacities", self, factor, capacities, len(capacities))
         return tuple(capacities)

@@ -89,6 +89,11 @@ class Parameters(Handle):
             out: a contiguous array of float32, float16 or bfloat16 of the parameter's shape, on the device (only
                 enqueues) or on the host (waits); None: a new one on the device.
             dtype: of the new array.
+
+        Raises:
+            KeyError, IndexError: there is no such parameter.
+            FailedPreconditionError: it was never set.
+            InvalidArgumentError: `out` has other elements than these.
         """
         handle = stream_handle(stream)
         number = self._number(name)

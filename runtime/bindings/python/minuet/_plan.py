@@ -296,6 +296,13 @@ class Plan(Handle):
         """Makes a plan of one pooling, whose coordinate sets and kernel map are the caller's.
 
         Args:
+            channels: of the input and of the output.
+            kernel_size, stride, dilation: for all axes or one each.
+            padding: where given, the kernel map has the offsets of a dense convolution and this padding.
+            ndim: the number of axes, 1 to 4.
+            dtype: of the features.
+            submanifold: the outputs are the input's set; the stride is 1.
+            transposed: the kernel map leads from the coarser set to the finer.
             reduction: "max", "average" (over the inputs that are there) or "sum".
             winners: of a max: a second output, int32 [rows, channels], has the input row that each maximum is from,
                 and -1 where an output has no input.
@@ -322,7 +329,20 @@ class Plan(Handle):
     ) -> Plan:
         """Makes a plan of a chain of 1 to 8 pointwise steps, in one kernel: [rows, channels] to [rows, channels], or
         with "argmax" last to int32 [rows, 1]. "add" and "multiply" take one more input each. Its kernel map has one
-        offset and leads from a set to itself."""
+        offset and leads from a set to itself.
+
+        Args:
+            channels: of the input, and of all steps.
+            steps: each a Step, or its kind alone.
+            ndim: the number of axes, 1 to 4.
+            dtype: of the features.
+            without_values: executions get scales and shifts from Parameters.
+            allow_non_finite_parameters: scales and shifts may be infinite or NaN.
+
+        Raises:
+            ValueError: a scale or a shift is not of the shape [channels].
+            InvalidArgumentError: the steps do not make a chain; the message names the step.
+        """
         given = [step if isinstance(step, Step) else Step(step) for step in steps]
         kept: list[np.ndarray[Any, Any]] = []
 
@@ -410,7 +430,13 @@ class Plan(Handle):
 
     def compile(self, arch: str, visit: KernelVisitor | None = None) -> None:
         """Compiles every kernel that any cloud may need on `arch` ("sm_90a", Device.arch; "cpu" has no kernels) into
-        the cache. Needs no GPU. `visit` is called once a kernel."""
+        the cache. Needs no GPU. `visit` is called once a kernel.
+
+        Raises:
+            InvalidArgumentError: there is no such architecture.
+            UnavailableError: a kernel must be compiled, and NVRTC or the compile program is not there.
+            FailedPreconditionError: a kernel is in no bundle and no cache, and the context has jit=False.
+        """
         callback = Callback(_abi.minuet_kernel_visitor, _visitor_of(visit))
         call_with([callback], "minuet_plan_compile", self, arch.encode(), callback.pointer, None)
 
@@ -420,14 +446,28 @@ class Plan(Handle):
         return CompileJob(self, arch, done)
 
     def load(self, device: Device) -> None:
-        """Compiles for the device's architecture what has not been compiled, and loads kernels and weights onto it."""
+        """Compiles for the device's architecture what has not been compiled, and loads kernels and weights onto it.
+
+        Raises:
+            ResourceExhaustedError: the device has no memory for the weights.
+            Error: as compile().
+        """
         self.compile(device.arch)
         call("minuet_plan_load", self, device)
         self._keep(device)
 
     def serialize(self, archs: Sequence[str] = (), *, with_values: bool = True) -> bytes:
         """Returns the plan as bytes, with its parameters and with the kernels for these architectures, which are
-        compiled where they are missing. Needs no GPU."""
+        compiled where they are missing. Needs no GPU.
+
+        Args:
+            archs: a list of names such as "sm_90a".
+            with_values: whether the bytes have the values of the parameters.
+
+        Raises:
+            TypeError: archs is one text.
+            Error: as compile().
+        """
         encoded = encoded_archs(archs)
         names = (ctypes.c_char_p * len(encoded))(*encoded) if encoded else None
         flags = 0 if with_values else _abi.MINUET_SERIALIZE_WITHOUT_VALUES

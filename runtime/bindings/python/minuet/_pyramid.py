@@ -66,7 +66,11 @@ class Pyramid(Handle):
         context: where its kernels are compiled and kept.
         levels, maps: what it has; or
         network, level_capacity: the plan of a network that has them, and the most voxels of each of its levels.
-        keep_coordinates: numbers of the levels whose coordinates stay in the buffer.
+        keep_coordinates: numbers of the levels whose coordinates stay in the buffer; 0 to 31.
+
+    Raises:
+        ValueError: levels or maps together with a network, level_capacity without one, or no such level to keep.
+        InvalidArgumentError: a level or a map is wrong; the message names it.
     """
 
     def __init__(

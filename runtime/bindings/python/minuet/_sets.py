@@ -167,6 +167,10 @@ class KernelMap(Handle):
         padding: where given, offsets are k - padding / dilation for k from 0, as of a dense convolution
             (Coordinates.reach).
         stream: CUDA stream of the work.
+
+    Raises:
+        InvalidArgumentError: the sets are of different devices or queues, or do not have the same number of axes.
+        ResourceExhaustedError: there is no memory for the map.
     """
 
     def __init__(
