@@ -32,6 +32,7 @@ from ._library import (
 )
 from ._types import (
     ELEMENT_NAMES,
+    Activation,
     Axes,
     Dataflow,
     DType,
@@ -221,7 +222,7 @@ class Plan(Handle):
         transposed: bool = False,
         scale: Any = None,
         shift: Any = None,
-        relu: bool = False,
+        activation: Activation | str = Activation.NONE,
         negative_slope: float = 0.0,
         residual: bool = False,
         dataflow: Dataflow | str = Dataflow.AUTO,
@@ -237,8 +238,9 @@ class Plan(Handle):
             padding: where given, the kernel map has the offsets of a dense convolution and this padding.
             in_channels, out_channels: needed without a weight only.
             scale, shift: [out_channels] float32 on the host: batch norm or bias, applied to the sum.
-            relu, negative_slope: a ReLU last, leaky with a slope.
-            residual: run takes a second input, which is added before the ReLU.
+            activation: last, such as "relu" or "gelu".
+            negative_slope: of "leaky_relu".
+            residual: run takes a second input, which is added before the activation.
             with_scale_and_shift: without a weight: executions get a scale and a shift too.
         """
         _require_ndim(ndim)
@@ -271,7 +273,8 @@ class Plan(Handle):
         options.in_channels, options.out_channels, options.groups = in_channels, out_channels, groups
         _set_geometry(options, ndim, kernel_size, stride, dilation, padding)
         options.submanifold, options.transposed = int(submanifold), int(transposed)
-        options.relu, options.negative_slope, options.residual = int(relu), negative_slope, int(residual)
+        options.activation = choose(Activation, activation, "activation")
+        options.negative_slope, options.residual = negative_slope, int(residual)
         options.dataflow = choose(Dataflow, dataflow, "dataflow")
         options.allow_non_finite_parameters = int(allow_non_finite_parameters)
         return cls._make(context, "minuet_plan_create_convolution", ctypes.byref(options))
@@ -484,8 +487,7 @@ class Plan(Handle):
         callback = Callback(
             _abi.minuet_kernel_code_visitor, lambda kernel, _: kernels.append(_kernel_code(kernel.contents))
         )
-        call("minuet_plan_visit_kernels", self, arch.encode(), callback.pointer, None)
-        callback.raise_error()
+        call_with([callback], "minuet_plan_visit_kernels", self, arch.encode(), callback.pointer, None)
         return tuple(kernels)
 
     def tuning(self) -> tuple[TunedChoice, ...]:

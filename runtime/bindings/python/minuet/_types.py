@@ -64,6 +64,19 @@ class WeightsOrder(IntEnum):
     SPCONV2_XYZ = _abi.MINUET_WEIGHTS_SPCONV2_XYZ
 
 
+class Activation(IntEnum):
+    """What a convolution ends with: the pointwise step of the same name."""
+
+    NONE = _abi.MINUET_ACTIVATION_NONE
+    RELU = _abi.MINUET_ACTIVATION_RELU
+    LEAKY_RELU = _abi.MINUET_ACTIVATION_LEAKY_RELU
+    GELU = _abi.MINUET_ACTIVATION_GELU
+    GELU_TANH = _abi.MINUET_ACTIVATION_GELU_TANH
+    SILU = _abi.MINUET_ACTIVATION_SILU
+    SIGMOID = _abi.MINUET_ACTIVATION_SIGMOID
+    TANH = _abi.MINUET_ACTIVATION_TANH
+
+
 class PointwiseKind(IntEnum):
     """What one step of a pointwise chain computes."""
 

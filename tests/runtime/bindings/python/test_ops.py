@@ -1,5 +1,7 @@
 """Single ops against float64 oracles in plain loops: every dtype and device, poisoned outputs."""
 
+import math
+
 import minuet
 import numpy as np
 import oracle
@@ -30,7 +32,7 @@ def test_convolution(device, context, generator, dtype, dataflow):
         dtype=dtype,
         scale=scale,
         shift=shift,
-        relu=True,
+        activation="relu",
         dataflow=dataflow,
     )
     plan.load(device)
@@ -45,6 +47,32 @@ def test_convolution(device, context, generator, dtype, dataflow):
     again = oracle.decode(device.to_host(execution.run(device.to_device(features))))
     np.testing.assert_array_equal(actual.view(np.uint32), again.view(np.uint32))
     assert execution.layers[0].dataflow == minuet.Dataflow[dataflow.upper().replace("-", "_")]
+
+
+@pytest.mark.parametrize("activation", [*minuet.Activation, "leaky-relu", "gelu"])
+def test_activations(device, context, activation):
+    """A convolution of one offset by the unit matrix gives the activation itself."""
+    functions = {
+        "NONE": lambda x: x,
+        "RELU": lambda x: max(x, 0.0),
+        "LEAKY_RELU": lambda x: x if x > 0 else 0.25 * x,
+        "GELU": lambda x: x * 0.5 * (1 + math.erf(x / math.sqrt(2))),
+        "GELU_TANH": lambda x: 0.5 * x * (1 + math.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
+        "SILU": lambda x: x / (1 + math.exp(-x)),
+        "SIGMOID": lambda x: 1 / (1 + math.exp(-x)),
+        "TANH": math.tanh,
+    }
+    name = activation.upper().replace("-", "_") if isinstance(activation, str) else activation.name
+    x = np.linspace(-4, 4, 64, dtype=np.float32).reshape(8, 8)
+    cloud = np.insert(np.arange(24, dtype=np.int32).reshape(8, 3), 0, 0, axis=1)
+    coordinates = minuet.Coordinates(device, device.to_device(cloud))
+    slope = 0.25 if name == "LEAKY_RELU" else 0.0
+    plan = minuet.Plan.convolution(context, np.eye(8)[None], activation=activation, negative_slope=slope)
+    plan.load(device)
+    execution = minuet.Execution(plan, device)
+    execution.prepare_maps(minuet.KernelMap(coordinates, coordinates))
+    output = device.to_host(execution.run(device.to_device(x)))
+    np.testing.assert_allclose(output, np.vectorize(functions[name])(x.astype(np.float64)), rtol=2e-5, atol=2e-6)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
@@ -176,6 +204,8 @@ def test_bfloat16_by_bits(device, context, generator):
             {"weight": np.zeros((3, 3, 3, 8, 4)), "kernel_size": 1},
             r"the shape \[3, 3, 3, 8, 4\], and \[1, any, any\] or .* check kernel_size",
         ),
+        ({"weight": np.zeros((27, 4, 4)), "activation": "swish"}, "activation 'swish' is not known"),
+        ({"weight": np.zeros((27, 4, 4)), "activation": "relu", "negative_slope": 0.1}, "negative_slope"),
         ({"weight": np.zeros((27, 4, 4)), "groups": 0}, "groups is 0"),
         ({"weight": np.zeros((27, 4, 4)), "kernel_size": 2**32 + 3}, "kernel_size is 4294967299, and -2147483648 to"),
         ({"in_channels": 2**32 + 4, "out_channels": 4}, "in_channels is 4294967300"),
