@@ -44,7 +44,7 @@ SCALARS = {
 PROLOGUE = '''"""The C ABI of libminuet as ctypes declarations. generate_abi.py wrote this file from include/minuet; do not edit it.
 
 Objects of the library and pointers to numbers are c_void_p, which takes an address, an array or byref(). Pointers to
-structs are typed, so that ctypes refuses another struct.
+structs are typed, so that ctypes refuses another struct. Integers that do not fit a field are refused (_integers.py).
 """
 
 from __future__ import annotations
@@ -52,7 +52,6 @@ from __future__ import annotations
 from ctypes import (
     CFUNCTYPE,
     POINTER,
-    Structure,
     c_char,
     c_char_p,
     c_double,
@@ -66,6 +65,8 @@ from ctypes import (
     c_void_p,
 )
 from typing import Any
+
+from ._integers import Structure
 
 '''
 

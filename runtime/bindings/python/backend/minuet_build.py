@@ -21,12 +21,16 @@ from typing import Any
 
 HERE = pathlib.Path(__file__).resolve().parents[1]
 ROOT = HERE.parents[2]
-# Linux with glibc 2.34 or newer; check_wheel.py holds the binaries to it.
-TAG = "py3-none-manylinux_2_34_x86_64"
+# Linux with glibc 2.34 or newer, to which test_wheel.py holds the binaries.
+PLATFORM = "manylinux_2_34"
+# What wheels call the machines of ELF's e_machine.
+MACHINES = {62: "x86_64", 183: "aarch64"}
 # The installed tree less what find_package and pkg-config read, which is for an installation of its own.
 NOT_PACKED = ("lib/cmake", "lib/pkgconfig")
-# Libraries that a wheel may not expect of its host, which the tool needs.
-BUNDLED = ("liblzf.so.1",)
+# Libraries that a wheel may not expect of its host, which the tool needs, with their licences beside this file.
+BUNDLED = {"liblzf.so.1": "LICENSE.liblzf.txt"}
+# The end of CMake's script writes into the build folder, which may be read-only.
+MANIFEST = re.compile(r'(file\(WRITE ")[^"]*(/\$\{CMAKE_INSTALL_MANIFEST\}")')
 # A zip archive knows no earlier date, and the same build gives the same wheel.
 DATE = (1980, 1, 1, 0, 0, 0)
 
@@ -54,9 +58,14 @@ def build_folder() -> pathlib.Path:
 
 
 def install_tree(folder: pathlib.Path, target: pathlib.Path) -> None:
-    """Installs the build into a folder, stripped, and removes what a wheel does not take."""
-    command = ["cmake", "--install", str(folder), "--prefix", str(target)]
-    subprocess.run([*command, *(["--strip"] if shutil.which("strip") else [])], check=True, stdout=subprocess.DEVNULL)
+    """Installs the build into a folder, stripped, and removes what a wheel does not take. Writes nothing else."""
+    with tempfile.TemporaryDirectory() as scratch:
+        script = pathlib.Path(scratch) / "install.cmake"
+        text = (folder / "cmake_install.cmake").read_text()
+        script.write_text(MANIFEST.sub(lambda found: f"{found[1]}{scratch}{found[2]}", text))
+        strip = ["-DCMAKE_INSTALL_DO_STRIP=1"] if shutil.which("strip") else []
+        command = ["cmake", f"-DCMAKE_INSTALL_PREFIX={target}", *strip, "-P", str(script)]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     for name in NOT_PACKED:
         shutil.rmtree(target / name, ignore_errors=True)
     # A wheel has no links: the library is there once, by the name that the tool asks the loader for.
@@ -74,6 +83,15 @@ def install_tree(folder: pathlib.Path, target: pathlib.Path) -> None:
             shutil.copyfile(found[1], target / "lib" / name)
 
 
+def tag_of(library: pathlib.Path) -> str:
+    """Returns the tag of a wheel with this library: any Python 3, on the machine that the library is for."""
+    with library.open("rb") as file:
+        machine = int.from_bytes(file.read(20)[18:], "little")
+    if machine not in MACHINES:
+        raise RuntimeError(f"{library} is for a machine that wheels of minuet are not made for (ELF number {machine})")
+    return f"py3-none-{PLATFORM}_{MACHINES[machine]}"
+
+
 def metadata(version: str) -> str:
     """Returns the METADATA file."""
     readme = (HERE / "README.md").read_text()
@@ -86,12 +104,15 @@ def metadata(version: str) -> str:
     )
 
 
-def information(version: str) -> Iterator[tuple[str, bytes]]:
+def information(version: str, tag: str, tree: pathlib.Path) -> Iterator[tuple[str, bytes]]:
     """Gives the files of the folder *.dist-info, less RECORD."""
     yield "METADATA", metadata(version).encode()
-    yield "WHEEL", f"Wheel-Version: 1.0\nGenerator: minuet_build\nRoot-Is-Purelib: false\nTag: {TAG}\n".encode()
+    yield "WHEEL", f"Wheel-Version: 1.0\nGenerator: minuet_build\nRoot-Is-Purelib: false\nTag: {tag}\n".encode()
     yield "entry_points.txt", b"[console_scripts]\nminuet = minuet._command:main\n"
     yield "licenses/LICENSE", (ROOT / "LICENSE").read_bytes()
+    for name, licence in BUNDLED.items():
+        if (tree / "lib" / name).exists():
+            yield f"licenses/{licence}", (HERE / "backend" / licence).read_bytes()
 
 
 def files_of(folder: pathlib.Path, prefix: str) -> Iterator[tuple[str, bytes, int]]:
@@ -105,7 +126,9 @@ def build_wheel(
     wheel_directory: str, config_settings: dict[str, Any] | None = None, metadata_directory: str | None = None
 ) -> str:
     version = read_version()
-    name = f"minuet-{version}-{TAG}.whl"
+    folder = build_folder()
+    tag = tag_of(folder / "lib/libminuet.so")
+    name = f"minuet-{version}-{tag}.whl"
     info = f"minuet-{version}.dist-info"
     record = []
     with (
@@ -113,21 +136,24 @@ def build_wheel(
         zipfile.ZipFile(pathlib.Path(wheel_directory) / name, "w", zipfile.ZIP_DEFLATED) as archive,
     ):
 
-        def add(path: str, content: bytes, mode: int = 0o644) -> None:
+        def write(path: str, content: bytes, mode: int = 0o644) -> None:
             entry = zipfile.ZipInfo(path, DATE)
             entry.external_attr = (0o100000 | (0o755 if mode & 0o100 else 0o644)) << 16
             entry.compress_type = zipfile.ZIP_DEFLATED
             archive.writestr(entry, content)
+
+        def add(path: str, content: bytes, mode: int = 0o644) -> None:
+            write(path, content, mode)
             digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=").decode()
             record.append(f"{path},sha256={digest},{len(content)}\n")
 
         tree = pathlib.Path(scratch)
-        install_tree(build_folder(), tree)
+        install_tree(folder, tree)
         for item in [*files_of(HERE / "minuet", "minuet"), *files_of(tree, "minuet")]:
             add(*item)
-        for path, content in information(version):
+        for path, content in information(version, tag, tree):
             add(f"{info}/{path}", content)
-        archive.writestr(zipfile.ZipInfo(f"{info}/RECORD", DATE), "".join(record) + f"{info}/RECORD,,\n")
+        write(f"{info}/RECORD", ("".join(record) + f"{info}/RECORD,,\n").encode())
     return name
 
 

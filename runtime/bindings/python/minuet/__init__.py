@@ -33,6 +33,7 @@ from ._plan import CompileJob, Plan, Step
 from ._pyramid import Level, Map, Pyramid
 from ._sets import Coordinates, KernelMap
 from ._types import (
+    Activation,
     BundleInfo,
     Cloud,
     CloudStatus,
@@ -74,6 +75,7 @@ __version__ = (
 )
 
 __all__ = [
+    "Activation",
     "Allocator",
     "BundleInfo",
     "CancelledError",

@@ -1,7 +1,7 @@
 """The C ABI of libminuet as ctypes declarations. generate_abi.py wrote this file from include/minuet; do not edit it.
 
 Objects of the library and pointers to numbers are c_void_p, which takes an address, an array or byref(). Pointers to
-structs are typed, so that ctypes refuses another struct.
+structs are typed, so that ctypes refuses another struct. Integers that do not fit a field are refused (_integers.py).
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 from ctypes import (
     CFUNCTYPE,
     POINTER,
-    Structure,
     c_char,
     c_char_p,
     c_double,
@@ -23,6 +22,8 @@ from ctypes import (
     c_void_p,
 )
 from typing import Any
+
+from ._integers import Structure
 
 MINUET_MAX_DIM = 4
 MINUET_MAX_RANK = 6
@@ -63,6 +64,14 @@ MINUET_BUNDLE_ANY = 1
 MINUET_DATAFLOW_AUTO = 0
 MINUET_DATAFLOW_GATHER_GEMM_SCATTER = 1
 MINUET_DATAFLOW_FUSED = 2
+MINUET_ACTIVATION_NONE = 0
+MINUET_ACTIVATION_RELU = 1
+MINUET_ACTIVATION_LEAKY_RELU = 2
+MINUET_ACTIVATION_GELU = 3
+MINUET_ACTIVATION_GELU_TANH = 4
+MINUET_ACTIVATION_SILU = 5
+MINUET_ACTIVATION_SIGMOID = 6
+MINUET_ACTIVATION_TANH = 7
 MINUET_GRADIENT_INPUT = 1
 MINUET_GRADIENT_WEIGHT = 2
 MINUET_GRADIENT_BIAS = 4
@@ -381,7 +390,7 @@ class minuet_convolution_options(Structure):
     groups: int
     submanifold: int
     transposed: int
-    relu: int
+    activation: int
     residual: int
     weight: int | None
     scale: int | None
@@ -408,7 +417,7 @@ class minuet_convolution_options(Structure):
         ("groups", c_int32),
         ("submanifold", c_int32),
         ("transposed", c_int32),
-        ("relu", c_int32),
+        ("activation", c_int32),
         ("residual", c_int32),
         ("weight", c_void_p),
         ("scale", c_void_p),

@@ -10,8 +10,8 @@ from . import _abi
 from ._arrays import device_view
 from ._device import Context, Device, Path, path_bytes
 from ._errors import OutOfRangeError
-from ._library import Callback, call, library, using
-from ._plan import Plan, network_options
+from ._library import Callback, call, call_with, is_ending, library, using
+from ._plan import Plan, encoded_archs, network_options
 from ._types import (
     BundleInfo,
     DType,
@@ -106,6 +106,9 @@ def precompile(
         cancelled: asked every 100 ms or so; True stops soon.
 
     Raises:
+        TypeError: archs is one text.
+        CancelledError: `cancelled` said so.
+        UnavailableError: NVRTC or the compile program is not there.
         Error: the first failure; bundles then hold what is done. An exception of a callback stops the work too.
     """
     options = _abi.minuet_precompile_options(struct_size=ctypes.sizeof(_abi.minuet_precompile_options))
@@ -127,7 +130,7 @@ def precompile(
     ]
     asked = _cancellation(_abi.minuet_precompile_options_cancelled, callbacks, cancelled)
     options.step, options.bundle, options.cancelled = callbacks[0].pointer, callbacks[1].pointer, asked.pointer
-    encoded = [arch.encode() for arch in archs]
+    encoded = encoded_archs(archs)
     names = (ctypes.c_char_p * max(1, len(encoded)))(*encoded)
     if encoded:
         options.archs, options.arch_count = ctypes.addressof(names), len(encoded)
@@ -141,7 +144,7 @@ def precompile(
         handles = (ctypes.c_void_p * max(1, len(plans)))(*pointers)
         if plans:
             options.plans, options.plan_count = ctypes.addressof(handles), len(plans)
-        _call_with(name, [*callbacks, asked], context, ctypes.byref(options), *directory, ctypes.byref(result))
+        call_with([*callbacks, asked], name, context, ctypes.byref(options), *directory, ctypes.byref(result))
     return told(PrecompileResult, result)
 
 
@@ -203,24 +206,15 @@ def tune(
     asked = _cancellation(_abi.minuet_tuning_options_cancelled, callbacks, cancelled)
     options.progress, options.skipped, options.cancelled = callbacks[0].pointer, callbacks[1].pointer, asked.pointer
     result = _abi.minuet_tuning_result(struct_size=ctypes.sizeof(_abi.minuet_tuning_result))
-    _call_with("minuet_tune", [*callbacks, asked], context, plan, device, ctypes.byref(options), ctypes.byref(result))
+    call_with([*callbacks, asked], "minuet_tune", context, plan, device, ctypes.byref(options), ctypes.byref(result))
     return told(TuningResult, result)
 
 
 def _cancellation(kind: Any, others: Sequence[Callback], cancelled: Callable[[], bool] | None) -> Callback:
     """Returns the callback that is asked whether to stop: where the caller says so, after an exception in a callback,
-    and after Ctrl-C, which Python handles in it."""
+    after Ctrl-C, which Python handles in it, and at the end of the interpreter."""
 
     def ask(user: object) -> int:
-        return int(any(other.error for other in others) or (cancelled is not None and cancelled()))
+        return int(is_ending() or any(other.error for other in others) or bool(cancelled and cancelled()))
 
     return Callback(kind, ask, on_error=1)
-
-
-def _call_with(name: str, callbacks: Sequence[Callback], *arguments: Any) -> None:
-    """Calls a function with callbacks. An exception in one of them goes before the error that follows from it."""
-    try:
-        call(name, *arguments)
-    finally:
-        for callback in callbacks:
-            callback.raise_error()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import _abi, _dlpack
+from ._integers import index_of
 from ._types import ELEMENTS
 
 if TYPE_CHECKING:
@@ -33,8 +34,9 @@ def stream_handle(stream: Any) -> int:
     """Returns the CUstream of an int, of a stream of torch, cupy, numba or cuda.core, or 0 for None."""
     if stream is None:
         return 0
-    if isinstance(stream, int):
-        return stream
+    handle = index_of(stream)
+    if handle is not None:
+        return handle
     protocol = getattr(stream, "__cuda_stream__", None)
     if protocol is not None:
         return int((protocol() if callable(protocol) else protocol)[1])
@@ -102,9 +104,17 @@ class View:
         if not self.is_contiguous:
             raise ValueError(f"{what} is not contiguous: make a contiguous copy of it, with the last axis fastest")
 
-    def require_writable(self, what: str) -> None:
+    def require_writable(self, what: str, stream: int) -> None:
+        """Raises where the array cannot be written, and says that a call writes to it on the stream."""
         if self.readonly:
             raise ValueError(f"{what} is read-only, and the call writes to it: give a writable array")
+        if hasattr(self.owner, "_note_written"):
+            self.owner._note_written(stream)
+
+    @property
+    def memory(self) -> tuple[int | None, int]:
+        """The address and the bytes of contiguous elements."""
+        return self.address or None, math.prod(self.shape) * numpy_dtype(self.kind).itemsize
 
     def to_array(self, what: str) -> _abi.minuet_array:
         """Returns the library's form. Two bytes of no type that the library has are bits of bfloat16."""
@@ -146,7 +156,13 @@ def _element_strides(strides: Sequence[int], item: int, shape: tuple[int, ...], 
     return tuple(result)
 
 
+def _refuse_mask(array: object, what: str) -> None:
+    if isinstance(array, np.ma.MaskedArray):
+        raise TypeError(f"{what} is a masked array, whose mask would be lost: give array.filled(value) or array.data")
+
+
 def _view_numpy(array: np.ndarray[Any, Any], what: str) -> View:
+    _refuse_mask(array, what)
     is_contiguous = array.flags.c_contiguous
     return View(
         array,
@@ -159,14 +175,27 @@ def _view_numpy(array: np.ndarray[Any, Any], what: str) -> View:
     )
 
 
+def _require_gpu(device: Device | None, number: int | None, what: str) -> None:
+    """Raises where memory of this GPU (None: of any) is not that of the device."""
+    if device is None:
+        return
+    if device.is_cpu:
+        raise ValueError(f"{what} is in the memory of a GPU, and the device is cpu: copy it to the host first")
+    if number not in (None, device.number):
+        raise ValueError(f"{what} is on cuda:{number}, and the device is {device.name}: copy it there first")
+
+
 def _view_dlpack(given: Any, device: Device | None, stream: int, what: str) -> View:
     place = given.__dlpack_device__()
     kind = int(place[0])
     on_gpu = kind in (_dlpack.CUDA, _dlpack.CUDA_MANAGED)
-    if on_gpu and device is not None and device.is_cpu:
-        raise ValueError(f"{what} is in the memory of a GPU, and the device is cpu: copy it to the host first")
-    # DLPack's number of the default stream is 1; 0 is not allowed.
-    tensor = _dlpack.Imported(given, (stream or 1) if on_gpu else None)
+    if on_gpu:
+        _require_gpu(device, None if kind == _dlpack.CUDA_MANAGED else int(place[1]), what)
+    try:
+        # DLPack's number of the default stream is 1; 0 is not allowed.
+        tensor = _dlpack.Imported(given, (stream or 1) if on_gpu else None)
+    except BufferError as error:  # The producer refuses, as torch does for a tensor that requires a gradient.
+        raise ValueError(f"{what} cannot be read by DLPack: {error}") from error
     if tensor.strides is not None and any(stride < 0 for stride in tensor.strides):
         raise ValueError(f"{what} has a negative stride: make a copy of it")
     # Arrays of jax are immutable, and do not say so by DLPack.
@@ -175,6 +204,7 @@ def _view_dlpack(given: Any, device: Device | None, stream: int, what: str) -> V
 
 
 def _view_cuda_interface(given: Any, device: Device | None, stream: int, what: str) -> View:
+    _require_gpu(device, None, what)
     interface = given.__cuda_array_interface__
     if interface.get("mask") is not None:
         raise ValueError(f"{what} has a mask, which is not supported")
@@ -199,8 +229,9 @@ def view(given: Any, device: Device | None, stream: int, what: str) -> View:
     """Finds the elements of any array. `stream`: on which the caller's work on the array must be done."""
     if isinstance(given, np.ndarray):
         return _view_numpy(given, what)
-    if hasattr(given, "_note_stream"):  # a DeviceArray, whose work the caller orders as in the C ABI
-        own: View = given._view()
+    if hasattr(given, "_note_written"):  # a DeviceArray, whose work the caller orders as in the C ABI
+        _require_gpu(device, given.device.number, what)
+        own: View = given._view(stream)
         return own
     if hasattr(given, "__dlpack__") and hasattr(given, "__dlpack_device__"):
         return _view_dlpack(given, device, stream, what)
@@ -216,32 +247,41 @@ def view(given: Any, device: Device | None, stream: int, what: str) -> View:
     return _view_numpy(np.asarray(buffer), what)
 
 
+def any_view(given: Any, device: Device, stream: int, what: str) -> View:
+    """Finds the elements of an array that must lie in the memory of the device or of the host."""
+    found = view(given, device, stream, what)
+    if not found.is_on_host and found.device[0] not in (_dlpack.CUDA, _dlpack.CUDA_MANAGED):
+        raise ValueError(f"{what} is on a device of DLPack's type {found.device[0]}, and the device is {device.name}")
+    return found
+
+
 def device_view(given: Any, device: Device, stream: int, what: str) -> View:
     """Finds the elements of an array that must lie in the memory of the device."""
-    found = view(given, device, stream, what)
-    if device.is_cpu:
-        if not found.is_on_host and found.device[0] != _dlpack.CUDA_MANAGED:
-            raise ValueError(f"{what} is in the memory of a GPU, and the device is cpu: copy it to the host first")
-    elif found.is_on_host:
+    found = any_view(given, device, stream, what)
+    if found.is_on_host and not device.is_cpu:
         raise ValueError(
             f"{what} is in host memory, and the device is {device.name}: copy it there first, for example with "
             "Device.to_device"
         )
-    elif found.device[0] not in (_dlpack.CUDA, _dlpack.CUDA_MANAGED):
-        raise ValueError(f"{what} is on a device of DLPack's type {found.device[0]}, and the device is {device.name}")
-    elif found.device[0] == _dlpack.CUDA and found.device[1] not in (None, device.number):
-        raise ValueError(f"{what} is on cuda:{found.device[1]}, and the device is {device.name}: copy it there first")
     return found
 
 
 def host_floats(given: Any, what: str) -> np.ndarray[Any, np.dtype[np.float32]]:
-    """Returns numbers of the host as contiguous float32, whatever array or nested list they come in."""
+    """Returns numbers of the host as contiguous float32, whatever array or nested list they come in. Arrays of
+    two bytes that are no numbers of another type are bits of bfloat16, as everywhere."""
+    _refuse_mask(given, what)
     if isinstance(given, np.ndarray) or not hasattr(given, "__dlpack__"):
-        return np.ascontiguousarray(given, dtype=np.float32)
-    found = view(given, None, 0, what)
-    if not found.is_on_host:
-        raise ValueError(f"{what} is in the memory of a GPU, and is read on the host: copy it to the host first")
-    return np.ascontiguousarray(as_numpy(found), dtype=np.float32)
+        if hasattr(given, "__cuda_array_interface__"):
+            raise ValueError(f"{what} is in the memory of a GPU, and is read on the host: copy it to the host first")
+        numbers = np.asarray(given)
+    else:
+        found = view(given, None, 0, what)
+        if not found.is_on_host:
+            raise ValueError(f"{what} is in the memory of a GPU, and is read on the host: copy it to the host first")
+        numbers = as_numpy(found)
+    if _numpy_kind(numbers.dtype) in ("bfloat16", *_BFLOAT16_BITS):
+        return np.ascontiguousarray((numbers.view(np.uint16).astype(np.uint32) << 16).view(np.float32))
+    return np.ascontiguousarray(numbers, dtype=np.float32)
 
 
 def as_numpy(found: View) -> np.ndarray[Any, Any]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import math
+import operator
 import os
 import weakref
 from collections.abc import Callable, Sequence
@@ -12,8 +14,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from . import _abi, _cuda_libraries, _dlpack
-from ._arrays import View, empty_aligned, numpy_dtype, stream_handle, view
-from ._library import Handle, LastingCallback, call, library, make, read_text, using
+from ._arrays import View, device_view, empty_aligned, numpy_dtype, stream_handle, view
+from ._integers import index_of
+from ._library import Handle, LastingCallback, call, calling_back, library, make, read_text, using
 from ._types import DeviceInfo, KernelCounters, element_of, told
 
 Path = str | os.PathLike[str]
@@ -93,7 +96,8 @@ class Context(Handle):
 
             callback = LastingCallback(_abi.minuet_log_callback, write)
             options.log = callback.pointer
-        pointer = make("minuet_context_create", ctypes.byref(options))
+        with calling_back():
+            pointer = make("minuet_context_create", ctypes.byref(options))
         super().__init__(pointer, library.minuet_context_destroy, callback)
 
     def kernel_counters(self) -> KernelCounters:
@@ -134,7 +138,8 @@ class Context(Handle):
 class Allocator(Protocol):
     """A pool of device memory that the library shares with its host. Both methods are called from any thread and at
     any time while the device is in use, with memory aligned to 256 bytes; minuet.h has the rules of streams. They may
-    not use the objects of the call that needs the memory. An exception in `allocate` counts as "no memory"."""
+    not use the objects of the call that needs the memory. An exception in `allocate`, or a result that is no integer,
+    counts as "no memory"."""
 
     def allocate(self, bytes: int, stream: int) -> int:
         """Returns the address of new memory of the device, or 0 where there is none."""
@@ -164,7 +169,7 @@ class Device(Handle):
             pool = allocator
             callbacks = (
                 LastingCallback(
-                    _abi.minuet_allocate_callback, lambda size, stream, _: pool.allocate(size, stream or 0) or None
+                    _abi.minuet_allocate_callback, lambda size, stream, _: pool.allocate(size, stream or 0)
                 ),
                 LastingCallback(
                     _abi.minuet_free_callback, lambda memory, size, stream, _: pool.free(memory, size, stream or 0)
@@ -172,7 +177,8 @@ class Device(Handle):
             )
             options.allocate, options.free = (callback.pointer for callback in callbacks)
         encoded = name.encode() if name is not None else None
-        pointer = make("minuet_device_open", context, encoded, ctypes.byref(options))
+        with calling_back():
+            pointer = make("minuet_device_open", context, encoded, ctypes.byref(options))
         super().__init__(pointer, library.minuet_device_destroy, context, *callbacks)
         info = _abi.minuet_device_info(struct_size=ctypes.sizeof(_abi.minuet_device_info))
         call("minuet_device_query", self, ctypes.byref(info))
@@ -223,7 +229,9 @@ class Device(Handle):
             dtype: "float32", "float16", "bfloat16", "float64", "int8", "uint8", "int32", "int64" or "bool".
             stream: where work on the array will be enqueued, which those who take the array are told.
         """
-        lengths = (shape,) if isinstance(shape, int) else tuple(int(length) for length in shape)
+        lengths = tuple(map(operator.index, shape if index_of(shape) is None else [shape]))  # type: ignore[arg-type]
+        if any(length < 0 for length in lengths):
+            raise ValueError(f"shape is {list(lengths)}, and lengths are 0 or more")
         kind = element_of(dtype)
         if self.is_cpu:
             return empty_aligned(lengths, numpy_dtype(kind))
@@ -246,8 +254,8 @@ class Device(Handle):
     def to_host(self, array: Any, stream: Any = None) -> np.ndarray[Any, Any]:
         """Waits for the stream, and copies an array of the device to a new numpy array. `stream`: on which the array
         was written; None: the stream that a DeviceArray knows, else the default stream."""
-        handle = getattr(array, "_stream", 0) if stream is None else stream_handle(stream)
-        source = view(array, self, handle, "the array")
+        handle = getattr(array, "_written", 0) if stream is None else stream_handle(stream)
+        source = device_view(array, self, handle, "the array")
         source.require_contiguous("the array")
         dtype = numpy_dtype(source.kind)
         target = np.empty(source.shape, dtype)
@@ -261,21 +269,26 @@ class DeviceArray:
     """A contiguous array in memory of a GPU, which it owns. cupy, torch, jax and numba take it without a copy, by
     __dlpack__ or __cuda_array_interface__; numpy() copies it to the host. Device.empty makes one.
 
-    It comes from the driver's allocator, which waits for the device at times: give `out` in loops that must not.
+    It comes from the driver's allocator, which waits for the device at times: give `out` in loops that must not. On a
+    device with an allocator of the caller it comes from there, and goes back when the work is done on every stream that
+    a call of minuet used it on, and on the one that a taker named by DLPack; who uses it on others, or names none, has
+    to wait for them before the array goes. These streams must live as long as the array.
     """
 
     def __init__(self, device: Device, shape: tuple[int, ...], dtype: str, stream: Any = None) -> None:
         self._device, self._shape, self._kind = device, shape, dtype
-        # The stream on which the array was written last, which must live as long as the array.
-        self._streams = [stream_handle(stream)]
+        # The stream on which the array was written last, and all on which it was used. They must live as long as it.
+        self._written = stream_handle(stream)
+        self._used = {self._written}
         self._address = 0
+        _dlpack.sweep()
         if self.nbytes:
             memory = ctypes.c_void_p()
             call("minuet_device_allocate", device, self.nbytes, ctypes.byref(memory))
             self._address = memory.value or 0
             # The device stays open as long as the array, however it is closed before.
             pointer = device._acquire()
-            wait = self._streams if device._has_allocator else []
+            wait = self._used if device._has_allocator else set()
             finalizer = weakref.finalize(self, _free, device._cell, pointer, self._address, wait)
             finalizer.atexit = False
 
@@ -312,19 +325,17 @@ class DeviceArray:
 
     def numpy(self) -> np.ndarray[Any, Any]:
         """Waits for the stream of the array, and copies it to the host."""
-        return self._device.to_host(self, self._stream)
+        return self._device.to_host(self)
 
-    def _view(self) -> View:
+    def _view(self, stream: int) -> View:
+        """Says where the elements lie, to work on them on a stream."""
+        self._used.add(stream)
         device = (_dlpack.CUDA, self._device.number)
         return View(self, self._address, self._shape, None, self._kind, False, device)
 
-    def _note_stream(self, stream: int) -> None:
+    def _note_written(self, stream: int) -> None:
         """Says on which stream the array was written last."""
-        self._streams[0] = stream
-
-    @property
-    def _stream(self) -> int:
-        return self._streams[0]
+        self._written = stream
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
@@ -335,7 +346,7 @@ class DeviceArray:
             "data": (self._address, False),
             "strides": None,
             "version": 3,
-            "stream": self._stream or 1,
+            "stream": self._written or 1,
         }
 
     def __dlpack_device__(self) -> tuple[int, int]:
@@ -354,17 +365,21 @@ class DeviceArray:
         if copy:
             raise BufferError("the array is not copied here: copy it with the library that takes it")
         # -1 says that the taker orders its work itself; another stream than the array's has to wait for it.
-        if stream != -1 and (0 if stream in (None, 1) else stream) != self._stream:
-            self._device.synchronize(self._stream)
+        if stream != -1:
+            theirs = 0 if stream is None or stream == 1 else stream
+            self._used.add(theirs)
+            if theirs != self._written:
+                self._device.synchronize(self._written)
         return _dlpack.export(self, self._address, self._shape, self._kind, self.__dlpack_device__())
 
 
-def _free(cell: Any, device: int, memory: int, streams: list[int]) -> None:
+def _free(cell: Any, device: int, memory: int, streams: set[int]) -> None:
     if not cell.is_of_parent:
-        # The memory of a caller's allocator is given back at once, so that the work on it must be done.
-        for stream in streams:
-            library.minuet_device_synchronize(device, stream)
-        library.minuet_device_free(device, memory)
+        with calling_back() if cell.calls_back else contextlib.nullcontext():
+            # The memory of a caller's allocator is given back at once, so that the work on it must be done.
+            for stream in streams:
+                library.minuet_device_synchronize(device, stream)
+            library.minuet_device_free(device, memory)
     cell.release()
 
 
@@ -373,6 +388,9 @@ class Queue(Handle):
 
     What was made with a queue goes with what was made with the same one only, and its calls name the queue's stream
     and come from one thread at a time. The stream must outlive the queue and all that is made with it.
+
+    Raises:
+        ResourceExhaustedError: the device has no memory left.
     """
 
     def __init__(self, device: Device, stream: Any = None) -> None:

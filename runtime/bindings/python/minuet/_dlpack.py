@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import ctypes
 import math
+import sys
+import threading
 from typing import Any
 
 CPU, CUDA, CUDA_HOST, CUDA_MANAGED = 1, 2, 3, 13
@@ -55,12 +57,12 @@ class _ManagedVersioned(ctypes.Structure):
 
 _READ_ONLY = 1
 _NAME = b"dltensor"
-_destructor = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 _is_valid = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_char_p)(("PyCapsule_IsValid", ctypes.pythonapi))
 _pointer_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_char_p)(
     ("PyCapsule_GetPointer", ctypes.pythonapi)
 )
-_new_capsule = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, _destructor)(
+# The capsule keeps the address of its name, so that the name is memory of its own.
+_new_capsule = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(
     ("PyCapsule_New", ctypes.pythonapi)
 )
 
@@ -95,38 +97,79 @@ class Imported:
             self.kind += f"x{tensor.dtype.lanes}"
 
 
-_exported: dict[int, tuple[Any, ...]] = {}
+# What consumers call may come with an exception pending, without the GIL, or when the interpreter is gone, so that none
+# of it is Python: the deleter is the function time() of C, which writes the seconds to the address that it gets, the
+# first word of the managed tensor. That is the address of the data, so that another value there says "deleted", and
+# sweep() does the rest. A capsule that no one takes is kept here, and given up once no one else refers to it.
+_c = ctypes.CDLL(None)
+_c.malloc.restype, _c.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
+_c.free.argtypes = [ctypes.c_void_p]
+_delete = ctypes.cast(_c.time, _deleter)
+_name_memory: int = _c.malloc(len(_NAME) + 1)
+ctypes.memmove(_name_memory, _NAME, len(_NAME) + 1)
 
 
-def _forget(address: int) -> None:
-    _exported.pop(address, None)
+class _Exported(ctypes.Structure):
+    """What a consumer gets: memory of C, which outlives the interpreter."""
+
+    _fields_ = [("managed", _Managed), ("lengths", ctypes.c_int64 * (2 * 8))]
 
 
-def _forget_unused(capsule: int) -> None:
-    # A consumer renames the capsule, and calls the deleter itself.
-    if _is_valid(capsule, _NAME):
-        _forget(_pointer_of(capsule, _NAME))
+class _Export:
+    def __init__(self, place: int, data: int, owner: Any, capsule: Any) -> None:
+        self.place, self.data, self.owner, self.capsule = place, data, owner, capsule
+
+    @property
+    def is_over(self) -> bool:
+        if self.capsule is not None:
+            if not _is_valid(id(self.capsule), _NAME):
+                self.capsule = None  # A consumer has renamed it, and calls the deleter.
+            elif _references(self) <= _LONE:
+                return True
+        return ctypes.c_uint64.from_address(self.place).value != self.data
 
 
-_delete, _destroy = _deleter(_forget), _destructor(_forget_unused)
+def _references(export: _Export) -> int:
+    return sys.getrefcount(export.capsule)
 
 
-# Consumers may use these while the interpreter ends, when this module is gone, so that they live for ever.
-for _lasting in (_delete, _destroy, _NAME):
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(_lasting))
+# How many references there are to a capsule that only an _Export has, as this Python counts them.
+_LONE = _references(_Export(0, 0, None, object()))
+
+_exported: dict[int, _Export] = {}
+_sweeping = threading.Lock()
+
+
+def sweep() -> None:
+    """Lets go of the owners of all tensors that consumers have deleted, and of capsules that no one has taken."""
+    if not _exported or not _sweeping.acquire(blocking=False):
+        return
+    try:
+        for export in list(_exported.values()):
+            if export.is_over:
+                del _exported[export.place]
+                _c.free(export.place)
+    finally:
+        _sweeping.release()
+
 
 _FORMATS = {"float": 2, "bfloat": 4, "int": 0, "uint": 1, "bool": 6}
 
 
 def export(owner: Any, address: int, shape: tuple[int, ...], kind: str, device: tuple[int, int]) -> Any:
     """Returns a capsule around contiguous memory, which keeps `owner` alive."""
+    sweep()
     code = kind.rstrip("0123456789")
     bits = int(kind[len(code) :] or "8")
+    if len(shape) > 8:
+        raise BufferError(f"the array has {len(shape)} axes, and 8 are the most")
     strides = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
-    lengths = (ctypes.c_int64 * max(1, 2 * len(shape)))(*shape, *strides)
-    begin = ctypes.addressof(lengths)
+    place: int = _c.malloc(ctypes.sizeof(_Exported))
+    exported = _Exported.from_address(place)
+    exported.lengths[: 2 * len(shape)] = [*shape, *strides]
+    begin = place + _Exported.lengths.offset
     pointer = ctypes.POINTER(ctypes.c_int64)
-    managed = _Managed(
+    exported.managed = _Managed(
         tensor=_Tensor(
             data=address,
             device=_Device(*device),
@@ -137,6 +180,6 @@ def export(owner: Any, address: int, shape: tuple[int, ...], kind: str, device: 
         ),
         deleter=_delete,
     )
-    place = ctypes.addressof(managed)
-    _exported[place] = (managed, lengths, owner)
-    return _new_capsule(place, _NAME, _destroy)
+    capsule = _new_capsule(place, _name_memory, None)
+    _exported[place] = _Export(place, address, owner, capsule)
+    return capsule

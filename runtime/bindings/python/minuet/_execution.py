@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ctypes
-import math
 from collections.abc import Sequence
 from typing import Any
 
 from . import _abi
-from ._arrays import View, device_view, numpy_dtype, stream_handle
+from ._arrays import View, device_view, stream_handle
 from ._device import Device, Queue
+from ._integers import integers
 from ._library import Handle, call, library, make, using
 from ._parameters import Parameters
 from ._plan import Plan
@@ -49,7 +49,7 @@ def execution_options(
     options.scratch_bytes = scratch_bytes
     capacities = None
     if level_capacity is not None:
-        capacities = (ctypes.c_int64 * len(level_capacity))(*level_capacity)
+        capacities = integers(ctypes.c_int64, level_capacity, "level_capacity")
         options.level_capacity = ctypes.addressof(capacities)
         options.level_count = len(level_capacity)
     options.key_bits = key_bits
@@ -93,13 +93,13 @@ def workspace_bytes(
     return size.value
 
 
-def memory_of(memory: Any, device: Device, stream: int, what: str, is_written: bool = True) -> tuple[int | None, int]:
-    """Returns the address and the bytes of memory of the device."""
+def memory_view(memory: Any, device: Device, stream: int, what: str, is_written: bool = True) -> View:
+    """Finds memory of the device that a call works in."""
     found = device_view(memory, device, stream, what)
     found.require_contiguous(what)
     if is_written:
-        found.require_writable(what)
-    return found.address or None, math.prod(found.shape) * numpy_dtype(found.kind).itemsize
+        found.require_writable(what, stream)
+    return found
 
 
 def array_table(views: Sequence[tuple[View, str]]) -> Any:
@@ -124,9 +124,7 @@ def input_view(given: Any, info: TensorInfo, device: Device, stream: int) -> tup
 def output_view(given: Any, info: TensorInfo, device: Device, stream: int) -> tuple[View, str]:
     """Finds an output of a run; the library checks its rows."""
     result = _tensor_view(given, info, device, stream, f"the output {info.name!r}")
-    result[0].require_writable(result[1])
-    if hasattr(given, "_note_stream"):
-        given._note_stream(stream)
+    result[0].require_writable(result[1], stream)
     return result
 
 
@@ -148,7 +146,8 @@ class Execution(Handle):
         max_points: room for coordinates and maps to begin with.
         keep_first_duplicate: of equal coordinates the first row wins; else they are an error.
         bounds: (least, greatest), inclusive and batch first, in which all coordinates lie.
-        workspace: optional: memory of the device that it works in, which never grows.
+        workspace: optional: memory of the device that it works in, which never grows. It begins on a multiple of 256
+            bytes.
         queue: optional; scratch lies there.
         scratch_bytes: what a layer's buffers may take together; 0: the default.
         level_capacity: the most voxels of each level, which puts the execution in capacity mode: sizes live on the
@@ -186,8 +185,9 @@ class Execution(Handle):
             parameter_inputs, batch_size,
         )  # fmt: skip
         options.defer_workspace = int(defer_workspace)
-        if workspace is not None:
-            options.workspace, options.workspace_bytes = memory_of(workspace, device, 0, "workspace")
+        memory = None if workspace is None else memory_view(workspace, device, 0, "workspace")
+        if memory is not None:
+            options.workspace, options.workspace_bytes = memory.memory
         with using(queue, parameters) as (options.queue, options.parameters):
             pointer = make("minuet_execution_create", plan, device, ctypes.byref(options))
         super().__init__(pointer, library.minuet_execution_destroy, plan, device, queue, parameters)
@@ -195,7 +195,8 @@ class Execution(Handle):
         self._info, self._inputs, self._outputs = info, plan.inputs, plan.outputs
         self._parameter_infos = plan.parameters if parameter_inputs else ()
         self._batch_size = batch_size
-        self._workspace = workspace
+        # The cell outlives this object where the execution is in a call, and so must the memory.
+        self._cell.memory = memory
 
     @property
     def plan(self) -> Plan:
@@ -268,7 +269,8 @@ class Execution(Handle):
         Args:
             inputs: features [rows, channels] of the plan's dtype in memory of the device, one for each of Plan.inputs;
                 behind them, with parameter_inputs, one array for each of Plan.parameters. Row i of the first belongs
-                to coordinate i of the caller. Columns of a wider matrix are fine.
+                to coordinate i of the caller. Columns of a wider matrix are fine where they are aligned (README.md,
+                "Arrays").
             out: the array to write to, or a sequence of them where the plan has several outputs; None: new ones (numpy
                 on the CPU, DeviceArray on a GPU). It may not overlap an input.
             stream: CUDA stream of the work.
@@ -334,7 +336,7 @@ class Execution(Handle):
         else:
             status_view = device_view(status, self._device, handle, "status")
             status_view.require("status", "int32" if status_view.kind == "int32" else "uint32", (1,))
-            status_view.require_writable("status")
+            status_view.require_writable("status", handle)
         address, length = None, 0
         if counts is not None:
             length = 1 + self._info.levels
@@ -349,7 +351,14 @@ class Execution(Handle):
         return status.value or 0, counts.value or 0
 
     def suggest_capacities(self, factor: float = 1.25) -> tuple[int, ...]:
-        """After a prepare in exact mode: capacities of `factor` times its cloud's levels, for level_capacity."""
+        """After a prepare in exact mode: capacities for level_capacity, in 256s.
+
+        Args:
+            factor: how much room a level has, in terms of the voxels that this cloud has there; 1 or more.
+
+        Raises:
+            FailedPreconditionError: nothing is prepared, or it is in capacity mode.
+        """
         capacities = (ctypes.c_int64 * self._info.levels)()
         call("minuet_execution_suggest_capacities", self, factor, capacities, len(capacities))
         return tuple(capacities)
@@ -359,9 +368,10 @@ class Execution(Handle):
         afterwards."""
         handle = stream_handle(stream)
         # Which of the two the execution has after a failure depends on its reason, so that both are kept.
-        self._workspace = (self._workspace, workspace)
-        call("minuet_execution_set_workspace", self, *memory_of(workspace, self._device, handle, "workspace"), handle)
-        self._workspace = workspace
+        memory = memory_view(workspace, self._device, handle, "workspace")
+        self._cell.memory = (self._cell.memory, memory)
+        call("minuet_execution_set_workspace", self, *memory.memory, handle)
+        self._cell.memory = memory
 
     def release_captures(self) -> None:
         """Frees the memory that only captured graphs use; none of them may be replayed any more."""

@@ -7,18 +7,23 @@ any order and by any thread: an object that is in a call is destroyed at the end
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import ctypes
+import operator
 import os
 import pathlib
 import sys
 import threading
+import time
+import traceback
+import types
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from types import TracebackType
 from typing import Any, TypeVar
 
-from . import _abi
+from . import _abi, _integers
 from ._errors import CLASSES, Error, InternalError
 
 VARIABLE = "MINUET_LIBRARY"
@@ -83,24 +88,72 @@ _deferred: list[_Cell] = []
 
 
 def _count_fork() -> None:
-    global _forks
+    global _forks, _busy
     _forks += 1
+    _busy = getattr(_thread, "busy", 0)
     _lock.release()
 
 
 os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release, after_in_child=_count_fork)
 
+# At the end of the interpreter no other thread may be in a call that calls Python back: before Python 3.14 such a
+# thread is unwound through the frames of the library, which ends the process. _busy counts these calls of all threads.
+END_SECONDS = 5.0
+_busy = 0
+_is_ending = False
+
+
+@contextlib.contextmanager
+def calling_back() -> Iterator[None]:
+    """Surrounds a call that may call Python back. Once the interpreter ends, such a call of a daemon thread waits for
+    the end instead."""
+    global _busy
+    while True:
+        with _lock:
+            is_nested = getattr(_thread, "busy", 0) > 0
+            if not _is_ending or is_nested or threading.current_thread() is threading.main_thread():
+                _busy += 1
+                _thread.busy = getattr(_thread, "busy", 0) + 1
+                break
+        time.sleep(3600)
+    try:
+        yield
+    finally:
+        with _lock:
+            _busy -= 1
+            _thread.busy -= 1
+
+
+def _end() -> None:
+    """Has daemon threads end the calls that call Python back, and cancels those that can be cancelled."""
+    global _is_ending
+    _is_ending = True
+    until = time.monotonic() + END_SECONDS
+    while _busy > getattr(_thread, "busy", 0) and time.monotonic() < until:
+        time.sleep(0.001)
+
+
+atexit.register(_end)
+
+
+def is_ending() -> bool:
+    """Whether the interpreter is at its end, so that what can be cancelled is."""
+    return _is_ending
+
 
 class _Cell:
     """The state of a handle, which outlives the Python object until the last call that uses it has ended.
 
-    `keep` has the callbacks that the object calls, and the cells of what it was made from, which have theirs.
+    `keep` has the callbacks that the object calls, and the cells of what it was made from, which have theirs;
+    `memory` is the caller's memory that it works in.
     """
 
     def __init__(self, pointer: int, destroy: Callable[[int], object], keep: tuple[Any, ...]) -> None:
         self.pointer = pointer
         self.destroy = destroy
         self.keep = keep
+        self.memory: Any = None
+        self.calls_back = False
         self.users = 0
         self.closed = False
         self.fork = _forks
@@ -132,13 +185,18 @@ class _Cell:
         return self.fork != _forks
 
     def _destroy(self) -> None:
-        if self.is_of_parent:
-            return
         # A collection may run anywhere. Inside a callback it may not destroy an object that the interrupted call of the
         # library has locked, and with the lock of the handles held it may not wait for the device.
         if getattr(_thread, "callbacks", 0) or _lock._is_owned():  # type: ignore[attr-defined]
             _deferred.append(self)
         else:
+            self.destroy_now()
+
+    def destroy_now(self) -> None:
+        # Asked here, because the process may have forked since the object was deferred.
+        if self.is_of_parent:
+            return
+        with calling_back() if self.calls_back else contextlib.nullcontext():
             self.destroy(self.pointer)
 
 
@@ -166,8 +224,11 @@ class Handle:
 
     def _keep(self, *objects: Any) -> None:
         """Keeps callbacks, and those of other handles, as long as the library may call them."""
-        kept = (item._cell if isinstance(item, Handle) else item for item in objects if item is not None)
-        self._cell.keep += tuple(item for item in kept if item not in self._cell.keep)
+        kept = [item._cell if isinstance(item, Handle) else item for item in objects if item is not None]
+        cell = self._cell
+        with _lock:
+            cell.keep += tuple(item for item in kept if not any(item is other for other in cell.keep))
+            cell.calls_back = any(isinstance(item, LastingCallback) or item.calls_back for item in cell.keep)
 
     def close(self) -> None:
         """Releases the object. Waits for the work that it has enqueued; calls in other threads are not disturbed."""
@@ -213,36 +274,67 @@ def using(*handles: Handle | None) -> Iterator[list[int | None]]:
             handle._cell.release()
 
 
-def _invoke(name: str, arguments: tuple[Any, ...], returns_status: bool) -> Any:
+def _invoke(name: str, arguments: tuple[Any, ...], is_error: Callable[[int], bool] | None) -> Any:
     held: list[_Cell] = []
+    function = getattr(library, name)
     try:
         given: list[Any] = []
-        for argument in arguments:
+        for place, (argument, kind) in enumerate(zip(arguments, _abi.FUNCTIONS[name][1], strict=True)):
             if isinstance(argument, Handle):
                 given.append(argument._acquire())
                 held.append(argument._cell)
+            elif kind in _integers.LIMITS:
+                given.append(_integers.checked(kind, argument, f"argument {place} of {name}"))
             else:
                 given.append(argument)
-        result = getattr(library, name)(*given)
+        with calling_back() if any(cell.calls_back for cell in held) else contextlib.nullcontext():
+            result = function(*given)
         # The message belongs to the thread, so it is read before anything else is called.
-        if returns_status and result != _abi.MINUET_OK:
-            raise error_of(result)
-        return result
+        error = error_of(result) if is_error is not None and is_error(result) else None
     finally:
         for cell in held:
             cell.release()
-        if _deferred and not getattr(_thread, "callbacks", 0):
-            _destroy_deferred()
+        if not getattr(_thread, "callbacks", 0):
+            if _deferred:
+                _destroy_deferred()
+            _raise_interrupt()
+    if error is not None:
+        raise error
+    return result
+
+
+def _raise_interrupt() -> None:
+    """Raises the KeyboardInterrupt or SystemExit of a lasting callback, once the call that it came in is over."""
+    interrupt = getattr(_thread, "interrupt", None)
+    if interrupt is not None:
+        _thread.interrupt = None
+        raise interrupt
 
 
 def ask(name: str, *arguments: Any) -> Any:
     """Calls a function whose result is a value. Handles among the arguments become their pointers."""
-    return _invoke(name, arguments, False)
+    return _invoke(name, arguments, None)
+
+
+def ask_count(name: str, *arguments: Any) -> int:
+    """Calls a function whose result is a number, and negative where it failed."""
+    number: int = _invoke(name, arguments, lambda result: result < 0)
+    return number
 
 
 def call(name: str, *arguments: Any) -> None:
     """Calls a function that returns a status, and raises its error."""
-    _invoke(name, arguments, True)
+    _invoke(name, arguments, lambda result: result != _abi.MINUET_OK)
+
+
+def call_with(callbacks: Sequence[Callback], name: str, *arguments: Any) -> None:
+    """Calls a function with callbacks. An exception in one of them goes before the error that follows from it."""
+    try:
+        with calling_back():
+            call(name, *arguments)
+    finally:
+        for callback in callbacks:
+            callback.raise_error()
 
 
 def make(name: str, *arguments: Any) -> int | None:
@@ -258,29 +350,41 @@ def _destroy_deferred() -> None:
             cell = _deferred.pop()
         except IndexError:  # Another thread took the last one.
             return
-        cell.destroy(cell.pointer)
+        cell.destroy_now()
 
 
 class Callback:
-    """A Python function as a callback of one call. An exception in it is kept, and raised when the call is over."""
+    """A Python function as a callback of one call. An exception in it is kept, and raised when the call is over.
 
-    def __init__(self, kind: Any, function: Callable[..., Any] | None, on_error: Any = None) -> None:
+    ctypes gives the library whatever is in memory where a callback raises or returns no number of its type, so that
+    results are converted here, and nothing is raised.
+    """
+
+    def __init__(self, kind: Any, function: Callable[..., Any] | None, on_error: int = 0) -> None:
         self.error: BaseException | None = None
         self._function = function
         self._on_error = on_error
+        self._has_result = kind._restype_ is not None
         self.pointer = kind(self._run) if function is not None else kind()
 
     def _run(self, *arguments: Any) -> Any:
-        assert self._function is not None
-        _thread.callbacks = getattr(_thread, "callbacks", 0) + 1
         try:
-            return self._function(*arguments)
+            _thread.callbacks = getattr(_thread, "callbacks", 0) + 1
+            try:
+                assert self._function is not None
+                result = self._function(*arguments)
+                if not self._has_result:
+                    return None
+                return 0 if result is None else operator.index(result)
+            finally:
+                _thread.callbacks -= 1
         except BaseException as error:
-            if self.error is None:
-                self.error = error
-            return self._on_error
-        finally:
-            _thread.callbacks -= 1
+            self._report(error)
+            return self._on_error if self._has_result else None
+
+    def _report(self, error: BaseException) -> None:
+        if self.error is None:
+            self.error = error
 
     def raise_error(self) -> None:
         if self.error is not None:
@@ -288,22 +392,29 @@ class Callback:
 
 
 class LastingCallback(Callback):
-    """A callback that outlives the call. There is no one to raise an exception to, so it is reported as unraisable."""
+    """A callback that outlives the call. There is no one to raise an exception to, so it is reported as unraisable; an
+    interrupt is raised at the end of the call that it came in."""
 
-    def _run(self, *arguments: Any) -> Any:
-        result = super()._run(*arguments)
-        if self.error is not None:
-            error, self.error = self.error, None
-            sys.unraisablehook(_Unraisable(error, self._function))  # type: ignore[arg-type]
-        return result
+    def _report(self, error: BaseException) -> None:
+        try:
+            if isinstance(error, KeyboardInterrupt | SystemExit) and getattr(_thread, "busy", 0) > 0:
+                _thread.interrupt = error
+            elif sys.unraisablehook is sys.__unraisablehook__:
+                # Python's own hook takes an object that only C makes.
+                print(f"{_MESSAGE}: {self._function!r}", file=sys.stderr)
+                traceback.print_exception(error)
+            else:
+                sys.unraisablehook(_unraisable(error, self._function))
+        except BaseException:
+            # The hook failed, or there is no standard error: there is nowhere left to report to.
+            return
 
 
-class _Unraisable:
-    """What sys.unraisablehook reads."""
+_MESSAGE = "Exception ignored in a callback of minuet"
 
-    def __init__(self, error: BaseException, function: object) -> None:
-        self.exc_type = type(error)
-        self.exc_value = error
-        self.exc_traceback = error.__traceback__
-        self.err_msg = "Exception ignored in a callback of minuet"
-        self.object = function
+
+def _unraisable(error: BaseException, function: object) -> Any:
+    """Returns what a hook reads."""
+    return types.SimpleNamespace(
+        exc_type=type(error), exc_value=error, exc_traceback=error.__traceback__, err_msg=_MESSAGE, object=function
+    )

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+import operator
 from collections.abc import Mapping
 from typing import Any
 
 from . import _abi
-from ._arrays import stream_handle, view
+from ._arrays import any_view, stream_handle
 from ._device import Device
 from ._library import Handle, call, library, make
 from ._plan import Plan
@@ -33,7 +34,8 @@ class Parameters(Handle):
         self._numbers = {info.name: number for number, info in enumerate(self._infos)}
 
     def _number(self, name: str | int) -> int:
-        if isinstance(name, int):
+        if not isinstance(name, str):
+            name = operator.index(name)
             if not 0 <= name < len(self._infos):
                 raise IndexError(f"there is no parameter {name}: the plan has {len(self._infos)}, counted from 0")
             return name
@@ -63,7 +65,7 @@ class Parameters(Handle):
         for name, value in values.items():
             what = f"the parameter {name!r}"
             numbers.append(self._number(name))
-            found = view(value, self._device, handle, what)
+            found = any_view(value, self._device, handle, what)
             kept.append(found)
             arrays.append(found.to_array(what))
         if not numbers:
@@ -87,14 +89,19 @@ class Parameters(Handle):
             out: a contiguous array of float32, float16 or bfloat16 of the parameter's shape, on the device (only
                 enqueues) or on the host (waits); None: a new one on the device.
             dtype: of the new array.
+
+        Raises:
+            KeyError, IndexError: there is no such parameter.
+            FailedPreconditionError: it was never set.
+            InvalidArgumentError: `out` has other elements than these.
         """
         handle = stream_handle(stream)
         number = self._number(name)
         shape = self._infos[number].shape
         result = self._device.empty(shape, dtype, handle) if out is None else out
-        found = view(result, self._device, handle, "out")
+        found = any_view(result, self._device, handle, "out")
         found.require("out", found.kind, shape)
-        found.require_writable("out")
+        found.require_writable("out", handle)
         array = found.to_array("out")
         call("minuet_parameters_get", self, number, ctypes.byref(array), handle)
         return result

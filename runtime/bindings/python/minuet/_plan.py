@@ -15,9 +15,24 @@ import numpy as np
 from . import _abi
 from ._arrays import host_floats
 from ._device import Context, Device, Path, path_bytes
-from ._library import Callback, Handle, LastingCallback, ask, call, error_of, library, make, read_text, using
+from ._integers import integers
+from ._library import (
+    Callback,
+    Handle,
+    LastingCallback,
+    ask,
+    call,
+    call_with,
+    calling_back,
+    error_of,
+    library,
+    make,
+    read_text,
+    using,
+)
 from ._types import (
     ELEMENT_NAMES,
+    Activation,
     Axes,
     Dataflow,
     DType,
@@ -62,6 +77,13 @@ def _described(description: str | Mapping[str, Any] | None) -> bytes | None:
     return (description if isinstance(description, str) else json.dumps(description)).encode()
 
 
+def encoded_archs(archs: Sequence[str]) -> list[bytes]:
+    """Returns the names of architectures for the library."""
+    if isinstance(archs, str | bytes):
+        raise TypeError(f"archs is the text {archs!r}: give a list of names, such as [{archs!r}]")
+    return [arch.encode() for arch in archs]
+
+
 def network_options(
     name: str | None,
     description: str | Mapping[str, Any] | None,
@@ -85,16 +107,16 @@ def network_options(
     options = _abi.minuet_network_options(struct_size=ctypes.sizeof(_abi.minuet_network_options))
     kept: list[Any] = []
 
-    def numbers(values: Sequence[int] | None) -> tuple[int | None, int]:
+    def numbers(values: Sequence[int] | None, what: str) -> tuple[int | None, int]:
         if values is None:
             return None, 0
-        kept.append((ctypes.c_int32 * len(values))(*values))
+        kept.append(integers(ctypes.c_int32, values, what))
         return ctypes.addressof(kept[-1]), len(values)
 
     options.name = name.encode() if name is not None else None
     options.description = _described(description)
     options.dtype = dtype_of(dtype)
-    options.channels, options.channel_count = numbers(channels)
+    options.channels, options.channel_count = numbers(channels, "channels")
     options.ndim = ndim
     options.weights_path = path_bytes(weights)
     options.seed = seed
@@ -105,7 +127,7 @@ def network_options(
     options.dataflow = choose(Dataflow, dataflow, "dataflow")
     options.allow_non_finite_parameters = int(allow_non_finite_parameters)
     options.without_values = int(without_values)
-    options.shape, options.shape_count = numbers(shape)
+    options.shape, options.shape_count = numbers(shape, "shape")
     options.in_channels = in_channels
     options.weights_key = weights_key.encode() if weights_key is not None else None
     return options, kept
@@ -200,7 +222,7 @@ class Plan(Handle):
         transposed: bool = False,
         scale: Any = None,
         shift: Any = None,
-        relu: bool = False,
+        activation: Activation | str = Activation.NONE,
         negative_slope: float = 0.0,
         residual: bool = False,
         dataflow: Dataflow | str = Dataflow.AUTO,
@@ -216,21 +238,19 @@ class Plan(Handle):
             padding: where given, the kernel map has the offsets of a dense convolution and this padding.
             in_channels, out_channels: needed without a weight only.
             scale, shift: [out_channels] float32 on the host: batch norm or bias, applied to the sum.
-            relu, negative_slope: a ReLU last, leaky with a slope.
-            residual: run takes a second input, which is added before the ReLU.
+            activation: last, such as "relu" or "gelu".
+            negative_slope: of "leaky_relu".
+            residual: run takes a second input, which is added before the activation.
             with_scale_and_shift: without a weight: executions get a scale and a shift too.
         """
+        _require_ndim(ndim)
         options = _abi.minuet_convolution_options(struct_size=ctypes.sizeof(_abi.minuet_convolution_options))
         kept = []
         if weight is not None:
             values = host_floats(weight, "weight")
-            if values.ndim not in (3, 2 + ndim):
-                raise ValueError(
-                    f"weight has the shape {list(values.shape)}: give [offsets, in_channels / groups, "
-                    f"out_channels], or one axis for each of the {ndim} of the kernel in place of the first"
-                )
-            in_channels = values.shape[-2] * groups if in_channels is None else in_channels
-            out_channels = values.shape[-1] if out_channels is None else out_channels
+            in_channels, out_channels = _channels_of(
+                values.shape, axes(kernel_size, ndim, "kernel_size"), groups, in_channels, out_channels
+            )
             options.weight, options.weight_count = values.ctypes.data, values.size
             kept.append(values)
         else:
@@ -253,7 +273,8 @@ class Plan(Handle):
         options.in_channels, options.out_channels, options.groups = in_channels, out_channels, groups
         _set_geometry(options, ndim, kernel_size, stride, dilation, padding)
         options.submanifold, options.transposed = int(submanifold), int(transposed)
-        options.relu, options.negative_slope, options.residual = int(relu), negative_slope, int(residual)
+        options.activation = choose(Activation, activation, "activation")
+        options.negative_slope, options.residual = negative_slope, int(residual)
         options.dataflow = choose(Dataflow, dataflow, "dataflow")
         options.allow_non_finite_parameters = int(allow_non_finite_parameters)
         return cls._make(context, "minuet_plan_create_convolution", ctypes.byref(options))
@@ -278,6 +299,13 @@ class Plan(Handle):
         """Makes a plan of one pooling, whose coordinate sets and kernel map are the caller's.
 
         Args:
+            channels: of the input and of the output.
+            kernel_size, stride, dilation: for all axes or one each.
+            padding: where given, the kernel map has the offsets of a dense convolution and this padding.
+            ndim: the number of axes, 1 to 4.
+            dtype: of the features.
+            submanifold: the outputs are the input's set; the stride is 1.
+            transposed: the kernel map leads from the coarser set to the finer.
             reduction: "max", "average" (over the inputs that are there) or "sum".
             winners: of a max: a second output, int32 [rows, channels], has the input row that each maximum is from,
                 and -1 where an output has no input.
@@ -304,7 +332,20 @@ class Plan(Handle):
     ) -> Plan:
         """Makes a plan of a chain of 1 to 8 pointwise steps, in one kernel: [rows, channels] to [rows, channels], or
         with "argmax" last to int32 [rows, 1]. "add" and "multiply" take one more input each. Its kernel map has one
-        offset and leads from a set to itself."""
+        offset and leads from a set to itself.
+
+        Args:
+            channels: of the input, and of all steps.
+            steps: each a Step, or its kind alone.
+            ndim: the number of axes, 1 to 4.
+            dtype: of the features.
+            without_values: executions get scales and shifts from Parameters.
+            allow_non_finite_parameters: scales and shifts may be infinite or NaN.
+
+        Raises:
+            ValueError: a scale or a shift is not of the shape [channels].
+            InvalidArgumentError: the steps do not make a chain; the message names the step.
+        """
         given = [step if isinstance(step, Step) else Step(step) for step in steps]
         kept: list[np.ndarray[Any, Any]] = []
 
@@ -392,10 +433,15 @@ class Plan(Handle):
 
     def compile(self, arch: str, visit: KernelVisitor | None = None) -> None:
         """Compiles every kernel that any cloud may need on `arch` ("sm_90a", Device.arch; "cpu" has no kernels) into
-        the cache. Needs no GPU. `visit` is called once a kernel."""
+        the cache. Needs no GPU. `visit` is called once a kernel.
+
+        Raises:
+            InvalidArgumentError: there is no such architecture.
+            UnavailableError: a kernel must be compiled, and NVRTC or the compile program is not there.
+            FailedPreconditionError: a kernel is in no bundle and no cache, and the context has jit=False.
+        """
         callback = Callback(_abi.minuet_kernel_visitor, _visitor_of(visit))
-        call("minuet_plan_compile", self, arch.encode(), callback.pointer, None)
-        callback.raise_error()
+        call_with([callback], "minuet_plan_compile", self, arch.encode(), callback.pointer, None)
 
     def compile_async(self, arch: str, done: Callable[[Exception | None], object] | None = None) -> CompileJob:
         """Starts a compile in a thread of its own. `done` is called at its end, from that thread, with the error or
@@ -403,15 +449,29 @@ class Plan(Handle):
         return CompileJob(self, arch, done)
 
     def load(self, device: Device) -> None:
-        """Compiles for the device's architecture what has not been compiled, and loads kernels and weights onto it."""
+        """Compiles for the device's architecture what has not been compiled, and loads kernels and weights onto it.
+
+        Raises:
+            ResourceExhaustedError: the device has no memory for the weights.
+            Error: as compile().
+        """
         self.compile(device.arch)
         call("minuet_plan_load", self, device)
         self._keep(device)
 
     def serialize(self, archs: Sequence[str] = (), *, with_values: bool = True) -> bytes:
         """Returns the plan as bytes, with its parameters and with the kernels for these architectures, which are
-        compiled where they are missing. Needs no GPU."""
-        encoded = [arch.encode() for arch in archs]
+        compiled where they are missing. Needs no GPU.
+
+        Args:
+            archs: a list of names such as "sm_90a".
+            with_values: whether the bytes have the values of the parameters.
+
+        Raises:
+            TypeError: archs is one text.
+            Error: as compile().
+        """
+        encoded = encoded_archs(archs)
         names = (ctypes.c_char_p * len(encoded))(*encoded) if encoded else None
         flags = 0 if with_values else _abi.MINUET_SERIALIZE_WITHOUT_VALUES
         size = ctypes.c_size_t()
@@ -427,8 +487,7 @@ class Plan(Handle):
         callback = Callback(
             _abi.minuet_kernel_code_visitor, lambda kernel, _: kernels.append(_kernel_code(kernel.contents))
         )
-        call("minuet_plan_visit_kernels", self, arch.encode(), callback.pointer, None)
-        callback.raise_error()
+        call_with([callback], "minuet_plan_visit_kernels", self, arch.encode(), callback.pointer, None)
         return tuple(kernels)
 
     def tuning(self) -> tuple[TunedChoice, ...]:
@@ -437,16 +496,39 @@ class Plan(Handle):
         callback = Callback(
             _abi.minuet_tuned_visitor, lambda choice, _: choices.append(told(TunedChoice, choice.contents))
         )
-        call("minuet_plan_visit_tuning", self, callback.pointer, None)
-        callback.raise_error()
+        call_with([callback], "minuet_plan_visit_tuning", self, callback.pointer, None)
         return tuple(choices)
+
+
+def _require_ndim(ndim: int) -> None:
+    if not 1 <= ndim <= _abi.MINUET_MAX_DIM:
+        raise ValueError(f"ndim is {ndim}, and 1 to {_abi.MINUET_MAX_DIM} are supported")
+
+
+def _channels_of(
+    shape: tuple[int, ...], kernel: list[int], groups: int, in_channels: int | None, out_channels: int | None
+) -> tuple[int, int]:
+    """Returns the channels of a weight of this shape, which must be that of the kernel and of the given channels."""
+    if groups < 1:
+        raise ValueError(f"groups is {groups}, and must be 1 or more")
+    ours: list[int | None] = [in_channels and in_channels // groups, out_channels]
+    wanted = [[math.prod(kernel), *ours], [*kernel, *ours]]
+    if not any(
+        len(shape) == len(each) and all(want in (None, have) for want, have in zip(each, shape, strict=True))
+        for each in wanted
+    ):
+        texts = [", ".join("any" if length is None else str(length) for length in each) for each in wanted]
+        raise ValueError(
+            f"weight has the shape {list(shape)}, and [{texts[0]}] or [{texts[1]}] is needed: the offsets of the "
+            f"kernel of size {kernel}, then in_channels / groups and out_channels; check kernel_size and the order"
+        )
+    return shape[-2] * groups if in_channels is None else in_channels, shape[-1]
 
 
 def _set_geometry(
     options: Any, ndim: int, kernel_size: Axes, stride: Axes, dilation: Axes, padding: Axes | None
 ) -> None:
-    if not 1 <= ndim <= _abi.MINUET_MAX_DIM:
-        raise ValueError(f"ndim is {ndim}, and 1 to {_abi.MINUET_MAX_DIM} are supported")
+    _require_ndim(ndim)
     for name, value in (("kernel_size", kernel_size), ("stride", stride), ("dilation", dilation)):
         getattr(options, name)[:ndim] = axes(value, ndim, name)
     if padding is not None:
@@ -495,7 +577,8 @@ class CompileJob(Handle):
             done(None if status == _abi.MINUET_OK else error_of(status))
 
         callback = LastingCallback(_abi.minuet_job_callback, finish if done is not None else None)
-        pointer = make("minuet_plan_compile_async", plan, arch.encode(), callback.pointer, None)
+        with calling_back():
+            pointer = make("minuet_plan_compile_async", plan, arch.encode(), callback.pointer, None)
         super().__init__(pointer, library.minuet_job_destroy, plan, callback)
         # The job's thread may call Python, which is impossible once the interpreter is gone.
         self._finalizer.atexit = True

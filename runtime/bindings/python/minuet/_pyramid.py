@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +11,8 @@ from typing import Any
 from . import _abi
 from ._arrays import device_view, stream_handle
 from ._device import Context, Device
-from ._execution import array_table, input_view, like_input, memory_of, output_view
+from ._execution import array_table, input_view, like_input, memory_view, output_view
+from ._integers import integers
 from ._library import Handle, call, library, make, using
 from ._parameters import Parameters
 from ._plan import Plan
@@ -64,7 +66,11 @@ class Pyramid(Handle):
         context: where its kernels are compiled and kept.
         levels, maps: what it has; or
         network, level_capacity: the plan of a network that has them, and the most voxels of each of its levels.
-        keep_coordinates: numbers of the levels whose coordinates stay in the buffer.
+        keep_coordinates: numbers of the levels whose coordinates stay in the buffer; 0 to 31.
+
+    Raises:
+        ValueError: levels or maps together with a network, level_capacity without one, or no such level to keep.
+        InvalidArgumentError: a level or a map is wrong; the message names it.
     """
 
     def __init__(
@@ -81,6 +87,10 @@ class Pyramid(Handle):
         keep_coordinates: Sequence[int] = (),
         batch_size: int = 0,
     ) -> None:
+        if network is None and level_capacity:
+            raise ValueError("level_capacity is of a network: give network too, or a capacity to each of the levels")
+        if network is not None and (levels or maps):
+            raise ValueError("a network has levels and maps of its own: give network with level_capacity, or levels")
         self._ndim = ndim or (network.info.ndim if network else 3)
         self._capacities = tuple(level_capacity) or tuple(level.capacity for level in levels)
         options = _abi.minuet_pyramid_options(struct_size=ctypes.sizeof(_abi.minuet_pyramid_options))
@@ -88,12 +98,17 @@ class Pyramid(Handle):
         options.keep_first_duplicate = int(keep_first_duplicate)
         set_bounds(options, bounds, self._ndim)
         for number in keep_coordinates:
-            options.keep_coordinates |= 1 << number
+            if not 0 <= number < min(32, len(self._capacities)):
+                raise ValueError(
+                    f"keep_coordinates has {number}, and the pyramid has levels 0 to {len(self._capacities) - 1}, of "
+                    "which 0 to 31 can be kept"
+                )
+            options.keep_coordinates |= 1 << operator.index(number)
         if levels:
             options.levels = (_abi.minuet_pyramid_level * len(levels))(*map(self._level, levels))
         if maps:
             options.maps = (_abi.minuet_pyramid_map * len(maps))(*map(self._map, maps))
-        capacities = (ctypes.c_int64 * max(1, len(level_capacity)))(*level_capacity)
+        capacities = integers(ctypes.c_int64, level_capacity, "level_capacity")
         if network is not None:
             options.level_capacity = ctypes.addressof(capacities)
         options.level_count = len(level_capacity) if network is not None else len(levels)
@@ -155,7 +170,9 @@ class Pyramid(Handle):
         Args:
             coordinates: int32 [most, 1 + ndim] in memory of the device, batch first.
             count: optional: how many of them there are, int32 [1] in memory of the device.
-            buffer, workspace: memory of bytes(arch); None: new memory, which must live until the work is done.
+            buffer, workspace: memory of bytes(arch), which begins on a multiple of 256 bytes. None: a new buffer, which
+                is returned; a new workspace, which is given back at the end of the call, so that on a GPU the call
+                waits for the work. Give a workspace where the call must only enqueue.
             status: optional: uint32 or int32 [1] on the device gets CloudStatus bits.
             counts: optional: int32 [1 + levels] on the device gets the coordinates taken and each level's voxels.
         """
@@ -164,8 +181,8 @@ class Pyramid(Handle):
         sizes = self.bytes(device.arch)
         buffer = device.empty(sizes[0], "uint8", handle) if buffer is None else buffer
         workspace = device.empty(sizes[1], "uint8", handle) if workspace is None else workspace
-        arguments.buffer, arguments.buffer_bytes = memory_of(buffer, device, handle, "buffer")
-        arguments.workspace, arguments.workspace_bytes = memory_of(workspace, device, handle, "workspace")
+        arguments.buffer, arguments.buffer_bytes = memory_view(buffer, device, handle, "buffer").memory
+        arguments.workspace, arguments.workspace_bytes = memory_view(workspace, device, handle, "workspace").memory
         found = device_view(coordinates, device, handle, "coordinates")
         found.require("coordinates", "int32", (None, 1 + self._ndim))
         found.require_contiguous("coordinates")
@@ -177,7 +194,7 @@ class Pyramid(Handle):
         if status is not None:
             word = device_view(status, device, handle, "status")
             word.require("status", "int32" if word.kind == "int32" else "uint32", (1,))
-            word.require_writable("status")
+            word.require_writable("status", handle)
             arguments.status = word.address
         if counts is not None:
             shape = (1 + len(self._capacities),)
@@ -190,7 +207,7 @@ class Pyramid(Handle):
         handle = stream_handle(stream)
         shape = (self._capacities[level], 1 + self._ndim)
         result, address = int32_output(device, out, shape, handle, "out")
-        place = memory_of(buffer, device, handle, "buffer", is_written=False)
+        place = memory_view(buffer, device, handle, "buffer", is_written=False).memory
         call("minuet_pyramid_coordinates", self, device, *place, level, address, handle)
         return result
 
@@ -201,7 +218,7 @@ class Pyramid(Handle):
         shape = (self._capacities[0],)
         source, source_address = int32_output(device, None, shape, handle, "source_row")
         target, target_address = int32_output(device, None, shape, handle, "set_row")
-        place = memory_of(buffer, device, handle, "buffer", is_written=False)
+        place = memory_view(buffer, device, handle, "buffer", is_written=False).memory
         call("minuet_pyramid_rows", self, device, *place, source_address, target_address, handle)
         return source, target
 
@@ -213,7 +230,7 @@ class Pyramid(Handle):
         handle = stream_handle(stream)
         pairs, pairs_address = int32_output(device, None, (capacity, 3), handle, "pairs")
         count, count_address = int32_output(device, None, (1,), handle, "count")
-        place = memory_of(buffer, device, handle, "buffer", is_written=False)
+        place = memory_view(buffer, device, handle, "buffer", is_written=False).memory
         pointer = pairs_address if capacity else None
         call("minuet_pyramid_export_pairs", self, device, *place, kernel_map, pointer, capacity, count_address, handle)
         return pairs, count
@@ -263,7 +280,9 @@ class Pyramid(Handle):
             inputs: features [capacity of their level, channels]; rows past the count are not read.
             kernel_map: number of the map, for a single op; networks find theirs.
             set_order: which tensors have their rows in the set's order (rows()), for a single op.
-            workspace: memory of run_bytes; None: new memory, which must live until the work is done.
+            workspace: memory of run_bytes, which begins on a multiple of 256 bytes. None: new memory, which is given
+                back at the end of the call, so that on a GPU the call waits for the work. Give one where the call must
+                only enqueue.
             parameters: values in place of the plan's own.
             out: the array, or arrays, to write to; None: new ones.
             output_rows: the capacity of the output's level, which a single op needs without `out`.
@@ -274,11 +293,12 @@ class Pyramid(Handle):
             raise ValueError(f"the plan takes {len(infos[0])} inputs, and {len(inputs)} are given")
         arguments = _abi.minuet_run_arguments(struct_size=ctypes.sizeof(_abi.minuet_run_arguments))
         arguments.map, arguments.set_order = kernel_map, int(set_order)
-        arguments.buffer, arguments.buffer_bytes = memory_of(buffer, device, handle, "buffer", is_written=False)
+        found = memory_view(buffer, device, handle, "buffer", is_written=False)
+        arguments.buffer, arguments.buffer_bytes = found.memory
         if workspace is None:
             size = self.run_bytes(plan, device.arch, kernel_map=kernel_map, set_order=set_order)
             workspace = device.empty(size, "uint8", handle)
-        arguments.workspace, arguments.workspace_bytes = memory_of(workspace, device, handle, "workspace")
+        arguments.workspace, arguments.workspace_bytes = memory_view(workspace, device, handle, "workspace").memory
         views = [input_view(given, info, device, handle) for given, info in zip(inputs, infos[0], strict=True)]
         if out is None:
             is_network = plan.info.maps == 0

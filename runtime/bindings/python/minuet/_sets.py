@@ -11,8 +11,7 @@ import numpy as np
 from . import _abi
 from ._arrays import device_view, stream_handle
 from ._device import Device, Queue
-from ._errors import InternalError
-from ._library import Handle, ask, call, error_of, library, make, using
+from ._library import Handle, ask, ask_count, call, library, make, using
 from ._types import Axes, axes
 
 Bounds = tuple[Sequence[int], Sequence[int]]
@@ -34,7 +33,7 @@ def int32_output(device: Device, out: Any, shape: tuple[int, ...], stream: int, 
     found = device_view(result, device, stream, what)
     found.require(what, "int32", shape)
     found.require_contiguous(what)
-    found.require_writable(what)
+    found.require_writable(what, stream)
     return result, found.address
 
 
@@ -107,21 +106,15 @@ class Coordinates(Handle):
     @property
     def count(self) -> int:
         """Coordinates in the set, without duplicates. May wait, for a derived set with a queue."""
-        return self._counted("minuet_coordinates_count")
+        return ask_count("minuet_coordinates_count", self)
 
     @property
     def rows(self) -> int:
         """Rows of features on this set: as many as the caller gave; the count of a derived set."""
-        return self._counted("minuet_coordinates_rows")
+        return ask_count("minuet_coordinates_rows", self)
 
     def __len__(self) -> int:
         return self.rows
-
-    def _counted(self, name: str) -> int:
-        number: int = ask(name, self)
-        if number < 0:
-            raise error_of(_abi.MINUET_INTERNAL) or InternalError(name)
-        return number
 
     def downsample(self, stride: Axes, stream: Any = None) -> Coordinates:
         """Makes the coarser set: unique floor(p / (s t)) * (s t), for strides s and this set's tensor stride t. The
@@ -174,6 +167,10 @@ class KernelMap(Handle):
         padding: where given, offsets are k - padding / dilation for k from 0, as of a dense convolution
             (Coordinates.reach).
         stream: CUDA stream of the work.
+
+    Raises:
+        InvalidArgumentError: the sets are of different devices or queues, or do not have the same number of axes.
+        ResourceExhaustedError: there is no memory for the map.
     """
 
     def __init__(

@@ -9,6 +9,7 @@ from enum import IntEnum, IntFlag
 from typing import Any, TypeVar
 
 from . import _abi
+from ._integers import checked, index_of
 
 Axes = int | Sequence[int]
 
@@ -61,6 +62,19 @@ class WeightsOrder(IntEnum):
     SPCONV1_XYZ = _abi.MINUET_WEIGHTS_SPCONV1_XYZ
     SPCONV2 = _abi.MINUET_WEIGHTS_SPCONV2
     SPCONV2_XYZ = _abi.MINUET_WEIGHTS_SPCONV2_XYZ
+
+
+class Activation(IntEnum):
+    """What a convolution ends with: the pointwise step of the same name."""
+
+    NONE = _abi.MINUET_ACTIVATION_NONE
+    RELU = _abi.MINUET_ACTIVATION_RELU
+    LEAKY_RELU = _abi.MINUET_ACTIVATION_LEAKY_RELU
+    GELU = _abi.MINUET_ACTIVATION_GELU
+    GELU_TANH = _abi.MINUET_ACTIVATION_GELU_TANH
+    SILU = _abi.MINUET_ACTIVATION_SILU
+    SIGMOID = _abi.MINUET_ACTIVATION_SIGMOID
+    TANH = _abi.MINUET_ACTIVATION_TANH
 
 
 class PointwiseKind(IntEnum):
@@ -157,9 +171,8 @@ def dtype_of(value: object) -> DType:
 
 def axes(value: Axes, ndim: int, what: str) -> list[int]:
     """Returns one number for each axis: the same for all, or the given ones."""
-    if isinstance(value, int):
-        return [value] * ndim
-    numbers = [int(number) for number in value]
+    given = list(value) if index_of(value) is None else [value] * ndim  # type: ignore[arg-type]
+    numbers = [checked(ctypes.c_int32, number, what) for number in given]
     if len(numbers) != ndim:
         raise ValueError(f"{what} has {len(numbers)} numbers, and there are {ndim} axes: give one number for each axis")
     return numbers

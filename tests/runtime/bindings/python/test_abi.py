@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 from conftest import PACKAGE, ROOT
 from minuet import _abi
@@ -40,12 +41,13 @@ def test_check_finds_a_header_that_has_moved(tmp_path):
 
 
 def structs():
-    return [kind for kind in vars(_abi).values() if isinstance(kind, type) and issubclass(kind, ctypes.Structure)]
+    kinds = [kind for kind in vars(_abi).values() if isinstance(kind, type) and issubclass(kind, ctypes.Structure)]
+    return [kind for kind in kinds if hasattr(kind, "_fields_")]
 
 
 def test_layouts_are_those_of_the_compiler(tmp_path):
     lines = [f"#include <minuet/{name}.h>" for name in ("minuet", "kernels", "pointwise", "pyramid", "tuning")]
-    names = [kind.__name__ for kind in structs() if kind is not ctypes.Structure]
+    names = [kind.__name__ for kind in structs()]
     assert len(names) > 30
     for name in names:
         kind = getattr(_abi, name)
@@ -77,7 +79,8 @@ def test_every_option_is_set():
             # struct_size is set where a struct is made; what begins a row of names is set in a loop.
             if field in ("ext", "reserved", "log_user", "user"):
                 continue
-            assert re.search(rf"\b{field}\b", text), f"nothing sets {kind.__name__}.{field}"
+            setter = rf'(options|arguments)\.{field}\b|"{field}"|\b{field}=(?!=)'
+            assert re.search(setter, text), f"nothing sets {kind.__name__}.{field}"
 
 
 def test_struct_sizes_are_set():
@@ -89,6 +92,21 @@ def test_struct_sizes_are_set():
             kind = getattr(_abi, name)
             if isinstance(kind, type) and "struct_size" in dict(kind._fields_):
                 assert argument.startswith(f"struct_size=ctypes.sizeof(_abi.{name}"), f"{path.name}: {name}"
+
+
+def test_integers_that_c_would_cut_off():
+    row = _abi.minuet_pyramid_level(capacity=np.int64(7))
+    assert (row.capacity, row.parent) == (7, 0)
+    for value in (2**31, -(2**31) - 1, 2**40):
+        with pytest.raises(ValueError, match=f"parent is {value}, and -2147483648 to 2147483647 are taken"):
+            row.parent = value
+    row.parent = -(2**31)
+    assert row.parent == -(2**31)
+    with pytest.raises(TypeError):
+        row.parent = 1.5
+    options = _abi.minuet_pyramid_options()
+    with pytest.raises(ValueError, match="keep_coordinates is -1, and 0 to 4294967295"):
+        options.keep_coordinates = -1
 
 
 def test_package_is_in_the_right_place():

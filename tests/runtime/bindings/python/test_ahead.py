@@ -117,6 +117,12 @@ def test_precompile(context, convolution, nvrtc, tmp_path):
         minuet.precompile(context, [convolution], ["cpu"])
 
 
+def test_one_text_is_no_list_of_architectures(context, convolution):
+    for act in (lambda: minuet.precompile(context, [convolution], "sm_90a"), lambda: convolution.serialize("sm_90a")):
+        with pytest.raises(TypeError, match=r"give a list of names, such as \['sm_90a'\]"):
+            act()
+
+
 def test_an_exception_stops_precompile(convolution, nvrtc):
     def fail(step):
         raise RuntimeError("enough")

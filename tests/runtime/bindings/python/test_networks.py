@@ -1,6 +1,8 @@
 """Networks: descriptions, parameters as data, capacity mode, pyramids, serialized plans and counters."""
 
+import gc
 import json
+import weakref
 
 import minuet
 import numpy as np
@@ -254,6 +256,52 @@ def test_workspace(device, network, cloud, features):
         minuet.workspace_bytes(
             minuet.Plan.network(network.context, "minkunet42"), "sm_90a", max_points=1, max_neighbours=1
         )
+
+
+@pytest.mark.parametrize("way", ["made", "set"])
+def test_a_workspace_lives_until_the_execution_is_destroyed(device, network, way):
+    """An execution that goes while it is in a call is destroyed at the end of that, and its memory stays until then."""
+    memory = device.empty(minuet.workspace_bytes(network, device.arch, max_points=300, max_neighbours=27), "uint8")
+    if way == "made":
+        execution = minuet.Execution(network, device, workspace=memory)
+    else:
+        execution = minuet.Execution(network, device, defer_workspace=True)
+        execution.set_workspace(memory)
+    there, cell = weakref.ref(memory), execution._cell
+    execution._acquire()
+    execution.close()
+    del execution, memory
+    gc.collect()
+    assert there() is not None
+    cell.release()
+    del cell
+    gc.collect()
+    assert there() is None
+
+
+@pytest.mark.parametrize(
+    "levels, options, message",
+    [
+        ([minuet.Level(4096)], {"level_capacity": [4]}, "level_capacity is of a network"),
+        ([minuet.Level(8)], {"keep_coordinates": [1]}, "keep_coordinates has 1, and the pyramid has levels 0 to 0"),
+        ([minuet.Level(8)], {"keep_coordinates": [33]}, "keep_coordinates has 33"),
+        ([minuet.Level(8)], {"keep_coordinates": [-1]}, "keep_coordinates has -1"),
+        ([minuet.Level(8), minuet.Level(8, parent=2**32)], {}, "parent is 4294967296"),
+        ([minuet.Level(8)], {"network": True, "level_capacity": [8] * 5}, "levels and maps of its own"),
+    ],
+)
+def test_wrong_pyramids(context, network, levels, options, message):
+    if "network" in options:
+        options = {**options, "network": network}
+    with pytest.raises(ValueError, match=message):
+        minuet.Pyramid(context, levels, **options)
+
+
+def test_wrong_capacities(device, network):
+    with pytest.raises(ValueError, match=r"level_capacity\[1\] is 9223372036854775808"):
+        minuet.Execution(network, device, level_capacity=[1, 2**63])
+    with pytest.raises(ValueError, match=r"channels\[0\] is 4294967304"):
+        minuet.Plan.network(network.context, "minkunet42", channels=[2**32 + 8] * 9)
 
 
 def test_pyramid_of_a_network(device, context, cloud, features):

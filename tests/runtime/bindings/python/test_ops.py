@@ -1,5 +1,7 @@
 """Single ops against float64 oracles in plain loops: every dtype and device, poisoned outputs."""
 
+import math
+
 import minuet
 import numpy as np
 import oracle
@@ -30,7 +32,7 @@ def test_convolution(device, context, generator, dtype, dataflow):
         dtype=dtype,
         scale=scale,
         shift=shift,
-        relu=True,
+        activation="relu",
         dataflow=dataflow,
     )
     plan.load(device)
@@ -45,6 +47,32 @@ def test_convolution(device, context, generator, dtype, dataflow):
     again = oracle.decode(device.to_host(execution.run(device.to_device(features))))
     np.testing.assert_array_equal(actual.view(np.uint32), again.view(np.uint32))
     assert execution.layers[0].dataflow == minuet.Dataflow[dataflow.upper().replace("-", "_")]
+
+
+@pytest.mark.parametrize("activation", [*minuet.Activation, "leaky-relu", "gelu"])
+def test_activations(device, context, activation):
+    """A convolution of one offset by the unit matrix gives the activation itself."""
+    functions = {
+        "NONE": lambda x: x,
+        "RELU": lambda x: max(x, 0.0),
+        "LEAKY_RELU": lambda x: x if x > 0 else 0.25 * x,
+        "GELU": lambda x: x * 0.5 * (1 + math.erf(x / math.sqrt(2))),
+        "GELU_TANH": lambda x: 0.5 * x * (1 + math.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
+        "SILU": lambda x: x / (1 + math.exp(-x)),
+        "SIGMOID": lambda x: 1 / (1 + math.exp(-x)),
+        "TANH": math.tanh,
+    }
+    name = activation.upper().replace("-", "_") if isinstance(activation, str) else activation.name
+    x = np.linspace(-4, 4, 64, dtype=np.float32).reshape(8, 8)
+    cloud = np.insert(np.arange(24, dtype=np.int32).reshape(8, 3), 0, 0, axis=1)
+    coordinates = minuet.Coordinates(device, device.to_device(cloud))
+    slope = 0.25 if name == "LEAKY_RELU" else 0.0
+    plan = minuet.Plan.convolution(context, np.eye(8)[None], activation=activation, negative_slope=slope)
+    plan.load(device)
+    execution = minuet.Execution(plan, device)
+    execution.prepare_maps(minuet.KernelMap(coordinates, coordinates))
+    output = device.to_host(execution.run(device.to_device(x)))
+    np.testing.assert_allclose(output, np.vectorize(functions[name])(x.astype(np.float64)), rtol=2e-5, atol=2e-6)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
@@ -164,6 +192,23 @@ def test_bfloat16_by_bits(device, context, generator):
         ({"weight": np.zeros((27, 4, 4)), "dtype": "float64"}, "dtype 'float64' is not known"),
         ({"weight": np.zeros((27, 4, 4)), "dataflow": "fast"}, "use one of auto, gather_gemm_scatter, fused"),
         ({"weight": np.zeros((27, 4, 4)), "scale": np.zeros(3), "shift": np.zeros(4)}, "scale"),
+        (
+            {"weight": np.zeros((27, 8, 4)), "in_channels": 4, "out_channels": 8},
+            r"the shape \[27, 8, 4\], and \[27, 4, 8\] or \[3, 3, 3, 4, 8\] is needed",
+        ),
+        (
+            {"weight": np.zeros((1, 9, 3, 8, 4))},
+            r"the shape \[1, 9, 3, 8, 4\], and \[27, any, any\] or \[3, 3, 3, any, any\] is needed",
+        ),
+        (
+            {"weight": np.zeros((3, 3, 3, 8, 4)), "kernel_size": 1},
+            r"the shape \[3, 3, 3, 8, 4\], and \[1, any, any\] or .* check kernel_size",
+        ),
+        ({"weight": np.zeros((27, 4, 4)), "activation": "swish"}, "activation 'swish' is not known"),
+        ({"weight": np.zeros((27, 4, 4)), "activation": "relu", "negative_slope": 0.1}, "negative_slope"),
+        ({"weight": np.zeros((27, 4, 4)), "groups": 0}, "groups is 0"),
+        ({"weight": np.zeros((27, 4, 4)), "kernel_size": 2**32 + 3}, "kernel_size is 4294967299, and -2147483648 to"),
+        ({"in_channels": 2**32 + 4, "out_channels": 4}, "in_channels is 4294967300"),
         ({"in_channels": 4}, "needs in_channels and out_channels"),
         ({"weight": np.zeros((81, 4, 4)), "ndim": 5}, "ndim is 5"),
     ],
@@ -171,6 +216,17 @@ def test_bfloat16_by_bits(device, context, generator):
 def test_wrong_options(context, options, message):
     with pytest.raises(ValueError, match=message):
         minuet.Plan.convolution(context, **{"kernel_size": 3, **options})
+
+
+def test_weights_with_a_kernel_of_axes(device, context, generator):
+    """A weight of [k_x, k_y, k_z, in, out] and of [offsets, in, out] make the same plan."""
+    weight = generator.integers(-8, 9, (3, 1, 2, 4, 8)).astype(np.float32)
+    plans = [
+        minuet.Plan.convolution(context, given, kernel_size=np.array([3, 1, 2]), in_channels=4, out_channels=8)
+        for given in (weight, weight.reshape(6, 4, 8))
+    ]
+    assert plans[0].serialize() == plans[1].serialize()
+    assert plans[0].parameters[0].shape == (6, 4, 8)
 
 
 def test_groups_are_unimplemented(context):

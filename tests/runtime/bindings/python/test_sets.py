@@ -4,6 +4,7 @@ import minuet
 import numpy as np
 import oracle
 import pytest
+from minuet import _library
 
 
 def rows_of(array):
@@ -39,6 +40,12 @@ def test_axes_of_their_own(device, generator):
     kernel_map = minuet.KernelMap(coordinates, coordinates, (3, 1, 2), dilation=(1, 1, 2))
     expected = oracle.pairs_of(cloud, cloud, (3, 1, 2), (1, 1, 2))
     np.testing.assert_array_equal(np.array(rows_of(kernel_map.export())), expected)
+    assert minuet.KernelMap(coordinates, coordinates, np.int64(3)).volume == 27
+    for wrong in (2**32 + 3, (3, 2**32 + 3, 3), -(2**31) - 1):
+        with pytest.raises(ValueError, match=r"kernel_size is -?\d+, and -2147483648 to 2147483647 are taken"):
+            minuet.KernelMap(coordinates, coordinates, wrong)
+    with pytest.raises(TypeError):
+        minuet.KernelMap(coordinates, coordinates, (3, 3, 1.5))
     with pytest.raises(ValueError, match="kernel_size has 2 numbers, and there are 3 axes"):
         minuet.KernelMap(coordinates, coordinates, (3, 1))
 
@@ -101,3 +108,23 @@ def test_export_into_given_memory(device):
     np.testing.assert_array_equal(device.to_host(out), cloud)
     with pytest.raises(ValueError, match=r"out has the shape \[3, 4\]"):
         coordinates.export(device.to_device(np.zeros((3, 4), np.int32)))
+
+
+def test_a_count_that_fails(cpu, monkeypatch):
+    """The error is that of the failed call, whatever an object that goes at its end says afterwards."""
+    coordinates = minuet.Coordinates(cpu, np.zeros((1, 4), np.int32))
+    library, destroy = _library.library, coordinates._cell.destroy
+
+    def fail(pointer):
+        coordinates.close()
+        assert library.minuet_kernel_map_query_pairs(None, None) != 0
+        return -1
+
+    def destroy_with_an_error(pointer):
+        destroy(pointer)
+        assert library.minuet_plan_load(None, None) != 0
+
+    coordinates._cell.destroy = destroy_with_an_error
+    monkeypatch.setattr(library, "minuet_coordinates_count", fail)
+    with pytest.raises(minuet.InternalError, match="minuet_kernel_map_query_pairs"):
+        _ = coordinates.count

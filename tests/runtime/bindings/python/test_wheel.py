@@ -1,6 +1,7 @@
 """The wheel: one pip command makes it of a build, and it works in an empty environment without a compiler."""
 
 import os
+import platform
 import subprocess
 import sys
 import zipfile
@@ -10,7 +11,8 @@ import pytest
 from conftest import BUILD, PACKAGE, ROOT
 
 VERSION = minuet.__version__
-NAME = f"minuet-{VERSION}-py3-none-manylinux_2_34_x86_64.whl"
+PLATFORM = f"manylinux_2_34_{platform.machine()}"
+NAME = f"minuet-{VERSION}-py3-none-{PLATFORM}.whl"
 INFO = f"minuet-{VERSION}.dist-info"
 
 
@@ -65,6 +67,9 @@ def test_name_and_contents(wheel):
     ):
         assert name in names
     assert modes["minuet/lib/minuet-compile"] == modes["minuet/bin/minuet"] == 0o755
+    assert modes[f"{INFO}/RECORD"] == modes["minuet/__init__.py"] == 0o644
+    # Who distributes liblzf has to give its licence too.
+    assert (f"{INFO}/licenses/LICENSE.liblzf.txt" in names) == ("minuet/lib/liblzf.so.1" in names)
     assert len(names) == len(set(names)) == len(record.splitlines())
     assert wheel.stat().st_size < 8e6
 
@@ -78,22 +83,37 @@ def test_metadata(wheel):
     assert text.count("Requires-Dist") == 1
 
 
-def test_the_same_build_gives_the_same_wheel(wheel, tmp_path):
-    sys.path.insert(0, str(PACKAGE / "backend"))
-    try:
-        import minuet_build
-    finally:
-        sys.path.pop(0)
-    os.environ["MINUET_BUILD"] = str(BUILD)
-    try:
-        name = minuet_build.build_wheel(str(tmp_path))
-        assert (tmp_path / name).read_bytes() == wheel.read_bytes()
-        assert minuet_build.read_version() + "-" in wheel.name
-        os.environ["MINUET_BUILD"] = str(tmp_path)
-        with pytest.raises(RuntimeError, match="build the library first"):
-            minuet_build.build_wheel(str(tmp_path))
-    finally:
-        del os.environ["MINUET_BUILD"]
+@pytest.fixture
+def backend(monkeypatch):
+    monkeypatch.syspath_prepend(PACKAGE / "backend")
+    monkeypatch.setenv("MINUET_BUILD", str(BUILD))
+    import minuet_build
+
+    return minuet_build
+
+
+def test_the_same_build_gives_the_same_wheel(wheel, backend, tmp_path, monkeypatch):
+    def files():
+        return {path.name: path.stat().st_mtime_ns for path in BUILD.iterdir() if path.is_file()}
+
+    before = files()
+    name = backend.build_wheel(str(tmp_path))
+    assert (tmp_path / name).read_bytes() == wheel.read_bytes()
+    assert files() == before  # The build folder may be read-only.
+    assert backend.read_version() + "-" in wheel.name
+    monkeypatch.setenv("MINUET_BUILD", str(tmp_path))
+    with pytest.raises(RuntimeError, match="build the library first"):
+        backend.build_wheel(str(tmp_path))
+
+
+def test_the_tag_is_that_of_the_library(backend, tmp_path):
+    library = tmp_path / "libminuet.so"
+    for machine, name in ((62, "x86_64"), (183, "aarch64")):
+        library.write_bytes(b"\x7fELF" + bytes(14) + machine.to_bytes(2, "little"))
+        assert backend.tag_of(library) == f"py3-none-manylinux_2_34_{name}"
+    library.write_bytes(b"\x7fELF" + bytes(14) + (243).to_bytes(2, "little"))
+    with pytest.raises(RuntimeError, match="ELF number 243"):
+        backend.tag_of(library)
 
 
 def test_platform(wheel):
@@ -101,7 +121,7 @@ def test_platform(wheel):
     pytest.importorskip("auditwheel")
     done = subprocess.run([sys.executable, "-m", "auditwheel", "show", wheel], capture_output=True, text=True)
     text = " ".join(done.stdout.split())
-    assert 'following platform tag: "manylinux_2_34_x86_64"' in text, done.stdout + done.stderr
+    assert f'following platform tag: "{PLATFORM}"' in text, done.stdout + done.stderr
 
 
 def test_quickstart(installed):
