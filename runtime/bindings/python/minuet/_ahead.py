@@ -10,7 +10,7 @@ from . import _abi
 from ._arrays import device_view
 from ._device import Context, Device, Path, path_bytes
 from ._errors import OutOfRangeError
-from ._library import Callback, call, call_with, is_ending, library, using
+from ._library import Callback, call, call_with, is_stopping, library, using
 from ._plan import Plan, encoded_archs, network_options
 from ._types import (
     BundleInfo,
@@ -215,6 +215,6 @@ def _cancellation(kind: Any, others: Sequence[Callback], cancelled: Callable[[],
     after Ctrl-C, which Python handles in it, and at the end of the interpreter."""
 
     def ask(user: object) -> int:
-        return int(is_ending() or any(other.error for other in others) or bool(cancelled and cancelled()))
+        return int(is_stopping() or any(other.error for other in others) or bool(cancelled and cancelled()))
 
     return Callback(kind, ask, on_error=1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import math
 import operator
@@ -16,7 +15,7 @@ import numpy as np
 from . import _abi, _cuda_libraries, _dlpack
 from ._arrays import View, device_view, empty_aligned, numpy_dtype, stream_handle, view
 from ._integers import index_of
-from ._library import Handle, LastingCallback, call, calling_back, library, make, read_text, using
+from ._library import Handle, LastingCallback, call, calling_back, freeing, library, make, read_text, using
 from ._types import DeviceInfo, KernelCounters, element_of, told
 
 Path = str | os.PathLike[str]
@@ -375,11 +374,12 @@ class DeviceArray:
 
 def _free(cell: Any, device: int, memory: int, streams: set[int]) -> None:
     if not cell.is_of_parent:
-        with calling_back() if cell.calls_back else contextlib.nullcontext():
+        with freeing(cell) as may_free:
             # The memory of a caller's allocator is given back at once, so that the work on it must be done.
-            for stream in streams:
+            for stream in streams if may_free else ():
                 library.minuet_device_synchronize(device, stream)
-            library.minuet_device_free(device, memory)
+            if may_free:
+                library.minuet_device_free(device, memory)
     cell.release()
 
 

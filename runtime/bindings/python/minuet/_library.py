@@ -13,6 +13,7 @@ import ctypes
 import operator
 import os
 import pathlib
+import signal
 import sys
 import threading
 import time
@@ -103,25 +104,70 @@ _busy = 0
 _is_ending = False
 
 
+def _enter_callbacks() -> bool:
+    """Begins a call that may call Python back, and says whether it may: no more on a daemon thread once the interpreter
+    ends."""
+    global _busy
+    is_main = threading.current_thread() is threading.main_thread()
+    with _lock:
+        depth = getattr(_thread, "busy", 0)
+        if _is_ending and not depth and not is_main:
+            return False
+        _busy += 1
+        _thread.busy = depth + 1
+    if is_main and not depth:
+        _hold_interrupts()
+    return True
+
+
+def _leave_callbacks() -> None:
+    global _busy
+    with _lock:
+        _busy -= 1
+        _thread.busy -= 1
+    if not _thread.busy:
+        _give_interrupts_back()
+
+
 @contextlib.contextmanager
 def calling_back() -> Iterator[None]:
-    """Surrounds a call that may call Python back. Once the interpreter ends, such a call of a daemon thread waits for
-    the end instead."""
-    global _busy
-    while True:
-        with _lock:
-            is_nested = getattr(_thread, "busy", 0) > 0
-            if not _is_ending or is_nested or threading.current_thread() is threading.main_thread():
-                _busy += 1
-                _thread.busy = getattr(_thread, "busy", 0) + 1
-                break
+    """Surrounds a call that may call Python back. Where it may not any more, it waits for the end."""
+    while not _enter_callbacks():
         time.sleep(3600)
     try:
         yield
     finally:
-        with _lock:
-            _busy -= 1
-            _thread.busy -= 1
+        _leave_callbacks()
+        _raise_interrupt()
+
+
+# Python runs the handler of Ctrl-C where it enters a callback, before any `try` of ours, so that its KeyboardInterrupt
+# would go to ctypes, which drops it. Between the callbacks of a call it is therefore kept until the end of the call.
+_handler: Any = None
+
+
+def _on_interrupt(number: int, frame: Any) -> None:
+    if getattr(_thread, "callbacks", 0):  # In the user's function, where it is caught.
+        _handler(number, frame)
+        return
+    try:
+        _handler(number, frame)
+    except BaseException as error:
+        _thread.interrupt = error
+
+
+def _hold_interrupts() -> None:
+    global _handler
+    handler = signal.getsignal(signal.SIGINT)
+    if callable(handler):
+        with contextlib.suppress(ValueError):  # Only the main interpreter has handlers.
+            _handler = handler
+            signal.signal(signal.SIGINT, _on_interrupt)
+
+
+def _give_interrupts_back() -> None:
+    if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) is _on_interrupt:
+        signal.signal(signal.SIGINT, _handler)
 
 
 def _end() -> None:
@@ -136,9 +182,9 @@ def _end() -> None:
 atexit.register(_end)
 
 
-def is_ending() -> bool:
-    """Whether the interpreter is at its end, so that what can be cancelled is."""
-    return _is_ending
+def is_stopping() -> bool:
+    """Whether what can be cancelled is to end: after Ctrl-C, and at the end of the interpreter."""
+    return _is_ending or getattr(_thread, "interrupt", None) is not None
 
 
 class _Cell:
@@ -196,8 +242,23 @@ class _Cell:
         # Asked here, because the process may have forked since the object was deferred.
         if self.is_of_parent:
             return
-        with calling_back() if self.calls_back else contextlib.nullcontext():
-            self.destroy(self.pointer)
+        with freeing(self) as may_free:
+            if may_free:
+                self.destroy(self.pointer)
+
+
+@contextlib.contextmanager
+def freeing(cell: _Cell) -> Iterator[bool]:
+    """Surrounds what gives memory back, which may happen in a collection, and says whether it may."""
+    if not cell.calls_back:
+        yield True
+        return
+    may = _enter_callbacks()
+    try:
+        yield may
+    finally:
+        if may:
+            _leave_callbacks()
 
 
 Self = TypeVar("Self", bound="Handle")
@@ -268,7 +329,8 @@ def using(*handles: Handle | None) -> Iterator[list[int | None]]:
             pointers.append(None if handle is None else handle._acquire())
             if handle is not None:
                 held.append(handle)
-        yield pointers
+        with calling_back() if any(handle._cell.calls_back for handle in held) else contextlib.nullcontext():
+            yield pointers
     finally:
         for handle in held:
             handle._cell.release()

@@ -132,6 +132,53 @@ print(minuet.Coordinates(device, cloud).count)
     assert (done.returncode, done.stdout, done.stderr) == (0, "interrupted\n800\n", "")
 
 
+def test_an_interrupt_between_callbacks():
+    """Ctrl-C in the library, before it calls Python back, stops the call and is raised by it."""
+    done = run_python(
+        POOL
+        + """
+from minuet import _abi, _library
+callback = _library.Callback(_abi.minuet_precompile_options_cancelled, lambda _: False)
+try:
+    with _library.calling_back():
+        signal.raise_signal(signal.SIGINT)
+        print("not yet", callback.pointer(None), callback.error, _library.is_stopping())
+except KeyboardInterrupt:
+    print("interrupted", signal.getsignal(signal.SIGINT) is signal.default_int_handler)
+"""
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "not yet 0 None True\ninterrupted True\n"
+
+
+def test_an_interrupt_stops_precompile():
+    """A signal from outside, while the library compiles."""
+    done = run_python(
+        """
+import os, signal, sys, threading, time
+import minuet
+if not minuet.system_info().nvrtc:
+    print("no NVRTC")
+    sys.exit()
+context = minuet.Context(disable_disk_cache=True)
+plan = minuet.Plan.network(context, "minkunet42", dtype="float16")
+began = threading.Event()
+def interrupt():
+    began.wait()
+    time.sleep(0.05)
+    os.kill(os.getpid(), signal.SIGINT)
+threading.Thread(target=interrupt).start()
+try:
+    minuet.precompile(context, [plan], ["sm_90a"], jobs=1, cancelled=lambda: began.set())
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+    )
+    if done.stdout == "no NVRTC\n":
+        pytest.skip("NVRTC is not installed")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "interrupted\n", "")
+
+
 def test_results_of_threads_are_their_own(monkeypatch):
     """A callback that fails in one thread takes nothing from one that succeeds in another."""
     monkeypatch.setattr("sys.unraisablehook", lambda args: None)
