@@ -7,13 +7,14 @@ any order and by any thread: an object that is in a call is destroyed at the end
 
 from __future__ import annotations
 
+# The module `signal` makes enumerations of all that it takes and gives, which takes longer than a call.
+import _signal  # type: ignore[import-not-found]
 import atexit
 import contextlib
 import ctypes
 import operator
 import os
 import pathlib
-import signal
 import sys
 import threading
 import time
@@ -158,16 +159,16 @@ def _on_interrupt(number: int, frame: Any) -> None:
 
 def _hold_interrupts() -> None:
     global _handler
-    handler = signal.getsignal(signal.SIGINT)
+    handler = _signal.getsignal(_signal.SIGINT)
     if callable(handler):
         with contextlib.suppress(ValueError):  # Only the main interpreter has handlers.
             _handler = handler
-            signal.signal(signal.SIGINT, _on_interrupt)
+            _signal.signal(_signal.SIGINT, _on_interrupt)
 
 
 def _give_interrupts_back() -> None:
-    if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) is _on_interrupt:
-        signal.signal(signal.SIGINT, _handler)
+    if threading.current_thread() is threading.main_thread() and _signal.getsignal(_signal.SIGINT) is _on_interrupt:
+        _signal.signal(_signal.SIGINT, _handler)
 
 
 def _end() -> None:
@@ -336,20 +337,32 @@ def using(*handles: Handle | None) -> Iterator[list[int | None]]:
             handle._cell.release()
 
 
+# The places and the types of the integers among the parameters of each function.
+_INTEGERS = {
+    name: [(place, kind) for place, kind in enumerate(parameters) if kind in _integers.LIMITS]
+    for name, (_, parameters) in _abi.FUNCTIONS.items()
+}
+
+
 def _invoke(name: str, arguments: tuple[Any, ...], is_error: Callable[[int], bool] | None) -> Any:
     held: list[_Cell] = []
     function = getattr(library, name)
+    calls_back = False
     try:
         given: list[Any] = []
-        for place, (argument, kind) in enumerate(zip(arguments, _abi.FUNCTIONS[name][1], strict=True)):
+        for argument in arguments:
             if isinstance(argument, Handle):
                 given.append(argument._acquire())
                 held.append(argument._cell)
-            elif kind in _integers.LIMITS:
-                given.append(_integers.checked(kind, argument, f"argument {place} of {name}"))
+                calls_back = calls_back or argument._cell.calls_back
             else:
                 given.append(argument)
-        with calling_back() if any(cell.calls_back for cell in held) else contextlib.nullcontext():
+        for place, kind in _INTEGERS[name]:
+            given[place] = _integers.checked(kind, given[place], f"argument {place} of {name}")
+        if calls_back:
+            with calling_back():
+                result = function(*given)
+        else:
             result = function(*given)
         # The message belongs to the thread, so it is read before anything else is called.
         error = error_of(result) if is_error is not None and is_error(result) else None
