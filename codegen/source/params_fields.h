@@ -329,7 +329,7 @@ template <class Params>
       add_field({{},
                  static_cast<i32>(start + offset),
                  kind_of<Element>(),
-                 static_cast<i32>(sizeof(T) / sizeof(Element)),
+                 static_cast<i32>(std::is_array_v<T> ? std::extent_v<T> : 1),
                  static_cast<i32>(sizeof(T))},
                 prefix, name, fields);
     }

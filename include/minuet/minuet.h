@@ -470,7 +470,7 @@ enum {
   MINUET_DATAFLOW_FUSED = 2 /* one kernel a layer; kernels of at most 4096 offsets, else UNIMPLEMENTED */
 };
 
-/* What a convolution ends with: the pointwise step of the same name and number (pointwise.h). */
+/* The last step of a convolution, which is the pointwise step of the same name and number (pointwise.h). */
 typedef int32_t minuet_activation;
 enum { MINUET_ACTIVATION_NONE = 0, MINUET_ACTIVATION_RELU = 1, MINUET_ACTIVATION_LEAKY_RELU = 2 };
 enum { MINUET_ACTIVATION_GELU = 3, MINUET_ACTIVATION_GELU_TANH = 4, MINUET_ACTIVATION_SILU = 5 };
@@ -1178,8 +1178,8 @@ typedef struct minuet_layer_info {
   int64_t pairs, padded_rows; /* useful rows of the GEMMs; rows added by padding */
   int32_t gemm_groups;        /* GEMMs, one for each group of offsets */
   minuet_dataflow dataflow;   /* that was chosen; MINUET_DATAFLOW_AUTO before prepare, and of other ops */
-  /* The one kernel that runs the layer on a GPU, with its Spec, or "" where several do. For a shortcut that
-   * the kernel of the layer before it computes, that kernel. */
+  /* The one kernel that runs the layer on a GPU, with its Spec, or "" where several do. For a shortcut
+   * or a chain that the kernel of the layer before it computes, that kernel. */
   const char* kernel;
   double gather, gemm, scatter; /* milliseconds, of what minuet_execution_query_stages told last; else 0 */
 } minuet_layer_info;

@@ -144,7 +144,8 @@ MINUET_DEVICE void load_floats(const float* numbers, i32 channel, float (&values
 }
 
 /// Writes the second output (SecondOutput) at the lane's channels in the group of tiles that begins with tile
-/// First. `results` holds the first output there (finish_row()), so that it needs no further registers.
+/// First. finish_row() has replaced the sums in `results` by the first output as it is stored, so this
+/// function needs no registers for it.
 template <FusedSpec S, i32 First>
 MINUET_DEVICE void finish_second(const FusedParams& p, const ThreadPlace<S>& place,
                                  const FusedSums<S>& results, const FusedRows<S>& rows) {

@@ -102,9 +102,9 @@ llvm::Error Execution::take_maps() {
 }
 
 /// Lets the op use the caller's order of rows, so that features need no permutation. Ordered views
-/// (ViewForm::Masked) then refer to rows by the caller's row numbers. An op without views, for example a chain
-/// of pointwise steps, computes each row from the rows of the same number, whatever the order is. This is not
-/// possible if duplicate coordinates were dropped, because no row of the set refers to the duplicates.
+/// (ViewForm::Masked) then refer to rows by the caller's row numbers. An op without views, for example a
+/// chain of pointwise steps, computes each row from the rows of the same number, whatever the order is. This
+/// is not possible if duplicate coordinates were dropped, because no row of the set refers to the duplicates.
 void Execution::keep_callers_order() {
   const ViewForm form = candidate_of(0).form;
   const bool has_ordered_views = form == ViewForm::Masked && views_->has_order();

@@ -105,8 +105,9 @@ llvm::Error limit_coordinates(const Program& program, NetworkMapOptions& options
   if (llvm::errorToBool(make_cloud_layout(program.ndim, bounds, guard, period).takeError()))
     return llvm::Error::success();
   // A network of more levels than an index can have is sorted.
-  if (program.levels.size() <= kMostIndexedLevels &&
-      llvm::errorToBool(describe_index(program.ndim, bounds, sets_of(program)).takeError())) {
+  const std::vector<SetSpec> sets = sets_of(program);
+  if (sets.size() <= kMostIndexedLevels &&
+      llvm::errorToBool(describe_index(program.ndim, bounds, sets).takeError())) {
     return llvm::Error::success();
   }
   options.has_bounds = true;

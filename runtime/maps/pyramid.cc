@@ -216,7 +216,7 @@ llvm::Error Pyramid::describe(const Program& network, llvm::ArrayRef<i64> capaci
   std::vector<i32> maps;
   for (MapSpec map : network.maps) {
     if (levels[map.coarse] < 0) {
-      // Each row of a batch item is its own neighbour.
+      // A batch item is the only neighbour of itself, so no map is made.
       maps.push_back(-1);
       continue;
     }

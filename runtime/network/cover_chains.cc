@@ -148,9 +148,14 @@ class ChainCovering {
     if (take_leading_steps(convolution, chain) == 0) return false;
     const bool is_whole = steps_of(chain).empty();
     if (is_whole) convolution.output = chain.output;
-    // A layer in between may make the residual.
-    move(static_cast<std::size_t>(producer), number - 1);
-    program_.layers[number - 1] = std::move(convolution);
+    // A layer in between may make the residual. Without one, the convolution stays in its place, where it
+    // ends the life of its input early.
+    auto place = static_cast<std::size_t>(producer);
+    if (convolution.residual != program_.layers[place].residual) {
+      move(place, number - 1);
+      place = number - 1;
+    }
+    program_.layers[place] = std::move(convolution);
     program_.layers[number] = std::move(chain);
     if (!is_whole) return false;
     program_.layers.erase(program_.layers.begin() + static_cast<std::ptrdiff_t>(number));

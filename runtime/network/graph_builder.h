@@ -66,7 +66,8 @@ class GraphBuilder {
   /// Adds a tensor with a storage of its own.
   i32 add_tensor(i32 level, i32 channels);
   /// Returns the coordinate set (LevelSpec) of the outputs of an op over `level`, and adds it to the program
-  /// if it is missing. The result is `level` itself if each stride is 1 and the window has no padding.
+  /// if it is missing. The result is `level` itself if each stride is 1 and the window has no padding and
+  /// drops no axis.
   llvm::Expected<i32> level_below(i32 level, const Window& window);
   /// Returns the coordinate set (LevelSpec) that has the coordinates of two levels, and adds it to the
   /// program if it is missing. Both have the same axes. The result is `first` if both are the same level.

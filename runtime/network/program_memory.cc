@@ -69,7 +69,8 @@ void stack_storages(Program& program) {
   std::vector<double> begin(storages.size());
   std::vector<i32> by_size, &stack = program.stack;
   for (std::size_t i = 0; i < storages.size(); ++i) {
-    // A storage that is never in use belonged to a tensor that a concatenation moved.
+    // A storage that is never in use belonged to a tensor that a concatenation moved, or to the result of a
+    // convolution that now computes the whole chain behind it.
     if (storages[i].first <= storages[i].last) by_size.push_back(static_cast<i32>(i));
   }
   std::stable_sort(by_size.begin(), by_size.end(), [&](i32 a, i32 b) { return size[a] > size[b]; });

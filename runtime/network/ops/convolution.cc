@@ -73,6 +73,12 @@ llvm::Error check_up(GraphBuilder& graph, const LayerDescription& layer, i32 coa
                          layer.skip));
   }
   const std::vector<LevelSpec>& levels = graph.program().levels;
+  if (levels[coarse].holds_items || levels[fine].holds_items) {
+    return at("onto", make_error(StatusCode::InvalidArgument,
+                                 "\"{0}\" or the layer's input has a row for each batch item, and no "
+                                 "coordinates between which a kernel could lead",
+                                 layer.skip));
+  }
   if (levels[coarse].dropped_axes != levels[fine].dropped_axes) {
     return at("onto", make_error(StatusCode::InvalidArgument,
                                  "\"{0}\" has other axes than the layer's input: use the op upsample, which "

@@ -70,7 +70,7 @@ llvm::Expected<WindowRecord> cells_map(GraphBuilder& graph, const std::string& o
 llvm::Error build_upsample(GraphBuilder& graph, const LayerDescription& layer) {
   MINUET_ASSIGN(const i32 onto, graph.find_result(layer.skip, "onto"));
   const i32 coarse = graph.level_of(graph.current()), fine = graph.level_of(onto);
-  // Without a coarser level between them, each voxel is its own cell, as below a collapse of one cell.
+  // On the same level, each voxel is its own cell.
   if (coarse == fine) return llvm::Error::success();
   const std::vector<LevelSpec>& levels = graph.program().levels;
   if (levels[coarse].holds_items || levels[fine].holds_items ||

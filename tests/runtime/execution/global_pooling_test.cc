@@ -22,7 +22,7 @@ struct Rows {
   size_t rows() const { return coordinates.size() / 4; }
 };
 
-/// What plain loops compute of each batch item.
+/// Pools each batch item in plain loops.
 std::vector<double> pooled(const Rows& level, int64_t batch, int reduction) {
   std::vector<double> items(static_cast<size_t>(batch) * level.channels);
   std::vector<double> counts(static_cast<size_t>(batch));
@@ -113,7 +113,7 @@ class GlobalPoolingTest : public DeviceTest {
   }
 };
 
-/// Of the finest level and of a coarser one, of several batch sizes; several clouds for each execution.
+/// Pools the finest level and a coarser one, with several batch sizes and several clouds for each execution.
 TEST_P(GlobalPoolingTest, EveryReduction) {
   std::string layers =
       R"({"op": "sum_pool", "name": "half", "kernel_size": 2, "stride": 2, "output": "half"})";

@@ -32,6 +32,13 @@ TEST(NetworkAxes, ErrorsHaveTheirPlace) {
   const std::string cells = in + R"(, "shape": [32, 32, 16])";
   const std::string collapsed = R"({"op": "collapse", "name": "c", "axis": 2},)";
   const std::string pooled = R"({"op": "global_pool", "name": "p", "reduction": "max", "output": "g"},)";
+  // A collapse of all axes leaves no axis, as a global pooling does.
+  const std::string one_cell = in + R"(, "shape": [1, 1, 1])";
+  const std::string flat =
+      R"({"op": "collapse", "name": "i", "axis": 0}, {"op": "collapse", "name": "j", "axis": 1},)"
+      R"({"op": "collapse", "name": "k", "axis": 2, "output": "c"},)";
+  const std::string pooled_input =
+      R"({"op": "global_pool", "name": "p", "input": "input", "reduction": "max", "output": "g"},)";
   const std::vector<Mistake> mistakes = {
       {collapsed + R"({"op": "collapse", "name": "d", "axis": 2})", cells, "layers[1].axis",
        "no axis 2 any more"},
@@ -66,7 +73,11 @@ TEST(NetworkAxes, ErrorsHaveTheirPlace) {
       {pooled + R"({"op": "global_pool", "name": "d", "reduction": "sum"})", in, "layers[1].input",
        "one row for each batch item already"},
       {pooled + R"({"op": "up", "name": "d", "out_channels": 4, "onto": "input"})", in, "layers[1].onto",
-       "other axes"},
+       "a row for each batch item"},
+      {flat + pooled_input + R"({"op": "up", "name": "d", "input": "c", "out_channels": 4, "onto": "g"})",
+       one_cell, "layers[4].onto", "a row for each batch item"},
+      {flat + pooled_input + R"({"op": "up", "name": "d", "out_channels": 4, "onto": "c"})", one_cell,
+       "layers[4].onto", "a row for each batch item"},
       {R"({"op": "global_pool", "name": "d"})", in, "layers[0].reduction", "is missing"},
       {R"({"op": "global_pool", "name": "d", "reduction": "mean"})", in, "layers[0].reduction",
        "use \"average\", \"max\" or \"sum\""},

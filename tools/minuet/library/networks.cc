@@ -146,8 +146,7 @@ llvm::Expected<int64_t> find_batch_size(const VoxelCloud& cloud) {
     if (cloud.coordinates[i] > kGreatest) {
       return bad_input(
           "voxel {0} has the batch index {1}, but a network whose input has a shape, or that pools batch "
-          "items, "
-          "takes indices from 0 to {2}: number the batch items from 0",
+          "items, takes indices from 0 to {2}: number the batch items from 0",
           i / columns, cloud.coordinates[i], kGreatest);
     }
     size = std::max(size, int64_t{cloud.coordinates[i]} + 1);

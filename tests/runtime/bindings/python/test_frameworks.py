@@ -136,10 +136,11 @@ def test_jax(cpu, context, generator):
     jax = pytest.importorskip("jax")
     cloud = oracle.make_cloud(generator, 30)
     x = generator.normal(size=(30, 8)).astype(np.float32)
-    plan = minuet.Plan.convolution(context, jax.numpy.ones((27, 8, 8)), kernel_size=3, submanifold=True)
+    place = jax.devices("cpu")[0]  # Where there is a GPU, jax makes arrays on that.
+    weight = jax.device_put(np.ones((27, 8, 8), np.float32), place)
+    plan = minuet.Plan.convolution(context, weight, kernel_size=3, submanifold=True)
     plan.load(cpu)
     execution = minuet.Execution(plan, cpu)
-    place = jax.devices("cpu")[0]
     coordinates = minuet.Coordinates(cpu, jax.device_put(cloud, place))
     execution.prepare_maps(minuet.KernelMap(coordinates, coordinates, 3))
     given = jax.device_put(x, place)
