@@ -13,6 +13,7 @@
 #include "tests/support/network_oracle.h"
 #include "tests/support/rounding.h"
 #include "tests/support/row_order.h"
+#include "tests/support/torch_checkpoints.h"
 
 namespace minuet::abi {
 namespace {
@@ -351,6 +352,11 @@ TEST_F(DetectionCheckpoint, OfSpconv1) {
     SCOPED_TRACE(name);
     expect_same(reference(name), reference(name).checkpoint.in_spconv1());
   }
+}
+
+TEST_F(DetectionCheckpoint, OfPyTorch) {
+  for (const char* name : {"voxel_backbone_8x", "voxel_res_backbone_8x", "bevfusion_encoder"})
+    expect_torch_checkpoints(reference(name).spec(DType::F32), reference(name).checkpoint.all());
 }
 
 /// SpMiddleResNetFHD has other names for the same layers.

@@ -11,6 +11,7 @@
 #include "tests/support/compare.h"
 #include "tests/support/network_abi.h"
 #include "tests/support/rounding.h"
+#include "tests/support/torch_checkpoints.h"
 
 namespace minuet::abi {
 namespace {
@@ -176,6 +177,14 @@ TEST_F(SegmentationCheckpoint, OfPointceptsTrainer) {
   Tensors tensors;
   for (const auto& [name, tensor] : one.checkpoint) tensors["module.backbone." + name] = tensor;
   expect_same(one, tensors, [](NetworkSpec& spec) { spec.weights_prefix = "module.backbone."; });
+}
+
+TEST_F(SegmentationCheckpoint, OfPyTorch) {
+  for (const Network& network : networks()) {
+    SCOPED_TRACE(network.name);
+    const Reference& one = reference(network.name);
+    expect_torch_checkpoints(one.spec(DType::F32), one.checkpoint);
+  }
 }
 
 /// Minuet's own names are taken too, as a converted file has them.

@@ -15,6 +15,7 @@
 #include "tests/support/network_abi.h"
 #include "tests/support/network_oracle.h"
 #include "tests/support/rounding.h"
+#include "tests/support/torch_checkpoints.h"
 
 namespace minuet::abi {
 namespace {
@@ -310,6 +311,10 @@ TEST_F(VoxelNextCheckpoint, OfBothVersionsOfSpconv) {
   EXPECT_EQ(checkpoint.all().count("shared_conv.0.bias"), 1u);
   expect_same(checkpoint.all());
   expect_same(checkpoint.in_spconv1());
+}
+
+TEST_F(VoxelNextCheckpoint, OfPyTorch) {
+  expect_torch_checkpoints(reference().spec(DType::F32), reference().checkpoint.all());
 }
 
 /// A whole detector has its backbone under a prefix, beside the heads, and counters of batches.

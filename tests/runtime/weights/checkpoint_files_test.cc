@@ -8,11 +8,9 @@
 #include <filesystem>
 #include <fstream>
 
-#include "tests/support/contents.h"
 #include "tests/support/detection_oracle.h"
-#include "tests/support/network_abi.h"
 #include "tests/support/rounding.h"
-#include "tests/support/torch_writer.h"
+#include "tests/support/torch_checkpoints.h"
 
 namespace minuet::abi {
 namespace {
@@ -62,13 +60,7 @@ class CheckpointFiles : public testing::Test {
   }
 
   /// What the network takes from the file, as bytes; or the error.
-  std::string converted(const std::string& path) {
-    spec_.weights = path;
-    const TemporaryPath file("converted.safetensors");
-    const minuet_network_options options = network_options(spec_);
-    if (minuet_weights_convert(&options, file.path().c_str()) != MINUET_OK) return last_error();
-    return contents(file.path());
-  }
+  std::string converted(const std::string& path) { return converted_weights(spec_, path); }
   std::string converted(const Tensors& tensors) {
     const TemporaryPath file("w.safetensors");
     write_safetensors(file.path(), tensors);
