@@ -41,6 +41,16 @@ MINUET_HD float square_root(float x) {
 #endif
 }
 
+/// Returns a * b + c. A device rounds once, in one instruction, although kernels are compiled without the
+/// contraction of products and sums.
+MINUET_HD float multiply_add(float a, float b, float c) {
+#if defined(__CUDA_ARCH__)
+  return __fmaf_rn(a, b, c);
+#else
+  return a * b + c;
+#endif
+}
+
 /// Returns 1 / b for b >= 1. A device is off by at most 1 unit in the last place, and returns 0 where the
 /// result is below 2^-126, which takes one instruction.
 MINUET_HD float reciprocal(float b) {
@@ -71,15 +81,15 @@ MINUET_HD float gelu(float x) {
   const float size = x < 0.0f ? -x : x;
   // Infinity times 0 would be NaN.
   const float limited = size < 30.0f ? size : 30.0f;
-  const float t = reciprocal(1.0f + 0.27577165f * limited);
+  const float t = reciprocal(multiply_add(0.27577165f, limited, 1.0f));
   float polynomial = -0.11268207f;
-  polynomial = polynomial * t + 0.43898833f;
-  polynomial = polynomial * t - 0.31080702f;
-  polynomial = polynomial * t + 0.31935418f;
-  polynomial = polynomial * t + 0.04781183f;
-  polynomial = polynomial * t + 0.1173348f;
+  polynomial = multiply_add(polynomial, t, 0.43898833f);
+  polynomial = multiply_add(polynomial, t, -0.31080702f);
+  polynomial = multiply_add(polynomial, t, 0.31935418f);
+  polynomial = multiply_add(polynomial, t, 0.04781183f);
+  polynomial = multiply_add(polynomial, t, 0.1173348f);
   const float half_erfc = t * polynomial * power_of_two(-0.72134752f * limited * limited);
-  return (x < 0.0f ? 0.0f : x) - limited * half_erfc;
+  return multiply_add(-limited, half_erfc, x < 0.0f ? 0.0f : x);
 }
 
 /// Computes x / 2 * (1 + tanh(y)) with y = sqrt(2 / pi) * (x + 0.044715 x^3) as x / (1 + exp(-2 y)).
