@@ -9,6 +9,7 @@
 
 #include "tests/support/contents.h"
 #include "tests/support/network_abi.h"
+#include "tests/support/safetensors_writer.h"
 #include "tests/support/torch_writer.h"
 
 namespace minuet::abi {
