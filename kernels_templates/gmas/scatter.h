@@ -14,13 +14,19 @@
 
 namespace minuet {
 
+/// Gives the number of bytes of an element of the buffer.
+constexpr i32 kPartialElement = static_cast<i32>(sizeof(float));
+/// Gives the number of offsets whose table entries are loaded together. For a 3x3x3 kernel, loading all 27
+/// entries at once is faster than nine at a time, because reading buffer rows must wait for the last entry of
+/// each batch.
+constexpr i32 kScatterOffsetsAtOnce = 27;
+
 template <ScatterSpec S>
 struct ScatterShape {
   static constexpr i32 kElement = dtype_bytes(S.io);
   static constexpr i32 kThreads = S.channels / S.tile;         // Gives the number of threads per row.
   static constexpr i32 kElements = S.vector_bytes / kElement;  // Gives the number of elements per vector.
   static constexpr i32 kVectors = S.tile / kElements;          // Gives the number of vectors per tile.
-  static constexpr i32 kPartialElement = static_cast<i32>(sizeof(float));
   /// Gives the length of a vector's partial sums in bytes.
   static constexpr i32 kPartialBytes = kElements * kPartialElement;
   /// Gives the width in bytes of one read of partial sums.
@@ -30,10 +36,6 @@ struct ScatterShape {
   static_assert(S.channels % S.tile == 0, "tile must divide channels");
   static_assert(S.vector_bytes >= kElement && S.tile % kElements == 0, "vector_bytes must divide a tile");
 
-  /// Gives the number of offsets whose table entries are loaded together. For a 3x3x3 kernel, loading all 27
-  /// entries at once is faster than nine at a time, because reading buffer rows must wait for the last entry
-  /// of each batch.
-  static constexpr i32 kOffsetsAtOnce = 27;
   /// A thread reads kRowsAtOnce buffer rows before it adds the first. Their tiles take at most 128 bytes,
   /// unless one tile alone is larger, so that they fit in the thread's registers.
   static constexpr i32 kTileBytes = S.tile * kPartialElement;
@@ -54,7 +56,7 @@ MINUET_HD void load_partial(const void* buffer, i64 row, i32 t, typename Scatter
   for (i32 v = 0; v < Shape::kVectors; ++v) {
     MINUET_UNROLL
     for (i32 a = 0; a < Shape::kAccesses; ++a) {
-      const i64 byte = row * Shape::kBufferRowBytes + Shape::first_element(t, v) * Shape::kPartialElement;
+      const i64 byte = row * Shape::kBufferRowBytes + Shape::first_element(t, v) * kPartialElement;
       Vector<Shape::kAccess>& data = partial.data[v * Shape::kAccesses + a];
       data = load_vector_if<Shape::kAccess>(row >= 0, buffer, byte + a * Shape::kAccess);
     }
@@ -64,7 +66,7 @@ MINUET_HD void load_partial(const void* buffer, i64 row, i32 t, typename Scatter
 template <ScatterSpec S>
 MINUET_HD void add_partial(const typename ScatterShape<S>::Partial& partial, float* sums) {
   using Shape = ScatterShape<S>;
-  constexpr i32 kEach = Shape::kAccess / Shape::kPartialElement;
+  constexpr i32 kEach = Shape::kAccess / kPartialElement;
   MINUET_UNROLL
   for (i32 d = 0; d < Shape::kVectors * Shape::kAccesses; ++d) {
     float values[kEach];
@@ -76,17 +78,15 @@ MINUET_HD void add_partial(const typename ScatterShape<S>::Partial& partial, flo
 
 /// Returns a mask whose bit u is set if output row `row` has a buffer row for offset k + u, and this row is
 /// in the launch's slice [first_row, last_row) of the buffer.
-template <ScatterSpec S>
 MINUET_HD u32 find_hits(const ScatterParams& p, i64 row, i32 k) {
-  using Shape = ScatterShape<S>;
-  i32 rows[Shape::kOffsetsAtOnce];
+  i32 rows[kScatterOffsetsAtOnce];
   MINUET_UNROLL
-  for (i32 u = 0; u < Shape::kOffsetsAtOnce; ++u) {
+  for (i32 u = 0; u < kScatterOffsetsAtOnce; ++u) {
     rows[u] = load_row_if(k + u < p.volume, p.table + (k + u) * p.rows + row);
   }
   u32 hits = 0;
   MINUET_UNROLL
-  for (i32 u = 0; u < Shape::kOffsetsAtOnce; ++u)
+  for (i32 u = 0; u < kScatterOffsetsAtOnce; ++u)
     hits |= static_cast<u32>(is_in_slice(rows[u], p.first_row, p.last_row)) << u;
   return hits;
 }
@@ -97,8 +97,8 @@ MINUET_HD u32 find_hits(const ScatterParams& p, i64 row, i32 k) {
 template <ScatterSpec S>
 MINUET_HD void sum_offsets(const ScatterParams& p, i64 row, i32 t, float* sums) {
   using Shape = ScatterShape<S>;
-  for (i32 k = 0; k < p.volume; k += Shape::kOffsetsAtOnce) {
-    for (u32 hits = find_hits<S>(p, row, k); hits != 0;) {
+  for (i32 k = 0; k < p.volume; k += kScatterOffsetsAtOnce) {
+    for (u32 hits = find_hits(p, row, k); hits != 0;) {
       i32 rows[Shape::kRowsAtOnce];
       MINUET_UNROLL
       for (i32 r = 0; r < Shape::kRowsAtOnce; ++r) {
@@ -119,12 +119,12 @@ MINUET_HD void sum_offsets(const ScatterParams& p, i64 row, i32 t, float* sums) 
 template <ScatterSpec S>
 MINUET_HD void store_sums(float* target, i64 row, i32 t, const float* sums) {
   using Shape = ScatterShape<S>;
-  constexpr i32 kEach = Shape::kAccess / Shape::kPartialElement;
+  constexpr i32 kEach = Shape::kAccess / kPartialElement;
   MINUET_UNROLL
   for (i32 v = 0; v < Shape::kVectors; ++v) {
     MINUET_UNROLL
     for (i32 a = 0; a < Shape::kAccesses; ++a) {
-      const i64 byte = row * Shape::kBufferRowBytes + Shape::first_element(t, v) * Shape::kPartialElement;
+      const i64 byte = row * Shape::kBufferRowBytes + Shape::first_element(t, v) * kPartialElement;
       store_vector(target, byte + a * Shape::kAccess,
                    from_floats<DType::F32, Shape::kAccess>(sums + v * Shape::kElements + a * kEach));
     }

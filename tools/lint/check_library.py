@@ -6,7 +6,7 @@
 - It runs on every Linux with glibc 2.34, for which the Python wheel is made (tools/cmake/portable_symbols.cc).
 - It contains neither LLVM's RemoveFileOnSignal, which replaces the host's signal handlers, nor the code that opens
   NVRTC and the headers embedded for it, which only the helper program needs.
-- Stripped, it has at most 3 MB.
+- Stripped, it has at most MOST_BYTES.
 
 usage: check_library.py [--any-size] [LIBRARY] [HEADER...]
 """
@@ -27,7 +27,7 @@ VERSIONED = re.compile(r"(\S+)@(GLIBC|GLIBCXX|CXXABI)_([\d.]+)$", re.MULTILINE)
 NOT_LINKED = ("RemoveFileOnSignal", "PrintStackTraceOnErrorSignal", "AddSignalHandler",
               "open_nvrtc", "open_nvrtc_library", "NvrtcCompiler",
               "minuet_kernel_headers", "minuet_cuda_headers", "minuet_cccl_headers")
-MOST_BYTES = 4_000_000
+MOST_BYTES = 3_500_000
 DECLARED = re.compile(r"^MINUET_API\s[^;]*?\b(minuet_\w+)\s*\(", re.MULTILINE)
 
 

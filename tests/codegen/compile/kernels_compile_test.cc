@@ -220,7 +220,7 @@ std::vector<ItemRowsSpec> variants(const ItemRowsSpec&) {
 }
 std::vector<StartItemRowsSpec> variants(const StartItemRowsSpec&) { return {}; }
 
-/// What is chosen for poolings of batch items of many, of few and of odd channels.
+/// Returns the Specs that are chosen for global poolings of many, few and odd numbers of channels.
 template <class Spec>
 std::vector<Spec> item_specs(Spec GlobalPoolChoice::*spec) {
   std::vector<Spec> specs;

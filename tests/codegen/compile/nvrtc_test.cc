@@ -220,8 +220,7 @@ TEST_F(Nvrtc, R29_CompileTimesBesideTheirGoals) {
                 one.goal_ms, binary.cubin.size());
     EXPECT_EQ(header_closure(one.source.text).cccl, one.uses_cub) << one.source.display_name;
     if (!one.uses_cub) {
-      // With a header of CUB, a cubin has ten times as many bytes.
-      EXPECT_LE(binary.cubin.size(), 24u * 1024) << one.source.display_name;
+      EXPECT_LE(binary.cubin.size(), 20u * 1024) << one.source.display_name;
     }
   }
 }

@@ -1,4 +1,4 @@
-// Lists of the fields of Params, and the rules for grids.
+// Tests the lists of the fields of Params, and the rules for grids.
 #include "codegen/source/params_fields.h"
 
 #include <gtest/gtest.h>
