@@ -7,7 +7,7 @@
  * the layout of the one struct that a kernel takes by value. What each field means, and how a kernel map
  * becomes the tables that kernels read, is in share/doc/minuet/COMPILERS.md.
  *
- * Stable, as all of the ABI: these structs and this call. Not stable: the answers. Kernels, symbols, names,
+ * These structs and this call are stable, as all of the ABI is. The answers are not: kernels, symbols, names,
  * candidates, layouts, grids and images of weights are those of this very library version (minuet_version)
  * and build. Keep nothing of them beyond the process but beside the code itself, and never fill in a struct
  * by what another version said. A program that wants to be independent of versions runs plans instead
@@ -22,7 +22,7 @@
 extern "C" {
 #endif
 
-/* What the bytes of a field are. */
+/* Says how the bytes of a field are read. */
 typedef int32_t minuet_field_kind;
 enum {
   MINUET_FIELD_POINTER = 0, /* an address of device memory, or null */
@@ -39,9 +39,9 @@ typedef struct minuet_kernel_field {
   int32_t bytes;    /* of all elements */
   minuet_field_kind kind;
   int32_t count; /* of elements, 1 unless the field is an array */
-  /* Where the field points to parameters of the plan: how many bytes these take in the layout that this
-   * kernel reads, and the bytes, to be copied to device memory that begins on a multiple of 16. data is null
-   * for a plan without values. Else null and 0. */
+  /* If the field points to parameters of the plan, data_bytes is their size in the layout that this kernel
+   * reads, and data has the bytes, which must be copied to device memory that begins on a multiple of 16.
+   * data is null for a plan without values. For other fields they are null and 0. */
   const void* data;
   int64_t data_bytes;
 } minuet_kernel_field;
@@ -68,8 +68,9 @@ typedef struct minuet_kernel_code {
   int64_t image_bytes;
   int32_t threads;             /* of a block, along x */
   int32_t static_shared_bytes; /* which the driver knows; 0 for PTX */
-  /* To be given to the launch. Where static and dynamic shared memory are more than 48 KiB together, the
-   * function must be allowed these bytes first (CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES). */
+  /* The launch must be given these bytes. Where static and dynamic shared memory are more than 48 KiB
+   * together, the function must be allowed these bytes first
+   * (CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES). */
   int32_t dynamic_shared_bytes;
   int32_t cluster;      /* blocks of a cluster; more than 1: launch by cuLaunchKernelEx with this dimension */
   int32_t programmatic; /* 1: the kernel may be launched with programmatic stream serialization */

@@ -440,7 +440,7 @@ class Execution {
     check(minuet_execution_run_arrays(get(), inputs.data(), static_cast<std::int32_t>(inputs.size()),
                                       outputs.data(), static_cast<std::int32_t>(outputs.size()), stream));
   }
-  /// To device memory, int32 [output rows, 1 + ndim of the output's level].
+  /// Writes int32 [output rows, 1 + ndim of the output's level] to device memory.
   void output_coordinates(std::int32_t* coordinates, void* stream = nullptr, std::int32_t output = 0) const {
     check(minuet_execution_output_coordinates_of(get(), output, coordinates, stream));
   }

@@ -21,8 +21,8 @@ llvm::Expected<minuet_layer_info> layer_info(Execution& execution, i32 number) {
   info.kernel = "";
   if (const Candidate* const selected = execution.selected(number)) {
     const std::optional<Dataflow> dataflow = dataflow_of(selected->choice);
-    // The choice is that of a convolution too where a convolution computes a chain of pointwise steps.
-    const bool is_convolution = layer.problem.get_if<ConvolutionProblem>() != nullptr;
+    // If a convolution computes this chain of pointwise steps, `selected` is the convolution's candidate.
+    const bool is_convolution = convolution_of(layer) != nullptr;
     info.dataflow = is_convolution && dataflow ? 1 + static_cast<int32_t>(*dataflow) : 0;
     info.kernel = selected->kernel.c_str();
   }

@@ -136,8 +136,7 @@ llvm::Error MapStep::reach(const DownsampleRequest& request) {
     params.keys = parent.keys;
     params.count = parent.count;
     params.source = request.sources[i];
-    const i64 items = std::max<i64>(parent.capacity, 1) * params.source.cells;
-    MINUET_TRY(launcher_.launch_stride(kernels(limits_.key()).reach_keys, items, params));
+    MINUET_TRY(launcher_.launch_stride(kernels(limits_.key()).reach_keys, request.most_cells(i), params));
   }
   const SortJob job{reinterpret_cast<const i32*>(params.reached_count), most, false};
   i32 half = 0;

@@ -147,9 +147,12 @@ struct DownsampleRequest {
   /// Returns the largest number of cells, with repetitions, that `sources` give.
   i64 most_cells() const {
     i64 cells = 0;
-    for (std::size_t i = 0; i < sources.size(); ++i)
-      cells += std::max<i64>(parent(i).capacity, 1) * sources[i].cells;
+    for (std::size_t i = 0; i < sources.size(); ++i) cells += most_cells(i);
     return cells;
+  }
+  /// Returns the largest number of cells that one source gives.
+  i64 most_cells(std::size_t source) const {
+    return std::max<i64>(parent(source).capacity, 1) * sources[source].cells;
   }
 };
 
@@ -174,7 +177,7 @@ struct IndexSetsRequest {
   VoxelIndex description;  // Describes the index. assign_memory() must have added its memory.
   /// Holds, for each level except those of the points (levels_of_points()), how its cells follow from the
   /// rows of its parents (sources_of()).
-  std::vector<LevelSources> sources;
+  llvm::ArrayRef<LevelSources> sources;
   /// Points to all memory of the index. This includes slots that only earlier, larger clouds used, because
   /// they must be emptied.
   IndexMemory memory;

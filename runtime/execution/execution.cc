@@ -268,7 +268,7 @@ StageTimes Execution::layer_times(i32 layer) const {
 OpReport Execution::layer_report(i32 layer) const {
   // The report of a kernel that computes several layers is that of the first of them.
   if (!is_prepared() || is_covered(layer)) return {};
-  return work_of(candidate_of(layer)).report(runner_of(layer));
+  return work_of(candidate_of(layer)).report(layer);
 }
 
 llvm::Expected<i64> Execution::layer_pairs(i32 layer) {

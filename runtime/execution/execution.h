@@ -289,6 +289,7 @@ class Execution {
   OpWork& work_of(const Candidate& candidate) const;
   llvm::Error make_works();
   MapUse map_use(i32 layer) const;
+  llvm::Error add_op(i32 number);
   const i32* coordinates_of(i32 layer) const;
   llvm::Error take_map(i32 layer, ViewForm form);
   Coords coords_of(i32 level) const {

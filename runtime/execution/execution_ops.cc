@@ -120,18 +120,21 @@ llvm::Error Execution::add_work() {
   views_->begin();
   for (i32 i = 0; i < layer_count(); ++i) {
     if (is_covered(i)) continue;
-    const ProgramLayer& layer = program_.layers[i];
-    const Candidate& candidate = candidate_of(i);
-    MINUET_TRY(take_map(i, candidate.form));
-    const MapUse use = map_use(i);
-    if (candidate.form == ViewForm::Rows || candidate.form == ViewForm::Masked) {
-      MINUET_TRY(views_->add(use, candidate.form));
-    }
-    const auto counts = [&] { return counts_of(layer.map); };
-    MINUET_TRY(work_of(candidate).add(
-        {i, rows_of(layer.output), use, counts, coordinates_of(i), rows_of(layer.input)}));
+    const ViewForm form = candidate_of(i).form;
+    MINUET_TRY(take_map(i, form));
+    if (form == ViewForm::Rows || form == ViewForm::Masked) MINUET_TRY(views_->add(map_use(i), form));
+    MINUET_TRY(add_op(i));
   }
   return llvm::Error::success();
+}
+
+/// Adds the layer's op to the OpWork of the family of its candidate.
+llvm::Error Execution::add_op(i32 number) {
+  const ProgramLayer& layer = program_.layers[number];
+  const auto counts = [&] { return counts_of(layer.map); };
+  return work_of(candidate_of(number))
+      .add({number, rows_of(layer.output), map_use(number), counts, coordinates_of(number),
+            rows_of(layer.input)});
 }
 
 }  // namespace minuet

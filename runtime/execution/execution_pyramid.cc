@@ -228,12 +228,7 @@ llvm::Error Execution::place_run(Placement& parts) {
   if (program_.levels.back().holds_items) levels_.back().count = parts.take<i32>(1);
   for (const Work& work : works_) work.work->begin(most_rows());
   for (i32 i = 0; i < layer_count(); ++i) {
-    if (is_covered(i)) continue;
-    const ProgramLayer& layer = program_.layers[i];
-    const auto counts = [&] { return counts_of(layer.map); };
-    MINUET_TRY(
-        work_of(candidate_of(i))
-            .add({i, rows_of(layer.output), map_use(i), counts, coordinates_of(i), rows_of(layer.input)}));
+    if (!is_covered(i)) MINUET_TRY(add_op(i));
   }
   for (const Work& work : works_) {
     work.work->place_fixed(parts);

@@ -384,7 +384,8 @@ llvm::Error CoordinateSet::index_reached(MapEngine& engine, CoordinateSet& reach
   request.memory = reached.index_;
   i32* const counts[] = {words, reached.coords_.count};
   request.counts = counts;
-  request.sources = {sources_of(engines_->ndim(), levels, 1)};
+  const std::vector<LevelSources> sources{sources_of(engines_->ndim(), levels, 1)};
+  request.sources = sources;
   MINUET_TRY(engine->fill_words(words, 0, 1));
   MINUET_TRY(engine->maps().index_sets(request));
   if (!queue_) {

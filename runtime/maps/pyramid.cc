@@ -84,7 +84,6 @@ llvm::Expected<AxisArray> tensor_stride_of(const Program& program, const Pyramid
 llvm::Expected<std::shared_ptr<const Pyramid>> Pyramid::create(PyramidDescription description) {
   std::shared_ptr<Pyramid> pyramid(new Pyramid());
   pyramid->description_ = std::move(description);
-  for (PyramidLevel& level : pyramid->description_.levels) level.keeps_coordinates |= level.is_dense;
   MINUET_TRY(pyramid->add_levels());
   MINUET_TRY(pyramid->add_maps());
   MINUET_TRY(pyramid->check_needs());

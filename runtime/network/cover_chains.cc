@@ -1,6 +1,7 @@
 #include "runtime/network/cover_chains.h"
 
 #include <algorithm>
+#include <functional>
 #include <tuple>
 
 #include "codegen/choose/ops/pointwise.h"
@@ -75,9 +76,7 @@ bool fits_second_output(llvm::ArrayRef<PointwiseStep> steps) {
 
 class ChainCovering {
  public:
-  explicit ChainCovering(Program& program) : program_(program) {
-    for (std::size_t i = 0; i < program.layers.size(); ++i) numbers_.push_back(static_cast<i32>(i));
-  }
+  explicit ChainCovering(Program& program) : program_(program) {}
 
   void run() {
     for (std::size_t i = 0; i < program_.layers.size(); ++i) {
@@ -85,7 +84,6 @@ class ChainCovering {
       if (take_steps(i)) --i;
     }
     for (std::size_t i = 0; i < program_.layers.size(); ++i) make_second_output(i);
-    renumber_makers();
   }
 
  private:
@@ -116,9 +114,7 @@ class ChainCovering {
       const ProgramLayer& layer = program_.layers[i];
       if (layer.output != program_.layers[chain].input) continue;
       const ConvolutionProblem* const problem = convolution_of(layer);
-      const bool makes_level =
-          llvm::any_of(program_.levels, [&](const LevelSpec& level) { return level.made_by == numbers_[i]; });
-      const bool is_free = problem != nullptr && !problem->shortcut && !layer.may_join_last && !makes_level;
+      const bool is_free = problem != nullptr && !problem->shortcut && !layer.may_join_last;
       return is_free ? static_cast<i32>(i) : -1;
     }
     return -1;
@@ -126,16 +122,12 @@ class ChainCovering {
 
   /// Moves a layer to a place behind or before it.
   void move(std::size_t from, std::size_t to) {
-    const auto turn = [&](auto& list) {
-      const auto at = [&](std::size_t i) { return list.begin() + static_cast<std::ptrdiff_t>(i); };
-      if (from < to) {
-        std::rotate(at(from), at(from + 1), at(to + 1));
-      } else {
-        std::rotate(at(to), at(from), at(from + 1));
-      }
-    };
-    turn(program_.layers);
-    turn(numbers_);
+    const auto at = [&](std::size_t i) { return program_.layers.begin() + static_cast<std::ptrdiff_t>(i); };
+    if (from < to) {
+      std::rotate(at(from), at(from + 1), at(to + 1));
+    } else {
+      std::rotate(at(to), at(from), at(from + 1));
+    }
   }
 
   /// Lets a convolution compute leading steps of layer `number` if that is a chain whose input nothing else
@@ -159,7 +151,6 @@ class ChainCovering {
     program_.layers[number] = std::move(chain);
     if (!is_whole) return false;
     program_.layers.erase(program_.layers.begin() + static_cast<std::ptrdiff_t>(number));
-    numbers_.erase(numbers_.begin() + static_cast<std::ptrdiff_t>(number));
     return true;
   }
 
@@ -180,20 +171,15 @@ class ChainCovering {
     move(number, static_cast<std::size_t>(producer) + 1);
   }
 
-  void renumber_makers() {
-    for (LevelSpec& level : program_.levels) {
-      if (level.made_by < 0) continue;
-      level.made_by = static_cast<i32>(llvm::find(numbers_, level.made_by) - numbers_.begin());
-    }
-  }
-
   Program& program_;
-  // Holds the number that each layer had at first.
-  std::vector<i32> numbers_;
 };
 
 }  // namespace
 
-void cover_chains(Program& program) { ChainCovering(program).run(); }
+void cover_chains(Program& program) {
+  // LevelSpec::made_by has numbers of layers, which must stay as they are.
+  if (llvm::any_of(program.levels, std::mem_fn(&LevelSpec::is_made_in_run))) return;
+  ChainCovering(program).run();
+}
 
 }  // namespace minuet

@@ -300,6 +300,19 @@ llvm::Expected<std::shared_ptr<const LoadedPlan>> LoadedPlan::create(
   return loaded;
 }
 
+i64 image_bytes(const ProgramLayer& layer, const ParameterImage& image) {
+  const ParameterCounts counts = parameter_counts(layer);
+  switch (image.part) {
+    case ParameterPart::Weight:
+      return image.weight.bytes();
+    case ParameterPart::Scale:
+      return counts.scale * i64{sizeof(float)};
+    case ParameterPart::Shift:
+      return counts.shift * i64{sizeof(float)};
+  }
+  return 0;
+}
+
 void write_image(const LayerParameters& layer, const ParameterImage& image, char* target) {
   if (image.part == ParameterPart::Weight) return image.weight.write(layer.weight, target);
   const std::vector<float>& values = image.part == ParameterPart::Scale ? layer.scale : layer.shift;
@@ -313,18 +326,6 @@ struct ParameterBlock {
   ParameterImage image;  // The member image.ahead is 0, because each layer lists only its own blocks.
   i64 bytes = 0, offset = 0;
 };
-
-i64 bytes_of(const LayerParameters& layer, const ParameterImage& image) {
-  switch (image.part) {
-    case ParameterPart::Weight:
-      return image.weight.bytes();
-    case ParameterPart::Scale:
-      return static_cast<i64>(layer.scale.size() * sizeof(float));
-    case ParameterPart::Shift:
-      return static_cast<i64>(layer.shift.size() * sizeof(float));
-  }
-  return 0;
-}
 
 llvm::Error upload_parameters(LoadedPlan& loaded) {
   const Plan& plan = *loaded.plan;
@@ -346,7 +347,7 @@ llvm::Error upload_parameters(LoadedPlan& loaded) {
         llvm::find_if(known, [&](const ParameterBlock& block) { return block.image == image; });
     const Place place{layer, static_cast<std::size_t>(found - known.begin())};
     if (found != known.end()) return place;
-    const i64 bytes = bytes_of(plan.parameters[layer], image);
+    const i64 bytes = image_bytes(plan.program.layers[layer], image);
     known.push_back({image, bytes, bytes > 0 ? layout.add(bytes) : 0});
     return place;
   };

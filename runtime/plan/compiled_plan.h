@@ -63,8 +63,10 @@ const WindowProblem* largest_convolution(const Program& program);
 /// as a whole. There are none if the network has no map.
 std::vector<TuningBucket> buckets_of_network(const Program& program);
 
-/// Writes an image of a layer's parameters, of which image.ahead says nothing: `layer` is the one that has
-/// them.
+/// Returns the size of an image of a layer's parameters, which a plan without values has too. image.ahead
+/// says nothing here and in write_image(): `layer` is the one that has the parameters.
+i64 image_bytes(const ProgramLayer& layer, const ParameterImage& image);
+/// Writes an image of a layer's parameters.
 void write_image(const LayerParameters& layer, const ParameterImage& image, char* target);
 
 /// Returns requests for every kernel of a plan for `arch`, to compile them ahead of time. They include the

@@ -14,20 +14,6 @@ std::string field_name(const ParameterImage& image, const ProgramLayer& layer) {
   return std::string(image.ahead > 0 ? covered : "") + kNames[static_cast<i32>(image.part)];
 }
 
-/// Returns the size of an image, which a plan without values has too.
-i64 image_bytes(const ProgramLayer& layer, const ParameterImage& image) {
-  const ParameterCounts counts = parameter_counts(layer);
-  switch (image.part) {
-    case ParameterPart::Weight:
-      return image.weight.bytes();
-    case ParameterPart::Scale:
-      return counts.scale * i64{sizeof(float)};
-    case ParameterPart::Shift:
-      return counts.shift * i64{sizeof(float)};
-  }
-  return 0;
-}
-
 /// Adds the parameters to the fields that point to them. The fields are those of one kernel of the candidate,
 /// which may read a part of the candidate's parameters or none.
 void add_parameters(const Plan& plan, std::size_t number, const std::vector<ParameterImage>& images,

@@ -1,7 +1,5 @@
 #include "runtime/cpu/ops/convolution.h"
 
-#include <cstring>
-
 #include "runtime/cpu/activate_row.h"
 #include "runtime/cpu/ops/convolution_fused.h"
 #include "runtime/cpu/ops/convolution_gmas.h"
@@ -45,18 +43,6 @@ void finish_row(const CpuConvolution& call, i64 row, float* sum, float* residual
   if (problem.second_output) finish_second(call, row, target, sum);
 }
 
-void pad_rows(const CpuConvolution& call, i64 rows) {
-  const OpRequest& request = call.request;
-  if (!request.pads_output) return;
-  const i64 element = dtype_bytes(call.problem.dtype), bytes = call.problem.out_channels * element;
-  const SecondOutput second = second_output_of(call.problem, call.weights, request);
-  for (i64 r = rows; r < request.output_rows; ++r) {
-    std::memset(static_cast<char*>(request.output) + r * request.output_ld * element, 0, bytes);
-    if (second.output == nullptr) continue;
-    std::memset(static_cast<char*>(second.output) + r * second.output_ld * element, 0, bytes);
-  }
-}
-
 namespace {
 
 llvm::Error check_row_lengths(const ConvolutionProblem& problem) {
@@ -86,7 +72,7 @@ class ConvolutionOp : public CpuOp {
 
  protected:
   llvm::Expected<CpuConvolution> ready(const CpuCall& call, const OpRequest& request) const {
-    const ConvolutionWeights weights(request.parameters);
+    const ConvolutionWeights weights(problem_, request.parameters);
     MINUET_TRY(check_parameters(problem_, weights));
     return CpuConvolution{call.pool, call.kernels, problem_,          weights,
                           request,   call.scratch, call.scratch_words};

@@ -26,9 +26,6 @@ inline const char* row_at(const void* base, i64 row, i64 ld, DType type) {
 /// `residual` is temporary memory for one row.
 void finish_row(const CpuConvolution& call, i64 row, float* sum, float* residual);
 
-/// Sets the output rows from `rows` on to zero if the request asks for it.
-void pad_rows(const CpuConvolution& call, i64 rows);
-
 llvm::Expected<std::unique_ptr<CpuOp>> make_gmas_op(const OpChoice& choice);
 llvm::Expected<std::unique_ptr<CpuOp>> make_fused_op(const OpChoice& choice);
 

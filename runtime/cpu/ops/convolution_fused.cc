@@ -1,6 +1,7 @@
 #include "runtime/cpu/ops/convolution_fused.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace minuet {
 namespace {
@@ -48,6 +49,19 @@ i64 gather_offset(const CpuConvolution& call, const i32* rows, i64 first, i64 en
     scratch.targets[found++] = static_cast<i32>(r - first);
   }
   return found;
+}
+
+/// Sets the output rows from `rows` on to zero if the request asks for it.
+void pad_rows(const CpuConvolution& call, i64 rows) {
+  const OpRequest& request = call.request;
+  if (!request.pads_output) return;
+  const i64 element = dtype_bytes(call.problem.dtype), bytes = call.problem.out_channels * element;
+  const SecondOutput second = second_output_of(call.problem, call.weights, request);
+  for (i64 r = rows; r < request.output_rows; ++r) {
+    std::memset(static_cast<char*>(request.output) + r * request.output_ld * element, 0, bytes);
+    if (second.output == nullptr) continue;
+    std::memset(static_cast<char*>(second.output) + r * second.output_ld * element, 0, bytes);
+  }
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "codegen/choose/ops/global_pooling.h"
+#include "runtime/cpu/ops/pooling.h"
 #include "runtime/engine/ops/global_pooling.h"
 
 namespace minuet {
@@ -64,17 +65,6 @@ class GlobalPoolingOp final : public CpuOp {
     return item == 0 ? 0 : end_of(request, item - 1);
   }
 
-  void combine(float* values, const float* inputs) const {
-    for (i32 c = 0; c < spec_.channels; ++c) {
-      if (spec_.reduction != Reduction::Max) {
-        values[c] += inputs[c];
-        // A NaN replaces any value, and then no other value replaces it.
-      } else if (inputs[c] > values[c] || inputs[c] != inputs[c]) {
-        values[c] = inputs[c];
-      }
-    }
-  }
-
   void begin_row(float* values) const {
     const float neutral = spec_.reduction == Reduction::Max ? -std::numeric_limits<float>::infinity() : 0.0f;
     std::fill_n(values, spec_.channels, neutral);
@@ -117,7 +107,7 @@ class GlobalPoolingOp final : public CpuOp {
         const char* const from =
             static_cast<const char*>(request.input) + row * request.input_ld * dtype_bytes(spec_.io);
         call.kernels.widen(spec_.io, from, inputs, spec_.channels);
-        combine(values, inputs);
+        join_inputs(spec_.reduction, inputs, values, spec_.channels);
       }
       if (begin >= first && item_end <= last) {
         write(call, request, item, item_end - begin, values);
@@ -142,7 +132,7 @@ class GlobalPoolingOp final : public CpuOp {
     if (begin / each == last) return;
     begin_row(values);
     for (i64 piece = begin / each; piece <= last; ++piece) {
-      combine(values, partial_of(request, piece, begin >= piece * each));
+      join_inputs(spec_.reduction, partial_of(request, piece, begin >= piece * each), values, spec_.channels);
     }
     write(call, request, item, end - begin, values);
   }

@@ -137,7 +137,17 @@ class PointwiseOp final : public CpuOp {
         return normalize(step.number, values, channels);
       case PointwiseKind::Softmax:
         return apply_softmax(values, channels);
-      default:  // run_row() handles the parameters of an Affine and the result of an Argmax.
+      case PointwiseKind::None:
+      case PointwiseKind::ReLU:
+      case PointwiseKind::LeakyReLU:
+      case PointwiseKind::Gelu:
+      case PointwiseKind::GeluTanh:
+      case PointwiseKind::Silu:
+      case PointwiseKind::Sigmoid:
+      case PointwiseKind::Tanh:
+      case PointwiseKind::Affine:
+      case PointwiseKind::Argmax:  // run_row() handles the parameters of an Affine and the result of an
+                                   // Argmax.
         return;
     }
   }

@@ -6,6 +6,17 @@
 #include "codegen/choose/ops/pooling.h"
 
 namespace minuet {
+
+void join_inputs(Reduction reduction, const float* inputs, float* values, i64 channels) {
+  for (i64 c = 0; c < channels; ++c) {
+    if (reduction != Reduction::Max) {
+      values[c] += inputs[c];
+    } else if (inputs[c] > values[c] || inputs[c] != inputs[c]) {
+      values[c] = inputs[c];
+    }
+  }
+}
+
 namespace {
 
 constexpr i64 kRowsPerTask = 256;
@@ -53,17 +64,6 @@ class PoolingOp final : public CpuOp {
     }
   }
 
-  void join(float* values, const float* inputs) const {
-    for (i32 c = 0; c < spec_.channels; ++c) {
-      if (spec_.reduction != Reduction::Max) {
-        values[c] += inputs[c];
-        // A NaN replaces any value, and then no other value replaces it.
-      } else if (inputs[c] > values[c] || inputs[c] != inputs[c]) {
-        values[c] = inputs[c];
-      }
-    }
-  }
-
   /// Computes one output row. `rows` is the number of output rows, which is also the number of entries per
   /// offset in the table request.view.rows. Offsets are read in ascending order, as on the GPU.
   void pool_row(const CpuCall& call, const NeighbourRequest& request, i64 rows, i64 row,
@@ -84,7 +84,7 @@ class PoolingOp final : public CpuOp {
         if (found == 0) std::fill_n(winners, spec_.channels, number);
         if (found > 0) join_winners(values, inputs, number, winners);
       } else if (found > 0) {
-        join(values, inputs);
+        join_inputs(spec_.reduction, inputs, values, spec_.channels);
       }
       ++found;
     }

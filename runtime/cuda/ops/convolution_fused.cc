@@ -14,7 +14,7 @@ llvm::Error FusedStep::run(i32 op, const OpRequest& given) {
   MINUET_TRY(launcher_.mark(Stage::Gemm));
   if (request.output_rows <= 0) return llvm::Error::success();
   const Layer& layer = layers_[op];
-  const ConvolutionWeights weights(request.parameters);
+  const ConvolutionWeights weights(layer.problem, request.parameters);
   const NeighbourView& view = request.view;
   const bool ordered = view.ordered_rows != nullptr;
   FusedParams params = {};

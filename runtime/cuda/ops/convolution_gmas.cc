@@ -19,7 +19,7 @@ llvm::Error GmasStep::prepare(i32 op, const OpRequest& given) {
   layer.prepared = false;
   if (request.fills_tables) MINUET_TRY(fill_tables(request));
   MINUET_TRY(launcher_.mark(Stage::Other));
-  layer.weights = ConvolutionWeights(request.parameters);
+  layer.weights = ConvolutionWeights(layer.problem, request.parameters);
   layer.matmuls.clear();
   layer.slice_matmuls.clear();
   if (llvm::Error error = bind_slices(layer, request)) {

@@ -1,6 +1,5 @@
 #include "runtime/cuda/ops/global_pooling.h"
 
-#include <algorithm>
 #include <vector>
 
 #include "codegen/choose/ops/global_pooling.h"
@@ -10,7 +9,7 @@ namespace minuet {
 namespace {
 
 // More blocks than these on each multiprocessor would only take turns.
-constexpr i64 kBlocksPerMultiprocessor = 8;
+constexpr i64 kPoolBlocksPerMultiprocessor = 8;
 constexpr i32 kWarp = 32;
 
 class GlobalPooling final : public CudaOps {
@@ -74,10 +73,10 @@ class GlobalPooling final : public CudaOps {
     params.overflow_mark = request.overflow_mark;
     if (request.input_rows > 0) {
       const i64 pieces = pieces_of(request.input_rows) * item_tile(layer.choice.pool).chunks;
-      MINUET_TRY(launcher_.launch(layer.pool, blocks_of(pieces), params));
+      MINUET_TRY(launcher_.launch(layer.pool, grid_of(pieces), params));
     }
     const i64 rows = request.output_rows * item_tile(layer.choice.join).chunks;
-    return launcher_.launch(layer.join, blocks_of(rows), params);
+    return launcher_.launch(layer.join, grid_of(rows), params);
   }
 
  private:
@@ -88,8 +87,8 @@ class GlobalPooling final : public CudaOps {
     Kernel<PoolItemsParams> pool, join;
   };
 
-  i64 blocks_of(i64 works) const {
-    return std::min(works, launcher_.multiprocessors() * kBlocksPerMultiprocessor);
+  i64 grid_of(i64 blocks) const {
+    return stride_grid(blocks, 1, launcher_.multiprocessors(), kPoolBlocksPerMultiprocessor);
   }
 
   Launcher& launcher_;

@@ -48,12 +48,12 @@ struct ConvolutionWeights {
   const float* second_shift = nullptr;
 
   ConvolutionWeights() = default;
-  explicit ConvolutionWeights(llvm::ArrayRef<const void*> parameters) {
+  ConvolutionWeights(const ConvolutionProblem& problem, llvm::ArrayRef<const void*> parameters) {
     const auto at = [&](std::size_t i) { return i < parameters.size() ? parameters[i] : nullptr; };
     const auto numbers = [&](std::size_t i) { return static_cast<const float*>(at(i)); };
     weight = at(0), scale = numbers(1), shift = numbers(2);
     // A chain has no weight.
-    if (parameters.size() == 5) {
+    if (problem.second_output) {
       second_scale = numbers(3), second_shift = numbers(4);
     } else {
       shortcut_weight = at(3), shortcut_scale = numbers(4), shortcut_shift = numbers(5);

@@ -15,6 +15,7 @@ class GlobalPoolWork final : public OpWork {
 
   void begin(i64) override {
     for (List& list : lists_) list = {};
+    most_channels_ = 0;
   }
   llvm::Error add(const OpUse& use) override {
     List& list = list_of(use.layer, use.input_rows);
@@ -33,9 +34,7 @@ class GlobalPoolWork final : public OpWork {
 
   /// The layers run one after the other, so they share the memory of the partial results.
   void place_buffers(Placement& parts) override {
-    i64 channels = 0;
-    for (const List& list : lists_) channels = std::max(channels, list.most_channels);
-    partials_ = parts.take<float>(2 * kMostPieces * channels);
+    partials_ = parts.take<float>(2 * kMostPieces * most_channels_);
   }
 
   llvm::Error with_request(const Candidate&, i32 layer, const OpRequest& common,
@@ -55,7 +54,7 @@ class GlobalPoolWork final : public OpWork {
   /// Describes the list of the rows of one level by batch item, which all layers that read the level share.
   struct List {
     i32 maker = -1;  // Holds the first layer that reads the level, or -1.
-    i64 rows = 0, most_channels = 0;
+    i64 rows = 0;
     const i32* coordinates = nullptr;
     i32* item_rows = nullptr;
     u32* places = nullptr;
@@ -67,13 +66,14 @@ class GlobalPoolWork final : public OpWork {
     if (list.maker < 0) list.maker = layer;
     list.rows = std::max(list.rows, rows);
     const i64 channels = program_.layers[layer].problem.get<GlobalPoolingProblem>().channels;
-    list.most_channels = std::max(list.most_channels, channels);
+    most_channels_ = std::max(most_channels_, channels);
     return list;
   }
 
   const Program& program_;
   const i32 batch_size_;
   std::vector<List> lists_;  // Has an element for each level.
+  i64 most_channels_ = 0;    // Is the largest number of channels that a layer pools.
   float* partials_ = nullptr;
 };
 

@@ -194,7 +194,7 @@ llvm::Error build_from_dense(GraphBuilder& graph, const LayerDescription& layer)
       spec.dropped_axes != made.dropped_axes) {
     return at("onto",
               make_error(StatusCode::InvalidArgument,
-                         "the level of \"{0}\" has another shape, tensor stride or number of axes than that "
+                         "the level of \"{0}\" has another shape, tensor stride or set of axes than that "
                          "of the dense tensor: they must be the same",
                          layer.skip));
   }
