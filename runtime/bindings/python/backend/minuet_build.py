@@ -23,7 +23,7 @@ HERE = pathlib.Path(__file__).resolve().parents[1]
 ROOT = HERE.parents[2]
 # Linux with glibc 2.34 or newer, to which test_wheel.py holds the binaries.
 PLATFORM = "manylinux_2_34"
-# What wheels call the machines of ELF's e_machine.
+# Maps ELF's e_machine to the name that wheels use for the machine.
 MACHINES = {62: "x86_64", 183: "aarch64"}
 # The installed tree less what find_package and pkg-config read, which is for an installation of its own.
 NOT_PACKED = ("lib/cmake", "lib/pkgconfig")

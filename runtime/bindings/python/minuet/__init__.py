@@ -28,18 +28,10 @@ from ._errors import (
     UnimplementedError,
 )
 from ._execution import Execution, prepare_maps_together, workspace_bytes
-from ._parameters import Parameters
-from ._plan import CompileJob, Plan, Step
-from ._pyramid import Level, Map, Pyramid
-from ._sets import Coordinates, KernelMap
-from ._types import (
-    Activation,
+from ._infos import (
     BundleInfo,
     Cloud,
-    CloudStatus,
-    Dataflow,
     DeviceInfo,
-    DType,
     ExecutionCounters,
     ExecutionInfo,
     KernelCode,
@@ -48,15 +40,10 @@ from ._types import (
     KernelInfo,
     LayerInfo,
     LevelInfo,
-    MapMethod,
     ParameterInfo,
     PlanInfo,
-    PointwiseKind,
     PrecompileResult,
     PrecompileStep,
-    Purpose,
-    Reduction,
-    SetOrder,
     ShippedNetwork,
     StageTimes,
     SystemInfo,
@@ -65,6 +52,21 @@ from ._types import (
     TuningProgress,
     TuningResult,
     TuningSkip,
+)
+from ._parameters import Parameters
+from ._plan import CompileJob, Plan, Step
+from ._pyramid import Level, Map, Pyramid
+from ._sets import Coordinates, KernelMap
+from ._types import (
+    Activation,
+    CloudStatus,
+    Dataflow,
+    DType,
+    MapMethod,
+    PointwiseKind,
+    Purpose,
+    Reduction,
+    SetOrder,
     WeightsOrder,
 )
 

@@ -1,4 +1,4 @@
-"""What needs time or files: kernels compiled ahead, tuning, weights files, and what there is."""
+"""Says what needs time or files: kernels compiled ahead, tuning, weights files, and what there is."""
 
 from __future__ import annotations
 
@@ -10,11 +10,8 @@ from . import _abi
 from ._arrays import device_view
 from ._device import Context, Device, Path, path_bytes
 from ._errors import OutOfRangeError
-from ._library import Callback, call, call_with, is_stopping, library, using
-from ._plan import Plan, encoded_archs, network_options
-from ._types import (
+from ._infos import (
     BundleInfo,
-    DType,
     KernelInfo,
     PrecompileResult,
     PrecompileStep,
@@ -23,9 +20,12 @@ from ._types import (
     TuningProgress,
     TuningResult,
     TuningSkip,
-    WeightsOrder,
     told,
 )
+from ._library import Callback, call, call_with, is_stopping, library, using
+from ._network_options import encoded_archs, network_options
+from ._plan import Plan
+from ._types import DType, WeightsOrder
 
 
 def version() -> str:

@@ -54,7 +54,7 @@ def stream_handle(stream: Any) -> int:
 
 
 class View:
-    """Where the elements of an array lie. `device` is DLPack's (type, number), None where the array does not say;
+    """Says where the elements of an array lie. `device` is DLPack's (type, number), None where the array does not say;
     `strides` are in elements, None where elements lie one behind the other."""
 
     def __init__(

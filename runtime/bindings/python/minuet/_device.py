@@ -14,9 +14,10 @@ import numpy as np
 
 from . import _abi, _cuda_libraries, _dlpack
 from ._arrays import View, device_view, empty_aligned, numpy_dtype, stream_handle, view
+from ._infos import DeviceInfo, KernelCounters, told
 from ._integers import index_of
 from ._library import Handle, LastingCallback, call, calling_back, freeing, library, make, read_text, using
-from ._types import DeviceInfo, KernelCounters, element_of, told
+from ._types import element_of
 
 Path = str | os.PathLike[str]
 
@@ -26,7 +27,7 @@ def path_bytes(path: Path | None) -> bytes | None:
 
 
 class Context(Handle):
-    """Where kernels are compiled and kept. It is tied to no device and opens neither the driver nor NVRTC.
+    """Says where kernels are compiled and kept. It is tied to no device and opens neither the driver nor NVRTC.
 
     What is not given comes from the environment (MINUET_CACHE_DIR, MINUET_NO_JIT, ...), which is read once, here. A
     context may be used from many threads at once, and in forked children to compile.
@@ -190,7 +191,7 @@ class Device(Handle):
 
     @property
     def info(self) -> DeviceInfo:
-        """What the device is."""
+        """Says what the device is."""
         return self._info
 
     @property
@@ -205,7 +206,7 @@ class Device(Handle):
 
     @property
     def is_cpu(self) -> bool:
-        """Whether the memory of the device is host memory."""
+        """Says whether the memory of the device is host memory."""
         return self._info.name == "cpu"
 
     @property
@@ -375,16 +376,16 @@ class DeviceArray:
 def _free(cell: Any, device: int, memory: int, streams: set[int]) -> None:
     if not cell.is_of_parent:
         with freeing(cell) as may_free:
-            # The memory of a caller's allocator is given back at once, so that the work on it must be done.
-            for stream in streams if may_free else ():
-                library.minuet_device_synchronize(device, stream)
             if may_free:
+                # The memory of a caller's allocator is given back at once, so the work on it must be done.
+                for stream in streams:
+                    library.minuet_device_synchronize(device, stream)
                 library.minuet_device_free(device, memory)
     cell.release()
 
 
 class Queue(Handle):
-    """What coordinate sets, kernel maps and executions on one stream share: scratch, side streams and freed memory.
+    """Has what coordinate sets, kernel maps and executions on one stream share: scratch, side streams, freed memory.
 
     What was made with a queue goes with what was made with the same one only, and its calls name the queue's stream
     and come from one thread at a time. The stream must outlive the queue and all that is made with it.

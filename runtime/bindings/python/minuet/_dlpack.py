@@ -110,7 +110,7 @@ ctypes.memmove(_name_memory, _NAME, len(_NAME) + 1)
 
 
 class _Exported(ctypes.Structure):
-    """What a consumer gets: memory of C, which outlives the interpreter."""
+    """Says what a consumer gets: memory of C, which outlives the interpreter."""
 
     _fields_ = [("managed", _Managed), ("lengths", ctypes.c_int64 * (2 * 8))]
 
@@ -153,7 +153,7 @@ def sweep() -> None:
         _sweeping.release()
 
 
-_FORMATS = {"float": 2, "bfloat": 4, "int": 0, "uint": 1, "bool": 6}
+_FORMATS = {name: code for code, name in _CODES.items()}
 
 
 def export(owner: Any, address: int, shape: tuple[int, ...], kind: str, device: tuple[int, int]) -> Any:

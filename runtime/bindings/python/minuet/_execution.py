@@ -9,24 +9,13 @@ from typing import Any
 from . import _abi
 from ._arrays import View, device_view, stream_handle
 from ._device import Device, Queue
+from ._infos import Cloud, ExecutionCounters, ExecutionInfo, LayerInfo, LevelInfo, StageTimes, TensorInfo, told
 from ._integers import integers
 from ._library import Handle, call, library, make, using
 from ._parameters import Parameters
 from ._plan import Plan
 from ._sets import Bounds, KernelMap, int32_output, set_bounds
-from ._types import (
-    Cloud,
-    CloudStatus,
-    ExecutionCounters,
-    ExecutionInfo,
-    LayerInfo,
-    LevelInfo,
-    MapMethod,
-    StageTimes,
-    TensorInfo,
-    choose,
-    told,
-)
+from ._types import CloudStatus, MapMethod, choose
 
 
 def execution_options(
@@ -205,12 +194,12 @@ class Execution(Handle):
 
     @property
     def device(self) -> Device:
-        """Where it runs."""
+        """Says where it runs."""
         return self._device
 
     @property
     def info(self) -> ExecutionInfo:
-        """What a caller must know before it gives memory or captures calls."""
+        """Says what a caller must know before it gives memory or captures calls."""
         info = _abi.minuet_execution_info(struct_size=ctypes.sizeof(_abi.minuet_execution_info))
         call("minuet_execution_query", self, ctypes.byref(info))
         return told(ExecutionInfo, info)
@@ -379,7 +368,7 @@ class Execution(Handle):
 
     @property
     def counters(self) -> ExecutionCounters:
-        """What the calls did since the last reset_counters."""
+        """Says what the calls did since the last reset_counters."""
         counters = _abi.minuet_execution_counters(struct_size=ctypes.sizeof(_abi.minuet_execution_counters))
         call("minuet_execution_query_counters", self, ctypes.byref(counters))
         return told(ExecutionCounters, counters)

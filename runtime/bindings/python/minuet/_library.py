@@ -184,7 +184,7 @@ atexit.register(_end)
 
 
 def is_stopping() -> bool:
-    """Whether what can be cancelled is to end: after Ctrl-C, and at the end of the interpreter."""
+    """Says whether what can be cancelled is to end: after Ctrl-C, and at the end of the interpreter."""
     return _is_ending or getattr(_thread, "interrupt", None) is not None
 
 
@@ -227,7 +227,7 @@ class _Cell:
 
     @property
     def is_of_parent(self) -> bool:
-        """Whether the process forked since the object was made. A child leaves the parent's objects alone, because
+        """Says whether the process forked since the object was made. A child leaves the parent's objects alone, because
         their threads and GPU contexts stayed in the parent."""
         return self.fork != _forks
 
@@ -299,7 +299,7 @@ class Handle:
 
     @property
     def closed(self) -> bool:
-        """Whether close() was called."""
+        """Says whether close() was called."""
         return self._cell.closed
 
     def __enter__(self: Self) -> Self:

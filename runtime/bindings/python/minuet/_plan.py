@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-import dataclasses
-import json
+import functools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,8 +13,9 @@ import numpy as np
 
 from . import _abi
 from ._arrays import host_floats
-from ._device import Context, Device, Path, path_bytes
-from ._integers import integers
+from ._device import Context, Device, Path
+from ._infos import KernelCode, ParameterInfo, PlanInfo, TensorInfo, TunedChoice, told
+from ._kernels import KernelVisitor, kernel_code, visitor_of
 from ._library import (
     Callback,
     Handle,
@@ -30,29 +30,20 @@ from ._library import (
     read_text,
     using,
 )
+from ._network_options import encoded_archs, network_options
 from ._types import (
     ELEMENT_NAMES,
     Activation,
     Axes,
     Dataflow,
     DType,
-    KernelCode,
-    KernelField,
-    KernelInfo,
-    ParameterInfo,
-    PlanInfo,
     PointwiseKind,
     Reduction,
-    TensorInfo,
-    TunedChoice,
     WeightsOrder,
     axes,
     choose,
     dtype_of,
-    told,
 )
-
-KernelVisitor = Callable[[KernelInfo], object]
 
 
 @dataclass(frozen=True)
@@ -69,68 +60,6 @@ class Step:
     number: float = 0.0
     scale: Any = None
     shift: Any = None
-
-
-def _described(description: str | Mapping[str, Any] | None) -> bytes | None:
-    if description is None:
-        return None
-    return (description if isinstance(description, str) else json.dumps(description)).encode()
-
-
-def encoded_archs(archs: Sequence[str]) -> list[bytes]:
-    """Returns the names of architectures for the library."""
-    if isinstance(archs, str | bytes):
-        raise TypeError(f"archs is the text {archs!r}: give a list of names, such as [{archs!r}]")
-    return [arch.encode() for arch in archs]
-
-
-def network_options(
-    name: str | None,
-    description: str | Mapping[str, Any] | None,
-    dtype: Any,
-    channels: Sequence[int] | None,
-    ndim: int,
-    weights: Path | None,
-    seed: int,
-    weights_order: WeightsOrder | str,
-    allow_unused: bool,
-    weights_prefix: str | None,
-    weights_map: str | Mapping[str, str] | None,
-    dataflow: Dataflow | str,
-    allow_non_finite_parameters: bool,
-    without_values: bool,
-    shape: Sequence[int] | None,
-    in_channels: int,
-    weights_key: str | None,
-) -> tuple[_abi.minuet_network_options, list[Any]]:
-    """Returns the options, and the memory that they point to."""
-    options = _abi.minuet_network_options(struct_size=ctypes.sizeof(_abi.minuet_network_options))
-    kept: list[Any] = []
-
-    def numbers(values: Sequence[int] | None, what: str) -> tuple[int | None, int]:
-        if values is None:
-            return None, 0
-        kept.append(integers(ctypes.c_int32, values, what))
-        return ctypes.addressof(kept[-1]), len(values)
-
-    options.name = name.encode() if name is not None else None
-    options.description = _described(description)
-    options.dtype = dtype_of(dtype)
-    options.channels, options.channel_count = numbers(channels, "channels")
-    options.ndim = ndim
-    options.weights_path = path_bytes(weights)
-    options.seed = seed
-    options.weights_order = choose(WeightsOrder, weights_order, "weights_order")
-    options.allow_unused = int(allow_unused)
-    options.weights_prefix = weights_prefix.encode() if weights_prefix is not None else None
-    options.weights_map = _described(weights_map)
-    options.dataflow = choose(Dataflow, dataflow, "dataflow")
-    options.allow_non_finite_parameters = int(allow_non_finite_parameters)
-    options.without_values = int(without_values)
-    options.shape, options.shape_count = numbers(shape, "shape")
-    options.in_channels = in_channels
-    options.weights_key = weights_key.encode() if weights_key is not None else None
-    return options, kept
 
 
 class Plan(Handle):
@@ -384,18 +313,18 @@ class Plan(Handle):
 
     @property
     def info(self) -> PlanInfo:
-        """What the plan is."""
+        """Says what the plan is."""
         info = _abi.minuet_plan_info(struct_size=ctypes.sizeof(_abi.minuet_plan_info))
         with using(self) as (pointer,):  # The name lives as long as the plan.
             call("minuet_plan_query", pointer, ctypes.byref(info))
             return told(PlanInfo, info)
 
-    @property
+    @functools.cached_property
     def inputs(self) -> tuple[TensorInfo, ...]:
         """The tensors that run takes, without parameters."""
         return tuple(self._tensor("minuet_plan_query_input", number) for number in range(self.info.inputs))
 
-    @property
+    @functools.cached_property
     def outputs(self) -> tuple[TensorInfo, ...]:
         """The tensors that run gives."""
         return tuple(self._tensor("minuet_plan_query_output", number) for number in range(self.info.outputs))
@@ -440,7 +369,7 @@ class Plan(Handle):
             UnavailableError: a kernel must be compiled, and NVRTC or the compile program is not there.
             FailedPreconditionError: a kernel is in no bundle and no cache, and the context has jit=False.
         """
-        callback = Callback(_abi.minuet_kernel_visitor, _visitor_of(visit))
+        callback = Callback(_abi.minuet_kernel_visitor, visitor_of(visit))
         call_with([callback], "minuet_plan_compile", self, arch.encode(), callback.pointer, None)
 
     def compile_async(self, arch: str, done: Callable[[Exception | None], object] | None = None) -> CompileJob:
@@ -485,7 +414,7 @@ class Plan(Handle):
         must be compiled for just this `arch`. What they say holds for this very version of the library."""
         kernels: list[KernelCode] = []
         callback = Callback(
-            _abi.minuet_kernel_code_visitor, lambda kernel, _: kernels.append(_kernel_code(kernel.contents))
+            _abi.minuet_kernel_code_visitor, lambda kernel, _: kernels.append(kernel_code(kernel.contents))
         )
         call_with([callback], "minuet_plan_visit_kernels", self, arch.encode(), callback.pointer, None)
         return tuple(kernels)
@@ -536,38 +465,6 @@ def _set_geometry(
         options.padding[:ndim] = axes(padding, ndim, "padding")
 
 
-_FIELD_KINDS = {
-    _abi.MINUET_FIELD_POINTER: "pointer",
-    _abi.MINUET_FIELD_I32: "int32",
-    _abi.MINUET_FIELD_U32: "uint32",
-    _abi.MINUET_FIELD_I64: "int64",
-    _abi.MINUET_FIELD_F32: "float32",
-}
-
-
-def _kernel_field(raw: Any) -> KernelField:
-    data = ctypes.string_at(raw.data, raw.data_bytes) if raw.data else None
-    kind = _FIELD_KINDS[raw.kind]
-    return KernelField(raw.name.decode(), raw.offset, raw.bytes, kind, raw.count, data, raw.data_bytes)
-
-
-def _kernel_code(raw: Any) -> KernelCode:
-    """Copies what the visitor is given, which lives during the call only."""
-    values = {item.name: getattr(raw, item.name) for item in dataclasses.fields(KernelCode)}
-    for name in ("layer_name", "family", "name", "arch", "symbol"):
-        values[name] = values[name].decode()
-    values["image"] = ctypes.string_at(raw.image, raw.image_bytes)
-    values["programmatic"] = bool(raw.programmatic)
-    values["fields"] = tuple(_kernel_field(raw.fields[number]) for number in range(raw.field_count))
-    return KernelCode(**values)
-
-
-def _visitor_of(visit: KernelVisitor | None) -> Callable[..., object] | None:
-    if visit is None:
-        return None
-    return lambda kernel, _: visit(told(KernelInfo, kernel.contents))
-
-
 class CompileJob(Handle):
     """A compile in the background (Plan.compile_async). Closing it, or dropping it, cancels the compile."""
 
@@ -585,7 +482,7 @@ class CompileJob(Handle):
 
     @property
     def done(self) -> bool:
-        """Whether the compile has ended."""
+        """Says whether the compile has ended."""
         return bool(ask("minuet_job_done", self))
 
     def cancel(self) -> None:

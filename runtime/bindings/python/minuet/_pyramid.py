@@ -178,9 +178,10 @@ class Pyramid(Handle):
         """
         handle = stream_handle(stream)
         arguments = _abi.minuet_pyramid_arguments(struct_size=ctypes.sizeof(_abi.minuet_pyramid_arguments))
-        sizes = self.bytes(device.arch)
-        buffer = device.empty(sizes[0], "uint8", handle) if buffer is None else buffer
-        workspace = device.empty(sizes[1], "uint8", handle) if workspace is None else workspace
+        if buffer is None or workspace is None:
+            sizes = self.bytes(device.arch)
+            buffer = device.empty(sizes[0], "uint8", handle) if buffer is None else buffer
+            workspace = device.empty(sizes[1], "uint8", handle) if workspace is None else workspace
         arguments.buffer, arguments.buffer_bytes = memory_view(buffer, device, handle, "buffer").memory
         arguments.workspace, arguments.workspace_bytes = memory_view(workspace, device, handle, "workspace").memory
         found = device_view(coordinates, device, handle, "coordinates")

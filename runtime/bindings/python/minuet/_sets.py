@@ -157,7 +157,7 @@ class Coordinates(Handle):
 
 
 class KernelMap(Handle):
-    """Which input feeds which output at which offset: out[q] takes in[q + offset] for every offset.
+    """Says which input feeds which output at which offset: out[q] takes in[q + offset] for every offset.
 
     Args:
         input, output: the coordinate sets; the same one makes a submanifold map.

@@ -37,4 +37,4 @@ def test_every_name_of_the_page_is_there():
     for owner, name in re.findall(r"\b(Plan|Device|Coordinates|KernelMap|Context|Execution)\.(\w+)", text):
         assert hasattr(getattr(minuet, owner), name), f"{owner}.{name}"
     for name in re.findall(r"\bminuet\.([A-Za-z]\w+)", text):
-        assert hasattr(minuet, name) or name in ("h",), name
+        assert hasattr(minuet, name), name
