@@ -107,7 +107,7 @@ struct FusedProblem : FusedParameters {
 
   /// Of the map as it is.
   void expect();
-  /// The second output where the first one is this, and what its rounding errors are measured by.
+  /// Returns the second output for this first output, and appends to `sizes` what bounds its rounding errors.
   std::vector<double> expect_second(const std::vector<float>& first, std::vector<double>& sizes) const;
 
  private:

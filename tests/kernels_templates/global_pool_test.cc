@@ -1,4 +1,4 @@
-// Pooling of whole batch items in the shim, against plain loops.
+// Tests the pooling of whole batch items in the shim against plain loops.
 #include <gtest/gtest.h>
 
 #include "tests/kernels_templates/features.h"
@@ -11,7 +11,7 @@
 namespace minuet {
 namespace {
 
-/// Batch items of rows in random order. Some items have no row, and one has most.
+/// Returns the batch item of each row, in random order. Some items have no row, and one has most.
 std::vector<i32> draw_items(Random& random, i64 rows, i32 batch) {
   std::vector<i32> items;
   for (i64 row = 0; row < rows; ++row) {
@@ -49,7 +49,7 @@ List list_rows(const std::vector<i32>& items, i32 count, i32 batch, i32 splits, 
   return list;
 }
 
-/// The rows of each item in ascending order, item by item.
+/// Returns the rows item by item, in ascending order within an item.
 std::vector<i32> plain_list(const std::vector<i32>& items, i32 count, i32 batch) {
   std::vector<i32> rows;
   for (i32 item = 0; item < batch; ++item) {

@@ -285,7 +285,7 @@ Values window(const Graph& graph, const Node& node, const Values& input, const L
   return output;
 }
 
-/// Of one row.
+/// Computes the op on one row, in place.
 void pointwise(const Node& node, double* x, const double* other) {
   const int channels = node.channels;
   double mean = 0, variance = 0, sum = 0;

@@ -134,7 +134,7 @@ typedef struct program {
   minuet_plan** plans;
   void* memory;
   int64_t bytes;
-  /* In `memory`. */
+  /* These point into `memory`. */
   void *buffer, *workspace;
   void** tensors;
   int32_t *coordinates, *count, *counts, *places;
@@ -158,7 +158,7 @@ static minuet_array array_of(const program* own, int32_t tensor) {
   return array;
 }
 
-/* What a run of the call takes, but for the tensors. */
+/* Fills in what a run of the call takes, except the tensors. */
 static minuet_run_arguments arguments_of(const program* own, const toy_call* call) {
   minuet_run_arguments arguments = MINUET_RUN_ARGUMENTS_INIT;
   arguments.pyramid = own->pyramid;

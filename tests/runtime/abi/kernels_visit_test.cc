@@ -1,4 +1,4 @@
-// What minuet_plan_visit_kernels tells of plans that no GPU is there for (kernels.h).
+// Tests what minuet_plan_visit_kernels tells of plans that no GPU is there for (kernels.h).
 #include <algorithm>
 #include <functional>
 #include <limits>

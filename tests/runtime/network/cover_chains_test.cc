@@ -1,4 +1,4 @@
-// Which chains of pointwise steps convolutions compute, and what the program is then.
+// Tests which chains of pointwise steps convolutions compute, and what the program is then.
 #include "runtime/network/cover_chains.h"
 
 #include <gmock/gmock.h>
@@ -288,7 +288,7 @@ TEST(CoverChains, RandomProgramsStaySound) {
   }
 }
 
-/// Of the shipped network of pre-activation blocks, only the chains that read a concatenation are left.
+/// In the shipped network of pre-activation blocks, only the chains that read a concatenation are left.
 TEST(CoverChains, SoftGroup) {
   const NetworkDescription description = llvm::cantFail(parse_network(*shipped_network("softgroup_unet")));
   const auto program_of = [&](bool covers_chains) {

@@ -31,11 +31,14 @@ std::string body() {
     {"op": "concat", "input": "c", "with": "b", "output": "both"})";
 }
 
-/// Draws layers that read any earlier result, on two levels and on the union of both, which is level 2 here.
-/// Result i is called "r<i>", and the last input "x" is on the level of the result of half the resolution,
-/// which every drawn graph has.
+/// Draws layers that read any earlier result, on two levels, on the union of both and on the level of batch
+/// items. Result i is called "r<i>", and the last input "x" is on the level of the result of half the
+/// resolution, which every drawn graph has.
 class RandomLayers {
  public:
+  // The numbers that levels 0 and 1, the finer and the coarser one, do not have.
+  static constexpr int kUnion = 2, kItems = 3;
+
   explicit RandomLayers(uint64_t seed) : random_(seed) {}
 
   std::string draw(int count) {
@@ -105,7 +108,7 @@ class RandomLayers {
       return R"({"op": "linear")" + named + width + "}";
     }
     if (wish == 6 && level == 1 && levels_[other] == 0) {
-      add(2, channels_[other]);
+      add(kUnion, channels_[other]);
       return R"({"op": "linear", "name": ")" + name + R"(.linear", "out_channels": )" +
              std::to_string(channels_[other]) + input + R"(}, {"op": "union", "name": ")" + name +
              R"(", "output": ")" + name + R"(", "with": ")" + names_[other] + "\"}";
@@ -113,8 +116,6 @@ class RandomLayers {
     add(level, channels);
     return R"({"op": "block", "kernel_size": 3)" + named + width + "}";
   }
-
-  static constexpr int kItems = 2;  // the level of batch items
 
   Random random_;
   int results_ = 0;

@@ -1,4 +1,4 @@
-// What tests of the op union share: graphs of poolings and unions, and their expected rows. The expected
+// Tests of the op union share this: graphs of poolings and unions, and their expected rows. The expected
 // values of unions are single sums, so they are compared exactly.
 #pragma once
 

@@ -117,14 +117,15 @@ void add_run_outputs(CLI::App& run, Arguments& arguments) {
                "write a row for every point instead of every voxel, in the points' order; a .ply file also "
                "keeps the points' own numbers");
   add_value(run, "--output-coordinates", arguments.output_coordinates, "FILE",
-            ".npy file for the coordinates of the output voxels: int32 [M, 1 + ndim], batch first");
+            ".npy file for the coordinates of the output voxels: int32 [M, 1 + axes of the output's level], "
+            "batch first");
   add_tensor_files(run, "--output-of", arguments.output_of,
                    "the output of this name: float32 [M, C], or int32 [M, 1] of an argmax, in the order of "
                    "its coordinates, or a dense "
                    "tensor of its shape; repeatable");
   add_tensor_files(run, "--coordinates-of", arguments.coordinates_of,
                    "coordinates of the voxels of the output of this name, which is not dense: int32 "
-                   "[M, 1 + ndim], batch first; repeatable");
+                   "[M, 1 + axes of the output's level], batch first; repeatable");
   add_value(run, "--json", arguments.json, "FILE",
             "write the report as JSON; - writes it to stdout instead of the tables");
   add_value(run, "--trace", arguments.trace, "FILE",

@@ -27,11 +27,10 @@ llvm::Expected<llvm::json::Value> read_description(const std::string& network) {
   return nullptr;
 }
 
-/// Returns the field "shape" of the network's description, or nothing if the network's input has no shape.
-llvm::Expected<std::optional<std::vector<int64_t>>> shape_of(const std::string& network) {
+/// Returns the field "shape" of a description, or nothing if the network's input has no shape.
+std::optional<std::vector<int64_t>> shape_of(const llvm::json::Value& description) {
   std::optional<std::vector<int64_t>> shape;
-  MINUET_ASSIGN(const llvm::json::Value value, read_description(network));
-  const llvm::json::Object* const root = value.getAsObject();
+  const llvm::json::Object* const root = description.getAsObject();
   const llvm::json::Array* const cells = root ? root->getArray("shape") : nullptr;
   if (cells == nullptr) return shape;
   shape.emplace();
@@ -42,10 +41,9 @@ llvm::Expected<std::optional<std::vector<int64_t>>> shape_of(const std::string& 
   return shape;
 }
 
-/// Returns true if a layer of the network pools whole batch items.
-llvm::Expected<bool> pools_items(const std::string& network) {
-  MINUET_ASSIGN(const llvm::json::Value value, read_description(network));
-  const llvm::json::Object* const root = value.getAsObject();
+/// Returns true if a layer of the described network pools whole batch items.
+bool pools_items(const llvm::json::Value& description) {
+  const llvm::json::Object* const root = description.getAsObject();
   const llvm::json::Array* const layers = root ? root->getArray("layers") : nullptr;
   return layers && std::any_of(layers->begin(), layers->end(), [](const llvm::json::Value& layer) {
            const llvm::json::Object* const fields = layer.getAsObject();
@@ -106,7 +104,8 @@ std::string shipped_names() {
 llvm::Expected<std::optional<Grid>> choose_grid(const std::string& network, const GridFlags& flags) {
   MINUET_TRY(check_network_name(network));
   const minuet_shipped_network_info* const shipped = find_shipped(network);
-  MINUET_ASSIGN(const std::optional<std::vector<int64_t>> described, shape_of(network));
+  MINUET_ASSIGN(const llvm::json::Value description, read_description(network));
+  const std::optional<std::vector<int64_t>> described = shape_of(description);
   const bool has_default = shipped && shipped->voxel_size[0] > 0;
   if (flags.range.empty() && !described) return std::nullopt;
   if (described && described->size() != 3 && (flags.has_points || !flags.range.empty())) {
@@ -155,9 +154,9 @@ llvm::Expected<int64_t> find_batch_size(const VoxelCloud& cloud) {
 }
 
 llvm::Error use_shape(const std::optional<Grid>& grid, NetworkChoice& choice) {
-  MINUET_ASSIGN(const std::optional<std::vector<int64_t>> described, shape_of(choice.network));
-  MINUET_ASSIGN(const bool has_items, pools_items(choice.network));
-  choice.needs_batch_size = described.has_value() || has_items;
+  MINUET_ASSIGN(const llvm::json::Value description, read_description(choice.network));
+  const std::optional<std::vector<int64_t>> described = shape_of(description);
+  choice.needs_batch_size = described.has_value() || pools_items(description);
   if (described && grid) choice.shape.assign(grid->shape.begin(), grid->shape.end());
   return llvm::Error::success();
 }
