@@ -1,42 +1,44 @@
-/* Minuet: 3-D sparse convolution networks on NVIDIA GPUs and on the CPU. The C ABI; pyramids and runs that
- * keep no state: pyramid.h; tuning: tuning.h; kernels for other launchers: kernels.h.
+/* Minuet: 3-D sparse convolution networks on NVIDIA GPUs and on the CPU. This header is enough to run
+ * networks and single ops. Beside it: parameters.h (weights as data), precompile.h (kernels for GPUs that
+ * are elsewhere), tuning.h, diagnostics.h (counts and times), pyramid.h (runs that keep no state),
+ * pointwise.h, kernels.h (kernels for programs that launch them themselves).
  *
- * The road: context -> device; plan (of a network or of one convolution) -> compile(arch) -> load(device) ->
- * execution -> prepare(coordinates) -> run(features). Only create and compile may be slow, and both
- * work with no GPU. Kernels are specialized for each layer and compiled at run time; they are found
- * again in the cache folder by the next process.
+ * A program creates a context and opens a device. It creates a plan of a network or of one op, compiles it
+ * for the device's architecture and loads it on the device. An execution of the plan then works cloud by
+ * cloud: prepare takes coordinates, run takes features. Only create, compile and load may be slow; create
+ * and compile need no GPU. Compiled kernels stay in the cache folder, where the next process finds them.
  *
- * 0.3 breaks 0.2: a convolution's weight, scale and shift need their counts; a plan must be compiled for the
- * CPU device too, as arch "cpu"; outputs must not overlap inputs; the default dtype is MINUET_F32;
- * minuet_device_open takes options; a convolution has an activation in place of relu.
- *
- * Rules that hold everywhere:
- * - What can fail returns a status; the text of a failure is in minuet_last_error() of the thread.
- *   A failed call leaves its outputs and its objects as they were, but for what its comment says. Any pointer
- *   that a function's comment does not call optional must not be null. Every array that the library reads has
- *   its length beside it; an optional array has both, or null and 0. Strings end in a zero.
- * - Every struct starts with struct_size: set by the _INIT macro of options and counters, by the caller
- *   for the info structs, where the library writes how much it filled in. New fields are only appended:
- *   behind the caller's struct_size, options have their defaults and info structs are not written. A field of
- *   options that is 0 or null has its default, unless it must be given. `ext` must be null, `reserved` 0.
- * - Objects are made by _create or _open and released by _destroy (null is fine). An object keeps
- *   what it was made from alive. Nothing is released while it is in use: destroy waits.
- * - Threads: contexts, devices, plans, coordinates, kernel maps and pyramids may be used from many threads at
- *   once. An execution serves one at a time: a call that meets another's is FAILED_PRECONDITION.
- * - Matrices are row-major (minuet_tensor): a row of features is `channels` consecutive elements. Row i of
- *   features belongs to row i of the coordinates that the caller gave.
- * - Coordinates are int32 [count, 1 + ndim]: the batch index (>= 0), then x, y, z..., which may be negative.
- * - Arrays, matrices and numbers that a call writes must not overlap one another, nor arrays and matrices
- *   that it reads: INVALID_ARGUMENT names both.
- * - `stream` is a CUstream (cudaStream_t) of the device's primary context, null for its default
- *   stream; the CPU device ignores it and works at once.
- * - The calls on one execution must be ordered on the device too: one stream, or events between them.
- * - The library never prints, exits, throws, or touches signal handlers, and does nothing at exit. NVRTC is
- *   opened, and kernels are compiled, in child processes only: minuet-compile, which is installed beside the
- *   library and has to go with it. Where it is not there, or of another version, kernels are found in
- *   bundles, but not in the cache folder, and compiling is UNAVAILABLE.
- * - After fork() a child may compile, with the parent's objects too, and waits for none of its threads.
- *   All else of the parent's it must leave alone: GPU contexts and jobs stay behind.
+ * These rules hold for every function, except where its comment says otherwise:
+ * - Status. A function that can fail returns a status, and minuet_last_error() has the text for the calling
+ *   thread. A failed call leaves its outputs and its objects unchanged. INVALID_ARGUMENT: an argument is
+ *   wrong. FAILED_PRECONDITION: the state of an object forbids the call. RESOURCE_EXHAUSTED: memory is too
+ *   small. UNAVAILABLE: the driver, a library or a device is missing. INTERNAL: the driver failed, or Minuet
+ *   has an error. A function's comment names the statuses that it returns for more than these reasons.
+ * - Pointers. A pointer must not be null unless its comment calls it optional. An optional array is null
+ *   with a count of 0. Strings end in a zero. The library reads arrays, structs and strings only during the
+ *   call.
+ * - Structs. `struct_size` is sizeof the struct, by which the library knows the version of the caller's
+ *   header: the _INIT macro sets it, or the caller. Later versions only append fields; those that the caller
+ *   does not have get their defaults in options and are not written in infos. In options, 0 or null selects
+ *   the default of a field, unless the field is required. `ext` must be null and `reserved` 0.
+ * - Objects. _create and _open make an object; _destroy releases it, waits for work that uses it, and
+ *   accepts null. An object keeps those from which it was made alive, so that the caller may destroy them in
+ *   any order.
+ * - Threads. Any number of threads may use an object at once. Only an execution, and all objects of one
+ *   queue together, serve one call at a time: a second call is FAILED_PRECONDITION.
+ * - Streams. `stream` is a CUstream (cudaStream_t) of the device's primary context, or null for its default
+ *   stream. A call "enqueues" if it may return before the device has done the work, and "waits" if it waits
+ *   for the stream. The caller orders the calls on one execution, by one stream or by events. The CPU device
+ *   ignores `stream` and finishes its work in the call.
+ * - Data. Matrices are row-major. Coordinates are int32 [count, 1 + ndim]: the batch index, 0 or more, then
+ *   x, y, z, ..., which may be negative. Row i of the features belongs to row i of the coordinates that the
+ *   caller gave. What a call writes must not overlap anything else that it reads or writes:
+ *   INVALID_ARGUMENT.
+ * - Process. The library does not print, exit, throw or touch signal handlers, and does nothing at exit. It
+ *   compiles in child processes of the program minuet-compile, which is installed beside it; where that is
+ *   missing, kernels come from bundles only, and a compile is UNAVAILABLE. After fork() a child may create
+ *   and compile plans, with the parent's contexts and plans too, and must not use anything else of the
+ *   parent's.
  */
 #ifndef MINUET_MINUET_H_
 #define MINUET_MINUET_H_
@@ -203,23 +205,6 @@ MINUET_API minuet_status minuet_context_create(const minuet_context_options* opt
                                                minuet_context** context);
 MINUET_API void minuet_context_destroy(minuet_context* context);
 
-/* Where this context's kernels came from so far; those of minuet_precompile count too. */
-typedef struct minuet_kernel_counters {
-  size_t struct_size;
-  int64_t compiled, disk_hits, memory_hits;
-  double compile_ms; /* summed over threads */
-  int64_t bundle_hits;
-  int64_t failures;      /* compiles that gave an error */
-  int64_t waits;         /* for another thread's or another process's compile of the same kernel */
-  int64_t lock_timeouts; /* waits for another process that were given up */
-  int64_t cubin_bytes;   /* from bundles, the cache folder and compiles */
-  double wait_ms;        /* summed over threads */
-} minuet_kernel_counters;
-#define MINUET_KERNEL_COUNTERS_INIT \
-  { sizeof(minuet_kernel_counters), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
-MINUET_API minuet_status minuet_context_kernel_counters(minuet_context* context,
-                                                        minuet_kernel_counters* counters);
-
 /* Opens a bundle that minuet_precompile wrote, and looks in it before all others. sha256: 64 hex digits that
  * the whole file must have, or null. INVALID_ARGUMENT for any other text, and for what is no bundle or is
  * damaged at its head, FAILED_PRECONDITION for a file that cannot be read, has another digest, or has none to
@@ -232,10 +217,6 @@ MINUET_API minuet_status minuet_context_add_bundle(minuet_context* context, cons
  * INVALID_ARGUMENT also for null and for size 0. Any thread may call both functions at any time. */
 MINUET_API minuet_status minuet_context_add_bundle_memory(minuet_context* context, const void* bytes,
                                                           size_t size, const char* sha256);
-
-/* Writes the times of look-ups, compiles, loads, runs and each run's layers so far (on the host's clock) as a
- * trace that ui.perfetto.dev opens. FAILED_PRECONDITION where the context was made without `trace`. */
-MINUET_API minuet_status minuet_context_write_trace(minuet_context* context, const char* path);
 
 /* The cache folder in use; "" when kernels live in memory only. Like minuet_last_error. */
 MINUET_API size_t minuet_context_cache_directory(minuet_context* context, char* buffer, size_t size);
@@ -252,20 +233,6 @@ typedef struct minuet_kernel_info {
   double compile_ms;   /* of the compile that made it, in whatever process */
 } minuet_kernel_info;
 typedef void (*minuet_kernel_visitor)(const minuet_kernel_info* kernel, void* user);
-
-/* What a system has: for `minuet info` and for error texts. Strings are "" where absent. */
-typedef struct minuet_system_info {
-  size_t struct_size;
-  char driver[32]; /* "13.0" */
-  int32_t cuda_devices;
-  char nvrtc[32]; /* "13.0" */
-  char nvrtc_path[512];
-  char cublaslt_path[512];
-  char llvm[32];
-  char missing[1024]; /* what is missing and how to get it, one sentence a line */
-  int32_t reserved;
-} minuet_system_info;
-MINUET_API minuet_status minuet_query_system(minuet_system_info* info);
 
 /* ---- device ---------------------------------------------------------------------------------- */
 
@@ -717,53 +684,6 @@ typedef struct minuet_parameter_info {
 MINUET_API minuet_status minuet_plan_query_parameter(minuet_plan* plan, int32_t parameter,
                                                      minuet_parameter_info* info);
 
-/* ---- parameters: weights as data -------------------------------------------------------------------- */
-
-typedef struct minuet_parameters_options {
-  size_t struct_size;
-  void* ext;
-  int64_t master; /* 1: also keeps weights in f32, as minuet_parameters_get gives them back then */
-} minuet_parameters_options;
-#define MINUET_PARAMETERS_OPTIONS_INIT \
-  { sizeof(minuet_parameters_options), 0, 0 }
-
-/* One set of values of a plan's parameters on a device, in memory of the device, for any number of executions
- * (minuet_execution_options.parameters): training, adapters, weights that are operands of a compiler. It
- * starts with no values, whatever the plan has. The plan must be loaded on the device: FAILED_PRECONDITION.
- * INVALID_ARGUMENT where the plan has no parameters. options is optional. */
-MINUET_API minuet_status minuet_parameters_create(minuet_plan* plan, minuet_device* device,
-                                                  const minuet_parameters_options* options,
-                                                  minuet_parameters** parameters);
-/* Waits for what it has enqueued. Executions keep it alive. When both are gone, no graph that captured
- * minuet_parameters_set, minuet_parameters_get or a run with these values may be replayed. */
-MINUET_API void minuet_parameters_destroy(minuet_parameters* parameters);
-/* Sets `count` parameters, numbered as for minuet_plan_query_parameter, to values[i]: arrays of
- * f32, f16, bf16 or f64 of the parameter's shape, weights in the shape and order of `order` (0: as the
- * network's description says, else Minuet's). indices is optional: the first `count`. Numbers become f32,
- * weights then the plan's dtype; they are taken as they are, not finite too. Batch norms are folded again.
- *
- * For device memory it only enqueues, and may be captured: each replay reads the same arrays anew. Where an
- * array is on the host it waits, and a capture is FAILED_PRECONDITION. A captured call counts as setting,
- * though values come with the replays only. Its graph writes what the kernels read that executions had
- * selected before: a prepare that selects another kernel for such a weight is FAILED_PRECONDITION, until
- * minuet_parameters_release_captures.
- *
- * Calls of this and of minuet_parameters_get, from any thread and on any streams, are ordered among
- * themselves, but for captured ones. Runs see the values that were set before them on the device: with them
- * the caller orders. OUT_OF_RANGE for a number that is no parameter's, INVALID_ARGUMENT, with the parameter's
- * name, for an array that does not fit: nothing is set. */
-MINUET_API minuet_status minuet_parameters_set(minuet_parameters* parameters, const int32_t* indices,
-                                               const minuet_array* values, int32_t count,
-                                               minuet_weights_order order, void* stream);
-/* Copies a value to an array of f32, f16 or bf16, contiguous, of the shape that minuet_plan_query_parameter
- * gives. With `master`, f32 has the same bits that were set as f32; without it, weights are as rounded to the
- * plan's dtype. Enqueued, or waiting, as set is. FAILED_PRECONDITION where the parameter was never set. */
-MINUET_API minuet_status minuet_parameters_get(minuet_parameters* parameters, int32_t index,
-                                               const minuet_array* value, void* stream);
-/* Says that no graph which captured minuet_parameters_set or a run with these parameters is replayed any
- * more, and frees what only such graphs use. */
-MINUET_API minuet_status minuet_parameters_release_captures(minuet_parameters* parameters);
-
 /* ---- plans as bytes ---------------------------------------------------------------------------------- */
 
 enum { MINUET_SERIALIZE_WITHOUT_VALUES = 1 }; /* the plan that is made again has no values */
@@ -796,85 +716,6 @@ MINUET_API minuet_status minuet_plan_serialize(minuet_plan* plan, const char* co
  * no signature: bytes of others' run on the GPU, so that they need a trusted source. */
 MINUET_API minuet_status minuet_plan_deserialize(minuet_context* context, const void* bytes, size_t size,
                                                  minuet_plan** plan);
-
-/* ---- compiling in the background ------------------------------------------------------------------- */
-
-typedef struct minuet_job minuet_job;
-/* Called once at the end, from the job's own thread, with minuet_last_error of that thread; maybe before the
- * call that started the job has returned, but after it has stored the job. It may destroy the job, and must
- * not wait for it. */
-typedef void (*minuet_job_callback)(minuet_status status, void* user);
-
-/* minuet_plan_compile in a thread of its own. done is optional. The plan may be destroyed before. */
-MINUET_API minuet_status minuet_plan_compile_async(minuet_plan* plan, const char* arch,
-                                                   minuet_job_callback done, void* user, minuet_job** job);
-/* Asks the job to stop; a compile that is running is stopped too. Returns at once. */
-MINUET_API void minuet_job_cancel(minuet_job* job);
-/* 1 where it has ended. */
-MINUET_API int32_t minuet_job_done(const minuet_job* job);
-/* Waits for the end; gives its status: CANCELLED where it was stopped before. */
-MINUET_API minuet_status minuet_job_wait(minuet_job* job);
-/* Cancels and waits. */
-MINUET_API void minuet_job_destroy(minuet_job* job);
-
-/* ---- compiling ahead, for GPUs that are elsewhere -------------------------------------------------- */
-
-/* What has become of one kernel. Strings live during the call. */
-typedef struct minuet_precompile_step {
-  size_t struct_size;
-  int64_t done, total; /* this kernel counted */
-  const char* name;
-  const char* arch;
-  const minuet_kernel_info* kernel; /* null where it failed */
-  const char* error;                /* null where it did not */
-} minuet_precompile_step;
-
-typedef struct minuet_bundle_info {
-  size_t struct_size;
-  const char* arch;
-  const char* path;
-  const char* sha256; /* of the whole file, 64 hex digits */
-  int64_t bytes, kernels;
-} minuet_bundle_info;
-
-typedef struct minuet_precompile_options {
-  size_t struct_size;
-  void* ext;
-  minuet_plan* const* plans;
-  int32_t plan_count;
-  int32_t reserved;
-  const char* requests_path; /* list that record_path made, or null */
-  const char* const* archs;  /* "sm_80", "sm_90a", "compute_90" for PTX; none: as recorded. "cpu" has no
-                                kernels  and is INVALID_ARGUMENT */
-  int32_t arch_count;
-  int32_t jobs;                 /* helper programs; 0: as many as there are cores, and memory for */
-  const char* output_directory; /* gets minuet-<arch>.bundle; made where it is not there; null: no bundle is
-                                   written, and kernels go to the cache folder alone */
-  /* Optional callbacks: step comes from a thread of the library's, never two at once; the others come from
-   * the calling thread. */
-  void (*step)(const minuet_precompile_step* step, void* user);
-  void (*bundle)(const minuet_bundle_info* bundle, void* user);
-  int32_t (*cancelled)(void* user); /* asked every 100 ms or so; 1 stops soon */
-  void* user;
-} minuet_precompile_options;
-#define MINUET_PRECOMPILE_OPTIONS_INIT \
-  { sizeof(minuet_precompile_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
-
-typedef struct minuet_precompile_result {
-  size_t struct_size;
-  int64_t kernels, compiled, found, failed; /* found: in the cache folder or in the bundle that was there */
-  int64_t bytes;                            /* of all cubins */
-  double seconds;
-} minuet_precompile_result;
-
-/* Compiles every kernel that any cloud may need, for every arch, in helper programs (minuet-compile, which
- * is installed beside the library), and writes one bundle an arch: no GPU, no driver. The same kernels give
- * the same bytes. A bundle that is already there keeps its other kernels. result is optional and is filled in
- * once work has begun: OK where all are there; the first failure's status where kernels or bundles are
- * missing; CANCELLED where it was stopped. The bundles then hold what is done. Two calls may write to one
- * directory. */
-MINUET_API minuet_status minuet_precompile(minuet_context* context, const minuet_precompile_options* options,
-                                           minuet_precompile_result* result);
 
 /* ---- executions ---------------------------------------------------------------------------------------- */
 
@@ -1130,37 +971,6 @@ MINUET_API minuet_status minuet_execution_set_workspace(minuet_execution* execut
  * left: no graph of this execution's runs is replayed any more, or under way. */
 MINUET_API minuet_status minuet_execution_release_captures(minuet_execution* execution);
 
-/* What one prepare and run did. */
-typedef struct minuet_execution_counters {
-  size_t struct_size;
-  int64_t kernels, copies, fills, matmuls;
-  int64_t host_syncs;  /* waits inside the calls */
-  int64_t allocations; /* of the driver: 0 when warm */
-  int64_t workspace_bytes;
-  int64_t gemm_lookups; /* of cuBLASLt's algorithms: load makes those that layers need, so that calls make
-                           none, but for a single convolution's rows further apart than its channels */
-} minuet_execution_counters;
-#define MINUET_EXECUTION_COUNTERS_INIT \
-  { sizeof(minuet_execution_counters), 0, 0, 0, 0, 0, 0, 0, 0 }
-/* Since the last reset. */
-MINUET_API minuet_status minuet_execution_query_counters(minuet_execution* execution,
-                                                         minuet_execution_counters* counters);
-MINUET_API minuet_status minuet_execution_reset_counters(minuet_execution* execution);
-
-/* Timed stages of the last prepare and the last run since profiling was turned on, milliseconds; it adds
- * events between stages. A layer of the fused dataflow is of the stage gemm, a pooling of the stage gather.
- */
-typedef struct minuet_stage_times {
-  size_t struct_size;
-  double sort, map, gather, gemm, scatter, other;
-} minuet_stage_times;
-#define MINUET_STAGE_TIMES_INIT \
-  { sizeof(minuet_stage_times), 0, 0, 0, 0, 0, 0 }
-MINUET_API minuet_status minuet_execution_set_profiling(minuet_execution* execution, int32_t on);
-/* Waits. FAILED_PRECONDITION without profiling. */
-MINUET_API minuet_status minuet_execution_query_stages(minuet_execution* execution,
-                                                       minuet_stage_times* times);
-
 /* Levels and layers of an execution's plan, for what is prepared (counts 0 before that). A level's tensor
  * stride is 0 before that where its set is the caller's. */
 typedef struct minuet_level_info {
@@ -1170,29 +980,8 @@ typedef struct minuet_level_info {
   minuet_map_method map_method; /* by which its set was made; MINUET_MAPS_AUTO before prepare */
   int32_t ndim; /* its axes, fewer than the plan's below a collapse, 0 of a level of batch items */
 } minuet_level_info;
-typedef struct minuet_layer_info {
-  size_t struct_size;
-  const char* name; /* the parameter prefix; lives as long as the execution */
-  int32_t kernel_size[MINUET_MAX_DIM], stride[MINUET_MAX_DIM]; /* on the axes of the plan */
-  int32_t in_channels, out_channels, transposed;
-  int64_t pairs, padded_rows; /* useful rows of the GEMMs; rows added by padding */
-  int32_t gemm_groups;        /* GEMMs, one for each group of offsets */
-  minuet_dataflow dataflow;   /* that was chosen; MINUET_DATAFLOW_AUTO before prepare, and of other ops */
-  /* The one kernel that runs the layer on a GPU, with its Spec, or "" where several do. For a shortcut
-   * or a chain that the kernel of the layer before it computes, that kernel. */
-  const char* kernel;
-  double gather, gemm, scatter; /* milliseconds, of what minuet_execution_query_stages told last; else 0 */
-} minuet_layer_info;
 MINUET_API minuet_status minuet_execution_query_level(minuet_execution* execution, int32_t level,
                                                       minuet_level_info* info);
-MINUET_API minuet_status minuet_execution_query_layer(minuet_execution* execution, int32_t layer,
-                                                      minuet_layer_info* info);
-/* The first layer, for query_layer, that wrote a number past its dtype (infinite or NaN) in any run since
- * prepare, or -1. What comes after it means nothing, finite numbers too: a ReLU makes 0 of minus infinity.
- * Waits for the stream. */
-MINUET_API minuet_status minuet_execution_find_overflow(minuet_execution* execution, void* stream,
-                                                        int32_t* layer);
-
 #ifdef __cplusplus
 } /* extern "C" */
 #endif

@@ -15,6 +15,8 @@
 #include <vector>
 
 #include "minuet/base.hpp"
+#include "minuet/diagnostics.h"
+#include "minuet/parameters.h"
 
 namespace minuet {
 

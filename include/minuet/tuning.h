@@ -11,6 +11,7 @@
 #define MINUET_TUNING_H_
 
 #include <minuet/minuet.h>
+#include <minuet/precompile.h>
 
 #ifdef __cplusplus
 extern "C" {

@@ -8,7 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "include/minuet/diagnostics.h"
 #include "include/minuet/minuet.h"
+#include "include/minuet/parameters.h"
+#include "include/minuet/precompile.h"
 #include "tests/cases/convolution_cases.h"
 #include "tests/support/expect.h"
 #include "tests/support/row_order.h"

@@ -29,12 +29,7 @@ install(TARGETS minuet EXPORT minuet_targets LIBRARY DESTINATION ${CMAKE_INSTALL
 # The library looks for the program minuet-compile in its own folder.
 install(TARGETS minuet_compile RUNTIME DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(EXPORT minuet_targets NAMESPACE minuet:: FILE minuetTargets.cmake DESTINATION ${minuet_cmake_dir})
-install(FILES ${PROJECT_SOURCE_DIR}/include/minuet/minuet.h ${PROJECT_SOURCE_DIR}/include/minuet/minuet.hpp
-              ${PROJECT_SOURCE_DIR}/include/minuet/base.hpp
-              ${PROJECT_SOURCE_DIR}/include/minuet/kernels.h ${PROJECT_SOURCE_DIR}/include/minuet/kernels.hpp
-              ${PROJECT_SOURCE_DIR}/include/minuet/pointwise.h ${PROJECT_SOURCE_DIR}/include/minuet/pointwise.hpp
-              ${PROJECT_SOURCE_DIR}/include/minuet/pyramid.h ${PROJECT_SOURCE_DIR}/include/minuet/pyramid.hpp
-              ${PROJECT_SOURCE_DIR}/include/minuet/tuning.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/minuet)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/minuet DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 # Installs the documents that the public headers and the help texts of the tool cite (tests/install checks this).
 set(minuet_doc_dir ${CMAKE_INSTALL_DATADIR}/doc/minuet)
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md DESTINATION ${minuet_doc_dir})

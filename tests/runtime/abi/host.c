@@ -13,6 +13,7 @@
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <minuet/diagnostics.h>
 #include <minuet/minuet.h>
 #include <pthread.h>
 #include <stdio.h>

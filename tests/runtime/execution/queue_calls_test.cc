@@ -13,6 +13,7 @@
 #include <sstream>
 #include <thread>
 
+#include "tests/runtime/abi/abi_headers.h"
 #include "tests/support/wait_until.h"
 
 namespace minuet::abi::queue_calls {
@@ -24,12 +25,7 @@ TEST(QueueCalls, EveryCallOfTheHeaderIsInOneOfTheLists) {
   std::vector<std::string> listed = kFromAnyThread;
   for (const Call& call : calls()) listed.emplace_back(call.name);
   std::vector<std::string> declared;
-  for (const char* const header : {"minuet.h", "kernels.h", "pointwise.h", "pyramid.h", "tuning.h"}) {
-    std::ifstream file(std::string(MINUET_SOURCE_DIR) + "/include/minuet/" + header);
-    ASSERT_TRUE(file.is_open()) << header;
-    std::ostringstream text;
-    text << file.rdbuf();
-    const std::string source = text.str();
+  for (const std::string& source : public_headers(MINUET_SOURCE_DIR)) {
     const std::regex declaration(R"(MINUET_API[^;(]*\b(minuet_\w+)\(([^;]*)\);)"),
         takes_object(R"(minuet_(queue|coordinates|kernel_map|execution)\b(\s|const)*\*)");
     for (std::sregex_iterator at(source.begin(), source.end(), declaration), end; at != end; ++at) {

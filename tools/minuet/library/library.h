@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "llvm/Support/Error.h"
+#include "minuet/diagnostics.h"
 #include "minuet/minuet.h"
 #include "tools/minuet/cloud/cloud.h"
 

@@ -7,6 +7,7 @@
 
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/raw_ostream.h"
+#include "minuet/diagnostics.h"
 #include "minuet/minuet.h"
 #include "tools/minuet/cloud/frame.h"
 #include "tools/minuet/cloud/grid.h"

@@ -11,8 +11,11 @@
 #ifndef MINUET_TESTS_CONFORMANCE_H_
 #define MINUET_TESTS_CONFORMANCE_H_
 
+#include <minuet/diagnostics.h>
 #include <minuet/kernels.h>
+#include <minuet/parameters.h>
 #include <minuet/pointwise.h>
+#include <minuet/precompile.h>
 #include <minuet/pyramid.h>
 #include <minuet/tuning.h>
 
