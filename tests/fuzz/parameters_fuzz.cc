@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "include/minuet/minuet.h"
+#include "include/minuet/parameters.h"
 #include "tests/fuzz/fuzz_target.h"
 
 namespace minuet {

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 
+#include "include/minuet/diagnostics.h"
 #include "include/minuet/minuet.h"
 #include "runtime/weights/safetensors_writer.h"
 #include "tests/support/environment.h"
