@@ -20,12 +20,12 @@
  *   as well, in another process too, if the library's version, the options of the pyramid and the kind of
  *   device (a GPU, or the CPU) are the same. Nothing in a buffer says to which pyramid it belongs: the caller
  *   has to keep track.
- * - Alignment. Buffers and workspaces begin on multiples of 16 bytes, int32 and uint32 memory on multiples
- *   of 4. Otherwise INVALID_ARGUMENT.
+ * - Alignment. Buffers and workspaces begin on multiples of 16 bytes, int32 and uint32 memory on multiples of
+ *   4. Otherwise INVALID_ARGUMENT.
  * - Capacity mode. Sets, rows, limits and the status word are those of an execution in capacity mode
  *   (minuet_execution_options.level_capacity), and maps those of MINUET_MAPS_INDEXED. Tensors have as many
- *   rows as the capacity of their level. Rows of an input past the count are not read; those of an output
- *   are 0, and -1 for winners and an argmax.
+ *   rows as the capacity of their level. Rows of an input past the count are not read; those of an output are
+ *   0, and -1 for winners and an argmax.
  * - Numbers. Levels and maps are numbered from 0; a number past the last is INVALID_ARGUMENT.
  */
 #ifndef MINUET_PYRAMID_H_
@@ -40,7 +40,8 @@ extern "C" {
 /* The description of a pyramid: its levels, maps and capacities. It has no memory of a device. */
 typedef struct minuet_pyramid minuet_pyramid;
 
-/* The ops that read a map: one of these, or several, or-ed. Each adds one form of the map to the buffer. */
+/* The ops that read a map: one of these, or several, or-ed. Each adds one form of the map to the buffer. A
+ * map of one offset within one set serves all ops with any of the first four, and takes no memory. */
 enum {
   MINUET_PURPOSE_CONVOLUTION = 1,            /* from the finer set to the coarser one, or within one set */
   MINUET_PURPOSE_TRANSPOSED_CONVOLUTION = 2, /* from the coarser set to the finer one */
@@ -177,8 +178,7 @@ MINUET_API minuet_status minuet_pyramid_rows(minuet_pyramid* pyramid, minuet_dev
  * the coarser set), in ascending order of k, and the number of all pairs to `count`, int32 [1]. Rows of level
  * 0 are in the caller's order. If there are more than `capacity` pairs, only the first ones are written.
  * `pairs` is optional: null with a capacity of 0 only counts them. A capacity of the map's offsets times the
- * capacity of `coarse` always suffices. FAILED_PRECONDITION: the map lacks
- * MINUET_PURPOSE_EXPORT. */
+ * capacity of `coarse` always suffices. FAILED_PRECONDITION: the map lacks MINUET_PURPOSE_EXPORT. */
 MINUET_API minuet_status minuet_pyramid_export_pairs(minuet_pyramid* pyramid, minuet_device* device,
                                                      const void* buffer, int64_t buffer_bytes, int32_t map,
                                                      int32_t* pairs, int64_t capacity, int32_t* count,

@@ -147,8 +147,8 @@ MINUET_API minuet_status minuet_context_load_tuning(minuet_context* context, min
  * Those that serve all layers of a network are
  * - "grouping": the groups of GEMMs and their streams;
  * - "search": the search of sorted maps;
- * - "order": the order of rows in the fused dataflow: 0 as they come, 1 by mask, 2 by mask, with
- *   the blocks that have the most work first.
+ * - "order": the order of rows in the fused dataflow: 0 as they come, 1 by mask, 2 by mask, with the blocks
+ *   that have the most work first.
  * If there are several results for all layers, the one with the most rows is used.
  *
  * A configuration is a list of names with whole numbers, such as "tile=16". */
@@ -172,8 +172,7 @@ typedef void (*minuet_tuned_visitor)(const minuet_tuned_choice* choice, void* us
 /* Calls `visit`, on the calling thread, for every result with which the plan was made: layer by layer with
  * ascending rows, and last those that serve all layers. It is not called for a plan that was made without
  * results. If no kernel may be compiled and a tuned kernel is in no bundle and no cache folder, the default
- * may run instead, with a warning to the log; the visitor gets
- * this result too. */
+ * may run instead, with a warning to the log; the visitor gets this result too. */
 MINUET_API minuet_status minuet_plan_visit_tuning(minuet_plan* plan, minuet_tuned_visitor visit, void* user);
 
 /* Does what minuet_precompile does, and adds tuning results to the bundles. For every arch, it takes the
