@@ -76,7 +76,7 @@ typedef struct minuet_precompile_options {
                                    folder only */
   /* Optional callbacks. `step` is called for every kernel, by a thread of the library, one call at a time.
    * The others are called by the calling thread: `bundle` at the end, for every bundle that was written;
-   * `cancelled` about every 100 ms, where a result of 1 stops the call soon. */
+   * `cancelled` about every 100 ms, and 1 stops the call soon. */
   void (*step)(const minuet_precompile_step* step, void* user);
   void (*bundle)(const minuet_bundle_info* bundle, void* user);
   int32_t (*cancelled)(void* user);
@@ -103,10 +103,13 @@ typedef struct minuet_precompile_result {
  * a cancel the bundles hold what is done. `result` is optional; it is filled in with every status once work
  * has begun.
  *
- * CANCELLED: `cancelled` stopped the call before all kernels were done. INVALID_ARGUMENT: also if neither
- * plans nor requests_path are given, if plans come without archs, and if the directory cannot be created or
- * written to. NOT_FOUND: the file at requests_path cannot be read. UNIMPLEMENTED: Minuet's kernels do not
- * support an arch. If kernels or bundles are missing at the end, the status is that of the first failure, and
+ * CANCELLED: `cancelled` stopped the call before all kernels were done.
+ * INVALID_ARGUMENT: also if neither plans nor requests_path are given, if plans come without archs, or if the
+ * directory cannot be created or written to.
+ * NOT_FOUND: the file at requests_path cannot be read.
+ * UNIMPLEMENTED: Minuet's kernels do not support an arch.
+ * UNAVAILABLE: also if another process holds the lock of a bundle for too long.
+ * If kernels or bundles are missing at the end, the status is that of the first failure, and
  * minuet_last_error tells how many kernels failed. */
 MINUET_API minuet_status minuet_precompile(minuet_context* context, const minuet_precompile_options* options,
                                            minuet_precompile_result* result);

@@ -112,11 +112,15 @@ typedef struct minuet_tuning_result {
  * in the folder, and they stay there if the call fails or is stopped later. No plan uses them before
  * minuet_context_load_tuning. `result` is optional and is filled in with OK and CANCELLED.
  *
- * CANCELLED: `cancelled` stopped the call. INVALID_ARGUMENT: also clouds with duplicates or without
- * coordinates, and a relative path. FAILED_PRECONDITION: the plan has no values; `directory` is null and the
- * context has no cache folder; the folder cannot be written; or with the plan's weights the output is 0 or
- * not finite everywhere, so that a wrong kernel could not be detected. UNIMPLEMENTED: the plan is that of a
- * single op. */
+ * CANCELLED: `cancelled` stopped the call.
+ * INVALID_ARGUMENT: also for clouds with duplicates or without coordinates, and for a relative path.
+ * FAILED_PRECONDITION, in these cases:
+ * - The plan has no values.
+ * - `directory` is null, and the context has no cache folder.
+ * - The folder cannot be written, or it has results of the same layers from a newer version.
+ * - With the plan's weights the output is 0 or not finite everywhere, so that a wrong kernel could not be
+ *   detected.
+ * UNIMPLEMENTED: the plan is that of a single op. */
 MINUET_API minuet_status minuet_tune(minuet_context* context, minuet_plan* plan, minuet_device* device,
                                      const minuet_tuning_options* options, minuet_tuning_result* result);
 
@@ -188,8 +192,9 @@ MINUET_API minuet_status minuet_plan_visit_tuning(minuet_plan* plan, minuet_tune
  *
  * NOT_FOUND: there are no results for any of the archs. If only some have none, a warning goes to the log.
  * FAILED_PRECONDITION: `directory` is null and the context has no cache folder, or a bundle that is there has
- * results that this version cannot read. UNAVAILABLE: NVRTC is missing. All other statuses are those of
- * minuet_precompile. */
+ * results that this version cannot read.
+ * UNAVAILABLE: also if NVRTC is missing.
+ * All other errors are those of minuet_precompile. */
 MINUET_API minuet_status minuet_precompile_tuned(minuet_context* context,
                                                  const minuet_precompile_options* options,
                                                  const char* directory, minuet_precompile_result* result);
