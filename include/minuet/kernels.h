@@ -22,7 +22,7 @@
 extern "C" {
 #endif
 
-/* How the bytes of a field are read. */
+/* Says how the bytes of a field are read. */
 typedef int32_t minuet_field_kind;
 enum {
   MINUET_FIELD_POINTER = 0, /* an address of device memory, or null */

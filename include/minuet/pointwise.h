@@ -17,8 +17,8 @@
 extern "C" {
 #endif
 
-/* What a step computes from x, which is the result of the step before it, or the first input for the first
- * step. C is the number of channels of a row. NaN stays NaN, except in ARGMAX. */
+/* The kind of a step, which tells its result for x. x is the result of the step before it, or the first input
+ * for the first step. C is the number of channels of a row. NaN stays NaN, except in ARGMAX. */
 typedef int32_t minuet_pointwise_kind;
 enum {
   MINUET_POINTWISE_RELU = 1,       /* x, or 0 if x is negative */

@@ -109,6 +109,7 @@ typedef struct minuet_precompile_result {
  * NOT_FOUND: the file at requests_path cannot be read.
  * UNIMPLEMENTED: Minuet's kernels do not support an arch.
  * UNAVAILABLE: also if another process holds the lock of a bundle for too long.
+ *
  * If kernels or bundles are missing at the end, the status is that of the first failure, and
  * minuet_last_error tells how many kernels failed. */
 MINUET_API minuet_status minuet_precompile(minuet_context* context, const minuet_precompile_options* options,

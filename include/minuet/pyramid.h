@@ -129,7 +129,7 @@ MINUET_API minuet_status minuet_pyramid_bytes(minuet_pyramid* pyramid, const cha
  * _export_pairs need it once for each device and ndim. Runs do not need it. */
 MINUET_API minuet_status minuet_pyramid_load(minuet_pyramid* pyramid, minuet_device* device);
 
-/* What minuet_pyramid_build takes. All memory is the device's. */
+/* The arguments of minuet_pyramid_build. All memory is the device's. */
 typedef struct minuet_pyramid_arguments {
   size_t struct_size;
   void* ext;
@@ -197,7 +197,7 @@ enum {
   MINUET_SET_ORDER_RESIDUAL = 4 /* the residual, and all inputs of a chain (pointwise.h) behind the first */
 };
 
-/* What minuet_plan_run takes. */
+/* The arguments of minuet_plan_run. */
 typedef struct minuet_run_arguments {
   size_t struct_size;
   void* ext;
@@ -238,9 +238,9 @@ MINUET_API minuet_status minuet_plan_run_load(minuet_plan* plan, minuet_device* 
                                               const minuet_run_arguments* arguments);
 /* Runs a plan on a pyramid. The plan must be loaded on the device.
  *
- * What a run reads must live until it is done, and in a graph for every replay: the memory, the plan and the
- * parameters. The run only enqueues, except for the first one with `parameters` (minuet_plan_run_load), and
- * may be captured. Any number of threads may run a plan at the same time, on any streams, if outputs and
+ * The memory that a run reads, the plan and the parameters must live until the run is done, and in a graph
+ * for every replay. The run only enqueues, except for the first one with `parameters` (minuet_plan_run_load),
+ * and may be captured. Any number of threads may run a plan at the same time, on any streams, if outputs and
  * workspaces differ.
  *
  * Kernels are selected by the capacities, so that results may differ from exact mode in the last bits. They

@@ -49,7 +49,7 @@ typedef struct minuet_tuning_skip {
   const char* reason;
 } minuet_tuning_skip;
 
-/* What minuet_tune measures, and for how long.
+/* Says on which clouds minuet_tune measures, and for how long.
  *
  * budget_seconds limits the whole call. The measurements that are expected to gain most come first. The time
  * to compile the default kernels and to run them once counts too, and the call always completes that part.
@@ -77,7 +77,7 @@ typedef struct minuet_tuning_options {
 #define MINUET_TUNING_OPTIONS_INIT \
   { sizeof(minuet_tuning_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
-/* What minuet_tune has done. A kind of layer and size is the unit of a result: equal layers with about as
+/* The outcome of minuet_tune. A kind of layer and size is the unit of a result: equal layers with about as
  * many rows share one. */
 typedef struct minuet_tuning_result {
   size_t struct_size;
@@ -92,7 +92,7 @@ typedef struct minuet_tuning_result {
 
 /* Measures the candidates that may run each convolution of a network on the device, and stores the results.
  *
- * What is measured:
+ * It measures
  * - on a GPU the Specs of the fused kernel and the order of its rows, the tiles of gather and scatter,
  *   cuBLASLt's algorithms, how GEMMs are grouped and spread over streams, and how sorted keys are searched;
  * - on every device which dataflow is faster, if the plan leaves that choice to the library.
@@ -141,8 +141,8 @@ MINUET_API minuet_status minuet_tune(minuet_context* context, minuet_plan* plan,
 MINUET_API minuet_status minuet_context_load_tuning(minuet_context* context, minuet_device* device,
                                                     const char* directory, int64_t* results);
 
-/* One result: what was measured for a layer at some number of rows. The strings are valid during the callback
- * only.
+/* One result: the choice that was measured for a layer at some number of rows. The strings are valid during
+ * the callback only.
  *
  * The operations of one layer are
  * - "fused", "gather", "scatter": the configuration of this kernel;
@@ -194,6 +194,7 @@ MINUET_API minuet_status minuet_plan_visit_tuning(minuet_plan* plan, minuet_tune
  * FAILED_PRECONDITION: `directory` is null and the context has no cache folder, or a bundle that is there has
  * results that this version cannot read.
  * UNAVAILABLE: also if NVRTC is missing.
+ *
  * All other errors are those of minuet_precompile. */
 MINUET_API minuet_status minuet_precompile_tuned(minuet_context* context,
                                                  const minuet_precompile_options* options,
