@@ -1,4 +1,4 @@
-// What the C++ headers share: errors that throw, and owners that release.
+// The parts that all C++ headers share: errors become exceptions, and owners release objects.
 #ifndef MINUET_BASE_HPP_
 #define MINUET_BASE_HPP_
 
@@ -11,7 +11,7 @@
 
 namespace minuet {
 
-/// A failed call: its status and the library's message.
+/// Is thrown when a call fails. It has the status, and what() is the message of minuet_last_error.
 class Exception : public std::runtime_error {
  public:
   Exception(minuet_status status, const std::string& message)
@@ -22,6 +22,7 @@ class Exception : public std::runtime_error {
   minuet_status status_;
 };
 
+/// Returns the message of minuet_last_error for this thread.
 inline std::string last_error() {
   std::string text(minuet_last_error(nullptr, 0), '\0');
   minuet_last_error(text.data(), text.size());
@@ -29,11 +30,13 @@ inline std::string last_error() {
   return text;
 }
 
+/// Throws an Exception unless `status` is MINUET_OK. It must be called on the thread that made the call.
 inline void check(minuet_status status) {
   if (status != MINUET_OK) throw Exception(status, last_error());
 }
 
 namespace detail {
+/// Destroys an object when its owner goes.
 template <class T, void (*Destroy)(T*)>
 struct Release {
   void operator()(T* object) const noexcept { Destroy(object); }
@@ -41,7 +44,7 @@ struct Release {
 template <class T, void (*Destroy)(T*)>
 using Owner = std::unique_ptr<T, Release<T, Destroy>>;
 
-/// What `query` tells of part `number`.
+/// Returns the info that `query` gives about part `number` of `object`.
 template <class Info, class T>
 Info told(minuet_status (*query)(T*, std::int32_t, Info*), T* object, std::int32_t number) {
   Info info{};

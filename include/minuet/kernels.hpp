@@ -1,4 +1,4 @@
-// C++ over kernels.h, in the manner of minuet.hpp.
+// Wraps kernels.h for C++, as minuet.hpp wraps minuet.h.
 #ifndef MINUET_KERNELS_HPP_
 #define MINUET_KERNELS_HPP_
 
@@ -10,8 +10,8 @@
 
 namespace minuet {
 
-/// Calls `visitor` for each kernel of the plan's layers. What the visitor throws leaves this function; it is
-/// then not called for the kernels that remain.
+/// Calls `visitor` for each kernel that minuet_plan_visit_kernels visits. If the visitor throws, it is not
+/// called for the remaining kernels, and this function throws the same exception.
 inline void visit_kernels(const Plan& plan, const std::string& arch,
                           const std::function<void(const minuet_kernel_code&)>& visitor) {
   struct Call {

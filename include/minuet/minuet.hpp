@@ -1,5 +1,8 @@
-// C++ over minuet.h: owners that release, errors that throw. Header-only; shapes, streams, threads and
-// errors are as minuet.h says. Nothing here crosses the ABI but what minuet.h declares.
+// Wraps minuet.h, parameters.h and parts of diagnostics.h for C++17. The C headers have the contracts; a
+// function without a comment is the C function of that name. C++ adds:
+// - Each class owns one object and destroys it; get() lends it to calls of the C ABI. Owners can be moved.
+// - A failed call throws Exception (base.hpp). Results are returned. A stream that is left out is null.
+// The wrappers are inline, so that only the C ABI is between the program and the library.
 #ifndef MINUET_MINUET_HPP_
 #define MINUET_MINUET_HPP_
 
@@ -20,9 +23,10 @@
 
 namespace minuet {
 
-/// Where kernels are compiled and kept. `cache_directory` empty: the usual place.
+/// Owns a minuet_context, which compiles and keeps kernels.
 class Context {
  public:
+  /// Creates a context with default options. An empty `cache_directory` selects the default folder.
   explicit Context(const std::string& cache_directory = {}) {
     minuet_context_options options = MINUET_CONTEXT_OPTIONS_INIT;
     options.cache_directory = cache_directory.empty() ? nullptr : cache_directory.c_str();
@@ -39,25 +43,24 @@ class Context {
     check(minuet_context_kernel_counters(get(), &counters));
     return counters;
   }
-  /// `sha256` empty: no digest is expected.
+  /// Adds a bundle from a file (minuet_context_add_bundle). If `sha256` is empty, no digest is expected.
   void add_bundle(const std::string& path, const std::string& sha256 = {}) const {
     check(minuet_context_add_bundle(get(), path.c_str(), sha256.empty() ? nullptr : sha256.c_str()));
   }
-  /// The bytes are copied. `sha256` empty: no digest is expected.
+  /// Adds a bundle from memory, which is copied. If `sha256` is empty, no digest is expected.
   void add_bundle_memory(const void* bytes, std::size_t size, const std::string& sha256 = {}) const {
     check(minuet_context_add_bundle_memory(get(), bytes, size, sha256.empty() ? nullptr : sha256.c_str()));
   }
-  /// Of a context made with `trace`.
   void write_trace(const std::string& path) const { check(minuet_context_write_trace(get(), path.c_str())); }
 
  private:
   detail::Owner<minuet_context, minuet_context_destroy> owner_;
 };
 
-/// "cuda:N", "cpu", or empty for cuda:0 where it is usable, else cpu. `options` may have an allocator, which
-/// needs a name.
+/// Owns a minuet_device.
 class Device {
  public:
+  /// Opens "cuda:N" or "cpu"; an empty name: cuda:0 if it is usable, else cpu. An allocator needs a name.
   explicit Device(const Context& context, const std::string& name = {},
                   const minuet_device_options& options = MINUET_DEVICE_OPTIONS_INIT) {
     minuet_device* device = nullptr;
@@ -77,13 +80,15 @@ class Device {
   detail::Owner<minuet_device, minuet_device_destroy> owner_;
 };
 
-/// `count` elements of T on a device.
+/// Owns device memory for size() elements of T. The device must outlive the buffer.
 template <class T>
 class Buffer {
  public:
+  /// Allocates memory for `count` elements, whose values are undefined.
   Buffer(const Device& device, std::size_t count) : device_(device.get()), count_(count) {
     check(minuet_device_allocate(device_, bytes(), &data_));
   }
+  /// Allocates memory and copies `values` to it. Waits for the copy.
   Buffer(const Device& device, const std::vector<T>& values) : Buffer(device, values.size()) {
     check(minuet_device_copy(device_, data_, values.data(), bytes(), 0));
   }
@@ -99,6 +104,7 @@ class Buffer {
   }
   T* get() const noexcept { return static_cast<T*>(data_); }
   std::size_t size() const noexcept { return count_; }
+  /// Returns the elements. Waits for the copy, but not for work on any stream (minuet_device_copy).
   std::vector<T> download() const {
     std::vector<T> values(count_);
     check(minuet_device_copy(device_, values.data(), data_, bytes(), 1));
@@ -119,13 +125,13 @@ inline void call_visitor(const minuet_kernel_info* kernel, void* user) {
 }
 }  // namespace detail
 
-/// A matrix of features in device memory; `row_stride` in elements, 0 for rows that lie one behind the other.
+/// Describes a matrix of features in device memory. `row_stride` is in elements; 0: no gaps between rows.
 inline minuet_tensor tensor(void* data, std::int64_t rows, std::int32_t channels, minuet_dtype dtype,
                             std::int64_t row_stride = 0) noexcept {
   return {data, rows, row_stride, channels, dtype};
 }
 
-/// A network or one op: immutable, shared by devices and threads.
+/// Owns a minuet_plan: a network or one op.
 class Plan {
  public:
   static Plan network(const Context& context, const minuet_network_options& options) {
@@ -133,7 +139,7 @@ class Plan {
     check(minuet_plan_create_network(context.get(), &options, &plan));
     return Plan(plan);
   }
-  /// A shipped network with weights from a safetensors file or a PyTorch checkpoint, or seeded random ones.
+  /// Creates a plan of a shipped network. `weights` is the path of the file; empty: random weights.
   static Plan network(const Context& context, const std::string& name, minuet_dtype dtype,
                       const std::string& weights = {}) {
     minuet_network_options options = MINUET_NETWORK_OPTIONS_INIT;
@@ -152,7 +158,7 @@ class Plan {
     check(minuet_plan_create_pooling(context.get(), &options, &plan));
     return Plan(plan);
   }
-  /// Of bytes that serialize() gave, here or in another process.
+  /// Creates the plan from bytes that serialize() returned, here or in another process.
   static Plan deserialize(const Context& context, const void* bytes, std::size_t size) {
     minuet_plan* plan = nullptr;
     check(minuet_plan_deserialize(context.get(), bytes, size, &plan));
@@ -163,7 +169,7 @@ class Plan {
   static Plan take(minuet_plan* plan) { return Plan(plan); }
 
   minuet_plan* get() const noexcept { return owner_.get(); }
-  /// With the kernels for these architectures; compiles those that are missing.
+  /// Returns the plan as bytes, with the kernels for these architectures. Compiles those that are missing.
   std::vector<unsigned char> serialize(const std::vector<std::string>& archs = {}) const {
     std::vector<const char*> names;
     for (const std::string& arch : archs) names.push_back(arch.c_str());
@@ -181,33 +187,34 @@ class Plan {
     check(minuet_plan_query(get(), &info));
     return info;
   }
-  /// One of info().parameter_tensors.
+  /// Returns the info of a parameter, numbered from 0 to info().parameter_tensors - 1.
   minuet_parameter_info parameter(std::int32_t number) const {
     return detail::told<minuet_parameter_info>(minuet_plan_query_parameter, get(), number);
   }
-  /// One of info().inputs, and one of info().outputs.
+  /// Returns the info of an input, numbered from 0 to info().inputs - 1; output() does the same.
   minuet_tensor_info input(std::int32_t number) const {
     return detail::told<minuet_tensor_info>(minuet_plan_query_input, get(), number);
   }
   minuet_tensor_info output(std::int32_t number) const {
     return detail::told<minuet_tensor_info>(minuet_plan_query_output, get(), number);
   }
-  /// JSON; empty for a plan of one op.
+  /// Returns the description of a network as JSON, or "" for a plan of one op.
   std::string description() const {
     std::string text(minuet_plan_description(get(), nullptr, 0), '\0');
     minuet_plan_description(get(), text.data(), text.size());
     text.pop_back();
     return text;
   }
+  /// Compiles the plan. `visit` is called once for each kernel, and must not throw.
   void compile(const std::string& arch, detail::Visitor visit = {}) const {
     check(minuet_plan_compile(get(), arch.c_str(), visit ? detail::call_visitor : nullptr, &visit));
   }
-  /// Compiles for the device where that has not happened, then loads.
+  /// Compiles the plan for the device if needed, and loads it there.
   void load(const Device& device) const {
     compile(device.info().arch);
     check(minuet_plan_load(get(), device.get()));
   }
-  /// Returns minuet_plan_workspace_bytes. Options with level_capacity take no other arguments.
+  /// Returns minuet_plan_workspace_bytes. With level_capacity in `options`, the last two arguments are 0.
   std::int64_t workspace_bytes(const std::string& arch, const minuet_execution_options& options,
                                std::int64_t max_points = 0, double max_neighbours = 0) const {
     std::int64_t bytes = 0;
@@ -220,7 +227,7 @@ class Plan {
   detail::Owner<minuet_plan, minuet_plan_destroy> owner_;
 };
 
-/// An array whose elements lie one behind the other.
+/// Describes an array without strides. Throws for more than 6 axes.
 inline minuet_array array(void* data, std::initializer_list<std::int64_t> shape, minuet_element element,
                           bool on_host = false) {
   minuet_array array{};
@@ -233,7 +240,7 @@ inline minuet_array array(void* data, std::initializer_list<std::int64_t> shape,
   return array;
 }
 
-/// One set of values of a plan's parameters on a device: `parameters` of minuet_execution_options.
+/// Owns a minuet_parameters, which executions and runs take as `parameters`.
 class Parameters {
  public:
   Parameters(const Plan& plan, const Device& device,
@@ -243,7 +250,7 @@ class Parameters {
     owner_.reset(parameters);
   }
   minuet_parameters* get() const noexcept { return owner_.get(); }
-  /// Parameter indices[i] gets values[i]; no indices: the first ones.
+  /// Sets parameter indices[i] to values[i]. Empty `indices` are those of the first parameters.
   void set(const std::vector<std::int32_t>& indices, const std::vector<minuet_array>& values,
            minuet_weights_order order = MINUET_WEIGHTS_MINUET, void* stream = nullptr) const {
     if (!indices.empty() && indices.size() != values.size())
@@ -260,7 +267,7 @@ class Parameters {
   detail::Owner<minuet_parameters, minuet_parameters_destroy> owner_;
 };
 
-/// What coordinate sets, kernel maps and executions on one stream share: `queue` of their options.
+/// Owns a minuet_queue, which coordinate sets, kernel maps and executions take as `queue`.
 class Queue {
  public:
   explicit Queue(const Device& device, void* stream = nullptr) {
@@ -274,7 +281,7 @@ class Queue {
   detail::Owner<minuet_queue, minuet_queue_destroy> owner_;
 };
 
-/// Coordinate sets and kernel maps, for callers who build their own networks of single convolutions.
+/// Owns a minuet_coordinates: a coordinate set, for programs that build their own networks of single ops.
 class Coordinates {
  public:
   Coordinates(const Device& device, const minuet_coordinates_options& options,
@@ -294,9 +301,10 @@ class Coordinates {
     return Coordinates(set);
   }
   minuet_coordinates* get() const noexcept { return owner_.get(); }
+  /// Returns the number of different coordinates. Throws if the device fails, as rows() does.
   std::int64_t count() const { return counted(minuet_coordinates_count(get())); }
   std::int64_t rows() const { return counted(minuet_coordinates_rows(get())); }
-  /// To device memory, int32 [rows, 1 + ndim].
+  /// Copies the coordinates to device memory, int32 [rows, 1 + ndim] (minuet_coordinates_export).
   void export_to(std::int32_t* coordinates, void* stream = nullptr) const {
     check(minuet_coordinates_export(get(), coordinates, stream));
   }
@@ -310,6 +318,7 @@ class Coordinates {
   detail::Owner<minuet_coordinates, minuet_coordinates_destroy> owner_;
 };
 
+/// Owns a minuet_kernel_map, which keeps its coordinate sets alive.
 class KernelMap {
  public:
   KernelMap(const Coordinates& input, const Coordinates& output, const minuet_kernel_map_options& options,
@@ -318,7 +327,7 @@ class KernelMap {
     check(minuet_kernel_map_create(input.get(), output.get(), &options, stream, &map));
     owner_.reset(map);
   }
-  /// The other direction, for the transposed convolution; shares the memory.
+  /// Returns the map of the other direction, for a transposed convolution. Both maps share their memory.
   KernelMap transpose() const {
     minuet_kernel_map* map = nullptr;
     check(minuet_kernel_map_transpose(get(), &map));
@@ -326,12 +335,13 @@ class KernelMap {
   }
   minuet_kernel_map* get() const noexcept { return owner_.get(); }
   std::int32_t volume() const noexcept { return minuet_kernel_map_volume(get()); }
+  /// Returns the number of pairs of all offsets. It may wait (minuet_kernel_map_query_pairs).
   std::int64_t pairs() const {
     std::int64_t pairs = 0;
     check(minuet_kernel_map_query_pairs(get(), &pairs));
     return pairs;
   }
-  /// (k, input row, output row) of each.
+  /// Returns (k, input row, output row) of each pair, in ascending order of k. Waits.
   std::vector<std::array<std::int32_t, 3>> export_pairs(void* stream = nullptr) const {
     std::vector<std::array<std::int32_t, 3>> rows(static_cast<std::size_t>(pairs()));
     check(minuet_kernel_map_export(get(), rows.empty() ? nullptr : rows.front().data(), stream));
@@ -343,7 +353,7 @@ class KernelMap {
   detail::Owner<minuet_kernel_map, minuet_kernel_map_destroy> owner_;
 };
 
-/// One caller's use of a loaded plan.
+/// Owns a minuet_execution: one caller's use of a loaded plan. It serves one call at a time.
 class Execution {
  public:
   Execution(const Plan& plan, const Device& device,
@@ -358,21 +368,21 @@ class Execution {
     check(minuet_execution_query(get(), &info));
     return info;
   }
-  /// Other device memory in place of what it has. Waits for the stream; nothing is prepared afterwards.
+  /// Replaces the memory of the execution. Waits for the stream. Afterwards nothing is prepared.
   void set_workspace(void* workspace, std::int64_t bytes, void* stream = nullptr) const {
     check(minuet_execution_set_workspace(get(), workspace, bytes, stream));
   }
-  /// A network's cloud, device int32 [count, 1 + ndim]. Returns the output's rows.
+  /// Prepares a cloud, device memory int32 [count, 1 + ndim]. Returns the rows of the first output.
   std::int64_t prepare(const std::int32_t* coordinates, std::int64_t count, void* stream = nullptr) const {
     check(minuet_execution_prepare(get(), coordinates, count, stream));
     return output_rows();
   }
-  /// Capacity mode: `count` is device memory.
+  /// Prepares a cloud in capacity mode. `count` is device memory (minuet_execution_prepare_on_device).
   void prepare_on_device(const std::int32_t* coordinates, const std::int32_t* count,
                          void* stream = nullptr) const {
     check(minuet_execution_prepare_on_device(get(), coordinates, count, stream));
   }
-  /// Capacity mode: device memory that each prepare writes.
+  /// Points to device memory that each prepare writes in capacity mode. It belongs to the execution.
   struct CloudOnDevice {
     const std::uint32_t* status = nullptr;
     const std::int32_t* counts = nullptr;  // [1 + levels]
@@ -382,28 +392,28 @@ class Execution {
     check(minuet_execution_query_cloud(get(), &cloud.status, &cloud.counts));
     return cloud;
   }
-  /// Enqueues a copy of both to the caller's device memory; counts: [1 + levels].
+  /// Enqueues a copy of both to the caller's device memory. `counts` has [1 + levels] elements, or is null.
   void copy_cloud(std::uint32_t* status, std::int32_t* counts, std::int32_t levels,
                   void* stream = nullptr) const {
     check(minuet_execution_copy_cloud(get(), status, counts, counts ? 1 + levels : 0, stream));
   }
-  /// The same on the host.
   struct Cloud {
     std::uint32_t status = 0;  // MINUET_CLOUD_... bits
     std::vector<std::int32_t> counts;
   };
+  /// Returns the status and the counts of a network with `levels` levels. Waits.
   Cloud read_cloud(std::int32_t levels, void* stream = nullptr) const {
     Cloud cloud{0, std::vector<std::int32_t>(1 + static_cast<std::size_t>(levels))};
     check(minuet_execution_read_cloud(get(), stream, &cloud.status, cloud.counts.data(), 1 + levels));
     return cloud;
   }
-  /// One for each of `levels`: `factor` times what is prepared in exact mode.
+  /// Returns one capacity for each level: `factor` times the prepared cloud's voxels, in exact mode.
   std::vector<std::int64_t> suggest_capacities(double factor, std::int32_t levels) const {
     std::vector<std::int64_t> capacities(static_cast<std::size_t>(levels));
     check(minuet_execution_suggest_capacities(get(), factor, capacities.data(), levels));
     return capacities;
   }
-  /// A convolution's maps. Returns the output's rows.
+  /// Prepares the maps of a single op (minuet_execution_prepare_maps). Returns the rows of the output.
   std::int64_t prepare_maps(std::initializer_list<std::reference_wrapper<const KernelMap>> maps,
                             void* stream = nullptr) const {
     std::vector<minuet_kernel_map*> handles;
@@ -412,7 +422,7 @@ class Execution {
                                         stream));
     return output_rows();
   }
-  /// The same for many of one queue, each with its map; what their maps need is made together.
+  /// Prepares many executions of one queue, each with its map (minuet_executions_prepare_maps).
   static void prepare_maps(const std::vector<std::pair<const Execution*, const KernelMap*>>& each,
                            void* stream = nullptr) {
     std::vector<minuet_execution*> executions;
@@ -424,7 +434,7 @@ class Execution {
     check(minuet_executions_prepare_maps(executions.data(), maps.data(),
                                          static_cast<std::int32_t>(each.size()), stream));
   }
-  /// All inputs of a network, or a convolution's input and, where it has one, its residual.
+  /// Enqueues a run. Inputs are those of the network, or the op's input and its residual, if it has one.
   void run(const std::vector<minuet_tensor>& inputs, const std::vector<minuet_tensor>& outputs,
            void* stream = nullptr) const {
     check(minuet_execution_run(get(), inputs.data(), static_cast<std::int32_t>(inputs.size()), outputs.data(),
@@ -435,14 +445,13 @@ class Execution {
     check(minuet_execution_run(get(), inputs.data(), static_cast<std::int32_t>(inputs.size()), &output, 1,
                                stream));
   }
-  /// The same with arrays: inputs, then parameters if the execution takes them; outputs, then a pooling's
-  /// winners.
+  /// Enqueues a run with arrays in place of matrices, for outputs of other elements too.
   void run_arrays(const std::vector<minuet_array>& inputs, const std::vector<minuet_array>& outputs,
                   void* stream = nullptr) const {
     check(minuet_execution_run_arrays(get(), inputs.data(), static_cast<std::int32_t>(inputs.size()),
                                       outputs.data(), static_cast<std::int32_t>(outputs.size()), stream));
   }
-  /// Writes int32 [output rows, 1 + ndim of the output's level] to device memory.
+  /// Enqueues a copy of an output's coordinates to device memory, int32 [output rows, 1 + ndim of its level].
   void output_coordinates(std::int32_t* coordinates, void* stream = nullptr, std::int32_t output = 0) const {
     check(minuet_execution_output_coordinates_of(get(), output, coordinates, stream));
   }
@@ -452,7 +461,7 @@ class Execution {
     check(minuet_execution_output_shape_of(get(), output, &rows, &channels));
     return rows;
   }
-  /// The first layer that wrote a number past its dtype, or -1.
+  /// Returns the first layer that wrote a number outside the range of its dtype, or -1. Waits.
   std::int32_t find_overflow(void* stream = nullptr) const {
     std::int32_t layer = -1;
     check(minuet_execution_find_overflow(get(), stream, &layer));

@@ -1,4 +1,4 @@
-// C++ over pointwise.h, in the manner of minuet.hpp.
+// Wraps pointwise.h for C++, as minuet.hpp wraps minuet.h.
 #ifndef MINUET_POINTWISE_HPP_
 #define MINUET_POINTWISE_HPP_
 
@@ -7,7 +7,7 @@
 
 namespace minuet {
 
-/// Returns the plan of a chain of pointwise steps.
+/// Creates a plan of a chain of pointwise steps (minuet_plan_create_pointwise).
 inline Plan pointwise(const Context& context, const minuet_pointwise_options& options) {
   minuet_plan* plan = nullptr;
   check(minuet_plan_create_pointwise(context.get(), &options, &plan));
