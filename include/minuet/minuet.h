@@ -722,7 +722,7 @@ MINUET_API size_t minuet_plan_description(minuet_plan* plan, char* buffer, size_
 typedef struct minuet_parameter_info {
   size_t struct_size;
   const char* name;
-  int64_t shape[4]; /* the first `rank` elements; the others are 0 */
+  int64_t shape[MINUET_MAX_RANK]; /* the first `rank` elements; the others are 0 */
   int32_t rank;
   int32_t reserved;
 } minuet_parameter_info;
@@ -966,8 +966,8 @@ MINUET_API minuet_status minuet_execution_copy_cloud(minuet_execution* execution
                                                      int32_t* counts, int32_t count, void* stream);
 /* Copies the same to host memory, with the same preconditions. It waits for the stream, and must not be
  * captured. */
-MINUET_API minuet_status minuet_execution_read_cloud(minuet_execution* execution, void* stream,
-                                                     uint32_t* status, int32_t* counts, int32_t count);
+MINUET_API minuet_status minuet_execution_read_cloud(minuet_execution* execution, uint32_t* status,
+                                                     int32_t* counts, int32_t count, void* stream);
 /* Writes, for each level of the cloud that is prepared, its number of rows times `factor`, rounded up to a
  * multiple of 256: capacities for clouds like this one. `factor` is 1 to 1024, and level_count is
  * minuet_plan_info.levels. FAILED_PRECONDITION in capacity mode, for a single op, and if nothing is prepared.

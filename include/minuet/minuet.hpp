@@ -404,7 +404,7 @@ class Execution {
   /// Returns the status and the counts of a network with `levels` levels. Waits.
   Cloud read_cloud(std::int32_t levels, void* stream = nullptr) const {
     Cloud cloud{0, std::vector<std::int32_t>(1 + static_cast<std::size_t>(levels))};
-    check(minuet_execution_read_cloud(get(), stream, &cloud.status, cloud.counts.data(), 1 + levels));
+    check(minuet_execution_read_cloud(get(), &cloud.status, cloud.counts.data(), 1 + levels, stream));
     return cloud;
   }
   /// Returns one capacity for each level: `factor` times the prepared cloud's voxels, in exact mode.

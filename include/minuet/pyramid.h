@@ -26,7 +26,8 @@
  *   (minuet_execution_options.level_capacity), and maps those of MINUET_MAPS_INDEXED. Tensors have as many
  *   rows as the capacity of their level. Rows of an input past the count are not read; those of an output are
  *   0, and -1 for winners and an argmax.
- * - Numbers. Levels and maps are numbered from 0; a number past the last is INVALID_ARGUMENT.
+ * - Numbers. Levels and maps are numbered from 0. A number past the last is OUT_OF_RANGE as an argument of a
+ *   function, and INVALID_ARGUMENT in a struct.
  */
 #ifndef MINUET_PYRAMID_H_
 #define MINUET_PYRAMID_H_

@@ -162,7 +162,7 @@ llvm::Expected<AxisArray> read_cells(const int32_t* values, i32 ndim, const char
 
 llvm::Expected<std::optional<AxisArray>> read_padding(int32_t dense_offsets, const int32_t* padding,
                                                       i32 ndim) {
-  MINUET_TRY(check_flag(dense_offsets, "dense_offsets"));
+  MINUET_TRY(check_flags({{dense_offsets, "dense_offsets"}}));
   MINUET_ASSIGN(const AxisArray cells, read_cells(padding, ndim, "padding"));
   if (dense_offsets) return std::optional<AxisArray>(cells);
   if (cells == AxisArray{}) return std::optional<AxisArray>();
@@ -184,9 +184,12 @@ llvm::Expected<AxisArray> read_set_shape(const int32_t* shape, i32 ndim) {
       std::find(first, end, 0) - first, ndim);
 }
 
-llvm::Error check_flag(int32_t flag, const char* name) {
-  if (flag == 0 || flag == 1) return llvm::Error::success();
-  return make_error(StatusCode::InvalidArgument, "{0} is {1}; it must be 0 or 1", name, flag);
+llvm::Error check_flags(std::initializer_list<NamedFlag> flags) {
+  for (const auto& [flag, name] : flags) {
+    if (flag == 0 || flag == 1) continue;
+    return make_error(StatusCode::InvalidArgument, "{0} is {1}; it must be 0 or 1", name, flag);
+  }
+  return llvm::Error::success();
 }
 
 llvm::Expected<DType> read_dtype(minuet_dtype dtype) {
@@ -222,6 +225,9 @@ llvm::Expected<CacheOptions> cache_options(const minuet_context_options& options
   if (options.record_path) cache.record = options.record_path;
   cache.most_bytes = options.cache_max_bytes;
   if (options.bundle_path) cache.bundle_path = options.bundle_path;
+  MINUET_TRY(check_flags({{options.bundle_ptx, "bundle_ptx"},
+                          {options.trace, "trace"},
+                          {options.disable_disk_cache, "disable_disk_cache"}}));
   if (options.cache_shared < 0 || options.cache_shared > 2) {
     return make_error(StatusCode::InvalidArgument, "cache_shared is {0}; it must be 0, 1 or 2",
                       options.cache_shared);

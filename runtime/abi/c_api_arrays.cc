@@ -74,11 +74,7 @@ llvm::Expected<GivenArray> read_array(const minuet_array& given, ArrayUse use) {
   GivenArray array;
   MINUET_ASSIGN(array.element, read_element(given.element, use));
   MINUET_TRY(read_shape(given, use == ArrayUse::Parameter ? 1 : 0, array));
-  for (const auto& [name, flag] :
-       {std::pair("on_host", given.on_host), std::pair("has_strides", given.has_strides)}) {
-    if (flag == 0 || flag == 1) continue;
-    return make_error(StatusCode::InvalidArgument, "its {0} is {1}; it must be 0 or 1", name, flag);
-  }
+  MINUET_TRY(check_flags({{given.on_host, "its on_host"}, {given.has_strides, "its has_strides"}}));
   if (spanned_bytes(array) > 0) MINUET_TRY(check_pointer(given.data, "data"));
   MINUET_TRY(
       check_alignment(given.data, static_cast<std::uintptr_t>(element_bytes(array.element)), "its data"));

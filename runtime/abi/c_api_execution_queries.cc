@@ -112,7 +112,7 @@ minuet_status minuet_execution_query_level(minuet_execution* execution, int32_t 
     answer.ndim = static_cast<int32_t>(axes_of(program, level).size());
     std::copy(stride.begin(), stride.end(), answer.tensor_stride);
     answer.voxels = prepared ? own.level(level).rows : 0;
-    if (prepared) answer.map_method = 1 + static_cast<int32_t>(own.map_method());
+    if (prepared && own.network_maps()) answer.map_method = 1 + static_cast<int32_t>(own.map_method());
     return write_info(answer, info, "info");
   });
 }

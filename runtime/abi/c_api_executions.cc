@@ -56,6 +56,10 @@ llvm::Error check_workspace(const void* workspace, i64 bytes, const char* size_n
 llvm::Expected<ExecutionOptions> read_size_options(const minuet_execution_options& given,
                                                    const Program& program) {
   MINUET_TRY(annotate(check_coordinate_count(given.max_points), "max_points"));
+  MINUET_TRY(check_flags({{given.keep_first_duplicate, "keep_first_duplicate"},
+                          {given.has_bounds, "has_bounds"},
+                          {given.defer_workspace, "defer_workspace"},
+                          {given.parameter_inputs, "parameter_inputs"}}));
   ExecutionOptions execution;
   execution.max_points = given.max_points;
   execution.cloud.keep_first_duplicate = given.keep_first_duplicate != 0;
@@ -316,8 +320,8 @@ minuet_status minuet_execution_copy_cloud(minuet_execution* execution, uint32_t*
   });
 }
 
-minuet_status minuet_execution_read_cloud(minuet_execution* execution, void* stream, uint32_t* status,
-                                          int32_t* counts, int32_t count) {
+minuet_status minuet_execution_read_cloud(minuet_execution* execution, uint32_t* status, int32_t* counts,
+                                          int32_t count, void* stream) {
   return in_execution("minuet_execution_read_cloud", execution, [&](Execution& own) -> llvm::Error {
     MINUET_TRY(check_pointer(status, "status"));
     MINUET_TRY(check_has_capacities(own));

@@ -300,8 +300,10 @@ llvm::Expected<std::optional<AxisArray>> read_padding(int32_t dense_offsets, con
                                                       i32 ndim);
 /// Returns the shape of a set (SetSpec), which is given for all of the first `ndim` axes or for none.
 llvm::Expected<AxisArray> read_set_shape(const int32_t* shape, i32 ndim);
-/// Returns InvalidArgument unless the flag is 0 or 1.
-llvm::Error check_flag(int32_t flag, const char* name);
+/// A flag of options and its name.
+using NamedFlag = std::pair<int64_t, const char*>;
+/// Returns InvalidArgument unless each flag is 0 or 1. Other numbers are free for later versions.
+llvm::Error check_flags(std::initializer_list<NamedFlag> flags);
 /// Reads one value per axis, where 0 means 1. The values of the axes from number `ndim` on must be 0 or 1.
 llvm::Expected<AxisArray> read_axes(const int32_t* values, i32 ndim, const char* name);
 llvm::Expected<DType> read_dtype(minuet_dtype dtype);

@@ -39,9 +39,7 @@ minuet_status minuet_parameters_create(minuet_plan* plan, minuet_device* device,
     MINUET_TRY(check_pointer(parameters, "parameters"));
     MINUET_ASSIGN(const minuet_parameters_options given,
                   read_options(options, minuet_parameters_options(MINUET_PARAMETERS_OPTIONS_INIT)));
-    if (given.master != 0 && given.master != 1) {
-      return make_error(StatusCode::InvalidArgument, "master is {0}; it must be 0 or 1", given.master);
-    }
+    MINUET_TRY(check_flags({{given.master, "master"}}));
     MINUET_ASSIGN(std::shared_ptr<const LoadedPlan> loaded, plan->store->loaded_on(*device->open->device()));
     ParameterSetOptions own;
     own.keeps_master = given.master != 0;

@@ -83,6 +83,9 @@ llvm::Expected<std::shared_ptr<WeightsFile>> open_weights(const minuet_network_o
 
 llvm::Expected<ParameterSource> open_parameters(const minuet_network_options& given,
                                                 const NetworkDescription& description) {
+  MINUET_TRY(check_flags({{given.allow_unused, "allow_unused"},
+                          {given.allow_non_finite_parameters, "allow_non_finite_parameters"},
+                          {given.without_values, "without_values"}}));
   if (given.without_values != 0 && (given.weights_path || given.seed != 0)) {
     return make_error(StatusCode::InvalidArgument,
                       "without_values is set, so weights_path must be null and seed 0");
@@ -132,6 +135,7 @@ llvm::Error read_window(WindowProblem& problem, const Options& given) {
 /// coordinates follow from its input coordinates.
 llvm::Expected<ConvolutionKind> read_kind(int32_t submanifold, int32_t transposed,
                                           const WindowProblem& problem) {
+  MINUET_TRY(check_flags({{submanifold, "submanifold"}, {transposed, "transposed"}}));
   if (submanifold && transposed) {
     return make_error(StatusCode::InvalidArgument,
                       "submanifold and transposed are both set: an op can be only one of them");
@@ -171,6 +175,9 @@ llvm::Expected<ConvolutionProblem> read_problem(const minuet_convolution_options
   problem.groups = given.groups == 0 ? 1 : given.groups;
   MINUET_ASSIGN(problem.kind, read_kind(given.submanifold, given.transposed, problem));
   MINUET_TRY(read_activation(given, problem));
+  MINUET_TRY(check_flags({{given.residual, "residual"},
+                          {given.without_values, "without_values"},
+                          {given.allow_non_finite_parameters, "allow_non_finite_parameters"}}));
   problem.residual = given.residual != 0;
   problem.scale_shift = given.scale_count != 0 || given.shift_count != 0;
   MINUET_TRY(validate(problem));
@@ -186,9 +193,7 @@ llvm::Expected<PoolingProblem> read_problem(const minuet_pooling_options& given)
                       static_cast<int>(MINUET_REDUCE_SUM));
   }
   problem.reduction = static_cast<Reduction>(given.reduction);
-  if (given.winners != 0 && given.winners != 1) {
-    return make_error(StatusCode::InvalidArgument, "winners is {0}; it must be 0 or 1", given.winners);
-  }
+  MINUET_TRY(check_flags({{given.winners, "winners"}}));
   problem.winners = given.winners != 0;
   MINUET_ASSIGN(problem.kind, read_kind(given.submanifold, given.transposed, problem));
   return problem;

@@ -47,8 +47,8 @@ MINUET_SAME_KIND(ARGMAX, Argmax);
   MINUET_ASSIGN(problem.ndim, read_ndim(given.ndim));
   MINUET_ASSIGN(problem.dtype, read_dtype(given.dtype));
   problem.channels = given.channels;
-  MINUET_TRY(check_flag(given.without_values, "without_values"));
-  MINUET_TRY(check_flag(given.allow_non_finite_parameters, "allow_non_finite_parameters"));
+  MINUET_TRY(check_flags({{given.without_values, "without_values"},
+                          {given.allow_non_finite_parameters, "allow_non_finite_parameters"}}));
   MINUET_TRY(check_list(given.steps, "steps", given.step_count, "step_count"));
   if (given.step_count > kMostPointwiseSteps) {
     return make_error(StatusCode::InvalidArgument, "step_count is {0}; it must be 1 to {1}", given.step_count,

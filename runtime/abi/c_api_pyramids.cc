@@ -29,7 +29,7 @@ llvm::Expected<PyramidLevel> read_level(const minuet_pyramid_level& given, i32 n
   PyramidLevel level;
   level.parent = given.parent;
   level.capacity = given.capacity;
-  MINUET_TRY(check_flag(given.is_reached, "is_reached"));
+  MINUET_TRY(check_flags({{given.is_reached, "is_reached"}}));
   if (given.is_reached) {
     ReachSpec& reach = level.reach.emplace();
     MINUET_ASSIGN(reach.kernel_size, read_axes(given.kernel_size, ndim, "kernel_size"));
@@ -112,6 +112,8 @@ llvm::Expected<PyramidDescription> read_description(const minuet_pyramid_options
   MINUET_ASSIGN(description.ndim, read_ndim(given.ndim));
   MINUET_TRY(given.network ? read_network_levels(given, description)
                            : read_levels_and_maps(given, description));
+  MINUET_TRY(
+      check_flags({{given.keep_first_duplicate, "keep_first_duplicate"}, {given.has_bounds, "has_bounds"}}));
   description.keep_first_duplicate = given.keep_first_duplicate != 0;
   MINUET_ASSIGN(description.batch_size, read_batch_size(given.batch_size));
   description.has_bounds = given.has_bounds != 0;
@@ -166,8 +168,7 @@ llvm::Error read_pyramid(minuet_pyramid* pyramid, minuet_device* device, const v
 llvm::Error check_exported(const Pyramid& pyramid, int32_t map) {
   const auto maps = static_cast<i32>(pyramid.program().maps.size());
   if (map < 0 || map >= maps) {
-    return make_error(StatusCode::InvalidArgument, "map is {0}; the pyramid has {1}, numbered from 0", map,
-                      maps);
+    return make_error(StatusCode::OutOfRange, "map is {0}; the pyramid has {1}, numbered from 0", map, maps);
   }
   if (pyramid.exports(map)) return llvm::Error::success();
   return make_error(StatusCode::FailedPrecondition,
@@ -177,8 +178,8 @@ llvm::Error check_exported(const Pyramid& pyramid, int32_t map) {
 
 llvm::Error check_level(const Pyramid& pyramid, int32_t level) {
   if (level < 0 || level >= pyramid.levels()) {
-    return make_error(StatusCode::InvalidArgument, "level is {0}; the pyramid has {1}, numbered from 0",
-                      level, pyramid.levels());
+    return make_error(StatusCode::OutOfRange, "level is {0}; the pyramid has {1}, numbered from 0", level,
+                      pyramid.levels());
   }
   if (pyramid.description().levels[level].keeps_coordinates) return llvm::Error::success();
   return make_error(StatusCode::FailedPrecondition,

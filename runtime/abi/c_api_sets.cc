@@ -13,6 +13,8 @@ llvm::Expected<minuet_coordinates_options> read_given(const minuet_coordinates_o
 }
 
 llvm::Expected<CoordinateSetOptions> read_set_options(const minuet_coordinates_options& given) {
+  MINUET_TRY(
+      check_flags({{given.keep_first_duplicate, "keep_first_duplicate"}, {given.has_bounds, "has_bounds"}}));
   CoordinateSetOptions options;
   MINUET_ASSIGN(options.tensor_stride, read_axes(given.tensor_stride, given.ndim, "tensor_stride"));
   options.keep_first_duplicate = given.keep_first_duplicate != 0;
@@ -163,6 +165,7 @@ minuet_status minuet_kernel_map_create(minuet_coordinates* input, minuet_coordin
     MINUET_TRY(check_pointer(map, "map"));
     MINUET_ASSIGN(const minuet_kernel_map_options given,
                   read_options(options, minuet_kernel_map_options(MINUET_KERNEL_MAP_OPTIONS_INIT)));
+    MINUET_TRY(check_flags({{given.transposed, "transposed"}}));
     const i32 ndim = input->set->engines()->ndim();
     MINUET_ASSIGN(const AxisArray kernel_size, read_axes(given.kernel_size, ndim, "kernel_size"));
     MINUET_ASSIGN(const AxisArray dilation, read_axes(given.dilation, ndim, "dilation"));

@@ -52,6 +52,7 @@ llvm::Error check_tuning(const minuet_tuning_options& given) {
     const std::string name = "the array of coordinates of cloud " + std::to_string(i);
     MINUET_TRY(check_alignment(given.clouds[i].coordinates, sizeof(int32_t), name.c_str()));
   }
+  MINUET_TRY(check_flags({{given.exhaustive, "exhaustive"}}));
   if (given.repeats != 0 && (given.repeats < kLeastRepeats || given.repeats > kMostRepeats)) {
     return make_error(StatusCode::InvalidArgument, "repeats is {0}; it must be 0, or {1} to {2}",
                       given.repeats, kLeastRepeats, kMostRepeats);

@@ -82,7 +82,7 @@ class CapacityTest : public ExecutionTest {
                      void* stream = nullptr) {
     uint32_t status = ~0u;
     std::vector<int32_t> found(1 + kLevels);
-    check(minuet_execution_read_cloud(execution, stream, &status, found.data(), 1 + kLevels));
+    check(minuet_execution_read_cloud(execution, &status, found.data(), 1 + kLevels, stream));
     if (counts) *counts = found;
     return status;
   }
@@ -166,7 +166,7 @@ class CapacityTest : public ExecutionTest {
     EXPECT_TRUE(std::all_of(end, values.end(), [](float value) { return value == 0; }));
     values.erase(end, values.end());
     uint32_t status = ~0u;
-    check(minuet_execution_read_cloud(within, nullptr, &status, nullptr, 0));
+    check(minuet_execution_read_cloud(within, &status, nullptr, 0, nullptr));
     EXPECT_EQ(status, 0u);
     if (wanted.empty()) return;
     EXPECT_TRUE(

@@ -140,7 +140,7 @@ TEST_P(CapacityOptionsTest, CoarserCoordinatesThatLeave32Bits) {
     const bool is_zero = std::all_of(values.begin(), values.end(), [](float value) { return value == 0; });
     EXPECT_EQ(is_zero, expected != 0) << least;
     uint32_t status = ~0u;
-    check(minuet_execution_read_cloud(execution, nullptr, &status, nullptr, 0));
+    check(minuet_execution_read_cloud(execution, &status, nullptr, 0, nullptr));
     EXPECT_EQ(status, expected);
   }
   // Bounds that begin there are refused before there is any cloud.

@@ -210,7 +210,7 @@ TEST_P(CapacityTest, OptionsThatCannotBe) {
             MINUET_FAILED_PRECONDITION);
   EXPECT_THAT(last_error(), HasSubstr("level_capacity"));
   uint32_t status = 0;
-  EXPECT_EQ(minuet_execution_read_cloud(exact.get(), nullptr, &status, nullptr, 0),
+  EXPECT_EQ(minuet_execution_read_cloud(exact.get(), &status, nullptr, 0, nullptr),
             MINUET_FAILED_PRECONDITION);
 }
 

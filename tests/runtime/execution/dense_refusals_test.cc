@@ -49,7 +49,7 @@ TEST_P(DenseRefusals, LimitsOfSomeFields) {
       const auto status_of = [&](const std::vector<int32_t>& coordinates) {
         check(prepare(machine(), within.get(), coordinates));
         uint32_t status = ~0u;
-        check(minuet_execution_read_cloud(within.get(), nullptr, &status, nullptr, 0));
+        check(minuet_execution_read_cloud(within.get(), &status, nullptr, 0, nullptr));
         return status;
       };
       check(prepare(machine(), exact.get(), points.coordinates));

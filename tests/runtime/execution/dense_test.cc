@@ -64,7 +64,7 @@ TEST_P(DenseTest, WithinCapacities) {
       check(run_arrays(execution.get(), {features_of(input, test, capacities[0])},
                        {dense_of(output.data(), test)}));
       uint32_t status = ~0u;
-      check(minuet_execution_read_cloud(execution.get(), nullptr, &status, nullptr, 0));
+      check(minuet_execution_read_cloud(execution.get(), &status, nullptr, 0, nullptr));
       EXPECT_EQ(status, expected_status) << method;
       return decode(dtype(), output.read<char>());
     };

@@ -301,7 +301,7 @@ TEST_P(GlobalPoolingTest, WithinCapacities) {
           {array(half, capacities[1], 4), array(average, capacities[2], 4), array(sum, capacities[2], 4)}));
       uint32_t status = ~0u;
       int32_t counts[4] = {};
-      check(minuet_execution_read_cloud(execution.get(), nullptr, &status, counts, 4));
+      check(minuet_execution_read_cloud(execution.get(), &status, counts, 4, nullptr));
       EXPECT_EQ(expected_status == 0 ? status : status & expected_status, expected_status);
       EXPECT_EQ(counts[3], items);
       check(minuet_execution_output_coordinates_of(execution.get(), 2, static_cast<int32_t*>(where.data()),

@@ -103,7 +103,7 @@ const std::vector<Call>& calls() {
          uint32_t status = ~0u;
          std::vector<int32_t> counts(2, -1);
          const minuet_status answer =
-             minuet_execution_read_cloud(o.within.get(), o.stream, &status, counts.data(), 2);
+             minuet_execution_read_cloud(o.within.get(), &status, counts.data(), 2, o.stream);
          EXPECT_EQ(status, answer == MINUET_OK ? 0 : ~0u);
          EXPECT_EQ(counts, std::vector<int32_t>(2, answer == MINUET_OK ? kRows : -1));
          return answer;

@@ -282,7 +282,7 @@ class ReachTest : public DeviceTest {
     check(run_arrays(execution, {array_of(input.data(), {capacity, chain.channels}, element())},
                      {dense_of(output.data(), chain)}));
     uint32_t status = ~0u;
-    check(minuet_execution_read_cloud(execution, nullptr, &status, nullptr, 0));
+    check(minuet_execution_read_cloud(execution, &status, nullptr, 0, nullptr));
     EXPECT_EQ(status, expected_status);
     return doubles_of(output);
   }

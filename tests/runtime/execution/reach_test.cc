@@ -180,7 +180,7 @@ TEST_P(ReachTest, LargeBatchIndices) {
       check(prepare(machine(), within.get(), point, 3));
       uint32_t status = ~0u;
       int32_t counts[3] = {};
-      check(minuet_execution_read_cloud(within.get(), nullptr, &status, counts, 3));
+      check(minuet_execution_read_cloud(within.get(), &status, counts, 3, nullptr));
       EXPECT_EQ(status, 0u) << batch;
       EXPECT_EQ(counts[2], 27) << batch;
     }

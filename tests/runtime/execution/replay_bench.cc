@@ -102,7 +102,7 @@ class ReplayBench {
       put(variant, coordinates, features, count);
       const double time = time_launch(whole);
       uint32_t status = ~0u;
-      check(minuet_execution_read_cloud(within.get(), stream_.get(), &status, nullptr, 0));
+      check(minuet_execution_read_cloud(within.get(), &status, nullptr, 0, stream_.get()));
       if (status != 0) throw std::runtime_error("a cloud did not fit: status " + std::to_string(status));
       if (i < 0) continue;
       times.push_back(time);

@@ -241,7 +241,7 @@ TEST_P(OverlapTest, CoordinatesMayEndWhereTheWorkspaceBegins) {
           << last_error();
       uint32_t status = ~0u;
       std::vector<int32_t> counts(2);
-      check(minuet_execution_read_cloud(execution.get(), nullptr, &status, counts.data(), 2));
+      check(minuet_execution_read_cloud(execution.get(), &status, counts.data(), 2, nullptr));
       EXPECT_EQ(status, 0u);
       EXPECT_EQ(counts, std::vector<int32_t>(2, kCount));
     }
@@ -291,8 +291,8 @@ TEST_P(OverlapTest, AnswersLieApart) {
        }},
       {"status", "counts", 4, 8,
        [&](void* one, void* other) {
-         return minuet_execution_read_cloud(execution, nullptr, static_cast<uint32_t*>(one),
-                                            static_cast<int32_t*>(other), 2);
+         return minuet_execution_read_cloud(execution, static_cast<uint32_t*>(one),
+                                            static_cast<int32_t*>(other), 2, nullptr);
        }},
   };
   for (const Row& row : rows) {

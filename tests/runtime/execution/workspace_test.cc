@@ -88,7 +88,7 @@ TEST_P(WorkspaceTest, GivenLaterAndReplacedInCapacityMode) {
   for (int time = 0; time < 3; ++time) {
     replace(later, workspace, info.workspace_bytes);
     uint32_t status = 0;
-    EXPECT_EQ(minuet_execution_read_cloud(later.get(), nullptr, &status, nullptr, 0),
+    EXPECT_EQ(minuet_execution_read_cloud(later.get(), &status, nullptr, 0, nullptr),
               MINUET_FAILED_PRECONDITION)
         << "nothing is prepared";
     EXPECT_EQ(run_within(later, room, cloud), expected);

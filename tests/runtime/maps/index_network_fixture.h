@@ -149,7 +149,7 @@ class IndexedNetworks : public SetsOnDevice {
                             const NetworkRun& expected, void* stream = nullptr) {
     uint32_t found = ~0u;
     std::vector<int32_t> counts(static_cast<size_t>(1 + room.levels));
-    check(minuet_execution_read_cloud(execution.get(), stream, &found, counts.data(), 1 + room.levels));
+    check(minuet_execution_read_cloud(execution.get(), &found, counts.data(), 1 + room.levels, stream));
     EXPECT_EQ(found, status);
     EXPECT_EQ(counts.back(), expected.rows);
     std::vector<char> bytes = expected.bytes;

@@ -144,7 +144,7 @@ TEST_P(MapMethodTest, TheRangeWithoutBounds) {
                                    static_cast<int64_t>(coordinates.size()) / 4, nullptr));
     uint32_t status = ~0u;
     std::vector<int32_t> counts(6);
-    check(minuet_execution_read_cloud(within.get(), nullptr, &status, counts.data(), 6));
+    check(minuet_execution_read_cloud(within.get(), &status, counts.data(), 6, nullptr));
     EXPECT_EQ(status, is_inside ? 0u : uint32_t{MINUET_CLOUD_OUTSIDE_KEYS})
         << place[0] << ", " << place[2] << ", " << place[3];
     EXPECT_EQ(counts[1], is_inside ? static_cast<int32_t>(coordinates.size() / 4) : 0);
@@ -199,7 +199,7 @@ TEST_P(MapMethodTest, NoBoundsChangeTheMethodInCapacityMode) {
     check(run_tensors(execution.get(), {tensor(features.data(), capacities[0], 4, abi_dtype(dtype()))},
                       tensor(output.data(), capacities[0], kWidths.back(), abi_dtype(dtype())), nullptr));
     uint32_t status = ~0u;
-    check(minuet_execution_read_cloud(execution.get(), nullptr, &status, nullptr, 0));
+    check(minuet_execution_read_cloud(execution.get(), &status, nullptr, 0, nullptr));
     EXPECT_EQ(status, 0u);
     const NetworkRun run{capacities[0], kWidths.back(), output.read<char>(), {}};
     if (first.bytes.empty()) first = run;

@@ -292,7 +292,7 @@ TEST_P(DetectionTest, InCapacityMode) {
   check(run_arrays(execution.get(), {array_for(input, {capacities[0], 4}, dtype())},
                    {array_for(bev, shape, dtype())}));
   uint32_t status = 1;
-  check(minuet_execution_read_cloud(execution.get(), nullptr, &status, nullptr, 0));
+  check(minuet_execution_read_cloud(execution.get(), &status, nullptr, 0, nullptr));
   EXPECT_EQ(status, 0u);
   EXPECT_TRUE(is_close(decode(dtype(), bev.read<char>()), expected.bev, expected.bev_shape[3],
                        error_bound(dtype(), true)));

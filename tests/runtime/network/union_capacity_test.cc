@@ -136,7 +136,7 @@ TEST_P(UnionCapacityTest, PastItsCapacity) {
                       check(run_arrays(within.get(), in, out));
                     });
       uint32_t status = ~0u;
-      check(minuet_execution_read_cloud(within.get(), nullptr, &status, nullptr, 0));
+      check(minuet_execution_read_cloud(within.get(), &status, nullptr, 0, nullptr));
       EXPECT_EQ(status, is_full ? static_cast<uint32_t>(MINUET_CLOUD_PAST_CAPACITY) : 0u);
     }
   }

@@ -248,7 +248,7 @@ TEST_P(VoxelNextTest, InCapacityMode) {
     check(prepare(machine(), within.get(), one.input.coordinates));
     check(run_arrays(within.get(), {array_of(tensor(input, capacities[0], kInChannels, dtype()))}, outputs));
     uint32_t status = 1;
-    check(minuet_execution_read_cloud(within.get(), nullptr, &status, nullptr, 0));
+    check(minuet_execution_read_cloud(within.get(), &status, nullptr, 0, nullptr));
     EXPECT_EQ(status, 0u);
     for (size_t i = 0; i < runs.size(); ++i) {
       NetworkRun run = runs[i];

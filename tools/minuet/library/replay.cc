@@ -156,7 +156,7 @@ llvm::Expected<ReplayResult> Replay::infer(const VoxelCloud& cloud) {
   }
   result.ms = milliseconds_since(start);
   MINUET_TRY(
-      check(minuet_execution_read_cloud(fitted_->execution.get(), nullptr, &result.status, nullptr, 0)));
+      check(minuet_execution_read_cloud(fitted_->execution.get(), &result.status, nullptr, 0, nullptr)));
   if (result.status == 0) return result;
   MINUET_ASSIGN(const double exact_ms, infer_exactly(cloud));
   result.ms += exact_ms;

@@ -313,7 +313,7 @@ class Execution(Handle):
         """Waits, and says what the last prepare in capacity mode found."""
         status = ctypes.c_uint32()
         counts = (ctypes.c_int32 * (1 + self._info.levels))()
-        call("minuet_execution_read_cloud", self, stream_handle(stream), ctypes.byref(status), counts, len(counts))
+        call("minuet_execution_read_cloud", self, ctypes.byref(status), counts, len(counts), stream_handle(stream))
         return Cloud(CloudStatus(status.value), counts[0], tuple(counts[1:]))
 
     def copy_cloud(self, status: Any = None, counts: Any = None, stream: Any = None) -> None:

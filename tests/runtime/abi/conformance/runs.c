@@ -258,18 +258,18 @@ static void copy_cloud(const world* world, minuet_execution* own, minuet_executi
 
 static void read_cloud(minuet_execution* own, minuet_execution* exact) {
   REFUSED(INVALID_ARGUMENT, "execution is null",
-          minuet_execution_read_cloud(NULL, NULL, &out.word, out.small, 2));
-  REFUSED(INVALID_ARGUMENT, "status is null", minuet_execution_read_cloud(own, NULL, NULL, out.small, 2));
-  REFUSED(INVALID_ARGUMENT, "count is 2", minuet_execution_read_cloud(own, NULL, &out.word, NULL, 2));
-  REFUSED(INVALID_ARGUMENT, "count is 0", minuet_execution_read_cloud(own, NULL, &out.word, out.small, 0));
-  REFUSED(INVALID_ARGUMENT, "count is 3", minuet_execution_read_cloud(own, NULL, &out.word, out.small, 3));
-  REFUSED(INVALID_ARGUMENT, "count is -2", minuet_execution_read_cloud(own, NULL, &out.word, out.small, -2));
+          minuet_execution_read_cloud(NULL, &out.word, out.small, 2, NULL));
+  REFUSED(INVALID_ARGUMENT, "status is null", minuet_execution_read_cloud(own, NULL, out.small, 2, NULL));
+  REFUSED(INVALID_ARGUMENT, "count is 2", minuet_execution_read_cloud(own, &out.word, NULL, 2, NULL));
+  REFUSED(INVALID_ARGUMENT, "count is 0", minuet_execution_read_cloud(own, &out.word, out.small, 0, NULL));
+  REFUSED(INVALID_ARGUMENT, "count is 3", minuet_execution_read_cloud(own, &out.word, out.small, 3, NULL));
+  REFUSED(INVALID_ARGUMENT, "count is -2", minuet_execution_read_cloud(own, &out.word, out.small, -2, NULL));
   REFUSED(INVALID_ARGUMENT, "status and counts overlap",
-          minuet_execution_read_cloud(own, NULL, (uint32_t*)(void*)out.small, out.small, 2));
+          minuet_execution_read_cloud(own, (uint32_t*)(void*)out.small, out.small, 2, NULL));
   REFUSED(FAILED_PRECONDITION, "level_capacity",
-          minuet_execution_read_cloud(exact, NULL, &out.word, out.small, 2));
-  ACCEPTED(minuet_execution_read_cloud(own, NULL, &out.word, NULL, 0));
-  ACCEPTED(minuet_execution_read_cloud(own, NULL, &out.word, out.small, 2));
+          minuet_execution_read_cloud(exact, &out.word, out.small, 2, NULL));
+  ACCEPTED(minuet_execution_read_cloud(own, &out.word, NULL, 0, NULL));
+  ACCEPTED(minuet_execution_read_cloud(own, &out.word, out.small, 2, NULL));
   EXPECT(out.word == 0 && out.small[0] == ROWS && out.small[1] == ROWS);
 }
 
@@ -298,7 +298,7 @@ static void set_workspace(const world* world, minuet_execution* own) {
   REFUSED(FAILED_PRECONDITION, "workspace",
           minuet_execution_query_cloud(own, &out.status_word, &out.count_words));
   REFUSED(FAILED_PRECONDITION, "prepare", minuet_execution_copy_cloud(own, world->poisoned, NULL, 0, NULL));
-  REFUSED(FAILED_PRECONDITION, "prepare", minuet_execution_read_cloud(own, NULL, &out.word, NULL, 0));
+  REFUSED(FAILED_PRECONDITION, "prepare", minuet_execution_read_cloud(own, &out.word, NULL, 0, NULL));
   REFUSED(FAILED_PRECONDITION, "workspace",
           minuet_execution_prepare_on_device(own, world->coordinates, world->count, NULL));
   REFUSED(INVALID_ARGUMENT, "execution is null", minuet_execution_set_workspace(NULL, memory, bytes, NULL));
@@ -320,7 +320,7 @@ void call_capacity(world* world) {
   REFUSED(FAILED_PRECONDITION, "prepare", minuet_execution_suggest_capacities(exact, 1, out.numbers, 1));
   set_workspace(world, own);
   REFUSED(FAILED_PRECONDITION, "prepare", minuet_execution_copy_cloud(own, world->poisoned, NULL, 0, NULL));
-  REFUSED(FAILED_PRECONDITION, "prepare", minuet_execution_read_cloud(own, NULL, &out.word, NULL, 0));
+  REFUSED(FAILED_PRECONDITION, "prepare", minuet_execution_read_cloud(own, &out.word, NULL, 0, NULL));
   prepare_on_device(world, own);
   MUST(minuet_execution_prepare(exact, world->coordinates, ROWS, NULL));
   query_cloud(own, exact);
