@@ -63,68 +63,76 @@ extern "C" {
 
 /* ---- status ---------------------------------------------------------------------------------- */
 
-/* absl's numbers, so that XLA and PJRT adapters can cast. */
+/* The numbers are those of absl::StatusCode, so that XLA and PJRT adapters can cast. The rules above say what
+ * the statuses without a comment mean. */
 typedef enum minuet_status {
   MINUET_OK = 0,
-  MINUET_CANCELLED = 1,
+  MINUET_CANCELLED = 1, /* the caller stopped the work */
   MINUET_INVALID_ARGUMENT = 3,
-  MINUET_NOT_FOUND = 5,
+  MINUET_NOT_FOUND = 5, /* a file or a shipped network does not exist */
   MINUET_RESOURCE_EXHAUSTED = 8,
   MINUET_FAILED_PRECONDITION = 9,
-  MINUET_OUT_OF_RANGE = 11,
-  MINUET_UNIMPLEMENTED = 12,
+  MINUET_OUT_OF_RANGE = 11,  /* an index is past the last, or a coordinate or a size is outside its range */
+  MINUET_UNIMPLEMENTED = 12, /* this version does not have the feature; the message says which */
   MINUET_INTERNAL = 13,
   MINUET_UNAVAILABLE = 14
 } minuet_status;
 
-/* The message of this thread's last failed call, zero-terminated. Returns the bytes it needs,
- * terminator included; writes at most `size` bytes. buffer is optional where size is 0. */
+/* Copies the message of the last call that failed on this thread. It is "" if none has failed; a call that
+ * succeeds does not clear it. Writes at most `size` bytes, the terminating zero included, and cuts a longer
+ * text. Returns the number of bytes that the whole text needs, terminator included. buffer is optional. */
 MINUET_API size_t minuet_last_error(char* buffer, size_t size);
-/* What is too long for the message, in the same way: the log of NVRTC or of the driver, or all that does not
- * match in a weights file. Often empty. */
+/* Copies the details of the same error, which are too long for its message: the log of NVRTC or of the
+ * driver, or a list of everything that does not match in a weights file. They are often "". The arguments and
+ * the result are as for minuet_last_error. */
 MINUET_API size_t minuet_last_error_detail(char* buffer, size_t size);
 
-/* "INVALID_ARGUMENT"; "UNKNOWN" for what is no status. Lives forever. */
+/* Returns the name of a status, such as "INVALID_ARGUMENT", or "UNKNOWN" for any other number. The string
+ * lives as long as the library is loaded. */
 MINUET_API const char* minuet_status_name(minuet_status status);
 
-/* major * 10000 + minor * 100 + patch of the library that is loaded. */
+/* Returns the version of the loaded library as major * 10000 + minor * 100 + patch. */
 MINUET_API uint32_t minuet_version(void);
 
 /* ---- types ----------------------------------------------------------------------------------- */
 
-/* Storage of features and weights. Accumulation is fp32 on every path. TF32 is fp32 storage whose
- * GEMM operands are rounded to the nearest tf32. */
+/* The type in which features and weights are stored. Every path accumulates in fp32. TF32 is stored as fp32,
+ * and the operands of its GEMMs are rounded to the nearest tf32. */
 typedef int32_t minuet_dtype;
 enum { MINUET_F32 = 0, MINUET_TF32 = 1, MINUET_F16 = 2, MINUET_BF16 = 3 };
 
 typedef enum minuet_log_level { MINUET_LOG_INFO = 0, MINUET_LOG_WARNING = 1 } minuet_log_level;
-/* Called from any thread, never with a lock held; `text` has `length` bytes. `user` must live as long as
- * anything that was made from the context. */
+/* Receives a message of the library: `length` bytes at `text`, which live during the call. The library calls
+ * it from any thread, never with a lock held. `user` must live as long as anything that was made from the
+ * context. */
 typedef void (*minuet_log_callback)(minuet_log_level level, const char* text, size_t length, void* user);
 
-typedef struct minuet_context minuet_context;
-typedef struct minuet_device minuet_device;
-typedef struct minuet_queue minuet_queue;
-typedef struct minuet_coordinates minuet_coordinates;
-typedef struct minuet_kernel_map minuet_kernel_map;
-typedef struct minuet_plan minuet_plan;
-typedef struct minuet_execution minuet_execution;
-typedef struct minuet_parameters minuet_parameters;
+typedef struct minuet_context minuet_context;         /* kernel cache and options of a process */
+typedef struct minuet_device minuet_device;           /* a GPU, or the CPU */
+typedef struct minuet_queue minuet_queue;             /* what calls on one stream share */
+typedef struct minuet_coordinates minuet_coordinates; /* a coordinate set */
+typedef struct minuet_kernel_map minuet_kernel_map;   /* which input feeds which output at which offset */
+typedef struct minuet_plan minuet_plan;               /* a network or a single op */
+typedef struct minuet_execution minuet_execution;     /* one caller's use of a plan on a device */
+typedef struct minuet_parameters minuet_parameters;   /* values of a plan's parameters (parameters.h) */
 
-/* A matrix in device memory, the caller's: rows of `channels` consecutive elements. This struct never grows.
- * `data` begins on a multiple of 16 bytes. A row stride that is not `channels` makes the matrix a range of
- * columns of a wider one, so that a concatenation needs no copy; in bytes it is a multiple of the largest
- * power of two, at most 16, that divides a row. Otherwise INVALID_ARGUMENT. */
+/* A matrix in device memory that the caller owns. Each row has `channels` consecutive elements. This struct
+ * never grows. INVALID_ARGUMENT unless these conditions hold:
+ * - `data` begins on a multiple of 16 bytes.
+ * - `row_stride` in bytes is a multiple of the largest power of two, at most 16, that divides the bytes of a
+ *   row.
+ * If `row_stride` is larger than `channels`, the matrix is a range of columns of a wider one, so that a
+ * concatenation needs no copy. */
 typedef struct minuet_tensor {
-  void* data; /* may be null where there are no rows; only read where it is an input */
+  void* data; /* may be null if there are no rows; the data of an input are not written */
   int64_t rows;
-  int64_t row_stride; /* in elements, from row to row, at most 2^28; 0: channels */
+  int64_t row_stride; /* elements from one row to the next, at most 2^28; 0: channels */
   int32_t channels;
   minuet_dtype dtype;
 } minuet_tensor;
 
-/* Types of an array's elements. The first three are those of minuet_dtype; TF32 is a way to compute with f32.
- */
+/* The type of an array's elements. The numbers of the first three are those of minuet_dtype; TF32 is missing
+ * because it is a way to compute with f32. Each function says which elements it takes. */
 typedef int32_t minuet_element;
 enum {
   MINUET_ELEMENT_F32 = 0,
@@ -138,106 +146,119 @@ enum {
   MINUET_ELEMENT_BOOL = 9 /* one byte, 0 or 1 */
 };
 
-#define MINUET_MAX_RANK 6
+#define MINUET_MAX_RANK 6 /* axes of an array */
 
-/* An array of up to six axes, the caller's. This struct never grows. `data` begins on a multiple of an
- * element's size. Without strides the elements lie one behind the other, the last axis fastest. A stride of 0
- * repeats the same elements, which only an array that is read may do. */
+/* An array of up to six axes that the caller owns. This struct never grows. `data` begins on a multiple of
+ * an element's size. Without strides the elements are contiguous, and the last axis is the fastest. A stride
+ * of 0 repeats the same elements; only an array that is read may have one. */
 typedef struct minuet_array {
-  void* data; /* only read where the array is an input */
-  int64_t shape[MINUET_MAX_RANK];
+  void* data;                      /* the data of an input are not written */
+  int64_t shape[MINUET_MAX_RANK];  /* at most 2^31 - 1 each */
   int64_t stride[MINUET_MAX_RANK]; /* elements between neighbours, not negative; 0 without has_strides */
   int32_t rank;                    /* 1 to 6 */
   minuet_element element;
-  int32_t on_host;     /* 1: data is host memory; without effect on the CPU device */
+  int32_t on_host;     /* 1: `data` is host memory; ignored on the CPU device */
   int32_t has_strides; /* 1: `stride` is given */
 } minuet_array;
 
 /* ---- context --------------------------------------------------------------------------------- */
 
-/* Whether a kernel that is nowhere to be found is compiled. */
+/* Says whether the library compiles a kernel that it finds nowhere else. */
 typedef int32_t minuet_jit;
 enum {
-  MINUET_JIT_DEFAULT = 0, /* yes, unless MINUET_NO_JIT is 1 */
+  MINUET_JIT_DEFAULT = 0, /* it compiles, unless the environment variable MINUET_NO_JIT is 1 */
   MINUET_JIT_ON = 1,
-  MINUET_JIT_OFF = 2 /* FAILED_PRECONDITION, with what to do; the cache folder is only read */
+  MINUET_JIT_OFF = 2 /* a missing kernel is FAILED_PRECONDITION, and the message says what to do; the cache
+                        folder is only read */
 };
 
-/* Which kernels of a bundle are taken, by the compiler that made them. */
+/* Selects the kernels of a bundle that may be used, by the compiler that made them. */
 typedef int32_t minuet_bundle_policy;
 enum {
-  MINUET_BUNDLE_SAME_MAJOR = 0, /* of CUDA 13 or older, whatever compiler is here, or none */
+  MINUET_BUNDLE_SAME_MAJOR = 0, /* those that CUDA 13 or older compiled, whether or not a compiler is here */
   MINUET_BUNDLE_ANY = 1
 };
 
-/* What is left open comes from the environment, which is read here, once ("Environment" in
- * share/doc/minuet/README.md). */
+/* Fields that are 0 or null take the environment variable that is named beside them.
+ * minuet_context_create reads the environment once; only MINUET_NVRTC and MINUET_CUBLASLT are read when the
+ * library that they name is first needed. share/doc/minuet/README.md ("Environment") lists the variables. */
 typedef struct minuet_context_options {
   size_t struct_size;
   void* ext;
-  const char* cache_directory; /* null: MINUET_CACHE_DIR, XDG_CACHE_HOME/minuet, HOME/.cache/minuet */
-  int32_t disable_disk_cache;  /* 1: kernels live in memory only */
-  minuet_log_callback log;     /* null: silent */
-  void* log_user;
+  const char* cache_directory; /* null: MINUET_CACHE_DIR, XDG_CACHE_HOME/minuet or HOME/.cache/minuet */
+  int32_t disable_disk_cache;  /* 1: kernels are kept in memory only */
+  minuet_log_callback log;     /* optional: receives warnings, each kind once; null: silent */
+  void* log_user;              /* optional: is passed to log */
   minuet_jit jit;
   minuet_bundle_policy bundle_policy;
-  const char* record_path;   /* file that gets what no bundle had; null: MINUET_RECORD; "": none */
-  uint64_t cache_max_bytes;  /* least recently used kernels go past it; 0: MINUET_CACHE_MAX_BYTES, else 1 GiB;
-                                UINT64_MAX: no limit, and opening and closing the folder removes nothing */
-  int64_t trace;             /* 1: times are kept for minuet_context_write_trace */
-  const char* bundle_path;   /* files and folders, with colons between; null: MINUET_BUNDLE_PATH; "": none */
-  const char* nvrtc_path;    /* the library to use, or its folder; null: MINUET_NVRTC, else looked for */
-  const char* cublaslt_path; /* the library to use; null: MINUET_CUBLASLT, else looked for */
-  int64_t cache_shared; /* 1: the cache folder may belong to, and be written by, other users, whose kernels
-                           are run; 2: it may not; 0: as MINUET_CACHE_SHARED says */
-  int64_t bundle_ptx;   /* 1: where no bundle has code for the GPU, PTX of its own or an older capability is
-                           taken, which the driver compiles at load */
-  int64_t cpu_threads; /* of the CPU device, 0 to 4096, else INVALID_ARGUMENT; 0, or more than there are CPUs:
-                          one a CPU (share/doc/minuet/LIMITS.md) */
+  const char* record_path;   /* file to which requests for kernels that no bundle has are appended; null:
+                                MINUET_RECORD; "": none */
+  uint64_t cache_max_bytes;  /* limit of the cache folder; past it, the least recently used kernels are
+                                removed. 0: MINUET_CACHE_MAX_BYTES, else 1 GiB. UINT64_MAX: no limit, and
+                                opening and closing the folder removes nothing */
+  int64_t trace;             /* 1: keeps times for minuet_context_write_trace */
+  const char* bundle_path;   /* bundle files and folders, separated by colons; null: MINUET_BUNDLE_PATH; "":
+                                none */
+  const char* nvrtc_path;    /* NVRTC's library or its folder; null: MINUET_NVRTC, else it is searched for */
+  const char* cublaslt_path; /* cuBLASLt's library; null: MINUET_CUBLASLT, else it is searched for */
+  int64_t cache_shared;      /* 1: the cache folder and bundles may belong to other users, or be writable by
+                                them, and their kernels are run; 2: they may not; 0: MINUET_CACHE_SHARED */
+  int64_t bundle_ptx;  /* 1: if no bundle has code for the GPU, PTX for its capability or an older one is
+                          used, which the driver compiles at load */
+  int64_t cpu_threads; /* threads of the CPU device, 0 to 4096, else INVALID_ARGUMENT; 0, or more than there
+                          are CPUs: one per CPU (share/doc/minuet/LIMITS.md) */
 } minuet_context_options;
 #define MINUET_CONTEXT_OPTIONS_INIT \
   { sizeof(minuet_context_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
-/* Process-wide, tied to no device. Opens neither the driver nor NVRTC. options is optional. Kernels are
- * looked for in memory, in bundles (added ones, then bundle_path, then minuet-*.bundle beside the
- * library), in the cache folder, and are compiled then. */
+/* Creates a context, which is not tied to a device. Most processes need one. options is optional. The call
+ * opens neither the driver nor NVRTC.
+ *
+ * The context searches for a kernel in memory, bundles and the cache folder, and compiles it if it is
+ * nowhere. It searches bundles in this order: those that were added last, those of bundle_path, and files
+ * minuet-*.bundle beside the library. If the cache folder or a bundle cannot be used, the call succeeds
+ * without it and logs a warning. INVALID_ARGUMENT also if an environment variable has a wrong value. */
 MINUET_API minuet_status minuet_context_create(const minuet_context_options* options,
                                                minuet_context** context);
 MINUET_API void minuet_context_destroy(minuet_context* context);
 
-/* Opens a bundle that minuet_precompile wrote, and looks in it before all others. sha256: 64 hex digits that
- * the whole file must have, or null. INVALID_ARGUMENT for any other text, and for what is no bundle or is
- * damaged at its head, FAILED_PRECONDITION for a file that cannot be read, has another digest, or has none to
- * expect and may be written to by others than this user and root: nothing is added then. */
+/* Opens a bundle file that minuet_precompile wrote, and searches it before all others. sha256 is optional:
+ * the digest of the whole file in 64 hex digits. After an error nothing is added:
+ * - INVALID_ARGUMENT: sha256 has another form, or the file is not a bundle or has a damaged header.
+ * - FAILED_PRECONDITION: the file cannot be read or has another digest, or sha256 is null and users other
+ *   than this one and root may write the file (cache_shared allows that). */
 MINUET_API minuet_status minuet_context_add_bundle(minuet_context* context, const char* path,
                                                    const char* sha256);
-/* Does the same for `size` bytes in memory, such as those of a bundle that is linked into the program. The
- * library copies them, so the caller owns them still and may free them after the call. Bytes that the context
- * has from memory already are not copied again, and keep their place. No owner or mode is checked.
- * INVALID_ARGUMENT also for null and for size 0. Any thread may call both functions at any time. */
+/* Adds a bundle of `size` bytes in memory, for example one that is linked into the program, with the same
+ * errors. The library copies the bytes, so the caller may free them after the call. Bytes that the context
+ * already has from memory are not copied again and keep their place. No owner or mode is checked.
+ * INVALID_ARGUMENT also if size is 0. */
 MINUET_API minuet_status minuet_context_add_bundle_memory(minuet_context* context, const void* bytes,
                                                           size_t size, const char* sha256);
 
-/* The cache folder in use; "" when kernels live in memory only. Like minuet_last_error. */
+/* Copies the path of the cache folder in use, or "" if kernels are kept in memory only. The arguments and the
+ * result are as for minuet_last_error. */
 MINUET_API size_t minuet_context_cache_directory(minuet_context* context, char* buffer, size_t size);
 
-/* One kernel that a plan needs, as compiled for one architecture. Strings live during the call. */
+/* Describes one kernel that a plan needs, as it was compiled for one architecture. Its strings live during
+ * the call of the visitor. */
 typedef struct minuet_kernel_info {
   size_t struct_size;
-  const char* name; /* with every compiled-in size */
-  const char* arch;
-  const char* origin; /* "memory", "bundle", "disk", "compiled" */
-  int32_t registers;  /* per thread; 0, like the next two, for PTX ("compute_90"): the driver decides */
-  int32_t shared_bytes, local_bytes;
-  int64_t cubin_bytes; /* or of PTX */
-  double compile_ms;   /* of the compile that made it, in whatever process */
+  const char* name;   /* contains every size that is compiled in */
+  const char* arch;   /* of its code, such as "sm_90a", or "compute_90" for PTX */
+  const char* origin; /* "memory", "bundle", "disk" or "compiled" */
+  int32_t registers;  /* per thread; this and the next two are 0 for PTX, because the driver decides */
+  int32_t shared_bytes, local_bytes; /* static shared memory of a block, local memory of a thread */
+  int64_t cubin_bytes;               /* size of the cubin, or of the PTX */
+  double compile_ms; /* milliseconds of the compile that made it, in this process or another */
 } minuet_kernel_info;
+/* Receives each kernel, on the calling thread, during the call to which it was passed with `user`. */
 typedef void (*minuet_kernel_visitor)(const minuet_kernel_info* kernel, void* user);
 
 /* ---- device ---------------------------------------------------------------------------------- */
 
-/* The caller's allocator, for example of PyTorch, RMM or XLA, so that the library and its host share one pool
- * of memory.
+/* The caller's allocator, for example that of PyTorch, RMM or XLA, so that the library and its host share one
+ * pool of memory.
  * - `allocate` returns `bytes` (1 or more) bytes of the device's memory (host memory on the CPU device) that
  *   begin on a multiple of 256, or null if there are none. The call of the library that needed them is then
  *   RESOURCE_EXHAUSTED and names the bytes; the library may first ask again for fewer bytes, or give unused
@@ -247,14 +268,14 @@ typedef void (*minuet_kernel_visitor)(const minuet_kernel_info* kernel, void* us
  *   on it after `allocate`, and work that was enqueued on it before `free` may still use the memory.
  *   It is null for all other memory, for queues of the null stream, and on the CPU device: the memory must be
  *   ready for every stream at once, and at `free` no work of the library uses it any more. The library waits
- *   for that where the driver would have waited: minuet_coordinates_export of a set without a queue, and
+ *   if the driver would have waited: minuet_coordinates_export of a set without a queue, and
  *   minuet_execution_prepare_maps without a queue, then wait for the stream.
- * - They are called from any thread, also from threads of the library and from several at once, with the
- *   device's primary context current. No lock is held that calls on other objects need: they may call the
+ * - The library calls both from any thread, also from its own threads and from several at once, with the
+ *   device's primary context current. It holds no lock that calls on other objects need: they may call the
  *   library, but not for the queue, set, map, execution, parameters or plan of the call that needs the
  *   memory, because that call is in progress.
- * - They are not called in a call on a stream that is being captured, nor for such a stream. The memory of a
- *   queue that is destroyed while its stream is being captured is given back with the device.
+ * - The library does not call them in a call on a stream that is being captured, nor for such a stream. If a
+ *   queue is destroyed while its stream is being captured, its memory is given back with the device.
  * Pinned host memory, and what the driver and cuBLASLt keep for themselves, do not come from the allocator.
  */
 typedef void* (*minuet_allocate_callback)(int64_t bytes, void* stream, void* user);
@@ -263,22 +284,27 @@ typedef void (*minuet_free_callback)(void* memory, int64_t bytes, void* stream, 
 typedef struct minuet_device_options {
   size_t struct_size;
   void* ext;
-  minuet_allocate_callback allocate; /* give both, or neither: memory then comes from the driver, or malloc */
-  minuet_free_callback free;
-  void* user; /* is passed to both, and must live as long as they are called */
+  minuet_allocate_callback allocate; /* optional, with free; null: memory comes from the driver or malloc */
+  minuet_free_callback free;         /* optional, with allocate */
+  void* user; /* optional: is passed to both, and must live as long as they are called */
 } minuet_device_options;
 #define MINUET_DEVICE_OPTIONS_INIT \
   { sizeof(minuet_device_options), 0, 0, 0, 0 }
 
-/* name: "cuda:N", "cpu", or null for cuda:0 where it is usable, else cpu. UNAVAILABLE says what is
- * missing; INVALID_ARGUMENT says which names there are. options is optional.
- * Without an allocator, equal names of a context are one device inside, which the context keeps. With one,
- * `name` must be given, because the allocator has to know whose memory it is, and every call opens a device
- * of its own, with threads and loaded kernels of its own: queues, sets and plans that were made with or
- * loaded on another one are INVALID_ARGUMENT or FAILED_PRECONDITION for it. All of its memory then comes from
- * its allocator, and all has been given back when the device and everything that was made with it are
- * destroyed, plans that are loaded on it too; what minuet_device_allocate gave and was not freed is given
- * back then. */
+/* Opens a device and retains the GPU's primary context. name is "cuda:N" or "cpu". It is optional without an
+ * allocator: null selects cuda:0 if that is usable, else cpu. options is optional.
+ *
+ * Without an allocator, equal names of a context open the same device, which the context keeps. With an
+ * allocator, every call opens a device of its own, with its own threads and loaded kernels:
+ * - Queues, sets and plans that were made with another device or loaded on it are INVALID_ARGUMENT or
+ *   FAILED_PRECONDITION for this one.
+ * - All memory of the device comes from its allocator. All of it has been given back when the device,
+ *   everything that was made with it, and the plans that are loaded on it are destroyed. That includes
+ *   memory of minuet_device_allocate that was not freed.
+ *
+ * UNAVAILABLE: the driver or the GPU is missing or too old; the message says what is missing.
+ * INVALID_ARGUMENT: there is no device of this name (the message says which names there are), only one
+ * function of the allocator is given, or an allocator is given without a name. */
 MINUET_API minuet_status minuet_device_open(minuet_context* context, const char* name,
                                             const minuet_device_options* options, minuet_device** device);
 MINUET_API void minuet_device_destroy(minuet_device* device);
@@ -287,107 +313,148 @@ typedef struct minuet_device_info {
   size_t struct_size;
   char name[32];         /* "cuda:0" */
   char description[256]; /* "NVIDIA H200" */
-  char arch[32];         /* "sm_90a"; "cpu" on the CPU: for minuet_plan_compile */
-  int64_t memory_bytes;
+  char arch[32];         /* "sm_90a", or "cpu"; for minuet_plan_compile */
+  int64_t memory_bytes;  /* all memory that the device has */
 } minuet_device_info;
+/* Describes a device. */
 MINUET_API minuet_status minuet_device_query(minuet_device* device, minuet_device_info* info);
 
-/* Memory of a device (of the host on the CPU), 256-byte aligned, for callers who have no CUDA code
- * of their own. On a device with an allocator, free waits for no work that uses the memory. Direction 0 is
- * host to device, 1 device to host. A copy blocks until it is done, but it does not wait for work on any
- * stream: synchronize first. */
+/* The next four functions are for programs without CUDA code of their own.
+ *
+ * Allocates `bytes` (0 or more) bytes of device memory (host memory on the CPU device), aligned to 256 bytes,
+ * which the caller gives back with minuet_device_free. */
 MINUET_API minuet_status minuet_device_allocate(minuet_device* device, int64_t bytes, void** memory);
+/* Frees memory that minuet_device_allocate gave for this device. memory is optional. On a device with an
+ * allocator the call does not wait for work that uses the memory, so that work must be done. */
 MINUET_API minuet_status minuet_device_free(minuet_device* device, void* memory);
+/* Copies `bytes` bytes: direction 0 from the host to the device, 1 from the device to the host. Returns when
+ * the copy is done. It does not wait for work on any stream, so call minuet_device_synchronize first. target
+ * and source are optional if bytes is 0. */
 MINUET_API minuet_status minuet_device_copy(minuet_device* device, void* target, const void* source,
                                             int64_t bytes, int32_t direction);
+/* Waits for all work on the stream. */
 MINUET_API minuet_status minuet_device_synchronize(minuet_device* device, void* stream);
 
 /* ---- queues: what calls on one stream share ------------------------------------------------------- */
 
-/* Optional. Coordinate sets, kernel maps and executions that are made with one queue share side streams,
- * cuBLASLt's workspace, scratch, a map's tables, and the memory that destroyed ones leave: forty-nine
- * convolutions cost one workspace, and where sizes repeat the driver is not asked for any. What was made with
- * a queue goes with what was made with the same one only, and its calls name the queue's stream, else
- * INVALID_ARGUMENT; they come from one thread at a time, else FAILED_PRECONDITION (destroy from any). The
- * stream must outlive the queue and all of them. Graphs that hold runs of one queue's executions share its
- * scratch: their replays, on whatever stream, must be ordered with one another and with the queue's calls. */
+/* Creates a queue for a stream. A queue is optional. Coordinate sets, kernel maps and executions that are
+ * made with one queue share side streams, cuBLASLt's workspace, scratch, the tables of a map, and the memory
+ * that destroyed ones leave. Forty-nine convolutions then cost one workspace, and if sizes repeat the library
+ * does not ask the driver for memory.
+ *
+ * - The stream must outlive the queue and everything that was made with it.
+ * - Objects of a queue can be combined only with objects of the same queue, and calls on them must name its
+ *   stream: else INVALID_ARGUMENT.
+ * - One thread at a time may call functions on them: else FAILED_PRECONDITION. Any thread may destroy them.
+ * - Graphs that hold runs of one queue's executions share its scratch. Their replays, on whatever stream,
+ *   must be ordered with one another and with the queue's calls. */
 MINUET_API minuet_status minuet_queue_create(minuet_device* device, void* stream, minuet_queue** queue);
-/* Its memory is kept until then, and until all that was made with it is gone. */
+/* Releases a queue. It keeps its memory until everything that was made with it is destroyed too. */
 MINUET_API void minuet_queue_destroy(minuet_queue* queue);
 
 /* ---- coordinate sets (paper 5.1) --------------------------------------------------------------- */
 
+/* The most axes of a coordinate. An array of this length has one value per axis, in the order of coordinates;
+ * the values of axes past ndim are 0. */
 #define MINUET_MAX_DIM 4
 
 typedef struct minuet_coordinates_options {
   size_t struct_size;
   void* ext;
-  int32_t ndim;                          /* 1 to 4; 0: 3 */
-  int32_t tensor_stride[MINUET_MAX_DIM]; /* 0 counts as 1 */
+  int32_t ndim;                          /* number of axes, 1 to 4; 0: 3 */
+  int32_t tensor_stride[MINUET_MAX_DIM]; /* at most 2^24; 0: 1. Coordinates need not be multiples of it */
   int32_t keep_first_duplicate;          /* 0: duplicates are INVALID_ARGUMENT; 1: the first row wins */
-  int32_t has_bounds; /* 1: every coordinate lies in [least, greatest], else OUT_OF_RANGE */
-  int32_t least[1 + MINUET_MAX_DIM];
-  int32_t greatest[1 + MINUET_MAX_DIM];
+  int32_t has_bounds; /* 1: every coordinate must lie in [least, greatest], else OUT_OF_RANGE */
+  int32_t least[1 + MINUET_MAX_DIM];    /* batch index, then the axes */
+  int32_t greatest[1 + MINUET_MAX_DIM]; /* inclusive */
   int32_t reserved;
   minuet_queue* queue; /* optional */
 } minuet_coordinates_options;
 #define MINUET_COORDINATES_OPTIONS_INIT \
   { sizeof(minuet_coordinates_options), 0, 3, {0}, 0, 0, {0}, {0}, 0, 0 }
 
-/* Makes an index of `count` coordinates (device memory, the caller's, read only during the call), of about 90
- * bytes a coordinate and level. options is optional. Compiles and loads the kernels for the first set of a
- * device and ndim. Waits for the stream once; three times, and builds twice, where no bounds are declared and
- * a coordinate is outside the default range of the keys (MINUET_MAPS_INDEXED). OUT_OF_RANGE where the bounds,
- * declared or found, need keys of more than 64 bits. */
+/* Creates a set of `count` (0 to 2^30 - 1) coordinates, int32 [count, 1 + ndim] in device memory. The library
+ * copies them. coordinates is optional if count is 0. options is optional.
+ *
+ * - Waits for the stream once. If no bounds are declared and a coordinate is outside the default range of the
+ *   keys (MINUET_MAPS_INDEXED), it waits three times and builds the set twice. May not be captured.
+ * - Allocates an index of about 90 bytes per coordinate.
+ * - The first set of a device and ndim compiles and loads kernels.
+ *
+ * INVALID_ARGUMENT: there are duplicates or a negative batch index. OUT_OF_RANGE: a coordinate is outside the
+ * declared bounds, the bounds (declared or found) need keys of more than 64 bits, or there are too many
+ * coordinates. RESOURCE_EXHAUSTED also if the voxels are so far apart that the index is full.
+ * FAILED_PRECONDITION: the stream is being captured. */
 MINUET_API minuet_status minuet_coordinates_create(minuet_device* device,
                                                    const minuet_coordinates_options* options,
                                                    const int32_t* coordinates, int64_t count, void* stream,
                                                    minuet_coordinates** set);
-/* The coarser set: unique floor(p / (s t)) * (s t); floor for negatives too. Has room for the rows of `fine`.
- * The order of its rows depends on its coordinates and tensor stride alone, and is not ascending. Waits; with
- * a queue who first asks for its count, rows, coordinates or a map does, and may have it made only then, in
- * one index with all others of its finest set (16 levels at most): make all sets first. */
+/* Creates the coarser set of the unique floor(p / (s t)) * (s t), for the coordinates p of `fine`, its tensor
+ * stride t, which becomes s t, and the stride s (0 counts as 1). Negative coordinates are rounded down too.
+ * The order of the rows depends on the coordinates and the tensor stride alone, and is not ascending.
+ *
+ * - Without a queue, waits for the stream. May not be captured: FAILED_PRECONDITION.
+ * - With a queue, does not wait, and may defer the work. The first call that needs the count, rows,
+ *   coordinates or a kernel map of the set then makes it and waits. That call also makes all other deferred
+ *   sets of the same finest set, in one index of at most 16 levels: create all sets first, then use them. It
+ *   also returns the errors of the work.
+ * - Allocates memory for as many rows as `fine` has.
+ *
+ * INVALID_ARGUMENT: s t of an axis is more than 2^24. OUT_OF_RANGE: a rounded coordinate does not fit into
+ * int32. */
 MINUET_API minuet_status minuet_coordinates_downsample(minuet_coordinates* fine,
                                                        const int32_t stride[MINUET_MAX_DIM], void* stream,
                                                        minuet_coordinates** coarse);
 
-/* The op whose outputs are the coordinates of a set. All in cells of the parent set: multiples of its tensor
- * stride. */
+/* Describes an op whose outputs are the coordinates of a new set. kernel_size, dilation and padding are in
+ * cells of the parent set, which are multiples of its tensor stride. */
 typedef struct minuet_reach_options {
   size_t struct_size;
   void* ext;
-  int32_t kernel_size[MINUET_MAX_DIM]; /* 0 counts as 1, here and in the two below */
+  int32_t kernel_size[MINUET_MAX_DIM]; /* 0: 1, also for the next two */
   int32_t stride[MINUET_MAX_DIM];      /* 1 is legal, and dilates the set */
   int32_t dilation[MINUET_MAX_DIM];
   int32_t padding[MINUET_MAX_DIM]; /* 0 or more */
-  int32_t shape[MINUET_MAX_DIM];   /* of the new set: its coordinates divided by its tensor stride are 0 to
-                                      shape - 1; all 0: no limit, and negative coordinates are legal */
+  int32_t shape[MINUET_MAX_DIM];   /* cells of the new set: its coordinates divided by its tensor stride are 0
+                                      to shape - 1. Given for all axes; all 0: no limit, and negative
+                                      coordinates are legal */
 } minuet_reach_options;
 #define MINUET_REACH_OPTIONS_INIT                              \
   {                                                            \
     sizeof(minuet_reach_options), 0, {0}, {0}, {0}, {0}, { 0 } \
   }
-/* Makes the set of all outputs that a dense convolution reaches from the coordinates of `parent`, whose
- * tensor stride is t: every multiple q of stride * t for which q + (k * dilation - padding) * t is in
- * `parent` for an offset k, 0 to kernel_size - 1 on each axis. This is the rule of spconv's SparseConv3d;
- * that of minuet_coordinates_downsample rounds coordinates down instead. A dense convolution of an input with
- * D cells has shape = (D + 2 * padding - dilation * (kernel_size - 1) - 1) / stride + 1. Coordinates are in
- * units of the finest voxel, as everywhere: spconv's indices are ours divided by the tensor stride. The order
- * of rows depends on the coordinates and the tensor stride alone. Waits until the set is made; with a queue
- * it only enqueues, and takes memory for as many rows as `parent` may reach at most. INVALID_ARGUMENT names
- * the axis. OUT_OF_RANGE for coordinates that the keys of the new set do not hold, RESOURCE_EXHAUSTED if the
- * set would have too many voxels. With a queue, the first call that needs the count returns these. */
+/* Creates the set of all outputs that a dense convolution reaches from the coordinates of `parent`, whose
+ * tensor stride is t. They are every multiple q of stride * t for which q + (k * dilation - padding) * t is
+ * in `parent` for an offset k, 0 to kernel_size - 1 on each axis. This is the rule of spconv's SparseConv3d;
+ * minuet_coordinates_downsample rounds coordinates down instead. options is required.
+ *
+ * - A dense convolution of an input with D cells has
+ *   shape = (D + 2 * padding - dilation * (kernel_size - 1) - 1) / stride + 1.
+ * - Coordinates are in units of the finest voxel, as everywhere. Divide them by the tensor stride to get
+ *   spconv's indices. The order of the rows depends on the coordinates and the tensor stride alone.
+ * - Without a queue, waits until the set is made: once, and again for each estimate of its size or keys that
+ *   was too small. May not be captured: FAILED_PRECONDITION.
+ * - With a queue, only enqueues, and takes memory for the most rows that `parent` may reach.
+ *
+ * INVALID_ARGUMENT: the message names the axis. Kernels have the limits of minuet_kernel_map_create, and
+ * stride * t is at most 2^24. OUT_OF_RANGE: the keys of the new set do not hold a coordinate.
+ * RESOURCE_EXHAUSTED also if the set would have too many voxels. With a queue, the first call that needs the
+ * count returns the last two. */
 MINUET_API minuet_status minuet_coordinates_reach(minuet_coordinates* parent,
                                                   const minuet_reach_options* options, void* stream,
                                                   minuet_coordinates** set);
 MINUET_API void minuet_coordinates_destroy(minuet_coordinates* set);
-/* Coordinates in the set, without duplicates. This and the next: any thread, after what another calls of the
- * queue; -1 where the device or its memory fails, or a capture began before the set was made. */
+/* Returns the number of coordinates in the set, without duplicates; 0 for a null set. Waits if the set has a
+ * queue and its count is not known yet. Any thread may call this function; it first waits for another
+ * thread's call of the queue. Returns -1, with a text for minuet_last_error, if the device or its memory
+ * fails, if the set could not be made, or if a capture began before it was made. */
 MINUET_API int64_t minuet_coordinates_count(const minuet_coordinates* set);
-/* Rows of features on this set: as many as the caller gave, duplicates too; the count of a derived set. */
+/* Returns the number of rows that features on this set have: as many coordinates as the caller gave,
+ * duplicates included, or the count of a derived set. All else is as for minuet_coordinates_count. */
 MINUET_API int64_t minuet_coordinates_rows(const minuet_coordinates* set);
-/* int32 [rows, 1 + ndim] to device memory, in the order of the rows: the caller's, or that of the derived set
- * (minuet_coordinates_downsample). Enqueued on the stream. */
+/* Copies the coordinates to device memory, int32 [rows, 1 + ndim], in the order of the rows: the caller's, or
+ * that of the derived set. coordinates is optional if there are no rows. Enqueues; waits if the
+ * set has a queue and its count is not known yet, or if it has no queue and the device has an allocator. */
 MINUET_API minuet_status minuet_coordinates_export(minuet_coordinates* set, int32_t* coordinates,
                                                    void* stream);
 
@@ -396,35 +463,48 @@ MINUET_API minuet_status minuet_coordinates_export(minuet_coordinates* set, int3
 typedef struct minuet_kernel_map_options {
   size_t struct_size;
   void* ext;
-  int32_t kernel_size[MINUET_MAX_DIM]; /* offsets -(K-1)/2 ... K/2 per axis, x slowest; 0 counts as 1 */
-  int32_t dilation[MINUET_MAX_DIM];    /* 0 counts as 1 */
+  int32_t kernel_size[MINUET_MAX_DIM]; /* K; 0: 1. Offsets are -(K-1)/2 ... K/2 per axis, x slowest */
+  int32_t dilation[MINUET_MAX_DIM];    /* 0: 1 */
   int32_t transposed;                  /* 1: the matching forward map with input and output swapped */
-  int32_t dense_offsets;               /* 1: offsets are k - padding / dilation, k = 0 ... K-1, as of a dense
-                                          convolution (minuet_coordinates_reach), and not centred */
-  int32_t padding[MINUET_MAX_DIM];     /* 0 or more; with dense_offsets */
+  int32_t dense_offsets;               /* 1: offsets are k - padding / dilation, k = 0 ... K-1, as those of a
+                                          dense convolution (minuet_coordinates_reach), and not centred */
+  int32_t padding[MINUET_MAX_DIM];     /* 0 or more; only with dense_offsets */
 } minuet_kernel_map_options;
 #define MINUET_KERNEL_MAP_OPTIONS_INIT                          \
   {                                                             \
     sizeof(minuet_kernel_map_options), 0, {0}, {0}, 0, 0, { 0 } \
   }
 
-/* Which input feeds which output at which offset: out[q] takes in[q + offset_k] for every offset.
- * Offsets are in steps of dilation * the tensor stride of the input (of the output where transposed). The
- * same set as input and output makes a submanifold map. options is optional: one offset. Waits for sets not
- * yet counted and, without a queue, once for the stream. Sets and maps in a capture: FAILED_PRECONDITION. */
+/* Creates the map that says which input feeds which output at which offset: out[q] takes in[q + offset_k] for
+ * every offset. Offsets are in steps of dilation * the tensor stride of the input (of the output if
+ * transposed). If input and output are the same set, the map is submanifold. options is optional: one offset.
+ *
+ * Waits for sets that are not yet counted and, without a queue, once for the stream. Without a queue it
+ * allocates all tables of the map; with a queue, some are made when they are first needed. May not be
+ * captured: FAILED_PRECONDITION.
+ *
+ * INVALID_ARGUMENT: the sets differ in device, ndim or queue, or the kernel is too large. A kernel has at
+ * most 2^20 offsets. With the tensor stride t that offsets use, each axis has dilation at most 2^24, and
+ * kernel_size * dilation * t and padding * t at most 2^28. OUT_OF_RANGE: offsets times rows of the output set
+ * (of the input set if transposed) are more than the 2^31 - 1 entries that a map can hold. */
 MINUET_API minuet_status minuet_kernel_map_create(minuet_coordinates* input, minuet_coordinates* output,
                                                   const minuet_kernel_map_options* options, void* stream,
                                                   minuet_kernel_map** map);
-/* The same pairs in the other direction, which a transposed convolution goes back by ("inverse" elsewhere):
- * shares the memory of `forward`, and neither searches nor waits. */
+/* Creates the map of the same pairs in the other direction, as a transposed convolution needs it ("inverse"
+ * in other libraries). It shares the memory of `forward`, and neither searches nor waits. */
 MINUET_API minuet_status minuet_kernel_map_transpose(minuet_kernel_map* forward, minuet_kernel_map** map);
 MINUET_API void minuet_kernel_map_destroy(minuet_kernel_map* map);
-/* Number of offsets, and of pairs over all of them. Of a map with a queue, pairs are read back, with one
- * wait, for the first who asks: query_pairs and export, which are calls of the queue then, query_layer, and
- * prepare_maps of a convolution by gather-GEMM-scatter. */
+/* Returns the number of offsets; 0 for a null map. */
 MINUET_API int32_t minuet_kernel_map_volume(const minuet_kernel_map* map);
+/* Gives the number of pairs over all offsets. Without a queue it is known and the call does not wait. With a
+ * queue, the first call that needs the pairs reads them back with one wait on the queue's stream, and may
+ * allocate. These calls need them: this one and minuet_kernel_map_export, which then count as calls of the
+ * queue, minuet_execution_query_layer, and minuet_execution_prepare_maps of a convolution by
+ * gather-GEMM-scatter. FAILED_PRECONDITION: the pairs are not known and the stream is being captured. */
 MINUET_API minuet_status minuet_kernel_map_query_pairs(minuet_kernel_map* map, int64_t* pairs);
-/* int32 [pairs, 3] (k, input row, output row) to host memory, by k; rows in the caller's order. Waits. */
+/* Copies the pairs to host memory, int32 [pairs, 3]: k, input row, output row, in the caller's order of rows.
+ * They are sorted by k. pairs is optional if the map has none. Waits, and allocates as much device memory
+ * during the call. May not be captured: FAILED_PRECONDITION. */
 MINUET_API minuet_status minuet_kernel_map_export(minuet_kernel_map* map, int32_t* pairs, void* stream);
 
 /* ---- one op ----------------------------------------------------------------------------------------- */
