@@ -300,6 +300,8 @@ void call_tuning(world* world) {
           minuet_tune(world->context, world->network, world->device, WITH(cancelled = say_yes), NULL));
   /* A GPU would compile every candidate first. */
   base.cancelled = is_cpu ? say_no : say_yes;
+  REFUSED(INVALID_ARGUMENT, "exhaustive is 2",
+          minuet_tune(world->context, world->network, world->device, WITH(exhaustive = 2), INFO(tuning)));
   GIVES(is_cpu ? MINUET_OK : MINUET_CANCELLED,
         minuet_tune(world->context, world->network, world->device, WITH(exhaustive = 1), INFO(tuning)));
   EXPECT(out.info.tuning.seconds > 0);

@@ -46,6 +46,8 @@ static void create_with_all(const world* world) {
   base.record_path = "";
   ACCEPTED(minuet_context_create(WITH(cache_directory = world->folder), &out.context));
   minuet_context_destroy(out.context);
+  REFUSED(INVALID_ARGUMENT, "disable_disk_cache is 2",
+          minuet_context_create(WITH(disable_disk_cache = 2), &out.context));
   ACCEPTED(minuet_context_create(WITH(disable_disk_cache = 1), &out.context));
   GIVES(1, minuet_context_cache_directory(out.context, NULL, 0));
   minuet_context_destroy(out.context);
@@ -64,6 +66,7 @@ static void create_with_all(const world* world) {
   minuet_context_destroy(out.context);
   ACCEPTED(minuet_context_create(WITH(cublaslt_path = "/nowhere"), &out.context));
   minuet_context_destroy(out.context);
+  REFUSED(INVALID_ARGUMENT, "bundle_ptx is 2", minuet_context_create(WITH(bundle_ptx = 2), &out.context));
   ACCEPTED(minuet_context_create(WITH(bundle_ptx = 1), &out.context));
   minuet_context_destroy(out.context);
 }
@@ -118,6 +121,7 @@ static void tell_of_contexts(const world* world) {
 
 static void write_traces(const world* world) {
   minuet_context_options given, base = MINUET_CONTEXT_OPTIONS_INIT;
+  REFUSED(INVALID_ARGUMENT, "trace is 2", minuet_context_create(WITH(trace = 2), &out.context));
   ACCEPTED(minuet_context_create(WITH(trace = 1), &out.context));
   minuet_context* const traced = out.context;
   REFUSED(INVALID_ARGUMENT, "context is null", minuet_context_write_trace(NULL, path_in(world, "trace")));

@@ -90,6 +90,8 @@ static void create_with_wrong_memory(const world* world) {
   REFUSED(INVALID_ARGUMENT, "parameters were created for another plan",
           minuet_execution_create(plan, device, WITH(parameters = parameters), &out.execution));
   base.parameters = parameters;
+  REFUSED(INVALID_ARGUMENT, "parameter_inputs is 2",
+          minuet_execution_create(world->convolution, device, WITH(parameter_inputs = 2), &out.execution));
   REFUSED(INVALID_ARGUMENT, "parameter_inputs",
           minuet_execution_create(world->convolution, device, WITH(parameter_inputs = 1), &out.execution));
   base.parameters = NULL;
@@ -97,6 +99,8 @@ static void create_with_wrong_memory(const world* world) {
   REFUSED(INVALID_ARGUMENT, "multiple of 256",
           minuet_execution_create(plan, device, WITH(workspace = world->workspace + 16), &out.execution));
   base.workspace = world->workspace;
+  REFUSED(INVALID_ARGUMENT, "defer_workspace is 2",
+          minuet_execution_create(plan, device, WITH(defer_workspace = 2), &out.execution));
   REFUSED(INVALID_ARGUMENT, "defer_workspace",
           minuet_execution_create(plan, device, WITH(defer_workspace = 1), &out.execution));
   REFUSED(INVALID_ARGUMENT, "workspace_bytes is -1",
@@ -116,8 +120,12 @@ static void create_of_single_ops(const world* world) {
   minuet_execution_options given, base = MINUET_EXECUTION_OPTIONS_INIT;
   REFUSED(INVALID_ARGUMENT, "single op",
           minuet_execution_create(plan, device, WITH(max_points = 100), &out.execution));
+  REFUSED(INVALID_ARGUMENT, "keep_first_duplicate is 2",
+          minuet_execution_create(plan, device, WITH(keep_first_duplicate = 2), &out.execution));
   REFUSED(INVALID_ARGUMENT, "single op",
           minuet_execution_create(plan, device, WITH(keep_first_duplicate = 1), &out.execution));
+  REFUSED(INVALID_ARGUMENT, "has_bounds is 2",
+          minuet_execution_create(plan, device, WITH(has_bounds = 2), &out.execution));
   REFUSED(INVALID_ARGUMENT, "single op",
           minuet_execution_create(plan, device, WITH(has_bounds = 1), &out.execution));
   REFUSED(INVALID_ARGUMENT, "single op",

@@ -47,6 +47,8 @@ static void create_maps(const world* world) {
   GIVES(0, minuet_kernel_map_volume(NULL));
   DONE(minuet_kernel_map_destroy(identity));
   DONE(minuet_kernel_map_destroy(NULL));
+  REFUSED(INVALID_ARGUMENT, "transposed is 2",
+          minuet_kernel_map_create(world->coarse, world->set, WITH(transposed = 2), NULL, &out.map));
   ACCEPTED(minuet_kernel_map_create(world->coarse, world->set, WITH(transposed = 1), NULL, &out.map));
   minuet_kernel_map_destroy(out.map);
   REFUSED(INVALID_ARGUMENT, "forward is null", minuet_kernel_map_transpose(NULL, &out.map));

@@ -56,6 +56,8 @@ static void create_without_file(const world* world) {
   REFUSED(NOT_FOUND, "/nowhere", minuet_plan_create_network(own, WITH(weights_path = "/nowhere"), &out.plan));
   REFUSED(INVALID_ARGUMENT, "weights_path is null",
           minuet_plan_create_network(own, WITH(weights_order = MINUET_WEIGHTS_MINUET), &out.plan));
+  REFUSED(INVALID_ARGUMENT, "allow_unused is 2",
+          minuet_plan_create_network(own, WITH(allow_unused = 2), &out.plan));
   REFUSED(INVALID_ARGUMENT, "weights_path is null",
           minuet_plan_create_network(own, WITH(allow_unused = 1), &out.plan));
   REFUSED(INVALID_ARGUMENT, "weights_path is null",
@@ -64,10 +66,14 @@ static void create_without_file(const world* world) {
           minuet_plan_create_network(own, WITH(weights_map = "{}"), &out.plan));
   REFUSED(INVALID_ARGUMENT, "weights_path is null",
           minuet_plan_create_network(own, WITH(weights_key = "model_state"), &out.plan));
+  REFUSED(INVALID_ARGUMENT, "allow_non_finite_parameters is 2",
+          minuet_plan_create_network(own, WITH(allow_non_finite_parameters = 2), &out.plan));
   REFUSED(INVALID_ARGUMENT, "weights_path is null",
           minuet_plan_create_network(own, WITH(allow_non_finite_parameters = 1), &out.plan));
   base.without_values = 1;
   REFUSED(INVALID_ARGUMENT, "without_values", minuet_plan_create_network(own, WITH(seed = 1), &out.plan));
+  REFUSED(INVALID_ARGUMENT, "without_values is 2",
+          minuet_plan_create_network(own, WITH(without_values = 2), &out.plan));
   ACCEPTED(minuet_plan_create_network(own, WITH(without_values = 1), &out.plan));
   minuet_plan_destroy(out.plan);
 }

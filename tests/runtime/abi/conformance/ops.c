@@ -58,6 +58,8 @@ static void create_with_wrong_values(const world* world) {
   float slope = 0.5f;
   minuet_context* const own = world->context;
   minuet_convolution_options given, base = convolution_options(world);
+  REFUSED(INVALID_ARGUMENT, "transposed is 2",
+          minuet_plan_create_convolution(own, WITH(transposed = 2), &out.plan));
   REFUSED(INVALID_ARGUMENT, "submanifold and transposed",
           minuet_plan_create_convolution(own, WITH(transposed = 1), &out.plan));
   REFUSED(INVALID_ARGUMENT, "activation is 8",
@@ -83,12 +85,16 @@ static void create_with_wrong_values(const world* world) {
           minuet_plan_create_convolution(own, WITH(shift = one_nan), &out.plan));
   REFUSED(INVALID_ARGUMENT, "shift_count is 9",
           minuet_plan_create_convolution(own, WITH(shift_count = OUT + 1), &out.plan));
+  REFUSED(INVALID_ARGUMENT, "without_values is 2",
+          minuet_plan_create_convolution(own, WITH(without_values = 2), &out.plan));
   REFUSED(INVALID_ARGUMENT, "without_values",
           minuet_plan_create_convolution(own, WITH(without_values = 1), &out.plan));
   base.scale = one_nan;
   base.scale_count = OUT;
   REFUSED(INVALID_ARGUMENT, "scale[2] is nan",
           minuet_plan_create_convolution(own, WITH(activation = MINUET_ACTIVATION_TANH), &out.plan));
+  REFUSED(INVALID_ARGUMENT, "allow_non_finite_parameters is 2",
+          minuet_plan_create_convolution(own, WITH(allow_non_finite_parameters = 2), &out.plan));
   ACCEPTED(minuet_plan_create_convolution(own, WITH(allow_non_finite_parameters = 1), &out.plan));
   minuet_plan_destroy(out.plan);
 }
@@ -99,6 +105,8 @@ static void create_convolutions(const world* world) {
   ACCEPTED(minuet_plan_create_convolution(own, &base, &out.plan));
   DONE(minuet_plan_destroy(out.plan));
   DONE(minuet_plan_destroy(NULL));
+  REFUSED(INVALID_ARGUMENT, "residual is 2",
+          minuet_plan_create_convolution(own, WITH(residual = 2), &out.plan));
   ACCEPTED(minuet_plan_create_convolution(own, WITH(residual = 1), &out.plan));
   minuet_plan_destroy(out.plan);
   ACCEPTED(minuet_plan_create_convolution(own, WITH(submanifold = 0), &out.plan));

@@ -61,7 +61,11 @@ static void create_with_wrong_bounds(const world* world, pyramid_shape* shape) {
   REFUSED(INVALID_ARGUMENT, "batch index must be 0 to 1",
           minuet_pyramid_create(own, WITH(batch_size = 2), &out.pyramid));
   base.greatest[0] = 0;
-  ACCEPTED(minuet_pyramid_create(own, WITH(has_bounds = 2), &out.pyramid));
+  REFUSED(INVALID_ARGUMENT, "has_bounds is 2",
+          minuet_pyramid_create(own, WITH(has_bounds = 2), &out.pyramid));
+  REFUSED(INVALID_ARGUMENT, "keep_first_duplicate is 2",
+          minuet_pyramid_create(own, WITH(keep_first_duplicate = 2), &out.pyramid));
+  ACCEPTED(minuet_pyramid_create(own, WITH(has_bounds = 1), &out.pyramid));
   minuet_pyramid_destroy(out.pyramid);
   for (int axis = 0; axis < 3; ++axis) base.least[1 + axis] = INT32_MIN;
   for (int axis = 0; axis < 3; ++axis) base.greatest[1 + axis] = INT32_MAX;

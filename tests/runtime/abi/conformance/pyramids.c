@@ -145,9 +145,9 @@ static void take_coordinates(const world* world) {
           minuet_pyramid_coordinates(own, device, from + 4, bytes, 0, target, NULL));
   REFUSED(RESOURCE_EXHAUSTED, "buffer has",
           minuet_pyramid_coordinates(own, device, from, bytes - 1, 0, target, NULL));
-  REFUSED(INVALID_ARGUMENT, "level is -1",
+  REFUSED(OUT_OF_RANGE, "level is -1",
           minuet_pyramid_coordinates(own, device, from, bytes, -1, target, NULL));
-  REFUSED(INVALID_ARGUMENT, "level is 2",
+  REFUSED(OUT_OF_RANGE, "level is 2",
           minuet_pyramid_coordinates(own, device, from, bytes, LEVELS, target, NULL));
   REFUSED(FAILED_PRECONDITION, "keep_coordinates",
           minuet_pyramid_coordinates(own, device, from, bytes, 1, target, NULL));
@@ -219,9 +219,9 @@ static void take_pairs(const world* world) {
           minuet_pyramid_export_pairs(own, device, NULL, bytes, 0, pairs, 9, count, NULL));
   REFUSED(RESOURCE_EXHAUSTED, "buffer has",
           minuet_pyramid_export_pairs(own, device, from, bytes - 1, 0, pairs, 9, count, NULL));
-  REFUSED(INVALID_ARGUMENT, "map is -1",
+  REFUSED(OUT_OF_RANGE, "map is -1",
           minuet_pyramid_export_pairs(own, device, from, bytes, -1, pairs, 9, count, NULL));
-  REFUSED(INVALID_ARGUMENT, "map is 3",
+  REFUSED(OUT_OF_RANGE, "map is 3",
           minuet_pyramid_export_pairs(own, device, from, bytes, 3, pairs, 9, count, NULL));
   REFUSED(FAILED_PRECONDITION, "MINUET_PURPOSE_EXPORT",
           minuet_pyramid_export_pairs(own, device, from, bytes, 1, pairs, 9, count, NULL));

@@ -46,6 +46,8 @@ static void create_sets_with_wrong_options(const world* world) {
           minuet_coordinates_create(device, WITH(reserved = 1), at, ROWS, NULL, &out.set));
   REFUSED(INVALID_ARGUMENT, "queue belongs to the device",
           minuet_coordinates_create(device, WITH(queue = world->other_queue), at, ROWS, NULL, &out.set));
+  REFUSED(INVALID_ARGUMENT, "has_bounds is 2",
+          minuet_coordinates_create(device, WITH(has_bounds = 2), at, ROWS, NULL, &out.set));
   REFUSED(OUT_OF_RANGE, "bounds",
           minuet_coordinates_create(device, WITH(has_bounds = 1), at, ROWS, NULL, &out.set));
   base.has_bounds = 1;
@@ -72,6 +74,9 @@ static void create_sets(const world* world) {
   DONE(minuet_coordinates_destroy(out.set));
   ACCEPTED(minuet_coordinates_create(device, WITH(queue = world->queue), at, ROWS, NULL, &out.set));
   minuet_coordinates_destroy(out.set);
+  REFUSED(INVALID_ARGUMENT, "keep_first_duplicate is 2",
+          minuet_coordinates_create(device, WITH(keep_first_duplicate = 2), world->duplicates, ROWS, NULL,
+                                    &out.set));
   ACCEPTED(minuet_coordinates_create(device, WITH(keep_first_duplicate = 1), world->duplicates, ROWS, NULL,
                                      &out.set));
   minuet_coordinates* const set = out.set;
