@@ -209,33 +209,6 @@ class minuet_context_options(Structure):
     ]
 
 
-class minuet_kernel_counters(Structure):
-    struct_size: int
-    compiled: int
-    disk_hits: int
-    memory_hits: int
-    compile_ms: float
-    bundle_hits: int
-    failures: int
-    waits: int
-    lock_timeouts: int
-    cubin_bytes: int
-    wait_ms: float
-    _fields_ = [
-        ("struct_size", c_size_t),
-        ("compiled", c_int64),
-        ("disk_hits", c_int64),
-        ("memory_hits", c_int64),
-        ("compile_ms", c_double),
-        ("bundle_hits", c_int64),
-        ("failures", c_int64),
-        ("waits", c_int64),
-        ("lock_timeouts", c_int64),
-        ("cubin_bytes", c_int64),
-        ("wait_ms", c_double),
-    ]
-
-
 class minuet_kernel_info(Structure):
     struct_size: int
     name: bytes | None
@@ -259,29 +232,6 @@ class minuet_kernel_info(Structure):
     ]
 
 minuet_kernel_visitor = CFUNCTYPE(None, POINTER(minuet_kernel_info), c_void_p)
-
-
-class minuet_system_info(Structure):
-    struct_size: int
-    driver: bytes
-    cuda_devices: int
-    nvrtc: bytes
-    nvrtc_path: bytes
-    cublaslt_path: bytes
-    llvm: bytes
-    missing: bytes
-    reserved: int
-    _fields_ = [
-        ("struct_size", c_size_t),
-        ("driver", c_char * 32),
-        ("cuda_devices", c_int32),
-        ("nvrtc", c_char * 32),
-        ("nvrtc_path", c_char * 512),
-        ("cublaslt_path", c_char * 512),
-        ("llvm", c_char * 32),
-        ("missing", c_char * 1024),
-        ("reserved", c_int32),
-    ]
 
 
 class minuet_device_options(Structure):
@@ -610,114 +560,9 @@ class minuet_parameter_info(Structure):
     _fields_ = [
         ("struct_size", c_size_t),
         ("name", c_char_p),
-        ("shape", c_int64 * 4),
+        ("shape", c_int64 * 6),
         ("rank", c_int32),
         ("reserved", c_int32),
-    ]
-
-
-class minuet_parameters_options(Structure):
-    struct_size: int
-    ext: int | None
-    master: int
-    _fields_ = [
-        ("struct_size", c_size_t),
-        ("ext", c_void_p),
-        ("master", c_int64),
-    ]
-
-
-class minuet_precompile_step(Structure):
-    struct_size: int
-    done: int
-    total: int
-    name: bytes | None
-    arch: bytes | None
-    kernel: Any
-    error: bytes | None
-    _fields_ = [
-        ("struct_size", c_size_t),
-        ("done", c_int64),
-        ("total", c_int64),
-        ("name", c_char_p),
-        ("arch", c_char_p),
-        ("kernel", POINTER(minuet_kernel_info)),
-        ("error", c_char_p),
-    ]
-
-
-class minuet_bundle_info(Structure):
-    struct_size: int
-    arch: bytes | None
-    path: bytes | None
-    sha256: bytes | None
-    bytes: int
-    kernels: int
-    _fields_ = [
-        ("struct_size", c_size_t),
-        ("arch", c_char_p),
-        ("path", c_char_p),
-        ("sha256", c_char_p),
-        ("bytes", c_int64),
-        ("kernels", c_int64),
-    ]
-
-minuet_precompile_options_step = CFUNCTYPE(None, POINTER(minuet_precompile_step), c_void_p)
-
-minuet_precompile_options_bundle = CFUNCTYPE(None, POINTER(minuet_bundle_info), c_void_p)
-
-minuet_precompile_options_cancelled = CFUNCTYPE(c_int32, c_void_p)
-
-
-class minuet_precompile_options(Structure):
-    struct_size: int
-    ext: int | None
-    plans: int | None
-    plan_count: int
-    reserved: int
-    requests_path: bytes | None
-    archs: int | None
-    arch_count: int
-    jobs: int
-    output_directory: bytes | None
-    step: Any
-    bundle: Any
-    cancelled: Any
-    user: int | None
-    _fields_ = [
-        ("struct_size", c_size_t),
-        ("ext", c_void_p),
-        ("plans", c_void_p),
-        ("plan_count", c_int32),
-        ("reserved", c_int32),
-        ("requests_path", c_char_p),
-        ("archs", c_void_p),
-        ("arch_count", c_int32),
-        ("jobs", c_int32),
-        ("output_directory", c_char_p),
-        ("step", minuet_precompile_options_step),
-        ("bundle", minuet_precompile_options_bundle),
-        ("cancelled", minuet_precompile_options_cancelled),
-        ("user", c_void_p),
-    ]
-
-
-class minuet_precompile_result(Structure):
-    struct_size: int
-    kernels: int
-    compiled: int
-    found: int
-    failed: int
-    bytes: int
-    seconds: float
-    _fields_ = [
-        ("struct_size", c_size_t),
-        ("kernels", c_int64),
-        ("compiled", c_int64),
-        ("found", c_int64),
-        ("failed", c_int64),
-        ("bytes", c_int64),
-        ("seconds", c_double),
     ]
 
 
@@ -781,6 +626,71 @@ class minuet_execution_info(Structure):
     ]
 
 
+class minuet_level_info(Structure):
+    struct_size: int
+    tensor_stride: Any
+    voxels: int
+    map_method: int
+    ndim: int
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("tensor_stride", c_int32 * 4),
+        ("voxels", c_int64),
+        ("map_method", c_int32),
+        ("ndim", c_int32),
+    ]
+
+
+class minuet_system_info(Structure):
+    struct_size: int
+    driver: bytes
+    cuda_devices: int
+    nvrtc: bytes
+    nvrtc_path: bytes
+    cublaslt_path: bytes
+    llvm: bytes
+    missing: bytes
+    reserved: int
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("driver", c_char * 32),
+        ("cuda_devices", c_int32),
+        ("nvrtc", c_char * 32),
+        ("nvrtc_path", c_char * 512),
+        ("cublaslt_path", c_char * 512),
+        ("llvm", c_char * 32),
+        ("missing", c_char * 1024),
+        ("reserved", c_int32),
+    ]
+
+
+class minuet_kernel_counters(Structure):
+    struct_size: int
+    compiled: int
+    disk_hits: int
+    memory_hits: int
+    compile_ms: float
+    bundle_hits: int
+    failures: int
+    waits: int
+    lock_timeouts: int
+    cubin_bytes: int
+    wait_ms: float
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("compiled", c_int64),
+        ("disk_hits", c_int64),
+        ("memory_hits", c_int64),
+        ("compile_ms", c_double),
+        ("bundle_hits", c_int64),
+        ("failures", c_int64),
+        ("waits", c_int64),
+        ("lock_timeouts", c_int64),
+        ("cubin_bytes", c_int64),
+        ("wait_ms", c_double),
+    ]
+
+
 class minuet_execution_counters(Structure):
     struct_size: int
     kernels: int
@@ -820,21 +730,6 @@ class minuet_stage_times(Structure):
         ("gemm", c_double),
         ("scatter", c_double),
         ("other", c_double),
-    ]
-
-
-class minuet_level_info(Structure):
-    struct_size: int
-    tensor_stride: Any
-    voxels: int
-    map_method: int
-    ndim: int
-    _fields_ = [
-        ("struct_size", c_size_t),
-        ("tensor_stride", c_int32 * 4),
-        ("voxels", c_int64),
-        ("map_method", c_int32),
-        ("ndim", c_int32),
     ]
 
 
@@ -953,6 +848,17 @@ class minuet_kernel_code(Structure):
 minuet_kernel_code_visitor = CFUNCTYPE(None, POINTER(minuet_kernel_code), c_void_p)
 
 
+class minuet_parameters_options(Structure):
+    struct_size: int
+    ext: int | None
+    master: int
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("ext", c_void_p),
+        ("master", c_int64),
+    ]
+
+
 class minuet_pointwise_step(Structure):
     kind: int
     number: float
@@ -986,6 +892,100 @@ class minuet_pointwise_options(Structure):
         ("steps", POINTER(minuet_pointwise_step)),
         ("without_values", c_int32),
         ("allow_non_finite_parameters", c_int32),
+    ]
+
+
+class minuet_precompile_step(Structure):
+    struct_size: int
+    done: int
+    total: int
+    name: bytes | None
+    arch: bytes | None
+    kernel: Any
+    error: bytes | None
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("done", c_int64),
+        ("total", c_int64),
+        ("name", c_char_p),
+        ("arch", c_char_p),
+        ("kernel", POINTER(minuet_kernel_info)),
+        ("error", c_char_p),
+    ]
+
+
+class minuet_bundle_info(Structure):
+    struct_size: int
+    arch: bytes | None
+    path: bytes | None
+    sha256: bytes | None
+    bytes: int
+    kernels: int
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("arch", c_char_p),
+        ("path", c_char_p),
+        ("sha256", c_char_p),
+        ("bytes", c_int64),
+        ("kernels", c_int64),
+    ]
+
+minuet_precompile_options_step = CFUNCTYPE(None, POINTER(minuet_precompile_step), c_void_p)
+
+minuet_precompile_options_bundle = CFUNCTYPE(None, POINTER(minuet_bundle_info), c_void_p)
+
+minuet_precompile_options_cancelled = CFUNCTYPE(c_int32, c_void_p)
+
+
+class minuet_precompile_options(Structure):
+    struct_size: int
+    ext: int | None
+    plans: int | None
+    plan_count: int
+    reserved: int
+    requests_path: bytes | None
+    archs: int | None
+    arch_count: int
+    jobs: int
+    output_directory: bytes | None
+    step: Any
+    bundle: Any
+    cancelled: Any
+    user: int | None
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("ext", c_void_p),
+        ("plans", c_void_p),
+        ("plan_count", c_int32),
+        ("reserved", c_int32),
+        ("requests_path", c_char_p),
+        ("archs", c_void_p),
+        ("arch_count", c_int32),
+        ("jobs", c_int32),
+        ("output_directory", c_char_p),
+        ("step", minuet_precompile_options_step),
+        ("bundle", minuet_precompile_options_bundle),
+        ("cancelled", minuet_precompile_options_cancelled),
+        ("user", c_void_p),
+    ]
+
+
+class minuet_precompile_result(Structure):
+    struct_size: int
+    kernels: int
+    compiled: int
+    found: int
+    failed: int
+    bytes: int
+    seconds: float
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("kernels", c_int64),
+        ("compiled", c_int64),
+        ("found", c_int64),
+        ("failed", c_int64),
+        ("bytes", c_int64),
+        ("seconds", c_double),
     ]
 
 
@@ -1258,12 +1258,9 @@ FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "minuet_version": (c_uint32, ()),
     "minuet_context_create": (c_int, (POINTER(minuet_context_options), c_void_p)),
     "minuet_context_destroy": (None, (c_void_p,)),
-    "minuet_context_kernel_counters": (c_int, (c_void_p, POINTER(minuet_kernel_counters))),
     "minuet_context_add_bundle": (c_int, (c_void_p, c_char_p, c_char_p)),
     "minuet_context_add_bundle_memory": (c_int, (c_void_p, c_void_p, c_size_t, c_char_p)),
-    "minuet_context_write_trace": (c_int, (c_void_p, c_char_p)),
     "minuet_context_cache_directory": (c_size_t, (c_void_p, c_void_p, c_size_t)),
-    "minuet_query_system": (c_int, (POINTER(minuet_system_info),)),
     "minuet_device_open": (c_int, (c_void_p, c_char_p, POINTER(minuet_device_options), c_void_p)),
     "minuet_device_destroy": (None, (c_void_p,)),
     "minuet_device_query": (c_int, (c_void_p, POINTER(minuet_device_info))),
@@ -1300,19 +1297,8 @@ FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "minuet_plan_query_output": (c_int, (c_void_p, c_int32, POINTER(minuet_tensor_info))),
     "minuet_plan_description": (c_size_t, (c_void_p, c_void_p, c_size_t)),
     "minuet_plan_query_parameter": (c_int, (c_void_p, c_int32, POINTER(minuet_parameter_info))),
-    "minuet_parameters_create": (c_int, (c_void_p, c_void_p, POINTER(minuet_parameters_options), c_void_p)),
-    "minuet_parameters_destroy": (None, (c_void_p,)),
-    "minuet_parameters_set": (c_int, (c_void_p, c_void_p, POINTER(minuet_array), c_int32, c_int32, c_void_p)),
-    "minuet_parameters_get": (c_int, (c_void_p, c_int32, POINTER(minuet_array), c_void_p)),
-    "minuet_parameters_release_captures": (c_int, (c_void_p,)),
     "minuet_plan_serialize": (c_int, (c_void_p, c_void_p, c_int32, c_uint32, c_void_p, c_size_t, c_void_p)),
     "minuet_plan_deserialize": (c_int, (c_void_p, c_void_p, c_size_t, c_void_p)),
-    "minuet_plan_compile_async": (c_int, (c_void_p, c_char_p, minuet_job_callback, c_void_p, c_void_p)),
-    "minuet_job_cancel": (None, (c_void_p,)),
-    "minuet_job_done": (c_int32, (c_void_p,)),
-    "minuet_job_wait": (c_int, (c_void_p,)),
-    "minuet_job_destroy": (None, (c_void_p,)),
-    "minuet_precompile": (c_int, (c_void_p, POINTER(minuet_precompile_options), POINTER(minuet_precompile_result))),
     "minuet_plan_workspace_bytes": (c_int, (c_void_p, c_char_p, POINTER(minuet_execution_options), c_int64, c_double, c_void_p)),
     "minuet_execution_create": (c_int, (c_void_p, c_void_p, POINTER(minuet_execution_options), c_void_p)),
     "minuet_execution_destroy": (None, (c_void_p,)),
@@ -1320,7 +1306,7 @@ FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "minuet_execution_prepare_on_device": (c_int, (c_void_p, c_void_p, c_void_p, c_void_p)),
     "minuet_execution_query_cloud": (c_int, (c_void_p, c_void_p, c_void_p)),
     "minuet_execution_copy_cloud": (c_int, (c_void_p, c_void_p, c_void_p, c_int32, c_void_p)),
-    "minuet_execution_read_cloud": (c_int, (c_void_p, c_void_p, c_void_p, c_void_p, c_int32)),
+    "minuet_execution_read_cloud": (c_int, (c_void_p, c_void_p, c_void_p, c_int32, c_void_p)),
     "minuet_execution_suggest_capacities": (c_int, (c_void_p, c_double, c_void_p, c_int32)),
     "minuet_execution_prepare_maps": (c_int, (c_void_p, c_void_p, c_int32, c_void_p)),
     "minuet_executions_prepare_maps": (c_int, (c_void_p, c_void_p, c_int32, c_void_p)),
@@ -1333,15 +1319,29 @@ FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "minuet_execution_query": (c_int, (c_void_p, POINTER(minuet_execution_info))),
     "minuet_execution_set_workspace": (c_int, (c_void_p, c_void_p, c_int64, c_void_p)),
     "minuet_execution_release_captures": (c_int, (c_void_p,)),
+    "minuet_execution_query_level": (c_int, (c_void_p, c_int32, POINTER(minuet_level_info))),
+    "minuet_query_system": (c_int, (POINTER(minuet_system_info),)),
+    "minuet_context_kernel_counters": (c_int, (c_void_p, POINTER(minuet_kernel_counters))),
+    "minuet_context_write_trace": (c_int, (c_void_p, c_char_p)),
     "minuet_execution_query_counters": (c_int, (c_void_p, POINTER(minuet_execution_counters))),
     "minuet_execution_reset_counters": (c_int, (c_void_p,)),
     "minuet_execution_set_profiling": (c_int, (c_void_p, c_int32)),
     "minuet_execution_query_stages": (c_int, (c_void_p, POINTER(minuet_stage_times))),
-    "minuet_execution_query_level": (c_int, (c_void_p, c_int32, POINTER(minuet_level_info))),
     "minuet_execution_query_layer": (c_int, (c_void_p, c_int32, POINTER(minuet_layer_info))),
     "minuet_execution_find_overflow": (c_int, (c_void_p, c_void_p, c_void_p)),
     "minuet_plan_visit_kernels": (c_int, (c_void_p, c_char_p, minuet_kernel_code_visitor, c_void_p)),
+    "minuet_parameters_create": (c_int, (c_void_p, c_void_p, POINTER(minuet_parameters_options), c_void_p)),
+    "minuet_parameters_destroy": (None, (c_void_p,)),
+    "minuet_parameters_set": (c_int, (c_void_p, c_void_p, POINTER(minuet_array), c_int32, c_int32, c_void_p)),
+    "minuet_parameters_get": (c_int, (c_void_p, c_int32, POINTER(minuet_array), c_void_p)),
+    "minuet_parameters_release_captures": (c_int, (c_void_p,)),
     "minuet_plan_create_pointwise": (c_int, (c_void_p, POINTER(minuet_pointwise_options), c_void_p)),
+    "minuet_plan_compile_async": (c_int, (c_void_p, c_char_p, minuet_job_callback, c_void_p, c_void_p)),
+    "minuet_job_cancel": (None, (c_void_p,)),
+    "minuet_job_done": (c_int32, (c_void_p,)),
+    "minuet_job_wait": (c_int, (c_void_p,)),
+    "minuet_job_destroy": (None, (c_void_p,)),
+    "minuet_precompile": (c_int, (c_void_p, POINTER(minuet_precompile_options), POINTER(minuet_precompile_result))),
     "minuet_pyramid_create": (c_int, (c_void_p, POINTER(minuet_pyramid_options), c_void_p)),
     "minuet_pyramid_destroy": (None, (c_void_p,)),
     "minuet_pyramid_bytes": (c_int, (c_void_p, c_char_p, c_void_p, c_void_p)),
