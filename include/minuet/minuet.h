@@ -168,8 +168,8 @@ enum {
   MINUET_BUNDLE_ANY = 1
 };
 
-/* What is left open comes from the environment, which is read here, once ("Environment" in
- * share/doc/minuet/README.md). */
+/* What is left open comes from the environment, which is read here, once
+ * (share/doc/minuet/ENVIRONMENT.md). */
 typedef struct minuet_context_options {
   size_t struct_size;
   void* ext;

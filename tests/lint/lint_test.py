@@ -188,6 +188,13 @@ class Files(Tree):
         self.write("notes/README.md", "")
         self.expect(check_files.check(self.root), "notes: nothing new goes to the top level")
 
+    def test_the_main_readme_stays_short(self):
+        self.write("README.md", "line\n" * 150)
+        self.write("codegen/README.md", "line\n" * 151)
+        self.expect(check_files.check(self.root))
+        self.write("README.md", "line\n" * 151)
+        self.expect(check_files.check(self.root), "README.md: 151 lines; 150 is the most")
+
     def test_headers_have_a_guard(self):
         self.write("codegen/a.h", "int x();\n")
         self.expect(check_files.check(self.root), "no #pragma once")

@@ -16,6 +16,8 @@ LONGEST = 500
 # Maps each file that may have more lines than LONGEST to its limit. The header minuet.h holds the whole C ABI
 # and its manual by design.
 LONGER = {"include/minuet/minuet.h": 1200}
+# The main README is for a reader who has never heard of Minuet; reference material belongs into pages of one topic.
+LONGEST_README = 150
 TOP_LEVEL = {"CMakeLists.txt", "runtime", "codegen", "kernels_templates", "include", "tests", "tools", "README.md",
              "LICENSE", "CHANGELOG.md", "CMakePresets.json", ".ci", ".clang-format", ".clang-tidy", ".gitignore", ".gitattributes"}
 KERNEL = re.compile(r'^MINUET_KERNEL_ROW\(\s*(\w+),\s*"([^"]+)"', re.MULTILINE)
@@ -39,6 +41,9 @@ def check_text(root, path):
     most = LONGER.get(str(path), LONGEST)
     if len(lines) > most and path.suffix in sources.CODE:
         yield f"{path}: {len(lines)} lines; {most} is the most"
+    if str(path) == "README.md" and len(lines) > LONGEST_README:
+        yield (f"README.md: {len(lines)} lines; {LONGEST_README} is the most: move a part to the page of its topic, which "
+               f"\"Where to read on\" lists")
     if path.suffix in {".h", ".hpp"} and "#pragma once" not in text and "#ifndef" not in text:
         yield f"{path}: no #pragma once"
 
