@@ -5,8 +5,10 @@
 //   graph DEVICE     for example: graph cpu, or graph cuda:0
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <minuet/minuet.hpp>
@@ -20,6 +22,14 @@ class Driver {
  public:
   explicit Driver(bool is_gpu) : library_(is_gpu ? dlopen("libcuda.so.1", RTLD_NOW) : nullptr) {}
   explicit operator bool() const { return library_ != nullptr; }
+  // Makes the device's primary context current in this thread, as cudaSetDevice does.
+  void use_device(const minuet::Device& device) const {
+    int handle = 0;
+    void* context = nullptr;
+    call("cuDeviceGet", &handle, std::atoi(device.info().name + std::strlen("cuda:")));
+    call("cuDevicePrimaryCtxRetain", &context, handle);
+    call("cuCtxPushCurrent_v2", context);
+  }
   template <class... Types>
   void call(const char* name, Types... values) const {
     int (*function)(Types...) = nullptr;
@@ -75,7 +85,10 @@ class Worker {
         count_(device, 1),
         in_(device, 4 * size()),
         out_(device, 8 * size()) {
-    if (driver_) driver_.call("cuStreamCreate", &stream_, 1u);  // 1: the default stream does not wait for it
+    if (driver_) {
+      driver_.use_device(device);
+      driver_.call("cuStreamCreate", &stream_, 1u);  // 1: the default stream does not wait for it
+    }
     write(make_cloud(1));
     enqueue();  // Allocates what the first call needs, so that the capture finds it.
     device_.synchronize(stream_);
