@@ -1,3 +1,5 @@
+"""Runs a network over three voxels, on the GPU if there is one, otherwise on the CPU."""
+
 import minuet
 import numpy as np
 
