@@ -181,7 +181,7 @@ enum {
 
 /* Fields that are 0 or null take the environment variable that is named beside them.
  * minuet_context_create reads the environment once; only MINUET_NVRTC and MINUET_CUBLASLT are read when the
- * library that they name is first needed. share/doc/minuet/README.md ("Environment") lists the variables. */
+ * library that they name is first needed. share/doc/minuet/ENVIRONMENT.md lists the variables. */
 typedef struct minuet_context_options {
   size_t struct_size;
   void* ext;

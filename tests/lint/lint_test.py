@@ -188,6 +188,20 @@ class Files(Tree):
         self.write("notes/README.md", "")
         self.expect(check_files.check(self.root), "notes: nothing new goes to the top level")
 
+    def test_the_main_readme_stays_short(self):
+        self.write("README.md", "line\n" * 150)
+        self.write("codegen/README.md", "line\n" * 151)
+        self.expect(check_files.check(self.root))
+        self.write("README.md", "line\n" * 151)
+        self.expect(check_files.check(self.root), "README.md: 151 lines; 150 is the most")
+
+    def test_variables_of_the_environment_have_a_page(self):
+        self.write("codegen/CMakeLists.txt", "a.cc")
+        self.write("codegen/a.cc", 'auto a = environment("MINUET_NEW"), b = std::getenv("MINUET_OLD");\n')
+        self.write("runtime/abi/README.md", "")
+        self.write("runtime/abi/ENVIRONMENT.md", "| `MINUET_OLD` | what it does |\n")
+        self.expect(check_files.check(self.root), "codegen/a.cc: runtime/abi/ENVIRONMENT.md does not list the variable MINUET_NEW")
+
     def test_headers_have_a_guard(self):
         self.write("codegen/a.h", "int x();\n")
         self.expect(check_files.check(self.root), "no #pragma once")

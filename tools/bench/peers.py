@@ -351,10 +351,10 @@ def layers(engines):
     for resolution, channels in ((1024, 64), (512, 128), (256, 256)):
         voxels = Voxels(sphere_voxels(resolution), channels)
         for engine in engines:
-            row = {"network": f"one layer, {channels} channels", "cloud": f"sphere_{resolution}", "engine": engine.name}
+            row = {"cloud": f"sphere_{resolution}", "engine": engine.name, "mode": "exact"}
             whole, prepare, alone = engine.layer(channels if isinstance(engine, Minuet) else voxels)
-            yield measure({**row, "mode": "with its map"}, voxels, whole)
-            yield measure({**row, "mode": "layer alone"}, voxels, alone, prepare)
+            yield measure({"network": f"layer of {channels} channels with its map", **row}, voxels, whole)
+            yield measure({"network": f"layer of {channels} channels alone", **row}, voxels, alone, prepare)
 
 
 def main():

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Prints Markdown tables of results that `minuet bench`, `replay_bench` and `startup.py` wrote.
+"""Prints Markdown tables of results that `minuet bench`, `replay_bench` and `startup.py` wrote, and of peers.json.
 
 usage: tables.py [--stages] [RESULT.json ...]      default: every file below tools/bench/results
-       tables.py --readme README.md [--check]      rewrites (or compares) the tables between its two markers
+       tables.py --pages [--check] [--root ROOT]   rewrites (or compares) the tables between their markers in the pages
 """
 
 import argparse
@@ -10,17 +10,21 @@ import json
 import pathlib
 import sys
 
-MARKERS = {"replays": "<!-- tools/bench/tables.py replays: {} -->", "clouds": "<!-- tools/bench/tables.py: {} -->",
-           "starts": "<!-- tools/bench/tables.py starts: {} -->"}
+MARKER = "<!-- tools/bench/tables.py {}: {} -->"
+# Maps each kind of table to the page that shows it between two markers.
+PAGES = {"peers": "README.md", "replays": "tools/bench/RESULTS.md", "clouds": "tools/bench/RESULTS.md",
+         "starts": "codegen/cache/CACHING.md"}
 # Maps each kind of result to a key by which its files are recognized. If a file has several of these keys, the first
 # one decides.
-KEYS = {"replays": "capacity_factor", "clouds": "clouds", "starts": "starts"}
+KEYS = {"replays": "capacity_factor", "clouds": "clouds", "starts": "starts", "peers": "torch"}
 # Maps each part of the time from the start of a process to its first inference (startup.py) to the title of its column.
 # The column "other" has the rest of this time.
 PARTS = {"open_device_ms": "open the GPU", "create_network_ms": "create the network",
          "plan_compile_ms": "find or compile kernels", "load_ms": "load", "create_execution_ms": "create an execution",
          "first_run_ms": "prepare and run"}
 LOADED = ("load_kernels_ms", "load_gemms_ms", "load_parameters_ms")
+# The engine and the mode with which peers are compared.
+OWN, EXACT = "Minuet", "exact"
 STAGES = ("sort", "map", "gather", "gemm", "scatter", "other")
 
 
@@ -61,7 +65,7 @@ def origin(result):
 
 def read(paths):
     """Returns the results by kind. Results of other kinds are ignored, because they have no table."""
-    results = {kind: [] for kind in MARKERS}
+    results = {kind: [] for kind in PAGES}
     for path in paths:
         try:
             result = json.loads(path.read_text())
@@ -131,32 +135,74 @@ def render_clouds(results, stages):
     return "\n".join(lines) + "\n"
 
 
+def render_peers(results):
+    """Returns one table per result: a row for each network and cloud, and a column for each engine and its mode."""
+    lines = []
+    for result in results:
+        columns = list(dict.fromkeys((row["engine"], row["mode"]) for row in result["rows"]))
+        workloads = {}
+        for row in result["rows"]:
+            key = (row["network"], row["cloud"], count(row["voxels"]))
+            workloads.setdefault(key, {})[row["engine"], row["mode"]] = row
+        titles = ["network", "cloud", "voxels"]
+        for engine, mode in columns:
+            titles += [f"{engine}, {mode}"] + ([f"times slower than {OWN}, {EXACT}"] if engine != OWN else [])
+        rows = ([*key, *(cell for column in columns for cell in peer_cells(column, found))]
+                for key, found in workloads.items())
+        lines += ["", f"{result['device']}, driver {result['driver']}, CUDA {result['toolkit']}, PyTorch {result['torch']}, "
+                      f"{result['dtype']}, commit {result['commit']}; ms of wall time, and in brackets the ms in which "
+                      "the GPU is busy:", "", *table(titles, rows)]
+    return "\n".join(lines) + "\n"
+
+
+def peer_cells(column, found):
+    """Returns the time of an engine, and for a peer how many times that of Minuet it is. A dash marks what is unknown."""
+    row, own = found.get(column), found.get((OWN, EXACT))
+    time = "-"
+    if row:
+        time = milliseconds(row["wall_ms"]["median"])
+        time += f" ({milliseconds(row['busy_ms'])})" if row.get("busy_ms") is not None else ""
+    if column[0] == OWN:
+        return (time,)
+    return (time, f"{row['wall_ms']['median'] / own['wall_ms']['median']:.1f}" if row and own else "-")
+
+
+def update_pages(root, texts, check):
+    """Writes the tables into the pages below `root`, or with `check` only compares them."""
+    for name in dict.fromkeys(PAGES.values()):
+        page = updated = (root / name).read_text()
+        for kind in (kind for kind, place in PAGES.items() if place == name):
+            begin, end = MARKER.format(kind, "begin"), MARKER.format(kind, "end")
+            if updated.count(begin) != 1 or updated.count(end) != 1:
+                sys.exit(f"tables.py: {name} must have the lines '{begin}' and '{end}' once each")
+            before, rest = updated.split(begin)
+            updated = before + begin + "\n" + texts[kind] + end + rest.split(end)[1]
+        if check and updated != page:
+            sys.exit(f"tables.py: {name} does not show the recorded results: run tools/bench/tables.py --pages")
+        if not check:
+            (root / name).write_text(updated)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--readme", type=pathlib.Path, help="the file to rewrite between its markers")
-    parser.add_argument("--check", action="store_true", help="with --readme: only compare")
+    parser.add_argument("--pages", action="store_true", help="rewrite the tables in the pages")
+    parser.add_argument("--check", action="store_true", help="with --pages: only compare")
+    parser.add_argument("--root", type=pathlib.Path, default=pathlib.Path(__file__).resolve().parents[2],
+                        help="with --pages: the folder in which the pages and results are")
     parser.add_argument("--stages", action="store_true", help="the time of each stage too")
     parser.add_argument("results", nargs="*", type=pathlib.Path)
     arguments = parser.parse_args()
-    paths = arguments.results or sorted((pathlib.Path(__file__).parent / "results").rglob("*.json"))
+    paths = arguments.results or sorted((arguments.root / "tools/bench/results").rglob("*.json"))
     if not paths:
         sys.exit("tables.py: no results; `minuet bench` makes some")
     results = read(paths)
-    texts = {"replays": render_replays(results["replays"]),
-             "clouds": render_clouds(results["clouds"], arguments.stages or arguments.readme is not None),
+    texts = {"peers": render_peers(results["peers"]), "replays": render_replays(results["replays"]),
+             "clouds": render_clouds(results["clouds"], arguments.stages or arguments.pages),
              "starts": render_starts(results["starts"])}
-    if arguments.readme is None:
+    if arguments.pages:
+        update_pages(arguments.root, texts, arguments.check)
+    else:
         print("".join(texts.values()))
-        return
-    readme = updated = arguments.readme.read_text()
-    for kind, marker in MARKERS.items():
-        before, rest = updated.split(marker.format("begin"))
-        after = rest.split(marker.format("end"))[1]
-        updated = before + marker.format("begin") + "\n" + texts[kind] + marker.format("end") + after
-    if arguments.check and updated != readme:
-        sys.exit(f"tables.py: {arguments.readme} does not show the recorded results: run tools/bench/tables.py --readme")
-    if not arguments.check:
-        arguments.readme.write_text(updated)
 
 
 if __name__ == "__main__":

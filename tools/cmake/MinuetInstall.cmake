@@ -30,12 +30,31 @@ install(TARGETS minuet EXPORT minuet_targets LIBRARY DESTINATION ${CMAKE_INSTALL
 install(TARGETS minuet_compile RUNTIME DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(EXPORT minuet_targets NAMESPACE minuet:: FILE minuetTargets.cmake DESTINATION ${minuet_cmake_dir})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/minuet DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-# Installs the documents that the public headers and the help texts of the tool cite (tests/install checks this).
+# Installs the pages for users, which the public headers and the help texts of the tool cite (tests/install checks this).
+# An installation has them in one folder, so the links between them lose their folders.
 set(minuet_doc_dir ${CMAKE_INSTALL_DATADIR}/doc/minuet)
-install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md DESTINATION ${minuet_doc_dir})
-install(FILES ${PROJECT_SOURCE_DIR}/runtime/abi/COMPILERS.md ${PROJECT_SOURCE_DIR}/runtime/abi/LIMITS.md
-              ${PROJECT_SOURCE_DIR}/tools/minuet/REFERENCE.md
-        DESTINATION ${minuet_doc_dir})
+function(minuet_install_page page name)
+  file(READ ${PROJECT_SOURCE_DIR}/${page} text)
+  string(REGEX REPLACE "\\]\\([^() ]*networks/([A-Z]+[.]md)" "](<networks>\\1" text "${text}")
+  string(REGEX REPLACE "\\]\\([^() ]*python/README[.]md" "](PYTHON.md" text "${text}")
+  string(REGEX REPLACE "\\]\\([^() ]*/([A-Z]+[.]md)" "](\\1" text "${text}")
+  string(REPLACE "](<networks>" "](networks/" text "${text}")
+  file(WRITE ${PROJECT_BINARY_DIR}/pages/${name} "${text}")
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${page})
+  install(FILES ${PROJECT_BINARY_DIR}/pages/${name} DESTINATION ${minuet_doc_dir})
+endfunction()
+foreach(page IN ITEMS README.md codegen/ahead/FARM.md codegen/cache/CACHING.md runtime/abi/COMPILERS.md
+        runtime/abi/ENVIRONMENT.md runtime/abi/FEATURES.md runtime/abi/LIMITS.md runtime/abi/LINKING.md
+        runtime/execution/CAPACITY.md runtime/tuning/TUNING.md tools/bench/RESULTS.md tools/minuet/FILES.md
+        tools/minuet/JSON.md tools/minuet/REFERENCE.md)
+  get_filename_component(name ${page} NAME)
+  minuet_install_page(${page} ${name})
+endforeach()
+minuet_install_page(runtime/bindings/python/README.md PYTHON.md)
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION ${minuet_doc_dir})
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/tests/examples/linking ${PROJECT_SOURCE_DIR}/tests/examples/farm
+                  ${PROJECT_SOURCE_DIR}/tests/examples/compiler
+        DESTINATION ${minuet_doc_dir}/examples PATTERN "*.py" EXCLUDE)
 # README.md, WEIGHTS.md and schema.json must be in one folder, because they cite each other. The descriptions of the
 # shipped networks and their weights maps are beside them, as examples that users may copy and change.
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/runtime/network/networks/ DESTINATION ${minuet_doc_dir}/networks

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Checks rules for all files: no marks of unfinished work, no file too long, nothing new at the top level, every
-source in a build, a header for every kernel of a kernels.inc, unique class names, and a README in every folder.
+source in a build, a header for every kernel of a kernels.inc, unique class names, a README in every folder, and a line
+of the page on environment variables for each that is read.
 
 usage: check_files.py [ROOT]
 """
@@ -16,12 +17,16 @@ LONGEST = 500
 # Maps each file that may have more lines than LONGEST to its limit. The header minuet.h holds the whole C ABI
 # and its manual by design.
 LONGER = {"include/minuet/minuet.h": 1200}
+# The main README is for a reader who has never heard of Minuet; reference material belongs into pages of one topic.
+LONGEST_README = 150
 TOP_LEVEL = {"CMakeLists.txt", "runtime", "codegen", "kernels_templates", "include", "tests", "tools", "README.md",
              "LICENSE", "CHANGELOG.md", "CMakePresets.json", ".ci", ".clang-format", ".clang-tidy", ".gitignore", ".gitattributes"}
 KERNEL = re.compile(r'^MINUET_KERNEL_ROW\(\s*(\w+),\s*"([^"]+)"', re.MULTILINE)
 NO_CODE = re.compile(r'//.*|^#include.*|"(?:\\.|[^"\\\n])*"', re.MULTILINE)
 ALIAS = re.compile(r"^\s*using (?:\w*::)+(\w+);|^\s*namespace (\w+) = .*;", re.MULTILINE)
 CLASS = re.compile(r"^(?:class|struct) (\w+)(?: final)?(?: :[^{;]*)? \{", re.MULTILINE)
+VARIABLES_PAGE = "runtime/abi/ENVIRONMENT.md"
+VARIABLE = re.compile(r'\b(?:environment|getenv|get|read_\w+)\("(MINUET_\w+)"')
 # Files of code directly in these folders need no README.md that describes them.
 NO_README = {".", ".ci", "include"}
 
@@ -39,6 +44,9 @@ def check_text(root, path):
     most = LONGER.get(str(path), LONGEST)
     if len(lines) > most and path.suffix in sources.CODE:
         yield f"{path}: {len(lines)} lines; {most} is the most"
+    if str(path) == "README.md" and len(lines) > LONGEST_README:
+        yield (f"README.md: {len(lines)} lines; {LONGEST_README} is the most: move a part to the page of its topic, which "
+               f"\"Where to read on\" lists")
     if path.suffix in {".h", ".hpp"} and "#pragma once" not in text and "#ifndef" not in text:
         yield f"{path}: no #pragma once"
 
@@ -93,6 +101,17 @@ def check_kernels(root, paths):
                 yield f"{path}: {name}: its file is called {header}"
 
 
+def check_variables(root, paths):
+    """Checks that the page of environment variables lists every variable that the library, the tool or a binding reads."""
+    page = root / VARIABLES_PAGE
+    listed = page.read_text() if page.is_file() else ""
+    for path in paths:
+        if path.suffix in {".cc", ".h", ".py"} and str(path).startswith(("codegen/", "runtime/", "tools/minuet/")):
+            for name in sorted(set(VARIABLE.findall((root / path).read_text()))):
+                if f"`{name}`" not in listed:
+                    yield f"{path}: {VARIABLES_PAGE} does not list the variable {name}"
+
+
 def check_readmes(root, paths):
     folders = {str(path.parent) for path in paths if path.suffix in sources.CODE | {".py"}}
     for folder in sorted(folders - NO_README):
@@ -110,6 +129,7 @@ def check(root):
     problems += check_top_level(paths)
     problems += check_built(root, paths)
     problems += check_kernels(root, paths)
+    problems += check_variables(root, paths)
     return problems + list(check_readmes(root, paths))
 
 

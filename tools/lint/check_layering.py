@@ -67,7 +67,7 @@ FLOOR_OF = {f"{house}/{room}": number for number, (house, rooms) in enumerate(
     (house, rooms) for house, floors in FLOORS.items() for rooms in floors) for room in rooms}
 # The adapters to other software in this folder may include only the public headers.
 BINDINGS = "runtime/bindings"
-BESIDE_ROOMS = ("README.md", "CMakeLists.txt", "main.cc", "REFERENCE.md")
+BESIDE_ROOMS = ("README.md", "CMakeLists.txt", "main.cc", "REFERENCE.md", "FILES.md", "JSON.md")
 
 # Code in the folders LIBRARY may not use the names that BANNED matches. cl::opt registers globally, and the others
 # replace signal handlers, print, or end the process.
@@ -123,7 +123,7 @@ def check_rooms(paths):
 
 
 # Users build the programs in these folders outside of the repository, so that their headers lie beside them.
-BUILT_APART = ("tests/examples/compiler",)
+BUILT_APART = ("tests/examples/compiler", "tests/examples/farm")
 
 
 def check_includes(path, text, root):

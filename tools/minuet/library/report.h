@@ -63,7 +63,7 @@ struct RunReport {
 /// Reads the levels and layers of the prepared cloud into `report`.
 llvm::Error query_shapes(minuet_execution* execution, const minuet_plan_info& network, RunReport& report);
 
-/// Returns the JSON that tools/minuet/REFERENCE.md describes.
+/// Returns the JSON that tools/minuet/JSON.md describes.
 llvm::json::Value to_json(const RunReport& report);
 void print_tables(const RunReport& report, llvm::raw_ostream& out);
 void print_kernels(const std::vector<KernelFacts>& kernels, llvm::raw_ostream& out);

@@ -57,15 +57,19 @@ def build_folder() -> pathlib.Path:
     return folder
 
 
-def install_tree(folder: pathlib.Path, target: pathlib.Path) -> None:
-    """Installs the build into a folder, stripped, and removes what a wheel does not take. Writes nothing else."""
+def install(folder: pathlib.Path, target: pathlib.Path, *options: str) -> None:
+    """Installs the build folder into a target folder, with further options for CMake. Writes nothing else."""
     with tempfile.TemporaryDirectory() as scratch:
         script = pathlib.Path(scratch) / "install.cmake"
         text = (folder / "cmake_install.cmake").read_text()
         script.write_text(MANIFEST.sub(lambda found: f"{found[1]}{scratch}{found[2]}", text))
-        strip = ["-DCMAKE_INSTALL_DO_STRIP=1"] if shutil.which("strip") else []
-        command = ["cmake", f"-DCMAKE_INSTALL_PREFIX={target}", *strip, "-P", str(script)]
+        command = ["cmake", f"-DCMAKE_INSTALL_PREFIX={target}", *options, "-P", str(script)]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+
+
+def install_tree(folder: pathlib.Path, target: pathlib.Path) -> None:
+    """Installs the build, stripped, and removes what a wheel does not take."""
+    install(folder, target, *(["-DCMAKE_INSTALL_DO_STRIP=1"] if shutil.which("strip") else []))
     for name in NOT_PACKED:
         shutil.rmtree(target / name, ignore_errors=True)
     # A wheel has no links: the library is there once, by the name that the tool asks the loader for.

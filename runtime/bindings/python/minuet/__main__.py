@@ -74,7 +74,7 @@ def quickstart() -> int:
         print("the output has numbers that are not finite", file=sys.stderr)
         return 1
     print(f"the most frequent label is {np.bincount(result.argmax(1)).argmax()}, which means nothing with such weights")
-    print("next: python -m minuet run --help, or the page on Python: runtime/bindings/python/README.md")
+    print("next: python -m minuet run --help, or the page on Python: share/doc/minuet/PYTHON.md")
     return 0
 
 

@@ -21,9 +21,9 @@ def test_page_has_examples():
 
 
 def test_top_readme():
-    done = run_python((ROOT / "tests/examples/network.py").read_text())
+    done = run_python((ROOT / "tests/examples/readme/network.py").read_text())
     assert done.returncode == 0, done.stderr
-    assert re.fullmatch(r"(cpu|cuda:0): 3 rows of 96 features, the first is \S+\n", done.stdout)
+    assert re.fullmatch(r"(cpu|cuda:0): 3 rows, the first of 96 features is \S+\n", done.stdout)
     done = subprocess.run(
         [sys.executable, ROOT / "tests/examples/readme_test.py", ROOT], capture_output=True, text=True
     )

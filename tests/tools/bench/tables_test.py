@@ -1,0 +1,80 @@
+#!/usr/bin/env python3
+"""tools/bench/tables.py: the table of peers, and the tables in the pages, which --check compares with the results."""
+
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+SCRIPT = pathlib.Path(__file__).resolve().parents[3] / "tools/bench/tables.py"
+sys.path.insert(0, str(SCRIPT.parent))
+import tables  # noqa: E402
+
+
+def row(engine, mode, median, busy, network="unet", cloud="os1"):
+    return {"network": network, "cloud": cloud, "voxels": 77480, "engine": engine, "mode": mode,
+            "wall_ms": {"median": median, "p10": median / 2, "p90": median * 2}, "busy_ms": busy}
+
+
+PEERS = {"device": "a GPU", "driver": "13.0", "toolkit": "13.0", "commit": "abc", "torch": "2.11", "dtype": "fp16", "rows": [
+    row("Minuet", "exact", 2.0, 1.5), row("Minuet", "graph", 0.5, None), row("spconv 2.3.8", "module", 15.0, 5.25),
+    row("Minuet", "exact", 1.0, None, cloud="office"), row("FlexGEMM 6dd94a8", "module", 2.5, None, cloud="office")]}
+
+
+class Peers(unittest.TestCase):
+    def test_a_row_for_each_workload_and_a_column_for_each_engine(self):
+        lines = tables.render_peers([PEERS]).splitlines()
+        self.assertEqual(lines[1], "a GPU, driver 13.0, CUDA 13.0, PyTorch 2.11, fp16, commit abc; ms of wall time, and in "
+                                   "brackets the ms in which the GPU is busy:")
+        self.assertEqual(lines[3:], [
+            "| network | cloud | voxels | Minuet, exact | Minuet, graph | spconv 2.3.8, module | times slower than Minuet, "
+            "exact | FlexGEMM 6dd94a8, module | times slower than Minuet, exact |",
+            "|---|---|---|---|---|---|---|---|---|",
+            "| unet | os1 | 77,480 | 2.00 (1.50) | 0.500 | 15.00 (5.25) | 7.5 | - | - |",
+            "| unet | office | 77,480 | 1.00 | - | - | - | 2.50 | 2.5 |"])
+
+    def test_without_results_there_is_no_table(self):
+        self.assertEqual(tables.render_peers([]), "\n")
+
+
+class Pages(unittest.TestCase):
+    def setUp(self):
+        self.root = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        for name in set(tables.PAGES.values()):
+            kinds = [kind for kind, page in tables.PAGES.items() if page == name]
+            marks = [f"{tables.MARKER.format(kind, 'begin')}\nold\n{tables.MARKER.format(kind, 'end')}\n" for kind in kinds]
+            self.write(name, "before\n" + "between\n".join(marks) + "after\n")
+        self.write("tools/bench/results/gpu/peers.json", json.dumps(PEERS))
+
+    def write(self, name, text):
+        (self.root / name).parent.mkdir(parents=True, exist_ok=True)
+        (self.root / name).write_text(text)
+
+    def run_script(self, *arguments):
+        return subprocess.run([sys.executable, "-B", SCRIPT, "--pages", "--root", self.root, *arguments],
+                              capture_output=True, text=True)
+
+    def test_pages_get_their_tables(self):
+        self.assertIn("does not show the recorded results", self.run_script("--check").stderr)
+        self.assertEqual(self.run_script().returncode, 0)
+        readme = (self.root / "README.md").read_text()
+        self.assertTrue(readme.startswith("before\n<!--") and readme.endswith("-->\nafter\n"), readme)
+        self.assertIn("| unet | office |", readme)
+        self.assertNotIn("old", readme)
+        self.assertEqual(self.run_script("--check").returncode, 0)
+        self.write("tools/bench/results/gpu/peers.json", json.dumps({**PEERS, "commit": "def"}))
+        self.assertIn("README.md does not show", self.run_script("--check").stderr)
+
+    def test_a_page_without_its_marker(self):
+        self.write("README.md", "no table\n")
+        self.assertIn("README.md must have the lines", self.run_script().stderr)
+
+    def test_a_file_that_is_no_result(self):
+        self.write("tools/bench/results/gpu/broken.json", "{")
+        self.assertIn("broken.json is no result", self.run_script().stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
