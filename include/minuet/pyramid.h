@@ -38,7 +38,9 @@ enum {
   MINUET_PURPOSE_EXPORT = 16 /* minuet_pyramid_export_pairs; not of one offset within one set */
 };
 
-/* These two structs never grow. */
+/* Fields may be appended to these two structs. level_bytes and map_bytes of minuet_pyramid_options tell the
+ * library how large they are for the caller. Zero them, as C does behind `= {0}`, so that new fields keep
+ * their defaults. */
 typedef struct minuet_pyramid_level {
   int64_t capacity;               /* the most voxels; of level 0, the most coordinates too */
   int32_t parent;                 /* an earlier level; -1 for level 0, which is the set of the coordinates */
@@ -79,9 +81,15 @@ typedef struct minuet_pyramid_options {
   int32_t map_count;
   int64_t batch_size; /* as for executions; with it, the coordinates of levels that dense tensors or
                          global poolings read are kept */
+  /* sizeof(minuet_pyramid_level) and sizeof(minuet_pyramid_map) of the caller, which the _INIT macro sets:
+     the distance from one element of `levels` or `maps` to the next. 0: the size that 0.3.0 has. */
+  size_t level_bytes, map_bytes;
 } minuet_pyramid_options;
-#define MINUET_PYRAMID_OPTIONS_INIT \
-  { sizeof(minuet_pyramid_options), 0, 0, 0, 0, {0}, {0}, 0, 0, 0, 0, 0, 0, 0, 0 }
+#define MINUET_PYRAMID_OPTIONS_INIT                                               \
+  {                                                                               \
+    sizeof(minuet_pyramid_options), 0, 0, 0, 0, {0}, {0}, 0, 0, 0, 0, 0, 0, 0, 0, \
+        sizeof(minuet_pyramid_level), sizeof(minuet_pyramid_map)                  \
+  }
 
 /* Describes a pyramid; needs no device. The arrays are read during the call only. Errors name the level or
  * the map. INVALID_ARGUMENT also for two levels with the same coordinates, which are those of equal tensor
