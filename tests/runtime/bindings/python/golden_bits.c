@@ -1,7 +1,7 @@
 /* Runs a golden problem through the C ABI, for test_golden.py: the bits must be those of C++ and Python.
  *
  * usage: minuet_golden_bits FOLDER DEVICE: reads golden_problem.h's files, and writes the file `output`. */
-#include "golden_problem.h"
+#include "tests/runtime/bindings/python/golden_problem.h"
 
 #include <minuet/minuet.h>
 #include <stdio.h>

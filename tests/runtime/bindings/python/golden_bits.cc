@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "golden_problem.h"
+#include "tests/runtime/bindings/python/golden_problem.h"
 
 namespace {
 
