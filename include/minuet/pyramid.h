@@ -51,7 +51,8 @@ enum {
   MINUET_PURPOSE_EXPORT = 16 /* minuet_pyramid_export_pairs; not for a map of one offset within one set */
 };
 
-/* One coordinate set. This struct never grows.
+/* One coordinate set. Later versions may append fields (level_bytes of minuet_pyramid_options); zero the
+ * struct first, as `= {0}` does, so that they have their defaults.
  *
  * Level 0 is the set of the caller's coordinates; its tensor stride is 1. Every other level follows from its
  * parent: its tensor stride is that of the parent times `stride`, at most 2^24 on each axis. If is_reached is
@@ -69,8 +70,8 @@ typedef struct minuet_pyramid_level {
   int32_t shape[MINUET_MAX_DIM]; /* as in minuet_reach_options; all 0: no limit */
 } minuet_pyramid_level;
 
-/* One kernel map. Its offsets are in steps of dilation * the tensor stride of `fine`. This struct never
- * grows. */
+/* One kernel map. Its offsets are in steps of dilation * the tensor stride of `fine`. Later versions may
+ * append fields, as for levels (map_bytes). */
 typedef struct minuet_pyramid_map {
   int32_t fine, coarse;                /* levels; the same level for maps within one set */
   int32_t kernel_size[MINUET_MAX_DIM]; /* 0 counts as 1 */
@@ -102,9 +103,16 @@ typedef struct minuet_pyramid_options {
   int32_t map_count;
   int64_t batch_size; /* as in minuet_execution_options. Networks with dense outputs or global poolings need
                          it; made from such a network, a pyramid has the coordinates that these ops read */
+  size_t level_bytes; /* sizeof(minuet_pyramid_level) in the caller's header, which the _INIT macro sets: the
+                         distance between elements of `levels`; 0: that of version 0.3.0 */
+  size_t map_bytes;   /* the same for minuet_pyramid_map and `maps` */
 } minuet_pyramid_options;
-#define MINUET_PYRAMID_OPTIONS_INIT \
-  { sizeof(minuet_pyramid_options), 0, 0, 0, 0, {0}, {0}, 0, 0, 0, 0, 0, 0, 0, 0 }
+#define MINUET_PYRAMID_OPTIONS_INIT                                               \
+  {                                                                               \
+    sizeof(minuet_pyramid_options), 0, 0, 0, 0, {0}, {0}, 0, 0, 0, 0, 0, 0, 0, 0, \
+        sizeof(minuet_pyramid_level), sizeof(minuet_pyramid_map)                  \
+  }
+
 /* Creates the description of a pyramid. Needs no device, and allocates host memory only. The plan in
  * `network` may be destroyed afterwards. Errors name the level or the map.
  *

@@ -177,7 +177,7 @@ MINUET_ENDS_WITH(minuet_execution_counters, gemm_lookups);
 MINUET_ENDS_WITH(minuet_stage_times, other);
 MINUET_ENDS_WITH(minuet_pyramid_level, shape);
 MINUET_ENDS_WITH(minuet_pyramid_map, padding);
-MINUET_ENDS_WITH(minuet_pyramid_options, batch_size);
+MINUET_ENDS_WITH(minuet_pyramid_options, map_bytes);
 MINUET_ENDS_WITH(minuet_pyramid_arguments, counts);
 // NOLINTNEXTLINE(bugprone-sizeof-expression): The size of the pointer is meant, not that of the parameters.
 MINUET_ENDS_WITH(minuet_run_arguments, parameters);

@@ -1,12 +1,18 @@
 // Implements the functions of the C ABI for pyramids, and for runs that keep no state.
 #include "llvm/ADT/ScopeExit.h"
 #include "runtime/abi/c_api_internal.h"
+#include "runtime/abi/element_array.h"
 #include "runtime/engine/overlap.h"
 
 namespace minuet {
 namespace {
 
 constexpr uint32_t kAllPurposes = 2 * MINUET_PURPOSE_EXPORT - 1;
+
+// The sizes of one element in 0.3.0. They stay as they are when the structs grow.
+constexpr std::size_t kFirstLevelBytes = 96, kFirstMapBytes = 64;
+static_assert(sizeof(minuet_pyramid_level) >= kFirstLevelBytes &&
+              sizeof(minuet_pyramid_map) >= kFirstMapBytes);
 
 /// Returns InvalidArgument if the level has numbers that only levels with is_reached have.
 llvm::Error check_not_reached(const minuet_pyramid_level& given) {
@@ -43,8 +49,17 @@ llvm::Expected<PyramidLevel> read_level(const minuet_pyramid_level& given, i32 n
   return level;
 }
 
-/// Adds a map, with the number `number`, and its purposes.
-llvm::Error add_map(const minuet_pyramid_map& given, i32 number, PyramidDescription& description) {
+/// Adds the level with the number `number`.
+llvm::Error add_level(const ElementArray& levels, i32 number, PyramidDescription& description) {
+  MINUET_ASSIGN(const minuet_pyramid_level given, read_element<minuet_pyramid_level>(levels, number));
+  MINUET_ASSIGN(PyramidLevel level, read_level(given, description.ndim));
+  description.levels.push_back(level);
+  return llvm::Error::success();
+}
+
+/// Adds the map with the number `number`, and its purposes.
+llvm::Error add_map(const ElementArray& maps, i32 number, PyramidDescription& description) {
+  MINUET_ASSIGN(const minuet_pyramid_map given, read_element<minuet_pyramid_map>(maps, number));
   MapSpec map{given.fine, given.coarse, {}, {}};
   MINUET_ASSIGN(map.kernel_size, read_axes(given.kernel_size, description.ndim, "kernel_size"));
   MINUET_ASSIGN(map.dilation, read_axes(given.dilation, description.ndim, "dilation"));
@@ -76,17 +91,19 @@ llvm::Error read_levels_and_maps(const minuet_pyramid_options& given, PyramidDes
                       given.level_count, kMostIndexedLevels);
   }
   MINUET_TRY(check_list(given.maps, "maps", given.map_count, "map_count"));
+  ElementArray levels{given.levels, given.level_bytes, kFirstLevelBytes, "level_bytes"};
+  ElementArray maps{given.maps, given.map_bytes, kFirstMapBytes, "map_bytes"};
+  MINUET_TRY(check_elements<minuet_pyramid_level>(levels));
+  MINUET_TRY(check_elements<minuet_pyramid_map>(maps));
   if (given.level_capacity) {
     return make_error(StatusCode::InvalidArgument,
                       "level_capacity is given without a network: each of `levels` has its own capacity");
   }
   for (i32 i = 0; i < given.level_count; ++i) {
-    llvm::Expected<PyramidLevel> level = read_level(given.levels[i], description.ndim);
-    if (!level) return annotate(level.takeError(), "level " + std::to_string(i));
-    description.levels.push_back(*level);
+    MINUET_TRY(annotate(add_level(levels, i, description), "level " + std::to_string(i)));
   }
   for (i32 i = 0; i < given.map_count; ++i) {
-    MINUET_TRY(annotate(add_map(given.maps[i], i, description), "map " + std::to_string(i)));
+    MINUET_TRY(annotate(add_map(maps, i, description), "map " + std::to_string(i)));
   }
   return llvm::Error::success();
 }

@@ -21,7 +21,6 @@ from pycparser import c_ast, c_parser  # type: ignore[import-untyped]
 HERE = pathlib.Path(__file__).resolve().parent
 INCLUDE = HERE.parents[2] / "include"
 TARGET = HERE / "minuet" / "_abi.py"
-HEADERS = sorted(path.stem for path in (INCLUDE / "minuet").glob("*.h"))
 
 # Stands in for <stdint.h> and <stddef.h>, whose real text has extensions of the compiler that pycparser does not read.
 STANDARD_TYPES = """
@@ -71,12 +70,18 @@ from ._integers import Structure
 '''
 
 
-def preprocess(*flags: str) -> str:
+def headers_of(include: pathlib.Path) -> list[str]:
+    """Returns the names of the C headers in a folder `include`, minuet.h first, on which the others build."""
+    names = sorted(path.stem for path in (include / "minuet").glob("*.h"))
+    return sorted(names, key=lambda name: name != "minuet")
+
+
+def preprocess(*flags: str, include: pathlib.Path = INCLUDE) -> str:
     """Returns the headers after the preprocessor. _WIN32 makes MINUET_API empty, an attribute elsewhere."""
     with tempfile.TemporaryDirectory() as folder:
         for name, text in (("stdint.h", STANDARD_TYPES), ("stddef.h", "")):
             (pathlib.Path(folder) / name).write_text("#pragma once\n" + text)
-        includes = "".join(f"#include <minuet/{name}.h>\n" for name in HEADERS)
+        includes = "".join(f"#include <minuet/{name}.h>\n" for name in headers_of(include))
         command = [
             os.environ.get("CC", "cc"),
             "-E",
@@ -85,7 +90,7 @@ def preprocess(*flags: str) -> str:
             "-nostdinc",
             "-D_WIN32",
             f"-I{folder}",
-            f"-I{INCLUDE}",
+            f"-I{include}",
             *flags,
             "-",
         ]
@@ -199,10 +204,10 @@ def annotation(kind: str) -> str:
     return "int" if kind.startswith("c_") else "Any"
 
 
-def macros() -> dict[str, str]:
+def macros(include: pathlib.Path = INCLUDE) -> dict[str, str]:
     """Returns the numbers and strings that the headers define as macros."""
     found = {}
-    for line in preprocess("-dM").splitlines():
+    for line in preprocess("-dM", include=include).splitlines():
         words = line.split(None, 2)
         if len(words) == 3 and words[1].startswith("MINUET_") and (words[2].isdigit() or words[2].startswith('"')):
             found[words[1]] = words[2]

@@ -11,13 +11,14 @@ enum { TOY_MOST_INPUTS = 2 };
 
 typedef struct toy_header {
   char magic[8];
-  int32_t levels;        /* minuet_pyramid_level, which never grows */
-  int32_t maps;          /* minuet_pyramid_map, which never grows either */
+  int32_t levels;        /* minuet_pyramid_level, level_bytes each */
+  int32_t maps;          /* minuet_pyramid_map, map_bytes each */
   int32_t tensors;       /* toy_tensor */
   int32_t calls;         /* toy_call */
   int32_t samples;       /* toy_sample */
   int32_t input, output; /* tensors */
   int32_t reserved;
+  int32_t level_bytes, map_bytes; /* the sizes of the two structs in the minuet/pyramid.h of the backend */
 } toy_header;
 
 /* A tensor of f32, [capacity of its level, channels]. */

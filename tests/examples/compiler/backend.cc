@@ -379,6 +379,8 @@ void compile(const std::string& path, const std::vector<std::string>& archs) {
   toy_header header = {};
   std::memcpy(header.magic, TOY_MAGIC, sizeof(header.magic));
   header.levels = kLevels;
+  header.level_bytes = sizeof(minuet_pyramid_level);
+  header.map_bytes = sizeof(minuet_pyramid_map);
   header.tensors = static_cast<std::int32_t>(graph.nodes.size());
   header.calls = static_cast<std::int32_t>(groups.size());
   header.samples = static_cast<std::int32_t>(samples.size());

@@ -117,8 +117,11 @@ static artifact read_artifact(const char* path) {
       memcmp(read.header->magic, TOY_MAGIC, sizeof(read.header->magic)) != 0)
     fail("this file is no artifact of the backend");
   read.levels = (const minuet_pyramid_level*)(const void*)(read.header + 1);
-  read.maps = (const minuet_pyramid_map*)(const void*)(read.levels + read.header->levels);
-  read.tensors = (const toy_tensor*)(const void*)(read.maps + read.header->maps);
+  /* These structs may have another size in the header that the backend was built with. */
+  const char* next = (const char*)read.levels + read.header->levels * read.header->level_bytes;
+  read.maps = (const minuet_pyramid_map*)(const void*)next;
+  next += read.header->maps * read.header->map_bytes;
+  read.tensors = (const toy_tensor*)(const void*)next;
   read.calls = (const toy_call*)(const void*)(read.tensors + read.header->tensors);
   read.samples = (const toy_sample*)(const void*)(read.calls + read.header->calls);
   return read;
@@ -179,6 +182,8 @@ static void load(program* own, minuet_context* context, const char* arch) {
   options.level_count = header->levels;
   options.maps = own->file.maps;
   options.map_count = header->maps;
+  options.level_bytes = (size_t)header->level_bytes;
+  options.map_bytes = (size_t)header->map_bytes;
   options.keep_coordinates = 1u << own->file.tensors[header->output].level;
   check(minuet_pyramid_create(context, &options, &own->pyramid));
   own->plans = calloc((size_t)header->calls, sizeof(own->plans[0]));

@@ -50,7 +50,88 @@ class SmallPyramid {
   std::optional<Buffer> buffer_, workspace_;
 };
 
+/// A pyramid of two levels and two maps, one array of which has elements of another size.
+class Elements {
+ public:
+  Elements(Machine& machine, int array) : machine_(machine), array_(array) {
+    levels_[0].capacity = 100, levels_[0].parent = -1;
+    levels_[1].capacity = 50, levels_[1].stride[0] = levels_[1].stride[1] = 2;
+    maps_[0].kernel_size[0] = 3, maps_[0].purposes = MINUET_PURPOSE_CONVOLUTION;
+    maps_[1].coarse = 1, maps_[1].kernel_size[1] = 2, maps_[1].purposes = MINUET_PURPOSE_POOLING;
+    options_.levels = levels_, options_.maps = maps_;
+    options_.level_count = options_.map_count = 2;
+  }
+  size_t known() const { return array_ == 0 ? sizeof(levels_[0]) : sizeof(maps_[0]); }
+  size_t first() const { return array_ == 0 ? 96 : 64; }
+  size_t align() const { return array_ == 0 ? alignof(minuet_pyramid_level) : alignof(minuet_pyramid_map); }
+
+  /// The status with its message, or the bytes of the pyramid that the call made.
+  Answer create(const minuet_pyramid_options& options) const {
+    minuet_pyramid* made = nullptr;
+    const Answer answer = answer_of(minuet_pyramid_create(machine_.context(), &options, &made));
+    const PyramidHandle pyramid(made, {minuet_pyramid_destroy});
+    if (made == nullptr) return answer;
+    int64_t bytes = 0, workspace_bytes = 0;
+    check(minuet_pyramid_bytes(made, "cpu", &bytes, &workspace_bytes));
+    return {MINUET_OK, std::to_string(bytes) + " " + std::to_string(workspace_bytes)};
+  }
+  Answer create() const { return create(options_); }
+  /// Gives each element `size` bytes, and elements that are larger than today's `behind` at their end.
+  Answer create(size_t size, unsigned char behind = 0) const {
+    const Exactly exact(2 * size);
+    const auto* const source =
+        reinterpret_cast<const unsigned char*>(array_ == 0 ? static_cast<const void*>(levels_) : maps_);
+    std::memset(exact.memory.get(), 0, 2 * size);
+    for (size_t i = 0; i < 2; ++i)
+      std::memcpy(exact.memory.get() + i * size, source + i * known(), std::min(size, known()));
+    if (behind != 0) exact.memory.get()[2 * size - 1] = behind;
+    minuet_pyramid_options options = options_;
+    const void* const elements = exact.memory.get();
+    if (array_ == 0) {
+      options.levels = static_cast<const minuet_pyramid_level*>(elements), options.level_bytes = size;
+    } else {
+      options.maps = static_cast<const minuet_pyramid_map*>(elements), options.map_bytes = size;
+    }
+    return create(options);
+  }
+  Answer declare(size_t size) const {
+    minuet_pyramid_options options = options_;
+    (array_ == 0 ? options.level_bytes : options.map_bytes) = size;
+    return create(options);
+  }
+
+ private:
+  Machine& machine_;
+  int array_;
+  minuet_pyramid_level levels_[2]{};
+  minuet_pyramid_map maps_[2]{};
+  minuet_pyramid_options options_ = MINUET_PYRAMID_OPTIONS_INIT;
+};
+
 }  // namespace
+
+void check_pyramid_elements(Machine& machine, int array) {
+  const Elements elements(machine, array);
+  const Answer expected = elements.create();
+  ASSERT_EQ(expected.status, MINUET_OK) << expected.message;
+  for (size_t size = elements.first(); size <= elements.known() + 32; size += elements.align())
+    EXPECT_EQ(elements.create(size), expected) << size;
+  for (size_t more = elements.align(); more <= 32; more += elements.align()) {
+    const Answer newer = elements.create(elements.known() + more, 1);
+    EXPECT_EQ(newer.status, MINUET_INVALID_ARGUMENT) << more;
+    EXPECT_THAT(newer.message, testing::HasSubstr(array == 0 ? "level 1: " : "map 1: "));
+    EXPECT_THAT(newer.message, testing::HasSubstr("newer version"));
+  }
+  // A caller of 0.3.0 whose options are zeroed has elements of the first size.
+  if (elements.known() == elements.first()) {
+    EXPECT_EQ(elements.declare(0), expected);
+  }
+  for (const size_t size : {size_t{1}, elements.first() - elements.align(), elements.first() + 1, SIZE_MAX}) {
+    const Answer wrong = elements.declare(size);
+    EXPECT_EQ(wrong.status, MINUET_INVALID_ARGUMENT) << size;
+    EXPECT_THAT(wrong.message, testing::HasSubstr(array == 0 ? "level_bytes is " : "map_bytes is "));
+  }
+}
 
 void check_pyramid_options(Machine& machine) {
   minuet_pyramid_level level{};
@@ -70,6 +151,7 @@ void check_pyramid_options(Machine& machine) {
   given.level_capacity = &kCapacity;  // refused without a network
   given.level_count = given.map_count = 1;
   given.batch_size = 20;
+  given.level_bytes = given.map_bytes = 4;  // refused: smaller than any element
   check_options<minuet_pyramid_options>(given, MINUET_PYRAMID_OPTIONS_INIT, [&](const auto* options) {
     minuet_pyramid* made = nullptr;
     const minuet_status status = minuet_pyramid_create(machine.context(), options, &made);

@@ -8,6 +8,8 @@ namespace minuet::abi {
 void check_pyramid_options(Machine& machine);
 /// `network` is loaded on the machine. It has one level, and leads from 4 channels to 8.
 void check_pyramid_arguments(Machine& machine, minuet_plan* network);
+/// The elements of `levels` (`array` 0) or of `maps` (1) may be those of any version.
+void check_pyramid_elements(Machine& machine, int array);
 void check_run_arguments(Machine& machine, minuet_plan* network);
 
 }  // namespace minuet::abi

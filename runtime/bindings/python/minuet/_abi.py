@@ -1045,6 +1045,8 @@ class minuet_pyramid_options(Structure):
     level_count: int
     map_count: int
     batch_size: int
+    level_bytes: int
+    map_bytes: int
     _fields_ = [
         ("struct_size", c_size_t),
         ("ext", c_void_p),
@@ -1061,6 +1063,8 @@ class minuet_pyramid_options(Structure):
         ("level_count", c_int32),
         ("map_count", c_int32),
         ("batch_size", c_int64),
+        ("level_bytes", c_size_t),
+        ("map_bytes", c_size_t),
     ]
 
 

@@ -104,6 +104,8 @@ class Pyramid(Handle):
                     "which 0 to 31 can be kept"
                 )
             options.keep_coordinates |= 1 << operator.index(number)
+        options.level_bytes = ctypes.sizeof(_abi.minuet_pyramid_level)
+        options.map_bytes = ctypes.sizeof(_abi.minuet_pyramid_map)
         if levels:
             options.levels = (_abi.minuet_pyramid_level * len(levels))(*map(self._level, levels))
         if maps:

@@ -38,6 +38,14 @@ static void create_with_wrong_options(const world* world, pyramid_shape* shape) 
           minuet_pyramid_create(own, WITH(batch_size = -1), &out.pyramid));
   REFUSED(INVALID_ARGUMENT, "batch_size is 2147483648",
           minuet_pyramid_create(own, WITH(batch_size = (int64_t)1 << 31), &out.pyramid));
+  REFUSED(INVALID_ARGUMENT, "level_bytes is 88",
+          minuet_pyramid_create(own, WITH(level_bytes = 88), &out.pyramid));
+  REFUSED(INVALID_ARGUMENT, "map_bytes is 66",
+          minuet_pyramid_create(own, WITH(map_bytes = 66), &out.pyramid));
+  ACCEPTED(minuet_pyramid_create(own, WITH(level_bytes = 0), &out.pyramid));
+  minuet_pyramid_destroy(out.pyramid);
+  ACCEPTED(minuet_pyramid_create(own, WITH(map_bytes = 0), &out.pyramid));
+  minuet_pyramid_destroy(out.pyramid);
   ACCEPTED(minuet_pyramid_create(own, WITH(batch_size = 2), &out.pyramid));
   minuet_pyramid_destroy(out.pyramid);
   ACCEPTED(minuet_pyramid_create(own, WITH(keep_first_duplicate = 1), &out.pyramid));

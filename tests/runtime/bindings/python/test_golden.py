@@ -59,9 +59,8 @@ def sets_and_map(device, metadata, tensors):
     return kernel_map, order
 
 
-@pytest.mark.parametrize("name", LAYERS)
-def test_layer(cpu, context, name):
-    metadata, tensors = oracle.read_safetensors(FOLDER / f"{name}.safetensors")
+def make_plan(context, metadata, tensors, dtype="float32"):
+    """Returns the plan of a problem, or skips the test of a kind that the library does not have."""
     kind, groups = metadata["kind"], int(metadata["groups"])
     if metadata.get("kernel") == "custom" or kind == "generative_transposed":
         pytest.skip("the library has no such layers yet")
@@ -71,17 +70,24 @@ def test_layer(cpu, context, name):
         "ndim": int(metadata["ndim"]),
         "submanifold": metadata["submanifold"] == "true",
         "transposed": kind in ("transposed", "inverse"),
+        "dtype": dtype,
     }
     if metadata.get("output_rule") == "reached":
         common["padding"] = numbers(metadata, "padding")
     try:
         if kind.endswith("_pool"):
-            plan = minuet.Plan.pooling(context, tensors["in_features"].shape[1], kind[: -len("_pool")], **common)
-        else:
-            plan = minuet.Plan.convolution(context, tensors["weight"], groups=groups, **common)
+            return minuet.Plan.pooling(context, tensors["in_features"].shape[1], kind[: -len("_pool")], **common)
+        return minuet.Plan.convolution(context, tensors["weight"], groups=groups, **common)
     except minuet.UnimplementedError:
         assert groups > 1
         pytest.skip("the library has no groups yet")
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_layer(cpu, context, name):
+    metadata, tensors = oracle.read_safetensors(FOLDER / f"{name}.safetensors")
+    kind, groups = metadata["kind"], int(metadata["groups"])
+    plan = make_plan(context, metadata, tensors)
     plan.load(cpu)
     kernel_map, order = sets_and_map(cpu, metadata, tensors)
     execution = minuet.Execution(plan, cpu)
@@ -105,26 +111,90 @@ def test_layer(cpu, context, name):
     oracle.expect_close(actual, expected, magnitude, "float32")
 
 
-def test_a_convolution_has_the_bits_of_c(cpu, context, tmp_path):
-    metadata, tensors = oracle.read_safetensors(FOLDER / "sub_k3.safetensors")
-    assert numbers(metadata, "kernel_size") == [3, 3, 3]
-    program = BUILD / "tests/minuet_golden_bits"
-    assert program.exists(), "build the target minuet_golden_bits"
-    features, weight = tensors["in_features"], tensors["weight"]
-    for name, content in (("coordinates", tensors["in_coordinates"]), ("features", features), ("weight", weight)):
-        (tmp_path / name).write_bytes(content.tobytes())
-    rows, channels, outputs = len(features), features.shape[1], weight.shape[2]
-    environment = {**os.environ, "MINUET_CACHE_DIR": str(tmp_path / "cache")}
-    subprocess.run([program, tmp_path, str(rows), str(channels), str(outputs)], check=True, env=environment)
-    expected = np.fromfile(tmp_path / "output", np.float32).reshape(rows, outputs)
+DTYPES = ("float32", "tf32", "float16", "bfloat16")  # by their numbers in C
+REDUCTIONS = ("max_pool", "average_pool", "sum_pool")
 
-    coordinates = minuet.Coordinates(cpu, tensors["in_coordinates"])
-    plan = minuet.Plan.convolution(context, weight, kernel_size=3, submanifold=True)
-    plan.load(cpu)
-    execution = minuet.Execution(plan, cpu)
-    execution.prepare_maps(minuet.KernelMap(coordinates, coordinates, 3))
-    actual = execution.run(features)
-    np.testing.assert_array_equal(actual.view(np.uint32), expected.view(np.uint32))
+
+def write_problem(folder, metadata, tensors, dtype, features):
+    """Writes what golden_bits.c and golden_bits.cc read (golden_problem.h)."""
+    kind, ndim = metadata["kind"], int(metadata["ndim"])
+    transposed = kind in ("transposed", "inverse")
+    is_reached = metadata.get("output_rule") == "reached"
+    strides = numbers(metadata, "stride")
+    fine, coarse = ("out", "in") if transposed else ("in", "out")
+    fine_stride = numbers(metadata, "fine_tensor_stride")
+    if metadata["submanifold"] == "true":
+        coarse_is = 0
+    elif metadata["given_outputs"] == "true" or (transposed and not is_reached):
+        coarse_is = 1
+    elif is_reached:
+        coarse_is = 2
+    else:
+        coarse_is = 3 if max(strides) > 1 else 0
+    is_pooling = kind in REDUCTIONS
+    channels = tensors["in_features"].shape[1]
+    weight = np.zeros(0, np.float32) if is_pooling else tensors["weight"].astype(np.float32)
+    head = [
+        ndim,
+        DTYPES.index(dtype),
+        REDUCTIONS.index(kind) if is_pooling else -1,
+        channels,
+        channels if is_pooling else tensors["out_features"].shape[1],
+        int(metadata["groups"]),
+        int(metadata["submanifold"] == "true"),
+        int(transposed),
+        int(is_reached),
+        coarse_is,
+        len(tensors[f"{fine}_coordinates"]),
+        len(tensors[f"{coarse}_coordinates"]),
+        weight.size,
+    ]
+    nothing = [0] * ndim
+    padding = numbers(metadata, "padding") if is_reached else nothing
+    shape = (numbers(metadata, "out_spatial_shape") if is_reached else None) or nothing
+    coarse_stride = [one * two for one, two in zip(fine_stride, strides, strict=True)]
+    axes = [numbers(metadata, "kernel_size"), strides, numbers(metadata, "dilation"), padding, shape]
+    for row in [*axes, fine_stride, coarse_stride]:
+        head += row + [0] * (4 - ndim)
+    contents = {
+        "numbers": np.array(head, np.int32),
+        "fine": tensors[f"{fine}_coordinates"].astype(np.int32),
+        "coarse": tensors[f"{coarse}_coordinates"].astype(np.int32),
+        "features": features,
+        "weight": weight,
+    }
+    for name, content in contents.items():
+        (folder / name).write_bytes(content.tobytes())
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", LAYERS)
+def test_c_and_cpp_and_python_have_the_same_bits(device, context, tmp_path, name, dtype):
+    if is_software(device) and dtype != "float16":
+        pytest.skip("takes long on the software device")
+    metadata, tensors = oracle.read_safetensors(FOLDER / f"{name}.safetensors")
+    plan = make_plan(context, metadata, tensors, dtype)
+    plan.load(device)
+    kernel_map, order = sets_and_map(device, metadata, tensors)
+    execution = minuet.Execution(plan, device)
+    execution.prepare_maps(kernel_map)
+    given = np.empty_like(tensors["in_features"])
+    given[order["in"]] = tensors["in_features"]
+    features = oracle.encode(given, dtype)
+    expected = device.to_host(execution.run(device.to_device(features)))
+    assert np.abs(oracle.decode(expected)).max() > 0
+
+    write_problem(tmp_path, metadata, tensors, dtype, features)
+    cache = context.cache_directory or str(tmp_path / "cache")
+    for program in ("minuet_golden_bits", "minuet_golden_bits_cpp"):
+        path = BUILD / "tests" / program
+        assert path.exists(), f"build the target {program}"
+        done = subprocess.run(
+            [path, tmp_path, device.name], env={**os.environ, "MINUET_CACHE_DIR": cache}, capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stderr
+        assert (tmp_path / "output").read_bytes() == expected.tobytes(), program
+        (tmp_path / "output").unlink()
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])

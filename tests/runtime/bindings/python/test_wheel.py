@@ -2,6 +2,7 @@
 
 import os
 import platform
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -157,6 +158,32 @@ def test_tool(installed):
     assert "minkunet42" in done.stdout
     bad = subprocess.run([folder / "bin/python", "-m", "minuet", "fly"], env=variables, capture_output=True, text=True)
     assert bad.returncode == 2
+
+
+def test_no_compiler_is_needed(installed):
+    """The environment has no compiler and no NVRTC, and all of the package that needs none works in it."""
+    folder, _, variables = installed
+    for name in ("cc", "c++", "gcc", "g++", "clang", "nvcc", "ld"):
+        assert shutil.which(name, path=variables["PATH"]) is None
+    hidden = {**variables, "MINUET_NVRTC": "/nowhere", "MINUET_CUBLASLT": "/nowhere"}
+    for words in (["--help"], ["run", "--help"], ["info"], []):
+        done = subprocess.run(
+            [folder / "bin/python", "-m", "minuet", *words], env=hidden, capture_output=True, text=True
+        )
+        assert done.returncode == 0, done.stderr
+        assert ("Usage" in done.stdout) == ("--help" in words)
+    code = "import minuet; print(minuet.system_info().nvrtc)"
+    done = subprocess.run([folder / "bin/python", "-c", code], env=hidden, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "\n"), done.stderr
+
+
+def test_without_numpy_the_error_names_it(installed):
+    """pip installs numpy with the wheel (test_metadata); a Python that lacks it says so."""
+    folder, _, variables = installed
+    code = "import sys; sys.modules['numpy'] = None; import minuet"
+    done = subprocess.run([folder / "bin/python", "-c", code], env=variables, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "numpy" in done.stderr.splitlines()[-1]
 
 
 def test_cuda_libraries_of_wheels(installed):

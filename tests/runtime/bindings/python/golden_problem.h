@@ -1,0 +1,15 @@
+/* What test_golden.py hands to golden_bits.c and golden_bits.cc: one layer problem in a folder. The file
+ * `numbers` has this struct. The files `fine` and `coarse` have the int32 coordinates of the two sets, and
+ * `features` and `weight` what they say. */
+#pragma once
+#include <stdint.h>
+
+enum { GOLDEN_CONVOLUTION = -1 }; /* else a minuet_reduction */
+enum { GOLDEN_SAME, GOLDEN_GIVEN, GOLDEN_REACHED, GOLDEN_DOWNSAMPLED };
+
+typedef struct golden_problem {
+  int32_t ndim, dtype, reduction, in_channels, out_channels, groups, submanifold, transposed, dense_offsets;
+  int32_t coarse_is; /* one of GOLDEN_SAME, ... */
+  int32_t fine_rows, coarse_rows, weights;
+  int32_t kernel_size[4], stride[4], dilation[4], padding[4], shape[4], tensor_stride[4], coarse_stride[4];
+} golden_problem;
