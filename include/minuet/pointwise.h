@@ -43,7 +43,8 @@ enum {
   MINUET_POINTWISE_ARGMAX = 13
 };
 
-/* One step of a chain. This struct never grows. */
+/* One step of a chain. Later versions may append fields (step_bytes of minuet_pointwise_options); zero the
+ * struct first, as `= {0}` does, so that they have their defaults. */
 typedef struct minuet_pointwise_step {
   minuet_pointwise_kind kind; /* required */
   float number; /* LEAKY_RELU: the slope, finite. LAYER_NORM: the epsilon, finite and above 0. Else 0 */
@@ -66,9 +67,11 @@ typedef struct minuet_pointwise_options {
    * from minuet_parameters, whose names are "steps[i].scale" and "steps[i].shift". */
   int32_t without_values;
   int32_t allow_non_finite_parameters; /* 1: scales and shifts may be infinite or NaN */
+  size_t step_bytes; /* sizeof(minuet_pointwise_step) in the caller's header, which the _INIT macro sets: the
+                        distance between elements of `steps`; 0: that of version 0.3.0 */
 } minuet_pointwise_options;
 #define MINUET_POINTWISE_OPTIONS_INIT \
-  { sizeof(minuet_pointwise_options), 0, 3, 0, 0, 0, 0, 0, 0 }
+  { sizeof(minuet_pointwise_options), 0, 3, 0, 0, 0, 0, 0, 0, sizeof(minuet_pointwise_step) }
 
 /* Creates a plan of one chain. Needs no device.
  *

@@ -166,7 +166,7 @@ MINUET_ENDS_WITH(minuet_kernel_map_options, padding);
 MINUET_ENDS_WITH(minuet_convolution_options, padding);
 MINUET_ENDS_WITH(minuet_pooling_options, reserved);
 MINUET_ENDS_WITH(minuet_pointwise_step, shift);
-MINUET_ENDS_WITH(minuet_pointwise_options, allow_non_finite_parameters);
+MINUET_ENDS_WITH(minuet_pointwise_options, step_bytes);
 MINUET_ENDS_WITH(minuet_network_options, weights_key);
 MINUET_ENDS_WITH(minuet_shipped_network_info, reserved);
 MINUET_ENDS_WITH(minuet_execution_options, batch_size);

@@ -3,9 +3,14 @@
 
 #include "codegen/choose/ops/pointwise.h"
 #include "runtime/abi/c_api_internal.h"
+#include "runtime/abi/element_array.h"
 
 namespace minuet {
 namespace {
+
+// The size of a step in 0.3.0. It stays as it is when the struct grows.
+constexpr std::size_t kFirstStepBytes = 24;
+static_assert(sizeof(minuet_pointwise_step) >= kFirstStepBytes);
 
 #define MINUET_SAME_KIND(name, kind) \
   static_assert(MINUET_POINTWISE_##name == static_cast<int>(PointwiseKind::kind))
@@ -42,6 +47,25 @@ MINUET_SAME_KIND(ARGMAX, Argmax);
                     has_values ? "only an affine step has them" : "without_values is set");
 }
 
+/// Returns the caller's steps, whose struct may be that of another version.
+[[gnu::cold]] llvm::Expected<std::vector<minuet_pointwise_step>> read_steps(
+    const minuet_pointwise_options& given) {
+  MINUET_TRY(check_list(given.steps, "steps", given.step_count, "step_count"));
+  if (given.step_count > kMostPointwiseSteps) {
+    return make_error(StatusCode::InvalidArgument, "step_count is {0}; it must be 1 to {1}", given.step_count,
+                      kMostPointwiseSteps);
+  }
+  ElementArray array{given.steps, given.step_bytes, kFirstStepBytes, "step_bytes"};
+  MINUET_TRY(check_elements<minuet_pointwise_step>(array));
+  std::vector<minuet_pointwise_step> steps;
+  for (i32 i = 0; i < given.step_count; ++i) {
+    auto step = read_element<minuet_pointwise_step>(array, i);
+    if (!step) return annotate(step.takeError(), "steps[" + std::to_string(i) + "]");
+    steps.push_back(*step);
+  }
+  return steps;
+}
+
 [[gnu::cold]] llvm::Expected<PointwiseProblem> read_problem(const minuet_pointwise_options& given) {
   PointwiseProblem problem;
   MINUET_ASSIGN(problem.ndim, read_ndim(given.ndim));
@@ -49,11 +73,6 @@ MINUET_SAME_KIND(ARGMAX, Argmax);
   problem.channels = given.channels;
   MINUET_TRY(check_flags({{given.without_values, "without_values"},
                           {given.allow_non_finite_parameters, "allow_non_finite_parameters"}}));
-  MINUET_TRY(check_list(given.steps, "steps", given.step_count, "step_count"));
-  if (given.step_count > kMostPointwiseSteps) {
-    return make_error(StatusCode::InvalidArgument, "step_count is {0}; it must be 1 to {1}", given.step_count,
-                      kMostPointwiseSteps);
-  }
   for (i32 i = 0; i < given.step_count; ++i) {
     const minuet_pointwise_step& step = given.steps[i];
     MINUET_TRY(annotate(check_step(step, given.without_values == 0), "steps[" + std::to_string(i) + "]"));
@@ -111,8 +130,10 @@ minuet_status minuet_plan_create_pointwise(minuet_context* context, const minuet
     MINUET_TRY(check_pointer(context, "context"));
     MINUET_TRY(check_pointer(options, "options"));
     MINUET_TRY(check_pointer(plan, "plan"));
-    MINUET_ASSIGN(const minuet_pointwise_options given,
+    MINUET_ASSIGN(minuet_pointwise_options given,
                   read_options(options, minuet_pointwise_options(MINUET_POINTWISE_OPTIONS_INIT)));
+    MINUET_ASSIGN(const std::vector<minuet_pointwise_step> steps, read_steps(given));
+    given.steps = steps.data();
     MINUET_ASSIGN(const PointwiseProblem problem, read_problem(given));
     Context& own = *context->context;
     std::shared_ptr<const Plan> made;

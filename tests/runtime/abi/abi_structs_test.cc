@@ -67,6 +67,7 @@ class Structs {
   void execution_options();
   void tuning_options();
   void pyramid_options() { check_pyramid_options(*cpu_); }
+  void pointwise_steps();
   void pyramid_elements(int array) { check_pyramid_elements(*cpu_, array); }
   void pyramid_arguments() { check_pyramid_arguments(*cpu_, network_.get()); }
   void run_arguments() { check_run_arguments(*cpu_, network_.get()); }
@@ -250,12 +251,45 @@ void Structs::pointwise_options() {
   given.steps = &step, given.step_count = 1;
   given.without_values = 1;
   given.allow_non_finite_parameters = 7;  // refused
+  given.step_bytes = 4;                   // refused: smaller than any step
   check_options<minuet_pointwise_options>(given, MINUET_POINTWISE_OPTIONS_INIT, [&](const auto* options) {
     minuet_plan* made = nullptr;
     const minuet_status status = minuet_plan_create_pointwise(cpu_->context(), options, &made);
     minuet_plan_destroy(made);
     return status;
   });
+}
+
+/// Steps of older and newer callers: the second one is found by the size that the caller declares.
+void Structs::pointwise_steps() {
+  const auto create = [&](size_t declared, size_t size, unsigned char behind) {
+    std::vector<unsigned char> bytes(2 * size);
+    const minuet_pointwise_step steps[] = {{MINUET_POINTWISE_RELU, 0, nullptr, nullptr},
+                                           {MINUET_POINTWISE_LEAKY_RELU, 0.5f, nullptr, nullptr}};
+    for (size_t i = 0; i < 2; ++i) std::memcpy(&bytes[i * size], &steps[i], sizeof(steps[i]));
+    if (behind != 0) bytes.back() = behind;
+    minuet_pointwise_options options = MINUET_POINTWISE_OPTIONS_INIT;
+    options.channels = 4;
+    options.steps = reinterpret_cast<const minuet_pointwise_step*>(bytes.data());
+    options.step_count = 2;
+    options.step_bytes = declared;
+    minuet_plan* made = nullptr;
+    const Answer answer = answer_of(minuet_plan_create_pointwise(cpu_->context(), &options, &made));
+    minuet_plan_destroy(made);
+    return answer;
+  };
+  constexpr size_t known = sizeof(minuet_pointwise_step), align = alignof(minuet_pointwise_step);
+  for (size_t size = known; size <= known + 32; size += align)
+    EXPECT_EQ(create(size, size, 0).status, MINUET_OK) << size;
+  EXPECT_EQ(create(0, 24, 0).status, MINUET_OK);  // 0 is the size that 0.3.0 has
+  const Answer newer = create(known + align, known + align, 1);
+  EXPECT_EQ(newer.status, MINUET_INVALID_ARGUMENT);
+  EXPECT_THAT(newer.message, testing::HasSubstr("steps[1]: a field of a newer version"));
+  for (const size_t size : {size_t{1}, known - align, known + 1, SIZE_MAX}) {
+    const Answer wrong = create(size, known, 0);
+    EXPECT_EQ(wrong.status, MINUET_INVALID_ARGUMENT) << size;
+    EXPECT_THAT(wrong.message, testing::HasSubstr("step_bytes is ")) << size;
+  }
 }
 
 void Structs::network_options() {
@@ -417,7 +451,7 @@ const std::map<std::string, std::function<void(Structs&)>>& table() {
       {"minuet_pyramid_map", [](Structs& structs) { structs.pyramid_elements(1); }},
       // These never grow.
       {"minuet_kernel_field", [](Structs&) { EXPECT_EQ(sizeof(minuet_kernel_field), 40u); }},
-      {"minuet_pointwise_step", [](Structs&) { EXPECT_EQ(sizeof(minuet_pointwise_step), 24u); }},
+      {"minuet_pointwise_step", [](Structs& structs) { structs.pointwise_steps(); }},
       {"minuet_array", [](Structs&) { EXPECT_EQ(sizeof(minuet_array), 120u); }},
       {"minuet_tensor", [](Structs&) { EXPECT_EQ(sizeof(minuet_tensor), 32u); }},
       {"minuet_tuning_cloud", [](Structs&) { EXPECT_EQ(sizeof(minuet_tuning_cloud), 16u); }},

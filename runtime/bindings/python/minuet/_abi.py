@@ -882,6 +882,7 @@ class minuet_pointwise_options(Structure):
     steps: Any
     without_values: int
     allow_non_finite_parameters: int
+    step_bytes: int
     _fields_ = [
         ("struct_size", c_size_t),
         ("ext", c_void_p),
@@ -892,6 +893,7 @@ class minuet_pointwise_options(Structure):
         ("steps", POINTER(minuet_pointwise_step)),
         ("without_values", c_int32),
         ("allow_non_finite_parameters", c_int32),
+        ("step_bytes", c_size_t),
     ]
 
 

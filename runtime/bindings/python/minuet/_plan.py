@@ -296,6 +296,7 @@ class Plan(Handle):
         options = _abi.minuet_pointwise_options(struct_size=ctypes.sizeof(_abi.minuet_pointwise_options))
         options.ndim, options.dtype, options.channels = ndim, dtype_of(dtype), channels
         options.step_count, options.steps = len(given), table
+        options.step_bytes = ctypes.sizeof(_abi.minuet_pointwise_step)
         options.without_values = int(without_values)
         options.allow_non_finite_parameters = int(allow_non_finite_parameters)
         return cls._make(context, "minuet_plan_create_pointwise", ctypes.byref(options))
