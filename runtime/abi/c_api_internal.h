@@ -16,6 +16,7 @@
 #include "codegen/base/trace.h"
 #include "codegen/choose/ops/convolution_gradient.h"
 #include "codegen/choose/ops/pooling.h"
+#include "minuet/generate.h"
 #include "minuet/kernels.h"
 #include "minuet/minuet.h"
 #include "minuet/pointwise.h"
@@ -158,6 +159,7 @@ MINUET_ENDS_WITH(minuet_precompile_result, seconds);
 // NOLINTNEXTLINE(bugprone-sizeof-expression): The size of the pointer is meant, not that of the queue.
 MINUET_ENDS_WITH(minuet_coordinates_options, queue);
 MINUET_ENDS_WITH(minuet_reach_options, shape);
+MINUET_ENDS_WITH(minuet_generate_options, reserved);
 MINUET_ENDS_WITH(minuet_kernel_map_options, padding);
 MINUET_ENDS_WITH(minuet_convolution_options, padding);
 MINUET_ENDS_WITH(minuet_pooling_options, reserved);

@@ -1,5 +1,6 @@
 #include "runtime/engine/set_spec.h"
 
+#include <algorithm>
 #include <climits>
 #include <numeric>
 
@@ -32,9 +33,15 @@ i32 inverse_of(i64 factor, i64 modulus) {
     source.kernel_size[a] = stride;
     source.step[a] = 1;
     if (spec.reach && a < ndim) {
+      const i32 finer = spec.reach->is_generative ? stride : parent_stride[a];
       source.kernel_size[a] = spec.reach->kernel_size[a];
-      source.step[a] = spec.reach->dilation[a] * parent_stride[a];
-      source.padding[a] = spec.reach->padding[a] * parent_stride[a];
+      source.step[a] = spec.reach->dilation[a] * finer;
+      source.padding[a] = spec.reach->padding[a] * finer;
+      if (spec.reach->is_generative) {
+        // The equation of LevelSource subtracts the offsets, which a generative op adds. Their order does not
+        // matter for the cells, so the offsets are numbered from the other end.
+        source.padding[a] = (source.kernel_size[a] - 1) * source.step[a] - source.padding[a];
+      }
     }
     source.shape[a] = a < ndim ? spec.shape[a] : 0;
     source.common[a] = std::gcd(source.step[a], stride);
@@ -67,6 +74,14 @@ void find_range(const LevelSource& source, i32 axis, i64& least, i64& greatest) 
 }
 
 }  // namespace
+
+AxisArray centred_padding(const AxisArray& kernel_size, const AxisArray& dilation) {
+  AxisArray padding;
+  for (std::size_t a = 0; a < padding.size(); ++a) {
+    padding[a] = static_cast<i32>(std::min<i64>(i64{(kernel_size[a] - 1) / 2} * dilation[a], INT_MAX));
+  }
+  return padding;
+}
 
 AxisArray common_stride(const AxisArray& first, const AxisArray& second) {
   AxisArray common;
@@ -124,7 +139,7 @@ i64 reach_margin(i32 axis, llvm::ArrayRef<SetSpec> sets) {
     i64 margin = set.parent < 0 ? 0 : margins[set.parent];
     if (set.is_union()) margin = std::max(margin, margins[set.other_parent]);
     if (set.reach) {
-      const i64 step = sets[set.parent].tensor_stride[axis];
+      const i64 step = (set.reach->is_generative ? set : sets[set.parent]).tensor_stride[axis];
       const i64 above = set.reach->padding[axis] * step;
       const i64 extent = i64{set.reach->kernel_size[axis] - 1} * set.reach->dilation[axis] * step;
       margin += std::max(above, extent - above);

@@ -14,10 +14,15 @@ namespace minuet {
 /// outputs of a dense convolution. These are all multiples q of the set's tensor stride for which
 /// q + (k * dilation - padding) * (the parent's tensor stride) is in the parent set for some offset k of the
 /// kernel. If the set has a shape, it lacks the coordinates outside of it.
+///
+/// A generative op leads the other way, from a coarser parent to a finer set. The set then has all
+/// q + (k * dilation - padding) * (the set's own tensor stride) for coordinates q of the parent, so that the
+/// op reads the map of the op above backwards.
 struct ReachSpec {
   AxisArray kernel_size{1, 1, 1, 1};
   AxisArray dilation{1, 1, 1, 1};
   AxisArray padding{};
+  bool is_generative = false;
   bool operator==(const ReachSpec&) const = default;
 };
 
@@ -42,6 +47,9 @@ struct SetSpec {
   /// Returns false if the set has the coordinates of a single set, rounded down.
   bool is_reached_or_union() const { return reach.has_value() || is_union(); }
 };
+
+/// Returns the padding with which the offsets of a kernel are centred.
+AxisArray centred_padding(const AxisArray& kernel_size, const AxisArray& dilation);
 
 /// Returns the greatest common divisor of two tensor strides on each axis.
 AxisArray common_stride(const AxisArray& first, const AxisArray& second);

@@ -48,7 +48,8 @@ llvm::Expected<std::vector<i32>> describe_levels(const Program& network, llvm::A
     level.is_dense = spec.is_dense;
     level.keeps_coordinates = spec.keeps_coordinates;
     for (i32 a = 0; a < network.ndim && spec.parent >= 0 && !spec.is_union(); ++a) {
-      level.stride[a] = spec.tensor_stride[a] / network.levels[spec.parent].tensor_stride[a];
+      const i32 own = spec.tensor_stride[a], of_parent = network.levels[spec.parent].tensor_stride[a];
+      level.stride[a] = spec.reach && spec.reach->is_generative ? of_parent / own : own / of_parent;
     }
     numbers.push_back(static_cast<i32>(description.levels.size()));
     description.levels.push_back(level);
@@ -62,6 +63,11 @@ llvm::Expected<AxisArray> tensor_stride_of(const Program& program, const Pyramid
   if (level.other_parent >= 0) {
     return common_stride(program.levels[level.parent].tensor_stride,
                          program.levels[level.other_parent].tensor_stride);
+  }
+  if (level.reach && level.reach->is_generative && level.parent >= 0) {
+    auto finer = finer_stride(program.levels[level.parent].tensor_stride, level.stride, program.ndim);
+    if (!finer) return annotate(finer.takeError(), name);
+    return finer;
   }
   AxisArray tensor_stride{1, 1, 1, 1};
   for (i32 a = 0; a < kMaxDim; ++a) {

@@ -38,6 +38,28 @@ llvm::Expected<AxisArray> shape_below(const AxisArray& shape, const Window& wind
   return below;
 }
 
+/// Returns the shape of the level that a generative op with padding makes of a level with a shape.
+llvm::Expected<AxisArray> shape_above(const AxisArray& shape, const Window& window,
+                                      const AxisArray& output_padding, i32 ndim) {
+  AxisArray above{};
+  if (shape == above) return above;
+  for (i32 a = 0; a < ndim; ++a) {
+    const i64 covered = i64{window.dilation[a]} * (window.kernel_size[a] - 1) + 1;
+    const i64 cells =
+        i64{shape[a] - 1} * window.stride[a] - 2 * i64{(*window.padding)[a]} + covered + output_padding[a];
+    if (cells < 1 || cells > kMostCells) {
+      return at("padding",
+                make_error(StatusCode::InvalidArgument,
+                           "axis {0}: an input of {1} cells gives {2} cells of the output, which must have 1 "
+                           "to {3}: use another padding, output padding or stride, or another shape of the "
+                           "input",
+                           a, shape[a], cells, kMostCells));
+    }
+    above[a] = static_cast<i32>(cells);
+  }
+  return above;
+}
+
 /// Returns numbers for all axes of a program from those that a layer's field gives for `axes`, which are the
 /// axes of the level of the layer's input. The other axes get `unused`. `count` is the number of numbers that
 /// the field has, or 0 if it is one number for all axes.
@@ -106,6 +128,8 @@ llvm::Expected<LayerDescription> GraphBuilder::on_axes_of_input(const LayerDescr
   MINUET_ASSIGN(all.stride, on_axes(axes, "stride", layer.stride, counts.stride, 1));
   MINUET_ASSIGN(all.dilation, on_axes(axes, "dilation", layer.dilation, counts.dilation, 1));
   MINUET_ASSIGN(all.padding, on_axes(axes, "padding", layer.padding, counts.padding, 0));
+  MINUET_ASSIGN(all.output_padding,
+                on_axes(axes, "output_padding", layer.output_padding, counts.output_padding, 0));
   return all;
 }
 
@@ -128,6 +152,37 @@ llvm::Expected<i32> GraphBuilder::level_below(i32 level, const Window& window) {
   MINUET_ASSIGN(below.shape, shape_below(program_.levels[level].shape, window, program_.ndim));
   MINUET_TRY(at("stride", widen_period(below.tensor_stride)));
   return find_or_add_level(below);
+}
+
+llvm::Expected<i32> GraphBuilder::level_above(i32 level, const Window& window,
+                                              const AxisArray& output_padding) {
+  const LevelSpec& below = program_.levels[level];
+  if (below.holds_items) {
+    return at("op", make_error(StatusCode::InvalidArgument,
+                               "the layer's input has one row for each batch item, from which no coordinates "
+                               "can be generated: use the op linear"));
+  }
+  LevelSpec above;
+  above.parent = level;
+  above.dropped_axes = below.dropped_axes;
+  above.reach = ReachSpec{window.kernel_size, window.dilation,
+                          window.padding.value_or(centred_padding(window.kernel_size, window.dilation)),
+                          /*is_generative=*/true};
+  for (i32 a = 0; a < program_.ndim; ++a) {
+    const i32 tensor_stride = below.tensor_stride[a], stride = window.stride[a];
+    if (tensor_stride % stride != 0) {
+      return at("stride",
+                make_error(StatusCode::InvalidArgument,
+                           "axis {0}: the tensor stride of the layer's input is {1}, which cannot be "
+                           "divided by the stride {2}: use a stride that divides it",
+                           a, tensor_stride, stride));
+    }
+    above.tensor_stride[a] = tensor_stride / stride;
+  }
+  if (window.padding) {
+    MINUET_ASSIGN(above.shape, shape_above(below.shape, window, output_padding, program_.ndim));
+  }
+  return find_or_add_level(above);
 }
 
 llvm::Expected<i32> GraphBuilder::union_of(i32 first, i32 second) {

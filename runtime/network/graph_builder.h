@@ -69,6 +69,10 @@ class GraphBuilder {
   /// if it is missing. The result is `level` itself if each stride is 1 and the window has no padding and
   /// drops no axis.
   llvm::Expected<i32> level_below(i32 level, const Window& window);
+  /// Returns the coordinate set (LevelSpec) of the outputs of a generative op over `level`, and adds it to
+  /// the program if it is missing. `output_padding` extends its shape, which it has if the window has
+  /// padding.
+  llvm::Expected<i32> level_above(i32 level, const Window& window, const AxisArray& output_padding);
   /// Returns the coordinate set (LevelSpec) that has the coordinates of two levels, and adds it to the
   /// program if it is missing. Both have the same axes. The result is `first` if both are the same level.
   llvm::Expected<i32> union_of(i32 first, i32 second);

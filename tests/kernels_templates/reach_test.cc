@@ -17,7 +17,12 @@ std::set<Point> reached_from(const std::set<Point>& points, i32 ndim, const SetS
       const i32 size = set.reach ? set.reach->kernel_size[a] : set.tensor_stride[a];
       for (i32 k = 0; k < size; ++k) {
         Point to = from;
-        to[a + 1] += set.reach ? (set.reach->padding[a] - k * set.reach->dilation[a]) * parent_stride[a] : -k;
+        if (set.reach && set.reach->is_generative) {
+          to[a + 1] += (k * set.reach->dilation[a] - set.reach->padding[a]) * set.tensor_stride[a];
+        } else {
+          to[a + 1] +=
+              set.reach ? (set.reach->padding[a] - k * set.reach->dilation[a]) * parent_stride[a] : -k;
+        }
         const i32 cell = to[a + 1] / set.tensor_stride[a];
         if (cell * set.tensor_stride[a] != to[a + 1]) continue;
         if (set.shape[a] > 0 && (cell < 0 || cell >= set.shape[a])) continue;
@@ -56,8 +61,13 @@ SetSpec random_set(Random& random, i32 ndim, i32 parent, const AxisArray& stride
   set.parent = parent;
   const bool is_reached = random.below(4) > 0, has_shape = random.below(3) == 0;
   if (is_reached) set.reach.emplace();
+  const bool is_generative = is_reached && random.below(3) == 0;
+  if (is_generative) set.reach->is_generative = true;
   for (i32 a = 0; a < ndim; ++a) {
-    set.tensor_stride[a] = stride[a] * static_cast<i32>(random.between(1, 3));
+    const i32 factor = static_cast<i32>(random.between(1, 3));
+    set.tensor_stride[a] = !is_generative            ? stride[a] * factor
+                           : stride[a] % factor == 0 ? stride[a] / factor
+                                                     : stride[a];
     if (!is_reached) continue;
     set.reach->kernel_size[a] = static_cast<i32>(random.between(1, 4));
     set.reach->dilation[a] = static_cast<i32>(random.between(1, 3));

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "include/minuet/generate.h"
 #include "include/minuet/minuet.h"
 #include "tests/cases/convolution_cases.h"
 #include "tests/support/expect.h"

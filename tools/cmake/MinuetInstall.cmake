@@ -30,7 +30,7 @@ install(TARGETS minuet EXPORT minuet_targets LIBRARY DESTINATION ${CMAKE_INSTALL
 install(TARGETS minuet_compile RUNTIME DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(EXPORT minuet_targets NAMESPACE minuet:: FILE minuetTargets.cmake DESTINATION ${minuet_cmake_dir})
 install(FILES ${PROJECT_SOURCE_DIR}/include/minuet/minuet.h ${PROJECT_SOURCE_DIR}/include/minuet/minuet.hpp
-              ${PROJECT_SOURCE_DIR}/include/minuet/base.hpp
+              ${PROJECT_SOURCE_DIR}/include/minuet/base.hpp ${PROJECT_SOURCE_DIR}/include/minuet/generate.h
               ${PROJECT_SOURCE_DIR}/include/minuet/kernels.h ${PROJECT_SOURCE_DIR}/include/minuet/kernels.hpp
               ${PROJECT_SOURCE_DIR}/include/minuet/pointwise.h ${PROJECT_SOURCE_DIR}/include/minuet/pointwise.hpp
               ${PROJECT_SOURCE_DIR}/include/minuet/pyramid.h ${PROJECT_SOURCE_DIR}/include/minuet/pyramid.hpp

@@ -11,6 +11,7 @@
 #ifndef MINUET_TESTS_CONFORMANCE_H_
 #define MINUET_TESTS_CONFORMANCE_H_
 
+#include <minuet/generate.h>
 #include <minuet/kernels.h>
 #include <minuet/pointwise.h>
 #include <minuet/pyramid.h>
