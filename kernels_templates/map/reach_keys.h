@@ -23,7 +23,10 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void reach_keys(MINUET_PARAMS(Reac
       continue;
     MINUET_UNROLL
     for (i32 a = 0; a < S.ndim; ++a) cell[a + 1] *= p.source.stride[a];
-    static_cast<Key*>(p.reached)[atomicAdd(p.reached_count, 1u)] = pack_key<Key>(layout, cell);
+    const Key key = pack_key<Key>(layout, cell);
+    if (p.others != nullptr && !has_key(static_cast<const Key*>(p.others), i64{*p.other_count}, key))
+      continue;
+    static_cast<Key*>(p.reached)[atomicAdd(p.reached_count, 1u)] = key;
   }
 }
 

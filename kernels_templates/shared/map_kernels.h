@@ -345,9 +345,28 @@ struct ReachKeysParams {
   const i32* count;
   const CloudLayout* layout;
   LevelSource source;
+  /// Holds the `*other_count` ascending keys of the set that must have the coordinates too. It is null unless
+  /// the new set is an intersection.
+  const void* others;
+  const i32* other_count;
   void* reached;       // Receives the keys, in any order. Equal keys may occur.
   u32* reached_count;  // Receives the number of these keys. It must be 0 before.
 };
+
+/// Returns true if `key` is among `count` ascending keys.
+template <class Key>
+MINUET_HD constexpr bool has_key(const Key* keys, i64 count, Key key) {
+  i64 first = 0, end = count;
+  while (first < end) {
+    const i64 middle = first + (end - first) / 2;
+    if (keys[middle] < key) {
+      first = middle + 1;
+    } else {
+      end = middle;
+    }
+  }
+  return first < count && keys[first] == key;
+}
 
 // The following two kernels form the double-traversed binary search (Minuet paper, section 5.1.2).
 

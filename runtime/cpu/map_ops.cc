@@ -206,7 +206,11 @@ void reach_cpu(ThreadPool& pool, const MapScratch& scratch, const DownsampleRequ
       for (i32 number = 0; number < source.cells; ++number) {
         if (!reached_cell(source, ndim, coordinate, number, cell)) continue;
         for (i32 a = 0; a < ndim; ++a) cell[a + 1] *= source.stride[a];
-        keys.now[count++] = pack_key<Key>(layout, cell);
+        const Key key = pack_key<Key>(layout, cell);
+        if (source.also_in >= 0 &&
+            !has_key(static_cast<const Key*>(request.other.keys), *request.other.count, key))
+          continue;
+        keys.now[count++] = key;
       }
     }
   }

@@ -26,12 +26,18 @@ i32 inverse_of(i64 factor, i64 modulus) {
   const AxisArray& parent_stride = sets[parent].tensor_stride;
   LevelSource source = {};
   source.parent = parent;
+  source.also_in = spec.is_intersection ? spec.other_parent : -1;
   source.cells = 1;
   for (i32 a = 0; a < kMaxDim; ++a) {
     const i32 stride = a < ndim ? spec.tensor_stride[a] : 1;
     source.stride[a] = stride;
     source.kernel_size[a] = stride;
     source.step[a] = 1;
+    if (spec.is_intersection) {
+      // A coordinate has a cell only if it is a multiple of the stride. It is not rounded down.
+      source.kernel_size[a] = 1;
+      source.step[a] = stride;
+    }
     if (spec.reach && a < ndim) {
       const i32 finer = spec.reach->is_generative ? stride : parent_stride[a];
       source.kernel_size[a] = spec.reach->kernel_size[a];
@@ -89,6 +95,12 @@ AxisArray common_stride(const AxisArray& first, const AxisArray& second) {
   return common;
 }
 
+std::array<i64, kMaxDim> common_multiple(const AxisArray& first, const AxisArray& second) {
+  std::array<i64, kMaxDim> multiple;
+  for (std::size_t a = 0; a < multiple.size(); ++a) multiple[a] = std::lcm<i64>(first[a], second[a]);
+  return multiple;
+}
+
 LevelSources sources_of(i32 ndim, llvm::ArrayRef<SetSpec> sets, std::size_t set) {
   const SetSpec& spec = sets[set];
   LevelSources sources{source_of(ndim, sets, spec, spec.parent)};
@@ -137,7 +149,7 @@ i64 reach_margin(i32 axis, llvm::ArrayRef<SetSpec> sets) {
   std::vector<i64> margins;
   for (const SetSpec& set : sets) {
     i64 margin = set.parent < 0 ? 0 : margins[set.parent];
-    if (set.is_union()) margin = std::max(margin, margins[set.other_parent]);
+    if (set.has_two_parents()) margin = std::max(margin, margins[set.other_parent]);
     if (set.reach) {
       const i64 step = (set.reach->is_generative ? set : sets[set.parent]).tensor_stride[axis];
       const i64 above = set.reach->padding[axis] * step;

@@ -68,7 +68,8 @@ struct LayerDescription {
     Argmax,
     BatchNorm,
     ScaleShift,
-    LayerNorm
+    LayerNorm,
+    Intersection
   };
   Op op = Op::Block;
   // Holds the prefix of the parameters' names. It is empty for a concat.
@@ -98,8 +99,8 @@ struct LayerDescription {
   // weights file the head is omitted.
   i32 classes = 0;
   // Names the saved result of an earlier layer, or an input. The ops `up` and `upsample` give their output
-  // the coordinates of this result, `concat` appends it, and `add`, `multiply` and `union` combine it with
-  // the layer's input. In an `inverse` and an `unpool`, it is the name of a layer.
+  // the coordinates of this result, `concat` appends it, and `add`, `multiply`, `union` and `intersection`
+  // combine it with the layer's input. In an `inverse` and an `unpool`, it is the name of a layer.
   std::string skip;
   // Holds the name under which later layers can read this layer's result. It is empty if the result has no
   // name.
@@ -108,7 +109,8 @@ struct LayerDescription {
   DenseFields dense;
   // Holds the field "axis" of a collapse.
   i32 axis = 0;
-  // The field "combine" of a union is "concat" if the flag is true, and "add" if it is false.
+  // The field "combine" of a union or an intersection is "concat" if the flag is true, and "add" if it is
+  // false.
   bool concatenates = false;
   // Holds the field "reduction" of an unpool or a global_pool.
   Reduction reduction = Reduction::Average;

@@ -135,6 +135,7 @@ GenerativeGraph draw_generative_graph(Random& random, int ndim) {
   // Layers below what is generated: a pooling by the rule of cells, and a sum with the input's cells.
   graph.add_cells(graph.layers_made.back().result, std::vector<int>(static_cast<size_t>(ndim), 2));
   graph.add_union(graph.layers_made.front().result, -1);
+  graph.add_union(graph.layers_made.back().result, -1, /*is_intersection=*/true);
   return graph;
 }
 

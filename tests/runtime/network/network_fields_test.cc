@@ -83,7 +83,8 @@ TEST(NetworkFields, WhatIsWrongIsRefusedWithItsPlaceAndReason) {
        "collapse, union, "
        "global_pool, relu, "
        "leaky_relu, gelu, silu, sigmoid, tanh, "
-       "add, multiply, softmax, argmax, batch_norm, scale_shift, layer_norm"},
+       "add, multiply, softmax, argmax, batch_norm, scale_shift, layer_norm, "
+       "intersection"},
       {block_of(R"("shortcut": {})"), kWrong, "\"shortcut\" is not a field of the op block"},
       {block_of(R"("inner_width": 0)"), kWrong, "\"inner_width\" is not a field of the op block"},
       {residual_of(R"("inner_width": 0)"), kWrong, "\"inner_width\" is not a field of the op residual"},

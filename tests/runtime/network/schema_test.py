@@ -42,7 +42,8 @@ GOOD = [
         {"op": "birds_eye", "image_axes": [1, 0], "output": "y"},
         {"op": "collapse", "name": "b", "input": "x", "axis": 2},
         {"op": "union", "name": "c", "input": "x", "with": "input"},
-        {"op": "union", "name": "d", "input": "x", "with": "input", "combine": "concat"}]},
+        {"op": "union", "name": "d", "input": "x", "with": "input", "combine": "concat"},
+        {"op": "intersection", "name": "e", "input": "x", "with": "input", "combine": "add"}]},
     {"name": "generative", "ndim": 3, "in_channels": 4, "shape": [32, 32, 16], "layers": [
         {"op": "max_pool", "name": "a", "kernel_size": 4, "stride": 4},
         {"op": "generative_up", "name": "b", "out_channels": 8, "kernel_size": [3, 2, 3], "stride": 2,
