@@ -9,6 +9,21 @@
 
 namespace minuet {
 
+/// Returns true if `key` is among `count` ascending keys.
+template <class Key>
+MINUET_DEVICE bool has_key(const Key* keys, i64 count, Key key) {
+  i64 first = 0, end = count;
+  while (first < end) {
+    const i64 middle = first + (end - first) / 2;
+    if (fresh(keys + middle) < key) {
+      first = middle + 1;
+    } else {
+      end = middle;
+    }
+  }
+  return first < count && fresh(keys + first) == key;
+}
+
 template <ReachKeysSpec S>
 MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void reach_keys(MINUET_PARAMS(ReachKeysParams) p) {
   follow_last_launch();

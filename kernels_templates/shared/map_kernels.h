@@ -353,21 +353,6 @@ struct ReachKeysParams {
   u32* reached_count;  // Receives the number of these keys. It must be 0 before.
 };
 
-/// Returns true if `key` is among `count` ascending keys.
-template <class Key>
-MINUET_HD constexpr bool has_key(const Key* keys, i64 count, Key key) {
-  i64 first = 0, end = count;
-  while (first < end) {
-    const i64 middle = first + (end - first) / 2;
-    if (keys[middle] < key) {
-      first = middle + 1;
-    } else {
-      end = middle;
-    }
-  }
-  return first < count && keys[first] == key;
-}
-
 // The following two kernels form the double-traversed binary search (Minuet paper, section 5.1.2).
 
 /// Returns the number of blocks of `source_block` keys each. An empty source has one empty block, so that

@@ -207,9 +207,8 @@ void reach_cpu(ThreadPool& pool, const MapScratch& scratch, const DownsampleRequ
         if (!reached_cell(source, ndim, coordinate, number, cell)) continue;
         for (i32 a = 0; a < ndim; ++a) cell[a + 1] *= source.stride[a];
         const Key key = pack_key<Key>(layout, cell);
-        if (source.also_in >= 0 &&
-            !has_key(static_cast<const Key*>(request.other.keys), *request.other.count, key))
-          continue;
+        const Key* const others = static_cast<const Key*>(request.other.keys);
+        if (source.also_in >= 0 && !std::binary_search(others, others + *request.other.count, key)) continue;
         keys.now[count++] = key;
       }
     }

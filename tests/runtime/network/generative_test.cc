@@ -141,11 +141,12 @@ GenerativeGraph draw_generative_graph(Random& random, int ndim) {
 
 class GenerativeTest : public UnionTest {
  protected:
-  Plan generative_plan(const GenerativeGraph& graph) {
+  Plan generative_plan(const GenerativeGraph& graph, minuet_dataflow dataflow = tested_dataflow()) {
     const TemporaryPath file("generative.safetensors");
     write_safetensors(file.path(), graph.weights);
     NetworkSpec spec = spec_of(graph);
     spec.weights = file.path();
+    spec.dataflow = dataflow;
     return make_network(machine(), spec);
   }
   /// Compares each generative layer with plain loops over what the layer read. Returns how many of them have
@@ -201,7 +202,6 @@ TEST_P(GenerativeTest, HasEveryCoordinateThatAnInputReaches) {
       const Plan plan = generative_plan(graph);
       for (const int64_t count : {30, 0, 1}) {
         const std::vector<int32_t> cloud = draw_cloud(graph, random, count);
-        std::vector<std::vector<NetworkRun>> by_method;
         for (const minuet_map_method method : {MINUET_MAPS_INDEXED, MINUET_MAPS_SORTED}) {
           const std::vector<NetworkRun> runs = run(graph, plan.get(), cloud, method);
           proper += check_generative(graph, runs);
@@ -219,7 +219,7 @@ TEST_P(GenerativeTest, WithinCapacitiesAndOnPyramids) {
     Random random(seed);
     const GenerativeGraph graph = draw_generative_graph(random, 3);
     SCOPED_TRACE("seed " + std::to_string(seed) + ": " + graph.text());
-    const Plan plan = generative_plan(graph);
+    const Plan plan = generative_plan(graph, MINUET_DATAFLOW_FUSED);
     const std::vector<int32_t> cloud = draw_cloud(graph, random, 40);
     Capacities capacities(static_cast<size_t>(info_of(plan.get()).levels));
     const auto count = static_cast<int32_t>(capacities.size());
@@ -228,11 +228,8 @@ TEST_P(GenerativeTest, WithinCapacitiesAndOnPyramids) {
       const Execution first = make_execution(machine(), plan.get(), &options);
       check(prepare(machine(), first.get(), cloud));
       check(minuet_execution_suggest_capacities(first.get(), 1.0, capacities.data(), count));
-      const auto of_seed = [&](minuet_execution* execution) {
-        return run_graph(machine(), plan.get(), execution, cloud, {features_of(graph, cloud)}, dtype(),
-                         graph.ndim);
-      };
-      const std::vector<NetworkRun> exact = of_seed(first.get());
+      const std::vector<NetworkRun> exact = run_graph(machine(), plan.get(), first.get(), cloud,
+                                                      {features_of(graph, cloud)}, dtype(), graph.ndim);
       check_generative(graph, exact);
       options.level_capacity = capacities.data();
       options.level_count = count;
@@ -364,6 +361,13 @@ TEST_P(GenerativeTest, MistakesAreRefusedWithTheirPlace) {
   refused(R"("rule": "reached", "padding": 4)", "an input of 2 cells gives -6 cells",
           R"("shape": [4, 4, 4], )");
   refused(R"("onto": "d")", "\"onto\" is not a field of the op generative_up");
+  NetworkSpec items;
+  items.description = R"({"name": "n", "ndim": 3, "in_channels": 4, "layers": [
+    {"op": "global_pool", "name": "g", "reduction": "max"}, {"op": "generative_up", "name": "u", "out_channels": 4}]})";
+  Plan plan(nullptr, {minuet_plan_destroy});
+  EXPECT_EQ(create_network(machine(), items, plan), MINUET_INVALID_ARGUMENT);
+  EXPECT_THAT(last_error(), HasSubstr("layers[1]"));
+  EXPECT_THAT(last_error(), HasSubstr("the layer's input has one row for each batch item"));
 }
 
 MINUET_INSTANTIATE_DEVICE_TEST(GenerativeTest);
