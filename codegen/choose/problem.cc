@@ -60,11 +60,6 @@ llvm::Error check_window(const WindowProblem& problem, i32 in_channels, i32 out_
                       "the kernel has more than the {0} offsets that are supported: use a smaller kernel",
                       kMostOffsets);
   }
-  if (problem.kind == ConvolutionKind::Generative) {
-    return make_error(StatusCode::Unimplemented,
-                      "a generative transposed op is not supported, because coordinate sets are made from "
-                      "points or by downsampling only: use a transposed op onto given outputs");
-  }
   return llvm::Error::success();
 }
 

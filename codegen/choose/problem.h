@@ -36,8 +36,10 @@ enum class ConvolutionKind : i32 {
   /// stride t.
   Strided,
   GivenOutputs,  // The caller gives the output set.
-  Transposed,    // The op uses the map of the matching forward convolution with input and output swapped.
-  Generative,    // The op is like Transposed, but its output set has every coordinate that an input reaches.
+  /// The op uses the map of the matching forward convolution with input and output swapped. Whether its
+  /// output set is given or has every coordinate that an input reaches does not follow from the kind. The
+  /// level of its outputs says it (LevelSpec::reach).
+  Transposed,
 };
 
 /// Describes a column range of a row-major matrix. Rows are `ld` elements apart, and the range starts at
@@ -65,8 +67,7 @@ struct WindowProblem {
   bool is_transposed() const { return kind == ConvolutionKind::Transposed; }
 };
 
-/// Returns InvalidArgument for sizes that no op over a kernel map can have, and Unimplemented for generative
-/// ops.
+/// Returns InvalidArgument for sizes that no op over a kernel map can have.
 llvm::Error check_window(const WindowProblem& problem, i32 in_channels, i32 out_channels);
 
 /// Returns the number of offsets of the kernel, or kMostOffsets + 1 if there are more than kMostOffsets.

@@ -12,7 +12,7 @@ namespace {
 constexpr const char* kOperations[] = {"search", "gather",   "scatter", "grouping",
                                        "fused",  "dataflow", "gemm",    "order"};
 constexpr const char* kKeyTypes[] = {"u32", "u64"};
-constexpr const char* kKinds[] = {"submanifold", "strided", "given_outputs", "transposed", "generative"};
+constexpr const char* kKinds[] = {"submanifold", "strided", "given_outputs", "transposed"};
 
 template <class Enumeration, std::size_t Count>
 llvm::Error read_name(llvm::StringRef text, const char* const (&names)[Count], Enumeration& value) {

@@ -9,6 +9,21 @@
 
 namespace minuet {
 
+/// Returns true if `key` is among `count` ascending keys.
+template <class Key>
+MINUET_DEVICE bool has_key(const Key* keys, i64 count, Key key) {
+  i64 first = 0, end = count;
+  while (first < end) {
+    const i64 middle = first + (end - first) / 2;
+    if (fresh(keys + middle) < key) {
+      first = middle + 1;
+    } else {
+      end = middle;
+    }
+  }
+  return first < count && fresh(keys + first) == key;
+}
+
 template <ReachKeysSpec S>
 MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void reach_keys(MINUET_PARAMS(ReachKeysParams) p) {
   follow_last_launch();
@@ -23,7 +38,10 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void reach_keys(MINUET_PARAMS(Reac
       continue;
     MINUET_UNROLL
     for (i32 a = 0; a < S.ndim; ++a) cell[a + 1] *= p.source.stride[a];
-    static_cast<Key*>(p.reached)[atomicAdd(p.reached_count, 1u)] = pack_key<Key>(layout, cell);
+    const Key key = pack_key<Key>(layout, cell);
+    if (p.others != nullptr && !has_key(static_cast<const Key*>(p.others), i64{*p.other_count}, key))
+      continue;
+    static_cast<Key*>(p.reached)[atomicAdd(p.reached_count, 1u)] = key;
   }
 }
 

@@ -13,6 +13,26 @@ MINUET_DEVICE i64 reached_items(const IndexParams& p) {
   return rows > p.description.level[p.source.parent].capacity ? 0 : i64{rows} * p.source.cells;
 }
 
+/// Returns true if a level of the index has the voxel `voxel` of a level whose voxels are `stride` cells
+/// wide. The stride of the level divides that stride.
+template <i32 Ndim>
+MINUET_DEVICE bool is_in_level(const IndexKeys& keys, const IndexLevel& level, const Voxel& voxel,
+                               const i32* stride) {
+  Voxel own{};
+  own.at[0] = voxel.at[0];
+  MINUET_UNROLL
+  for (i32 a = 0; a < Ndim; ++a) {
+    const i32 coordinate = voxel.at[a + 1] * stride[a];
+    // The keys of the level hold the range of its coordinates only.
+    if (coordinate < level.lowest[a] || coordinate > level.highest[a]) return false;
+    own.at[a + 1] = coordinate / level.stride[a];
+  }
+  const SuperblockName name = superblock_name<Ndim>(keys, level, own);
+  FoundSuperblock found = read_superblock_at(level, first_slot(level, name.hash));
+  settle(level, name.key, found);
+  return read_block<false>(true, level, found, block_in_superblock<Ndim>(own)).has(voxel_in_block<Ndim>(own));
+}
+
 /// Computes the voxel of item `item`. Returns false if it has none.
 template <i32 Ndim>
 MINUET_DEVICE bool reached_voxel(const IndexParams& p, i64 item, Voxel& voxel) {
@@ -24,7 +44,9 @@ MINUET_DEVICE bool reached_voxel(const IndexParams& p, i64 item, Voxel& voxel) {
   i32 coordinate[Ndim + 1] = {own.at[0]};
   MINUET_UNROLL
   for (i32 a = 0; a < Ndim; ++a) coordinate[a + 1] = own.at[a + 1] * parent.stride[a];
-  return reached_cell(p.source, Ndim, coordinate, static_cast<i32>(item - row * cells), voxel.at);
+  if (!reached_cell(p.source, Ndim, coordinate, static_cast<i32>(item - row * cells), voxel.at)) return false;
+  return p.source.also_in < 0 ||
+         is_in_level<Ndim>(p.description.keys, p.description.level[p.source.also_in], voxel, p.source.stride);
 }
 
 }  // namespace minuet

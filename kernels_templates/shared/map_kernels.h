@@ -345,6 +345,10 @@ struct ReachKeysParams {
   const i32* count;
   const CloudLayout* layout;
   LevelSource source;
+  /// Holds the `*other_count` ascending keys of the set that must have the coordinates too. It is null unless
+  /// the new set is an intersection.
+  const void* others;
+  const i32* other_count;
   void* reached;       // Receives the keys, in any order. Equal keys may occur.
   u32* reached_count;  // Receives the number of these keys. It must be 0 before.
 };

@@ -12,10 +12,13 @@
 namespace minuet {
 
 /// Describes how the cells of a coordinate set follow from the coordinates of a parent. All members are
-/// per axis, except the first two.
+/// per axis, except the first three.
 struct LevelSource {
   i32 parent;  // Gives the number of the parent's level in an index.
-  i32 cells;   // Limits the number of cells per coordinate. This is the product of axis_cells.
+  /// Gives the number of the level in an index that must have the coordinates too if the set is an
+  /// intersection, and is -1 otherwise. reached_cell() does not look at it.
+  i32 also_in;
+  i32 cells;  // Limits the number of cells per coordinate. This is the product of axis_cells.
   i32 axis_cells[kMaxDim];
   i32 kernel_size[kMaxDim];
   i32 step[kMaxDim], stride[kMaxDim], padding[kMaxDim];

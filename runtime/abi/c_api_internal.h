@@ -17,6 +17,7 @@
 #include "codegen/choose/ops/convolution_gradient.h"
 #include "codegen/choose/ops/pooling.h"
 #include "minuet/diagnostics.h"
+#include "minuet/generate.h"
 #include "minuet/kernels.h"
 #include "minuet/minuet.h"
 #include "minuet/parameters.h"
@@ -162,6 +163,7 @@ MINUET_ENDS_WITH(minuet_precompile_result, seconds);
 // NOLINTNEXTLINE(bugprone-sizeof-expression): The size of the pointer is meant, not that of the queue.
 MINUET_ENDS_WITH(minuet_coordinates_options, queue);
 MINUET_ENDS_WITH(minuet_reach_options, shape);
+MINUET_ENDS_WITH(minuet_generate_options, reserved);
 MINUET_ENDS_WITH(minuet_kernel_map_options, padding);
 MINUET_ENDS_WITH(minuet_convolution_options, padding);
 MINUET_ENDS_WITH(minuet_pooling_options, reserved);

@@ -132,6 +132,31 @@ minuet_status minuet_coordinates_reach(minuet_coordinates* parent, const minuet_
   });
 }
 
+minuet_status minuet_coordinates_generate(minuet_coordinates* parent, const minuet_generate_options* options,
+                                          void* stream, minuet_coordinates** set) {
+  return guarded("minuet_coordinates_generate", [&]() -> llvm::Error {
+    MINUET_TRY(check_pointer(parent, "parent"));
+    MINUET_TRY(check_pointer(options, "options"));
+    MINUET_TRY(check_pointer(set, "set"));
+    MINUET_ASSIGN(const minuet_generate_options given,
+                  read_options(options, minuet_generate_options(MINUET_GENERATE_OPTIONS_INIT)));
+    const i32 ndim = parent->set->engines()->ndim();
+    ReachSpec reach;
+    reach.is_generative = true;
+    MINUET_ASSIGN(reach.kernel_size, read_axes(given.kernel_size, ndim, "kernel_size"));
+    MINUET_ASSIGN(reach.dilation, read_axes(given.dilation, ndim, "dilation"));
+    MINUET_ASSIGN(const std::optional<AxisArray> padding,
+                  read_padding(given.dense_offsets, given.padding, ndim));
+    reach.padding = padding.value_or(centred_padding(reach.kernel_size, reach.dilation));
+    MINUET_ASSIGN(const AxisArray stride, read_axes(given.stride, ndim, "stride"));
+    MINUET_ASSIGN(const AxisArray shape, read_set_shape(given.shape, ndim));
+    MINUET_ASSIGN(const auto locked, lock_queue(parent->set->queue()));
+    MINUET_ASSIGN(std::shared_ptr<CoordinateSet> made, parent->set->reach(reach, stride, shape, stream));
+    *set = new minuet_coordinates{std::move(made)};
+    return llvm::Error::success();
+  });
+}
+
 void minuet_coordinates_destroy(minuet_coordinates* set) { delete set; }
 
 int64_t minuet_coordinates_count(const minuet_coordinates* set) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <numeric>
+#include <optional>
 
 #include "runtime/cpu/radix_sort.h"
 
@@ -234,12 +235,18 @@ template <i32 Ndim>
 std::vector<i32> reached_coordinates(const VoxelIndex& index, llvm::ArrayRef<LevelSource> sources) {
   std::vector<i32> reached;
   for (const LevelSource& source : sources) {
+    std::optional<RowFinder<Ndim>> other;
+    if (source.also_in >= 0) other.emplace(IndexSide{&index, source.also_in});
     for (i64 row = 0; row < index.rows[source.parent]; ++row) {
       i32 coordinate[Ndim + 1], cell[Ndim + 1];
       read_row<Ndim>({&index, source.parent}, row, coordinate);
       for (i32 number = 0; number < source.cells; ++number) {
         if (!reached_cell(source, Ndim, coordinate, number, cell)) continue;
         for (i32 a = 0; a < Ndim; ++a) cell[a + 1] *= source.stride[a];
+        if (other) {
+          const std::vector<i64> wide(cell, cell + Ndim + 1);
+          if (other->find(wide.data()) < 0) continue;
+        }
         reached.insert(reached.end(), cell, cell + Ndim + 1);
       }
     }

@@ -206,7 +206,10 @@ void reach_cpu(ThreadPool& pool, const MapScratch& scratch, const DownsampleRequ
       for (i32 number = 0; number < source.cells; ++number) {
         if (!reached_cell(source, ndim, coordinate, number, cell)) continue;
         for (i32 a = 0; a < ndim; ++a) cell[a + 1] *= source.stride[a];
-        keys.now[count++] = pack_key<Key>(layout, cell);
+        const Key key = pack_key<Key>(layout, cell);
+        const Key* const others = static_cast<const Key*>(request.other.keys);
+        if (source.also_in >= 0 && !std::binary_search(others, others + *request.other.count, key)) continue;
+        keys.now[count++] = key;
       }
     }
   }

@@ -136,6 +136,10 @@ llvm::Error MapStep::reach(const DownsampleRequest& request) {
     params.keys = parent.keys;
     params.count = parent.count;
     params.source = request.sources[i];
+    if (params.source.also_in >= 0) {
+      params.others = request.other.keys;
+      params.other_count = request.other.count;
+    }
     MINUET_TRY(launcher_.launch_stride(kernels(limits_.key()).reach_keys, request.most_cells(i), params));
   }
   const SortJob job{reinterpret_cast<const i32*>(params.reached_count), most, false};

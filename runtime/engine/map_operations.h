@@ -139,7 +139,8 @@ struct DownsampleRequest {
   Coords coarse;                 // Receives the new set.
   u32* status = nullptr;         // The operation ORs kStatus... bits into this word.
   /// Describes the new set if it is reached from `fine` (ReachSpec), or if it is the union of `fine` and
-  /// `other`, each of which has an element then. It is empty if the coordinates of `fine` are rounded down.
+  /// `other`, each of which has an element then, or if it is their intersection, for which only `fine` has
+  /// one. It is empty if the coordinates of `fine` are rounded down.
   llvm::ArrayRef<LevelSource> sources = {};
   Coords other = {};
 

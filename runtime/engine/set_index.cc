@@ -69,7 +69,7 @@ Bounds widened(const Bounds& bounds, i32 ndim) {
 }
 
 i32 levels_of_points(llvm::ArrayRef<SetSpec> sets) {
-  return static_cast<i32>(llvm::find_if(sets, std::mem_fn(&SetSpec::is_reached_or_union)) - sets.begin());
+  return static_cast<i32>(llvm::find_if(sets, std::mem_fn(&SetSpec::is_reached_or_combined)) - sets.begin());
 }
 
 llvm::Expected<VoxelIndex> describe_index(i32 ndim, const Bounds& bounds, llvm::ArrayRef<SetSpec> sets) {

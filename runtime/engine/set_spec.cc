@@ -1,5 +1,6 @@
 #include "runtime/engine/set_spec.h"
 
+#include <algorithm>
 #include <climits>
 #include <numeric>
 
@@ -25,16 +26,28 @@ i32 inverse_of(i64 factor, i64 modulus) {
   const AxisArray& parent_stride = sets[parent].tensor_stride;
   LevelSource source = {};
   source.parent = parent;
+  source.also_in = spec.is_intersection ? spec.other_parent : -1;
   source.cells = 1;
   for (i32 a = 0; a < kMaxDim; ++a) {
     const i32 stride = a < ndim ? spec.tensor_stride[a] : 1;
     source.stride[a] = stride;
     source.kernel_size[a] = stride;
     source.step[a] = 1;
+    if (spec.is_intersection) {
+      // A coordinate has a cell only if it is a multiple of the stride. It is not rounded down.
+      source.kernel_size[a] = 1;
+      source.step[a] = stride;
+    }
     if (spec.reach && a < ndim) {
+      const i32 finer = spec.reach->is_generative ? stride : parent_stride[a];
       source.kernel_size[a] = spec.reach->kernel_size[a];
-      source.step[a] = spec.reach->dilation[a] * parent_stride[a];
-      source.padding[a] = spec.reach->padding[a] * parent_stride[a];
+      source.step[a] = spec.reach->dilation[a] * finer;
+      source.padding[a] = spec.reach->padding[a] * finer;
+      if (spec.reach->is_generative) {
+        // The equation of LevelSource subtracts the offsets, which a generative op adds. Their order does not
+        // matter for the cells, so the offsets are numbered from the other end.
+        source.padding[a] = (source.kernel_size[a] - 1) * source.step[a] - source.padding[a];
+      }
     }
     source.shape[a] = a < ndim ? spec.shape[a] : 0;
     source.common[a] = std::gcd(source.step[a], stride);
@@ -68,10 +81,24 @@ void find_range(const LevelSource& source, i32 axis, i64& least, i64& greatest) 
 
 }  // namespace
 
+AxisArray centred_padding(const AxisArray& kernel_size, const AxisArray& dilation) {
+  AxisArray padding;
+  for (std::size_t a = 0; a < padding.size(); ++a) {
+    padding[a] = static_cast<i32>(std::min<i64>(i64{(kernel_size[a] - 1) / 2} * dilation[a], INT_MAX));
+  }
+  return padding;
+}
+
 AxisArray common_stride(const AxisArray& first, const AxisArray& second) {
   AxisArray common;
   for (std::size_t a = 0; a < common.size(); ++a) common[a] = std::gcd(first[a], second[a]);
   return common;
+}
+
+std::array<i64, kMaxDim> common_multiple(const AxisArray& first, const AxisArray& second) {
+  std::array<i64, kMaxDim> multiple;
+  for (std::size_t a = 0; a < multiple.size(); ++a) multiple[a] = std::lcm<i64>(first[a], second[a]);
+  return multiple;
 }
 
 LevelSources sources_of(i32 ndim, llvm::ArrayRef<SetSpec> sets, std::size_t set) {
@@ -122,9 +149,9 @@ i64 reach_margin(i32 axis, llvm::ArrayRef<SetSpec> sets) {
   std::vector<i64> margins;
   for (const SetSpec& set : sets) {
     i64 margin = set.parent < 0 ? 0 : margins[set.parent];
-    if (set.is_union()) margin = std::max(margin, margins[set.other_parent]);
+    if (set.has_two_parents()) margin = std::max(margin, margins[set.other_parent]);
     if (set.reach) {
-      const i64 step = sets[set.parent].tensor_stride[axis];
+      const i64 step = (set.reach->is_generative ? set : sets[set.parent]).tensor_stride[axis];
       const i64 above = set.reach->padding[axis] * step;
       const i64 extent = i64{set.reach->kernel_size[axis] - 1} * set.reach->dilation[axis] * step;
       margin += std::max(above, extent - above);

@@ -46,9 +46,10 @@ llvm::Expected<std::vector<i32>> find_levels(const Program& program, const Pyram
         StatusCode::InvalidArgument,
         "the pyramid has no level of tensor stride {0}{1}, which is that of level {2} of the plan",
         axes_text(program, program.levels[i].tensor_stride),
-        program.levels[i].reach        ? " that is reached by this op from the same level"
-        : program.levels[i].is_union() ? " that is the union of the same levels"
-                                       : "",
+        program.levels[i].reach             ? " that is reached by this op from the same level"
+        : program.levels[i].is_union()      ? " that is the union of the same levels"
+        : program.levels[i].is_intersection ? " that is the intersection of the same levels"
+                                            : "",
         i);
   }
   return found;

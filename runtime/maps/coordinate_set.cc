@@ -343,8 +343,8 @@ std::vector<SetSpec> CoordinateSet::reached_levels(const ReachSpec& reach, const
   levels[1].shape = shape;
   levels[1].reach = reach;
   // The steps of the op are in units of this set's tensor stride, and those of the index in units of the
-  // voxels of its first level.
-  for (i32 a = 0; a < engines_->ndim(); ++a) {
+  // voxels of its first level. Those of a generative op are in units of the new set's tensor stride in both.
+  for (i32 a = 0; a < engines_->ndim() && !reach.is_generative; ++a) {
     const i32 scale = tensor_stride_[a] / voxel_stride()[a];
     levels[1].reach->dilation[a] *= scale;
     levels[1].reach->padding[a] *= scale;
@@ -412,7 +412,8 @@ llvm::Expected<std::shared_ptr<CoordinateSet>> CoordinateSet::reach(const ReachS
   std::shared_ptr<CoordinateSet> reached(new CoordinateSet());
   reached->engines_ = engines_;
   reached->queue_ = queue_;
-  MINUET_ASSIGN(reached->tensor_stride_, coarser_stride(tensor_stride_, stride, ndim));
+  MINUET_ASSIGN(reached->tensor_stride_, reach.is_generative ? finer_stride(tensor_stride_, stride, ndim)
+                                                             : coarser_stride(tensor_stride_, stride, ndim));
   reached->has_bounds_ = has_bounds_;
   const std::vector<SetSpec> levels = reached_levels(reach, reached->tensor_stride_, shape);
   Bounds bounds = has_bounds_ ? bounds_ : narrowed(ndim, bounds_, levels);

@@ -60,7 +60,8 @@ class CoordinateSet : public std::enable_shared_from_this<CoordinateSet> {
   /// the family of this set (SetFamily), the function does not even enqueue work. The set is then made later,
   /// together with all other sets that have joined until then.
   llvm::Expected<std::shared_ptr<CoordinateSet>> downsample(const AxisArray& stride, void* stream) const;
-  /// Returns the set of all coordinates that an op with this stride reaches from this set (ReachSpec).
+  /// Returns the set of all coordinates that an op with this stride reaches from this set (ReachSpec). The
+  /// tensor stride of a generative op's set is that of this set divided by the stride.
   /// `shape` is that of SetSpec. Waits like downsample(), but the set never joins a family (SetFamily).
   llvm::Expected<std::shared_ptr<CoordinateSet>> reach(const ReachSpec& reach, const AxisArray& stride,
                                                        const AxisArray& shape, void* stream) const;

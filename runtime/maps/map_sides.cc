@@ -62,10 +62,30 @@ llvm::Expected<AxisArray> coarser_stride(const AxisArray& tensor_stride, const A
   return coarse;
 }
 
+llvm::Expected<AxisArray> finer_stride(const AxisArray& tensor_stride, const AxisArray& stride, i32 ndim) {
+  AxisArray fine{1, 1, 1, 1};
+  for (i32 a = 0; a < ndim; ++a) {
+    if (stride[a] < 1 || tensor_stride[a] % stride[a] != 0) {
+      return make_error(
+          StatusCode::InvalidArgument,
+          "axis {0}: stride {1} does not divide {2}, the tensor stride of the coarser set: use a "
+          "stride that does",
+          a, stride[a], tensor_stride[a]);
+    }
+    fine[a] = tensor_stride[a] / stride[a];
+  }
+  return fine;
+}
+
 llvm::Error check_reach(i32 ndim, const ReachSpec& reach, const AxisArray& stride,
                         const AxisArray& parent_stride) {
-  MINUET_TRY(coarser_stride(parent_stride, stride, ndim).takeError());
-  return check_kernel(ndim, reach.kernel_size, reach.dilation, reach.padding, parent_stride, /*queries=*/0);
+  AxisArray finer = parent_stride;
+  if (reach.is_generative) {
+    MINUET_ASSIGN(finer, finer_stride(parent_stride, stride, ndim));
+  } else {
+    MINUET_TRY(coarser_stride(parent_stride, stride, ndim).takeError());
+  }
+  return check_kernel(ndim, reach.kernel_size, reach.dilation, reach.padding, finer, /*queries=*/0);
 }
 
 llvm::Error check_serves(const MapSides& map, const WindowProblem& problem, const char* op) {

@@ -15,6 +15,10 @@ llvm::Error check_kernel(i32 ndim, const AxisArray& kernel_size, const AxisArray
 /// InvalidArgument if there can be no such set.
 llvm::Expected<AxisArray> coarser_stride(const AxisArray& tensor_stride, const AxisArray& stride, i32 ndim);
 
+/// Returns the tensor stride of a set that has the tensor stride of another one divided by `stride`, or
+/// InvalidArgument if there can be no such set.
+llvm::Expected<AxisArray> finer_stride(const AxisArray& tensor_stride, const AxisArray& stride, i32 ndim);
+
 /// Returns InvalidArgument if no set can be reached by an op with this stride. `parent_stride` is the tensor
 /// stride of the parent set.
 llvm::Error check_reach(i32 ndim, const ReachSpec& reach, const AxisArray& stride,

@@ -22,7 +22,7 @@ i64 most_level_rows(const Program& program) {
 
 bool fills_voxels(const Program& program, const MapSpec& spec) {
   return program.levels[spec.coarse].parent == spec.fine &&
-         !program.levels[spec.coarse].is_reached_or_union() && !spec.padding &&
+         !program.levels[spec.coarse].is_reached_or_combined() && !spec.padding &&
          minuet::fills_voxels(program.ndim, spec.kernel_size, spec.dilation,
                               program.levels[spec.fine].tensor_stride,
                               program.levels[spec.coarse].tensor_stride);
@@ -424,7 +424,7 @@ llvm::Error NetworkMaps::build_sorted(const BuildCoordsRequest& build) {
     if (spec.is_made_in_run()) continue;
     MINUET_TRY(engine_.maps().downsample({levels_[spec.parent], state_.layout, spec.tensor_stride, levels_[i],
                                           state_.status, reached_.sources_unless_rounded(i),
-                                          spec.is_union() ? levels_[spec.other_parent] : Coords()}));
+                                          spec.has_two_parents() ? levels_[spec.other_parent] : Coords()}));
   }
   return llvm::Error::success();
 }

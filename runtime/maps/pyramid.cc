@@ -41,14 +41,16 @@ llvm::Expected<std::vector<i32>> describe_levels(const Program& network, llvm::A
     }
     PyramidLevel level;
     level.parent = spec.parent < 0 ? -1 : numbers[spec.parent];
-    level.other_parent = spec.is_union() ? numbers[spec.other_parent] : -1;
+    level.other_parent = spec.has_two_parents() ? numbers[spec.other_parent] : -1;
+    level.is_intersection = spec.is_intersection;
     level.reach = spec.reach;
     level.shape = spec.shape;
     level.capacity = capacities[i];
     level.is_dense = spec.is_dense;
     level.keeps_coordinates = spec.keeps_coordinates;
-    for (i32 a = 0; a < network.ndim && spec.parent >= 0 && !spec.is_union(); ++a) {
-      level.stride[a] = spec.tensor_stride[a] / network.levels[spec.parent].tensor_stride[a];
+    for (i32 a = 0; a < network.ndim && spec.parent >= 0 && !spec.has_two_parents(); ++a) {
+      const i32 own = spec.tensor_stride[a], of_parent = network.levels[spec.parent].tensor_stride[a];
+      level.stride[a] = spec.reach && spec.reach->is_generative ? of_parent / own : own / of_parent;
     }
     numbers.push_back(static_cast<i32>(description.levels.size()));
     description.levels.push_back(level);
@@ -59,9 +61,21 @@ llvm::Expected<std::vector<i32>> describe_levels(const Program& network, llvm::A
 /// Reads the tensor stride of a level, whose parents are known. Messages call the level by `name`.
 llvm::Expected<AxisArray> tensor_stride_of(const Program& program, const PyramidLevel& level,
                                            const std::string& name) {
+  if (level.is_intersection) {
+    AxisArray multiple;
+    const auto wide = common_multiple(program.levels[level.parent].tensor_stride,
+                                      program.levels[level.other_parent].tensor_stride);
+    std::copy(wide.begin(), wide.end(), multiple.begin());
+    return multiple;
+  }
   if (level.other_parent >= 0) {
     return common_stride(program.levels[level.parent].tensor_stride,
                          program.levels[level.other_parent].tensor_stride);
+  }
+  if (level.reach && level.reach->is_generative && level.parent >= 0) {
+    auto finer = finer_stride(program.levels[level.parent].tensor_stride, level.stride, program.ndim);
+    if (!finer) return annotate(finer.takeError(), name);
+    return finer;
   }
   AxisArray tensor_stride{1, 1, 1, 1};
   for (i32 a = 0; a < kMaxDim; ++a) {
@@ -110,6 +124,7 @@ llvm::Error Pyramid::add_levels() {
     LevelSpec level;
     level.parent = levels[i].parent;
     level.other_parent = levels[i].other_parent;
+    level.is_intersection = levels[i].is_intersection;
     if (i == 0 ? level.parent != -1 : level.parent < 0 || level.parent >= static_cast<i32>(i)) {
       return make_error(StatusCode::InvalidArgument, "the parent of {0} is {1}; it must be {2}", name,
                         level.parent, i == 0 ? "-1, because this is the caller's set" : "an earlier level");
@@ -121,7 +136,7 @@ llvm::Error Pyramid::add_levels() {
           "and -1 otherwise",
           name, level.other_parent);
     }
-    if (level.is_union() && levels[i].reach) {
+    if (level.has_two_parents() && levels[i].reach) {
       return make_error(StatusCode::InvalidArgument,
                         "{0} is a union of two levels, but it has a reach too: give it the other parent -1, "
                         "or no reach",

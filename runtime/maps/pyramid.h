@@ -16,8 +16,11 @@ namespace minuet {
 struct PyramidLevel {
   i32 parent =
       -1;  // Holds the number of an earlier level, from which the set is derived. It is -1 for level 0.
-  i32 other_parent = -1;           // Has the meaning of SetSpec::other_parent.
-  AxisArray stride{1, 1, 1, 1};    // Divides the set's tensor stride by its parent's, unless it is a union.
+  i32 other_parent = -1;         // Has the meaning of SetSpec::other_parent.
+  bool is_intersection = false;  // Has the meaning of SetSpec::is_intersection.
+  // Divides the set's tensor stride by its parent's, unless it is a union, or the parent's by the set's if it
+  // is made by a generative op.
+  AxisArray stride{1, 1, 1, 1};
   std::optional<ReachSpec> reach;  // Has the meaning of SetSpec::reach.
   AxisArray shape{};               // Has the meaning of SetSpec::shape.
   i64 capacity = 0;                // Limits the number of rows.

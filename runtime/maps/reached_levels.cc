@@ -40,17 +40,19 @@ ReachedLevels::ReachedLevels(i32 ndim, std::vector<SetSpec> sets, i64 most_rows,
   for (const SetSpec& set : sets_) {
     cells_.push_back(count_cells(ndim, set, batch_size, most_rows));
     const double of_parents = growth_of_parents(set);
-    growth_.push_back(set.is_reached_or_union() ? std::max(of_parents, kUsualGrowth) : of_parents);
+    growth_.push_back(set.reach || set.is_union() ? std::max(of_parents, kUsualGrowth) : of_parents);
   }
 }
 
 double ReachedLevels::growth_of_parents(const SetSpec& set) const {
   if (set.parent < 0) return 1;
-  return set.is_union() ? std::max(growth_[set.parent], growth_[set.other_parent]) : growth_[set.parent];
+  if (!set.has_two_parents()) return growth_[set.parent];
+  const double one = growth_[set.parent], other = growth_[set.other_parent];
+  return set.is_union() ? std::max(one, other) : std::min(one, other);
 }
 
 llvm::ArrayRef<LevelSource> ReachedLevels::sources_unless_rounded(std::size_t level) const {
-  if (!sets_[level].is_reached_or_union()) return {};
+  if (!sets_[level].is_reached_or_combined()) return {};
   return sources_[level - first_];
 }
 
@@ -69,10 +71,11 @@ i64 ReachedLevels::most_rows(std::size_t level, i64 coordinates) const {
     const SetSpec& set = sets_[i];
     if (set.parent < 0) {
       most.push_back(coordinates);
-    } else if (!set.is_reached_or_union()) {
+    } else if (!set.is_reached_or_combined()) {
       most.push_back(most[set.parent]);
     } else {
-      const i64 found = count_found(i, [&](std::size_t parent) { return most[parent]; });
+      i64 found = count_found(i, [&](std::size_t parent) { return most[parent]; });
+      if (set.is_intersection) found = std::min(found, most[set.other_parent]);
       most.push_back(std::min({most_rows_, cells_[i], found}));
     }
   }
@@ -83,7 +86,7 @@ i64 ReachedLevels::estimated_rows(std::size_t level, i64 coordinates) const {
   const i64 most = most_rows(level, coordinates);
   if (expects_most_) return most;
   const SetSpec& set = sets_[level];
-  if (set.parent >= 0 && !set.is_reached_or_union()) {
+  if (set.parent >= 0 && !set.is_reached_or_combined()) {
     return estimated_rows(static_cast<std::size_t>(set.parent), coordinates);
   }
   return std::min(most, static_cast<i64>(growth_[level] * static_cast<double>(coordinates)) + kFewRows);
@@ -96,10 +99,10 @@ bool ReachedLevels::raise(const i32* reported, i64 coordinates) {
     const i64 expected = estimated_rows(i, count);
     // The level that did not fit is the first one that is full or was not made. A level that is empty because
     // of its shape was not made either.
-    if (!sets_[i].is_reached_or_union() || (reported[i] > 0 && reported[i] < expected)) continue;
+    if (!sets_[i].is_reached_or_combined() || (reported[i] > 0 && reported[i] < expected)) continue;
     growth_[i] *= kRaise;
     for (std::size_t later = i + 1; later < sets_.size(); ++later) {
-      if (!sets_[later].is_reached_or_union()) continue;
+      if (!sets_[later].is_reached_or_combined()) continue;
       growth_[later] = std::max(growth_[later], growth_of_parents(sets_[later]));
     }
     if (estimated_rows(i, count) > expected) return true;

@@ -188,6 +188,20 @@ llvm::Error read_rule(const Object& object, const NetworkDescription& network, L
                          layer.counts.padding);
 }
 
+llvm::Error read_output_padding(const Object& object, const NetworkDescription& network,
+                                LayerDescription& layer) {
+  const Value* const given = object.get("output_padding");
+  if (!given) return llvm::Error::success();
+  if (!layer.is_reached) {
+    return at("output_padding",
+              make_error(StatusCode::InvalidArgument,
+                         "\"output_padding\" belongs to the rule \"reached\", but the rule is \"cells\", by "
+                         "which the outputs have no shape: leave it out, or set \"rule\" to \"reached\""));
+  }
+  return read_layer_axes(*given, "output_padding", network, {0, kLargestSize}, 0, layer.output_padding,
+                         layer.counts.output_padding);
+}
+
 llvm::Error read_reduction(const Object& object, LayerDescription& layer) {
   if (!object.get("reduction")) {
     return at("reduction", make_error(StatusCode::InvalidArgument,
@@ -235,6 +249,11 @@ void print_window(const LayerDescription& layer, i32 ndim, Object& object) {
 void print_rule(const LayerDescription& layer, i32 ndim, Object& object) {
   object["rule"] = kRuleNames[layer.is_reached ? 1 : 0];
   if (layer.is_reached) object["padding"] = axes_value(layer.padding, ndim, layer.counts.padding);
+}
+
+void print_output_padding(const LayerDescription& layer, i32 ndim, Object& object) {
+  if (!layer.is_reached) return;
+  object["output_padding"] = axes_value(layer.output_padding, ndim, layer.counts.output_padding);
 }
 
 Array axes_json(const AxisArray& axes, i32 ndim) {

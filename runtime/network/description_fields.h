@@ -50,6 +50,9 @@ llvm::Error read_window(const llvm::json::Object& object, const NetworkDescripti
 /// Reads "rule" and "padding".
 llvm::Error read_rule(const llvm::json::Object& object, const NetworkDescription& network,
                       LayerDescription& layer);
+/// Reads "output_padding". Call it after read_rule().
+llvm::Error read_output_padding(const llvm::json::Object& object, const NetworkDescription& network,
+                                LayerDescription& layer);
 
 /// Reads the field "reduction" of a layer: "average", "max" or "sum".
 llvm::Error read_reduction(const llvm::json::Object& object, LayerDescription& layer);
@@ -58,6 +61,7 @@ const char* reduction_name(Reduction reduction);
 void print_width(const LayerDescription& layer, llvm::json::Object& object);
 void print_window(const LayerDescription& layer, i32 ndim, llvm::json::Object& object);
 void print_rule(const LayerDescription& layer, i32 ndim, llvm::json::Object& object);
+void print_output_padding(const LayerDescription& layer, i32 ndim, llvm::json::Object& object);
 llvm::json::Array axes_json(const AxisArray& axes, i32 ndim);
 
 }  // namespace minuet

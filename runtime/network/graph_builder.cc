@@ -1,6 +1,7 @@
 #include "runtime/network/graph_builder.h"
 
 #include <algorithm>
+#include <climits>
 #include <numeric>
 
 #include "llvm/ADT/STLExtras.h"
@@ -36,6 +37,28 @@ llvm::Expected<AxisArray> shape_below(const AxisArray& shape, const Window& wind
     below[a] = static_cast<i32>(cells);
   }
   return below;
+}
+
+/// Returns the shape of the level that a generative op with padding makes of a level with a shape.
+llvm::Expected<AxisArray> shape_above(const AxisArray& shape, const Window& window,
+                                      const AxisArray& output_padding, i32 ndim) {
+  AxisArray above{};
+  if (shape == above) return above;
+  for (i32 a = 0; a < ndim; ++a) {
+    const i64 covered = i64{window.dilation[a]} * (window.kernel_size[a] - 1) + 1;
+    const i64 cells =
+        i64{shape[a] - 1} * window.stride[a] - 2 * i64{(*window.padding)[a]} + covered + output_padding[a];
+    if (cells < 1 || cells > kMostCells) {
+      return at("padding",
+                make_error(StatusCode::InvalidArgument,
+                           "axis {0}: an input of {1} cells gives {2} cells of the output, which must have 1 "
+                           "to {3}: use another padding, output padding or stride, or another shape of the "
+                           "input",
+                           a, shape[a], cells, kMostCells));
+    }
+    above[a] = static_cast<i32>(cells);
+  }
+  return above;
 }
 
 /// Returns numbers for all axes of a program from those that a layer's field gives for `axes`, which are the
@@ -106,6 +129,8 @@ llvm::Expected<LayerDescription> GraphBuilder::on_axes_of_input(const LayerDescr
   MINUET_ASSIGN(all.stride, on_axes(axes, "stride", layer.stride, counts.stride, 1));
   MINUET_ASSIGN(all.dilation, on_axes(axes, "dilation", layer.dilation, counts.dilation, 1));
   MINUET_ASSIGN(all.padding, on_axes(axes, "padding", layer.padding, counts.padding, 0));
+  MINUET_ASSIGN(all.output_padding,
+                on_axes(axes, "output_padding", layer.output_padding, counts.output_padding, 0));
   return all;
 }
 
@@ -130,29 +155,86 @@ llvm::Expected<i32> GraphBuilder::level_below(i32 level, const Window& window) {
   return find_or_add_level(below);
 }
 
-llvm::Expected<i32> GraphBuilder::union_of(i32 first, i32 second) {
-  if (first == second) return first;
-  const LevelSpec &one = program_.levels[first], &other = program_.levels[second];
-  LevelSpec both;
-  // A fixed order of the parents lets the unions of a pair of levels share one level, whichever comes first.
-  both.parent = std::min(first, second);
-  both.other_parent = std::max(first, second);
-  both.dropped_axes = one.dropped_axes;
-  both.tensor_stride = common_stride(one.tensor_stride, other.tensor_stride);
-  for (i32 a = 0; a < program_.ndim && one.has_shape() && other.has_shape(); ++a) {
-    // The last cell is that of the parent that reaches farther.
-    const auto cells_of = [&](const LevelSpec& parent) {
-      return i64{parent.shape[a] - 1} * (parent.tensor_stride[a] / both.tensor_stride[a]) + 1;
+llvm::Expected<i32> GraphBuilder::level_above(i32 level, const Window& window,
+                                              const AxisArray& output_padding) {
+  const LevelSpec& below = program_.levels[level];
+  if (below.holds_items) {
+    return at("op", make_error(StatusCode::InvalidArgument,
+                               "the layer's input has one row for each batch item, from which no coordinates "
+                               "can be generated: use the op linear"));
+  }
+  LevelSpec above;
+  above.parent = level;
+  above.dropped_axes = below.dropped_axes;
+  above.reach = ReachSpec{window.kernel_size, window.dilation,
+                          window.padding.value_or(centred_padding(window.kernel_size, window.dilation)),
+                          /*is_generative=*/true};
+  for (i32 a = 0; a < program_.ndim; ++a) {
+    const i32 tensor_stride = below.tensor_stride[a], stride = window.stride[a];
+    if (tensor_stride % stride != 0) {
+      return at("stride",
+                make_error(StatusCode::InvalidArgument,
+                           "axis {0}: the tensor stride of the layer's input is {1}, which cannot be "
+                           "divided by the stride {2}: use a stride that divides it",
+                           a, tensor_stride, stride));
+    }
+    above.tensor_stride[a] = tensor_stride / stride;
+  }
+  if (window.padding) {
+    MINUET_ASSIGN(above.shape, shape_above(below.shape, window, output_padding, program_.ndim));
+  }
+  return find_or_add_level(above);
+}
+
+/// Returns the shape of the union or the intersection of two levels, whose tensor stride is `stride`. The
+/// last cell of a union is that of the parent that reaches farther, and the last cell of an intersection is
+/// not farther than that of either.
+static llvm::Expected<AxisArray> combined_shape(const LevelSpec& one, const LevelSpec& other,
+                                                const AxisArray& stride, bool is_intersection, i32 ndim) {
+  AxisArray shape{};
+  const bool has_shape =
+      is_intersection ? one.has_shape() || other.has_shape() : one.has_shape() && other.has_shape();
+  for (i32 a = 0; a < ndim && has_shape; ++a) {
+    const auto last_of = [&](const LevelSpec& parent) {
+      return parent.has_shape() ? i64{parent.shape[a] - 1} * parent.tensor_stride[a]
+                                : i64{INT_MAX} * kMostCells;
     };
-    const i64 cells = std::max(cells_of(one), cells_of(other));
+    const i64 last =
+        is_intersection ? std::min(last_of(one), last_of(other)) : std::max(last_of(one), last_of(other));
+    const i64 cells = last / stride[a] + 1;
     if (cells > kMostCells) {
       return make_error(StatusCode::InvalidArgument,
                         "axis {0}: the union of both levels would have a shape of {1} cells; it must be at "
                         "most {2}",
                         a, cells, kMostCells);
     }
-    both.shape[a] = static_cast<i32>(cells);
+    shape[a] = static_cast<i32>(cells);
   }
+  return shape;
+}
+
+llvm::Expected<i32> GraphBuilder::combination_of(i32 first, i32 second, bool is_intersection) {
+  if (first == second) return first;
+  const LevelSpec &one = program_.levels[first], &other = program_.levels[second];
+  LevelSpec both;
+  // A fixed order of the parents lets the unions of a pair of levels share one level, whichever comes first.
+  both.parent = std::min(first, second);
+  both.other_parent = std::max(first, second);
+  both.is_intersection = is_intersection;
+  both.dropped_axes = one.dropped_axes;
+  both.tensor_stride = common_stride(one.tensor_stride, other.tensor_stride);
+  const std::array<i64, kMaxDim> multiple = common_multiple(one.tensor_stride, other.tensor_stride);
+  for (i32 a = 0; a < program_.ndim && is_intersection; ++a) {
+    if (multiple[a] > kMostCells) {
+      return make_error(StatusCode::InvalidArgument,
+                        "axis {0}: the intersection of both levels would have the tensor stride {1}; it must "
+                        "be at most {2}",
+                        a, multiple[a], kMostCells);
+    }
+    both.tensor_stride[a] = static_cast<i32>(multiple[a]);
+  }
+  MINUET_TRY(widen_period(both.tensor_stride));
+  MINUET_ASSIGN(both.shape, combined_shape(one, other, both.tensor_stride, is_intersection, program_.ndim));
   return find_or_add_level(both);
 }
 
@@ -161,8 +243,9 @@ llvm::Expected<i32> GraphBuilder::union_of(i32 first, i32 second) {
 i32 GraphBuilder::find_or_add_level(const LevelSpec& level) {
   const auto found = llvm::find_if(program_.levels, [&](const LevelSpec& other) {
     return other.parent == level.parent && other.other_parent == level.other_parent &&
-           other.tensor_stride == level.tensor_stride && other.reach == level.reach &&
-           other.shape == level.shape && other.dropped_axes == level.dropped_axes;
+           other.is_intersection == level.is_intersection && other.tensor_stride == level.tensor_stride &&
+           other.reach == level.reach && other.shape == level.shape &&
+           other.dropped_axes == level.dropped_axes;
   });
   if (found == program_.levels.end()) {
     program_.levels.push_back(level);

@@ -69,9 +69,14 @@ class GraphBuilder {
   /// if it is missing. The result is `level` itself if each stride is 1 and the window has no padding and
   /// drops no axis.
   llvm::Expected<i32> level_below(i32 level, const Window& window);
-  /// Returns the coordinate set (LevelSpec) that has the coordinates of two levels, and adds it to the
-  /// program if it is missing. Both have the same axes. The result is `first` if both are the same level.
-  llvm::Expected<i32> union_of(i32 first, i32 second);
+  /// Returns the coordinate set (LevelSpec) of the outputs of a generative op over `level`, and adds it to
+  /// the program if it is missing. `output_padding` extends its shape, which it has if the window has
+  /// padding.
+  llvm::Expected<i32> level_above(i32 level, const Window& window, const AxisArray& output_padding);
+  /// Returns the coordinate set (LevelSpec) that has the coordinates of two levels, or only those that are in
+  /// both, and adds it to the program if it is missing. Both have the same axes. The result is `first` if
+  /// both are the same level.
+  llvm::Expected<i32> combination_of(i32 first, i32 second, bool is_intersection);
   /// Returns the level that has a row for each batch item, and adds it to the program if it is missing.
   i32 level_of_items();
   /// Reserves the name of a layer. Returns InvalidArgument if another layer has it.

@@ -17,12 +17,10 @@ using llvm::json::Object;
 using llvm::json::Value;
 using Op = LayerDescription::Op;
 
-/// Lists the ops whose OpEntry::is_built is `are_built`, for example "block, residual, up".
-std::string ops_text(bool are_built) {
+/// Lists all ops, for example "block, residual, up".
+std::string ops_text() {
   std::string text;
-  for (const OpEntry& entry : op_entries()) {
-    if (entry.is_built == are_built) text += (text.empty() ? "" : ", ") + std::string(entry.name);
-  }
+  for (const OpEntry& entry : op_entries()) text += (text.empty() ? "" : ", ") + std::string(entry.name);
   return text;
 }
 
@@ -32,9 +30,7 @@ llvm::Expected<Op> read_op(const Object& object) {
   for (std::size_t i = 0; i < entries.size(); ++i) {
     if (op == entries[i].name) return static_cast<Op>(i);
   }
-  return at("op", make_error(StatusCode::InvalidArgument,
-                             "op \"{0}\" is unknown: use {1} (known but not supported: {2})", op,
-                             ops_text(/*are_built=*/true), ops_text(/*are_built=*/false)));
+  return at("op", make_error(StatusCode::InvalidArgument, "op \"{0}\" is unknown: use {1}", op, ops_text()));
 }
 
 /// Returns the op and the name of a layer for a message, for example "block conv1".

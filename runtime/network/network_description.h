@@ -29,7 +29,7 @@ struct DenseFields {
 /// Holds, for each field that may have one number per axis, how many numbers its array has, or 0 if the field
 /// is a single number for all axes.
 struct AxisCounts {
-  i32 kernel_size = 0, stride = 0, dilation = 0, padding = 0;
+  i32 kernel_size = 0, stride = 0, dilation = 0, padding = 0, output_padding = 0;
 };
 
 /// Represents one element of the array "layers" of a network's description.
@@ -68,7 +68,8 @@ struct LayerDescription {
     Argmax,
     BatchNorm,
     ScaleShift,
-    LayerNorm
+    LayerNorm,
+    Intersection
   };
   Op op = Op::Block;
   // Holds the prefix of the parameters' names. It is empty for a concat.
@@ -83,21 +84,23 @@ struct LayerDescription {
   // Describe the number of output channels of the first two convolutions of a bottleneck, as `width` and
   // `out_channels` describe that of the layer.
   i32 inner_width = 0, inner_channels = 0;
-  // These arrays and `padding` have a number for each axis that the level of the layer's input has. While
-  // GraphBuilder builds the layer, they have a number for each axis of the network.
+  // These arrays, `padding` and `output_padding` have a number for each axis that the level of the layer's
+  // input has. While GraphBuilder builds the layer, they have a number for each axis of the network.
   AxisArray kernel_size{1, 1, 1, 1};
   AxisArray stride{1, 1, 1, 1};
   AxisArray dilation{1, 1, 1, 1};
   // The field "rule" is "reached" if the flag is true, and "cells" if it is false.
   bool is_reached = false;
   AxisArray padding{};
+  // Holds the cells by which a generative_up with the rule "reached" extends the shape of its outputs.
+  AxisArray output_padding{};
   AxisCounts counts;
   // Holds the number of channels of a head. If it is 0, the weights file determines the number, and without a
   // weights file the head is omitted.
   i32 classes = 0;
   // Names the saved result of an earlier layer, or an input. The ops `up` and `upsample` give their output
-  // the coordinates of this result, `concat` appends it, and `add`, `multiply` and `union` combine it with
-  // the layer's input. In an `inverse` and an `unpool`, it is the name of a layer.
+  // the coordinates of this result, `concat` appends it, and `add`, `multiply`, `union` and `intersection`
+  // combine it with the layer's input. In an `inverse` and an `unpool`, it is the name of a layer.
   std::string skip;
   // Holds the name under which later layers can read this layer's result. It is empty if the result has no
   // name.
@@ -106,6 +109,9 @@ struct LayerDescription {
   DenseFields dense;
   // Holds the field "axis" of a collapse.
   i32 axis = 0;
+  // The field "combine" of a union or an intersection is "concat" if the flag is true, and "add" if it is
+  // false.
+  bool concatenates = false;
   // Holds the field "reduction" of an unpool or a global_pool.
   Reduction reduction = Reduction::Average;
   // The field "approximate" of a gelu is "tanh" if the flag is true, and "none" if it is false.

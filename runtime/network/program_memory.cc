@@ -35,7 +35,7 @@ std::vector<double> likely_sizes(const Program& program) {
   for (const LevelSpec& level : program.levels) {
     const double of_other = level.is_union() ? rows[level.other_parent] : 0;
     const double of_parent =
-        level.parent < 0 ? 1 : rows[level.parent] / (level.is_reached_or_union() ? 1 : 4) + of_other;
+        level.parent < 0 ? 1 : rows[level.parent] / (level.is_reached_or_combined() ? 1 : 4) + of_other;
     rows.push_back(level.holds_items ? 0 : of_parent);
   }
   for (const StorageSpec& storage : program.storages) {

@@ -126,7 +126,8 @@ namespace {
 /// Returns true if the level has the coordinates of level 0, rounded down.
 bool is_rounded_down(const Program& program, i32 level) {
   for (; level > 0; level = program.levels[level].parent) {
-    if (program.levels[level].is_reached_or_union() || program.levels[level].is_made_in_run()) return false;
+    if (program.levels[level].is_reached_or_combined() || program.levels[level].is_made_in_run())
+      return false;
   }
   return true;
 }
@@ -153,9 +154,11 @@ class LevelComparison {
     const bool is_rounded = is_rounded_down(first_, a);
     if (is_rounded || is_rounded_down(second_, b)) return is_rounded == is_rounded_down(second_, b);
     if (one.is_made_in_run() || other.is_made_in_run()) return &first_ == &second_ && a == b;
-    if (one.reach != other.reach || one.shape != other.shape) return false;
-    // The order of a union's parents is that of their numbers, which follow from the order of the layers. The
-    // rows do not depend on it. A level with one parent cannot match crosswise, because no parent is -1.
+    if (one.reach != other.reach || one.is_intersection != other.is_intersection || one.shape != other.shape)
+      return false;
+    // The order of the parents of a union or an intersection is that of their numbers, which follow from the
+    // order of the layers. The rows do not depend on it. A level with one parent cannot match crosswise,
+    // because no parent is -1.
     return (is_same(one.parent, other.parent) && is_same(one.other_parent, other.other_parent)) ||
            (is_same(one.parent, other.other_parent) && is_same(one.other_parent, other.parent));
   }

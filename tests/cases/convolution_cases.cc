@@ -24,8 +24,6 @@ const char* kind_name(ConvolutionKind kind) {
       return "given-outputs";
     case ConvolutionKind::Transposed:
       return "transposed";
-    case ConvolutionKind::Generative:
-      return "generative";
   }
   return "?";
 }

@@ -42,6 +42,7 @@ struct ConvolutionCase {
   int64_t duplicates = 0;           // rows more, which repeat others; the first of them counts
   int32_t bounds_slack = -1;        // bounds are declared, so much wider than the cloud; -1: none
   bool is_reached = false;          // the coarser side has all outputs that a dense convolution reaches
+  bool is_generative = false;       // of a transposed op: it makes its outputs' set
   oracle::Axes padding{0, 0, 0, 0},
       shape{0, 0, 0, 0};        // of that convolution, and of its output; 0: unbounded
   int64_t earlier_points = -1;  // of another cloud, which goes through the execution before; -1: none

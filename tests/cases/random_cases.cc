@@ -328,7 +328,7 @@ std::string text_of(double value) {
 }
 std::string text_of(float value) { return text_of(static_cast<double>(value)); }
 std::string text_of(ConvolutionKind value) {
-  static const char* const kNames[] = {"Submanifold", "Strided", "GivenOutputs", "Transposed", "Generative"};
+  static const char* const kNames[] = {"Submanifold", "Strided", "GivenOutputs", "Transposed"};
   return std::string("ConvolutionKind::") + kNames[static_cast<int>(value)];
 }
 std::string text_of(DType value) {
@@ -358,8 +358,8 @@ std::string as_initializer(const ConvolutionCase& test) {
   const auto& [kind, dtype, ndim, points, in_channels, out_channels, kernel_size, stride, dilation,
                tensor_stride, batches, empty_batch, scale_shift, residual, activation, negative_slope,
                sampled_rows, one_sign, scale_alone, shift_alone, raw_weights, coarse_side, other_points,
-               origin, filled, first_batch, duplicates, bounds_slack, is_reached, padding, shape,
-               earlier_points, seed] = test;
+               origin, filled, first_batch, duplicates, bounds_slack, is_reached, is_generative, padding,
+               shape, earlier_points, seed] = test;
   MINUET_FIELD(kind), MINUET_FIELD(dtype), MINUET_FIELD(ndim), MINUET_FIELD(points);
   MINUET_FIELD(in_channels), MINUET_FIELD(out_channels), MINUET_FIELD(kernel_size), MINUET_FIELD(stride);
   MINUET_FIELD(dilation), MINUET_FIELD(tensor_stride), MINUET_FIELD(batches), MINUET_FIELD(empty_batch);
@@ -369,7 +369,7 @@ std::string as_initializer(const ConvolutionCase& test) {
   MINUET_FIELD(coarse_side), MINUET_FIELD(other_points), MINUET_FIELD(origin), MINUET_FIELD(filled),
       MINUET_FIELD(first_batch);
   MINUET_FIELD(duplicates), MINUET_FIELD(bounds_slack);
-  MINUET_FIELD(is_reached), MINUET_FIELD(padding), MINUET_FIELD(shape);
+  MINUET_FIELD(is_reached), MINUET_FIELD(is_generative), MINUET_FIELD(padding), MINUET_FIELD(shape);
   MINUET_FIELD(earlier_points), MINUET_FIELD(seed);
 #undef MINUET_FIELD
   return "ConvolutionCase{" + text + "}";

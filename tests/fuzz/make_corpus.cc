@@ -239,7 +239,12 @@ void write_networks(const Put& put) {
       R"({"op":"linear","name":"a","out_channels":3,"bias":false},)"
       R"({"op":"unpool","name":"u","of":"p","reduction":"sum"},)"
       R"({"op":"upsample","name":"n","input":"l","onto":"input"},{"op":"collapse","name":"c","axis":1},)"
-      R"({"op":"union","name":"t","input":"l","with":"input"}]})");
+      R"({"op":"union","name":"t","input":"l","with":"input"},)"
+      R"({"op":"union","name":"v","input":"l","with":"input","combine":"concat"},)"
+      R"({"op":"intersection","name":"w","input":"l","with":"input","combine":"concat"},)"
+      R"({"op":"generative_up","name":"g","out_channels":3,"kernel_size":2,"output":"g"},)"
+      R"({"op":"generative_up","name":"h","input":"l","out_channels":3,"kernel_size":[3,2],"stride":2,"rule":"reached",)"
+      R"("padding":[1,0],"output_padding":1}]})");
   put("network/whole-items.json",
       R"({"name":"n","ndim":3,"in_channels":2,"shape":[8,6,4],"outputs":["m","s"],"layers":[)"
       R"({"op":"collapse","name":"c","axis":1},)"

@@ -1,5 +1,6 @@
-// Sets that are reached from others, as the outputs of a dense convolution are, and unions: by the
-// definition, by the index of voxels in the shim, and by the kernel of the sorted method.
+// Sets that are reached from others, as the outputs of a dense convolution are, or generated from others, and
+// unions and intersections: by the definition, by the index of voxels in the shim, and by the kernel of the
+// sorted method.
 #include "tests/kernels_templates/voxel_index_runs.h"
 // voxel_index_runs.h first: it brings the shim's names.
 #include "kernels_templates/map/reach_keys.h"
@@ -17,7 +18,12 @@ std::set<Point> reached_from(const std::set<Point>& points, i32 ndim, const SetS
       const i32 size = set.reach ? set.reach->kernel_size[a] : set.tensor_stride[a];
       for (i32 k = 0; k < size; ++k) {
         Point to = from;
-        to[a + 1] += set.reach ? (set.reach->padding[a] - k * set.reach->dilation[a]) * parent_stride[a] : -k;
+        if (set.reach && set.reach->is_generative) {
+          to[a + 1] += (k * set.reach->dilation[a] - set.reach->padding[a]) * set.tensor_stride[a];
+        } else {
+          to[a + 1] +=
+              set.reach ? (set.reach->padding[a] - k * set.reach->dilation[a]) * parent_stride[a] : -k;
+        }
         const i32 cell = to[a + 1] / set.tensor_stride[a];
         if (cell * set.tensor_stride[a] != to[a + 1]) continue;
         if (set.shape[a] > 0 && (cell < 0 || cell >= set.shape[a])) continue;
@@ -40,6 +46,13 @@ std::vector<Point> some_points(Random& random, i64 count, i32 ndim, i32 extent) 
 std::set<Point> points_of_set(const std::vector<std::set<Point>>& before, i32 ndim,
                               const std::vector<SetSpec>& sets, std::size_t number) {
   const SetSpec& set = sets[number];
+  if (set.is_intersection) {
+    std::set<Point> both;
+    for (const Point& point : before[set.parent]) {
+      if (before[set.other_parent].count(point)) both.insert(point);
+    }
+    return both;
+  }
   std::set<Point> points = reached_from(before[set.parent], ndim, set, sets[set.parent].tensor_stride);
   if (set.is_union()) {
     const std::set<Point>& others = before[set.other_parent];
@@ -56,8 +69,13 @@ SetSpec random_set(Random& random, i32 ndim, i32 parent, const AxisArray& stride
   set.parent = parent;
   const bool is_reached = random.below(4) > 0, has_shape = random.below(3) == 0;
   if (is_reached) set.reach.emplace();
+  const bool is_generative = is_reached && random.below(3) == 0;
+  if (is_generative) set.reach->is_generative = true;
   for (i32 a = 0; a < ndim; ++a) {
-    set.tensor_stride[a] = stride[a] * static_cast<i32>(random.between(1, 3));
+    const i32 factor = static_cast<i32>(random.between(1, 3));
+    set.tensor_stride[a] = !is_generative            ? stride[a] * factor
+                           : stride[a] % factor == 0 ? stride[a] / factor
+                                                     : stride[a];
     if (!is_reached) continue;
     set.reach->kernel_size[a] = static_cast<i32>(random.between(1, 4));
     set.reach->dilation[a] = static_cast<i32>(random.between(1, 3));
@@ -90,16 +108,17 @@ void expect_levels(const std::vector<Point>& points, const std::vector<SetSpec>&
   // A map of each reached level, by the kernel that reaches it.
   for (std::size_t l = 1; l < sets.size(); ++l) {
     if (!sets[l].reach) continue;
-    const i32 parent = sets[l].parent, level = static_cast<i32>(l);
+    i32 fine = sets[l].parent, coarse = static_cast<i32>(l);
+    if (sets[l].reach->is_generative) std::swap(fine, coarse);
     const KernelGeometry geometry = make_geometry(Ndim, sets[l].reach->kernel_size, sets[l].reach->dilation,
-                                                  sets[parent].tensor_stride, sets[l].reach->padding);
-    const std::vector<Point> sources = index.points_of(parent), queries = index.points_of(level);
-    const auto maps = index.search({{parent, level, geometry}});
+                                                  sets[fine].tensor_stride, sets[l].reach->padding);
+    const std::vector<Point> sources = index.points_of(fine), queries = index.points_of(coarse);
+    const auto maps = index.search({{fine, coarse, geometry}});
     EXPECT_EQ(maps.rows[0], plain_kernel_map(sources, queries, geometry));
   }
-  // One row too few in a reached level or a union.
+  // One row too few in a level that is reached, or made of two others.
   for (std::size_t l = 1; l < sets.size(); ++l) {
-    if (!sets[l].is_reached_or_union() || expected[l].size() < 2) continue;
+    if (!sets[l].is_reached_or_combined() || expected[l].size() < 2) continue;
     std::vector<i64> fewer = capacities;
     --fewer[l];
     Index<Ndim> full(bounds, sets, fewer, variant);
@@ -123,6 +142,11 @@ void expect_random_levels(u64 seed) {
         SetSpec both;
         both.parent = parent, both.other_parent = other;
         both.tensor_stride = common_stride(sets[parent].tensor_stride, sets[other].tensor_stride);
+        both.is_intersection = random.below(2) == 0;
+        const std::array<i64, kMaxDim> multiple =
+            common_multiple(sets[parent].tensor_stride, sets[other].tensor_stride);
+        for (i32 a = 0; a < Ndim && both.is_intersection; ++a)
+          both.tensor_stride[a] = static_cast<i32>(multiple[a]);
         sets.push_back(both);
         continue;
       }
@@ -187,7 +211,8 @@ TEST(Reach, KeysAreThoseOfTheDefinition) {
     const i32 count = static_cast<i32>(keys.size());
     u32 reached_count = 0;
     shim::launch(&reach_keys<ReachKeysSpec{KeyType::U64, 3, kThreads}>,
-                 ReachKeysParams{keys.data(), &count, &layout, source, reached.data(), &reached_count},
+                 ReachKeysParams{keys.data(), &count, &layout, source, nullptr, nullptr, reached.data(),
+                                 &reached_count},
                  shim::small_grid(trial % 3, kThreads));
     EXPECT_EQ(reached.back(), poison<u64>());
     std::set<Point> found;
@@ -197,6 +222,23 @@ TEST(Reach, KeysAreThoseOfTheDefinition) {
       found.insert(point);
     }
     EXPECT_EQ(found, reached_from({points.begin(), points.end()}, 3, sets[1], sets[0].tensor_stride));
+
+    // Only those that another set has too.
+    std::vector<Point> others = some_points(random, random.between(0, 60), 3, 9), kept;
+    std::sort(others.begin(), others.end());
+    for (const Point& point : others) {
+      if (found.count(point)) kept.push_back(point);
+    }
+    const std::vector<u64> other_keys = keys_of<u64>(others, layout);
+    const i32 other_count = static_cast<i32>(other_keys.size());
+    reached_count = 0;
+    shim::launch(&reach_keys<ReachKeysSpec{KeyType::U64, 3, kThreads}>,
+                 ReachKeysParams{keys.data(), &count, &layout, source, other_keys.data(), &other_count,
+                                 reached.data(), &reached_count},
+                 shim::small_grid(trial % 3, kThreads));
+    std::set<u64> kept_keys(reached.begin(), reached.begin() + reached_count);
+    const std::vector<u64> expected_keys = keys_of<u64>(kept, layout);
+    EXPECT_EQ(kept_keys, std::set<u64>(expected_keys.begin(), expected_keys.end()));
   }
 }
 

@@ -276,6 +276,19 @@ Coordinates reach(minuet_coordinates* fine, const ConvolutionCase& test) {
   return {set, {minuet_coordinates_destroy}};
 }
 
+Coordinates generate(minuet_coordinates* coarse, const ConvolutionCase& test) {
+  minuet_generate_options options = MINUET_GENERATE_OPTIONS_INIT;
+  copy_axes(test.kernel_size, test.ndim, options.kernel_size);
+  copy_axes(test.stride, test.ndim, options.stride);
+  copy_axes(test.dilation, test.ndim, options.dilation);
+  options.dense_offsets = test.is_reached;
+  copy_axes(test.padding, test.ndim, options.padding);
+  copy_axes(test.shape, test.ndim, options.shape);
+  minuet_coordinates* set = nullptr;
+  check(minuet_coordinates_generate(coarse, &options, nullptr, &set));
+  return {set, {minuet_coordinates_destroy}};
+}
+
 Map make_map(Machine& machine, const ConvolutionCase& test, const ConvolutionData& data) {
   const oracle::Axes coarse = test.coarse_stride();
   auto given = [&](const std::vector<int32_t>& coordinates, const oracle::Axes& tensor_stride) {
@@ -288,7 +301,12 @@ Map make_map(Machine& machine, const ConvolutionCase& test, const ConvolutionDat
     return set;
   };
   Map map;
-  if (test.transposed()) {
+  if (test.is_generative) {
+    map.in = given(data.in_coordinates, coarse);
+    map.out = generate(map.in.get(), test);
+    map.out_rows = ascending_rows(expect_coordinates(machine, map.out.get(), test.ndim, data.out_coordinates),
+                                  test.ndim);
+  } else if (test.transposed()) {
     map.out = given(data.out_coordinates, test.tensor_stride);
     map.in = test.coarse_side == CoarseSide::Derived
                  ? derived(map.out.get(), data.in_coordinates, map.in_rows)

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "include/minuet/diagnostics.h"
+#include "include/minuet/generate.h"
 #include "include/minuet/minuet.h"
 #include "include/minuet/parameters.h"
 #include "include/minuet/precompile.h"

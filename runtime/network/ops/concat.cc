@@ -32,19 +32,26 @@ llvm::Expected<i32> copy_of(GraphBuilder& graph, i32 tensor) {
   return add_pooling(graph, name, tensor, {}, Reduction::Max);
 }
 
-/// Concatenates the current tensor and a saved one. Both are placed side by side in one storage, so that
-/// the layers that compute them write in place. A tensor has one place only, so a tensor that another
-/// concatenation has is copied.
 llvm::Error build_concat(GraphBuilder& graph, const LayerDescription& layer) {
-  i32 left = graph.current();
-  MINUET_ASSIGN(i32 right, graph.find_partner(layer.skip));
+  MINUET_ASSIGN(const i32 right, graph.find_partner(layer.skip));
+  MINUET_TRY(check_concat(graph, layer.skip, right));
+  return add_concat(graph, right);
+}
+
+}  // namespace
+
+llvm::Error check_concat(GraphBuilder& graph, const std::string& name, i32 right) {
   // The sum cannot overflow, because each term is at most kMostChannels.
+  const i32 channels = graph.tensor(graph.current()).channels + graph.tensor(right).channels;
+  if (channels <= kMostChannels) return llvm::Error::success();
+  return at("with", make_error(StatusCode::InvalidArgument,
+                               "the concat with \"{0}\" has {1} channels; at most {2} are allowed", name,
+                               channels, kMostChannels));
+}
+
+llvm::Error add_concat(GraphBuilder& graph, i32 right) {
+  i32 left = graph.current();
   const i32 channels = graph.tensor(left).channels + graph.tensor(right).channels;
-  if (channels > kMostChannels) {
-    return at("with", make_error(StatusCode::InvalidArgument,
-                                 "the concat with \"{0}\" has {1} channels; at most {2} are allowed",
-                                 layer.skip, channels, kMostChannels));
-  }
   if (is_part(graph, left)) {
     MINUET_ASSIGN(left, copy_of(graph, left));
   }
@@ -66,8 +73,6 @@ llvm::Error build_concat(GraphBuilder& graph, const LayerDescription& layer) {
   graph.set_result(static_cast<i32>(program.tensors.size()) - 1);
   return llvm::Error::success();
 }
-
-}  // namespace
 
 OpEntry concat_entry() { return {"concat", read_concat, print_concat, build_concat}; }
 

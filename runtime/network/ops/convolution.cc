@@ -195,29 +195,35 @@ llvm::Error build_linear(GraphBuilder& graph, const LayerDescription& layer) {
 
 llvm::Error read_generative_up(const Object& object, const NetworkDescription& network,
                                LayerDescription& layer) {
-  MINUET_TRY(read_layer_fields(object, "the op generative_up",
-                               {"op", "name", "width", "kernel_size", "stride", "dilation", "save"},
-                               layer_convolution_fields({"out_channels"}), layer));
+  MINUET_TRY(read_layer_fields(
+      object, "the op generative_up", {"op", "name", "width", "kernel_size", "stride", "dilation", "save"},
+      layer_convolution_fields({"out_channels", "rule", "padding", "output_padding"}), layer));
   MINUET_TRY(read_convolution(object, network, layer));
-  return read_window(object, network, /*usual_size=*/1, layer);
+  MINUET_TRY(read_window(object, network, /*usual_size=*/1, layer));
+  MINUET_TRY(read_rule(object, network, layer));
+  return read_output_padding(object, network, layer);
 }
 
 void print_generative_up(const LayerDescription& layer, i32 ndim, Object& object) {
   print_convolution(layer, object);
   print_window(layer, ndim, object);
+  print_rule(layer, ndim, object);
+  print_output_padding(layer, ndim, object);
 }
 
-/// Always fails, because no kernel creates a finer coordinate set yet. validate() gives the reason.
 llvm::Error build_generative_up(GraphBuilder& graph, const LayerDescription& layer) {
+  const Window window = window_of(layer);
+  const i32 coarse = graph.level_of(graph.current());
+  MINUET_ASSIGN(const i32 fine, graph.level_above(coarse, window, layer.output_padding));
   ConvolutionProblem problem = graph.problem_of(layer.fields, graph.description().width_of(layer));
-  problem.ndim = graph.program().ndim;
-  problem.dtype = graph.program().dtype;
-  problem.kernel_size = layer.kernel_size;
-  problem.stride = layer.stride;
-  problem.dilation = layer.dilation;
-  problem.kind = ConvolutionKind::Generative;
-  problem.in_channels = graph.tensor(graph.current()).channels;
-  return validate(problem);
+  problem.kind = ConvolutionKind::Transposed;
+  problem.stride = window.stride;
+  MINUET_ASSIGN(
+      const i32 output,
+      graph.add_convolution(layer.name, graph.current(), fine,
+                            {fine, coarse, window.kernel_size, window.dilation, window.padding}, problem));
+  graph.set_result(output);
+  return graph.name_parameters(layer);
 }
 
 }  // namespace
@@ -228,7 +234,7 @@ OpEntry inverse_entry() { return {"inverse", read_inverse, print_inverse, build_
 OpEntry linear_entry() { return {"linear", read_linear, print_linear, build_linear}; }
 OpEntry head_entry() { return {"head", read_head, print_head, build_head}; }
 OpEntry generative_up_entry() {
-  return {"generative_up", read_generative_up, print_generative_up, build_generative_up, /*is_built=*/false};
+  return {"generative_up", read_generative_up, print_generative_up, build_generative_up};
 }
 
 }  // namespace minuet

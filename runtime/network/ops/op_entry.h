@@ -21,8 +21,6 @@ struct OpEntry {
   /// Adds the layer to a program. It reads the tensor GraphBuilder::current() and sets the result
   /// (GraphBuilder::set_result()).
   llvm::Error (*build)(GraphBuilder& graph, const LayerDescription& layer);
-  // The flag is false if no kernel computes the op yet, although a description may name it.
-  bool is_built = true;
 };
 
 /// Returns the entries of all ops, in the order of LayerDescription::Op.

@@ -6,5 +6,6 @@
 namespace minuet {
 
 OpEntry union_entry();
+OpEntry intersection_entry();
 
 }  // namespace minuet

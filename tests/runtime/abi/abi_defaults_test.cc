@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 
+#include "include/minuet/generate.h"
 #include "include/minuet/pointwise.h"
 #include "include/minuet/pyramid.h"
 #include "include/minuet/tuning.h"
@@ -96,6 +97,7 @@ class AbiDefaults : public testing::Test {
   void device_options();
   void coordinates_options();
   void reach_options();
+  void generate_options();
   void kernel_map_options();
   void convolution_options();
   void pooling_options();
@@ -221,6 +223,21 @@ void AbiDefaults::reach_options() {
         minuet_coordinates* made = nullptr;
         Seen seen = seen_of(minuet_coordinates_reach(set.get(), options, nullptr, &made));
         const Coordinates reached(made, {minuet_coordinates_destroy});
+        seen.add(coordinates_of(*cpu_, made, 3));
+        return seen;
+      });
+  EXPECT_EQ(seen.status, MINUET_OK);
+}
+
+void AbiDefaults::generate_options() {
+  const Coordinates set = make_set(*cpu_, 3, kCloud, {1, 1, 1, 0});
+  const Seen seen = compare<minuet_generate_options>(
+      MINUET_GENERATE_OPTIONS_INIT,
+      [](auto& options) { options.kernel_size[0] = options.kernel_size[1] = 3; },
+      [&](const auto* options) {
+        minuet_coordinates* made = nullptr;
+        Seen seen = seen_of(minuet_coordinates_generate(set.get(), options, nullptr, &made));
+        const Coordinates generated(made, {minuet_coordinates_destroy});
         seen.add(coordinates_of(*cpu_, made, 3));
         return seen;
       });
@@ -455,10 +472,10 @@ TEST_F(AbiDefaults, AZeroedStructAsksForTheDefaults) {
   const std::pair<const char*, void (AbiDefaults::*)()> rows[] = {
 #define MINUET_ROW(name) {"minuet_" #name, &AbiDefaults::name},
       MINUET_ROW(context_options) MINUET_ROW(device_options) MINUET_ROW(coordinates_options)
-          MINUET_ROW(reach_options) MINUET_ROW(kernel_map_options) MINUET_ROW(convolution_options)
-              MINUET_ROW(pooling_options) MINUET_ROW(pointwise_options) MINUET_ROW(network_options)
-                  MINUET_ROW(precompile_options) MINUET_ROW(parameters_options) MINUET_ROW(execution_options)
-                      MINUET_ROW(tuning_options) MINUET_ROW(pyramid_options)
+          MINUET_ROW(reach_options) MINUET_ROW(generate_options) MINUET_ROW(kernel_map_options)
+              MINUET_ROW(convolution_options) MINUET_ROW(pooling_options) MINUET_ROW(pointwise_options)
+                  MINUET_ROW(network_options) MINUET_ROW(precompile_options) MINUET_ROW(parameters_options)
+                      MINUET_ROW(execution_options) MINUET_ROW(tuning_options) MINUET_ROW(pyramid_options)
 #undef MINUET_ROW
   };
   std::set<std::string> known;

@@ -9,6 +9,7 @@
 #include <memory>
 #include <set>
 
+#include "include/minuet/generate.h"
 #include "include/minuet/kernels.h"
 #include "include/minuet/pointwise.h"
 #include "include/minuet/pyramid.h"
@@ -57,6 +58,7 @@ class Structs {
   void device_options();
   void coordinates_options();
   void reach_options();
+  void generate_options();
   void kernel_map_options();
   void convolution_options();
   void pooling_options();
@@ -182,6 +184,23 @@ void Structs::reach_options() {
   check_options<minuet_reach_options>(given, MINUET_REACH_OPTIONS_INIT, [&](const auto* options) {
     minuet_coordinates* made = nullptr;
     const minuet_status status = minuet_coordinates_reach(set.get(), options, nullptr, &made);
+    minuet_coordinates_destroy(made);
+    return status;
+  });
+}
+
+void Structs::generate_options() {
+  const Coordinates set = make_set(*cpu_, 3, kCloud, {1, 1, 1, 0});
+  minuet_generate_options given = MINUET_GENERATE_OPTIONS_INIT;
+  given.kernel_size[0] = given.kernel_size[1] = 3;
+  given.stride[2] = 2;  // refused: the set has tensor stride 1
+  given.dilation[0] = 2;
+  given.dense_offsets = 1;
+  given.padding[1] = 1;
+  given.shape[0] = 4;  // refused: the other axes have none
+  check_options<minuet_generate_options>(given, MINUET_GENERATE_OPTIONS_INIT, [&](const auto* options) {
+    minuet_coordinates* made = nullptr;
+    const minuet_status status = minuet_coordinates_generate(set.get(), options, nullptr, &made);
     minuet_coordinates_destroy(made);
     return status;
   });
@@ -429,11 +448,11 @@ const std::map<std::string, std::function<void(Structs&)>>& table() {
 #define MINUET_ROW(name) {"minuet_" #name, [](Structs& structs) { structs.name(); }},
       // Options, which a caller fills in.
       MINUET_ROW(context_options) MINUET_ROW(device_options) MINUET_ROW(coordinates_options)
-          MINUET_ROW(reach_options) MINUET_ROW(kernel_map_options) MINUET_ROW(convolution_options)
-              MINUET_ROW(pooling_options) MINUET_ROW(pointwise_options) MINUET_ROW(network_options)
-                  MINUET_ROW(precompile_options) MINUET_ROW(parameters_options) MINUET_ROW(execution_options)
-                      MINUET_ROW(tuning_options) MINUET_ROW(pyramid_options) MINUET_ROW(pyramid_arguments)
-                          MINUET_ROW(run_arguments)
+          MINUET_ROW(reach_options) MINUET_ROW(generate_options) MINUET_ROW(kernel_map_options)
+              MINUET_ROW(convolution_options) MINUET_ROW(pooling_options) MINUET_ROW(pointwise_options)
+                  MINUET_ROW(network_options) MINUET_ROW(precompile_options) MINUET_ROW(parameters_options)
+                      MINUET_ROW(execution_options) MINUET_ROW(tuning_options) MINUET_ROW(pyramid_options)
+                          MINUET_ROW(pyramid_arguments) MINUET_ROW(run_arguments)
       // Answers, which the library fills in.
       MINUET_ROW(kernel_counters) MINUET_ROW(system_info) MINUET_ROW(shipped_network_info)
           MINUET_ROW(device_info) MINUET_ROW(plan_info) MINUET_ROW(parameter_info) MINUET_ROW(tensor_info)

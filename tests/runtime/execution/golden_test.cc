@@ -41,11 +41,10 @@ class GoldenTest : public DeviceTest {
       if (file.metadata.count("out_spatial_shape")) test.shape = zeros_past(file.axes("out_spatial_shape"));
     }
     const bool strided = test.stride != oracle::Axes{1, 1, 1, 1};
-    // What a generative one makes onto its own coordinates, a transposed one makes onto given ones.
     const std::string& kind = file.metadata.at("kind");
     const bool is_inverse = kind == "inverse";
-    test.kind = is_inverse || kind == "transposed" || kind == "generative_transposed"
-                    ? ConvolutionKind::Transposed
+    test.is_generative = kind == "generative_transposed";
+    test.kind = is_inverse || kind == "transposed" || test.is_generative      ? ConvolutionKind::Transposed
                 : file.flag("submanifold")                                    ? ConvolutionKind::Submanifold
                 : (strided || test.is_reached) && !file.flag("given_outputs") ? ConvolutionKind::Strided
                                                                               : ConvolutionKind::GivenOutputs;

@@ -129,6 +129,15 @@ const std::vector<Call>& calls() {
          const minuet_status status = minuet_coordinates_reach(o.set.get(), &options, o.stream, &reached);
          return made(reached, minuet_coordinates_destroy, status);
        }},
+      {"minuet_coordinates_generate", Of::Set, true,
+       [](Objects& o) {
+         minuet_generate_options options = MINUET_GENERATE_OPTIONS_INIT;
+         options.kernel_size[0] = 3;
+         minuet_coordinates* generated = nullptr;
+         const minuet_status status =
+             minuet_coordinates_generate(o.set.get(), &options, o.stream, &generated);
+         return made(generated, minuet_coordinates_destroy, status);
+       }},
       {"minuet_coordinates_export", Of::Set, true,
        [](Objects& o) {
          return minuet_coordinates_export(o.set.get(), static_cast<int32_t*>(o.plans.room.data()), o.stream);

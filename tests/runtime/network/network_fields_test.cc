@@ -79,11 +79,12 @@ TEST(NetworkFields, WhatIsWrongIsRefusedWithItsPlaceAndReason) {
       {block_of(R"("activation": "leaky_relu", "slope": 1e39)"), kWrong, "\"slope\" must be a number"},
       {R"({"op": "blok", "name": "a", "width": 0})", kWrong,
        "op \"blok\" is unknown: use block, residual, up, concat, head, max_pool, average_pool, sum_pool, "
-       "bottleneck, inverse, to_dense, birds_eye, from_dense, linear, unpool, upsample, collapse, union, "
+       "generative_up, bottleneck, inverse, to_dense, birds_eye, from_dense, linear, unpool, upsample, "
+       "collapse, union, "
        "global_pool, relu, "
        "leaky_relu, gelu, silu, sigmoid, tanh, "
-       "add, multiply, softmax, argmax, batch_norm, scale_shift, layer_norm (known but not supported: "
-       "generative_up)"},
+       "add, multiply, softmax, argmax, batch_norm, scale_shift, layer_norm, "
+       "intersection"},
       {block_of(R"("shortcut": {})"), kWrong, "\"shortcut\" is not a field of the op block"},
       {block_of(R"("inner_width": 0)"), kWrong, "\"inner_width\" is not a field of the op block"},
       {residual_of(R"("inner_width": 0)"), kWrong, "\"inner_width\" is not a field of the op residual"},

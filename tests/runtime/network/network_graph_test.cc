@@ -258,6 +258,8 @@ TEST(NetworkGraph, ErrorsHaveTheirPlace) {
       {a + R"({"op": "collapse", "name": "c", "axis": 2})", in, "layers[1].axis",
        "give the network a \"shape\""},
       {b + R"({"op": "union", "name": "c"})", in, "layers[2].with", ""},
+      {b + R"({"op": "union", "name": "c", "with": "x", "combine": "multiply"})", in, "layers[2].combine",
+       "must be \"add\" or \"concat\""},
       {b + R"({"op": "union", "with": "x"})", in, "layers[2].name", ""},
       {b + R"({"op": "union", "name": "c", "with": "z"})", in, "layers[2].with", "saves its output as \"z\""},
       {a + R"({"op": "block", "name": "c", "out_channels": 9, "stride": 2}, {"op": "union", "name": "d",
@@ -411,11 +413,14 @@ class Draw {
     if (i > 0 && below(4) == 0) return R"({"op": "concat", "with": ")" + other + "\", " + text + "}";
     if (below(3) == 0) return pointwise(i, text, other);
     text += R"(, "name": "l)" + std::to_string(i) + "\"";
-    switch (below(12)) {
+    switch (below(13)) {
+      case 12:
+        return R"({"op": "generative_up", "out_channels": 4, "kernel_size": 2, )" +
+               std::string(below(2) == 0 ? R"("rule": "reached", "output_padding": 1, )" : "") + text + "}";
       case 11:
         return R"({"op": "global_pool", "reduction": "max", )" + text + "}";
       case 10:
-        if (i > 0) return R"({"op": "union", "with": ")" + other + "\", " + text + "}";
+        if (i > 0) return R"({"op": "union", "combine": "concat", "with": ")" + other + "\", " + text + "}";
         [[fallthrough]];
       case 9:
         return R"({"op": "collapse", "axis": 1, )" + text + "}";

@@ -221,21 +221,6 @@ TEST(NetworkDescription, MistakesAreNamed) {
             std::string::npos);
 }
 
-/// By the op itself, and by its place in the network.
-TEST(NetworkDescription, WhatIsNotBuiltIsRefusedWithItsPlace) {
-  const std::pair<const char*, const char*> ops[] = {{"generative_up", R"("width": 1, )"}};
-  for (const auto& [op, fields] : ops) {
-    const std::string text = error_of(with_layers(
-        llvm::formatv(
-            R"({{"op": "block", "name": "a", "width": 0}, {{"op": "{0}", "name": "p", {1}"stride": [2, 2, 1]})",
-            op, fields)
-            .str()));
-    EXPECT_EQ(text.find(llvm::formatv("network description: layers[1]: {0} p: ", op).str()), 0u) << text;
-    EXPECT_NE(text.find("is not supported"), std::string::npos) << text;
-    EXPECT_NE(text.find("generative"), std::string::npos) << text;
-  }
-}
-
 TEST(NetworkDescription, AConcatenationIsNoWiderThanAnyTensor) {
   std::string layers;
   for (int i = 0; i < 3; ++i) {

@@ -41,7 +41,15 @@ GOOD = [
         {"op": "from_dense", "input": "z", "onto": "x"},
         {"op": "birds_eye", "image_axes": [1, 0], "output": "y"},
         {"op": "collapse", "name": "b", "input": "x", "axis": 2},
-        {"op": "union", "name": "c", "input": "x", "with": "input"}]},
+        {"op": "union", "name": "c", "input": "x", "with": "input"},
+        {"op": "union", "name": "d", "input": "x", "with": "input", "combine": "concat"},
+        {"op": "intersection", "name": "e", "input": "x", "with": "input", "combine": "add"}]},
+    {"name": "generative", "ndim": 3, "in_channels": 4, "shape": [32, 32, 16], "layers": [
+        {"op": "max_pool", "name": "a", "kernel_size": 4, "stride": 4},
+        {"op": "generative_up", "name": "b", "out_channels": 8, "kernel_size": [3, 2, 3], "stride": 2,
+         "rule": "reached", "padding": 1, "output_padding": [0, 1, 0]},
+        {"op": "generative_up", "name": "c", "out_channels": 8, "kernel_size": 2, "stride": [2, 1, 2],
+         "norm": "none"}]},
     {"name": "items", "ndim": 3, "in_channels": 4, "shape": [32, 32, 16], "outputs": ["y", "z"], "layers": [
         {"op": "collapse", "name": "a", "axis": 2},
         {"op": "block", "name": "b", "out_channels": 8, "kernel_size": [3, 1], "stride": 2, "rule": "reached",

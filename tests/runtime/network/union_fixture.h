@@ -1,5 +1,5 @@
-// Tests of the op union share this: graphs of poolings and unions, and their expected rows. The expected
-// values of unions are single sums, so they are compared exactly.
+// Tests of the ops union and intersection share this: graphs of poolings and of these ops, and their expected
+// rows. The expected values are single sums, so they are compared exactly.
 #pragma once
 
 #include <map>
@@ -21,10 +21,11 @@ inline std::string random_list(Random& random, int ndim, int least, int most) {
   return text + "]";
 }
 
-/// Draws poolings and unions. Result i is called "r<i>", and number -1 is the input.
+/// Draws poolings, unions and intersections. Result i is called "r<i>", and number -1 is the input.
 struct UnionGraph {
   struct Sum {
     int result, first, second;
+    bool is_intersection;
   };
   int ndim = 3, results = 0;
   std::string layers;
@@ -41,9 +42,10 @@ struct UnionGraph {
   void add_pool(int input, const std::string& fields) {
     add(R"("op": "max_pool", "input": ")" + name_of(input) + "\", " + fields);
   }
-  void add_union(int first, int second) {
-    unions.push_back({results, first, second});
-    add(R"("op": "union", "input": ")" + name_of(first) + R"(", "with": ")" + name_of(second) + "\"");
+  void add_union(int first, int second, bool is_intersection = false) {
+    unions.push_back({results, first, second, is_intersection});
+    add(std::string(is_intersection ? R"("op": "intersection")" : R"("op": "union")") + R"(, "input": ")" +
+        name_of(first) + R"(", "with": ")" + name_of(second) + "\"");
   }
   std::string text() const {
     std::string outputs, cells;
@@ -68,7 +70,7 @@ inline UnionGraph draw_union_graph(Random& random, int ndim) {
     };
     const int input = any();
     if (graph.results > 1 && (random.below(2) == 0 || graph.results + 1 == count)) {
-      graph.add_union(input, any());
+      graph.add_union(input, any(), random.below(3) == 0);
       continue;
     }
     const bool is_reached = random.below(2) == 0;
@@ -161,17 +163,22 @@ class UnionTest : public DeviceTest {
     }
     return rows;
   }
-  /// out[q] = first[q] + second[q], rounded once, where a level without the row counts as 0.
-  FeatureRows sum_of(const FeatureRows& first, const FeatureRows& second) const {
+  /// out[q] = first[q] + second[q], rounded once, where a level without the row counts as 0. An intersection
+  /// has the rows that both levels have.
+  FeatureRows sum_of(const FeatureRows& first, const FeatureRows& second, bool is_intersection = false) const {
     FeatureRows sum = first;
+    for (const auto& [cell, values] : first) {
+      if (is_intersection && !second.count(cell)) sum.erase(cell);
+    }
     for (const auto& [cell, values] : second) {
+      if (is_intersection && !sum.count(cell)) continue;
       std::vector<float>& to = sum.emplace(cell, std::vector<float>(kUnionChannels)).first->second;
       for (size_t c = 0; c < kUnionChannels; ++c) to[c] += values[c];
       to = round_to(dtype() == DType::TF32 ? DType::F32 : dtype(), std::move(to));  // nothing is multiplied
     }
     return sum;
   }
-  /// Returns how many unions have a row that only one of their parents has.
+  /// Returns how many unions and intersections have neither the rows of one of their parents nor none.
   int check_unions(const UnionGraph& graph, const std::vector<NetworkRun>& runs,
                    const std::vector<int32_t>& cloud) {
     const auto rows_at = [&](int result) {
@@ -182,10 +189,13 @@ class UnionTest : public DeviceTest {
     int proper = 0;
     for (const UnionGraph::Sum& each : graph.unions) {
       const FeatureRows first = rows_at(each.first), second = rows_at(each.second),
-                        sum = sum_of(first, second);
+                        sum = sum_of(first, second, each.is_intersection);
       EXPECT_TRUE(is_same(rows_at(each.result), sum))
           << UnionGraph::name_of(each.result) << " of " << graph.text();
-      if (sum.size() > std::max(first.size(), second.size())) ++proper;
+      if (each.is_intersection ? !sum.empty() && sum.size() < std::min(first.size(), second.size())
+                               : sum.size() > std::max(first.size(), second.size())) {
+        ++proper;
+      }
     }
     return proper;
   }

@@ -242,6 +242,58 @@ TEST_P(UnionTest, MoreRowsThanUsual) {
   }
 }
 
+/// Features side by side, of different widths: of two levels, and of two results on one level.
+TEST_P(UnionTest, PutsFeaturesSideBySide) {
+  NetworkSpec spec;
+  spec.dtype = dtype();
+  spec.description =
+      R"({"name": "n", "ndim": 3, "in_channels": 4, "outputs": ["p", "w", "both", "same"], "layers": [
+    {"op": "max_pool", "name": "p", "kernel_size": 3, "stride": 2, "rule": "reached", "padding": 1, "output": "p"},
+    {"op": "linear", "name": "w", "input": "input", "out_channels": 3, "bias": false, "output": "w"},
+    {"op": "union", "name": "b", "input": "p", "with": "w", "combine": "concat", "output": "both"},
+    {"op": "union", "name": "s", "input": "input", "with": "w", "combine": "concat", "output": "same"}]})";
+  const Plan plan = make_network(machine(), spec);
+  Random random(12);
+  const std::vector<int32_t> cloud = draw_cloud(UnionGraph{}, random, 60);
+  const std::vector<char> features = features_of(UnionGraph{}, cloud);
+  using Rows = std::map<Coordinate, std::vector<float>>;
+  const auto rows_at = [&](const std::vector<int32_t>& coordinates, const std::vector<char>& bytes,
+                           std::ptrdiff_t channels) {
+    const std::vector<float> values = decode(dtype(), bytes);
+    Rows rows;
+    for (std::ptrdiff_t row = 0; row * 4 < static_cast<std::ptrdiff_t>(coordinates.size()); ++row) {
+      const auto at = coordinates.begin() + row * 4;
+      const auto value = values.begin() + row * channels;
+      rows.emplace(Coordinate(at, at + 4), std::vector<float>(value, value + channels));
+    }
+    return rows;
+  };
+  const auto side_by_side = [&](const Rows& left, const Rows& right) {
+    Rows both;
+    for (const auto& [cell, values] : left) {
+      std::vector<float>& row = both.emplace(cell, std::vector<float>(7)).first->second;
+      std::copy(values.begin(), values.end(), row.begin());
+    }
+    for (const auto& [cell, values] : right) {
+      std::vector<float>& row = both.emplace(cell, std::vector<float>(7)).first->second;
+      std::copy(values.begin(), values.end(), row.begin() + 4);
+    }
+    return both;
+  };
+  for (const minuet_map_method method : {MINUET_MAPS_INDEXED, MINUET_MAPS_SORTED}) {
+    const minuet_execution_options options = options_of(method);
+    const Execution execution = make_execution(machine(), plan.get(), &options);
+    const std::vector<NetworkRun> runs =
+        run_graph(machine(), plan.get(), execution.get(), cloud, {features}, dtype(), 3);
+    const auto result = [&](size_t i) {
+      return rows_at(runs[i].coordinates, runs[i].bytes, runs[i].channels);
+    };
+    EXPECT_EQ(result(2), side_by_side(result(0), result(1)));
+    EXPECT_EQ(result(3), side_by_side(rows_at(cloud, features, 4), result(1)));
+    EXPECT_GT(runs[2].rows, std::max(runs[0].rows, runs[1].rows));
+  }
+}
+
 MINUET_INSTANTIATE_DEVICE_TEST(UnionTest);
 
 }  // namespace

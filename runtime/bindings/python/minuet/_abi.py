@@ -768,6 +768,29 @@ class minuet_layer_info(Structure):
     ]
 
 
+class minuet_generate_options(Structure):
+    struct_size: int
+    ext: int | None
+    kernel_size: Any
+    stride: Any
+    dilation: Any
+    dense_offsets: int
+    padding: Any
+    shape: Any
+    reserved: int
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("ext", c_void_p),
+        ("kernel_size", c_int32 * 4),
+        ("stride", c_int32 * 4),
+        ("dilation", c_int32 * 4),
+        ("dense_offsets", c_int32),
+        ("padding", c_int32 * 4),
+        ("shape", c_int32 * 4),
+        ("reserved", c_int32),
+    ]
+
+
 class minuet_kernel_field(Structure):
     name: bytes | None
     offset: int
@@ -1335,6 +1358,7 @@ FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "minuet_execution_query_stages": (c_int, (c_void_p, POINTER(minuet_stage_times))),
     "minuet_execution_query_layer": (c_int, (c_void_p, c_int32, POINTER(minuet_layer_info))),
     "minuet_execution_find_overflow": (c_int, (c_void_p, c_void_p, c_void_p)),
+    "minuet_coordinates_generate": (c_int, (c_void_p, POINTER(minuet_generate_options), c_void_p, c_void_p)),
     "minuet_plan_visit_kernels": (c_int, (c_void_p, c_char_p, minuet_kernel_code_visitor, c_void_p)),
     "minuet_parameters_create": (c_int, (c_void_p, c_void_p, POINTER(minuet_parameters_options), c_void_p)),
     "minuet_parameters_destroy": (None, (c_void_p,)),

@@ -146,6 +146,32 @@ class Coordinates(Handle):
             getattr(options, name)[:ndim] = axes(value, ndim, name)
         return self._derived(make("minuet_coordinates_reach", self, ctypes.byref(options), stream_handle(stream)))
 
+    def generate(
+        self,
+        kernel_size: Axes,
+        *,
+        stride: Axes = 1,
+        dilation: Axes = 1,
+        padding: Axes | None = None,
+        shape: Axes = 0,
+        stream: Any = None,
+    ) -> Coordinates:
+        """Makes the set of all outputs of a generative op, whose tensor stride is this set's divided by `stride`.
+        Without `padding` the kernel is centred, as in MinkowskiEngine; with it, the offsets are those of spconv's
+        SparseConvTranspose3d. `shape`: cells of the new set along each axis; 0: no limit."""
+        options = _abi.minuet_generate_options(struct_size=ctypes.sizeof(_abi.minuet_generate_options))
+        options.dense_offsets = padding is not None
+        ndim = self._ndim
+        for name, value in (
+            ("kernel_size", kernel_size),
+            ("stride", stride),
+            ("dilation", dilation),
+            ("padding", 0 if padding is None else padding),
+            ("shape", shape),
+        ):
+            getattr(options, name)[:ndim] = axes(value, ndim, name)
+        return self._derived(make("minuet_coordinates_generate", self, ctypes.byref(options), stream_handle(stream)))
+
     def export(self, out: Any = None, stream: Any = None) -> Any:
         """Returns the coordinates, int32 [rows, 1 + ndim] in memory of the device, in the order of the rows. Enqueued
         on the stream. `out`: the array to write to; None: a new one."""

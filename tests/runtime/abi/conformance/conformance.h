@@ -12,6 +12,7 @@
 #define MINUET_TESTS_CONFORMANCE_H_
 
 #include <minuet/diagnostics.h>
+#include <minuet/generate.h>
 #include <minuet/kernels.h>
 #include <minuet/parameters.h>
 #include <minuet/pointwise.h>

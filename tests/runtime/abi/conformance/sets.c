@@ -139,6 +139,46 @@ static void reach_sets(const world* world) {
   minuet_coordinates_destroy(out.set);
 }
 
+static void generate_sets(const world* world) {
+  minuet_coordinates* const set = world->set;
+  minuet_generate_options given, base = MINUET_GENERATE_OPTIONS_INIT;
+  REFUSED(INVALID_ARGUMENT, "parent is null", minuet_coordinates_generate(NULL, &base, NULL, &out.set));
+  REFUSED(INVALID_ARGUMENT, "options is null", minuet_coordinates_generate(set, NULL, NULL, &out.set));
+  REFUSED(INVALID_ARGUMENT, "set is null", minuet_coordinates_generate(set, &base, NULL, NULL));
+  REFUSED(INVALID_ARGUMENT, "struct_size",
+          minuet_coordinates_generate(set, WITH(struct_size = 8), NULL, &out.set));
+  REFUSED(INVALID_ARGUMENT, "ext", minuet_coordinates_generate(set, WITH(ext = &base), NULL, &out.set));
+  REFUSED(INVALID_ARGUMENT, "kernel_size of axis 1 is -3",
+          minuet_coordinates_generate(set, WITH(kernel_size[1] = -3), NULL, &out.set));
+  REFUSED(INVALID_ARGUMENT, "offsets",
+          minuet_coordinates_generate(set, WITH(kernel_size[0] = INT32_MAX), NULL, &out.set));
+  REFUSED(INVALID_ARGUMENT, "axis 0: stride 2 does not divide 1",
+          minuet_coordinates_generate(set, WITH(stride[0] = 2), NULL, &out.set));
+  REFUSED(INVALID_ARGUMENT, "dilation",
+          minuet_coordinates_generate(set, WITH(dilation[2] = -1), NULL, &out.set));
+  REFUSED(INVALID_ARGUMENT, "dilation",
+          minuet_coordinates_generate(set, WITH(dilation[2] = (1 << 24) + 1), NULL, &out.set));
+  REFUSED(INVALID_ARGUMENT, "dense_offsets is 2",
+          minuet_coordinates_generate(set, WITH(dense_offsets = 2), NULL, &out.set));
+  REFUSED(INVALID_ARGUMENT, "set dense_offsets",
+          minuet_coordinates_generate(set, WITH(padding[2] = 1), NULL, &out.set));
+  REFUSED(INVALID_ARGUMENT, "shape of axis 0 is -4",
+          minuet_coordinates_generate(set, WITH(shape[0] = -4), NULL, &out.set));
+  REFUSED(INVALID_ARGUMENT, "reserved is 1",
+          minuet_coordinates_generate(set, WITH(reserved = 1), NULL, &out.set));
+  ACCEPTED(minuet_coordinates_generate(set, &base, NULL, &out.set)); /* one offset: the same coordinates */
+  GIVES(ROWS, minuet_coordinates_count(out.set));
+  minuet_coordinates_destroy(out.set);
+  base.dense_offsets = 1;
+  REFUSED(INVALID_ARGUMENT, "padding of axis 2 is -1",
+          minuet_coordinates_generate(set, WITH(padding[2] = -1), NULL, &out.set));
+  REFUSED(INVALID_ARGUMENT, "axis 2 has padding",
+          minuet_coordinates_generate(set, WITH(padding[2] = INT32_MAX), NULL, &out.set));
+  ACCEPTED(minuet_coordinates_generate(set, WITH(padding[2] = 1), NULL, &out.set));
+  GIVES(ROWS, minuet_coordinates_count(out.set));
+  minuet_coordinates_destroy(out.set);
+}
+
 static void export_sets(const world* world) {
   int32_t* const target = world->poisoned;
   int32_t answer[ROWS * 4], wanted[ROWS * 4];
@@ -159,5 +199,6 @@ void call_sets(world* world) {
   create_sets(world);
   downsample_sets(world);
   reach_sets(world);
+  generate_sets(world);
   export_sets(world);
 }

@@ -12,6 +12,7 @@ from conftest import BUILD, is_software, skip_or_fail
 
 FOLDER = oracle.shared_folder() / "golden"
 LAYERS = sorted(path.stem for path in FOLDER.glob("*.safetensors") if not path.stem.startswith("network_"))
+TRANSPOSED = ("transposed", "inverse", "generative_transposed")
 
 
 @pytest.fixture(autouse=True)
@@ -28,15 +29,20 @@ def sets_and_map(device, metadata, tensors):
     """Returns the kernel map of a problem, and the numbers of the expected output rows in ours."""
     ndim, kind = int(metadata["ndim"]), metadata["kind"]
     is_reached = metadata.get("output_rule") == "reached"
-    is_transposed = kind in ("transposed", "inverse")
+    is_transposed = kind in TRANSPOSED
     geometry = {name: numbers(metadata, name) for name in ("kernel_size", "dilation")}
     padding = numbers(metadata, "padding") if is_reached else None
     tensor_stride = np.array(numbers(metadata, "fine_tensor_stride"))
     points = {name: device.to_device(tensors[f"{name}_coordinates"]) for name in ("in", "out")}
     fine_name, coarse_name = ("out", "in") if is_transposed else ("in", "out")
-    fine = minuet.Coordinates(device, points[fine_name], tensor_stride=tensor_stride.tolist())
     strides = numbers(metadata, "stride")
-    if metadata["submanifold"] == "true":
+    is_generative = kind == "generative_transposed"
+    if not is_generative:
+        fine = minuet.Coordinates(device, points[fine_name], tensor_stride=tensor_stride.tolist())
+    if is_generative:
+        coarse = minuet.Coordinates(device, points["in"], tensor_stride=(tensor_stride * strides).tolist())
+        fine = coarse.generate(stride=strides, **geometry)
+    elif metadata["submanifold"] == "true":
         coarse = fine
     elif metadata["given_outputs"] == "true" or (is_transposed and not is_reached):
         coarse = minuet.Coordinates(device, points[coarse_name], tensor_stride=(tensor_stride * strides).tolist())
@@ -62,14 +68,14 @@ def sets_and_map(device, metadata, tensors):
 def make_plan(context, metadata, tensors, dtype="float32"):
     """Returns the plan of a problem, or skips the test of a kind that the library does not have."""
     kind, groups = metadata["kind"], int(metadata["groups"])
-    if metadata.get("kernel") == "custom" or kind == "generative_transposed":
+    if metadata.get("kernel") == "custom":
         pytest.skip("the library has no such layers yet")
     geometry = {axis: numbers(metadata, axis) for axis in ("kernel_size", "stride", "dilation")}
     common = {
         **geometry,
         "ndim": int(metadata["ndim"]),
         "submanifold": metadata["submanifold"] == "true",
-        "transposed": kind in ("transposed", "inverse"),
+        "transposed": kind in TRANSPOSED,
         "dtype": dtype,
     }
     if metadata.get("output_rule") == "reached":

@@ -60,6 +60,19 @@ def test_reached(device):
     assert minuet.KernelMap(coordinates, reached, 3, padding=1).pairs == 8
 
 
+def test_generated(device):
+    cloud = np.array([[0, 2, 4, -6]], np.int32)
+    coarse = minuet.Coordinates(device, device.to_device(cloud), tensor_stride=2)
+    centred = coarse.generate([3, 1, 2], stride=2)
+    expected = {(0, x, 4, z) for x in (1, 2, 3) for z in (-6, -5)}
+    assert set(map(tuple, device.to_host(centred.export()).tolist())) == expected
+    assert minuet.KernelMap(centred, coarse, [3, 1, 2]).transpose().pairs == 6
+    dense = coarse.generate([3, 1, 1], stride=[1, 2, 1], padding=[2, 0, 0])
+    assert set(map(tuple, device.to_host(dense.export()).tolist())) == {(0, x, 4, -6) for x in (-2, 0, 2)}
+    with pytest.raises(minuet.InvalidArgumentError, match="stride 4 does not divide 2"):
+        coarse.generate(2, stride=4)
+
+
 def test_duplicates_and_bounds(device):
     cloud = device.to_device(np.array([[0, 1, 2, 3], [0, 1, 2, 3]], np.int32))
     with pytest.raises(minuet.InvalidArgumentError, match="1 of 2 coordinates are duplicates"):

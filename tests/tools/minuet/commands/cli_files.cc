@@ -285,6 +285,9 @@ void make_networks(const Files& file) {
   const std::string down = R"({"op": "block", "name": "b", "width": 1, "kernel_size": 2, "stride": 2})";
   file("tiny.json", network(block));
   file("coarse.json", network(block + ", " + down));
+  file(
+      "generative.json",
+      network(down + R"(, {"op": "generative_up", "name": "c", "width": 0, "kernel_size": 3, "stride": 2})"));
   file("head.json", network(block + R"(, {"op": "head", "name": "head"})"));
   file("head_in_block.json", network(block + R"(, {"op": "head", "name": "a.conv", "classes": 4})"));
   file("head_in_norm.json", network(R"({"op": "head", "name": "a.bn", "classes": 4}, )" + block));
@@ -307,8 +310,6 @@ void make_networks(const Files& file) {
   file("kernel.json", network(R"({"op": "block", "name": "a", "width": 0, "kernel_size": 0})"));
   file("axes.json", network(R"({"op": "block", "name": "a", "width": 0, "kernel_size": [3, 3]})"));
   file("pool.json", network(R"({"op": "max_pool", "name": "a", "kernel_size": 2, "stride": 2})"));
-  file("generative.json",
-       network(R"({"op": "generative_up", "name": "a", "width": 0, "kernel_size": 2, "stride": 2})"));
   file("deep.json", std::string(100, '[') + std::string(100, ']'));
   file("array.json", "[]");
   file("blank.jsonl", "\n\n");
