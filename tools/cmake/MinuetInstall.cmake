@@ -33,6 +33,7 @@ install(FILES ${PROJECT_SOURCE_DIR}/include/minuet/minuet.h ${PROJECT_SOURCE_DIR
               ${PROJECT_SOURCE_DIR}/include/minuet/base.hpp
               ${PROJECT_SOURCE_DIR}/include/minuet/kernels.h ${PROJECT_SOURCE_DIR}/include/minuet/kernels.hpp
               ${PROJECT_SOURCE_DIR}/include/minuet/pointwise.h ${PROJECT_SOURCE_DIR}/include/minuet/pointwise.hpp
+              ${PROJECT_SOURCE_DIR}/include/minuet/points.h ${PROJECT_SOURCE_DIR}/include/minuet/points.hpp
               ${PROJECT_SOURCE_DIR}/include/minuet/pyramid.h ${PROJECT_SOURCE_DIR}/include/minuet/pyramid.hpp
               ${PROJECT_SOURCE_DIR}/include/minuet/tuning.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/minuet)
 # Installs the documents that the public headers and the help texts of the tool cite (tests/install checks this).

@@ -21,7 +21,7 @@ from pycparser import c_ast, c_parser  # type: ignore[import-untyped]
 HERE = pathlib.Path(__file__).resolve().parent
 INCLUDE = HERE.parents[2] / "include"
 TARGET = HERE / "minuet" / "_abi.py"
-HEADERS = ("minuet", "kernels", "pointwise", "pyramid", "tuning")
+HEADERS = ("minuet", "kernels", "points", "pointwise", "pyramid", "tuning")
 
 # Stands in for <stdint.h> and <stddef.h>, whose real text has extensions of the compiler that pycparser does not read.
 STANDARD_TYPES = """

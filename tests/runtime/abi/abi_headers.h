@@ -14,7 +14,7 @@ namespace minuet::abi {
 /// "minuet_tensor", ...: the names that end in `ending`. `source`: the folder that holds `include`.
 inline std::set<std::string> declared_structs(const std::string& source, const std::string& ending = "") {
   std::set<std::string> declared;
-  for (const char* header : {"minuet.h", "kernels.h", "pointwise.h", "pyramid.h", "tuning.h"}) {
+  for (const char* header : {"minuet.h", "kernels.h", "points.h", "pointwise.h", "pyramid.h", "tuning.h"}) {
     const std::string whole = contents(source + "/include/minuet/" + header);
     const std::regex pattern(R"(struct\s+(minuet_\w+)\s*\{)");
     for (std::sregex_iterator found(whole.begin(), whole.end(), pattern), end; found != end; ++found) {

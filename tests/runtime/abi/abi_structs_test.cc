@@ -15,6 +15,7 @@
 #include "include/minuet/tuning.h"
 #include "tests/runtime/abi/abi_checks.h"
 #include "tests/runtime/abi/abi_headers.h"
+#include "tests/runtime/abi/abi_point_structs.h"
 #include "tests/runtime/abi/abi_pyramid_structs.h"
 #include "tests/runtime/abi/abi_told.h"
 #include "tests/support/network_abi.h"
@@ -66,6 +67,10 @@ class Structs {
   void parameters_options();
   void execution_options();
   void tuning_options();
+  void voxelize_options() { check_voxelize_options(*cpu_); }
+  void devoxelize_options() { check_devoxelize_options(*cpu_); }
+  void voxelize_arguments() { check_voxelize_arguments(*cpu_); }
+  void devoxelize_arguments() { check_devoxelize_arguments(*cpu_); }
   void pyramid_options() { check_pyramid_options(*cpu_); }
   void pyramid_arguments() { check_pyramid_arguments(*cpu_, network_.get()); }
   void run_arguments() { check_run_arguments(*cpu_, network_.get()); }
@@ -398,7 +403,9 @@ const std::map<std::string, std::function<void(Structs&)>>& table() {
               MINUET_ROW(pooling_options) MINUET_ROW(pointwise_options) MINUET_ROW(network_options)
                   MINUET_ROW(precompile_options) MINUET_ROW(parameters_options) MINUET_ROW(execution_options)
                       MINUET_ROW(tuning_options) MINUET_ROW(pyramid_options) MINUET_ROW(pyramid_arguments)
-                          MINUET_ROW(run_arguments)
+                          MINUET_ROW(run_arguments) MINUET_ROW(voxelize_options)
+                              MINUET_ROW(devoxelize_options) MINUET_ROW(voxelize_arguments)
+                                  MINUET_ROW(devoxelize_arguments)
       // Answers, which the library fills in.
       MINUET_ROW(kernel_counters) MINUET_ROW(system_info) MINUET_ROW(shipped_network_info)
           MINUET_ROW(device_info) MINUET_ROW(plan_info) MINUET_ROW(parameter_info) MINUET_ROW(tensor_info)
