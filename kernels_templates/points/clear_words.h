@@ -11,8 +11,11 @@ namespace minuet {
 template <ClearWordsSpec S>
 MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void clear_words(MINUET_PARAMS(ClearWordsParams) p) {
   follow_last_launch();
-  for (i32 a = 0; a < p.count; ++a) {
+  // The loop is unrolled, so that the arrays are read where the launch put them, and not copied.
+  MINUET_UNROLL
+  for (i32 a = 0; a < kMostClearedArrays; ++a) {
     const ClearedArray& array = p.arrays[a];
+    if (a >= p.count) continue;
     for (i64 i = grid_thread(S.threads); i < array.count; i += grid_threads(S.threads))
       array.words[i] = array.word;
   }

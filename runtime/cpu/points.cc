@@ -34,6 +34,14 @@ void with_reduction(PointReduction reduction, const Body& body) {
   }
 }
 
+/// Calls body.template operator()<T>() with the type in which numbers of the dtype are stored.
+template <class Body>
+void with_storage(DType dtype, const Body& body) {
+  if (storage_type(dtype) == DType::F32) return body.template operator()<DType::F32>();
+  if (dtype == DType::F16) return body.template operator()<DType::F16>();
+  body.template operator()<DType::BF16>();
+}
+
 /// Maps coordinates to rows by a hash table with open addressing. The coordinates of a row are those at
 /// `coordinates`, so the table does not store them.
 template <i32 Ndim>
@@ -161,37 +169,47 @@ void pad(const VoxelizeRequest& request, i64 voxels) {
   }
 }
 
-/// Finds the corners of a point and adds their features up.
-template <i32 Ndim, DType T>
-void blend_point(const DevoxelizeRequest& request, RowTable<Ndim>& table, i64 i, float* sums) {
-  using Type = Element<T>;
+/// Holds the voxels around a point. A voxel that does not exist has the row -1.
+struct Corners {
+  i32 rows[1 << kMaxDim];
+  float weights[1 << kMaxDim];
+};
+
+template <i32 Ndim>
+void find_corners(const DevoxelizeRequest& request, RowTable<Ndim>& table, i64 i, Corners& corners) {
   constexpr i32 kCorners = 1 << Ndim;
   const DevoxelizeProblem& problem = request.choice->problem;
   const float* const position = request.points.points + i * request.points.ld;
-  std::fill_n(sums, problem.channels, 0.0f);
   AmongVoxels<Ndim> among;
-  if (!find_among_voxels<Ndim>(problem.grid, problem.tensor_stride.data(),
-                               problem.blend == PointBlend::Centres, position, among)) {
-    return;
-  }
-  i32 rows[kCorners];
-  float weights[kCorners], sum = 0;
+  const bool is_there = find_among_voxels<Ndim>(problem.grid, problem.tensor_stride.data(),
+                                                problem.blend == PointBlend::Centres, position, among);
+  float sum = 0;
   for (i32 k = 0; k < kCorners; ++k) {
     i32 coordinate[1 + Ndim] = {request.points.batch ? request.points.batch[i] : 0};
     for (i32 a = 0; a < Ndim; ++a)
       coordinate[1 + a] = among.cell[a] + ((k >> a & 1) != 0 ? problem.tensor_stride[a] : 0);
-    rows[k] = table.slot_of(coordinate);
-    weights[k] = rows[k] < 0 ? 0 : corner_weight<Ndim>(among, k);
-    sum = rounded_sum(sum, weights[k]);
+    corners.rows[k] = is_there ? table.slot_of(coordinate) : -1;
+    corners.weights[k] = corners.rows[k] < 0 ? 0 : corner_weight<Ndim>(among, k);
+    sum = rounded_sum(sum, corners.weights[k]);
   }
-  for (i32 k = 0; k < kCorners; ++k) {
-    if (rows[k] < 0) continue;
-    const float weight = sum > 0 ? rounded_quotient(weights[k], sum) : 0;
+  for (i32 k = 0; k < kCorners; ++k)
+    corners.weights[k] = sum > 0 ? rounded_quotient(corners.weights[k], sum) : 0;
+}
+
+/// Adds up the features of the corners. `sums` has room for a row.
+template <DType T>
+void add_corners(const DevoxelizeRequest& request, const Corners& corners, float* sums, void* output) {
+  using Type = Element<T>;
+  const DevoxelizeProblem& problem = request.choice->problem;
+  std::fill_n(sums, problem.channels, 0.0f);
+  for (i32 k = 0; k < problem.corners(); ++k) {
+    if (corners.rows[k] < 0) continue;
     const auto* const row =
-        static_cast<const typename Type::Stored*>(request.features) + i64{rows[k]} * problem.channels;
+        static_cast<const typename Type::Stored*>(request.features) + i64{corners.rows[k]} * problem.channels;
     for (i32 c = 0; c < problem.channels; ++c)
-      sums[c] = rounded_sum(sums[c], rounded_product(weight, Type::load(row[c])));
+      sums[c] = rounded_sum(sums[c], rounded_product(corners.weights[k], Type::load(row[c])));
   }
+  std::transform(sums, sums + problem.channels, static_cast<typename Type::Stored*>(output), Type::store);
 }
 
 }  // namespace
@@ -230,7 +248,7 @@ llvm::Error CpuPoints::voxelize(const VoxelizeRequest& request) {
   }
   std::copy_n(places.coordinates, voxels * (1 + problem.ndim), request.coordinates);
   pool_.run((voxels + kPointRowsPerTask - 1) / kPointRowsPerTask, [&](i64 task, i32) {
-    with_dtype(storage_type(problem.dtype), [&]<DType T>() {
+    with_storage(problem.dtype, [&]<DType T>() {
       with_reduction(problem.reduction, [&]<PointReduction R>() {
         for (i64 row = task * kPointRowsPerTask; row < std::min(voxels, (task + 1) * kPointRowsPerTask);
              ++row)
@@ -277,15 +295,14 @@ llvm::Error CpuPoints::devoxelize(const DevoxelizeRequest& request) {
       i32& slot = table.slot_of(request.coordinates + row * (1 + Ndim));
       if (slot == kFreeSlot) slot = static_cast<i32>(row);
     }
-    with_dtype(storage_type(problem.dtype), [&]<DType T>() {
-      pool_.run(tasks, [&](i64 task, i32 thread) {
-        float* const own = sums + i64{thread} * problem.channels;
-        for (i64 i = task * kPointRowsPerTask; i < std::min(points, (task + 1) * kPointRowsPerTask); ++i) {
-          blend_point<Ndim, T>(request, table, i, own);
-          auto* const row = reinterpret_cast<typename Element<T>::Stored*>(output + i * row_bytes);
-          std::transform(own, own + problem.channels, row, Element<T>::store);
-        }
-      });
+    pool_.run(tasks, [&](i64 task, i32 thread) {
+      float* const own = sums + i64{thread} * problem.channels;
+      Corners corners;
+      for (i64 i = task * kPointRowsPerTask; i < std::min(points, (task + 1) * kPointRowsPerTask); ++i) {
+        find_corners<Ndim>(request, table, i, corners);
+        with_storage(problem.dtype,
+                     [&]<DType T>() { add_corners<T>(request, corners, own, output + i * row_bytes); });
+      }
     });
   });
   return llvm::Error::success();

@@ -120,9 +120,10 @@ i64 PointStep::workspace_bytes(const DevoxelizeChoice& choice, i64 most_points, 
   return point_workspace_bytes(choice, most_points, most_rows);
 }
 
+// It is compiled for size, because there is one copy for each kernel, and almost every call returns at once.
 template <class Spec>
-llvm::Expected<Kernel<typename KernelRow<Spec>::Params>> PointStep::find(std::vector<Found<Spec>>& found,
-                                                                         const Spec& spec) {
+[[gnu::cold]] llvm::Expected<Kernel<typename KernelRow<Spec>::Params>> PointStep::find(
+    std::vector<Found<Spec>>& found, const Spec& spec) {
   for (const Found<Spec>& known : found) {
     if (known.spec == spec) return known.kernel;
   }

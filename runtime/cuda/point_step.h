@@ -23,7 +23,8 @@ class PointStep final : public PointOperations {
   llvm::Error devoxelize(const DevoxelizeRequest& request) override;
 
  private:
-  /// Keeps the kernels of the Specs that were used, because finding one by its name takes a string.
+  /// Holds a kernel of a Spec that was used. Kernels are kept, because finding one by its name takes a
+  /// string.
   template <class Spec>
   struct Found {
     Spec spec;
