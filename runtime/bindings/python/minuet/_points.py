@@ -72,11 +72,11 @@ def _place_points(
     found.require("points", "float32", (None, None))
     if found.shape[1] < least_columns:
         raise ValueError(f"points has {found.shape[1]} columns; it must have at least {least_columns}")
-    if found.shape[0] > 0 and found.strides[1] != 1:
+    strides = found.strides if found.strides and found.shape[0] > 1 else (found.shape[1], 1)
+    if strides[1] != 1:
         raise ValueError("the columns of points must be adjacent in memory: give a contiguous array")
     arguments.points = found.address or None
-    arguments.most = found.shape[0]
-    arguments.points_ld = found.strides[0] if found.shape[0] > 1 else found.shape[1]
+    arguments.most, arguments.points_ld = found.shape[0], strides[0]
     for name, given, shape in (("batch", batch, (found.shape[0],)), ("count", count, (1,))):
         if given is None:
             continue
@@ -276,7 +276,9 @@ class Devoxelizer(Handle):
         arguments.features, arguments.most_rows = found.address or None, found.shape[0]
         if self._blend == PointBlend.NEAREST:
             if point_rows is None or points is not None or batch is not None or coordinates is not None:
-                raise ValueError("the nearest voxel is that of point_rows: give it, and no points, batch or coordinates")
+                raise ValueError(
+                    "the nearest voxel is that of point_rows: give it, and no points, batch or coordinates"
+                )
             rows = device_view(point_rows, device, handle, "point_rows")
             rows.require("point_rows", "int32", (None,))
             rows.require_contiguous("point_rows")
