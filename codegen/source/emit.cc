@@ -155,6 +155,11 @@ SpecField spec_field(const char* name, Reduction value) {
   return enumerator(name, "Reduction", name_at(kNames, static_cast<std::size_t>(value)));
 }
 
+SpecField spec_field(const char* name, PointReduction value) {
+  static constexpr const char* kNames[] = {"Mean", "Max", "Sum", "First"};
+  return enumerator(name, "PointReduction", name_at(kNames, static_cast<std::size_t>(value)));
+}
+
 SpecField spec_field(const char* name, const PointwiseSteps& steps) {
   std::string values, tag;
   for (const PointwiseKind kind : steps.kinds) {

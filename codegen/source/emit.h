@@ -19,6 +19,7 @@
 #include "kernels_templates/shared/gmas_kernels.h"
 #include "kernels_templates/shared/map_kernels.h"
 #include "kernels_templates/shared/parameter_kernels.h"
+#include "kernels_templates/shared/point_kernels.h"
 #include "kernels_templates/shared/pointwise_kernels.h"
 #include "kernels_templates/shared/pool_kernels.h"
 #include "kernels_templates/shared/view_kernels.h"
@@ -111,6 +112,7 @@ SpecField spec_field(const char* name, ScanInput value);
 SpecField spec_field(const char* name, WeightRoad value);
 SpecField spec_field(const char* name, MmaUnit value);
 SpecField spec_field(const char* name, Reduction value);
+SpecField spec_field(const char* name, PointReduction value);
 SpecField spec_field(const char* name, const PointwiseSteps& steps);
 SpecField spec_field(const char* name, bool value);
 SpecField spec_field(const char* name, i32 value);

@@ -9,18 +9,21 @@
 #include <mutex>
 #include <new>
 #include <string>
+#include <variant>
 
 #include "codegen/base/arch.h"
 #include "codegen/base/background_job.h"
 #include "codegen/base/error.h"
 #include "codegen/base/trace.h"
 #include "codegen/choose/ops/convolution_gradient.h"
+#include "codegen/choose/ops/points.h"
 #include "codegen/choose/ops/pooling.h"
 #include "minuet/diagnostics.h"
 #include "minuet/generate.h"
 #include "minuet/kernels.h"
 #include "minuet/minuet.h"
 #include "minuet/parameters.h"
+#include "minuet/points.h"
 #include "minuet/pointwise.h"
 #include "minuet/precompile.h"
 #include "minuet/pyramid.h"
@@ -72,6 +75,13 @@ struct minuet_pyramid {
   // List the pools of plans that have run on the pyramid, and the parameters that these runs have used.
   std::vector<std::weak_ptr<minuet::RunPool>> runs;
   std::vector<std::weak_ptr<minuet::ParameterSet>> parameters;
+};
+struct minuet_point_op {
+  std::shared_ptr<minuet::Context> context;
+  std::variant<minuet::VoxelizeChoice, minuet::DevoxelizeChoice> choice;
+  minuet::i32 ndim() const {
+    return std::visit([](const auto& one) { return one.problem.ndim; }, choice);
+  }
 };
 struct minuet_job {
   std::unique_ptr<minuet::BackgroundJob> job;
@@ -183,6 +193,11 @@ MINUET_ENDS_WITH(minuet_pyramid_options, map_bytes);
 MINUET_ENDS_WITH(minuet_pyramid_arguments, counts);
 // NOLINTNEXTLINE(bugprone-sizeof-expression): The size of the pointer is meant, not that of the parameters.
 MINUET_ENDS_WITH(minuet_run_arguments, parameters);
+MINUET_ENDS_WITH(minuet_voxelize_options, most_voxels);
+MINUET_ENDS_WITH(minuet_devoxelize_options, tensor_stride);
+// NOLINTNEXTLINE(bugprone-sizeof-expression): The size of the pointer is meant, not that of the word.
+MINUET_ENDS_WITH(minuet_voxelize_arguments, status);
+MINUET_ENDS_WITH(minuet_devoxelize_arguments, workspace_bytes);
 MINUET_ENDS_WITH(minuet_system_info, reserved);
 MINUET_ENDS_WITH(minuet_device_info, memory_bytes);
 MINUET_ENDS_WITH(minuet_plan_info, parameters);

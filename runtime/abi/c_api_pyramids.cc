@@ -158,7 +158,7 @@ constexpr i64 kWord = sizeof(i32);
 llvm::Error with_pyramid(const minuet_pyramid& pyramid, const minuet_device& device, void* stream,
                          llvm::function_ref<llvm::Error(Engine&, PlacedPyramid&)> work) {
   MINUET_ASSIGN(const std::shared_ptr<MapEngines> engines,
-                device.open->loaded_map_engines(pyramid.pyramid->ndim()));
+                device.open->loaded_map_engines(pyramid.pyramid->ndim(), "minuet_pyramid_load"));
   MINUET_ASSIGN(const MapEngines::Lease engine, engines->take(nullptr));
   PlacedPyramid placed(pyramid.pyramid, **engine, device.open->device()->info().arch);
   MINUET_TRY(placed.find_limits());

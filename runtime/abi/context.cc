@@ -34,14 +34,20 @@ llvm::Expected<std::shared_ptr<MapEngines>> OpenDevice::map_engines(i32 ndim) {
   return engines_.emplace(ndim, std::move(made)).first->second;
 }
 
-llvm::Expected<std::shared_ptr<MapEngines>> OpenDevice::loaded_map_engines(i32 ndim) {
+llvm::Expected<std::shared_ptr<MapEngines>> OpenDevice::loaded_map_engines(i32 ndim, const char* load) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const auto found = engines_.find(ndim);
   if (found != engines_.end()) return found->second;
-  return make_error(
-      StatusCode::FailedPrecondition,
-      "the kernels for pyramids of {0} axes are not loaded on {1}: call minuet_pyramid_load first", ndim,
-      device_->info().name);
+  return make_error(StatusCode::FailedPrecondition,
+                    "the kernels for coordinates of {0} axes are not loaded on {1}: call {2} first", ndim,
+                    device_->info().name, load);
+}
+
+llvm::Error OpenDevice::load_kernels(const std::vector<KernelSource>& sources) {
+  if (device_->info().arch.empty()) return llvm::Error::success();
+  const std::vector<KernelRequest> requests = requests_of(sources, device_->info().arch);
+  MINUET_ASSIGN(const BinaryList binaries, cache_->get_or_compile_all(requests));
+  return device_->load(binaries, [&](const Binary& refused) { return cache_->replace(requests, refused); });
 }
 
 llvm::Expected<std::shared_ptr<Context>> Context::create(CacheOptions options, DeviceOptions devices) {

@@ -27,8 +27,11 @@ class OpenDevice {
   /// Returns the engines for coordinates with `ndim` axes. The first call for an `ndim` compiles their
   /// kernels.
   llvm::Expected<std::shared_ptr<MapEngines>> map_engines(i32 ndim);
-  /// Returns the engines that map_engines() has created, or FailedPrecondition if it was not called yet.
-  llvm::Expected<std::shared_ptr<MapEngines>> loaded_map_engines(i32 ndim);
+  /// Returns the engines that map_engines() has created. If it was not called yet, returns FailedPrecondition
+  /// and names the function `load` of the ABI, which calls it.
+  llvm::Expected<std::shared_ptr<MapEngines>> loaded_map_engines(i32 ndim, const char* load);
+  /// Compiles the kernels, if they are nowhere to be found, and loads them.
+  llvm::Error load_kernels(const std::vector<KernelSource>& sources);
 
  private:
   std::shared_ptr<Device> device_;

@@ -9,6 +9,7 @@
 #include "runtime/cpu/ops.h"
 #include "runtime/cpu/parameters.h"
 #include "runtime/cpu/permute_rows.h"
+#include "runtime/cpu/points.h"
 #include "runtime/cpu/view_ops.h"
 #include "runtime/engine/engine.h"
 
@@ -37,6 +38,7 @@ class CpuEngine final : public Engine, private MapOperations {
 
   MapOperations& maps() override { return *this; }
   ParameterOperations& parameters() override { return parameters_; }
+  PointOperations& points() override { return points_; }
   llvm::Error permute_rows(const PermuteRequest& request) override;
   llvm::Error prepare_op(const OpRequest& request) override;
   llvm::Error run_op(const OpRequest& request) override;
@@ -83,6 +85,7 @@ class CpuEngine final : public Engine, private MapOperations {
   std::vector<std::unique_ptr<CpuOp>> ops_;
   std::vector<PermuteRowsSpec> permutes_;
   CpuParameters parameters_;
+  CpuPoints points_;
   std::vector<void*> pinned_;
   i64 scratch_words_ = 0;  // Holds the number of fp32 words of scratch memory per thread of the pool.
   MapLimits limits_;

@@ -10,6 +10,7 @@
 #include "runtime/cuda/ops.h"
 #include "runtime/cuda/parameter_step.h"
 #include "runtime/cuda/permute_step.h"
+#include "runtime/cuda/point_step.h"
 #include "runtime/cuda/readback_slots.h"
 
 namespace minuet {
@@ -49,6 +50,7 @@ class CudaEngine final : public Engine {
 
   MapOperations& maps() override { return *map_; }
   ParameterOperations& parameters() override { return parameters_; }
+  PointOperations& points() override { return points_; }
   llvm::Error permute_rows(const PermuteRequest& request) override;
   llvm::Error prepare_op(const OpRequest& request) override;
   llvm::Error send_prepared() override;
@@ -66,6 +68,7 @@ class CudaEngine final : public Engine {
         map_(std::move(map)),
         permute_(*launcher_),
         parameters_(*launcher_),
+        points_(*launcher_, map_->kernels32()),
         options_(options) {}
   /// Points to the object that runs an op, and holds the op's number within this object.
   struct Op {
@@ -82,6 +85,7 @@ class CudaEngine final : public Engine {
   std::unique_ptr<MapStep> map_;
   PermuteStep permute_;
   ParameterStep parameters_;
+  PointStep points_;
   const CudaEngineOptions options_;
   std::vector<Family> families_;              // Holds the op families of all added ops.
   std::shared_ptr<ReadbackSlots> readbacks_;  // It is null until the first start_readback().

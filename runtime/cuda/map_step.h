@@ -35,6 +35,8 @@ struct MapKernels {
 class MapStep final : public MapOperations {
  public:
   static llvm::Expected<std::unique_ptr<MapStep>> create(Launcher& launcher, const EngineChoice& choice);
+  /// Returns the kernels for keys of 32 bits.
+  const MapKernels& kernels32() const { return map32_; }
 
   llvm::Error find_layout(const LayoutRequest& request) override;
   i64 workspace_bytes(const MapLimits& limits) const override;

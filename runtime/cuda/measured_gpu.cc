@@ -6,6 +6,7 @@
 
 #include "runtime/cuda/map_workspace.h"
 #include "runtime/cuda/ops.h"
+#include "runtime/cuda/point_step.h"
 #include "runtime/cuda/view_workspace.h"
 #include "runtime/engine/arena.h"
 #include "runtime/engine/device.h"
@@ -56,9 +57,25 @@ class MeasuredParameters final : public ParameterOperations {
   llvm::Error make_images(llvm::ArrayRef<WeightImageJob>) override { return not_there(); }
 };
 
+class MeasuredPoints final : public PointOperations {
+ public:
+  explicit MeasuredPoints(const MapChoice& map32) : map32_(map32) {}
+  i64 workspace_bytes(const VoxelizeChoice& choice, i64 most_points) const override {
+    return point_workspace_bytes(map32_, choice, most_points);
+  }
+  i64 workspace_bytes(const DevoxelizeChoice& choice, i64 most_points, i64 most_rows) const override {
+    return point_workspace_bytes(choice, most_points, most_rows);
+  }
+  llvm::Error voxelize(const VoxelizeRequest&) override { return not_there(); }
+  llvm::Error devoxelize(const DevoxelizeRequest&) override { return not_there(); }
+
+ private:
+  const MapChoice map32_;
+};
+
 class MeasuredEngine final : public Engine {
  public:
-  explicit MeasuredEngine(const EngineChoice& choice) : maps_(choice) {}
+  explicit MeasuredEngine(const EngineChoice& choice) : maps_(choice), points_(choice.map32) {}
 
   llvm::Expected<i32> add_op(const OpChoice& choice) override;
   llvm::Expected<i32> add_permute_rows(const PermuteRowsSpec&) override { return permutes_++; }
@@ -67,6 +84,7 @@ class MeasuredEngine final : public Engine {
   bool can_be_captured() const override { return true; }
   MapOperations& maps() override { return maps_; }
   ParameterOperations& parameters() override { return parameters_; }
+  PointOperations& points() override { return points_; }
   const EngineCounters& counters() const override { return counters_; }
   void reset_counters() override {}
   void set_profiling(bool) override {}
@@ -99,6 +117,7 @@ class MeasuredEngine final : public Engine {
 
   MeasuredMaps maps_;
   MeasuredParameters parameters_;
+  MeasuredPoints points_;
   const EngineCounters counters_;
   std::vector<Family> families_;  // Holds the op families of all added ops, in the order of CudaEngine.
   i32 ops_ = 0, permutes_ = 0;

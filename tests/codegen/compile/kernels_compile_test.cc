@@ -169,6 +169,32 @@ std::vector<PermuteWeightsSpec> variants(const PermuteWeightsSpec&) {
 std::vector<CopyParametersSpec> variants(const CopyParametersSpec&) { return {}; }
 std::vector<FoldBatchNormsSpec> variants(const FoldBatchNormsSpec&) { return {}; }
 std::vector<MakeWeightImagesSpec> variants(const MakeWeightImagesSpec&) { return {{.element_bytes = 4}}; }
+std::vector<ClearWordsSpec> variants(const ClearWordsSpec&) { return {}; }
+std::vector<InsertPointsSpec> variants(const InsertPointsSpec&) { return by_ndim<InsertPointsSpec>(); }
+std::vector<NumberVoxelsSpec> variants(const NumberVoxelsSpec&) { return {}; }
+std::vector<AssignRowsSpec> variants(const AssignRowsSpec&) { return {}; }
+std::vector<ReduceVoxelsSpec> variants(const ReduceVoxelsSpec&) {
+  std::vector<ReduceVoxelsSpec> specs = by_ndim<ReduceVoxelsSpec>();
+  for (const DType io : {DType::F32, DType::F16, DType::BF16}) {
+    for (const PointReduction reduction : {PointReduction::Max, PointReduction::Sum, PointReduction::First})
+      specs.push_back({.io = io, .reduction = reduction});
+  }
+  return specs;
+}
+std::vector<IndexRowsSpec> variants(const IndexRowsSpec&) { return by_ndim<IndexRowsSpec>(); }
+std::vector<WeighCornersSpec> variants(const WeighCornersSpec&) {
+  std::vector<WeighCornersSpec> specs = by_ndim<WeighCornersSpec>();
+  specs.push_back({.at_centres = false});
+  return specs;
+}
+std::vector<DevoxelizeSpec> variants(const DevoxelizeSpec&) {
+  std::vector<DevoxelizeSpec> specs;
+  for (const DType io : {DType::F32, DType::F16, DType::BF16}) {
+    for (const i32 corners : {1, 2, 8, 16})
+      specs.push_back({.io = io, .corners = corners, .vector_bytes = corners == 2 ? dtype_bytes(io) : 16});
+  }
+  return specs;
+}
 std::vector<PointwiseSpec> variants(const PointwiseSpec&) {
   using Kind = PointwiseKind;
   const std::vector<Kind> chains[] = {

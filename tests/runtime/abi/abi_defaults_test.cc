@@ -14,6 +14,7 @@
 #include "include/minuet/pyramid.h"
 #include "include/minuet/tuning.h"
 #include "tests/runtime/abi/abi_headers.h"
+#include "tests/runtime/abi/abi_point_structs.h"
 #include "tests/support/network_abi.h"
 #include "tests/support/rounding.h"
 #include "tests/support/safetensors_writer.h"
@@ -108,6 +109,8 @@ class AbiDefaults : public testing::Test {
   void execution_options();
   void tuning_options();
   void pyramid_options();
+  void voxelize_options();
+  void devoxelize_options();
 
  protected:
   void SetUp() override {
@@ -468,6 +471,27 @@ void AbiDefaults::pyramid_options() {
   EXPECT_EQ(seen.status, MINUET_OK);
 }
 
+void AbiDefaults::voxelize_options() {
+  const auto require = [](auto& options) {
+    options.channels = 1;
+    for (int axis = 0; axis < 3; ++axis) options.voxel_size[axis] = 0.5f;
+  };
+  compare<minuet_voxelize_options>(MINUET_VOXELIZE_OPTIONS_INIT, require, [&](const auto* options) {
+    Seen seen = seen_of(MINUET_OK);
+    seen.add(voxels_with(*cpu_, options));
+    return seen;
+  });
+}
+
+void AbiDefaults::devoxelize_options() {
+  const auto require = [](auto& options) { options.channels = 1; };
+  compare<minuet_devoxelize_options>(MINUET_DEVOXELIZE_OPTIONS_INIT, require, [&](const auto* options) {
+    Seen seen = seen_of(MINUET_OK);
+    seen.add(features_with(*cpu_, options));
+    return seen;
+  });
+}
+
 TEST_F(AbiDefaults, AZeroedStructAsksForTheDefaults) {
   const std::pair<const char*, void (AbiDefaults::*)()> rows[] = {
 #define MINUET_ROW(name) {"minuet_" #name, &AbiDefaults::name},
@@ -476,6 +500,7 @@ TEST_F(AbiDefaults, AZeroedStructAsksForTheDefaults) {
               MINUET_ROW(convolution_options) MINUET_ROW(pooling_options) MINUET_ROW(pointwise_options)
                   MINUET_ROW(network_options) MINUET_ROW(precompile_options) MINUET_ROW(parameters_options)
                       MINUET_ROW(execution_options) MINUET_ROW(tuning_options) MINUET_ROW(pyramid_options)
+                          MINUET_ROW(voxelize_options) MINUET_ROW(devoxelize_options)
 #undef MINUET_ROW
   };
   std::set<std::string> known;

@@ -2,6 +2,7 @@
 
 #include <optional>
 
+#include "include/minuet/pointwise.h"
 #include "include/minuet/pyramid.h"
 #include "tests/runtime/abi/abi_checks.h"
 
@@ -130,6 +131,38 @@ void check_pyramid_elements(Machine& machine, int array) {
     const Answer wrong = elements.declare(size);
     EXPECT_EQ(wrong.status, MINUET_INVALID_ARGUMENT) << size;
     EXPECT_THAT(wrong.message, testing::HasSubstr(array == 0 ? "level_bytes is " : "map_bytes is "));
+  }
+}
+
+/// Steps of older and newer callers: the second one is found by the size that the caller declares.
+void check_pointwise_steps(Machine& machine) {
+  const auto create = [&](size_t declared, size_t size, unsigned char behind) {
+    std::vector<unsigned char> bytes(2 * size);
+    const minuet_pointwise_step steps[] = {{MINUET_POINTWISE_RELU, 0, nullptr, nullptr},
+                                           {MINUET_POINTWISE_LEAKY_RELU, 0.5f, nullptr, nullptr}};
+    for (size_t i = 0; i < 2; ++i) std::memcpy(&bytes[i * size], &steps[i], sizeof(steps[i]));
+    if (behind != 0) bytes.back() = behind;
+    minuet_pointwise_options options = MINUET_POINTWISE_OPTIONS_INIT;
+    options.channels = 4;
+    options.steps = reinterpret_cast<const minuet_pointwise_step*>(bytes.data());
+    options.step_count = 2;
+    options.step_bytes = declared;
+    minuet_plan* made = nullptr;
+    const Answer answer = answer_of(minuet_plan_create_pointwise(machine.context(), &options, &made));
+    minuet_plan_destroy(made);
+    return answer;
+  };
+  constexpr size_t known = sizeof(minuet_pointwise_step), align = alignof(minuet_pointwise_step);
+  for (size_t size = known; size <= known + 32; size += align)
+    EXPECT_EQ(create(size, size, 0).status, MINUET_OK) << size;
+  EXPECT_EQ(create(0, 24, 0).status, MINUET_OK);  // 0 is the size that 0.3.0 has
+  const Answer newer = create(known + align, known + align, 1);
+  EXPECT_EQ(newer.status, MINUET_INVALID_ARGUMENT);
+  EXPECT_THAT(newer.message, testing::HasSubstr("steps[1]: a field of a newer version"));
+  for (const size_t size : {size_t{1}, known - align, known + 1, SIZE_MAX}) {
+    const Answer wrong = create(size, known, 0);
+    EXPECT_EQ(wrong.status, MINUET_INVALID_ARGUMENT) << size;
+    EXPECT_THAT(wrong.message, testing::HasSubstr("step_bytes is ")) << size;
   }
 }
 

@@ -16,6 +16,7 @@
 #include "include/minuet/tuning.h"
 #include "tests/runtime/abi/abi_checks.h"
 #include "tests/runtime/abi/abi_headers.h"
+#include "tests/runtime/abi/abi_point_structs.h"
 #include "tests/runtime/abi/abi_pyramid_structs.h"
 #include "tests/runtime/abi/abi_told.h"
 #include "tests/support/network_abi.h"
@@ -68,8 +69,12 @@ class Structs {
   void parameters_options();
   void execution_options();
   void tuning_options();
+  void voxelize_options() { check_voxelize_options(*cpu_); }
+  void devoxelize_options() { check_devoxelize_options(*cpu_); }
+  void voxelize_arguments() { check_voxelize_arguments(*cpu_); }
+  void devoxelize_arguments() { check_devoxelize_arguments(*cpu_); }
   void pyramid_options() { check_pyramid_options(*cpu_); }
-  void pointwise_steps();
+  void pointwise_steps() { check_pointwise_steps(*cpu_); }
   void pyramid_elements(int array) { check_pyramid_elements(*cpu_, array); }
   void pyramid_arguments() { check_pyramid_arguments(*cpu_, network_.get()); }
   void run_arguments() { check_run_arguments(*cpu_, network_.get()); }
@@ -279,38 +284,6 @@ void Structs::pointwise_options() {
   });
 }
 
-/// Steps of older and newer callers: the second one is found by the size that the caller declares.
-void Structs::pointwise_steps() {
-  const auto create = [&](size_t declared, size_t size, unsigned char behind) {
-    std::vector<unsigned char> bytes(2 * size);
-    const minuet_pointwise_step steps[] = {{MINUET_POINTWISE_RELU, 0, nullptr, nullptr},
-                                           {MINUET_POINTWISE_LEAKY_RELU, 0.5f, nullptr, nullptr}};
-    for (size_t i = 0; i < 2; ++i) std::memcpy(&bytes[i * size], &steps[i], sizeof(steps[i]));
-    if (behind != 0) bytes.back() = behind;
-    minuet_pointwise_options options = MINUET_POINTWISE_OPTIONS_INIT;
-    options.channels = 4;
-    options.steps = reinterpret_cast<const minuet_pointwise_step*>(bytes.data());
-    options.step_count = 2;
-    options.step_bytes = declared;
-    minuet_plan* made = nullptr;
-    const Answer answer = answer_of(minuet_plan_create_pointwise(cpu_->context(), &options, &made));
-    minuet_plan_destroy(made);
-    return answer;
-  };
-  constexpr size_t known = sizeof(minuet_pointwise_step), align = alignof(minuet_pointwise_step);
-  for (size_t size = known; size <= known + 32; size += align)
-    EXPECT_EQ(create(size, size, 0).status, MINUET_OK) << size;
-  EXPECT_EQ(create(0, 24, 0).status, MINUET_OK);  // 0 is the size that 0.3.0 has
-  const Answer newer = create(known + align, known + align, 1);
-  EXPECT_EQ(newer.status, MINUET_INVALID_ARGUMENT);
-  EXPECT_THAT(newer.message, testing::HasSubstr("steps[1]: a field of a newer version"));
-  for (const size_t size : {size_t{1}, known - align, known + 1, SIZE_MAX}) {
-    const Answer wrong = create(size, known, 0);
-    EXPECT_EQ(wrong.status, MINUET_INVALID_ARGUMENT) << size;
-    EXPECT_THAT(wrong.message, testing::HasSubstr("step_bytes is ")) << size;
-  }
-}
-
 void Structs::network_options() {
   const int32_t channels[] = {8};
   minuet_network_options given = MINUET_NETWORK_OPTIONS_INIT;
@@ -452,7 +425,9 @@ const std::map<std::string, std::function<void(Structs&)>>& table() {
               MINUET_ROW(convolution_options) MINUET_ROW(pooling_options) MINUET_ROW(pointwise_options)
                   MINUET_ROW(network_options) MINUET_ROW(precompile_options) MINUET_ROW(parameters_options)
                       MINUET_ROW(execution_options) MINUET_ROW(tuning_options) MINUET_ROW(pyramid_options)
-                          MINUET_ROW(pyramid_arguments) MINUET_ROW(run_arguments)
+                          MINUET_ROW(pyramid_arguments) MINUET_ROW(run_arguments) MINUET_ROW(voxelize_options)
+                              MINUET_ROW(devoxelize_options) MINUET_ROW(voxelize_arguments)
+                                  MINUET_ROW(devoxelize_arguments)
       // Answers, which the library fills in.
       MINUET_ROW(kernel_counters) MINUET_ROW(system_info) MINUET_ROW(shipped_network_info)
           MINUET_ROW(device_info) MINUET_ROW(plan_info) MINUET_ROW(parameter_info) MINUET_ROW(tensor_info)

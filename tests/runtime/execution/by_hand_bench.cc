@@ -15,7 +15,7 @@
 #include "tests/support/network_oracle.h"
 #include "tests/support/rounding.h"
 #include "tools/minuet/cloud/readers/cloud.h"
-#include "tools/minuet/cloud/voxelize.h"
+#include "tools/minuet/library/voxelizer.h"
 
 namespace minuet::abi {
 namespace {
@@ -116,7 +116,9 @@ int bench(const std::string& path, const std::string& commit) {
     return 1;
   }
   const tool::Cloud points = llvm::cantFail(tool::read_cloud(path, {}));
-  const tool::VoxelCloud voxels = llvm::cantFail(tool::voxelize(points.points, tool::cubic(0.1), true));
+  const tool::Voxelizer voxelizer = llvm::cantFail(tool::voxelizer_on_cpu());
+  const tool::VoxelCloud voxels =
+      llvm::cantFail(tool::voxelize(points.points, tool::cubic(0.1), true, voxelizer));
   const int64_t count = voxels.count();
   oracle::Parameters parameters(1);
   const std::vector<int32_t> scene = make_scene(60, 1);

@@ -14,7 +14,7 @@
 #include "tests/support/network_oracle.h"
 #include "tests/support/rounding.h"
 #include "tools/minuet/cloud/readers/cloud.h"
-#include "tools/minuet/cloud/voxelize.h"
+#include "tools/minuet/library/voxelizer.h"
 
 namespace minuet::abi {
 namespace {
@@ -196,7 +196,9 @@ int bench(const std::string& path, const std::string& commit) {
     return 1;
   }
   const tool::Cloud points = llvm::cantFail(tool::read_cloud(path, {}));
-  const tool::VoxelCloud voxels = llvm::cantFail(tool::voxelize(points.points, tool::cubic(0.1), true));
+  const tool::Voxelizer voxelizer = llvm::cantFail(tool::voxelizer_on_cpu());
+  const tool::VoxelCloud voxels =
+      llvm::cantFail(tool::voxelize(points.points, tool::cubic(0.1), true, voxelizer));
   llvm::json::Object results = Bench(*machine, voxels).measure();
   results["cloud"] = path;
   print_results(*machine, commit, std::move(results));

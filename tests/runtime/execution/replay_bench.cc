@@ -19,6 +19,7 @@
 #include "tests/support/network_abi.h"
 #include "tests/support/rounding.h"
 #include "tools/minuet/cloud/bench_clouds.h"
+#include "tools/minuet/library/voxelizer.h"
 
 namespace minuet::abi {
 namespace {
@@ -42,8 +43,8 @@ const char* name_of(Range range) {
 constexpr int32_t kWide = 1 << 20, kGuard = 17;
 
 struct Variant {
-  Variant(const tool::BenchCloud& cloud, int number)
-      : voxels(llvm::cantFail(tool::make_variant(cloud, number, /*thin=*/number >= kKnown))),
+  Variant(const tool::BenchCloud& cloud, int number, const tool::Voxelizer& voxelizer)
+      : voxels(llvm::cantFail(tool::make_variant(cloud, number, /*thin=*/number >= kKnown, voxelizer))),
         features(encode(DType::F16, voxels.features)) {}
   int64_t count() const { return voxels.count(); }
   tool::VoxelCloud voxels;
@@ -56,9 +57,10 @@ class ReplayBench {
       : machine_(machine),
         stream_(machine),
         network_(make_network(machine, {network, {}, DType::F16, "", 1})) {
+    const tool::Voxelizer voxelizer = llvm::cantFail(tool::voxelizer_on_cpu());
     std::vector<std::future<Variant>> made;
     for (int i = 0; i < kKnown + kTimed; ++i)
-      made.push_back(std::async(std::launch::async, [&cloud, i] { return Variant(cloud, i); }));
+      made.push_back(std::async(std::launch::async, [&, i] { return Variant(cloud, i, voxelizer); }));
     for (std::future<Variant>& variant : made) variants_.push_back(variant.get());
     levels_ = info_of(network_.get()).levels;
   }

@@ -115,6 +115,11 @@ inline unsigned long long atomicCAS(unsigned long long* address, unsigned long l
   if (old == compare) *address = value;
   return old;
 }
+inline int atomicCAS(int* address, int compare, int value) {
+  const int old = *address;
+  if (old == compare) *address = value;
+  return old;
+}
 inline unsigned atomicAdd(unsigned* address, unsigned value) {
   const unsigned old = *address;
   *address = old + value;

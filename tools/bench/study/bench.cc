@@ -16,8 +16,8 @@
 #include "tools/minuet/base/error.h"
 #include "tools/minuet/cloud/bench_clouds.h"
 #include "tools/minuet/cloud/input.h"
-#include "tools/minuet/cloud/voxelize.h"
 #include "tools/minuet/library/outputs.h"
+#include "tools/minuet/library/voxelizer.h"
 
 namespace minuet::tool {
 namespace {
@@ -195,12 +195,13 @@ llvm::Expected<const std::vector<StudyCloud>*> StudyBench::clouds() {
       if (size_ == StudySize::Tiny) break;
     }
   }
+  const Voxelizer voxelizer = voxelizer_on(context(), device(), facts().arch);
   std::vector<StudyCloud> clouds;
   for (const BenchCloud& scene : scenes) {
     if (scene.is_missing || scene.random_voxels > 0) continue;
     StudyCloud cloud{scene.name, {}};
     for (int i = 0; i < by_size(1, 2, 3); ++i) {
-      MINUET_ASSIGN(VoxelCloud variant, make_variant(scene, i, /*thin=*/false));
+      MINUET_ASSIGN(VoxelCloud variant, make_variant(scene, i, /*thin=*/false, voxelizer));
       cloud.variants.push_back(std::move(variant));
     }
     clouds.push_back(std::move(cloud));

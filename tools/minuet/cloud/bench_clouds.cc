@@ -199,7 +199,8 @@ llvm::Expected<std::vector<BenchCloud>> open_bench_clouds(const std::vector<std:
   return clouds;
 }
 
-llvm::Expected<VoxelCloud> make_variant(const BenchCloud& cloud, int variant, bool thin) {
+llvm::Expected<VoxelCloud> make_variant(const BenchCloud& cloud, int variant, bool thin,
+                                        const Voxelizer& voxelizer) {
   if (cloud.random_voxels > 0) return random_variant(cloud, variant);
   // Multiples of the golden angle give every variant a different rotation.
   const double angle = 2.39996322972865332 * (variant + 1);
@@ -218,8 +219,8 @@ llvm::Expected<VoxelCloud> make_variant(const BenchCloud& cloud, int variant, bo
     const auto turned_y = static_cast<float>(sine * x + cosine * y);
     points.push_back({turned_x, turned_y, z, intensity});
   }
-  if (!cloud.grid) return voxelize(points, cloud.voxel_size, /*skip_invalid=*/true);
-  MINUET_ASSIGN(VoxelCloud voxels, voxelize_in(points, *cloud.grid, {}, /*skip_invalid=*/true));
+  if (!cloud.grid) return voxelize(points, cloud.voxel_size, /*skip_invalid=*/true, voxelizer);
+  MINUET_ASSIGN(VoxelCloud voxels, voxelize_in(points, *cloud.grid, {}, /*skip_invalid=*/true, voxelizer));
   add_zero_channels(voxels, cloud.channels);
   return voxels;
 }

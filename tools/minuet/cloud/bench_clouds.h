@@ -10,6 +10,7 @@
 #include "tools/minuet/cloud/cloud.h"
 #include "tools/minuet/cloud/grid.h"
 #include "tools/minuet/cloud/readers/cloud.h"
+#include "tools/minuet/cloud/voxelize.h"
 
 namespace minuet::tool {
 
@@ -51,7 +52,8 @@ llvm::Expected<std::vector<BenchCloud>> open_bench_clouds(const std::vector<std:
 ///
 /// In a grid, points outside are dropped. Random voxels lie in the part of their cube, moved to the corner of
 /// the grid, that the grid has.
-llvm::Expected<VoxelCloud> make_variant(const BenchCloud& cloud, int variant, bool thin);
+llvm::Expected<VoxelCloud> make_variant(const BenchCloud& cloud, int variant, bool thin,
+                                        const Voxelizer& voxelizer);
 
 /// Returns the clouds for a network with this grid, if it has one, and this number of input channels.
 std::vector<BenchCloud> clouds_in(const std::vector<BenchCloud>& clouds, const std::optional<Grid>& grid,

@@ -5,7 +5,6 @@
 
 #include "tools/minuet/base/error.h"
 #include "tools/minuet/cloud/readers/scalar.h"
-#include "tools/minuet/cloud/voxel_index.h"
 #include "tools/minuet/cloud/voxelize.h"
 
 namespace minuet::tool {
@@ -13,62 +12,6 @@ namespace {
 
 /// Limits the cells of a grid along each axis. The library's coordinates are at most 2^24 from 0.
 constexpr double kMostCells = 1 << 24;
-
-/// Holds the numbers of a grid in float32, in which cells are counted.
-struct FloatGrid {
-  explicit FloatGrid(const Grid& grid) : cells(grid.cells) {
-    for (size_t axis = 0; axis < 3; ++axis) {
-      low[axis] = static_cast<float>(grid.low[axis]);
-      high[axis] = static_cast<float>(grid.high[axis]);
-      size[axis] = static_cast<float>(grid.voxel_size[axis]);
-    }
-  }
-
-  /// Returns whether the point is inside the grid, and sets `voxel` if it is.
-  bool find(const Point& point, int32_t (&voxel)[3]) const {
-    for (size_t axis = 0; axis < 3; ++axis) {
-      // A number past the range of float32 cannot be converted. The negation makes NaN count as outside.
-      if (!(std::abs(point[axis]) <= std::numeric_limits<float>::max())) return false;
-      const auto position = static_cast<float>(point[axis]);
-      if (!(position >= low[axis] && position < high[axis])) return false;
-      const float cell = std::floor((position - low[axis]) / size[axis]);
-      if (!(cell < static_cast<float>(cells[axis]))) return false;
-      voxel[axis] = static_cast<int32_t>(cell);
-    }
-    return true;
-  }
-
-  std::array<float, 3> low, high, size;
-  std::array<int32_t, 3> cells;
-};
-
-/// Sums the numbers of each voxel's points.
-struct VoxelSums {
-  std::vector<std::array<double, 4>> sums;
-  std::vector<int64_t> counts;
-
-  /// Adds a point to a voxel. Returns false if the voxel has `most` points already.
-  bool add(const Point& point, size_t row, int64_t most) {
-    if (row == counts.size()) {
-      counts.push_back(0);
-      sums.push_back({});
-    }
-    if (most > 0 && counts[row] >= most) return false;
-    ++counts[row];
-    for (size_t column = 0; column < 4; ++column) sums[row][column] += point[column];
-    return true;
-  }
-
-  std::vector<float> means() const {
-    std::vector<float> means;
-    means.reserve(4 * counts.size());
-    for (size_t row = 0; row < counts.size(); ++row) {
-      for (const double sum : sums[row])
-        means.push_back(static_cast<float>(sum / static_cast<double>(counts[row])));
-    }
-    return means;
-  }
-};
 
 }  // namespace
 
@@ -115,35 +58,39 @@ llvm::Expected<Grid> make_grid(const Position& low, const Position& high, const 
 }
 
 llvm::Expected<VoxelCloud> voxelize_in(const std::vector<Point>& points, const Grid& grid,
-                                       const VoxelLimits& limits, bool skip_invalid) {
-  const FloatGrid cells(grid);
-  VoxelCloud cloud;
-  cloud.points = static_cast<int64_t>(points.size());
-  cloud.row_of_point.assign(points.size(), -1);
-  VoxelIndex index(points.size());
-  VoxelSums sums;
-  for (size_t i = 0; i < points.size(); ++i) {
-    const Point& point = points[i];
-    int32_t voxel[3];
-    if (!cells.find(point, voxel)) {
-      ++cloud.outside;
-      continue;
-    }
-    if (!std::isfinite(point[3])) {
-      if (!skip_invalid) return refuse_not_finite(point, static_cast<int64_t>(i));
-      ++cloud.skipped;
-      continue;
-    }
-    MINUET_TRY(check_intensity(point, static_cast<int64_t>(i)));
-    const int64_t row = index.row_of(voxel, cloud.coordinates, limits.voxels);
-    cloud.row_of_point[i] = row;
-    if (row < 0) {
-      ++cloud.past_voxels;
-    } else if (!sums.add(point, static_cast<size_t>(row), limits.points)) {
-      ++cloud.past_points;
+                                       const VoxelLimits& limits, bool skip_invalid,
+                                       const Voxelizer& voxelizer) {
+  VoxelizeTask task;
+  task.low = in_float32(grid.low), task.high = in_float32(grid.high);
+  task.voxel_size = in_float32(grid.voxel_size);
+  task.points.reserve(4 * points.size());
+  // Only points inside of the grid need an intensity, and only the device knows which these are.
+  bool has_wrong_intensities = false;
+  for (const Point& point : points) {
+    append_point(task.points, {point[0], point[1], point[2]}, point[3]);
+    has_wrong_intensities |= !(std::abs(point[3]) <= kLargestFloat);
+  }
+  int64_t skipped = 0;
+  if (has_wrong_intensities) {
+    // Without limits, every point inside has a row.
+    MINUET_ASSIGN(const VoxelCloud all, voxelizer(task));
+    for (size_t i = 0; i < points.size(); ++i) {
+      if (all.row_of_point[i] < 0) continue;
+      if (std::isfinite(points[i][3])) {
+        MINUET_TRY(check_intensity(points[i], static_cast<int64_t>(i)));
+      } else if (!skip_invalid) {
+        return refuse_not_finite(points[i], static_cast<int64_t>(i));
+      } else {
+        task.points[4 * i] = std::numeric_limits<float>::quiet_NaN();
+        ++skipped;
+      }
     }
   }
-  cloud.features = sums.means();
+  task.most_points = limits.points, task.most_voxels = limits.voxels;
+  MINUET_ASSIGN(VoxelCloud cloud, voxelizer(task));
+  // A point whose position is not finite is in no cell of the grid.
+  cloud.outside += cloud.skipped - skipped;
+  cloud.skipped = skipped;
   return cloud;
 }
 

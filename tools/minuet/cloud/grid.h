@@ -7,6 +7,7 @@
 
 #include "llvm/Support/Error.h"
 #include "tools/minuet/cloud/cloud.h"
+#include "tools/minuet/cloud/voxelize.h"
 
 namespace minuet::tool {
 
@@ -38,14 +39,15 @@ llvm::Expected<Grid> make_grid(const Position& low, const Position& high, const 
 /// float32 values of p, low and size. A point is outside if its position is not finite, not in the half-open
 /// range from low to high in float32, or in no cell of the grid. Such points are dropped and counted. The
 /// batch index is 0. The features of a voxel are the means of x, y, z (in the cloud's own frame) and
-/// intensity of its points, summed in float64 in the cloud's order and rounded to float32 once.
+/// intensity of its points, in float32, summed in float64 in the cloud's order and rounded to float32 once.
 ///
 /// Of each voxel's points, only the first limits.points count for the features. Of the voxels, only the first
 /// limits.voxels are kept, and the points of others are dropped and counted.
 ///
 /// An intensity that is NaN or infinite is an error, or with `skip_invalid` the point is dropped and counted.
 llvm::Expected<VoxelCloud> voxelize_in(const std::vector<Point>& points, const Grid& grid,
-                                       const VoxelLimits& limits, bool skip_invalid);
+                                       const VoxelLimits& limits, bool skip_invalid,
+                                       const Voxelizer& voxelizer);
 
 /// Adds channels of zeros to the features up to `channels`.
 void add_zero_channels(VoxelCloud& cloud, int channels);

@@ -14,7 +14,6 @@
 #include "tools/minuet/base/error.h"
 #include "tools/minuet/cloud/readers/npy.h"
 #include "tools/minuet/cloud/readers/scalar.h"
-#include "tools/minuet/cloud/voxelize.h"
 
 namespace minuet::tool {
 namespace {
@@ -53,7 +52,8 @@ void warn_of_skipped(int64_t skipped) {
 }
 
 /// Makes the voxels and features of input.cloud in a grid.
-llvm::Error voxelize_input(const InputOptions& options, const Grid& grid, Input& input) {
+llvm::Error voxelize_input(const InputOptions& options, const Grid& grid, const Voxelizer& voxelizer,
+                           Input& input) {
   const Cloud& cloud = input.cloud;
   input.grid = grid;
   input.frame.origin = grid.low;
@@ -63,7 +63,8 @@ llvm::Error voxelize_input(const InputOptions& options, const Grid& grid, Input&
     return llvm::Error::success();
   }
   const Clock::time_point start = Clock::now();
-  MINUET_ASSIGN(input.voxels, voxelize_in(cloud.points, grid, options.limits, options.skip_invalid));
+  MINUET_ASSIGN(input.voxels,
+                voxelize_in(cloud.points, grid, options.limits, options.skip_invalid, voxelizer));
   warn_of_skipped(input.voxels.skipped);
   input.voxelize_ms = milliseconds_since(start);
   return llvm::Error::success();
@@ -71,10 +72,10 @@ llvm::Error voxelize_input(const InputOptions& options, const Grid& grid, Input&
 
 /// Makes the voxels and features of input.cloud with the voxel size in input.frame. The caller adds the name
 /// of the cloud's file to errors.
-llvm::Error voxelize_input(const InputOptions& options, Input& input) {
+llvm::Error voxelize_input(const InputOptions& options, const Voxelizer& voxelizer, Input& input) {
   const Cloud& cloud = input.cloud;
   const VoxelSize voxel_size = input.frame.voxel_size;
-  if (options.grid) return voxelize_input(options, *options.grid, input);
+  if (options.grid) return voxelize_input(options, *options.grid, voxelizer, input);
   if (cloud.is_voxels) {
     MINUET_ASSIGN(input.frame, choose_frame(centres_of(cloud, voxel_size), cloud.position_types,
                                             options.origin, voxel_size));
@@ -83,7 +84,8 @@ llvm::Error voxelize_input(const InputOptions& options, Input& input) {
   }
   const Clock::time_point start = Clock::now();
   MINUET_ASSIGN(input.frame, choose_frame(cloud.points, cloud.position_types, options.origin, voxel_size));
-  MINUET_ASSIGN(input.voxels, voxelize(cloud.points, voxel_size, options.skip_invalid, input.frame.origin));
+  MINUET_ASSIGN(input.voxels,
+                voxelize(cloud.points, voxel_size, options.skip_invalid, voxelizer, input.frame.origin));
   warn_of_skipped(input.voxels.skipped);
   input.voxelize_ms = milliseconds_since(start);
   return llvm::Error::success();
@@ -194,7 +196,8 @@ std::optional<std::array<int64_t, 3>> Input::shift() const {
   return cloud.is_voxels || grid ? std::array<int64_t, 3>{} : frame.whole_voxels();
 }
 
-llvm::Expected<Input> load_input(const InputOptions& options, const minuet_plan_info& network) {
+llvm::Expected<Input> load_input(const InputOptions& options, const minuet_plan_info& network,
+                                 const Voxelizer& voxelizer) {
   Input input;
   MINUET_ASSIGN(input.frame.voxel_size, parse_voxel_size(options.voxel_size));
   if (options.grid) input.frame.voxel_size = options.grid->voxel_size;
@@ -211,7 +214,7 @@ llvm::Expected<Input> load_input(const InputOptions& options, const minuet_plan_
   }
   if (own_features) {
     MINUET_ASSIGN(input.voxels, pair_with_features(cloud, options.features));
-  } else if (llvm::Error error = voxelize_input(options, input)) {
+  } else if (llvm::Error error = voxelize_input(options, voxelizer, input)) {
     const std::string& path = options.coordinates.empty() ? options.cloud : options.coordinates;
     return path.empty() ? std::move(error) : in_file(path, std::move(error));
   }

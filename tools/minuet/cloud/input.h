@@ -12,6 +12,7 @@
 #include "tools/minuet/cloud/frame.h"
 #include "tools/minuet/cloud/grid.h"
 #include "tools/minuet/cloud/readers/cloud.h"
+#include "tools/minuet/cloud/voxelize.h"
 
 namespace minuet::tool {
 
@@ -61,7 +62,8 @@ struct Input {
 
 /// Reads or generates the cloud and voxelizes it. Returns an error if the voxels do not fit the network's
 /// ndim and input channels.
-llvm::Expected<Input> load_input(const InputOptions& options, const minuet_plan_info& network);
+llvm::Expected<Input> load_input(const InputOptions& options, const minuet_plan_info& network,
+                                 const Voxelizer& voxelizer);
 
 /// Reads an .npy file of features, a float or integer array [rows, columns], and sets `rows` and `columns`.
 /// Returns an error if a feature is not a finite float32 number.

@@ -4,7 +4,6 @@
 #include <limits>
 
 #include "tools/minuet/base/error.h"
-#include "tools/minuet/cloud/voxel_index.h"
 
 namespace minuet::tool {
 namespace {
@@ -16,21 +15,18 @@ bool is_finite(const Point& point) {
   return true;
 }
 
-llvm::Error voxel_of(const Position& position, int64_t row, const std::array<float, 3>& voxel_size,
-                     int32_t (&voxel)[3]) {
-  for (size_t axis = 0; axis < 3; ++axis) {
-    const bool fits = std::abs(position[axis]) <= kLargestFloat;
-    // The division must be in float32, as the comment of voxelize() in voxelize.h specifies.
-    const float cell = fits ? std::floor(static_cast<float>(position[axis]) / voxel_size[axis]) : 0x1p31f;
-    if (!(cell >= -0x1p31f && cell < 0x1p31f)) {
-      return bad_input(
-          "point {0} is at {1} = {2} m, which is outside int32 in voxels of {3} m: use a larger "
-          "--voxel-size, or store the points nearer to 0",
-          row, "xyz"[axis], digits(position[axis]), digits(static_cast<double>(voxel_size[axis])));
-    }
-    voxel[axis] = static_cast<int32_t>(cell);
-  }
-  return llvm::Error::success();
+/// Returns the error for a point whose coordinates are outside int32.
+llvm::Error refuse_far(const Position& position, int64_t row, const std::array<float, 3>& voxel_size) {
+  const auto fits = [&](size_t axis) {
+    if (!(std::abs(position[axis]) <= kLargestFloat)) return false;
+    const float cell = std::floor(static_cast<float>(position[axis]) / voxel_size[axis]);
+    return cell >= -0x1p31f && cell < 0x1p31f;
+  };
+  const size_t axis = !fits(0) ? 0 : !fits(1) ? 1 : 2;
+  return bad_input(
+      "point {0} is at {1} = {2} m, which is outside int32 in voxels of {3} m: use a larger --voxel-size, or "
+      "store the points nearer to 0",
+      row, "xyz"[axis], digits(position[axis]), digits(static_cast<double>(voxel_size[axis])));
 }
 
 }  // namespace
@@ -61,43 +57,50 @@ llvm::Error check_voxel_size(const VoxelSize& voxel_size) {
   return llvm::Error::success();
 }
 
+std::array<float, 3> in_float32(const std::array<double, 3>& numbers) {
+  return {static_cast<float>(numbers[0]), static_cast<float>(numbers[1]), static_cast<float>(numbers[2])};
+}
+
+void append_point(std::vector<float>& points, const Position& position, double intensity) {
+  // A conversion of a number past the range of float32 is undefined.
+  const auto append = [&](double number) {
+    const bool is_large = std::abs(number) > kLargestFloat;
+    points.push_back(is_large ? std::numeric_limits<float>::infinity() : static_cast<float>(number));
+  };
+  for (const double number : position) append(number);
+  append(intensity);
+}
+
+void append_dropped(std::vector<float>& points) {
+  points.insert(points.end(), {std::numeric_limits<float>::quiet_NaN(), 0, 0, 0});
+}
+
 llvm::Expected<VoxelCloud> voxelize(const std::vector<Point>& points, const VoxelSize& voxel_size,
-                                    bool skip_invalid, const Position& origin) {
+                                    bool skip_invalid, const Voxelizer& voxelizer, const Position& origin) {
   MINUET_TRY(check_voxel_size(voxel_size));
-  const std::array<float, 3> sizes = {static_cast<float>(voxel_size[0]), static_cast<float>(voxel_size[1]),
-                                      static_cast<float>(voxel_size[2])};
-  VoxelCloud cloud;
-  cloud.points = static_cast<int64_t>(points.size());
-  VoxelIndex index(points.size());
-  std::vector<std::array<double, 4>> sums;
-  std::vector<int64_t> counts;
-  cloud.row_of_point.assign(points.size(), -1);
-  for (int64_t i = 0; i < cloud.points; ++i) {
-    const Point& point = points[static_cast<size_t>(i)];
-    if (!is_finite(point)) {
-      if (!skip_invalid) return refuse_not_finite(point, i);
-      ++cloud.skipped;
-      continue;
+  const auto position_of = [&](const Point& point) {
+    return Position{point[0] - origin[0], point[1] - origin[1], point[2] - origin[2]};
+  };
+  VoxelizeTask task;
+  task.voxel_size = in_float32(voxel_size);
+  task.points.reserve(4 * points.size());
+  int64_t skipped = 0;
+  for (size_t i = 0; i < points.size(); ++i) {
+    const Point& point = points[i];
+    if (is_finite(point)) {
+      MINUET_TRY(check_intensity(point, static_cast<int64_t>(i)));
+      append_point(task.points, position_of(point), point[3]);
+    } else if (skip_invalid) {
+      append_dropped(task.points);
+      ++skipped;
+    } else {
+      return refuse_not_finite(point, static_cast<int64_t>(i));
     }
-    MINUET_TRY(check_intensity(point, i));
-    const Position position = {point[0] - origin[0], point[1] - origin[1], point[2] - origin[2]};
-    int32_t voxel[3];
-    MINUET_TRY(voxel_of(position, i, sizes, voxel));
-    const auto row = static_cast<size_t>(index.row_of(voxel, cloud.coordinates));
-    cloud.row_of_point[static_cast<size_t>(i)] = static_cast<int64_t>(row);
-    if (row == counts.size()) {
-      counts.push_back(0);
-      sums.push_back({});
-    }
-    ++counts[row];
-    for (size_t axis = 0; axis < 3; ++axis) sums[row][axis] += position[axis];
-    sums[row][3] += point[3];
   }
-  cloud.features.reserve(4 * counts.size());
-  for (size_t row = 0; row < counts.size(); ++row) {
-    for (const double sum : sums[row]) {
-      cloud.features.push_back(static_cast<float>(sum / static_cast<double>(counts[row])));
-    }
+  MINUET_ASSIGN(VoxelCloud cloud, voxelizer(task));
+  for (size_t i = 0; cloud.skipped + cloud.outside > skipped && i < points.size(); ++i) {
+    if (cloud.row_of_point[i] >= 0 || !is_finite(points[i])) continue;
+    return refuse_far(position_of(points[i]), static_cast<int64_t>(i), task.voxel_size);
   }
   return cloud;
 }

@@ -23,6 +23,7 @@
 #include "tools/minuet/library/networks.h"
 #include "tools/minuet/library/outputs.h"
 #include "tools/minuet/library/report.h"
+#include "tools/minuet/library/voxelizer.h"
 
 namespace minuet::tool {
 namespace {
@@ -37,6 +38,7 @@ struct Bench {
   minuet_plan_info info;
   int unthinned;  ///< Counts the rotated copies (variants) of a cloud that keep all points, for the warm-up.
   int warm_up, timed;
+  const Voxelizer voxelizer;
 };
 
 /// Returns `text` in lower case with underscores, for a file name: "NVIDIA H200" becomes "nvidia_h200".
@@ -58,7 +60,8 @@ std::string file_word(llvm::StringRef text) {
 llvm::Expected<std::vector<DeviceCloud>> upload_variants(const Bench& bench, const BenchCloud& cloud) {
   std::vector<DeviceCloud> variants;
   for (int i = 0; i < bench.unthinned + bench.timed; ++i) {
-    MINUET_ASSIGN(const VoxelCloud voxels, make_variant(cloud, i, /*thin=*/i >= bench.unthinned));
+    MINUET_ASSIGN(const VoxelCloud voxels,
+                  make_variant(cloud, i, /*thin=*/i >= bench.unthinned, bench.voxelizer));
     MINUET_ASSIGN(DeviceCloud variant, upload_cloud(bench.device, voxels, bench.dtype));
     variants.push_back(std::move(variant));
   }
@@ -206,7 +209,7 @@ llvm::Expected<llvm::json::Object> measure_replays(const Bench& bench, const Ben
   std::optional<Progress> progress("measuring " + cloud.name);
   Replay replay(bench.network, bench.info, bench.device, bench.facts, bench.dtype, bench.execution);
   MINUET_ASSIGN(const ReplayTimes times,
-                time_replays(replay, cloud, bench.unthinned, bench.warm_up, bench.timed));
+                time_replays(replay, cloud, bench.voxelizer, bench.unthinned, bench.warm_up, bench.timed));
   progress.reset();
   print_times(cloud, times.greatest, times.wall_ms);
   if (times.did_not_fit > 0) {
@@ -375,8 +378,16 @@ llvm::Error bench_network(const Arguments& arguments, Measurement& measurement,
   const int warm_up = arguments.warm_up > 0 ? arguments.warm_up : facts.is_cpu() ? 1 : 20;
   ExecutionChoice execution = arguments.execution;
   if (choice.needs_batch_size) execution.batch_size = 1;
-  const Bench bench{device,  facts, measurement.dtype, network.get(), execution, info, std::min(warm_up, 4),
-                    warm_up, timed};
+  const Bench bench{device,
+                    facts,
+                    measurement.dtype,
+                    network.get(),
+                    execution,
+                    info,
+                    std::min(warm_up, 4),
+                    warm_up,
+                    timed,
+                    voxelizer_on(session.context.get(), device, facts.arch)};
   llvm::outs() << info.name << " " << dtype_name(bench.dtype) << " on " << facts.description << "\n";
   if (info.missing_head != 0) llvm::outs() << missing_head_text(info) << "\n";
   MINUET_ASSIGN(llvm::json::Object result,

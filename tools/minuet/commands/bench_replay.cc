@@ -6,12 +6,12 @@
 
 namespace minuet::tool {
 
-llvm::Expected<ReplayTimes> time_replays(Replay& replay, const BenchCloud& cloud, int unthinned, int warm_up,
-                                         int timed) {
+llvm::Expected<ReplayTimes> time_replays(Replay& replay, const BenchCloud& cloud, const Voxelizer& voxelizer,
+                                         int unthinned, int warm_up, int timed) {
   ReplayTimes times;
   std::vector<VoxelCloud> known;
   for (int i = 0; i < unthinned; ++i) {
-    MINUET_ASSIGN(VoxelCloud voxels, make_variant(cloud, i, /*thin=*/false));
+    MINUET_ASSIGN(VoxelCloud voxels, make_variant(cloud, i, /*thin=*/false, voxelizer));
     MINUET_TRY(replay.learn(voxels));
     known.push_back(std::move(voxels));
   }
@@ -19,7 +19,7 @@ llvm::Expected<ReplayTimes> time_replays(Replay& replay, const BenchCloud& cloud
   for (int i = 0; i < warm_up; ++i)
     MINUET_TRY(replay.infer(known[static_cast<size_t>(i % unthinned)]).takeError());
   for (int i = unthinned; i < unthinned + timed; ++i) {
-    MINUET_ASSIGN(const VoxelCloud voxels, make_variant(cloud, i, /*thin=*/true));
+    MINUET_ASSIGN(const VoxelCloud voxels, make_variant(cloud, i, /*thin=*/true, voxelizer));
     MINUET_ASSIGN(const ReplayResult replayed, replay.infer(voxels));
     times.wall_ms.push_back(replayed.ms);
     times.did_not_fit += replayed.status != 0;

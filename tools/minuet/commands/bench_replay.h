@@ -22,7 +22,7 @@ struct ReplayTimes {
 
 /// Derives the capacities of the network's levels and the bounds of the coordinates from the first
 /// `unthinned` variants of the cloud, warms up with them, and then times `timed` further variants.
-llvm::Expected<ReplayTimes> time_replays(Replay& replay, const BenchCloud& cloud, int unthinned, int warm_up,
-                                         int timed);
+llvm::Expected<ReplayTimes> time_replays(Replay& replay, const BenchCloud& cloud, const Voxelizer& voxelizer,
+                                         int unthinned, int warm_up, int timed);
 
 }  // namespace minuet::tool

@@ -17,6 +17,7 @@
 #include "tools/minuet/library/outputs.h"
 #include "tools/minuet/library/replay.h"
 #include "tools/minuet/library/report.h"
+#include "tools/minuet/library/voxelizer.h"
 #include "tools/minuet/library/weights_snapshot.h"
 
 namespace minuet::tool {
@@ -295,7 +296,9 @@ llvm::Error run_command(const Arguments& given) {
   MINUET_TRY(files.find(infos));
   MINUET_TRY(read_further_inputs(session, arguments));
   progress->say("reading the cloud");
-  MINUET_ASSIGN(const Input input, load_input(arguments.input, session.info));
+  MINUET_ASSIGN(const Input input,
+                load_input(arguments.input, session.info,
+                           voxelizer_on(session.context.get(), session.device.get(), session.facts.arch)));
   MINUET_TRY(files.check(input, session.info, infos.front()));
   const VoxelCloud& voxels = input.voxels;
   if (arguments.network.needs_batch_size) {

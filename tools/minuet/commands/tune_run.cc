@@ -19,6 +19,7 @@
 #include "tools/minuet/flags/flags.h"
 #include "tools/minuet/flags/rules.h"
 #include "tools/minuet/library/networks.h"
+#include "tools/minuet/library/voxelizer.h"
 
 namespace minuet::tool {
 namespace {
@@ -64,12 +65,14 @@ llvm::Expected<TuneSession> open_tune_session(const Arguments& arguments, bool r
 
 double budget_of(const Arguments& arguments) { return arguments.budget > 0 ? arguments.budget : 120; }
 
-llvm::Expected<TuneClouds> upload_clouds(const std::vector<BenchCloud>& clouds, minuet_device* device) {
+llvm::Expected<TuneClouds> upload_clouds(const std::vector<BenchCloud>& clouds, const Session& session) {
+  minuet_device* const device = session.device.get();
+  const Voxelizer voxelizer = voxelizer_on(session.context.get(), device, session.facts.arch);
   TuneClouds uploaded;
   for (const BenchCloud& cloud : clouds) {
     for (const std::string& note : cloud.notes) llvm::errs() << "minuet: " << note << "\n";
     MINUET_ASSIGN(const VoxelCloud voxels,
-                  in_file(cloud.name, make_variant(cloud, kVariant, /*thin=*/false)));
+                  in_file(cloud.name, make_variant(cloud, kVariant, /*thin=*/false, voxelizer)));
     MINUET_TRY(uploaded.add(voxels, device));
   }
   return uploaded;
@@ -224,8 +227,7 @@ llvm::Error tune_run(const Arguments& arguments) {
     return bad_input("the network '{0}' has {1} dimensions, but clouds have 3: name another network",
                      arguments.network.network, info.ndim);
   }
-  MINUET_ASSIGN(const TuneClouds uploaded,
-                upload_clouds(clouds_in(clouds, grid, info.in_channels), session.device.get()));
+  MINUET_ASSIGN(const TuneClouds uploaded, upload_clouds(clouds_in(clouds, grid, info.in_channels), session));
   TuneOutput output;
   minuet_tuning_options tuning = MINUET_TUNING_OPTIONS_INIT;
   tuning.clouds = uploaded.clouds.data();

@@ -12,6 +12,7 @@
 #include "tools/minuet/library/networks.h"
 #include "tools/minuet/library/report.h"
 #include "tools/minuet/library/view_levels.h"
+#include "tools/minuet/library/voxelizer.h"
 #include "tools/minuet/pages/page.h"
 
 namespace minuet::tool {
@@ -28,11 +29,13 @@ llvm::Error check_files(const Arguments& arguments) {
 }
 
 /// Loads a cloud as `minuet run` does for a network whose 4 input channels are position and intensity.
-llvm::Expected<Input> load_cloud(const InputOptions& options) {
+llvm::Expected<Input> load_cloud(const InputOptions& options, const Session& session) {
   minuet_plan_info shape = {};
   shape.ndim = 3;
   shape.in_channels = 4;
-  MINUET_ASSIGN(Input input, load_input(options, shape));
+  MINUET_ASSIGN(Input input,
+                load_input(options, shape,
+                           voxelizer_on(session.context.get(), session.device.get(), session.facts.arch)));
   if (input.voxels.count() > 0) return input;
   return bad_input("the cloud has no {0}, so there is nothing to show: name another cloud",
                    input.voxels.outside > 0   ? "point in the range"
@@ -78,12 +81,12 @@ llvm::Error view_command(const Arguments& given) {
   MINUET_TRY(use_grid(arguments.network, arguments.input));
   MINUET_TRY(check_files(arguments));
   MINUET_ASSIGN(OutputFile file, OutputFile::open(arguments.output));
-  std::optional<Progress> progress("reading the cloud");
-  MINUET_ASSIGN(const Input input, load_cloud(arguments.input));
+  std::optional<Progress> progress("opening the device");
+  MINUET_ASSIGN(const Session session, open_session({arguments.cache}, arguments.device));
+  progress->say("reading the cloud");
+  MINUET_ASSIGN(const Input input, load_cloud(arguments.input, session));
   MINUET_ASSIGN(const ViewColumns columns, read_columns(arguments.view, input));
   MINUET_ASSIGN(const Palette palette, read_palette(arguments.palette, columns.labels));
-  progress->say("opening the device");
-  MINUET_ASSIGN(const Session session, open_session({arguments.cache}, arguments.device));
   const DeviceFacts& facts = session.facts;
   progress->say("making coordinate sets and kernel maps");
   const int kernel_size = arguments.view.kernel_size;

@@ -55,6 +55,7 @@ from ._infos import (
 )
 from ._parameters import Parameters
 from ._plan import CompileJob, Plan, Step
+from ._points import Devoxelizer, PointBlend, PointFeature, Voxelizer, Voxels
 from ._pyramid import Level, Map, Pyramid
 from ._sets import Coordinates, KernelMap
 from ._types import (
@@ -91,6 +92,7 @@ __all__ = [
     "Device",
     "DeviceArray",
     "DeviceInfo",
+    "Devoxelizer",
     "Error",
     "Execution",
     "ExecutionCounters",
@@ -114,6 +116,8 @@ __all__ = [
     "Parameters",
     "Plan",
     "PlanInfo",
+    "PointBlend",
+    "PointFeature",
     "PointwiseKind",
     "PrecompileResult",
     "PrecompileStep",
@@ -135,6 +139,8 @@ __all__ = [
     "TuningSkip",
     "UnavailableError",
     "UnimplementedError",
+    "Voxelizer",
+    "Voxels",
     "WeightsOrder",
     "bfloat16",
     "convert_weights",

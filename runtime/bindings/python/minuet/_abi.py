@@ -105,6 +105,20 @@ MINUET_FIELD_I32 = 1
 MINUET_FIELD_U32 = 2
 MINUET_FIELD_I64 = 3
 MINUET_FIELD_F32 = 4
+MINUET_POINT_FEATURE_MEAN = 0
+MINUET_POINT_FEATURE_MAX = 1
+MINUET_POINT_FEATURE_SUM = 2
+MINUET_POINT_FEATURE_FIRST = 3
+MINUET_BLEND_NEAREST = 0
+MINUET_BLEND_CENTRES = 1
+MINUET_BLEND_CORNERS = 2
+MINUET_VOXELIZE_VOXELS = 0
+MINUET_VOXELIZE_KEPT = 1
+MINUET_VOXELIZE_OUTSIDE = 2
+MINUET_VOXELIZE_NOT_FINITE = 3
+MINUET_VOXELIZE_PAST_POINTS = 4
+MINUET_VOXELIZE_PAST_VOXELS = 5
+MINUET_VOXELIZE_COUNTS = 6
 MINUET_POINTWISE_RELU = 1
 MINUET_POINTWISE_LEAKY_RELU = 2
 MINUET_POINTWISE_GELU = 3
@@ -882,6 +896,134 @@ class minuet_parameters_options(Structure):
     ]
 
 
+class minuet_voxelize_options(Structure):
+    struct_size: int
+    ext: int | None
+    ndim: int
+    dtype: int
+    first_column: int
+    channels: int
+    feature: int
+    has_range: int
+    low: Any
+    high: Any
+    voxel_size: Any
+    batch_size: int
+    most_points_per_voxel: int
+    most_voxels: int
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("ext", c_void_p),
+        ("ndim", c_int32),
+        ("dtype", c_int32),
+        ("first_column", c_int32),
+        ("channels", c_int32),
+        ("feature", c_int32),
+        ("has_range", c_int32),
+        ("low", c_float * 4),
+        ("high", c_float * 4),
+        ("voxel_size", c_float * 4),
+        ("batch_size", c_int64),
+        ("most_points_per_voxel", c_int64),
+        ("most_voxels", c_int64),
+    ]
+
+
+class minuet_devoxelize_options(Structure):
+    struct_size: int
+    ext: int | None
+    ndim: int
+    dtype: int
+    channels: int
+    blend: int
+    low: Any
+    voxel_size: Any
+    tensor_stride: Any
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("ext", c_void_p),
+        ("ndim", c_int32),
+        ("dtype", c_int32),
+        ("channels", c_int32),
+        ("blend", c_int32),
+        ("low", c_float * 4),
+        ("voxel_size", c_float * 4),
+        ("tensor_stride", c_int32 * 4),
+    ]
+
+
+class minuet_voxelize_arguments(Structure):
+    struct_size: int
+    ext: int | None
+    points: int | None
+    points_ld: int
+    most: int
+    batch: int | None
+    count: int | None
+    workspace: int | None
+    workspace_bytes: int
+    capacity: int
+    coordinates: int | None
+    features: int | None
+    voxel_points: int | None
+    point_rows: int | None
+    counts: int | None
+    status: int | None
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("ext", c_void_p),
+        ("points", c_void_p),
+        ("points_ld", c_int64),
+        ("most", c_int64),
+        ("batch", c_void_p),
+        ("count", c_void_p),
+        ("workspace", c_void_p),
+        ("workspace_bytes", c_int64),
+        ("capacity", c_int64),
+        ("coordinates", c_void_p),
+        ("features", c_void_p),
+        ("voxel_points", c_void_p),
+        ("point_rows", c_void_p),
+        ("counts", c_void_p),
+        ("status", c_void_p),
+    ]
+
+
+class minuet_devoxelize_arguments(Structure):
+    struct_size: int
+    ext: int | None
+    points: int | None
+    points_ld: int
+    most: int
+    batch: int | None
+    count: int | None
+    point_rows: int | None
+    coordinates: int | None
+    row_count: int | None
+    most_rows: int
+    features: int | None
+    output: int | None
+    workspace: int | None
+    workspace_bytes: int
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("ext", c_void_p),
+        ("points", c_void_p),
+        ("points_ld", c_int64),
+        ("most", c_int64),
+        ("batch", c_void_p),
+        ("count", c_void_p),
+        ("point_rows", c_void_p),
+        ("coordinates", c_void_p),
+        ("row_count", c_void_p),
+        ("most_rows", c_int64),
+        ("features", c_void_p),
+        ("output", c_void_p),
+        ("workspace", c_void_p),
+        ("workspace_bytes", c_int64),
+    ]
+
+
 class minuet_pointwise_step(Structure):
     kind: int
     number: float
@@ -1365,6 +1507,14 @@ FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "minuet_parameters_set": (c_int, (c_void_p, c_void_p, POINTER(minuet_array), c_int32, c_int32, c_void_p)),
     "minuet_parameters_get": (c_int, (c_void_p, c_int32, POINTER(minuet_array), c_void_p)),
     "minuet_parameters_release_captures": (c_int, (c_void_p,)),
+    "minuet_voxelize_create": (c_int, (c_void_p, POINTER(minuet_voxelize_options), c_void_p)),
+    "minuet_devoxelize_create": (c_int, (c_void_p, POINTER(minuet_devoxelize_options), c_void_p)),
+    "minuet_point_op_destroy": (None, (c_void_p,)),
+    "minuet_point_op_load": (c_int, (c_void_p, c_void_p)),
+    "minuet_voxelize_bytes": (c_int, (c_void_p, c_char_p, c_int64, c_void_p)),
+    "minuet_devoxelize_bytes": (c_int, (c_void_p, c_char_p, c_int64, c_int64, c_void_p)),
+    "minuet_voxelize": (c_int, (c_void_p, c_void_p, POINTER(minuet_voxelize_arguments), c_void_p)),
+    "minuet_devoxelize": (c_int, (c_void_p, c_void_p, POINTER(minuet_devoxelize_arguments), c_void_p)),
     "minuet_plan_create_pointwise": (c_int, (c_void_p, POINTER(minuet_pointwise_options), c_void_p)),
     "minuet_plan_compile_async": (c_int, (c_void_p, c_char_p, minuet_job_callback, c_void_p, c_void_p)),
     "minuet_job_cancel": (None, (c_void_p,)),

@@ -15,6 +15,7 @@
 #include <minuet/generate.h>
 #include <minuet/kernels.h>
 #include <minuet/parameters.h>
+#include <minuet/points.h>
 #include <minuet/pointwise.h>
 #include <minuet/precompile.h>
 #include <minuet/pyramid.h>
@@ -77,6 +78,7 @@ typedef struct outputs {
   minuet_execution* execution;
   minuet_parameters* parameters;
   minuet_pyramid* pyramid;
+  minuet_point_op* point_op;
   minuet_job* job;
   void* memory;
   const uint32_t* status_word;
@@ -175,6 +177,7 @@ void call_sets(world* world);
 void call_maps(world* world);
 void call_ops(world* world);
 void call_pointwise(world* world);
+void call_points(world* world);
 void call_networks(world* world);
 void call_plans(world* world);
 void call_kernels(world* world);

@@ -4,6 +4,7 @@
 
 #include "tests/support/clouds.h"
 #include "tests/tools/minuet/cloud/bytes.h"
+#include "tests/tools/minuet/cloud/cpu_voxelizer.h"
 #include "tools/minuet/cloud/voxelize.h"
 
 namespace minuet::tool {
@@ -61,7 +62,8 @@ TEST(Frame, FarCloudsGetAnOriginOfWholeVoxels) {
 
 TEST(Frame, AShiftedCloudHasTheSameVoxels) {
   const auto count = [](const std::vector<Point>& points, const Frame& frame) {
-    llvm::Expected<VoxelCloud> cloud = voxelize(points, frame.voxel_size, false, frame.origin);
+    llvm::Expected<VoxelCloud> cloud =
+        voxelize(points, frame.voxel_size, false, cpu_voxelizer(), frame.origin);
     if (cloud) return static_cast<double>(cloud->count());
     ADD_FAILURE() << llvm::toString(cloud.takeError());
     return 0.0;
@@ -158,7 +160,7 @@ TEST(Frame, WholeVoxelsOnEachAxis) {
 
 TEST(Frame, FeaturesAreRelativeToTheOrigin) {
   const std::vector<Point> points = {{450000.25, 5400000.5, 300.75, 0.5}};
-  llvm::Expected<VoxelCloud> cloud = voxelize(points, cubic(0.1), false, kUtm);
+  llvm::Expected<VoxelCloud> cloud = voxelize(points, cubic(0.1), false, cpu_voxelizer(), kUtm);
   ASSERT_TRUE(!!cloud) << llvm::toString(cloud.takeError());
   EXPECT_EQ(cloud->features, (std::vector<float>{0.25f, 0.5f, 0.75f, 0.5f}));
   EXPECT_EQ(cloud->coordinates, (std::vector<int32_t>{0, 2, 5, 7}));

@@ -8,6 +8,7 @@
 #include <random>
 
 #include "tests/tools/minuet/cloud/bytes.h"
+#include "tests/tools/minuet/cloud/cpu_voxelizer.h"
 
 namespace minuet::tool {
 namespace {
@@ -23,7 +24,7 @@ Grid grid_of(const Position& low, const Position& high, const VoxelSize& size) {
 
 VoxelCloud voxels_of(const std::vector<Point>& points, const Grid& grid, const VoxelLimits& limits = {},
                      bool skip = false) {
-  auto cloud = voxelize_in(points, grid, limits, skip);
+  auto cloud = voxelize_in(points, grid, limits, skip, cpu_voxelizer());
   if (cloud) return *cloud;
   ADD_FAILURE() << llvm::toString(cloud.takeError());
   return {};
@@ -144,12 +145,13 @@ TEST(Grid, RandomPointsAgainstTheDefinition) {
 TEST(Grid, IntensitiesMustBeFinite) {
   const Grid grid = grid_of({0, 0, 0}, {2, 2, 2}, {1, 1, 1});
   const std::vector<Point> points = {{1, 1, 1, std::nan("")}, {9, 1, 1, std::nan("")}, {1, 1, 1, 2}};
-  EXPECT_THAT(llvm::toString(voxelize_in(points, grid, {}, false).takeError()), HasSubstr("--skip-invalid"));
+  EXPECT_THAT(llvm::toString(voxelize_in(points, grid, {}, false, cpu_voxelizer()).takeError()),
+              HasSubstr("--skip-invalid"));
   const VoxelCloud cloud = voxels_of(points, grid, {}, true);
   EXPECT_EQ(cloud.features, (std::vector<float>{1, 1, 1, 2}));
   EXPECT_EQ(cloud.skipped, 1);
   EXPECT_EQ(cloud.outside, 1);
-  EXPECT_THAT(llvm::toString(voxelize_in({{1, 1, 1, 1e300}}, grid, {}, true).takeError()),
+  EXPECT_THAT(llvm::toString(voxelize_in({{1, 1, 1, 1e300}}, grid, {}, true, cpu_voxelizer()).takeError()),
               HasSubstr("scale the intensities down"));
 }
 

@@ -6,6 +6,7 @@
 
 #include "tests/support/clouds.h"
 #include "tests/tools/minuet/cloud/bytes.h"
+#include "tests/tools/minuet/cloud/cpu_voxelizer.h"
 #include "tools/minuet/cloud/input.h"
 
 namespace minuet::tool {
@@ -14,7 +15,7 @@ namespace {
 using testing::HasSubstr;
 
 VoxelCloud voxels_of(const std::vector<Point>& points, float voxel_size, bool skip = false) {
-  auto cloud = voxelize(points, cubic(static_cast<double>(voxel_size)), skip);
+  auto cloud = voxelize(points, cubic(static_cast<double>(voxel_size)), skip, cpu_voxelizer());
   if (cloud) return *cloud;
   ADD_FAILURE() << llvm::toString(cloud.takeError());
   return {};
@@ -55,7 +56,7 @@ TEST(Voxelize, AgreesWithTheOtherImplementation) {
 /// Each axis is cut by its own size, and by nothing else.
 TEST(Voxelize, AnotherSizeOnEachAxis) {
   const std::vector<Point> points = {{0.26, 0.26, 0.26, 1}, {-0.26, 1.9, 0.99, 3}, {0.24, 0.49, -0.01, 5}};
-  llvm::Expected<VoxelCloud> cloud = voxelize(points, {0.25, 0.5, 1}, false);
+  llvm::Expected<VoxelCloud> cloud = voxelize(points, {0.25, 0.5, 1}, false, cpu_voxelizer());
   ASSERT_TRUE(!!cloud);
   EXPECT_EQ(cloud->coordinates, (std::vector<int32_t>{0, 1, 0, 0, 0, -2, 3, 0, 0, 0, 0, -1}));
   for (size_t axis = 0; axis < 3; ++axis) {
@@ -63,7 +64,7 @@ TEST(Voxelize, AnotherSizeOnEachAxis) {
     size[axis] = 0.07;
     std::vector<Point> line;
     for (int i = -300; i < 300; ++i) line.push_back({0.013 * i, 0.013 * i, 0.013 * i, 0});
-    llvm::Expected<VoxelCloud> mixed = voxelize(line, size, false);
+    llvm::Expected<VoxelCloud> mixed = voxelize(line, size, false, cpu_voxelizer());
     ASSERT_TRUE(!!mixed);
     for (size_t i = 0; i < line.size(); ++i) {
       const auto row = static_cast<size_t>(mixed->row_of_point[i]);
@@ -82,10 +83,11 @@ TEST(Voxelize, ASizeThatIsWrongOnOneAxisIsRefused) {
          {0.0, -0.1, static_cast<double>(NAN), static_cast<double>(INFINITY), 1e-50, 1e300}) {
       VoxelSize size = cubic(0.5);
       size[axis] = bad;
-      EXPECT_THAT(error_of(voxelize({{0, 0, 0, 0}}, size, false)), HasSubstr("positive number of metres"));
+      EXPECT_THAT(error_of(voxelize({{0, 0, 0, 0}}, size, false, cpu_voxelizer())),
+                  HasSubstr("positive number of metres"));
     }
   }
-  EXPECT_THAT(error_of(voxelize({{0, 0, 3e9, 0}}, {1, 1, 0.5}, false)),
+  EXPECT_THAT(error_of(voxelize({{0, 0, 3e9, 0}}, {1, 1, 0.5}, false, cpu_voxelizer())),
               HasSubstr("is at z = 3e+09 m, which is outside int32 in voxels of 0.5 m"));
 }
 
@@ -115,9 +117,11 @@ TEST(Voxelize, Int32IsTheLimit) {
   EXPECT_EQ(voxels_of({{-2147483648.0f, 2147483520.0f, 0, 0}}, 1.0f).coordinates,
             (std::vector<int32_t>{0, -2147483647 - 1, 2147483520, 0}));
   for (const float far : {2147483648.0f, -2147483904.0f, 3e38f}) {
-    EXPECT_THAT(error_of(voxelize({{0, far, 0, 0}}, cubic(1), false)), HasSubstr("outside int32"));
+    EXPECT_THAT(error_of(voxelize({{0, far, 0, 0}}, cubic(1), false, cpu_voxelizer())),
+                HasSubstr("outside int32"));
   }
-  EXPECT_THAT(error_of(voxelize({{1e30f, 0, 0, 0}}, cubic(1e-30), false)), HasSubstr("outside int32"));
+  EXPECT_THAT(error_of(voxelize({{1e30f, 0, 0, 0}}, cubic(1e-30), false, cpu_voxelizer())),
+              HasSubstr("outside int32"));
 }
 
 TEST(Voxelize, InvalidPointsAreAnErrorOrCounted) {
@@ -125,7 +129,7 @@ TEST(Voxelize, InvalidPointsAreAnErrorOrCounted) {
     for (const float bad : {NAN, INFINITY, -INFINITY}) {
       std::vector<Point> points = {{1, 2, 3, 0.5f}, {1, 2, 3, 0.5f}};
       points[1][static_cast<size_t>(column)] = bad;
-      EXPECT_THAT(error_of(voxelize(points, cubic(1), false)), HasSubstr("point 1"));
+      EXPECT_THAT(error_of(voxelize(points, cubic(1), false, cpu_voxelizer())), HasSubstr("point 1"));
       const VoxelCloud cloud = voxels_of(points, 1.0f, true);
       EXPECT_EQ(cloud.skipped, 1);
       EXPECT_EQ(cloud.points, 2);
@@ -136,7 +140,8 @@ TEST(Voxelize, InvalidPointsAreAnErrorOrCounted) {
 
 TEST(Voxelize, RefusesBadVoxelSizes) {
   for (const float size : {0.0f, -0.0f, -0.1f, NAN, INFINITY}) {
-    EXPECT_THAT(error_of(voxelize({{0, 0, 0, 0}}, cubic(size), false)), HasSubstr("voxel size"));
+    EXPECT_THAT(error_of(voxelize({{0, 0, 0, 0}}, cubic(size), false, cpu_voxelizer())),
+                HasSubstr("voxel size"));
   }
 }
 

@@ -8,7 +8,7 @@
 #include "codegen/base/json_text.h"
 #include "tests/tools/folder.h"
 #include "tests/tools/minuet/cloud/bytes.h"
-#include "tools/minuet/cloud/voxelize.h"
+#include "tests/tools/minuet/cloud/cpu_voxelizer.h"
 #include "tools/minuet/cloud/writers/npy.h"
 #include "tools/minuet/pages/page.h"
 #include "tools/minuet/pages/view_data.h"
@@ -106,7 +106,8 @@ Input five_points() {
   input.cloud.points = {
       {1.5, 0.5, 0.5, 0}, {0.25, 0.5, 0.5, 1}, {1.75, 0.5, 0.5, 3}, {kNaN, 0, 0, 0}, {0.5, 0.5, 0, 2}};
   input.frame.voxel_size = cubic(1);
-  input.voxels = llvm::cantFail(voxelize(input.cloud.points, cubic(1), /*skip_invalid=*/true));
+  input.voxels =
+      llvm::cantFail(voxelize(input.cloud.points, cubic(1), /*skip_invalid=*/true, cpu_voxelizer()));
   return input;
 }
 

@@ -1,0 +1,363 @@
+// Implements points.h: voxels from points, and features of voxels back to points.
+#include <type_traits>
+#include <variant>
+
+#include "codegen/base/number_text.h"
+#include "llvm/ADT/ScopeExit.h"
+#include "runtime/abi/c_api_internal.h"
+#include "runtime/engine/arena.h"
+#include "runtime/engine/overlap.h"
+
+namespace minuet {
+namespace {
+
+static_assert(MINUET_POINT_FEATURE_MEAN == static_cast<int>(PointReduction::Mean) &&
+              MINUET_POINT_FEATURE_MAX == static_cast<int>(PointReduction::Max) &&
+              MINUET_POINT_FEATURE_SUM == static_cast<int>(PointReduction::Sum) &&
+              MINUET_POINT_FEATURE_FIRST == static_cast<int>(PointReduction::First));
+static_assert(MINUET_BLEND_NEAREST == static_cast<int>(PointBlend::Nearest) &&
+              MINUET_BLEND_CENTRES == static_cast<int>(PointBlend::Centres) &&
+              MINUET_BLEND_CORNERS == static_cast<int>(PointBlend::Corners));
+static_assert(int{MINUET_VOXELIZE_VOXELS} == int{kCountVoxels} &&
+              int{MINUET_VOXELIZE_KEPT} == int{kCountKept} &&
+              int{MINUET_VOXELIZE_OUTSIDE} == int{kCountOutside} &&
+              int{MINUET_VOXELIZE_NOT_FINITE} == int{kCountNotFinite} &&
+              int{MINUET_VOXELIZE_PAST_POINTS} == int{kCountPastPoints} &&
+              int{MINUET_VOXELIZE_PAST_VOXELS} == int{kCountPastVoxels} &&
+              int{MINUET_VOXELIZE_COUNTS} == int{kPointCounts});
+
+constexpr i64 kPointWord = sizeof(i32);
+/// The end of the workspace holds the counts and the status that the caller does not ask for.
+constexpr i64 kOwnWordsBytes = 32;
+static_assert((kPointCounts + 1) * kPointWord <= kOwnWordsBytes);
+
+llvm::Error check_choice(int32_t value, int32_t most, const char* name) {
+  if (value >= 0 && value <= most) return llvm::Error::success();
+  return make_error(StatusCode::InvalidArgument, "{0} is {1}; it must be 0 to {2}", name, value, most);
+}
+
+/// Returns InvalidArgument unless the numbers of a field are 0 from axis `first` on.
+llvm::Error check_unused(const float* numbers, i32 first, const char* name, const char* reason) {
+  for (i32 a = first; a < kMaxDim; ++a) {
+    if (numbers[a] == 0) continue;
+    return make_error(StatusCode::InvalidArgument, "{0} of axis {1} is {2}, but {3}: leave it 0", name, a,
+                      general_text(numbers[a], 9), reason);
+  }
+  return llvm::Error::success();
+}
+
+llvm::Error read_grid(i32 ndim, const float* low, const float* high, const float* voxel_size,
+                      PointGrid& grid) {
+  constexpr const char* kReason = "the points do not have this axis";
+  MINUET_TRY(check_unused(low, ndim, "low", kReason));
+  MINUET_TRY(check_unused(voxel_size, ndim, "voxel_size", kReason));
+  std::copy_n(low, kMaxDim, grid.low);
+  std::copy_n(voxel_size, kMaxDim, grid.size);
+  if (grid.has_range != 0) {
+    MINUET_TRY(check_unused(high, ndim, "high", kReason));
+    std::copy_n(high, kMaxDim, grid.high);
+  }
+  return complete_grid(ndim, grid);
+}
+
+[[gnu::cold]] llvm::Expected<VoxelizeProblem> read_problem(const minuet_voxelize_options& given) {
+  VoxelizeProblem problem;
+  MINUET_ASSIGN(problem.ndim, read_ndim(given.ndim));
+  MINUET_ASSIGN(problem.dtype, read_dtype(given.dtype));
+  problem.column = given.first_column;
+  problem.channels = given.channels;
+  MINUET_TRY(check_choice(given.feature, MINUET_POINT_FEATURE_FIRST, "feature"));
+  problem.reduction = static_cast<PointReduction>(given.feature);
+  MINUET_TRY(check_flag(given.has_range, "has_range"));
+  problem.grid.has_range = given.has_range;
+  if (!given.has_range) MINUET_TRY(check_unused(given.high, 0, "high", "has_range is 0"));
+  MINUET_TRY(read_grid(problem.ndim, given.low, given.high, given.voxel_size, problem.grid));
+  MINUET_ASSIGN(problem.batch_size, read_batch_size(given.batch_size));
+  problem.most_points_per_voxel = given.most_points_per_voxel;
+  problem.most_voxels = given.most_voxels;
+  MINUET_TRY(validate(problem));
+  return problem;
+}
+
+[[gnu::cold]] llvm::Expected<DevoxelizeProblem> read_problem(const minuet_devoxelize_options& given) {
+  DevoxelizeProblem problem;
+  MINUET_ASSIGN(problem.ndim, read_ndim(given.ndim));
+  MINUET_ASSIGN(problem.dtype, read_dtype(given.dtype));
+  problem.channels = given.channels;
+  MINUET_TRY(check_choice(given.blend, MINUET_BLEND_CORNERS, "blend"));
+  problem.blend = static_cast<PointBlend>(given.blend);
+  MINUET_ASSIGN(problem.tensor_stride, read_axes(given.tensor_stride, problem.ndim, "tensor_stride"));
+  if (problem.blends()) {
+    MINUET_TRY(read_grid(problem.ndim, given.low, nullptr, given.voxel_size, problem.grid));
+  } else {
+    constexpr const char* kReason = "the nearest voxel is that of point_rows";
+    MINUET_TRY(check_unused(given.low, 0, "low", kReason));
+    MINUET_TRY(check_unused(given.voxel_size, 0, "voxel_size", kReason));
+  }
+  MINUET_TRY(validate(problem));
+  return problem;
+}
+
+/// Returns the choice of the op if it is of the kind that the call needs.
+template <class Choice>
+llvm::Expected<const Choice*> choice_of(const minuet_point_op* op) {
+  MINUET_TRY(check_pointer(op, "op"));
+  if (const auto* choice = std::get_if<Choice>(&op->choice)) return choice;
+  constexpr bool kVoxelizes = std::is_same_v<Choice, VoxelizeChoice>;
+  return make_error(StatusCode::InvalidArgument, "the op {0}: make one with {1}",
+                    kVoxelizes ? "devoxelizes" : "voxelizes",
+                    kVoxelizes ? "minuet_voxelize_create" : "minuet_devoxelize_create");
+}
+
+/// Calls tell(operations) with the operations of an engine for `arch`, which need not exist here.
+llvm::Error with_measured(const minuet_point_op& op, const char* arch,
+                          llvm::function_ref<void(const PointOperations&)> tell) {
+  MINUET_ASSIGN(const std::string own_arch, read_arch(arch));
+  if (!own_arch.empty() && !parse_arch(own_arch)) return not_an_arch(own_arch);
+  MINUET_ASSIGN(const std::shared_ptr<Device> device, measured_device(own_arch, op.context->cpu_threads()));
+  MINUET_ASSIGN(const std::unique_ptr<Engine> engine, device->create_engine(choose_engine(op.ndim())));
+  tell(engine->points());
+  return llvm::Error::success();
+}
+
+/// Runs `work` with an engine of the device, in one call on `stream`.
+llvm::Error with_engine(const minuet_point_op& op, const minuet_device& device, void* stream,
+                        llvm::function_ref<llvm::Error(PointOperations&)> work) {
+  MINUET_ASSIGN(const std::shared_ptr<MapEngines> engines,
+                device.open->loaded_map_engines(op.ndim(), "minuet_point_op_load"));
+  MINUET_ASSIGN(const MapEngines::Lease engine, engines->take(nullptr));
+  MINUET_TRY(engine->begin(stream));
+  const auto end = llvm::make_scope_exit([&] { engine->end(); });
+  return work((*engine)->points());
+}
+
+llvm::Error check_array(const void* pointer, i64 elements, const char* name,
+                        std::uintptr_t alignment = kPointWord) {
+  if (elements > 0) MINUET_TRY(check_pointer(pointer, name));
+  return check_alignment(pointer, alignment, name);
+}
+
+/// Reads the points of a call. `columns` is the least number of numbers of a point.
+llvm::Expected<PointArray> read_points(const float* points, i64 points_ld, i64 most, const int32_t* batch,
+                                       const int32_t* count, i32 columns) {
+  MINUET_TRY(check_point_count(most, "most"));
+  MINUET_TRY(check_array(points, most, "points"));
+  if (points_ld < columns) {
+    return make_error(StatusCode::InvalidArgument, "points_ld is {0}; it must be at least {1}", points_ld,
+                      columns);
+  }
+  MINUET_TRY(check_alignment(batch, kPointWord, "batch"));
+  MINUET_TRY(check_alignment(count, kPointWord, "count"));
+  return PointArray{points, points_ld, batch, count, most};
+}
+
+/// Lists the memory of the points for check_apart().
+std::vector<NamedMemory> memory_of_points(const PointArray& points) {
+  return {{"points", memory_of(points.points, points.points ? points.most * points.ld * kPointWord : 0)},
+          {"batch", memory_of(points.batch, points.batch ? points.most * kPointWord : 0)},
+          {"count", memory_of(points.count, points.count ? kPointWord : 0)}};
+}
+
+llvm::Error voxelize(const minuet_point_op& op, const VoxelizeChoice& choice, const minuet_device& device,
+                     const minuet_voxelize_arguments& given, void* stream) {
+  const VoxelizeProblem& problem = choice.problem;
+  const i32 columns = std::max(problem.ndim, problem.column + problem.channels);
+  VoxelizeRequest request;
+  request.choice = &choice;
+  MINUET_ASSIGN(request.points,
+                read_points(given.points, given.points_ld, given.most, given.batch, given.count, columns));
+  MINUET_TRY(check_point_count(given.capacity, "capacity"));
+  const i64 element = dtype_bytes(storage_type(problem.dtype));
+  MINUET_TRY(check_array(given.coordinates, given.capacity, "coordinates"));
+  MINUET_TRY(check_array(given.features, given.capacity, "features"));
+  const std::pair<const void*, const char*> words[] = {{given.voxel_points, "voxel_points"},
+                                                       {given.point_rows, "point_rows"},
+                                                       {given.counts, "counts"},
+                                                       {given.status, "status"}};
+  for (const auto& [pointer, name] : words) MINUET_TRY(check_alignment(pointer, kPointWord, name));
+  return with_engine(op, device, stream, [&](PointOperations& points) -> llvm::Error {
+    const i64 bytes = points.workspace_bytes(choice, given.most);
+    MINUET_TRY(check_block("workspace", given.workspace, given.workspace_bytes, bytes + kOwnWordsBytes));
+    const i64 rows = given.capacity;
+    const NamedMemory written[] = {
+        {"workspace", memory_of(given.workspace, bytes + kOwnWordsBytes)},
+        {"coordinates", memory_of(given.coordinates, rows * (1 + problem.ndim) * kPointWord)},
+        {"features", memory_of(given.features, rows * problem.channels * element)},
+        {"voxel_points", memory_of(given.voxel_points, given.voxel_points ? rows * kPointWord : 0)},
+        {"point_rows", memory_of(given.point_rows, given.point_rows ? given.most * kPointWord : 0)},
+        {"counts", memory_of(given.counts, given.counts ? kPointCounts * kPointWord : 0)},
+        {"status", memory_of(given.status, given.status ? kPointWord : 0)}};
+    MINUET_TRY(check_apart(written, memory_of_points(request.points)));
+    auto* const own = reinterpret_cast<i32*>(static_cast<char*>(given.workspace) + bytes);
+    request.workspace = given.workspace;
+    request.capacity = rows;
+    request.coordinates = given.coordinates;
+    request.features = given.features;
+    request.features_ld = problem.channels;
+    request.points_of = given.voxel_points;
+    request.rows = given.point_rows;
+    request.counts = given.counts ? given.counts : own;
+    request.status = given.status ? given.status : reinterpret_cast<u32*>(own + kPointCounts);
+    return points.voxelize(request);
+  });
+}
+
+/// Reads the arguments of which only the nearest voxel or only the voxels around a point have a use.
+llvm::Error read_sources(const DevoxelizeProblem& problem, const minuet_devoxelize_arguments& given,
+                         DevoxelizeRequest& request) {
+  if (problem.blends()) {
+    MINUET_ASSIGN(request.points, read_points(given.points, given.points_ld, given.most, given.batch,
+                                              given.count, problem.ndim));
+    MINUET_TRY(check_array(given.coordinates, given.most_rows, "coordinates"));
+    request.coordinates = given.coordinates;
+    if (!given.point_rows) return llvm::Error::success();
+    return make_error(StatusCode::InvalidArgument,
+                      "point_rows is given, but the op looks the voxels around a point up: leave it null");
+  }
+  if (given.points || given.points_ld != 0 || given.batch || given.coordinates) {
+    return make_error(StatusCode::InvalidArgument,
+                      "points, points_ld, batch or coordinates is given, but the nearest voxel is that of "
+                      "point_rows: leave them null and 0");
+  }
+  MINUET_TRY(check_point_count(given.most, "most"));
+  MINUET_TRY(check_array(given.point_rows, given.most, "point_rows"));
+  MINUET_TRY(check_alignment(given.count, kPointWord, "count"));
+  request.points.count = given.count;
+  request.points.most = given.most;
+  request.rows = given.point_rows;
+  return llvm::Error::success();
+}
+
+llvm::Error devoxelize(const minuet_point_op& op, const DevoxelizeChoice& choice, const minuet_device& device,
+                       const minuet_devoxelize_arguments& given, void* stream) {
+  const DevoxelizeProblem& problem = choice.problem;
+  DevoxelizeRequest request;
+  request.choice = &choice;
+  MINUET_TRY(read_sources(problem, given, request));
+  MINUET_TRY(check_point_count(given.most_rows, "most_rows"));
+  MINUET_TRY(check_alignment(given.row_count, kPointWord, "row_count"));
+  MINUET_TRY(check_array(given.features, given.most_rows, "features", kVectorAlignment));
+  MINUET_TRY(check_array(given.output, given.most, "output", kVectorAlignment));
+  const i64 row_bytes = i64{problem.channels} * dtype_bytes(storage_type(problem.dtype));
+  return with_engine(op, device, stream, [&](PointOperations& points) -> llvm::Error {
+    const i64 bytes = points.workspace_bytes(choice, given.most, given.most_rows);
+    if (bytes > 0) MINUET_TRY(check_block("workspace", given.workspace, given.workspace_bytes, bytes));
+    const NamedMemory written[] = {{"workspace", memory_of(given.workspace, bytes)},
+                                   {"output", memory_of(given.output, given.most * row_bytes)}};
+    std::vector<NamedMemory> read = memory_of_points(request.points);
+    const i64 coordinate_words = request.coordinates ? given.most_rows * (1 + problem.ndim) : 0;
+    read.push_back({"point_rows", memory_of(request.rows, request.rows ? given.most * kPointWord : 0)});
+    read.push_back({"coordinates", memory_of(request.coordinates, coordinate_words * kPointWord)});
+    read.push_back({"row_count", memory_of(given.row_count, given.row_count ? kPointWord : 0)});
+    read.push_back({"features", memory_of(given.features, given.most_rows * row_bytes)});
+    MINUET_TRY(check_apart(written, read));
+    request.row_count = given.row_count;
+    request.most_rows = given.most_rows;
+    request.features = given.features;
+    request.output = given.output;
+    request.workspace = given.workspace;
+    return points.devoxelize(request);
+  });
+}
+
+/// Implements minuet_voxelize_create() and minuet_devoxelize_create().
+template <class Options, class Choose>
+llvm::Error create(minuet_context* context, const Options* options, const Options& defaults,
+                   const Choose& choose, minuet_point_op** op) {
+  MINUET_TRY(check_pointer(context, "context"));
+  MINUET_TRY(check_pointer(options, "options"));
+  MINUET_TRY(check_pointer(op, "op"));
+  MINUET_ASSIGN(const Options given, read_options(options, defaults));
+  MINUET_ASSIGN(const auto problem, read_problem(given));
+  *op = new minuet_point_op{context->context, choose(problem)};
+  return llvm::Error::success();
+}
+
+}  // namespace
+}  // namespace minuet
+
+using namespace minuet;  // NOLINT: The functions of the ABI are global and use the names of this namespace.
+
+extern "C" {
+
+minuet_status minuet_voxelize_create(minuet_context* context, const minuet_voxelize_options* options,
+                                     minuet_point_op** op) {
+  return guarded("minuet_voxelize_create", [&]() -> llvm::Error {
+    return create(context, options, minuet_voxelize_options(MINUET_VOXELIZE_OPTIONS_INIT), choose_voxelize,
+                  op);
+  });
+}
+
+minuet_status minuet_devoxelize_create(minuet_context* context, const minuet_devoxelize_options* options,
+                                       minuet_point_op** op) {
+  return guarded("minuet_devoxelize_create", [&]() -> llvm::Error {
+    return create(context, options, minuet_devoxelize_options(MINUET_DEVOXELIZE_OPTIONS_INIT),
+                  choose_devoxelize, op);
+  });
+}
+
+void minuet_point_op_destroy(minuet_point_op* op) { delete op; }
+
+minuet_status minuet_point_op_load(minuet_point_op* op, minuet_device* device) {
+  return guarded("minuet_point_op_load", [&]() -> llvm::Error {
+    MINUET_TRY(check_pointer(op, "op"));
+    MINUET_TRY(check_pointer(device, "device"));
+    MINUET_TRY(device->open->map_engines(op->ndim()).takeError());
+    SourceList list;
+    std::visit([&](const auto& choice) { add_sources(list, choice); }, op->choice);
+    return device->open->load_kernels(list.take());
+  });
+}
+
+minuet_status minuet_voxelize_bytes(minuet_point_op* op, const char* arch, int64_t most,
+                                    int64_t* workspace_bytes) {
+  return guarded("minuet_voxelize_bytes", [&]() -> llvm::Error {
+    MINUET_ASSIGN(const VoxelizeChoice* const choice, choice_of<VoxelizeChoice>(op));
+    MINUET_TRY(check_pointer(workspace_bytes, "workspace_bytes"));
+    MINUET_TRY(check_point_count(most, "most"));
+    return with_measured(*op, arch, [&](const PointOperations& points) {
+      *workspace_bytes = points.workspace_bytes(*choice, most) + kOwnWordsBytes;
+    });
+  });
+}
+
+minuet_status minuet_devoxelize_bytes(minuet_point_op* op, const char* arch, int64_t most, int64_t most_rows,
+                                      int64_t* workspace_bytes) {
+  return guarded("minuet_devoxelize_bytes", [&]() -> llvm::Error {
+    MINUET_ASSIGN(const DevoxelizeChoice* const choice, choice_of<DevoxelizeChoice>(op));
+    MINUET_TRY(check_pointer(workspace_bytes, "workspace_bytes"));
+    MINUET_TRY(check_point_count(most, "most"));
+    MINUET_TRY(check_point_count(most_rows, "most_rows"));
+    return with_measured(*op, arch, [&](const PointOperations& points) {
+      *workspace_bytes = points.workspace_bytes(*choice, most, most_rows);
+    });
+  });
+}
+
+minuet_status minuet_voxelize(minuet_point_op* op, minuet_device* device,
+                              const minuet_voxelize_arguments* arguments, void* stream) {
+  return guarded("minuet_voxelize", [&]() -> llvm::Error {
+    MINUET_ASSIGN(const VoxelizeChoice* const choice, choice_of<VoxelizeChoice>(op));
+    MINUET_TRY(check_pointer(device, "device"));
+    MINUET_TRY(check_pointer(arguments, "arguments"));
+    MINUET_ASSIGN(const minuet_voxelize_arguments given,
+                  read_options(arguments, minuet_voxelize_arguments(MINUET_VOXELIZE_ARGUMENTS_INIT)));
+    const Trace::Span span(device->open->trace(), "run", "voxelize");
+    return voxelize(*op, *choice, *device, given, stream);
+  });
+}
+
+minuet_status minuet_devoxelize(minuet_point_op* op, minuet_device* device,
+                                const minuet_devoxelize_arguments* arguments, void* stream) {
+  return guarded("minuet_devoxelize", [&]() -> llvm::Error {
+    MINUET_ASSIGN(const DevoxelizeChoice* const choice, choice_of<DevoxelizeChoice>(op));
+    MINUET_TRY(check_pointer(device, "device"));
+    MINUET_TRY(check_pointer(arguments, "arguments"));
+    MINUET_ASSIGN(const minuet_devoxelize_arguments given,
+                  read_options(arguments, minuet_devoxelize_arguments(MINUET_DEVOXELIZE_ARGUMENTS_INIT)));
+    const Trace::Span span(device->open->trace(), "run", "devoxelize");
+    return devoxelize(*op, *choice, *device, given, stream);
+  });
+}
+
+}  // extern "C"

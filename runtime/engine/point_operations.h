@@ -1,0 +1,50 @@
+// Declares the work on the points of a cloud: voxels are made of them, and features of voxels are given back
+// to them.
+#pragma once
+
+#include "codegen/base/error.h"
+#include "codegen/choose/ops/points.h"
+
+namespace minuet {
+
+/// Requests the voxels of a cloud of points.
+struct VoxelizeRequest {
+  const VoxelizeChoice* choice = nullptr;
+  PointArray points = {};
+  void* workspace = nullptr;  // Has workspace_bytes() bytes.
+  i64 capacity = 0;           // Counts the rows of the following three arrays.
+  i32* coordinates = nullptr;
+  void* features = nullptr;
+  i64 features_ld = 0;
+  i32* points_of = nullptr;  // Receives the number of points of each voxel that count. It may be null.
+  i32* rows = nullptr;       // Receives the row of each of points.most points, or -1. It may be null.
+  i32* counts = nullptr;     // Receives kPointCounts words (PointCount).
+  u32* status = nullptr;     // Receives one word of kStatus... bits.
+};
+
+/// Requests the features of points.
+struct DevoxelizeRequest {
+  const DevoxelizeChoice* choice = nullptr;
+  /// Only the number of points is read if the choice does not blend voxels.
+  PointArray points = {};
+  const i32* rows = nullptr;         // Holds the row of each point, or -1. It is null if voxels are blended.
+  const i32* coordinates = nullptr;  // Has the shape [most_rows, 1 + ndim]. It is null for the nearest voxel.
+  const i32* row_count = nullptr;    // Points to the number of rows. Null means that it is `most_rows`.
+  i64 most_rows = 0;
+  const void* features = nullptr;  // Has the shape [most_rows, channels].
+  void* output = nullptr;          // Receives [points.most, channels] numbers.
+  void* workspace = nullptr;
+};
+
+/// The functions voxelize() and devoxelize() are called between Engine::begin() and Engine::end(). They only
+/// enqueue work, allocate nothing, and may be captured into a CUDA graph.
+class PointOperations {
+ public:
+  virtual ~PointOperations() = default;
+  virtual i64 workspace_bytes(const VoxelizeChoice& choice, i64 most_points) const = 0;
+  virtual i64 workspace_bytes(const DevoxelizeChoice& choice, i64 most_points, i64 most_rows) const = 0;
+  virtual llvm::Error voxelize(const VoxelizeRequest& request) = 0;
+  virtual llvm::Error devoxelize(const DevoxelizeRequest& request) = 0;
+};
+
+}  // namespace minuet

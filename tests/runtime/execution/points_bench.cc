@@ -1,0 +1,197 @@
+// points_bench CLOUD COMMIT: times voxelizing and devoxelizing the points of a cloud at 0.1 m. Prints JSON
+// for tools/bench/results: each as one graph, by the GPU's clock, and without a graph by the host's, until
+// all is enqueued and until all is done. The worst case, all points in one voxel, is timed too. All take
+// turns, so that a change of clocks meets all alike. The voxels are compared with those of plain loops.
+#include <chrono>
+#include <functional>
+
+#include "include/minuet/points.h"
+#include "tests/runtime/execution/bench_times.h"
+#include "tests/support/point_oracle.h"
+#include "tools/minuet/cloud/readers/cloud.h"
+
+namespace minuet::abi {
+namespace {
+
+constexpr int kWarm = 10, kTimed = 60, kChannels = 4;
+
+using Clock = std::chrono::steady_clock;
+using PointOp = Handle<minuet_point_op>;
+
+double milliseconds_since(Clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+}
+
+struct Way {
+  const char* name;
+  std::function<void()> enqueue;
+  std::unique_ptr<CapturedGraph> graph = nullptr;
+  std::vector<double> replay = {}, enqueued = {}, done = {};
+};
+
+/// An op that voxelizes, with memory for a cloud.
+class VoxelizeRun {
+ public:
+  VoxelizeRun(Machine& machine, const Buffer& points, int64_t most, float size)
+      : machine_(machine),
+        coordinates(machine, most * 16),
+        features(machine, most * kChannels * 4),
+        rows(machine, most * 4),
+        counts(machine, 4 * MINUET_VOXELIZE_COUNTS) {
+    minuet_voxelize_options options = MINUET_VOXELIZE_OPTIONS_INIT;
+    options.channels = kChannels;
+    for (int axis = 0; axis < 3; ++axis) options.voxel_size[axis] = size;
+    // With a large size, the origin is far enough away that all points are in one voxel.
+    for (int axis = 0; axis < 3 && size > 1; ++axis) options.low[axis] = -size / 2;
+    minuet_point_op* made = nullptr;
+    check(minuet_voxelize_create(machine.context(), &options, &made));
+    op_.reset(made);
+    check(minuet_point_op_load(made, machine.device()));
+    int64_t bytes = 0;
+    check(minuet_voxelize_bytes(made, machine.arch().c_str(), most, &bytes));
+    workspace_ = std::make_unique<Buffer>(machine, bytes);
+    given_.points = static_cast<const float*>(points.data()), given_.points_ld = 4;
+    given_.most = given_.capacity = most;
+    given_.workspace = workspace_->data(), given_.workspace_bytes = bytes;
+    given_.coordinates = static_cast<int32_t*>(coordinates.data()), given_.features = features.data();
+    given_.point_rows = static_cast<int32_t*>(rows.data());
+    given_.counts = static_cast<int32_t*>(counts.data());
+  }
+  void enqueue(void* stream) const { check(minuet_voxelize(op_.get(), machine_.device(), &given_, stream)); }
+  int64_t workspace_bytes() const { return workspace_->bytes(); }
+
+ private:
+  Machine& machine_;
+  PointOp op_{nullptr, {minuet_point_op_destroy}};
+  std::unique_ptr<Buffer> workspace_;
+  minuet_voxelize_arguments given_ = MINUET_VOXELIZE_ARGUMENTS_INIT;
+
+ public:
+  Buffer coordinates, features, rows, counts;
+};
+
+/// An op that devoxelizes the voxels of a run.
+class DevoxelizeRun {
+ public:
+  DevoxelizeRun(Machine& machine, const Buffer& points, int64_t most, const VoxelizeRun& voxels,
+                minuet_point_blend blend)
+      : machine_(machine), output_(machine, most * kChannels * 4) {
+    minuet_devoxelize_options options = MINUET_DEVOXELIZE_OPTIONS_INIT;
+    options.channels = kChannels, options.blend = blend;
+    const bool is_nearest = blend == MINUET_BLEND_NEAREST;
+    for (int axis = 0; axis < 3 && !is_nearest; ++axis) options.voxel_size[axis] = 0.1f;
+    minuet_point_op* made = nullptr;
+    check(minuet_devoxelize_create(machine.context(), &options, &made));
+    op_.reset(made);
+    check(minuet_point_op_load(made, machine.device()));
+    int64_t bytes = 0;
+    check(minuet_devoxelize_bytes(made, machine.arch().c_str(), most, most, &bytes));
+    workspace_ = std::make_unique<Buffer>(machine, std::max<int64_t>(bytes, 16));
+    given_.most = given_.most_rows = most;
+    if (is_nearest) {
+      given_.point_rows = voxels.rows.integers();
+    } else {
+      given_.points = static_cast<const float*>(points.data()), given_.points_ld = 4;
+      given_.coordinates = voxels.coordinates.integers();
+    }
+    given_.row_count = voxels.counts.integers();
+    given_.features = voxels.features.data(), given_.output = output_.data();
+    given_.workspace = workspace_->data(), given_.workspace_bytes = workspace_->bytes();
+  }
+  void enqueue(void* stream) const {
+    check(minuet_devoxelize(op_.get(), machine_.device(), &given_, stream));
+  }
+
+ private:
+  Machine& machine_;
+  PointOp op_{nullptr, {minuet_point_op_destroy}};
+  Buffer output_;
+  std::unique_ptr<Buffer> workspace_;
+  minuet_devoxelize_arguments given_ = MINUET_DEVOXELIZE_ARGUMENTS_INIT;
+};
+
+void time(Machine& machine, const Stream& stream, Way& way, bool counts) {
+  const double replay = time_by_events(machine, stream, *way.graph);
+  const Clock::time_point start = Clock::now();
+  way.enqueue();
+  const double enqueued = milliseconds_since(start);
+  check(minuet_device_synchronize(machine.device(), stream.get()));
+  const double done = milliseconds_since(start);
+  if (!counts) return;
+  way.replay.push_back(replay), way.enqueued.push_back(enqueued), way.done.push_back(done);
+}
+
+/// Returns whether coordinates, features, rows and counts are those of plain loops, bit by bit.
+bool has_equal_bits(const oracle::PointCloud& cloud, const VoxelizeRun& run) {
+  oracle::VoxelRules rules;
+  rules.size = {0.1f, 0.1f, 0.1f, 1};
+  const oracle::Voxels expected = oracle::voxels_of(cloud, rules);
+  const auto begins_with = [](const auto& all, const auto& wanted) {
+    return std::equal(wanted.begin(), wanted.end(), all.begin());
+  };
+  return begins_with(run.coordinates.read<int32_t>(), expected.coordinates) &&
+         begins_with(run.features.read<float>(), expected.features) &&
+         begins_with(run.rows.read<int32_t>(), expected.rows) &&
+         begins_with(run.counts.read<int32_t>(), expected.counts);
+}
+
+llvm::json::Object measure(Machine& machine, const oracle::PointCloud& cloud) {
+  const Stream stream(machine);
+  stream.make_current();
+  const int64_t most = cloud.count();
+  const Buffer points(machine, cloud.points);
+  const VoxelizeRun voxelize(machine, points, most, 0.1f), one_voxel(machine, points, most, 1e6f);
+  const DevoxelizeRun nearest(machine, points, most, voxelize, MINUET_BLEND_NEAREST);
+  const DevoxelizeRun linear(machine, points, most, voxelize, MINUET_BLEND_CENTRES);
+  std::vector<Way> ways;
+  ways.push_back({"voxelize", [&] { voxelize.enqueue(stream.get()); }});
+  ways.push_back({"voxelize_in_one_voxel", [&] { one_voxel.enqueue(stream.get()); }});
+  ways.push_back({"devoxelize_nearest", [&] { nearest.enqueue(stream.get()); }});
+  ways.push_back({"devoxelize_linear", [&] { linear.enqueue(stream.get()); }});
+  for (Way& way : ways) {
+    way.enqueue();
+    check(minuet_device_synchronize(machine.device(), stream.get()));
+    way.graph = std::make_unique<CapturedGraph>(stream.get(), way.enqueue);
+  }
+  for (int i = -kWarm; i < kTimed; ++i) {
+    for (Way& way : ways) time(machine, stream, way, i >= 0);
+  }
+  llvm::json::Object results{{"points", most},
+                             {"voxels", voxelize.counts.read<int32_t>().front()},
+                             {"workspace_bytes", voxelize.workspace_bytes()},
+                             {"has_equal_bits", has_equal_bits(cloud, voxelize)}};
+  for (Way& way : ways) {
+    results[way.name] = llvm::json::Object{{"replay_gpu", summary(way.replay)},
+                                           {"enqueued", summary(way.enqueued)},
+                                           {"done", summary(way.done)}};
+  }
+  return results;
+}
+
+int bench(const std::string& path, const std::string& commit) {
+  std::string reason;
+  Machine* const machine = Machine::open("cuda:0", reason);
+  if (!machine) {
+    std::fprintf(stderr, "%s\n", reason.c_str());
+    return 1;
+  }
+  oracle::PointCloud cloud;
+  for (const tool::Point& point : llvm::cantFail(tool::read_cloud(path, {})).points) {
+    for (const double number : point) cloud.points.push_back(static_cast<float>(number));
+  }
+  llvm::json::Object results = measure(*machine, cloud);
+  results["cloud"] = path;
+  print_results(*machine, commit, std::move(results));
+  return 0;
+}
+
+}  // namespace
+}  // namespace minuet::abi
+
+int main(int count, char** arguments) {
+  if (count != 3) {
+    std::fprintf(stderr, "usage: points_bench CLOUD COMMIT\n");
+    return 2;
+  }
+  return minuet::abi::bench(arguments[1], arguments[2]);
+}

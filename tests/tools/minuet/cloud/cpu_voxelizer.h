@@ -1,0 +1,14 @@
+// Makes voxels on the CPU, for tests.
+#pragma once
+
+#include "tools/minuet/library/voxelizer.h"
+
+namespace minuet::tool {
+
+/// A context and a device that all tests of a process share.
+inline const Voxelizer& cpu_voxelizer() {
+  static const Voxelizer voxelizer = llvm::cantFail(voxelizer_on_cpu());
+  return voxelizer;
+}
+
+}  // namespace minuet::tool

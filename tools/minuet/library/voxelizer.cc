@@ -1,0 +1,122 @@
+#include "tools/minuet/library/voxelizer.h"
+
+#include <algorithm>
+#include <array>
+
+#include "minuet/points.h"
+
+namespace minuet::tool {
+namespace {
+
+using PointOpHandle = std::unique_ptr<minuet_point_op, Release<minuet_point_op, minuet_point_op_destroy>>;
+
+constexpr int32_t kNumbers = 4;
+
+/// Holds the memory of one call on the device.
+struct VoxelizeMemory {
+  DeviceBuffer points, workspace, coordinates, features, rows, counts;
+};
+
+llvm::Expected<VoxelizeMemory> allocate(minuet_device* device, const VoxelizeTask& task, int64_t workspace) {
+  const size_t bytes = std::max<size_t>(task.points.size() * sizeof(float), sizeof(float));
+  MINUET_ASSIGN(DeviceBuffer points, task.points.empty()
+                                         ? DeviceBuffer::allocate(device, bytes)
+                                         : DeviceBuffer::upload(device, task.points.data(), bytes));
+  MINUET_ASSIGN(DeviceBuffer scratch, DeviceBuffer::allocate(device, static_cast<size_t>(workspace)));
+  MINUET_ASSIGN(DeviceBuffer coordinates, DeviceBuffer::allocate(device, bytes));
+  MINUET_ASSIGN(DeviceBuffer features, DeviceBuffer::allocate(device, bytes));
+  MINUET_ASSIGN(DeviceBuffer rows, DeviceBuffer::allocate(device, bytes / kNumbers + sizeof(int32_t)));
+  MINUET_ASSIGN(DeviceBuffer counts,
+                DeviceBuffer::allocate(device, sizeof(int32_t) * (MINUET_VOXELIZE_COUNTS + 1)));
+  return VoxelizeMemory{std::move(points),   std::move(scratch), std::move(coordinates),
+                        std::move(features), std::move(rows),    std::move(counts)};
+}
+
+llvm::Expected<PointOpHandle> create_op(minuet_context* context, const VoxelizeTask& task) {
+  minuet_voxelize_options options = MINUET_VOXELIZE_OPTIONS_INIT;
+  options.channels = kNumbers;
+  options.has_range = task.high ? 1 : 0;
+  for (size_t axis = 0; axis < 3; ++axis) {
+    options.low[axis] = task.low[axis];
+    options.high[axis] = task.high ? (*task.high)[axis] : 0;
+    options.voxel_size[axis] = task.voxel_size[axis];
+  }
+  options.most_points_per_voxel = task.most_points;
+  options.most_voxels = task.most_voxels;
+  minuet_point_op* op = nullptr;
+  MINUET_TRY(check(minuet_voxelize_create(context, &options, &op)));
+  return PointOpHandle(op);
+}
+
+/// Copies the first `count` elements of device memory to the host.
+template <class T>
+llvm::Expected<std::vector<T>> first_of(const DeviceBuffer& memory, size_t bytes, size_t count) {
+  std::vector<T> all(bytes / sizeof(T));
+  MINUET_TRY(memory.download(all.data()));
+  all.resize(count);
+  return all;
+}
+
+llvm::Expected<VoxelCloud> fetch(const VoxelizeMemory& memory, int64_t points) {
+  std::array<int32_t, MINUET_VOXELIZE_COUNTS + 1> counts;
+  MINUET_TRY(memory.counts.download(counts.data()));
+  const auto all = static_cast<size_t>(points), rows = static_cast<size_t>(counts[MINUET_VOXELIZE_VOXELS]);
+  const size_t bytes = std::max<size_t>(all * kNumbers * sizeof(float), sizeof(float));
+  VoxelCloud cloud;
+  cloud.points = points;
+  MINUET_ASSIGN(cloud.coordinates, first_of<int32_t>(memory.coordinates, bytes, kNumbers * rows));
+  MINUET_ASSIGN(cloud.features, first_of<float>(memory.features, bytes, kNumbers * rows));
+  MINUET_ASSIGN(const std::vector<int32_t> row_of_point,
+                first_of<int32_t>(memory.rows, bytes / kNumbers + sizeof(int32_t), all));
+  cloud.row_of_point.assign(row_of_point.begin(), row_of_point.end());
+  cloud.skipped = counts[MINUET_VOXELIZE_NOT_FINITE];
+  cloud.outside = counts[MINUET_VOXELIZE_OUTSIDE];
+  cloud.past_points = counts[MINUET_VOXELIZE_PAST_POINTS];
+  cloud.past_voxels = counts[MINUET_VOXELIZE_PAST_VOXELS];
+  return cloud;
+}
+
+llvm::Expected<VoxelCloud> voxelize_on(minuet_context* context, minuet_device* device,
+                                       const std::string& arch, const VoxelizeTask& task) {
+  const auto points = static_cast<int64_t>(task.points.size()) / kNumbers;
+  MINUET_ASSIGN(const PointOpHandle op, create_op(context, task));
+  MINUET_TRY(check(minuet_point_op_load(op.get(), device)));
+  minuet_voxelize_arguments arguments = MINUET_VOXELIZE_ARGUMENTS_INIT;
+  MINUET_TRY(check(minuet_voxelize_bytes(op.get(), arch.c_str(), points, &arguments.workspace_bytes)));
+  MINUET_ASSIGN(const VoxelizeMemory memory, allocate(device, task, arguments.workspace_bytes));
+  arguments.points = static_cast<const float*>(memory.points.get());
+  arguments.points_ld = kNumbers;
+  arguments.most = arguments.capacity = points;
+  arguments.workspace = memory.workspace.get();
+  arguments.coordinates = static_cast<int32_t*>(memory.coordinates.get());
+  arguments.features = memory.features.get();
+  arguments.point_rows = static_cast<int32_t*>(memory.rows.get());
+  arguments.counts = static_cast<int32_t*>(memory.counts.get());
+  arguments.status = static_cast<uint32_t*>(memory.counts.get()) + MINUET_VOXELIZE_COUNTS;
+  MINUET_TRY(check(minuet_voxelize(op.get(), device, &arguments, nullptr)));
+  MINUET_TRY(check(minuet_device_synchronize(device, nullptr)));
+  return fetch(memory, points);
+}
+
+}  // namespace
+
+Voxelizer voxelizer_on(minuet_context* context, minuet_device* device, std::string arch) {
+  return [context, device, arch = std::move(arch)](const VoxelizeTask& task) {
+    return voxelize_on(context, device, arch, task);
+  };
+}
+
+llvm::Expected<Voxelizer> voxelizer_on_cpu() {
+  minuet_context* context = nullptr;
+  MINUET_TRY(check(minuet_context_create(nullptr, &context)));
+  // The device is closed before the context.
+  const std::shared_ptr<minuet_context> held(context, minuet_context_destroy);
+  minuet_device* device = nullptr;
+  MINUET_TRY(check(minuet_device_open(context, "cpu", nullptr, &device)));
+  const std::shared_ptr<minuet_device> open(device,
+                                            [held](minuet_device* one) { minuet_device_destroy(one); });
+  return Voxelizer(
+      [open, context](const VoxelizeTask& task) { return voxelize_on(context, open.get(), "cpu", task); });
+}
+
+}  // namespace minuet::tool
