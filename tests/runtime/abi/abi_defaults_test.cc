@@ -15,6 +15,7 @@
 #include "include/minuet/tuning.h"
 #include "tests/runtime/abi/abi_headers.h"
 #include "tests/runtime/abi/abi_point_structs.h"
+#include "tests/runtime/abi/abi_seen.h"
 #include "tests/support/network_abi.h"
 #include "tests/support/rounding.h"
 #include "tests/support/safetensors_writer.h"
@@ -27,70 +28,6 @@ constexpr const char* kLeakyBlock =
   {"op": "block", "name": "a", "width": 0, "kernel_size": 3, "activation": "leaky_relu"}]})";
 const std::vector<int32_t> kCloud{0, 0, 0, 0, /**/ 0, 1, 0, 0, /**/ 0, 1, 1, 0, /**/ 2, -5, 3, 1};
 constexpr int64_t kRows = 4;
-
-/// The status of a call, and all that can be seen of what it made.
-struct Seen {
-  minuet_status status = MINUET_OK;
-  std::vector<std::string> facts;
-  bool operator==(const Seen&) const = default;
-
-  template <class T>
-  void add(const T& value) {
-    static_assert(std::is_trivially_copyable_v<T>);
-    facts.emplace_back(reinterpret_cast<const char*>(&value), sizeof(value));
-  }
-  template <class T>
-  void add(const std::vector<T>& values) {
-    facts.emplace_back(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T));
-  }
-  void add_text(const char* text) { facts.emplace_back(text); }
-};
-
-/// The status, with its message where the call failed.
-Seen seen_of(minuet_status status) {
-  Seen seen{status, {}};
-  if (status != MINUET_OK) seen.add_text(last_error().c_str());
-  return seen;
-}
-
-template <class Info>
-Info asked(const std::function<minuet_status(Info*)>& query) {
-  Info info;
-  std::memset(&info, 0, sizeof(info));
-  info.struct_size = sizeof(info);
-  check(query(&info));
-  return info;
-}
-
-void add_plan(Seen& seen, minuet_plan* plan) {
-  auto info = asked<minuet_plan_info>([&](auto* answer) { return minuet_plan_query(plan, answer); });
-  seen.add_text(info.name);
-  info.name = nullptr;
-  seen.add(info);
-  for (int32_t i = 0; i < info.parameter_tensors; ++i) {
-    auto parameter = asked<minuet_parameter_info>(
-        [&](auto* answer) { return minuet_plan_query_parameter(plan, i, answer); });
-    seen.add_text(parameter.name);
-    parameter.name = nullptr;
-    seen.add(parameter);
-  }
-}
-
-void add_execution(Seen& seen, minuet_plan* plan, minuet_execution* execution) {
-  const minuet_plan_info info = info_of(plan);
-  for (int32_t i = 0; i < info.levels; ++i) {
-    seen.add(asked<minuet_level_info>(
-        [&](auto* answer) { return minuet_execution_query_level(execution, i, answer); }));
-  }
-  for (int32_t i = 0; i < info.layers; ++i) {
-    auto layer = asked<minuet_layer_info>(
-        [&](auto* answer) { return minuet_execution_query_layer(execution, i, answer); });
-    seen.add_text(layer.name), seen.add_text(layer.kernel);
-    layer.name = layer.kernel = nullptr;
-    seen.add(layer);
-  }
-  seen.add(counters_of(execution));
-}
 
 class AbiDefaults : public testing::Test {
  public:  // one for each struct of options
