@@ -33,7 +33,8 @@ TEST(Candidates, WhatCannotBeIsRefusedWithItsReason) {
          p.kernel_size = {1024, 1024, 1024, 1};
        },
        StatusCode::InvalidArgument, "offsets"},
-      {[](auto& p) { p.groups = 2; }, StatusCode::Unimplemented, "group"},
+      {[](auto& p) { p.groups = 3; }, StatusCode::InvalidArgument, "groups must divide both"},
+      {[](auto& p) { p.groups = 0; }, StatusCode::InvalidArgument, "groups is 0"},
       {[](auto& p) { p.kind = ConvolutionKind::Generative; }, StatusCode::Unimplemented, "generative"}};
   EXPECT_FALSE(llvm::errorToBool(validate(example_problem())));
   for (const Case& one : cases) {

@@ -12,6 +12,7 @@
 #include "codegen/choose/choice.h"
 #include "codegen/choose/ops/convolution.h"
 #include "codegen/choose/ops/dense.h"
+#include "codegen/choose/ops/depthwise.h"
 #include "codegen/choose/ops/global_pooling.h"
 #include "codegen/choose/ops/pointwise.h"
 #include "codegen/choose/ops/pooling.h"
@@ -208,6 +209,27 @@ std::vector<PoolSpec> variants(const PoolSpec&) {
       problem.input = problem.output = {channels, 0};
       problem.winners = true;
       specs.push_back(choose_pool(problem).pool);
+    }
+  }
+  return specs;
+}
+
+std::vector<DepthwiseSpec> variants(const DepthwiseSpec&) {
+  std::vector<DepthwiseSpec> specs;
+  for (const DType io : kDTypes) {
+    for (const auto& [in, out] : {std::pair{96, 96}, {256, 256}, {16, 48}, {8, 128}, {5, 5}, {3, 6}}) {
+      ConvolutionProblem problem;
+      problem.dtype = io;
+      problem.in_channels = problem.groups = in;
+      problem.out_channels = out;
+      problem.kernel_size = {3, 3, in == 96 ? 5 : 3, 1};
+      problem.input = {in, 0};
+      problem.output = problem.residual_input = problem.covered_output = {out, 0};
+      problem.scale_shift = in != 5;
+      problem.residual = out > 100;
+      problem.activation = static_cast<Activation>(specs.size() % kActivations);
+      problem.second_output = specs.size() % 2 == 0;
+      specs.push_back(choose_depthwise(problem).kernel);
     }
   }
   return specs;
