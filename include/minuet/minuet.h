@@ -485,7 +485,7 @@ typedef struct minuet_convolution_options {
   int32_t kernel_size[MINUET_MAX_DIM]; /* 0 counts as 1, here and below */
   int32_t stride[MINUET_MAX_DIM];
   int32_t dilation[MINUET_MAX_DIM];
-  int32_t groups;      /* 0 counts as 1; divides both numbers of channels (below) */
+  int32_t groups; /* 0: 1; output channel c reads group c / (out_channels / groups). Above 1: fused only */
   int32_t submanifold; /* 1: the output set is the input set */
   int32_t transposed;
   minuet_activation activation;
@@ -511,10 +511,6 @@ typedef struct minuet_convolution_options {
     }                                                                                                        \
   }
 
-/* Output channel c reads the input channels of group c / (out_channels / groups). With several groups, the
- * dataflow is the fused one, and MINUET_DATAFLOW_GATHER_GEMM_SCATTER is UNIMPLEMENTED. Groups of few channels
- * may be computed together, with zeros for the weights between them, so that an infinite or NaN input of one
- * group may make NaN of the outputs of another. */
 /* A plan of one convolution, whose coordinate sets and kernel map are the caller's. Copies the parameters.
  * INVALID_ARGUMENT where one is infinite or NaN, or a weight is past the range of dtype, unless
  * allow_non_finite_parameters is 1. Such a weight then becomes infinite, and results are those of IEEE

@@ -25,7 +25,6 @@ struct DepthwiseShape {
   static constexpr i32 kInputBytes = kInputs * kElement;
   static constexpr i32 kAtOnce = 2;  // Gives the number of offsets whose rows are read together.
   static constexpr i32 kMaskWords = (S.volume + 31) / 32;
-  static_assert(S.io != DType::TF32, "nothing is rounded to tf32");
   static_assert(S.out_channels % S.in_channels == 0, "each input channel has equally many outputs");
   static_assert(S.vector_bytes % kElement == 0 && S.out_channels % kElements == 0,
                 "vectors have whole elements and cover a row");
@@ -123,7 +122,7 @@ MINUET_HD void add_offsets(const DepthwiseParams& p, const DepthwiseRows<S>& row
         // Without this branch, an infinite weight would make NaN of a row that is not there.
         if (sources[u][r] < 0) continue;
         float values[Shape::kInputs];
-        to_floats<S.io>(inputs[u][r], values);
+        to_floats<S.io>(to_operand<S.io>(inputs[u][r]), values);
         MINUET_UNROLL
         for (i32 e = 0; e < Shape::kElements; ++e) {
           sums[r][e] += values[e * Shape::kInputs / Shape::kElements] * factors[e];

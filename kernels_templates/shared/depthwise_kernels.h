@@ -13,7 +13,8 @@ namespace minuet {
 ///
 /// The offsets that have a row are added in ascending k and in fp32.
 struct DepthwiseSpec {
-  DType io = DType::F16;  // Gives the type of features and weights. TF32 is not one of them.
+  DType io =
+      DType::F16;  // Gives the type of features and weights. The inputs are rounded to TF32 if it is TF32.
   i32 in_channels = 64;
   i32 out_channels = 64;  // Must be a multiple of in_channels.
   i32 volume = 27;        // Gives the number of offsets of the convolution kernel.

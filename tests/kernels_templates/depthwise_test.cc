@@ -85,7 +85,7 @@ void expect_depthwise(const DepthwiseMap& map, int variant) {
   params.second = {scale.data(), shift.data(), second.elements(), second.ld(), &overflow, 0};
   shim::launch(&depthwise<S>, params, shim::small_grid(variant, S.threads));
   EXPECT_EQ(overflow, 0u);
-  const double bound = S.io == DType::F32 ? 1e-5 : S.io == DType::F16 ? 2e-3 : 1.6e-2;
+  const double bound = S.io == DType::F32 ? 1e-5 : S.io == DType::BF16 ? 1.6e-2 : 2e-3;
   for (i64 row = 0; row < map.output_rows; ++row) {
     for (i64 c = 0; c < kOut; ++c) {
       double sum = 0, size = 1;
@@ -139,6 +139,7 @@ TEST(Depthwise, EveryType) {
   expect_on_maps<spec_of(DType::F16, 64, 64, 27, 16)>();
   expect_on_maps<spec_of(DType::BF16, 40, 40, 27, 16)>();
   expect_on_maps<spec_of(DType::F32, 24, 24, 8, 16)>();
+  expect_on_maps<spec_of(DType::TF32, 24, 24, 8, 16)>();
 }
 
 TEST(Depthwise, OddChannelsAndWideRows) {

@@ -27,7 +27,7 @@ DepthwiseChoice choose_depthwise(const ConvolutionProblem& problem) {
   DepthwiseChoice choice;
   choice.problem = problem;
   DepthwiseSpec& spec = choice.kernel;
-  spec.io = storage_type(problem.dtype);
+  spec.io = problem.dtype;
   spec.in_channels = problem.in_channels;
   spec.out_channels = problem.out_channels;
   spec.volume = static_cast<i32>(kernel_volume(problem));

@@ -91,8 +91,8 @@ TEST(Candidates, WhatIsNotBuiltIsRefusedByItsOp) {
   refuse(ConvolutionGradientProblem{kGradientWeight, example_problem(0)}, StatusCode::InvalidArgument,
          "channels are 0");
   ConvolutionProblem grouped = example_problem();
-  grouped.groups = 2;
-  refuse(grouped, StatusCode::Unimplemented, "group");
+  grouped.groups = 5;
+  refuse(grouped, StatusCode::InvalidArgument, "groups is 5");
   EXPECT_FALSE(llvm::errorToBool(validate(OpProblem(example_problem()))));
   PoolingProblem generative = make_pooling();
   generative.kind = ConvolutionKind::Generative;

@@ -96,7 +96,6 @@ TEST(Depthwise, VectorsFitRowsAndMultiplier) {
   EXPECT_EQ(bytes_of(5, 1, DType::BF16), 2);
   EXPECT_EQ(bytes_of(64, 1, DType::F16, {66, 2}), 4) << "input rows begin at multiples of 4 bytes";
   EXPECT_EQ(bytes_of(64, 4, DType::F16, {66, 2}), 16);
-  EXPECT_EQ(choose_depthwise(grouped_problem(64, 64, 64, DType::TF32)).kernel.io, DType::F32);
 }
 
 /// Every row and vector has one thread, whatever the widths.

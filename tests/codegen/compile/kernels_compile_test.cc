@@ -367,7 +367,7 @@ std::vector<Job> all_jobs() {
 /// products.
 bool must_not_spill(const Job& job) {
   const llvm::StringRef name = job.source.display_name;
-  if (name.take_front(17) == "fused_convolution") return true;
+  if (name.take_front(17) == "fused_convolution" || name.take_front(9) == "depthwise") return true;
   return job.is_default && (name.take_front(6) == "gather" || name.take_front(7) == "scatter" ||
                             name.take_front(8) == "to_dense" || name.take_front(10) == "pool_items" ||
                             name.take_front(17) == "search_kernel_map");

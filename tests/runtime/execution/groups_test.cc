@@ -143,17 +143,24 @@ TEST_P(GroupsTest, OnPyramids) {
   }
 }
 
-/// A network of three convolutions: one without groups, one with two, and a depthwise one.
+/// A network whose convolutions have groups, in every op that has convolutions: some with launches of their
+/// own, some that share one, and depthwise ones, one of which adds a residual.
 std::string network_of(bool has_groups) {
-  const auto block = [](const std::string& name, int channels, const std::string& more) {
-    return R"({"op": "block", "kernel_size": 3, "norm": "none", "bias": true, "name": ")" + name +
-           R"(", "out_channels": )" + std::to_string(channels) + more + "}";
+  const auto groups = [&](int count) { return R"("groups": )" + std::to_string(has_groups ? count : 1); };
+  const auto layer = [](const std::string& op, const std::string& name, int channels,
+                        const std::string& more) {
+    return R"({"op": ")" + op + R"(", "norm": "none", "activation": "none", "name": ")" + name +
+           R"(", "out_channels": )" + std::to_string(channels) + ", " + more + "}";
   };
-  return R"({"name": "n", "ndim": 3, "in_channels": 4, "channels": [64], "layers": [)" + block("a", 64, "") +
-         ", " + block("b", 64, has_groups ? R"(, "groups": 2)" : "") + ", " +
-         block("c", 128,
-               has_groups ? R"(, "groups": 64, "activation": "none")" : R"(, "activation": "none")") +
-         "]}";
+  const std::string biased = R"("bias": true, "kernel_size": )";
+  return R"({"name": "n", "ndim": 3, "in_channels": 4, "channels": [64], "layers": [)" +
+         layer("block", "a", 64, biased + "3") + ",\n" +
+         layer("residual", "r", 96,
+               biased + R"(3, "conv1": {)" + groups(4) + R"(}, "conv2": {)" + groups(96) +
+                   R"(}, "shortcut": {)" + groups(2) + "}") +
+         ",\n" + layer("block", "d", 64, R"("stride": 2, "kernel_size": 2, )" + groups(2)) + ",\n" +
+         layer("inverse", "i", 64, R"("of": "d", )" + groups(16)) + ",\n" +
+         layer("block", "c", 128, R"("kernel_size": 3, )" + groups(64)) + "]}";
 }
 
 /// Weights of that network, and of the same network without groups.
@@ -162,19 +169,24 @@ struct NetworkWeights {
 
   NetworkWeights() {
     Random random(11);
-    add(random, "a", 4, 64, 1), add(random, "b", 64, 64, 2), add(random, "c", 64, 128, 64);
+    add(random, "a.conv", 27, 4, 64, 1);
+    add(random, "r.conv1", 27, 64, 96, 4), add(random, "r.conv2", 27, 96, 96, 96);
+    add(random, "r.shortcut.conv", 1, 64, 96, 2);
+    add(random, "d.conv", 8, 96, 64, 2), add(random, "i.conv", 8, 64, 64, 16);
+    add(random, "c.conv", 27, 64, 128, 64);
   }
-  void add(Random& random, const std::string& name, int in, int out, int groups) {
+  void add(Random& random, const std::string& name, int volume, int in, int out, int groups) {
     ConvolutionCase test;
-    test.in_channels = in, test.out_channels = out, test.groups = groups, test.kernel_size = {3, 3, 3, 1};
-    FileTensor weight{{27, in / groups, out}, {}}, bias{{out}, {}};
-    for (int64_t i = 0; i < 27LL * (in / groups) * out; ++i) {
-      weight.values.push_back(static_cast<float>(random.between(-8, 8)) / 32);
+    test.in_channels = in, test.out_channels = out, test.groups = groups,
+    test.kernel_size = {volume, 1, 1, 1};
+    FileTensor weight{{volume, in / groups, out}, {}}, bias{{out}, {}};
+    for (int64_t i = 0; i < int64_t{volume} * (in / groups) * out; ++i) {
+      weight.values.push_back(static_cast<float>(random.between(-8, 8)) / 64);
     }
     for (int c = 0; c < out; ++c) bias.values.push_back(static_cast<float>(random.between(-8, 8)) / 8);
-    dense[name + ".conv.weight"] = {{27, in, out}, dense_weight(test, weight.values)};
-    grouped[name + ".conv.weight"] = std::move(weight);
-    dense[name + ".conv.bias"] = grouped[name + ".conv.bias"] = std::move(bias);
+    dense[name + ".weight"] = {{volume, in, out}, dense_weight(test, weight.values)};
+    grouped[name + ".weight"] = std::move(weight);
+    if (name[0] == 'a' || name[0] == 'r') dense[name + ".bias"] = grouped[name + ".bias"] = std::move(bias);
   }
 };
 

@@ -67,10 +67,10 @@ TEST(NetworkFields, WhatIsWrongIsRefusedWithItsPlaceAndReason) {
       {block_of(R"("track_running_stats": false)"), kUnbuilt,
        "a batch norm without running statistics normalizes"},
       {block_of(R"("track_running_stats": 0)"), kWrong, "\"track_running_stats\" must be true or false"},
-      {block_of(R"("groups": 3)"), kWrong, "layers[0].groups: groups is 3, but in_channels is 4"},
+      {block_of(R"("groups": 3)"), kWrong, "layers[1].groups: block a: groups is 3, but in_channels is 4"},
       {block_of(R"("groups": 0)"), kWrong, "\"groups\" must be"},
       {residual_of(R"("groups": 2)"), kWrong, "set it in \"conv1\""},
-      {residual_of(R"("conv1": {"groups": 3})"), kWrong, "layers[0].conv1.groups: groups is 3"},
+      {residual_of(R"("conv1": {"groups": 3})"), kWrong, "layers[1].conv1.groups: residual a: groups is 3"},
       {R"({"op": "head", "name": "a", "groups": 1})", kWrong, "\"groups\" is not a field of the op head"},
       {block_of(R"("activation": "relu6")"), kWrong,
        "\"activation\" must be \"relu\", \"leaky_relu\", \"gelu\", \"gelu_tanh\", \"silu\", \"sigmoid\", "
