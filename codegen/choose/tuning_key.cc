@@ -121,6 +121,7 @@ TuningBucket layer_bucket(Operation operation, const ConvolutionProblem& problem
 
 std::vector<TuningBucket> buckets_of_layer(const ConvolutionProblem& problem, i64 rows,
                                            std::optional<double> density) {
+  if (!is_tunable(problem)) return {};
   const i64 volume = kernel_volume(problem);
   return {layer_bucket(Operation::Dataflow, problem, rows, density),
           layer_bucket(Operation::Fused, problem, rows, density),

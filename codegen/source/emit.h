@@ -14,6 +14,7 @@
 
 #include "codegen/source/params_fields.h"
 #include "kernels_templates/shared/dense_kernels.h"
+#include "kernels_templates/shared/depthwise_kernels.h"
 #include "kernels_templates/shared/fused_kernels.h"
 #include "kernels_templates/shared/global_pool_kernels.h"
 #include "kernels_templates/shared/gmas_kernels.h"

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "kernels_templates/shared/dense_kernels.h"
+#include "kernels_templates/shared/depthwise_kernels.h"
 #include "kernels_templates/shared/fused_kernels.h"
 #include "kernels_templates/shared/global_pool_kernels.h"
 #include "kernels_templates/shared/gmas_kernels.h"
@@ -165,6 +166,29 @@ MINUET_FIELD(overflow_mark)
 MINUET_FIELD(winners)
 MINUET_FIELD(winners_ld)
 MINUET_FIELD(input_numbers)
+MINUET_END_FIELDS
+
+MINUET_BEGIN_FIELDS(DepthwiseParams)
+MINUET_FIELD(input)
+MINUET_FIELD(input_ld)
+MINUET_FIELD(rows)
+MINUET_FIELD(masks)
+MINUET_FIELD(row_stride)
+MINUET_FIELD(order)
+MINUET_FIELD(ordered_views)
+MINUET_FIELD(query_count)
+MINUET_FIELD(padded_rows)
+MINUET_FIELD(weights)
+MINUET_FIELD(scale)
+MINUET_FIELD(shift)
+MINUET_FIELD(residual)
+MINUET_FIELD(residual_ld)
+MINUET_FIELD(output)
+MINUET_FIELD(output_ld)
+MINUET_FIELD(overflow)
+MINUET_FIELD(overflow_mark)
+MINUET_FIELD(slope)
+MINUET_FIELD(second)
 MINUET_END_FIELDS
 
 MINUET_BEGIN_FIELDS(ItemRowsParams)

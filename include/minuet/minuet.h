@@ -540,7 +540,7 @@ typedef struct minuet_convolution_options {
   int32_t kernel_size[MINUET_MAX_DIM];
   int32_t stride[MINUET_MAX_DIM]; /* the quotient of the tensor strides of the coarser and the finer set */
   int32_t dilation[MINUET_MAX_DIM];
-  int32_t groups;      /* 0 counts as 1; groups above 1 are UNIMPLEMENTED */
+  int32_t groups; /* 0: 1; output channel c reads group c / (out_channels / groups). Above 1: fused only */
   int32_t submanifold; /* 1: the output set is the input set */
   int32_t transposed;  /* 1: takes a transposed kernel map, from the coarser set to the finer */
   minuet_activation activation;

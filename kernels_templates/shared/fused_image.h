@@ -26,15 +26,28 @@ struct FusedImage {
   i32 step = 0;
   i32 columns = 0;
   MmaUnit unit = MmaUnit::Warp;
+  /// Gives the number of groups of channels that one launch computes. Weights between channels of different
+  /// groups are zero.
+  i32 groups = 1;
+  /// Gives the number of launches that compute the layer. Each computes the next in_channels inputs and
+  /// out_channels outputs, and the image holds their parts one after the other.
+  i32 launches = 1;
   bool operator==(const FusedImage&) const = default;
 };
 MINUET_HD constexpr FusedImage image_of(const FusedSpec& spec) {
   return {spec.io, spec.in_channels, spec.out_channels, spec.volume, spec.step, spec.columns, spec.unit};
 }
 
+/// The Spec of a kernel describes one launch.
+MINUET_HD constexpr i32 image_launches(const FusedSpec&) { return 1; }
+MINUET_HD constexpr i32 image_launches(const FusedImage& image) { return image.launches; }
+MINUET_HD constexpr i32 image_groups(const FusedSpec&) { return 1; }
+MINUET_HD constexpr i32 image_groups(const FusedImage& image) { return image.groups; }
+
 template <class Spec>
 MINUET_HD constexpr i64 fused_image_bytes(const Spec& spec) {
-  return static_cast<i64>(fused_column_blocks(spec)) * fused_steps(spec) * fused_stage_bytes(spec);
+  return static_cast<i64>(image_launches(spec)) * fused_column_blocks(spec) * fused_steps(spec) *
+         fused_stage_bytes(spec);
 }
 
 /// Holds sizes of an image that follow from its FusedImage. A stage is the part of the image for one column
@@ -56,12 +69,13 @@ MINUET_HD constexpr FusedImageShape fused_image_shape(const Spec& spec) {
     for (bits = 0; 1 << bits < depth; ++bits) {
     }
   }
-  return {steps, depth, bits, fused_column_blocks(spec) * steps, fused_stage_bytes(spec) / 16};
+  const i32 stages = image_launches(spec) * fused_column_blocks(spec) * steps;
+  return {steps, depth, bits, stages, fused_stage_bytes(spec) / 16};
 }
 
 /// Gives the first element of the depth, and the column block, of a stage.
 struct FusedStage {
-  i32 block;       // Gives the number of the block of output channels.
+  i32 block;       // Gives the number of the block of output channels, which all launches number together.
   i32 offset, in;  // Give the offset and the input channel of the first element.
 };
 template <class Spec>
@@ -108,8 +122,8 @@ MINUET_HD constexpr FusedPlacesOfVector fused_places_of_vector(const Spec& spec,
 }
 
 /// Returns which weight the image holds at element `element` of word `word` of a vector, as an index into
-/// weights of the shape [volume][in_channels][out_channels]. The result is -1 if the element is padding and
-/// must be 0.
+/// weights of the shape [volume][in_channels / groups][launches * out_channels]. The result is -1 if the
+/// element must be 0, because it is padding or between channels of different groups.
 template <class Spec>
 MINUET_HD constexpr i64 fused_weight_at(const Spec& spec, const FusedImageShape& shape,
                                         const FusedStage& stage, const FusedPlacesOfVector& places, i32 word,
@@ -120,9 +134,17 @@ MINUET_HD constexpr i64 fused_weight_at(const Spec& spec, const FusedImageShape&
     offset += in >> shape.offset_bits;
     in &= shape.offset_depth - 1;
   }
-  const i32 out = stage.block * spec.columns + places.column[word];
+  const i32 launches = image_launches(spec), blocks = launches == 1 ? 0 : fused_column_blocks(spec);
+  const i32 launch = launches == 1 ? 0 : stage.block / blocks;
+  const i32 out = (stage.block - launch * blocks) * spec.columns + places.column[word];
   if (offset >= spec.volume || in >= spec.in_channels || out >= spec.out_channels) return -1;
-  return (static_cast<i64>(offset) * spec.in_channels + in) * spec.out_channels + out;
+  i32 inputs = spec.in_channels;
+  if (image_groups(spec) > 1) {
+    inputs /= image_groups(spec);
+    in -= out / (spec.out_channels / image_groups(spec)) * inputs;
+    if (in < 0 || in >= inputs) return -1;
+  }
+  return ((static_cast<i64>(offset) * inputs + in) * launches + launch) * spec.out_channels + out;
 }
 
 /// Does the same for element `index` of the image.

@@ -136,8 +136,9 @@ MINUET_HD void fold_batch_norm(const BatchNormFold& fold, i64 c) {
 
 /// Describes one image of weights (FusedImage) that make_weight_images writes.
 struct WeightImageJob {
-  const void* weight;  // Has the shape [volume][in_channels][out_channels], in the type of the image.
-  void* image;         // Receives fused_image_bytes(layout) bytes and is aligned to 16 bytes.
+  /// Has the shape [volume][in_channels / groups][launches * out_channels], in the type of the image.
+  const void* weight;
+  void* image;  // Receives fused_image_bytes(layout) bytes and is aligned to 16 bytes.
   FusedImage layout;
   FusedImageShape shape;  // Holds fused_image_shape(layout).
 };

@@ -68,7 +68,7 @@ llvm::Error read_grid(i32 ndim, const float* low, const float* high, const float
   problem.channels = given.channels;
   MINUET_TRY(check_choice(given.feature, MINUET_POINT_FEATURE_FIRST, "feature"));
   problem.reduction = static_cast<PointReduction>(given.feature);
-  MINUET_TRY(check_flag(given.has_range, "has_range"));
+  MINUET_TRY(check_flags({{given.has_range, "has_range"}}));
   problem.grid.has_range = given.has_range;
   if (!given.has_range) MINUET_TRY(check_unused(given.high, 0, "high", "has_range is 0"));
   MINUET_TRY(read_grid(problem.ndim, given.low, given.high, given.voxel_size, problem.grid));

@@ -1,6 +1,7 @@
 // Defines the table of op families, such as poolings, that the CUDA device runs. A test may link its own
 // table instead.
 #include "codegen/choose/ops/dense.h"
+#include "codegen/choose/ops/depthwise.h"
 #include "codegen/choose/ops/global_pooling.h"
 #include "codegen/choose/ops/pointwise.h"
 #include "codegen/choose/ops/pooling.h"
@@ -8,6 +9,7 @@
 #include "runtime/cuda/ops/convolution_fused.h"
 #include "runtime/cuda/ops/convolution_gmas.h"
 #include "runtime/cuda/ops/dense.h"
+#include "runtime/cuda/ops/depthwise.h"
 #include "runtime/cuda/ops/global_pooling.h"
 #include "runtime/cuda/ops/pointwise.h"
 #include "runtime/cuda/ops/pooling.h"
@@ -26,6 +28,7 @@ llvm::ArrayRef<CudaFamily> cuda_families() {
   static const CudaFamily families[] = {
       {GmasChoice::kKind, make<GmasStep>, warm_up_gmas, is_same_warm_up, gmas_memory_bound},
       {FusedChoice::kKind, make<FusedStep>, nullptr, nullptr, nullptr},
+      {DepthwiseChoice::kKind, make_depthwise, nullptr, nullptr, nullptr},
       {PoolChoice::kKind, make_pooling, nullptr, nullptr, nullptr},
       {GlobalPoolChoice::kKind, make_global_pooling, nullptr, nullptr, nullptr},
       {ToDenseChoice::kKind, make_to_dense, nullptr, nullptr, nullptr},

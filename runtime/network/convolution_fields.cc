@@ -6,7 +6,7 @@
 
 #include "codegen/base/json_text.h"
 #include "codegen/choose/problem.h"
-#include "runtime/network/description_place.h"
+#include "runtime/network/description_fields.h"
 
 namespace minuet {
 namespace {
@@ -93,8 +93,8 @@ llvm::Error read_activation(const Object& object, ConvolutionFields& fields) {
 
 llvm::ArrayRef<llvm::StringRef> convolution_field_names(FieldPlace place) {
   static constexpr llvm::StringRef kOfHead[] = {"bias", "activation", "slope"};
-  static constexpr llvm::StringRef kAll[] = {"bias",       "norm", "affine", "epsilon", "track_running_stats",
-                                             "activation", "slope"};
+  static constexpr llvm::StringRef kAll[] = {
+      "bias", "norm", "affine", "epsilon", "track_running_stats", "activation", "slope", "groups"};
   if (place == FieldPlace::Head) return kOfHead;
   return kAll;
 }
@@ -104,6 +104,9 @@ llvm::Error read_convolution_fields(const Object& object, FieldPlace place, Conv
     MINUET_ASSIGN(fields.bias, read_flag(*bias, "bias"));
   }
   if (place != FieldPlace::Head) {
+    if (const Value* const groups = object.get("groups")) {
+      MINUET_ASSIGN(fields.groups, read_size(*groups, "groups"));
+    }
     if (object.get("norm")) MINUET_TRY(at("norm", read_norm(object, fields)));
     MINUET_TRY(read_batch_norm(object, fields));
   }
@@ -140,6 +143,7 @@ llvm::Expected<double> read_epsilon(const Value& value, llvm::StringRef field) {
 void print_convolution_fields(const ConvolutionFields& fields, FieldPlace place, Object& object) {
   object["bias"] = fields.bias;
   if (place != FieldPlace::Head) {
+    if (fields.groups > 1) object["groups"] = fields.groups;
     object["norm"] = fields.batch_norm ? "batch_norm" : "none";
     if (fields.batch_norm) {
       object["affine"] = fields.affine;

@@ -21,6 +21,7 @@ struct ConvolutionFields {
   Activation activation = Activation::ReLU;
   // Holds the slope of a leaky ReLU for negative numbers.
   float slope = 0;
+  i32 groups = 1;
 };
 
 /// Says where in a network's description the fields of a convolution are. This determines which fields and
@@ -37,7 +38,8 @@ enum class FieldPlace {
   PartBeforeAddition
 };
 
-/// Returns the names of all fields that are allowed at `place`.
+/// Returns the names of all fields that are allowed at `place`. A block with several convolutions has
+/// "groups" at Part and PartBeforeAddition only.
 llvm::ArrayRef<llvm::StringRef> convolution_field_names(FieldPlace place);
 
 /// Overwrites the defaults in `fields` with the fields of `object`. Fields of `object` that do not belong to

@@ -299,6 +299,7 @@ llvm::Expected<i32> GraphBuilder::add_convolution(const std::string& name, i32 i
   problem.kernel_size = map.kernel_size;
   problem.dilation = map.dilation;
   problem.padding = map.padding;
+  MINUET_TRY(at("groups", check_groups(problem)));
   return add_layer(name, input, level, problem.out_channels, map, problem);
 }
 
@@ -391,6 +392,7 @@ ConvolutionProblem GraphBuilder::problem_of(const ConvolutionFields& fields, i32
   ConvolutionProblem problem;
   problem.dataflow = dataflow_;
   problem.out_channels = out_channels;
+  problem.groups = fields.groups;
   problem.scale_shift = fields.bias || fields.batch_norm;
   problem.set_activation(fields.activation, fields.slope);
   return problem;

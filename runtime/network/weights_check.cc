@@ -313,7 +313,7 @@ std::vector<ParameterName> parameter_names(const ProgramLayer& layer) {
   const ConvolutionProblem& problem = *convolution_of(layer);
   std::vector<ParameterName> names{{layer.weight,
                                     ParameterRole::Weight,
-                                    {kernel_volume(problem), problem.in_channels, problem.out_channels}}};
+                                    {kernel_volume(problem), group_inputs(problem), problem.out_channels}}};
   const auto add_vector = [&](const std::string& name, ParameterRole role) {
     names.push_back({name, role, {problem.out_channels}});
   };

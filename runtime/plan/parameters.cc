@@ -68,7 +68,7 @@ ParameterCounts parameter_counts(const ProgramLayer& layer) {
     return {0, numbers, numbers};
   }
   const i64 channels = problem->out_channels, affine = problem->scale_shift ? channels : 0;
-  return {kernel_volume(*problem) * (problem->in_channels / problem->groups) * channels, affine, affine};
+  return {weight_numbers(*problem), affine, affine};
 }
 
 std::optional<std::size_t> find_lost(DType dtype, llvm::ArrayRef<float> values) {
@@ -117,7 +117,7 @@ llvm::Error ParameterSource::refuse_weight(const ProgramLayer& layer) const {
   const ConvolutionProblem& problem = *convolution_of(layer);
   MINUET_ASSIGN(const std::vector<float> weight, file_->read_weight(layer.weight, problem));
   const std::optional<std::size_t> lost = find_lost(problem.dtype, weight);
-  const std::vector<int64_t> shape{kernel_volume(problem), problem.in_channels, problem.out_channels};
+  const std::vector<int64_t> shape{kernel_volume(problem), group_inputs(problem), problem.out_channels};
   return make_error(StatusCode::InvalidArgument,
                     "weights file {0}: \"{1}\" is {2} at {3} (offset, input, output), {4}", file_->path(),
                     layer.weight, number_text(weight[*lost]), place_text(shape, *lost),
@@ -127,7 +127,7 @@ llvm::Error ParameterSource::refuse_weight(const ProgramLayer& layer) const {
 /// Returns the layer's weight, rounded to the dtype of its problem.
 llvm::Expected<std::vector<float>> ParameterSource::weight(const ProgramLayer& layer) const {
   const ConvolutionProblem& problem = *convolution_of(layer);
-  const i64 inputs = kernel_volume(problem) * problem.in_channels;
+  const i64 inputs = kernel_volume(problem) * group_inputs(problem);
   std::vector<float> weight;
   if (file_) {
     MINUET_ASSIGN(weight, file_->read_weight(layer.weight, problem));

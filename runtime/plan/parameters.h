@@ -17,7 +17,7 @@ namespace minuet {
 /// dtype can hold all values of `weight` exactly. A chain of pointwise steps has scales and shifts of each
 /// Affine step, one after the other.
 struct LayerParameters {
-  std::vector<float> weight;  // The shape is [volume, in_channels, out_channels].
+  std::vector<float> weight;  // The shape is [volume, in_channels / groups, out_channels].
   std::vector<float> scale;   // Holds [out_channels] numbers, or none if there is no scale and shift.
   std::vector<float> shift;
 };
@@ -41,8 +41,8 @@ std::vector<float> rounded_copy(DType dtype, llvm::ArrayRef<float> values, bool&
 std::string overflow_text(DType dtype, float value);
 
 /// Reads parameters from a file, or draws them at random. Drawn convolution weights are normally distributed
-/// with variance 2 / (volume * in_channels), and drawn batch norms are near the identity. A drawn tensor
-/// depends only on its name and the seed.
+/// with variance 2 / (volume * in_channels / groups), and drawn batch norms are near the identity. A drawn
+/// tensor depends only on its name and the seed.
 class ParameterSource {
  public:
   explicit ParameterSource(uint64_t seed) : seed_(seed) {}

@@ -29,8 +29,8 @@ struct NetworkProblem {
 };
 
 /// Points to the parameters of one op in the caller's memory, which must outlive this object. The weight has
-/// shape [volume, in_channels, out_channels] in fp32. Scale and shift have [out_channels] elements, or none
-/// if the problem has no scale and shift.
+/// shape [volume, in_channels / groups, out_channels] in fp32. Scale and shift have [out_channels] elements,
+/// or none if the problem has no scale and shift.
 struct GivenParameters {
   GivenParameters() = default;
   GivenParameters(const LayerParameters& layer)  // NOLINT: The conversion is implicit on purpose.

@@ -140,7 +140,7 @@ class NetworkTuner {
     for (const std::vector<LayerSize>& sizes : meter_.sizes()) {
       for (std::size_t i = 0; i < sizes.size(); ++i) {
         const ConvolutionProblem* const problem = convolution_of(plan_.program.layers[i]);
-        if (sizes[i].rows < 1 || problem == nullptr) continue;
+        if (sizes[i].rows < 1 || problem == nullptr || !is_tunable(*problem)) continue;
         if (is_fused_shortcut(i, sizes[i].rows, dataflow)) continue;
         for (TuningTask& task : tasks_of(*problem, sizes[i])) {
           tasks.try_emplace(task.bucket, std::move(task));
@@ -158,7 +158,7 @@ class NetworkTuner {
     const auto& layers = plan_.program.layers;
     return std::all_of(layers.begin(), layers.end(), [&](const ProgramLayer& layer) {
       const ConvolutionProblem* const problem = convolution_of(layer);
-      return dataflow != Dataflow::Fused || !problem || kernel_volume(*problem) <= kMostFusedOffsets;
+      return problem == nullptr || !llvm::errorToBool(check_dataflow(*problem, dataflow));
     });
   }
 
@@ -187,6 +187,7 @@ class NetworkTuner {
   llvm::Error tune_grouping() {
     const WindowProblem* const largest = largest_convolution(plan_.program);
     if (is_cpu() || largest == nullptr || most_rows() == 0) return llvm::Error::success();
+    if (!can_run_by(Dataflow::GatherGemmScatter)) return llvm::Error::success();
     std::vector<TuningTask> tasks;
     tasks.push_back(grouping_task(*largest, most_rows()));
     return search("groups of GEMMs", tasks, Dataflow::GatherGemmScatter);
@@ -218,6 +219,7 @@ class NetworkTuner {
                                                     const LayerSize& size) {
       return std::vector<TuningTask>{dataflow_task(problem, device_.info().arch, size.rows, size.density)};
     });
+    if (tasks.empty()) return llvm::Error::success();
     choosing_dataflows_ = true;
     return search("dataflows", tasks, {});
   }
@@ -291,7 +293,7 @@ class NetworkTuner {
         const ProgramLayer& layer = program.layers[i];
         const LayerSize& size = meter_.sizes()[cloud][i];
         const ConvolutionProblem* const problem = convolution_of(layer);
-        if (problem == nullptr) continue;
+        if (problem == nullptr || !is_tunable(*problem)) continue;
         const TuningBucket bucket = layer_bucket(Operation::Dataflow, *problem, size.rows, size.density);
         if (moved.count(bucket) != 0) read.emplace_back(cloud * program.maps.size() + layer.map, bucket);
       }

@@ -43,7 +43,7 @@ llvm::Expected<GivenWeight> find_weight(const GivenArray& array, WeightsOrder or
     given.shape.push_back(problem.kernel_size[axis]);
     given.strides.push_back(stride_in(array, layout->tap_strides[axis]));
   }
-  given.shape.append({i64{problem.in_channels}, i64{problem.out_channels}});
+  given.shape.append({i64{group_inputs(problem)}, i64{problem.out_channels}});
   given.strides.append({stride_in(array, layout->in_stride), stride_in(array, layout->out_stride)});
   return given;
 }

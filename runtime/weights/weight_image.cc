@@ -1,5 +1,6 @@
 #include "runtime/weights/weight_image.h"
 
+#include "codegen/choose/ops/depthwise.h"
 #include "runtime/weights/rounding.h"
 
 namespace minuet {
@@ -20,16 +21,19 @@ std::vector<ParameterImage> convolution_images(const ConvolutionProblem& problem
 
 std::vector<ParameterImage> gmas_images(const OpChoice& choice, DType type, llvm::StringRef) {
   const ConvolutionProblem& problem = choice.get<GmasChoice>().problem;
-  const i64 numbers = kernel_volume(problem) * problem.in_channels * problem.out_channels;
-  return convolution_images(problem, {type, numbers, {}});
+  return convolution_images(problem, {type, weight_numbers(problem), {}});
 }
 
 // On the CPU, for which `arch` is empty, weights keep their order.
 std::vector<ParameterImage> fused_images(const OpChoice& choice, DType type, llvm::StringRef arch) {
   const FusedChoice& fused = choice.get<FusedChoice>();
   const ConvolutionProblem& problem = fused.problem;
-  WeightImage weight{type, kernel_volume(problem) * problem.in_channels * problem.out_channels, {}};
-  if (!arch.empty()) weight.fused = image_of(fused.fused);
+  WeightImage weight{type, weight_numbers(problem), {}};
+  if (!arch.empty()) {
+    weight.fused = image_of(fused.fused);
+    weight.fused->launches = launches_of(fused);
+    weight.fused->groups = problem.groups / launches_of(fused);
+  }
   std::vector<ParameterImage> images = convolution_images(problem, weight);
   if (!fused.fused.shortcut) return images;
   FusedSpec spec = fused.fused;
@@ -39,6 +43,11 @@ std::vector<ParameterImage> fused_images(const OpChoice& choice, DType type, llv
       images.end(),
       {{1, ParameterPart::Weight, shortcut}, {1, ParameterPart::Scale, {}}, {1, ParameterPart::Shift, {}}});
   return images;
+}
+
+std::vector<ParameterImage> depthwise_images(const OpChoice& choice, DType type, llvm::StringRef) {
+  const ConvolutionProblem& problem = choice.get<DepthwiseChoice>().problem;
+  return convolution_images(problem, {type, weight_numbers(problem), {}});
 }
 
 std::vector<ParameterImage> pointwise_images(const OpChoice&, DType, llvm::StringRef) {

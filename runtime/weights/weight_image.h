@@ -37,6 +37,7 @@ struct ParameterImage {
 
 std::vector<ParameterImage> gmas_images(const OpChoice& choice, DType type, llvm::StringRef arch);
 std::vector<ParameterImage> fused_images(const OpChoice& choice, DType type, llvm::StringRef arch);
+std::vector<ParameterImage> depthwise_images(const OpChoice& choice, DType type, llvm::StringRef arch);
 std::vector<ParameterImage> pointwise_images(const OpChoice& choice, DType type, llvm::StringRef arch);
 
 /// Represents a row of the table of op families that have parameters (families.cc).

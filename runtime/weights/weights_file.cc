@@ -176,7 +176,7 @@ i32 WeightsFile::spconv_version(const std::string& name, const ConvolutionProble
   bool is_ambiguous = false;
   const WeightLayout* const layout =
       find_layout(layouts, std::vector<i64>(shape.begin(), shape.end()), problem, is_ambiguous);
-  return layout == nullptr || is_ambiguous || kernel_volume(problem) * problem.in_channels == 1
+  return layout == nullptr || is_ambiguous || kernel_volume(problem) * group_inputs(problem) == 1
              ? 0
              : layout->spconv_version;
 }

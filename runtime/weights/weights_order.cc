@@ -26,6 +26,27 @@ llvm::Error refuse(const char* format, Values&&... values) {
   return make_error(StatusCode::InvalidArgument, format, std::forward<Values>(values)...);
 }
 
+/// Refuses groups, unless the engine has them. MinkowskiEngine has only channelwise convolutions, with one
+/// input and one output channel per group.
+llvm::Error check_groups(WeightsOrder order, const ConvolutionProblem& problem) {
+  if (problem.groups == 1 || order == WeightsOrder::Minuet) return llvm::Error::success();
+  if (order != WeightsOrder::Minkowski) {
+    return refuse(
+        "{0} has no convolutions with groups, but this layer has {1}: correct \"groups\" or the weights "
+        "order",
+        order == WeightsOrder::TorchSparse ? "TorchSparse" : "spconv", problem.groups);
+  }
+  if (problem.groups == problem.in_channels && problem.groups == problem.out_channels) {
+    return llvm::Error::success();
+  }
+  return refuse(
+      "MinkowskiEngine has groups in channelwise convolutions only, with one input and one output channel "
+      "per "
+      "group, but this layer has {0} groups of {1} input and {2} output channels: correct \"groups\" or the "
+      "weights order",
+      problem.groups, group_inputs(problem), problem.out_channels / problem.groups);
+}
+
 /// Refuses kernels of even size K unless K is 2. In MinkowskiEngine, they begin at the output's own position.
 /// In Minuet, they begin (K - 1) / 2 positions before it, which is the same place only if K is 2.
 llvm::Error check_minkowski(const ConvolutionProblem& problem) {
@@ -112,13 +133,13 @@ llvm::Error check_spconv(const ConvolutionProblem& problem) {
   return llvm::Error::success();
 }
 
-/// Returns the layout [volume, in_channels, out_channels]. Offsets are numbered with the first or the last
-/// axis of the kernel fastest.
+/// Returns the layout [volume, in_channels / groups, out_channels]. Offsets are numbered with the first or
+/// the last axis of the kernel fastest.
 WeightLayout offsets_first(const ConvolutionProblem& problem, bool first_fastest) {
   WeightLayout layout;
-  layout.shape = {kernel_volume(problem), problem.in_channels, problem.out_channels};
+  layout.shape = {kernel_volume(problem), group_inputs(problem), problem.out_channels};
   layout.in_stride = problem.out_channels;
-  i64 stride = static_cast<i64>(problem.in_channels) * problem.out_channels;
+  i64 stride = static_cast<i64>(group_inputs(problem)) * problem.out_channels;
   for (i32 i = 0; i < problem.ndim; ++i) {
     const i32 a = first_fastest ? i : problem.ndim - 1 - i;
     layout.tap_strides[a] = stride;
@@ -222,6 +243,7 @@ const char* weights_order_name(WeightsOrder order) {
 }
 
 llvm::Error check_carries_over(WeightsOrder order, const ConvolutionProblem& problem) {
+  MINUET_TRY(check_groups(order, problem));
   switch (order) {
     case WeightsOrder::Minuet:
       break;
@@ -250,6 +272,11 @@ std::vector<WeightLayout> weight_layouts(WeightsOrder order, const ConvolutionPr
     case WeightsOrder::Minkowski:
     case WeightsOrder::TorchSparse:
       layouts = {offsets_first(problem, order == WeightsOrder::Minkowski || volume % 2 == 1)};
+      // A channelwise convolution has no axis for its one input channel per group.
+      if (problem.groups > 1) {
+        layouts.front().shape = {volume, problem.out_channels};
+        return layouts;
+      }
       if (volume == 1) {
         layouts.push_back(matrix(problem, /*is_linear=*/false));
         // MinkowskiEngine and TorchSparse name convolution weights "kernel"; a "weight" may belong to a
@@ -277,7 +304,7 @@ const WeightLayout* find_layout(llvm::ArrayRef<WeightLayout> layouts, llvm::Arra
     fitting = &layout;
     ++fits;
   }
-  is_ambiguous = fits > 1 && problem.in_channels > 1;
+  is_ambiguous = fits > 1 && group_inputs(problem) > 1;
   return fitting;
 }
 
@@ -310,7 +337,7 @@ std::vector<float> to_minuet_order(const WeightLayout& layout, const Convolution
   for (i64 k = 0; k < kernel_volume(problem); ++k) {
     i64 base = 0;
     for (i32 a = 0; a < problem.ndim; ++a) base += tap[a] * layout.tap_strides[a];
-    for (i64 i = 0; i < problem.in_channels; ++i) {
+    for (i64 i = 0; i < group_inputs(problem); ++i) {
       for (i64 o = 0; o < problem.out_channels; ++o) {
         weight.push_back(stored[base + i * layout.in_stride + o * layout.out_stride]);
       }

@@ -263,6 +263,7 @@ const std::vector<int64_t>& small_counts() {
 std::string ConvolutionCase::name() const {
   std::string text = std::string(kind_name(kind)) + " " + dtype_name(dtype) + " n" + std::to_string(points);
   text += " c" + std::to_string(in_channels) + "-" + std::to_string(out_channels);
+  if (groups > 1) text += " g" + std::to_string(groups);
   text +=
       " k" + axes_text(ndim, kernel_size) + " s" + axes_text(ndim, stride) + " d" + axes_text(ndim, dilation);
   if (is_reached) text += " p" + axes_text(ndim, padding) + " shape " + axes_text(ndim, shape);
@@ -403,9 +404,10 @@ ConvolutionData make_coordinates(const ConvolutionCase& test) {
 void make_parameters(const ConvolutionCase& test, bool integers, ConvolutionData& data) {
   Random random(static_cast<uint64_t>(test.in_channels) << 40 ^
                 static_cast<uint64_t>(test.out_channels) << 20 ^ static_cast<uint64_t>(test.volume()));
-  const int64_t weights = test.volume() * test.in_channels * test.out_channels;
+  const int64_t inputs = test.in_channels / test.groups;
+  const int64_t weights = test.volume() * inputs * test.out_channels;
   // Sums of about five inputs' worth of terms come out near 1.
-  const double spread = std::sqrt(1.0 / (5 * test.in_channels));
+  const double spread = std::sqrt(1.0 / static_cast<double>(5 * inputs));
   data.weight = random_values(random, weights, 0, spread, integers);
   if (!test.raw_weights) data.weight = round_to(test.dtype, data.weight);
   if (test.has_scale()) data.scale = random_values(random, test.out_channels, 1, 0.2, integers);
@@ -462,6 +464,7 @@ std::vector<double> expected_output(const ConvolutionCase& test, const Convoluti
   oracle::Layer layer;
   layer.out_rows = static_cast<int64_t>(rows.size());
   layer.in_channels = test.in_channels, layer.out_channels = test.out_channels;
+  layer.groups = test.groups;
   const std::vector<float> features = round_to(test.dtype, data.features);
   layer.features = &features, layer.weight = &weight;
   if (!data.scale.empty()) layer.scale = &data.scale;

@@ -23,6 +23,7 @@ struct ConvolutionCase {
   int ndim = 3;
   int64_t points = 0;  // of the finer side
   int in_channels = 16, out_channels = 16;
+  int groups = 1;
   oracle::Axes kernel_size{1, 1, 1, 1}, stride{1, 1, 1, 1}, dilation{1, 1, 1, 1}, tensor_stride{1, 1, 1, 1};
   int batches = 1, empty_batch = -1;
   bool scale_shift = false, residual = false;

@@ -160,11 +160,22 @@ int axis_bits(const ConvolutionCase& test, int axis) {
   return std::bit_width(static_cast<uint64_t>(superblocks));
 }
 
+/// Draws groups of channels: some that divide the channels, or one for each input channel.
+void draw_groups(Random& random, ConvolutionCase& test) {
+  const int common = std::gcd(test.in_channels, test.out_channels);
+  const int wanted = static_cast<int>(1 + random.below(static_cast<uint64_t>(common)));
+  test.groups = std::gcd(common, wanted);
+  if (!one_in(random, 2)) return;
+  test.groups = test.in_channels;
+  test.out_channels = test.in_channels * one_of(random, {1, 1, 2, 3, 4, 16});
+}
+
 }  // namespace
 
 bool is_feasible(const ConvolutionCase& test) {
   if (test.earlier_points >= 0 && !is_feasible(test.earlier())) return false;
   if (test.other_points >= 0 && !is_feasible(test.other())) return false;
+  if (test.in_channels % test.groups != 0 || test.out_channels % test.groups != 0) return false;
   const int64_t weights = test.volume() * test.in_channels * test.out_channels;
   if (weights > kMostWeights) return false;
   const int64_t pairs =
@@ -199,6 +210,7 @@ ConvolutionCase draw_case(DType dtype, uint64_t seed) {
       test.activation = Activation::LeakyReLU;
       test.negative_slope = one_in(random, 2) ? 0.125f : -0.75f;
     }
+    if (one_in(random, 4)) draw_groups(random, test);
     test.seed = random.below(1000000);
     test = settled(test);
     if (is_feasible(test)) return test;
@@ -292,6 +304,8 @@ void simplify_cloud(Simpler& simpler) {
 std::vector<ConvolutionCase> simpler_cases(const ConvolutionCase& test) {
   Simpler simpler(test);
   simplify_cloud(simpler);
+  simpler.set(&ConvolutionCase::groups, 1);
+  simpler.lower(&ConvolutionCase::groups, 1);
   simpler.lower(&ConvolutionCase::in_channels, 1);
   simpler.lower(&ConvolutionCase::out_channels, 1);
   simpler.drop_axes();
@@ -355,13 +369,14 @@ std::string as_initializer(const ConvolutionCase& test) {
   };
 #define MINUET_FIELD(name) field(#name, name, usual.name)
   // Names every field, in order: one that is missing here does not compile.
-  const auto& [kind, dtype, ndim, points, in_channels, out_channels, kernel_size, stride, dilation,
+  const auto& [kind, dtype, ndim, points, in_channels, out_channels, groups, kernel_size, stride, dilation,
                tensor_stride, batches, empty_batch, scale_shift, residual, activation, negative_slope,
                sampled_rows, one_sign, scale_alone, shift_alone, raw_weights, coarse_side, other_points,
                origin, filled, first_batch, duplicates, bounds_slack, is_reached, is_generative, padding,
                shape, earlier_points, seed] = test;
   MINUET_FIELD(kind), MINUET_FIELD(dtype), MINUET_FIELD(ndim), MINUET_FIELD(points);
-  MINUET_FIELD(in_channels), MINUET_FIELD(out_channels), MINUET_FIELD(kernel_size), MINUET_FIELD(stride);
+  MINUET_FIELD(in_channels), MINUET_FIELD(out_channels), MINUET_FIELD(groups), MINUET_FIELD(kernel_size),
+      MINUET_FIELD(stride);
   MINUET_FIELD(dilation), MINUET_FIELD(tensor_stride), MINUET_FIELD(batches), MINUET_FIELD(empty_batch);
   MINUET_FIELD(scale_shift), MINUET_FIELD(residual), MINUET_FIELD(activation), MINUET_FIELD(negative_slope),
       MINUET_FIELD(sampled_rows);

@@ -199,7 +199,7 @@ void write_networks(const Put& put) {
   put("network/whole-fields.json",
       R"({"name":"n","ndim":2,"in_channels":2,"channels":[4,6],"layers":[)"
       R"({"op":"block","name":"a","width":0,"bias":true,"norm":"none","activation":"leaky_relu","slope":0.25},)"
-      R"({"op":"residual","name":"b","width":1,"stride":2,"affine":false,"epsilon":1e-3,"activation":"none","conv1":{"activation":"relu","bias":true},"shortcut":{"norm":"none"}},)"
+      R"({"op":"residual","name":"b","width":1,"stride":2,"affine":false,"epsilon":1e-3,"activation":"none","conv1":{"activation":"relu","bias":true,"groups":2},"shortcut":{"norm":"none"}},)"
       R"({"op":"bottleneck","name":"c","width":1,"inner_width":0,"kernel_size":5,"track_running_stats":true,"conv2":{"activation":"leaky_relu"},"conv3":{"bias":true}},)"
       R"({"op":"head","name":"h","bias":false,"activation":"relu","classes":3}]})");
   put("network/whole-graph.json",

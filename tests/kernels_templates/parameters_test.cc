@@ -227,8 +227,10 @@ void expect_images(DType dtype, int variant) {
   Random random(950 + static_cast<u64>(variant));
   MakeWeightImagesParams params = {};
   std::vector<std::vector<char>> weights, images, expected;
-  const auto add = [&](i32 in, i32 out, i32 volume, i32 step, i32 columns, MmaUnit unit) {
-    WeightImage image{dtype, i64{volume} * in * out, FusedImage{dtype, in, out, volume, step, columns, unit}};
+  const auto add = [&](i32 in, i32 out, i32 volume, i32 step, i32 columns, MmaUnit unit, i32 groups = 1,
+                       i32 launches = 1) {
+    WeightImage image{dtype, i64{volume} * (in / groups) * out * launches,
+                      FusedImage{dtype, in, out, volume, step, columns, unit, groups, launches}};
     std::vector<float> values;
     for (i64 i = 0; i < image.numbers; ++i) values.push_back(static_cast<float>(random.normal()));
     std::vector<char>& stored = weights.emplace_back(static_cast<std::size_t>(image.numbers * ElementBytes));
@@ -245,6 +247,10 @@ void expect_images(DType dtype, int variant) {
       add(in, out, volume, 4 * granule, 64, MmaUnit::Warp);
       if (ElementBytes == 2) add(in, out, volume, 2 * granule, 64, MmaUnit::Warpgroup);
     }
+  }
+  for (const auto& [groups, launches] : {std::pair{4, 1}, {1, 3}, {2, 5}}) {
+    add(8, 24, 8, 2 * granule, 16, MmaUnit::Warp, groups, launches);
+    add(32, 40, 3, 2 * granule, 32, MmaUnit::Warp, groups, launches);
   }
   std::vector<Vector<16>> memory;
   i64 vectors = 0;
@@ -272,13 +278,40 @@ TEST(MakeWeightImages, AsTheHostWritesThem) {
   }
 }
 
+/// In an image, each launch has the weights of its own channels, and an output has those of its own group.
+TEST(MakeWeightImages, LaunchesAndGroupsHaveTheirOwnWeights) {
+  constexpr i32 kIn = 8, kOut = 16, kVolume = 3, kGroups = 2, kLaunches = 3;
+  FusedImage layout{DType::F16, kIn, kOut, kVolume, 32, 16, MmaUnit::Warp, kGroups, kLaunches};
+  FusedImage alone = layout;
+  alone.groups = alone.launches = 1;
+  const i64 part = fused_image_bytes(alone) / 2;
+  ASSERT_EQ(fused_image_bytes(layout), kLaunches * 2 * part);
+  for (i64 i = 0; i < kLaunches * part; ++i) {
+    const i64 launch = i / part, dense = fused_weight_of(alone, i % part);
+    i64 expected = -1;
+    if (dense >= 0) {
+      const i64 out = dense % kOut, in = dense / kOut % kIn, offset = dense / kOut / kIn;
+      const i64 group = out / (kOut / kGroups), of_group = kIn / kGroups;
+      if (in / of_group == group) {
+        expected = (offset * of_group + in % of_group) * kOut * kLaunches + launch * kOut + out;
+      }
+    }
+    ASSERT_EQ(fused_weight_of(layout, i), expected) << i;
+  }
+}
+
 /// An image holds every weight once, and zeros elsewhere.
 TEST(MakeWeightImages, HoldEveryWeightOnce) {
   const FusedImage layouts[] = {{DType::F16, 33, 20, 27, 32, 32, MmaUnit::Warp},
                                 {DType::F16, 64, 64, 8, 64, 64, MmaUnit::Warpgroup},
-                                {DType::F32, 3, 7, 27, 8, 16, MmaUnit::Warp}};
+                                {DType::F32, 3, 7, 27, 8, 16, MmaUnit::Warp},
+                                {DType::F16, 32, 48, 8, 32, 32, MmaUnit::Warp, 1, 3},
+                                {DType::F16, 32, 48, 8, 32, 32, MmaUnit::Warp, 4, 2},
+                                {DType::F16, 64, 64, 8, 64, 64, MmaUnit::Warpgroup, 2, 2},
+                                {DType::F32, 4, 8, 27, 8, 16, MmaUnit::Warp, 4, 1}};
   for (const FusedImage& layout : layouts) {
-    const i64 numbers = i64{layout.volume} * layout.in_channels * layout.out_channels;
+    const i64 inputs = layout.in_channels / layout.groups;
+    const i64 numbers = layout.volume * inputs * layout.out_channels * layout.launches;
     std::vector<int> seen(static_cast<std::size_t>(numbers));
     const i64 elements = fused_image_bytes(layout) / dtype_bytes(layout.io);
     for (i64 i = 0; i < elements; ++i) {

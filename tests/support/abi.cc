@@ -342,8 +342,7 @@ Map make_map(Machine& machine, const ConvolutionCase& test, const ConvolutionDat
 }
 
 minuet_status create_convolution(Machine& machine, const ConvolutionCase& test,
-                                 const ConvolutionData& parameters, Plan& plan, int groups,
-                                 minuet_dataflow dataflow) {
+                                 const ConvolutionData& parameters, Plan& plan, minuet_dataflow dataflow) {
   minuet_convolution_options options = MINUET_CONVOLUTION_OPTIONS_INIT;
   options.ndim = test.ndim;
   options.dtype = abi_dtype(test.dtype);
@@ -354,8 +353,9 @@ minuet_status create_convolution(Machine& machine, const ConvolutionCase& test,
   copy_axes(test.dilation, test.ndim, options.dilation);
   options.dense_offsets = test.is_reached;
   copy_axes(test.padding, test.ndim, options.padding);
-  options.groups = groups;
-  options.dataflow = dataflow;
+  options.groups = test.groups;
+  // Only the fused dataflow has groups, and the library chooses it by itself.
+  options.dataflow = test.groups > 1 ? MINUET_DATAFLOW_AUTO : dataflow;
   options.submanifold = test.kind == ConvolutionKind::Submanifold;
   options.transposed = test.transposed();
   options.activation = static_cast<minuet_activation>(test.activation);
@@ -393,7 +393,8 @@ void compile_ahead(Machine& machine, const std::vector<ConvolutionCase>& cases) 
   std::vector<Plan> plans;
   for (const ConvolutionCase& test : cases) {
     ConvolutionData zeros;  // no kernel knows its weights
-    zeros.weight.resize(static_cast<size_t>(test.volume() * test.in_channels * test.out_channels));
+    zeros.weight.resize(
+        static_cast<size_t>(test.volume() * (test.in_channels / test.groups) * test.out_channels));
     if (test.has_scale()) zeros.scale.resize(static_cast<size_t>(test.out_channels));
     if (test.has_shift()) zeros.shift.resize(static_cast<size_t>(test.out_channels));
     Plan plan(nullptr, {minuet_plan_destroy});
@@ -403,9 +404,9 @@ void compile_ahead(Machine& machine, const std::vector<ConvolutionCase>& cases) 
 }
 
 Convolution::Convolution(Machine& machine, const ConvolutionCase& test, const ConvolutionData& parameters,
-                         int groups, minuet_dataflow dataflow)
+                         minuet_dataflow dataflow)
     : machine_(machine), test_(test) {
-  status_ = create_convolution(machine, test, parameters, plan_, groups, dataflow);
+  status_ = create_convolution(machine, test, parameters, plan_, dataflow);
   if (status_ != MINUET_OK) return;
   check(minuet_plan_compile(get(), machine.arch().c_str(), nullptr, nullptr));
   check(minuet_plan_load(get(), machine.device()));

@@ -171,7 +171,7 @@ Map make_map(Machine& machine, const ConvolutionCase& test, const ConvolutionDat
 
 /// What create answers; `plan` is null where it is not MINUET_OK.
 minuet_status create_convolution(Machine& machine, const ConvolutionCase& test,
-                                 const ConvolutionData& parameters, Plan& plan, int groups = 1,
+                                 const ConvolutionData& parameters, Plan& plan,
                                  minuet_dataflow dataflow = tested_dataflow());
 
 /// All kernels of the plans side by side into the cache folder, where each plan's own compile finds them:
@@ -185,7 +185,7 @@ void compile_ahead(Machine& machine, const std::vector<ConvolutionCase>& cases);
 class Convolution {
  public:
   Convolution(Machine& machine, const ConvolutionCase& test, const ConvolutionData& parameters,
-              int groups = 1, minuet_dataflow dataflow = tested_dataflow());
+              minuet_dataflow dataflow = tested_dataflow());
   /// What create answered; the object is of no use where it is not MINUET_OK.
   minuet_status status() const { return status_; }
   minuet_plan* get() const { return plan_.get(); }

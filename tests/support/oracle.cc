@@ -136,11 +136,14 @@ void add_channel(double x, const float* weights, std::int64_t outputs, double* s
 std::vector<double> convolve(const Layer& layer, const std::vector<Pair>& pairs,
                              std::vector<double>* magnitudes) {
   const int64_t in = layer.in_channels, out = layer.out_channels;
+  const int64_t inputs = in / layer.groups, outputs = out / layer.groups;  // of one group
   std::vector<double> result(layer.out_rows * out, 0.0), sizes = result;
   for (const Pair& pair : pairs) {
     for (int64_t c = 0; c < in; ++c) {
-      add_channel((*layer.features)[pair.in * in + c], layer.weight->data() + (pair.k * in + c) * out, out,
-                  result.data() + pair.out * out, sizes.data() + pair.out * out);
+      const int64_t group = c / inputs, first = group * outputs, target = pair.out * out + first;
+      add_channel((*layer.features)[pair.in * in + c],
+                  layer.weight->data() + (pair.k * inputs + c - group * inputs) * out + first, outputs,
+                  result.data() + target, sizes.data() + target);
     }
   }
   for (size_t i = 0; i < result.size(); ++i) {

@@ -47,8 +47,9 @@ std::vector<Pair> find_pairs(const Geometry& geometry, const std::vector<int32_t
 /// sorts pairs, the linker would keep any.
 void sort(std::vector<Pair>& pairs);
 
-/// One layer on given pairs: double [out_rows, out_channels]. weight is [volume, in_channels,
-/// out_channels]. Rows that no pair names stay 0 before the epilogue.
+/// One layer on given pairs: double [out_rows, out_channels]. weight is [volume, in_channels / groups,
+/// out_channels], and output channel c reads the inputs of group c / (out_channels / groups). Rows that no
+/// pair names stay 0 before the epilogue.
 struct Layer {
   int64_t out_rows = 0;
   int in_channels = 0, out_channels = 0;
@@ -59,6 +60,7 @@ struct Layer {
   const std::vector<float>* residual = nullptr;  // optional
   std::string activation = "none";               // a step of pointwise_oracle.h that maps one number to one
   float negative_slope = 0;                      // of a leaky ReLU
+  int groups = 1;
 };
 /// `magnitudes`, optional: what the rounding errors of each output are measured by, |scale| times the sum of
 /// |in| |w| over its pairs and channels, + |shift| + |residual|.

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "codegen/choose/ops/convolution_fused.h"
+#include "codegen/choose/ops/depthwise.h"
 #include "codegen/choose/tuned_config.h"
 #include "llvm/Support/FormatVariadic.h"
 
@@ -36,8 +37,20 @@ ViewForm form_of_fused(llvm::StringRef arch) { return arch.empty() ? ViewForm::R
 Candidate make_candidate(FusedChoice choice, llvm::StringRef arch) {
   std::vector<std::string> reasons = std::exchange(choice.reasons, {});
   const i32 covers = choice.fused.shortcut || choice.problem.second_output ? 1 : 0;
-  std::string kernel = arch.empty() ? "" : display_name(choice.fused);
+  std::string kernel = arch.empty() || launches_of(choice) > 1 ? "" : display_name(choice.fused);
   Candidate candidate{std::move(choice), std::move(reasons)};
+  candidate.kernel = std::move(kernel);
+  candidate.form = form_of_fused(arch);
+  candidate.covers = covers;
+  return candidate;
+}
+
+Candidate make_candidate(DepthwiseChoice choice, llvm::StringRef arch) {
+  const i32 covers = choice.problem.second_output ? 1 : 0;
+  std::string kernel = display_name(choice.kernel);
+  Candidate candidate{std::move(choice),
+                      {"each group has one input channel, so a kernel without tensor cores computes all "
+                       "groups in one pass"}};
   candidate.kernel = std::move(kernel);
   candidate.form = form_of_fused(arch);
   candidate.covers = covers;
@@ -108,14 +121,40 @@ llvm::Error validate(const ConvolutionProblem& problem) {
     return make_error(StatusCode::Unimplemented,
                       "a convolution with a shortcut has no second output: run the chain by itself");
   }
+  return check_groups(problem);
+}
+
+llvm::Error check_groups(const ConvolutionProblem& problem) {
   if (problem.groups < 1) {
     return make_error(StatusCode::InvalidArgument, "groups is {0}; it must be 1 or more", problem.groups);
   }
-  if (problem.groups != 1) {
-    return make_error(StatusCode::Unimplemented,
-                      "a convolution with {0} groups is not supported: use groups = 1", problem.groups);
+  for (const auto& [name, channels] :
+       {std::pair("in_channels", problem.in_channels), std::pair("out_channels", problem.out_channels)}) {
+    if (channels % problem.groups == 0) continue;
+    return make_error(
+        StatusCode::InvalidArgument,
+        "groups is {0}, but {1} is {2}: each group needs the same number of channels, so groups "
+        "must divide both numbers of channels",
+        problem.groups, name, channels);
   }
   return llvm::Error::success();
+}
+
+llvm::Error check_dataflow(const ConvolutionProblem& problem, Dataflow dataflow) {
+  const i64 volume = kernel_volume(problem);
+  if (dataflow == Dataflow::Fused) {
+    if (volume <= kMostFusedOffsets) return llvm::Error::success();
+    return make_error(StatusCode::Unimplemented,
+                      "the fused dataflow takes at most {0} offsets, and the kernel has {1}: {2}",
+                      kMostFusedOffsets, volume,
+                      problem.groups > 1 ? "use a smaller kernel, because no other dataflow has groups"
+                                         : "let the library choose the dataflow");
+  }
+  if (problem.groups == 1) return llvm::Error::success();
+  return make_error(StatusCode::Unimplemented,
+                    "the dataflow gather-gemm-scatter has no groups, and the convolution has {0}: use the "
+                    "fused dataflow, or let the library choose it",
+                    problem.groups);
 }
 
 i32 default_tile(i32 element_bytes, i32 channels) {
@@ -158,6 +197,7 @@ GmasChoice choose_gmas(const ConvolutionProblem& problem, const TuningSnapshot* 
 }
 
 Dataflow choose_dataflow(const ConvolutionProblem& problem, llvm::StringRef arch) {
+  if (problem.groups > 1) return Dataflow::Fused;
   const bool wins = arch.empty() || dtype_bytes(problem.dtype) == 2;
   return wins && kernel_volume(problem) <= kMostFusedOffsets ? Dataflow::Fused : Dataflow::GatherGemmScatter;
 }
@@ -307,15 +347,13 @@ llvm::Expected<std::vector<Candidate>> convolution_candidates(const ConvolutionP
                                                               std::optional<Dataflow> wanted,
                                                               FusedFeatures means) {
   MINUET_TRY(validate(problem));
-  if (wanted == Dataflow::Fused && kernel_volume(problem) > kMostFusedOffsets) {
-    return make_error(StatusCode::Unimplemented,
-                      "the fused dataflow takes at most {0} offsets, and the kernel has {1}: let the "
-                      "library choose the dataflow",
-                      kMostFusedOffsets, kernel_volume(problem));
-  }
-  const bool is_tuned = tuning != nullptr && tuning->serves(arch);
-  if (is_tuned) return tuned_candidates(TunedChoices(problem, arch, tuning, wanted, means));
   const Dataflow dataflow = wanted ? *wanted : choose_dataflow(problem, arch);
+  MINUET_TRY(check_dataflow(problem, dataflow));
+  if (is_depthwise(problem) && !arch.empty()) {
+    return std::vector<Candidate>{make_candidate(choose_depthwise(problem), arch)};
+  }
+  const bool is_tuned = tuning != nullptr && tuning->serves(arch) && is_tunable(problem);
+  if (is_tuned) return tuned_candidates(TunedChoices(problem, arch, tuning, wanted, means));
   if (dataflow == Dataflow::Fused) return fused_candidates(problem, arch, means);
   std::vector<Candidate> candidates;
   append(candidates, make_candidate(choose_gmas(problem)), 0);
@@ -329,7 +367,7 @@ const char* dataflow_name(Dataflow dataflow) {
 
 std::optional<Dataflow> dataflow_of(const OpChoice& choice) {
   if (choice.get_if<GmasChoice>()) return Dataflow::GatherGemmScatter;
-  if (choice.get_if<FusedChoice>()) return Dataflow::Fused;
+  if (choice.get_if<FusedChoice>() || choice.get_if<DepthwiseChoice>()) return Dataflow::Fused;
   return std::nullopt;
 }
 

@@ -31,6 +31,8 @@ struct ConvolutionProblem : WindowProblem {
 
   i32 in_channels = 0;
   i32 out_channels = 0;
+  /// Counts the groups of channels. Output channel c reads the input channels of group c / (out_channels /
+  /// groups), and the weights have the shape [volume, in_channels / groups, out_channels].
   i32 groups = 1;
   Columns input, output, residual_input;
   bool scale_shift = false;  // Scale and shift apply per output channel in fp32, for batch norm or bias.
@@ -60,6 +62,24 @@ struct ConvolutionProblem : WindowProblem {
 /// Returns an error with the reason if the problem has an invalid size, an impossible combination of fields,
 /// or a feature that is not implemented.
 llvm::Error validate(const ConvolutionProblem& problem);
+
+/// Returns the number of input channels of a group.
+inline i32 group_inputs(const ConvolutionProblem& problem) { return problem.in_channels / problem.groups; }
+
+/// Returns the number of weights.
+inline i64 weight_numbers(const ConvolutionProblem& problem) {
+  return kernel_volume(problem) * group_inputs(problem) * problem.out_channels;
+}
+
+/// Returns true if measurements choose the kernels of the problem. The buckets of measurements
+/// (TuningBucket) do not know groups.
+inline bool is_tunable(const ConvolutionProblem& problem) { return problem.groups == 1; }
+
+/// Returns InvalidArgument unless the groups divide the input and the output channels.
+llvm::Error check_groups(const ConvolutionProblem& problem);
+
+/// Returns an error with the reason if the dataflow cannot run the problem.
+llvm::Error check_dataflow(const ConvolutionProblem& problem, Dataflow dataflow);
 
 /// Returns true if the GEMM of the centre offset reads the features in place, without a gather. This requires
 /// a map of a coordinate set onto itself, whose centre offset pairs every row with itself, and a type whose
@@ -111,9 +131,15 @@ struct FusedChoice {
   static const OpFamily kKind;
 
   ConvolutionProblem problem;
-  FusedSpec fused;
+  FusedSpec fused;  // Describes one launch, which computes a part of the channels (launches_of()).
   std::vector<std::string> reasons;  // Gives the reason for each decision in a sentence.
 };
+
+/// Returns the number of launches that compute the layer. A launch computes one group of channels or several,
+/// and the launches process consecutive channels. Without groups, there is one launch.
+inline i32 launches_of(const FusedChoice& choice) {
+  return choice.problem.out_channels / choice.fused.out_channels;
+}
 
 /// The fused dataflow runs kernels of at most this many offsets, because shared memory holds masks with a bit
 /// for each offset.
@@ -125,7 +151,7 @@ struct FusedFeatures {
   bool programmatic = true;  // Launches may overlap (programmatic dependent launch).
 };
 
-/// Chooses the kernel of a valid problem of at most kMostFusedOffsets offsets and one group. `rows` is the
+/// Chooses the kernel of a valid problem of at most kMostFusedOffsets offsets. `rows` is the
 /// approximate number of output rows, or 0 if it is unknown. The CPU, whose `arch` is empty, uses only the
 /// member `problem` of the result.
 FusedChoice choose_fused(const ConvolutionProblem& problem, llvm::StringRef arch, i64 rows,
@@ -139,7 +165,7 @@ std::optional<Dataflow> dataflow_of(const OpChoice& choice);
 
 /// Returns the dataflow that is expected to be faster. It is the fused one on the CPU, and on a GPU for
 /// 16-bit types, for which it was faster in measurements on an H200. 32-bit types were not measured. The
-/// fused dataflow is never chosen for more than kMostFusedOffsets offsets.
+/// fused dataflow is never chosen for more than kMostFusedOffsets offsets, and always for several groups.
 Dataflow choose_dataflow(const ConvolutionProblem& problem, llvm::StringRef arch);
 
 /// Returns the candidates of a convolution, as choose_candidates() does. If `wanted` has a dataflow, all

@@ -372,8 +372,35 @@ bool choose_warpgroups(FusedChoice& choice, i64 rows) {
 bool takes_shortcut(const ConvolutionProblem& problem, llvm::StringRef arch) {
   bool has_middle = problem.kind == ConvolutionKind::Submanifold;
   for (const i32 edge : problem.kernel_size) has_middle = has_middle && edge % 2 == 1;
-  return problem.shortcut && has_middle && !arch.empty() &&
+  return problem.shortcut && has_middle && !arch.empty() && problem.groups == 1 &&
          !folds_offsets(problem.dtype, problem.in_channels);
+}
+
+/// With at least these numbers of input and output channels, the groups of a launch fill the tiles of a
+/// product.
+constexpr i32 kFewestGroupInputs = 32, kFewestGroupOutputs = kTile;
+
+/// Returns the number of launches for the groups of the problem. There is a launch for each group if the
+/// groups are large enough. Otherwise a launch computes several groups, as if they were one group with
+/// weights of zero between them, because products of few channels would mostly multiply padding.
+i32 group_launches(const ConvolutionProblem& problem) {
+  for (i32 launches = problem.groups; launches > 1; --launches) {
+    if (problem.groups % launches == 0 && problem.in_channels / launches >= kFewestGroupInputs &&
+        problem.out_channels / launches >= kFewestGroupOutputs) {
+      return launches;
+    }
+  }
+  return 1;
+}
+
+std::string groups_reason(const ConvolutionProblem& problem, i32 launches) {
+  if (launches == problem.groups) return "each group of channels has its own launch";
+  const i32 groups = problem.groups / launches;
+  return llvm::formatv(
+             "the {0} groups have few channels, so {1} groups are computed in one launch, with zeros "
+             "for the weights between them, which takes {1} times the products",
+             problem.groups, groups)
+      .str();
 }
 
 /// Makes a choice with the fields that follow from the problem. The other fields keep their defaults.
@@ -383,10 +410,12 @@ FusedChoice begin_choice(const ConvolutionProblem& problem, llvm::StringRef arch
   FusedSpec& spec = choice.fused;
   const i32 element = dtype_bytes(problem.dtype);
   spec.io = problem.dtype;
-  spec.in_channels = problem.in_channels;
-  spec.out_channels = problem.out_channels;
+  const i32 launches = group_launches(problem);
+  if (problem.groups > 1) choice.reasons.push_back(groups_reason(problem, launches));
+  spec.in_channels = problem.in_channels / launches;
+  spec.out_channels = problem.out_channels / launches;
   spec.volume = static_cast<i32>(kernel_volume(problem));
-  spec.input_bytes = widest_vector(element, problem.in_channels, {problem.input});
+  spec.input_bytes = widest_vector(element, spec.in_channels, {problem.input});
   std::vector<Columns> outputs{problem.output};
   if (problem.residual) outputs.push_back(problem.residual_input);
   spec.shortcut = takes_shortcut(problem, arch);
@@ -395,7 +424,7 @@ FusedChoice begin_choice(const ConvolutionProblem& problem, llvm::StringRef arch
     choice.reasons.emplace_back(
         "the residual block's shortcut runs in the same launch, in separate thread blocks");
   }
-  spec.output_bytes = widest_vector(element, problem.out_channels, outputs);
+  spec.output_bytes = widest_vector(element, spec.out_channels, outputs);
   spec.scale_shift = problem.scale_shift;
   spec.residual = problem.residual;
   spec.activation = problem.activation;

@@ -51,6 +51,23 @@ i64 gather_offset(const CpuConvolution& call, const i32* rows, i64 first, i64 en
   return found;
 }
 
+/// Multiplies `rows` input rows by the weights [in_channels / groups, out_channels] of one offset, group by
+/// group.
+void multiply_groups(const ConvolutionProblem& problem, const float* inputs, const float* weight,
+                     float* products, i64 rows) {
+  const i64 in = problem.in_channels / problem.groups, out = problem.out_channels / problem.groups;
+  std::fill_n(products, rows * problem.out_channels, 0.0f);
+  for (i64 row = 0; row < rows; ++row) {
+    for (i64 c = 0; c < problem.in_channels; ++c) {
+      const float x = inputs[row * problem.in_channels + c];
+      const i64 group = c / in, first = group * out;
+      const float* const factors = weight + c % in * problem.out_channels + first;
+      float* const sums = products + row * problem.out_channels + first;
+      for (i64 o = 0; o < out; ++o) sums[o] += x * factors[o];
+    }
+  }
+}
+
 /// Sets the output rows from `rows` on to zero if the request asks for it.
 void pad_rows(const CpuConvolution& call, i64 rows) {
   const OpRequest& request = call.request;
@@ -76,6 +93,7 @@ void fused_cpu(const CpuConvolution& call, const i32* neighbours) {
   const i64 in = call.problem.in_channels, out = call.problem.out_channels;
   const i64 rows = *call.request.output_count, step = task_rows(call.problem);
   const i64 volume = kernel_volume(call.problem);
+  const i64 weights = in / call.problem.groups * out;  // Counts the weights of one offset.
   const float* const weight = static_cast<const float*>(call.weights.weight);
   call.pool.run((rows + step - 1) / step, [&](i64 task, i32 slot) {
     const i64 first = task * step, end = std::min(rows, first + step);
@@ -86,7 +104,11 @@ void fused_cpu(const CpuConvolution& call, const i32* neighbours) {
       const i64 found =
           gather_offset(call, neighbours ? neighbours + k * rows : nullptr, first, end, scratch);
       if (found == 0) continue;
-      call.kernels.gemm(scratch.inputs, in, weight + k * in * out, scratch.products, found, in, out);
+      if (call.problem.groups > 1) {
+        multiply_groups(call.problem, scratch.inputs, weight + k * weights, scratch.products, found);
+      } else {
+        call.kernels.gemm(scratch.inputs, in, weight + k * weights, scratch.products, found, in, out);
+      }
       for (i64 i = 0; i < found; ++i) {
         call.kernels.add(scratch.products + i * out, scratch.sums + scratch.targets[i] * out, out);
       }

@@ -1,11 +1,38 @@
 #include "runtime/cuda/ops/convolution_fused.h"
 
+#include "kernels_templates/shared/fused_image.h"
+
 namespace minuet {
+namespace {
+
+template <class T>
+void advance(T*& pointer, i64 bytes) {
+  if (pointer == nullptr) return;
+  using Byte = std::conditional_t<std::is_const_v<T>, const char, char>;
+  pointer = reinterpret_cast<T*>(reinterpret_cast<Byte*>(pointer) + bytes);
+}
+
+/// Moves the pointers of a launch to the channels of the next launch of the same layer.
+void advance_channels(const FusedSpec& spec, FusedParams& params) {
+  const i64 element = dtype_bytes(spec.io), out = spec.out_channels * element;
+  const i64 numbers = spec.out_channels * static_cast<i64>(sizeof(float));
+  advance(params.input, spec.in_channels * element);
+  advance(params.weights, fused_image_bytes(spec));
+  advance(params.residual, out);
+  advance(params.output, out);
+  advance(params.second.output, out);
+  for (const float** const each :
+       {&params.scale, &params.shift, &params.second.scale, &params.second.shift}) {
+    advance(*each, numbers);
+  }
+}
+
+}  // namespace
 
 llvm::Expected<i32> FusedStep::add(const OpChoice& chosen) {
   const FusedChoice& choice = chosen.get<FusedChoice>();
   MINUET_ASSIGN(const Kernel<FusedParams> kernel, launcher_.device().kernel(choice.fused));
-  layers_.push_back({choice.problem, choice.fused, kernel});
+  layers_.push_back({choice.problem, choice.fused, launches_of(choice), kernel});
   return static_cast<i32>(layers_.size()) - 1;
 }
 
@@ -50,7 +77,13 @@ llvm::Error FusedStep::run(i32 op, const OpRequest& given) {
                        static_cast<i32>(request.covered[0].output_ld),
                        request.covered[0].overflow};
   }
-  return launcher_.launch(layer.kernel, fused_grid(layer.spec, request.output_rows), params);
+  const i64 grid = fused_grid(layer.spec, request.output_rows);
+  MINUET_TRY(launcher_.launch(layer.kernel, grid, params));
+  for (i32 launch = 1; launch < layer.launches; ++launch) {
+    advance_channels(layer.spec, params);
+    MINUET_TRY(launcher_.launch(layer.kernel, grid, params));
+  }
+  return llvm::Error::success();
 }
 
 }  // namespace minuet

@@ -21,6 +21,7 @@ class FusedStep final : public CudaOps {
   struct Layer {
     ConvolutionProblem problem;
     FusedSpec spec;
+    i32 launches = 1;
     Kernel<FusedParams> kernel;
   };
 

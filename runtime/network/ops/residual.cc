@@ -76,6 +76,12 @@ llvm::Error read_either(const Object& object, const NetworkDescription& network,
   MINUET_TRY(read_rule(object, network, layer));
   MINUET_TRY(check_rule(object, layer));
   layer.fields.epsilon = network.batch_norm_epsilon;
+  if (object.get("groups")) {
+    return at("groups", make_error(StatusCode::InvalidArgument,
+                                   "\"groups\" belongs to one convolution of a {0}: set it in \"conv1\", "
+                                   "\"conv2\" or another of its objects",
+                                   op_name(layer.op)));
+  }
   MINUET_TRY(read_convolution_fields(object, FieldPlace::Layer, layer.fields));
   return read_parts(object, layer);
 }
@@ -122,6 +128,9 @@ llvm::Expected<i32> add_part(GraphBuilder& graph, const LayerDescription& layer,
                              const Window& window, const ConvolutionProblem& problem) {
   const std::string name = part_names(layer.op)[part];
   const bool is_shortcut = part + 1 == layer.parts.size();
+  ConvolutionProblem grouped = problem;
+  grouped.in_channels = graph.tensor(input).channels;
+  MINUET_TRY(at(name, at("groups", check_groups(grouped))));
   MINUET_ASSIGN(const i32 output, graph.add_downward(layer.name + "." + name, input, window, problem));
   const std::string number = std::to_string(part + 1);
   MINUET_TRY(graph.name_parameters(layer.name + (is_shortcut ? ".shortcut.conv" : ".conv" + number),
@@ -147,6 +156,7 @@ llvm::Expected<i32> add_shortcut(GraphBuilder& graph, const LayerDescription& la
   const std::size_t part = layer.parts.size() - 1;
   ConvolutionProblem problem = graph.problem_of(layer.parts[part], width);
   std::vector<ProgramLayer>& layers = graph.program().layers;
+  may_run_with_last = may_run_with_last && problem.groups == 1 && convolution_of(layers.back())->groups == 1;
   if (may_run_with_last) {
     // One kernel may compute both convolutions, and it scales either both or neither. A scale without a
     // parameter is 1.

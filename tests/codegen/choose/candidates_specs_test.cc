@@ -20,19 +20,21 @@ TEST(Candidates, WhatCannotBeIsRefusedWithItsReason) {
     StatusCode code;
     const char* reason;
   };
-  const Case cases[] = {{[](auto& p) { p.ndim = 0; }, StatusCode::InvalidArgument, "ndim is 0"},
-                        {[](auto& p) { p.ndim = kMaxDim + 1; }, StatusCode::InvalidArgument, "ndim is 5"},
-                        {[](auto& p) { p.in_channels = 0; }, StatusCode::InvalidArgument, "channels"},
-                        {[](auto& p) { p.out_channels = -1; }, StatusCode::InvalidArgument, "channels"},
-                        {[](auto& p) { p.kernel_size[1] = 0; }, StatusCode::InvalidArgument, "axis 1"},
-                        {[](auto& p) { p.dilation[2] = 0; }, StatusCode::InvalidArgument, "axis 2"},
-                        {[](auto& p) { p.kernel_size[3] = 3; }, StatusCode::InvalidArgument, "axis 3"},
-                        {[](auto& p) { p.stride[0] = 2; }, StatusCode::InvalidArgument, "stride must be 1"},
-                        {[](auto& p) {
-                           p.kernel_size = {1024, 1024, 1024, 1};
-                         },
-                         StatusCode::InvalidArgument, "offsets"},
-                        {[](auto& p) { p.groups = 2; }, StatusCode::Unimplemented, "group"}};
+  const Case cases[] = {
+      {[](auto& p) { p.ndim = 0; }, StatusCode::InvalidArgument, "ndim is 0"},
+      {[](auto& p) { p.ndim = kMaxDim + 1; }, StatusCode::InvalidArgument, "ndim is 5"},
+      {[](auto& p) { p.in_channels = 0; }, StatusCode::InvalidArgument, "channels"},
+      {[](auto& p) { p.out_channels = -1; }, StatusCode::InvalidArgument, "channels"},
+      {[](auto& p) { p.kernel_size[1] = 0; }, StatusCode::InvalidArgument, "axis 1"},
+      {[](auto& p) { p.dilation[2] = 0; }, StatusCode::InvalidArgument, "axis 2"},
+      {[](auto& p) { p.kernel_size[3] = 3; }, StatusCode::InvalidArgument, "axis 3"},
+      {[](auto& p) { p.stride[0] = 2; }, StatusCode::InvalidArgument, "stride must be 1"},
+      {[](auto& p) {
+         p.kernel_size = {1024, 1024, 1024, 1};
+       },
+       StatusCode::InvalidArgument, "offsets"},
+      {[](auto& p) { p.groups = 3; }, StatusCode::InvalidArgument, "groups must divide both"},
+      {[](auto& p) { p.groups = 0; }, StatusCode::InvalidArgument, "groups is 0"}};
   EXPECT_FALSE(llvm::errorToBool(validate(example_problem())));
   for (const Case& one : cases) {
     ConvolutionProblem problem = example_problem();
@@ -88,8 +90,8 @@ TEST(Candidates, WhatIsNotBuiltIsRefusedByItsOp) {
   refuse(ConvolutionGradientProblem{kGradientWeight, example_problem(0)}, StatusCode::InvalidArgument,
          "channels are 0");
   ConvolutionProblem grouped = example_problem();
-  grouped.groups = 2;
-  refuse(grouped, StatusCode::Unimplemented, "group");
+  grouped.groups = 5;
+  refuse(grouped, StatusCode::InvalidArgument, "groups is 5");
   EXPECT_FALSE(llvm::errorToBool(validate(OpProblem(example_problem()))));
 }
 

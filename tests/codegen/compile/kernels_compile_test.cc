@@ -12,6 +12,7 @@
 #include "codegen/choose/choice.h"
 #include "codegen/choose/ops/convolution.h"
 #include "codegen/choose/ops/dense.h"
+#include "codegen/choose/ops/depthwise.h"
 #include "codegen/choose/ops/global_pooling.h"
 #include "codegen/choose/ops/pointwise.h"
 #include "codegen/choose/ops/pooling.h"
@@ -239,6 +240,27 @@ std::vector<PoolSpec> variants(const PoolSpec&) {
   return specs;
 }
 
+std::vector<DepthwiseSpec> variants(const DepthwiseSpec&) {
+  std::vector<DepthwiseSpec> specs;
+  for (const DType io : kDTypes) {
+    for (const auto& [in, out] : {std::pair{96, 96}, {256, 256}, {16, 48}, {8, 128}, {5, 5}, {3, 6}}) {
+      ConvolutionProblem problem;
+      problem.dtype = io;
+      problem.in_channels = problem.groups = in;
+      problem.out_channels = out;
+      problem.kernel_size = {3, 3, in == 96 ? 5 : 3, 1};
+      problem.input = {in, 0};
+      problem.output = problem.residual_input = problem.covered_output = {out, 0};
+      problem.scale_shift = in != 5;
+      problem.residual = out > 100;
+      problem.activation = static_cast<Activation>(specs.size() % kActivations);
+      problem.second_output = specs.size() % 2 == 0;
+      specs.push_back(choose_depthwise(problem).kernel);
+    }
+  }
+  return specs;
+}
+
 std::vector<ItemRowsSpec> variants(const ItemRowsSpec&) {
   std::vector<ItemRowsSpec> specs = by_ndim<ItemRowsSpec>();
   for (const i32 ndim : {1, 2, 3, 4}) specs.push_back({.ndim = ndim, .lists = true});
@@ -371,7 +393,7 @@ std::vector<Job> all_jobs() {
 /// products.
 bool must_not_spill(const Job& job) {
   const llvm::StringRef name = job.source.display_name;
-  if (name.take_front(17) == "fused_convolution") return true;
+  if (name.take_front(17) == "fused_convolution" || name.take_front(9) == "depthwise") return true;
   return job.is_default && (name.take_front(6) == "gather" || name.take_front(7) == "scatter" ||
                             name.take_front(8) == "to_dense" || name.take_front(10) == "pool_items" ||
                             name.take_front(17) == "search_kernel_map");

@@ -197,13 +197,6 @@ TEST_P(ConvolutionTest, WorksInTheCallersWorkspace) {
   }
 }
 
-TEST_P(ConvolutionTest, WhatIsNotBuiltSaysSo) {
-  const ConvolutionCase test = small_case(dtype(), ConvolutionKind::Submanifold, 16, 16, 10);
-  const Convolution grouped(machine(), test, make_data(test), 4);
-  EXPECT_EQ(grouped.status(), MINUET_UNIMPLEMENTED);
-  EXPECT_NE(last_error().find("group"), std::string::npos) << last_error();
-}
-
 /// Maps that do not belong to the convolution are refused before anything runs.
 TEST_P(ConvolutionTest, RefusesAnotherConvolutionsMap) {
   ConvolutionCase test = small_case(dtype(), ConvolutionKind::Submanifold, 16, 16, 100);

@@ -24,6 +24,7 @@ class GoldenTest : public DeviceTest {
     test.dtype = dtype();
     test.ndim = std::stoi(file.metadata.at("ndim"));
     test.kernel_size = file.axes("kernel_size");
+    test.groups = std::stoi(file.metadata.at("groups"));
     test.stride = file.axes("stride");
     test.dilation = file.axes("dilation");
     test.tensor_stride = file.axes("fine_tensor_stride");
@@ -139,7 +140,7 @@ void GoldenTest::check_layer(const std::string& name) {
   std::vector<double> magnitudes;
   expected_output(test, data, &magnitudes);
   EXPECT_TRUE(is_close(output, file.doubles.at("out_features"), magnitudes, test.out_channels, dtype()));
-  Convolution fused(machine(), test, data, 1, MINUET_DATAFLOW_FUSED);
+  Convolution fused(machine(), test, data, MINUET_DATAFLOW_FUSED);
   ASSERT_EQ(fused.status(), MINUET_OK) << last_error();
   check_on_pyramid(fused.get(), test, data,
                    test.transposed() ? MINUET_PURPOSE_TRANSPOSED_CONVOLUTION : MINUET_PURPOSE_CONVOLUTION,

@@ -166,7 +166,7 @@ Neighbours neighbours_of(minuet_kernel_map* map, int64_t out_rows) {
 void KernelsTest::expect_same_bits_by_hand(const ConvolutionCase& test) {
   SCOPED_TRACE(test.name());
   const ConvolutionData data = make_data(test, /*integers=*/true);
-  const Convolution convolution(machine(), test, data, 1, MINUET_DATAFLOW_FUSED);
+  const Convolution convolution(machine(), test, data, MINUET_DATAFLOW_FUSED);
   check(convolution.status());
   if (has_none(convolution.get())) return;
   const Map map = make_map(machine(), test, data);

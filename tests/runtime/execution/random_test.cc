@@ -151,7 +151,8 @@ TEST(RandomCases, AreTheSameForTheSameSeedAndReachEverything) {
   std::set<ConvolutionKind> kinds;
   std::set<CoarseSide> sides;
   std::set<int> dimensions, kernels;
-  int far = 0, doubled = 0, empty = 0, warm = 0, bounded = 0, alone = 0, leaky = 0;
+  int far = 0, doubled = 0, empty = 0, warm = 0, bounded = 0, alone = 0, leaky = 0, grouped = 0,
+      depthwise = 0;
   for (uint64_t seed = 0; seed < 1000; ++seed) {
     const ConvolutionCase test = draw_case(DType::F16, seed);
     ASSERT_EQ(test, draw_case(DType::F16, seed));
@@ -160,13 +161,17 @@ TEST(RandomCases, AreTheSameForTheSameSeedAndReachEverything) {
     kernels.insert(test.kernel_size.begin(), test.kernel_size.end());
     far += std::abs(static_cast<int64_t>(test.origin[0]) * test.tensor_stride[0]) > 2000000000;
     doubled += test.duplicates > 0, empty += test.points == 0, warm += test.earlier_points >= 0;
+    depthwise += test.groups > 1 && test.groups == test.in_channels;
+    grouped += test.groups > 1 && test.groups < test.in_channels;
     bounded += test.bounds_slack >= 0, alone += test.scale_alone, leaky += test.negative_slope != 0;
   }
   EXPECT_EQ(kinds.size(), 4u);
   EXPECT_EQ(sides.size(), 3u);
   EXPECT_EQ(dimensions.size(), 4u);
   EXPECT_EQ(kernels.size(), 6u);
-  for (const int count : {far, doubled, empty, warm, bounded, alone, leaky}) EXPECT_GT(count, 5);
+  for (const int count : {far, doubled, empty, warm, bounded, alone, leaky, grouped, depthwise}) {
+    EXPECT_GT(count, 5);
+  }
 }
 
 }  // namespace

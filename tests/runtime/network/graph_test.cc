@@ -1,5 +1,7 @@
 // Networks of several inputs and outputs: what is read by many layers, what is given and read on, what lies
 // in concatenations. Bits are those of networks of one output.
+#include <numeric>
+
 #include "tests/cases/random_cases.h"
 #include "tests/runtime/execution/pyramid_fixture.h"
 #include "tests/runtime/execution/random_run.h"
@@ -114,7 +116,8 @@ class RandomLayers {
              R"(", "output": ")" + name + R"(", "with": ")" + names_[other] + "\"}";
     }
     add(level, channels);
-    return R"({"op": "block", "kernel_size": 3)" + named + width + "}";
+    const int groups = random_.below(2) == 0 ? std::gcd(channels_[read], channels) : 1;
+    return R"({"op": "block", "kernel_size": 3, "groups": )" + std::to_string(groups) + named + width + "}";
   }
 
   Random random_;

@@ -67,6 +67,11 @@ TEST(NetworkFields, WhatIsWrongIsRefusedWithItsPlaceAndReason) {
       {block_of(R"("track_running_stats": false)"), kUnbuilt,
        "a batch norm without running statistics normalizes"},
       {block_of(R"("track_running_stats": 0)"), kWrong, "\"track_running_stats\" must be true or false"},
+      {block_of(R"("groups": 3)"), kWrong, "layers[1].groups: block a: groups is 3, but in_channels is 4"},
+      {block_of(R"("groups": 0)"), kWrong, "\"groups\" must be"},
+      {residual_of(R"("groups": 2)"), kWrong, "set it in \"conv1\""},
+      {residual_of(R"("conv1": {"groups": 3})"), kWrong, "layers[1].conv1.groups: residual a: groups is 3"},
+      {R"({"op": "head", "name": "a", "groups": 1})", kWrong, "\"groups\" is not a field of the op head"},
       {block_of(R"("activation": "relu6")"), kWrong,
        "\"activation\" must be \"relu\", \"leaky_relu\", \"gelu\", \"gelu_tanh\", \"silu\", \"sigmoid\", "
        "\"tanh\" or \"none\""},
@@ -255,6 +260,26 @@ TEST(NetworkFields, OfAResidualWithAStride) {
   EXPECT_EQ(shape_of(2), (std::array{5, 1, 1, 1}));
   EXPECT_EQ(convolution_of(program.layers[1])->kind, ConvolutionKind::Strided);
   EXPECT_FALSE(convolution_of(program.layers[0])->shortcut);
+}
+
+TEST(NetworkFields, GroupsOfChannels) {
+  const auto groups_of = [](const std::string& layers) {
+    std::vector<i32> groups;
+    for (const ProgramLayer& layer : llvm::cantFail(program_of(layers)).layers) {
+      groups.push_back(convolution_of(layer)->groups);
+    }
+    return groups;
+  };
+  EXPECT_EQ(groups_of(block_of(R"("groups": 2)")), (std::vector<i32>{2}));
+  // The shortcut comes before the convolution that adds its result.
+  const std::string parts = residual_of(R"("conv1": {"groups": 4}, "shortcut": {"groups": 2})");
+  EXPECT_EQ(groups_of(parts), (std::vector<i32>{4, 2, 1}));
+  const Program program = llvm::cantFail(program_of(parts));
+  EXPECT_FALSE(convolution_of(program.layers[0])->shortcut)
+      << "one kernel would need the same weights' shape";
+  EXPECT_FALSE(program.layers[1].may_join_last);
+  EXPECT_EQ(parameter_counts(program.layers[0]).weight, 27 * 1 * 8);
+  EXPECT_EQ(parameter_counts(program.layers[1]).weight, 2 * 8);
 }
 
 TEST(NetworkFields, OfABottleneck) {

@@ -1,0 +1,200 @@
+// The kernel depthwise computes a convolution in which each output channel c reads one input channel, c / m:
+// output[q][c] = epilogue(sum over offsets k of input[rows[k][q]][c / m] * weights[k][c]).
+//
+// Each thread owns one vector of the channels of S.rows output rows, whose sums it keeps in fp32 registers,
+// and writes each output once. It needs no atomics, so results repeat bit by bit. The work is bound by
+// memory, so there are no tensor cores. The masks of a thread's rows tell which offsets it must read, and the
+// loads of kAtOnce offsets and all rows are in flight together. A weight is loaded and converted once for all
+// rows of a thread; all warps of a multiprocessor read the same few weights, which stay in the L1 cache.
+#pragma once
+
+#include "kernels_templates/core/epilogue.h"
+#include "kernels_templates/core/grid.h"
+#include "kernels_templates/core/vector.h"
+#include "kernels_templates/shared/depthwise_kernels.h"
+
+namespace minuet {
+
+template <DepthwiseSpec S>
+struct DepthwiseShape {
+  static constexpr i32 kElement = dtype_bytes(S.io);
+  static constexpr i32 kElements = depthwise_elements(S), kVectors = depthwise_vectors(S);
+  static constexpr i32 kMultiplier = S.out_channels / S.in_channels;
+  /// Gives the number of input channels that the channels of a vector read.
+  static constexpr i32 kInputs = kElements > kMultiplier ? kElements / kMultiplier : 1;
+  static constexpr i32 kInputBytes = kInputs * kElement;
+  static constexpr i32 kAtOnce = 2;  // Gives the number of offsets whose rows are read together.
+  static constexpr i32 kMaskWords = (S.volume + 31) / 32;
+  static_assert(S.out_channels % S.in_channels == 0, "each input channel has equally many outputs");
+  static_assert(S.vector_bytes % kElement == 0 && S.out_channels % kElements == 0,
+                "vectors have whole elements and cover a row");
+  static_assert(kElements % kMultiplier == 0 || kMultiplier % kElements == 0,
+                "the inputs of a vector are consecutive");
+};
+
+/// Describes the rows of one thread.
+template <DepthwiseSpec S>
+struct DepthwiseRows {
+  i64 positions[S.rows];  // Holds the places in DepthwiseParams::order.
+  i64 columns[S.rows];    // Holds the columns of the tables of rows and masks.
+  i64 numbers[S.rows];    // Holds the rows of output and residual.
+  i32 vector;             // Gives the thread's vector of channels.
+
+  MINUET_HD DepthwiseRows(const DepthwiseParams& p, i64 item, i64 count) {
+    constexpr i32 kVectors = depthwise_vectors(S), kSlots = depthwise_slots(S);
+    vector = static_cast<i32>(item % kVectors);
+    const i64 slot = item / kVectors % kSlots, tile = item / kVectors / kSlots;
+    MINUET_UNROLL
+    for (i32 r = 0; r < S.rows; ++r) {
+      positions[r] = (tile * S.rows + r) * kSlots + slot;
+      const bool in_order = p.order != nullptr && positions[r] < count;
+      numbers[r] = in_order ? load_row_if(true, p.order + positions[r]) : positions[r];
+      columns[r] = p.ordered_views != 0 ? positions[r] : numbers[r];
+    }
+  }
+};
+
+/// Loads word `word` of the masks of the rows, and returns their union.
+template <DepthwiseSpec S>
+MINUET_HD u32 load_masks(const DepthwiseParams& p, const DepthwiseRows<S>& rows, i64 count, i32 word,
+                         u32 (&masks)[S.rows]) {
+  u32 any = 0;
+  MINUET_UNROLL
+  for (i32 r = 0; r < S.rows; ++r) {
+    const bool is_there = rows.positions[r] < count;
+    masks[r] =
+        is_there ? 1u : 0u;  // Without masks, there is one offset, at which each row is its own source.
+    if (p.masks != nullptr) {
+      const i32* const address = reinterpret_cast<const i32*>(p.masks) + word * p.row_stride;
+      masks[r] = is_there ? static_cast<u32>(load_row_if(true, address + rows.columns[r])) : 0u;
+    }
+    any |= masks[r];
+  }
+  return any;
+}
+
+/// Adds the products of the offsets [32 * word, 32 * word + 32) in ascending order.
+template <DepthwiseSpec S>
+MINUET_HD void add_offsets(const DepthwiseParams& p, const DepthwiseRows<S>& rows, i64 count, i32 word,
+                           float (&sums)[S.rows][DepthwiseShape<S>::kElements]) {
+  using Shape = DepthwiseShape<S>;
+  constexpr i32 kAtOnce = Shape::kAtOnce;
+  u32 masks[S.rows];
+  u32 any = load_masks<S>(p, rows, count, word, masks);
+  const i64 input_byte = i64{rows.vector} * Shape::kElements / Shape::kMultiplier * Shape::kElement;
+  while (any != 0) {
+    i32 sources[kAtOnce][S.rows];
+    Vector<S.vector_bytes> weights[kAtOnce];
+    Vector<Shape::kInputBytes> inputs[kAtOnce][S.rows];
+    MINUET_UNROLL
+    for (i32 u = 0; u < kAtOnce; ++u) {
+      const u32 bit = any & (~any + 1);  // This is 0 if no offset is left.
+      const i64 k = 32 * word + lowest_bit(bit);
+      any ^= bit;
+      weights[u] = load_vector_if<S.vector_bytes>(
+          bit != 0, p.weights, (k * S.out_channels + rows.vector * Shape::kElements) * Shape::kElement);
+      MINUET_UNROLL
+      for (i32 r = 0; r < S.rows; ++r) {
+        const bool present = (masks[r] & bit) != 0;
+        sources[u][r] =
+            p.rows != nullptr
+                ? load_row_if(present, p.rows + (present ? k * p.row_stride + rows.columns[r] : 0))
+            : present ? static_cast<i32>(rows.numbers[r])
+                      : -1;
+      }
+    }
+    MINUET_UNROLL
+    for (i32 u = 0; u < kAtOnce; ++u) {
+      MINUET_UNROLL
+      for (i32 r = 0; r < S.rows; ++r) {
+        const bool present = sources[u][r] >= 0;
+        const i64 row = present ? sources[u][r] : 0;
+        inputs[u][r] = load_vector_if<Shape::kInputBytes>(present, p.input,
+                                                          row * p.input_ld * Shape::kElement + input_byte);
+      }
+    }
+    MINUET_UNROLL
+    for (i32 u = 0; u < kAtOnce; ++u) {
+      float factors[Shape::kElements];
+      to_floats<S.io>(weights[u], factors);
+      MINUET_UNROLL
+      for (i32 r = 0; r < S.rows; ++r) {
+        // Without this branch, an infinite weight would make NaN of a row that is not there.
+        if (sources[u][r] < 0) continue;
+        float values[Shape::kInputs];
+        to_floats<S.io>(to_operand<S.io>(inputs[u][r]), values);
+        MINUET_UNROLL
+        for (i32 e = 0; e < Shape::kElements; ++e) {
+          sums[r][e] += values[e * Shape::kInputs / Shape::kElements] * factors[e];
+        }
+      }
+    }
+  }
+}
+
+/// Applies the epilogue to the sums of one row, and writes them. With S.second_output, also writes the second
+/// output. Returns false if a sum or a result of the first output is infinite or NaN.
+template <DepthwiseSpec S>
+MINUET_HD bool finish_depthwise_row(const DepthwiseParams& p, i64 number, i32 vector, bool is_padding,
+                                    const float (&sums)[DepthwiseShape<S>::kElements]) {
+  using Shape = DepthwiseShape<S>;
+  constexpr i32 kElements = Shape::kElements;
+  const i64 channel = i64{vector} * kElements, byte = channel * Shape::kElement;
+  float residual[kElements] = {}, values[kElements] = {};
+  bool finite = true;
+  if constexpr (S.residual) {
+    to_floats<S.io>(load_vector_if<S.vector_bytes>(!is_padding, p.residual,
+                                                   number * p.residual_ld * Shape::kElement + byte),
+                    residual);
+  }
+  MINUET_UNROLL
+  for (i32 e = 0; e < kElements; ++e) {
+    if (is_padding) continue;
+    const float scale = S.scale_shift ? read_only(p.scale + channel + e) : 1.0f;
+    const float shift = S.scale_shift ? read_only(p.shift + channel + e) : 0.0f;
+    values[e] =
+        epilogue<S.scale_shift, S.residual, S.activation>(sums[e], scale, shift, residual[e], p.slope);
+    // The sum is tested too, because a ReLU would hide a sum of minus infinity.
+    finite = finite && !overflows(DType::F32, bits_of(sums[e])) && !overflows(S.io, bits_of(values[e]));
+  }
+  const Vector<S.vector_bytes> stored = from_floats<S.io, S.vector_bytes>(values);
+  store_vector(p.output, number * p.output_ld * Shape::kElement + byte, stored);
+  if constexpr (S.second_output) {
+    bool second_finite = true;
+    to_floats<S.io>(stored, values);
+    MINUET_UNROLL
+    for (i32 e = 0; e < kElements; ++e) {
+      if (is_padding) continue;
+      values[e] = epilogue<true, false, S.second_activation>(
+          values[e], read_only(p.second.scale + channel + e), read_only(p.second.shift + channel + e), 0.0f,
+          p.second.slope);
+      second_finite = second_finite && !overflows(S.io, bits_of(values[e]));
+    }
+    store_vector(p.second.output, number * p.second.output_ld * Shape::kElement + byte,
+                 from_floats<S.io, S.vector_bytes>(values));
+    if (!second_finite) *p.second.overflow = p.overflow_mark;
+  }
+  return finite;
+}
+
+template <DepthwiseSpec S>
+MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void depthwise(MINUET_PARAMS(DepthwiseParams) p) {
+  using Shape = DepthwiseShape<S>;
+  const i64 count = *p.query_count, end = p.padded_rows > count ? p.padded_rows : count;
+  const i64 items = depthwise_items(S, end);
+  for (i64 item = grid_thread(S.threads); item < items; item += grid_threads(S.threads)) {
+    const DepthwiseRows<S> rows(p, item, count);
+    float sums[S.rows][Shape::kElements] = {};
+    for (i32 word = 0; word < Shape::kMaskWords; ++word) add_offsets<S>(p, rows, count, word, sums);
+    bool finite = true;
+    MINUET_UNROLL
+    for (i32 r = 0; r < S.rows; ++r) {
+      if (rows.positions[r] >= end) continue;
+      const bool is_padding = rows.positions[r] >= count;
+      finite = finish_depthwise_row<S>(p, rows.numbers[r], rows.vector, is_padding, sums[r]) && finite;
+    }
+    if (!finite) *p.overflow = p.overflow_mark;
+  }
+}
+
+}  // namespace minuet
