@@ -75,7 +75,7 @@ class NetworkMaps {
   }
   /// Returns true if the last build() found that a level has more rows than place() reserved memory for. The
   /// caller must then place the parts again, which are larger now, and call build() again. This happens only
-  /// for levels that are reached or unions, whose number of rows is estimated.
+  /// for levels that are reached or made of two others, whose number of rows is estimated.
   bool needs_room() const { return needs_room_; }
   void place(Placement& parts);
   /// Places the memory that is in use only until the views of the maps are made. Call it after place().

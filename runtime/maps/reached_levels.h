@@ -1,5 +1,5 @@
 // Says how coordinate sets follow from each other, and how many rows those have that are reached like the
-// outputs of a dense convolution (SetSpec::reach), or that are unions.
+// outputs of a dense convolution (SetSpec::reach), or that are made of two others.
 #pragma once
 
 #include <vector>
@@ -30,8 +30,8 @@ class ReachedLevels {
   /// Returns the largest number of rows that a level may have if there are this many coordinates.
   i64 most_rows(std::size_t level, i64 coordinates) const;
   /// Returns how many rows memory should be reserved for: most_rows(), or a smaller estimate for a level that
-  /// is reached or a union, or made of one that is. An estimate is raised by raise() if a cloud has more
-  /// rows.
+  /// is reached or made of two others, or made of one that is. An estimate is raised by raise() if a cloud
+  /// has more rows.
   i64 estimated_rows(std::size_t level, i64 coordinates) const;
   /// Makes all estimates equal to most_rows(), so that no cloud can have more rows.
   void expect_most() { expects_most_ = true; }
@@ -39,8 +39,8 @@ class ReachedLevels {
   /// is the number of rows of level i, which is its estimate if the level has more, and 0 if the level was
   /// not made. Returns false if no estimate can be higher.
   bool raise(const i32* reported, i64 coordinates);
-  /// Returns the largest number of keys that are sorted to make a reached level or a union by the sorted
-  /// method, if level i has at most capacity(i) rows.
+  /// Returns the largest number of keys that are sorted to make a level that is reached or made of two others
+  /// by the sorted method, if level i has at most capacity(i) rows.
   i64 most_keys(llvm::function_ref<i64(std::size_t)> capacity) const;
 
  private:

@@ -93,10 +93,15 @@ void check_numbers(const Program& program) {
     require(!level.holds_items || (i > 0 && i + 1 == program.levels.size() && level.parent == -1));
     if (level.holds_items) continue;
     require(i == 0 ? level.parent == -1 : level.parent >= 0 && level.parent < static_cast<i32>(i));
+    require(level.other_parent >= -1 && level.other_parent < static_cast<i32>(i));
+    require(!level.is_intersection || level.has_two_parents());
+    const bool is_finer = level.is_union() || (level.reach && level.reach->is_generative);
     require(i == 0 || (program.levels[level.parent].dropped_axes & ~level.dropped_axes) == 0);
     for (i32 a = 0; a < program.ndim; ++a) {
       require(program.period[a] % level.tensor_stride[a] == 0);
-      if (i > 0) require(level.tensor_stride[a] % program.levels[level.parent].tensor_stride[a] == 0);
+      if (i == 0) continue;
+      const i32 own = level.tensor_stride[a], of_parent = program.levels[level.parent].tensor_stride[a];
+      require(is_finer ? of_parent % own == 0 : own % of_parent == 0);
     }
   }
   for (const MapSpec& map : program.maps)

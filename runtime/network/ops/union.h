@@ -1,4 +1,4 @@
-// The op union of a description.
+// The ops union and intersection of a description.
 #pragma once
 
 #include "runtime/network/ops/op_entry.h"

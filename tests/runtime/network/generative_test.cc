@@ -361,13 +361,21 @@ TEST_P(GenerativeTest, MistakesAreRefusedWithTheirPlace) {
   refused(R"("rule": "reached", "padding": 4)", "an input of 2 cells gives -6 cells",
           R"("shape": [4, 4, 4], )");
   refused(R"("onto": "d")", "\"onto\" is not a field of the op generative_up");
-  NetworkSpec items;
-  items.description = R"({"name": "n", "ndim": 3, "in_channels": 4, "layers": [
-    {"op": "global_pool", "name": "g", "reduction": "max"}, {"op": "generative_up", "name": "u", "out_channels": 4}]})";
-  Plan plan(nullptr, {minuet_plan_destroy});
-  EXPECT_EQ(create_network(machine(), items, plan), MINUET_INVALID_ARGUMENT);
-  EXPECT_THAT(last_error(), HasSubstr("layers[1]"));
-  EXPECT_THAT(last_error(), HasSubstr("the layer's input has one row for each batch item"));
+  const auto refused_whole = [&](const std::string& layers, const char* place, const char* words) {
+    NetworkSpec spec;
+    spec.description = R"({"name": "n", "ndim": 3, "in_channels": 4, "layers": [)" + layers + "]}";
+    Plan plan(nullptr, {minuet_plan_destroy});
+    EXPECT_EQ(create_network(machine(), spec, plan), MINUET_INVALID_ARGUMENT) << layers;
+    EXPECT_THAT(last_error(), HasSubstr(place));
+    EXPECT_THAT(last_error(), HasSubstr(words));
+  };
+  refused_whole(R"({"op": "global_pool", "name": "g", "reduction": "max"},
+                   {"op": "generative_up", "name": "u", "out_channels": 4})",
+                "layers[1].op: ", "the layer's input has one row for each batch item");
+  refused_whole(R"({"op": "max_pool", "name": "a", "stride": 4096, "output": "a"},
+                   {"op": "max_pool", "name": "b", "input": "input", "stride": 8191},
+                   {"op": "intersection", "name": "c", "with": "a"})",
+                "layers[2].with: ", "the tensor stride 33550336");
 }
 
 MINUET_INSTANTIATE_DEVICE_TEST(GenerativeTest);
