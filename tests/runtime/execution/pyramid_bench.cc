@@ -196,7 +196,7 @@ int bench(const std::string& path, const std::string& commit) {
     return 1;
   }
   const tool::Cloud points = llvm::cantFail(tool::read_cloud(path, {}));
-  const tool::Voxelizer voxelizer = llvm::cantFail(tool::voxelizer_on_cpu());
+  const tool::Voxelizer voxelizer = llvm::cantFail(tool::make_voxelizer());
   const tool::VoxelCloud voxels =
       llvm::cantFail(tool::voxelize(points.points, tool::cubic(0.1), true, voxelizer));
   llvm::json::Object results = Bench(*machine, voxels).measure();

@@ -57,7 +57,7 @@ class ReplayBench {
       : machine_(machine),
         stream_(machine),
         network_(make_network(machine, {network, {}, DType::F16, "", 1})) {
-    const tool::Voxelizer voxelizer = llvm::cantFail(tool::voxelizer_on_cpu());
+    const tool::Voxelizer voxelizer = llvm::cantFail(tool::make_voxelizer());
     std::vector<std::future<Variant>> made;
     for (int i = 0; i < kKnown + kTimed; ++i)
       made.push_back(std::async(std::launch::async, [&, i] { return Variant(cloud, i, voxelizer); }));

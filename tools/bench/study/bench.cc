@@ -195,7 +195,7 @@ llvm::Expected<const std::vector<StudyCloud>*> StudyBench::clouds() {
       if (size_ == StudySize::Tiny) break;
     }
   }
-  const Voxelizer voxelizer = voxelizer_on(context(), device(), facts().arch);
+  MINUET_ASSIGN(const Voxelizer voxelizer, voxelizer_of(context()));
   std::vector<StudyCloud> clouds;
   for (const BenchCloud& scene : scenes) {
     if (scene.is_missing || scene.random_voxels > 0) continue;

@@ -1,4 +1,4 @@
-// Makes voxels of points on a device of libminuet (library/voxelizer.h), with identical bits on every device.
+// Makes voxels of points by libminuet (library/voxelizer.h), with identical bits on every machine.
 #pragma once
 
 #include <functional>

@@ -378,16 +378,9 @@ llvm::Error bench_network(const Arguments& arguments, Measurement& measurement,
   const int warm_up = arguments.warm_up > 0 ? arguments.warm_up : facts.is_cpu() ? 1 : 20;
   ExecutionChoice execution = arguments.execution;
   if (choice.needs_batch_size) execution.batch_size = 1;
-  const Bench bench{device,
-                    facts,
-                    measurement.dtype,
-                    network.get(),
-                    execution,
-                    info,
-                    std::min(warm_up, 4),
-                    warm_up,
-                    timed,
-                    voxelizer_on(session.context.get(), device, facts.arch)};
+  MINUET_ASSIGN(const Voxelizer voxelizer, voxelizer_of(session.context.get()));
+  const Bench bench{device,  facts, measurement.dtype, network.get(), execution, info, std::min(warm_up, 4),
+                    warm_up, timed, voxelizer};
   llvm::outs() << info.name << " " << dtype_name(bench.dtype) << " on " << facts.description << "\n";
   if (info.missing_head != 0) llvm::outs() << missing_head_text(info) << "\n";
   MINUET_ASSIGN(llvm::json::Object result,

@@ -296,9 +296,8 @@ llvm::Error run_command(const Arguments& given) {
   MINUET_TRY(files.find(infos));
   MINUET_TRY(read_further_inputs(session, arguments));
   progress->say("reading the cloud");
-  MINUET_ASSIGN(const Input input,
-                load_input(arguments.input, session.info,
-                           voxelizer_on(session.context.get(), session.device.get(), session.facts.arch)));
+  MINUET_ASSIGN(const Voxelizer voxelizer, voxelizer_of(session.context.get()));
+  MINUET_ASSIGN(const Input input, load_input(arguments.input, session.info, voxelizer));
   MINUET_TRY(files.check(input, session.info, infos.front()));
   const VoxelCloud& voxels = input.voxels;
   if (arguments.network.needs_batch_size) {

@@ -66,14 +66,13 @@ llvm::Expected<TuneSession> open_tune_session(const Arguments& arguments, bool r
 double budget_of(const Arguments& arguments) { return arguments.budget > 0 ? arguments.budget : 120; }
 
 llvm::Expected<TuneClouds> upload_clouds(const std::vector<BenchCloud>& clouds, const Session& session) {
-  minuet_device* const device = session.device.get();
-  const Voxelizer voxelizer = voxelizer_on(session.context.get(), device, session.facts.arch);
+  MINUET_ASSIGN(const Voxelizer voxelizer, voxelizer_of(session.context.get()));
   TuneClouds uploaded;
   for (const BenchCloud& cloud : clouds) {
     for (const std::string& note : cloud.notes) llvm::errs() << "minuet: " << note << "\n";
     MINUET_ASSIGN(const VoxelCloud voxels,
                   in_file(cloud.name, make_variant(cloud, kVariant, /*thin=*/false, voxelizer)));
-    MINUET_TRY(uploaded.add(voxels, device));
+    MINUET_TRY(uploaded.add(voxels, session.device.get()));
   }
   return uploaded;
 }

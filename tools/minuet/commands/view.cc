@@ -33,9 +33,8 @@ llvm::Expected<Input> load_cloud(const InputOptions& options, const Session& ses
   minuet_plan_info shape = {};
   shape.ndim = 3;
   shape.in_channels = 4;
-  MINUET_ASSIGN(Input input,
-                load_input(options, shape,
-                           voxelizer_on(session.context.get(), session.device.get(), session.facts.arch)));
+  MINUET_ASSIGN(const Voxelizer voxelizer, voxelizer_of(session.context.get()));
+  MINUET_ASSIGN(Input input, load_input(options, shape, voxelizer));
   if (input.voxels.count() > 0) return input;
   return bad_input("the cloud has no {0}, so there is nothing to show: name another cloud",
                    input.voxels.outside > 0   ? "point in the range"

@@ -77,12 +77,12 @@ llvm::Expected<VoxelCloud> fetch(const VoxelizeMemory& memory, int64_t points) {
 }
 
 llvm::Expected<VoxelCloud> voxelize_on(minuet_context* context, minuet_device* device,
-                                       const std::string& arch, const VoxelizeTask& task) {
+                                       const VoxelizeTask& task) {
   const auto points = static_cast<int64_t>(task.points.size()) / kNumbers;
   MINUET_ASSIGN(const PointOpHandle op, create_op(context, task));
   MINUET_TRY(check(minuet_point_op_load(op.get(), device)));
   minuet_voxelize_arguments arguments = MINUET_VOXELIZE_ARGUMENTS_INIT;
-  MINUET_TRY(check(minuet_voxelize_bytes(op.get(), arch.c_str(), points, &arguments.workspace_bytes)));
+  MINUET_TRY(check(minuet_voxelize_bytes(op.get(), "cpu", points, &arguments.workspace_bytes)));
   MINUET_ASSIGN(const VoxelizeMemory memory, allocate(device, task, arguments.workspace_bytes));
   arguments.points = static_cast<const float*>(memory.points.get());
   arguments.points_ld = kNumbers;
@@ -98,25 +98,24 @@ llvm::Expected<VoxelCloud> voxelize_on(minuet_context* context, minuet_device* d
   return fetch(memory, points);
 }
 
-}  // namespace
-
-Voxelizer voxelizer_on(minuet_context* context, minuet_device* device, std::string arch) {
-  return [context, device, arch = std::move(arch)](const VoxelizeTask& task) {
-    return voxelize_on(context, device, arch, task);
-  };
-}
-
-llvm::Expected<Voxelizer> voxelizer_on_cpu() {
-  minuet_context* context = nullptr;
-  MINUET_TRY(check(minuet_context_create(nullptr, &context)));
-  // The device is closed before the context.
-  const std::shared_ptr<minuet_context> held(context, minuet_context_destroy);
+/// Opens the CPU, which keeps `held` until it is closed.
+llvm::Expected<Voxelizer> open_voxelizer(minuet_context* context, std::shared_ptr<minuet_context> held) {
   minuet_device* device = nullptr;
   MINUET_TRY(check(minuet_device_open(context, "cpu", nullptr, &device)));
-  const std::shared_ptr<minuet_device> open(device,
-                                            [held](minuet_device* one) { minuet_device_destroy(one); });
+  const std::shared_ptr<minuet_device> open(
+      device, [held = std::move(held)](minuet_device* opened) { minuet_device_destroy(opened); });
   return Voxelizer(
-      [open, context](const VoxelizeTask& task) { return voxelize_on(context, open.get(), "cpu", task); });
+      [context, open](const VoxelizeTask& task) { return voxelize_on(context, open.get(), task); });
+}
+
+}  // namespace
+
+llvm::Expected<Voxelizer> voxelizer_of(minuet_context* context) { return open_voxelizer(context, nullptr); }
+
+llvm::Expected<Voxelizer> make_voxelizer() {
+  minuet_context* context = nullptr;
+  MINUET_TRY(check(minuet_context_create(nullptr, &context)));
+  return open_voxelizer(context, {context, minuet_context_destroy});
 }
 
 }  // namespace minuet::tool

@@ -6,9 +6,10 @@
 
 namespace minuet::tool {
 
-/// Returns a function that makes voxels on the device. The context and the device must outlive it.
-Voxelizer voxelizer_on(minuet_context* context, minuet_device* device, std::string arch);
-/// Returns a function that makes voxels on the CPU, with a context of its own.
-llvm::Expected<Voxelizer> voxelizer_on_cpu();
+/// Returns a function that makes voxels on the CPU. The context must outlive it. A bundle of a network has no
+/// kernels of points, and compiling them would delay the first inference, so no GPU is used.
+llvm::Expected<Voxelizer> voxelizer_of(minuet_context* context);
+/// Works like voxelizer_of(), with a context of its own.
+llvm::Expected<Voxelizer> make_voxelizer();
 
 }  // namespace minuet::tool

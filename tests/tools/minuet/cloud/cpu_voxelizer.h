@@ -7,7 +7,7 @@ namespace minuet::tool {
 
 /// A context and a device that all tests of a process share.
 inline const Voxelizer& cpu_voxelizer() {
-  static const Voxelizer voxelizer = llvm::cantFail(voxelizer_on_cpu());
+  static const Voxelizer voxelizer = llvm::cantFail(make_voxelizer());
   return voxelizer;
 }
 
