@@ -48,12 +48,12 @@ typedef struct minuet_voxelize_options {
   minuet_dtype dtype;   /* of the voxels' features */
   int32_t first_column; /* the features are columns first_column to first_column + channels - 1 of a point;
                            with 0, the position is a feature too */
-  int32_t channels;     /* must be given: 1 to 65536 */
+  int32_t channels;     /* required: 1 to 65536 */
   minuet_point_feature feature;
   int32_t has_range;
   float low[MINUET_MAX_DIM];        /* the origin of the voxels, and with a range its lower end */
   float high[MINUET_MAX_DIM];       /* with has_range, else 0 */
-  float voxel_size[MINUET_MAX_DIM]; /* must be given */
+  float voxel_size[MINUET_MAX_DIM]; /* required */
   int64_t batch_size;               /* batch indices are less than this; 0: not limited */
   int64_t most_points_per_voxel;    /* only these many points of a voxel, those of lowest index, count for its
                                        features; 0: all */
@@ -82,7 +82,7 @@ typedef struct minuet_devoxelize_options {
   void* ext;
   int32_t ndim; /* 1 to 4; 0: 3 */
   minuet_dtype dtype;
-  int32_t channels; /* must be given: 1 to 65536 */
+  int32_t channels; /* required: 1 to 65536 */
   minuet_point_blend blend;
   /* The following are for the linear blends; else 0. */
   float low[MINUET_MAX_DIM]; /* low and voxel_size as in minuet_voxelize_options */
