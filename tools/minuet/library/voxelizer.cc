@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <memory>
+#include <vector>
 
 #include "minuet/points.h"
+#include "tools/minuet/base/error.h"
 
 namespace minuet::tool {
 namespace {
