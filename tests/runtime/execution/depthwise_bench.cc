@@ -7,6 +7,7 @@
 #include "tests/runtime/execution/bench_times.h"
 #include "tests/support/network_abi.h"
 #include "tools/minuet/cloud/bench_clouds.h"
+#include "tools/minuet/library/voxelizer.h"
 
 namespace minuet::abi {
 namespace {
@@ -45,7 +46,8 @@ double median_of(Machine& machine, const Stream& stream, const std::function<voi
 class DepthwiseBench {
  public:
   DepthwiseBench(Machine& machine, const tool::BenchCloud& cloud) : machine_(machine), stream_(machine) {
-    const tool::VoxelCloud voxels = llvm::cantFail(tool::make_variant(cloud, 0, /*thin=*/false));
+    const tool::Voxelizer voxelizer = llvm::cantFail(tool::make_voxelizer());
+    const tool::VoxelCloud voxels = llvm::cantFail(tool::make_variant(cloud, 0, /*thin=*/false, voxelizer));
     rows_ = voxels.count();
     set_ = make_set(machine, 3, voxels.coordinates, {1, 1, 1, 1});
     minuet_kernel_map_options options = MINUET_KERNEL_MAP_OPTIONS_INIT;

@@ -247,7 +247,7 @@ TEST_P(GenerativeTest, WithinCapacitiesAndOnPyramids) {
       const Execution full = make_execution(machine(), plan.get(), &options);
       check(prepare(machine(), full.get(), cloud));
       uint32_t status = 0;
-      check(minuet_execution_read_cloud(full.get(), nullptr, &status, nullptr, 0));
+      check(minuet_execution_read_cloud(full.get(), &status, nullptr, 0, nullptr));
       EXPECT_EQ(status, static_cast<uint32_t>(MINUET_CLOUD_PAST_CAPACITY));
       if (method == MINUET_MAPS_SORTED) continue;
       minuet_pyramid_options of_network = MINUET_PYRAMID_OPTIONS_INIT;
