@@ -481,7 +481,7 @@ typedef struct minuet_kernel_map_options {
 
 /* Creates the map that says which input feeds which output at which offset: out[q] takes in[q + offset_k] for
  * every offset k or, if transposed, out[q + offset_k] takes in[q]. k counts all offsets from 0, x slowest, as
- * weights do. Offsets are in steps of dilation * the tensor stride of the input (of the output if
+ * weights do. Centred offsets are in steps of dilation * the tensor stride of the input (of the output if
  * transposed). If input and output are the same set, the map is submanifold. options is optional: one offset.
  *
  * Waits for sets that are not yet counted and, without a queue, once for the stream. Without a queue it
@@ -632,8 +632,8 @@ typedef struct minuet_pooling_options {
  * PyTorch): i32 [output rows, channels]. Each is the row of the input that won, in the caller's order of rows
  * of the map's input set; for duplicates it is the first row. It is -1 if the output has no input. Of equal
  * inputs the one of the least offset wins. NaN wins over numbers, and the first NaN over later ones. The
- * gradient of the pooling adds each element of the output's to that row. Poolings in networks have no
- * winners. */
+ * gradient of the pooling adds each element of the output's gradient to that row. Poolings in networks
+ * have no winners. */
 MINUET_API minuet_status minuet_plan_create_pooling(minuet_context* context,
                                                     const minuet_pooling_options* options,
                                                     minuet_plan** plan);
