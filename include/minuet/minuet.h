@@ -5,8 +5,16 @@
  *
  * A program creates a context and opens a device. It creates a plan of a network or of one op, compiles it
  * for the device's architecture and loads it on the device. An execution of the plan then works cloud by
- * cloud: prepare takes coordinates, run takes features. Only create, compile and load may be slow; create
- * and compile need no GPU. Compiled kernels stay in the cache folder, where the next process finds them.
+ * cloud: prepare takes coordinates, run takes features. Creating and compiling a plan need no GPU. These may
+ * be slow: creating, compiling, serializing or loading a plan, creating an execution, and the first set of a
+ * device, because it compiles. The cache folder keeps compiled kernels for the next process.
+ *
+ * Words: a voxel is a cell of space with features; a cloud is all voxels of one prepare. A level is a
+ * coordinate set of a network; level 0 has the caller's coordinates. Its tensor stride is the step between
+ * neighbouring cells. In exact mode prepare learns the sizes of levels from the device; in capacity mode they
+ * have given limits, and prepare never waits. "The paper" is Yang, Giannoula, Wu, Elhoushi, Gleeson,
+ * Pekhimenko: "Minuet: Accelerating 3D Sparse Convolutions on GPUs", EuroSys 2024. The ops of networks
+ * (global_pool, collapse, ...) are described in share/doc/minuet/networks/README.md.
  *
  * These rules hold for every function, except where its comment says otherwise:
  * - Status. A function that can fail returns a status, and minuet_last_error() has the text for the calling
@@ -14,32 +22,30 @@
  *   wrong. FAILED_PRECONDITION: the state of an object forbids the call. RESOURCE_EXHAUSTED: memory is too
  *   small. UNAVAILABLE: the driver, a library or a device is missing. INTERNAL: the driver failed, or Minuet
  *   has an error. A function's comment names the statuses that it returns for more than these reasons.
- * - Pointers. A pointer must not be null unless its comment calls it optional. An optional array is null
- *   with a count of 0. Strings end in a zero. The library reads arrays, structs and strings only during the
- *   call.
- * - Structs. `struct_size` is sizeof the struct, by which the library knows the version of the caller's
- *   header: the _INIT macro sets it, or the caller. Later versions only append fields; those that the caller
- *   does not have get their defaults in options and are not written in infos. In options, 0 or null selects
- *   the default of a field, unless the field is required. `ext` must be null and `reserved` 0.
- * - Objects. _create and _open make an object; _destroy releases it, waits for work that uses it, and
- *   accepts null. An object keeps those from which it was made alive, so that the caller may destroy them in
- *   any order.
+ * - Pointers. A pointer must not be null unless its comment calls it optional; `user` may be null. An
+ *   optional array is null with a count of 0. Strings end in a zero. The library reads arrays, structs and
+ *   strings only during the call.
+ * - Structs. `struct_size` is sizeof the struct, which tells the version of the caller's header. Later
+ *   versions only append fields, which have defaults for older callers. In options, the _INIT macro sets it,
+ *   0 or null selects the default of a field that is not required, `ext` must be null, and `reserved` 0. In
+ *   an info, the caller sets struct_size alone, and the call writes the fields that the caller has.
+ * - Objects. The caller owns each object that a call gives it; _destroy releases it, waits for work that
+ *   uses it, and accepts null. An object keeps those from which it was made alive, so that the caller may
+ *   destroy them in any order.
  * - Threads. Any number of threads may use an object at once. Only an execution, and all objects of one
  *   queue together, serve one call at a time: a second call is FAILED_PRECONDITION.
- * - Streams. `stream` is a CUstream (cudaStream_t) of the device's primary context, or null for its default
- *   stream. A call "enqueues" if it may return before the device has done the work, and "waits" if it waits
- *   for the stream. The caller orders the calls on one execution, by one stream or by events. The CPU device
- *   ignores `stream` and finishes its work in the call.
+ * - Streams. `stream` is a CUstream (cudaStream_t) of the device's primary context, or null for the legacy
+ *   default stream. A call "enqueues" if it may return before the device has done the work, and "waits" if
+ *   it waits for the stream. The caller orders the calls on one execution, by one stream or by events.
+ *   The CPU device ignores `stream` and finishes its work in the call.
  * - Data. Matrices are row-major. Coordinates are int32 [count, 1 + ndim]: the batch index, 0 or more, then
  *   x, y, z, ..., which may be negative. Row i of the features belongs to row i of the coordinates that the
- *   caller gave. What a call writes must not overlap anything else that it reads or writes:
- *   INVALID_ARGUMENT.
+ *   caller gave. What a call writes must not overlap what else it reads or writes: INVALID_ARGUMENT.
  * - Process. The library does not print, exit, throw or touch signal handlers, and does nothing at exit. It
  *   compiles in child processes of the program minuet-compile, which is installed beside it; where that is
  *   missing, kernels come from bundles only, and a compile is UNAVAILABLE. After fork() a child may create
  *   and compile plans, with the parent's contexts and plans too, and must not use anything else of the
- *   parent's.
- */
+ *   parent's. */
 #ifndef MINUET_MINUET_H_
 #define MINUET_MINUET_H_
 
@@ -63,8 +69,7 @@ extern "C" {
 
 /* ---- status ---------------------------------------------------------------------------------- */
 
-/* The numbers are those of absl::StatusCode, so that XLA and PJRT adapters can cast. The rules above say what
- * the statuses without a comment mean. */
+/* The numbers are those of absl::StatusCode, so that XLA and PJRT can cast. The rules above explain most. */
 typedef enum minuet_status {
   MINUET_OK = 0,
   MINUET_CANCELLED = 1, /* the caller stopped the work */
@@ -119,8 +124,7 @@ typedef struct minuet_parameters minuet_parameters;   /* values of a plan's para
 /* A matrix in device memory that the caller owns. Each row has `channels` consecutive elements. This struct
  * never grows. INVALID_ARGUMENT unless these conditions hold:
  * - `data` begins on a multiple of 16 bytes.
- * - `row_stride` in bytes is a multiple of the largest power of two, at most 16, that divides the bytes of a
- *   row.
+ * - `row_stride` in bytes is a multiple of the largest power of two, at most 16, that divides a row's bytes.
  * If `row_stride` is larger than `channels`, the matrix is a range of columns of a wider one, so that a
  * concatenation needs no copy. */
 typedef struct minuet_tensor {
@@ -236,12 +240,10 @@ MINUET_API minuet_status minuet_context_add_bundle(minuet_context* context, cons
 MINUET_API minuet_status minuet_context_add_bundle_memory(minuet_context* context, const void* bytes,
                                                           size_t size, const char* sha256);
 
-/* Copies the path of the cache folder in use, or "" if kernels are kept in memory only. The arguments and the
- * result are as for minuet_last_error. */
+/* Copies the path of the cache folder, or "" if there is none. All else is as for minuet_last_error. */
 MINUET_API size_t minuet_context_cache_directory(minuet_context* context, char* buffer, size_t size);
 
-/* Describes one kernel that a plan needs, as it was compiled for one architecture. Its strings live during
- * the call of the visitor. */
+/* Describes one kernel of a plan, compiled for one architecture. Strings live during the visitor's call. */
 typedef struct minuet_kernel_info {
   size_t struct_size;
   const char* name;   /* contains every size that is compiled in */
@@ -276,8 +278,7 @@ typedef void (*minuet_kernel_visitor)(const minuet_kernel_info* kernel, void* us
  *   memory, because that call is in progress.
  * - The library does not call them in a call on a stream that is being captured, nor for such a stream. If a
  *   queue is destroyed while its stream is being captured, its memory is given back with the device.
- * Pinned host memory, and what the driver and cuBLASLt keep for themselves, do not come from the allocator.
- */
+ * Pinned host memory, and what the driver and cuBLASLt keep, do not come from the allocator. */
 typedef void* (*minuet_allocate_callback)(int64_t bytes, void* stream, void* user);
 typedef void (*minuet_free_callback)(void* memory, int64_t bytes, void* stream, void* user);
 
@@ -291,13 +292,14 @@ typedef struct minuet_device_options {
 #define MINUET_DEVICE_OPTIONS_INIT \
   { sizeof(minuet_device_options), 0, 0, 0, 0 }
 
-/* Opens a device and retains the GPU's primary context. name is "cuda:N" or "cpu". It is optional without an
- * allocator: null selects cuda:0 if that is usable, else cpu. options is optional.
+/* Opens a device and retains the GPU's primary context. name is "cuda:N" or "cpu". With an allocator it is
+ * required; without one, null selects cuda:0 if that is usable, else cpu. options is optional.
  *
- * Without an allocator, equal names of a context open the same device, which the context keeps. With an
+ * Without an allocator, equal names of a context open the same device, which the context keeps. Devices of
+ * two contexts differ, but any device of a GPU can use all memory of its primary context. With an
  * allocator, every call opens a device of its own, with its own threads and loaded kernels:
- * - Queues, sets and plans that were made with another device or loaded on it are INVALID_ARGUMENT or
- *   FAILED_PRECONDITION for this one.
+ * - Queues and sets of another device are INVALID_ARGUMENT for this one, and a plan that is loaded only on
+ *   another is FAILED_PRECONDITION.
  * - All memory of the device comes from its allocator. All of it has been given back when the device,
  *   everything that was made with it, and the plans that are loaded on it are destroyed. That includes
  *   memory of minuet_device_allocate that was not freed.
@@ -322,17 +324,17 @@ MINUET_API minuet_status minuet_device_query(minuet_device* device, minuet_devic
 /* The next four functions are for programs without CUDA code of their own.
  *
  * Allocates `bytes` (0 or more) bytes of device memory (host memory on the CPU device), aligned to 256 bytes,
- * which the caller gives back with minuet_device_free. */
+ * which the caller gives back with minuet_device_free before it destroys the device; else it may leak. */
 MINUET_API minuet_status minuet_device_allocate(minuet_device* device, int64_t bytes, void** memory);
-/* Frees memory that minuet_device_allocate gave for this device. memory is optional. On a device with an
- * allocator the call does not wait for work that uses the memory, so that work must be done. */
+/* Frees memory that minuet_device_allocate gave for this device. memory is optional. Work that uses the
+ * memory must be done: with an allocator the call does not wait; without one the driver may wait. */
 MINUET_API minuet_status minuet_device_free(minuet_device* device, void* memory);
 /* Copies `bytes` bytes: direction 0 from the host to the device, 1 from the device to the host. Returns when
- * the copy is done. It does not wait for work on any stream, so call minuet_device_synchronize first. target
- * and source are optional if bytes is 0. */
+ * the copy is done. It does not wait for work on any stream: if such work writes `source` or uses `target`,
+ * call minuet_device_synchronize first. target and source are optional if bytes is 0. */
 MINUET_API minuet_status minuet_device_copy(minuet_device* device, void* target, const void* source,
                                             int64_t bytes, int32_t direction);
-/* Waits for all work on the stream. */
+/* Waits for all work on the stream. On the CPU device it does nothing. */
 MINUET_API minuet_status minuet_device_synchronize(minuet_device* device, void* stream);
 
 /* ---- queues: what calls on one stream share ------------------------------------------------------- */
@@ -355,7 +357,7 @@ MINUET_API void minuet_queue_destroy(minuet_queue* queue);
 /* ---- coordinate sets (paper 5.1) --------------------------------------------------------------- */
 
 /* The most axes of a coordinate. An array of this length has one value per axis, in the order of coordinates;
- * the values of axes past ndim are 0. */
+ * from axis ndim on (counted from 0) they are 0, or also 1 if 0 counts as 1 or the array is in an info. */
 #define MINUET_MAX_DIM 4
 
 typedef struct minuet_coordinates_options {
@@ -423,9 +425,10 @@ typedef struct minuet_reach_options {
   {                                                            \
     sizeof(minuet_reach_options), 0, {0}, {0}, {0}, {0}, { 0 } \
   }
-/* Creates the set of all outputs that a dense convolution reaches from the coordinates of `parent`, whose
- * tensor stride is t. They are every multiple q of stride * t for which q + (k * dilation - padding) * t is
- * in `parent` for an offset k, 0 to kernel_size - 1 on each axis. This is the rule of spconv's SparseConv3d;
+/* Creates the set of all outputs that a dense convolution reaches from the coordinates of `parent`: the
+ * expanded outputs of a regular (not submanifold) sparse convolution. The tensor stride of `parent` is t.
+ * They are every multiple q of stride * t for which q + (k * dilation - padding) * t is in `parent` for an
+ * offset k, 0 to kernel_size - 1 on each axis. This is the rule of spconv's SparseConv3d;
  * minuet_coordinates_downsample rounds coordinates down instead. options is required.
  *
  * - A dense convolution of an input with D cells has
@@ -446,8 +449,9 @@ MINUET_API minuet_status minuet_coordinates_reach(minuet_coordinates* parent,
 MINUET_API void minuet_coordinates_destroy(minuet_coordinates* set);
 /* Returns the number of coordinates in the set, without duplicates; 0 for a null set. Waits if the set has a
  * queue and its count is not known yet. Any thread may call this function; it first waits for another
- * thread's call of the queue. Returns -1, with a text for minuet_last_error, if the device or its memory
- * fails, if the set could not be made, or if a capture began before it was made. */
+ * thread's call of the queue. Returns -1 if the device or its memory fails, if the set could not be
+ * made, or if a capture began before it was made. minuet_last_error then has the reason, and
+ * minuet_coordinates_export, which needs the count too, returns its status. */
 MINUET_API int64_t minuet_coordinates_count(const minuet_coordinates* set);
 /* Returns the number of rows that features on this set have: as many coordinates as the caller gave,
  * duplicates included, or the count of a derived set. All else is as for minuet_coordinates_count. */
@@ -463,11 +467,11 @@ MINUET_API minuet_status minuet_coordinates_export(minuet_coordinates* set, int3
 typedef struct minuet_kernel_map_options {
   size_t struct_size;
   void* ext;
-  int32_t kernel_size[MINUET_MAX_DIM]; /* K; 0: 1. Offsets are -(K-1)/2 ... K/2 per axis, x slowest */
+  int32_t kernel_size[MINUET_MAX_DIM]; /* K; 0: 1. Offsets are -floor((K-1)/2) to floor(K/2) per axis */
   int32_t dilation[MINUET_MAX_DIM];    /* 0: 1 */
   int32_t transposed;                  /* 1: the matching forward map with input and output swapped */
-  int32_t dense_offsets;               /* 1: offsets are k - padding / dilation, k = 0 ... K-1, as those of a
-                                          dense convolution (minuet_coordinates_reach), and not centred */
+  int32_t dense_offsets;               /* 1: not centred, as a dense convolution (minuet_coordinates_reach):
+                                          offset k, 0 to K-1, leads k * dilation - padding cells away */
   int32_t padding[MINUET_MAX_DIM];     /* 0 or more; only with dense_offsets */
 } minuet_kernel_map_options;
 #define MINUET_KERNEL_MAP_OPTIONS_INIT                          \
@@ -476,7 +480,8 @@ typedef struct minuet_kernel_map_options {
   }
 
 /* Creates the map that says which input feeds which output at which offset: out[q] takes in[q + offset_k] for
- * every offset. Offsets are in steps of dilation * the tensor stride of the input (of the output if
+ * every offset k or, if transposed, out[q + offset_k] takes in[q]. k counts all offsets from 0, x slowest, as
+ * weights do. Centred offsets are in steps of dilation * the tensor stride of the input (of the output if
  * transposed). If input and output are the same set, the map is submanifold. options is optional: one offset.
  *
  * Waits for sets that are not yet counted and, without a queue, once for the stream. Without a queue it
@@ -498,25 +503,24 @@ MINUET_API void minuet_kernel_map_destroy(minuet_kernel_map* map);
 MINUET_API int32_t minuet_kernel_map_volume(const minuet_kernel_map* map);
 /* Gives the number of pairs over all offsets. Without a queue it is known and the call does not wait. With a
  * queue, the first call that needs the pairs reads them back with one wait on the queue's stream, and may
- * allocate. These calls need them: this one and minuet_kernel_map_export, which then count as calls of the
- * queue, minuet_execution_query_layer, and minuet_execution_prepare_maps of a convolution by
- * gather-GEMM-scatter. FAILED_PRECONDITION: the pairs are not known and the stream is being captured. */
+ * allocate. These need them: this call, minuet_kernel_map_export, minuet_execution_query_layer, and
+ * minuet_execution_prepare_maps of a convolution by gather-GEMM-scatter. The first two then count as calls of
+ * the queue. FAILED_PRECONDITION: the pairs are not known and the stream is being captured. */
 MINUET_API minuet_status minuet_kernel_map_query_pairs(minuet_kernel_map* map, int64_t* pairs);
 /* Copies the pairs to host memory, int32 [pairs, 3]: k, input row, output row, in the caller's order of rows.
- * They are sorted by k. pairs is optional if the map has none. Waits, and allocates as much device memory
- * during the call. May not be captured: FAILED_PRECONDITION. */
+ * They are sorted by k (minuet_kernel_map_create), and unordered within a k. pairs is optional if there are
+ * none. Waits, and allocates as much device memory meanwhile. May not be captured: FAILED_PRECONDITION. */
 MINUET_API minuet_status minuet_kernel_map_export(minuet_kernel_map* map, int32_t* pairs, void* stream);
 
 /* ---- one op ----------------------------------------------------------------------------------------- */
 
-/* The algorithm that computes a convolution. The results of two dataflows may differ in their last bits; each
- * dataflow repeats its own bits. */
+/* The algorithm that computes a convolution, on a GPU or the CPU. Results of two dataflows may differ in
+ * their last bits; each repeats its own. AUTO ignores the mode: choose FUSED for capacity mode. */
 typedef int32_t minuet_dataflow;
 enum {
   MINUET_DATAFLOW_AUTO = 0,                /* for each layer, the one that is expected to be faster */
   MINUET_DATAFLOW_GATHER_GEMM_SCATTER = 1, /* paper 5.2; not in capacity mode */
-  MINUET_DATAFLOW_FUSED =
-      2 /* one kernel per layer; above 4096 offsets minuet_plan_compile is UNIMPLEMENTED */
+  MINUET_DATAFLOW_FUSED = 2 /* one kernel per layer; above 4096 offsets compile is UNIMPLEMENTED */
 };
 
 /* The last step of a convolution, which is the pointwise step of the same name and number (pointwise.h). */
@@ -528,9 +532,8 @@ enum { MINUET_ACTIVATION_SIGMOID = 6, MINUET_ACTIVATION_TANH = 7 };
 /* One convolution: activation(scale * sum + shift + residual), where `sum` adds the products of weights and
  * inputs over the offsets and the input channels.
  *
- * kernel_size, stride and dilation are 1 to 2^24 on each axis (0 counts as 1), and 0 or 1 on axes from ndim
- * on. A kernel has at most 2^20 offsets. submanifold excludes transposed, dense_offsets and strides above 1.
- * Floats are in host memory. */
+ * kernel_size, stride and dilation are 1 to 2^24 on each axis (0 counts as 1). A kernel has at most 2^20
+ * offsets. submanifold excludes transposed, dense_offsets and strides above 1. Floats are in host memory. */
 typedef struct minuet_convolution_options {
   size_t struct_size;
   void* ext;
@@ -571,8 +574,8 @@ typedef struct minuet_convolution_options {
  *
  * The caller makes the coordinate sets and the kernel map, and gives the map to
  * minuet_execution_prepare_maps. The map must have the kernel size, dilation, padding and direction of the
- * options, and the tensor strides of its sets must differ by `stride`. A convolution of stride 1 that is
- * neither submanifold nor transposed, and has no dense_offsets, takes sets of any tensor strides.
+ * options, and the tensor stride of its coarser set must be `stride` times that of its finer. But with stride
+ * 1, not submanifold, not transposed and without dense_offsets, sets of any tensor strides are taken.
  * - INVALID_ARGUMENT, unless allow_non_finite_parameters is 1: a parameter is infinite or NaN, or a weight is
  *   past the range of dtype.
  * - UNIMPLEMENTED: the message names the feature, such as groups above 1.
@@ -594,8 +597,7 @@ MINUET_API minuet_status minuet_plan_create_convolution_gradient(minuet_context*
                                                                  const minuet_convolution_options* options,
                                                                  minuet_gradient which, minuet_plan** plan);
 
-/* The operation by which a pooling reduces, channel by channel, the inputs that the map leads to an output.
- */
+/* The operation by which a pooling reduces, channel by channel, the inputs that lead to an output. */
 typedef int32_t minuet_reduction;
 enum { MINUET_REDUCE_MAX = 0, MINUET_REDUCE_AVERAGE = 1, MINUET_REDUCE_SUM = 2 };
 
@@ -610,10 +612,10 @@ typedef struct minuet_pooling_options {
   int32_t stride[MINUET_MAX_DIM];
   int32_t dilation[MINUET_MAX_DIM];
   minuet_reduction reduction;
-  int32_t submanifold; /* 1: the output set is the input set */
-  int32_t transposed;  /* 1: takes a transposed kernel map, from the coarser set to the finer */
-  int64_t winners; /* 1: a second output names the input rows of the maxima; only with MINUET_REDUCE_MAX */
-  int32_t dense_offsets;           /* 1: takes a kernel map with dense_offsets and the same padding */
+  int32_t submanifold;   /* 1: the output set is the input set */
+  int32_t transposed;    /* 1: takes a transposed kernel map, from the coarser set to the finer */
+  int64_t winners;       /* 1: a second output has the argmax indices; only with MINUET_REDUCE_MAX */
+  int32_t dense_offsets; /* 1: takes a kernel map with dense_offsets and the same padding */
   int32_t padding[MINUET_MAX_DIM]; /* only with dense_offsets */
   int32_t reserved;                /* 0 */
 } minuet_pooling_options;
@@ -626,11 +628,12 @@ typedef struct minuet_pooling_options {
  * Sums are fp32 and add the offsets in ascending order. An average divides by the number of inputs that
  * exist. An output with no input is 0. NaN propagates.
  *
- * With `winners`, minuet_execution_run_arrays gives a second output, i32 [output rows, channels]. Each
- * element is the row of the input that won, in the caller's order of rows of the map's input set; for
- * duplicates it is the first row. It is -1 if the output has no input. Of equal inputs the one of the least
- * offset wins. NaN wins over numbers, and the first NaN over later ones. The gradient of the pooling adds
- * each element of the output's gradient to that row. Poolings in networks have no winners. */
+ * With `winners`, minuet_execution_run_arrays gives a second output, the argmax indices (return_indices in
+ * PyTorch): i32 [output rows, channels]. Each is the row of the input that won, in the caller's order of rows
+ * of the map's input set; for duplicates it is the first row. It is -1 if the output has no input. Of equal
+ * inputs the one of the least offset wins. NaN wins over numbers, and the first NaN over later ones. The
+ * gradient of the pooling adds each element of the output's gradient to that row. Poolings in networks
+ * have no winners. */
 MINUET_API minuet_status minuet_plan_create_pooling(minuet_context* context,
                                                     const minuet_pooling_options* options,
                                                     minuet_plan** plan);
@@ -665,7 +668,8 @@ typedef struct minuet_network_options {
   int32_t channel_count;
   int32_t ndim;             /* 0, or the description's number of axes */
   const char* weights_path; /* a safetensors file or a PyTorch checkpoint; null: random weights from `seed` */
-  uint64_t seed;
+  uint64_t seed; /* any, 0 too: weights about normal, of variance 2 / (offsets * inputs); scales and
+                    variances of batch norms near 1, all else near 0 (deviation 0.05) */
   minuet_weights_order weights_order;
   int32_t allow_unused;       /* 1: the file may have tensors that no layer uses */
   const char* weights_prefix; /* optional: the beginning of all names in the file, for example "module." */
@@ -750,13 +754,14 @@ MINUET_API minuet_status minuet_plan_compile(minuet_plan* plan, const char* arch
 /* Loads a plan on a device: allocates memory for its parameters, uploads them, loads the kernels, and loads
  * cuBLASLt's kernels for every size of cloud by running each once. It returns when all of that is done, and
  * uses as many threads as there are cores. The memory is released with the plan and its executions. Loading
- * again does nothing. The kernels are those that were compiled for the device's architecture or, if there are
- * none, for the nearest older one of the same major capability that the device runs ("sm_80" on an sm_86).
- * FAILED_PRECONDITION if there are none either. */
+ * again does nothing. The device may be another context's. The kernels are those that were compiled for the
+ * device's architecture or, if there are none, for the nearest older one of the same major capability that
+ * the device runs ("sm_80" on an sm_86). FAILED_PRECONDITION if there are none either. */
 MINUET_API minuet_status minuet_plan_load(minuet_plan* plan, minuet_device* device);
 
 /* Properties of a plan. Strings live as long as the plan. The results of every plan are bitwise repeatable on
- * one device. */
+ * one device: with the same kernels, tuning results, options and cuBLASLt also after serialization, in
+ * another context, and with any cpu_threads. */
 typedef struct minuet_plan_info {
   size_t struct_size;
   const char* name; /* of the network, or of the single op, such as "convolution" */
@@ -765,7 +770,7 @@ typedef struct minuet_plan_info {
   int32_t levels, layers;                  /* number of coordinate sets and of ops */
   int32_t output_level;                    /* of the first output; 0: its rows are in the caller's order */
   int32_t inputs, outputs;   /* tensors that run takes and gives (minuet_plan_query_input, _output) */
-  int32_t maps;              /* kernel maps that prepare_maps takes; 0 if prepare makes them */
+  int32_t maps;              /* kernel maps that prepare_maps takes: 1 for every single op, 0 for a network */
   int32_t missing_head;      /* 1: a head of unknown width is left out: outputs are features, not classes */
   int32_t parameter_tensors; /* numbers for minuet_plan_query_parameter are less than this */
   int64_t parameters;        /* number of values; a batch norm counts as its scale and shift */
@@ -777,8 +782,7 @@ MINUET_API minuet_status minuet_plan_query(minuet_plan* plan, minuet_plan_info* 
 typedef struct minuet_tensor_info {
   size_t struct_size;
   const char* name; /* the description's; of a single op "input", "residual", "output" or "winners" */
-  int64_t
-      shape[MINUET_MAX_RANK]; /* -1: not decided by the plan (rows, or the batch size of a dense output) */
+  int64_t shape[MINUET_MAX_RANK]; /* -1: not decided by the plan (rows, batch size of a dense output) */
   int32_t tensor_stride[MINUET_MAX_DIM]; /* of its level; 0 if the coordinate set is the caller's */
   int32_t rank;                          /* 2: [rows, channels]; 3 to 6: a dense output */
   int32_t level;          /* for minuet_execution_query_level; 0: its rows are in the caller's order */
@@ -826,9 +830,9 @@ enum { MINUET_SERIALIZE_WITHOUT_VALUES = 1 }; /* leaves the values of the parame
  *
  * `flags` is 0 or MINUET_SERIALIZE_WITHOUT_VALUES. *needed gets the number of bytes. With a null `buffer` and
  * size 0 the call only does that. If `size` is too small, the call is OUT_OF_RANGE and writes *needed, but
- * not `buffer`. After either result the plan keeps the bytes until a call with the same archs and flags takes
- * them, so that the work is done once. FAILED_PRECONDITION if a bundle has a kernel for an older architecture
- * only: the message says which one. */
+ * not `buffer`. After either result the plan keeps the bytes, so that the work is done once: until a call
+ * with the same archs and flags writes them, which drops them, the next such query, or its end.
+ * FAILED_PRECONDITION if a bundle has a kernel for an older architecture only: the message says which one. */
 MINUET_API minuet_status minuet_plan_serialize(minuet_plan* plan, const char* const* archs,
                                                int32_t arch_count, uint32_t flags, void* buffer, size_t size,
                                                size_t* needed);
@@ -861,8 +865,8 @@ enum {
    * voxel of a level's capacity.
    *
    * Two kinds of networks are always sorted, because one index holds all levels and is made before the run:
-   * those in which an op makes a level in each run, and those of more than 16 levels. More than 2^26 blocks
-   * or superblocks in one level are RESOURCE_EXHAUSTED: use MINUET_MAPS_SORTED.
+   * those in which an op makes a level in each run, and those
+   * of more than 16 levels. Over 2^26 blocks or superblocks in a level: RESOURCE_EXHAUSTED; use SORTED.
    *
    * Without bounds, the keys of the table hold batch indices 0 to 8191 and these coordinates:
    *   one axis     -2^30 to 2^30 - 4097
@@ -911,7 +915,7 @@ typedef struct minuet_execution_options {
   int64_t scratch_bytes;
   /* Optional: the most voxels of each level, 1 or more; selects capacity mode. Level 0 limits the coordinates
    * too. A level that an op makes in a run needs at least the capacity of its parent level, and a level of
-   * batch items at least batch_size. */
+   * batch items (of global_pool) at least batch_size. */
   const int64_t* level_capacity;
   int32_t level_count; /* minuet_plan_info.levels, or 0 */
   int32_t key_bits; /* bits of a voxel's key, all its fields: 32 or 64 (0: 64). Only in capacity mode without
@@ -945,8 +949,7 @@ typedef struct minuet_execution_options {
  * *bytes grows with each capacity, with max_points and with max_neighbours. For "cpu" it also depends on the
  * number of threads (cpu_threads, and the CPUs of this machine). INVALID_ARGUMENT if the options set
  * workspace, workspace_bytes or defer_workspace, because the workspace is what is asked for, or queue or
- * parameters, which belong to a device. An execution with a queue needs less; parameters and parameter_inputs
- * do not change the size. */
+ * parameters, which belong to a device. With a queue it is less; parameters and parameter_inputs add 0. */
 MINUET_API minuet_status minuet_plan_workspace_bytes(minuet_plan* plan, const char* arch,
                                                      const minuet_execution_options* options,
                                                      int64_t max_points, double max_neighbours,
@@ -968,8 +971,7 @@ MINUET_API minuet_status minuet_execution_create(minuet_plan* plan, minuet_devic
                                                  const minuet_execution_options* options,
                                                  minuet_execution** execution);
 /* Releases an execution. It waits for a call of another thread on it, and for its enqueued work: with a queue
- * for the queue's stream, unless that is being captured. Graphs that captured its calls must not be replayed
- * afterwards. */
+ * for the queue's stream, unless that is being captured. Graphs of its calls must not be replayed later. */
 MINUET_API void minuet_execution_destroy(minuet_execution* execution);
 
 /* Makes all coordinate sets and kernel maps of a network for one cloud, and selects the kernels that run it.
@@ -988,8 +990,8 @@ MINUET_API void minuet_execution_destroy(minuet_execution* execution);
  * - more often if the cloud needs more memory than the workspace has, or a set that is reached has more
  *   voxels than expected
  * In capacity mode the call only enqueues and may be captured (below). The call allocates if the workspace is
- * too small and not the caller's. After a failure no cloud is prepared, except if the execution is that of a
- * single op or serves another call.
+ * too small and not the caller's. A failure leaves no cloud prepared, but changes nothing if the execution is
+ * a single op's or serves another call.
  * - INVALID_ARGUMENT: duplicates, or a negative batch index.
  * - OUT_OF_RANGE: a coordinate is outside the bounds, the shape or the batch size; 64-bit keys do not hold
  *   the extent; there are too many coordinates (minuet_execution_create), or more than level_capacity[0].
@@ -1001,18 +1003,19 @@ MINUET_API void minuet_execution_destroy(minuet_execution* execution);
 MINUET_API minuet_status minuet_execution_prepare(minuet_execution* execution, const int32_t* coordinates,
                                                   int64_t count, void* stream);
 
-/* Capacity mode is for networks whose layers all run by the fused dataflow. Sizes live on the device:
+/* Capacity mode needs every layer to run fused: choose MINUET_DATAFLOW_FUSED. Sizes live on the device:
  * - prepare and run only enqueue. They may be captured, together, in a graph that is replayed for other
  *   coordinates, features and counts. The caller orders calls and replays with one another.
  * - Tensors have as many rows as the capacity of their level. Rows of an input past the count are not read.
  *   Rows of an output past the count are zeros, or -1 for an output of i32.
  * - Kernels are selected by the capacities, and not by the number of neighbours, so that bits may differ from
  *   those of exact mode.
- * - A cloud that does not fit gives outputs without rows, thus zeros, and writes nothing outside. The status
- *   word on the device then has at least one of the bits below that apply; else it is 0.
+ * - A cloud that does not fit gives outputs without rows, thus zeros, counts of 0, and writes nothing
+ *   outside. Its status word has at least one bit below, each for a reason that holds; others may lack their
+ *   bit. If the cloud fits, the word is 0.
  * - The range of the keys of an index does not follow the clouds: declare bounds if the default
  *   (MINUET_MAPS_INDEXED) is too narrow.
- * The status word and the counts are read by minuet_execution_query_cloud, _copy_cloud or _read_cloud. */
+ * minuet_execution_query_cloud locates the status word and counts; _copy_cloud and _read_cloud copy them. */
 enum {
   MINUET_CLOUD_OUT_OF_BOUNDS = 1, /* outside the bounds, the network's shape or the batch size */
   MINUET_CLOUD_NEGATIVE_BATCH = 2,
@@ -1026,8 +1029,8 @@ enum {
 /* Prepares a cloud as minuet_execution_prepare does, in capacity mode only, with the number of coordinates in
  * device memory. It enqueues, allocates nothing, and may be captured. `count` is int32 [1], 4-byte aligned,
  * and is read whenever the work runs. `coordinates` have at least one row, and as many as each count says;
- * rows past the count are not read. The host does not know the count, so that it can check only the first row
- * against the workspace. FAILED_PRECONDITION in exact mode. */
+ * rows past the count are not read. They must not overlap the workspace; the host, which does not know the
+ * count, checks this for the first row only. FAILED_PRECONDITION in exact mode. */
 MINUET_API minuet_status minuet_execution_prepare_on_device(minuet_execution* execution,
                                                             const int32_t* coordinates, const int32_t* count,
                                                             void* stream);
@@ -1039,19 +1042,17 @@ MINUET_API minuet_status minuet_execution_prepare_on_device(minuet_execution* ex
 MINUET_API minuet_status minuet_execution_query_cloud(minuet_execution* execution, const uint32_t** status,
                                                       const int32_t** counts);
 /* Copies the status word and the counts to the caller's device memory or pinned host memory, 4-byte aligned:
- * `status` is uint32 [1], and `counts` is int32 [count], where count is 1 + levels. `counts` is optional. The
- * call enqueues, and may be captured. INVALID_ARGUMENT if a target lies in the workspace or in the memory of
- * minuet_execution_query_cloud. FAILED_PRECONDITION in exact mode, and before the first prepare. */
+ * `status` is uint32 [1], and `counts` is int32 [count], where count is 1 + levels. `counts` is optional:
+ * null with a count of 0. It enqueues, and may be captured. INVALID_ARGUMENT: a target is in the workspace
+ * or memory of query_cloud. FAILED_PRECONDITION in exact mode, and before the first prepare. */
 MINUET_API minuet_status minuet_execution_copy_cloud(minuet_execution* execution, uint32_t* status,
                                                      int32_t* counts, int32_t count, void* stream);
-/* Copies the same to host memory, with the same preconditions. It waits for the stream, and must not be
- * captured. */
+/* Copies the same to host memory, with the same preconditions. It waits, and must not be captured. */
 MINUET_API minuet_status minuet_execution_read_cloud(minuet_execution* execution, uint32_t* status,
                                                      int32_t* counts, int32_t count, void* stream);
 /* Writes, for each level of the cloud that is prepared, its number of rows times `factor`, rounded up to a
  * multiple of 256: capacities for clouds like this one. `factor` is 1 to 1024, and level_count is
- * minuet_plan_info.levels. FAILED_PRECONDITION in capacity mode, for a single op, and if nothing is prepared.
- */
+ * minuet_plan_info.levels. FAILED_PRECONDITION in capacity mode, for single ops, and unless prepared. */
 MINUET_API minuet_status minuet_execution_suggest_capacities(minuet_execution* execution, double factor,
                                                              int64_t* level_capacity, int32_t level_count);
 
@@ -1068,7 +1069,7 @@ MINUET_API minuet_status minuet_execution_suggest_capacities(minuet_execution* e
  *   before
  * - for the pairs of a map, if the op runs as gather-GEMM-scatter and they have not been read yet
  *   (minuet_kernel_map_query_pairs)
- * After a failure no map is prepared, except if the execution is that of a network or serves another call.
+ * A failure leaves no map prepared, but changes nothing if the execution is a network's or serves a call.
  * - INVALID_ARGUMENT: a map does not fit the op (minuet_plan_create_convolution), the device or the queue.
  * - FAILED_PRECONDITION: the execution is that of a network; the stream is being captured; it has no
  *   workspace yet; or a captured graph uses the caller's workspace (minuet_execution_release_captures).
@@ -1085,8 +1086,8 @@ MINUET_API minuet_status minuet_executions_prepare_maps(minuet_execution* const*
                                                         minuet_kernel_map* const* maps, int32_t count,
                                                         void* stream);
 /* Gives the rows and channels of the first output, or of output number `output`, for what is prepared. In
- * capacity mode the rows are the capacity. The first input has as many rows as the cloud has coordinates; an
- * input on another level has as many as minuet_execution_query_level says. OUT_OF_RANGE past the last output.
+ * capacity mode the rows are the capacity. In exact mode the first input has as many rows as the cloud has
+ * coordinates. For others see minuet_execution_query_level. OUT_OF_RANGE past the last output.
  * FAILED_PRECONDITION if nothing is prepared, or the output is a dense array (minuet_plan_query_output). */
 MINUET_API minuet_status minuet_execution_output_shape(minuet_execution* execution, int64_t* rows,
                                                        int32_t* channels);
@@ -1095,9 +1096,10 @@ MINUET_API minuet_status minuet_execution_output_shape_of(minuet_execution* exec
 /* Runs what is prepared: reads the inputs and writes the outputs. It may run again with other tensors.
  *
  * A network takes the inputs and gives the outputs of its description, in its order: matrices [rows of the
- * level, channels] of the plan's dtype. The first input has one row for each coordinate of the cloud. Rows of
- * level 0 are in the caller's order. Rows of other levels have an order that depends only on the coordinates
- * and the tensor stride of that level; if maps are sorted it is ascending.
+ * level, channels] of the plan's dtype. In exact mode the first input has one row for each coordinate of the
+ * cloud; in capacity mode each has its level's capacity. Rows of level 0 are in the caller's order. Rows of
+ * other levels have an order that depends only on the coordinates and the tensor stride of that level; if
+ * maps are sorted it is ascending.
  *
  * A convolution takes its input [rows of the map's input set, in_channels] and, if it has one, its residual
  * [output rows, out_channels], and gives one output [rows of the map's output set, out_channels]
@@ -1108,16 +1110,15 @@ MINUET_API minuet_status minuet_execution_output_shape_of(minuet_execution* exec
  * - Memory: inputs may overlap inputs. An output must not share a byte with an input, another output or the
  *   caller's workspace, nor an input with the workspace. Two ranges of columns of one wider matrix do not
  *   overlap. Matrices of different row strides are accepted only if one ends before the other begins.
- * - Stream: the call enqueues. It neither waits nor allocates nor compiles. After one run without capture of
- *   what is prepared, a run may be captured. Outputs are wholly written.
+ * - Stream: the call enqueues. It neither waits nor allocates nor compiles. A run may be captured
+ *   once what is prepared has run without a capture. Outputs are wholly written.
  * - Errors: after a failure the contents of the outputs are undefined. FAILED_PRECONDITION if nothing is
  *   prepared, a parameter of `parameters` was never set (the message names it), or an output is winners, the
  *   result of an argmax, or a dense array (minuet_execution_run_arrays). */
 MINUET_API minuet_status minuet_execution_run(minuet_execution* execution, const minuet_tensor* inputs,
                                               int32_t input_count, const minuet_tensor* outputs,
                                               int32_t output_count, void* stream);
-/* Runs by the rules of minuet_execution_run, with arrays in place of matrices, for outputs of any element and
- * rank.
+/* Runs as minuet_execution_run, with arrays in place of matrices, for outputs of any element and rank.
  * - Features are arrays [rows, channels], of f32 for plans of MINUET_F32 and MINUET_TF32, else of f16 or bf16
  *   as the plan. stride[1] is 1; stride[0] and data are as minuet_tensor allows. The stride of an axis of one
  *   element does not matter, and data may be null if there are no rows.
@@ -1134,8 +1135,7 @@ MINUET_API minuet_status minuet_execution_run_arrays(minuet_execution* execution
 /* Writes the coordinates of the rows of the first output, or of output number `output`, in the order of its
  * rows: int32 [rows, 1 + ndim of its level] in device memory, 4-byte aligned. In capacity mode rows past the
  * count are zeros. The call enqueues. It is for networks, because the sets of a single op are the caller's.
- * OUT_OF_RANGE past the last output. FAILED_PRECONDITION if nothing is prepared, for a single op, and for a
- * dense array. */
+ * OUT_OF_RANGE past the last output. FAILED_PRECONDITION unless prepared, for single ops and dense arrays. */
 MINUET_API minuet_status minuet_execution_output_coordinates(minuet_execution* execution,
                                                              int32_t* coordinates, void* stream);
 MINUET_API minuet_status minuet_execution_output_coordinates_of(minuet_execution* execution, int32_t output,
@@ -1176,9 +1176,8 @@ MINUET_API minuet_status minuet_execution_set_workspace(minuet_execution* execut
 
 /* Frees the memory that only captured graphs use. The caller must not replay any graph of this execution's
  * runs afterwards, and none may still be running. A graph that captured a run reads the memory of what was
- * prepared then. A later prepare in exact mode, or of maps, therefore leaves this memory and takes other
- * memory; in a workspace of the caller's it is FAILED_PRECONDITION. In capacity mode a graph reads what was
- * prepared last. */
+ * prepared then. A later prepare in exact mode, or of maps, therefore takes other memory; in a workspace of
+ * the caller's it is FAILED_PRECONDITION. In capacity mode a graph reads what was prepared last. */
 MINUET_API minuet_status minuet_execution_release_captures(minuet_execution* execution);
 
 /* One level (coordinate set) of what is prepared. Before that, voxels is 0, and so is the tensor stride of a
@@ -1187,7 +1186,7 @@ typedef struct minuet_level_info {
   size_t struct_size;
   int32_t tensor_stride[MINUET_MAX_DIM];
   int64_t voxels;               /* rows of the set; in capacity mode its capacity */
-  minuet_map_method map_method; /* that made the set; AUTO before prepare, SORTED for every single op */
+  minuet_map_method map_method; /* that made the set; AUTO before prepare and for every single op */
   int32_t ndim; /* number of its axes: fewer than the plan's below a collapse, 0 for a level of batch items */
 } minuet_level_info;
 /* Describes level `level`, 0 to minuet_plan_info.levels - 1. OUT_OF_RANGE past the last one. */
