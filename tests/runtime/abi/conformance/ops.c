@@ -46,7 +46,8 @@ static void create_with_wrong_sizes(const world* world) {
   REFUSED(INVALID_ARGUMENT, "dilation",
           minuet_plan_create_convolution(own, WITH(dilation[0] = (1 << 24) + 1), &out.plan));
   REFUSED(INVALID_ARGUMENT, "groups", minuet_plan_create_convolution(own, WITH(groups = -1), &out.plan));
-  REFUSED(UNIMPLEMENTED, "groups", minuet_plan_create_convolution(own, WITH(groups = 2), &out.plan));
+  REFUSED(INVALID_ARGUMENT, "weight_count is 864; it must be 432",
+          minuet_plan_create_convolution(own, WITH(groups = 2), &out.plan));
   REFUSED(INVALID_ARGUMENT, "dataflow is -1",
           minuet_plan_create_convolution(own, WITH(dataflow = -1), &out.plan));
   REFUSED(INVALID_ARGUMENT, "dataflow is 3",

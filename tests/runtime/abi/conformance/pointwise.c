@@ -26,6 +26,10 @@ static void create_with_wrong_options(const world* world) {
           minuet_plan_create_pointwise(own, WITH(step_count = 0), &out.plan));
   REFUSED(INVALID_ARGUMENT, "step_count is 9",
           minuet_plan_create_pointwise(own, WITH(step_count = 9), &out.plan));
+  REFUSED(INVALID_ARGUMENT, "step_bytes is 16",
+          minuet_plan_create_pointwise(own, WITH(step_bytes = 16), &out.plan));
+  ACCEPTED(minuet_plan_create_pointwise(own, WITH(step_bytes = 0), &out.plan));
+  minuet_plan_destroy(out.plan);
   REFUSED(INVALID_ARGUMENT, "without_values is 2",
           minuet_plan_create_pointwise(own, WITH(without_values = 2), &out.plan));
   REFUSED(INVALID_ARGUMENT, "allow_non_finite_parameters is -1",
