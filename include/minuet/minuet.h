@@ -65,7 +65,7 @@ extern "C" {
 #define MINUET_VERSION_MAJOR 0
 #define MINUET_VERSION_MINOR 3
 #define MINUET_VERSION_PATCH 0
-#define MINUET_VERSION_SUFFIX "-dev" /* "" in a release */
+#define MINUET_VERSION_SUFFIX "" /* "-dev" between releases */
 
 /* ---- status ---------------------------------------------------------------------------------- */
 

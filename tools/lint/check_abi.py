@@ -23,7 +23,8 @@ BYTES = {"int8_t": 1, "uint8_t": 1, "char": 1, "int32_t": 4, "uint32_t": 4, "int
          "uint64_t": 8, "size_t": 8, "double": 8}
 # Structs without struct_size that may grow, with the field that has the size of the caller's.
 ELEMENTS = {"minuet_pyramid_level": ("minuet_pyramid_options", "level_bytes"),
-            "minuet_pyramid_map": ("minuet_pyramid_options", "map_bytes")}
+            "minuet_pyramid_map": ("minuet_pyramid_options", "map_bytes"),
+            "minuet_pointwise_step": ("minuet_pointwise_options", "step_bytes")}
 
 
 class Abi:

@@ -4,9 +4,12 @@
  *
  * usage: old_caller DEVICE runs on the device; old_caller ahead compiles kernels for a GPU that need not be
  * here. The exit code is 77 if the device cannot be opened, or if there is no NVRTC. */
+#include <minuet/diagnostics.h>
 #include <minuet/kernels.h>
 #include <minuet/minuet.h>
+#include <minuet/parameters.h>
 #include <minuet/pointwise.h>
+#include <minuet/precompile.h>
 #include <minuet/pyramid.h>
 #include <minuet/tuning.h>
 #include <stdio.h>

@@ -1,138 +1,201 @@
-/* Minuet: tuning. Measures which kernels are fastest for a network's layers on one device (paper 6), keeps
- * what it finds in a folder, and has plans go by it. Part of the C ABI, beside minuet.h, whose rules
- * hold here too.
+/* Minuet: tuning. It measures which kernels are fastest for a network's layers on one device (paper 6), and
+ * keeps the results in a folder. Part of the C ABI, beside minuet.h, whose rules hold here too.
  *
- * Nothing is tuned, and no result is used, unless it is asked for: minuet_tune measures; after
- * minuet_context_load_tuning plans of that context are made by the results; minuet_plan_visit_tuning tells
- * what they changed. A result holds for one kind of device, toolkit, and set of kernels that it chose among,
- * which most versions of the library leave as it was; processes that load the same results choose the same.
+ * Nothing is tuned, and no result is used, unless the program asks for it:
+ * - minuet_tune measures, and stores results in a folder.
+ * - After minuet_context_load_tuning, new plans of that context are made with the results.
+ * - minuet_plan_visit_tuning tells which results a plan was made with.
+ * - minuet_precompile_tuned puts results and their kernels into bundles, for other machines.
+ *
+ * A result holds for one kind of device, one CUDA toolkit, and the set of kernels among which it was chosen.
+ * Most versions of the library do not change that set. Processes that load the same results choose the same
+ * kernels.
  */
 #ifndef MINUET_TUNING_H_
 #define MINUET_TUNING_H_
 
 #include <minuet/minuet.h>
+#include <minuet/precompile.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/* Coordinates as for minuet_execution_prepare: device memory int32 [count, 1 + ndim], without duplicates.
- * This struct never grows. */
+/* ---- measuring ------------------------------------------------------------------------------------- */
+
+/* One cloud to measure on. This struct never grows. */
 typedef struct minuet_tuning_cloud {
-  const int32_t* coordinates;
-  int64_t count; /* 1 or more */
+  const int32_t* coordinates; /* device memory, int32 [count, 1 + ndim], without duplicates, as for
+                                 minuet_execution_prepare */
+  int64_t count;              /* 1 or more */
 } minuet_tuning_cloud;
 
-/* How far minuet_tune is. Strings live during the call. */
+/* The progress of minuet_tune. The strings are valid during the callback only. */
 typedef struct minuet_tuning_progress {
   size_t struct_size;
-  const char* step;            /* "fused kernels", "tiles and GEMMs", "groups of GEMMs", "sorted
-                                  maps", "row order", "dataflows", "the whole network" */
-  int64_t rounds, most_rounds; /* of this step: done; done and to come, where there is time for all */
-  double seconds_left;         /* of this step, at most */
+  const char* step; /* "fused kernels", "tiles and GEMMs", "groups of GEMMs", "sorted maps", "row order",
+                       "dataflows", "the whole network" */
+  /* Rounds of measurements of this step: those that are done, and all if there is time for all. */
+  int64_t rounds, most_rounds;
+  double seconds_left; /* the most that this step still takes, as expected now */
 } minuet_tuning_progress;
 
-/* A candidate that does not run. Strings live during the call. */
+/* A candidate that minuet_tune does not use, because it does not run or because it changes the network's
+ * output. The strings are valid during the callback only. */
 typedef struct minuet_tuning_skip {
   size_t struct_size;
-  const char* operation; /* as in minuet_tuned_choice, and the next one */
-  const char* config;
+  const char* operation; /* as in minuet_tuned_choice */
+  const char* config;    /* the candidate's configuration, in the form of minuet_tuned_choice.chosen */
   const char* reason;
 } minuet_tuning_skip;
 
+/* Says on which clouds minuet_tune measures, and for how long.
+ *
+ * budget_seconds limits the whole call. The measurements that are expected to gain most come first. The time
+ * to compile the default kernels and to run them once counts too, and the call always completes that part.
+ * The call compares whole inferences only if three passes over the clouds fit into the time that is left, and
+ * it decides between dataflows only if it can compare whole inferences. */
 typedef struct minuet_tuning_options {
   size_t struct_size;
   void* ext;
-  const minuet_tuning_cloud* clouds; /* like those that are to be fast, of their numbers of voxels */
+  const minuet_tuning_cloud* clouds; /* required: clouds like those that are to be fast, with about as many
+                                        voxels */
   int32_t cloud_count;               /* 1 or more */
-  int32_t repeats;       /* timed runs of each cloud in a round, 3 or more; 0: 16 on a GPU, 5 on the CPU */
-  double budget_seconds; /* in which the call is to end, what is expected to gain most first; 0: 120. What
-                            compiles and runs the default first counts, and is waited for however long it
-                            takes. Whole inferences are compared where three passes over the clouds fit into
-                            what is left; dataflows are decided between where they do. */
-  int32_t exhaustive;    /* 1: every candidate, whatever the time */
+  int32_t repeats;                   /* timed runs of each cloud in a round, 3 to 10000; 0: 16 on a GPU, 5 on
+                                        the CPU */
+  double budget_seconds;             /* 0: 120 */
+  int32_t exhaustive;                /* 1: every candidate is measured, and budget_seconds is ignored */
   int32_t reserved;
-  const char* directory; /* for the results, an absolute path, made where it is not there; null: the context's
-                            cache folder */
-  /* Optional callbacks, from the calling thread. */
+  const char* directory; /* the folder of the results, an absolute path; it is created if it does not exist;
+                            null: the context's cache folder */
+  /* Optional callbacks. The library calls them on the thread that called minuet_tune. */
   void (*progress)(const minuet_tuning_progress* progress, void* user);
   void (*skipped)(const minuet_tuning_skip* skip, void* user);
-  int32_t (*cancelled)(void* user); /* asked between runs, and while kernels compile; 1 stops soon */
-  void* user;
+  int32_t (*cancelled)(void* user); /* is called between runs and during compiles; 1 stops the call soon */
+  void* user;                       /* is passed to the callbacks */
 } minuet_tuning_options;
 #define MINUET_TUNING_OPTIONS_INIT \
   { sizeof(minuet_tuning_options), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
 
+/* The outcome of minuet_tune. A kind of layer and size is the unit of a result: equal layers with about as
+ * many rows share one. */
 typedef struct minuet_tuning_result {
   size_t struct_size;
-  int64_t tried, skipped; /* candidates that were measured; that do not run */
-  int64_t decided, won;   /* kinds of layer and size that were measured; those that the default lost */
-  /* The whole network on all clouds, from coordinates and features to the output: medians by the host's
-   * clock, without and with what was found; 0 where nothing was, it was stopped before, or no time was left
-   * to compare. */
+  int64_t tried, skipped; /* candidates that were measured; those that were skipped (minuet_tuning_skip) */
+  int64_t decided, won;   /* kinds of layer and size that have a result now; those that a candidate won */
+  /* Median times of the whole network on all clouds, from coordinates and features to the output, by the
+   * host's clock: with the default and with the results. Both are 0 if no candidate won, if the call was
+   * stopped before the comparison, or if there was no time for it. */
   double untuned_ms, tuned_ms;
-  double seconds;
+  double seconds; /* that the call took */
 } minuet_tuning_result;
 
-/* Measures on the device what may run each layer of a network: on a GPU the Specs of the fused kernel and the
- * order of its rows, the tiles of gather and scatter, cuBLASLt's algorithms, how GEMMs are grouped and spread
- * over streams, and how sorted keys are searched; and everywhere which dataflow is faster, where the plan
- * leaves that to be chosen. Layers are timed inside runs of the whole network, by themselves, the preparation
- * of a cloud not counted, but for an order; a candidate is kept where it beats the default by more than the
- * spread of their difference, twice, and is skipped where the network's output is another with it. As soon as
- * a step is over, its results take the place of those that the folder has of the same layers; nothing uses
- * them before minuet_context_load_tuning. Compiles, allocates and waits; the device should have nothing else
- * to do. The plan need be neither compiled nor loaded; one that was made by tuning results is measured
- * against the default all the same.
+/* Measures the candidates that may run each convolution of a network on the device, and stores the results.
  *
- * CANCELLED where it was stopped; FAILED_PRECONDITION where there is no directory and kernels live in memory
- * only, or the output is 0 everywhere with the plan's weights; UNIMPLEMENTED for the plan of a single op.
- * result is optional, and is filled in with OK and CANCELLED. */
+ * It measures
+ * - on a GPU the Specs of the fused kernel and the order of its rows, the tiles of gather and scatter,
+ *   cuBLASLt's algorithms, how GEMMs are grouped and spread over streams, and how sorted keys are searched;
+ * - on every device which dataflow is faster, if the plan leaves that choice to the library.
+ * Each layer is timed by itself, inside runs of the whole network, without the preparation of the cloud.
+ * There are two exceptions: a search of sorted keys is timed in preparations, and an order of rows is timed
+ * over a preparation and a run together. The default is always the library's own choice, also for a plan that
+ * was made with results. A candidate wins if it beats the default in two measurements, each time by more than
+ * the spread of their difference and by more than 1 %; after a cancel, one such measurement suffices. A
+ * candidate is skipped if the network's output with it differs from that of the default by more than 1/32 of
+ * the greatest value. The library makes the features. If the network needs a batch size, it is the greatest
+ * batch index of the clouds plus 1.
+ *
+ * The plan must be that of a network and must have values. It need be neither compiled nor loaded. The device
+ * should have no other work during the call. The clouds must stay unchanged until the call returns.
+ *
+ * The call compiles, allocates and waits. When a step is over, its results replace those of the same layers
+ * in the folder, and they stay there if the call fails or is stopped later. No plan uses them before
+ * minuet_context_load_tuning. `result` is optional and is filled in with OK and CANCELLED.
+ *
+ * CANCELLED: `cancelled` stopped the call.
+ * INVALID_ARGUMENT: also for clouds with duplicates or without coordinates, and for a relative path.
+ * FAILED_PRECONDITION, in these cases:
+ * - The plan has no values.
+ * - `directory` is null, and the context has no cache folder.
+ * - The folder cannot be written, or it has results of the same layers from a newer version.
+ * - With the plan's weights the output is 0 or not finite everywhere, so that a wrong kernel could not be
+ *   detected.
+ * UNIMPLEMENTED: the plan is that of a single op. */
 MINUET_API minuet_status minuet_tune(minuet_context* context, minuet_plan* plan, minuet_device* device,
                                      const minuet_tuning_options* options, minuet_tuning_result* result);
 
-/* Plans of this context that are made from now on go by what was measured on devices like this one: results
- * of the directory (null: the cache folder) first, then those of bundles. results, optional: for how many
- * kinds of layer and size there are any. Plans that are there stay as they are. Capacity mode takes layers of
- * the fused dataflow alone: for it, ask for that one in the network's options, which goes before results. */
+/* ---- using results --------------------------------------------------------------------------------- */
+
+/* Loads the results that were measured on devices like this one, for plans that are made from this context
+ * after the call. It reads `directory` first (an absolute path; null: the cache folder, if the context has
+ * one) and then the bundles of the context; for each kind of layer and size, the first result counts.
+ *
+ * The results replace those of an earlier call, so that a context has results for one kind of device at a
+ * time. Plans that exist stay as they are. Options of a plan have priority over results. Capacity mode needs
+ * layers that all run by the fused dataflow, which results may not choose: set MINUET_DATAFLOW_FUSED in the
+ * network's options.
+ *
+ * `results` is optional and gets the number of kinds of layer and size that have a result, which may be 0.
+ * Results that cannot be read are left out, with a warning to the context's log. INVALID_ARGUMENT: also for a
+ * relative path. */
 MINUET_API minuet_status minuet_context_load_tuning(minuet_context* context, minuet_device* device,
                                                     const char* directory, int64_t* results);
 
-/* What was measured for a layer at some number of rows. Strings live during the call. Configurations are
- * names and whole numbers: "tile=16". */
+/* One result: the choice that was measured for a layer at some number of rows. The strings are valid during
+ * the callback only.
+ *
+ * The operations of one layer are
+ * - "fused", "gather", "scatter": the configuration of this kernel;
+ * - "gemm": an algorithm, by its place in cuBLASLt's list;
+ * - "dataflow": 0 is gather-GEMM-scatter, 1 is fused.
+ * Those that serve all layers of a network are
+ * - "grouping": the groups of GEMMs and their streams;
+ * - "search": the search of sorted maps;
+ * - "order": the order of rows in the fused dataflow: 0 as they come, 1 by mask, 2 by mask, with the blocks
+ *   that have the most work first.
+ * If there are several results for all layers, the one with the most rows is used.
+ *
+ * A configuration is a list of names with whole numbers, such as "tile=16". */
 typedef struct minuet_tuned_choice {
   size_t struct_size;
-  const char* layer; /* the parameter prefix; "" of what serves all layers, of which that of most rows does */
-  /* "fused", "gather", "scatter": a kernel; "gemm": an algorithm, by its place in cuBLASLt's list;
-   * "dataflow": 0 gather-GEMM-scatter, 1 fused; of all layers "grouping" (of GEMMs, with their streams),
-   * "search" (of sorted maps) and "order" (of the fused dataflow's rows: 0 as they come, 1 by mask, 2 with
-   * their blocks). */
-  const char* operation;
-  const char* chosen;
-  const char* otherwise;         /* what the default is; the same where nothing beats it */
-  const char* origin;            /* "user": the directory; "bundle" */
-  int64_t least_rows, most_rows; /* of the layer's output */
-  int64_t chosen_ns, default_ns; /* of all layers of that kind together, on the clouds that were measured */
-  /* Pairs a row of it, of "fused" and "dataflow": from one up to the other, which is not included. 0 and
-   * infinity where it holds for any. In capacity mode and for single convolutions, whose pairs nobody waits
-   * for, the density of most time is taken. */
+  const char* layer;             /* the layer's name, which is its parameter prefix; "": serves all layers */
+  const char* operation;         /* see above */
+  const char* chosen;            /* the configuration that plans use */
+  const char* otherwise;         /* the default configuration; the same if nothing beats it */
+  const char* origin;            /* "user": it is from the directory; "bundle" */
+  int64_t least_rows, most_rows; /* of the layer's output, both included */
+  /* Times in nanoseconds of all layers of that kind and size together, on the clouds that were measured. */
+  int64_t chosen_ns, default_ns;
+  /* Pairs per output row, for "fused" and "dataflow": from least_density to most_density, which is not
+   * included. They are 0 and infinity if the result holds for any density. In capacity mode and for single
+   * convolutions the host does not know the pairs, and the density that took the most time is used. */
   double least_density, most_density;
 } minuet_tuned_choice;
 typedef void (*minuet_tuned_visitor)(const minuet_tuned_choice* choice, void* user);
 
-/* Every result that the plan was made by, layer by layer, rows ascending. None before
- * minuet_context_load_tuning. Where nothing may be compiled, the default may run instead, with a
- * warning. */
+/* Calls `visit`, on the calling thread, for every result with which the plan was made: layer by layer with
+ * ascending rows, and last those that serve all layers. It is not called for a plan that was made without
+ * results. If no kernel may be compiled and a tuned kernel is in no bundle and no cache folder, the default
+ * may run instead, with a warning to the log; the visitor gets this result too. */
 MINUET_API minuet_status minuet_plan_visit_tuning(minuet_plan* plan, minuet_tuned_visitor visit, void* user);
 
-/* minuet_precompile, for GPUs that have been tuned: for every arch the kernels that its GPUs' results in the
- * directory (null: the cache folder) choose are compiled beside those of the default, and the results go into
- * the bundle, where minuet_context_load_tuning finds them. Results of this version's kernels and of the
- * toolkit that compiles; of the same layers they take the place of those that a bundle has, and there are
- * none after a failure or a cancel. options->archs are needed, for a recorded list too, beside whose kernels
- * none are compiled. NOT_FOUND where there are no results for any of them; for one alone a warning says so.
- * A program that may compile nothing runs the default where a tuned kernel is in no bundle, with a warning.
- */
+/* Does what minuet_precompile does, and adds tuning results to the bundles. For every arch, it takes the
+ * results that `directory` (an absolute path; null: the cache folder) has of GPUs of that arch. It compiles
+ * the kernels that they choose beside those of the default, and writes the results into the bundle, where
+ * minuet_context_load_tuning finds them.
+ *
+ * - options->archs are required, also with requests_path. For recorded kernels no tuned ones are compiled.
+ * - Only results of this version's kernels and of the toolkit that compiles are taken. They replace the
+ *   results that a bundle has of the same layers.
+ * - No results are written after a failure or a cancel.
+ * - A program that may compile nothing runs the default, with a warning, if a tuned kernel is in no bundle.
+ *
+ * NOT_FOUND: there are no results for any of the archs. If only some have none, a warning goes to the log.
+ * FAILED_PRECONDITION: `directory` is null and the context has no cache folder, or a bundle that is there has
+ * results that this version cannot read.
+ * UNAVAILABLE: also if NVRTC is missing.
+ *
+ * All other errors are those of minuet_precompile. */
 MINUET_API minuet_status minuet_precompile_tuned(minuet_context* context,
                                                  const minuet_precompile_options* options,
                                                  const char* directory, minuet_precompile_result* result);
