@@ -4,6 +4,8 @@
  *
  * The input has a line for each bundle, as farm prints it: its digest and its path. Beside the device's own
  * architecture, the program gets the kernels for each ARCH, which needs no GPU. */
+#include <minuet/diagnostics.h>
+
 #include "common.h"
 
 static void add_bundles(minuet_context* context) {

@@ -1,6 +1,8 @@
 /* Runs on the machine that compiles: it needs NVRTC, but neither a GPU nor a driver.
  *
  *   farm NETWORK.json FOLDER ARCH...     writes FOLDER/minuet-ARCH.bundle for each architecture */
+#include <minuet/precompile.h>
+
 #include "common.h"
 
 static void print_step(const minuet_precompile_step* step, void* user) {

@@ -217,7 +217,7 @@ static void run_network(minuet_plan* plan, minuet_parameters* parameters, int ha
   if (has_capacities) {
     uint32_t status = ~0u;
     int32_t counts[2] = {0, 0};
-    MUST(minuet_execution_read_cloud(execution, NULL, &status, counts, 2));
+    MUST(minuet_execution_read_cloud(execution, &status, counts, 2, NULL));
     EXPECT(status == 0 && counts[0] == ROWS && counts[1] == ROWS);
   } else {
     QUERY(minuet_level_info, level, minuet_execution_query_level(execution, 0, &level.info));
