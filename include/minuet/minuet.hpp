@@ -300,6 +300,8 @@ class Coordinates {
     check(minuet_coordinates_reach(get(), &options, stream, &set));
     return Coordinates(set);
   }
+  /// Takes ownership of a set.
+  static Coordinates take(minuet_coordinates* set) { return Coordinates(set); }
   minuet_coordinates* get() const noexcept { return owner_.get(); }
   /// Returns the number of different coordinates. Throws if the device fails, as rows() does.
   std::int64_t count() const { return counted(minuet_coordinates_count(get())); }

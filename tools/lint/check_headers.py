@@ -38,8 +38,10 @@ STRICT = ["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only"]
 # These folders hold device code, which this check does not compile. NVRTC compiles it, and so do the tests on the CPU,
 # which include their own declarations of CUDA's functions first (tests/support/shim).
 DEVICE_ONLY = ("kernels_templates/core/", "kernels_templates/map/", "kernels_templates/gmas/",
-               "kernels_templates/dense/", "kernels_templates/fused/", "kernels_templates/pool/", "kernels_templates/parameters/", "kernels_templates/pointwise/", "kernels_templates/points/",
-               "tests/kernels_templates/device/", "tests/support/software_cuda/twins/kernels_templates/")
+               "kernels_templates/dense/", "kernels_templates/depthwise/", "kernels_templates/fused/",
+               "kernels_templates/pool/", "kernels_templates/parameters/", "kernels_templates/pointwise/",
+               "kernels_templates/points/", "tests/kernels_templates/device/",
+               "tests/support/software_cuda/twins/kernels_templates/")
 
 
 def dependency_flags(build):

@@ -3,6 +3,7 @@
  * usage: minuet_golden_bits FOLDER DEVICE: reads golden_problem.h's files, and writes the file `output`. */
 #include "tests/runtime/bindings/python/golden_problem.h"
 
+#include <minuet/generate.h>
 #include <minuet/minuet.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,10 +56,23 @@ static minuet_coordinates* make_set(const char* folder, const char* name, const 
   return set;
 }
 
+static minuet_coordinates* make_fine(const char* folder, const golden_problem* p,
+                                     minuet_coordinates* coarse) {
+  if (p->coarse_is != GOLDEN_GENERATED) return make_set(folder, "fine", p, p->fine_rows, p->tensor_stride);
+  minuet_generate_options options = MINUET_GENERATE_OPTIONS_INIT;
+  minuet_coordinates* fine = NULL;
+  memcpy(options.kernel_size, p->kernel_size, sizeof(options.kernel_size));
+  memcpy(options.stride, p->stride, sizeof(options.stride));
+  memcpy(options.dilation, p->dilation, sizeof(options.dilation));
+  check(minuet_coordinates_generate(coarse, &options, NULL, &fine));
+  return fine;
+}
+
 static minuet_coordinates* make_coarse(const char* folder, const golden_problem* p,
                                        minuet_coordinates* fine) {
   minuet_coordinates* coarse = fine;
-  if (p->coarse_is == GOLDEN_GIVEN) return make_set(folder, "coarse", p, p->coarse_rows, p->coarse_stride);
+  if (p->coarse_is == GOLDEN_GIVEN || p->coarse_is == GOLDEN_GENERATED)
+    return make_set(folder, "coarse", p, p->coarse_rows, p->coarse_stride);
   if (p->coarse_is == GOLDEN_DOWNSAMPLED)
     check(minuet_coordinates_downsample(fine, p->stride, NULL, &coarse));
   if (p->coarse_is == GOLDEN_REACHED) {
@@ -116,8 +130,10 @@ int main(int count, char** arguments) {
   check(minuet_context_create(NULL, &context));
   check(minuet_device_open(context, arguments[2], NULL, &device));
   check(minuet_device_query(device, &info));
-  minuet_coordinates* const fine = make_set(folder, "fine", &p, p.fine_rows, p.tensor_stride);
+  minuet_coordinates* fine = NULL;
+  if (p.coarse_is != GOLDEN_GENERATED) fine = make_fine(folder, &p, NULL);
   minuet_coordinates* const coarse = make_coarse(folder, &p, fine);
+  if (p.coarse_is == GOLDEN_GENERATED) fine = make_fine(folder, &p, coarse);
   minuet_kernel_map_options options = MINUET_KERNEL_MAP_OPTIONS_INIT;
   memcpy(options.kernel_size, p.kernel_size, sizeof(options.kernel_size));
   memcpy(options.dilation, p.dilation, sizeof(options.dilation));

@@ -3,6 +3,7 @@
 #include <fstream>
 #include <iostream>
 #include <iterator>
+#include <minuet/generate.hpp>
 #include <minuet/minuet.hpp>
 #include <string>
 #include <vector>
@@ -78,14 +79,32 @@ minuet::Coordinates make_coarse(const minuet::Device& device, const std::string&
   return fine.reach(options);
 }
 
+/// The fine set, and the coarse one if it is another.
+using Sets = std::vector<minuet::Coordinates>;
+
+Sets make_sets(const minuet::Device& device, const std::string& folder, const golden_problem& p) {
+  Sets sets;
+  if (p.coarse_is == GOLDEN_GENERATED) {
+    minuet::Coordinates coarse = make_set(device, folder + "coarse", p, p.coarse_stride);
+    minuet_generate_options options = MINUET_GENERATE_OPTIONS_INIT;
+    std::memcpy(options.kernel_size, p.kernel_size, sizeof(p.kernel_size));
+    std::memcpy(options.stride, p.stride, sizeof(p.stride));
+    std::memcpy(options.dilation, p.dilation, sizeof(p.dilation));
+    sets.push_back(minuet::generate(coarse, options));
+    sets.push_back(std::move(coarse));
+    return sets;
+  }
+  sets.push_back(make_set(device, folder + "fine", p, p.tensor_stride));
+  if (p.coarse_is != GOLDEN_SAME) sets.push_back(make_coarse(device, folder, p, sets[0]));
+  return sets;
+}
+
 void run(const std::string& folder, const std::string& name) {
   const golden_problem p = read<golden_problem>(folder + "numbers").at(0);
   const minuet::Context context;
   const minuet::Device device(context, name);
-  const minuet::Coordinates fine = make_set(device, folder + "fine", p, p.tensor_stride);
-  std::vector<minuet::Coordinates> other;
-  if (p.coarse_is != GOLDEN_SAME) other.push_back(make_coarse(device, folder, p, fine));
-  const minuet::Coordinates& coarse = other.empty() ? fine : other[0];
+  const Sets sets = make_sets(device, folder, p);
+  const minuet::Coordinates &fine = sets[0], &coarse = sets.back();
   minuet_kernel_map_options options = MINUET_KERNEL_MAP_OPTIONS_INIT;
   set_window(options, p);
   minuet::KernelMap map(fine, coarse, options);

@@ -5,7 +5,8 @@
 #include <stdint.h>
 
 enum { GOLDEN_CONVOLUTION = -1 }; /* else a minuet_reduction */
-enum { GOLDEN_SAME, GOLDEN_GIVEN, GOLDEN_REACHED, GOLDEN_DOWNSAMPLED };
+/* How the coarse set comes into being; GENERATED: it is given, and the fine set is generated from it. */
+enum { GOLDEN_SAME, GOLDEN_GIVEN, GOLDEN_REACHED, GOLDEN_DOWNSAMPLED, GOLDEN_GENERATED };
 
 typedef struct golden_problem {
   int32_t ndim, dtype, reduction, in_channels, out_channels, groups, submanifold, transposed, dense_offsets;

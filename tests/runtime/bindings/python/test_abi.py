@@ -46,7 +46,7 @@ def structs():
 
 
 def test_layouts_are_those_of_the_compiler(tmp_path):
-    lines = [f"#include <minuet/{name}.h>" for name in ("minuet", "kernels", "points", "pointwise", "pyramid", "tuning")]
+    lines = [f"#include <minuet/{path.name}>" for path in sorted((ROOT / "include/minuet").glob("*.h"))]
     names = [kind.__name__ for kind in structs()]
     assert len(names) > 30
     for name in names:

@@ -120,12 +120,14 @@ REDUCTIONS = ("max_pool", "average_pool", "sum_pool")
 def write_problem(folder, metadata, tensors, dtype, features):
     """Writes what golden_bits.c and golden_bits.cc read (golden_problem.h)."""
     kind, ndim = metadata["kind"], int(metadata["ndim"])
-    transposed = kind in ("transposed", "inverse")
+    transposed = kind in TRANSPOSED
     is_reached = metadata.get("output_rule") == "reached"
     strides = numbers(metadata, "stride")
     fine, coarse = ("out", "in") if transposed else ("in", "out")
     fine_stride = numbers(metadata, "fine_tensor_stride")
-    if metadata["submanifold"] == "true":
+    if kind == "generative_transposed":
+        coarse_is = 4
+    elif metadata["submanifold"] == "true":
         coarse_is = 0
     elif metadata["given_outputs"] == "true" or (transposed and not is_reached):
         coarse_is = 1
