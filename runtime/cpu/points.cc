@@ -14,7 +14,7 @@ constexpr i64 kPointRowsPerTask = 4096;
 
 /// Calls body.template operator()<Ndim>() with the number of axes.
 template <class Body>
-void with_ndim(i32 ndim, const Body& body) {
+void with_axes(i32 ndim, const Body& body) {
   if (ndim == 1) return body.template operator()<1>();
   if (ndim == 2) return body.template operator()<2>();
   if (ndim == 3) return body.template operator()<3>();
@@ -235,7 +235,7 @@ llvm::Error CpuPoints::voxelize(const VoxelizeRequest& request) {
     *request.status |= kStatusPastCapacity;
     points = 0;
   }
-  with_ndim(problem.ndim, [&]<i32 Ndim>() { voxels = find_rows<Ndim>(request, points, places); });
+  with_axes(problem.ndim, [&]<i32 Ndim>() { voxels = find_rows<Ndim>(request, points, places); });
   if (problem.most_voxels > 0) voxels = std::min(voxels, problem.most_voxels);
   if (*request.status == 0 && voxels > request.capacity) *request.status = kStatusPastCapacity;
   const bool is_valid = *request.status == 0;
@@ -288,7 +288,7 @@ llvm::Error CpuPoints::devoxelize(const DevoxelizeRequest& request) {
   const i64 slots = point_slots(request.most_rows);
   auto* const words = static_cast<i32*>(request.workspace);
   auto* const sums = reinterpret_cast<float*>(words + slots);
-  with_ndim(problem.ndim, [&]<i32 Ndim>() {
+  with_axes(problem.ndim, [&]<i32 Ndim>() {
     RowTable<Ndim> table(words, slots, request.coordinates);
     table.clear();
     for (i64 row = 0; row < rows; ++row) {

@@ -48,7 +48,7 @@ Candidate make_candidate(FusedChoice choice, llvm::StringRef arch) {
 Candidate make_candidate(DepthwiseChoice choice, llvm::StringRef arch) {
   const i32 covers = choice.problem.second_output ? 1 : 0;
   std::string kernel = display_name(choice.kernel);
-  Candidate candidate{std::move(choice),
+  Candidate candidate{choice,
                       {"each group has one input channel, so a kernel without tensor cores computes all "
                        "groups in one pass"}};
   candidate.kernel = std::move(kernel);

@@ -165,7 +165,8 @@ class UnionTest : public DeviceTest {
   }
   /// out[q] = first[q] + second[q], rounded once, where a level without the row counts as 0. An intersection
   /// has the rows that both levels have.
-  FeatureRows sum_of(const FeatureRows& first, const FeatureRows& second, bool is_intersection = false) const {
+  FeatureRows sum_of(const FeatureRows& first, const FeatureRows& second,
+                     bool is_intersection = false) const {
     FeatureRows sum = first;
     for (const auto& [cell, values] : first) {
       if (is_intersection && !second.count(cell)) sum.erase(cell);
