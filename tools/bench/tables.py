@@ -57,7 +57,7 @@ def table(titles, rows):
 
 
 def origin(result):
-    parts = [result["device"], f"driver {result['driver']}" if result["driver"] else "",
+    parts = [result["device"], f"driver of CUDA {result['driver']}" if result["driver"] else "",
              f"NVRTC {result['toolkit']}" if result["arch"] else "", result["dtype"],
              f"commit {result['commit']}" if "commit" in result else f"version {result['version']}"]
     return ", ".join(part for part in parts if part)
@@ -92,9 +92,11 @@ def render_starts(results):
               "load kernels / GEMMs / weights, beside one another", "compiled / bundle / disk")
     lines = []
     for result in results:
-        lines += ["", f"{result['device']}, driver {result['driver']}, {result['network']} in {result['dtype']}, "
+        once = "".join(f"; the {kind} start was measured once" for kind, run in result["starts"].items()
+                       if run.get("processes") == 1)
+        lines += ["", f"{result['device']}, driver of CUDA {result['driver']}, {result['network']} in {result['dtype']}, "
                       f"{result['cpu_cores']} CPU cores, commit {result['commit']}: ms from the start of a process, "
-                      f"{result.get('of', 'each the median of several')}:", ""]
+                      f"{result.get('of', 'each the median of several')}{once}:", ""]
         lines += table(titles, (start_row(kind, run) for kind, run in result["starts"].items()))
     return "\n".join(lines) + "\n"
 
@@ -149,9 +151,9 @@ def render_peers(results):
             titles += [f"{engine}, {mode}"] + ([f"times slower than {OWN}, {EXACT}"] if engine != OWN else [])
         rows = ([*key, *(cell for column in columns for cell in peer_cells(column, found))]
                 for key, found in workloads.items())
-        lines += ["", f"{result['device']}, driver {result['driver']}, CUDA {result['toolkit']}, PyTorch {result['torch']}, "
-                      f"{result['dtype']}, commit {result['commit']}; ms of wall time, and in brackets the ms in which "
-                      "the GPU is busy:", "", *table(titles, rows)]
+        lines += ["", f"{result['device']}, driver of CUDA {result['driver']}, CUDA {result['toolkit']}, PyTorch "
+                      f"{result['torch']}, {result['dtype']}, commit {result['commit']}; ms of wall time, and in "
+                      "brackets the ms in which the GPU is busy:", "", *table(titles, rows)]
     return "\n".join(lines) + "\n"
 
 

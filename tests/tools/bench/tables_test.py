@@ -26,8 +26,8 @@ PEERS = {"device": "a GPU", "driver": "13.0", "toolkit": "13.0", "commit": "abc"
 class Peers(unittest.TestCase):
     def test_a_row_for_each_workload_and_a_column_for_each_engine(self):
         lines = tables.render_peers([PEERS]).splitlines()
-        self.assertEqual(lines[1], "a GPU, driver 13.0, CUDA 13.0, PyTorch 2.11, fp16, commit abc; ms of wall time, and in "
-                                   "brackets the ms in which the GPU is busy:")
+        self.assertEqual(lines[1], "a GPU, driver of CUDA 13.0, CUDA 13.0, PyTorch 2.11, fp16, commit abc; ms of wall "
+                                   "time, and in brackets the ms in which the GPU is busy:")
         self.assertEqual(lines[3:], [
             "| network | cloud | voxels | Minuet, exact | Minuet, graph | spconv 2.3.8, module | times slower than Minuet, "
             "exact | FlexGEMM 6dd94a8, module | times slower than Minuet, exact |",
