@@ -65,6 +65,8 @@ struct Candidate {
   /// Counts the ops directly after the op of this Candidate in the program that its kernel computes too, at
   /// most kMostCovered.
   i32 covers = 0;
+  /// Counts the launches of each kernel, of which each computes a part of the output channels.
+  i32 launches = 1;
   /// Holds the error message for capacity mode, in which the numbers of rows and pairs exist on the device
   /// only. It says why this way to run the op needs these numbers on the host, and what the user can do
   /// instead. It is empty if the numbers are not needed.

@@ -84,6 +84,9 @@ typedef struct minuet_kernel_code {
   int32_t arguments_bytes; /* size of the struct, the kernel's only argument; bytes between fields are 0 */
   int32_t field_count;
   const minuet_kernel_field* fields; /* in ascending order of offset */
+  int32_t launches; /* 1; more for a convolution with groups, of which each launch computes as many output
+                       channels: share/doc/minuet/COMPILERS.md says how its pointers move */
+  int32_t reserved;
 } minuet_kernel_code;
 
 /* Is called on the thread of minuet_plan_visit_kernels, with no lock held. It may call the library. */

@@ -521,7 +521,8 @@ typedef int32_t minuet_dataflow;
 enum {
   MINUET_DATAFLOW_AUTO = 0,                /* for each layer, the one that is expected to be faster */
   MINUET_DATAFLOW_GATHER_GEMM_SCATTER = 1, /* paper 5.2; not in capacity mode */
-  MINUET_DATAFLOW_FUSED = 2 /* one kernel per layer; above 4096 offsets compile is UNIMPLEMENTED */
+  MINUET_DATAFLOW_FUSED = 2 /* one kernel per layer; above 4096 offsets compile is UNIMPLEMENTED. The only one
+                               for groups above 1 */
 };
 
 /* The last step of a convolution, which is the pointwise step of the same name and number (pointwise.h). */
@@ -579,11 +580,11 @@ typedef struct minuet_convolution_options {
  * 1, not submanifold, not transposed and without dense_offsets, sets of any tensor strides are taken.
  * - INVALID_ARGUMENT, unless allow_non_finite_parameters is 1: a parameter is infinite or NaN, or a weight is
  *   past the range of dtype.
- * - UNIMPLEMENTED: the message names the feature, such as groups with
- *   MINUET_DATAFLOW_GATHER_GEMM_SCATTER.
+ * minuet_plan_compile is UNIMPLEMENTED for groups above 1 with MINUET_DATAFLOW_GATHER_GEMM_SCATTER.
  * With allow_non_finite_parameters, a weight past the range becomes infinite, and results follow IEEE
  * arithmetic with one exception: on a GPU, the fused dataflow multiplies weights by 0 where an output has no
- * input at an offset, so that a weight that is not finite may make NaN of such outputs too. */
+ * input at an offset, so that a weight that is not finite may make NaN of such outputs too. Inputs of other
+ * groups that share a launch are multiplied by 0 likewise. */
 MINUET_API minuet_status minuet_plan_create_convolution(minuet_context* context,
                                                         const minuet_convolution_options* options,
                                                         minuet_plan** plan);

@@ -212,8 +212,7 @@ MINUET_ENDS_WITH(minuet_tuning_options, user);
 MINUET_ENDS_WITH(minuet_tuning_result, seconds);
 MINUET_ENDS_WITH(minuet_tuned_choice, most_density);
 MINUET_ENDS_WITH(minuet_kernel_field, data_bytes);
-// NOLINTNEXTLINE(bugprone-sizeof-expression): The size of the pointer is meant, not that of the fields.
-MINUET_ENDS_WITH(minuet_kernel_code, fields);
+MINUET_ENDS_WITH(minuet_kernel_code, reserved);
 #undef MINUET_ENDS_WITH
 
 /// Stores the error's message for minuet_last_error() of this thread and returns the status. Consumes the

@@ -51,6 +51,7 @@ minuet_kernel_field told(const KernelCodeField& field) {
   answer.arguments_bytes = kernel.launch.params_bytes;
   answer.field_count = static_cast<int32_t>(fields.size());
   answer.fields = fields.data();
+  answer.launches = kernel.way.launches;
   return answer;
 }
 

@@ -37,8 +37,10 @@ ViewForm form_of_fused(llvm::StringRef arch) { return arch.empty() ? ViewForm::R
 Candidate make_candidate(FusedChoice choice, llvm::StringRef arch) {
   std::vector<std::string> reasons = std::exchange(choice.reasons, {});
   const i32 covers = choice.fused.shortcut || choice.problem.second_output ? 1 : 0;
-  std::string kernel = arch.empty() || launches_of(choice) > 1 ? "" : display_name(choice.fused);
+  const i32 launches = launches_of(choice);
+  std::string kernel = arch.empty() || launches > 1 ? "" : display_name(choice.fused);
   Candidate candidate{std::move(choice), std::move(reasons)};
+  candidate.launches = launches;
   candidate.kernel = std::move(kernel);
   candidate.form = form_of_fused(arch);
   candidate.covers = covers;

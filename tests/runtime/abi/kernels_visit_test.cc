@@ -187,6 +187,31 @@ TEST_F(KernelsVisit, EveryKindOfOp) {
                                              "global_pooling", "to_dense", "from_dense"}));
 }
 
+/// A kernel of a convolution with groups computes a part of the output channels at each launch.
+TEST_F(KernelsVisit, LaunchesOfGroups) {
+  for (const int groups : {1, 2, 64}) {
+    const std::vector<float> weight(static_cast<std::size_t>(64 / groups * 64), 1.0f);
+    const auto make = [&](minuet_context* context) {
+      minuet_convolution_options options = MINUET_CONVOLUTION_OPTIONS_INIT;
+      options.dtype = MINUET_F16;
+      options.in_channels = options.out_channels = 64;
+      options.groups = groups;
+      options.submanifold = 1;
+      options.weight = weight.data();
+      options.weight_count = static_cast<int64_t>(weight.size());
+      minuet_plan* made = nullptr;
+      check(minuet_plan_create_convolution(context, &options, &made));
+      return Handle<minuet_plan>(made, {minuet_plan_destroy});
+    };
+    plant_for(make, "sm_90a");
+    const int count = visit(plan_.get(), "sm_90a", [&](const minuet_kernel_code& kernel) {
+      if (std::string(kernel.family) == "fused") EXPECT_EQ(kernel.launches, groups == 2 ? 2 : 1);
+      if (groups == 64) EXPECT_STREQ(kernel.family, "depthwise");
+    });
+    EXPECT_GT(count, 0);
+  }
+}
+
 TEST_F(KernelsVisit, ParametersInTheLayoutOfEachKernel) {
   plant_for(PlanKind::Convolution, "sm_90a");
   int fused = 0;

@@ -49,7 +49,7 @@ GOOD = [
         {"op": "generative_up", "name": "b", "out_channels": 8, "kernel_size": [3, 2, 3], "stride": 2,
          "rule": "reached", "padding": 1, "output_padding": [0, 1, 0]},
         {"op": "generative_up", "name": "c", "out_channels": 8, "kernel_size": 2, "stride": [2, 1, 2],
-         "norm": "none"}]},
+         "norm": "none", "groups": 2}]},
     {"name": "items", "ndim": 3, "in_channels": 4, "shape": [32, 32, 16], "outputs": ["y", "z"], "layers": [
         {"op": "collapse", "name": "a", "axis": 2},
         {"op": "block", "name": "b", "out_channels": 8, "kernel_size": [3, 1], "stride": 2, "rule": "reached",

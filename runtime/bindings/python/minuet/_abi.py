@@ -852,6 +852,8 @@ class minuet_kernel_code(Structure):
     arguments_bytes: int
     field_count: int
     fields: Any
+    launches: int
+    reserved: int
     _fields_ = [
         ("struct_size", c_size_t),
         ("layer_name", c_char_p),
@@ -880,6 +882,8 @@ class minuet_kernel_code(Structure):
         ("arguments_bytes", c_int32),
         ("field_count", c_int32),
         ("fields", POINTER(minuet_kernel_field)),
+        ("launches", c_int32),
+        ("reserved", c_int32),
     ]
 
 minuet_kernel_code_visitor = CFUNCTYPE(None, POINTER(minuet_kernel_code), c_void_p)

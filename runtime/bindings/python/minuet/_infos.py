@@ -110,6 +110,7 @@ class KernelCode:
     grid_shortcut_blocks: int
     arguments_bytes: int
     fields: tuple[KernelField, ...]
+    launches: int
 
 
 @dataclass(frozen=True)

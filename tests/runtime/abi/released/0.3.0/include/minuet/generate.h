@@ -9,8 +9,8 @@
 extern "C" {
 #endif
 
-/* The op whose outputs are the coordinates of a set. Offsets and the shape are in cells of the new set, which
- * are multiples of its tensor stride. */
+/* Describes the op whose outputs are the coordinates of a set. Offsets and the shape are in cells of the new
+ * set, which are multiples of its tensor stride. */
 typedef struct minuet_generate_options {
   size_t struct_size;
   void* ext;

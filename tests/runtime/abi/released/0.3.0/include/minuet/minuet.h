@@ -1,7 +1,8 @@
 /* Minuet: 3-D sparse convolution networks on NVIDIA GPUs and on the CPU. This header is enough to run
  * networks and single ops. Beside it: parameters.h (weights as data), precompile.h (kernels for GPUs that
- * are elsewhere), tuning.h, diagnostics.h (counts and times), pyramid.h (runs that keep no state),
- * pointwise.h, kernels.h (kernels for programs that launch them themselves).
+ * are elsewhere), tuning.h, diagnostics.h (counts and times), pyramid.h (runs that keep no state), points.h
+ * (voxels from points, and back), generate.h (sets that a generative layer makes), pointwise.h, kernels.h
+ * (kernels for programs that launch them themselves).
  *
  * A program creates a context and opens a device. It creates a plan of a network or of one op, compiles it
  * for the device's architecture and loads it on the device. An execution of the plan then works cloud by
@@ -520,7 +521,8 @@ typedef int32_t minuet_dataflow;
 enum {
   MINUET_DATAFLOW_AUTO = 0,                /* for each layer, the one that is expected to be faster */
   MINUET_DATAFLOW_GATHER_GEMM_SCATTER = 1, /* paper 5.2; not in capacity mode */
-  MINUET_DATAFLOW_FUSED = 2 /* one kernel per layer; above 4096 offsets compile is UNIMPLEMENTED */
+  MINUET_DATAFLOW_FUSED = 2 /* one kernel per layer; above 4096 offsets compile is UNIMPLEMENTED. The only one
+                               for groups above 1 */
 };
 
 /* The last step of a convolution, which is the pointwise step of the same name and number (pointwise.h). */
@@ -578,10 +580,11 @@ typedef struct minuet_convolution_options {
  * 1, not submanifold, not transposed and without dense_offsets, sets of any tensor strides are taken.
  * - INVALID_ARGUMENT, unless allow_non_finite_parameters is 1: a parameter is infinite or NaN, or a weight is
  *   past the range of dtype.
- * - UNIMPLEMENTED: the message names the feature, such as groups above 1.
+ * minuet_plan_compile is UNIMPLEMENTED for groups above 1 with MINUET_DATAFLOW_GATHER_GEMM_SCATTER.
  * With allow_non_finite_parameters, a weight past the range becomes infinite, and results follow IEEE
  * arithmetic with one exception: on a GPU, the fused dataflow multiplies weights by 0 where an output has no
- * input at an offset, so that a weight that is not finite may make NaN of such outputs too. */
+ * input at an offset, so that a weight that is not finite may make NaN of such outputs too. Inputs of other
+ * groups that share a launch are multiplied by 0 likewise. */
 MINUET_API minuet_status minuet_plan_create_convolution(minuet_context* context,
                                                         const minuet_convolution_options* options,
                                                         minuet_plan** plan);
@@ -864,9 +867,8 @@ enum {
    * and not on the extent. It takes about 90 bytes for each coordinate and level; in capacity mode, for each
    * voxel of a level's capacity.
    *
-   * Two kinds of networks are always sorted, because one index holds all levels and is made before the run:
-   * those in which an op makes a level in each run, and those
-   * of more than 16 levels. Over 2^26 blocks or superblocks in a level: RESOURCE_EXHAUSTED; use SORTED.
+   * Networks of more than 16 levels are always sorted, because one index holds all levels. Over 2^26 blocks
+   * or superblocks in a level: RESOURCE_EXHAUSTED; use SORTED.
    *
    * Without bounds, the keys of the table hold batch indices 0 to 8191 and these coordinates:
    *   one axis     -2^30 to 2^30 - 4097
@@ -914,8 +916,7 @@ typedef struct minuet_execution_options {
    * with it. The pairs of one offset always fit. */
   int64_t scratch_bytes;
   /* Optional: the most voxels of each level, 1 or more; selects capacity mode. Level 0 limits the coordinates
-   * too. A level that an op makes in a run needs at least the capacity of its parent level, and a level of
-   * batch items (of global_pool) at least batch_size. */
+   * too. A level of batch items (of global_pool) needs at least batch_size. */
   const int64_t* level_capacity;
   int32_t level_count; /* minuet_plan_info.levels, or 0 */
   int32_t key_bits; /* bits of a voxel's key, all its fields: 32 or 64 (0: 64). Only in capacity mode without
@@ -965,8 +966,7 @@ MINUET_API minuet_status minuet_plan_workspace_bytes(minuet_plan* plan, const ch
  *   gather-GEMM-scatter (the message names it); or, for a network, the queue's stream is being captured.
  * - RESOURCE_EXHAUSTED: `workspace` is too small for level_capacity or max_points.
  * - OUT_OF_RANGE: max_points or a capacity is more than 2^30 - 1, or more than 2^31 - 1 divided by the
- *   offsets of the largest kernel; or the dense tensor of batch_size items has more than 2^31 - 1 cells.
- * - UNIMPLEMENTED: a set or map of the network follows from a level that an op makes in a run. */
+ *   offsets of the largest kernel; or the dense tensor of batch_size items has more than 2^31 - 1 cells. */
 MINUET_API minuet_status minuet_execution_create(minuet_plan* plan, minuet_device* device,
                                                  const minuet_execution_options* options,
                                                  minuet_execution** execution);

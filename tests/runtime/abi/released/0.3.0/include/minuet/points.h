@@ -67,9 +67,9 @@ typedef struct minuet_voxelize_options {
 MINUET_API minuet_status minuet_voxelize_create(minuet_context* context,
                                                 const minuet_voxelize_options* options, minuet_point_op** op);
 
-/* From which voxels a point takes its features. With the two linear ones, the 2^ndim voxels around the point
- * are weighted linearly along each axis. The weights of voxels that do not exist count as 0, and the others
- * are divided by their sum; a point whose weights are all 0 gets zeros. */
+/* Selects the voxels from which a point takes its features. With the two linear ones, the 2^ndim voxels
+ * around the point are weighted linearly along each axis. The weights of voxels that do not exist count as 0,
+ * and the others are divided by their sum; a point whose weights are all 0 gets zeros. */
 typedef int32_t minuet_point_blend;
 enum {
   MINUET_BLEND_NEAREST = 0, /* the row that minuet_voxelize gave for the point */
@@ -120,8 +120,8 @@ enum {
   MINUET_VOXELIZE_PAST_VOXELS = 5, /* points that are dropped because their voxel is past most_voxels */
   MINUET_VOXELIZE_COUNTS = 6       /* the number of words */
 };
-/* What minuet_voxelize takes. Memory is the device's. The workspace begins on a multiple of 16 bytes, all
- * else on a multiple of 4. */
+/* Holds the arguments of minuet_voxelize. Memory is the device's. The workspace begins on a multiple of 16
+ * bytes, all else on a multiple of 4. */
 typedef struct minuet_voxelize_arguments {
   size_t struct_size;
   void* ext;
@@ -152,8 +152,8 @@ typedef struct minuet_voxelize_arguments {
 MINUET_API minuet_status minuet_voxelize(minuet_point_op* op, minuet_device* device,
                                          const minuet_voxelize_arguments* arguments, void* stream);
 
-/* What minuet_devoxelize takes. Memory is the device's. Workspace, features and output begin on multiples of
- * 16 bytes, all else on a multiple of 4. */
+/* Holds the arguments of minuet_devoxelize. Memory is the device's. Workspace, features and output begin on
+ * multiples of 16 bytes, all else on a multiple of 4. */
 typedef struct minuet_devoxelize_arguments {
   size_t struct_size;
   void* ext;

@@ -83,7 +83,7 @@ typedef struct minuet_pyramid_map {
 
 /* A pyramid is described either by `levels` and `maps`, or by the plan of a network, whose levels and maps it
  * then has, for the purposes of the network's layers. Only a pyramid that is made from a network can have
- * levels that are unions. */
+ * levels that are unions or intersections, or that a generative layer makes. */
 typedef struct minuet_pyramid_options {
   size_t struct_size;
   void* ext;
@@ -119,8 +119,8 @@ typedef struct minuet_pyramid_options {
  * INVALID_ARGUMENT: also for two levels with the same coordinates, for two equal maps, for a bit of
  * keep_coordinates without a level, and for the plan of a single op. Levels that are not reached have the
  * same coordinates if their tensor strides are equal. OUT_OF_RANGE: a capacity is above 2^30 - 1; the largest
- * capacity times the offsets of a map does not fit into 31 bits; or keys of 64 bits do not hold the bounds.
- * UNIMPLEMENTED: an op of the network makes a level in each run. */
+ * capacity times the offsets of a map does not fit into 31 bits; or keys of 64 bits do not hold the
+ * bounds. */
 MINUET_API minuet_status minuet_pyramid_create(minuet_context* context, const minuet_pyramid_options* options,
                                                minuet_pyramid** pyramid);
 /* Releases the pyramid, and frees what minuet_parameters objects hold for runs on it. It waits for the last
@@ -266,8 +266,7 @@ MINUET_API minuet_status minuet_plan_run_load(minuet_plan* plan, minuet_device* 
  * - The plan is not loaded on the device.
  * - The plan has no values and none are given, or one of `parameters` was never set.
  * - The first run with `parameters` is captured, without minuet_plan_run_load.
- * - The capacities select gather-GEMM-scatter for a layer: make the plan with MINUET_DATAFLOW_FUSED.
- * UNIMPLEMENTED: an op of the network makes a level in each run. */
+ * - The capacities select gather-GEMM-scatter for a layer: make the plan with MINUET_DATAFLOW_FUSED. */
 MINUET_API minuet_status minuet_plan_run(minuet_plan* plan, minuet_device* device,
                                          const minuet_run_arguments* arguments, void* stream);
 
