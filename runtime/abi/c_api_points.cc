@@ -142,18 +142,22 @@ llvm::Expected<PointArray> read_points(const float* points, i64 points_ld, i64 m
                                        const int32_t* count, i32 columns) {
   MINUET_TRY(check_point_count(most, "most"));
   MINUET_TRY(check_array(points, most, "points"));
-  if (points_ld < columns) {
-    return make_error(StatusCode::InvalidArgument, "points_ld is {0}; it must be at least {1}", points_ld,
-                      columns);
+  constexpr i64 kMostLd = i64{1} << 28;
+  if (points_ld < columns || points_ld > kMostLd) {
+    return make_error(StatusCode::InvalidArgument, "points_ld is {0}; it must be {1} to {2}", points_ld,
+                      columns, kMostLd);
   }
   MINUET_TRY(check_alignment(batch, kPointWord, "batch"));
   MINUET_TRY(check_alignment(count, kPointWord, "count"));
   return PointArray{points, points_ld, batch, count, most};
 }
 
-/// Lists the memory of the points for check_apart().
-std::vector<NamedMemory> memory_of_points(const PointArray& points) {
-  return {{"points", memory_of(points.points, points.points ? points.most * points.ld * kPointWord : 0)},
+/// Lists the memory of the points for check_apart(). A point has `columns` numbers, and the gap behind it is
+/// not read.
+std::vector<NamedMemory> memory_of_points(const PointArray& points, i32 columns) {
+  const MemoryRows rows{reinterpret_cast<std::uintptr_t>(points.points), points.points ? points.most : 0,
+                        points.ld * kPointWord, columns * kPointWord};
+  return {{"points", rows},
           {"batch", memory_of(points.batch, points.batch ? points.most * kPointWord : 0)},
           {"count", memory_of(points.count, points.count ? kPointWord : 0)}};
 }
@@ -187,7 +191,7 @@ llvm::Error voxelize(const minuet_point_op& op, const VoxelizeChoice& choice, co
         {"point_rows", memory_of(given.point_rows, given.point_rows ? given.most * kPointWord : 0)},
         {"counts", memory_of(given.counts, given.counts ? kPointCounts * kPointWord : 0)},
         {"status", memory_of(given.status, given.status ? kPointWord : 0)}};
-    MINUET_TRY(check_apart(written, memory_of_points(request.points)));
+    MINUET_TRY(check_apart(written, memory_of_points(request.points, columns)));
     auto* const own = reinterpret_cast<i32*>(static_cast<char*>(given.workspace) + bytes);
     request.workspace = given.workspace;
     request.capacity = rows;
@@ -244,7 +248,7 @@ llvm::Error devoxelize(const minuet_point_op& op, const DevoxelizeChoice& choice
     if (bytes > 0) MINUET_TRY(check_block("workspace", given.workspace, given.workspace_bytes, bytes));
     const NamedMemory written[] = {{"workspace", memory_of(given.workspace, bytes)},
                                    {"output", memory_of(given.output, given.most * row_bytes)}};
-    std::vector<NamedMemory> read = memory_of_points(request.points);
+    std::vector<NamedMemory> read = memory_of_points(request.points, problem.ndim);
     const i64 coordinate_words = request.coordinates ? given.most_rows * (1 + problem.ndim) : 0;
     read.push_back({"point_rows", memory_of(request.rows, request.rows ? given.most * kPointWord : 0)});
     read.push_back({"coordinates", memory_of(request.coordinates, coordinate_words * kPointWord)});

@@ -48,7 +48,7 @@ class Abi:
         text = generate_abi.preprocess("-dM", include=include)
         self.initial = {name: re.findall(r"[^,{}\s][^,{}]*", value)
                         for name, value in re.findall(r"^#define (MINUET_\w+_INIT) (.*)$", text, re.MULTILINE)}
-        self.version = {part: re.search(rf"^#define MINUET_VERSION_{part} (.*)$", text, re.MULTILINE)[1].strip('"')
+        self.version = {part: re.search(rf'^#define MINUET_VERSION_{part} "?([^"\s]*)', text, re.MULTILINE)[1]
                         for part in ("MAJOR", "MINOR", "PATCH", "SUFFIX")}
 
     def type_of(self, node) -> str:

@@ -20,6 +20,9 @@ struct VoxelizeMemory {
   DeviceBuffer points, workspace, coordinates, features, rows, counts;
 };
 
+/// Returns the bytes of the rows of all points. It is never 0, because no memory has 0 bytes.
+size_t row_bytes(size_t points) { return std::max<size_t>(points, 1) * sizeof(int32_t); }
+
 llvm::Expected<VoxelizeMemory> allocate(minuet_device* device, const VoxelizeTask& task, int64_t workspace) {
   const size_t bytes = std::max<size_t>(task.points.size() * sizeof(float), sizeof(float));
   MINUET_ASSIGN(DeviceBuffer points, task.points.empty()
@@ -28,7 +31,7 @@ llvm::Expected<VoxelizeMemory> allocate(minuet_device* device, const VoxelizeTas
   MINUET_ASSIGN(DeviceBuffer scratch, DeviceBuffer::allocate(device, static_cast<size_t>(workspace)));
   MINUET_ASSIGN(DeviceBuffer coordinates, DeviceBuffer::allocate(device, bytes));
   MINUET_ASSIGN(DeviceBuffer features, DeviceBuffer::allocate(device, bytes));
-  MINUET_ASSIGN(DeviceBuffer rows, DeviceBuffer::allocate(device, bytes / kNumbers + sizeof(int32_t)));
+  MINUET_ASSIGN(DeviceBuffer rows, DeviceBuffer::allocate(device, row_bytes(task.points.size() / kNumbers)));
   MINUET_ASSIGN(DeviceBuffer counts,
                 DeviceBuffer::allocate(device, sizeof(int32_t) * (MINUET_VOXELIZE_COUNTS + 1)));
   return VoxelizeMemory{std::move(points),   std::move(scratch), std::move(coordinates),
@@ -63,14 +66,16 @@ llvm::Expected<std::vector<T>> first_of(const DeviceBuffer& memory, size_t bytes
 llvm::Expected<VoxelCloud> fetch(const VoxelizeMemory& memory, int64_t points) {
   std::array<int32_t, MINUET_VOXELIZE_COUNTS + 1> counts;
   MINUET_TRY(memory.counts.download(counts.data()));
+  if (counts[MINUET_VOXELIZE_COUNTS] != 0) {
+    return broken("the voxels do not fit: status " + std::to_string(counts[MINUET_VOXELIZE_COUNTS]));
+  }
   const auto all = static_cast<size_t>(points), rows = static_cast<size_t>(counts[MINUET_VOXELIZE_VOXELS]);
   const size_t bytes = std::max<size_t>(all * kNumbers * sizeof(float), sizeof(float));
   VoxelCloud cloud;
   cloud.points = points;
   MINUET_ASSIGN(cloud.coordinates, first_of<int32_t>(memory.coordinates, bytes, kNumbers * rows));
   MINUET_ASSIGN(cloud.features, first_of<float>(memory.features, bytes, kNumbers * rows));
-  MINUET_ASSIGN(const std::vector<int32_t> row_of_point,
-                first_of<int32_t>(memory.rows, bytes / kNumbers + sizeof(int32_t), all));
+  MINUET_ASSIGN(const std::vector<int32_t> row_of_point, first_of<int32_t>(memory.rows, row_bytes(all), all));
   cloud.row_of_point.assign(row_of_point.begin(), row_of_point.end());
   cloud.skipped = counts[MINUET_VOXELIZE_NOT_FINITE];
   cloud.outside = counts[MINUET_VOXELIZE_OUTSIDE];

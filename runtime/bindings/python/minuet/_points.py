@@ -72,11 +72,12 @@ def _place_points(
     found.require("points", "float32", (None, None))
     if found.shape[1] < least_columns:
         raise ValueError(f"points has {found.shape[1]} columns; it must have at least {least_columns}")
-    strides = found.strides if found.strides and found.shape[0] > 1 else (found.shape[1], 1)
-    if strides[1] != 1:
+    row, column = found.strides or (found.shape[1], 1)
+    if column != 1 and found.shape[1] > 1:
         raise ValueError("the columns of points must be adjacent in memory: give a contiguous array")
     arguments.points = found.address or None
-    arguments.most, arguments.points_ld = found.shape[0], strides[0]
+    # The stride of a single row has no meaning.
+    arguments.most, arguments.points_ld = found.shape[0], row if found.shape[0] > 1 else found.shape[1]
     for name, given, shape in (("batch", batch, (found.shape[0],)), ("count", count, (1,))):
         if given is None:
             continue

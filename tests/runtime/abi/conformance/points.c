@@ -172,7 +172,8 @@ static void voxelize(const world* world, const point_ops* ops) {
   REFUSED_WITH(INVALID_ARGUMENT, "ext", ext = &given);
   REFUSED_WITH(INVALID_ARGUMENT, "points is null", points = NULL);
   REFUSED_WITH(INVALID_ARGUMENT, "points", points = (const float*)(ops->points + 1));
-  REFUSED_WITH(INVALID_ARGUMENT, "points_ld is 3; it must be at least 4", points_ld = 3);
+  REFUSED_WITH(INVALID_ARGUMENT, "points_ld is 3; it must be 4 to 268435456", points_ld = 3);
+  REFUSED_WITH(INVALID_ARGUMENT, "points_ld is 268435457", points_ld = (1 << 28) + 1);
   REFUSED_WITH(OUT_OF_RANGE, "most is -1", most = -1);
   REFUSED_WITH(INVALID_ARGUMENT, "batch", batch = (const int32_t*)(world->features + 2));
   REFUSED_WITH(INVALID_ARGUMENT, "count", count = (const int32_t*)((const char*)world->count + 2));

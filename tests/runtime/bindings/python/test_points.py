@@ -76,6 +76,8 @@ def test_refusals(context, cpu):
         voxelizer.run(cpu, np.zeros((2, 3), np.float32))
     with pytest.raises(ValueError, match="must be adjacent"):
         voxelizer.run(cpu, np.zeros((4, 8), np.float32)[:, ::2])
+    with pytest.raises(ValueError, match="must be adjacent"):
+        voxelizer.run(cpu, np.zeros((1, 8), np.float32)[:, ::2])
     nearest = minuet.Devoxelizer(context, 4)
     with pytest.raises(ValueError, match="give it"):
         nearest.run(cpu, np.zeros((2, 4), np.float32))

@@ -102,7 +102,7 @@ def test_the_headers_of_a_release_are_never_replaced(tmp_path):
     shutil.copytree(ROOT / "include", tmp_path / "include")
     assert check_abi.check(tmp_path) == ["tests/runtime/abi/released has no headers of a released version"]
     header = tmp_path / "include/minuet/minuet.h"
-    suffix = re.search('VERSION_SUFFIX "(.*)"', header.read_text())[0]
+    suffix = re.search('VERSION_SUFFIX "[^"]*"', header.read_text())[0]
     header.write_text(header.read_text().replace(suffix, 'VERSION_SUFFIX "-dev"'))
     assert check_abi.snapshot(tmp_path) == []
     assert check_abi.check(tmp_path) == []

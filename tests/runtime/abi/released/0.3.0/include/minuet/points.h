@@ -126,7 +126,7 @@ typedef struct minuet_voxelize_arguments {
   size_t struct_size;
   void* ext;
   const float* points;  /* float [most, points_ld] */
-  int64_t points_ld;    /* numbers from a point to the next */
+  int64_t points_ld;    /* numbers from a point to the next, at most 2^28 */
   int64_t most;         /* 0 to 2^30 - 1 */
   const int32_t* batch; /* optional: int32 [most], the batch index of each point; null: 0 */
   const int32_t* count; /* optional: int32 [1], at most `most`; null: there are `most` points */
