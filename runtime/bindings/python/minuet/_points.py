@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
@@ -88,11 +88,25 @@ def _place_points(
     return found
 
 
-def _place_workspace(arguments: Any, workspace: Any, size: int, device: Device, stream: int) -> Any:
+def _features(device: Device, out: Any, shape: tuple[int, int], dtype: str, stream: int, what: str) -> tuple[Any, int]:
+    """Returns `out`, or a new array, of features on the device, and its address."""
+    result = device.empty(shape, dtype, stream) if out is None else out
+    found = device_view(result, device, stream, what)
+    found.require(what, dtype, shape)
+    found.require_contiguous(what)
+    found.require_writable(what, stream)
+    return result, found.address
+
+
+def _place_workspace(
+    arguments: Any, workspace: Any, bytes_needed: Callable[[], int], device: Device, stream: int
+) -> Any:
     """Fills in the workspace of arguments, and returns it: it must live until the call is done."""
-    if size == 0:
-        return None
-    workspace = device.empty(size, "uint8", stream) if workspace is None else workspace
+    if workspace is None:
+        size = bytes_needed()
+        if size == 0:
+            return None
+        workspace = device.empty(size, "uint8", stream)
     arguments.workspace, arguments.workspace_bytes = memory_view(workspace, device, stream, "workspace").memory
     return workspace
 
@@ -164,16 +178,18 @@ class Voxelizer(Handle):
         count: Any = None,
         *,
         capacity: int | None = None,
+        out: Voxels | None = None,
         workspace: Any = None,
         stream: Any = None,
     ) -> Voxels:
-        """Voxelizes. Only enqueues, once memory is there.
+        """Voxelizes. Only enqueues, once memory is there: with `out` and `workspace`, it may be captured in a graph.
 
         Args:
             points: float32 [most, columns] on the device.
             batch: optional: the batch index of each point, int32 [most] on the device.
             count: optional: how many points there are, int32 [1] on the device.
-            capacity: the rows of the result; None: one for each point, which always suffices.
+            capacity: the rows of the result; None: those of `out`, else one for each point, which always suffices.
+            out: the arrays of a result of the same shapes, which are written again; None: new memory.
             workspace: memory of bytes(); None: new memory, which is given back at the end of the call, so that on a
                 GPU the call waits for the work. Give one where the call must only enqueue.
         """
@@ -181,8 +197,10 @@ class Voxelizer(Handle):
         arguments = _abi.minuet_voxelize_arguments(struct_size=ctypes.sizeof(_abi.minuet_voxelize_arguments))
         found = _place_points(arguments, points, batch, count, device, handle, self._columns)
         most = found.shape[0]
-        arguments.capacity = most if capacity is None else capacity
-        held = _place_workspace(arguments, workspace, self.bytes(device.arch, most), device, handle)
+        if capacity is None:
+            capacity = most if out is None else int(out.coordinates.shape[0])
+        arguments.capacity = capacity
+        held = _place_workspace(arguments, workspace, lambda: self.bytes(device.arch, most), device, handle)
         made = {
             "coordinates": (arguments.capacity, 1 + self._ndim),
             "voxel_points": (arguments.capacity,),
@@ -192,10 +210,17 @@ class Voxelizer(Handle):
         }
         arrays = {}
         for name, shape in made.items():
-            arrays[name], address = int32_output(device, None, shape, handle, name)
+            arrays[name], address = int32_output(device, getattr(out, name, None), shape, handle, name)
             setattr(arguments, name, address or None)
-        features = device.empty((arguments.capacity, self._channels), element_of(self._dtype), handle)
-        arguments.features = memory_view(features, device, handle, "features").address or None
+        features, address = _features(
+            device,
+            getattr(out, "features", None),
+            (capacity, self._channels),
+            element_of(self._dtype),
+            handle,
+            "features",
+        )
+        arguments.features = address or None
         call("minuet_voxelize", self, device, ctypes.byref(arguments), handle)
         del held
         return Voxels(features=features, **arrays)
@@ -256,6 +281,7 @@ class Devoxelizer(Handle):
         coordinates: Any = None,
         count: Any = None,
         row_count: Any = None,
+        out: Any = None,
         workspace: Any = None,
         stream: Any = None,
     ) -> Any:
@@ -267,6 +293,7 @@ class Devoxelizer(Handle):
             points, batch, coordinates: with the other blends: those of Voxelizer.run, and the level's coordinates,
                 int32 [rows, 1 + ndim].
             count, row_count: optional: how many points and rows there are, int32 [1] on the device.
+            out: the array to write to; None: new memory.
             workspace: as for Voxelizer.run.
         """
         handle = stream_handle(stream)
@@ -300,10 +327,16 @@ class Devoxelizer(Handle):
             number = device_view(row_count, device, handle, "row_count")
             number.require("row_count", "int32", (1,))
             arguments.row_count = number.address
-        size = self.bytes(device.arch, arguments.most, arguments.most_rows)
-        held = _place_workspace(arguments, workspace, size, device, handle)
-        output = device.empty((arguments.most, self._channels), element_of(self._dtype), handle)
-        arguments.output = memory_view(output, device, handle, "output").address or None
+        held = _place_workspace(
+            arguments,
+            workspace,
+            lambda: self.bytes(device.arch, arguments.most, arguments.most_rows),
+            device,
+            handle,
+        )
+        shape = (arguments.most, self._channels)
+        output, address = _features(device, out, shape, element_of(self._dtype), handle, "output")
+        arguments.output = address or None
         call("minuet_devoxelize", self, device, ctypes.byref(arguments), handle)
         del held
         return output

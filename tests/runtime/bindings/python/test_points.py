@@ -38,6 +38,14 @@ def test_there_and_back(context, cpu):
     assert np.array_equal(voxels.point_rows, rows)
     assert voxels.voxel_points[:count].tolist() == sizes
     assert not voxels.features[count:].any()
+    again = voxelizer.run(cpu, points, batch)
+    for name in ("coordinates", "features", "voxel_points", "point_rows", "counts", "status"):
+        getattr(again, name)[:] = 77
+    workspace = np.empty(max(1, voxelizer.bytes("cpu", 400)), np.uint8)
+    assert voxelizer.run(cpu, points, batch, out=again, workspace=workspace).features is again.features
+    assert np.array_equal(again.coordinates, voxels.coordinates) and np.array_equal(again.features, voxels.features)
+    with pytest.raises(ValueError, match="coordinates"):
+        voxelizer.run(cpu, points, batch, capacity=399, out=again)
 
     nearest = minuet.Devoxelizer(context, 4)
     nearest.load(cpu)
