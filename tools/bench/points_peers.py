@@ -60,7 +60,7 @@ def main():
         found = set(map(tuple, theirs(points)[1].cpu().numpy()[:, ::-1].tolist()))
         results.append({"points_per_voxel": most, "voxels": count, "same_voxels": cells == found,
                         "minuet_ms": timed(run, points), "spconv_ms": timed(theirs, points)})  # fmt: skip
-    print(json.dumps({"device": torch.cuda.get_device_name(), "commit": commit, "torch": torch.__version__,
+    print(json.dumps({"device": torch.cuda.get_device_name(), "commit": commit, "pytorch": torch.__version__,
                       "peer": "spconv 2.3.8 PointToVoxel", "points": len(points), "results": results}, indent=1))  # fmt: skip
 
 

@@ -16,7 +16,7 @@ PAGES = {"peers": "README.md", "replays": "tools/bench/RESULTS.md", "clouds": "t
          "starts": "codegen/cache/CACHING.md"}
 # Maps each kind of result to a key by which its files are recognized. If a file has several of these keys, the first
 # one decides.
-KEYS = {"replays": "capacity_factor", "clouds": "clouds", "starts": "starts", "peers": "rows"}
+KEYS = {"replays": "capacity_factor", "clouds": "clouds", "starts": "starts", "peers": "torch"}
 # Maps each part of the time from the start of a process to its first inference (startup.py) to the title of its column.
 # The column "other" has the rest of this time.
 PARTS = {"open_device_ms": "open the GPU", "create_network_ms": "create the network",
