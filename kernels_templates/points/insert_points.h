@@ -1,6 +1,7 @@
 // The kernel insert_points inserts each point into the hash table of cells, whose slots then hold the lowest
 // point of each cell, and sets slot_of[i] to the slot of point i. It sets slot_of[i] to -1 and counts the
-// point if the point has no cell. Each thread handles one point at a time.
+// point if the point has no cell. It counts the points of each slot too, and gives each point a place among
+// them, which depends on the order in which threads arrive. Each thread handles one point at a time.
 #pragma once
 
 #include "kernels_templates/core/votes.h"
@@ -19,11 +20,10 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void insert_points(MINUET_PARAMS(V
   const i64 lane = threadIdx.x & 31u;
   for (i64 first = grid_thread(S.threads) - lane; first < points; first += grid_threads(S.threads)) {
     const i64 i = first + lane;
-    i32 counter = -1;
+    i32 counter = -1, slot = -1;
     if (i < points) {
       Cell<S.ndim> cell;
       const PointFate fate = read_cell<S.ndim>(p.points, p.grid, i, cell);
-      i32 slot = -1;
       if (fate == PointFate::NotFinite) {
         counter = kCountNotFinite;
       } else if (fate == PointFate::Outside) {
@@ -41,6 +41,8 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void insert_points(MINUET_PARAMS(V
       }
       p.slot_of[i] = slot;
     }
+    const u32 place = count_equal(p.points_in, slot);
+    if (slot >= 0) p.place_of[i] = place;
     count_equal(reinterpret_cast<u32*>(p.counts), counter);
   }
 }

@@ -1,10 +1,12 @@
 // This file declares the Spec (compile time) and Params (run time) of the kernels that make voxels of points,
 // and give features of voxels back to points. All pointers are device pointers.
 //
-// To make voxels, each point is inserted into a hash table, whose slots hold the lowest point of a cell
-// (insert_points). The sum of these points before a point numbers the voxels (number_voxels). Then each point
-// gets the row of its voxel (assign_rows), a stable sort lists the points by row (runtime/cuda/sort.h), and
-// each voxel combines its points in their order (reduce_voxels).
+// To make voxels, each point is inserted into a hash table, whose slots hold the lowest point of a cell and
+// the number of its points (insert_points). The sums of both over the points before a point number the voxels
+// and give each voxel a part of the list of points (number_voxels). Then each point gets the row of its voxel
+// and a place in the list (assign_rows), and each voxel combines its points in their order (reduce_voxels).
+// A warp brings the points of one voxel into order itself if there are few. If a voxel has more than
+// kUnsortedPoints, a stable sort by row lists all points in order instead (runtime/cuda/sort.h).
 //
 // To give features back, the rows of the level are inserted into a hash table (index_rows), the voxels around
 // each point are looked up (weigh_corners), and their features are added up (devoxelize). For the nearest
@@ -99,6 +101,8 @@ struct ReduceVoxelsSpec {
 
 /// A thread of reduce_voxels combines this many channels.
 constexpr i32 kPointChannels = 4;
+/// The points of the voxels are sorted only if a voxel has more points than a warp has threads.
+constexpr i32 kUnsortedPoints = 32;
 
 struct VoxelizeParams {
   PointArray points;
@@ -106,22 +110,28 @@ struct VoxelizeParams {
   i32 batch_size;  // Counts the batch items, or is 0 if their number is not limited.
   /// Points to the number of points, which insert_points stores.
   i32* point_count;
-  i32* table;       // Has `slots` words, which are kFreeSlot before insert_points.
-  u32 slots;        // Is a power of two.
-  i32* slot_of;     // Holds the slot of each point, or -1 for one that is dropped.
-  u32* tiles;       // Holds the state of each tile of number_voxels (tile_sums.h), which must be preset to 0.
+  i32* table;      // Has `slots` words, which are kFreeSlot before insert_points.
+  u32 slots;       // Is a power of two.
+  u32* points_in;  // Holds the number of points of each slot, and must be preset to 0.
+  i32* slot_of;    // Holds the slot of each point, or -1 for one that is dropped.
+  u32* place_of;   // Holds the place of each point among those of its slot.
+  /// Hold the states of each tile of number_voxels (tile_sums.h), which must be preset to 0, of two sums.
+  u32 *tiles, *begin_tiles;
   i32* first_rows;  // Holds the row of a voxel at the number of its first point.
+  u32* begins;      // Holds where the points of each voxel begin in `list`, and, behind that, where they end.
+  i32* sort_count;  // Receives the number of points if they must be sorted, and must be preset to 0.
   /// Limits the points of a voxel that count for its features, and the voxels.
   i64 most_points, most_voxels;
   i64 capacity;  // Limits the rows. If there are more, all points are dropped, and the status says so.
   i32* counts;   // Receives kPointCounts words, which must be preset to 0.
   u32* status;   // Receives kStatus... bits, and must be preset to 0.
   i32* rows;     // Receives the row of each point, or -1. The pointer may be null.
-  u32* keys;     // Receives the row of each point, or past_key if it has none,
-  u32* values;   // and its number.
+  /// If the points must be sorted, `keys` receives the row of each point, or past_key if it has none, and
+  /// `values` its number.
+  u32 *keys, *values;
   u32 past_key;  // Is larger than every row.
-  /// Holds `keys` and `values` after the sort. Only reduce_voxels reads them.
-  const u32 *sorted_keys, *sorted_values;
+  /// Holds the numbers of the points, voxel after voxel. The sort writes it, or assign_rows if there is none.
+  u32* list;
   i32 column, channels;  // The features of a point are `channels` numbers from this column on.
   i32* coordinates;      // Receives [capacity, 1 + ndim] words.
   void* features;        // Receives [capacity, channels] numbers.

@@ -18,15 +18,16 @@ i32 key_bits_of(u32 past_key) { return std::bit_width(past_key); }
 
 /// Divides the workspace of voxelize().
 struct VoxelizePlaces {
-  // Before the sort, keys[1] holds the row of each first point, and values[1] the slot of each point.
+  // Before the sort, keys[1] holds the row of each first point.
   u32 *keys[2] = {}, *values[2] = {};
-  i32* table = nullptr;
+  i32 *table = nullptr, *slot_of = nullptr;
+  u32 *place_of = nullptr, *begins = nullptr;
   i64 slots = 0;
   // Clearing sets the following words to 0, which follow one another.
   u32* zeros = nullptr;
   i64 zero_words = 0;
-  i32* point_count = nullptr;
-  u32* tiles = nullptr;
+  i32 *point_count = nullptr, *sort_count = nullptr;
+  u32 *points_in = nullptr, *tiles = nullptr, *begin_tiles = nullptr;
   SortMemory sort;
   i64 bytes = 0;
 
@@ -39,18 +40,24 @@ struct VoxelizePlaces {
     }
     slots = point_slots(most_points);
     table = parts.take<i32>(slots);
+    slot_of = parts.take<i32>(most_points);
+    place_of = parts.take<u32>(most_points);
+    begins = parts.take<u32>(most_points + 1);
     const i64 tile_count = std::max<i64>(ceil_div(most_points, choice.number.threads), 1);
     const i32 passes = radix_passes(key_bits_of(past_key_of(choice.problem, most_points)));
     sort.tiles = most_radix_tiles(map32.radix_pass_rows, most_points);
     const i64 bins = i64{passes} * kRadixBins, lookback = bins * sort.tiles;
-    zero_words = 1 + tile_count + kMaxRadixPasses + bins + lookback;
+    zero_words = 2 + slots + 2 * tile_count + kMaxRadixPasses + bins + lookback;
     zeros = parts.take<u32>(zero_words);
     bytes = parts.bytes();
     if (zeros == nullptr) return;
     point_count = reinterpret_cast<i32*>(zeros);
-    tiles = zeros + 1;
-    sort.state = {tiles + tile_count + kMaxRadixPasses, tiles + tile_count,
-                  tiles + tile_count + kMaxRadixPasses + bins, nullptr};
+    sort_count = point_count + 1;
+    points_in = zeros + 2;
+    tiles = points_in + slots;
+    begin_tiles = tiles + tile_count;
+    u32* const next_tile = begin_tiles + tile_count;
+    sort.state = {next_tile + kMaxRadixPasses, next_tile, next_tile + kMaxRadixPasses + bins, nullptr};
     for (i32 half = 0; half < 2; ++half) sort.keys[half] = keys[half], sort.rows[half] = values[half];
   }
 };
@@ -83,9 +90,14 @@ VoxelizeParams params_of(const VoxelizeRequest& request, const VoxelizePlaces& p
   params.point_count = places.point_count;
   params.table = places.table;
   params.slots = static_cast<u32>(places.slots);
-  params.slot_of = reinterpret_cast<i32*>(places.values[1]);
+  params.points_in = places.points_in;
+  params.slot_of = places.slot_of;
+  params.place_of = places.place_of;
   params.tiles = places.tiles;
+  params.begin_tiles = places.begin_tiles;
   params.first_rows = reinterpret_cast<i32*>(places.keys[1]);
+  params.begins = places.begins;
+  params.sort_count = places.sort_count;
   params.most_points = limit_or_all(problem.most_points_per_voxel);
   params.most_voxels = limit_or_all(problem.most_voxels);
   params.capacity = request.capacity;
@@ -95,6 +107,7 @@ VoxelizeParams params_of(const VoxelizeRequest& request, const VoxelizePlaces& p
   params.keys = places.keys[0];
   params.values = places.values[0];
   params.past_key = past_key_of(problem, request.points.most);
+  params.list = places.values[radix_passes(key_bits_of(params.past_key)) % 2];
   params.column = problem.column;
   params.channels = problem.channels;
   params.coordinates = request.coordinates;
@@ -160,11 +173,10 @@ llvm::Error PointStep::voxelize(const VoxelizeRequest& request) {
   MINUET_TRY(launcher_.launch_stride(insert, points, params));
   MINUET_TRY(launcher_.launch(number, std::max<i64>(ceil_div(points, choice.number.threads), 1), params));
   MINUET_TRY(launcher_.launch_stride(assign, points, params));
-  const SortRange range{places.point_count, points, 0, key_bits_of(params.past_key)};
+  // The sort does nothing if sort_count is 0. Otherwise its last pass writes VoxelizeParams::list.
+  const SortRange range{places.sort_count, points, 0, key_bits_of(params.past_key)};
   i32 half = 0;
   MINUET_TRY(enqueue_sort(launcher_, map32_.sort(/*rows=*/true, points), range, places.sort, half));
-  params.sorted_keys = places.keys[half];
-  params.sorted_values = places.values[half];
   const i64 groups = ceil_div(choice.problem.channels, kPointChannels);
   const i64 items = std::max(points * groups, request.capacity);
   return launcher_.launch_stride(reduce, items, params);

@@ -46,8 +46,10 @@ class KernelRun {
     slots_ = point_slots(most_);
     table_ = poisoned<i32>(static_cast<std::size_t>(slots_));
     slot_of_ = first_rows_ = point_rows = poisoned<i32>(most);
-    tiles_ = poisoned<u32>(most / kNumber.threads + 1);
-    keys_ = values_ = poisoned<u32>(most);
+    points_in_ = poisoned<u32>(static_cast<std::size_t>(slots_));
+    tiles_ = begin_tiles_ = poisoned<u32>(most / kNumber.threads + 1);
+    keys_ = values_ = place_of_ = list_ = poisoned<u32>(most);
+    begins_ = poisoned<u32>(most + 1);
     coordinates = poisoned<i32>(rows * (1 + Ndim));
     features = poisoned<float>(rows * static_cast<std::size_t>(rules.channels));
     points_of = poisoned<i32>(rows);
@@ -62,6 +64,7 @@ class KernelRun {
   std::vector<float> features;
   std::array<i32, kPointCounts> counts{-1, -1, -1, -1, -1, -1};
   u32 status = ~0u;
+  bool is_sorted = false;
 
  private:
   static constexpr ClearWordsSpec kClear{.threads = 64};
@@ -78,8 +81,11 @@ class KernelRun {
     params.batch_size = static_cast<i32>(rules_.batch_size);
     params.point_count = &point_count_;
     params.table = table_.data(), params.slots = static_cast<u32>(slots_);
-    params.slot_of = slot_of_.data(), params.tiles = tiles_.data();
-    params.first_rows = first_rows_.data();
+    params.points_in = points_in_.data(), params.slot_of = slot_of_.data();
+    params.place_of = place_of_.data();
+    params.tiles = tiles_.data(), params.begin_tiles = begin_tiles_.data();
+    params.first_rows = first_rows_.data(), params.begins = begins_.data();
+    params.sort_count = &sort_count_;
     params.most_points = rules_.most_points > 0 ? rules_.most_points : LLONG_MAX;
     params.most_voxels = rules_.most_voxels > 0 ? rules_.most_voxels : LLONG_MAX;
     params.capacity = capacity_;
@@ -87,6 +93,7 @@ class KernelRun {
     params.rows = point_rows.data();
     params.keys = keys_.data(), params.values = values_.data();
     params.past_key = static_cast<u32>(most_);
+    params.list = list_.data();
     params.column = rules_.first_column, params.channels = rules_.channels;
     params.coordinates = coordinates.data();
     params.features = features.data(), params.features_ld = rules_.channels;
@@ -98,25 +105,27 @@ class KernelRun {
     given_ = static_cast<i32>(cloud_.count());
     const VoxelizeParams params = this->params();
     const ClearWordsParams clear{{{reinterpret_cast<u32*>(table_.data()), slots_, ~0u},
-                                  {tiles_.data(), static_cast<i64>(tiles_.size()), 0},
+                                  {points_in_.data(), slots_, 0},
                                   {reinterpret_cast<u32*>(counts.data()), kPointCounts, 0},
                                   {&status, 1, 0}},
                                  4};
     shim::launch(&clear_words<kClear>, clear, shim::small_grid(variant_, kClear.threads));
+    std::fill(tiles_.begin(), tiles_.end(), 0);
+    std::fill(begin_tiles_.begin(), begin_tiles_.end(), 0);
     shim::launch(&insert_points<kInsert>, params, shim::small_grid(variant_, kInsert.threads));
     const i32 tiles = static_cast<i32>(std::max<i64>((most_ + kNumber.threads - 1) / kNumber.threads, 1));
     shim::launch(&number_voxels<kNumber>, params, {.blocks = tiles, .threads = kNumber.threads});
     shim::launch(&assign_rows<kAssign>, params, shim::small_grid(variant_, kAssign.threads));
-    std::vector<u32> order(static_cast<std::size_t>(given_)), keys;
-    std::iota(order.begin(), order.end(), 0u);
-    std::stable_sort(order.begin(), order.end(), [&](u32 a, u32 b) { return keys_[a] < keys_[b]; });
-    for (const u32 i : order) {
-      keys.push_back(keys_[i]);
-      ASSERT_EQ(values_[i], i);
+    if (sort_count_ != 0) {
+      ASSERT_EQ(sort_count_, given_);
+      ASSERT_EQ(std::count(list_.begin(), list_.end(), poison<u32>()), most_);
+      std::iota(list_.begin(), list_.begin() + given_, 0u);
+      std::stable_sort(list_.begin(), list_.begin() + given_,
+                       [&](u32 a, u32 b) { return keys_[a] < keys_[b]; });
+      for (i32 i = 0; i < given_; ++i) ASSERT_EQ(values_[static_cast<std::size_t>(i)], i);
     }
-    VoxelizeParams sorted = params;
-    sorted.sorted_keys = keys.data(), sorted.sorted_values = order.data();
-    shim::launch(&reduce_voxels<kReduce>, sorted, shim::small_grid(variant_, kReduce.threads));
+    is_sorted = sort_count_ != 0;
+    shim::launch(&reduce_voxels<kReduce>, params, shim::small_grid(variant_, kReduce.threads));
   }
 
   const oracle::PointCloud& cloud_;
@@ -125,9 +134,9 @@ class KernelRun {
   const int variant_;
   i64 slots_ = 0;
   std::vector<i32> table_, slot_of_, first_rows_, batch_;
-  std::vector<u32> tiles_, keys_, values_;
+  std::vector<u32> points_in_, place_of_, tiles_, begin_tiles_, begins_, keys_, values_, list_;
   std::vector<float> points_;
-  i32 given_ = 0, point_count_ = -1;
+  i32 given_ = 0, point_count_ = -1, sort_count_ = 0;
 };
 
 template <i32 Ndim, PointReduction R>
@@ -188,6 +197,9 @@ TEST(Points, AllPointsInOneVoxel) {
       rules.most_points = limit;
       expect_all<3>(oracle::random_points_of(random, count, 3, 4, 5, 0, false), rules, 1, 0);
     }
+    const oracle::PointCloud cloud = oracle::random_points_of(random, count, 3, 4, 5, 0, false);
+    const KernelRun<3, PointReduction::Sum> run(cloud, rules, 1, 0, 0);
+    EXPECT_EQ(run.is_sorted, count > kUnsortedPoints) << count;
   }
 }
 
