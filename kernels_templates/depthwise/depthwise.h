@@ -3,9 +3,10 @@
 //
 // Each thread owns one vector of the channels of S.rows output rows, whose sums it keeps in fp32 registers,
 // and writes each output once. It needs no atomics, so results repeat bit by bit. The work is bound by
-// memory, so there are no tensor cores. The masks of a thread's rows tell which offsets it must read, and the
-// loads of kAtOnce offsets and all rows are in flight together. A weight is loaded and converted once for all
-// rows of a thread; all warps of a multiprocessor read the same few weights, which stay in the L1 cache.
+// memory, so there are no tensor cores. The masks of a thread's rows tell which offsets it must read. A
+// weight is loaded and converted once for all rows of a thread; all warps of a multiprocessor read the same
+// few weights, which stay in the L1 cache. Threads with few rows and one offset at a time need few registers,
+// so that many of them hide the latency of their loads from each other.
 #pragma once
 
 #include "kernels_templates/core/epilogue.h"
@@ -23,7 +24,6 @@ struct DepthwiseShape {
   /// Gives the number of input channels that the channels of a vector read.
   static constexpr i32 kInputs = kElements > kMultiplier ? kElements / kMultiplier : 1;
   static constexpr i32 kInputBytes = kInputs * kElement;
-  static constexpr i32 kAtOnce = 2;  // Gives the number of offsets whose rows are read together.
   static constexpr i32 kMaskWords = (S.volume + 31) / 32;
   static_assert(S.out_channels % S.in_channels == 0, "each input channel has equally many outputs");
   static_assert(S.vector_bytes % kElement == 0 && S.out_channels % kElements == 0,
@@ -78,56 +78,40 @@ template <DepthwiseSpec S>
 MINUET_HD void add_offsets(const DepthwiseParams& p, const DepthwiseRows<S>& rows, i64 count, i32 word,
                            float (&sums)[S.rows][DepthwiseShape<S>::kElements]) {
   using Shape = DepthwiseShape<S>;
-  constexpr i32 kAtOnce = Shape::kAtOnce;
   u32 masks[S.rows];
-  u32 any = load_masks<S>(p, rows, count, word, masks);
   const i64 input_byte = i64{rows.vector} * Shape::kElements / Shape::kMultiplier * Shape::kElement;
-  while (any != 0) {
-    i32 sources[kAtOnce][S.rows];
-    Vector<S.vector_bytes> weights[kAtOnce];
-    Vector<Shape::kInputBytes> inputs[kAtOnce][S.rows];
+  for (u32 left = load_masks<S>(p, rows, count, word, masks); left != 0; left &= left - 1) {
+    const i64 k = 32 * word + lowest_bit(left);
+    i32 sources[S.rows];
+    Vector<Shape::kInputBytes> inputs[S.rows];
     MINUET_UNROLL
-    for (i32 u = 0; u < kAtOnce; ++u) {
-      const u32 bit = any & (~any + 1);  // This is 0 if no offset is left.
-      const i64 k = 32 * word + lowest_bit(bit);
-      any ^= bit;
-      weights[u] = load_vector_if<S.vector_bytes>(
-          bit != 0, p.weights, (k * S.out_channels + rows.vector * Shape::kElements) * Shape::kElement);
-      MINUET_UNROLL
-      for (i32 r = 0; r < S.rows; ++r) {
-        const bool present = (masks[r] & bit) != 0;
-        sources[u][r] =
-            p.rows != nullptr
-                ? load_row_if(present, p.rows + (present ? k * p.row_stride + rows.columns[r] : 0))
-            : present ? static_cast<i32>(rows.numbers[r])
-                      : -1;
-      }
+    for (i32 r = 0; r < S.rows; ++r) {
+      const bool present = (masks[r] & left & (~left + 1)) != 0;
+      sources[r] = p.rows != nullptr
+                       ? load_row_if(present, p.rows + (present ? k * p.row_stride + rows.columns[r] : 0))
+                   : present ? static_cast<i32>(rows.numbers[r])
+                             : -1;
     }
     MINUET_UNROLL
-    for (i32 u = 0; u < kAtOnce; ++u) {
-      MINUET_UNROLL
-      for (i32 r = 0; r < S.rows; ++r) {
-        const bool present = sources[u][r] >= 0;
-        const i64 row = present ? sources[u][r] : 0;
-        inputs[u][r] = load_vector_if<Shape::kInputBytes>(present, p.input,
-                                                          row * p.input_ld * Shape::kElement + input_byte);
-      }
+    for (i32 r = 0; r < S.rows; ++r) {
+      const bool present = sources[r] >= 0;
+      inputs[r] = load_vector_if<Shape::kInputBytes>(
+          present, p.input, (present ? sources[r] : i64{0}) * p.input_ld * Shape::kElement + input_byte);
     }
+    float factors[Shape::kElements];
+    to_floats<S.io>(
+        load_vector_if<S.vector_bytes>(
+            true, p.weights, (k * S.out_channels + rows.vector * Shape::kElements) * Shape::kElement),
+        factors);
     MINUET_UNROLL
-    for (i32 u = 0; u < kAtOnce; ++u) {
-      float factors[Shape::kElements];
-      to_floats<S.io>(weights[u], factors);
+    for (i32 r = 0; r < S.rows; ++r) {
+      // Without this branch, an infinite weight would make NaN of a row that is not there.
+      if (sources[r] < 0) continue;
+      float values[Shape::kInputs];
+      to_floats<S.io>(to_operand<S.io>(inputs[r]), values);
       MINUET_UNROLL
-      for (i32 r = 0; r < S.rows; ++r) {
-        // Without this branch, an infinite weight would make NaN of a row that is not there.
-        if (sources[u][r] < 0) continue;
-        float values[Shape::kInputs];
-        to_floats<S.io>(to_operand<S.io>(inputs[u][r]), values);
-        MINUET_UNROLL
-        for (i32 e = 0; e < Shape::kElements; ++e) {
-          sums[r][e] += values[e * Shape::kInputs / Shape::kElements] * factors[e];
-        }
-      }
+      for (i32 e = 0; e < Shape::kElements; ++e)
+        sums[r][e] += values[e * Shape::kInputs / Shape::kElements] * factors[e];
     }
   }
 }

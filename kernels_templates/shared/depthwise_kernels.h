@@ -21,7 +21,7 @@ struct DepthwiseSpec {
   /// Gives the width of one access to an output or residual row, which divides every row's start and length.
   /// The number of elements of an access divides the multiplier, or the multiplier divides it.
   i32 vector_bytes = 16;
-  i32 rows = 4;  // Gives the number of rows that a thread computes.
+  i32 rows = 2;  // Gives the number of rows that a thread computes.
   i32 threads = 128;
   bool scale_shift = true;
   bool residual = false;
