@@ -55,6 +55,8 @@ MapChoice choose_map(KeyType key, i32 ndim, const SearchChoice& search) {
   choice.rank_masks.ndim = choice.order_voxels.ndim = ndim;
   choice.find_query_borders = {key, ndim, search.source_block, search.query_block, search.threads};
   choice.search_kernel_map = {key, ndim, search.source_block, search.query_block, search.threads};
+  choice.search_listed_keys.key = key;
+  choice.search_listed_keys.ndim = choice.search_listed_voxels.ndim = ndim;
   return choice;
 }
 

@@ -34,16 +34,18 @@ u32 most_ranks(llvm::ArrayRef<i32> ranked, i32 key_bits) {
 
 }  // namespace
 
-OffsetOrder order_offsets(const KernelGeometry& geometry) {
+OffsetOrder order_offsets(const KernelGeometry& geometry, const OffsetList& list) {
   // Holds a pair for each offset: the number of axes on which the offset is not zero, and the sum of the
-  // squares of its components, in units of the kernel's step.
+  // squares of its components, in units of the kernel's step, or in cells for a list.
   std::vector<std::pair<i32, i64>> distances;
   for (i32 k = 0; k < geometry.volume; ++k) {
     std::pair<i32, i64> distance{0, 0};
     i32 rest = k;
     for (i32 a = geometry.ndim - 1; a >= 0; --a) {
       // The middle of the kernel counts as its centre, whatever the padding is.
-      const i32 offset = centred_origin(geometry.kernel_size[a]) + rest % geometry.kernel_size[a];
+      const i32 offset = list.empty()
+                             ? centred_origin(geometry.kernel_size[a]) + rest % geometry.kernel_size[a]
+                             : list[k][a];
       rest /= geometry.kernel_size[a];
       distance.first += offset != 0;
       distance.second += i64{offset} * offset;

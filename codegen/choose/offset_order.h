@@ -7,7 +7,7 @@
 
 #include <vector>
 
-#include "kernels_templates/shared/key_layout.h"
+#include "codegen/choose/offset_list.h"
 #include "kernels_templates/shared/view_kernels.h"
 
 namespace minuet {
@@ -19,8 +19,9 @@ struct OffsetOrder {
 
 /// Orders offsets by the number of axes on which they differ from the centre, then by distance from it, each
 /// in descending order. Corners come first, then edges, faces and the centre. Offsets with the same number
-/// and distance keep the order of their indices. The kernel may have at most 2^16 offsets.
-OffsetOrder order_offsets(const KernelGeometry& geometry);
+/// and distance keep the order of their indices. The kernel may have at most 2^16 offsets. `list` is that of
+/// WindowProblem::offsets.
+OffsetOrder order_offsets(const KernelGeometry& geometry, const OffsetList& list = {});
 
 /// Returns the ranks of the masks of several views (ViewJob) of kernel maps, whose queries are sorted
 /// together. `ranked` has OffsetOrder::ranked of each view, for at most kMostViews views. `queries` is the

@@ -23,6 +23,18 @@ llvm::Error check_padding(const WindowProblem& problem) {
   return llvm::Error::success();
 }
 
+/// Returns InvalidArgument if the problem has a list of offsets that no op can have.
+llvm::Error check_list(const WindowProblem& problem) {
+  if (problem.offsets.empty()) return llvm::Error::success();
+  const AxisArray ones{1, 1, 1, 1};
+  if (problem.kernel_size != ones || problem.dilation != ones || problem.padding) {
+    return make_error(StatusCode::InvalidArgument,
+                      "the kernel has a list of offsets, which are all in cells: leave the kernel size, the "
+                      "dilation and the padding out");
+  }
+  return check_offsets(problem.ndim, problem.offsets);
+}
+
 }  // namespace
 
 llvm::Error check_window(const WindowProblem& problem, i32 in_channels, i32 out_channels) {
@@ -49,6 +61,7 @@ llvm::Error check_window(const WindowProblem& problem, i32 in_channels, i32 out_
     }
   }
   MINUET_TRY(check_padding(problem));
+  MINUET_TRY(check_list(problem));
   const auto is_one = [](i32 value) { return value == 1; };
   if (problem.kind == ConvolutionKind::Submanifold &&
       !std::all_of(problem.stride.begin(), problem.stride.end(), is_one)) {
@@ -64,13 +77,15 @@ llvm::Error check_window(const WindowProblem& problem, i32 in_channels, i32 out_
 }
 
 i64 kernel_volume(const WindowProblem& problem) {
+  if (!problem.offsets.empty()) return static_cast<i64>(problem.offsets.size());
   i64 volume = 1;
   for (i32 size : problem.kernel_size) volume = std::min(volume * size, kMostOffsets + 1);
   return volume;
 }
 
 KernelGeometry make_geometry(i32 ndim, const AxisArray& kernel_size, const AxisArray& dilation,
-                             const AxisArray& tensor_stride, const std::optional<AxisArray>& padding) {
+                             const AxisArray& tensor_stride, const std::optional<AxisArray>& padding,
+                             const OffsetList& offsets) {
   KernelGeometry geometry;
   geometry.ndim = ndim;
   for (i32 a = 0; a < ndim; ++a) {
@@ -80,10 +95,12 @@ KernelGeometry make_geometry(i32 ndim, const AxisArray& kernel_size, const AxisA
         padding ? -(*padding)[a] * tensor_stride[a] : centred_origin(kernel_size[a]) * geometry.step[a];
     geometry.volume *= kernel_size[a];
   }
+  if (!offsets.empty()) geometry.volume = static_cast<i32>(offsets.size());
   return geometry;
 }
 
-i32 center_offset(const KernelGeometry& geometry) {
+i32 center_offset(const KernelGeometry& geometry, const OffsetList& offsets) {
+  if (!offsets.empty()) return find_center(offsets);
   i32 k = 0;
   for (i32 a = 0; a < geometry.ndim; ++a) k = k * geometry.kernel_size[a] + (geometry.kernel_size[a] - 1) / 2;
   return k;

@@ -2,7 +2,6 @@
 // a problem struct of its own in codegen/choose/ops.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <iterator>
 #include <optional>
@@ -10,12 +9,11 @@
 
 #include "codegen/base/any_of.h"
 #include "codegen/base/error.h"
+#include "codegen/choose/offset_list.h"
 #include "kernels_templates/shared/key_layout.h"
 #include "kernels_templates/shared/types.h"
 
 namespace minuet {
-
-using AxisArray = std::array<i32, kMaxDim>;
 
 /// Holds the names of the values of Activation in messages and descriptions.
 inline constexpr const char* kActivationNames[] = {"none",      "relu", "leaky_relu", "gelu",
@@ -62,6 +60,9 @@ struct WindowProblem {
   /// not follow from the padding. The level of its outputs says it (LevelSpec::reach). A transposed op has
   /// the padding of the op whose map it reads.
   std::optional<AxisArray> padding;
+  /// Holds the offsets of the kernel if they are not those of a box. The kernel size and the dilation are
+  /// then 1, and there is no padding.
+  OffsetList offsets;
   ConvolutionKind kind = ConvolutionKind::Submanifold;
 
   bool is_transposed() const { return kind == ConvolutionKind::Transposed; }
@@ -74,13 +75,15 @@ llvm::Error check_window(const WindowProblem& problem, i32 in_channels, i32 out_
 i64 kernel_volume(const WindowProblem& problem);
 
 /// Returns the geometry of a kernel. `tensor_stride` is that of the finer side (input or output) of the
-/// kernel map. `padding` is that of WindowProblem.
+/// kernel map. `padding` and `offsets` are those of WindowProblem. If there are offsets, the geometry has
+/// their number as its volume, and the tensor stride as its steps, but not the offsets themselves.
 KernelGeometry make_geometry(i32 ndim, const AxisArray& kernel_size, const AxisArray& dilation,
                              const AxisArray& tensor_stride,
-                             const std::optional<AxisArray>& padding = std::nullopt);
+                             const std::optional<AxisArray>& padding = std::nullopt,
+                             const OffsetList& offsets = {});
 
-/// Returns the number of the offset that is zero on every axis.
-i32 center_offset(const KernelGeometry& geometry);
+/// Returns the number of the offset that is zero on every axis, or -1 if `offsets` (WindowProblem) has none.
+i32 center_offset(const KernelGeometry& geometry, const OffsetList& offsets);
 
 /// Describes where the columns of an op's operands are within the matrices of a program (StorageSpec).
 struct OperandColumns {

@@ -79,6 +79,8 @@ typedef struct minuet_pyramid_map {
   uint32_t purposes;                   /* required: MINUET_PURPOSE_..., at least one */
   int32_t dense_offsets;               /* 1: offsets are those of minuet_kernel_map_options.dense_offsets */
   int32_t padding[MINUET_MAX_DIM];     /* with dense_offsets: 0 or more */
+  const int32_t* offsets;              /* these three: as in minuet_kernel_map_options */
+  int32_t offset_count, kernel_shape;
 } minuet_pyramid_map;
 
 /* A pyramid is described either by `levels` and `maps`, or by the plan of a network, whose levels and maps it

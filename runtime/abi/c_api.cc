@@ -172,6 +172,25 @@ llvm::Expected<std::optional<AxisArray>> read_padding(int32_t dense_offsets, con
       "to 1, or padding to 0");
 }
 
+llvm::Error read_offsets(const GivenOffsets& given, WindowProblem& problem) {
+  MINUET_TRY(check_list(given.offsets, "offsets", given.count, "offset_count"));
+  if (given.shape < MINUET_KERNEL_BOX || given.shape > MINUET_KERNEL_CUSTOM) {
+    return make_error(StatusCode::InvalidArgument, "kernel_shape is {0}; it must be 0 to {1}", given.shape,
+                      static_cast<int>(MINUET_KERNEL_CUSTOM));
+  }
+  const auto shape = static_cast<KernelShape>(given.shape);
+  if (shape != KernelShape::Box && problem.padding) {
+    return make_error(StatusCode::InvalidArgument,
+                      "kernel_shape is {0}, but dense_offsets is 1: a kernel has padding only if it is a box",
+                      kKernelShapeNames[given.shape]);
+  }
+  for (i64 k = 0; k < given.count; ++k) {
+    AxisArray& offset = problem.offsets.emplace_back();
+    std::copy_n(given.offsets + k * problem.ndim, problem.ndim, offset.begin());
+  }
+  return list_offsets(shape, problem.ndim, problem.kernel_size, problem.dilation, problem.offsets);
+}
+
 llvm::Expected<AxisArray> read_set_shape(const int32_t* shape, i32 ndim) {
   MINUET_ASSIGN(const AxisArray cells, read_cells(shape, ndim, "shape"));
   const auto first = cells.begin(), end = cells.begin() + ndim;

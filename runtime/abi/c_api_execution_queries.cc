@@ -13,6 +13,7 @@ llvm::Expected<minuet_layer_info> layer_info(Execution& execution, i32 number) {
   if (const WindowProblem* const window = layer.window()) {
     std::copy(window->kernel_size.begin(), window->kernel_size.end(), info.kernel_size);
     std::copy(window->stride.begin(), window->stride.end(), info.stride);
+    info.offset_count = static_cast<int64_t>(window->offsets.size());
   }
   info.in_channels = shape.in_channels;
   info.out_channels = shape.out_channels;

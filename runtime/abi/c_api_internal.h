@@ -146,6 +146,9 @@ static_assert(MINUET_GRADIENT_INPUT == kGradientInput && MINUET_GRADIENT_WEIGHT 
               MINUET_GRADIENT_BIAS == kGradientBias);
 static_assert(MINUET_BUNDLE_SAME_MAJOR == static_cast<int>(BundlePolicy::SameMajor) &&
               MINUET_BUNDLE_ANY == static_cast<int>(BundlePolicy::Any));
+static_assert(MINUET_KERNEL_BOX == static_cast<int>(KernelShape::Box) &&
+              MINUET_KERNEL_CROSS == static_cast<int>(KernelShape::Cross) &&
+              MINUET_KERNEL_CUSTOM == static_cast<int>(KernelShape::Custom));
 static_assert(MINUET_CANCELLED == static_cast<int>(StatusCode::Cancelled) &&
               MINUET_INVALID_ARGUMENT == static_cast<int>(StatusCode::InvalidArgument) &&
               MINUET_NOT_FOUND == static_cast<int>(StatusCode::NotFound) &&
@@ -174,9 +177,9 @@ MINUET_ENDS_WITH(minuet_precompile_result, seconds);
 MINUET_ENDS_WITH(minuet_coordinates_options, queue);
 MINUET_ENDS_WITH(minuet_reach_options, shape);
 MINUET_ENDS_WITH(minuet_generate_options, reserved);
-MINUET_ENDS_WITH(minuet_kernel_map_options, padding);
-MINUET_ENDS_WITH(minuet_convolution_options, padding);
-MINUET_ENDS_WITH(minuet_pooling_options, reserved);
+MINUET_ENDS_WITH(minuet_kernel_map_options, kernel_shape);
+MINUET_ENDS_WITH(minuet_convolution_options, kernel_shape);
+MINUET_ENDS_WITH(minuet_pooling_options, kernel_shape);
 MINUET_ENDS_WITH(minuet_pointwise_step, shift);
 MINUET_ENDS_WITH(minuet_pointwise_options, step_bytes);
 MINUET_ENDS_WITH(minuet_network_options, weights_key);
@@ -188,7 +191,7 @@ MINUET_ENDS_WITH(minuet_execution_info, workspace_bytes);
 MINUET_ENDS_WITH(minuet_execution_counters, gemm_lookups);
 MINUET_ENDS_WITH(minuet_stage_times, other);
 MINUET_ENDS_WITH(minuet_pyramid_level, shape);
-MINUET_ENDS_WITH(minuet_pyramid_map, padding);
+MINUET_ENDS_WITH(minuet_pyramid_map, kernel_shape);
 MINUET_ENDS_WITH(minuet_pyramid_options, map_bytes);
 MINUET_ENDS_WITH(minuet_pyramid_arguments, counts);
 // NOLINTNEXTLINE(bugprone-sizeof-expression): The size of the pointer is meant, not that of the parameters.
@@ -205,7 +208,7 @@ MINUET_ENDS_WITH(minuet_parameter_info, reserved);
 MINUET_ENDS_WITH(minuet_tensor, dtype);
 MINUET_ENDS_WITH(minuet_tensor_info, axes);
 MINUET_ENDS_WITH(minuet_level_info, ndim);
-MINUET_ENDS_WITH(minuet_layer_info, scatter);
+MINUET_ENDS_WITH(minuet_layer_info, offset_count);
 MINUET_ENDS_WITH(minuet_tuning_progress, seconds_left);
 MINUET_ENDS_WITH(minuet_tuning_skip, reason);
 MINUET_ENDS_WITH(minuet_tuning_options, user);
@@ -318,6 +321,14 @@ llvm::Expected<AxisArray> read_cells(const int32_t* values, i32 ndim, const char
 /// Returns the padding of a kernel map or an op, which is empty unless `dense_offsets` is 1.
 llvm::Expected<std::optional<AxisArray>> read_padding(int32_t dense_offsets, const int32_t* padding,
                                                       i32 ndim);
+/// Holds the fields of options that list the offsets of a kernel.
+struct GivenOffsets {
+  const int32_t* offsets;
+  int32_t count;
+  int32_t shape;
+};
+/// Sets WindowProblem::offsets. The other fields that describe the kernel are already read.
+llvm::Error read_offsets(const GivenOffsets& given, WindowProblem& problem);
 /// Returns the shape of a set (SetSpec), which is given for all of the first `ndim` axes or for none.
 llvm::Expected<AxisArray> read_set_shape(const int32_t* shape, i32 ndim);
 /// A flag of options and its name.
@@ -326,6 +337,16 @@ using NamedFlag = std::pair<int64_t, const char*>;
 llvm::Error check_flags(std::initializer_list<NamedFlag> flags);
 /// Reads one value per axis, where 0 means 1. The values of the axes from number `ndim` on must be 0 or 1.
 llvm::Expected<AxisArray> read_axes(const int32_t* values, i32 ndim, const char* name);
+/// Reads the kernel of a map or an op (WindowProblem). `Options` has the fields kernel_size, dilation,
+/// dense_offsets, padding, offsets, offset_count and kernel_shape.
+template <class Options>
+llvm::Error read_kernel(const Options& given, i32 ndim, WindowProblem& problem) {
+  problem.ndim = ndim;
+  MINUET_ASSIGN(problem.kernel_size, read_axes(given.kernel_size, ndim, "kernel_size"));
+  MINUET_ASSIGN(problem.dilation, read_axes(given.dilation, ndim, "dilation"));
+  MINUET_ASSIGN(problem.padding, read_padding(given.dense_offsets, given.padding, ndim));
+  return read_offsets({given.offsets, given.offset_count, given.kernel_shape}, problem);
+}
 llvm::Expected<DType> read_dtype(minuet_dtype dtype);
 /// Returns the dataflow, or nullopt for MINUET_DATAFLOW_AUTO.
 llvm::Expected<std::optional<Dataflow>> read_dataflow(minuet_dataflow dataflow);

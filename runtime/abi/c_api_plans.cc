@@ -122,13 +122,10 @@ llvm::Expected<NetworkProblem> read_network(const minuet_network_options& given)
 /// Reads the options that convolutions and poolings have in common.
 template <class Options>
 llvm::Error read_window(WindowProblem& problem, const Options& given) {
-  MINUET_ASSIGN(problem.ndim, read_ndim(given.ndim));
+  MINUET_ASSIGN(const i32 ndim, read_ndim(given.ndim));
   MINUET_ASSIGN(problem.dtype, read_dtype(given.dtype));
-  MINUET_ASSIGN(problem.kernel_size, read_axes(given.kernel_size, problem.ndim, "kernel_size"));
-  MINUET_ASSIGN(problem.stride, read_axes(given.stride, problem.ndim, "stride"));
-  MINUET_ASSIGN(problem.dilation, read_axes(given.dilation, problem.ndim, "dilation"));
-  MINUET_ASSIGN(problem.padding, read_padding(given.dense_offsets, given.padding, problem.ndim));
-  return llvm::Error::success();
+  MINUET_ASSIGN(problem.stride, read_axes(given.stride, ndim, "stride"));
+  return read_kernel(given, ndim, problem);
 }
 
 /// Returns the kind of an op that runs on a kernel map of the caller. The kind says how the op's output

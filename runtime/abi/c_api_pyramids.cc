@@ -60,11 +60,10 @@ llvm::Error add_level(const ElementArray& levels, i32 number, PyramidDescription
 /// Adds the map with the number `number`, and its purposes.
 llvm::Error add_map(const ElementArray& maps, i32 number, PyramidDescription& description) {
   MINUET_ASSIGN(const minuet_pyramid_map given, read_element<minuet_pyramid_map>(maps, number));
-  MapSpec map{given.fine, given.coarse, {}, {}};
-  MINUET_ASSIGN(map.kernel_size, read_axes(given.kernel_size, description.ndim, "kernel_size"));
-  MINUET_ASSIGN(map.dilation, read_axes(given.dilation, description.ndim, "dilation"));
-  MINUET_ASSIGN(map.padding, read_padding(given.dense_offsets, given.padding, description.ndim));
-  description.maps.push_back(map);
+  WindowProblem kernel;
+  MINUET_TRY(read_kernel(given, description.ndim, kernel));
+  description.maps.push_back(
+      {given.fine, given.coarse, kernel.kernel_size, kernel.dilation, kernel.padding, kernel.offsets});
   if (given.purposes == 0 || given.purposes > kAllPurposes) {
     return make_error(StatusCode::InvalidArgument,
                       "purposes is {0}; it must be one or more of the bits of MINUET_PURPOSE_...",

@@ -192,14 +192,11 @@ minuet_status minuet_kernel_map_create(minuet_coordinates* input, minuet_coordin
                   read_options(options, minuet_kernel_map_options(MINUET_KERNEL_MAP_OPTIONS_INIT)));
     MINUET_TRY(check_flags({{given.transposed, "transposed"}}));
     const i32 ndim = input->set->engines()->ndim();
-    MINUET_ASSIGN(const AxisArray kernel_size, read_axes(given.kernel_size, ndim, "kernel_size"));
-    MINUET_ASSIGN(const AxisArray dilation, read_axes(given.dilation, ndim, "dilation"));
-    MINUET_ASSIGN(const std::optional<AxisArray> padding,
-                  read_padding(given.dense_offsets, given.padding, ndim));
+    WindowProblem kernel;
+    MINUET_TRY(read_kernel(given, ndim, kernel));
     MINUET_ASSIGN(const auto locked, lock_queue(input->set->queue()));
     MINUET_ASSIGN(std::shared_ptr<KernelMap> made,
-                  KernelMap::create(input->set, output->set, kernel_size, dilation, padding,
-                                    given.transposed != 0, stream));
+                  KernelMap::create(input->set, output->set, kernel, given.transposed != 0, stream));
     *map = new minuet_kernel_map{std::move(made)};
     return llvm::Error::success();
   });

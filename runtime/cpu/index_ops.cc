@@ -319,7 +319,9 @@ void search_index(ThreadPool& pool, const IndexedSearch& search) {
         i32 rest = k;
         for (i32 a = Ndim - 1; a >= 0; --a) {
           const i32 size = map.geometry.kernel_size[a];
-          coordinate[a + 1] = query[a + 1] + axis_offset(map.geometry, a, rest % size);
+          coordinate[a + 1] =
+              query[a + 1] + (map.offsets.empty() ? axis_offset(map.geometry, a, rest % size)
+                                                  : i64{map.offsets[k][a]} * map.geometry.step[a]);
           rest /= size;
         }
         const i32 row = finder.find(coordinate);

@@ -234,6 +234,15 @@ void downsample_cpu(ThreadPool& pool, const MapScratch& scratch, const Downsampl
               {request.coarse, request.status});
 }
 
+/// Returns offset k of a map as a number to add to a key.
+template <class Key>
+Key delta_of(const KeyLayout& layout, const MapView& map, i32 k) {
+  if (map.offsets.empty()) return offset_key<Key>(layout, map.geometry, k);
+  AxisArray cells{};
+  for (i32 a = 0; a < map.geometry.ndim; ++a) cells[a] = map.offsets[k][a] * map.geometry.step[a];
+  return listed_key<Key>(layout, cells.data());
+}
+
 template <class Key>
 void search_cpu(ThreadPool& pool, const SearchRequest& request) {
   const Key* sources = static_cast<const Key*>(request.sources.keys);
@@ -245,7 +254,7 @@ void search_cpu(ThreadPool& pool, const SearchRequest& request) {
   // its first query once and then moves forward.
   pool.run(map.geometry.volume * chunks, [&](i64 task, i32) {
     const i64 k = task / chunks, first = task % chunks * kCpuChunk;
-    const Key delta = offset_key<Key>(request.layout->keys, map.geometry, static_cast<i32>(k));
+    const Key delta = delta_of<Key>(request.layout->keys, map, static_cast<i32>(k));
     i32* row = map.rows + k * query_count;
     i64 place = 0;
     for (i64 q = first; q < std::min(query_count, first + kCpuChunk); ++q) {

@@ -227,6 +227,7 @@ llvm::Error MapStep::search(const SearchRequest& request) {
         request.sources.capacity, request.map->geometry.volume, limits_.capacity, limits_.max_volume);
   }
   MINUET_TRY(launcher_.mark(Stage::Map));
+  if (!request.map->offsets.empty()) return search_listed_keys(request);
   MINUET_TRY(find_pieces(request));
   return search_pieces(request);
 }

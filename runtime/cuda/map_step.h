@@ -5,7 +5,8 @@
 // launch before the first sort or scan of a Map step initialises the states of all its sorts and scans.
 //
 // map_step.cc builds sets and maps by sorting keys. map_step_index.cc builds them by an index of voxels
-// (index_sets, search_index). map_step_views.cc makes views (make_views).
+// (index_sets, search_index). map_step_listed.cc searches maps whose offsets are a list. map_step_views.cc
+// makes views (make_views).
 #pragma once
 
 #include <vector>
@@ -81,6 +82,8 @@ class MapStep final : public MapOperations {
   llvm::Error scan(const Kernel<ScanParams>& kernel, const ScanSpec& spec, i64 most_items, ScanParams params);
   llvm::Error find_pieces(const SearchRequest& request);
   llvm::Error search_pieces(const SearchRequest& request);
+  llvm::Error search_listed_keys(const SearchRequest& request);
+  llvm::Error search_listed_voxels(const IndexedSearch& search);
   llvm::Error reach_level(const IndexSetsRequest& request, i32 level, IndexParams params);
   llvm::Error search_batch(llvm::ArrayRef<IndexedSearch> searches, const Kernel<SearchVoxelsParams>& kernel);
   llvm::Error make_batch(llvm::ArrayRef<ViewRequest> batch, char* workspace);

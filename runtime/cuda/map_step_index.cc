@@ -106,13 +106,16 @@ llvm::Error MapStep::search_index(llvm::ArrayRef<IndexedSearch> searches) {
   for (const bool rows : {false, true}) {
     std::vector<IndexedSearch> some;
     for (const IndexedSearch& search : searches) {
-      if ((search.map->rows != nullptr) == rows) some.push_back(search);
+      if (search.map->offsets.empty() && (search.map->rows != nullptr) == rows) some.push_back(search);
     }
     for (llvm::ArrayRef<IndexedSearch> left = some; !left.empty();) {
       const auto batch = left.take_front(kMostVoxelSearches);
       left = left.drop_front(batch.size());
       MINUET_TRY(search_batch(batch, rows ? map32_.search_rows : map32_.search_masks));
     }
+  }
+  for (const IndexedSearch& search : searches) {
+    if (!search.map->offsets.empty()) MINUET_TRY(search_listed_voxels(search));
   }
   return llvm::Error::success();
 }

@@ -91,6 +91,9 @@ struct IndexedSides {
 /// they are not stored, and make_views() looks them up in the index.
 struct MapView : NeighbourView {
   KernelGeometry geometry;
+  /// Lists the kernel's offsets, in units of KernelGeometry::step, if they are not those of a box. The list
+  /// is in host memory and outlives the view. Such a map always has a table of rows.
+  llvm::ArrayRef<AxisArray> offsets;
   IndexedSides index;
   /// These numbers count the rows of the two sides. The host knows them only after the counts were read back
   /// from the device.

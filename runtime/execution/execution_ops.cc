@@ -23,6 +23,7 @@ llvm::Error Execution::bound_layer(i32 number, double neighbours) {
   MapUse use = map_use(number);
   use.view = {};
   use.view.geometry.volume = static_cast<i32>(program_.maps[use.map].volume());
+  use.view.offsets = program_.maps[use.map].offsets;
   for (const ViewForm form : {ViewForm::Rows, ViewForm::Masked}) {
     if (compiled_.has(form, number)) MINUET_TRY(views_->add(use, form));
   }

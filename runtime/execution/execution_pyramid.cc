@@ -67,10 +67,12 @@ llvm::Expected<std::vector<i32>> find_maps(const Program& program, const Pyramid
     if (found.back() >= 0 || map.coarse < 0) continue;
     return make_error(
         StatusCode::InvalidArgument,
-        "the pyramid has no map from level {0} to level {1} with kernel size {2} and dilation {3}{4}, "
+        "the pyramid has no map from level {0} to level {1} with kernel size {2} and dilation {3}{4}{5}, "
         "which the plan needs",
         map.fine, map.coarse, axes_text(program, map.kernel_size), axes_text(program, map.dilation),
-        map.padding ? ", with dense_offsets and padding " + axes_text(program, *map.padding) : std::string());
+        map.padding ? ", with dense_offsets and padding " + axes_text(program, *map.padding) : std::string(),
+        map.offsets.empty() ? std::string()
+                            : " and a list of " + std::to_string(map.offsets.size()) + " offsets");
   }
   return found;
 }
@@ -102,7 +104,7 @@ llvm::Error check_maps(const Program& program, const Pyramid& pyramid, llvm::Arr
     const MapSpec& map = pyramid.program().maps[number];
     const OpKind& kind = layer.problem.kind();
     const AxisArray& fine = pyramid.program().levels[map.fine].tensor_stride;
-    const MapSides sides{geometry_of(pyramid.program(), map), fine,
+    const MapSides sides{geometry_of(pyramid.program(), map), map.offsets, fine,
                          pyramid.program().levels[map.coarse].tensor_stride, map.fine == map.coarse};
     if (program.takes_maps) MINUET_TRY(check_serves(sides, *layer.window(), kind.name));
     if (pyramid.serves({number, layer.is_transposed(), &kind}) || map.is_identity()) continue;
@@ -205,6 +207,7 @@ void Execution::take_pyramid_maps() {
     if (pyramid_maps_[i] < 0) {
       maps_[i] = {};
       maps_[i].geometry = geometry_of(program_, program_.maps[i]);
+      maps_[i].offsets = program_.maps[i].offsets;
       maps_[i].sources = maps_[i].queries = options_.cloud.batch_size;
       continue;
     }

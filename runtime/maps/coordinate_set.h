@@ -194,13 +194,12 @@ class KernelMap {
  public:
   /// Waits until the host knows the row counts of both sets. Without a queue, the function also waits until
   /// the map is made. With a queue, it only enqueues that work, or defers it if an index of both sets can
-  /// find the rows. `padding` is that of WindowProblem.
+  /// find the rows. Only those parts of `kernel` are read that
+  /// describe the offsets.
   static llvm::Expected<std::shared_ptr<KernelMap>> create(std::shared_ptr<const CoordinateSet> input,
                                                            std::shared_ptr<const CoordinateSet> output,
-                                                           const AxisArray& kernel_size,
-                                                           const AxisArray& dilation,
-                                                           const std::optional<AxisArray>& padding,
-                                                           bool transposed, void* stream);
+                                                           const WindowProblem& kernel, bool transposed,
+                                                           void* stream);
   /// Returns a map that has the same pairs in the other direction. Both maps share all memory.
   std::shared_ptr<KernelMap> transpose() const;
   /// Copies all pairs to the host as [pairs][3] numbers: offset, input row and output row. The rows are
@@ -249,6 +248,7 @@ class KernelMap {
   /// Holds the data that both directions of a map share.
   struct Pairs {
     MapView view;
+    OffsetList offsets;  // Holds the list to which MapView::offsets refers.
     // The memory block `positions` also contains the counts (MapView::counts).
     DeviceMemory rows, masks, positions;
     // The flag is true if the map's offsets lead from a coarser voxel of an index to the finer voxels in
@@ -269,12 +269,14 @@ class KernelMap {
   /// the positions and counts.
   llvm::Error find(void* stream, bool positions) const;
   /// Sets MapView::index if one index contains both sets and the device can look rows up in it.
-  void find_index(const AxisArray& kernel_size, const AxisArray& dilation, bool has_padding) const;
+  void find_index(const WindowProblem& kernel) const;
   bool is_indexed() const { return view().index.index != nullptr; }
   llvm::Error place_masks() const;
   MapLimits limits() const;
   llvm::Error read_counts(MapEngine& engine) const;
-  bool is_identity() const { return input_ == output_ && view().geometry.volume == 1; }
+  bool is_identity() const {
+    return input_ == output_ && view().geometry.volume == 1 && view().offsets.empty();
+  }
 
   std::shared_ptr<const CoordinateSet> input_, output_;
   bool transposed_ = false;

@@ -7,10 +7,8 @@ namespace minuet {
 
 llvm::Expected<std::shared_ptr<KernelMap>> KernelMap::create(std::shared_ptr<const CoordinateSet> input,
                                                              std::shared_ptr<const CoordinateSet> output,
-                                                             const AxisArray& kernel_size,
-                                                             const AxisArray& dilation,
-                                                             const std::optional<AxisArray>& padding,
-                                                             bool transposed, void* stream) {
+                                                             const WindowProblem& kernel, bool transposed,
+                                                             void* stream) {
   const std::shared_ptr<MapEngines>& engines = input->engines();
   if (engines != output->engines()) {
     return make_error(
@@ -28,15 +26,19 @@ llvm::Expected<std::shared_ptr<KernelMap>> KernelMap::create(std::shared_ptr<con
   MINUET_TRY(input->count_rows());
   MINUET_TRY(output->count_rows());
   const CoordinateSet &finer = transposed ? *output : *input, &coarser = transposed ? *input : *output;
-  MINUET_TRY(
-      check_kernel(engines->ndim(), kernel_size, dilation, padding, finer.tensor_stride(), coarser.rows()));
+  MINUET_TRY(check_kernel(engines->ndim(),
+                          {kernel.kernel_size, kernel.dilation, kernel.padding, kernel.offsets},
+                          finer.tensor_stride(), coarser.rows()));
   std::shared_ptr<KernelMap> map(new KernelMap());
   map->input_ = std::move(input);
   map->output_ = std::move(output);
   map->transposed_ = transposed;
   const CoordinateSet &fine = map->fine(), &coarse = map->coarse();
   MapView& view = map->pairs_->view;
-  view.geometry = make_geometry(engines->ndim(), kernel_size, dilation, fine.tensor_stride(), padding);
+  view.geometry = make_geometry(engines->ndim(), kernel.kernel_size, kernel.dilation, fine.tensor_stride(),
+                                kernel.padding, kernel.offsets);
+  map->pairs_->offsets = kernel.offsets;
+  view.offsets = map->pairs_->offsets;
   view.sources = fine.rows();
   view.queries = coarse.rows();
   if (map->is_identity()) {
@@ -45,7 +47,7 @@ llvm::Expected<std::shared_ptr<KernelMap>> KernelMap::create(std::shared_ptr<con
   }
   // Without a queue everything is made now, because later any thread may use the map.
   const bool has_queue = map->queue() != nullptr;
-  if (has_queue && !map->is_identity()) map->find_index(kernel_size, dilation, padding.has_value());
+  if (has_queue && !map->is_identity()) map->find_index(kernel);
   // If the neighbours can be looked up in an index, the search for them is deferred to view_of() or
   // find_masks(), because the forms of the map's views (ViewForm) are known only then.
   if (map->is_indexed()) {
@@ -57,17 +59,18 @@ llvm::Expected<std::shared_ptr<KernelMap>> KernelMap::create(std::shared_ptr<con
   return map;
 }
 
-void KernelMap::find_index(const AxisArray& kernel_size, const AxisArray& dilation, bool has_padding) const {
+void KernelMap::find_index(const WindowProblem& kernel) const {
   const CoordinateSet &fine = this->fine(), &coarse = this->coarse();
   const IndexSide sources = fine.side(), queries = coarse.side();
-  if (sources.index != queries.index || !fine.engines()->looks_up_rows()) return;
+  // The kernels that look rows up in an index know only the offsets of boxes.
+  if (sources.index != queries.index || !fine.engines()->looks_up_rows() || !kernel.offsets.empty()) return;
   pairs_->view.index = {sources.index, sources.level, queries.level};
   // In an index, a set that the caller gave has voxels of stride 1. If its tensor stride is not 1, the result
   // of fills_voxels() is not valid for the index, because it is computed from the tensor strides.
-  pairs_->has_children = sources.index && !has_padding && fine.voxel_stride() == fine.tensor_stride() &&
+  pairs_->has_children = sources.index && !kernel.padding && fine.voxel_stride() == fine.tensor_stride() &&
                          coarse.voxel_stride() == coarse.tensor_stride() &&
-                         fills_voxels(fine.engines()->ndim(), kernel_size, dilation, fine.tensor_stride(),
-                                      coarse.tensor_stride());
+                         fills_voxels(fine.engines()->ndim(), kernel.kernel_size, kernel.dilation,
+                                      fine.tensor_stride(), coarse.tensor_stride());
 }
 
 llvm::Error KernelMap::place_masks() const {
@@ -199,7 +202,8 @@ llvm::Error KernelMap::check_serves(const WindowProblem& problem, const char* op
                       transposed ? "transposed" : "forward", transposed_ ? "transposed" : "forward");
   }
   return minuet::check_serves(
-      {view().geometry, fine().tensor_stride(), coarse().tensor_stride(), input_ == output_}, problem, op);
+      {view().geometry, view().offsets, fine().tensor_stride(), coarse().tensor_stride(), input_ == output_},
+      problem, op);
 }
 
 llvm::Error KernelMap::export_pairs(i32* pairs, void* stream) const {

@@ -5,9 +5,37 @@
 #include "runtime/engine/cloud_layout.h"
 
 namespace minuet {
+namespace {
 
-llvm::Error check_kernel(i32 ndim, const AxisArray& kernel_size, const AxisArray& dilation,
-                         const std::optional<AxisArray>& padding, const AxisArray& fine_stride, i64 queries) {
+/// Returns OutOfRange if a kernel map cannot have as many entries.
+llvm::Error check_entries(i64 volume, i64 queries) {
+  if (queries <= most_map_rows(volume)) return llvm::Error::success();
+  return make_error(StatusCode::OutOfRange,
+                    "{0} offsets times {1} rows are more than the 2^31 - 1 entries that a kernel map can "
+                    "hold: split the batch",
+                    volume, queries);
+}
+
+/// Checks a kernel with a list of offsets, as check_kernel() does.
+llvm::Error check_listed(i32 ndim, const OffsetList& offsets, const AxisArray& fine_stride, i64 queries) {
+  MINUET_TRY(check_offsets(ndim, offsets));
+  for (i32 a = 0; a < ndim; ++a) {
+    const i64 farthest = farthest_offset(offsets, a);
+    if (farthest * fine_stride[a] <= kFarthestOffset) continue;
+    return make_error(
+        StatusCode::InvalidArgument,
+        "axis {0}: an offset of {1} cells times tensor stride {2} is more than {3}, the largest "
+        "distance of an offset: use nearer offsets",
+        a, farthest, fine_stride[a], kFarthestOffset);
+  }
+  return check_entries(static_cast<i64>(offsets.size()), queries);
+}
+
+}  // namespace
+
+llvm::Error check_kernel(i32 ndim, const KernelParts& kernel, const AxisArray& fine_stride, i64 queries) {
+  const auto& [kernel_size, dilation, padding, offsets] = kernel;
+  if (!offsets.empty()) return check_listed(ndim, offsets, fine_stride, queries);
   i64 volume = 1;
   for (i32 a = 0; a < kMaxDim; ++a) {
     if (kernel_size[a] < 1 || dilation[a] < 1 || dilation[a] > kMostCells ||
@@ -39,13 +67,7 @@ llvm::Error check_kernel(i32 ndim, const AxisArray& kernel_size, const AxisArray
                         (*padding)[a], fine_stride[a], a < ndim ? kFarthestOffset / fine_stride[a] : 0);
     }
   }
-  if (queries > most_map_rows(volume)) {
-    return make_error(StatusCode::OutOfRange,
-                      "{0} offsets times {1} rows are more than the 2^31 - 1 entries that a kernel map can "
-                      "hold: split the batch",
-                      volume, queries);
-  }
-  return llvm::Error::success();
+  return check_entries(volume, queries);
 }
 
 llvm::Expected<AxisArray> coarser_stride(const AxisArray& tensor_stride, const AxisArray& stride, i32 ndim) {
@@ -85,7 +107,7 @@ llvm::Error check_reach(i32 ndim, const ReachSpec& reach, const AxisArray& strid
   } else {
     MINUET_TRY(coarser_stride(parent_stride, stride, ndim).takeError());
   }
-  return check_kernel(ndim, reach.kernel_size, reach.dilation, reach.padding, finer, /*queries=*/0);
+  return check_kernel(ndim, {reach.kernel_size, reach.dilation, reach.padding, {}}, finer, /*queries=*/0);
 }
 
 llvm::Error check_serves(const MapSides& map, const WindowProblem& problem, const char* op) {
@@ -97,16 +119,16 @@ llvm::Error check_serves(const MapSides& map, const WindowProblem& problem, cons
         "axis {0}: dilation {1} on tensor stride {2} reaches {3} cells; at most {4} are supported", a,
         problem.dilation[a], map.fine_stride[a], step, kFarthestOffset);
   }
-  const KernelGeometry wanted =
-      make_geometry(problem.ndim, problem.kernel_size, problem.dilation, map.fine_stride, problem.padding);
+  const KernelGeometry wanted = make_geometry(problem.ndim, problem.kernel_size, problem.dilation,
+                                              map.fine_stride, problem.padding, problem.offsets);
   const KernelGeometry& got = map.geometry;
-  if (got.ndim != wanted.ndim ||
+  if (got.ndim != wanted.ndim || map.offsets != llvm::ArrayRef<AxisArray>(problem.offsets) ||
       !std::equal(got.kernel_size, got.kernel_size + kMaxDim, wanted.kernel_size) ||
       !std::equal(got.step, got.step + kMaxDim, wanted.step) ||
       !std::equal(got.origin, got.origin + kMaxDim, wanted.origin)) {
     return make_error(
         StatusCode::InvalidArgument,
-        "the kernel map and the {0} differ in kernel size, dilation or padding: make the map with "
+        "the kernel map and the {0} differ in kernel size, dilation, padding or offsets: make the map with "
         "those of the {0}",
         op);
   }

@@ -1,15 +1,21 @@
 // Checks kernel maps by their kernels and the tensor strides of their two sets.
 #pragma once
 
+#include "codegen/choose/problem.h"
+#include "llvm/ADT/ArrayRef.h"
 #include "runtime/engine/set_spec.h"
 
 namespace minuet {
 
+/// Refers to the parts of a WindowProblem that describe its kernel.
+struct KernelParts {
+  const AxisArray &kernel_size, &dilation;
+  const std::optional<AxisArray>& padding;
+  const OffsetList& offsets;
+};
 /// Returns InvalidArgument if no kernel map can have this kernel, and OutOfRange if `queries` rows on its
 /// coarser side are too many. `fine_stride` is the tensor stride of the finer side.
-/// `padding` is that of WindowProblem.
-llvm::Error check_kernel(i32 ndim, const AxisArray& kernel_size, const AxisArray& dilation,
-                         const std::optional<AxisArray>& padding, const AxisArray& fine_stride, i64 queries);
+llvm::Error check_kernel(i32 ndim, const KernelParts& kernel, const AxisArray& fine_stride, i64 queries);
 
 /// Returns the tensor stride of a set that has `stride` times the tensor stride of another one, or
 /// InvalidArgument if there can be no such set.
@@ -27,6 +33,7 @@ llvm::Error check_reach(i32 ndim, const ReachSpec& reach, const AxisArray& strid
 /// Describes a kernel map by the properties that decide which ops it serves.
 struct MapSides {
   KernelGeometry geometry;
+  llvm::ArrayRef<AxisArray> offsets;     // Is that of MapView.
   AxisArray fine_stride, coarse_stride;  // Hold the tensor strides of the two sets.
   bool is_same_set = false;
 };

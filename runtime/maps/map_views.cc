@@ -10,10 +10,10 @@ namespace {
 constexpr bool kDirections[] = {false, true};
 constexpr ViewForm kForms[] = {ViewForm::Rows, ViewForm::Masked};
 
-/// Returns true if the map has one offset and its two sides are the same set. Each row is then its only
-/// neighbour, and no view is needed. A set is identified by the address of its row count.
+/// Returns true if the map has only the offset 0 and its two sides are the same set. Each row is then its
+/// only neighbour, and no view is needed. A set is identified by the address of its row count.
 bool is_identity(const MapView& map, const Coords& sources, const Coords& queries) {
-  return map.geometry.volume == 1 && sources.count == queries.count;
+  return map.geometry.volume == 1 && map.offsets.empty() && sources.count == queries.count;
 }
 
 NeighbourView& neighbours(MapView& map, bool transposed) { return transposed ? map.transposed : map; }
@@ -120,7 +120,7 @@ void MapViews::ask_for(i32 map, Side& side, bool transposed, ViewForm form) {
 void MapViews::find_offsets(i32 map) {
   if (offsets_[map].ranked > 0) return;
   const MapSpec& spec = program_.maps[map];
-  offsets_[map] = order_offsets(geometry_of(program_, spec));
+  offsets_[map] = order_offsets(geometry_of(program_, spec), spec.offsets);
 }
 
 void MapViews::place_view(Placement& parts, Side& side, bool transposed, ViewForm form) const {

@@ -22,7 +22,7 @@ i64 most_level_rows(const Program& program) {
 
 bool fills_voxels(const Program& program, const MapSpec& spec) {
   return program.levels[spec.coarse].parent == spec.fine &&
-         !program.levels[spec.coarse].is_reached_or_combined() && !spec.padding &&
+         !program.levels[spec.coarse].is_reached_or_combined() && !spec.padding && spec.offsets.empty() &&
          minuet::fills_voxels(program.ndim, spec.kernel_size, spec.dilation,
                               program.levels[spec.fine].tensor_stride,
                               program.levels[spec.coarse].tensor_stride);
@@ -48,11 +48,13 @@ NetworkMaps::NetworkMaps(const Program& program, const NetworkMapOptions& option
   for (const MapSpec& spec : program.maps) {
     MapView map;
     map.geometry = geometry_of(program, spec);
+    map.offsets = spec.offsets;
     report_offset_.push_back(report_words_);
     report_words_ += map.geometry.volume;
     maps_.push_back(map);
     const i32 number = static_cast<i32>(looks_up_.size());
-    looks_up_.push_back(indexes() && engine.maps().looks_up_rows() &&
+    // The kernels that look rows up in an index know only the offsets of boxes.
+    looks_up_.push_back(indexes() && engine.maps().looks_up_rows() && spec.offsets.empty() &&
                         views.may_look_up(number, fills_voxels(program, spec)));
     keeps_rows_.push_back(views.keeps_rows(number));
   }

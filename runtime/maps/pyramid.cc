@@ -180,7 +180,7 @@ llvm::Error Pyramid::add_maps() {
     const std::string name = "map " + std::to_string(i);
     for (const i32 level : {map.fine, map.coarse})
       MINUET_TRY(annotate(check_number("level", level, levels()), name));
-    MINUET_TRY(annotate(check_kernel(program_.ndim, map.kernel_size, map.dilation, map.padding,
+    MINUET_TRY(annotate(check_kernel(program_.ndim, {map.kernel_size, map.dilation, map.padding, map.offsets},
                                      program_.levels[map.fine].tensor_stride, capacity(map.coarse)),
                         name));
     if (const i32 same = find_map(map); same >= 0) {

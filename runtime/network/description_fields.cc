@@ -57,13 +57,19 @@ llvm::Expected<AxisArray> axes_of(const Value& value, llvm::StringRef field, i32
 
 /// Reads a field of a layer that may have one number for each axis of the level of the layer's input. Only a
 /// collapse drops an axis.
-llvm::Error read_layer_axes(const Value& value, llvm::StringRef field, const NetworkDescription& network,
-                            SizeRange range, i32 beyond, AxisArray& axes, i32& count) {
+llvm::Expected<AxisArray> layer_axes(const Value& value, llvm::StringRef field,
+                                     const NetworkDescription& network, SizeRange range, i32 beyond,
+                                     i32& count) {
   const auto collapses = llvm::count_if(network.layers, [](const LayerDescription& layer) {
     return layer.op == LayerDescription::Op::Collapse;
   });
   const i32 least = static_cast<i32>(std::max<i64>(network.ndim - collapses, 1));
-  MINUET_ASSIGN(axes, at(field, axes_of(value, field, least, network.ndim, range, beyond, count)));
+  return axes_of(value, field, least, network.ndim, range, beyond, count);
+}
+
+llvm::Error read_layer_axes(const Value& value, llvm::StringRef field, const NetworkDescription& network,
+                            SizeRange range, i32 beyond, AxisArray& axes, i32& count) {
+  MINUET_ASSIGN(axes, at(field, layer_axes(value, field, network, range, beyond, count)));
   return llvm::Error::success();
 }
 
@@ -158,15 +164,75 @@ llvm::Error read_inner_width(const Object& object, const NetworkDescription& net
                        layer.inner_channels);
 }
 
+/// Reads "kernel_shape", and checks which fields belong to it.
+static llvm::Error read_kernel_shape(const Object& object, LayerDescription& layer) {
+  if (object.get("kernel_shape")) {
+    const auto shape = object.getString("kernel_shape");
+    const auto found = llvm::find(kKernelShapeNames, shape ? *shape : llvm::StringRef());
+    if (found == std::end(kKernelShapeNames)) {
+      return at("kernel_shape", make_error(StatusCode::InvalidArgument,
+                                           "\"kernel_shape\" must be \"box\", \"cross\" or \"custom\""));
+    }
+    layer.kernel_shape = static_cast<KernelShape>(found - std::begin(kKernelShapeNames));
+  }
+  const bool is_custom = layer.kernel_shape == KernelShape::Custom;
+  for (const char* field : {"kernel_size", "dilation"}) {
+    if (!is_custom || !object.get(field)) continue;
+    return at(field, make_error(StatusCode::InvalidArgument,
+                                "a custom kernel has its \"offsets\" in cells: leave \"{0}\" out", field));
+  }
+  if (is_custom == (object.get("offsets") != nullptr)) return llvm::Error::success();
+  return at("offsets",
+            make_error(StatusCode::InvalidArgument,
+                       "\"offsets\" belongs to the kernel shape \"custom\", and is needed there: {0}",
+                       is_custom ? "give a list of offsets, each with one number per axis"
+                                 : "leave it out, or set \"kernel_shape\" to \"custom\""));
+}
+
+/// Reads "offsets", a list of offsets with one number for each axis of the level of the layer's input.
+static llvm::Error read_offsets(const Object& object, const NetworkDescription& network,
+                                LayerDescription& layer) {
+  const Array* const offsets = object.getArray("offsets");
+  const auto refuse = [](const char* reason) {
+    return at("offsets",
+              make_error(StatusCode::InvalidArgument, "\"offsets\" must be a list of offsets, {0}", reason));
+  };
+  if (!offsets || offsets->empty()) return refuse("of which there is at least one");
+  for (std::size_t k = 0; k < offsets->size(); ++k) {
+    if (!(*offsets)[k].getAsArray()) return refuse("each of them a list with one number per axis");
+    i32 count = 0;
+    MINUET_ASSIGN(const AxisArray offset,
+                  at(element("offsets", k), layer_axes((*offsets)[k], "offsets", network,
+                                                       {-kFarthestOffset, kFarthestOffset}, 0, count)));
+    layer.offsets.push_back(offset);
+    if (k > 0 && count != layer.counts.offsets) return refuse("which all have the same number of axes");
+    layer.counts.offsets = count;
+  }
+  return llvm::Error::success();
+}
+
 llvm::Error read_window(const Object& object, const NetworkDescription& network, i32 usual_size,
                         LayerDescription& layer) {
   const auto read = [&](llvm::StringRef field, i32 where_absent, AxisArray& axes, i32& count) {
     const Value* const value = object.get(field);
     return read_layer_axes(value ? *value : Value(where_absent), field, network, {}, 1, axes, count);
   };
-  MINUET_TRY(read("kernel_size", usual_size, layer.kernel_size, layer.counts.kernel_size));
+  MINUET_TRY(read_kernel_shape(object, layer));
+  const bool is_custom = layer.kernel_shape == KernelShape::Custom;
+  MINUET_TRY(read("kernel_size", is_custom ? 1 : usual_size, layer.kernel_size, layer.counts.kernel_size));
   MINUET_TRY(read("stride", 1, layer.stride, layer.counts.stride));
-  return read("dilation", 1, layer.dilation, layer.counts.dilation);
+  MINUET_TRY(read("dilation", 1, layer.dilation, layer.counts.dilation));
+  return is_custom ? read_offsets(object, network, layer) : llvm::Error::success();
+}
+
+llvm::Error check_reaches_by_box(const LayerDescription& layer) {
+  if (layer.kernel_shape == KernelShape::Box) return llvm::Error::success();
+  return at("kernel_shape",
+            make_error(StatusCode::Unimplemented,
+                       "the kernel is a {0}, but the layer's outputs are the coordinates that its kernel "
+                       "reaches, which are found axis by axis and therefore for boxes only: use the kernel "
+                       "shape \"box\", or an op or a rule whose outputs do not depend on the kernel",
+                       kKernelShapeNames[static_cast<int>(layer.kernel_shape)]));
 }
 
 llvm::Error read_rule(const Object& object, const NetworkDescription& network, LayerDescription& layer) {
@@ -241,8 +307,16 @@ static Value axes_value(const AxisArray& axes, i32 ndim, i32 count) {
 }
 
 void print_window(const LayerDescription& layer, i32 ndim, Object& object) {
-  object["kernel_size"] = axes_value(layer.kernel_size, ndim, layer.counts.kernel_size);
   object["stride"] = axes_value(layer.stride, ndim, layer.counts.stride);
+  if (layer.kernel_shape != KernelShape::Box)
+    object["kernel_shape"] = kKernelShapeNames[static_cast<int>(layer.kernel_shape)];
+  if (layer.kernel_shape == KernelShape::Custom) {
+    Array offsets;
+    for (const AxisArray& offset : layer.offsets) offsets.push_back(axes_json(offset, layer.counts.offsets));
+    object["offsets"] = std::move(offsets);
+    return;
+  }
+  object["kernel_size"] = axes_value(layer.kernel_size, ndim, layer.counts.kernel_size);
   object["dilation"] = axes_value(layer.dilation, ndim, layer.counts.dilation);
 }
 

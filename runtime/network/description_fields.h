@@ -44,12 +44,16 @@ llvm::Error read_width(const llvm::json::Object& object, const NetworkDescriptio
 llvm::Error read_inner_width(const llvm::json::Object& object, const NetworkDescription& network,
                              LayerDescription& layer);
 
-/// Reads the kernel size, stride and dilation of a layer. An absent kernel size is `usual_size`.
+/// Reads the kernel size, stride and dilation of a layer, and the shape and the offsets of its kernel. An
+/// absent kernel size is `usual_size`.
 llvm::Error read_window(const llvm::json::Object& object, const NetworkDescription& network, i32 usual_size,
                         LayerDescription& layer);
 /// Reads "rule" and "padding".
 llvm::Error read_rule(const llvm::json::Object& object, const NetworkDescription& network,
                       LayerDescription& layer);
+/// Returns Unimplemented if the kernel is no box, although the layer makes the coordinates that its kernel
+/// reaches. Call it after read_window() and read_rule().
+llvm::Error check_reaches_by_box(const LayerDescription& layer);
 /// Reads "output_padding". Call it after read_rule().
 llvm::Error read_output_padding(const llvm::json::Object& object, const NetworkDescription& network,
                                 LayerDescription& layer);

@@ -97,6 +97,7 @@ void begin_at_zero(MapSpec& map) {
 Window window_of(const LayerDescription& layer) {
   Window window{layer.kernel_size, layer.stride, layer.dilation};
   if (layer.is_reached) window.padding = layer.padding;
+  window.offsets = layer.offsets;
   return window;
 }
 
@@ -131,6 +132,11 @@ llvm::Expected<LayerDescription> GraphBuilder::on_axes_of_input(const LayerDescr
   MINUET_ASSIGN(all.padding, on_axes(axes, "padding", layer.padding, counts.padding, 0));
   MINUET_ASSIGN(all.output_padding,
                 on_axes(axes, "output_padding", layer.output_padding, counts.output_padding, 0));
+  for (AxisArray& offset : all.offsets) {
+    MINUET_ASSIGN(offset, on_axes(axes, "offsets", offset, counts.offsets, 0));
+  }
+  MINUET_TRY(at(layer.kernel_shape == KernelShape::Custom ? "offsets" : "kernel_size",
+                list_offsets(layer.kernel_shape, program_.ndim, all.kernel_size, all.dilation, all.offsets)));
   return all;
 }
 
@@ -299,6 +305,7 @@ llvm::Expected<i32> GraphBuilder::add_convolution(const std::string& name, i32 i
   problem.kernel_size = map.kernel_size;
   problem.dilation = map.dilation;
   problem.padding = map.padding;
+  problem.offsets = map.offsets;
   MINUET_TRY(at("groups", check_groups(problem)));
   return add_layer(name, input, level, problem.out_channels, map, problem);
 }
@@ -307,7 +314,8 @@ llvm::Expected<i32> GraphBuilder::add_convolution(const std::string& name, i32 i
 llvm::Error GraphBuilder::check_reach(const MapSpec& map) const {
   for (i32 a = 0; a < program_.ndim; ++a) {
     const i64 tensor_stride = program_.levels[map.fine].tensor_stride[a];
-    const i64 cells = i64{map.dilation[a]} * map.kernel_size[a];
+    const i64 cells =
+        map.offsets.empty() ? i64{map.dilation[a]} * map.kernel_size[a] : farthest_offset(map.offsets, a);
     const i64 reach = std::max(cells, map.padding ? i64{(*map.padding)[a]} : 0) * tensor_stride;
     if (reach > kFarthestOffset) {
       return make_error(StatusCode::InvalidArgument,
@@ -341,7 +349,7 @@ llvm::Expected<i32> GraphBuilder::add_mapless(const std::string& name, i32 input
 llvm::Expected<i32> GraphBuilder::add_layer(const std::string& name, i32 input, i32 level, i32 channels,
                                             const MapSpec& map, const OpProblem& problem) {
   MINUET_ASSIGN(const i32 output, add_mapless(name, input, level, channels, problem));
-  MINUET_TRY(at("kernel_size", check_reach(map)));
+  MINUET_TRY(at(map.offsets.empty() ? "kernel_size" : "offsets", check_reach(map)));
   program_.layers.back().map = add_map(map);
   return output;
 }
@@ -430,7 +438,8 @@ llvm::Expected<i32> GraphBuilder::add_downward(const std::string& name, i32 inpu
   problem.kind = coarse != fine ? ConvolutionKind::Strided : ConvolutionKind::Submanifold;
   problem.stride = window.stride;
   return add_convolution(name, input, coarse,
-                         {fine, coarse, window.kernel_size, window.dilation, window.padding}, problem);
+                         {fine, coarse, window.kernel_size, window.dilation, window.padding, window.offsets},
+                         problem);
 }
 
 llvm::Expected<i32> GraphBuilder::head_channels(const LayerDescription& layer) const {

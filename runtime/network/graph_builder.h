@@ -18,6 +18,8 @@ struct Window {
   // Holds the padding of an op whose outputs are all coordinates that an input reaches. It is empty if the
   // outputs are the coordinates of the inputs, rounded down to multiples of the stride.
   std::optional<AxisArray> padding = std::nullopt;
+  // Holds the offsets of a kernel that is not a box (WindowProblem::offsets).
+  OffsetList offsets = {};
   // Bit a is set if the level of the outputs lacks axis a, on which all inputs lie in one cell.
   u32 dropped_axes = 0;
 };

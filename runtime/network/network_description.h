@@ -30,6 +30,7 @@ struct DenseFields {
 /// is a single number for all axes.
 struct AxisCounts {
   i32 kernel_size = 0, stride = 0, dilation = 0, padding = 0, output_padding = 0;
+  i32 offsets = 0;  // Counts the numbers of each offset of a list.
 };
 
 /// Represents one element of the array "layers" of a network's description.
@@ -84,8 +85,12 @@ struct LayerDescription {
   // Describe the number of output channels of the first two convolutions of a bottleneck, as `width` and
   // `out_channels` describe that of the layer.
   i32 inner_width = 0, inner_channels = 0;
-  // These arrays, `padding` and `output_padding` have a number for each axis that the level of the layer's
-  // input has. While GraphBuilder builds the layer, they have a number for each axis of the network.
+  // Names the offsets of the kernel. GraphBuilder replaces those of a cross by a list.
+  KernelShape kernel_shape = KernelShape::Box;
+  // Holds the field "offsets", which only a custom kernel has.
+  OffsetList offsets;
+  // These arrays, `offsets`, `padding` and `output_padding` have a number for each axis that the level of the
+  // layer's input has. While GraphBuilder builds the layer, they have a number for each axis of the network.
   AxisArray kernel_size{1, 1, 1, 1};
   AxisArray stride{1, 1, 1, 1};
   AxisArray dilation{1, 1, 1, 1};

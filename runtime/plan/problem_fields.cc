@@ -76,15 +76,38 @@ std::vector<i32> FieldReader::integers(llvm::StringRef name, i32 least, i32 most
   return values;
 }
 
-AxisArray FieldReader::axes(llvm::StringRef name) {
+AxisArray FieldReader::axes(llvm::StringRef name, i32 least, i32 most) {
   AxisArray axes{1, 1, 1, 1};
-  const std::vector<i32> values = integers(name, 1, kMostCells);
+  const std::vector<i32> values = integers(name, least, most);
   if (values.size() == axes.size()) {
     std::copy(values.begin(), values.end(), axes.begin());
   } else {
     fail(name);
   }
   return axes;
+}
+
+OffsetList FieldReader::axes_list(llvm::StringRef name, i64 most) {
+  OffsetList list;
+  const llvm::json::Array* const elements = array(name);
+  if (elements == nullptr) return list;
+  for (const llvm::json::Value& element : *elements) {
+    const llvm::json::Array* const numbers = element.getAsArray();
+    AxisArray& axes = list.emplace_back();
+    if (numbers == nullptr || numbers->size() != axes.size()) {
+      fail(name);
+      return {};
+    }
+    for (std::size_t a = 0; a < axes.size(); ++a) {
+      if (!is_between((*numbers)[a], -most, most)) {
+        fail(name);
+        return {};
+      }
+      axes[a] = static_cast<i32>(*(*numbers)[a].getAsInteger());
+    }
+  }
+  if (list.empty()) fail(name);
+  return list;
 }
 
 const llvm::json::Object* FieldReader::object(llvm::StringRef name) {
@@ -114,20 +137,34 @@ llvm::Error FieldReader::error() const {
 }
 
 llvm::json::Object window_fields(const WindowProblem& problem) {
-  return llvm::json::Object{{"ndim", problem.ndim},
+  llvm::json::Object fields{{"ndim", problem.ndim},
                             {"dtype", tuning_text(problem.dtype)},
-                            {"kernel_size", llvm::json::Array(problem.kernel_size)},
                             {"stride", llvm::json::Array(problem.stride)},
-                            {"dilation", llvm::json::Array(problem.dilation)},
                             {"outputs", tuning_text(problem.kind)}};
+  if (problem.padding) fields["padding"] = llvm::json::Array(*problem.padding);
+  if (problem.offsets.empty()) {
+    fields["kernel_size"] = llvm::json::Array(problem.kernel_size);
+    fields["dilation"] = llvm::json::Array(problem.dilation);
+    return fields;
+  }
+  // A library that knows no lists of offsets refuses the plan, because it misses the kernel size.
+  llvm::json::Array offsets;
+  for (const AxisArray& offset : problem.offsets) offsets.push_back(llvm::json::Array(offset));
+  fields["offsets"] = std::move(offsets);
+  return fields;
 }
 
 void read_window_fields(FieldReader& fields, WindowProblem& problem) {
   problem.ndim = fields.integer32("ndim", 1, kMaxDim);
   read_enumerator(fields, "dtype", problem.dtype);
-  problem.kernel_size = fields.axes("kernel_size");
   problem.stride = fields.axes("stride");
-  problem.dilation = fields.axes("dilation");
+  if (fields.has("padding")) problem.padding = fields.axes("padding", 0, kMostCells);
+  if (fields.has("offsets")) {
+    problem.offsets = fields.axes_list("offsets", kFarthestOffset);
+  } else {
+    problem.kernel_size = fields.axes("kernel_size");
+    problem.dilation = fields.axes("dilation");
+  }
   read_enumerator(fields, "outputs", problem.kind);
 }
 

@@ -29,7 +29,10 @@ class FieldReader {
   std::string text(llvm::StringRef name);
   /// Returns integers from `least` to `most`.
   std::vector<i32> integers(llvm::StringRef name, i32 least, i32 most);
-  AxisArray axes(llvm::StringRef name);
+  AxisArray axes(llvm::StringRef name, i32 least = 1, i32 most = kMostCells);
+  /// Returns a list, which is not empty, of arrays of integers from -`most` to `most`.
+  OffsetList axes_list(llvm::StringRef name, i64 most);
+  bool has(llvm::StringRef name) const { return object_.get(name) != nullptr; }
   /// Returns the enumerator whose name in `names` is the field's text.
   template <class Enumeration>
   Enumeration choice(llvm::StringRef name, llvm::ArrayRef<const char*> names) {

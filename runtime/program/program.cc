@@ -8,10 +8,13 @@
 namespace minuet {
 
 i64 MapSpec::volume() const {
+  if (!offsets.empty()) return static_cast<i64>(offsets.size());
   return std::accumulate(kernel_size.begin(), kernel_size.end(), i64{1}, std::multiplies<>());
 }
 
-bool MapSpec::is_identity() const { return fine == coarse && kernel_size == AxisArray{1, 1, 1, 1}; }
+bool MapSpec::is_identity() const {
+  return fine == coarse && offsets.empty() && kernel_size == AxisArray{1, 1, 1, 1};
+}
 
 std::vector<Step> make_schedule(const Program& program) {
   std::vector<Step> steps;
@@ -57,7 +60,7 @@ Program op_program(const OpProblem& problem) {
   LevelSpec given;
   given.tensor_stride = AxisArray{};
   program.levels.assign(out + 1, given);
-  program.maps.push_back({fine, coarse, window.kernel_size, window.dilation, window.padding});
+  program.maps.push_back({fine, coarse, window.kernel_size, window.dilation, window.padding, window.offsets});
   auto add_tensor = [&](i32 level, i32 channels, bool holds_integers = false) {
     const i32 number = static_cast<i32>(program.tensors.size());
     program.tensors.push_back({level, channels, number, 0});
@@ -180,7 +183,7 @@ i32 find_same_level(const Program& among, const Program& program, i32 level) {
 
 KernelGeometry geometry_of(const Program& program, const MapSpec& map) {
   return make_geometry(program.ndim, map.kernel_size, map.dilation, program.levels[map.fine].tensor_stride,
-                       map.padding);
+                       map.padding, map.offsets);
 }
 
 i64 largest_volume(const Program& program) {
@@ -221,7 +224,10 @@ void layout_needs(const Program& program, i64* guard, i64* period) {
     guard[a] = 0;
     period[a] = program.period[a];
     for (const MapSpec& map : program.maps) {
-      guard[a] = std::max(guard[a], axis_reach(geometry_of(program, map), a));
+      const i64 reach = map.offsets.empty()
+                            ? axis_reach(geometry_of(program, map), a)
+                            : farthest_offset(map.offsets, a) * program.levels[map.fine].tensor_stride[a];
+      guard[a] = std::max(guard[a], reach);
     }
     guard[a] += reach_margin(a, sets_of(program));
   }

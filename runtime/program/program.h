@@ -43,9 +43,11 @@ struct MapSpec {
   AxisArray dilation{1, 1, 1, 1};
   // Holds the padding of an op with the offsets of a dense convolution (WindowProblem::padding).
   std::optional<AxisArray> padding = std::nullopt;
+  // Holds the offsets of a kernel that is not a box (WindowProblem::offsets).
+  OffsetList offsets = {};
   bool operator==(const MapSpec&) const = default;
   i64 volume() const;
-  /// Returns true if the map has one offset and both levels are the same. Every row is then its own
+  /// Returns true if the map has only the offset 0 and both levels are the same. Every row is then its own
   /// neighbour, so no search is needed.
   bool is_identity() const;
 };

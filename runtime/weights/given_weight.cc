@@ -39,8 +39,9 @@ llvm::Expected<GivenWeight> find_weight(const GivenArray& array, WeightsOrder or
                       text_of(array.shape), weights_order_name(order), needs);
   }
   GivenWeight given;
+  const AxisArray taps = taps_of(problem);
   for (i32 axis = 0; axis < problem.ndim; ++axis) {
-    given.shape.push_back(problem.kernel_size[axis]);
+    given.shape.push_back(taps[axis]);
     given.strides.push_back(stride_in(array, layout->tap_strides[axis]));
   }
   given.shape.append({i64{group_inputs(problem)}, i64{problem.out_channels}});

@@ -133,8 +133,8 @@ llvm::Error check_spconv(const ConvolutionProblem& problem) {
   return llvm::Error::success();
 }
 
-/// Returns the layout [volume, in_channels / groups, out_channels]. Offsets are numbered with the first or
-/// the last axis of the kernel fastest.
+/// Returns the layout [volume, in_channels / groups, out_channels]. Offsets of a box are numbered with the
+/// first or the last axis of the kernel fastest.
 WeightLayout offsets_first(const ConvolutionProblem& problem, bool first_fastest) {
   WeightLayout layout;
   layout.shape = {kernel_volume(problem), group_inputs(problem), problem.out_channels};
@@ -143,7 +143,7 @@ WeightLayout offsets_first(const ConvolutionProblem& problem, bool first_fastest
   for (i32 i = 0; i < problem.ndim; ++i) {
     const i32 a = first_fastest ? i : problem.ndim - 1 - i;
     layout.tap_strides[a] = stride;
-    stride *= problem.kernel_size[a];
+    stride *= taps_of(problem)[a];
   }
   return layout;
 }
@@ -226,6 +226,11 @@ std::vector<WeightLayout> spconv_layouts(WeightsOrder order, const ConvolutionPr
 
 }  // namespace
 
+AxisArray taps_of(const ConvolutionProblem& problem) {
+  if (problem.offsets.empty()) return problem.kernel_size;
+  return {static_cast<i32>(problem.offsets.size()), 1, 1, 1};
+}
+
 llvm::Expected<WeightsOrder> parse_weights_order(llvm::StringRef name) {
   std::string names;
   for (const OrderName& known : kNames) {
@@ -244,6 +249,13 @@ const char* weights_order_name(WeightsOrder order) {
 
 llvm::Error check_carries_over(WeightsOrder order, const ConvolutionProblem& problem) {
   MINUET_TRY(check_groups(order, problem));
+  if (!problem.offsets.empty() && order != WeightsOrder::Minuet) {
+    return refuse(
+        "the layer's kernel is not a box but has a list of {0} offsets, and it is not known in which order "
+        "other engines store the weights of such kernels: store them in the order \"minuet\", which is that "
+        "of the list",
+        problem.offsets.size());
+  }
   switch (order) {
     case WeightsOrder::Minuet:
       break;
@@ -333,6 +345,7 @@ std::vector<float> to_minuet_order(const WeightLayout& layout, const Convolution
                                    const std::vector<float>& stored) {
   std::vector<float> weight;
   weight.reserve(stored.size());
+  const AxisArray taps = taps_of(problem);
   AxisArray tap{};
   for (i64 k = 0; k < kernel_volume(problem); ++k) {
     i64 base = 0;
@@ -342,7 +355,7 @@ std::vector<float> to_minuet_order(const WeightLayout& layout, const Convolution
         weight.push_back(stored[base + i * layout.in_stride + o * layout.out_stride]);
       }
     }
-    for (i32 a = problem.ndim - 1; a >= 0 && ++tap[a] == problem.kernel_size[a]; --a) tap[a] = 0;
+    for (i32 a = problem.ndim - 1; a >= 0 && ++tap[a] == taps[a]; --a) tap[a] = 0;
   }
   return weight;
 }

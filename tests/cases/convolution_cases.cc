@@ -266,6 +266,7 @@ std::string ConvolutionCase::name() const {
   if (groups > 1) text += " g" + std::to_string(groups);
   text +=
       " k" + axes_text(ndim, kernel_size) + " s" + axes_text(ndim, stride) + " d" + axes_text(ndim, dilation);
+  if (!offsets.empty()) text += " list of " + std::to_string(offsets.size());
   if (is_reached) text += " p" + axes_text(ndim, padding) + " shape " + axes_text(ndim, shape);
   text += " t" + axes_text(ndim, tensor_stride) + " b" + std::to_string(batches);
   if (empty_batch >= 0) text += " (item " + std::to_string(empty_batch) + " empty)";
@@ -281,11 +282,12 @@ std::string ConvolutionCase::name() const {
 }
 
 int64_t ConvolutionCase::volume() const {
+  if (!offsets.empty()) return static_cast<int64_t>(offsets.size());
   return std::accumulate(kernel_size.begin(), kernel_size.end(), int64_t{1}, std::multiplies<>());
 }
 
 oracle::Geometry ConvolutionCase::geometry() const {
-  return {ndim, kernel_size, dilation, tensor_stride, transposed(), is_reached, padding};
+  return {ndim, kernel_size, dilation, tensor_stride, transposed(), is_reached, padding, offsets};
 }
 
 std::vector<int32_t> ConvolutionCase::coarse_of(const std::vector<int32_t>& fine) const {

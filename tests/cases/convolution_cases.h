@@ -45,8 +45,9 @@ struct ConvolutionCase {
   bool is_reached = false;          // the coarser side has all outputs that a dense convolution reaches
   bool is_generative = false;       // of a transposed op: it makes its outputs' set
   oracle::Axes padding{0, 0, 0, 0},
-      shape{0, 0, 0, 0};        // of that convolution, and of its output; 0: unbounded
-  int64_t earlier_points = -1;  // of another cloud, which goes through the execution before; -1: none
+      shape{0, 0, 0, 0};                // of that convolution, and of its output; 0: unbounded
+  std::vector<oracle::Axes> offsets{};  // of a custom kernel, in tensor strides; where there are none: a box
+  int64_t earlier_points = -1;          // of another cloud, which goes through the execution before; -1: none
   uint64_t seed = 1;
 
   /// "submanifold f16 n1000 d3 c16-32 k3,3,3 ... seed 7": enough to find the case again.

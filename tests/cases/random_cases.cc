@@ -120,12 +120,35 @@ void draw_reach(Random& random, ConvolutionCase& test) {
   test.shape = draw_axes(random, test.ndim, [&] { return static_cast<int32_t>(random.between(1, 40)); });
 }
 
+/// Draws a list of offsets in place of a box: a cross, a part of a box in any order, or offsets anywhere.
+void draw_offsets(Random& random, ConvolutionCase& test) {
+  if (!one_in(random, 3)) return;
+  const bool is_cross = one_in(random, 3);
+  const int32_t reach = one_of(random, {1, 2, 2, 5, 40, 700});
+  const int64_t wanted = is_cross ? 1 : random.between(1, one_in(random, 6) ? 150 : 20);
+  for (int a = 0; a < test.ndim && is_cross; ++a) {
+    for (const int32_t sign : {-1, 1}) {
+      Axes offset{0, 0, 0, 0};
+      offset[a] = sign * reach;
+      test.offsets.push_back(offset);
+    }
+  }
+  for (int64_t i = 0; i < wanted; ++i) {
+    Axes offset{0, 0, 0, 0};
+    for (int a = 0; a < test.ndim && !is_cross; ++a)
+      offset[a] = static_cast<int32_t>(random.between(-reach, reach));
+    const auto there = std::find(test.offsets.begin(), test.offsets.end(), offset);
+    if (there == test.offsets.end()) test.offsets.push_back(offset);
+  }
+}
+
 /// Puts right what one field says of another.
 ConvolutionCase settled(ConvolutionCase test) {
   const bool may_be_reached =
       (test.kind == ConvolutionKind::Strided || test.kind == ConvolutionKind::Transposed) &&
       test.coarse_side != CoarseSide::Apart && test.origin == Axes{0, 0, 0, 0};
-  if (!may_be_reached) test.is_reached = false;
+  if (!may_be_reached || !test.offsets.empty()) test.is_reached = false;
+  if (!test.offsets.empty()) test.kernel_size = test.dilation = {1, 1, 1, 1};
   if (!test.is_reached) test.padding = test.shape = {0, 0, 0, 0};
   if (std::find(test.shape.begin(), test.shape.begin() + test.ndim, 0) != test.shape.begin() + test.ndim) {
     test.shape = {0, 0, 0, 0};
@@ -200,6 +223,7 @@ ConvolutionCase draw_case(DType dtype, uint64_t seed) {
     test.in_channels = draw_channels(random), test.out_channels = draw_channels(random);
     draw_cloud(random, test);
     draw_reach(random, test);
+    draw_offsets(random, test);
     const uint64_t affine = random.below(4);
     test.scale_shift = affine == 1, test.scale_alone = affine == 2, test.shift_alone = affine == 3;
     test.residual = one_in(random, 2);
@@ -267,7 +291,26 @@ class Simpler {
                          &changed.origin, &changed.padding, &changed.shape}) {
         std::rotate(axes->begin() + dropped, axes->begin() + dropped + 1, axes->end());
       }
+      for (Axes& offset : changed.offsets)
+        std::rotate(offset.begin() + dropped, offset.begin() + dropped + 1, offset.end());
+      // Offsets may be equal without an axis.
+      std::sort(changed.offsets.begin(), changed.offsets.end());
+      changed.offsets.erase(std::unique(changed.offsets.begin(), changed.offsets.end()),
+                            changed.offsets.end());
       add(changed);
+    }
+  }
+
+  /// No list, half of it, or without one offset.
+  void shorten_offsets() {
+    set(&ConvolutionCase::offsets, std::vector<Axes>());
+    for (size_t count = test_.offsets.size() / 2; count > 0; count /= 2) {
+      for (size_t first = 0; first + count <= test_.offsets.size(); first += count) {
+        std::vector<Axes> fewer = test_.offsets;
+        fewer.erase(fewer.begin() + static_cast<std::ptrdiff_t>(first),
+                    fewer.begin() + static_cast<std::ptrdiff_t>(first + count));
+        if (!fewer.empty()) set(&ConvolutionCase::offsets, fewer);
+      }
     }
   }
 
@@ -309,6 +352,7 @@ std::vector<ConvolutionCase> simpler_cases(const ConvolutionCase& test) {
   simpler.lower(&ConvolutionCase::in_channels, 1);
   simpler.lower(&ConvolutionCase::out_channels, 1);
   simpler.drop_axes();
+  simpler.shorten_offsets();
   simpler.lower_axes(&ConvolutionCase::kernel_size, 1);
   simpler.lower_axes(&ConvolutionCase::stride, 1);
   simpler.lower_axes(&ConvolutionCase::dilation, 1);
@@ -358,6 +402,11 @@ std::string text_of(const Axes& axes) {
   for (const int32_t value : axes) text += (text.empty() ? "{" : ", ") + std::to_string(value);
   return text + "}";
 }
+std::string text_of(const std::vector<Axes>& list) {
+  std::string text;
+  for (const Axes& axes : list) text += (text.empty() ? "{" : ", ") + text_of(axes);
+  return text + "}";
+}
 
 }  // namespace
 
@@ -373,7 +422,7 @@ std::string as_initializer(const ConvolutionCase& test) {
                tensor_stride, batches, empty_batch, scale_shift, residual, activation, negative_slope,
                sampled_rows, one_sign, scale_alone, shift_alone, raw_weights, coarse_side, other_points,
                origin, filled, first_batch, duplicates, bounds_slack, is_reached, is_generative, padding,
-               shape, earlier_points, seed] = test;
+               shape, offsets, earlier_points, seed] = test;
   MINUET_FIELD(kind), MINUET_FIELD(dtype), MINUET_FIELD(ndim), MINUET_FIELD(points);
   MINUET_FIELD(in_channels), MINUET_FIELD(out_channels), MINUET_FIELD(groups), MINUET_FIELD(kernel_size),
       MINUET_FIELD(stride);
@@ -385,6 +434,7 @@ std::string as_initializer(const ConvolutionCase& test) {
       MINUET_FIELD(first_batch);
   MINUET_FIELD(duplicates), MINUET_FIELD(bounds_slack);
   MINUET_FIELD(is_reached), MINUET_FIELD(is_generative), MINUET_FIELD(padding), MINUET_FIELD(shape);
+  MINUET_FIELD(offsets);
   MINUET_FIELD(earlier_points), MINUET_FIELD(seed);
 #undef MINUET_FIELD
   return "ConvolutionCase{" + text + "}";

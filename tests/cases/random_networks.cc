@@ -180,6 +180,8 @@ NetworkLayer draw_shape(Random& random, const NetworkCase& network) {
 
 NetworkLayer draw_layer(Random& random, const NetworkCase& network) {
   NetworkLayer layer = draw_shape(random, network);
+  const bool has_kernel = layer.op != Op::Concat && layer.op != Op::Pointwise;
+  layer.is_cross = has_kernel && random.below(4) == 0;
   draw_finishes(random, layer);
   return layer;
 }
@@ -329,6 +331,7 @@ std::string NetworkCase::json(bool names_all) const {
     text += ", \"name\": \"" + oracle::layer_name(i) + "\", \"width\": " + std::to_string(2 * i);
     if (layer.op == Op::Up) text += ", \"onto\": " + skip;
     if (layer.op == Op::Bottleneck) text += ", \"inner_width\": " + std::to_string(2 * i + 1);
+    if (layer.is_cross) text += ", \"kernel_shape\": \"cross\"";
     text += ", \"kernel_size\": " + list(layer.kernel_size, ndim, "[", "]");
     text += ", \"stride\": " + list(layer.stride, ndim, "[", "]");
     text += ", \"dilation\": " + list(layer.dilation, ndim, "[", "]");
@@ -391,6 +394,7 @@ void add_simpler_layers(const NetworkCase& network, std::vector<NetworkCase>& ca
       change(cases.back().layers[i]);
     };
     add([](NetworkLayer& layer) { layer = {.channels = layer.channels}; });
+    add([](NetworkLayer& layer) { layer.is_cross = false; });
     add([](NetworkLayer& layer) { layer.finishes.clear(); });
     for (size_t f = 0; f < network.layers[i].finishes.size(); ++f) {
       add([f](NetworkLayer& layer) { layer.finishes[f] = {}; });
@@ -449,6 +453,7 @@ std::string as_initializer(const NetworkCase& network) {
                                      {".dilation", layer.dilation}}) {
       if (axes != kOnes) layers += std::string(", ") + name + " = " + list(axes, kMaxDim, "{", "}");
     }
+    if (layer.is_cross) layers += ", .is_cross = true";
     if (layer.skip >= 0) layers += ", .skip = " + std::to_string(layer.skip);
     if (layer.op == Op::Bottleneck) layers += ", .inner_channels = " + std::to_string(layer.inner_channels);
     if (!layer.function.empty()) layers += ", .function = \"" + layer.function + "\"";

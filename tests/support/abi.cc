@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <limits>
 #include <map>
+#include <mutex>
+#include <set>
 #include <stdexcept>
 
 #include "tests/support/expect.h"
@@ -289,6 +291,16 @@ Coordinates generate(minuet_coordinates* coarse, const ConvolutionCase& test) {
   return {set, {minuet_coordinates_destroy}};
 }
 
+const int32_t* kept_offsets(int ndim, const std::vector<oracle::Axes>& offsets) {
+  static std::mutex mutex;
+  static std::set<std::vector<int32_t>> kept;
+  std::vector<int32_t> packed;
+  for (const oracle::Axes& offset : offsets)
+    packed.insert(packed.end(), offset.begin(), offset.begin() + ndim);
+  const std::lock_guard lock(mutex);
+  return kept.insert(std::move(packed)).first->data();
+}
+
 Map make_map(Machine& machine, const ConvolutionCase& test, const ConvolutionData& data) {
   const oracle::Axes coarse = test.coarse_stride();
   auto given = [&](const std::vector<int32_t>& coordinates, const oracle::Axes& tensor_stride) {
@@ -326,6 +338,7 @@ Map make_map(Machine& machine, const ConvolutionCase& test, const ConvolutionDat
   options.transposed = test.transposed();
   options.dense_offsets = test.is_reached;
   copy_axes(test.padding, test.ndim, options.padding);
+  set_offsets(test.ndim, test.offsets, options);
   minuet_kernel_map* handle = nullptr;
   check(minuet_kernel_map_create(map.in.get(), map.out ? map.out.get() : map.in.get(), &options, nullptr,
                                  &handle));
@@ -353,6 +366,7 @@ minuet_status create_convolution(Machine& machine, const ConvolutionCase& test,
   copy_axes(test.dilation, test.ndim, options.dilation);
   options.dense_offsets = test.is_reached;
   copy_axes(test.padding, test.ndim, options.padding);
+  set_offsets(test.ndim, test.offsets, options);
   options.groups = test.groups;
   // Only the fused dataflow has groups, and the library chooses it by itself.
   options.dataflow = test.groups > 1 ? MINUET_DATAFLOW_AUTO : dataflow;
@@ -464,6 +478,7 @@ KernelMap SetsOnDevice::map_of(minuet_coordinates* in, minuet_coordinates* out,
   options.transposed = geometry.transposed;
   options.dense_offsets = geometry.is_dense;
   copy_axes(geometry.padding, geometry.ndim, options.padding);
+  set_offsets(geometry.ndim, geometry.offsets, options);
   minuet_kernel_map* map = nullptr;
   check(minuet_kernel_map_create(in, out, &options, nullptr, &map));
   return KernelMap(map, {minuet_kernel_map_destroy});

@@ -212,6 +212,17 @@ class DeviceTest : public testing::TestWithParam<std::tuple<const char*, DType>>
  private:
   Machine* machine_ = nullptr;
 };
+/// The list as options take it, in memory that lives as long as the process.
+const int32_t* kept_offsets(int ndim, const std::vector<oracle::Axes>& offsets);
+/// Makes the kernel of options, which is a box so far, a custom one, unless the list is empty.
+template <class Options>
+void set_offsets(int ndim, const std::vector<oracle::Axes>& offsets, Options& options) {
+  if (offsets.empty()) return;
+  options.offsets = kept_offsets(ndim, offsets);
+  options.offset_count = static_cast<int32_t>(offsets.size());
+  options.kernel_shape = MINUET_KERNEL_CUSTOM;
+}
+
 std::string device_test_name(const testing::TestParamInfo<std::tuple<const char*, DType>>& info);
 
 /// Tests of coordinate sets and kernel maps, which know no dtype, on each device: "cpu_sets", "cuda_sets".

@@ -35,7 +35,7 @@ KernelGeometry geometry_of(const ConvolutionCase& test) {
   for (i32 a = 0; a < test.ndim; ++a) {
     kernel_size[a] = test.kernel_size[a], dilation[a] = test.dilation[a], stride[a] = test.tensor_stride[a];
   }
-  return make_geometry(test.ndim, kernel_size, dilation, stride);
+  return make_geometry(test.ndim, kernel_size, dilation, stride, std::nullopt, test.offsets);
 }
 
 CloudLayout layout_of(const ConvolutionCase& test, const ConvolutionData& data) {
@@ -54,7 +54,8 @@ CloudLayout layout_of(const ConvolutionCase& test, const ConvolutionData& data) 
   }
   i64 guard[kMaxDim], period[kMaxDim];
   for (i32 a = 0; a < kMaxDim; ++a) {
-    guard[a] = axis_reach(geometry_of(test), a);
+    guard[a] = test.offsets.empty() ? axis_reach(geometry_of(test), a)
+                                    : farthest_offset(test.offsets, a) * test.tensor_stride[a];
     period[a] = static_cast<i64>(test.stride[a]) * test.tensor_stride[a];
   }
   return make_bounded_layout(test.ndim, least, greatest, guard, period);
@@ -155,6 +156,7 @@ class LayerRun {
 
     const i64 volume = test_.volume();
     map_.geometry = geometry_of(test_);
+    map_.offsets = test_.offsets;
     map_.sources = fine_->rows, map_.queries = queries().rows;
     map_.rows = make(volume * map_.queries * 4).as<i32>();
     map_.positions = make((volume * map_.queries + 1) * 4).as<i32>();
@@ -198,7 +200,7 @@ class LayerRun {
     TestBuffer& counts = make(volume * 4);
     take(engine_->fill_words(counts.as(), 0, volume));
     take(engine_->maps().make_masks(queries().coords(), map_.geometry.volume, map_, counts.as<i32>()));
-    const OffsetOrder offsets = order_offsets(map_.geometry);
+    const OffsetOrder offsets = order_offsets(map_.geometry, test_.offsets);
     const ViewRequest requests[] = {{&map_, fine_->coords(), queries().coords(), false, true, &offsets},
                                     {&map_, fine_->coords(), queries().coords(), true, false, &offsets}};
     take(engine_->maps().make_views(requests, make(engine_->maps().view_workspace_bytes(requests)).as()));
@@ -232,8 +234,8 @@ class LayerRun {
     // The centre is where the offset is zero; it covers every row of a submanifold layer.
     i32 direct = -1;
     if (choice_.direct_center) {
-      direct = 0;
-      for (i32 a = 0; a < test_.ndim; ++a)
+      direct = test_.offsets.empty() ? 0 : find_center(test_.offsets);
+      for (i32 a = 0; a < test_.ndim && test_.offsets.empty(); ++a)
         direct = direct * test_.kernel_size[a] + (test_.kernel_size[a] - 1) / 2;
     }
     groups_ = random_groups(counts, direct, test_.seed);
@@ -398,6 +400,7 @@ ConvolutionProblem problem_of(const ConvolutionCase& test, i32 row_padding) {
   problem.kernel_size = test.kernel_size;
   problem.stride = test.stride;
   problem.dilation = test.dilation;
+  problem.offsets = test.offsets;
   problem.input = {test.in_channels + row_padding, 0};
   problem.output = problem.residual_input = {test.out_channels + row_padding, 0};
   problem.scale_shift = test.scale_shift;

@@ -59,9 +59,9 @@ class Evaluator {
             Axes dilation = kOnes, const Finish& finish = {}) {
     const Level &coarse = levels_[x.level], &fine = levels_[onto];
     Map map;
-    map.pairs =
-        find_pairs({ndim_, kernel, dilation, fine.tensor_stride, true}, coarse.coordinates, fine.coordinates);
-    this->finish(map, onto, kernel);
+    const Geometry geometry = geometry_of(kernel, dilation, fine.tensor_stride, true);
+    map.pairs = find_pairs(geometry, coarse.coordinates, fine.coordinates);
+    this->finish(map, onto, geometry);
     return activate(convolve_and_normalize(x, name + ".conv", name + ".bn", out, map, finish), finish);
   }
 
@@ -103,6 +103,9 @@ class Evaluator {
     for (size_t i = 0; i < y.values.size(); ++i) y.values[i] += shortcut.values[i];
     return activate(std::move(y), layer.finish(windows.size() - 1));
   }
+
+  /// Says whether the kernels of the next layer are crosses.
+  void take_crosses(bool is_cross) { is_cross_ = is_cross; }
 
   Tensor concat(const Tensor& first, const Tensor& second) {
     Tensor both{first.level, first.channels + second.channels, {}};
@@ -163,12 +166,12 @@ class Evaluator {
   }
 
   Map same(int level, Axes kernel, Axes dilation = kOnes) {
-    Map& map = same_[{level, kernel, dilation}];
+    Map& map = same_[{level, is_cross_, kernel, dilation}];
     if (!map.pairs.empty()) return map;
     const Level& at = levels_[level];
-    map.pairs =
-        find_pairs({ndim_, kernel, dilation, at.tensor_stride, false}, at.coordinates, at.coordinates);
-    finish(map, level, kernel);
+    const Geometry geometry = geometry_of(kernel, dilation, at.tensor_stride, false);
+    map.pairs = find_pairs(geometry, at.coordinates, at.coordinates);
+    finish(map, level, geometry);
     return map;
   }
 
@@ -181,15 +184,33 @@ class Evaluator {
     }
     const Level &fine = levels_[level], &coarse = levels_[found->second];
     Map map;
-    map.pairs = find_pairs({ndim_, kernel, dilation, fine.tensor_stride, false}, fine.coordinates,
-                           coarse.coordinates);
-    finish(map, found->second, kernel);
+    const Geometry geometry = geometry_of(kernel, dilation, fine.tensor_stride, false);
+    map.pairs = find_pairs(geometry, fine.coordinates, coarse.coordinates);
+    finish(map, found->second, geometry);
     return map;
   }
 
-  void finish(Map& map, int level, Axes kernel) {
+  /// The offsets of a box, x slowest, without those that are not 0 on several axes.
+  Geometry geometry_of(const Axes& kernel, const Axes& dilation, const Axes& tensor_stride, bool transposed) {
+    Geometry geometry{ndim_, kernel, dilation, tensor_stride, transposed};
+    if (!is_cross_) return geometry;
+    for (int i = 0; i < kernel[0] * kernel[1] * kernel[2] * kernel[3]; ++i) {
+      Axes offset{};
+      int rest = i, others = 0;
+      for (int a = 3; a >= 0; rest /= kernel[a], --a) {
+        offset[a] = (rest % kernel[a] - (kernel[a] - 1) / 2) * dilation[a];
+        if (offset[a] != 0) ++others;
+      }
+      if (others <= 1) geometry.offsets.push_back(offset);
+    }
+    return geometry;
+  }
+
+  void finish(Map& map, int level, const Geometry& geometry) {
+    const Axes& kernel = geometry.kernel_size;
     map.level = level;
-    map.volume = static_cast<int64_t>(kernel[0]) * kernel[1] * kernel[2] * kernel[3];
+    map.volume = is_cross_ ? static_cast<int64_t>(geometry.offsets.size())
+                           : static_cast<int64_t>(kernel[0]) * kernel[1] * kernel[2] * kernel[3];
     const double rows = static_cast<double>(std::max<int64_t>(levels_[level].rows, 1));
     map.neighbours = std::max(1.0, static_cast<double>(map.pairs.size()) / rows);
   }
@@ -259,7 +280,8 @@ class Evaluator {
   Parameters& parameters_;
   const int ndim_;
   std::vector<Level> levels_;
-  std::map<std::tuple<int, Axes, Axes>, Map> same_;
+  bool is_cross_ = false;  // take_crosses()
+  std::map<std::tuple<int, bool, Axes, Axes>, Map> same_;
   std::map<std::pair<int, Axes>, int> coarser_;  // level and tensor stride
   double largest_ = 0;
 };
@@ -348,6 +370,7 @@ NetworkOutput evaluate(Parameters& parameters, int ndim, int in_channels,
   Tensor x{0, in_channels, std::vector<double>(features.begin(), features.end())};
   for (const NetworkLayer& layer : layers) {
     const std::string name = layer_name(results.size());
+    network.take_crosses(layer.is_cross);
     switch (layer.op) {
       case NetworkLayer::Op::Block:
         x = network.block(x, name, layer.channels, layer.kernel_size, layer.stride, layer.dilation,

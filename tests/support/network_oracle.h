@@ -68,6 +68,7 @@ struct NetworkLayer {
   Op op = Op::Block;
   int channels = 4;  // that come out; of no meaning for a concatenation and a pointwise op
   Axes kernel_size{1, 1, 1, 1}, stride{1, 1, 1, 1}, dilation{1, 1, 1, 1};
+  bool is_cross = false;  // kernels have only those offsets that are not 0 on at most one axis
   // The earlier layer whose coordinates an Up goes back onto, or whose result a Concat, an add or a multiply
   // takes.
   int skip = -1;

@@ -32,8 +32,17 @@ int64_t rows_of(const std::vector<int32_t>& coordinates, int ndim) {
   return static_cast<int64_t>(coordinates.size()) / (1 + ndim);
 }
 
-/// All offsets, x slowest; the batch's entry is 0.
+/// All offsets of the list, or of the box, x slowest; the batch's entry is 0.
 std::vector<Point> offsets_of(const Geometry& geometry) {
+  if (!geometry.offsets.empty()) {
+    std::vector<Point> listed;
+    for (const Axes& offset : geometry.offsets) {
+      Point& point = listed.emplace_back();
+      for (int a = 0; a < geometry.ndim; ++a)
+        point[a + 1] = static_cast<int64_t>(offset[a]) * geometry.fine_tensor_stride[a];
+    }
+    return listed;
+  }
   std::vector<Point> offsets{Point{}};
   for (int a = 0; a < geometry.ndim; ++a) {
     std::vector<Point> longer;

@@ -21,6 +21,7 @@ struct Geometry {
   bool transposed = false;
   bool is_dense = false;  // offsets are those of a dense convolution with this padding
   Axes padding{0, 0, 0, 0};
+  std::vector<Axes> offsets{};  // in steps of fine_tensor_stride; where there are any, in place of the box's
 };
 
 struct Pair {

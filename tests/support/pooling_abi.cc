@@ -17,6 +17,7 @@ minuet_pooling_options pooling_of(const ConvolutionCase& test, minuet_reduction 
   std::copy_n(test.dilation.begin(), test.ndim, options.dilation);
   options.dense_offsets = test.is_reached;
   std::copy_n(test.padding.begin(), test.ndim, options.padding);
+  set_offsets(test.ndim, test.offsets, options);
   options.submanifold = test.kind == ConvolutionKind::Submanifold;
   options.transposed = test.transposed();
   return options;

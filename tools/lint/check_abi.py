@@ -46,7 +46,7 @@ class Abi:
         self.types = {name: self.type_of(node) for name, node in self.declared.typedefs.items() if name not in BYTES}
         self.structs = {name: self.layout(node) for name, node in self.declared.structs}
         text = generate_abi.preprocess("-dM", include=include)
-        self.initial = {name: re.findall(r"[^,{}\s][^,{}]*", value)
+        self.initial = {name: [one.strip() for one in re.findall(r"[^,{}\s][^,{}]*", value)]
                         for name, value in re.findall(r"^#define (MINUET_\w+_INIT) (.*)$", text, re.MULTILINE)}
         self.version = {part: re.search(rf'^#define MINUET_VERSION_{part} "?([^"\s]*)', text, re.MULTILINE)[1]
                         for part in ("MAJOR", "MINOR", "PATCH", "SUFFIX")}

@@ -163,15 +163,17 @@ i32 default_tile(i32 element_bytes, i32 channels) {
   return std::gcd(channels, kWidestAccess / element_bytes);
 }
 
-i32 direct_offset(bool onto_itself, DType dtype, const KernelGeometry& geometry) {
-  return reads_center_in_place(onto_itself, dtype) ? center_offset(geometry) : -1;
+i32 direct_offset(bool onto_itself, DType dtype, const KernelGeometry& geometry, const OffsetList& offsets) {
+  return reads_center_in_place(onto_itself, dtype) ? center_offset(geometry, offsets) : -1;
 }
 
 GmasChoice choose_gmas(const ConvolutionProblem& problem, const TuningSnapshot* tuning, i64 rows) {
   GmasChoice choice;
   choice.problem = problem;
 
-  choice.direct_center = reads_center_in_place(problem.kind == ConvolutionKind::Submanifold, problem.dtype);
+  const bool has_center = problem.offsets.empty() || find_center(problem.offsets) >= 0;
+  choice.direct_center =
+      has_center && reads_center_in_place(problem.kind == ConvolutionKind::Submanifold, problem.dtype);
   choice.reasons.push_back(
       choice.direct_center ? "the centre offset of a submanifold layer covers every row: its GEMM reads the "
                              "features in place"

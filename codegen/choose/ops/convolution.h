@@ -88,8 +88,9 @@ inline bool reads_center_in_place(bool onto_itself, DType dtype) {
   return onto_itself && !rounds_operands(dtype);
 }
 
-/// Returns the number of the offset whose GEMM reads the features in place, or -1 if there is none.
-i32 direct_offset(bool onto_itself, DType dtype, const KernelGeometry& geometry);
+/// Returns the number of the offset whose GEMM reads the features in place, or -1 if there is none. `offsets`
+/// is that of WindowProblem.
+i32 direct_offset(bool onto_itself, DType dtype, const KernelGeometry& geometry, const OffsetList& offsets);
 
 /// Returns the number of channels that a thread of gather or scatter moves at once without tuning. It is the
 /// greatest divisor of `channels` that also divides the number of elements in kWidestAccess bytes.

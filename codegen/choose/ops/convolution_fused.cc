@@ -143,7 +143,7 @@ bool are_few(const FusedSpec& spec, i64 rows) {
 /// Returns true if each output row has an input row at no more than one offset. The kernel then has a single
 /// offset, or the convolution is transposed and its kernel is no larger than its stride on any axis.
 bool has_one_offset(const ConvolutionProblem& problem) {
-  bool covers = problem.kind == ConvolutionKind::Transposed;
+  bool covers = problem.kind == ConvolutionKind::Transposed && problem.offsets.empty();
   for (i32 a = 0; a < problem.ndim; ++a) covers = covers && problem.kernel_size[a] <= problem.stride[a];
   return covers || kernel_volume(problem) == 1;
 }
@@ -367,11 +367,14 @@ bool choose_warpgroups(FusedChoice& choice, i64 rows) {
   return true;
 }
 
-/// Returns true if the launch can also compute the shortcut of a residual block. The kernel must have a
-/// middle offset, at which each output row reads the input row of the same coordinate.
+/// Returns true if the launch can also compute the shortcut of a residual block. The kernel must have an
+/// offset in the middle of its list, at which each output row reads the input row of the same coordinate.
 bool takes_shortcut(const ConvolutionProblem& problem, llvm::StringRef arch) {
   bool has_middle = problem.kind == ConvolutionKind::Submanifold;
   for (const i32 edge : problem.kernel_size) has_middle = has_middle && edge % 2 == 1;
+  const i64 offsets = static_cast<i64>(problem.offsets.size());
+  has_middle =
+      has_middle && (offsets == 0 || (offsets % 2 == 1 && find_center(problem.offsets) == offsets / 2));
   return problem.shortcut && has_middle && !arch.empty() && problem.groups == 1 &&
          !folds_offsets(problem.dtype, problem.in_channels);
 }

@@ -68,7 +68,8 @@ const char* pointwise_name(PointwiseKind kind) {
                       problem.channels, kMostChannels);
   }
   MINUET_TRY(check_window(problem, problem.channels, problem.channels));
-  if (problem.kind != ConvolutionKind::Submanifold || kernel_volume(problem) != 1 || problem.padding) {
+  if (problem.kind != ConvolutionKind::Submanifold || kernel_volume(problem) != 1 || problem.padding ||
+      !problem.offsets.empty()) {
     return make_error(StatusCode::InvalidArgument,
                       "a pointwise op has a kernel of one offset without padding, from a level onto itself");
   }

@@ -145,7 +145,7 @@ llvm::Error GmasWork::add_map(const OpUse& use) {
   map.queries = use.map.queries;
   map.finds_positions = map.view.positions == nullptr && !spec.is_identity();
   map.owner = use.map.owner;
-  const i32 direct = direct_offset(spec.fine == spec.coarse, program_.dtype, map.view.geometry);
+  const i32 direct = direct_offset(spec.fine == spec.coarse, program_.dtype, map.view.geometry, spec.offsets);
   MINUET_ASSIGN(const i32* const counts, use.counts());
   MINUET_TRY(choose_view(map, direct));
   if (!map.view_to_fill) return llvm::Error::success();

@@ -27,12 +27,13 @@ void print_convolution(const LayerDescription& layer, Object& object) {
 }
 
 llvm::Error read_block(const Object& object, const NetworkDescription& network, LayerDescription& layer) {
-  MINUET_TRY(read_layer_fields(object, "the op block",
-                               {"op", "name", "width", "kernel_size", "stride", "dilation", "save"},
-                               layer_convolution_fields({"out_channels", "rule", "padding"}), layer));
+  MINUET_TRY(read_layer_fields(
+      object, "the op block", {"op", "name", "width", "kernel_size", "stride", "dilation", "save"},
+      layer_convolution_fields({"out_channels", "rule", "padding", "kernel_shape", "offsets"}), layer));
   MINUET_TRY(read_convolution(object, network, layer));
   MINUET_TRY(read_window(object, network, /*usual_size=*/1, layer));
-  return read_rule(object, network, layer);
+  MINUET_TRY(read_rule(object, network, layer));
+  return layer.is_reached ? check_reaches_by_box(layer) : llvm::Error::success();
 }
 
 void print_block(const LayerDescription& layer, i32 ndim, Object& object) {
@@ -52,7 +53,7 @@ llvm::Error build_block(GraphBuilder& graph, const LayerDescription& layer) {
 llvm::Error read_up(const Object& object, const NetworkDescription& network, LayerDescription& layer) {
   MINUET_TRY(read_layer_fields(object, "the op up",
                                {"op", "name", "width", "kernel_size", "stride", "dilation", "onto", "save"},
-                               layer_convolution_fields({"out_channels"}), layer));
+                               layer_convolution_fields({"out_channels", "kernel_shape", "offsets"}), layer));
   MINUET_TRY(read_convolution(object, network, layer));
   MINUET_TRY(read_window(object, network, /*usual_size=*/1, layer));
   MINUET_ASSIGN(layer.skip, read_text(object, "onto"));
@@ -105,8 +106,9 @@ llvm::Error build_up(GraphBuilder& graph, const LayerDescription& layer) {
   problem.kind = ConvolutionKind::Transposed;
   problem.stride = layer.stride;
   MINUET_ASSIGN(const i32 output,
-                graph.add_convolution(layer.name, graph.current(), fine,
-                                      {fine, coarse, layer.kernel_size, layer.dilation}, problem));
+                graph.add_convolution(
+                    layer.name, graph.current(), fine,
+                    {fine, coarse, layer.kernel_size, layer.dilation, std::nullopt, layer.offsets}, problem));
   graph.set_result(output);
   return graph.name_parameters(layer);
 }
@@ -195,11 +197,14 @@ llvm::Error build_linear(GraphBuilder& graph, const LayerDescription& layer) {
 
 llvm::Error read_generative_up(const Object& object, const NetworkDescription& network,
                                LayerDescription& layer) {
-  MINUET_TRY(read_layer_fields(
-      object, "the op generative_up", {"op", "name", "width", "kernel_size", "stride", "dilation", "save"},
-      layer_convolution_fields({"out_channels", "rule", "padding", "output_padding"}), layer));
+  MINUET_TRY(read_layer_fields(object, "the op generative_up",
+                               {"op", "name", "width", "kernel_size", "stride", "dilation", "save"},
+                               layer_convolution_fields({"out_channels", "rule", "padding", "output_padding",
+                                                         "kernel_shape", "offsets"}),
+                               layer));
   MINUET_TRY(read_convolution(object, network, layer));
   MINUET_TRY(read_window(object, network, /*usual_size=*/1, layer));
+  MINUET_TRY(check_reaches_by_box(layer));
   MINUET_TRY(read_rule(object, network, layer));
   return read_output_padding(object, network, layer);
 }

@@ -12,10 +12,11 @@ using llvm::json::Object;
 llvm::Error read_pooling(const Object& object, const NetworkDescription& network, LayerDescription& layer) {
   MINUET_TRY(read_layer_fields(object, "the ops max_pool, average_pool and sum_pool",
                                {"op", "name", "kernel_size", "stride", "dilation", "save"},
-                               {"rule", "padding"}, layer));
+                               {"rule", "padding", "kernel_shape", "offsets"}, layer));
   MINUET_ASSIGN(layer.name, read_text(object, "name"));
   MINUET_TRY(read_window(object, network, /*usual_size=*/1, layer));
-  return read_rule(object, network, layer);
+  MINUET_TRY(read_rule(object, network, layer));
+  return layer.is_reached ? check_reaches_by_box(layer) : llvm::Error::success();
 }
 
 void print_pooling(const LayerDescription& layer, i32 ndim, Object& object) {
@@ -48,6 +49,7 @@ llvm::Expected<i32> add_pooling_over(GraphBuilder& graph, const std::string& nam
   problem.stride = window.stride;
   problem.dilation = map.dilation;
   problem.padding = map.padding;
+  problem.offsets = map.offsets;
   problem.kind = is_backward              ? ConvolutionKind::Transposed
                  : map.coarse != map.fine ? ConvolutionKind::Strided
                                           : ConvolutionKind::Submanifold;
@@ -60,7 +62,7 @@ llvm::Expected<i32> add_pooling(GraphBuilder& graph, const std::string& name, i3
                                 Reduction reduction) {
   const i32 fine = graph.level_of(input);
   MINUET_ASSIGN(const i32 coarse, graph.level_below(fine, window));
-  const MapSpec map{fine, coarse, window.kernel_size, window.dilation, window.padding};
+  const MapSpec map{fine, coarse, window.kernel_size, window.dilation, window.padding, window.offsets};
   return add_pooling_over(graph, name, input, {map, window.stride}, /*is_backward=*/false, reduction);
 }
 

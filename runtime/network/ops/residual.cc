@@ -90,17 +90,18 @@ llvm::Error read_residual(const Object& object, const NetworkDescription& networ
   MINUET_TRY(read_layer_fields(
       object, "the op residual",
       {"op", "name", "width", "kernel_size", "stride", "dilation", "save", "conv1", "conv2", "shortcut"},
-      layer_convolution_fields({"out_channels", "rule", "padding"}), layer));
+      layer_convolution_fields({"out_channels", "rule", "padding", "kernel_shape", "offsets"}), layer));
   return read_either(object, network, layer);
 }
 
 llvm::Error read_bottleneck(const Object& object, const NetworkDescription& network,
                             LayerDescription& layer) {
-  MINUET_TRY(read_layer_fields(
-      object, "the op bottleneck",
-      {"op", "name", "width", "inner_width", "kernel_size", "stride", "dilation", "save", "conv1", "conv2",
-       "conv3", "shortcut"},
-      layer_convolution_fields({"out_channels", "inner_channels", "rule", "padding"}), layer));
+  MINUET_TRY(read_layer_fields(object, "the op bottleneck",
+                               {"op", "name", "width", "inner_width", "kernel_size", "stride", "dilation",
+                                "save", "conv1", "conv2", "conv3", "shortcut"},
+                               layer_convolution_fields({"out_channels", "inner_channels", "rule", "padding",
+                                                         "kernel_shape", "offsets"}),
+                               layer));
   return read_either(object, network, layer);
 }
 
@@ -175,8 +176,11 @@ llvm::Expected<i32> add_shortcut(GraphBuilder& graph, const LayerDescription& la
 /// three convolutions instead of two. The last convolution adds the result of the shortcut, whose layer
 /// comes right before it.
 llvm::Error build_either(GraphBuilder& graph, const LayerDescription& layer) {
-  const Window whole{layer.kernel_size, layer.stride, layer.dilation}, one;
-  const Window unstrided{layer.kernel_size, one.stride, layer.dilation};
+  const Window one;
+  Window whole{layer.kernel_size, layer.stride, layer.dilation};
+  whole.offsets = layer.offsets;
+  Window unstrided = whole;
+  unstrided.stride = one.stride;
   const bool is_bottleneck = layer.op == LayerDescription::Op::Bottleneck;
   const std::vector<Window> windows =
       is_bottleneck ? std::vector<Window>{one, whole, one} : std::vector<Window>{whole, unstrided};

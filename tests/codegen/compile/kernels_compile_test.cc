@@ -71,6 +71,12 @@ std::vector<SearchVoxelsSpec> variants(const SearchVoxelsSpec&) {
   for (i32 ndim = 1; ndim <= kMaxDim; ++ndim) specs.push_back({.ndim = ndim, .rows = true});
   return specs;
 }
+std::vector<SearchListedKeysSpec> variants(const SearchListedKeysSpec&) {
+  return by_key_and_ndim<SearchListedKeysSpec>();
+}
+std::vector<SearchListedVoxelsSpec> variants(const SearchListedVoxelsSpec&) {
+  return by_ndim<SearchListedVoxelsSpec>();
+}
 std::vector<VoidFailedSpec> variants(const VoidFailedSpec&) { return {}; }
 std::vector<MakeLayoutSpec> variants(const MakeLayoutSpec&) { return by_ndim<MakeLayoutSpec>(); }
 std::vector<PackSpec> variants(const PackSpec&) { return by_key_and_ndim<PackSpec>(); }

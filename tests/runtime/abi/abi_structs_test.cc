@@ -218,7 +218,8 @@ void Structs::kernel_map_options() {
   given.dilation[0] = 2;
   given.dilation[2] = 1 << 25;  // refused
   given.transposed = 1;
-  given.padding[0] = 1;  // refused without dense_offsets
+  given.padding[0] = 1;    // refused without dense_offsets
+  given.kernel_shape = 5;  // refused
   check_options<minuet_kernel_map_options>(given, MINUET_KERNEL_MAP_OPTIONS_INIT, [&](const auto* options) {
     minuet_kernel_map* made = nullptr;
     const minuet_status status = minuet_kernel_map_create(set.get(), set.get(), options, nullptr, &made);
@@ -243,6 +244,7 @@ void Structs::convolution_options() {
   given.shift_count = 1;     // refused: shift is null
   given.without_values = 1;  // refused for another reason
   given.padding[0] = 1;      // refused without dense_offsets
+  given.kernel_shape = 5;    // refused
   check_options<minuet_convolution_options>(given, MINUET_CONVOLUTION_OPTIONS_INIT, [&](const auto* options) {
     minuet_plan* made = nullptr;
     const minuet_status status = minuet_plan_create_convolution(cpu_->context(), options, &made);

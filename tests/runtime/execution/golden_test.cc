@@ -12,6 +12,15 @@
 namespace minuet::abi {
 namespace {
 
+/// The list of a custom kernel.
+std::vector<oracle::Axes> offsets_of(const GoldenFile& file, int ndim) {
+  const std::vector<int32_t>& values = file.integers.at("offsets");
+  std::vector<oracle::Axes> offsets(values.size() / static_cast<size_t>(ndim), oracle::Axes{});
+  for (size_t i = 0; i < values.size(); ++i)
+    offsets[i / static_cast<size_t>(ndim)][i % static_cast<size_t>(ndim)] = values[i];
+  return offsets;
+}
+
 class GoldenTest : public DeviceTest {
  protected:
   void SetUp() override {
@@ -23,10 +32,14 @@ class GoldenTest : public DeviceTest {
     ConvolutionCase test;
     test.dtype = dtype();
     test.ndim = std::stoi(file.metadata.at("ndim"));
-    test.kernel_size = file.axes("kernel_size");
     test.groups = std::stoi(file.metadata.at("groups"));
-    test.stride = file.axes("stride");
-    test.dilation = file.axes("dilation");
+    if (file.metadata.count("kernel")) {
+      test.offsets = offsets_of(file, test.ndim);
+    } else {
+      test.kernel_size = file.axes("kernel_size");
+      test.stride = file.axes("stride");
+      test.dilation = file.axes("dilation");
+    }
     test.tensor_stride = file.axes("fine_tensor_stride");
     test.in_channels = static_cast<int>(file.shapes.at("in_features")[1]);
     test.out_channels = static_cast<int>(file.shapes.at("out_features")[1]);
@@ -105,6 +118,7 @@ minuet_pooling_options pooling_options(const GoldenFile& file, const Convolution
   std::copy_n(test.dilation.begin(), test.ndim, options.dilation);
   options.dense_offsets = test.is_reached;
   std::copy_n(test.padding.begin(), test.ndim, options.padding);
+  set_offsets(test.ndim, test.offsets, options);
   return options;
 }
 
@@ -191,6 +205,7 @@ void GoldenTest::check_on_pyramid(minuet_plan* plan, const ConvolutionCase& test
     levels[1].padding[a] = test.padding[a], levels[1].shape[a] = test.shape[a];
   }
   map.dense_offsets = levels[1].is_reached = test.is_reached;
+  set_offsets(test.ndim, test.offsets, map);
   minuet_pyramid_options options = MINUET_PYRAMID_OPTIONS_INIT;
   options.ndim = test.ndim;
   options.levels = levels, options.level_count = is_within ? 1 : 2;

@@ -50,6 +50,12 @@ GOOD = [
          "rule": "reached", "padding": 1, "output_padding": [0, 1, 0]},
         {"op": "generative_up", "name": "c", "out_channels": 8, "kernel_size": 2, "stride": [2, 1, 2],
          "norm": "none", "groups": 2}]},
+    {"name": "shapes", "ndim": 3, "in_channels": 4, "layers": [
+        {"op": "block", "name": "a", "out_channels": 8, "kernel_size": 3, "kernel_shape": "cross", "output": "x"},
+        {"op": "residual", "name": "b", "out_channels": 8, "kernel_shape": "custom", "offsets": [[0, 0, 0], [0, -5, 2]]},
+        {"op": "max_pool", "name": "c", "stride": 2, "kernel_shape": "custom", "offsets": [[1, 0, 0], [0, 1, 0]]},
+        {"op": "up", "name": "d", "out_channels": 4, "kernel_size": [3, 1, 5], "stride": 2, "kernel_shape": "cross",
+         "dilation": 2, "onto": "x"}]},
     {"name": "items", "ndim": 3, "in_channels": 4, "shape": [32, 32, 16], "outputs": ["y", "z"], "layers": [
         {"op": "collapse", "name": "a", "axis": 2},
         {"op": "block", "name": "b", "out_channels": 8, "kernel_size": [3, 1], "stride": 2, "rule": "reached",

@@ -283,8 +283,7 @@ TEST(TunedDensity, RowsAloneSelectForMapsOfTheCaller) {
   const std::shared_ptr<const CoordinateSet> set =
       llvm::cantFail(CoordinateSet::create(engines, {}, voxels.data(), 3, nullptr));
   const std::shared_ptr<const KernelMap> map =
-      llvm::cantFail(KernelMap::create(set, set, problem.kernel_size, problem.dilation, std::nullopt,
-                                       /*transposed=*/false, nullptr));
+      llvm::cantFail(KernelMap::create(set, set, problem, /*transposed=*/false, nullptr));
   EXPECT_EQ(llvm::cantFail(map->pairs()), 7);
   for (const bool scattered_first : {true, false}) {
     compiled->candidates[0] =

@@ -88,6 +88,28 @@ TEST(SerializedPlan, PoolingsKeepTheirWinners) {
   }
 }
 
+TEST(SerializedPlan, KernelsKeepTheirOffsets) {
+  PoolingProblem listed;
+  listed.channels = 4;
+  listed.kind = ConvolutionKind::Strided;
+  listed.stride = {2, 1, 2, 1};
+  PoolingProblem padded = listed;
+  listed.offsets = {{0, -3, 1 << 28, 0}, {0, 0, 0, 0}, {-(1 << 28), 0, 0, 0}};
+  padded.kernel_size = {3, 1, 2, 1};
+  padded.dilation = {1, 5, 1, 1};
+  padded.padding = AxisArray{2, 0, 1, 0};
+  for (const PoolingProblem& problem : {listed, padded}) {
+    const auto again = there_and_back(*llvm::cantFail(Plan::create(problem, {})));
+    const auto& read = again->program.layers[0].problem.get<PoolingProblem>();
+    EXPECT_EQ(read.offsets, problem.offsets);
+    EXPECT_EQ(read.padding, problem.padding);
+    EXPECT_EQ(read.kernel_size, problem.kernel_size);
+    EXPECT_EQ(read.dilation, problem.dilation);
+    EXPECT_EQ(again->program.maps[0].offsets, problem.offsets);
+    EXPECT_EQ(again->program.maps[0].padding, problem.padding);
+  }
+}
+
 TEST(SerializedPlan, ParametersKeepTheirBits) {
   for (const DType dtype : kDTypes) {
     ConvolutionProblem problem = example_problem(2, 3, dtype);

@@ -41,7 +41,8 @@ void print_layers(const RunReport& report, llvm::raw_ostream& out) {
   out << "\nlayer                                     kernel  stride  channels         pairs      padding  "
          "groups        ms  dataflow\n";
   for (const minuet_layer_info& layer : report.layers) {
-    const std::string kernel = axes_text(layer.kernel_size, report.network.ndim);
+    const std::string kernel = layer.offset_count > 0 ? "of " + std::to_string(layer.offset_count)
+                                                      : axes_text(layer.kernel_size, report.network.ndim);
     std::string stride = axes_text(layer.stride, report.network.ndim);
     if (layer.transposed) stride += " up";
     const std::string channels = llvm::formatv("{0} > {1}", layer.in_channels, layer.out_channels).str();
@@ -72,6 +73,8 @@ llvm::json::Array layers_json(const RunReport& report) {
         {"gemm_ms", layer.gemm},
         {"scatter_ms", layer.scatter},
     });
+    // Only a kernel that is no box has a number of offsets that does not follow from its size.
+    if (layer.offset_count > 0) (*layers.back().getAsObject())["offset_count"] = layer.offset_count;
   }
   return layers;
 }

@@ -61,6 +61,9 @@ MINUET_JIT_ON = 1
 MINUET_JIT_OFF = 2
 MINUET_BUNDLE_SAME_MAJOR = 0
 MINUET_BUNDLE_ANY = 1
+MINUET_KERNEL_BOX = 0
+MINUET_KERNEL_CROSS = 1
+MINUET_KERNEL_CUSTOM = 2
 MINUET_DATAFLOW_AUTO = 0
 MINUET_DATAFLOW_GATHER_GEMM_SCATTER = 1
 MINUET_DATAFLOW_FUSED = 2
@@ -330,6 +333,9 @@ class minuet_kernel_map_options(Structure):
     transposed: int
     dense_offsets: int
     padding: Any
+    offsets: int | None
+    offset_count: int
+    kernel_shape: int
     _fields_ = [
         ("struct_size", c_size_t),
         ("ext", c_void_p),
@@ -338,6 +344,9 @@ class minuet_kernel_map_options(Structure):
         ("transposed", c_int32),
         ("dense_offsets", c_int32),
         ("padding", c_int32 * 4),
+        ("offsets", c_void_p),
+        ("offset_count", c_int32),
+        ("kernel_shape", c_int32),
     ]
 
 
@@ -368,6 +377,9 @@ class minuet_convolution_options(Structure):
     shift_count: int
     without_values: int
     padding: Any
+    offsets: int | None
+    offset_count: int
+    kernel_shape: int
     _fields_ = [
         ("struct_size", c_size_t),
         ("ext", c_void_p),
@@ -395,6 +407,9 @@ class minuet_convolution_options(Structure):
         ("shift_count", c_int64),
         ("without_values", c_int64),
         ("padding", c_int32 * 4),
+        ("offsets", c_void_p),
+        ("offset_count", c_int32),
+        ("kernel_shape", c_int32),
     ]
 
 
@@ -414,6 +429,9 @@ class minuet_pooling_options(Structure):
     dense_offsets: int
     padding: Any
     reserved: int
+    offsets: int | None
+    offset_count: int
+    kernel_shape: int
     _fields_ = [
         ("struct_size", c_size_t),
         ("ext", c_void_p),
@@ -430,6 +448,9 @@ class minuet_pooling_options(Structure):
         ("dense_offsets", c_int32),
         ("padding", c_int32 * 4),
         ("reserved", c_int32),
+        ("offsets", c_void_p),
+        ("offset_count", c_int32),
+        ("kernel_shape", c_int32),
     ]
 
 
@@ -763,6 +784,7 @@ class minuet_layer_info(Structure):
     gather: float
     gemm: float
     scatter: float
+    offset_count: int
     _fields_ = [
         ("struct_size", c_size_t),
         ("name", c_char_p),
@@ -779,6 +801,7 @@ class minuet_layer_info(Structure):
         ("gather", c_double),
         ("gemm", c_double),
         ("scatter", c_double),
+        ("offset_count", c_int64),
     ]
 
 
@@ -1189,6 +1212,9 @@ class minuet_pyramid_map(Structure):
     purposes: int
     dense_offsets: int
     padding: Any
+    offsets: int | None
+    offset_count: int
+    kernel_shape: int
     _fields_ = [
         ("fine", c_int32),
         ("coarse", c_int32),
@@ -1197,6 +1223,9 @@ class minuet_pyramid_map(Structure):
         ("purposes", c_uint32),
         ("dense_offsets", c_int32),
         ("padding", c_int32 * 4),
+        ("offsets", c_void_p),
+        ("offset_count", c_int32),
+        ("kernel_shape", c_int32),
     ]
 
 

@@ -243,6 +243,7 @@ class LayerInfo:
     gather: float
     gemm: float
     scatter: float
+    offset_count: int
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from . import _abi
 from ._arrays import host_floats
 from ._device import Context, Device, Path
 from ._infos import KernelCode, ParameterInfo, PlanInfo, TensorInfo, TunedChoice, told
+from ._kernel import Offsets, kernel_lengths, set_kernel
 from ._kernels import KernelVisitor, kernel_code, visitor_of
 from ._library import (
     Callback,
@@ -37,6 +38,7 @@ from ._types import (
     Axes,
     Dataflow,
     DType,
+    KernelShape,
     PointwiseKind,
     Reduction,
     WeightsOrder,
@@ -142,6 +144,8 @@ class Plan(Handle):
         stride: Axes = 1,
         dilation: Axes = 1,
         padding: Axes | None = None,
+        kernel_shape: KernelShape | str = KernelShape.BOX,
+        offsets: Offsets | None = None,
         ndim: int = 3,
         dtype: Any = DType.FLOAT32,
         in_channels: int | None = None,
@@ -165,6 +169,7 @@ class Plan(Handle):
                 in, out]; copied. None: a plan without values, which executions get from Parameters.
             kernel_size, stride, dilation: for all axes or one each.
             padding: where given, the kernel map has the offsets of a dense convolution and this padding.
+            kernel_shape, offsets: as of the KernelMap; the weight has the order of the offsets.
             in_channels, out_channels: needed without a weight only.
             scale, shift: [out_channels] float32 on the host: batch norm or bias, applied to the sum.
             activation: last, such as "relu" or "gelu".
@@ -174,18 +179,16 @@ class Plan(Handle):
         """
         _require_ndim(ndim)
         options = _abi.minuet_convolution_options(struct_size=ctypes.sizeof(_abi.minuet_convolution_options))
-        kept = []
+        kept = [_set_geometry(options, ndim, kernel_size, stride, dilation, padding, kernel_shape, offsets)]
+        lengths = kernel_lengths(ndim, kernel_size, kernel_shape, offsets)
         if weight is not None:
             values = host_floats(weight, "weight")
-            in_channels, out_channels = _channels_of(
-                values.shape, axes(kernel_size, ndim, "kernel_size"), groups, in_channels, out_channels
-            )
+            in_channels, out_channels = _channels_of(values.shape, lengths, groups, in_channels, out_channels)
             options.weight, options.weight_count = values.ctypes.data, values.size
             kept.append(values)
         else:
             options.without_values = 1
-            volume = math.prod(axes(kernel_size, ndim, "kernel_size"))
-            options.weight_count = volume * (in_channels or 0) // max(1, groups) * (out_channels or 0)
+            options.weight_count = math.prod(lengths) * (in_channels or 0) // max(1, groups) * (out_channels or 0)
             if scale is not None or shift is not None:
                 raise ValueError("scale and shift need a weight: without one, use with_scale_and_shift and Parameters")
             if with_scale_and_shift:
@@ -200,7 +203,6 @@ class Plan(Handle):
                 kept.append(values)
         options.ndim, options.dtype = ndim, dtype_of(dtype)
         options.in_channels, options.out_channels, options.groups = in_channels, out_channels, groups
-        _set_geometry(options, ndim, kernel_size, stride, dilation, padding)
         options.submanifold, options.transposed = int(submanifold), int(transposed)
         options.activation = choose(Activation, activation, "activation")
         options.negative_slope, options.residual = negative_slope, int(residual)
@@ -219,6 +221,8 @@ class Plan(Handle):
         stride: Axes = 1,
         dilation: Axes = 1,
         padding: Axes | None = None,
+        kernel_shape: KernelShape | str = KernelShape.BOX,
+        offsets: Offsets | None = None,
         ndim: int = 3,
         dtype: Any = DType.FLOAT32,
         submanifold: bool = False,
@@ -231,6 +235,7 @@ class Plan(Handle):
             channels: of the input and of the output.
             kernel_size, stride, dilation: for all axes or one each.
             padding: where given, the kernel map has the offsets of a dense convolution and this padding.
+            kernel_shape, offsets: as of the KernelMap.
             ndim: the number of axes, 1 to 4.
             dtype: of the features.
             submanifold: the outputs are the input's set; the stride is 1.
@@ -241,11 +246,13 @@ class Plan(Handle):
         """
         options = _abi.minuet_pooling_options(struct_size=ctypes.sizeof(_abi.minuet_pooling_options))
         options.ndim, options.dtype, options.channels = ndim, dtype_of(dtype), channels
-        _set_geometry(options, ndim, kernel_size, stride, dilation, padding)
+        kept = _set_geometry(options, ndim, kernel_size, stride, dilation, padding, kernel_shape, offsets)
         options.reduction = choose(Reduction, reduction, "reduction")
         options.submanifold, options.transposed = int(submanifold), int(transposed)
         options.winners = int(winners)
-        return cls._make(context, "minuet_plan_create_pooling", ctypes.byref(options))
+        plan = cls._make(context, "minuet_plan_create_pooling", ctypes.byref(options))
+        del kept
+        return plan
 
     @classmethod
     def pointwise(
@@ -456,14 +463,19 @@ def _channels_of(
 
 
 def _set_geometry(
-    options: Any, ndim: int, kernel_size: Axes, stride: Axes, dilation: Axes, padding: Axes | None
-) -> None:
+    options: Any,
+    ndim: int,
+    kernel_size: Axes,
+    stride: Axes,
+    dilation: Axes,
+    padding: Axes | None,
+    kernel_shape: KernelShape | str,
+    offsets: Offsets | None,
+) -> Any:
+    """Fills in the kernel and the stride of options, and returns what set_kernel() does."""
     _require_ndim(ndim)
-    for name, value in (("kernel_size", kernel_size), ("stride", stride), ("dilation", dilation)):
-        getattr(options, name)[:ndim] = axes(value, ndim, name)
-    if padding is not None:
-        options.dense_offsets = 1
-        options.padding[:ndim] = axes(padding, ndim, "padding")
+    options.stride[:ndim] = axes(stride, ndim, "stride")
+    return set_kernel(options, ndim, kernel_size, dilation, padding, kernel_shape, offsets)
 
 
 class CompileJob(Handle):

@@ -13,11 +13,12 @@ from ._arrays import device_view, stream_handle
 from ._device import Context, Device
 from ._execution import array_table, input_view, like_input, memory_view, output_view
 from ._integers import integers
+from ._kernel import Offsets, set_kernel
 from ._library import Handle, call, library, make, using
 from ._parameters import Parameters
 from ._plan import Plan
 from ._sets import Bounds, int32_output, set_bounds
-from ._types import Axes, Purpose, SetOrder, axes
+from ._types import Axes, KernelShape, Purpose, SetOrder, axes
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,8 @@ class Map:
         fine, coarse: numbers of levels.
         purposes: which ops read it, or-ed.
         padding: where given, the offsets are those of a dense convolution.
+        kernel_shape: "cross" for the offsets along the axes only.
+        offsets: where given, the offsets themselves, as of a KernelMap.
     """
 
     fine: int
@@ -57,6 +60,8 @@ class Map:
     dilation: Axes = 1
     purposes: Purpose = Purpose.CONVOLUTION
     padding: Axes | None = None
+    kernel_shape: KernelShape | str = KernelShape.BOX
+    offsets: Offsets | None = None
 
 
 class Pyramid(Handle):
@@ -108,8 +113,9 @@ class Pyramid(Handle):
         options.map_bytes = ctypes.sizeof(_abi.minuet_pyramid_map)
         if levels:
             options.levels = (_abi.minuet_pyramid_level * len(levels))(*map(self._level, levels))
+        kept: list[Any] = []
         if maps:
-            options.maps = (_abi.minuet_pyramid_map * len(maps))(*map(self._map, maps))
+            options.maps = (_abi.minuet_pyramid_map * len(maps))(*(self._map(item, kept) for item in maps))
         capacities = integers(ctypes.c_int64, level_capacity, "level_capacity")
         if network is not None:
             options.level_capacity = ctypes.addressof(capacities)
@@ -130,13 +136,10 @@ class Pyramid(Handle):
                 getattr(row, name)[: self._ndim] = axes(getattr(level, name), self._ndim, name)
         return row
 
-    def _map(self, item: Map) -> _abi.minuet_pyramid_map:
+    def _map(self, item: Map, kept: list[Any]) -> _abi.minuet_pyramid_map:
         row = _abi.minuet_pyramid_map(fine=item.fine, coarse=item.coarse, purposes=int(item.purposes))
-        row.kernel_size[: self._ndim] = axes(item.kernel_size, self._ndim, "kernel_size")
-        row.dilation[: self._ndim] = axes(item.dilation, self._ndim, "dilation")
-        if item.padding is not None:
-            row.dense_offsets = 1
-            row.padding[: self._ndim] = axes(item.padding, self._ndim, "padding")
+        shape, offsets = item.kernel_shape, item.offsets
+        kept.append(set_kernel(row, self._ndim, item.kernel_size, item.dilation, item.padding, shape, offsets))
         return row
 
     @property

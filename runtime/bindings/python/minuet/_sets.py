@@ -11,8 +11,9 @@ import numpy as np
 from . import _abi
 from ._arrays import device_view, stream_handle
 from ._device import Device, Queue
+from ._kernel import Offsets, set_kernel
 from ._library import Handle, ask, ask_count, call, library, make, using
-from ._types import Axes, axes
+from ._types import Axes, KernelShape, axes
 
 Bounds = tuple[Sequence[int], Sequence[int]]
 
@@ -192,6 +193,8 @@ class KernelMap(Handle):
         transposed: the matching forward map with input and output swapped.
         padding: where given, offsets are k - padding / dilation for k from 0, as of a dense convolution
             (Coordinates.reach).
+        kernel_shape: "cross" for the offsets along the axes only.
+        offsets: where given, the offsets themselves, each with a number for each axis, in steps of the tensor stride.
         stream: CUDA stream of the work.
 
     Raises:
@@ -208,17 +211,16 @@ class KernelMap(Handle):
         dilation: Axes = 1,
         transposed: bool = False,
         padding: Axes | None = None,
+        kernel_shape: KernelShape | str = KernelShape.BOX,
+        offsets: Offsets | None = None,
         stream: Any = None,
     ) -> None:
         ndim = input.ndim
         options = _abi.minuet_kernel_map_options(struct_size=ctypes.sizeof(_abi.minuet_kernel_map_options))
-        options.kernel_size[:ndim] = axes(kernel_size, ndim, "kernel_size")
-        options.dilation[:ndim] = axes(dilation, ndim, "dilation")
+        kept = set_kernel(options, ndim, kernel_size, dilation, padding, kernel_shape, offsets)
         options.transposed = int(transposed)
-        if padding is not None:
-            options.dense_offsets = 1
-            options.padding[:ndim] = axes(padding, ndim, "padding")
         pointer = make("minuet_kernel_map_create", input, output, ctypes.byref(options), stream_handle(stream))
+        del kept
         super().__init__(pointer, library.minuet_kernel_map_destroy, input, output)
 
     def transpose(self) -> KernelMap:

@@ -63,6 +63,14 @@ class WeightsOrder(IntEnum):
     SPCONV2_XYZ = _abi.MINUET_WEIGHTS_SPCONV2_XYZ
 
 
+class KernelShape(IntEnum):
+    """The offsets of a kernel: those of a box; of these, the ones along the axes; or a list of the caller's."""
+
+    BOX = _abi.MINUET_KERNEL_BOX
+    CROSS = _abi.MINUET_KERNEL_CROSS
+    CUSTOM = _abi.MINUET_KERNEL_CUSTOM
+
+
 class Activation(IntEnum):
     """Says what a convolution ends with: the pointwise step of the same name."""
 

@@ -2,6 +2,7 @@
 #include "tests/runtime/abi/conformance/conformance.h"
 
 static void create_wrong_maps(const world* world) {
+  static const int32_t far_offset[] = {0, (1 << 28) + 1, 0};
   minuet_coordinates* const set = world->set;
   minuet_kernel_map_options given, base = MINUET_KERNEL_MAP_OPTIONS_INIT;
   REFUSED(INVALID_ARGUMENT, "input is null", minuet_kernel_map_create(NULL, set, NULL, NULL, &out.map));
@@ -16,6 +17,19 @@ static void create_wrong_maps(const world* world) {
           minuet_kernel_map_create(set, set, WITH(dense_offsets = -1), NULL, &out.map));
   REFUSED(INVALID_ARGUMENT, "dense_offsets is 0",
           minuet_kernel_map_create(set, set, WITH(padding[2] = 1), NULL, &out.map));
+  REFUSED(INVALID_ARGUMENT, "kernel_shape is 7",
+          minuet_kernel_map_create(set, set, WITH(kernel_shape = 7), NULL, &out.map));
+  REFUSED(INVALID_ARGUMENT, "offset_count is 2 and offsets is null",
+          minuet_kernel_map_create(set, set, WITH(offset_count = 2), NULL, &out.map));
+  REFUSED(INVALID_ARGUMENT, "offset_count",
+          minuet_kernel_map_create(set, set, WITH(offsets = far_offset), NULL, &out.map));
+  base.offsets = far_offset;
+  base.offset_count = 1;
+  base.kernel_shape = MINUET_KERNEL_CUSTOM;
+  REFUSED(INVALID_ARGUMENT, "offset 0 is 268435457 on axis 1",
+          minuet_kernel_map_create(set, set, &base, NULL, &out.map));
+  base.offsets = NULL;
+  base.offset_count = base.kernel_shape = 0;
   REFUSED(INVALID_ARGUMENT, "kernel_size of axis 2 is -1",
           minuet_kernel_map_create(set, set, WITH(kernel_size[2] = -1), NULL, &out.map));
   REFUSED(INVALID_ARGUMENT, "kernel_size of axis 3 is 3",

@@ -54,6 +54,42 @@ static void create_with_wrong_sizes(const world* world) {
           minuet_plan_create_convolution(own, WITH(dataflow = 3), &out.plan));
 }
 
+static void create_with_wrong_offsets(const world* world) {
+  static const int32_t offsets[] = {0, 0, 0, 1, 0, -7, 0, 0, 0};
+  minuet_context* const own = world->context;
+  minuet_convolution_options given, base = convolution_options(world);
+  REFUSED(INVALID_ARGUMENT, "kernel_shape is -1",
+          minuet_plan_create_convolution(own, WITH(kernel_shape = -1), &out.plan));
+  REFUSED(INVALID_ARGUMENT, "kernel_shape is 3",
+          minuet_plan_create_convolution(own, WITH(kernel_shape = 3), &out.plan));
+  REFUSED(INVALID_ARGUMENT, "offset_count is 1 and offsets is null",
+          minuet_plan_create_convolution(own, WITH(offset_count = 1), &out.plan));
+  REFUSED(INVALID_ARGUMENT, "offset_count",
+          minuet_plan_create_convolution(own, WITH(offset_count = -1), &out.plan));
+  REFUSED(INVALID_ARGUMENT, "offset_count",
+          minuet_plan_create_convolution(own, WITH(offsets = offsets), &out.plan));
+  REFUSED(INVALID_ARGUMENT, "there are no offsets",
+          minuet_plan_create_convolution(own, WITH(kernel_shape = MINUET_KERNEL_CUSTOM), &out.plan));
+  REFUSED(INVALID_ARGUMENT, "weight_count is 864; it must be 224",
+          minuet_plan_create_convolution(own, WITH(kernel_shape = MINUET_KERNEL_CROSS), &out.plan));
+  base.offsets = offsets;
+  base.offset_count = 2;
+  REFUSED(INVALID_ARGUMENT, "the kernel shape is box", minuet_plan_create_convolution(own, &base, &out.plan));
+  REFUSED(INVALID_ARGUMENT, "the kernel shape is cross",
+          minuet_plan_create_convolution(own, WITH(kernel_shape = MINUET_KERNEL_CROSS), &out.plan));
+  base.kernel_shape = MINUET_KERNEL_CUSTOM;
+  REFUSED(INVALID_ARGUMENT, "leave its kernel size", minuet_plan_create_convolution(own, &base, &out.plan));
+  base.kernel_size[0] = base.kernel_size[1] = base.kernel_size[2] = 0;
+  REFUSED(INVALID_ARGUMENT, "weight_count is 864; it must be 64",
+          minuet_plan_create_convolution(own, &base, &out.plan));
+  REFUSED(INVALID_ARGUMENT, "dense_offsets is 1",
+          minuet_plan_create_convolution(own, WITH(dense_offsets = 1), &out.plan));
+  REFUSED(INVALID_ARGUMENT, "dilation",
+          minuet_plan_create_convolution(own, WITH(dilation[1] = 2), &out.plan));
+  REFUSED(INVALID_ARGUMENT, "offsets 0 and 2 are equal",
+          minuet_plan_create_convolution(own, WITH(offset_count = 3), &out.plan));
+}
+
 static void create_with_wrong_values(const world* world) {
   static const float one_nan[OUT] = {0, 0, NAN};
   float slope = 0.5f;
@@ -187,6 +223,12 @@ static void create_poolings(const world* world) {
           minuet_plan_create_pooling(own, WITH(dense_offsets = 3), &out.plan));
   REFUSED(INVALID_ARGUMENT, "dense_offsets is 0",
           minuet_plan_create_pooling(own, WITH(padding[0] = 1), &out.plan));
+  REFUSED(INVALID_ARGUMENT, "kernel_shape is 3",
+          minuet_plan_create_pooling(own, WITH(kernel_shape = 3), &out.plan));
+  REFUSED(INVALID_ARGUMENT, "offset_count is 1 and offsets is null",
+          minuet_plan_create_pooling(own, WITH(offset_count = 1), &out.plan));
+  REFUSED(INVALID_ARGUMENT, "offset_count is 0 and offsets is not null",
+          minuet_plan_create_pooling(own, WITH(offsets = base.kernel_size), &out.plan));
   REFUSED(INVALID_ARGUMENT, "reserved is 1", minuet_plan_create_pooling(own, WITH(reserved = 1), &out.plan));
   base.transposed = 1;
   REFUSED(INVALID_ARGUMENT, "submanifold and transposed",
@@ -203,6 +245,7 @@ static void create_poolings(const world* world) {
 
 void call_ops(world* world) {
   create_with_wrong_sizes(world);
+  create_with_wrong_offsets(world);
   create_with_wrong_values(world);
   create_convolutions(world);
   create_gradients(world);

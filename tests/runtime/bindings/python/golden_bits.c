@@ -99,6 +99,7 @@ static minuet_plan* make_plan(const char* folder, const golden_problem* p) {
     memcpy(options.stride, p->stride, sizeof(options.stride));
     memcpy(options.dilation, p->dilation, sizeof(options.dilation));
     memcpy(options.padding, p->padding, sizeof(options.padding));
+    SET_GOLDEN_OFFSETS(options, *p);
     check(minuet_plan_create_pooling(context, &options, &plan));
     return plan;
   }
@@ -114,6 +115,7 @@ static minuet_plan* make_plan(const char* folder, const golden_problem* p) {
   memcpy(options.stride, p->stride, sizeof(options.stride));
   memcpy(options.dilation, p->dilation, sizeof(options.dilation));
   memcpy(options.padding, p->padding, sizeof(options.padding));
+  SET_GOLDEN_OFFSETS(options, *p);
   check(minuet_plan_create_convolution(context, &options, &plan));
   free(weight);
   return plan;
@@ -139,6 +141,7 @@ int main(int count, char** arguments) {
   memcpy(options.dilation, p.dilation, sizeof(options.dilation));
   memcpy(options.padding, p.padding, sizeof(options.padding));
   options.dense_offsets = p.dense_offsets;
+  SET_GOLDEN_OFFSETS(options, p);
   check(minuet_kernel_map_create(fine, coarse, &options, NULL, &forward));
   if (p.transposed) check(minuet_kernel_map_transpose(forward, &map));
   minuet_plan* const plan = make_plan(folder, &p);

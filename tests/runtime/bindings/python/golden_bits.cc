@@ -28,6 +28,7 @@ void set_window(Options& options, const golden_problem& p) {
   std::memcpy(options.dilation, p.dilation, sizeof(p.dilation));
   std::memcpy(options.padding, p.padding, sizeof(p.padding));
   options.dense_offsets = p.dense_offsets;
+  SET_GOLDEN_OFFSETS(options, p);
 }
 
 template <class Options>

@@ -30,12 +30,17 @@ def sets_and_map(device, metadata, tensors):
     ndim, kind = int(metadata["ndim"]), metadata["kind"]
     is_reached = metadata.get("output_rule") == "reached"
     is_transposed = kind in TRANSPOSED
-    geometry = {name: numbers(metadata, name) for name in ("kernel_size", "dilation")}
+    if metadata.get("kernel") == "custom":
+        geometry = {"offsets": tensors["offsets"].tolist()}
+        volume = len(geometry["offsets"])
+    else:
+        geometry = {name: numbers(metadata, name) for name in ("kernel_size", "dilation")}
+        volume = np.prod(geometry["kernel_size"])
     padding = numbers(metadata, "padding") if is_reached else None
     tensor_stride = np.array(numbers(metadata, "fine_tensor_stride"))
     points = {name: device.to_device(tensors[f"{name}_coordinates"]) for name in ("in", "out")}
     fine_name, coarse_name = ("out", "in") if is_transposed else ("in", "out")
-    strides = numbers(metadata, "stride")
+    strides = numbers(metadata, "stride") or [1] * ndim
     is_generative = kind == "generative_transposed"
     if not is_generative:
         fine = minuet.Coordinates(device, points[fine_name], tensor_stride=tensor_stride.tolist())
@@ -55,7 +60,7 @@ def sets_and_map(device, metadata, tensors):
         coarse = fine
     forward = minuet.KernelMap(fine, coarse, **geometry, padding=padding)
     kernel_map = forward.transpose() if is_transposed else forward
-    assert kernel_map.volume == np.prod(numbers(metadata, "kernel_size"))
+    assert kernel_map.volume == volume
     order = {}
     for name, coordinates in ((fine_name, fine), (coarse_name, coarse)):
         rows = {tuple(point): row for row, point in enumerate(device.to_host(coordinates.export()).tolist())}
@@ -68,9 +73,10 @@ def sets_and_map(device, metadata, tensors):
 def make_plan(context, metadata, tensors, dtype="float32"):
     """Returns the plan of a problem, or skips the test of a kind that the library does not have."""
     kind, groups = metadata["kind"], int(metadata["groups"])
-    if metadata.get("kernel") == "custom":
-        pytest.skip("the library has no such layers yet")
-    geometry = {axis: numbers(metadata, axis) for axis in ("kernel_size", "stride", "dilation")}
+    is_custom = metadata.get("kernel") == "custom"
+    geometry = {axis: numbers(metadata, axis) for axis in ("kernel_size", "stride", "dilation") if not is_custom}
+    if is_custom:
+        geometry["offsets"] = tensors["offsets"].tolist()
     common = {
         **geometry,
         "ndim": int(metadata["ndim"]),
@@ -122,7 +128,7 @@ def write_problem(folder, metadata, tensors, dtype, features):
     kind, ndim = metadata["kind"], int(metadata["ndim"])
     transposed = kind in TRANSPOSED
     is_reached = metadata.get("output_rule") == "reached"
-    strides = numbers(metadata, "stride")
+    strides = numbers(metadata, "stride") or [1] * ndim
     fine, coarse = ("out", "in") if transposed else ("in", "out")
     fine_stride = numbers(metadata, "fine_tensor_stride")
     if kind == "generative_transposed":
@@ -153,11 +159,14 @@ def write_problem(folder, metadata, tensors, dtype, features):
         len(tensors[f"{coarse}_coordinates"]),
         weight.size,
     ]
+    offsets = tensors["offsets"].ravel().tolist() if "offsets" in tensors else []
+    head += [len(offsets) // ndim, *offsets] + [0] * (24 - len(offsets))
     nothing = [0] * ndim
     padding = numbers(metadata, "padding") if is_reached else nothing
     shape = (numbers(metadata, "out_spatial_shape") if is_reached else None) or nothing
     coarse_stride = [one * two for one, two in zip(fine_stride, strides, strict=True)]
-    axes = [numbers(metadata, "kernel_size"), strides, numbers(metadata, "dilation"), padding, shape]
+    kernel_size, dilation = (numbers(metadata, name) or nothing for name in ("kernel_size", "dilation"))
+    axes = [kernel_size, strides, dilation, padding, shape]
     for row in [*axes, fine_stride, coarse_stride]:
         head += row + [0] * (4 - ndim)
     contents = {

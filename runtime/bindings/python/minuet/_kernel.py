@@ -1,0 +1,52 @@
+"""The kernel of an op or of a kernel map: its size, dilation and padding, or its shape and the list of its offsets."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from typing import Any
+
+from ._integers import integers
+from ._types import Axes, KernelShape, axes, choose
+
+Offsets = Sequence[Sequence[int]]
+
+
+def kernel_lengths(
+    ndim: int, kernel_size: Axes, kernel_shape: KernelShape | str, offsets: Offsets | None
+) -> list[int]:
+    """Returns the lengths of the axes of a weight that count offsets. Their product is the number of offsets."""
+    if offsets is not None:
+        return [len(offsets)]
+    sizes = axes(kernel_size, ndim, "kernel_size")
+    if choose(KernelShape, kernel_shape, "kernel_shape") == KernelShape.CROSS:
+        return [1 + sum(size - 1 for size in sizes)]
+    return sizes
+
+
+def set_kernel(
+    options: Any,
+    ndim: int,
+    kernel_size: Axes,
+    dilation: Axes,
+    padding: Axes | None,
+    kernel_shape: KernelShape | str,
+    offsets: Offsets | None,
+) -> Any:
+    """Fills in the kernel of options. Returns the array of the offsets, which must live as long as the options."""
+    options.kernel_size[:ndim] = axes(kernel_size, ndim, "kernel_size")
+    options.dilation[:ndim] = axes(dilation, ndim, "dilation")
+    if padding is not None:
+        options.dense_offsets = 1
+        options.padding[:ndim] = axes(padding, ndim, "padding")
+    options.kernel_shape = choose(KernelShape, kernel_shape, "kernel_shape")
+    if offsets is None:
+        return None
+    if options.kernel_shape == KernelShape.CROSS:
+        raise ValueError("offsets are given, and a cross has its own: leave kernel_shape or offsets out")
+    numbers = [number for offset in offsets for number in axes(offset, ndim, "an offset")]
+    array = integers(ctypes.c_int32, numbers, "offsets")
+    options.kernel_shape = KernelShape.CUSTOM
+    options.offset_count = len(offsets)
+    options.offsets = ctypes.addressof(array) if numbers else None
+    return array
