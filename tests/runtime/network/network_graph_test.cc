@@ -253,6 +253,23 @@ TEST(NetworkGraph, ErrorsHaveTheirPlace) {
        "use \"average\", \"max\" or \"sum\""},
       {b + R"({"op": "upsample", "name": "c", "input": "x", "onto": "y"})", in, "layers[2].onto",
        "is 1, which is no multiple of 2"},
+      {b + R"({"op": "space_to_channel", "name": "c"})", in, "layers[2].stride", "\"stride\" is missing"},
+      {b + R"({"op": "space_to_channel", "name": "c", "stride": 1})", in, "layers[2].stride",
+       "the stride is 1 on every axis"},
+      {b + R"({"op": "space_to_channel", "name": "c", "stride": [2, 2]})", in, "layers[2].stride",
+       "give one number per axis"},
+      {b + R"({"op": "space_to_channel", "name": "c", "stride": 64})", in, "layers[2].stride",
+       "at most 65536 are supported"},
+      {b + R"({"op": "space_to_channel", "name": "c", "stride": 2, "kernel_size": 3})", in,
+       "layers[2].kernel_size", "not a field of the op space_to_channel"},
+      {b + R"({"op": "channel_to_space", "name": "c", "onto": "z"})", in, "layers[2].onto",
+       "no earlier layer saves"},
+      {b + R"({"op": "channel_to_space", "name": "c", "onto": "y"})", in, "layers[2].onto",
+       "the stride is 1 on every axis"},
+      {b + R"({"op": "channel_to_space", "name": "c", "input": "x", "onto": "y"})", in, "layers[2].onto",
+       "is 1, which is no multiple of 2"},
+      {b + R"({"op": "max_pool", "name": "c", "stride": 3}, {"op": "channel_to_space", "name": "d", "onto": "y"})",
+       in, "layers[3].onto", "not a multiple of 27"},
       {a + R"({"op": "collapse", "name": "c"})", in, "layers[1].axis", "from 0 to 2"},
       {a + R"({"op": "collapse", "name": "c", "axis": 3})", in, "layers[1].axis", "from 0 to 2"},
       {a + R"({"op": "collapse", "name": "c", "axis": 2})", in, "layers[1].axis",
@@ -413,7 +430,12 @@ class Draw {
     if (i > 0 && below(4) == 0) return R"({"op": "concat", "with": ")" + other + "\", " + text + "}";
     if (below(3) == 0) return pointwise(i, text, other);
     text += R"(, "name": "l)" + std::to_string(i) + "\"";
-    switch (below(13)) {
+    switch (below(15)) {
+      case 14:
+        return R"({"op": "space_to_channel", "stride": [2, 1], )" + text + "}";
+      case 13:
+        if (i > 0) return R"({"op": "channel_to_space", "onto": ")" + other + "\", " + text + "}";
+        [[fallthrough]];
       case 12:
         return R"({"op": "generative_up", "out_channels": 4, "kernel_size": 2, )" +
                std::string(below(2) == 0 ? R"("rule": "reached", "output_padding": 1, )" : "") + text + "}";

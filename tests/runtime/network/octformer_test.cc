@@ -19,7 +19,7 @@ using oracle::Pair;
 using testing::HasSubstr;
 using Tensors = std::map<std::string, FileTensor>;
 
-constexpr uint64_t kSeed = 909;
+constexpr uint64_t kOctFormerSeed = 909;
 
 struct Features {
   int level = 0;  // the tensor stride is 2^level
@@ -159,9 +159,9 @@ Tensors checkpoint_of(const oracle::Parameters& parameters) {
 
 /// The network with these widths on one cloud, evaluated in float64.
 struct Reference {
-  Reference(const std::vector<int32_t>& widths, int64_t voxels) : cloud(make_scene(voxels, kSeed)) {
-    features = oracle::draw_features(static_cast<int64_t>(cloud.size()), kSeed);  // 4 channels too
-    oracle::Parameters parameters(kSeed);
+  Reference(const std::vector<int32_t>& widths, int64_t voxels) : cloud(make_scene(voxels, kOctFormerSeed)) {
+    features = oracle::draw_features(static_cast<int64_t>(cloud.size()), kOctFormerSeed);  // 4 channels too
+    oracle::Parameters parameters(kOctFormerSeed);
     OctFormer network(parameters, cloud);
     const Features embedded = network.embed({0, 4, {features.begin(), features.end()}}, widths);
     encoded = network.encode_positions(embedded);
