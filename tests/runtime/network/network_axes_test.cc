@@ -41,6 +41,10 @@ TEST(NetworkAxes, ErrorsHaveTheirPlace) {
   const std::string pooled_input =
       R"({"op": "global_pool", "name": "p", "input": "input", "reduction": "max", "output": "g"},)";
   const std::vector<Mistake> mistakes = {
+      {a + R"({"op": "collapse", "name": "c"})", in, "layers[1].axis", "from 0 to 2"},
+      {a + R"({"op": "collapse", "name": "c", "axis": 3})", in, "layers[1].axis", "from 0 to 2"},
+      {a + R"({"op": "collapse", "name": "c", "axis": 2})", in, "layers[1].axis",
+       "give the network a \"shape\""},
       {collapsed + R"({"op": "collapse", "name": "d", "axis": 2})", cells, "layers[1].axis",
        "no axis 2 any more"},
       {collapsed + R"({"op": "max_pool", "name": "d", "kernel_size": [3, 3, 3]})", cells,
