@@ -65,11 +65,13 @@ llvm::Error build_channel_to_space(GraphBuilder& graph, const LayerDescription& 
   MINUET_ASSIGN(const i32 onto, graph.find_result(layer.skip, "onto"));
   const i32 input = graph.current(), fine = graph.level_of(onto), channels = graph.tensor(input).channels;
   MINUET_ASSIGN(const WindowRecord window, find_cells_map(graph, layer.skip, fine));
-  const i64 children = window.map.volume();
-  MINUET_TRY(at("onto", check_channels(channels, children, layer.skip)));
-  const auto problem = make_space_problem<ChannelToSpaceProblem>(
-      graph.program().ndim, graph.program().dtype, static_cast<i32>(channels / children), window.stride);
+  // The channels of a child are known only when the number of children is known to be valid.
+  auto problem = make_space_problem<ChannelToSpaceProblem>(graph.program().ndim, graph.program().dtype,
+                                                           /*channels=*/1, window.stride);
   MINUET_TRY(at("onto", validate(problem)));
+  const i64 children = kernel_volume(problem);
+  MINUET_TRY(at("onto", check_channels(channels, children, layer.skip)));
+  problem.channels = static_cast<i32>(channels / children);
   MINUET_ASSIGN(const i32 output,
                 graph.add_layer(layer.name, input, fine, problem.channels, window.map, problem));
   graph.set_result(output);
