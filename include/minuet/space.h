@@ -20,8 +20,8 @@ typedef struct minuet_space_options {
   int32_t ndim;       /* 1 to 4; 0: 3 */
   minuet_dtype dtype; /* of the features */
   int32_t channels;   /* required: of the finer set. channels times the children are at most 65536 */
-  int32_t stride[MINUET_MAX_DIM]; /* the quotient of the tensor strides of both sets; 0 counts as 1, and one
-                                     is 2 or more */
+  int32_t stride[MINUET_MAX_DIM]; /* the quotient of the tensor strides of both sets; 0 counts as 1; at least
+                                     one is 2 or more */
   int32_t reserved;               /* 0 */
 } minuet_space_options;
 #define MINUET_SPACE_OPTIONS_INIT \
