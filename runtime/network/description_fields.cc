@@ -235,6 +235,14 @@ llvm::Error check_reaches_by_box(const LayerDescription& layer) {
                        kKernelShapeNames[static_cast<int>(layer.kernel_shape)]));
 }
 
+llvm::Error read_stride(const Object& object, const NetworkDescription& network, LayerDescription& layer) {
+  if (const Value* const value = object.get("stride")) {
+    return read_layer_axes(*value, "stride", network, {}, 1, layer.stride, layer.counts.stride);
+  }
+  return at("stride", make_error(StatusCode::InvalidArgument,
+                                 "\"stride\" is missing: give a number, or one number for each axis"));
+}
+
 llvm::Error read_rule(const Object& object, const NetworkDescription& network, LayerDescription& layer) {
   if (object.get("rule")) {
     const auto rule = object.getString("rule");
@@ -306,8 +314,12 @@ static Value axes_value(const AxisArray& axes, i32 ndim, i32 count) {
   return are_equal ? Value(axes[0]) : Value(axes_json(axes, numbers));
 }
 
-void print_window(const LayerDescription& layer, i32 ndim, Object& object) {
+void print_stride(const LayerDescription& layer, i32 ndim, Object& object) {
   object["stride"] = axes_value(layer.stride, ndim, layer.counts.stride);
+}
+
+void print_window(const LayerDescription& layer, i32 ndim, Object& object) {
+  print_stride(layer, ndim, object);
   if (layer.kernel_shape != KernelShape::Box)
     object["kernel_shape"] = kKernelShapeNames[static_cast<int>(layer.kernel_shape)];
   if (layer.kernel_shape == KernelShape::Custom) {

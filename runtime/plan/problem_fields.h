@@ -29,6 +29,7 @@ class FieldReader {
   std::string text(llvm::StringRef name);
   /// Returns integers from `least` to `most`.
   std::vector<i32> integers(llvm::StringRef name, i32 least, i32 most);
+  /// Returns a number for each axis, each from `least` to `most`.
   AxisArray axes(llvm::StringRef name, i32 least = 1, i32 most = kMostCells);
   /// Returns a list, which is not empty, of arrays of integers from -`most` to `most`.
   OffsetList axes_list(llvm::StringRef name, i64 most);
