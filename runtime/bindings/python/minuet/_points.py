@@ -88,7 +88,9 @@ def _place_points(
     return found
 
 
-def writable_features(device: Device, out: Any, shape: tuple[int, int], dtype: str, stream: int, what: str) -> tuple[Any, int]:
+def writable_features(
+    device: Device, out: Any, shape: tuple[int, int], dtype: str, stream: int, what: str
+) -> tuple[Any, int]:
     """Returns `out`, or a new array, of features on the device, and its address."""
     result = device.empty(shape, dtype, stream) if out is None else out
     found = device_view(result, device, stream, what)

@@ -31,8 +31,8 @@ class SelectRule(IntEnum):
 
 @dataclass(frozen=True)
 class Selected:
-    """What Selector.run gives, in memory of the device. Rows behind the last kept candidate are zeros, and -1 in sources
-    and parents.
+    """What Selector.run gives, in memory of the device. Rows behind the last kept candidate are zeros, and -1 in
+    sources and parents.
 
     Args:
         coordinates: int32 [capacity, 1 + ndim], the batch index first; in the order of the candidates.
@@ -54,15 +54,15 @@ class Selected:
 
 
 class Selector(Handle):
-    """Lists the rows of a level, their children, or the cells of a dense tensor that a rule keeps, on the device. May be
-    used from many threads.
+    """Lists the rows of a level, their children, or the cells of a dense tensor that a rule keeps, on the device. May
+    be used from many threads.
 
     Args:
         context: where its kernels are compiled and kept.
         threshold: for ABOVE: scores greater than this are kept.
         best: for BEST: so many of each batch item. Of equal scores the lower candidates are kept, NaN never.
-        children: of a row on each axis. Child coordinates are those of the row plus the child's number on the axis times
-            tensor_stride.
+        children: of a row on each axis. Child coordinates are those of the row plus the child's number on the axis
+            times tensor_stride.
         tensor_stride: of the new level.
         shape: where given, the candidates are the cells of a dense tensor with so many cells on each axis. Coordinates
             are the cell's number on the axis times tensor_stride.
