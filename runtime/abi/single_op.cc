@@ -36,7 +36,7 @@ llvm::Error with_loaded_engine(const minuet_device& device, i32 ndim, const char
   MINUET_ASSIGN(const MapEngines::Lease engine, engines->take(nullptr));
   MINUET_TRY(engine->begin(stream));
   const auto end = llvm::make_scope_exit([&] { engine->end(); });
-  return work(*engine);
+  return work(**engine);
 }
 
 }  // namespace minuet
