@@ -59,7 +59,7 @@ static void create_of_rows(const world* world) {
   REFUSED_WITH(INVALID_ARGUMENT, "shape is 4, but rows are not the cells", shape[0] = 4);
   REFUSED_WITH(INVALID_ARGUMENT, "axis_order is 1, but the rule reads no dense tensor", axis_order[1] = 1);
   REFUSED_WITH(INVALID_ARGUMENT, "channels_last is 1, but the rule reads no dense tensor", channels_last = 1);
-  REFUSED_WITH(INVALID_ARGUMENT, "later versions", reserved = 1);
+  REFUSED_WITH(INVALID_ARGUMENT, "reserved is 1", reserved = 1);
   base.rule = MINUET_SELECT_ABOVE;
   base.best = 0;
   REFUSED_WITH(INVALID_ARGUMENT, "the threshold is NaN", threshold = (float)(1e308 * 10 - 1e308 * 10));
@@ -193,6 +193,7 @@ static void select_rows(const world* world, const select_ops* ops) {
   base.row_count = NULL;
   ACCEPTED(minuet_select(own, device, &base, NULL));
   MUST(minuet_device_synchronize(device, NULL));
+  poison_device(world);
   base.scores = NULL;
   base.scores_ld = 0;
   REFUSED(FAILED_PRECONDITION, "call minuet_select_op_load",
