@@ -7,7 +7,7 @@ namespace {
 
 using SelectOp = Handle<minuet_select_op>;
 
-constexpr int64_t kRows = 8;
+constexpr int64_t kSelectRows = 8;
 
 SelectOp make_op(Machine& machine, const minuet_select_options* options) {
   minuet_select_op* made = nullptr;
@@ -39,15 +39,15 @@ void check_select_arguments(Machine& machine) {
   options.rule = MINUET_SELECT_MASK;
   const SelectOp op = make_op(machine, &options);
   int64_t bytes = 0;
-  check(minuet_select_bytes(op.get(), machine.arch().c_str(), kRows, &bytes));
-  const Buffer coordinates(machine, std::vector<int32_t>(kRows * 4)),
-      row_count(machine, std::vector<int32_t>{kRows}), mask(machine, std::vector<char>(kRows)),
-      workspace(machine, bytes), selected(machine, kRows * 16), words(machine, 256);
+  check(minuet_select_bytes(op.get(), machine.arch().c_str(), kSelectRows, &bytes));
+  const Buffer coordinates(machine, std::vector<int32_t>(kSelectRows * 4)),
+      row_count(machine, std::vector<int32_t>{kSelectRows}), mask(machine, std::vector<char>(kSelectRows)),
+      workspace(machine, bytes), selected(machine, kSelectRows * 16), words(machine, 256);
   minuet_select_arguments given = MINUET_SELECT_ARGUMENTS_INIT;
   given.coordinates = coordinates.integers(), given.row_count = row_count.integers();
-  given.most_rows = kRows, given.mask = static_cast<const uint8_t*>(mask.data());
+  given.most_rows = kSelectRows, given.mask = static_cast<const uint8_t*>(mask.data());
   given.workspace = workspace.data(), given.workspace_bytes = bytes;
-  given.capacity = kRows, given.selected = static_cast<int32_t*>(selected.data());
+  given.capacity = kSelectRows, given.selected = static_cast<int32_t*>(selected.data());
   auto* const word = static_cast<int32_t*>(words.data());
   given.sources = word, given.parents = word + 8, given.places = word + 16, given.count = word + 24;
   given.status = reinterpret_cast<uint32_t*>(word + 24);  // refused beside this count
