@@ -160,6 +160,17 @@ SpecField spec_field(const char* name, PointReduction value) {
   return enumerator(name, "PointReduction", name_at(kNames, static_cast<std::size_t>(value)));
 }
 
+SpecField spec_field(const char* name, SelectRule value) {
+  static constexpr const char* kNames[] = {"All", "Mask", "Above", "Best", "NonZero"};
+  static_assert(std::size(kNames) == kSelectRules);
+  return enumerator(name, "SelectRule", name_at(kNames, static_cast<std::size_t>(value)));
+}
+
+SpecField spec_field(const char* name, SelectSource value) {
+  static constexpr const char* kNames[] = {"Rows", "Cells"};
+  return enumerator(name, "SelectSource", name_at(kNames, static_cast<std::size_t>(value)));
+}
+
 SpecField spec_field(const char* name, const PointwiseSteps& steps) {
   std::string values, tag;
   for (const PointwiseKind kind : steps.kinds) {

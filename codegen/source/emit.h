@@ -24,6 +24,7 @@
 #include "kernels_templates/shared/point_kernels.h"
 #include "kernels_templates/shared/pointwise_kernels.h"
 #include "kernels_templates/shared/pool_kernels.h"
+#include "kernels_templates/shared/select_kernels.h"
 #include "kernels_templates/shared/space_kernels.h"
 #include "kernels_templates/shared/view_kernels.h"
 #include "kernels_templates/shared/voxel_index.h"
@@ -116,6 +117,8 @@ SpecField spec_field(const char* name, WeightRoad value);
 SpecField spec_field(const char* name, MmaUnit value);
 SpecField spec_field(const char* name, Reduction value);
 SpecField spec_field(const char* name, PointReduction value);
+SpecField spec_field(const char* name, SelectRule value);
+SpecField spec_field(const char* name, SelectSource value);
 SpecField spec_field(const char* name, const PointwiseSteps& steps);
 SpecField spec_field(const char* name, bool value);
 SpecField spec_field(const char* name, i32 value);

@@ -5,6 +5,7 @@
 
 #include "kernels_templates/shared/elements.h"
 #include "kernels_templates/shared/map_kernels.h"
+#include "runtime/cpu/dispatch.h"
 #include "runtime/engine/arena.h"
 
 namespace minuet {
@@ -12,14 +13,6 @@ namespace {
 
 constexpr i64 kPointRowsPerTask = 4096;
 
-/// Calls body.template operator()<Ndim>() with the number of axes.
-template <class Body>
-void with_axes(i32 ndim, const Body& body) {
-  if (ndim == 1) return body.template operator()<1>();
-  if (ndim == 2) return body.template operator()<2>();
-  if (ndim == 3) return body.template operator()<3>();
-  body.template operator()<4>();
-}
 template <class Body>
 void with_reduction(PointReduction reduction, const Body& body) {
   switch (reduction) {
@@ -32,14 +25,6 @@ void with_reduction(PointReduction reduction, const Body& body) {
     case PointReduction::First:
       return body.template operator()<PointReduction::First>();
   }
-}
-
-/// Calls body.template operator()<T>() with the type in which numbers of the dtype are stored.
-template <class Body>
-void with_storage(DType dtype, const Body& body) {
-  if (storage_type(dtype) == DType::F32) return body.template operator()<DType::F32>();
-  if (dtype == DType::F16) return body.template operator()<DType::F16>();
-  body.template operator()<DType::BF16>();
 }
 
 /// Maps coordinates to rows by a hash table with open addressing. The coordinates of a row are those at

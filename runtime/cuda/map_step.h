@@ -36,8 +36,9 @@ struct MapKernels {
 class MapStep final : public MapOperations {
  public:
   static llvm::Expected<std::unique_ptr<MapStep>> create(Launcher& launcher, const EngineChoice& choice);
-  /// Returns the kernels for keys of 32 bits.
+  /// Return the kernels for keys of 32 and of 64 bits.
   const MapKernels& kernels32() const { return map32_; }
+  const MapKernels& kernels64() const { return map64_; }
 
   llvm::Error find_layout(const LayoutRequest& request) override;
   i64 workspace_bytes(const MapLimits& limits) const override;

@@ -7,6 +7,7 @@
 #include "runtime/cuda/map_workspace.h"
 #include "runtime/cuda/ops.h"
 #include "runtime/cuda/point_step.h"
+#include "runtime/cuda/select_step.h"
 #include "runtime/cuda/view_workspace.h"
 #include "runtime/engine/arena.h"
 #include "runtime/engine/device.h"
@@ -73,9 +74,22 @@ class MeasuredPoints final : public PointOperations {
   const MapChoice map32_;
 };
 
+class MeasuredSelections final : public SelectOperations {
+ public:
+  explicit MeasuredSelections(const EngineChoice& choice) : choice_(choice) {}
+  i64 workspace_bytes(const SelectChoice& choice, i64 most_rows, i64 batch_size) const override {
+    return select_workspace_bytes(choice_.map32, choice_.map64, choice, most_rows, batch_size);
+  }
+  llvm::Error select(const SelectRequest&) override { return not_there(); }
+
+ private:
+  const EngineChoice choice_;
+};
+
 class MeasuredEngine final : public Engine {
  public:
-  explicit MeasuredEngine(const EngineChoice& choice) : maps_(choice), points_(choice.map32) {}
+  explicit MeasuredEngine(const EngineChoice& choice)
+      : maps_(choice), points_(choice.map32), selections_(choice) {}
 
   llvm::Expected<i32> add_op(const OpChoice& choice) override;
   llvm::Expected<i32> add_permute_rows(const PermuteRowsSpec&) override { return permutes_++; }
@@ -85,6 +99,7 @@ class MeasuredEngine final : public Engine {
   MapOperations& maps() override { return maps_; }
   ParameterOperations& parameters() override { return parameters_; }
   PointOperations& points() override { return points_; }
+  SelectOperations& selections() override { return selections_; }
   const EngineCounters& counters() const override { return counters_; }
   void reset_counters() override {}
   void set_profiling(bool) override {}
@@ -118,6 +133,7 @@ class MeasuredEngine final : public Engine {
   MeasuredMaps maps_;
   MeasuredParameters parameters_;
   MeasuredPoints points_;
+  MeasuredSelections selections_;
   const EngineCounters counters_;
   std::vector<Family> families_;  // Holds the op families of all added ops, in the order of CudaEngine.
   i32 ops_ = 0, permutes_ = 0;

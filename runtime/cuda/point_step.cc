@@ -46,8 +46,7 @@ struct VoxelizePlaces {
     const i64 tile_count = std::max<i64>(ceil_div(most_points, choice.number.threads), 1);
     const i32 passes = radix_passes(key_bits_of(past_key_of(choice.problem, most_points)));
     sort.tiles = most_radix_tiles(map32.radix_pass_rows, most_points);
-    const i64 bins = i64{passes} * kRadixBins, lookback = bins * sort.tiles;
-    zero_words = 2 + slots + 2 * tile_count + kMaxRadixPasses + bins + lookback;
+    zero_words = 2 + slots + 2 * tile_count + sort_state_words(passes, sort.tiles);
     zeros = parts.take<u32>(zero_words);
     bytes = parts.bytes();
     if (zeros == nullptr) return;
@@ -56,8 +55,7 @@ struct VoxelizePlaces {
     points_in = zeros + 2;
     tiles = points_in + slots;
     begin_tiles = tiles + tile_count;
-    u32* const next_tile = begin_tiles + tile_count;
-    sort.state = {next_tile + kMaxRadixPasses, next_tile, next_tile + kMaxRadixPasses + bins, nullptr};
+    sort.state = divide_sort_state(begin_tiles + tile_count, passes);
     for (i32 half = 0; half < 2; ++half) sort.keys[half] = keys[half], sort.rows[half] = values[half];
   }
 };
@@ -133,43 +131,21 @@ i64 PointStep::workspace_bytes(const DevoxelizeChoice& choice, i64 most_points, 
   return point_workspace_bytes(choice, most_points, most_rows);
 }
 
-// It is compiled for size, because there is one copy for each kernel, and almost every call returns at once.
-template <class Spec>
-[[gnu::cold]] llvm::Expected<Kernel<typename KernelRow<Spec>::Params>> PointStep::find(
-    std::vector<Found<Spec>>& found, const Spec& spec) {
-  for (const Found<Spec>& known : found) {
-    if (known.spec == spec) return known.kernel;
-  }
-  MINUET_ASSIGN(const Kernel<typename KernelRow<Spec>::Params> kernel, launcher_.device().kernel(spec));
-  found.push_back({spec, kernel});
-  return kernel;
-}
-
-llvm::Error PointStep::clear(llvm::ArrayRef<ClearedArray> arrays) {
-  MINUET_ASSIGN(const Kernel<ClearWordsParams> kernel, find(clear_, ClearWordsSpec{}));
-  ClearWordsParams params = {};
-  i64 most = 0;
-  for (const ClearedArray& array : arrays) {
-    params.arrays[params.count++] = array;
-    most = std::max(most, array.count);
-  }
-  return launcher_.launch_stride(kernel, most, params);
-}
-
 llvm::Error PointStep::voxelize(const VoxelizeRequest& request) {
   MINUET_TRY(launcher_.mark(Stage::Map));
   const VoxelizeChoice& choice = *request.choice;
   const i64 points = request.points.most;
   const VoxelizePlaces places(map32_.choice, choice, points, static_cast<char*>(request.workspace));
   VoxelizeParams params = params_of(request, places);
-  MINUET_TRY(clear({{reinterpret_cast<u32*>(places.table), places.slots, static_cast<u32>(kFreeSlot)},
-                    {places.zeros, places.zero_words, 0},
-                    {reinterpret_cast<u32*>(request.counts), kPointCounts, 0},
-                    {request.status, 1, 0}}));
-  MINUET_ASSIGN(const Kernel<VoxelizeParams> insert, find(insert_, choice.insert));
-  MINUET_ASSIGN(const Kernel<VoxelizeParams> number, find(number_, choice.number));
-  MINUET_ASSIGN(const Kernel<VoxelizeParams> assign, find(assign_, choice.assign));
-  MINUET_ASSIGN(const Kernel<VoxelizeParams> reduce, find(reduce_, choice.reduce));
+  MINUET_TRY(clear_words(launcher_, clear_, choice.clear,
+                         {{reinterpret_cast<u32*>(places.table), places.slots, static_cast<u32>(kFreeSlot)},
+                          {places.zeros, places.zero_words, 0},
+                          {reinterpret_cast<u32*>(request.counts), kPointCounts, 0},
+                          {request.status, 1, 0}}));
+  MINUET_ASSIGN(const Kernel<VoxelizeParams> insert, insert_.find(launcher_, choice.insert));
+  MINUET_ASSIGN(const Kernel<VoxelizeParams> number, number_.find(launcher_, choice.number));
+  MINUET_ASSIGN(const Kernel<VoxelizeParams> assign, assign_.find(launcher_, choice.assign));
+  MINUET_ASSIGN(const Kernel<VoxelizeParams> reduce, reduce_.find(launcher_, choice.reduce));
   MINUET_TRY(launcher_.launch_stride(insert, points, params));
   MINUET_TRY(launcher_.launch(number, std::max<i64>(ceil_div(points, choice.number.threads), 1), params));
   MINUET_TRY(launcher_.launch_stride(assign, points, params));
@@ -201,13 +177,15 @@ llvm::Error PointStep::devoxelize(const DevoxelizeRequest& request) {
     corners.slots = static_cast<u32>(places.slots);
     corners.rows = places.rows;
     corners.weights = places.weights;
-    MINUET_TRY(clear({{reinterpret_cast<u32*>(places.table), places.slots, static_cast<u32>(kFreeSlot)}}));
-    MINUET_ASSIGN(const Kernel<CornersParams> index, find(index_, choice.index));
-    MINUET_ASSIGN(const Kernel<CornersParams> weigh, find(weigh_, choice.weigh));
+    MINUET_TRY(
+        clear_words(launcher_, clear_, choice.clear,
+                    {{reinterpret_cast<u32*>(places.table), places.slots, static_cast<u32>(kFreeSlot)}}));
+    MINUET_ASSIGN(const Kernel<CornersParams> index, index_.find(launcher_, choice.index));
+    MINUET_ASSIGN(const Kernel<CornersParams> weigh, weigh_.find(launcher_, choice.weigh));
     MINUET_TRY(launcher_.launch_stride(index, request.most_rows, corners));
     MINUET_TRY(launcher_.launch_stride(weigh, points, corners));
   }
-  MINUET_ASSIGN(const Kernel<DevoxelizeParams> kernel, find(devoxelize_, choice.devoxelize));
+  MINUET_ASSIGN(const Kernel<DevoxelizeParams> kernel, devoxelize_.find(launcher_, choice.devoxelize));
   DevoxelizeParams params = {};
   params.input = request.features;
   params.input_ld = params.output_ld = problem.channels;

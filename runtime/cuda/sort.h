@@ -32,6 +32,16 @@ struct SortMemory {
   i64 tiles = 0;
 };
 
+/// Returns the number of words of the state of a sort with room for `tiles` tiles in each of `passes` passes.
+inline i64 sort_state_words(i32 passes, i64 tiles) {
+  return kMaxRadixPasses + i64{passes} * kRadixBins * (1 + tiles);
+}
+/// Divides these words into the parts of the state. They must be set to 0 before the sort.
+inline SortState divide_sort_state(u32* words, i32 passes) {
+  u32* const bins = words + kMaxRadixPasses;
+  return {bins, words, bins + i64{passes} * kRadixBins, nullptr};
+}
+
 /// Enqueues a sort of the keys in memory.keys[0]. `half` receives the index in memory.keys and memory.rows
 /// that will hold the result.
 llvm::Error enqueue_sort(Launcher& launcher, const SortKernels& kernels, const SortRange& range,

@@ -1,6 +1,6 @@
 // Declares the interface that a device offers to an execution. It consists of the Map step
-// (map_operations.h), the ops of a program, the storing of parameters (parameter_operations.h), and the work
-// on points (point_operations.h).
+// (map_operations.h), the ops of a program, the storing of parameters (parameter_operations.h), the work on
+// points (point_operations.h), and levels of candidates that a rule keeps (select_operations.h).
 //
 // There are two engines, runtime/cuda and runtime/cpu. All code above them (plans, networks, executions,
 // coordinate sets, kernel maps) is shared. An engine belongs to one execution, or to one object that builds
@@ -19,10 +19,12 @@
 #include "runtime/engine/map_operations.h"
 #include "runtime/engine/parameter_operations.h"
 #include "runtime/engine/point_operations.h"
+#include "runtime/engine/select_operations.h"
 
 namespace minuet {
 
-/// Requests a copy of rows in which output row i is input row index[i], or row i if there is no index.
+/// Requests a copy of rows in which output row i is input row index[i], or row i if there is no index. A
+/// negative index stands for a row of padding.
 struct PermuteRequest {
   i32 permute = 0;  // Holds the number that add_permute_rows() returned.
   const void* input = nullptr;
@@ -221,6 +223,7 @@ class Engine {
   virtual MapOperations& maps() = 0;
   virtual ParameterOperations& parameters() = 0;
   virtual PointOperations& points() = 0;
+  virtual SelectOperations& selections() = 0;
   virtual llvm::Error permute_rows(const PermuteRequest& request) = 0;
   /// Prepares one op for one cloud before the op's first run on that cloud. It overwrites host memory that
   /// earlier sends may still read, so wait_for_sends() or wait() must run before it in the same call.

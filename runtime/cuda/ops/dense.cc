@@ -4,15 +4,11 @@
 #include <vector>
 
 #include "codegen/choose/ops/dense.h"
+#include "runtime/engine/alignment.h"
 #include "runtime/engine/ops/dense.h"
 
 namespace minuet {
 namespace {
-
-/// Returns 1 if a dense tensor at this address begins on a multiple of `bytes` bytes.
-i32 is_multiple(const void* address, i32 bytes) {
-  return reinterpret_cast<std::uintptr_t>(address) % static_cast<std::uintptr_t>(bytes) == 0 ? 1 : 0;
-}
 
 class ToDense final : public CudaOps {
  public:
@@ -54,7 +50,7 @@ class ToDense final : public CudaOps {
     params.cells = grid.cells;
     params.batch = grid.batch;
     params.output = request.output;
-    params.is_aligned = is_multiple(request.output, spec.store_bytes);
+    params.is_aligned = is_multiple(request.output, static_cast<std::uintptr_t>(spec.store_bytes)) ? 1 : 0;
     params.overflow = request.overflow;
     params.overflow_mark = request.overflow_mark;
     const i64 element = dtype_bytes(spec.io),
@@ -98,7 +94,7 @@ class FromDense final : public CudaOps {
     const FromDenseSpec& spec = layer.choice.kernel;
     FromDenseParams params = {};
     params.input = request.input;
-    params.is_aligned = is_multiple(request.input, spec.vector_bytes);
+    params.is_aligned = is_multiple(request.input, static_cast<std::uintptr_t>(spec.vector_bytes)) ? 1 : 0;
     params.coordinates = request.coordinates;
     params.output_count = request.output_count;
     params.output_rows = request.output_rows;
