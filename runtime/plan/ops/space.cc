@@ -5,8 +5,8 @@
 namespace minuet {
 namespace {
 
-// The kernel follows from the stride, and the direction from the kind of op. The members for columns are left out, because
-// they follow from the program of the op.
+// The kernel follows from the stride, and the direction from the kind of op. The members for columns are left
+// out, because they follow from the program of the op.
 llvm::json::Object write(const SpaceProblem& problem) {
   return {{"ndim", problem.ndim},
           {"dtype", tuning_text(problem.dtype)},
