@@ -16,10 +16,12 @@
 #include "codegen/base/error.h"
 #include "codegen/base/trace.h"
 #include "codegen/choose/ops/convolution_gradient.h"
+#include "codegen/choose/ops/parameter_gradient.h"
 #include "codegen/choose/ops/points.h"
 #include "codegen/choose/ops/pooling.h"
 #include "minuet/diagnostics.h"
 #include "minuet/generate.h"
+#include "minuet/gradient.h"
 #include "minuet/kernels.h"
 #include "minuet/minuet.h"
 #include "minuet/parameters.h"
@@ -82,6 +84,10 @@ struct minuet_point_op {
   minuet::i32 ndim() const {
     return std::visit([](const auto& one) { return one.problem.ndim; }, choice);
   }
+};
+struct minuet_gradient_op {
+  std::shared_ptr<minuet::Context> context;
+  minuet::ParameterGradientChoice choice;
 };
 struct minuet_job {
   std::unique_ptr<minuet::BackgroundJob> job;
@@ -198,6 +204,7 @@ MINUET_ENDS_WITH(minuet_devoxelize_options, tensor_stride);
 // NOLINTNEXTLINE(bugprone-sizeof-expression): The size of the pointer is meant, not that of the word.
 MINUET_ENDS_WITH(minuet_voxelize_arguments, status);
 MINUET_ENDS_WITH(minuet_devoxelize_arguments, workspace_bytes);
+MINUET_ENDS_WITH(minuet_gradient_arguments, workspace_bytes);
 MINUET_ENDS_WITH(minuet_system_info, reserved);
 MINUET_ENDS_WITH(minuet_device_info, memory_bytes);
 MINUET_ENDS_WITH(minuet_plan_info, parameters);
@@ -327,6 +334,11 @@ llvm::Error check_flags(std::initializer_list<NamedFlag> flags);
 /// Reads one value per axis, where 0 means 1. The values of the axes from number `ndim` on must be 0 or 1.
 llvm::Expected<AxisArray> read_axes(const int32_t* values, i32 ndim, const char* name);
 llvm::Expected<DType> read_dtype(minuet_dtype dtype);
+/// Reads the options of a convolution except its parameters and its dataflow.
+llvm::Expected<ConvolutionProblem> read_convolution_problem(const minuet_convolution_options& given);
+/// Returns InvalidArgument if the convolution does more than to multiply and to add a bias. The gradients of
+/// its other steps are ops of their own.
+llvm::Error check_differentiable(const ConvolutionProblem& problem);
 /// Returns the dataflow, or nullopt for MINUET_DATAFLOW_AUTO.
 llvm::Expected<std::optional<Dataflow>> read_dataflow(minuet_dataflow dataflow);
 /// Returns the path of the directory of tuning results. Returns an empty string for null, and InvalidArgument

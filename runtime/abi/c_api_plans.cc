@@ -167,23 +167,6 @@ llvm::Error read_activation(const minuet_convolution_options& given, Convolution
   return llvm::Error::success();
 }
 
-llvm::Expected<ConvolutionProblem> read_problem(const minuet_convolution_options& given) {
-  ConvolutionProblem problem;
-  MINUET_TRY(read_window(problem, given));
-  problem.in_channels = given.in_channels;
-  problem.out_channels = given.out_channels;
-  problem.groups = given.groups == 0 ? 1 : given.groups;
-  MINUET_ASSIGN(problem.kind, read_kind(given.submanifold, given.transposed, problem));
-  MINUET_TRY(read_activation(given, problem));
-  MINUET_TRY(check_flags({{given.residual, "residual"},
-                          {given.without_values, "without_values"},
-                          {given.allow_non_finite_parameters, "allow_non_finite_parameters"}}));
-  problem.residual = given.residual != 0;
-  problem.scale_shift = given.scale_count != 0 || given.shift_count != 0;
-  MINUET_TRY(validate(problem));
-  return problem;
-}
-
 llvm::Expected<PoolingProblem> read_problem(const minuet_pooling_options& given) {
   PoolingProblem problem;
   MINUET_TRY(read_window(problem, given));
@@ -259,6 +242,36 @@ llvm::Expected<GivenParameters> read_parameters(const minuet_convolution_options
 }
 
 }  // namespace
+
+llvm::Expected<ConvolutionProblem> read_convolution_problem(const minuet_convolution_options& given) {
+  ConvolutionProblem problem;
+  MINUET_TRY(read_window(problem, given));
+  problem.in_channels = given.in_channels;
+  problem.out_channels = given.out_channels;
+  problem.groups = given.groups == 0 ? 1 : given.groups;
+  MINUET_ASSIGN(problem.kind, read_kind(given.submanifold, given.transposed, problem));
+  MINUET_TRY(read_activation(given, problem));
+  MINUET_TRY(check_flags({{given.residual, "residual"},
+                          {given.without_values, "without_values"},
+                          {given.allow_non_finite_parameters, "allow_non_finite_parameters"}}));
+  problem.residual = given.residual != 0;
+  problem.scale_shift = given.scale_count != 0 || given.shift_count != 0;
+  MINUET_TRY(validate(problem));
+  return problem;
+}
+
+llvm::Error check_differentiable(const ConvolutionProblem& problem) {
+  if (problem.activation != Activation::None) {
+    return make_error(StatusCode::InvalidArgument,
+                      "the convolution has the activation {0}: leave it out, and multiply the gradient of "
+                      "the output by the derivative of the activation first",
+                      kActivationNames[static_cast<std::size_t>(problem.activation)]);
+  }
+  if (!problem.residual) return llvm::Error::success();
+  return make_error(StatusCode::InvalidArgument,
+                    "the convolution has a residual: leave it out, because the gradient of the residual is "
+                    "that of the output");
+}
 
 minuet_plan* make_plan(std::shared_ptr<const Plan> plan, const Context& context) {
   auto made = std::make_unique<minuet_plan>();
@@ -340,7 +353,7 @@ minuet_status minuet_plan_create_convolution(minuet_context* context,
   return guarded("minuet_plan_create_convolution", [&]() -> llvm::Error {
     MINUET_TRY(check_create(context, options, plan));
     MINUET_ASSIGN(const minuet_convolution_options given, read_convolution(options));
-    MINUET_ASSIGN(ConvolutionProblem problem, read_problem(given));
+    MINUET_ASSIGN(ConvolutionProblem problem, read_convolution_problem(given));
     MINUET_ASSIGN(problem.dataflow, read_dataflow(given.dataflow));
     LayerParameters beside;
     MINUET_ASSIGN(const GivenParameters parameters, read_parameters(given, problem, beside));
@@ -364,7 +377,7 @@ minuet_status minuet_plan_create_convolution_gradient(minuet_context* context,
     MINUET_TRY(check_create(context, options, plan));
     MINUET_ASSIGN(const minuet_convolution_options given, read_convolution(options));
     ConvolutionGradientProblem problem;
-    MINUET_ASSIGN(problem.forward, read_problem(given));
+    MINUET_ASSIGN(problem.forward, read_convolution_problem(given));
     if (which < 1 || which > (MINUET_GRADIENT_INPUT | MINUET_GRADIENT_WEIGHT | MINUET_GRADIENT_BIAS)) {
       return make_error(StatusCode::InvalidArgument,
                         "the gradients are {0}; they must be 1 (of the input), 2 (of the weight), 4 (of the "

@@ -31,7 +31,12 @@ class CpuEngine::Timer {
 };
 
 CpuEngine::CpuEngine(std::shared_ptr<ThreadPool> pool, const VectorKernels& kernels, i32 ndim)
-    : pool_(std::move(pool)), kernels_(kernels), ndim_(ndim), parameters_(*pool_), points_(*pool_) {}
+    : pool_(std::move(pool)),
+      kernels_(kernels),
+      ndim_(ndim),
+      parameters_(*pool_),
+      points_(*pool_),
+      gradients_(*pool_, kernels_) {}
 
 CpuEngine::~CpuEngine() {
   for (void* memory : pinned_) std::free(memory);

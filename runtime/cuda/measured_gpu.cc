@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "runtime/cuda/gradient_step.h"
 #include "runtime/cuda/map_workspace.h"
 #include "runtime/cuda/ops.h"
 #include "runtime/cuda/point_step.h"
@@ -73,6 +74,14 @@ class MeasuredPoints final : public PointOperations {
   const MapChoice map32_;
 };
 
+class MeasuredGradients final : public GradientOperations {
+ public:
+  i64 workspace_bytes(const ParameterGradientChoice& choice, i64 most_pairs, i64 most_rows) const override {
+    return gradient_workspace_bytes(choice, most_pairs, most_rows);
+  }
+  llvm::Error compute(const ParameterGradientRequest&) override { return not_there(); }
+};
+
 class MeasuredEngine final : public Engine {
  public:
   explicit MeasuredEngine(const EngineChoice& choice) : maps_(choice), points_(choice.map32) {}
@@ -85,6 +94,7 @@ class MeasuredEngine final : public Engine {
   MapOperations& maps() override { return maps_; }
   ParameterOperations& parameters() override { return parameters_; }
   PointOperations& points() override { return points_; }
+  GradientOperations& gradients() override { return gradients_; }
   const EngineCounters& counters() const override { return counters_; }
   void reset_counters() override {}
   void set_profiling(bool) override {}
@@ -118,6 +128,7 @@ class MeasuredEngine final : public Engine {
   MeasuredMaps maps_;
   MeasuredParameters parameters_;
   MeasuredPoints points_;
+  MeasuredGradients gradients_;
   const EngineCounters counters_;
   std::vector<Family> families_;  // Holds the op families of all added ops, in the order of CudaEngine.
   i32 ops_ = 0, permutes_ = 0;

@@ -120,20 +120,8 @@ i64 PointStep::workspace_bytes(const DevoxelizeChoice& choice, i64 most_points, 
   return point_workspace_bytes(choice, most_points, most_rows);
 }
 
-// It is compiled for size, because there is one copy for each kernel, and almost every call returns at once.
-template <class Spec>
-[[gnu::cold]] llvm::Expected<Kernel<typename KernelRow<Spec>::Params>> PointStep::find(
-    std::vector<Found<Spec>>& found, const Spec& spec) {
-  for (const Found<Spec>& known : found) {
-    if (known.spec == spec) return known.kernel;
-  }
-  MINUET_ASSIGN(const Kernel<typename KernelRow<Spec>::Params> kernel, launcher_.device().kernel(spec));
-  found.push_back({spec, kernel});
-  return kernel;
-}
-
 llvm::Error PointStep::clear(llvm::ArrayRef<ClearedArray> arrays) {
-  MINUET_ASSIGN(const Kernel<ClearWordsParams> kernel, find(clear_, ClearWordsSpec{}));
+  MINUET_ASSIGN(const Kernel<ClearWordsParams> kernel, clear_.find(launcher_.device(), ClearWordsSpec{}));
   ClearWordsParams params = {};
   i64 most = 0;
   for (const ClearedArray& array : arrays) {
@@ -153,10 +141,10 @@ llvm::Error PointStep::voxelize(const VoxelizeRequest& request) {
                     {places.zeros, places.zero_words, 0},
                     {reinterpret_cast<u32*>(request.counts), kPointCounts, 0},
                     {request.status, 1, 0}}));
-  MINUET_ASSIGN(const Kernel<VoxelizeParams> insert, find(insert_, choice.insert));
-  MINUET_ASSIGN(const Kernel<VoxelizeParams> number, find(number_, choice.number));
-  MINUET_ASSIGN(const Kernel<VoxelizeParams> assign, find(assign_, choice.assign));
-  MINUET_ASSIGN(const Kernel<VoxelizeParams> reduce, find(reduce_, choice.reduce));
+  MINUET_ASSIGN(const Kernel<VoxelizeParams> insert, insert_.find(launcher_.device(), choice.insert));
+  MINUET_ASSIGN(const Kernel<VoxelizeParams> number, number_.find(launcher_.device(), choice.number));
+  MINUET_ASSIGN(const Kernel<VoxelizeParams> assign, assign_.find(launcher_.device(), choice.assign));
+  MINUET_ASSIGN(const Kernel<VoxelizeParams> reduce, reduce_.find(launcher_.device(), choice.reduce));
   MINUET_TRY(launcher_.launch_stride(insert, points, params));
   MINUET_TRY(launcher_.launch(number, std::max<i64>(ceil_div(points, choice.number.threads), 1), params));
   MINUET_TRY(launcher_.launch_stride(assign, points, params));
@@ -190,12 +178,13 @@ llvm::Error PointStep::devoxelize(const DevoxelizeRequest& request) {
     corners.rows = places.rows;
     corners.weights = places.weights;
     MINUET_TRY(clear({{reinterpret_cast<u32*>(places.table), places.slots, static_cast<u32>(kFreeSlot)}}));
-    MINUET_ASSIGN(const Kernel<CornersParams> index, find(index_, choice.index));
-    MINUET_ASSIGN(const Kernel<CornersParams> weigh, find(weigh_, choice.weigh));
+    MINUET_ASSIGN(const Kernel<CornersParams> index, index_.find(launcher_.device(), choice.index));
+    MINUET_ASSIGN(const Kernel<CornersParams> weigh, weigh_.find(launcher_.device(), choice.weigh));
     MINUET_TRY(launcher_.launch_stride(index, request.most_rows, corners));
     MINUET_TRY(launcher_.launch_stride(weigh, points, corners));
   }
-  MINUET_ASSIGN(const Kernel<DevoxelizeParams> kernel, find(devoxelize_, choice.devoxelize));
+  MINUET_ASSIGN(const Kernel<DevoxelizeParams> kernel,
+                devoxelize_.find(launcher_.device(), choice.devoxelize));
   DevoxelizeParams params = {};
   params.input = request.features;
   params.input_ld = params.output_ld = problem.channels;

@@ -2,8 +2,7 @@
 // kernels_templates/points and the radix sort of the Map step.
 #pragma once
 
-#include <vector>
-
+#include "runtime/cuda/kernels_by_spec.h"
 #include "runtime/cuda/map_step.h"
 #include "runtime/engine/point_operations.h"
 
@@ -23,28 +22,18 @@ class PointStep final : public PointOperations {
   llvm::Error devoxelize(const DevoxelizeRequest& request) override;
 
  private:
-  /// Holds a kernel of a Spec that was used. Kernels are kept, because finding one by its name takes a
-  /// string.
-  template <class Spec>
-  struct Found {
-    Spec spec;
-    Kernel<typename KernelRow<Spec>::Params> kernel;
-  };
-  template <class Spec>
-  llvm::Expected<Kernel<typename KernelRow<Spec>::Params>> find(std::vector<Found<Spec>>& found,
-                                                                const Spec& spec);
   llvm::Error clear(llvm::ArrayRef<ClearedArray> arrays);
 
   Launcher& launcher_;
   const MapKernels& map32_;
-  std::vector<Found<ClearWordsSpec>> clear_;
-  std::vector<Found<InsertPointsSpec>> insert_;
-  std::vector<Found<NumberVoxelsSpec>> number_;
-  std::vector<Found<AssignRowsSpec>> assign_;
-  std::vector<Found<ReduceVoxelsSpec>> reduce_;
-  std::vector<Found<IndexRowsSpec>> index_;
-  std::vector<Found<WeighCornersSpec>> weigh_;
-  std::vector<Found<DevoxelizeSpec>> devoxelize_;
+  KernelsBySpec<ClearWordsSpec> clear_;
+  KernelsBySpec<InsertPointsSpec> insert_;
+  KernelsBySpec<NumberVoxelsSpec> number_;
+  KernelsBySpec<AssignRowsSpec> assign_;
+  KernelsBySpec<ReduceVoxelsSpec> reduce_;
+  KernelsBySpec<IndexRowsSpec> index_;
+  KernelsBySpec<WeighCornersSpec> weigh_;
+  KernelsBySpec<DevoxelizeSpec> devoxelize_;
 };
 
 }  // namespace minuet
