@@ -6,7 +6,11 @@
  *   of the bias the sum of the rows of out_gradient. minuet_gradient_compute computes both, from a list of
  * the pairs.
  * - The gradient of the input is a convolution over the map with input and output swapped, and a plan like
- *   any other: minuet_plan_create_convolution_gradient with MINUET_GRADIENT_INPUT.
+ *   any other: minuet_plan_create_convolution_gradient with MINUET_GRADIENT_INPUT. Its options are those of
+ *   the convolution, whose weight and its order it takes too, and whose scale and shift have no effect. Its
+ *   map is minuet_kernel_map_transpose of the convolution's, for a submanifold convolution too. Its input is
+ *   out_gradient, its output the gradient of the input. If the strides are 1, the two sets of the map have
+ *   the same tensor stride. A convolution with a scale multiplies out_gradient by it first.
  *
  * Any kernel map serves: of submanifold, strided, transposed and inverse convolutions, of given outputs and
  * of generative ones. Sums are fp32. Their order depends on the list, the options and the library's version

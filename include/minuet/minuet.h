@@ -593,8 +593,8 @@ MINUET_API minuet_status minuet_plan_create_convolution(minuet_context* context,
 typedef int32_t minuet_gradient;
 enum { MINUET_GRADIENT_INPUT = 1, MINUET_GRADIENT_WEIGHT = 2, MINUET_GRADIENT_BIAS = 4 };
 
-/* Creates a plan that computes, from the gradient of a convolution's output, the gradients that `which`
- * names. All gradients are UNIMPLEMENTED: the message tells how to compute each one by other means.
+/* Creates a plan that computes the gradient of a convolution's input: `which` is MINUET_GRADIENT_INPUT. The
+ * page is gradient.h, which has those of the weight and the bias too; here they are UNIMPLEMENTED.
  * INVALID_ARGUMENT if `which` is 0 or has other bits. */
 MINUET_API minuet_status minuet_plan_create_convolution_gradient(minuet_context* context,
                                                                  const minuet_convolution_options* options,

@@ -232,7 +232,7 @@ class WeightGradientTile {
 };
 
 template <WeightGradientSpec S>
-MINUET_KERNEL MINUET_LAUNCH_BOUNDS(weight_gradient_threads(S)) void weight_gradient(
+MINUET_KERNEL MINUET_LAUNCH_BOUNDS(weight_gradient_threads(S), least_gradient_blocks(S)) void weight_gradient(
     MINUET_PARAMS(WeightGradientParams) p) {
   follow_last_launch();
   const i32 tiles = p.groups * p.tiles_in * p.tiles_out;

@@ -130,6 +130,12 @@ MINUET_HD constexpr i32 gradient_shared_bytes(const WeightGradientSpec& spec) {
   return spec.stages * (gradient_stage_bytes(spec) + 2 * kStepPairs * static_cast<i32>(sizeof(i32)));
 }
 
+/// Returns how many blocks of a multiprocessor the compiler must leave registers for. Two blocks of the
+/// widest tiles hide the barriers of each other; the words of 32-bit operands take the registers of both.
+MINUET_HD constexpr i32 least_gradient_blocks(const WeightGradientSpec& spec) {
+  return dtype_bytes(spec.io) == 2 && weight_gradient_threads(spec) <= 256 ? 2 : 1;
+}
+
 /// weight_gradient_scalar computes tiles of `lanes` * `inputs` input channels of the group of each of
 /// `tile_out` output channels. A thread has `inputs` of them.
 struct WeightGradientScalarSpec {

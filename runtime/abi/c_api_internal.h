@@ -15,7 +15,6 @@
 #include "codegen/base/background_job.h"
 #include "codegen/base/error.h"
 #include "codegen/base/trace.h"
-#include "codegen/choose/ops/convolution_gradient.h"
 #include "codegen/choose/ops/parameter_gradient.h"
 #include "codegen/choose/ops/points.h"
 #include "codegen/choose/ops/pooling.h"
@@ -148,8 +147,6 @@ static_assert(MINUET_FIELD_POINTER == static_cast<int>(FieldKind::Pointer) &&
               MINUET_FIELD_U32 == static_cast<int>(FieldKind::U32) &&
               MINUET_FIELD_I64 == static_cast<int>(FieldKind::I64) &&
               MINUET_FIELD_F32 == static_cast<int>(FieldKind::F32));
-static_assert(MINUET_GRADIENT_INPUT == kGradientInput && MINUET_GRADIENT_WEIGHT == kGradientWeight &&
-              MINUET_GRADIENT_BIAS == kGradientBias);
 static_assert(MINUET_BUNDLE_SAME_MAJOR == static_cast<int>(BundlePolicy::SameMajor) &&
               MINUET_BUNDLE_ANY == static_cast<int>(BundlePolicy::Any));
 static_assert(MINUET_CANCELLED == static_cast<int>(StatusCode::Cancelled) &&

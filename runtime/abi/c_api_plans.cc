@@ -376,16 +376,35 @@ minuet_status minuet_plan_create_convolution_gradient(minuet_context* context,
   return guarded("minuet_plan_create_convolution_gradient", [&]() -> llvm::Error {
     MINUET_TRY(check_create(context, options, plan));
     MINUET_ASSIGN(const minuet_convolution_options given, read_convolution(options));
-    ConvolutionGradientProblem problem;
-    MINUET_ASSIGN(problem.forward, read_convolution_problem(given));
+    MINUET_ASSIGN(ConvolutionProblem forward, read_convolution_problem(given));
     if (which < 1 || which > (MINUET_GRADIENT_INPUT | MINUET_GRADIENT_WEIGHT | MINUET_GRADIENT_BIAS)) {
       return make_error(StatusCode::InvalidArgument,
                         "the gradients are {0}; they must be 1 (of the input), 2 (of the weight), 4 (of the "
                         "bias), or several of them, or-ed",
                         which);
     }
-    problem.gradients = which;
-    return make_plan(problem, *context->context, plan);
+    if (which != MINUET_GRADIENT_INPUT) {
+      return make_error(StatusCode::Unimplemented,
+                        "a plan computes the gradient of the input alone: use minuet_gradient_create for "
+                        "those of the weight and the bias");
+    }
+    MINUET_TRY(check_differentiable(forward));
+    MINUET_ASSIGN(forward.dataflow, read_dataflow(given.dataflow));
+    MINUET_TRY(check_counts(given, forward));
+    const ConvolutionProblem problem = input_gradient_of(forward);
+    MINUET_TRY(validate(problem));
+    GivenParameters parameters;
+    parameters.weight = {given.weight, static_cast<std::size_t>(given.weight_count)};
+    Context& own = *context->context;
+    std::shared_ptr<const Plan> made;
+    if (given.without_values != 0) {
+      MINUET_ASSIGN(made, Plan::create_without_values(problem, own.tuning()));
+    } else {
+      MINUET_ASSIGN(made,
+                    Plan::create(problem, parameters, own.tuning(), given.allow_non_finite_parameters != 0));
+    }
+    *plan = make_plan(std::move(made), own);
+    return llvm::Error::success();
   });
 }
 

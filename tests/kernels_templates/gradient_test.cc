@@ -24,7 +24,8 @@ Pairs random_pairs(Random& random, const std::vector<i32>& counts, i64 input_row
   Pairs pairs{static_cast<i32>(counts.size()), {}};
   for (i32 k = 0; k < pairs.volume; ++k) {
     for (i32 i = 0; i < counts[static_cast<std::size_t>(k)]; ++i) {
-      const i32 in = random.below(50) == 0 ? -1 : static_cast<i32>(random.below(static_cast<u64>(input_rows)));
+      const i32 in =
+          random.below(50) == 0 ? -1 : static_cast<i32>(random.below(static_cast<u64>(input_rows)));
       const i32 out = random.below(50) == 0 ? static_cast<i32>(output_rows)
                                             : static_cast<i32>(random.below(static_cast<u64>(output_rows)));
       pairs.list.insert(pairs.list.end(), {k, in, out});
@@ -110,7 +111,8 @@ std::vector<float> expect_weight_gradient(const Pairs& pairs, const Sizes& sizes
                                           const SlotLayout& layout, bool adds, const Launch& launch) {
   Random random(5 + static_cast<u64>(sizes.group_inputs));
   const i64 input_rows = 90, output_rows = 80, inputs = i64{sizes.groups} * sizes.group_inputs;
-  Matrix<T> input(input_rows, inputs, inputs + 16), gradient(output_rows, sizes.outputs(), sizes.outputs() + 16);
+  Matrix<T> input(input_rows, inputs, inputs + 16),
+      gradient(output_rows, sizes.outputs(), sizes.outputs() + 16);
   input.fill(random, input_rows), gradient.fill(random, output_rows);
   const Steps steps(pairs, wanted_parts);
   WeightGradientParams params = {};
@@ -123,8 +125,8 @@ std::vector<float> expect_weight_gradient(const Pairs& pairs, const Sizes& sizes
   params.gradient = gradient.elements();
   params.gradient_rows = output_rows, params.gradient_ld = gradient.ld();
   params.layout = layout;
-  std::vector<float> sums = poisoned<float>(
-      static_cast<std::size_t>((steps.parts() + pairs.volume) * layout.elements));
+  std::vector<float> sums =
+      poisoned<float>(static_cast<std::size_t>((steps.parts() + pairs.volume) * layout.elements));
   params.sums = sums.data();
   launch(params, steps.parts());
 
@@ -163,7 +165,8 @@ std::vector<float> expect_weight_gradient(const Pairs& pairs, const Sizes& sizes
           sum += product, size += std::abs(product);
         }
         if (adds) sum += 3;
-        const float got = result[static_cast<std::size_t>(o * add.output_stride + k * sizes.group_inputs + i)];
+        const float got =
+            result[static_cast<std::size_t>(o * add.output_stride + k * sizes.group_inputs + i)];
         EXPECT_NEAR(static_cast<double>(got), sum, 2e-6 * (size + 3)) << k << " " << i << " " << o;
         if (std::abs(static_cast<double>(got) - sum) > 2e-6 * (size + 3)) return result;
       }
@@ -175,10 +178,11 @@ std::vector<float> expect_weight_gradient(const Pairs& pairs, const Sizes& sizes
 template <WeightGradientSpec S>
 void expect_tensor(const Pairs& pairs, const Sizes& sizes, i32 wanted_parts, bool adds) {
   SCOPED_TRACE(testing::Message() << sizes.groups << " groups of " << sizes.group_inputs << " to "
-                                  << sizes.group_outputs << ", " << pairs.count() << " pairs, " << wanted_parts
-                                  << " parts");
+                                  << sizes.group_outputs << ", " << pairs.count() << " pairs, "
+                                  << wanted_parts << " parts");
   const auto tiles = [](i32 channels, i32 tile) { return (channels + tile - 1) / tile; };
-  const i32 tiles_in = tiles(sizes.group_inputs, S.tile_in), tiles_out = tiles(sizes.group_outputs, S.tile_out);
+  const i32 tiles_in = tiles(sizes.group_inputs, S.tile_in),
+            tiles_out = tiles(sizes.group_outputs, S.tile_out);
   SlotLayout layout{sizes.group_outputs, tiles_in * S.tile_in, tiles_out * S.tile_out, 0};
   layout.elements = i64{sizes.groups} * layout.rows * layout.columns;
   std::vector<float> first;
@@ -205,13 +209,12 @@ void expect_scalar(const Pairs& pairs, const Sizes& sizes, i32 wanted_parts, boo
   const i32 tiles_out = (sizes.outputs() + S.tile_out - 1) / S.tile_out;
   SlotLayout layout{sizes.outputs(), tiles_in * S.lanes * S.inputs, tiles_out * S.tile_out, 0};
   layout.elements = i64{layout.rows} * layout.columns;
-  expect_weight_gradient<S.io>(pairs, sizes, wanted_parts, layout, adds,
-                               [&](WeightGradientParams params, i32) {
-                                 params.tiles_in = tiles_in, params.tiles_out = tiles_out;
-                                 shim::launch(&weight_gradient_scalar<S>, params,
-                                              {.blocks = 2 * tiles_in * tiles_out,
-                                               .threads = weight_gradient_threads(S)});
-                               });
+  expect_weight_gradient<S.io>(
+      pairs, sizes, wanted_parts, layout, adds, [&](WeightGradientParams params, i32) {
+        params.tiles_in = tiles_in, params.tiles_out = tiles_out;
+        shim::launch(&weight_gradient_scalar<S>, params,
+                     {.blocks = 2 * tiles_in * tiles_out, .threads = weight_gradient_threads(S)});
+      });
 }
 
 const std::vector<i32> kCounts{70, 0, 129, 64, 0, 1, 0};
@@ -275,8 +278,7 @@ void expect_bias(i64 rows, i64 capacity, i32 channels, bool adds) {
   params.gradient = gradient.elements(), params.rows = capacity, params.ld = gradient.ld();
   params.count = rows == capacity ? nullptr : &count;
   params.channels = channels;
-  std::vector<float> sums =
-      poisoned<float>(static_cast<std::size_t>(row_pieces(capacity) * channels + 1));
+  std::vector<float> sums = poisoned<float>(static_cast<std::size_t>(row_pieces(capacity) * channels + 1));
   std::vector<float> bias = adds ? std::vector<float>(static_cast<std::size_t>(channels), -2.0f)
                                  : poisoned<float>(static_cast<std::size_t>(channels));
   params.sums = sums.data(), params.bias_gradient = bias.data();
@@ -287,7 +289,8 @@ void expect_bias(i64 rows, i64 capacity, i32 channels, bool adds) {
   for (i32 c = 0; c < channels; ++c) {
     double sum = adds ? -2 : 0;
     for (i64 row = 0; row < rows; ++row) sum += gradient.at(row, c);
-    ASSERT_NEAR(static_cast<double>(bias[static_cast<std::size_t>(c)]), sum, 1e-6 * (static_cast<double>(rows) + 3));
+    ASSERT_NEAR(static_cast<double>(bias[static_cast<std::size_t>(c)]), sum,
+                1e-6 * (static_cast<double>(rows) + 3));
   }
 }
 

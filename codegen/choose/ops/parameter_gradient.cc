@@ -10,8 +10,8 @@ namespace {
 constexpr i32 kTiles[] = {16, 32, 64, 96, 128};
 /// Tensor cores would mostly multiply zeros if there are several groups of fewer channels.
 constexpr i32 kLeastGroupChannels = 16;
-/// A launch should have about this many warps, which keep the largest GPUs busy.
-constexpr i32 kWantedWarps = 132 * 16;
+/// The number of parts is chosen for this GPU (an H100 or H200), and is the same on all.
+constexpr i32 kMultiprocessors = 132, kSharedBytesOfMultiprocessor = 227 * 1024, kMostBlocks = 8;
 /// Every GPU from sm_80 on gives a block this much shared memory.
 constexpr i32 kMostSharedBytes = 99 * 1024;
 
@@ -74,7 +74,7 @@ i64 ParameterGradientChoice::most_parts(i64 pairs) const {
   choice.problem = problem;
   const i32 vector_bytes = std::gcd(std::gcd(inputs * bytes, outputs * bytes), kWidestAccess);
   const bool is_narrow = forward.groups > 1 && std::min(inputs, outputs) < kLeastGroupChannels;
-  i32 warps = 0;
+  i32 blocks = kMostBlocks;  // Counts the blocks that a multiprocessor runs at once.
   if (vector_bytes >= 4 && !is_narrow) {
     const WeightGradientSpec spec = choose_tensor(forward.dtype, inputs, outputs, vector_bytes);
     choice.tensor = spec;
@@ -85,7 +85,7 @@ i64 ParameterGradientChoice::most_parts(i64 pairs) const {
     choice.layout.rows = choice.tiles_in * spec.tile_in;
     choice.layout.columns = choice.tiles_out * spec.tile_out;
     choice.layout.elements = i64{forward.groups} * choice.layout.rows * choice.layout.columns;
-    warps = weight_gradient_threads(spec) / 32;
+    blocks = std::clamp(kSharedBytesOfMultiprocessor / gradient_shared_bytes(spec), 1, kMostBlocks);
   } else {
     const WeightGradientScalarSpec spec = choose_scalar(forward.dtype, inputs);
     choice.scalar = spec;
@@ -96,9 +96,8 @@ i64 ParameterGradientChoice::most_parts(i64 pairs) const {
     choice.layout.rows = choice.tiles_in * spec.lanes * spec.inputs;
     choice.layout.columns = choice.tiles_out * spec.tile_out;
     choice.layout.elements = i64{choice.layout.rows} * choice.layout.columns;
-    warps = weight_gradient_threads(spec) / 32;
   }
-  choice.wanted_parts = std::max(kWantedWarps / (warps * choice.tiles), 1);
+  choice.wanted_parts = std::max(kMultiprocessors * blocks / choice.tiles, 1);
   // With many parts for each offset, one thread for each weight would take long.
   const i64 parts_of_offset = choice.wanted_parts / kernel_volume(forward) + 1;
   choice.add.split = parts_of_offset >= 12 ? 8 : parts_of_offset >= 4 ? 4 : 1;

@@ -13,6 +13,7 @@
 
 #include <minuet/diagnostics.h>
 #include <minuet/generate.h>
+#include <minuet/gradient.h>
 #include <minuet/kernels.h>
 #include <minuet/parameters.h>
 #include <minuet/points.h>
@@ -79,6 +80,7 @@ typedef struct outputs {
   minuet_parameters* parameters;
   minuet_pyramid* pyramid;
   minuet_point_op* point_op;
+  minuet_gradient_op* gradient_op;
   minuet_job* job;
   void* memory;
   const uint32_t* status_word;
@@ -178,6 +180,7 @@ void call_maps(world* world);
 void call_ops(world* world);
 void call_pointwise(world* world);
 void call_points(world* world);
+void call_gradients(world* world);
 void call_networks(world* world);
 void call_plans(world* world);
 void call_kernels(world* world);
