@@ -19,8 +19,10 @@ TEST(HppGradient, OfTwoVoxels) {
   const minuet::GradientOp op(context, options, MINUET_GRADIENT_WEIGHT | MINUET_GRADIENT_BIAS);
   op.load(device);
   const int32_t coordinates[] = {0, 0, 0, 0, 0, 0, 0, 1};
-  const minuet::Coordinates set(device, coordinates, 2);
-  const minuet::KernelMap map(set, set);
+  const minuet_coordinates_options of_set = MINUET_COORDINATES_OPTIONS_INIT;
+  const minuet_kernel_map_options of_map = MINUET_KERNEL_MAP_OPTIONS_INIT;
+  const minuet::Coordinates set(device, of_set, coordinates, 2);
+  const minuet::KernelMap map(set, set, of_map);
   int32_t pairs[6] = {}, count = 0;
   minuet::list_pairs(map, pairs, 2, &count);
   EXPECT_EQ(count, 2);

@@ -98,7 +98,7 @@ static void compute(const world* world, const gradient_ops* ops) {
   REFUSED_WITH(INVALID_ARGUMENT, "pair_count begins",
                pair_count = (const int32_t*)((const char*)base.pair_count + 1));
   REFUSED_WITH(INVALID_ARGUMENT, "input has 5 channels of fp32", input.channels = 5);
-  REFUSED_WITH(INVALID_ARGUMENT, "input: the dtype is 9", input.dtype = 9);
+  REFUSED_WITH(INVALID_ARGUMENT, "input: dtype is 9", input.dtype = 9);
   REFUSED_WITH(OUT_OF_RANGE, "input.rows is -1", input.rows = -1);
   REFUSED_WITH(INVALID_ARGUMENT, "out_gradient has 8 channels of fp16", out_gradient.dtype = MINUET_F16);
   REFUSED_WITH(INVALID_ARGUMENT, "out_gradient has a row stride of 7", out_gradient.row_stride = 7);
