@@ -6,9 +6,23 @@
 #include "runtime/weights/given_weight.h"
 
 namespace minuet {
+
+llvm::Error check_differentiable(const ConvolutionProblem& problem) {
+  if (problem.activation != Activation::None) {
+    return make_error(StatusCode::InvalidArgument,
+                      "the convolution has the activation {0}: leave it out, and multiply the gradient of "
+                      "the output by the derivative of the activation first",
+                      kActivationNames[static_cast<std::size_t>(problem.activation)]);
+  }
+  if (!problem.residual) return llvm::Error::success();
+  return make_error(StatusCode::InvalidArgument,
+                    "the convolution has a residual: leave it out, because the gradient of the residual is "
+                    "that of the output");
+}
+
 namespace {
 
-constexpr i64 kWord = sizeof(i32);
+constexpr i64 kGradientWord = sizeof(i32);
 
 llvm::Expected<ParameterGradientProblem> read_problem(const minuet_convolution_options& given,
                                                       minuet_gradient which) {
@@ -29,7 +43,8 @@ llvm::Expected<ParameterGradientProblem> read_problem(const minuet_convolution_o
 
 llvm::Error check_amount(i64 amount, const char* name) {
   if (amount >= 0 && amount <= kMostPairs) return llvm::Error::success();
-  return make_error(StatusCode::OutOfRange, "{0} is {1}; it must be 0 to {2}", name, amount, kMostPairs);
+  return make_error(StatusCode::OutOfRange, "{0} is {1}; it must not be negative, and at most {2}", name,
+                    amount, kMostPairs);
 }
 
 /// Returns InvalidArgument if an argument is given although the op does not compute the gradient for which
@@ -114,16 +129,16 @@ llvm::Error read_weight_arguments(const ConvolutionProblem& forward, const minue
                                   std::vector<NamedMemory>& written, std::vector<NamedMemory>& read) {
   MINUET_TRY(check_amount(given.most_pairs, "most_pairs"));
   if (given.most_pairs > 0) MINUET_TRY(check_pointer(given.pairs, "pairs"));
-  MINUET_TRY(check_alignment(given.pairs, kWord, "pairs"));
-  MINUET_TRY(check_alignment(given.pair_count, kWord, "pair_count"));
+  MINUET_TRY(check_alignment(given.pairs, kGradientWord, "pairs"));
+  MINUET_TRY(check_alignment(given.pair_count, kGradientWord, "pair_count"));
   request.list = {given.pairs, given.pair_count, given.most_pairs};
   MINUET_ASSIGN(const Tensor input, read_rows(given.input, "input", forward.in_channels, forward.dtype));
   request.input = input.data, request.input_rows = input.rows, request.input_ld = input.ld;
   if (llvm::Error error = read_weight_gradient(forward, given, on_gpu, request, written)) {
     return annotate(std::move(error), "weight_gradient");
   }
-  read.push_back({"pairs", memory_of(given.pairs, given.most_pairs * 3 * kWord)});
-  read.push_back({"pair_count", memory_of(given.pair_count, given.pair_count ? kWord : 0)});
+  read.push_back({"pairs", memory_of(given.pairs, given.most_pairs * 3 * kGradientWord)});
+  read.push_back({"pair_count", memory_of(given.pair_count, given.pair_count ? kGradientWord : 0)});
   read.push_back({"input", memory_of(input)});
   return llvm::Error::success();
 }
@@ -154,10 +169,11 @@ llvm::Error compute(const minuet_gradient_op& op, const minuet_device& device,
   }
   if (problem.bias) {
     MINUET_TRY(check_pointer(given.bias_gradient, "bias_gradient"));
-    MINUET_TRY(check_alignment(given.bias_gradient, kWord, "bias_gradient"));
-    MINUET_TRY(check_alignment(given.row_count, kWord, "row_count"));
-    written.push_back({"bias_gradient", memory_of(given.bias_gradient, forward.out_channels * kWord)});
-    read.push_back({"row_count", memory_of(given.row_count, given.row_count ? kWord : 0)});
+    MINUET_TRY(check_alignment(given.bias_gradient, kGradientWord, "bias_gradient"));
+    MINUET_TRY(check_alignment(given.row_count, kGradientWord, "row_count"));
+    written.push_back(
+        {"bias_gradient", memory_of(given.bias_gradient, forward.out_channels * kGradientWord)});
+    read.push_back({"row_count", memory_of(given.row_count, given.row_count ? kGradientWord : 0)});
   } else {
     MINUET_TRY(refuse_unused(given.bias_gradient || given.row_count, "bias_gradient or row_count", "bias"));
   }
@@ -194,10 +210,10 @@ minuet_status minuet_kernel_map_list_pairs(minuet_kernel_map* map, int32_t* pair
     MINUET_TRY(check_amount(capacity, "capacity"));
     if (capacity > 0) MINUET_TRY(check_pointer(pairs, "pairs"));
     MINUET_TRY(check_pointer(count, "count"));
-    MINUET_TRY(check_alignment(pairs, kWord, "pairs"));
-    MINUET_TRY(check_alignment(count, kWord, "count"));
-    const NamedMemory written[] = {{"pairs", memory_of(pairs, capacity * 3 * kWord)},
-                                   {"count", memory_of(count, kWord)}};
+    MINUET_TRY(check_alignment(pairs, kGradientWord, "pairs"));
+    MINUET_TRY(check_alignment(count, kGradientWord, "count"));
+    const NamedMemory written[] = {{"pairs", memory_of(pairs, capacity * 3 * kGradientWord)},
+                                   {"count", memory_of(count, kGradientWord)}};
     MINUET_TRY(check_apart(written, {}));
     MINUET_ASSIGN(const auto locked, lock_queue(map->map->queue()));
     return map->map->list_pairs(pairs, capacity, count, stream);

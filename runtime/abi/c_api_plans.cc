@@ -260,19 +260,6 @@ llvm::Expected<ConvolutionProblem> read_convolution_problem(const minuet_convolu
   return problem;
 }
 
-llvm::Error check_differentiable(const ConvolutionProblem& problem) {
-  if (problem.activation != Activation::None) {
-    return make_error(StatusCode::InvalidArgument,
-                      "the convolution has the activation {0}: leave it out, and multiply the gradient of "
-                      "the output by the derivative of the activation first",
-                      kActivationNames[static_cast<std::size_t>(problem.activation)]);
-  }
-  if (!problem.residual) return llvm::Error::success();
-  return make_error(StatusCode::InvalidArgument,
-                    "the convolution has a residual: leave it out, because the gradient of the residual is "
-                    "that of the output");
-}
-
 minuet_plan* make_plan(std::shared_ptr<const Plan> plan, const Context& context) {
   auto made = std::make_unique<minuet_plan>();
   made->parameters = plan->parameter_list();

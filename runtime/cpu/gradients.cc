@@ -12,11 +12,11 @@ constexpr i64 kTaskInputs = 64;
 constexpr i64 kChunkPairs = 256;
 
 /// Divides the scratch memory of one task into arrays of fp32 numbers.
-struct TaskScratch {
+struct GradientScratch {
   float *input, *inputs, *gradients, *products, *sums;
   i64 words;
 
-  TaskScratch(i64 task_inputs, i64 group_outputs, float* base) {
+  GradientScratch(i64 task_inputs, i64 group_outputs, float* base) {
     i64 used = 0;
     const auto take = [&](i64 count) {
       float* const part = base ? base + used : nullptr;
@@ -34,18 +34,18 @@ struct TaskScratch {
 
 /// Divides the workspace: the first pair of each offset, the scratch memory of all threads, and the sums of
 /// one row of the output's gradient in fp32.
-struct CpuPlaces {
+struct CpuGradientPlaces {
   i64* first_pair = nullptr;
   float *scratch = nullptr, *row = nullptr;
   i64 task_words = 0, bytes = 0;
 
-  CpuPlaces(const ParameterGradientChoice& choice, i64 threads, char* base) {
+  CpuGradientPlaces(const ParameterGradientChoice& choice, i64 threads, char* base) {
     const ConvolutionProblem& forward = choice.problem.forward;
     Placement parts(base, /*idle=*/false);
     if (choice.problem.weight) {
       first_pair = parts.take<i64>(kernel_volume(forward) + 1);
-      task_words = TaskScratch(std::min<i64>(group_inputs(forward), kTaskInputs),
-                               forward.out_channels / forward.groups, nullptr)
+      task_words = GradientScratch(std::min<i64>(group_inputs(forward), kTaskInputs),
+                                   forward.out_channels / forward.groups, nullptr)
                        .words;
       scratch = parts.take<float>(threads * task_words);
     }
@@ -70,7 +70,7 @@ struct GradientTask {
 };
 
 /// Reads the rows of pairs from `first` on, and returns their number.
-i64 read_chunk(const GradientTask& task, i64 first, const TaskScratch& scratch) {
+i64 read_chunk(const GradientTask& task, i64 first, const GradientScratch& scratch) {
   const ParameterGradientRequest& request = task.request;
   const i64 end = std::min(task.end_pair, first + kChunkPairs);
   i64 found = 0;
@@ -88,7 +88,7 @@ i64 read_chunk(const GradientTask& task, i64 first, const TaskScratch& scratch) 
   return found;
 }
 
-void sum_pairs(const GradientTask& task, const TaskScratch& scratch) {
+void sum_pairs(const GradientTask& task, const GradientScratch& scratch) {
   const i64 numbers = task.inputs * task.outputs;
   std::fill_n(scratch.sums, numbers, 0.0f);
   for (i64 first = task.first_pair; first < task.end_pair; first += kChunkPairs) {
@@ -100,7 +100,7 @@ void sum_pairs(const GradientTask& task, const TaskScratch& scratch) {
   }
 }
 
-void store(const GradientTask& task, i64 offset, const float* sums) {
+void store_sums(const GradientTask& task, i64 offset, const float* sums) {
   const ParameterGradientRequest& request = task.request;
   float* target = request.weight_gradient;
   for (i32 a = task.forward().ndim - 1; a >= 0; --a) {
@@ -121,12 +121,12 @@ void store(const GradientTask& task, i64 offset, const float* sums) {
 
 i64 CpuGradients::workspace_bytes(const ParameterGradientChoice& choice, i64 /*most_pairs*/,
                                   i64 /*most_rows*/) const {
-  return CpuPlaces(choice, pool_.threads(), nullptr).bytes;
+  return CpuGradientPlaces(choice, pool_.threads(), nullptr).bytes;
 }
 
 void CpuGradients::compute_weight(const ParameterGradientRequest& request) {
   const ConvolutionProblem& forward = request.choice->problem.forward;
-  const CpuPlaces places(*request.choice, pool_.threads(), static_cast<char*>(request.workspace));
+  const CpuGradientPlaces places(*request.choice, pool_.threads(), static_cast<char*>(request.workspace));
   const i64 volume = kernel_volume(forward), pairs = pairs_in(request.list);
   // Finds the first pair of each offset by bisection.
   for (i64 k = 0, first = 0; k <= volume; ++k) {
@@ -154,15 +154,15 @@ void CpuGradients::compute_weight(const ParameterGradientRequest& request) {
                             std::min(step, inputs - first),
                             group * outputs,
                             outputs};
-    const TaskScratch scratch(step, outputs, places.scratch + slot * places.task_words);
+    const GradientScratch scratch(step, outputs, places.scratch + slot * places.task_words);
     sum_pairs(task, scratch);
-    store(task, offset, scratch.sums);
+    store_sums(task, offset, scratch.sums);
   });
 }
 
 void CpuGradients::compute_bias(const ParameterGradientRequest& request) {
   const ConvolutionProblem& forward = request.choice->problem.forward;
-  const CpuPlaces places(*request.choice, pool_.threads(), static_cast<char*>(request.workspace));
+  const CpuGradientPlaces places(*request.choice, pool_.threads(), static_cast<char*>(request.workspace));
   const i64 channels = forward.out_channels, bytes = dtype_bytes(forward.dtype);
   float *const row = places.row, *const piece = row + channels, *const sums = piece + channels;
   i64 rows = request.gradient_rows;

@@ -11,15 +11,16 @@ constexpr i32 kTiles[] = {16, 32, 64, 96, 128};
 /// Tensor cores would mostly multiply zeros if there are several groups of fewer channels.
 constexpr i32 kLeastGroupChannels = 16;
 /// The number of parts is chosen for this GPU (an H100 or H200), and is the same on all.
-constexpr i32 kMultiprocessors = 132, kSharedBytesOfMultiprocessor = 227 * 1024, kMostBlocks = 8;
+constexpr i32 kWantedMultiprocessors = 132, kSharedBytesOfMultiprocessor = 227 * 1024,
+              kMostResidentBlocks = 8;
 /// Every GPU from sm_80 on gives a block this much shared memory.
-constexpr i32 kMostSharedBytes = 99 * 1024;
+constexpr i32 kMostGradientBytes = 99 * 1024;
 
 constexpr i32 ceil_of(i32 value, i32 step) { return (value + step - 1) / step; }
 
 /// Returns the tile that covers the channels with the fewest channels in excess. Of several, it returns the
 /// largest one, because each tile reads the rows of the other operand again.
-i32 choose_tile(i32 channels, i32 largest) {
+i32 choose_gradient_tile(i32 channels, i32 largest) {
   i32 best = kTiles[0];
   for (const i32 tile : kTiles) {
     if (tile > largest) break;
@@ -32,13 +33,13 @@ WeightGradientSpec choose_tensor(DType dtype, i32 group_inputs, i32 group_output
   WeightGradientSpec spec;
   spec.io = dtype;
   const i32 largest = dtype_bytes(dtype) == 2 ? 128 : 64;
-  spec.tile_in = choose_tile(group_inputs, largest);
-  spec.tile_out = choose_tile(group_outputs, largest);
+  spec.tile_in = choose_gradient_tile(group_inputs, largest);
+  spec.tile_out = choose_gradient_tile(group_outputs, largest);
   spec.warps_in = spec.tile_in >= 64 ? 2 : 1;
   spec.warps_out = spec.tile_out >= 128 ? 4 : spec.tile_out >= 32 ? 2 : 1;
   spec.vector_bytes = vector_bytes;
   spec.stages = 4;
-  while (spec.stages > 2 && gradient_shared_bytes(spec) > kMostSharedBytes) --spec.stages;
+  while (spec.stages > 2 && gradient_shared_bytes(spec) > kMostGradientBytes) --spec.stages;
   return spec;
 }
 
@@ -55,7 +56,7 @@ WeightGradientScalarSpec choose_scalar(DType dtype, i32 group_inputs) {
 llvm::Error validate(const ParameterGradientProblem& problem) {
   MINUET_TRY(validate(problem.forward));
   const i64 volume = kernel_volume(problem.forward);
-  if (volume <= kMostGradientOffsets) return llvm::Error::success();
+  if (volume <= kMostGradientOffsets || !problem.weight) return llvm::Error::success();
   return make_error(StatusCode::Unimplemented,
                     "the gradient of a convolution's weight takes at most {0} offsets, and the kernel has "
                     "{1}: use a smaller kernel",
@@ -74,7 +75,7 @@ i64 ParameterGradientChoice::most_parts(i64 pairs) const {
   choice.problem = problem;
   const i32 vector_bytes = std::gcd(std::gcd(inputs * bytes, outputs * bytes), kWidestAccess);
   const bool is_narrow = forward.groups > 1 && std::min(inputs, outputs) < kLeastGroupChannels;
-  i32 blocks = kMostBlocks;  // Counts the blocks that a multiprocessor runs at once.
+  i32 blocks = kMostResidentBlocks;  // Counts the blocks that a multiprocessor runs at once.
   if (vector_bytes >= 4 && !is_narrow) {
     const WeightGradientSpec spec = choose_tensor(forward.dtype, inputs, outputs, vector_bytes);
     choice.tensor = spec;
@@ -85,7 +86,7 @@ i64 ParameterGradientChoice::most_parts(i64 pairs) const {
     choice.layout.rows = choice.tiles_in * spec.tile_in;
     choice.layout.columns = choice.tiles_out * spec.tile_out;
     choice.layout.elements = i64{forward.groups} * choice.layout.rows * choice.layout.columns;
-    blocks = std::clamp(kSharedBytesOfMultiprocessor / gradient_shared_bytes(spec), 1, kMostBlocks);
+    blocks = std::clamp(kSharedBytesOfMultiprocessor / gradient_shared_bytes(spec), 1, kMostResidentBlocks);
   } else {
     const WeightGradientScalarSpec spec = choose_scalar(forward.dtype, inputs);
     choice.scalar = spec;
@@ -97,7 +98,7 @@ i64 ParameterGradientChoice::most_parts(i64 pairs) const {
     choice.layout.columns = choice.tiles_out * spec.tile_out;
     choice.layout.elements = i64{choice.layout.rows} * choice.layout.columns;
   }
-  choice.wanted_parts = std::max(kMultiprocessors * blocks / choice.tiles, 1);
+  choice.wanted_parts = std::max(kWantedMultiprocessors * blocks / choice.tiles, 1);
   // With many parts for each offset, one thread for each weight would take long.
   const i64 parts_of_offset = choice.wanted_parts / kernel_volume(forward) + 1;
   choice.add.split = parts_of_offset >= 12 ? 8 : parts_of_offset >= 4 ? 4 : 1;

@@ -53,6 +53,7 @@ from ._infos import (
     TuningResult,
     TuningSkip,
 )
+from ._gradients import ParameterGradients
 from ._parameters import Parameters
 from ._plan import CompileJob, Plan, Step
 from ._points import Devoxelizer, PointBlend, PointFeature, Voxelizer, Voxels
@@ -112,6 +113,7 @@ __all__ = [
     "MapMethod",
     "NotFoundError",
     "OutOfRangeError",
+    "ParameterGradients",
     "ParameterInfo",
     "Parameters",
     "Plan",

@@ -157,6 +157,7 @@ class Plan(Handle):
         dataflow: Dataflow | str = Dataflow.AUTO,
         allow_non_finite_parameters: bool = False,
         with_scale_and_shift: bool = False,
+        input_gradient: bool = False,
     ) -> Plan:
         """Makes a plan of one convolution, whose coordinate sets and kernel map are the caller's.
 
@@ -171,6 +172,8 @@ class Plan(Handle):
             negative_slope: of "leaky_relu".
             residual: run takes a second input, which is added before the activation.
             with_scale_and_shift: without a weight: executions get a scale and a shift too.
+            input_gradient: the plan computes the gradient of the convolution's input from that of its output, over
+                KernelMap.transpose() of its map.
         """
         _require_ndim(ndim)
         options = _abi.minuet_convolution_options(struct_size=ctypes.sizeof(_abi.minuet_convolution_options))
@@ -200,12 +203,15 @@ class Plan(Handle):
                 kept.append(values)
         options.ndim, options.dtype = ndim, dtype_of(dtype)
         options.in_channels, options.out_channels, options.groups = in_channels, out_channels, groups
-        _set_geometry(options, ndim, kernel_size, stride, dilation, padding)
+        set_geometry(options, ndim, kernel_size, stride, dilation, padding)
         options.submanifold, options.transposed = int(submanifold), int(transposed)
         options.activation = choose(Activation, activation, "activation")
         options.negative_slope, options.residual = negative_slope, int(residual)
         options.dataflow = choose(Dataflow, dataflow, "dataflow")
         options.allow_non_finite_parameters = int(allow_non_finite_parameters)
+        if input_gradient:
+            which = _abi.MINUET_GRADIENT_INPUT
+            return cls._make(context, "minuet_plan_create_convolution_gradient", ctypes.byref(options), which)
         return cls._make(context, "minuet_plan_create_convolution", ctypes.byref(options))
 
     @classmethod
@@ -241,7 +247,7 @@ class Plan(Handle):
         """
         options = _abi.minuet_pooling_options(struct_size=ctypes.sizeof(_abi.minuet_pooling_options))
         options.ndim, options.dtype, options.channels = ndim, dtype_of(dtype), channels
-        _set_geometry(options, ndim, kernel_size, stride, dilation, padding)
+        set_geometry(options, ndim, kernel_size, stride, dilation, padding)
         options.reduction = choose(Reduction, reduction, "reduction")
         options.submanifold, options.transposed = int(submanifold), int(transposed)
         options.winners = int(winners)
@@ -455,9 +461,10 @@ def _channels_of(
     return shape[-2] * groups if in_channels is None else in_channels, shape[-1]
 
 
-def _set_geometry(
+def set_geometry(
     options: Any, ndim: int, kernel_size: Axes, stride: Axes, dilation: Axes, padding: Axes | None
 ) -> None:
+    """Sets the kernel of an op over a kernel map."""
     _require_ndim(ndim)
     for name, value in (("kernel_size", kernel_size), ("stride", stride), ("dilation", dilation)):
         getattr(options, name)[:ndim] = axes(value, ndim, name)
