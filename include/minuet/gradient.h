@@ -80,12 +80,18 @@ typedef struct minuet_gradient_arguments {
                                           without this gradient */
   minuet_weights_order weights_order;  /* the shape and order of weight_gradient; 0: Minuet's */
   int32_t accumulate;                  /* 1: both gradients are added to what is there; 0: they replace it */
-  float* bias_gradient;                /* float [out_channels]; null without this gradient */
+  int32_t swapped;  /* 1: a pair is (k, output row, input row), as minuet_pyramid_export_pairs gives the pairs
+                       of a transposed convolution */
+  int32_t reserved; /* 0 */
+  float* bias_gradient; /* float [out_channels]; null without this gradient */
   void* workspace;
   int64_t workspace_bytes;
 } minuet_gradient_arguments;
-#define MINUET_GRADIENT_ARGUMENTS_INIT \
-  { sizeof(minuet_gradient_arguments), 0, 0, 0, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}, 0, 0, 0, 0, 0, 0, 0 }
+#define MINUET_GRADIENT_ARGUMENTS_INIT                                                                       \
+  {                                                                                                          \
+    sizeof(minuet_gradient_arguments), 0, 0, 0, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}, 0, 0, 0, 0, 0, 0, 0, 0, \
+        0                                                                                                    \
+  }
 /* Computes the gradients. Only enqueues, and may be captured: every replay reads pairs, counts and tensors
  * anew. Every element of a gradient is written; that of an offset without pairs gets 0 or keeps its value.
  * Pairs whose rows are not there are left out. A count that is not 0 to its limit counts as 0.

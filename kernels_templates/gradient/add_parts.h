@@ -4,6 +4,7 @@
 // order. Consecutive threads have consecutive output channels.
 #pragma once
 
+#include "kernels_templates/core/grid.h"
 #include "kernels_templates/core/programmatic.h"
 #include "kernels_templates/core/vector.h"
 #include "kernels_templates/shared/gradient_kernels.h"
@@ -27,14 +28,15 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void add_parts(MINUET_PARAMS(AddPa
   __shared__ float shares[S.threads];
   const i32 thread = static_cast<i32>(threadIdx.x), column = thread % kWeights, share = thread / kWeights;
   const i64 steps = fresh(p.first_step + p.volume), parts = fresh(p.first_step + p.volume + 1);
-  const i64 matrix = static_cast<i64>(p.inputs) * p.outputs, weights = p.volume * matrix;
+  const i64 weights = static_cast<i64>(p.volume) * p.inputs * p.outputs;
   for (i64 first = static_cast<i64>(blockIdx.x) * kWeights; first < weights;
        first += static_cast<i64>(gridDim.x) * kWeights) {
     const i64 weight = first + column;
     const bool is_there = weight < weights;
-    const i32 offset = static_cast<i32>(is_there ? weight / matrix : 0);
-    const i32 input = static_cast<i32>(is_there ? weight % matrix / p.outputs : 0);
-    const i32 output = static_cast<i32>(is_there ? weight % p.outputs : 0);
+    const i64 row = is_there ? quotient(weight, p.outputs) : 0;  // Counts rows of output channels.
+    const i32 offset = static_cast<i32>(quotient(row, p.inputs));
+    const i32 input = static_cast<i32>(row - i64{offset} * p.inputs);
+    const i32 output = static_cast<i32>(is_there ? weight - row * p.outputs : 0);
     const i64 begin = fresh(p.first_step + offset), end = fresh(p.first_step + offset + 1);
     float sum = 0;
     if (is_there && begin < end) {

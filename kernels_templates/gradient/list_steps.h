@@ -30,19 +30,20 @@ MINUET_DEVICE i64 first_pair_of(const PairList& list, i64 count, i32 offset) {
 template <ListStepsSpec S>
 MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void list_steps(MINUET_PARAMS(ListStepsParams) p) {
   follow_last_launch();
+  __shared__ i32 first_pairs[kMostGradientOffsets + 1];
   const i64 count = pairs_in(p.list);
   const i32 thread = static_cast<i32>(threadIdx.x);
   for (i32 k = thread / 32; k <= p.volume; k += S.threads / 32) {
     const i64 first = first_pair_of(p.list, count, k);
-    if (thread % 32 == 0) p.first_pair[k] = static_cast<i32>(first);
+    if (thread % 32 == 0) p.first_pair[k] = first_pairs[k] = static_cast<i32>(first);
   }
   __syncthreads();
   if (thread != 0) return;
   i64 steps = 0;
-  i32 first = p.first_pair[0];
+  i32 first = first_pairs[0];
   for (i32 k = 0; k < p.volume; ++k) {
     p.first_step[k] = static_cast<i32>(steps);
-    const i32 end = p.first_pair[k + 1];
+    const i32 end = first_pairs[k + 1];
     steps += (end - first + kStepPairs - 1) / kStepPairs;
     first = end;
   }

@@ -37,7 +37,7 @@ class StepPlace {
 /// Returns the row of pair `pair` in one operand, the input (0) or the output's gradient (1), or -1 if the
 /// operand has no such row.
 MINUET_HD i32 row_of_pair(const WeightGradientParams& p, i64 pair, i32 operand) {
-  const i32 row = fresh(p.pairs + 3 * pair + 1 + operand);
+  const i32 row = fresh(p.pairs + 3 * pair + (operand == 0 ? p.input_column : 3 - p.input_column));
   return row >= 0 && row < (operand == 0 ? p.input_rows : p.gradient_rows) ? row : -1;
 }
 

@@ -39,12 +39,16 @@ MINUET_HD i64 pairs_in(const PairList& list) {
   return count < 0 || count > list.most ? 0 : count;
 }
 
-/// Returns the number of parts into which `steps` steps are divided, of which `wanted` are wanted.
+/// A kernel has at most this many offsets, because one block lists their steps in shared memory.
+constexpr i32 kMostGradientOffsets = 4096;
+
+/// Returns the number of parts into which `steps` steps are divided. It is `wanted`, less if there are few
+/// steps, and a multiple if there are many.
 MINUET_HD constexpr i64 parts_of(i64 steps, i64 wanted) {
   const i64 enough = (steps + kLeastPartSteps - 1) / kLeastPartSteps;
   const i64 needed = (steps + kMostPartSteps - 1) / kMostPartSteps;
-  const i64 parts = wanted < enough ? wanted : enough;
-  return parts > needed ? parts : needed;
+  if (needed > wanted) return (needed + wanted - 1) / wanted * wanted;
+  return wanted < enough ? wanted : enough;
 }
 /// Returns an upper bound of the steps of `pairs` pairs.
 MINUET_HD constexpr i64 most_steps(i64 pairs, i64 volume) { return pairs / kStepPairs + volume; }
@@ -86,6 +90,8 @@ MINUET_HD i64 place_in_slot(const SlotLayout& layout, i32 input, i32 output) {
 /// Describes the operands of weight_gradient and weight_gradient_scalar.
 struct WeightGradientParams {
   const i32* pairs;
+  i32 input_column;  // Names the column of `pairs` that has the input row, 1 or 2. The other has the output
+                     // row.
   const i32 *first_pair, *first_step;  // Are those of ListStepsParams.
   i32 volume;
   i32 groups, group_inputs, group_outputs;

@@ -132,6 +132,7 @@ llvm::Error read_weight_arguments(const ConvolutionProblem& forward, const minue
   MINUET_TRY(check_alignment(given.pairs, kGradientWord, "pairs"));
   MINUET_TRY(check_alignment(given.pair_count, kGradientWord, "pair_count"));
   request.list = {given.pairs, given.pair_count, given.most_pairs};
+  request.is_swapped = given.swapped != 0;
   MINUET_ASSIGN(const Tensor input, read_rows(given.input, "input", forward.in_channels, forward.dtype));
   request.input = input.data, request.input_rows = input.rows, request.input_ld = input.ld;
   if (llvm::Error error = read_weight_gradient(forward, given, on_gpu, request, written)) {
@@ -159,7 +160,7 @@ llvm::Error compute(const minuet_gradient_op& op, const minuet_device& device,
   request.choice = &op.choice;
   std::vector<NamedMemory> written, read;
   const bool on_gpu = !device.open->device()->info().arch.empty();
-  MINUET_TRY(check_flags({{given.accumulate, "accumulate"}}));
+  MINUET_TRY(check_flags({{given.accumulate, "accumulate"}, {given.swapped, "swapped"}}));
   MINUET_ASSIGN(const Tensor gradient,
                 read_rows(given.out_gradient, "out_gradient", forward.out_channels, forward.dtype));
   if (problem.weight) {

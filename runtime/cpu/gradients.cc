@@ -75,7 +75,8 @@ i64 read_chunk(const GradientTask& task, i64 first, const GradientScratch& scrat
   const i64 end = std::min(task.end_pair, first + kChunkPairs);
   i64 found = 0;
   for (i64 pair = first; pair < end; ++pair) {
-    const i64 input = request.list.pairs[3 * pair + 1], output = request.list.pairs[3 * pair + 2];
+    const i32* const rows = request.list.pairs + 3 * pair + 1;
+    const i64 input = rows[request.is_swapped ? 1 : 0], output = rows[request.is_swapped ? 0 : 1];
     if (input < 0 || input >= request.input_rows || output < 0 || output >= request.gradient_rows) continue;
     const DType dtype = task.forward().dtype;
     task.kernels.widen(dtype, task.at(request.input, input, request.input_ld, task.first_input),

@@ -40,6 +40,7 @@ WeightGradientParams params_of(const ParameterGradientRequest& request, const Gr
   const ConvolutionProblem& forward = choice.problem.forward;
   WeightGradientParams params = {};
   params.pairs = request.list.pairs;
+  params.input_column = request.is_swapped ? 2 : 1;
   params.first_pair = places.first_pair, params.first_step = places.first_step;
   params.volume = static_cast<i32>(kernel_volume(forward));
   params.groups = forward.groups;

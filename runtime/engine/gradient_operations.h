@@ -11,6 +11,7 @@ struct ParameterGradientRequest {
   const ParameterGradientChoice* choice = nullptr;
   /// Lists the pairs of the kernel map. It is not read if only the gradient of the bias is computed.
   PairList list = {};
+  bool is_swapped = false;  // Says whether the pairs name the output row before the input row.
   const void* input = nullptr;
   i64 input_rows = 0, input_ld = 0;
   const void* gradient = nullptr;  // Points to the gradient of the output.

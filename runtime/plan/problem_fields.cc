@@ -114,12 +114,14 @@ llvm::Error FieldReader::error() const {
 }
 
 llvm::json::Object window_fields(const WindowProblem& problem) {
-  return llvm::json::Object{{"ndim", problem.ndim},
+  llvm::json::Object fields{{"ndim", problem.ndim},
                             {"dtype", tuning_text(problem.dtype)},
                             {"kernel_size", llvm::json::Array(problem.kernel_size)},
                             {"stride", llvm::json::Array(problem.stride)},
                             {"dilation", llvm::json::Array(problem.dilation)},
                             {"outputs", tuning_text(problem.kind)}};
+  if (problem.padding) fields["padding"] = llvm::json::Array(*problem.padding);
+  return fields;
 }
 
 void read_window_fields(FieldReader& fields, WindowProblem& problem) {
@@ -129,6 +131,15 @@ void read_window_fields(FieldReader& fields, WindowProblem& problem) {
   problem.stride = fields.axes("stride");
   problem.dilation = fields.axes("dilation");
   read_enumerator(fields, "outputs", problem.kind);
+  // Centred kernels have no padding.
+  if (!fields.has("padding")) return;
+  const std::vector<i32> cells = fields.integers("padding", 0, kMostCells);
+  problem.padding.emplace();
+  if (cells.size() == problem.padding->size()) {
+    std::copy(cells.begin(), cells.end(), problem.padding->begin());
+  } else {
+    fields.fail("padding");
+  }
 }
 
 llvm::Expected<llvm::json::Object> write_op(const OpProblem& problem) {

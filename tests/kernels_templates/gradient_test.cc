@@ -116,7 +116,11 @@ std::vector<float> expect_weight_gradient(const Pairs& pairs, const Sizes& sizes
   input.fill(random, input_rows), gradient.fill(random, output_rows);
   const Steps steps(pairs, wanted_parts);
   WeightGradientParams params = {};
-  params.pairs = pairs.list.data();
+  // The columns of the rows are exchanged every other time.
+  std::vector<i32> list = pairs.list;
+  for (std::size_t i = 0; adds && i < list.size(); i += 3) std::swap(list[i + 1], list[i + 2]);
+  params.pairs = list.data();
+  params.input_column = adds ? 2 : 1;
   params.first_pair = steps.first_pair.data(), params.first_step = steps.first_step.data();
   params.volume = pairs.volume;
   params.groups = sizes.groups;

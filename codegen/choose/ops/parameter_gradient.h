@@ -32,8 +32,6 @@ struct ParameterGradientChoice {
   i64 most_parts(i64 pairs) const;
 };
 
-/// Kernels of more offsets are not supported, because one thread adds up the steps of all offsets.
-inline constexpr i64 kMostGradientOffsets = 4096;
 /// A list has at most this many pairs.
 inline constexpr i64 kMostPairs = (i64{1} << 31) - 1;
 

@@ -817,6 +817,8 @@ class minuet_gradient_arguments(Structure):
     weight_gradient: Any
     weights_order: int
     accumulate: int
+    swapped: int
+    reserved: int
     bias_gradient: int | None
     workspace: int | None
     workspace_bytes: int
@@ -832,6 +834,8 @@ class minuet_gradient_arguments(Structure):
         ("weight_gradient", POINTER(minuet_array)),
         ("weights_order", c_int32),
         ("accumulate", c_int32),
+        ("swapped", c_int32),
+        ("reserved", c_int32),
         ("bias_gradient", c_void_p),
         ("workspace", c_void_p),
         ("workspace_bytes", c_int64),

@@ -78,6 +78,7 @@ class ParameterGradients(Handle):
         bias_gradient: Any = None,
         order: WeightsOrder | str = WeightsOrder.MINUET,
         accumulate: bool = False,
+        swapped: bool = False,
         workspace: Any = None,
         stream: Any = None,
     ) -> None:
@@ -91,6 +92,8 @@ class ParameterGradients(Handle):
             weight_gradient: float32, in the shape and order that `order` says, with any strides.
             bias_gradient: float32 [out_channels].
             accumulate: the gradients are added to what is there.
+            swapped: a pair is (offset, output row, input row), as Pyramid.export_pairs gives those of a transposed
+                convolution.
             workspace: memory of bytes(); None: new memory, which is given back at the end of the call, so that on a
                 GPU the call waits for the work.
         """
@@ -123,7 +126,7 @@ class ParameterGradients(Handle):
         arguments.weights_order = choose(WeightsOrder, order, "order")
         if weight_gradient is None:
             arguments.weights_order = 0
-        arguments.accumulate = int(accumulate)
+        arguments.accumulate, arguments.swapped = int(accumulate), int(swapped)
         if workspace is None:
             needed = self.bytes(device.arch, arguments.most_pairs, arguments.out_gradient.rows)
             workspace = device.empty(max(1, needed), "uint8", handle)

@@ -109,6 +109,8 @@ static void compute(const world* world, const gradient_ops* ops) {
   REFUSED_WITH(INVALID_ARGUMENT, "its shape is", weight_gradient = &array);
   REFUSED_WITH(INVALID_ARGUMENT, "weights_order is 10", weights_order = 10);
   REFUSED_WITH(INVALID_ARGUMENT, "accumulate is 2", accumulate = 2);
+  REFUSED_WITH(INVALID_ARGUMENT, "swapped is 3", swapped = 3);
+  REFUSED_WITH(INVALID_ARGUMENT, "reserved is 1", reserved = 1);
   REFUSED_WITH(INVALID_ARGUMENT, "bias_gradient is null", bias_gradient = NULL);
   REFUSED_WITH(INVALID_ARGUMENT, "workspace", workspace = NULL);
   REFUSED_WITH(RESOURCE_EXHAUSTED, "workspace", workspace_bytes = ops->bytes - 1);
