@@ -28,6 +28,7 @@ from ._errors import (
     UnimplementedError,
 )
 from ._execution import Execution, prepare_maps_together, workspace_bytes
+from ._gradients import ParameterGradients
 from ._infos import (
     BundleInfo,
     Cloud,
@@ -53,7 +54,6 @@ from ._infos import (
     TuningResult,
     TuningSkip,
 )
-from ._gradients import ParameterGradients
 from ._parameters import Parameters
 from ._plan import CompileJob, Plan, Step
 from ._points import Devoxelizer, PointBlend, PointFeature, Voxelizer, Voxels
