@@ -20,9 +20,8 @@ namespace minuet {
 template <i32 Pitch>
 MINUET_HD i32 tile_place(i32 row, i32 byte) {
   constexpr i32 kChunks = Pitch / 16;
-  constexpr i32 kMask = kChunks < 8 ? kChunks - 1 : 7;
   constexpr i32 kRowsPerLine = kChunks < 8 ? 8 / kChunks : 1;
-  return row * Pitch + ((byte / 16) ^ (row / kRowsPerLine & kMask)) * 16 + byte % 16;
+  return row * Pitch + ((byte / 16) ^ (row % 8 / kRowsPerLine)) * 16 + byte % 16;
 }
 
 template <WeightGradientSpec S>
@@ -117,17 +116,23 @@ class WeightGradientTile {
   template <i32 Channels>
   MINUET_DEVICE void copy_tile(const i32* numbers, unsigned char* tile, const void* rows, i64 ld,
                                i32 group_channels, i32 first_channel) {
-    constexpr i32 kPieces = Channels * kBytes / S.vector_bytes;
+    constexpr i32 kPieces = Channels * kBytes / S.vector_bytes, kAll = kStepPairs * kPieces;
     const i32 bytes = (group_channels - first_channel) * kBytes;
+    // A row has fewer than 2^31 bytes, and rows are not negative, so one instruction finds a row.
+    const u32 row_bytes = static_cast<u32>(ld) * kBytes;
     const char* const first =
         static_cast<const char*>(rows) + (static_cast<i64>(group_) * group_channels + first_channel) * kBytes;
     MINUET_UNROLL
-    for (i32 i = thread_; i < kStepPairs * kPieces; i += kThreads) {
+    for (i32 n = 0; n < (kAll + kThreads - 1) / kThreads; ++n) {
+      const i32 i = thread_ + n * kThreads;
+      if (kAll % kThreads != 0 && i >= kAll) break;
       const i32 pair = i / kPieces, byte = i % kPieces * S.vector_bytes;
       const i32 row = numbers[pair];
       const bool is_there = row >= 0 && byte < bytes;
+      const u64 offset =
+          is_there ? static_cast<u64>(static_cast<u32>(row)) * row_bytes + static_cast<u32>(byte) : 0;
       async_copy_if<S.vector_bytes>(is_there, tile + tile_place<tile_pitch(S.io, Channels)>(pair, byte),
-                                    is_there ? first + row * ld * kBytes + byte : first);
+                                    first + offset);
     }
   }
 
