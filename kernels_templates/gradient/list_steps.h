@@ -22,7 +22,6 @@ MINUET_DEVICE i64 first_pair_of(const PairList& list, i64 count, i32 offset) {
     const i64 next = first + (before + 1) * step - 1;
     first += before * step;
     if (next < end) end = next;
-    if (first > end) first = end;
   }
   return first;
 }

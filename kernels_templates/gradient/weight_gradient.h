@@ -48,10 +48,9 @@ class WeightGradientTile {
 
   MINUET_DEVICE void sum_part(i64 part, i64 first, i64 end) {
     first_ = first, end_ = end;
-    StepPlace ahead(p_), here(p_);
+    StepPlace here(p_, first), ahead = here;
     begin_pipeline(ahead);
     clear();
-    here.visit(first);
     i32 stage = 0;
     for (i64 step = first; step < end; ++step) {
       async_copy_wait<S.stages - 2>();
@@ -91,7 +90,8 @@ class WeightGradientTile {
     for (i32 n = 0; n < kNumbers; ++n) {
       const i32 i = thread_ + n * kThreads, operand = i / kStepPairs, pair = i % kStepPairs;
       const bool is_there = operand < 2 && step < end_ && pair < ahead.pairs();
-      rows[n] = is_there ? row_of_pair(p_, ahead.first_pair() + pair, operand) : -1;
+      const PairRows of_pair = is_there ? rows_of_pair(p_, ahead.first_pair() + pair) : PairRows();
+      rows[n] = operand == 0 ? of_pair.input : of_pair.gradient;
     }
   }
   MINUET_DEVICE void store_numbers(i32 stage, const i32 (&rows)[kNumbers]) {

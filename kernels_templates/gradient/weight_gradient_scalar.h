@@ -33,16 +33,16 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(weight_gradient_threads(S)) void weight_gradi
   const bool is_output = out < p.groups * p.group_outputs;
   const i64 first_input = static_cast<i64>(out / p.group_outputs) * p.group_inputs;
   for (i64 part = block / tiles; part < parts; part += walkers) {
+    const i64 first = first_step_of_part(part, parts, steps);
     const i64 end = first_step_of_part(part + 1, parts, steps);
-    StepPlace place(p);
+    StepPlace place(p, first);
     float sums[S.inputs] = {};
-    for (i64 step = first_step_of_part(part, parts, steps); step < end; ++step) {
+    for (i64 step = first; step < end; ++step) {
       place.visit(step);
       MINUET_UNROLL
       for (i32 pair = 0; pair < place.pairs(); ++pair) {
-        const i32 input_row = row_of_pair(p, place.first_pair() + pair, 0);
-        const i32 gradient_row = row_of_pair(p, place.first_pair() + pair, 1);
-        const bool is_pair = is_output && input_row >= 0 && gradient_row >= 0;
+        const auto [input_row, gradient_row] = rows_of_pair(p, place.first_pair() + pair);
+        const bool is_pair = is_output && input_row >= 0;
         const float gradient = operand_if<S.io>(is_pair, p.gradient, gradient_row, p.gradient_ld, out);
         MINUET_UNROLL
         for (i32 i = 0; i < S.inputs; ++i) {

@@ -19,16 +19,17 @@ struct Pairs {
   i64 count() const { return static_cast<i64>(list.size()) / 3; }
 };
 
-/// Pairs of random rows, of which a few are not there. `counts` has the pairs of each offset.
+/// Pairs of random rows, of which a few are not there. `counts` has the pairs of each offset. Only pairs
+/// whose output row is not there have the last input row.
 Pairs random_pairs(Random& random, const std::vector<i32>& counts, i64 input_rows, i64 output_rows) {
   Pairs pairs{static_cast<i32>(counts.size()), {}};
+  const auto row_below = [&](i64 rows) { return static_cast<i32>(random.below(static_cast<u64>(rows))); };
   for (i32 k = 0; k < pairs.volume; ++k) {
     for (i32 i = 0; i < counts[static_cast<std::size_t>(k)]; ++i) {
-      const i32 in =
-          random.below(50) == 0 ? -1 : static_cast<i32>(random.below(static_cast<u64>(input_rows)));
-      const i32 out = random.below(50) == 0 ? static_cast<i32>(output_rows)
-                                            : static_cast<i32>(random.below(static_cast<u64>(output_rows)));
-      pairs.list.insert(pairs.list.end(), {k, in, out});
+      const bool has_input = random.below(50) != 0, has_output = random.below(50) != 0;
+      const i32 in = has_output ? row_below(input_rows - 1) : static_cast<i32>(input_rows - 1);
+      const i32 out = has_output ? row_below(output_rows) : static_cast<i32>(output_rows);
+      pairs.list.insert(pairs.list.end(), {k, has_input ? in : -1, out});
     }
   }
   return pairs;
@@ -114,6 +115,7 @@ std::vector<float> expect_weight_gradient(const Pairs& pairs, const Sizes& sizes
   Matrix<T> input(input_rows, inputs, inputs + 16),
       gradient(output_rows, sizes.outputs(), sizes.outputs() + 16);
   input.fill(random, input_rows), gradient.fill(random, output_rows);
+  for (i64 c = 0; c < inputs; ++c) input.set(input_rows - 1, c, NAN);
   const Steps steps(pairs, wanted_parts);
   WeightGradientParams params = {};
   // The columns of the rows are exchanged every other time.
