@@ -7,7 +7,7 @@
 
 namespace {
 
-struct alignas(16) Block {
+struct alignas(16) GradientBlock {
   char bytes[16];
 };
 
@@ -26,7 +26,7 @@ TEST(HppGradient, OfTwoVoxels) {
   int32_t pairs[6] = {}, count = 0;
   minuet::list_pairs(map, pairs, 2, &count);
   EXPECT_EQ(count, 2);
-  std::vector<Block> workspace(static_cast<size_t>(op.bytes("cpu", 2, 2)) / sizeof(Block) + 1);
+  std::vector<GradientBlock> workspace(static_cast<size_t>(op.bytes("cpu", 2, 2)) / sizeof(GradientBlock) + 1);
   alignas(16) const float input[] = {2, 3};
   alignas(16) const float gradient[] = {1, 10, 100, 1000};
   float weight[2] = {}, bias[2] = {};
@@ -39,7 +39,7 @@ TEST(HppGradient, OfTwoVoxels) {
   given.out_gradient = {const_cast<float*>(gradient), 2, 0, 2, MINUET_F32};
   given.weight_gradient = &array, given.bias_gradient = bias;
   given.workspace = workspace.data();
-  given.workspace_bytes = static_cast<int64_t>(workspace.size() * sizeof(Block));
+  given.workspace_bytes = static_cast<int64_t>(workspace.size() * sizeof(GradientBlock));
   op.compute(device, given);
   EXPECT_EQ(weight[0], 302);
   EXPECT_EQ(weight[1], 3020);
