@@ -21,7 +21,7 @@ static void list_pairs(const world* world, gradient_ops* ops) {
   REFUSED(INVALID_ARGUMENT, "count begins",
           minuet_kernel_map_list_pairs(world->map, pairs, PAIRS, (int32_t*)((char*)count + 1), NULL));
   REFUSED(OUT_OF_RANGE, "capacity is -1", minuet_kernel_map_list_pairs(world->map, pairs, -1, count, NULL));
-  REFUSED(INVALID_ARGUMENT, "overlaps", minuet_kernel_map_list_pairs(world->map, pairs, PAIRS, pairs, NULL));
+  REFUSED(INVALID_ARGUMENT, "overlap", minuet_kernel_map_list_pairs(world->map, pairs, PAIRS, pairs, NULL));
   ACCEPTED(minuet_kernel_map_list_pairs(world->map, NULL, 0, count, NULL));
   ACCEPTED(minuet_kernel_map_list_pairs(world->map, pairs, PAIRS, count, NULL));
 }
@@ -114,7 +114,7 @@ static void compute(const world* world, const gradient_ops* ops) {
   REFUSED_WITH(INVALID_ARGUMENT, "bias_gradient is null", bias_gradient = NULL);
   REFUSED_WITH(INVALID_ARGUMENT, "workspace", workspace = NULL);
   REFUSED_WITH(RESOURCE_EXHAUSTED, "workspace", workspace_bytes = ops->bytes - 1);
-  REFUSED_WITH(INVALID_ARGUMENT, "overlaps", bias_gradient = (float*)ops->weight);
+  REFUSED_WITH(INVALID_ARGUMENT, "overlap", bias_gradient = (float*)ops->weight);
 #undef REFUSED_WITH
   REFUSED(INVALID_ARGUMENT, "pairs, most_pairs or pair_count is given",
           minuet_gradient_compute(ops->bias, device, &base, NULL));
