@@ -18,6 +18,7 @@
 #include "kernels_templates/shared/fused_kernels.h"
 #include "kernels_templates/shared/global_pool_kernels.h"
 #include "kernels_templates/shared/gmas_kernels.h"
+#include "kernels_templates/shared/gradient_kernels.h"
 #include "kernels_templates/shared/listed_kernels.h"
 #include "kernels_templates/shared/map_kernels.h"
 #include "kernels_templates/shared/parameter_kernels.h"

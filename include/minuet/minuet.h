@@ -2,7 +2,8 @@
  * networks and single ops. Beside it: parameters.h (weights as data), precompile.h (kernels for GPUs that
  * are elsewhere), tuning.h, diagnostics.h (counts and times), pyramid.h (runs that keep no state), points.h
  * (voxels from points, and back), select.h (levels that a rule selects), generate.h (sets that a generative
- * layer makes), pointwise.h, space.h (space to channel and back), kernels.h (kernels to launch yourself).
+ * layer makes), pointwise.h, space.h (space to channel and back), gradient.h (gradients of convolutions),
+ * kernels.h (kernels for programs that launch them themselves).
  *
  * A program creates a context and opens a device. It creates a plan of a network or of one op, compiles it
  * for the device's architecture and loads it on the device. An execution of the plan then works cloud by
@@ -594,8 +595,8 @@ MINUET_API minuet_status minuet_plan_create_convolution(minuet_context* context,
 typedef int32_t minuet_gradient;
 enum { MINUET_GRADIENT_INPUT = 1, MINUET_GRADIENT_WEIGHT = 2, MINUET_GRADIENT_BIAS = 4 };
 
-/* Creates a plan that computes, from the gradient of a convolution's output, the gradients that `which`
- * names. All gradients are UNIMPLEMENTED: the message tells how to compute each one by other means.
+/* Creates a plan that computes the gradient of a convolution's input: `which` is MINUET_GRADIENT_INPUT. The
+ * page is gradient.h, which has those of the weight and the bias too; here they are UNIMPLEMENTED.
  * INVALID_ARGUMENT if `which` is 0 or has other bits. */
 MINUET_API minuet_status minuet_plan_create_convolution_gradient(minuet_context* context,
                                                                  const minuet_convolution_options* options,

@@ -24,6 +24,21 @@ void ldmatrix_of_warp(void* const* lanes) {
     }
   }
 }
+
+inline void ldmatrix_transposed_of_warp(void* const* lanes) {
+  const auto lane = [&](i32 l) { return *static_cast<const LdmatrixLane<4>*>(lanes[l]); };
+  for (i32 l = 0; l < 32; ++l) {
+    for (i32 i = 0; i < 4; ++i) {
+      u16 halves[2];
+      for (i32 h = 0; h < 2; ++h) {
+        const void* row = lane(8 * i + l % 4 * 2 + h).row;
+        if (reinterpret_cast<u64>(row) % 16 != 0) shim::fail("a row of ldmatrix is aligned to 16 bytes");
+        __builtin_memcpy(halves + h, static_cast<const char*>(row) + l / 4 * 2, 2);
+      }
+      lane(l).words[i] = halves[0] | static_cast<u32>(halves[1]) << 16;
+    }
+  }
+}
 #endif
 
 /// Loads words[i] of lane l from word l % 4 of the row whose address lane 8 i + l / 4 passes. All 32 threads
@@ -52,6 +67,21 @@ MINUET_DEVICE void ldmatrix(u32 (&words)[Count], const void* row) {
 #else
   LdmatrixLane<Count> mine{words, row};
   shim::warp_meet(~0u, true, ldmatrix_of_warp<Count>, &mine);
+#endif
+}
+
+/// Loads four matrices of 8 rows of 8 elements of 16 bits, transposed. Lane 8 i + r passes the address of row
+/// r of matrix i. words[i] of lane l gets the elements of column l / 4 of matrix i in rows 2 (l % 4) and
+/// 2 (l % 4) + 1. All 32 threads of the warp must call it.
+MINUET_DEVICE void ldmatrix_transposed(u32 (&words)[4], const void* row) {
+#if defined(__CUDA_ARCH__)
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+               : "r"(shared_address(row))
+               : "memory");
+#else
+  LdmatrixLane<4> mine{words, row};
+  shim::warp_meet(~0u, true, ldmatrix_transposed_of_warp, &mine);
 #endif
 }
 

@@ -15,12 +15,13 @@
 #include "codegen/base/background_job.h"
 #include "codegen/base/error.h"
 #include "codegen/base/trace.h"
-#include "codegen/choose/ops/convolution_gradient.h"
+#include "codegen/choose/ops/parameter_gradient.h"
 #include "codegen/choose/ops/points.h"
 #include "codegen/choose/ops/pooling.h"
 #include "codegen/choose/ops/select.h"
 #include "minuet/diagnostics.h"
 #include "minuet/generate.h"
+#include "minuet/gradient.h"
 #include "minuet/kernels.h"
 #include "minuet/minuet.h"
 #include "minuet/parameters.h"
@@ -86,6 +87,11 @@ struct minuet_point_op {
     return std::visit([](const auto& one) { return one.problem.ndim; }, choice);
   }
 };
+struct minuet_gradient_op {
+  std::shared_ptr<minuet::Context> context;
+  minuet::ParameterGradientChoice choice;
+};
+
 struct minuet_select_op {
   struct Selection {
     minuet::SelectChoice choice;
@@ -153,8 +159,6 @@ static_assert(MINUET_FIELD_POINTER == static_cast<int>(FieldKind::Pointer) &&
               MINUET_FIELD_U32 == static_cast<int>(FieldKind::U32) &&
               MINUET_FIELD_I64 == static_cast<int>(FieldKind::I64) &&
               MINUET_FIELD_F32 == static_cast<int>(FieldKind::F32));
-static_assert(MINUET_GRADIENT_INPUT == kGradientInput && MINUET_GRADIENT_WEIGHT == kGradientWeight &&
-              MINUET_GRADIENT_BIAS == kGradientBias);
 static_assert(MINUET_BUNDLE_SAME_MAJOR == static_cast<int>(BundlePolicy::SameMajor) &&
               MINUET_BUNDLE_ANY == static_cast<int>(BundlePolicy::Any));
 static_assert(MINUET_KERNEL_BOX == static_cast<int>(KernelShape::Box) &&
@@ -213,6 +217,7 @@ MINUET_ENDS_WITH(minuet_devoxelize_options, tensor_stride);
 // NOLINTNEXTLINE(bugprone-sizeof-expression): The size of the pointer is meant, not that of the word.
 MINUET_ENDS_WITH(minuet_voxelize_arguments, status);
 MINUET_ENDS_WITH(minuet_devoxelize_arguments, workspace_bytes);
+MINUET_ENDS_WITH(minuet_gradient_arguments, workspace_bytes);
 MINUET_ENDS_WITH(minuet_select_options, reserved);
 // NOLINTNEXTLINE(bugprone-sizeof-expression): The size of the pointer is meant, not that of the word.
 MINUET_ENDS_WITH(minuet_select_arguments, status);
@@ -363,6 +368,11 @@ llvm::Error read_kernel(const Options& given, i32 ndim, WindowProblem& problem) 
   return read_offsets({given.offsets, given.offset_count, given.kernel_shape}, problem);
 }
 llvm::Expected<DType> read_dtype(minuet_dtype dtype);
+/// Reads the options of a convolution except its parameters and its dataflow.
+llvm::Expected<ConvolutionProblem> read_convolution_problem(const minuet_convolution_options& given);
+/// Returns InvalidArgument if the convolution does more than to multiply and to add a bias. The gradients of
+/// its other steps are ops of their own.
+llvm::Error check_differentiable(const ConvolutionProblem& problem);
 /// Returns the dataflow, or nullopt for MINUET_DATAFLOW_AUTO.
 llvm::Expected<std::optional<Dataflow>> read_dataflow(minuet_dataflow dataflow);
 /// Returns the path of the directory of tuning results. Returns an empty string for null, and InvalidArgument

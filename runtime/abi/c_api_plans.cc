@@ -164,23 +164,6 @@ llvm::Error read_activation(const minuet_convolution_options& given, Convolution
   return llvm::Error::success();
 }
 
-llvm::Expected<ConvolutionProblem> read_problem(const minuet_convolution_options& given) {
-  ConvolutionProblem problem;
-  MINUET_TRY(read_window(problem, given));
-  problem.in_channels = given.in_channels;
-  problem.out_channels = given.out_channels;
-  problem.groups = given.groups == 0 ? 1 : given.groups;
-  MINUET_ASSIGN(problem.kind, read_kind(given.submanifold, given.transposed, problem));
-  MINUET_TRY(read_activation(given, problem));
-  MINUET_TRY(check_flags({{given.residual, "residual"},
-                          {given.without_values, "without_values"},
-                          {given.allow_non_finite_parameters, "allow_non_finite_parameters"}}));
-  problem.residual = given.residual != 0;
-  problem.scale_shift = given.scale_count != 0 || given.shift_count != 0;
-  MINUET_TRY(validate(problem));
-  return problem;
-}
-
 llvm::Expected<PoolingProblem> read_problem(const minuet_pooling_options& given) {
   PoolingProblem problem;
   MINUET_TRY(read_window(problem, given));
@@ -256,6 +239,23 @@ llvm::Expected<GivenParameters> read_parameters(const minuet_convolution_options
 }
 
 }  // namespace
+
+llvm::Expected<ConvolutionProblem> read_convolution_problem(const minuet_convolution_options& given) {
+  ConvolutionProblem problem;
+  MINUET_TRY(read_window(problem, given));
+  problem.in_channels = given.in_channels;
+  problem.out_channels = given.out_channels;
+  problem.groups = given.groups == 0 ? 1 : given.groups;
+  MINUET_ASSIGN(problem.kind, read_kind(given.submanifold, given.transposed, problem));
+  MINUET_TRY(read_activation(given, problem));
+  MINUET_TRY(check_flags({{given.residual, "residual"},
+                          {given.without_values, "without_values"},
+                          {given.allow_non_finite_parameters, "allow_non_finite_parameters"}}));
+  problem.residual = given.residual != 0;
+  problem.scale_shift = given.scale_count != 0 || given.shift_count != 0;
+  MINUET_TRY(validate(problem));
+  return problem;
+}
 
 minuet_plan* make_plan(std::shared_ptr<const Plan> plan, const Context& context) {
   auto made = std::make_unique<minuet_plan>();
@@ -337,7 +337,7 @@ minuet_status minuet_plan_create_convolution(minuet_context* context,
   return guarded("minuet_plan_create_convolution", [&]() -> llvm::Error {
     MINUET_TRY(check_create(context, options, plan));
     MINUET_ASSIGN(const minuet_convolution_options given, read_convolution(options));
-    MINUET_ASSIGN(ConvolutionProblem problem, read_problem(given));
+    MINUET_ASSIGN(ConvolutionProblem problem, read_convolution_problem(given));
     MINUET_ASSIGN(problem.dataflow, read_dataflow(given.dataflow));
     LayerParameters beside;
     MINUET_ASSIGN(const GivenParameters parameters, read_parameters(given, problem, beside));
@@ -360,16 +360,35 @@ minuet_status minuet_plan_create_convolution_gradient(minuet_context* context,
   return guarded("minuet_plan_create_convolution_gradient", [&]() -> llvm::Error {
     MINUET_TRY(check_create(context, options, plan));
     MINUET_ASSIGN(const minuet_convolution_options given, read_convolution(options));
-    ConvolutionGradientProblem problem;
-    MINUET_ASSIGN(problem.forward, read_problem(given));
+    MINUET_ASSIGN(ConvolutionProblem forward, read_convolution_problem(given));
     if (which < 1 || which > (MINUET_GRADIENT_INPUT | MINUET_GRADIENT_WEIGHT | MINUET_GRADIENT_BIAS)) {
       return make_error(StatusCode::InvalidArgument,
                         "the gradients are {0}; they must be 1 (of the input), 2 (of the weight), 4 (of the "
                         "bias), or several of them, or-ed",
                         which);
     }
-    problem.gradients = which;
-    return make_plan(problem, *context->context, plan);
+    if (which != MINUET_GRADIENT_INPUT) {
+      return make_error(StatusCode::Unimplemented,
+                        "a plan computes the gradient of the input alone: use minuet_gradient_create for "
+                        "those of the weight and the bias");
+    }
+    MINUET_TRY(check_differentiable(forward));
+    MINUET_ASSIGN(forward.dataflow, read_dataflow(given.dataflow));
+    MINUET_TRY(check_counts(given, forward));
+    const ConvolutionProblem problem = input_gradient_of(forward);
+    MINUET_TRY(validate(problem));
+    GivenParameters parameters;
+    parameters.weight = {given.weight, static_cast<std::size_t>(given.weight_count)};
+    Context& own = *context->context;
+    std::shared_ptr<const Plan> made;
+    if (given.without_values != 0) {
+      MINUET_ASSIGN(made, Plan::create_without_values(problem, own.tuning()));
+    } else {
+      MINUET_ASSIGN(made,
+                    Plan::create(problem, parameters, own.tuning(), given.allow_non_finite_parameters != 0));
+    }
+    *plan = make_plan(std::move(made), own);
+    return llvm::Error::success();
   });
 }
 

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "runtime/cuda/cuda_device.h"
+#include "runtime/cuda/gradient_step.h"
 #include "runtime/cuda/launcher.h"
 #include "runtime/cuda/map_step.h"
 #include "runtime/cuda/ops.h"
@@ -53,6 +54,7 @@ class CudaEngine final : public Engine {
   ParameterOperations& parameters() override { return parameters_; }
   PointOperations& points() override { return points_; }
   SelectOperations& selections() override { return selections_; }
+  GradientOperations& gradients() override { return gradients_; }
   llvm::Error permute_rows(const PermuteRequest& request) override;
   llvm::Error prepare_op(const OpRequest& request) override;
   llvm::Error send_prepared() override;
@@ -72,6 +74,7 @@ class CudaEngine final : public Engine {
         parameters_(*launcher_),
         points_(*launcher_, map_->kernels32()),
         selections_(*launcher_, map_->kernels32(), map_->kernels64()),
+        gradients_(*launcher_),
         options_(options) {}
   /// Points to the object that runs an op, and holds the op's number within this object.
   struct Op {
@@ -90,6 +93,7 @@ class CudaEngine final : public Engine {
   ParameterStep parameters_;
   PointStep points_;
   SelectStep selections_;
+  GradientStep gradients_;
   const CudaEngineOptions options_;
   std::vector<Family> families_;              // Holds the op families of all added ops.
   std::shared_ptr<ReadbackSlots> readbacks_;  // It is null until the first start_readback().

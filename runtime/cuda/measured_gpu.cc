@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "runtime/cuda/gradient_step.h"
 #include "runtime/cuda/map_workspace.h"
 #include "runtime/cuda/ops.h"
 #include "runtime/cuda/point_step.h"
@@ -86,6 +87,14 @@ class MeasuredSelections final : public SelectOperations {
   const EngineChoice choice_;
 };
 
+class MeasuredGradients final : public GradientOperations {
+ public:
+  i64 workspace_bytes(const ParameterGradientChoice& choice, i64 most_pairs, i64 most_rows) const override {
+    return gradient_workspace_bytes(choice, most_pairs, most_rows);
+  }
+  llvm::Error compute(const ParameterGradientRequest&) override { return not_there(); }
+};
+
 class MeasuredEngine final : public Engine {
  public:
   explicit MeasuredEngine(const EngineChoice& choice)
@@ -100,6 +109,7 @@ class MeasuredEngine final : public Engine {
   ParameterOperations& parameters() override { return parameters_; }
   PointOperations& points() override { return points_; }
   SelectOperations& selections() override { return selections_; }
+  GradientOperations& gradients() override { return gradients_; }
   const EngineCounters& counters() const override { return counters_; }
   void reset_counters() override {}
   void set_profiling(bool) override {}
@@ -134,6 +144,7 @@ class MeasuredEngine final : public Engine {
   MeasuredParameters parameters_;
   MeasuredPoints points_;
   MeasuredSelections selections_;
+  MeasuredGradients gradients_;
   const EngineCounters counters_;
   std::vector<Family> families_;  // Holds the op families of all added ops, in the order of CudaEngine.
   i32 ops_ = 0, permutes_ = 0;

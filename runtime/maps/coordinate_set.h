@@ -205,6 +205,9 @@ class KernelMap {
   /// Copies all pairs to the host as [pairs][3] numbers: offset, input row and output row. The rows are
   /// numbered in the caller's order.
   llvm::Error export_pairs(i32* pairs, void* stream) const;
+  /// Enqueues the same to device memory for the first `capacity` pairs, sorted by offset, and stores the
+  /// number of all pairs at `count`. Returns InvalidArgument if a set of the map has duplicates.
+  llvm::Error list_pairs(i32* pairs, i64 capacity, i32* count, void* stream) const;
 
   /// Returns InvalidArgument if `problem` cannot use this map. Messages call the op by the name `op`, for
   /// example "convolution".
@@ -268,6 +271,7 @@ class KernelMap {
   /// Enqueues the work that makes the rows, if they are missing. If `positions` is true, the work also makes
   /// the positions and counts.
   llvm::Error find(void* stream, bool positions) const;
+  PairsRequest pairs_request(i32* pairs, i64 capacity, i32* count) const;
   /// Sets MapView::index if one index contains both sets and the device can look rows up in it.
   void find_index(const WindowProblem& kernel) const;
   bool is_indexed() const { return view().index.index != nullptr; }

@@ -206,6 +206,38 @@ llvm::Error KernelMap::check_serves(const WindowProblem& problem, const char* op
       problem, op);
 }
 
+/// Returns a request that lists the pairs as [capacity][3] numbers.
+PairsRequest KernelMap::pairs_request(i32* pairs, i64 capacity, i32* count) const {
+  PairsRequest request;
+  request.map = &view();
+  request.most_queries = view().queries;
+  request.source_numbers = fine().source_row();
+  request.query_numbers = coarse().source_row();
+  // No pair is written if the capacity is 0, and `pairs` may be null then.
+  request.offsets = pairs;
+  request.sources = pairs ? pairs + (transposed_ ? 2 : 1) : nullptr;
+  request.targets = pairs ? pairs + (transposed_ ? 1 : 2) : nullptr;
+  request.step = 3;
+  request.capacity = capacity;
+  request.pair_count = count;
+  return request;
+}
+
+llvm::Error KernelMap::list_pairs(i32* pairs, i64 capacity, i32* count, void* stream) const {
+  for (const CoordinateSet* const set : {input_.get(), output_.get()}) {
+    if (set->rows() == set->caller_rows()) continue;
+    return make_error(StatusCode::InvalidArgument,
+                      "a set of the kernel map has {0} rows for {1} coordinates, because it was made with "
+                      "keep_first_duplicate: make it of coordinates without duplicates",
+                      set->caller_rows(), set->rows());
+  }
+  MINUET_TRY(input_->check_stream(stream));
+  MINUET_TRY(find_pairs());
+  MINUET_ASSIGN(const MapEngines::Lease engine, input_->engines()->take(queue().get()));
+  MINUET_TRY(engine->begin_making(stream));
+  return (*engine)->maps().compact_pairs(pairs_request(pairs, capacity, count));
+}
+
 llvm::Error KernelMap::export_pairs(i32* pairs, void* stream) const {
   MINUET_TRY(input_->check_stream(stream));
   MINUET_TRY(find_pairs());
@@ -222,17 +254,7 @@ llvm::Error KernelMap::export_pairs(i32* pairs, void* stream) const {
     MINUET_TRY(engine->begin_making(stream));
     MINUET_ASSIGN(listed, DeviceMemory::create(input_->memory_source(), bytes));
     i32* const list = reinterpret_cast<i32*>(listed.data());
-    PairsRequest request;
-    request.map = &view();
-    request.most_queries = view().queries;
-    request.source_numbers = fine().source_row();
-    request.query_numbers = coarse().source_row();
-    request.offsets = list;
-    request.sources = list + (transposed_ ? 2 : 1);
-    request.targets = list + (transposed_ ? 1 : 2);
-    request.step = 3;
-    request.capacity = total;
-    MINUET_TRY((*engine)->maps().compact_pairs(request));
+    MINUET_TRY((*engine)->maps().compact_pairs(pairs_request(list, total, nullptr)));
     MINUET_TRY((*engine)->wait());
   }
   return device()->download(pairs, listed.data(), bytes);

@@ -311,9 +311,10 @@ namespace {
 std::vector<ParameterName> parameter_names(const ProgramLayer& layer) {
   if (convolution_of(layer) == nullptr) return names_of_chain(layer);
   const ConvolutionProblem& problem = *convolution_of(layer);
+  const ConvolutionProblem forward = forward_of(problem);
   std::vector<ParameterName> names{{layer.weight,
                                     ParameterRole::Weight,
-                                    {kernel_volume(problem), group_inputs(problem), problem.out_channels}}};
+                                    {kernel_volume(forward), group_inputs(forward), forward.out_channels}}};
   const auto add_vector = [&](const std::string& name, ParameterRole role) {
     names.push_back({name, role, {problem.out_channels}});
   };

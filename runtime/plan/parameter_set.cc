@@ -15,25 +15,36 @@ constexpr std::size_t kMostNames = 8;
 
 bool is_weight(const PlanParameter& parameter) { return parameter.role == ParameterRole::Weight; }
 
-/// Counts the job's elements. Joins axes that are neighbours in the source too, and drops axes of extent 1,
-/// because kernels divide by the extent of each axis.
-void finish_axes(ParameterCopy& job) {
-  i32 rank = 0;
+/// Lets the job read the elements of a parameter, whose axes are joined.
+void read_from(GivenWeight given, ParameterCopy& job) {
+  given.join_axes();
+  job.rank = static_cast<i32>(given.shape.size());
   job.elements = 1;
   for (i32 axis = 0; axis < job.rank; ++axis) {
-    job.elements *= job.shape[axis];
-    if (job.shape[axis] == 1) continue;
-    const i64 joined = rank > 0 ? i64{job.shape[rank - 1]} * job.shape[axis] : 0;
-    if (rank > 0 && job.strides[rank - 1] == job.strides[axis] * job.shape[axis] && joined <= INT32_MAX) {
-      job.shape[rank - 1] = static_cast<i32>(joined);
-      job.strides[rank - 1] = job.strides[axis];
-      continue;
-    }
-    job.shape[rank] = job.shape[axis];
-    job.strides[rank++] = job.strides[axis];
+    job.elements *= given.shape[axis];
+    job.shape[axis] = static_cast<i32>(given.shape[axis]);
+    job.strides[axis] = given.strides[axis];
   }
-  if (rank == 0) job.shape[rank] = 1, job.strides[rank++] = 1;
-  job.rank = rank;
+}
+
+/// Returns where the elements of a parameter of this shape are if they lie one behind the other.
+GivenWeight contiguous(llvm::ArrayRef<int64_t> shape) {
+  GivenWeight given;
+  given.shape.assign(shape.begin(), shape.end());
+  given.strides.resize(shape.size());
+  i64 stride = 1;
+  for (std::size_t axis = shape.size(); axis-- > 0; stride *= shape[axis]) given.strides[axis] = stride;
+  return given;
+}
+
+/// Returns where the elements of the weight that the caller has given are in the stored weight of the
+/// gradient `problem`, whose shape is [volume, in_channels / groups, out_channels].
+GivenWeight in_stored(const ConvolutionProblem& problem) {
+  const i64 volume = kernel_volume(problem), inputs = group_inputs(problem);
+  const i64 outputs = problem.out_channels, group_outputs = outputs / problem.groups;
+  // The axes are [volume, input of a group, group, output of a group] of the forward convolution.
+  return {{volume, group_outputs, i64{problem.groups}, inputs},
+          {inputs * outputs, 1, group_outputs, outputs}};
 }
 
 }  // namespace
@@ -152,8 +163,9 @@ llvm::Expected<ParameterCopy> ParameterSet::copy_of(const ParameterValue& value,
   const PlanParameter& parameter = parameters_[value.parameter];
   GivenWeight given;
   if (is_weight(parameter)) {
-    MINUET_ASSIGN(given,
-                  find_weight(value.array, order, *convolution_of(layer_of(parameter)), parameter.name));
+    const ConvolutionProblem& problem = *convolution_of(layer_of(parameter));
+    MINUET_ASSIGN(given, find_weight(value.array, order, forward_of(problem), parameter.name));
+    if (problem.gradient_of) given = transposed(given, problem);
   } else {
     MINUET_ASSIGN(given, find_vector(value.array, order, parameter.shape.front()));
   }
@@ -161,15 +173,10 @@ llvm::Expected<ParameterCopy> ParameterSet::copy_of(const ParameterValue& value,
   job.source = value.array.data;
   job.target = at(stored_[value.parameter].offset);
   job.master = reinterpret_cast<float*>(at(stored_[value.parameter].master_offset));
-  job.rank = static_cast<i32>(given.shape.size());
-  for (i32 axis = 0; axis < job.rank; ++axis) {
-    job.shape[axis] = static_cast<i32>(given.shape[axis]);
-    job.strides[axis] = given.strides[axis];
-  }
+  read_from(std::move(given), job);
   job.element = static_cast<ArrayElement>(value.array.element);
   job.dtype = dtype_of(parameter);
   job.storage = storage_of(parameter);
-  finish_axes(job);
   return job;
 }
 
@@ -334,14 +341,9 @@ llvm::Error ParameterSet::get(i32 number, const GivenArray& array, void* stream)
   job.source = at(master >= 0 ? master : stored_[number].offset);
   job.element = master >= 0 ? ArrayElement::F32 : static_cast<ArrayElement>(storage_of(parameter));
   job.dtype = job.storage = static_cast<DType>(array.element);
-  job.rank = static_cast<i32>(parameter.shape.size());
-  i64 stride = 1;
-  for (i32 axis = job.rank - 1; axis >= 0; --axis) {
-    job.shape[axis] = static_cast<i32>(parameter.shape[axis]);
-    job.strides[axis] = stride;
-    stride *= job.shape[axis];
-  }
-  finish_axes(job);
+  const ConvolutionProblem* const problem = convolution_of(layer_of(parameter));
+  const bool is_transposed = problem != nullptr && problem->gradient_of && is_weight(parameter);
+  read_from(is_transposed ? in_stored(*problem) : contiguous(parameter.shape), job);
   DeviceMemory staged;
   if (array.on_host) {
     MINUET_TRY(refuse_capture(stream));

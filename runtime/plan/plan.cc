@@ -88,6 +88,24 @@ llvm::Error refuse_weight(DType dtype, llvm::ArrayRef<float> weight) {
                     overflow_text(dtype, weight[lost]));
 }
 
+/// Returns the weight of the gradient `problem` (ConvolutionProblem::gradient_of) from that of its
+/// convolution.
+std::vector<float> transposed_weight(const ConvolutionProblem& problem, llvm::ArrayRef<float> weight) {
+  const i64 inputs = group_inputs(problem), outputs = problem.out_channels;
+  const i64 group_outputs = outputs / problem.groups;
+  std::vector<float> result;
+  result.reserve(weight.size());
+  for (i64 k = 0; k < kernel_volume(problem); ++k) {
+    for (i64 i = 0; i < inputs; ++i) {
+      for (i64 o = 0; o < outputs; ++o) {
+        const i64 group = o / group_outputs, row = k * group_outputs + o % group_outputs;
+        result.push_back(weight[row * problem.in_channels + group * inputs + i]);
+      }
+    }
+  }
+  return result;
+}
+
 }  // namespace
 
 llvm::Expected<Program> rebuild_program(NetworkRecord& record) {
@@ -140,7 +158,12 @@ llvm::Expected<std::shared_ptr<const Plan>> Plan::create(const OpProblem& op,
   const DType dtype = window_of(op)->dtype;
   LayerParameters layer;
   bool is_finite = true;
-  layer.weight = rounded_copy(dtype, parameters.weight, is_finite);
+  const auto* const convolution = op.get_if<ConvolutionProblem>();
+  if (convolution != nullptr && convolution->gradient_of) {
+    layer.weight = rounded_copy(dtype, transposed_weight(*convolution, parameters.weight), is_finite);
+  } else {
+    layer.weight = rounded_copy(dtype, parameters.weight, is_finite);
+  }
   if (!allow_non_finite) {
     if (!is_finite) return refuse_weight(dtype, parameters.weight);
     MINUET_TRY(check_finite("scale", parameters.scale));

@@ -22,6 +22,7 @@ class FieldReader {
   i32 integer32(llvm::StringRef name, i32 least, i32 most) {
     return static_cast<i32>(integer(name, least, most));
   }
+  bool has(llvm::StringRef name) const { return object_.get(name) != nullptr; }
   bool flag(llvm::StringRef name);
   /// Returns a finite number.
   float real(llvm::StringRef name);

@@ -1,5 +1,6 @@
 #include "runtime/weights/given_weight.h"
 
+#include <cstdint>
 #include <string>
 
 #include "runtime/weights/stored_tensor.h"
@@ -47,6 +48,36 @@ llvm::Expected<GivenWeight> find_weight(const GivenArray& array, WeightsOrder or
   given.shape.append({i64{group_inputs(problem)}, i64{problem.out_channels}});
   given.strides.append({stride_in(array, layout->in_stride), stride_in(array, layout->out_stride)});
   return given;
+}
+
+GivenWeight transposed(const GivenWeight& forward, const ConvolutionProblem& problem) {
+  const auto axes = static_cast<std::size_t>(problem.ndim);
+  const i64 inputs = problem.in_channels / problem.groups, outputs = problem.out_channels / problem.groups;
+  const i64 input_stride = forward.strides[axes + 1], output_stride = forward.strides[axes];
+  GivenWeight given;
+  given.shape.assign(forward.shape.begin(), forward.shape.begin() + problem.ndim);
+  given.strides.assign(forward.strides.begin(), forward.strides.begin() + problem.ndim);
+  given.shape.append({inputs, i64{problem.groups}, outputs});
+  given.strides.append({input_stride, input_stride * inputs, output_stride});
+  return given;
+}
+
+void GivenWeight::join_axes() {
+  std::size_t rank = 0;
+  for (std::size_t axis = 0; axis < shape.size(); ++axis) {
+    if (shape[axis] == 1) continue;
+    const i64 joined = rank > 0 ? shape[rank - 1] * shape[axis] : 0;
+    if (rank > 0 && strides[rank - 1] == strides[axis] * shape[axis] && joined <= INT32_MAX) {
+      shape[rank - 1] = joined;
+      strides[rank - 1] = strides[axis];
+      continue;
+    }
+    shape[rank] = shape[axis];
+    strides[rank++] = strides[axis];
+  }
+  if (rank == 0) shape[rank] = 1, strides[rank++] = 1;
+  shape.resize(rank);
+  strides.resize(rank);
 }
 
 llvm::Expected<GivenWeight> find_vector(const GivenArray& array, WeightsOrder order, i64 channels) {

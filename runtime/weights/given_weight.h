@@ -10,6 +10,9 @@ namespace minuet {
 /// in_channels, out_channels].
 struct GivenWeight {
   llvm::SmallVector<i64, kMaxArrayAxes> shape, strides;
+
+  /// Joins axes that are neighbours in the array too, and drops axes of extent 1. At least one axis is left.
+  void join_axes();
 };
 
 /// Returns where the elements of the weight are in `array`. Returns InvalidArgument if the array has none of
@@ -17,7 +20,11 @@ struct GivenWeight {
 /// computes another function for the layer.
 llvm::Expected<GivenWeight> find_weight(const GivenArray& array, WeightsOrder order,
                                         const ConvolutionProblem& problem, llvm::StringRef name);
-/// Does the same for a vector of `channels` elements, such as a bias.
+/// Returns where the elements of the weight of the gradient `problem` (ConvolutionProblem::gradient_of) are,
+/// from where those of its convolution's weight are. The axes of the result are [kernel sizes...,
+/// in_channels / groups, groups, out_channels / groups] of `problem`.
+GivenWeight transposed(const GivenWeight& forward, const ConvolutionProblem& problem);
+/// Does the same as find_weight() for a vector of `channels` elements, such as a bias.
 llvm::Expected<GivenWeight> find_vector(const GivenArray& array, WeightsOrder order, i64 channels);
 
 }  // namespace minuet

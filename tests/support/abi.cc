@@ -354,8 +354,8 @@ Map make_map(Machine& machine, const ConvolutionCase& test, const ConvolutionDat
   return map;
 }
 
-minuet_status create_convolution(Machine& machine, const ConvolutionCase& test,
-                                 const ConvolutionData& parameters, Plan& plan, minuet_dataflow dataflow) {
+minuet_convolution_options options_of(const ConvolutionCase& test, const ConvolutionData& parameters,
+                                      minuet_dataflow dataflow) {
   minuet_convolution_options options = MINUET_CONVOLUTION_OPTIONS_INIT;
   options.ndim = test.ndim;
   options.dtype = abi_dtype(test.dtype);
@@ -381,6 +381,12 @@ minuet_status create_convolution(Machine& machine, const ConvolutionCase& test,
   options.shift_count = static_cast<int64_t>(parameters.shift.size());
   options.scale = parameters.scale.empty() ? nullptr : parameters.scale.data();
   options.shift = parameters.shift.empty() ? nullptr : parameters.shift.data();
+  return options;
+}
+
+minuet_status create_convolution(Machine& machine, const ConvolutionCase& test,
+                                 const ConvolutionData& parameters, Plan& plan, minuet_dataflow dataflow) {
+  const minuet_convolution_options options = options_of(test, parameters, dataflow);
   minuet_plan* made = nullptr;
   const minuet_status status = minuet_plan_create_convolution(machine.context(), &options, &made);
   plan.reset(made);

@@ -169,6 +169,9 @@ struct Map {
 };
 Map make_map(Machine& machine, const ConvolutionCase& test, const ConvolutionData& data);
 
+/// The options of the case's convolution, which point to the parameters.
+minuet_convolution_options options_of(const ConvolutionCase& test, const ConvolutionData& parameters,
+                                      minuet_dataflow dataflow = tested_dataflow());
 /// What create answers; `plan` is null where it is not MINUET_OK.
 minuet_status create_convolution(Machine& machine, const ConvolutionCase& test,
                                  const ConvolutionData& parameters, Plan& plan,

@@ -126,6 +126,30 @@ llvm::Error validate(const ConvolutionProblem& problem) {
   return check_groups(problem);
 }
 
+ConvolutionProblem forward_of(const ConvolutionProblem& problem) {
+  ConvolutionProblem forward = problem;
+  if (!problem.gradient_of) return forward;
+  std::swap(forward.in_channels, forward.out_channels);
+  forward.kind = *problem.gradient_of;
+  forward.gradient_of.reset();
+  return forward;
+}
+
+ConvolutionProblem input_gradient_of(const ConvolutionProblem& forward) {
+  ConvolutionProblem gradient;
+  static_cast<WindowProblem&>(gradient) = forward;
+  const bool strided = forward.stride != AxisArray{1, 1, 1, 1} || forward.padding;
+  gradient.kind = !forward.is_transposed() ? ConvolutionKind::Transposed
+                  : strided                ? ConvolutionKind::Strided
+                                           : ConvolutionKind::GivenOutputs;
+  gradient.in_channels = forward.out_channels;
+  gradient.out_channels = forward.in_channels;
+  gradient.groups = forward.groups;
+  gradient.dataflow = forward.dataflow;
+  gradient.gradient_of = forward.kind;
+  return gradient;
+}
+
 llvm::Error check_groups(const ConvolutionProblem& problem) {
   if (problem.groups < 1) {
     return make_error(StatusCode::InvalidArgument, "groups is {0}; it must be 1 or more", problem.groups);

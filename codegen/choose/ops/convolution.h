@@ -52,6 +52,10 @@ struct ConvolutionProblem : WindowProblem {
   /// Holds the dataflow that the caller requests. If it is empty, the library chooses the one that it expects
   /// to be fastest.
   std::optional<Dataflow> dataflow;
+  /// If it has a value, the op computes the gradient of the input of a convolution of this kind, over the
+  /// pairs of its map with input and output swapped. The caller gives the weight of that convolution
+  /// (forward_of()), of which the weight of this op is the transpose.
+  std::optional<ConvolutionKind> gradient_of;
 
   /// Sets activation and slope to what settled_activation() returns.
   void set_activation(Activation wanted, float wanted_slope) {
@@ -65,6 +69,12 @@ llvm::Error validate(const ConvolutionProblem& problem);
 
 /// Returns the number of input channels of a group.
 inline i32 group_inputs(const ConvolutionProblem& problem) { return problem.in_channels / problem.groups; }
+
+/// Returns the convolution whose weight the caller gives. It is the problem itself, unless the problem is the
+/// gradient of another one.
+ConvolutionProblem forward_of(const ConvolutionProblem& problem);
+/// Returns the gradient of the input of a convolution.
+ConvolutionProblem input_gradient_of(const ConvolutionProblem& forward);
 
 /// Returns the number of weights.
 inline i64 weight_numbers(const ConvolutionProblem& problem) {

@@ -1,5 +1,7 @@
 #include "runtime/plan/ops/convolution.h"
 
+#include "codegen/choose/tuning_key.h"
+
 namespace minuet {
 namespace {
 
@@ -33,6 +35,7 @@ llvm::json::Object write_convolution(const OpProblem& op) {
   fields["activation"] = kActivationNames[static_cast<int>(problem.activation)];
   fields["slope"] = static_cast<double>(problem.slope);
   fields["dataflow"] = requested_dataflow_name(problem.dataflow);
+  if (problem.gradient_of) fields["gradient_of"] = tuning_text(*problem.gradient_of);
   return fields;
 }
 
@@ -47,6 +50,13 @@ OpProblem read_convolution(FieldReader& fields) {
   const auto activation = fields.choice<Activation>("activation", kActivationNames);
   problem.set_activation(activation, fields.real("slope"));
   problem.dataflow = read_requested_dataflow(fields, "dataflow");
+  // Plans of other convolutions, and of earlier versions, do not have the field.
+  if (fields.has("gradient_of")) {
+    problem.gradient_of = ConvolutionKind::Submanifold;
+    if (llvm::errorToBool(read_tuning_text(fields.text("gradient_of"), *problem.gradient_of))) {
+      fields.fail("gradient_of");
+    }
+  }
   return problem;
 }
 

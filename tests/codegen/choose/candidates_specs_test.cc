@@ -5,7 +5,6 @@
 
 #include <functional>
 
-#include "codegen/choose/ops/convolution_gradient.h"
 #include "codegen/choose/ops/pooling.h"
 #include "tests/codegen/choose/examples.h"
 
@@ -81,14 +80,6 @@ TEST(Candidates, WhatIsNotBuiltIsRefusedByItsOp) {
   pooling = make_pooling();
   pooling.stride[1] = 0;
   refuse(pooling, StatusCode::InvalidArgument, "axis 1");
-  refuse(ConvolutionGradientProblem{kGradientInput, example_problem()}, StatusCode::Unimplemented,
-         "convolution's input is not supported");
-  refuse(ConvolutionGradientProblem{kGradientWeight, example_problem()}, StatusCode::Unimplemented,
-         "convolution's weight is not supported");
-  refuse(ConvolutionGradientProblem{kGradientBias, example_problem()}, StatusCode::Unimplemented,
-         "convolution's bias is not supported");
-  refuse(ConvolutionGradientProblem{kGradientWeight, example_problem(0)}, StatusCode::InvalidArgument,
-         "channels are 0");
   ConvolutionProblem grouped = example_problem();
   grouped.groups = 5;
   refuse(grouped, StatusCode::InvalidArgument, "groups is 5");

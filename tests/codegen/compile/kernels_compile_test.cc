@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 
 #include "codegen/choose/choice.h"
@@ -14,6 +15,7 @@
 #include "codegen/choose/ops/dense.h"
 #include "codegen/choose/ops/depthwise.h"
 #include "codegen/choose/ops/global_pooling.h"
+#include "codegen/choose/ops/parameter_gradient.h"
 #include "codegen/choose/ops/pointwise.h"
 #include "codegen/choose/ops/pooling.h"
 #include "codegen/choose/ops/space.h"
@@ -222,6 +224,39 @@ std::vector<DevoxelizeSpec> variants(const DevoxelizeSpec&) {
   }
   return specs;
 }
+std::vector<ListStepsSpec> variants(const ListStepsSpec&) { return {}; }
+/// Channels of every tile, groups, and vectors of every width.
+std::vector<ParameterGradientChoice> gradient_choices() {
+  std::vector<ParameterGradientChoice> all;
+  for (const DType dtype : kDTypes) {
+    for (const auto& [in, out, groups] : std::vector<std::array<i32, 3>>{
+             {64, 64, 1}, {96, 128, 1}, {4, 32, 1}, {6, 10, 1}, {3, 5, 1}, {32, 32, 32}, {32, 64, 2}}) {
+      ParameterGradientProblem problem;
+      problem.forward.dtype = dtype;
+      problem.forward.in_channels = in, problem.forward.out_channels = out;
+      problem.forward.groups = groups;
+      all.push_back(choose_parameter_gradient(problem));
+    }
+  }
+  return all;
+}
+std::vector<WeightGradientSpec> variants(const WeightGradientSpec&) {
+  std::vector<WeightGradientSpec> specs;
+  for (const ParameterGradientChoice& choice : gradient_choices()) {
+    if (choice.tensor) specs.push_back(*choice.tensor);
+  }
+  return specs;
+}
+std::vector<WeightGradientScalarSpec> variants(const WeightGradientScalarSpec&) {
+  std::vector<WeightGradientScalarSpec> specs;
+  for (const ParameterGradientChoice& choice : gradient_choices()) {
+    if (!choice.tensor) specs.push_back(choice.scalar);
+  }
+  return specs;
+}
+std::vector<AddPartsSpec> variants(const AddPartsSpec&) { return {{.split = 1}, {.split = 8}}; }
+std::vector<SumRowsSpec> variants(const SumRowsSpec&) { return {{.io = DType::F32}, {.io = DType::BF16}}; }
+std::vector<AddRowSumsSpec> variants(const AddRowSumsSpec&) { return {}; }
 std::vector<PointwiseSpec> variants(const PointwiseSpec&) {
   using Kind = PointwiseKind;
   const std::vector<Kind> chains[] = {

@@ -1,8 +1,5 @@
 // The golden problems: results of an independent program, on every device and in every dtype.
-#include "tests/support/golden.h"
-
-#include <numeric>
-
+#include "tests/runtime/execution/golden_fixture.h"
 #include "tests/runtime/execution/pyramid_fixture.h"
 #include "tests/support/compare.h"
 #include "tests/support/network_abi.h"
@@ -12,15 +9,6 @@
 namespace minuet::abi {
 namespace {
 
-/// The list of a custom kernel.
-std::vector<oracle::Axes> offsets_of(const GoldenFile& file, int ndim) {
-  const std::vector<int32_t>& values = file.integers.at("offsets");
-  std::vector<oracle::Axes> offsets(values.size() / static_cast<size_t>(ndim), oracle::Axes{});
-  for (size_t i = 0; i < values.size(); ++i)
-    offsets[i / static_cast<size_t>(ndim)][i % static_cast<size_t>(ndim)] = values[i];
-  return offsets;
-}
-
 class GoldenTest : public DeviceTest {
  protected:
   void SetUp() override {
@@ -28,55 +16,7 @@ class GoldenTest : public DeviceTest {
     DeviceTest::SetUp();
   }
 
-  ConvolutionCase case_of(const GoldenFile& file) {
-    ConvolutionCase test;
-    test.dtype = dtype();
-    test.ndim = std::stoi(file.metadata.at("ndim"));
-    test.groups = std::stoi(file.metadata.at("groups"));
-    if (file.metadata.count("kernel")) {
-      test.offsets = offsets_of(file, test.ndim);
-    } else {
-      test.kernel_size = file.axes("kernel_size");
-      test.stride = file.axes("stride");
-      test.dilation = file.axes("dilation");
-    }
-    test.tensor_stride = file.axes("fine_tensor_stride");
-    test.in_channels = static_cast<int>(file.shapes.at("in_features")[1]);
-    test.out_channels = static_cast<int>(file.shapes.at("out_features")[1]);
-    test.points = file.shapes.at("in_coordinates")[0];
-    const auto rule = file.metadata.find("output_rule");
-    test.is_reached = rule != file.metadata.end() && rule->second == "reached";
-    if (test.is_reached) {
-      const auto zeros_past = [&](oracle::Axes axes) {
-        std::fill(axes.begin() + test.ndim, axes.end(), 0);
-        return axes;
-      };
-      test.padding = zeros_past(file.axes("padding"));
-      if (file.metadata.count("out_spatial_shape")) test.shape = zeros_past(file.axes("out_spatial_shape"));
-    }
-    const bool strided = test.stride != oracle::Axes{1, 1, 1, 1};
-    const std::string& kind = file.metadata.at("kind");
-    const bool is_inverse = kind == "inverse";
-    test.is_generative = kind == "generative_transposed";
-    test.kind = is_inverse || kind == "transposed" || test.is_generative      ? ConvolutionKind::Transposed
-                : file.flag("submanifold")                                    ? ConvolutionKind::Submanifold
-                : (strided || test.is_reached) && !file.flag("given_outputs") ? ConvolutionKind::Strided
-                                                                              : ConvolutionKind::GivenOutputs;
-    if (is_inverse) test.coarse_side = CoarseSide::Derived;
-    return test;
-  }
-
-  ConvolutionData data_of(const GoldenFile& file, const ConvolutionCase& test) {
-    ConvolutionData data;
-    data.geometry = test.geometry();
-    data.in_coordinates = file.integers.at("in_coordinates");
-    data.out_coordinates = file.integers.at("out_coordinates");
-    data.features = file.floats.at("in_features");
-    if (file.floats.count("weight")) data.weight = file.floats.at("weight");  // a pooling has none
-    data.rows.resize(data.out_rows());
-    std::iota(data.rows.begin(), data.rows.end(), 0);
-    return data;
-  }
+  ConvolutionCase case_of(const GoldenFile& file) { return golden_case(file, dtype()); }
 
   /// Runs the plan of an op on a pyramid, whose rows the capacities select the same kernels for, and expects
   /// these bytes of the output. Problems whose coarser set does not follow from the finer one are left out.
@@ -124,7 +64,7 @@ minuet_pooling_options pooling_options(const GoldenFile& file, const Convolution
 
 void GoldenTest::check_pooling(const GoldenFile& file) {
   const ConvolutionCase test = case_of(file);
-  ConvolutionData data = data_of(file, test);
+  ConvolutionData data = golden_data(file, test);
   const minuet_pooling_options options = pooling_options(file, test);
   const Pooling pooling(machine(), options);
   ASSERT_EQ(pooling.status(), MINUET_OK) << last_error();
@@ -144,7 +84,7 @@ void GoldenTest::check_layer(const std::string& name) {
   if (!why_not_built(file).empty()) return;
   if (is_pooling(file)) return check_pooling(file);
   const ConvolutionCase test = case_of(file);
-  const ConvolutionData data = data_of(file, test);
+  const ConvolutionData data = golden_data(file, test);
   Convolution convolution(machine(), test, data);
   ASSERT_EQ(convolution.status(), MINUET_OK) << last_error();
   const Map map = make_map(machine(), test, data);
@@ -272,7 +212,6 @@ TEST(Golden, AllKindsAreBuilt) {
   for (const std::string& name : golden_layers()) {
     const GoldenFile file = read_golden(name);
     if (const std::string why = why_not_built(file); !why.empty()) ++missing[why];
-    if (file.doubles.count("in_gradient")) ++missing["gradients (their forward results are compared)"];
   }
   std::string text;
   for (const auto& [why, count] : missing)

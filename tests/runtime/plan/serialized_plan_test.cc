@@ -212,6 +212,26 @@ TEST(SerializedPlan, SpaceToChannelAndBack) {
   }
 }
 
+/// Dense kernels keep their padding, and gradients the convolution of which they are.
+TEST(SerializedPlan, KernelsAndGradientsStayWhatTheyAre) {
+  ConvolutionProblem forward = example_problem();
+  forward.kind = ConvolutionKind::Strided;
+  forward.stride = {2, 2, 2, 1};
+  for (const std::optional<AxisArray>& padding : {std::optional<AxisArray>(), {AxisArray{1, 0, 2, 0}}}) {
+    forward.padding = padding;
+    for (const ConvolutionProblem& problem : {forward, input_gradient_of(forward)}) {
+      const auto plan = llvm::cantFail(Plan::create_without_values(problem, nullptr));
+      const auto again = there_and_back(*plan);
+      const auto& read = again->program.layers.front().problem.get<ConvolutionProblem>();
+      EXPECT_EQ(read.padding, padding);
+      EXPECT_EQ(read.gradient_of, problem.gradient_of);
+      EXPECT_EQ(read.kind, problem.kind);
+      EXPECT_EQ(again->program.maps.front().padding, padding);
+      EXPECT_EQ(again->parameter_list().front().shape, plan->parameter_list().front().shape);
+    }
+  }
+}
+
 TEST(SerializedPlan, ParametersKeepTheirBits) {
   for (const DType dtype : kDTypes) {
     ConvolutionProblem problem = example_problem(2, 3, dtype);

@@ -28,6 +28,7 @@ from ._errors import (
     UnimplementedError,
 )
 from ._execution import Execution, prepare_maps_together, workspace_bytes
+from ._gradients import ParameterGradients
 from ._infos import (
     BundleInfo,
     Cloud,
@@ -115,6 +116,7 @@ __all__ = [
     "MapMethod",
     "NotFoundError",
     "OutOfRangeError",
+    "ParameterGradients",
     "ParameterInfo",
     "Parameters",
     "Plan",

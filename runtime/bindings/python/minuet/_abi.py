@@ -835,6 +835,43 @@ class minuet_generate_options(Structure):
     ]
 
 
+class minuet_gradient_arguments(Structure):
+    struct_size: int
+    ext: int | None
+    pairs: int | None
+    most_pairs: int
+    pair_count: int | None
+    input: Any
+    out_gradient: Any
+    row_count: int | None
+    weight_gradient: Any
+    weights_order: int
+    accumulate: int
+    swapped: int
+    reserved: int
+    bias_gradient: int | None
+    workspace: int | None
+    workspace_bytes: int
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("ext", c_void_p),
+        ("pairs", c_void_p),
+        ("most_pairs", c_int64),
+        ("pair_count", c_void_p),
+        ("input", minuet_tensor),
+        ("out_gradient", minuet_tensor),
+        ("row_count", c_void_p),
+        ("weight_gradient", POINTER(minuet_array)),
+        ("weights_order", c_int32),
+        ("accumulate", c_int32),
+        ("swapped", c_int32),
+        ("reserved", c_int32),
+        ("bias_gradient", c_void_p),
+        ("workspace", c_void_p),
+        ("workspace_bytes", c_int64),
+    ]
+
+
 class minuet_kernel_field(Structure):
     name: bytes | None
     offset: int
@@ -1640,6 +1677,12 @@ FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "minuet_execution_query_layer": (c_int, (c_void_p, c_int32, POINTER(minuet_layer_info))),
     "minuet_execution_find_overflow": (c_int, (c_void_p, c_void_p, c_void_p)),
     "minuet_coordinates_generate": (c_int, (c_void_p, POINTER(minuet_generate_options), c_void_p, c_void_p)),
+    "minuet_kernel_map_list_pairs": (c_int, (c_void_p, c_void_p, c_int64, c_void_p, c_void_p)),
+    "minuet_gradient_create": (c_int, (c_void_p, POINTER(minuet_convolution_options), c_int32, c_void_p)),
+    "minuet_gradient_op_destroy": (None, (c_void_p,)),
+    "minuet_gradient_op_load": (c_int, (c_void_p, c_void_p)),
+    "minuet_gradient_bytes": (c_int, (c_void_p, c_char_p, c_int64, c_int64, c_void_p)),
+    "minuet_gradient_compute": (c_int, (c_void_p, c_void_p, POINTER(minuet_gradient_arguments), c_void_p)),
     "minuet_plan_visit_kernels": (c_int, (c_void_p, c_char_p, minuet_kernel_code_visitor, c_void_p)),
     "minuet_parameters_create": (c_int, (c_void_p, c_void_p, POINTER(minuet_parameters_options), c_void_p)),
     "minuet_parameters_destroy": (None, (c_void_p,)),

@@ -161,6 +161,7 @@ class Plan(Handle):
         dataflow: Dataflow | str = Dataflow.AUTO,
         allow_non_finite_parameters: bool = False,
         with_scale_and_shift: bool = False,
+        input_gradient: bool = False,
     ) -> Plan:
         """Makes a plan of one convolution, whose coordinate sets and kernel map are the caller's.
 
@@ -176,10 +177,12 @@ class Plan(Handle):
             negative_slope: of "leaky_relu".
             residual: run takes a second input, which is added before the activation.
             with_scale_and_shift: without a weight: executions get a scale and a shift too.
+            input_gradient: the plan computes the gradient of the convolution's input from that of its output, over
+                KernelMap.transpose() of its map.
         """
         _require_ndim(ndim)
         options = _abi.minuet_convolution_options(struct_size=ctypes.sizeof(_abi.minuet_convolution_options))
-        kept = [_set_geometry(options, ndim, kernel_size, stride, dilation, padding, kernel_shape, offsets)]
+        kept = [set_geometry(options, ndim, kernel_size, stride, dilation, padding, kernel_shape, offsets)]
         lengths = kernel_lengths(ndim, kernel_size, kernel_shape, offsets)
         if weight is not None:
             values = host_floats(weight, "weight")
@@ -208,6 +211,9 @@ class Plan(Handle):
         options.negative_slope, options.residual = negative_slope, int(residual)
         options.dataflow = choose(Dataflow, dataflow, "dataflow")
         options.allow_non_finite_parameters = int(allow_non_finite_parameters)
+        if input_gradient:
+            which = _abi.MINUET_GRADIENT_INPUT
+            return cls._make(context, "minuet_plan_create_convolution_gradient", ctypes.byref(options), which)
         return cls._make(context, "minuet_plan_create_convolution", ctypes.byref(options))
 
     @classmethod
@@ -246,7 +252,7 @@ class Plan(Handle):
         """
         options = _abi.minuet_pooling_options(struct_size=ctypes.sizeof(_abi.minuet_pooling_options))
         options.ndim, options.dtype, options.channels = ndim, dtype_of(dtype), channels
-        kept = _set_geometry(options, ndim, kernel_size, stride, dilation, padding, kernel_shape, offsets)
+        kept = set_geometry(options, ndim, kernel_size, stride, dilation, padding, kernel_shape, offsets)
         options.reduction = choose(Reduction, reduction, "reduction")
         options.submanifold, options.transposed = int(submanifold), int(transposed)
         options.winners = int(winners)
@@ -496,7 +502,7 @@ def _channels_of(
     return shape[-2] * groups if in_channels is None else in_channels, shape[-1]
 
 
-def _set_geometry(
+def set_geometry(
     options: Any,
     ndim: int,
     kernel_size: Axes,

@@ -222,6 +222,7 @@ class KernelMap(Handle):
         pointer = make("minuet_kernel_map_create", input, output, ctypes.byref(options), stream_handle(stream))
         del kept
         super().__init__(pointer, library.minuet_kernel_map_destroy, input, output)
+        self._device = input.device
 
     def transpose(self) -> KernelMap:
         """Returns the same pairs in the other direction, for the transposed ("inverse") convolution. Shares the
@@ -229,6 +230,7 @@ class KernelMap(Handle):
         result = KernelMap.__new__(KernelMap)
         pointer = make("minuet_kernel_map_transpose", self)
         Handle.__init__(result, pointer, library.minuet_kernel_map_destroy, self)
+        result._device = self._device
         return result
 
     @property
@@ -243,6 +245,21 @@ class KernelMap(Handle):
         number = ctypes.c_int64()
         call("minuet_kernel_map_query_pairs", self, ctypes.byref(number))
         return number.value
+
+    def list_pairs(self, out: Any = None, count: Any = None, stream: Any = None) -> tuple[Any, Any]:
+        """Returns int32 [pairs, 3] on the device: offset number, input row, output row, in ascending order of the
+        offsets; and the number of pairs, int32 [1].
+
+        Args:
+            out: the array to write to, of any number of rows; None: new memory, for which the call may wait.
+            count: the number to write to; None: new memory.
+        """
+        handle = stream_handle(stream)
+        capacity = self.pairs if out is None else int(out.shape[0])
+        listed, address = int32_output(self._device, out, (capacity, 3), handle, "out")
+        number, at = int32_output(self._device, count, (1,), handle, "count")
+        call("minuet_kernel_map_list_pairs", self, address or None, capacity, at, handle)
+        return listed, number
 
     def export(self, stream: Any = None) -> np.ndarray[Any, np.dtype[np.int32]]:
         """Returns int32 [pairs, 3] on the host: offset number, input row, output row. Waits."""

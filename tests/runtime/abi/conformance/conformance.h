@@ -13,6 +13,7 @@
 
 #include <minuet/diagnostics.h>
 #include <minuet/generate.h>
+#include <minuet/gradient.h>
 #include <minuet/kernels.h>
 #include <minuet/parameters.h>
 #include <minuet/points.h>
@@ -82,6 +83,7 @@ typedef struct outputs {
   minuet_pyramid* pyramid;
   minuet_point_op* point_op;
   minuet_select_op* select_op;
+  minuet_gradient_op* gradient_op;
   minuet_job* job;
   void* memory;
   const uint32_t* status_word;
@@ -183,6 +185,7 @@ void call_pointwise(world* world);
 void call_space(world* world);
 void call_points(world* world);
 void call_select(world* world);
+void call_gradients(world* world);
 void call_networks(world* world);
 void call_plans(world* world);
 void call_kernels(world* world);

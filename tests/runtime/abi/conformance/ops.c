@@ -163,7 +163,7 @@ static void create_convolutions(const world* world) {
   minuet_plan_destroy(out.plan);
 }
 
-/* No gradient is built yet: right use is UNIMPLEMENTED, and wrong arguments are refused all the same. */
+/* Plans compute the gradient of the input alone. */
 static void create_gradients(const world* world) {
   minuet_context* const own = world->context;
   minuet_convolution_options given, base = convolution_options(world);
@@ -185,14 +185,18 @@ static void create_gradients(const world* world) {
   REFUSED(
       INVALID_ARGUMENT, "channels are 0 -> 8",
       minuet_plan_create_convolution_gradient(own, WITH(in_channels = 0), MINUET_GRADIENT_INPUT, &out.plan));
-  REFUSED(UNIMPLEMENTED, "input is not supported",
-          minuet_plan_create_convolution_gradient(own, &base, MINUET_GRADIENT_INPUT, &out.plan));
-  REFUSED(UNIMPLEMENTED, "weight is not supported",
+  REFUSED(UNIMPLEMENTED, "use minuet_gradient_create",
           minuet_plan_create_convolution_gradient(own, &base, MINUET_GRADIENT_WEIGHT, &out.plan));
-  GIVES(MINUET_UNIMPLEMENTED,
-        minuet_plan_create_convolution_gradient(own, &base, MINUET_GRADIENT_INPUT, &out.plan));
-  GIVES(MINUET_UNIMPLEMENTED,
-        minuet_plan_create_convolution_gradient(own, &base, MINUET_GRADIENT_WEIGHT, &out.plan));
+  REFUSED(INVALID_ARGUMENT, "has the activation relu",
+          minuet_plan_create_convolution_gradient(own, WITH(activation = MINUET_ACTIVATION_RELU),
+                                                  MINUET_GRADIENT_INPUT, &out.plan));
+  REFUSED(INVALID_ARGUMENT, "has a residual",
+          minuet_plan_create_convolution_gradient(own, WITH(residual = 1), MINUET_GRADIENT_INPUT, &out.plan));
+  REFUSED(
+      INVALID_ARGUMENT, "weight_count is 1",
+      minuet_plan_create_convolution_gradient(own, WITH(weight_count = 1), MINUET_GRADIENT_INPUT, &out.plan));
+  ACCEPTED(minuet_plan_create_convolution_gradient(own, &base, MINUET_GRADIENT_INPUT, &out.plan));
+  minuet_plan_destroy(out.plan);
 }
 
 static void create_poolings(const world* world) {

@@ -18,7 +18,6 @@ NOT_CALLED = {
     "minuet_execution_run": "run takes arrays, which serve all outputs",
     "minuet_execution_output_shape": "output_shape asks for any output",
     "minuet_execution_output_coordinates": "output_coordinates asks for any output",
-    "minuet_plan_create_convolution_gradient": "it answers UNIMPLEMENTED so far",
 }
 
 

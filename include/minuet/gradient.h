@@ -1,0 +1,107 @@
+/* Minuet: gradients of a convolution. Part of the C ABI, beside minuet.h, whose rules hold here too.
+ *
+ * A convolution without activation gives output[q] = sum over the pairs (k, p, q) of its kernel map of
+ * input[p] * weight[k], plus the bias. From `out_gradient`, the gradient of the output:
+ * - The gradient of weight[k] is the sum over the pairs (k, p, q) of input[p]^T * out_gradient[q], and that
+ *   of the bias the sum of the rows of out_gradient. minuet_gradient_compute computes both, from a list of
+ * the pairs.
+ * - The gradient of the input is a convolution over the map with input and output swapped, and a plan like
+ *   any other: minuet_plan_create_convolution_gradient with MINUET_GRADIENT_INPUT. Its options are those of
+ *   the convolution, whose weight and its order it takes too, and whose scale and shift have no effect. Its
+ *   map is minuet_kernel_map_transpose of the convolution's, for a submanifold convolution too. Its input is
+ *   out_gradient, its output the gradient of the input. If the strides are 1, the two sets of the map have
+ *   the same tensor stride. A convolution with a scale multiplies out_gradient by it first.
+ *
+ * Any kernel map serves: of submanifold, strided, transposed and inverse convolutions, of given outputs and
+ * of generative ones. Sums are fp32. Their order depends on the list, the options and the library's version
+ * alone, so that results repeat bit by bit, on every GPU, with any capacity, and on the CPU device with any
+ * number of threads.
+ *
+ * The road: minuet_gradient_create -> minuet_gradient_op_load on the device, once -> for each map a list of
+ * its pairs, by minuet_kernel_map_list_pairs or minuet_pyramid_export_pairs -> memory of
+ * minuet_gradient_bytes -> minuet_gradient_compute for each layer and step.
+ */
+#ifndef MINUET_GRADIENT_H_
+#define MINUET_GRADIENT_H_
+
+#include <minuet/minuet.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Writes the pairs of a map to device memory, int32 [capacity, 3], each as (k, input row, output row), in
+ * ascending order of k and always in the same order, and the number of all pairs to `count`, int32 [1]. Rows
+ * are in the caller's order. If there are more than `capacity` pairs, only the first ones are written.
+ * `pairs` is optional: null with a capacity of 0 only counts them. minuet_kernel_map_query_pairs tells a
+ * capacity that suffices.
+ *
+ * Enqueues. As for minuet_kernel_map_query_pairs, the first call for a map of a queue makes what is needed
+ * and may allocate. May not be captured: FAILED_PRECONDITION. INVALID_ARGUMENT if a set of the map has
+ * duplicates, of which the list has the first rows only. */
+MINUET_API minuet_status minuet_kernel_map_list_pairs(minuet_kernel_map* map, int32_t* pairs,
+                                                      int64_t capacity, int32_t* count, void* stream);
+
+/* An op that computes gradients of parameters. It is immutable, and any thread may use it. */
+typedef struct minuet_gradient_op minuet_gradient_op;
+
+/* Makes an op that computes the gradients of a convolution that `which` names: MINUET_GRADIENT_WEIGHT,
+ * MINUET_GRADIENT_BIAS, or both, or-ed. Needs no device. The options are those of the convolution; its
+ * parameters are not read. INVALID_ARGUMENT for an activation and a residual, whose gradients are ops of
+ * their own. UNIMPLEMENTED for kernels of more than 4096 offsets. */
+MINUET_API minuet_status minuet_gradient_create(minuet_context* context,
+                                                const minuet_convolution_options* convolution,
+                                                minuet_gradient which, minuet_gradient_op** op);
+MINUET_API void minuet_gradient_op_destroy(minuet_gradient_op* op);
+/* Compiles, if they are nowhere to be found, and loads the kernels of the op on the device. It may be slow;
+ * minuet_gradient_compute needs it once for a device: FAILED_PRECONDITION. */
+MINUET_API minuet_status minuet_gradient_op_load(minuet_gradient_op* op, minuet_device* device);
+/* Tells the size of the workspace for at most `most_pairs` pairs and `most_rows` rows of out_gradient. It
+ * depends on `arch` ("cpu", or any GPU's as for minuet_plan_compile) and on the library's version, for "cpu"
+ * also on the number of threads (cpu_threads), and grows with both numbers. */
+MINUET_API minuet_status minuet_gradient_bytes(minuet_gradient_op* op, const char* arch, int64_t most_pairs,
+                                               int64_t most_rows, int64_t* workspace_bytes);
+
+/* Holds the arguments of minuet_gradient_compute. Memory is the device's. The workspace begins on a multiple
+ * of 16 bytes, int32 and float memory on a multiple of 4. */
+typedef struct minuet_gradient_arguments {
+  size_t struct_size;
+  void* ext;
+  const int32_t* pairs;       /* int32 [most_pairs, 3]: k, input row, output row, in ascending order of k; for
+                                 the gradient of the weight, else null */
+  int64_t most_pairs;         /* 0 to 2^31 - 1 */
+  const int32_t* pair_count;  /* optional: int32 [1], at most most_pairs; null: there are most_pairs pairs */
+  minuet_tensor input;        /* [input rows, in_channels] of the dtype; for the gradient of the weight, else
+                                 all zeros */
+  minuet_tensor out_gradient; /* [output rows, out_channels] of the dtype */
+  const int32_t* row_count;   /* optional: int32 [1], at most the rows of out_gradient, how many of them count
+                                 for the gradient of the bias; null: all */
+  const minuet_array* weight_gradient; /* f32, with any strides of which no two elements share memory; null
+                                          without this gradient */
+  minuet_weights_order weights_order;  /* the shape and order of weight_gradient; 0: Minuet's */
+  int32_t accumulate;                  /* 1: both gradients are added to what is there; 0: they replace it */
+  int32_t swapped;  /* 1: a pair is (k, output row, input row), as minuet_pyramid_export_pairs gives the pairs
+                       of a transposed convolution */
+  int32_t reserved; /* 0 */
+  float* bias_gradient; /* float [out_channels]; null without this gradient */
+  void* workspace;
+  int64_t workspace_bytes;
+} minuet_gradient_arguments;
+#define MINUET_GRADIENT_ARGUMENTS_INIT                                                                       \
+  {                                                                                                          \
+    sizeof(minuet_gradient_arguments), 0, 0, 0, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}, 0, 0, 0, 0, 0, 0, 0, 0, \
+        0                                                                                                    \
+  }
+/* Computes the gradients. Only enqueues, and may be captured: every replay reads pairs, counts and tensors
+ * anew. Every element of a gradient is written; that of an offset without pairs gets 0 or keeps its value.
+ * Pairs whose rows are not there are left out. A count that is not 0 to its limit counts as 0.
+ * RESOURCE_EXHAUSTED where the workspace is too small; FAILED_PRECONDITION without minuet_gradient_op_load.
+ */
+MINUET_API minuet_status minuet_gradient_compute(minuet_gradient_op* op, minuet_device* device,
+                                                 const minuet_gradient_arguments* arguments, void* stream);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* MINUET_GRADIENT_H_ */

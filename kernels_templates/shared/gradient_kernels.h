@@ -1,0 +1,225 @@
+// This file declares the Spec (compile time) and Params (run time) of the kernels that compute the gradients
+// of a convolution's weight and bias. All pointers are device pointers.
+//
+// The gradient of the weights of offset k is the sum over the pairs (input row, output row) of that offset of
+// input[input row]^T * gradient[output row], where `gradient` is the gradient of the output. The pairs are
+// listed by ascending offset. A step multiplies up to kStepPairs consecutive pairs of one offset. list_steps
+// counts the steps of all offsets and divides them evenly into parts, whose number does not depend on the
+// GPU. weight_gradient, or weight_gradient_scalar without tensor cores, sums each part. If a part has steps
+// of several offsets, it has a sum of each. The sum of part p and offset k is stored in slot p + k, which no
+// other pair of part and offset has. add_parts adds the slots of an offset in ascending order. All sums have
+// a fixed order, so that results repeat bit by bit.
+//
+// For a bias, sum_rows sums pieces of kRowsPerPiece rows of the output's gradient, and add_row_sums adds the
+// sums of the pieces in ascending order.
+#pragma once
+
+#include "kernels_templates/shared/key_layout.h"
+#include "kernels_templates/shared/types.h"
+
+namespace minuet {
+
+/// Counts the pairs of a full step.
+constexpr i32 kStepPairs = 64;
+/// A part has at most this many steps, because the sums of tensor cores lose accuracy with each step.
+constexpr i32 kMostPartSteps = 256;
+/// A part has at least this many steps if there are enough steps.
+constexpr i32 kLeastPartSteps = 2;
+
+/// Points to a list of pairs.
+struct PairList {
+  const i32* pairs;  // Has the shape [most, 3]: offset, input row, output row. Offsets ascend.
+  const i32* count;  // Points to the number of pairs. If the pointer is null, there are `most`.
+  i64 most;
+};
+/// Returns the number of pairs in the list. A number that is negative or above the capacity counts as 0.
+MINUET_HD i64 pairs_in(const PairList& list) {
+  if (list.count == nullptr) return list.most;
+  const i32 count = *list.count;
+  return count < 0 || count > list.most ? 0 : count;
+}
+
+/// A kernel has at most this many offsets, because one block lists their steps in shared memory.
+constexpr i32 kMostGradientOffsets = 4096;
+
+/// Returns the number of parts into which `steps` steps are divided. It is `wanted`, less if there are few
+/// steps, and a multiple if there are many.
+MINUET_HD constexpr i64 parts_of(i64 steps, i64 wanted) {
+  const i64 enough = (steps + kLeastPartSteps - 1) / kLeastPartSteps;
+  const i64 needed = (steps + kMostPartSteps - 1) / kMostPartSteps;
+  if (needed > wanted) return (needed + wanted - 1) / wanted * wanted;
+  return wanted < enough ? wanted : enough;
+}
+/// Returns an upper bound of the steps of `pairs` pairs.
+MINUET_HD constexpr i64 most_steps(i64 pairs, i64 volume) { return pairs / kStepPairs + volume; }
+/// Returns the first step of a part. Part `parts` stands for the end.
+MINUET_HD constexpr i64 first_step_of_part(i64 part, i64 parts, i64 steps) { return part * steps / parts; }
+/// Returns the part that has a step.
+MINUET_HD constexpr i64 part_of_step(i64 step, i64 parts, i64 steps) {
+  return ((step + 1) * parts - 1) / steps;
+}
+
+struct ListStepsSpec {
+  i32 threads = 1024;
+  bool operator==(const ListStepsSpec&) const = default;
+  template <class Visitor>
+  MINUET_HD constexpr void visit(Visitor&& visitor) const {
+    visitor("threads", threads);
+  }
+};
+struct ListStepsParams {
+  PairList list;
+  i32 volume;
+  i32 wanted_parts;
+  i32* first_pair;  // Receives the first pair of each offset, and the end of the last one.
+  i32* first_step;  // Receives the first step of each offset, the number of steps, and the number of parts.
+};
+
+/// Describes the sums that a slot holds. A block of `outputs` output channels has [rows][columns] sums, one
+/// for each of their input channels (padded to `rows`) and each of them (padded to `columns`).
+struct SlotLayout {
+  i32 outputs;
+  i32 rows, columns;
+  i64 elements;  // Counts the sums of all blocks.
+};
+MINUET_HD i64 place_in_slot(const SlotLayout& layout, i32 input, i32 output) {
+  const i32 block = output / layout.outputs;
+  return (static_cast<i64>(block) * layout.rows + input) * layout.columns + output % layout.outputs;
+}
+
+/// Describes the operands of weight_gradient and weight_gradient_scalar.
+struct WeightGradientParams {
+  const i32* pairs;
+  i32 input_column;  // Names the column of `pairs` that has the input row, 1 or 2. The other has the output
+                     // row.
+  const i32 *first_pair, *first_step;  // Are those of ListStepsParams.
+  i32 volume;
+  i32 groups, group_inputs, group_outputs;
+  i32 tiles_in, tiles_out;  // Count the tiles of a group, or of all output channels without tensor cores.
+  const void* input;
+  i64 input_rows, input_ld;
+  const void* gradient;
+  i64 gradient_rows, gradient_ld;
+  SlotLayout layout;
+  float* sums;  // Has the shape [slots][layout.elements].
+};
+
+/// weight_gradient computes tiles of `tile_in` input channels and `tile_out` output channels.
+struct WeightGradientSpec {
+  DType io = DType::F16;
+  i32 tile_in = 64, tile_out = 64;
+  i32 warps_in = 2, warps_out = 2;  // Divide the tile among the warps.
+  i32 stages = 4;                   // Counts the steps whose rows fit into shared memory.
+  i32 vector_bytes = 16;            // Gives the width of one copy, 4, 8 or 16.
+  bool operator==(const WeightGradientSpec&) const = default;
+  template <class Visitor>
+  MINUET_HD constexpr void visit(Visitor&& visitor) const {
+    visitor("io", io), visitor("tile_in", tile_in), visitor("tile_out", tile_out);
+    visitor("warps_in", warps_in), visitor("warps_out", warps_out), visitor("stages", stages);
+    visitor("vector_bytes", vector_bytes);
+  }
+};
+MINUET_HD constexpr i32 weight_gradient_threads(const WeightGradientSpec& spec) {
+  return 32 * spec.warps_in * spec.warps_out;
+}
+/// Returns the bytes from a row of a tile in shared memory to the next, a power of two.
+MINUET_HD constexpr i32 tile_pitch(DType io, i32 channels) {
+  i32 pitch = 16;
+  while (pitch < channels * dtype_bytes(io)) pitch *= 2;
+  return pitch;
+}
+/// Returns the bytes of shared memory of one stage: the rows of both operands, and their numbers.
+MINUET_HD constexpr i32 gradient_stage_bytes(const WeightGradientSpec& spec) {
+  return kStepPairs * (tile_pitch(spec.io, spec.tile_in) + tile_pitch(spec.io, spec.tile_out));
+}
+MINUET_HD constexpr i32 gradient_shared_bytes(const WeightGradientSpec& spec) {
+  return spec.stages * (gradient_stage_bytes(spec) + 2 * kStepPairs * static_cast<i32>(sizeof(i32)));
+}
+
+/// Returns how many blocks of a multiprocessor the compiler must leave registers for. Two blocks of the
+/// widest tiles hide the barriers of each other; the words of 32-bit operands take the registers of both.
+MINUET_HD constexpr i32 least_gradient_blocks(const WeightGradientSpec& spec) {
+  return dtype_bytes(spec.io) == 2 && weight_gradient_threads(spec) <= 256 ? 2 : 1;
+}
+
+/// weight_gradient_scalar computes tiles of `lanes` * `inputs` input channels of the group of each of
+/// `tile_out` output channels. A thread has `inputs` of them.
+struct WeightGradientScalarSpec {
+  DType io = DType::F32;
+  i32 tile_out = 64;
+  i32 lanes = 4;
+  i32 inputs = 8;
+  bool operator==(const WeightGradientScalarSpec&) const = default;
+  template <class Visitor>
+  MINUET_HD constexpr void visit(Visitor&& visitor) const {
+    visitor("io", io), visitor("tile_out", tile_out), visitor("lanes", lanes), visitor("inputs", inputs);
+  }
+};
+MINUET_HD constexpr i32 weight_gradient_threads(const WeightGradientScalarSpec& spec) {
+  return spec.tile_out * spec.lanes;
+}
+
+/// `split` threads of add_parts add the slots of one weight. It divides `threads`.
+struct AddPartsSpec {
+  i32 split = 4;
+  i32 threads = 256;
+  bool operator==(const AddPartsSpec&) const = default;
+  template <class Visitor>
+  MINUET_HD constexpr void visit(Visitor&& visitor) const {
+    visitor("split", split), visitor("threads", threads);
+  }
+};
+struct AddPartsParams {
+  const i32* first_step;
+  i32 volume;
+  i32 inputs, outputs;  // Count the input channels of a group and all output channels.
+  SlotLayout layout;
+  const float* sums;
+  float* weight_gradient;
+  i32 ndim;
+  i32 kernel_size[kMaxDim];
+  i64 offset_strides[kMaxDim];      // Hold the strides of the weight's gradient along the axes of the kernel,
+  i64 input_stride, output_stride;  // and along the channels.
+  i32 adds;                         // 1: the sums are added to what is there.
+};
+
+/// Counts the rows whose sum is a piece of a bias gradient.
+constexpr i32 kRowsPerPiece = 1024;
+
+/// A block of sum_rows sums one piece of `columns` channels, with `threads` / `columns` threads each.
+struct SumRowsSpec {
+  DType io = DType::F16;
+  i32 columns = 32;
+  i32 threads = 256;
+  bool operator==(const SumRowsSpec&) const = default;
+  template <class Visitor>
+  MINUET_HD constexpr void visit(Visitor&& visitor) const {
+    visitor("io", io), visitor("columns", columns), visitor("threads", threads);
+  }
+};
+struct AddRowSumsSpec {
+  i32 threads = 128;
+  bool operator==(const AddRowSumsSpec&) const = default;
+  template <class Visitor>
+  MINUET_HD constexpr void visit(Visitor&& visitor) const {
+    visitor("threads", threads);
+  }
+};
+struct SumRowsParams {
+  const void* gradient;
+  i64 rows, ld;
+  const i32* count;  // Points to the number of rows. If the pointer is null, there are `rows`.
+  i32 channels;
+  float* sums;  // Has the shape [pieces, channels].
+  float* bias_gradient;
+  i32 adds;  // 1: the sums are added to what is there.
+};
+/// Returns the number of rows that there are. A number that is negative or above the capacity counts as 0.
+MINUET_HD i64 rows_in(const SumRowsParams& params) {
+  if (params.count == nullptr) return params.rows;
+  const i32 count = *params.count;
+  return count < 0 || count > params.rows ? 0 : count;
+}
+MINUET_HD constexpr i64 row_pieces(i64 rows) { return (rows + kRowsPerPiece - 1) / kRowsPerPiece; }
+
+}  // namespace minuet

@@ -1,0 +1,282 @@
+// Implements gradient.h: lists of pairs, and the gradients of a convolution's weight and bias.
+#include "llvm/ADT/ScopeExit.h"
+#include "runtime/abi/c_api_internal.h"
+#include "runtime/engine/arena.h"
+#include "runtime/engine/overlap.h"
+#include "runtime/weights/given_weight.h"
+
+namespace minuet {
+
+llvm::Error check_differentiable(const ConvolutionProblem& problem) {
+  if (problem.activation != Activation::None) {
+    return make_error(StatusCode::InvalidArgument,
+                      "the convolution has the activation {0}: leave it out, and multiply the gradient of "
+                      "the output by the derivative of the activation first",
+                      kActivationNames[static_cast<std::size_t>(problem.activation)]);
+  }
+  if (!problem.residual) return llvm::Error::success();
+  return make_error(StatusCode::InvalidArgument,
+                    "the convolution has a residual: leave it out, because the gradient of the residual is "
+                    "that of the output");
+}
+
+namespace {
+
+constexpr i64 kGradientWord = sizeof(i32);
+
+llvm::Expected<ParameterGradientProblem> read_problem(const minuet_convolution_options& given,
+                                                      minuet_gradient which) {
+  ParameterGradientProblem problem;
+  MINUET_ASSIGN(problem.forward, read_convolution_problem(given));
+  MINUET_TRY(check_differentiable(problem.forward));
+  if (which < 1 || (which & ~(MINUET_GRADIENT_WEIGHT | MINUET_GRADIENT_BIAS)) != 0) {
+    return make_error(StatusCode::InvalidArgument,
+                      "the gradients are {0}; they must be 2 (of the weight), 4 (of the bias), or 6 (both). "
+                      "For 1, the gradient of the input, use minuet_plan_create_convolution_gradient",
+                      which);
+  }
+  problem.weight = (which & MINUET_GRADIENT_WEIGHT) != 0;
+  problem.bias = (which & MINUET_GRADIENT_BIAS) != 0;
+  MINUET_TRY(validate(problem));
+  return problem;
+}
+
+llvm::Error check_amount(i64 amount, const char* name) {
+  if (amount >= 0 && amount <= kMostPairs) return llvm::Error::success();
+  return make_error(StatusCode::OutOfRange, "{0} is {1}; it must not be negative, and at most {2}", name,
+                    amount, kMostPairs);
+}
+
+/// Returns InvalidArgument if an argument is given although the op does not compute the gradient for which
+/// it would be needed.
+llvm::Error refuse_unused(bool is_given, const char* name, const char* gradient) {
+  if (!is_given) return llvm::Error::success();
+  return make_error(StatusCode::InvalidArgument,
+                    "{0} is given, but the op does not compute the gradient of the {1}: leave it null and 0",
+                    name, gradient);
+}
+
+/// Reads a tensor of the call, which may have any number of rows.
+llvm::Expected<Tensor> read_rows(const minuet_tensor& given, const char* name, i32 channels, DType dtype) {
+  Tensor tensor{given.data, given.rows, given.row_stride == 0 ? given.channels : given.row_stride,
+                given.channels, DType::F32};
+  llvm::Expected<DType> own_dtype = read_dtype(given.dtype);
+  if (!own_dtype) return annotate(own_dtype.takeError(), name);
+  tensor.dtype = *own_dtype;
+  if (tensor.dtype != dtype || tensor.channels != channels) {
+    return make_error(StatusCode::InvalidArgument, "{0} has {1} channels of {2}; it must have {3} of {4}",
+                      name, tensor.channels, kDTypeNames[static_cast<int>(tensor.dtype)], channels,
+                      kDTypeNames[static_cast<int>(dtype)]);
+  }
+  MINUET_TRY(check_amount(given.rows, (std::string(name) + ".rows").c_str()));
+  MINUET_TRY(check_tensor(name, tensor, tensor));
+  return tensor;
+}
+
+/// Returns InvalidArgument if two elements of the array may share memory.
+llvm::Error check_distinct(const GivenArray& array) {
+  llvm::SmallVector<std::pair<i64, i64>, kMaxArrayAxes> axes;  // The stride and the extent of each axis.
+  for (std::size_t axis = 0; axis < array.shape.size(); ++axis) {
+    if (array.shape[axis] > 1) axes.push_back({array.strides[axis], array.shape[axis]});
+  }
+  llvm::sort(axes);
+  i64 reach = 0;  // The farthest element of the axes so far.
+  for (const auto& [stride, extent] : axes) {
+    if (stride <= reach) {
+      return make_error(StatusCode::InvalidArgument,
+                        "two of its elements share memory, because it has a stride of {0}: give an array "
+                        "whose elements are apart",
+                        stride);
+    }
+    reach += (extent - 1) * stride;
+  }
+  return llvm::Error::success();
+}
+
+/// Reads where the gradient of the weight is stored, and adds its memory to `written`.
+llvm::Error read_weight_gradient(const ConvolutionProblem& forward, const minuet_gradient_arguments& given,
+                                 bool on_gpu, ParameterGradientRequest& request,
+                                 std::vector<NamedMemory>& written) {
+  MINUET_TRY(check_pointer(given.weight_gradient, "weight_gradient"));
+  MINUET_ASSIGN(const GivenArray array, read_array(*given.weight_gradient, ArrayUse::Parameter));
+  if (array.element != ElementType::F32) {
+    return make_error(StatusCode::InvalidArgument, "its element is {0}; gradients of weights are f32 (0)",
+                      element_name(array.element));
+  }
+  if (array.on_host && on_gpu) {
+    return make_error(StatusCode::InvalidArgument, "it is on the host: give device memory");
+  }
+  MINUET_TRY(check_distinct(array));
+  if (given.weights_order < 0 || given.weights_order > static_cast<i32>(kLastWeightsOrder)) {
+    return make_error(StatusCode::InvalidArgument, "weights_order is {0}; it must be 0 to {1}",
+                      given.weights_order, static_cast<i32>(kLastWeightsOrder));
+  }
+  const auto order = given.weights_order == MINUET_WEIGHTS_AS_DESCRIBED
+                         ? WeightsOrder::Minuet
+                         : static_cast<WeightsOrder>(given.weights_order);
+  MINUET_ASSIGN(const GivenWeight weight, find_weight(array, order, forward, "weight"));
+  request.weight_gradient = static_cast<float*>(array.data);
+  std::copy_n(weight.strides.begin(), forward.ndim, request.offset_strides);
+  request.input_stride = weight.strides[forward.ndim];
+  request.output_stride = weight.strides[forward.ndim + 1];
+  written.push_back({"weight_gradient", memory_of(array.data, spanned_bytes(array))});
+  return llvm::Error::success();
+}
+
+/// Reads what the gradient of the weight needs besides the gradient of the output.
+llvm::Error read_weight_arguments(const ConvolutionProblem& forward, const minuet_gradient_arguments& given,
+                                  bool on_gpu, ParameterGradientRequest& request,
+                                  std::vector<NamedMemory>& written, std::vector<NamedMemory>& read) {
+  MINUET_TRY(check_amount(given.most_pairs, "most_pairs"));
+  if (given.most_pairs > 0) MINUET_TRY(check_pointer(given.pairs, "pairs"));
+  MINUET_TRY(check_alignment(given.pairs, kGradientWord, "pairs"));
+  MINUET_TRY(check_alignment(given.pair_count, kGradientWord, "pair_count"));
+  request.list = {given.pairs, given.pair_count, given.most_pairs};
+  request.is_swapped = given.swapped != 0;
+  MINUET_ASSIGN(const Tensor input, read_rows(given.input, "input", forward.in_channels, forward.dtype));
+  request.input = input.data, request.input_rows = input.rows, request.input_ld = input.ld;
+  if (llvm::Error error = read_weight_gradient(forward, given, on_gpu, request, written)) {
+    return annotate(std::move(error), "weight_gradient");
+  }
+  read.push_back({"pairs", memory_of(given.pairs, given.most_pairs * 3 * kGradientWord)});
+  read.push_back({"pair_count", memory_of(given.pair_count, given.pair_count ? kGradientWord : 0)});
+  read.push_back({"input", memory_of(input)});
+  return llvm::Error::success();
+}
+
+llvm::Error refuse_weight_arguments(const minuet_gradient_arguments& given) {
+  MINUET_TRY(refuse_unused(given.pairs || given.most_pairs != 0 || given.pair_count,
+                           "pairs, most_pairs or pair_count", "weight"));
+  MINUET_TRY(refuse_unused(given.input.data || given.input.rows != 0, "input", "weight"));
+  return refuse_unused(given.weight_gradient || given.weights_order != 0, "weight_gradient or weights_order",
+                       "weight");
+}
+
+llvm::Error compute(const minuet_gradient_op& op, const minuet_device& device,
+                    const minuet_gradient_arguments& given, void* stream) {
+  const ParameterGradientProblem& problem = op.choice.problem;
+  const ConvolutionProblem& forward = problem.forward;
+  ParameterGradientRequest request;
+  request.choice = &op.choice;
+  std::vector<NamedMemory> written, read;
+  const bool on_gpu = !device.open->device()->info().arch.empty();
+  MINUET_TRY(check_flags({{given.accumulate, "accumulate"}, {given.swapped, "swapped"}}));
+  MINUET_ASSIGN(const Tensor gradient,
+                read_rows(given.out_gradient, "out_gradient", forward.out_channels, forward.dtype));
+  if (problem.weight) {
+    MINUET_TRY(read_weight_arguments(forward, given, on_gpu, request, written, read));
+  } else {
+    MINUET_TRY(refuse_weight_arguments(given));
+  }
+  if (problem.bias) {
+    MINUET_TRY(check_pointer(given.bias_gradient, "bias_gradient"));
+    MINUET_TRY(check_alignment(given.bias_gradient, kGradientWord, "bias_gradient"));
+    MINUET_TRY(check_alignment(given.row_count, kGradientWord, "row_count"));
+    written.push_back(
+        {"bias_gradient", memory_of(given.bias_gradient, forward.out_channels * kGradientWord)});
+    read.push_back({"row_count", memory_of(given.row_count, given.row_count ? kGradientWord : 0)});
+  } else {
+    MINUET_TRY(refuse_unused(given.bias_gradient || given.row_count, "bias_gradient or row_count", "bias"));
+  }
+  request.gradient = gradient.data, request.gradient_rows = gradient.rows, request.gradient_ld = gradient.ld;
+  request.gradient_count = given.row_count;
+  request.bias_gradient = given.bias_gradient;
+  request.adds = given.accumulate != 0;
+  request.workspace = given.workspace;
+  read.push_back({"out_gradient", memory_of(gradient)});
+  MINUET_ASSIGN(const std::shared_ptr<MapEngines> engines,
+                device.open->loaded_map_engines(forward.ndim, "minuet_gradient_op_load"));
+  MINUET_ASSIGN(const MapEngines::Lease engine, engines->take(nullptr));
+  MINUET_TRY(engine->begin(stream));
+  const auto end = llvm::make_scope_exit([&] { engine->end(); });
+  GradientOperations& gradients = (*engine)->gradients();
+  const i64 bytes = gradients.workspace_bytes(op.choice, given.most_pairs, gradient.rows);
+  MINUET_TRY(check_block("workspace", given.workspace, given.workspace_bytes, bytes));
+  written.push_back({"workspace", memory_of(given.workspace, bytes)});
+  MINUET_TRY(check_apart(written, read));
+  return gradients.compute(request);
+}
+
+}  // namespace
+}  // namespace minuet
+
+using namespace minuet;  // NOLINT: The functions of the ABI are global and use the names of this namespace.
+
+extern "C" {
+
+minuet_status minuet_kernel_map_list_pairs(minuet_kernel_map* map, int32_t* pairs, int64_t capacity,
+                                           int32_t* count, void* stream) {
+  return guarded("minuet_kernel_map_list_pairs", [&]() -> llvm::Error {
+    MINUET_TRY(check_pointer(map, "map"));
+    MINUET_TRY(check_amount(capacity, "capacity"));
+    if (capacity > 0) MINUET_TRY(check_pointer(pairs, "pairs"));
+    MINUET_TRY(check_pointer(count, "count"));
+    MINUET_TRY(check_alignment(pairs, kGradientWord, "pairs"));
+    MINUET_TRY(check_alignment(count, kGradientWord, "count"));
+    const NamedMemory written[] = {{"pairs", memory_of(pairs, capacity * 3 * kGradientWord)},
+                                   {"count", memory_of(count, kGradientWord)}};
+    MINUET_TRY(check_apart(written, {}));
+    MINUET_ASSIGN(const auto locked, lock_queue(map->map->queue()));
+    return map->map->list_pairs(pairs, capacity, count, stream);
+  });
+}
+
+minuet_status minuet_gradient_create(minuet_context* context, const minuet_convolution_options* convolution,
+                                     minuet_gradient which, minuet_gradient_op** op) {
+  return guarded("minuet_gradient_create", [&]() -> llvm::Error {
+    MINUET_TRY(check_pointer(context, "context"));
+    MINUET_TRY(check_pointer(convolution, "convolution"));
+    MINUET_TRY(check_pointer(op, "op"));
+    MINUET_ASSIGN(const minuet_convolution_options given,
+                  read_options(convolution, minuet_convolution_options(MINUET_CONVOLUTION_OPTIONS_INIT)));
+    MINUET_ASSIGN(const ParameterGradientProblem problem, read_problem(given, which));
+    *op = new minuet_gradient_op{context->context, choose_parameter_gradient(problem)};
+    return llvm::Error::success();
+  });
+}
+
+void minuet_gradient_op_destroy(minuet_gradient_op* op) { delete op; }
+
+minuet_status minuet_gradient_op_load(minuet_gradient_op* op, minuet_device* device) {
+  return guarded("minuet_gradient_op_load", [&]() -> llvm::Error {
+    MINUET_TRY(check_pointer(op, "op"));
+    MINUET_TRY(check_pointer(device, "device"));
+    MINUET_TRY(device->open->map_engines(op->choice.problem.forward.ndim).takeError());
+    SourceList list;
+    add_sources(list, op->choice);
+    return device->open->load_kernels(list.take());
+  });
+}
+
+minuet_status minuet_gradient_bytes(minuet_gradient_op* op, const char* arch, int64_t most_pairs,
+                                    int64_t most_rows, int64_t* workspace_bytes) {
+  return guarded("minuet_gradient_bytes", [&]() -> llvm::Error {
+    MINUET_TRY(check_pointer(op, "op"));
+    MINUET_TRY(check_pointer(workspace_bytes, "workspace_bytes"));
+    MINUET_TRY(check_amount(most_pairs, "most_pairs"));
+    MINUET_TRY(check_amount(most_rows, "most_rows"));
+    MINUET_ASSIGN(const std::string own_arch, read_arch(arch));
+    if (!own_arch.empty() && !parse_arch(own_arch)) return not_an_arch(own_arch);
+    MINUET_ASSIGN(const std::shared_ptr<Device> device,
+                  measured_device(own_arch, op->context->cpu_threads()));
+    MINUET_ASSIGN(const std::unique_ptr<Engine> engine,
+                  device->create_engine(choose_engine(op->choice.problem.forward.ndim)));
+    *workspace_bytes = engine->gradients().workspace_bytes(op->choice, most_pairs, most_rows);
+    return llvm::Error::success();
+  });
+}
+
+minuet_status minuet_gradient_compute(minuet_gradient_op* op, minuet_device* device,
+                                      const minuet_gradient_arguments* arguments, void* stream) {
+  return guarded("minuet_gradient_compute", [&]() -> llvm::Error {
+    MINUET_TRY(check_pointer(op, "op"));
+    MINUET_TRY(check_pointer(device, "device"));
+    MINUET_TRY(check_pointer(arguments, "arguments"));
+    MINUET_ASSIGN(const minuet_gradient_arguments given,
+                  read_options(arguments, minuet_gradient_arguments(MINUET_GRADIENT_ARGUMENTS_INIT)));
+    const Trace::Span span(device->open->trace(), "run", "gradient");
+    return compute(*op, *device, given, stream);
+  });
+}
+
+}  // extern "C"

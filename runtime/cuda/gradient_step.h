@@ -1,0 +1,35 @@
+// Computes the gradients of a convolution's weight and bias on the GPU, with the kernels of
+// kernels_templates/gradient.
+#pragma once
+
+#include "runtime/cuda/found_kernels.h"
+#include "runtime/cuda/launcher.h"
+#include "runtime/engine/gradient_operations.h"
+
+namespace minuet {
+
+/// Returns GradientOperations::workspace_bytes() of every GPU.
+i64 gradient_workspace_bytes(const ParameterGradientChoice& choice, i64 most_pairs, i64 most_rows);
+
+class GradientStep final : public GradientOperations {
+ public:
+  explicit GradientStep(Launcher& launcher) : launcher_(launcher) {}
+  i64 workspace_bytes(const ParameterGradientChoice& choice, i64 most_pairs, i64 most_rows) const override {
+    return gradient_workspace_bytes(choice, most_pairs, most_rows);
+  }
+  llvm::Error compute(const ParameterGradientRequest& request) override;
+
+ private:
+  llvm::Error compute_weight(const ParameterGradientRequest& request);
+  llvm::Error compute_bias(const ParameterGradientRequest& request);
+
+  Launcher& launcher_;
+  FoundKernels<ListStepsSpec> list_;
+  FoundKernels<WeightGradientSpec> tensor_;
+  FoundKernels<WeightGradientScalarSpec> scalar_;
+  FoundKernels<AddPartsSpec> add_;
+  FoundKernels<SumRowsSpec> rows_;
+  FoundKernels<AddRowSumsSpec> row_sums_;
+};
+
+}  // namespace minuet

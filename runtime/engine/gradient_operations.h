@@ -1,0 +1,39 @@
+// Declares the computation of the gradients of a convolution's weight and bias.
+#pragma once
+
+#include "codegen/base/error.h"
+#include "codegen/choose/ops/parameter_gradient.h"
+
+namespace minuet {
+
+/// Requests the gradients that the choice's problem names.
+struct ParameterGradientRequest {
+  const ParameterGradientChoice* choice = nullptr;
+  /// Lists the pairs of the kernel map. It is not read if only the gradient of the bias is computed.
+  PairList list = {};
+  bool is_swapped = false;  // Says whether the pairs name the output row before the input row.
+  const void* input = nullptr;
+  i64 input_rows = 0, input_ld = 0;
+  const void* gradient = nullptr;  // Points to the gradient of the output.
+  i64 gradient_rows = 0, gradient_ld = 0;
+  /// Points to the number of output rows. Null means that it is `gradient_rows`.
+  const i32* gradient_count = nullptr;
+  float* weight_gradient = nullptr;
+  /// Hold the distances of neighbouring elements of the weight's gradient along the axes of the kernel and
+  /// along the channels.
+  i64 offset_strides[kMaxDim] = {}, input_stride = 0, output_stride = 0;
+  float* bias_gradient = nullptr;
+  bool adds = false;          // Says whether the gradients are added to what is there.
+  void* workspace = nullptr;  // Has workspace_bytes() bytes and is aligned to 16 bytes.
+};
+
+/// compute() is called between Engine::begin() and Engine::end(). It only enqueues work, allocates nothing,
+/// and may be captured into a CUDA graph. Its results repeat bit by bit.
+class GradientOperations {
+ public:
+  virtual ~GradientOperations() = default;
+  virtual i64 workspace_bytes(const ParameterGradientChoice& choice, i64 most_pairs, i64 most_rows) const = 0;
+  virtual llvm::Error compute(const ParameterGradientRequest& request) = 0;
+};
+
+}  // namespace minuet

@@ -1,0 +1,313 @@
+// The kernels of the gradients of weights and biases in the shim, against plain loops.
+#include "tests/kernels_templates/features.h"
+// The kernels come after features.h, which defines the shim's names that they use.
+#include <gtest/gtest.h>
+
+#include "kernels_templates/gradient/add_parts.h"
+#include "kernels_templates/gradient/add_row_sums.h"
+#include "kernels_templates/gradient/list_steps.h"
+#include "kernels_templates/gradient/sum_rows.h"
+#include "kernels_templates/gradient/weight_gradient.h"
+#include "kernels_templates/gradient/weight_gradient_scalar.h"
+
+namespace minuet {
+namespace {
+
+struct Pairs {
+  i32 volume = 0;
+  std::vector<i32> list;  // [pairs][3]
+  i64 count() const { return static_cast<i64>(list.size()) / 3; }
+};
+
+/// Pairs of random rows, of which a few are not there. `counts` has the pairs of each offset. Only pairs
+/// whose output row is not there have the last input row.
+Pairs random_pairs(Random& random, const std::vector<i32>& counts, i64 input_rows, i64 output_rows) {
+  Pairs pairs{static_cast<i32>(counts.size()), {}};
+  const auto row_below = [&](i64 rows) { return static_cast<i32>(random.below(static_cast<u64>(rows))); };
+  for (i32 k = 0; k < pairs.volume; ++k) {
+    for (i32 i = 0; i < counts[static_cast<std::size_t>(k)]; ++i) {
+      const bool has_input = random.below(50) != 0, has_output = random.below(50) != 0;
+      const i32 in = has_output ? row_below(input_rows - 1) : static_cast<i32>(input_rows - 1);
+      const i32 out = has_output ? row_below(output_rows) : static_cast<i32>(output_rows);
+      pairs.list.insert(pairs.list.end(), {k, has_input ? in : -1, out});
+    }
+  }
+  return pairs;
+}
+
+constexpr ListStepsSpec kList{.threads = 128};
+
+struct Steps {
+  std::vector<i32> first_pair, first_step;
+
+  Steps(const Pairs& pairs, i32 wanted_parts, i64 more = 0, const i32* count = nullptr) {
+    std::vector<i32> list = pairs.list;
+    list.resize(list.size() + static_cast<std::size_t>(3 * more), poison<i32>());
+    first_pair = poisoned<i32>(static_cast<std::size_t>(pairs.volume + 1));
+    first_step = poisoned<i32>(static_cast<std::size_t>(pairs.volume + 2));
+    const ListStepsParams params{{list.data(), count, pairs.count() + more},
+                                 pairs.volume,
+                                 wanted_parts,
+                                 first_pair.data(),
+                                 first_step.data()};
+    shim::launch(&list_steps<kList>, params, {.blocks = 1, .threads = kList.threads});
+  }
+  i32 steps() const { return first_step[first_step.size() - 2]; }
+  i32 parts() const { return first_step.back(); }
+};
+
+TEST(Gradient, StepsOfPairs) {
+  Random random(1);
+  for (const std::vector<i32>& counts : std::vector<std::vector<i32>>{
+           {0}, {1}, {64}, {65, 0, 0, 3}, {0, 0, 700, 1, 0}, {33, 129, 64, 63, 1, 0, 0, 5000}}) {
+    const Pairs pairs = random_pairs(random, counts, 100, 100);
+    for (const i64 more : {0, 77}) {
+      const i32 count = static_cast<i32>(pairs.count());
+      const Steps steps(pairs, 7, more, more > 0 ? &count : nullptr);
+      i32 first = 0, step = 0;
+      for (std::size_t k = 0; k < counts.size(); ++k) {
+        ASSERT_EQ(steps.first_pair[k], first) << k;
+        ASSERT_EQ(steps.first_step[k], step) << k;
+        first += counts[k], step += (counts[k] + kStepPairs - 1) / kStepPairs;
+      }
+      ASSERT_EQ(steps.first_pair.back(), first);
+      ASSERT_EQ(steps.steps(), step);
+      ASSERT_EQ(steps.parts(), std::min((step + 1) / 2, 7));
+    }
+  }
+  // A count that the list cannot have is 0.
+  const Pairs pairs = random_pairs(random, {5, 6}, 10, 10);
+  for (const i32 count : {-1, 12}) {
+    const Steps steps(pairs, 7, 0, &count);
+    EXPECT_EQ(steps.steps(), 0);
+    EXPECT_EQ(steps.parts(), 0);
+  }
+}
+
+TEST(Gradient, EveryStepIsInOnePart) {
+  for (const i64 steps : {1, 2, 3, 7, 255, 256, 257, 513, 100000}) {
+    for (const i64 wanted : {1, 5, 396}) {
+      const i64 parts = parts_of(steps, wanted);
+      ASSERT_EQ(first_step_of_part(0, parts, steps), 0);
+      ASSERT_EQ(first_step_of_part(parts, parts, steps), steps);
+      for (i64 part = 0; part < parts; ++part) {
+        const i64 first = first_step_of_part(part, parts, steps);
+        const i64 end = first_step_of_part(part + 1, parts, steps);
+        ASSERT_GT(end, first);
+        ASSERT_LE(end - first, kMostPartSteps + 1);
+        for (i64 step = first; step < end; ++step) ASSERT_EQ(part_of_step(step, parts, steps), part);
+      }
+    }
+  }
+}
+
+struct Sizes {
+  i32 groups = 1, group_inputs = 0, group_outputs = 0;
+  i32 outputs() const { return groups * group_outputs; }
+};
+
+/// Runs the kernels of a weight's gradient and expects what plain loops compute. Returns the bits.
+template <DType T, class Launch>
+std::vector<float> expect_weight_gradient(const Pairs& pairs, const Sizes& sizes, i32 wanted_parts,
+                                          const SlotLayout& layout, bool adds, const Launch& launch) {
+  Random random(5 + static_cast<u64>(sizes.group_inputs));
+  const i64 input_rows = 90, output_rows = 80, inputs = i64{sizes.groups} * sizes.group_inputs;
+  Matrix<T> input(input_rows, inputs, inputs + 16),
+      gradient(output_rows, sizes.outputs(), sizes.outputs() + 16);
+  input.fill(random, input_rows), gradient.fill(random, output_rows);
+  for (i64 c = 0; c < inputs; ++c) input.set(input_rows - 1, c, NAN);
+  const Steps steps(pairs, wanted_parts);
+  WeightGradientParams params = {};
+  // The columns of the rows are exchanged every other time.
+  std::vector<i32> list = pairs.list;
+  for (std::size_t i = 0; adds && i < list.size(); i += 3) std::swap(list[i + 1], list[i + 2]);
+  params.pairs = list.data();
+  params.input_column = adds ? 2 : 1;
+  params.first_pair = steps.first_pair.data(), params.first_step = steps.first_step.data();
+  params.volume = pairs.volume;
+  params.groups = sizes.groups;
+  params.group_inputs = sizes.group_inputs, params.group_outputs = sizes.group_outputs;
+  params.input = input.elements(), params.input_rows = input_rows, params.input_ld = input.ld();
+  params.gradient = gradient.elements();
+  params.gradient_rows = output_rows, params.gradient_ld = gradient.ld();
+  params.layout = layout;
+  std::vector<float> sums =
+      poisoned<float>(static_cast<std::size_t>((steps.parts() + pairs.volume) * layout.elements));
+  params.sums = sums.data();
+  launch(params, steps.parts());
+
+  constexpr AddPartsSpec kAdd{.split = 4, .threads = 64};
+  AddPartsParams add = {};
+  add.first_step = steps.first_step.data();
+  add.volume = pairs.volume;
+  add.inputs = sizes.group_inputs, add.outputs = sizes.outputs();
+  add.layout = layout;
+  add.sums = sums.data();
+  // The order of spconv: the output channel first.
+  add.ndim = 1;
+  add.kernel_size[0] = pairs.volume;
+  add.offset_strides[0] = sizes.group_inputs;
+  add.input_stride = 1;
+  add.output_stride = i64{pairs.volume} * sizes.group_inputs;
+  add.adds = adds ? 1 : 0;
+  const auto count = static_cast<std::size_t>(add.output_stride * sizes.outputs());
+  std::vector<float> result = adds ? std::vector<float>(count, 3.0f) : poisoned<float>(count);
+  add.weight_gradient = result.data();
+  shim::launch(&add_parts<kAdd>, add, {.blocks = 3, .threads = kAdd.threads});
+
+  for (i32 k = 0; k < pairs.volume; ++k) {
+    for (i32 i = 0; i < sizes.group_inputs; ++i) {
+      for (i32 o = 0; o < sizes.outputs(); ++o) {
+        double sum = 0, size = 0;
+        for (i64 pair = 0; pair < pairs.count(); ++pair) {
+          const i32* const one = &pairs.list[static_cast<std::size_t>(3 * pair)];
+          if (one[0] != k || one[1] < 0 || one[2] >= output_rows) continue;
+          const auto operand = [](double value) {
+            if (T != DType::TF32) return value;
+            return static_cast<double>(float_of(round_to_tf32(bits_of(static_cast<float>(value)))));
+          };
+          const double product = operand(input.at(one[1], o / sizes.group_outputs * sizes.group_inputs + i)) *
+                                 operand(gradient.at(one[2], o));
+          sum += product, size += std::abs(product);
+        }
+        if (adds) sum += 3;
+        const float got =
+            result[static_cast<std::size_t>(o * add.output_stride + k * sizes.group_inputs + i)];
+        EXPECT_NEAR(static_cast<double>(got), sum, 2e-6 * (size + 3)) << k << " " << i << " " << o;
+        if (std::abs(static_cast<double>(got) - sum) > 2e-6 * (size + 3)) return result;
+      }
+    }
+  }
+  return result;
+}
+
+template <WeightGradientSpec S>
+void expect_tensor(const Pairs& pairs, const Sizes& sizes, i32 wanted_parts, bool adds) {
+  SCOPED_TRACE(testing::Message() << sizes.groups << " groups of " << sizes.group_inputs << " to "
+                                  << sizes.group_outputs << ", " << pairs.count() << " pairs, "
+                                  << wanted_parts << " parts");
+  const auto tiles = [](i32 channels, i32 tile) { return (channels + tile - 1) / tile; };
+  const i32 tiles_in = tiles(sizes.group_inputs, S.tile_in),
+            tiles_out = tiles(sizes.group_outputs, S.tile_out);
+  SlotLayout layout{sizes.group_outputs, tiles_in * S.tile_in, tiles_out * S.tile_out, 0};
+  layout.elements = i64{sizes.groups} * layout.rows * layout.columns;
+  std::vector<float> first;
+  for (const i32 walkers : {3, 1, 2}) {
+    const std::vector<float> got = expect_weight_gradient<S.io>(
+        pairs, sizes, wanted_parts, layout, adds, [&](WeightGradientParams params, i32) {
+          params.tiles_in = tiles_in, params.tiles_out = tiles_out;
+          const i32 all = sizes.groups * tiles_in * tiles_out;
+          shim::launch(&weight_gradient<S>, params,
+                       {.blocks = walkers * all,
+                        .threads = weight_gradient_threads(S),
+                        .shared_bytes = gradient_shared_bytes(S)});
+        });
+    if (first.empty()) first = got;
+    ASSERT_EQ(std::memcmp(first.data(), got.data(), got.size() * sizeof(float)), 0) << "with " << walkers;
+  }
+}
+
+template <WeightGradientScalarSpec S>
+void expect_scalar(const Pairs& pairs, const Sizes& sizes, i32 wanted_parts, bool adds) {
+  SCOPED_TRACE(testing::Message() << sizes.groups << " groups of " << sizes.group_inputs << " to "
+                                  << sizes.group_outputs);
+  const i32 tiles_in = (sizes.group_inputs + S.lanes * S.inputs - 1) / (S.lanes * S.inputs);
+  const i32 tiles_out = (sizes.outputs() + S.tile_out - 1) / S.tile_out;
+  SlotLayout layout{sizes.outputs(), tiles_in * S.lanes * S.inputs, tiles_out * S.tile_out, 0};
+  layout.elements = i64{layout.rows} * layout.columns;
+  expect_weight_gradient<S.io>(
+      pairs, sizes, wanted_parts, layout, adds, [&](WeightGradientParams params, i32) {
+        params.tiles_in = tiles_in, params.tiles_out = tiles_out;
+        shim::launch(&weight_gradient_scalar<S>, params,
+                     {.blocks = 2 * tiles_in * tiles_out, .threads = weight_gradient_threads(S)});
+      });
+}
+
+const std::vector<i32> kCounts{70, 0, 129, 64, 0, 1, 0};
+
+template <DType T>
+constexpr WeightGradientSpec spec_of(i32 tile_in, i32 tile_out, i32 warps_in, i32 warps_out, i32 stages,
+                                     i32 vector_bytes) {
+  return {.io = T,
+          .tile_in = tile_in,
+          .tile_out = tile_out,
+          .warps_in = warps_in,
+          .warps_out = warps_out,
+          .stages = stages,
+          .vector_bytes = vector_bytes};
+}
+
+TEST(Gradient, OfWeightsByTensorCores) {
+  Random random(2);
+  const Pairs pairs = random_pairs(random, kCounts, 90, 80);
+  expect_tensor<spec_of<DType::F16>(32, 32, 1, 2, 3, 16)>(pairs, {1, 32, 32}, 3, false);
+  expect_tensor<spec_of<DType::BF16>(64, 64, 2, 2, 2, 16)>(pairs, {1, 64, 40}, 2, true);
+  expect_tensor<spec_of<DType::TF32>(32, 32, 1, 2, 3, 16)>(pairs, {1, 20, 36}, 4, false);
+  expect_tensor<spec_of<DType::F32>(16, 32, 1, 2, 3, 8)>(pairs, {1, 10, 22}, 1, false);
+}
+
+TEST(Gradient, OfWeightsOfGroupsAndNarrowChannels) {
+  Random random(3);
+  const Pairs pairs = random_pairs(random, {65, 3, 64}, 90, 80);
+  expect_tensor<spec_of<DType::F16>(16, 16, 1, 1, 4, 16)>(pairs, {3, 16, 24}, 2, true);
+  expect_tensor<spec_of<DType::BF16>(16, 32, 1, 1, 3, 8)>(pairs, {1, 4, 32}, 2, false);
+  expect_tensor<spec_of<DType::F16>(16, 16, 1, 1, 3, 4)>(pairs, {2, 6, 10}, 2, false);
+  expect_tensor<spec_of<DType::F16>(96, 96, 2, 2, 3, 16)>(pairs, {1, 96, 96}, 2, false);
+}
+
+TEST(Gradient, OfWeightsWithoutTensorCores) {
+  Random random(4);
+  const Pairs pairs = random_pairs(random, kCounts, 90, 80);
+  constexpr auto spec_of = [](DType io, i32 lanes, i32 inputs) {
+    return WeightGradientScalarSpec{.io = io, .tile_out = 32, .lanes = lanes, .inputs = inputs};
+  };
+  expect_scalar<spec_of(DType::F32, 2, 4)>(pairs, {1, 11, 40}, 3, true);
+  expect_scalar<spec_of(DType::F16, 1, 1)>(pairs, {48, 1, 1}, 3, false);
+  expect_scalar<spec_of(DType::BF16, 1, 2)>(pairs, {5, 2, 3}, 2, false);
+  expect_scalar<spec_of(DType::TF32, 4, 8)>(pairs, {1, 3, 5}, 2, false);
+}
+
+TEST(Gradient, OfNoPairsIsZero) {
+  Random random(6);
+  const Pairs pairs = random_pairs(random, {0, 0, 0}, 90, 80);
+  expect_tensor<spec_of<DType::F16>(16, 16, 1, 1, 4, 16)>(pairs, {1, 16, 16}, 3, false);
+  expect_scalar<WeightGradientScalarSpec{.tile_out = 32, .lanes = 1, .inputs = 2}>(pairs, {1, 2, 8}, 3, true);
+}
+
+template <SumRowsSpec S>
+void expect_bias(i64 rows, i64 capacity, i32 channels, bool adds) {
+  Random random(7);
+  Matrix<S.io> gradient(capacity, channels, channels + 8);
+  gradient.fill(random, rows);
+  const i32 count = static_cast<i32>(rows);
+  SumRowsParams params = {};
+  params.gradient = gradient.elements(), params.rows = capacity, params.ld = gradient.ld();
+  params.count = rows == capacity ? nullptr : &count;
+  params.channels = channels;
+  std::vector<float> sums = poisoned<float>(static_cast<std::size_t>(row_pieces(capacity) * channels + 1));
+  std::vector<float> bias = adds ? std::vector<float>(static_cast<std::size_t>(channels), -2.0f)
+                                 : poisoned<float>(static_cast<std::size_t>(channels));
+  params.sums = sums.data(), params.bias_gradient = bias.data();
+  params.adds = adds ? 1 : 0;
+  shim::launch(&sum_rows<S>, params, {.blocks = 3, .threads = S.threads});
+  constexpr AddRowSumsSpec kAdd{.threads = 64};
+  shim::launch(&add_row_sums<kAdd>, params, {.blocks = 2, .threads = kAdd.threads});
+  for (i32 c = 0; c < channels; ++c) {
+    double sum = adds ? -2 : 0;
+    for (i64 row = 0; row < rows; ++row) sum += gradient.at(row, c);
+    ASSERT_NEAR(static_cast<double>(bias[static_cast<std::size_t>(c)]), sum,
+                1e-6 * (static_cast<double>(rows) + 3));
+  }
+}
+
+TEST(Gradient, OfBiases) {
+  constexpr auto spec_of = [](DType io) { return SumRowsSpec{.io = io, .columns = 32, .threads = 64}; };
+  expect_bias<spec_of(DType::F16)>(2500, 2500, 40, false);
+  expect_bias<spec_of(DType::BF16)>(1024, 3000, 7, true);
+  expect_bias<spec_of(DType::F32)>(1, 5, 33, false);
+  expect_bias<spec_of(DType::F32)>(0, 5, 3, true);
+  expect_bias<spec_of(DType::F16)>(0, 0, 3, false);
+}
+
+}  // namespace
+}  // namespace minuet
