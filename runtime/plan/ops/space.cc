@@ -8,10 +8,10 @@ namespace {
 // The kernel follows from the stride, and the direction from the kind of op. The members for columns are left
 // out, because they follow from the program of the op.
 llvm::json::Object write(const SpaceProblem& problem) {
-  return {{"ndim", problem.ndim},
-          {"dtype", tuning_text(problem.dtype)},
-          {"stride", llvm::json::Array(problem.stride)},
-          {"channels", problem.channels}};
+  return llvm::json::Object{{"ndim", problem.ndim},
+                            {"dtype", tuning_text(problem.dtype)},
+                            {"stride", llvm::json::Array(problem.stride)},
+                            {"channels", problem.channels}};
 }
 
 template <class Problem>
