@@ -26,7 +26,8 @@ TEST(HppGradient, OfTwoVoxels) {
   int32_t pairs[6] = {}, count = 0;
   minuet::list_pairs(map, pairs, 2, &count);
   EXPECT_EQ(count, 2);
-  std::vector<GradientBlock> workspace(static_cast<size_t>(op.bytes("cpu", 2, 2)) / sizeof(GradientBlock) + 1);
+  std::vector<GradientBlock> workspace(static_cast<size_t>(op.bytes("cpu", 2, 2)) / sizeof(GradientBlock) +
+                                       1);
   alignas(16) const float input[] = {2, 3};
   alignas(16) const float gradient[] = {1, 10, 100, 1000};
   float weight[2] = {}, bias[2] = {};
