@@ -101,7 +101,9 @@ typedef struct minuet_layer_info {
    * steps), it is that kernel. */
   const char* kernel;
   double gather, gemm, scatter; /* milliseconds that the last minuet_execution_query_stages found; else 0 */
-  int64_t offset_count; /* offsets of a kernel that is a cross or a list, whose kernel_size is 1; else 0 */
+  /* The number of offsets of a cross or a list, whose kernel_size is 1 on each axis. It is 0 for a box, and
+   * for a cross or a list that has the offset 0 alone and is thus the same as a box of size 1. */
+  int64_t offset_count;
 } minuet_layer_info;
 /* Describes layer number `layer`, from 0. If a single op's kernel map has a queue and its pairs are not known
  * yet, the call waits for them (minuet_kernel_map_query_pairs). OUT_OF_RANGE: `layer` is past the last. */

@@ -3,7 +3,7 @@
  * are elsewhere), tuning.h, diagnostics.h (counts and times), pyramid.h (runs that keep no state), points.h
  * (voxels from points, and back), select.h (levels that a rule selects), generate.h (sets that a generative
  * layer makes), pointwise.h, space.h (space to channel and back), gradient.h (gradients of convolutions),
- * kernels.h (kernels for programs that launch them themselves).
+ * kernels.h (kernels for programs that launch them themselves). It includes kernel_shape.h (the offsets of kernels).
  *
  * A program creates a context and opens a device. It creates a plan of a network or of one op, compiles it
  * for the device's architecture and loads it on the device. An execution of the plan then works cloud by
@@ -51,6 +51,7 @@
 #ifndef MINUET_MINUET_H_
 #define MINUET_MINUET_H_
 
+#include <minuet/kernel_shape.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -94,7 +95,8 @@ MINUET_API size_t minuet_last_error(char* buffer, size_t size);
  * the result are as for minuet_last_error. */
 MINUET_API size_t minuet_last_error_detail(char* buffer, size_t size);
 
-/* Returns the name of a status, such as "INVALID_ARGUMENT", or "UNKNOWN". The string lives as the library. */
+/* Returns the name of a status, such as "INVALID_ARGUMENT", or "UNKNOWN" for any other number. The string
+ * lives as long as the library is loaded. */
 MINUET_API const char* minuet_status_name(minuet_status status);
 
 /* Returns the version of the loaded library as major * 10000 + minor * 100 + patch. */
@@ -109,7 +111,8 @@ enum { MINUET_F32 = 0, MINUET_TF32 = 1, MINUET_F16 = 2, MINUET_BF16 = 3 };
 
 typedef enum minuet_log_level { MINUET_LOG_INFO = 0, MINUET_LOG_WARNING = 1 } minuet_log_level;
 /* Receives a message of the library: `length` bytes at `text`, which live during the call. The library calls
- * it from any thread, never with a lock held. `user` must live as long as anything made from the context. */
+ * it from any thread, never with a lock held. `user` must live as long as anything that was made from the
+ * context. */
 typedef void (*minuet_log_callback)(minuet_log_level level, const char* text, size_t length, void* user);
 
 typedef struct minuet_context minuet_context;         /* kernel cache and options of a process */
@@ -125,7 +128,8 @@ typedef struct minuet_parameters minuet_parameters;   /* values of a plan's para
  * never grows. INVALID_ARGUMENT unless these conditions hold:
  * - `data` begins on a multiple of 16 bytes.
  * - `row_stride` in bytes is a multiple of the largest power of two, at most 16, that divides a row's bytes.
- * With a `row_stride` above `channels`, the matrix is a range of columns: concatenations need no copy. */
+ * If `row_stride` is larger than `channels`, the matrix is a range of columns of a wider one, so that a
+ * concatenation needs no copy. */
 typedef struct minuet_tensor {
   void* data; /* may be null if there are no rows; the data of an input are not written */
   int64_t rows;
@@ -234,7 +238,8 @@ MINUET_API minuet_status minuet_context_add_bundle(minuet_context* context, cons
                                                    const char* sha256);
 /* Adds a bundle of `size` bytes in memory, for example one that is linked into the program, with the same
  * errors. The library copies the bytes, so the caller may free them after the call. Bytes that the context
- * already has keep their place, uncopied. No owner or mode is checked. INVALID_ARGUMENT also if size is 0. */
+ * already has from memory are not copied again and keep their place. No owner or mode is checked.
+ * INVALID_ARGUMENT also if size is 0. */
 MINUET_API minuet_status minuet_context_add_bundle_memory(minuet_context* context, const void* bytes,
                                                           size_t size, const char* sha256);
 
@@ -400,7 +405,8 @@ MINUET_API minuet_status minuet_coordinates_create(minuet_device* device,
  *   also returns the errors of the work.
  * - Allocates memory for as many rows as `fine` has.
  *
- * INVALID_ARGUMENT: s t of an axis is more than 2^24. OUT_OF_RANGE: a rounded coordinate is past int32. */
+ * INVALID_ARGUMENT: s t of an axis is more than 2^24. OUT_OF_RANGE: a rounded coordinate does not fit into
+ * int32. */
 MINUET_API minuet_status minuet_coordinates_downsample(minuet_coordinates* fine,
                                                        const int32_t stride[MINUET_MAX_DIM], void* stream,
                                                        minuet_coordinates** coarse);
@@ -461,40 +467,31 @@ MINUET_API minuet_status minuet_coordinates_export(minuet_coordinates* set, int3
 
 /* ---- kernel maps -------------------------------------------------------------------------------- */
 
-/* A cross has the offsets of the centred box that are not 0 on at most one axis, in the same order. A custom
- * kernel has those at `offsets`, which are copied, in the order of the weights, in steps of the tensor
- * stride, each once; its kernel_size and dilation are 0 or 1. Only a box has dense_offsets. */
-typedef int32_t minuet_kernel_shape;
-enum { MINUET_KERNEL_BOX = 0, MINUET_KERNEL_CROSS = 1, MINUET_KERNEL_CUSTOM = 2 };
-
 typedef struct minuet_kernel_map_options {
   size_t struct_size;
   void* ext;
-  int32_t kernel_size[MINUET_MAX_DIM]; /* K; 0: 1. Offsets are -floor((K-1)/2) to floor(K/2) per axis */
+  int32_t kernel_size[MINUET_MAX_DIM]; /* 0: 1 */
   int32_t dilation[MINUET_MAX_DIM];    /* 0: 1 */
   int32_t transposed;                  /* 1: the matching forward map with input and output swapped */
-  int32_t dense_offsets;               /* 1: not centred, as a dense convolution (minuet_coordinates_reach):
-                                          offset k, 0 to K-1, leads k * dilation - padding cells away */
+  int32_t dense_offsets;               /* 1: not centred, as a dense convolution (minuet_coordinates_reach) */
   int32_t padding[MINUET_MAX_DIM];     /* 0 or more; only with dense_offsets */
-  const int32_t* offsets;              /* [offset_count, ndim]; only of a custom kernel */
-  int32_t offset_count, kernel_shape;  /* kernel_shape: minuet_kernel_shape */
+  const int32_t* offsets;              /* [offset_count, ndim]; only of a custom kernel, else null */
+  int32_t offset_count, kernel_shape;  /* kernel_shape: minuet_kernel_shape (kernel_shape.h) */
 } minuet_kernel_map_options;
 #define MINUET_KERNEL_MAP_OPTIONS_INIT \
   { sizeof(minuet_kernel_map_options), 0, {0}, {0}, 0, 0, {0}, 0, 0, 0 }
 
 /* Creates the map that says which input feeds which output at which offset: out[q] takes in[q + offset_k] for
- * every offset k or, if transposed, out[q + offset_k] takes in[q]. k counts all offsets from 0, x slowest, as
- * weights do. Centred offsets are in steps of dilation * the tensor stride of the input (of the output if
- * transposed). If input and output are the same set, the map is submanifold. options is optional: one offset.
- *
+ * every offset k or, if transposed, out[q + offset_k] takes in[q]. kernel_shape.h has the offsets, their
+ * numbers k, by which weights are ordered too, and their unit. If input and output are the same set, the map
+ * is submanifold. options is optional: one offset.
  * Waits for sets that are not yet counted and, without a queue, once for the stream. Without a queue it
  * allocates all tables of the map; with a queue, some are made when they are first needed. May not be
  * captured: FAILED_PRECONDITION.
  *
- * INVALID_ARGUMENT: the sets differ in device, ndim or queue, or the kernel is too large. A kernel has at
- * most 2^20 offsets. With the tensor stride t that offsets use, each axis has dilation at most 2^24, and
- * kernel_size * dilation * t and padding * t at most 2^28. OUT_OF_RANGE: offsets times rows of the output set
- * (of the input set if transposed) are more than the 2^31 - 1 entries that a map can hold. */
+ * INVALID_ARGUMENT: the sets differ in device, ndim or queue, or the kernel is past a limit of
+ * kernel_shape.h. OUT_OF_RANGE: offsets times rows of the output set (input set if transposed) are more than
+ * 2^31 - 1. */
 MINUET_API minuet_status minuet_kernel_map_create(minuet_coordinates* input, minuet_coordinates* output,
                                                   const minuet_kernel_map_options* options, void* stream,
                                                   minuet_kernel_map** map);
@@ -536,8 +533,9 @@ enum { MINUET_ACTIVATION_SIGMOID = 6, MINUET_ACTIVATION_TANH = 7 };
 /* One convolution: activation(scale * sum + shift + residual), where `sum` adds the products of weights and
  * inputs over the offsets and the input channels.
  *
- * kernel_size, stride and dilation are 1 to 2^24 on each axis (0 counts as 1). A kernel has at most 2^20
- * offsets. submanifold excludes transposed, dense_offsets and strides above 1. Floats are in host memory. */
+ * kernel_size, stride and dilation are 1 to 2^24 on each axis (0 counts as 1). kernel_shape.h has the limits
+ * of kernels. submanifold excludes transposed, dense_offsets and strides above 1. Floats are in host memory.
+ */
 typedef struct minuet_convolution_options {
   size_t struct_size;
   void* ext;
@@ -552,8 +550,8 @@ typedef struct minuet_convolution_options {
   int32_t transposed;  /* 1: takes a transposed kernel map, from the coarser set to the finer */
   minuet_activation activation;
   int32_t residual;    /* 1: run takes a residual as its second input */
-  const float* weight; /* required, unless without_values is 1: [k_x * k_y * ..., in_channels / groups,
-                          out_channels], x slowest; rounded to dtype once */
+  const float* weight; /* required, unless without_values is 1: [offsets, in_channels / groups, out_channels]
+                          in the order of kernel_shape.h; rounded to dtype once */
   const float* scale;  /* [out_channels], of a batch norm; null: 1 */
   const float* shift;  /* [out_channels], of a batch norm, or the bias; null: 0 */
   minuet_dataflow dataflow;
@@ -565,7 +563,7 @@ typedef struct minuet_convolution_options {
   int64_t without_values; /* 1: the three pointers are null, and executions get the values (minuet_parameters,
                              parameter_inputs). scale_count and shift_count are both out_channels or both 0 */
   int32_t padding[MINUET_MAX_DIM]; /* 0 to 2^24; only with dense_offsets */
-  const int32_t* offsets;          /* as in minuet_kernel_map_options; the map has the same */
+  const int32_t* offsets;          /* these three: as in minuet_kernel_map_options */
   int32_t offset_count, kernel_shape;
 } minuet_convolution_options;
 #define MINUET_CONVOLUTION_OPTIONS_INIT                                                                      \
@@ -575,9 +573,8 @@ typedef struct minuet_convolution_options {
   }
 
 /* Creates a plan of one convolution. It copies the parameters and needs no device.
- *
  * The caller makes the coordinate sets and the kernel map, and gives the map to
- * minuet_execution_prepare_maps. The map must have the kernel size, dilation, padding and direction of the
+ * minuet_execution_prepare_maps. The map must have the kernel (kernel_shape.h) and the direction of the
  * options, and the tensor stride of its coarser set must be `stride` times that of its finer. But with stride
  * 1, not submanifold, not transposed and without dense_offsets, sets of any tensor strides are taken.
  * - INVALID_ARGUMENT, unless allow_non_finite_parameters is 1: a parameter is infinite or NaN, or a weight is
@@ -623,7 +620,7 @@ typedef struct minuet_pooling_options {
   int32_t dense_offsets; /* 1: takes a kernel map with dense_offsets and the same padding */
   int32_t padding[MINUET_MAX_DIM]; /* only with dense_offsets */
   int32_t reserved;                /* 0 */
-  const int32_t* offsets;          /* as in minuet_kernel_map_options */
+  const int32_t* offsets;          /* these three: as in minuet_kernel_map_options */
   int32_t offset_count, kernel_shape;
 } minuet_pooling_options;
 #define MINUET_POOLING_OPTIONS_INIT \
@@ -631,22 +628,23 @@ typedef struct minuet_pooling_options {
 
 /* Creates a plan of one pooling. The kernel map and its sets are the caller's, as for
  * minuet_plan_create_convolution.
- *
  * Sums are fp32 and add the offsets in ascending order. An average divides by the number of inputs that
  * exist. An output with no input is 0. NaN propagates.
  *
  * With `winners`, minuet_execution_run_arrays gives a second output, the argmax indices (return_indices in
  * PyTorch): i32 [output rows, channels]. Each is the row of the input that won, in the caller's order of rows
  * of the map's input set; for duplicates it is the first row. It is -1 if the output has no input. Of equal
- * inputs the one of the least offset wins. NaN wins over numbers, and the first NaN over later ones. The
- * gradient of the pooling adds the output's gradient to that row. Poolings in networks have no winners. */
+ * inputs the one whose offset has the least number k wins. NaN wins over numbers, and the first NaN over
+ * later ones. The gradient of the pooling adds each element of the output's gradient to that row. Poolings in
+ * networks have no winners. */
 MINUET_API minuet_status minuet_plan_create_pooling(minuet_context* context,
                                                     const minuet_pooling_options* options,
                                                     minuet_plan** plan);
 
 /* ---- networks --------------------------------------------------------------------------------------- */
 
-/* The layout of weights in a file (share/doc/minuet/networks/WEIGHTS.md); others are INVALID_ARGUMENT. */
+/* The layout of the weights in a file (share/doc/minuet/networks/WEIGHTS.md). Tensors that cannot be
+ * converted are INVALID_ARGUMENT. */
 typedef int32_t minuet_weights_order;
 enum {
   MINUET_WEIGHTS_AS_DESCRIBED = 0, /* the description's "weights_order", else MINUET_WEIGHTS_MINUET */
@@ -697,8 +695,8 @@ typedef struct minuet_network_options {
 
 /* A network that is built into the library. Strings live as long as the library. range_low, range_high and
  * voxel_size are the space in which its voxels are counted by default, in metres: the cell of a point p is
- * floor((p - low) / size), and the shape is round((high - low) / size) + extra_cells; none if the size is 0.
- */
+ * floor((p - low) / size), and the shape is round((high - low) / size) + extra_cells. A voxel_size of 0 means
+ * that the input has no shape. */
 typedef struct minuet_shipped_network_info {
   size_t struct_size;
   const char* name;
@@ -720,8 +718,8 @@ MINUET_API minuet_status minuet_query_shipped_network(int32_t index, minuet_ship
  * - INVALID_ARGUMENT, unless allow_non_finite_parameters is 1: a parameter is infinite or NaN, a weight is
  *   past the range of dtype, a running variance is negative, or a folded scale or shift is past float32.
  * - UNIMPLEMENTED: the message names the layer and the feature.
- * With allow_non_finite_parameters, results are as for convolutions; a negative running variance gives NaN.
- */
+ * With allow_non_finite_parameters, results are as minuet_plan_create_convolution says, and a batch norm with
+ * a negative running variance is NaN. */
 MINUET_API minuet_status minuet_plan_create_network(minuet_context* context,
                                                     const minuet_network_options* options,
                                                     minuet_plan** plan);

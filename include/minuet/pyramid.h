@@ -70,8 +70,8 @@ typedef struct minuet_pyramid_level {
   int32_t shape[MINUET_MAX_DIM]; /* as in minuet_reach_options; all 0: no limit */
 } minuet_pyramid_level;
 
-/* One kernel map. Its offsets are in steps of dilation * the tensor stride of `fine`. Later versions may
- * append fields, as for levels (map_bytes). */
+/* One kernel map. Its offsets are those of kernel_shape.h, where t is the tensor stride of `fine`. Later
+ * versions may append fields, as for levels (map_bytes). */
 typedef struct minuet_pyramid_map {
   int32_t fine, coarse;                /* levels; the same level for maps within one set */
   int32_t kernel_size[MINUET_MAX_DIM]; /* 0 counts as 1 */
@@ -214,7 +214,7 @@ typedef struct minuet_run_arguments {
   void* ext;
   minuet_pyramid* pyramid; /* required */
   int32_t map;             /* for a single op: the map of the pyramid that it uses. 0 for a network, whose
-                              maps are found by kernel size, dilation and tensor strides */
+                              maps are found by their kernels (kernel_shape.h) and tensor strides */
   uint32_t set_order;      /* MINUET_SET_ORDER_...; 0 for a network */
   const void* buffer;      /* required: a buffer that minuet_pyramid_build wrote, or a copy of it */
   int64_t buffer_bytes;

@@ -184,6 +184,12 @@ llvm::Error read_offsets(const GivenOffsets& given, WindowProblem& problem) {
                       "kernel_shape is {0}, but dense_offsets is 1: a kernel has padding only if it is a box",
                       kKernelShapeNames[given.shape]);
   }
+  // list_offsets() checks this number too, but only after all offsets have been copied.
+  if (given.count > kMostOffsets) {
+    return make_error(StatusCode::InvalidArgument,
+                      "offset_count is {0}; a kernel has at most {1} offsets: use fewer", given.count,
+                      kMostOffsets);
+  }
   for (i64 k = 0; k < given.count; ++k) {
     AxisArray& offset = problem.offsets.emplace_back();
     std::copy_n(given.offsets + k * problem.ndim, problem.ndim, offset.begin());

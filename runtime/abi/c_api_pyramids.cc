@@ -75,8 +75,7 @@ llvm::Error add_map(const ElementArray& maps, i32 number, PyramidDescription& de
   MINUET_ASSIGN(const minuet_pyramid_map given, read_element<minuet_pyramid_map>(maps, number));
   WindowProblem kernel;
   MINUET_TRY(read_kernel(given, description.ndim, kernel));
-  description.maps.push_back(
-      {given.fine, given.coarse, kernel.kernel_size, kernel.dilation, kernel.padding, kernel.offsets});
+  description.maps.push_back(map_of(given.fine, given.coarse, kernel));
   if (given.purposes == 0 || given.purposes > kAllPurposes) {
     return make_error(StatusCode::InvalidArgument,
                       "purposes is {0}; it must be one or more of the bits of MINUET_PURPOSE_...",

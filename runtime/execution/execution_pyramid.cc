@@ -55,6 +55,16 @@ llvm::Expected<std::vector<i32>> find_levels(const Program& program, const Pyram
   return found;
 }
 
+/// Describes the kernel of a map in messages.
+std::string kernel_text(const Program& program, const MapSpec& map) {
+  if (!map.offsets.empty()) return llvm::formatv("the plan's list of {0} offsets", map.offsets.size()).str();
+  return llvm::formatv(
+             "kernel size {0} and dilation {1}{2}", axes_text(program, map.kernel_size),
+             axes_text(program, map.dilation),
+             map.padding ? ", with dense_offsets and padding " + axes_text(program, *map.padding) : "")
+      .str();
+}
+
 /// Finds the pyramid's map for each map of a program, or -1 for one between batch items.
 llvm::Expected<std::vector<i32>> find_maps(const Program& program, const PyramidUse& use,
                                            llvm::ArrayRef<i32> levels) {
@@ -65,14 +75,9 @@ llvm::Expected<std::vector<i32>> find_maps(const Program& program, const Pyramid
     map.coarse = levels[map.coarse];
     found.push_back(map.coarse < 0 ? -1 : use.pyramid->find_map(map));
     if (found.back() >= 0 || map.coarse < 0) continue;
-    return make_error(
-        StatusCode::InvalidArgument,
-        "the pyramid has no map from level {0} to level {1} with kernel size {2} and dilation {3}{4}{5}, "
-        "which the plan needs",
-        map.fine, map.coarse, axes_text(program, map.kernel_size), axes_text(program, map.dilation),
-        map.padding ? ", with dense_offsets and padding " + axes_text(program, *map.padding) : std::string(),
-        map.offsets.empty() ? std::string()
-                            : " and a list of " + std::to_string(map.offsets.size()) + " offsets");
+    return make_error(StatusCode::InvalidArgument,
+                      "the pyramid has no map from level {0} to level {1} with {2}, which the plan needs",
+                      map.fine, map.coarse, kernel_text(program, map));
   }
   return found;
 }

@@ -194,8 +194,8 @@ class KernelMap {
  public:
   /// Waits until the host knows the row counts of both sets. Without a queue, the function also waits until
   /// the map is made. With a queue, it only enqueues that work, or defers it if an index of both sets can
-  /// find the rows. Only those parts of `kernel` are read that
-  /// describe the offsets.
+  /// find the rows. Of `kernel`, the function reads kernel_size, dilation, padding and offsets, and
+  /// check_offsets() must have accepted the offsets.
   static llvm::Expected<std::shared_ptr<KernelMap>> create(std::shared_ptr<const CoordinateSet> input,
                                                            std::shared_ptr<const CoordinateSet> output,
                                                            const WindowProblem& kernel, bool transposed,

@@ -62,7 +62,8 @@ llvm::Expected<std::shared_ptr<KernelMap>> KernelMap::create(std::shared_ptr<con
 void KernelMap::find_index(const WindowProblem& kernel) const {
   const CoordinateSet &fine = this->fine(), &coarse = this->coarse();
   const IndexSide sources = fine.side(), queries = coarse.side();
-  // The kernels that look rows up in an index know only the offsets of boxes.
+  // A map with a list of offsets keeps a table of rows, because make_views() looks up only the offsets of
+  // boxes.
   if (sources.index != queries.index || !fine.engines()->looks_up_rows() || !kernel.offsets.empty()) return;
   pairs_->view.index = {sources.index, sources.level, queries.level};
   // In an index, a set that the caller gave has voxels of stride 1. If its tensor stride is not 1, the result

@@ -15,6 +15,7 @@ struct KernelParts {
 };
 /// Returns InvalidArgument if no kernel map can have this kernel, and OutOfRange if `queries` rows on its
 /// coarser side are too many. `fine_stride` is the tensor stride of the finer side.
+/// check_offsets() must have accepted the offsets.
 llvm::Error check_kernel(i32 ndim, const KernelParts& kernel, const AxisArray& fine_stride, i64 queries);
 
 /// Returns the tensor stride of a set that has `stride` times the tensor stride of another one, or

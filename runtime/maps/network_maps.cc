@@ -53,7 +53,8 @@ NetworkMaps::NetworkMaps(const Program& program, const NetworkMapOptions& option
     report_words_ += map.geometry.volume;
     maps_.push_back(map);
     const i32 number = static_cast<i32>(looks_up_.size());
-    // The kernels that look rows up in an index know only the offsets of boxes.
+    // A map with a list of offsets keeps a table of rows, because make_views() looks up only the offsets of
+    // boxes.
     looks_up_.push_back(indexes() && engine.maps().looks_up_rows() && spec.offsets.empty() &&
                         views.may_look_up(number, fills_voxels(program, spec)));
     keeps_rows_.push_back(views.keeps_rows(number));

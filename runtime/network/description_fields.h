@@ -54,8 +54,8 @@ llvm::Error read_stride(const llvm::json::Object& object, const NetworkDescripti
 /// Reads "rule" and "padding".
 llvm::Error read_rule(const llvm::json::Object& object, const NetworkDescription& network,
                       LayerDescription& layer);
-/// Returns Unimplemented if the kernel is no box, although the layer makes the coordinates that its kernel
-/// reaches. Call it after read_window() and read_rule().
+/// Returns Unimplemented if the kernel of a layer that makes the coordinates that its kernel reaches is no
+/// box. Call it after read_window().
 llvm::Error check_reaches_by_box(const LayerDescription& layer);
 /// Reads "output_padding". Call it after read_rule().
 llvm::Error read_output_padding(const llvm::json::Object& object, const NetworkDescription& network,

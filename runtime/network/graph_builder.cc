@@ -429,9 +429,7 @@ llvm::Expected<i32> GraphBuilder::add_downward(const std::string& name, i32 inpu
   MINUET_ASSIGN(const i32 coarse, level_below(fine, window));
   problem.kind = coarse != fine ? ConvolutionKind::Strided : ConvolutionKind::Submanifold;
   problem.stride = window.stride;
-  return add_convolution(name, input, coarse,
-                         {fine, coarse, window.kernel_size, window.dilation, window.padding, window.offsets},
-                         problem);
+  return add_convolution(name, input, coarse, map_of(fine, coarse, window), problem);
 }
 
 llvm::Expected<i32> GraphBuilder::head_channels(const LayerDescription& layer) const {

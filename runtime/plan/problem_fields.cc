@@ -147,7 +147,6 @@ llvm::json::Object window_fields(const WindowProblem& problem) {
     fields["dilation"] = llvm::json::Array(problem.dilation);
     return fields;
   }
-  // A library that knows no lists of offsets refuses the plan, because it misses the kernel size.
   llvm::json::Array offsets;
   for (const AxisArray& offset : problem.offsets) offsets.push_back(llvm::json::Array(offset));
   fields["offsets"] = std::move(offsets);

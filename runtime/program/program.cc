@@ -60,7 +60,7 @@ Program op_program(const OpProblem& problem) {
   LevelSpec given;
   given.tensor_stride = AxisArray{};
   program.levels.assign(out + 1, given);
-  program.maps.push_back({fine, coarse, window.kernel_size, window.dilation, window.padding, window.offsets});
+  program.maps.push_back(map_of(fine, coarse, window));
   auto add_tensor = [&](i32 level, i32 channels, bool holds_integers = false) {
     const i32 number = static_cast<i32>(program.tensors.size());
     program.tensors.push_back({level, channels, number, 0});

@@ -52,6 +52,12 @@ struct MapSpec {
   bool is_identity() const;
 };
 
+/// Returns the map that has the kernel of `window`, for example of a WindowProblem.
+template <class Window>
+MapSpec map_of(i32 fine, i32 coarse, const Window& window) {
+  return {fine, coarse, window.kernel_size, window.dilation, window.padding, window.offsets};
+}
+
 /// Describes a matrix of shape [rows of its level, channels] inside a storage (StorageSpec), or a dense
 /// tensor, which fills its storage.
 struct TensorSpec {

@@ -4,6 +4,7 @@
 #include <climits>
 #include <cstring>
 #include <numeric>
+#include <random>
 
 #include "tests/support/expect.h"
 #include "tests/support/poison.h"
@@ -388,6 +389,29 @@ TestBuffer::~TestBuffer() { device_.release(data_); }
 LayerResult run_layer(Device& device, const ConvolutionCase& test, const ConvolutionData& data,
                       const LayerRunOptions& options) {
   return LayerRun(device, test, data, options).run();
+}
+
+std::vector<ConvolutionCase> listed_cases(i64 points) {
+  std::vector<oracle::Axes> box;
+  for (i32 i = 0; i < 7 * 5 * 5; ++i) box.push_back({i / 25 - 3, i / 5 % 5 - 2, i % 5 - 2, 0});
+  std::vector<ConvolutionCase> cases;
+  for (const ConvolutionKind kind : all_kinds()) {
+    for (const std::size_t count : {3, 130}) {
+      for (const bool has_center : {false, true}) {
+        const DType dtype = all_dtypes()[(cases.size() + cases.size() / 4) % all_dtypes().size()];
+        ConvolutionCase test = small_case(dtype, kind, 8, 16, points);
+        test.kernel_size = test.dilation = {1, 1, 1, 1};
+        std::mt19937_64 random(test.seed + cases.size());
+        std::shuffle(box.begin(), box.end(), random);
+        const auto center = std::find(box.begin(), box.end(), oracle::Axes{0, 0, 0, 0});
+        // The second offset of the list is the centre, or no offset of it is.
+        std::iter_swap(center, has_center ? box.begin() + 1 : box.end() - 1);
+        test.offsets.assign(box.begin(), box.begin() + static_cast<std::ptrdiff_t>(count));
+        cases.push_back(test);
+      }
+    }
+  }
+  return cases;
 }
 
 ConvolutionProblem problem_of(const ConvolutionCase& test, i32 row_padding) {

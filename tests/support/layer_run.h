@@ -86,6 +86,10 @@ LayerResult run_layer(Device& device, const ConvolutionCase& test, const Convolu
 /// The problem that the runtime would make of a case, for rows with `row_padding` more elements.
 ConvolutionProblem problem_of(const ConvolutionCase& test, i32 row_padding = 0);
 
+/// Cases of every kind whose kernel is a list of 3 or 130 offsets, with and without the centre. The CUDA
+/// device searches the longer lists in several launches.
+std::vector<ConvolutionCase> listed_cases(i64 points);
+
 /// Groups of neighbours by size, heights and group ends at random.
 GroupPlan random_groups(const std::vector<i32>& counts, i32 direct_offset, u64 seed);
 

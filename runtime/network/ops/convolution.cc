@@ -105,10 +105,8 @@ llvm::Error build_up(GraphBuilder& graph, const LayerDescription& layer) {
   ConvolutionProblem problem = graph.problem_of(layer.fields, graph.description().width_of(layer));
   problem.kind = ConvolutionKind::Transposed;
   problem.stride = layer.stride;
-  MINUET_ASSIGN(const i32 output,
-                graph.add_convolution(
-                    layer.name, graph.current(), fine,
-                    {fine, coarse, layer.kernel_size, layer.dilation, std::nullopt, layer.offsets}, problem));
+  MINUET_ASSIGN(const i32 output, graph.add_convolution(layer.name, graph.current(), fine,
+                                                        map_of(fine, coarse, window_of(layer)), problem));
   graph.set_result(output);
   return graph.name_parameters(layer);
 }
@@ -223,10 +221,8 @@ llvm::Error build_generative_up(GraphBuilder& graph, const LayerDescription& lay
   ConvolutionProblem problem = graph.problem_of(layer.fields, graph.description().width_of(layer));
   problem.kind = ConvolutionKind::Transposed;
   problem.stride = window.stride;
-  MINUET_ASSIGN(
-      const i32 output,
-      graph.add_convolution(layer.name, graph.current(), fine,
-                            {fine, coarse, window.kernel_size, window.dilation, window.padding}, problem));
+  MINUET_ASSIGN(const i32 output, graph.add_convolution(layer.name, graph.current(), fine,
+                                                        map_of(fine, coarse, window), problem));
   graph.set_result(output);
   return graph.name_parameters(layer);
 }

@@ -62,8 +62,8 @@ llvm::Expected<i32> add_pooling(GraphBuilder& graph, const std::string& name, i3
                                 Reduction reduction) {
   const i32 fine = graph.level_of(input);
   MINUET_ASSIGN(const i32 coarse, graph.level_below(fine, window));
-  const MapSpec map{fine, coarse, window.kernel_size, window.dilation, window.padding, window.offsets};
-  return add_pooling_over(graph, name, input, {map, window.stride}, /*is_backward=*/false, reduction);
+  return add_pooling_over(graph, name, input, {map_of(fine, coarse, window), window.stride},
+                          /*is_backward=*/false, reduction);
 }
 
 OpEntry max_pool_entry() {

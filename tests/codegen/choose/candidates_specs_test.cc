@@ -410,6 +410,23 @@ TEST(FusedChoice, AShortcutHasAnOffsetInTheMiddle) {
   EXPECT_TRUE(llvm::errorToBool(validate_spec(spec)));
 }
 
+TEST(FusedChoice, AShortcutIsAtTheCentreInTheMiddleOfAList) {
+  ConvolutionProblem problem = example_problem(64, 96, DType::F16);
+  problem.kernel_size = {1, 1, 1, 1};
+  problem.shortcut = true;
+  problem.covered_output = {100, 2};
+  const auto takes = [&](OffsetList offsets) {
+    problem.offsets = std::move(offsets);
+    return choose_fused(problem, "sm_90a", 5000).fused.shortcut;
+  };
+  EXPECT_TRUE(takes({{0, 1, 0, 0}, {0, 0, 0, 0}, {5, 0, 0, 0}}));
+  EXPECT_FALSE(takes({{0, 0, 0, 0}, {0, 1, 0, 0}, {5, 0, 0, 0}})) << "the centre is not in the middle";
+  EXPECT_FALSE(takes({{0, 1, 0, 0}, {0, 2, 0, 0}, {5, 0, 0, 0}})) << "there is no centre";
+  EXPECT_FALSE(takes({{0, 1, 0, 0}, {0, 0, 0, 0}})) << "two offsets have no middle";
+  problem.kind = ConvolutionKind::Strided;
+  EXPECT_FALSE(takes({{0, 1, 0, 0}, {0, 0, 0, 0}, {5, 0, 0, 0}}));
+}
+
 TEST(Choices, ASecondOutputIsOfBothDataflows) {
   ConvolutionProblem problem = example_problem(64, 64, DType::F16);
   problem.second_output = true;

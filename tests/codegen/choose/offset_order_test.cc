@@ -1,7 +1,9 @@
-// How many ranks the views of one sort get.
+// The order of offsets, and how many ranks the views of one sort get.
 #include "codegen/choose/offset_order.h"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
+
+#include "codegen/choose/problem.h"
 
 namespace minuet {
 namespace {
@@ -12,6 +14,27 @@ i32 key_bits(const std::vector<MaskRanks>& ranks) {
   u64 keys = 0;
   for (const MaskRanks& view : ranks) keys += view.count;
   return bit_width_of(keys - 1);
+}
+
+TEST(OrderOffsets, AListIsOrderedByItsOwnOffsets) {
+  const OffsetList list{{0, 0, 0, 0},  {1, 1, 0, 0},  {5, 0, 0, 0},  {1, 0, 0, 0},
+                        {1, -1, 1, 0}, {-2, 1, 0, 0}, {0, -7, 0, 0}, {0, 0, 1, 0}};
+  const AxisArray ones{1, 1, 1, 1};
+  const OffsetOrder order =
+      order_offsets(make_geometry(3, ones, ones, {4, 4, 4, 1}, std::nullopt, list), list);
+  ASSERT_EQ(order.ranked, 8);
+  EXPECT_THAT(std::vector<u16>(order.offsets, order.offsets + 8),
+              testing::ElementsAre(4, 5, 1, 6, 2, 3, 7, 0));
+}
+
+TEST(OrderOffsets, ABoxAsAListHasTheBoxsOrder) {
+  const AxisArray ones{1, 1, 1, 1}, size{3, 2, 3, 1};
+  OffsetList list;
+  for (i32 k = 0; k < 18; ++k) list.push_back({k / 6 - 1, k / 3 % 2, k % 3 - 1, 0});
+  const OffsetOrder of_box = order_offsets(make_geometry(3, size, ones, ones));
+  const OffsetOrder of_list = order_offsets(make_geometry(3, ones, ones, ones, std::nullopt, list), list);
+  EXPECT_EQ(of_list.ranked, 18);
+  EXPECT_TRUE(std::equal(of_list.offsets, of_list.offsets + 18, of_box.offsets));
 }
 
 TEST(ShareRanks, OneViewHasAllOfTwoPasses) {

@@ -57,6 +57,16 @@ TEST(CpuEngine, PairwiseCases) {
   }
 }
 
+TEST(CpuEngine, ListsOfOffsets) {
+  const auto device = cpu();
+  for (const KeyType key : {KeyType::U32, KeyType::U64}) {
+    for (const ConvolutionCase& test : listed_cases(kSanitized ? 100 : 400)) {
+      SCOPED_TRACE(key == KeyType::U32 ? "32-bit keys" : "64-bit keys");
+      check_case(*device, test, {key});
+    }
+  }
+}
+
 TEST(CpuEngine, WholeNumbersAreExact) {
   const auto device = cpu();
   for (ConvolutionKind kind : all_kinds()) {

@@ -103,6 +103,16 @@ TEST_F(CudaEngineTest, PairwiseCases) {
   }
 }
 
+TEST_F(CudaEngineTest, ListsOfOffsets) {
+  for (const KeyType key : {KeyType::U32, KeyType::U64}) {
+    for (const ConvolutionCase& test : listed_cases(on_software_device() ? 60 : 1000)) {
+      SCOPED_TRACE(key == KeyType::U32 ? "32-bit keys" : "64-bit keys");
+      check_case(test, {}, {key});
+      if (HasFailure()) return;
+    }
+  }
+}
+
 TEST_F(CudaEngineTest, IsBitwiseRepeatable) {
   for (DType dtype : all_dtypes()) {
     const ConvolutionCase test =

@@ -149,6 +149,20 @@ TEST_P(WinnersTest, EveryMap) {
   }
 }
 
+/// The lists are not in the order of a box, so that a tie shows that the order of the list decides.
+TEST_P(WinnersTest, OfEqualInputsTheFirstOffsetOfAListWins) {
+  const std::vector<oracle::Axes> list{
+      {1, 0, 0, 0}, {0, 0, 0, 0}, {0, 2, -1, 0}, {-1, 0, 0, 0}, {0, 0, 1, 0}};
+  for (const ConvolutionKind kind : all_kinds()) {
+    ConvolutionCase test = small_case(dtype(), kind, 8, 8, machine().is_software() ? 60 : 300);
+    test.kernel_size = test.dilation = {1, 1, 1, 1};
+    test.offsets = list;
+    check_case(test, 8);
+    std::reverse(test.offsets.begin(), test.offsets.end());
+    check_case(test, 0);
+  }
+}
+
 TEST_P(WinnersTest, OneOffsetIsItsOwnWinner) {
   ConvolutionCase test = small_case(dtype(), ConvolutionKind::Submanifold, 8, 8, 50);
   test.kernel_size = {1, 1, 1, 1};

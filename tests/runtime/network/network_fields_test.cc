@@ -41,6 +41,24 @@ std::string residual_of(const std::string& fields) {
   return R"({"op": "residual", "name": "a", "width": 1, )" + fields + "}";
 }
 
+/// A custom kernel is printed without the kernel size and the dilation, which it may not have.
+TEST(NetworkFields, KernelShapesArePrinted) {
+  const auto printed = [](const std::string& fields) {
+    const std::string layer = R"({"op": "block", "name": "a", "out_channels": 8, )" + fields + "}";
+    return print_network(llvm::cantFail(parse_network(described(layer))));
+  };
+  const std::string cross = printed(R"("kernel_shape": "cross", "kernel_size": [3, 1, 5], "dilation": 2)");
+  EXPECT_THAT(cross, HasSubstr("\"kernel_shape\": \"cross\""));
+  EXPECT_THAT(cross, HasSubstr("\"kernel_size\": ["));
+  EXPECT_THAT(cross, HasSubstr("\"dilation\": 2"));
+  const std::string custom = printed(R"("kernel_shape": "custom", "offsets": [[0, -9, 1], [2, 0, 0]])");
+  EXPECT_THAT(custom, HasSubstr("\"kernel_shape\": \"custom\""));
+  EXPECT_THAT(custom, HasSubstr("-9"));
+  EXPECT_THAT(custom, testing::Not(HasSubstr("kernel_size")));
+  EXPECT_THAT(custom, testing::Not(HasSubstr("dilation")));
+  EXPECT_THAT(printed(R"("kernel_shape": "box", "kernel_size": 3)"), testing::Not(HasSubstr("kernel_shape")));
+}
+
 struct Refusal {
   std::string layer;
   StatusCode code;

@@ -295,9 +295,7 @@ TEST(NetworkGraph, ErrorsHaveTheirPlace) {
 std::string text_of(const Program& program) {
   std::string text;
   const auto add = [&](const auto& value) { text += std::to_string(value) + " "; };
-  const auto add_axes = [&](const AxisArray& axes) {
-    for (const i32 value : axes) add(value);
-  };
+  const auto add_axes = [&](const AxisArray& axes) { llvm::for_each(axes, add); };
   for (const LevelSpec& level : program.levels) {
     add_axes(level.tensor_stride), add(level.parent), add(level.other_parent), add_axes(level.shape);
     add(level.dropped_axes), add(level.holds_items), add(level.keeps_coordinates);
@@ -308,11 +306,11 @@ std::string text_of(const Program& program) {
   for (const MapSpec& map : program.maps) {
     add(map.fine), add(map.coarse), add_axes(map.kernel_size), add_axes(map.dilation);
     if (map.padding) add_axes(*map.padding);
+    llvm::for_each(map.offsets, add_axes);
     text += "\n";
   }
   for (const TensorSpec& tensor : program.tensors)
     add(tensor.level), add(tensor.channels), add(tensor.storage), add(tensor.column);
-  text += "\n";
   for (const i32 number : program.stack) {
     add(number), add(program.storages[number].first), add(program.storages[number].last);
     for (const i32 below : program.storages[number].below) add(below);
@@ -338,7 +336,7 @@ std::string text_of(const Program& program) {
     }
     if (const WindowProblem* const window = layer.window()) {
       add_axes(window->kernel_size), add_axes(window->stride), add_axes(window->dilation);
-      add(static_cast<int>(window->kind));
+      add(static_cast<int>(window->kind)), llvm::for_each(window->offsets, add_axes);
       if (window->padding) add_axes(*window->padding);
     }
   }
@@ -374,6 +372,9 @@ class Draw {
   int below(int count) { return static_cast<int>(random_() % static_cast<unsigned>(count)); }
   static std::string result(int layer) { return "r" + std::to_string(layer); }
   std::string window() {
+    static const char* const kKernels[] = {R"("cross", "kernel_size": [3, 2], "dilation": [1, 2])",
+                                           R"("custom", "offsets": [[0, -1], [0, 0], [7, 2]], "stride": 2)"};
+    if (below(3) == 0) return R"(, "kernel_shape": )" + std::string(kKernels[below(2)]);
     std::string text = R"(, "kernel_size": )" + std::to_string(1 + below(3));
     if (below(2) == 0) text += R"(, "stride": [1, )" + std::to_string(1 + below(2)) + "]";
     if (below(4) == 0) text += R"(, "dilation": 2)";

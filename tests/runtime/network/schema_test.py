@@ -73,6 +73,26 @@ GOOD = [
         {"op": "sigmoid"}, {"op": "tanh"}, {"op": "argmax", "save": "z"}]},
 ]
 
+# Wrong kernels of a layer "block", which the library and the schema both refuse, and the field that the library names.
+WRONG_KERNELS = [
+    ({"kernel_shape": "star"}, "kernel_shape"),
+    ({"kernel_shape": 1}, "kernel_shape"),
+    ({"kernel_shape": "custom"}, "offsets"),
+    ({"kernel_shape": "custom", "offsets": []}, "offsets"),
+    ({"kernel_shape": "custom", "offsets": [0, 0, 1]}, "offsets"),
+    ({"kernel_shape": "custom", "offsets": [[0, 0, 0.5]]}, "offsets[0]"),
+    ({"kernel_shape": "custom", "offsets": [[0, 0, 1 << 29]]}, "offsets[0]"),
+    ({"kernel_shape": "custom", "offsets": [[0, 0, 1], [0, 0, 1]]}, "offsets"),
+    ({"kernel_shape": "custom", "offsets": [[0, 0, 1]], "kernel_size": 3}, "kernel_size"),
+    ({"kernel_shape": "custom", "offsets": [[0, 0, 1]], "dilation": 2}, "dilation"),
+    ({"kernel_shape": "cross", "kernel_size": 3, "offsets": [[0, 0, 1]]}, "offsets"),
+    ({"kernel_size": 3, "offsets": [[0, 0, 1]]}, "offsets"),
+    ({"kernel_shape": "cross", "kernel_size": 3, "rule": "reached"}, "kernel_shape"),
+    ({"kernel_shape": "custom", "offsets": [[0, 0, 1]], "rule": "reached"}, "kernel_shape"),
+    ({"op": "generative_up", "kernel_shape": "cross", "kernel_size": 3}, "kernel_shape"),
+    ({"op": "max_pool", "out_channels": None, "kernel_shape": "cross", "kernel_size": 3, "rule": "reached"}, "kernel_shape"),
+]
+
 
 class Library:
     def __init__(self, path):
@@ -122,13 +142,14 @@ def change(description, draw):
     changed = copy.deepcopy(description)
     part = draw.choice(parts_of(changed, []))
     keys = list(part) if isinstance(part, dict) else list(range(len(part)))
-    value = draw.choice([0, 1, 2, -1, 70000, 0.5, "", "x", "y", "cells", "reached", "none", True, None, [], {}, [1, 2, 2]])
+    value = draw.choice([0, 1, 2, -1, 70000, 0.5, "", "x", "y", "cells", "reached", "none", True, None, [], {}, [1, 2, 2],
+                         "box", "cross", "custom", [[0, 1, 0], [0, 0, 0]]])
     if keys and draw.random() < 0.3:
         del part[draw.choice(keys)]
     elif keys and draw.random() < 0.6:
         part[draw.choice(keys)] = value
     elif isinstance(part, dict):
-        part[draw.choice(["rule", "padding", "output", "save", "width", "out_channels", "input", "shape", "knel",
+        part[draw.choice(["rule", "kernel_shape", "offsets", "padding", "output", "save", "width", "out_channels", "input", "shape", "knel",
                           "level", "of", "bias", "slope", "channels", "in_channels", "classes", "onto", "format", "image_axes", "with",
                           "approximate"])] = value
     else:
@@ -156,6 +177,13 @@ def main():
         validator.validate(description)
         validator.validate(printed)
         assert library.printed(printed) == printed, description["name"]
+    for fields, place in WRONG_KERNELS:
+        layer = {"op": "block", "name": "a", "out_channels": 8, **fields}
+        layer = {name: value for name, value in layer.items() if value is not None}
+        description = {"name": "wrong", "ndim": 3, "in_channels": 4, "layers": [layer]}
+        assert library.printed(description) is None, f"the library takes {fields}"
+        assert f"layers[0].{place}" in library.error(), f"{fields}: {library.error()}"
+        assert not validator.is_valid(description), f"the schema takes {fields}"
     draw, refused, taken = random.Random(7), 0, 0
     for _ in range(CHANGES):
         description = change(draw.choice(GOOD), draw)

@@ -1,4 +1,4 @@
-// Weights of convolutions with groups, as files of each engine hold them.
+// Weights of convolutions with groups, and with lists of offsets, as files of each engine hold them.
 #include <gmock/gmock.h>
 
 #include "runtime/weights/weights_order.h"
@@ -51,6 +51,25 @@ TEST(WeightsOfGroups, AreRefusedWhereTheEngineHasNone) {
   EXPECT_THAT(refusal(WeightsOrder::Spconv2Xyz, grouped(4, 4, 4)), HasSubstr("spconv has no convolutions"));
   EXPECT_THAT(refusal(WeightsOrder::Minkowski, grouped(4, 4, 2)), HasSubstr("channelwise convolutions only"));
   EXPECT_THAT(refusal(WeightsOrder::Minkowski, grouped(4, 8, 4)), HasSubstr("channelwise convolutions only"));
+}
+
+TEST(WeightsOfLists, AreReadInTheOrderOfTheListAndOfNoOtherEngine) {
+  ConvolutionProblem problem;
+  problem.in_channels = 2, problem.out_channels = 3;
+  problem.offsets = {{0, 1, 0, 0}, {0, 0, 0, 0}, {5, 0, 0, 0}, {0, -1, 0, 0}};
+  for (i32 number = 1; number <= static_cast<i32>(kLastWeightsOrder); ++number) {
+    const auto order = static_cast<WeightsOrder>(number);
+    SCOPED_TRACE(weights_order_name(order));
+    if (order == WeightsOrder::Minuet) continue;
+    EXPECT_THAT(take_status(check_carries_over(order, problem)).message(), HasSubstr("a list of 4 offsets"));
+  }
+  EXPECT_FALSE(llvm::errorToBool(check_carries_over(WeightsOrder::Minuet, problem)));
+  const std::vector<WeightLayout> layouts = weight_layouts(WeightsOrder::Minuet, problem, "a.weight");
+  ASSERT_EQ(layouts.size(), 1u);
+  EXPECT_EQ(layouts[0].shape, (std::vector<i64>{4, 2, 3}));
+  std::vector<float> stored;
+  for (int i = 0; i < 4 * 2 * 3; ++i) stored.push_back(static_cast<float>(i));
+  EXPECT_EQ(to_minuet_order(layouts[0], problem, stored), stored);
 }
 
 }  // namespace

@@ -84,6 +84,7 @@ std::string one_layer(int32_t in_channels, int32_t out_channels) {
 }
 
 int64_t LayerSamples::volume() const {
+  if (info.offset_count > 0) return info.offset_count;
   int64_t volume = 1;
   for (const int32_t edge : info.kernel_size) volume *= std::max(edge, 1);
   return volume;

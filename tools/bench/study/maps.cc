@@ -48,6 +48,12 @@ llvm::Expected<MapHandle> create_map(const LevelSets& levels, const MapShape& sh
 /// Finds the two levels that a layer connects, by comparing their stride ratio and number of pairs with those
 /// of the layer.
 llvm::Expected<MapShape> find_map(const LevelSets& levels, const LayerSamples& layer) {
+  if (layer.info.offset_count > 0) {
+    return bad_input(
+        "the kernel of the layer {0} is a cross or a list of {1} offsets, but this study makes kernel "
+        "maps of boxes only: choose a network without such layers",
+        layer.name, layer.info.offset_count);
+  }
   const Axes stride = axes_of(layer.info.stride);
   for (size_t fine = 0; fine < levels.sets.size(); ++fine) {
     Axes reached = levels.strides[fine];
@@ -85,7 +91,7 @@ llvm::Expected<LevelSets> make_levels(const StudyBench& bench, const StudyCloud&
     levels.sets.push_back(std::move(set));
   }
   for (const LayerSamples& layer : shapes.layers) {
-    if (layer.volume() == 1) {
+    if (layer.volume() == 1 && layer.info.offset_count == 0) {
       levels.map_of_layer.push_back(-1);
       continue;
     }

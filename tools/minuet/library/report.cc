@@ -38,15 +38,16 @@ void print_levels(const RunReport& report, llvm::raw_ostream& out) {
 }
 
 void print_layers(const RunReport& report, llvm::raw_ostream& out) {
-  out << "\nlayer                                     kernel  stride  channels         pairs      padding  "
+  out << "\nlayer                                        kernel  stride  channels         pairs      padding "
+         " "
          "groups        ms  dataflow\n";
   for (const minuet_layer_info& layer : report.layers) {
-    const std::string kernel = layer.offset_count > 0 ? "of " + std::to_string(layer.offset_count)
+    const std::string kernel = layer.offset_count > 0 ? std::to_string(layer.offset_count) + " offsets"
                                                       : axes_text(layer.kernel_size, report.network.ndim);
     std::string stride = axes_text(layer.stride, report.network.ndim);
     if (layer.transposed) stride += " up";
     const std::string channels = llvm::formatv("{0} > {1}", layer.in_channels, layer.out_channels).str();
-    out << llvm::formatv("{0,-40}  {1,6}  {2,6}  {3,-11}  {4,9}  {5,11}  {6,6}  {7,8:f3}  {8}\n", layer.name,
+    out << llvm::formatv("{0,-40}  {1,9}  {2,6}  {3,-11}  {4,9}  {5,11}  {6,6}  {7,8:f3}  {8}\n", layer.name,
                          kernel, stride, channels, layer.pairs, layer.padded_rows, layer.gemm_groups,
                          real(layer.gather + layer.gemm + layer.scatter),
                          layer.dataflow == MINUET_DATAFLOW_AUTO ? "-" : dataflow_name(layer.dataflow));

@@ -189,6 +189,15 @@ Object run_document(const Object& file) {
                       print_json(at(*kernels, "disk_hits")), print_json(at(*kernels, "memory_hits")))
             .str());
   }
+  // A kernel that is not a box has a number of offsets in place of its size.
+  std::vector<Object> listed;
+  for (const Object* layer : layers) {
+    listed.push_back(*layer);
+    const int64_t offsets = number_or(*layer, "offset_count", 0);
+    if (offsets > 0) listed.back()["kernel_size"] = llvm::formatv("{0} offsets", offsets).str();
+  }
+  std::vector<const Object*> rows;
+  for (const Object& layer : listed) rows.push_back(&layer);
   NamedTimes layer_times;
   for (const Object* layer : layers) layer_times.emplace_back(text_or_empty(*layer, "name"), layer);
   plots.push_back(stages_plot("Stages", {{"one inference", file.getObject("stages_ms")}}, ""));
@@ -196,7 +205,7 @@ Object run_document(const Object& file) {
   plots.push_back(plot("Work by layer", "bar", axis(""), axis("multiplications, 10⁹"),
                        Array{series("multiplications", work_of(layers))}));
   plots.push_back(levels_plot({{"voxels", levels}}));
-  tables.push_back(table_of("Layers", layers,
+  tables.push_back(table_of("Layers", rows,
                             {{"layer", "name"},
                              {"kernel", "kernel_size"},
                              {"stride", "stride"},

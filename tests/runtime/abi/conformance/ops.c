@@ -82,6 +82,9 @@ static void create_with_wrong_offsets(const world* world) {
   base.kernel_size[0] = base.kernel_size[1] = base.kernel_size[2] = 0;
   REFUSED(INVALID_ARGUMENT, "weight_count is 864; it must be 64",
           minuet_plan_create_convolution(own, &base, &out.plan));
+  /* The list at `offsets` is short: the library must refuse the number before it reads the list. */
+  REFUSED(INVALID_ARGUMENT, "offset_count is 1048577",
+          minuet_plan_create_convolution(own, WITH(offset_count = (1 << 20) + 1), &out.plan));
   REFUSED(INVALID_ARGUMENT, "dense_offsets is 1",
           minuet_plan_create_convolution(own, WITH(dense_offsets = 1), &out.plan));
   REFUSED(INVALID_ARGUMENT, "dilation",

@@ -50,10 +50,16 @@ def test_single_ops(device, context, generator, dtype, dataflow):
         assert execution.layers[0].offset_count == (0 if is_linear else len(offsets))
 
 
-def description(crosses):
-    """A network whose first layer and `up` have crosses, as crosses or as lists of their offsets."""
-    cross = {"kernel_size": 3, "kernel_shape": "cross"}
-    kernel = cross if crosses else {"kernel_shape": "custom", "offsets": CROSS}
+KERNELS = {
+    "cross": {"kernel_size": 3, "kernel_shape": "cross"},
+    "list": {"kernel_shape": "custom", "offsets": CROSS},
+    "box": {"kernel_size": 3},
+}
+
+
+def description(kernel):
+    """A network with crosses: as crosses, as lists of their offsets, or as the boxes around them."""
+    kernel = KERNELS[kernel]
     bare = {"norm": "none", "activation": "none"}
     return {
         "name": "offsets",
@@ -69,30 +75,64 @@ def description(crosses):
     }
 
 
+def weights_of_crosses(generator, plan):
+    """Returns values for all parameters of a network whose crosses are crosses."""
+    values = {}
+    for parameter in plan.parameters:
+        value = generator.integers(-64, 65, parameter.shape) / 64
+        if parameter.name.endswith("running_var"):
+            value = np.abs(value) + 0.5
+        values[parameter.name] = value.astype(np.float32)
+    return values
+
+
+def in_boxes(values):
+    """Returns the values for the same network with boxes: the weights of the offsets that a cross lacks are 0."""
+    box = oracle.offsets_of((3, 3, 3))
+    spread = {}
+    for name, value in values.items():
+        spread[name] = value
+        if value.ndim == 3 and len(value) == len(CROSS):
+            spread[name] = np.zeros((len(box), *value.shape[1:]), np.float32)
+            for number, offset in enumerate(CROSS):
+                spread[name][box.index(tuple(offset))] = value[number]
+    return spread
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
 def test_networks(device, context, generator, dtype):
     cloud = oracle.make_cloud(generator, 200)
     features = device.to_device(oracle.encode(generator.integers(-64, 65, (200, 4)) / 64, dtype))
-    results = []
-    for crosses in (True, False):
-        plan = minuet.Plan.network(context, description=description(crosses), dtype=dtype, seed=5, dataflow="fused")
+    results, values = {}, None
+    for kernel in KERNELS:
+        plan = minuet.Plan.network(
+            context, description=description(kernel), dtype=dtype, without_values=True, dataflow="fused"
+        )
         plan.load(device)
+        if values is None:
+            values = weights_of_crosses(generator, plan)
+        parameters = minuet.Parameters(plan, device)
+        parameters.set(in_boxes(values) if kernel == "box" else values)
+        results[kernel] = []
         for options in ({}, {"map_method": "sorted"}, {"level_capacity": [200] * plan.info.levels}):
-            execution = minuet.Execution(plan, device, **options)
+            execution = minuet.Execution(plan, device, parameters=parameters, **options)
             execution.prepare(device.to_device(cloud))
-            results.append(device.to_host(execution.run(features)))
+            results[kernel].append(device.to_host(execution.run(features)))
         pyramid = minuet.Pyramid(context, network=plan, level_capacity=[200] * plan.info.levels)
         pyramid.load(device)
         pyramid.load_run(plan, device)
         buffer = pyramid.build(device, device.to_device(cloud))
-        results.append(device.to_host(pyramid.run(plan, device, buffer, features)))
-    assert np.abs(oracle.decode(results[0])).max() > 0
-    # Each way to make the maps gives a cross the bits of its list. Rows in other orders may add in other orders.
-    for cross, custom in zip(results[:4], results[4:], strict=True):
+        results[kernel].append(device.to_host(pyramid.run(plan, device, buffer, features, parameters=parameters)))
+    # Each way to make the maps gives a cross the bits of its list.
+    for cross, custom in zip(results["cross"], results["list"], strict=True):
         np.testing.assert_array_equal(cross, custom)
-    for result in results[1:4]:
-        difference = np.abs(oracle.decode(result) - oracle.decode(results[0])).max()
-        assert difference <= (1e-5 if dtype == "float32" else 1e-2) * np.abs(oracle.decode(results[0])).max()
+    # The box has the same offsets with weights that are not 0, but may add them in another order.
+    expected = oracle.decode(results["box"][0])
+    largest = np.abs(expected).max()
+    assert largest > 0
+    for result in results["cross"] + results["box"]:
+        difference = np.abs(oracle.decode(result) - expected).max()
+        assert difference <= (1e-5 if dtype == "float32" else 1e-2) * largest
 
 
 def test_a_network_is_its_ops(device, context, generator):
@@ -142,6 +182,18 @@ def test_pyramids_of_single_ops(device, context, generator):
     assert sorted(map(tuple, found.tolist())) == list(map(tuple, expected_pairs.tolist()))
     expected, magnitude = oracle.convolve(expected_pairs, x, weight, 64)
     oracle.expect_close(output, expected, magnitude, "float32")
+
+
+def test_a_map_that_a_pyramid_lacks_is_named_by_its_list(context, device):
+    layer = {"op": "block", "name": "a", "out_channels": 8, "kernel_size": 3, "kernel_shape": "cross"}
+    network = {"name": "one", "ndim": 3, "in_channels": 4, "layers": [layer]}
+    plan = minuet.Plan.network(context, description=network, seed=1, dataflow="fused")
+    plan.load(device)
+    boxes = minuet.Map(0, 0, 3, purposes=minuet.Purpose.CONVOLUTION)
+    pyramid = minuet.Pyramid(context, [minuet.Level(64)], [boxes])
+    pyramid.load(device)
+    with pytest.raises(minuet.InvalidArgumentError, match="level 0 with the plan's list of 7 offsets, which the plan"):
+        pyramid.load_run(plan, device)
 
 
 def test_wrong_kernels_are_refused(context, device):

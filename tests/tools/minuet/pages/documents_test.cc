@@ -61,7 +61,10 @@ TEST(Documents, OfARun) {
                      "compile_ms": 0}],
     "layers": [{"name": "stem", "kernel_size": [3, 3, 3], "stride": [1, 1, 1], "in_channels": 4, "out_channels": 32,
                 "pairs": 1000000, "padded_rows": 0, "gemm_groups": 1, "dataflow": "fused", "kernel": "f",
-                "gather_ms": 0, "gemm_ms": 1.25, "scatter_ms": 0.5}]})");
+                "gather_ms": 0, "gemm_ms": 1.25, "scatter_ms": 0.5},
+               {"name": "cross", "kernel_size": [1, 1, 1], "offset_count": 7, "stride": [1, 1, 1], "in_channels": 32,
+                "out_channels": 32, "pairs": 0, "padded_rows": 0, "gemm_groups": 0, "dataflow": "fused", "kernel": "f",
+                "gather_ms": 0, "gemm_ms": 0, "scatter_ms": 0}]})");
   EXPECT_EQ(made.getString("title"), llvm::StringRef("n, fp32, c.bin"));
   EXPECT_EQ(
       *made.get("notes"),
@@ -69,10 +72,11 @@ TEST(Documents, OfARun) {
           R"(["The first inference, including its preparation, took 10.00 ms; the median of 3 warm inferences is 2.00 ms.",
                        "Kernels: 1 compiled, 0 from bundles, 4 from disk, 0 in memory."])"));
   ASSERT_EQ(entry(made, "plots", 1).getArray("series")->size(), 2u);
-  EXPECT_EQ(values_of(made, 1, 1), parsed(R"([{"x": "stem", "y": 0.5}])"));
-  EXPECT_EQ(values_of(made, 2, 0), parsed(R"([{"x": "stem", "y": 0.128}])"));
+  EXPECT_EQ(values_of(made, 1, 1), parsed(R"([{"x": "stem", "y": 0.5}, {"x": "cross", "y": 0}])"));
+  EXPECT_EQ(values_of(made, 2, 0), parsed(R"([{"x": "stem", "y": 0.128}, {"x": "cross", "y": 0}])"));
   EXPECT_EQ(rows_of(made, 0),
-            parsed(R"([["stem", "3×3×3", "1×1×1", 4, 32, 1000000, 0, 1, 0, 1.25, 0.5, "fused", "f"]])"));
+            parsed(R"([["stem", "3×3×3", "1×1×1", 4, 32, 1000000, 0, 1, 0, 1.25, 0.5, "fused", "f"],
+                       ["cross", "7 offsets", "1×1×1", 32, 32, 0, 0, 0, 0, 0, 0, "fused", "f"]])"));
   EXPECT_EQ(rows_of(made, 1), parsed(R"([["k", "disk", 32, 16, 9, 0]])"));
 }
 
