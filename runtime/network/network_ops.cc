@@ -5,8 +5,10 @@
 #include "runtime/network/ops/convolution.h"
 #include "runtime/network/ops/dense.h"
 #include "runtime/network/ops/global_pooling.h"
+#include "runtime/network/ops/points.h"
 #include "runtime/network/ops/pointwise.h"
 #include "runtime/network/ops/pooling.h"
+#include "runtime/network/ops/prune.h"
 #include "runtime/network/ops/residual.h"
 #include "runtime/network/ops/union.h"
 #include "runtime/network/ops/unpooling.h"
@@ -24,7 +26,8 @@ llvm::ArrayRef<OpEntry> op_entries() {
       relu_entry(),          leaky_relu_entry(),   gelu_entry(),         silu_entry(),
       sigmoid_entry(),       tanh_entry(),         add_entry(),          multiply_entry(),
       softmax_entry(),       argmax_entry(),       batch_norm_entry(),   scale_shift_entry(),
-      layer_norm_entry(),    intersection_entry(),
+      layer_norm_entry(),    intersection_entry(), voxelize_entry(),     devoxelize_entry(),
+      prune_entry(),         subdivide_entry(),
   };
   return kEntries;
 }

@@ -72,6 +72,7 @@ std::vector<SearchVoxelsSpec> variants(const SearchVoxelsSpec&) {
   return specs;
 }
 std::vector<VoidFailedSpec> variants(const VoidFailedSpec&) { return {}; }
+std::vector<JoinWordsSpec> variants(const JoinWordsSpec&) { return {}; }
 std::vector<MakeLayoutSpec> variants(const MakeLayoutSpec&) { return by_ndim<MakeLayoutSpec>(); }
 std::vector<PackSpec> variants(const PackSpec&) { return by_key_and_ndim<PackSpec>(); }
 std::vector<UnpackSpec> variants(const UnpackSpec&) { return by_key_and_ndim<UnpackSpec>(); }

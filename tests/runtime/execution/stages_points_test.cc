@@ -1,0 +1,139 @@
+// Networks from raw points to features of voxels and back to points, on every device: exact and within
+// capacities, with batches, with points that are dropped, and with errors.
+#include <gmock/gmock.h>
+
+#include "tests/runtime/execution/stages_fixture.h"
+#include "tests/support/compare.h"
+
+namespace minuet::abi {
+namespace {
+
+using testing::HasSubstr;
+
+std::string numbers(int ndim, double value) {
+  std::string text;
+  for (int a = 0; a < ndim; ++a) text += (a == 0 ? "[" : ", ") + std::to_string(value);
+  return text + "]";
+}
+
+/// The layers on the voxels.
+std::string body_of(int ndim) {
+  static_cast<void>(ndim);
+  return R"({"op": "block", "name": "a", "out_channels": 8, "kernel_size": 3, "output": "voxels"},
+            {"op": "block", "name": "b", "out_channels": 16, "kernel_size": 2, "stride": 2,
+             "output": "coarse"})";
+}
+/// The layers on the points.
+const char* const kPointLayers = R"({"op": "linear", "name": "c", "input": "blended", "out_channels": 8},
+  {"op": "add", "with": "near"}, {"op": "relu"}, {"op": "linear", "name": "d", "out_channels": 5})";
+
+struct Voxelizing {
+  int ndim = 3;
+  double size = 0.5;
+  bool has_range = false;
+  std::string more = {};  // fields of voxelize
+};
+
+std::string points_network(const Voxelizing& made) {
+  const std::string range =
+      made.has_range ? R"("range": [)" + numbers(made.ndim, -3) + ", " + numbers(made.ndim, 3) + "]"
+                     : R"("low": )" + numbers(made.ndim, -0.25);
+  return R"({"name": "points", "ndim": )" + std::to_string(made.ndim) +
+         R"(, "inputs": [{"name": "points", "channels": )" + std::to_string(made.ndim + 1) +
+         R"(}], "outputs": ["voxels", "coarse", "near", "blended", "labels"], "layers": [
+         {"op": "voxelize", "voxel_size": )" +
+         numbers(made.ndim, made.size) + ", " + range + made.more + "}, " + body_of(made.ndim) +
+         R"(, {"op": "devoxelize", "input": "voxels", "output": "near"},
+         {"op": "devoxelize", "input": "coarse", "blend": "corners", "output": "blended"}, )" +
+         std::string(kPointLayers).substr(0, std::string(kPointLayers).size() - 1) +
+         R"(, "output": "labels"}]})";
+}
+
+oracle::VoxelRules rules_of(const Voxelizing& made) {
+  oracle::VoxelRules rules;
+  rules.channels = made.ndim + 1;
+  rules.has_range = made.has_range;
+  for (int a = 0; a < made.ndim; ++a) {
+    const auto axis = static_cast<size_t>(a);
+    rules.low[axis] = made.has_range ? -3.0f : -0.25f, rules.high[axis] = 3.0f;
+    rules.size[axis] = static_cast<float>(made.size);
+  }
+  return rules;
+}
+
+class StagesPoints : public StagesTest {
+ protected:
+  /// The outputs by a network that starts from voxels, and another one on the points.
+  StagedRun expected(const oracle::PointCloud& cloud, const Voxelizing& made) {
+    const oracle::VoxelRules rules = rules_of(made);
+    const oracle::Voxels voxels = oracle::voxels_of(cloud, rules);
+    const Plan body =
+        plan_of(R"({"name": "body", "ndim": )" + std::to_string(made.ndim) + R"(, "in_channels": )" +
+                std::to_string(rules.channels) + R"(, "outputs": ["voxels", "coarse"], "layers": [)" +
+                body_of(made.ndim) + "]}");
+    std::vector<float> features = voxels.features;
+    for (float& value : features) value = round_to(storage_type(dtype()), static_cast<double>(value));
+    StagedRun run;
+    run.outputs = run_graph(machine(), body.get(), execution_of(body).get(), voxels.coordinates,
+                            {stored(features)}, dtype(), made.ndim);
+    const std::vector<float> near = values_of(run.outputs[0]);
+    std::vector<float> of_points;
+    for (const int32_t row : voxels.rows) {
+      for (int c = 0; c < 8; ++c) of_points.push_back(row < 0 ? 0 : near[static_cast<size_t>(row * 8 + c)]);
+    }
+    std::vector<double> blended = oracle::blended(cloud, rules, false, std::vector<int32_t>(4, 2),
+                                                  run.outputs[1].coordinates, values_of(run.outputs[1]), 16);
+    for (const std::vector<char>& bytes :
+         {stored(of_points), stored(std::vector<float>(blended.begin(), blended.end()))}) {
+      run.outputs.push_back({cloud.count(), bytes.size() == stored(of_points).size() ? 8 : 16, bytes, {}});
+    }
+    return run;
+  }
+  /// Of the network's own features of points, which differ from those of plain loops by rounding.
+  std::vector<char> labels_of(const StagedRun& run, int64_t points) {
+    const Plan plan = plan_of(R"({"name": "head", "ndim": 3, "inputs": [{"name": "blended", "channels": 16},
+      {"name": "near", "channels": 8, "level": "blended"}], "layers": [)" +
+                              std::string(kPointLayers) + "]}");
+    std::vector<int32_t> coordinates;
+    for (int32_t i = 0; i < points; ++i) coordinates.insert(coordinates.end(), {0, i % 1000, i / 1000, 0});
+    return run_graph(machine(), plan.get(), execution_of(plan).get(), coordinates,
+                     {run.outputs[3].bytes, run.outputs[2].bytes}, dtype())
+        .front()
+        .bytes;
+  }
+  void expect(const StagedRun& run, const oracle::PointCloud& cloud, const Voxelizing& made) {
+    const StagedRun wanted = expected(cloud, made);
+    EXPECT_EQ(run.outputs[0].coordinates, wanted.outputs[0].coordinates);
+    EXPECT_EQ(run.outputs[0].bytes, wanted.outputs[0].bytes);
+    EXPECT_EQ(ascending(run.outputs[1], made.ndim), ascending(wanted.outputs[1], made.ndim));
+    ASSERT_EQ(run.outputs[2].rows, cloud.count());
+    EXPECT_EQ(run.outputs[2].bytes, wanted.outputs[2].bytes);
+    const std::vector<float> blended = values_of(wanted.outputs[3]);
+    EXPECT_TRUE(is_close(values_of(run.outputs[3]), std::vector<double>(blended.begin(), blended.end()), 16,
+                         error_bound(dtype(), true)));
+    EXPECT_EQ(run.outputs[4].bytes, labels_of(run, cloud.count()));
+  }
+};
+
+TEST_P(StagesPoints, ExactClouds) {
+  for (const int ndim : machine().is_software() ? std::vector{3} : std::vector{1, 2, 3, 4}) {
+    SCOPED_TRACE(ndim);
+    const Voxelizing made{.ndim = ndim, .has_range = ndim % 2 == 0};
+    const Plan plan = plan_of(points_network(made));
+    const Execution execution = execution_of(plan);
+    Random random(7);
+    for (const int64_t count : {200, 1, 0, 900}) {
+      SCOPED_TRACE(count);
+      const oracle::PointCloud cloud =
+          oracle::random_points_of(random, count, ndim, ndim + 1, 4, count > 100 ? 3 : 0, false);
+      const Arrays arrays = arrays_of(plan, cloud, count);
+      check(run_arrays(execution.get(), arrays.inputs, arrays.outputs));
+      expect(read(plan, execution, arrays), cloud, made);
+    }
+  }
+}
+
+MINUET_INSTANTIATE_DEVICE_TEST(StagesPoints);
+
+}  // namespace
+}  // namespace minuet::abi
