@@ -67,6 +67,17 @@ struct WindowProblem {
   bool is_transposed() const { return kind == ConvolutionKind::Transposed; }
 };
 
+/// Makes the offsets of a problem or of a map begin at 0 on each axis, so that they cover a cell of the
+/// coarser level.
+template <class Window>
+void begin_at_zero(Window& window) {
+  // A padding of 0 makes offsets begin at 0. Kernel sizes 1 and 2 begin there without one, and then the map
+  // may be that of an ordinary pooling.
+  for (const i32 size : window.kernel_size) {
+    if (size > 2) window.padding = AxisArray{};
+  }
+}
+
 /// Returns InvalidArgument for sizes that no op over a kernel map can have.
 llvm::Error check_window(const WindowProblem& problem, i32 in_channels, i32 out_channels);
 

@@ -24,6 +24,7 @@
 #include "kernels_templates/shared/pointwise_kernels.h"
 #include "kernels_templates/shared/pool_kernels.h"
 #include "kernels_templates/shared/select_kernels.h"
+#include "kernels_templates/shared/space_kernels.h"
 #include "kernels_templates/shared/view_kernels.h"
 #include "kernels_templates/shared/voxel_index.h"
 #include "llvm/ADT/StringRef.h"

@@ -20,6 +20,7 @@
 #include "kernels_templates/shared/map_kernels.h"
 #include "kernels_templates/shared/pointwise_kernels.h"
 #include "kernels_templates/shared/pool_kernels.h"
+#include "kernels_templates/shared/space_kernels.h"
 
 namespace minuet {
 
@@ -166,6 +167,19 @@ MINUET_FIELD(overflow_mark)
 MINUET_FIELD(winners)
 MINUET_FIELD(winners_ld)
 MINUET_FIELD(input_numbers)
+MINUET_END_FIELDS
+
+MINUET_BEGIN_FIELDS(SpaceParams)
+MINUET_FIELD(input)
+MINUET_FIELD(input_ld)
+MINUET_FIELD(rows)
+MINUET_FIELD(output_count)
+MINUET_FIELD(output_rows)
+MINUET_FIELD(output)
+MINUET_FIELD(output_ld)
+MINUET_FIELD(overflow)
+MINUET_FIELD(overflow_mark)
+MINUET_FIELD(pads_output)
 MINUET_END_FIELDS
 
 MINUET_BEGIN_FIELDS(DepthwiseParams)

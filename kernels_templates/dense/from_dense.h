@@ -7,7 +7,7 @@
 #pragma once
 
 #include "kernels_templates/core/grid.h"
-#include "kernels_templates/dense/elements.h"
+#include "kernels_templates/core/vector_elements.h"
 #include "kernels_templates/shared/dense_kernels.h"
 
 namespace minuet {

@@ -27,6 +27,7 @@
 #include "minuet/pointwise.h"
 #include "minuet/precompile.h"
 #include "minuet/pyramid.h"
+#include "minuet/space.h"
 #include "minuet/tuning.h"
 #include "runtime/abi/context.h"
 #include "runtime/engine/alignment.h"
@@ -177,6 +178,7 @@ MINUET_ENDS_WITH(minuet_generate_options, reserved);
 MINUET_ENDS_WITH(minuet_kernel_map_options, padding);
 MINUET_ENDS_WITH(minuet_convolution_options, padding);
 MINUET_ENDS_WITH(minuet_pooling_options, reserved);
+MINUET_ENDS_WITH(minuet_space_options, reserved);
 MINUET_ENDS_WITH(minuet_pointwise_step, shift);
 MINUET_ENDS_WITH(minuet_pointwise_options, step_bytes);
 MINUET_ENDS_WITH(minuet_network_options, weights_key);

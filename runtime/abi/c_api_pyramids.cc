@@ -1,4 +1,5 @@
 // Implements the functions of the C ABI for pyramids, and for runs that keep no state.
+#include "codegen/choose/ops/space.h"
 #include "llvm/ADT/ScopeExit.h"
 #include "runtime/abi/c_api_internal.h"
 #include "runtime/abi/element_array.h"
@@ -70,14 +71,19 @@ llvm::Error add_map(const ElementArray& maps, i32 number, PyramidDescription& de
                       "purposes is {0}; it must be one or more of the bits of MINUET_PURPOSE_...",
                       given.purposes);
   }
-  const PyramidNeed needs[] = {{number, false, &ConvolutionProblem::kKind},
-                               {number, true, &ConvolutionProblem::kKind},
-                               {number, false, &PoolingProblem::kKind},
-                               {number, true, &PoolingProblem::kKind}};
-  static_assert(MINUET_PURPOSE_CONVOLUTION == 1 && MINUET_PURPOSE_TRANSPOSED_CONVOLUTION == 2 &&
-                MINUET_PURPOSE_POOLING == 4 && MINUET_PURPOSE_TRANSPOSED_POOLING == 8);
-  for (i32 bit = 0; bit < 4; ++bit) {
-    if ((given.purposes >> bit & 1) != 0) description.needs.push_back(needs[bit]);
+  const struct {
+    uint32_t purpose;
+    PyramidNeed need;
+  } needs[] = {
+      {MINUET_PURPOSE_CONVOLUTION, {number, false, &ConvolutionProblem::kKind}},
+      {MINUET_PURPOSE_TRANSPOSED_CONVOLUTION, {number, true, &ConvolutionProblem::kKind}},
+      {MINUET_PURPOSE_POOLING, {number, false, &PoolingProblem::kKind}},
+      {MINUET_PURPOSE_POOLING, {number, false, &SpaceToChannelProblem::kKind}},
+      {MINUET_PURPOSE_TRANSPOSED_POOLING, {number, true, &PoolingProblem::kKind}},
+      {MINUET_PURPOSE_TRANSPOSED_POOLING, {number, true, &ChannelToSpaceProblem::kKind}},
+  };
+  for (const auto& [purpose, need] : needs) {
+    if ((given.purposes & purpose) != 0) description.needs.push_back(need);
   }
   if ((given.purposes & MINUET_PURPOSE_EXPORT) != 0) description.exported_maps.push_back(number);
   return llvm::Error::success();

@@ -5,6 +5,7 @@
 #include "codegen/choose/ops/global_pooling.h"
 #include "codegen/choose/ops/pointwise.h"
 #include "codegen/choose/ops/pooling.h"
+#include "codegen/choose/ops/space.h"
 #include "runtime/cuda/ops.h"
 #include "runtime/cuda/ops/convolution_fused.h"
 #include "runtime/cuda/ops/convolution_gmas.h"
@@ -13,6 +14,7 @@
 #include "runtime/cuda/ops/global_pooling.h"
 #include "runtime/cuda/ops/pointwise.h"
 #include "runtime/cuda/ops/pooling.h"
+#include "runtime/cuda/ops/space.h"
 
 namespace minuet {
 namespace {
@@ -33,6 +35,8 @@ llvm::ArrayRef<CudaFamily> cuda_families() {
       {GlobalPoolChoice::kKind, make_global_pooling, nullptr, nullptr, nullptr},
       {ToDenseChoice::kKind, make_to_dense, nullptr, nullptr, nullptr},
       {FromDenseChoice::kKind, make_from_dense, nullptr, nullptr, nullptr},
+      {SpaceToChannelChoice::kKind, make_space_to_channel, nullptr, nullptr, nullptr},
+      {ChannelToSpaceChoice::kKind, make_channel_to_space, nullptr, nullptr, nullptr},
       {PointwiseChoice::kKind, make_pointwise, nullptr, nullptr, nullptr},
   };
   return families;

@@ -169,6 +169,14 @@ llvm::Error read_window(const Object& object, const NetworkDescription& network,
   return read("dilation", 1, layer.dilation, layer.counts.dilation);
 }
 
+llvm::Error read_stride(const Object& object, const NetworkDescription& network, LayerDescription& layer) {
+  if (const Value* const value = object.get("stride")) {
+    return read_layer_axes(*value, "stride", network, {}, 1, layer.stride, layer.counts.stride);
+  }
+  return at("stride", make_error(StatusCode::InvalidArgument,
+                                 "\"stride\" is missing: give a number, or one number for each axis"));
+}
+
 llvm::Error read_rule(const Object& object, const NetworkDescription& network, LayerDescription& layer) {
   if (object.get("rule")) {
     const auto rule = object.getString("rule");
@@ -240,9 +248,13 @@ static Value axes_value(const AxisArray& axes, i32 ndim, i32 count) {
   return are_equal ? Value(axes[0]) : Value(axes_json(axes, numbers));
 }
 
+void print_stride(const LayerDescription& layer, i32 ndim, Object& object) {
+  object["stride"] = axes_value(layer.stride, ndim, layer.counts.stride);
+}
+
 void print_window(const LayerDescription& layer, i32 ndim, Object& object) {
   object["kernel_size"] = axes_value(layer.kernel_size, ndim, layer.counts.kernel_size);
-  object["stride"] = axes_value(layer.stride, ndim, layer.counts.stride);
+  print_stride(layer, ndim, object);
   object["dilation"] = axes_value(layer.dilation, ndim, layer.counts.dilation);
 }
 

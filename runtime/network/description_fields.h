@@ -47,6 +47,9 @@ llvm::Error read_inner_width(const llvm::json::Object& object, const NetworkDesc
 /// Reads the kernel size, stride and dilation of a layer. An absent kernel size is `usual_size`.
 llvm::Error read_window(const llvm::json::Object& object, const NetworkDescription& network, i32 usual_size,
                         LayerDescription& layer);
+/// Reads the field "stride" of a layer that must have it and has no kernel size.
+llvm::Error read_stride(const llvm::json::Object& object, const NetworkDescription& network,
+                        LayerDescription& layer);
 /// Reads "rule" and "padding".
 llvm::Error read_rule(const llvm::json::Object& object, const NetworkDescription& network,
                       LayerDescription& layer);
@@ -60,6 +63,7 @@ const char* reduction_name(Reduction reduction);
 
 void print_width(const LayerDescription& layer, llvm::json::Object& object);
 void print_window(const LayerDescription& layer, i32 ndim, llvm::json::Object& object);
+void print_stride(const LayerDescription& layer, i32 ndim, llvm::json::Object& object);
 void print_rule(const LayerDescription& layer, i32 ndim, llvm::json::Object& object);
 void print_output_padding(const LayerDescription& layer, i32 ndim, llvm::json::Object& object);
 llvm::json::Array axes_json(const AxisArray& axes, i32 ndim);

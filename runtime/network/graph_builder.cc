@@ -87,14 +87,6 @@ llvm::Expected<AxisArray> on_axes(llvm::ArrayRef<i32> axes, llvm::StringRef fiel
 
 }  // namespace
 
-void begin_at_zero(MapSpec& map) {
-  // A padding of 0 makes offsets begin at 0. Kernel sizes 1 and 2 begin there without one, and then the map
-  // may be that of an ordinary pooling.
-  for (const i32 size : map.kernel_size) {
-    if (size > 2) map.padding = AxisArray{};
-  }
-}
-
 Window window_of(const LayerDescription& layer) {
   Window window{layer.kernel_size, layer.stride, layer.dilation};
   if (layer.is_reached) window.padding = layer.padding;

@@ -32,9 +32,6 @@ struct WindowRecord {
   AxisArray stride{1, 1, 1, 1};
 };
 
-/// Makes the offsets of a map begin at 0 on each axis, so that they cover a cell of its coarser level.
-void begin_at_zero(MapSpec& map);
-
 /// Builds a program layer by layer. Errors have the place of the field within the layer's description.
 class GraphBuilder {
  public:

@@ -96,7 +96,9 @@ struct LayerDescription {
     Voxelize,
     Devoxelize,
     Prune,
-    Subdivide
+    Subdivide,
+    SpaceToChannel,
+    ChannelToSpace
   };
   Op op = Op::Block;
   // Holds the prefix of the parameters' names. It is empty for a concat.
@@ -125,10 +127,10 @@ struct LayerDescription {
   // Holds the number of channels of a head. If it is 0, the weights file determines the number, and without a
   // weights file the head is omitted.
   i32 classes = 0;
-  // Names the saved result of an earlier layer, or an input. The ops `up` and `upsample` give their output
-  // the coordinates of this result, `concat` appends it, and `add`, `multiply`, `union` and `intersection`
-  // combine it with the layer's input. `prune` and `subdivide` read their scores from it. In an `inverse` and
-  // an `unpool`, it is the name of a layer.
+  // Names the saved result of an earlier layer, or an input. The ops `up`, `upsample` and `channel_to_space`
+  // give their output the coordinates of this result, `concat` appends it, and `add`, `multiply`, `union` and
+  // `intersection` combine it with the layer's input. `prune` and `subdivide` read their scores from it. In an
+  // `inverse` and an `unpool`, it is the name of a layer.
   std::string skip;
   // Holds the name under which later layers can read this layer's result. It is empty if the result has no
   // name.

@@ -10,6 +10,7 @@
 #include "runtime/network/ops/pooling.h"
 #include "runtime/network/ops/prune.h"
 #include "runtime/network/ops/residual.h"
+#include "runtime/network/ops/space.h"
 #include "runtime/network/ops/union.h"
 #include "runtime/network/ops/unpooling.h"
 
@@ -18,16 +19,46 @@ namespace minuet {
 llvm::ArrayRef<OpEntry> op_entries() {
   // The rows are in the order of LayerDescription::Op.
   static const OpEntry kEntries[] = {
-      block_entry(),         residual_entry(),     up_entry(),           concat_entry(),
-      head_entry(),          max_pool_entry(),     average_pool_entry(), sum_pool_entry(),
-      generative_up_entry(), bottleneck_entry(),   inverse_entry(),      to_dense_entry(),
-      birds_eye_entry(),     from_dense_entry(),   linear_entry(),       unpool_entry(),
-      upsample_entry(),      collapse_entry(),     union_entry(),        global_pool_entry(),
-      relu_entry(),          leaky_relu_entry(),   gelu_entry(),         silu_entry(),
-      sigmoid_entry(),       tanh_entry(),         add_entry(),          multiply_entry(),
-      softmax_entry(),       argmax_entry(),       batch_norm_entry(),   scale_shift_entry(),
-      layer_norm_entry(),    intersection_entry(), voxelize_entry(),     devoxelize_entry(),
-      prune_entry(),         subdivide_entry(),
+      block_entry(),
+      residual_entry(),
+      up_entry(),
+      concat_entry(),
+      head_entry(),
+      max_pool_entry(),
+      average_pool_entry(),
+      sum_pool_entry(),
+      generative_up_entry(),
+      bottleneck_entry(),
+      inverse_entry(),
+      to_dense_entry(),
+      birds_eye_entry(),
+      from_dense_entry(),
+      linear_entry(),
+      unpool_entry(),
+      upsample_entry(),
+      collapse_entry(),
+      union_entry(),
+      global_pool_entry(),
+      relu_entry(),
+      leaky_relu_entry(),
+      gelu_entry(),
+      silu_entry(),
+      sigmoid_entry(),
+      tanh_entry(),
+      add_entry(),
+      multiply_entry(),
+      softmax_entry(),
+      argmax_entry(),
+      batch_norm_entry(),
+      scale_shift_entry(),
+      layer_norm_entry(),
+      intersection_entry(),
+      voxelize_entry(),
+      devoxelize_entry(),
+      prune_entry(),
+      subdivide_entry(),
+      space_to_channel_entry(),
+      channel_to_space_entry(),
   };
   return kEntries;
 }

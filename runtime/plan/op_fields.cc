@@ -2,6 +2,7 @@
 #include "runtime/plan/ops/convolution.h"
 #include "runtime/plan/ops/pointwise.h"
 #include "runtime/plan/ops/pooling.h"
+#include "runtime/plan/ops/space.h"
 
 namespace minuet {
 
@@ -9,6 +10,8 @@ llvm::ArrayRef<OpFields> fields_of_ops() {
   static const OpFields ops[] = {
       {ConvolutionProblem::kKind, write_convolution, read_convolution},
       {PoolingProblem::kKind, write_pooling, read_pooling},
+      {SpaceToChannelProblem::kKind, write_space_to_channel, read_space_to_channel},
+      {ChannelToSpaceProblem::kKind, write_channel_to_space, read_channel_to_space},
       {PointwiseProblem::kKind, write_pointwise, read_pointwise},
   };
   return ops;

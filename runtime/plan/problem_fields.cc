@@ -76,9 +76,9 @@ std::vector<i32> FieldReader::integers(llvm::StringRef name, i32 least, i32 most
   return values;
 }
 
-AxisArray FieldReader::axes(llvm::StringRef name) {
+AxisArray FieldReader::axes(llvm::StringRef name, i32 least) {
   AxisArray axes{1, 1, 1, 1};
-  const std::vector<i32> values = integers(name, 1, kMostCells);
+  const std::vector<i32> values = integers(name, least, kMostCells);
   if (values.size() == axes.size()) {
     std::copy(values.begin(), values.end(), axes.begin());
   } else {
@@ -114,12 +114,14 @@ llvm::Error FieldReader::error() const {
 }
 
 llvm::json::Object window_fields(const WindowProblem& problem) {
-  return llvm::json::Object{{"ndim", problem.ndim},
+  llvm::json::Object fields{{"ndim", problem.ndim},
                             {"dtype", tuning_text(problem.dtype)},
                             {"kernel_size", llvm::json::Array(problem.kernel_size)},
                             {"stride", llvm::json::Array(problem.stride)},
                             {"dilation", llvm::json::Array(problem.dilation)},
                             {"outputs", tuning_text(problem.kind)}};
+  if (problem.padding) fields["padding"] = llvm::json::Array(*problem.padding);
+  return fields;
 }
 
 void read_window_fields(FieldReader& fields, WindowProblem& problem) {
@@ -128,6 +130,7 @@ void read_window_fields(FieldReader& fields, WindowProblem& problem) {
   problem.kernel_size = fields.axes("kernel_size");
   problem.stride = fields.axes("stride");
   problem.dilation = fields.axes("dilation");
+  if (fields.has("padding")) problem.padding = fields.axes("padding", 0);
   read_enumerator(fields, "outputs", problem.kind);
 }
 

@@ -29,7 +29,9 @@ class FieldReader {
   std::string text(llvm::StringRef name);
   /// Returns integers from `least` to `most`.
   std::vector<i32> integers(llvm::StringRef name, i32 least, i32 most);
-  AxisArray axes(llvm::StringRef name);
+  /// Returns a number for each axis, each at least `least`.
+  AxisArray axes(llvm::StringRef name, i32 least = 1);
+  bool has(llvm::StringRef name) const { return object_.get(name) != nullptr; }
   /// Returns the enumerator whose name in `names` is the field's text.
   template <class Enumeration>
   Enumeration choice(llvm::StringRef name, llvm::ArrayRef<const char*> names) {

@@ -268,7 +268,10 @@ std::vector<WeightLayout> weight_layouts(WeightsOrder order, const ConvolutionPr
   std::vector<WeightLayout> layouts;
   switch (order) {
     case WeightsOrder::Minuet:
-      return {offsets_first(problem, /*first_fastest=*/false)};
+      layouts = {offsets_first(problem, /*first_fastest=*/false)};
+      // A network of another framework may store a linear layer beside convolutions in Minuet's order.
+      if (volume == 1 && problem.groups == 1) layouts.push_back(matrix(problem, /*is_linear=*/true));
+      return layouts;
     case WeightsOrder::Minkowski:
     case WeightsOrder::TorchSparse:
       layouts = {offsets_first(problem, order == WeightsOrder::Minkowski || volume % 2 == 1)};

@@ -21,11 +21,21 @@ using Op = NetworkLayer::Op;
 constexpr size_t kMostLayers = 8;
 constexpr int kMostVolume = 81;
 constexpr int kMostStride = 64;  // of a whole network
+constexpr int kMostWidth = 160;  // of children side by side
 
 constexpr Axes kOnes{1, 1, 1, 1};
 
 const char* const kFunctions[] = {"relu", "leaky_relu", "gelu",       "silu",       "sigmoid",
                                   "tanh", "softmax",    "batch_norm", "layer_norm", "scale_shift"};
+
+bool is_copy(const NetworkLayer& layer) {
+  return layer.op == Op::SpaceToChannel || layer.op == Op::ChannelToSpace;
+}
+
+/// The cells of the finer level in a cell of the coarser one.
+int cells_of(const NetworkLayer& layer) {
+  return std::accumulate(layer.stride.begin(), layer.stride.end(), 1, std::multiplies<>());
+}
 
 /// Where every layer's result lies: on which coordinates, and in whose memory. -1: the network's input.
 class Shapes {
@@ -63,13 +73,21 @@ class Shapes {
       const bool has_operand = layer.function == "add" || layer.function == "multiply";
       if (has_operand != (skip >= 0) || (has_operand && !combines(skip))) return false;
       width = channels();
-    } else if (layer.op == Op::Up) {
+    } else if (layer.op == Op::Up || layer.op == Op::ChannelToSpace) {
       if (skip < 0 || levels_[skip] == level) return false;
       for (int a = 0; a < network_.ndim; ++a) {
         if (strides_[levels_[skip]][a] * layer.stride[a] != strides_[level][a]) return false;
       }
       level = levels_[skip];
+      if (layer.op == Op::ChannelToSpace) {
+        if (layer.stride == kOnes || channels() % cells_of(layer) != 0) return false;
+        width = channels() / cells_of(layer);
+      }
+    } else if (layer.op == Op::SpaceToChannel && layer.stride == kOnes) {
+      return false;
     } else if (layer.stride != kOnes) {
+      if (layer.op == Op::SpaceToChannel) width = channels() * cells_of(layer);
+      if (layer.op == Op::SpaceToChannel && width > kMostWidth) return false;
       level = coarser(level, layer.stride);
       const Axes& stride = strides_[level];
       if (*std::max_element(stride.begin(), stride.end()) > kMostStride) return false;
@@ -111,10 +129,10 @@ bool adds_shortcut(const NetworkLayer& layer) {
 
 /// The shortcut's among them.
 size_t convolutions_of(const NetworkLayer& layer) {
-  return layer.op == Op::Concat || layer.op == Op::Pointwise ? 0
-         : layer.op == Op::Residual                          ? 3
-         : layer.op == Op::Bottleneck                        ? 4
-                                                             : 1;
+  return layer.op == Op::Concat || layer.op == Op::Pointwise || is_copy(layer) ? 0
+         : layer.op == Op::Residual                                            ? 3
+         : layer.op == Op::Bottleneck                                          ? 4
+                                                                               : 1;
 }
 
 Finish draw_finish(Random& random) {
@@ -166,6 +184,7 @@ NetworkLayer draw_shape(Random& random, const NetworkCase& network) {
   if (wish < 5) return layer;
   if (wish < 7 || network.layers.empty()) {
     layer.stride = draw_axes(random, network.ndim, 1, 3);
+    if (random.below(3) == 0) return {.op = Op::SpaceToChannel, .stride = layer.stride};
     return layer;
   }
   layer.skip = static_cast<int>(random.below(network.layers.size()));
@@ -175,6 +194,8 @@ NetworkLayer draw_shape(Random& random, const NetworkCase& network) {
     layer.stride[a] =
         std::max(shapes.stride(shapes.current())[a] / shapes.stride(shapes.level(layer.skip))[a], 1);
   }
+  if (shapes.channels() % cells_of(layer) == 0 && random.below(2) == 0)
+    return {.op = Op::ChannelToSpace, .stride = layer.stride, .skip = layer.skip};
   return layer;
 }
 
@@ -231,9 +252,11 @@ std::vector<int> input_channels(const NetworkCase& network) {
   std::vector<int> inputs, results;
   for (const NetworkLayer& layer : network.layers) {
     inputs.push_back(results.empty() ? network.in_channels : results.back());
-    results.push_back(layer.op == Op::Concat      ? inputs.back() + results[layer.skip]
-                      : layer.op == Op::Pointwise ? inputs.back()
-                                                  : layer.channels);
+    results.push_back(layer.op == Op::Concat           ? inputs.back() + results[layer.skip]
+                      : layer.op == Op::Pointwise      ? inputs.back()
+                      : layer.op == Op::SpaceToChannel ? inputs.back() * cells_of(layer)
+                      : layer.op == Op::ChannelToSpace ? inputs.back() / cells_of(layer)
+                                                       : layer.channels);
   }
   return inputs;
 }
@@ -303,7 +326,8 @@ NetworkCase draw_network(DType dtype, uint64_t seed) {
 }
 
 std::string NetworkCase::json(bool names_all) const {
-  static const char* const kOps[] = {"block", "residual", "up", "concat", "bottleneck"};
+  static const char* const kOps[] = {
+      "block", "residual", "up", "concat", "bottleneck", "", "space_to_channel", "channel_to_space"};
   std::string widths, text;
   const std::vector<int> inputs = input_channels(*this);
   for (size_t i = 0; i < layers.size(); ++i) {
@@ -326,7 +350,14 @@ std::string NetworkCase::json(bool names_all) const {
       text += ", \"with\": " + skip + "}";
       continue;
     }
-    text += ", \"name\": \"" + oracle::layer_name(i) + "\", \"width\": " + std::to_string(2 * i);
+    text += ", \"name\": \"" + oracle::layer_name(i) + "\"";
+    if (is_copy(layer)) {
+      text += layer.op == Op::SpaceToChannel ? ", \"stride\": " + list(layer.stride, ndim, "[", "]")
+                                             : ", \"onto\": " + skip;
+      text += "}";
+      continue;
+    }
+    text += ", \"width\": " + std::to_string(2 * i);
     if (layer.op == Op::Up) text += ", \"onto\": " + skip;
     if (layer.op == Op::Bottleneck) text += ", \"inner_width\": " + std::to_string(2 * i + 1);
     text += ", \"kernel_size\": " + list(layer.kernel_size, ndim, "[", "]");
@@ -369,7 +400,8 @@ void add_without_axes(const NetworkCase& network, std::vector<NetworkCase>& case
     for (NetworkLayer& layer : flat.layers) {
       layer.stride = a == network.ndim ? kOnes : layer.stride;
       if (a < network.ndim) layer.stride[a] = 1;
-      if (layer.op == Op::Up && layer.stride == kOnes) layer.op = Op::Block, layer.skip = -1;
+      if ((layer.op == Op::Up || is_copy(layer)) && layer.stride == kOnes)
+        layer.op = Op::Block, layer.skip = -1;
     }
     cases.push_back(flat);
     if (a == network.ndim || network.ndim == 1) continue;
@@ -437,7 +469,8 @@ std::vector<NetworkCase> simpler_networks(const NetworkCase& network) {
 }
 
 std::string as_initializer(const NetworkCase& network) {
-  static const char* const kOps[] = {"Block", "Residual", "Up", "Concat", "Bottleneck", "Pointwise"};
+  static const char* const kOps[] = {
+      "Block", "Residual", "Up", "Concat", "Bottleneck", "Pointwise", "SpaceToChannel", "ChannelToSpace"};
   const std::string dtype = kDTypeEnumerators[static_cast<int>(network.dtype)];
   std::string layers;
   for (const NetworkLayer& layer : network.layers) {

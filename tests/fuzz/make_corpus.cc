@@ -252,6 +252,11 @@ void write_networks(const Put& put) {
       R"({"op":"global_pool","name":"g","reduction":"average","output":"m"},)"
       R"({"op":"global_pool","name":"h","input":"input","reduction":"max"},{"op":"concat","with":"m"},)"
       R"({"op":"linear","name":"l","out_channels":4},{"op":"softmax","output":"s"}]})");
+  put("network/whole-space.json",
+      R"({"name":"n","ndim":2,"in_channels":3,"layers":[)"
+      R"({"op":"space_to_channel","name":"a","stride":[2,3],"output":"l"},)"
+      R"({"op":"space_to_channel","name":"b","stride":2},{"op":"channel_to_space","name":"c","onto":"l"},)"
+      R"({"op":"channel_to_space","name":"d","input":"l","onto":"input"}]})");
   put("network/pool.json",
       R"({"name":"n","ndim":1,"in_channels":1,"channels":[1],"layers":[{"op":"max_pool","name":"p"}]})");
 }

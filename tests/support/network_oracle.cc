@@ -21,6 +21,8 @@ uint64_t seed_of(uint64_t seed, const std::string& name) {
   return hash;
 }
 
+int64_t volume_of(const Axes& axes) { return int64_t{axes[0]} * axes[1] * axes[2] * axes[3]; }
+
 struct Level {
   std::vector<int32_t> coordinates;
   Axes tensor_stride{1, 1, 1, 1};
@@ -115,6 +117,31 @@ class Evaluator {
     return both;
   }
 
+  /// The children of each cell at `stride` side by side.
+  Tensor space_to_channel(const Tensor& x, Axes stride) {
+    const int level = level_below(x.level, stride);
+    const Level &fine = levels_[x.level], &coarse = levels_[level];
+    Tensor y{level, x.channels * volume_of(stride), {}};
+    y.values.resize(static_cast<size_t>(coarse.rows * y.channels));
+    for (const Pair& pair : children_of(fine, coarse, stride)) {
+      std::copy_n(x.values.data() + pair.in * x.channels, x.channels,
+                  y.values.data() + pair.out * y.channels + pair.k * x.channels);
+    }
+    return y;
+  }
+
+  /// The part of its cell's features for each voxel of level `onto`.
+  Tensor channel_to_space(const Tensor& x, int onto, Axes stride) {
+    const Level &fine = levels_[onto], &coarse = levels_[x.level];
+    Tensor y{onto, x.channels / volume_of(stride), {}};
+    y.values.resize(static_cast<size_t>(fine.rows * y.channels));
+    for (const Pair& pair : children_of(fine, coarse, stride)) {
+      std::copy_n(x.values.data() + pair.out * x.channels + pair.k * y.channels, y.channels,
+                  y.values.data() + pair.in * y.channels);
+    }
+    return y;
+  }
+
   Tensor combine(Tensor x, bool is_sum, const Tensor& other) {
     for (size_t i = 0; i < x.values.size(); ++i) {
       x.values[i] = is_sum ? x.values[i] + other.values[i] : x.values[i] * other.values[i];
@@ -172,24 +199,35 @@ class Evaluator {
     return map;
   }
 
-  Map down(int level, Axes kernel, Axes stride, Axes dilation) {
+  int level_below(int level, Axes stride) {
     Axes tensor_stride = levels_[level].tensor_stride;
     for (int a = 0; a < ndim_; ++a) tensor_stride[a] *= stride[a];
     const auto [found, fresh] = coarser_.emplace(std::pair(level, tensor_stride), 0);
     if (fresh) {
       found->second = add_level(downsample(ndim_, levels_[level].coordinates, tensor_stride), tensor_stride);
     }
-    const Level &fine = levels_[level], &coarse = levels_[found->second];
+    return found->second;
+  }
+
+  Map down(int level, Axes kernel, Axes stride, Axes dilation) {
+    const int below = level_below(level, stride);
+    const Level &fine = levels_[level], &coarse = levels_[below];
     Map map;
     map.pairs = find_pairs({ndim_, kernel, dilation, fine.tensor_stride, false}, fine.coordinates,
                            coarse.coordinates);
-    finish(map, found->second, kernel);
+    finish(map, below, kernel);
     return map;
+  }
+
+  /// Each voxel (in), its number among the children of its cell (k) and its cell (out).
+  std::vector<Pair> children_of(const Level& fine, const Level& coarse, Axes stride) const {
+    return find_pairs({ndim_, stride, kOnes, fine.tensor_stride, false, /*is_dense=*/true}, fine.coordinates,
+                      coarse.coordinates);
   }
 
   void finish(Map& map, int level, Axes kernel) {
     map.level = level;
-    map.volume = static_cast<int64_t>(kernel[0]) * kernel[1] * kernel[2] * kernel[3];
+    map.volume = volume_of(kernel);
     const double rows = static_cast<double>(std::max<int64_t>(levels_[level].rows, 1));
     map.neighbours = std::max(1.0, static_cast<double>(map.pairs.size()) / rows);
   }
@@ -363,6 +401,12 @@ NetworkOutput evaluate(Parameters& parameters, int ndim, int in_channels,
         break;
       case NetworkLayer::Op::Concat:
         x = network.concat(x, results[layer.skip]);
+        break;
+      case NetworkLayer::Op::SpaceToChannel:
+        x = network.space_to_channel(x, layer.stride);
+        break;
+      case NetworkLayer::Op::ChannelToSpace:
+        x = network.channel_to_space(x, results[layer.skip].level, layer.stride);
         break;
       case NetworkLayer::Op::Pointwise:
         x = layer.skip >= 0 ? network.combine(x, layer.function == "add", results[layer.skip])

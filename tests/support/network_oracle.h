@@ -64,12 +64,13 @@ struct Finish {
 
 /// One layer of any network, as runtime/network/networks/README.md has them.
 struct NetworkLayer {
-  enum class Op { Block, Residual, Up, Concat, Bottleneck, Pointwise };
+  enum class Op { Block, Residual, Up, Concat, Bottleneck, Pointwise, SpaceToChannel, ChannelToSpace };
   Op op = Op::Block;
-  int channels = 4;  // that come out; of no meaning for a concatenation and a pointwise op
+  // The channels that come out. They have no meaning for ops without a convolution.
+  int channels = 4;
   Axes kernel_size{1, 1, 1, 1}, stride{1, 1, 1, 1}, dilation{1, 1, 1, 1};
-  // The earlier layer whose coordinates an Up goes back onto, or whose result a Concat, an add or a multiply
-  // takes.
+  // The earlier layer whose coordinates an Up or a ChannelToSpace goes back onto, or whose result a Concat,
+  // an add or a multiply takes.
   int skip = -1;
   int inner_channels = 4;  // of a bottleneck's first two convolutions
   std::string function =

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "codegen/choose/ops/dense.h"
+#include "runtime/cpu/copy_elements.h"
 #include "runtime/engine/ops/dense.h"
 
 namespace minuet {
@@ -22,44 +23,6 @@ i32 cell_of_row(i32 ndim, const CellGrid& grid, const i32* coordinate) {
       return cell_of<3>(grid, coordinate);
     default:
       return cell_of<4>(grid, coordinate);
-  }
-}
-
-/// Copies elements of one size without changing their bits, and looks for infinite and NaN numbers. `Word` is
-/// an unsigned integer of the size of an element.
-template <class Word>
-class Copier {
- public:
-  explicit Copier(DType io)
-      : exponent_(static_cast<Word>(io == DType::F32   ? 0x7f800000u
-                                    : io == DType::F16 ? 0x7c00u
-                                                       : 0x7f80u)) {}
-
-  /// Copies the element at `from` to `to`. Elements may have any alignment that suits their size.
-  void copy(char* to, const char* from) {
-    Word word;
-    std::memcpy(&word, from, sizeof word);
-    std::memcpy(to, &word, sizeof word);
-    found_ = found_ || (word & exponent_) == exponent_;
-  }
-  bool found() const { return found_; }
-
- private:
-  const Word exponent_;
-  bool found_ = false;
-};
-
-/// Calls body(Copier<Word>) for the elements of type `io`, and marks the overflow that it has found.
-template <class Body>
-void copy_elements(DType io, const OpRequest& request, const Body& body) {
-  const auto run = [&](auto copier) {
-    body(copier);
-    if (copier.found()) __atomic_store_n(request.overflow, request.overflow_mark, __ATOMIC_RELAXED);
-  };
-  if (dtype_bytes(io) == 4) {
-    run(Copier<u32>(io));
-  } else {
-    run(Copier<u16>(io));
   }
 }
 

@@ -45,7 +45,7 @@ void print_upsample(const LayerDescription& layer, i32 /*ndim*/, Object& object)
   object["onto"] = layer.skip;
 }
 
-/// Returns the map that pairs each cell of level `coarse` with the voxels of level `fine` in it.
+/// Returns the map of find_cells_map(). The levels have axes in common.
 llvm::Expected<WindowRecord> cells_map(GraphBuilder& graph, const std::string& onto, i32 fine, i32 coarse) {
   const Program& program = graph.program();
   WindowRecord window;
@@ -72,15 +72,7 @@ llvm::Error build_upsample(GraphBuilder& graph, const LayerDescription& layer) {
   const i32 coarse = graph.level_of(graph.current()), fine = graph.level_of(onto);
   // On the same level, each voxel is its own cell.
   if (coarse == fine) return llvm::Error::success();
-  const std::vector<LevelSpec>& levels = graph.program().levels;
-  if (levels[coarse].holds_items || levels[fine].holds_items ||
-      (levels[fine].dropped_axes & ~levels[coarse].dropped_axes) != 0) {
-    return at("onto", make_error(StatusCode::InvalidArgument,
-                                 "\"{0}\" lacks an axis that the layer's input has, or one of both has a row "
-                                 "for each batch item: there is no way from one to the other",
-                                 layer.skip));
-  }
-  MINUET_ASSIGN(const WindowRecord window, at("onto", cells_map(graph, layer.skip, fine, coarse)));
+  MINUET_ASSIGN(const WindowRecord window, find_cells_map(graph, layer.skip, fine));
   // Each voxel has at most one partner, so every reduction is a copy. The maximum needs no division.
   MINUET_ASSIGN(const i32 output, add_pooling_over(graph, layer.name, graph.current(), window,
                                                    /*is_backward=*/true, Reduction::Max));
@@ -89,6 +81,19 @@ llvm::Error build_upsample(GraphBuilder& graph, const LayerDescription& layer) {
 }
 
 }  // namespace
+
+llvm::Expected<WindowRecord> find_cells_map(GraphBuilder& graph, const std::string& onto, i32 fine) {
+  const i32 coarse = graph.level_of(graph.current());
+  const std::vector<LevelSpec>& levels = graph.program().levels;
+  if (levels[coarse].holds_items || levels[fine].holds_items ||
+      (levels[fine].dropped_axes & ~levels[coarse].dropped_axes) != 0) {
+    return at("onto", make_error(StatusCode::InvalidArgument,
+                                 "\"{0}\" lacks an axis that the layer's input has, or one of both has a row "
+                                 "for each batch item: there is no way from one to the other",
+                                 onto));
+  }
+  return at("onto", cells_map(graph, onto, fine, coarse));
+}
 
 OpEntry unpool_entry() { return {"unpool", read_unpool, print_unpool, build_unpool}; }
 OpEntry upsample_entry() { return {"upsample", read_upsample, print_upsample, build_upsample}; }

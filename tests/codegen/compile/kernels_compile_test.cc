@@ -16,6 +16,7 @@
 #include "codegen/choose/ops/global_pooling.h"
 #include "codegen/choose/ops/pointwise.h"
 #include "codegen/choose/ops/pooling.h"
+#include "codegen/choose/ops/space.h"
 #include "codegen/compile/compiler.h"
 #include "tests/support/expect.h"
 
@@ -316,6 +317,30 @@ std::vector<FromDenseSpec> variants(const FromDenseSpec&) {
   std::vector<FromDenseSpec> specs = dense_specs<FromDenseProblem>(choose_from_dense);
   for (const i32 ndim : {1, 2, 4}) specs.push_back({.ndim = ndim});
   return specs;
+}
+
+/// What is chosen for channels of all widths of an access, and for strides of 2, 3 and 4.
+template <class Problem, class Choose>
+auto space_specs(const Choose& choose) {
+  std::vector<decltype(choose(Problem()).kernel)> specs;
+  for (const DType io : {DType::F32, DType::F16, DType::BF16}) {
+    for (const i32 channels : {64, 12, 6, 3}) {
+      const AxisArray stride{2, channels == 3 ? 3 : 2, channels == 12 ? 4 : 1, 1};
+      Problem problem = make_space_problem<Problem>(3, io, channels, stride);
+      const auto wide = static_cast<i32>(channels * kernel_volume(problem));
+      const bool is_down = problem.kind == ConvolutionKind::Strided;
+      problem.input = {is_down ? channels : wide, 0};
+      problem.output = {is_down ? wide : channels, 0};
+      specs.push_back(choose(problem).kernel);
+    }
+  }
+  return specs;
+}
+std::vector<SpaceToChannelSpec> variants(const SpaceToChannelSpec&) {
+  return space_specs<SpaceToChannelProblem>(choose_space_to_channel);
+}
+std::vector<ChannelToSpaceSpec> variants(const ChannelToSpaceSpec&) {
+  return space_specs<ChannelToSpaceProblem>(choose_channel_to_space);
 }
 
 /// What is chosen for layers of few and of many channels and rows.

@@ -12,6 +12,7 @@
 #include "include/minuet/generate.h"
 #include "include/minuet/pointwise.h"
 #include "include/minuet/pyramid.h"
+#include "include/minuet/space.h"
 #include "include/minuet/tuning.h"
 #include "tests/runtime/abi/abi_headers.h"
 #include "tests/runtime/abi/abi_point_structs.h"
@@ -40,6 +41,7 @@ class AbiDefaults : public testing::Test {
   void convolution_options();
   void pooling_options();
   void pointwise_options();
+  void space_options();
   void network_options();
   void precompile_options();
   void parameters_options();
@@ -252,6 +254,20 @@ void AbiDefaults::pooling_options() {
   EXPECT_EQ(seen.status, MINUET_OK);
 }
 
+void AbiDefaults::space_options() {
+  const Seen seen = compare<minuet_space_options>(
+      MINUET_SPACE_OPTIONS_INIT, [](auto& options) { options.channels = 3, options.stride[0] = 2; },
+      [&](const auto* options) {
+        minuet_plan* made = nullptr;
+        Seen one = seen_of(minuet_plan_create_space_to_channel(cpu_->context(), options, &made));
+        const Plan plan(made, {minuet_plan_destroy});
+        const minuet_plan_info info = info_of(made);
+        one.add(info.ndim), one.add(info.dtype);
+        return one;
+      });
+  EXPECT_EQ(seen.status, MINUET_OK);
+}
+
 void AbiDefaults::pointwise_options() {
   const minuet_pointwise_step step{MINUET_POINTWISE_TANH, 0, nullptr, nullptr};
   const Seen seen = compare<minuet_pointwise_options>(
@@ -435,9 +451,10 @@ TEST_F(AbiDefaults, AZeroedStructAsksForTheDefaults) {
       MINUET_ROW(context_options) MINUET_ROW(device_options) MINUET_ROW(coordinates_options)
           MINUET_ROW(reach_options) MINUET_ROW(generate_options) MINUET_ROW(kernel_map_options)
               MINUET_ROW(convolution_options) MINUET_ROW(pooling_options) MINUET_ROW(pointwise_options)
-                  MINUET_ROW(network_options) MINUET_ROW(precompile_options) MINUET_ROW(parameters_options)
-                      MINUET_ROW(execution_options) MINUET_ROW(tuning_options) MINUET_ROW(pyramid_options)
-                          MINUET_ROW(voxelize_options) MINUET_ROW(devoxelize_options)
+                  MINUET_ROW(space_options) MINUET_ROW(network_options) MINUET_ROW(precompile_options)
+                      MINUET_ROW(parameters_options) MINUET_ROW(execution_options) MINUET_ROW(tuning_options)
+                          MINUET_ROW(pyramid_options) MINUET_ROW(voxelize_options)
+                              MINUET_ROW(devoxelize_options)
 #undef MINUET_ROW
   };
   std::set<std::string> known;

@@ -13,6 +13,7 @@
 #include "include/minuet/kernels.h"
 #include "include/minuet/pointwise.h"
 #include "include/minuet/pyramid.h"
+#include "include/minuet/space.h"
 #include "include/minuet/tuning.h"
 #include "tests/runtime/abi/abi_checks.h"
 #include "tests/runtime/abi/abi_headers.h"
@@ -64,6 +65,7 @@ class Structs {
   void convolution_options();
   void pooling_options();
   void pointwise_options();
+  void space_options();
   void network_options();
   void precompile_options();
   void parameters_options();
@@ -267,6 +269,21 @@ void Structs::pooling_options() {
   });
 }
 
+void Structs::space_options() {
+  minuet_space_options given = MINUET_SPACE_OPTIONS_INIT;
+  given.ndim = 2;
+  given.dtype = MINUET_F16;
+  given.channels = 6;
+  given.stride[0] = 2;
+  given.stride[3] = 2;  // refused: there are two axes
+  check_options<minuet_space_options>(given, MINUET_SPACE_OPTIONS_INIT, [&](const auto* options) {
+    minuet_plan* made = nullptr;
+    const minuet_status status = minuet_plan_create_space_to_channel(cpu_->context(), options, &made);
+    minuet_plan_destroy(made);
+    return status;
+  });
+}
+
 void Structs::pointwise_options() {
   const minuet_pointwise_step step{MINUET_POINTWISE_RELU, 0, nullptr, nullptr};
   minuet_pointwise_options given = MINUET_POINTWISE_OPTIONS_INIT;
@@ -423,11 +440,11 @@ const std::map<std::string, std::function<void(Structs&)>>& table() {
       MINUET_ROW(context_options) MINUET_ROW(device_options) MINUET_ROW(coordinates_options)
           MINUET_ROW(reach_options) MINUET_ROW(generate_options) MINUET_ROW(kernel_map_options)
               MINUET_ROW(convolution_options) MINUET_ROW(pooling_options) MINUET_ROW(pointwise_options)
-                  MINUET_ROW(network_options) MINUET_ROW(precompile_options) MINUET_ROW(parameters_options)
-                      MINUET_ROW(execution_options) MINUET_ROW(tuning_options) MINUET_ROW(pyramid_options)
-                          MINUET_ROW(pyramid_arguments) MINUET_ROW(run_arguments) MINUET_ROW(voxelize_options)
-                              MINUET_ROW(devoxelize_options) MINUET_ROW(voxelize_arguments)
-                                  MINUET_ROW(devoxelize_arguments)
+                  MINUET_ROW(space_options) MINUET_ROW(network_options) MINUET_ROW(precompile_options)
+                      MINUET_ROW(parameters_options) MINUET_ROW(execution_options) MINUET_ROW(tuning_options)
+                          MINUET_ROW(pyramid_options) MINUET_ROW(pyramid_arguments) MINUET_ROW(run_arguments)
+                              MINUET_ROW(voxelize_options) MINUET_ROW(devoxelize_options)
+                                  MINUET_ROW(voxelize_arguments) MINUET_ROW(devoxelize_arguments)
       // Answers, which the library fills in.
       MINUET_ROW(kernel_counters) MINUET_ROW(system_info) MINUET_ROW(shipped_network_info)
           MINUET_ROW(device_info) MINUET_ROW(plan_info) MINUET_ROW(parameter_info) MINUET_ROW(tensor_info)

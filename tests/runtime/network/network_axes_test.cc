@@ -1,4 +1,5 @@
-// Layers on levels that lack axes: what is refused, and the place of the error.
+// Layers on levels that lack axes, and the ops space_to_channel and channel_to_space: what is refused, and
+// the place of the error.
 #include <gmock/gmock.h>
 
 #include "runtime/network/network_program.h"
@@ -40,6 +41,10 @@ TEST(NetworkAxes, ErrorsHaveTheirPlace) {
   const std::string pooled_input =
       R"({"op": "global_pool", "name": "p", "input": "input", "reduction": "max", "output": "g"},)";
   const std::vector<Mistake> mistakes = {
+      {a + R"({"op": "collapse", "name": "c"})", in, "layers[1].axis", "from 0 to 2"},
+      {a + R"({"op": "collapse", "name": "c", "axis": 3})", in, "layers[1].axis", "from 0 to 2"},
+      {a + R"({"op": "collapse", "name": "c", "axis": 2})", in, "layers[1].axis",
+       "give the network a \"shape\""},
       {collapsed + R"({"op": "collapse", "name": "d", "axis": 2})", cells, "layers[1].axis",
        "no axis 2 any more"},
       {collapsed + R"({"op": "max_pool", "name": "d", "kernel_size": [3, 3, 3]})", cells,
@@ -56,6 +61,10 @@ TEST(NetworkAxes, ErrorsHaveTheirPlace) {
       {collapsed + R"({"op": "birds_eye", "image_axes": [0, 1]})", cells, "layers[1].input", "use to_dense"},
       {pooled + R"({"op": "upsample", "name": "d", "onto": "input"})", in, "layers[1].onto", "no way from"},
       {pooled + R"({"op": "upsample", "name": "d", "input": "input", "onto": "g"})", in, "layers[1].onto",
+       "no way from"},
+      {pooled + R"({"op": "space_to_channel", "name": "d", "stride": 2})", in, "layers[1].stride",
+       "has no axes"},
+      {pooled + R"({"op": "channel_to_space", "name": "d", "onto": "input"})", in, "layers[1].onto",
        "no way from"},
       {pooled + R"({"op": "max_pool", "name": "d", "kernel_size": 3})", in, "layers[1].kernel_size",
        "is 3, but the level of the layer's input has no axes"},
@@ -87,6 +96,35 @@ TEST(NetworkAxes, ErrorsHaveTheirPlace) {
     const std::string text = error_of(mistake);
     EXPECT_THAT(text, HasSubstr(std::string(mistake.place) + ": ")) << mistake.layers;
     EXPECT_THAT(text, HasSubstr(mistake.words)) << mistake.layers;
+  }
+}
+
+TEST(NetworkSpace, ErrorsHaveTheirPlace) {
+  const std::string in = R"("in_channels": 4)";
+  const std::string b =
+      block("a", R"("output": "x")") + "," + block("b", R"("stride": 2, "output": "y")") + ",";
+  const auto down = [&](const std::string& fields) {
+    return b + R"({"op": "space_to_channel", "name": "c")" + fields + "}";
+  };
+  const auto up = [&](const std::string& fields) {
+    return b + R"({"op": "channel_to_space", "name": "c", )" + fields + "}";
+  };
+  const std::vector<Mistake> mistakes = {
+      {down(""), in, "layers[2].stride", "\"stride\" is missing"},
+      {down(R"(, "stride": 1)"), in, "layers[2].stride", "the stride is 1 on every axis"},
+      {down(R"(, "stride": [2, 2])"), in, "layers[2].stride", "give one number per axis"},
+      {down(R"(, "stride": 64)"), in, "layers[2].stride", "at most 65536 are supported"},
+      {down(R"(, "stride": 2, "kernel_size": 3)"), in, "layers[2].kernel_size",
+       "not a field of the op space_to_channel"},
+      {up(R"("onto": "z")"), in, "layers[2].onto", "no earlier layer saves"},
+      {up(R"("onto": "y")"), in, "layers[2].onto", "the stride is 1 on every axis"},
+      {up(R"("input": "x", "onto": "y")"), in, "layers[2].onto", "is 1, which is no multiple of 2"},
+      {b + R"({"op": "max_pool", "name": "c", "stride": 3},
+              {"op": "channel_to_space", "name": "d", "onto": "y"})",
+       in, "layers[3].onto", "not a multiple of 27"},
+  };
+  for (const Mistake& mistake : mistakes) {
+    EXPECT_THAT(error_of(mistake), AllOf(HasSubstr(mistake.place), HasSubstr(mistake.words)));
   }
 }
 

@@ -253,10 +253,6 @@ TEST(NetworkGraph, ErrorsHaveTheirPlace) {
        "use \"average\", \"max\" or \"sum\""},
       {b + R"({"op": "upsample", "name": "c", "input": "x", "onto": "y"})", in, "layers[2].onto",
        "is 1, which is no multiple of 2"},
-      {a + R"({"op": "collapse", "name": "c"})", in, "layers[1].axis", "from 0 to 2"},
-      {a + R"({"op": "collapse", "name": "c", "axis": 3})", in, "layers[1].axis", "from 0 to 2"},
-      {a + R"({"op": "collapse", "name": "c", "axis": 2})", in, "layers[1].axis",
-       "give the network a \"shape\""},
       {b + R"({"op": "union", "name": "c"})", in, "layers[2].with", ""},
       {b + R"({"op": "union", "name": "c", "with": "x", "combine": "multiply"})", in, "layers[2].combine",
        "must be \"add\" or \"concat\""},
@@ -413,7 +409,10 @@ class Draw {
     if (i > 0 && below(4) == 0) return R"({"op": "concat", "with": ")" + other + "\", " + text + "}";
     if (below(3) == 0) return pointwise(i, text, other);
     text += R"(, "name": "l)" + std::to_string(i) + "\"";
-    switch (below(13)) {
+    switch (below(14)) {
+      case 13:
+        if (i == 0 || below(2) == 0) return R"({"op": "space_to_channel", "stride": [2, 1], )" + text + "}";
+        return R"({"op": "channel_to_space", "onto": ")" + other + "\", " + text + "}";
       case 12:
         return R"({"op": "generative_up", "out_channels": 4, "kernel_size": 2, )" +
                std::string(below(2) == 0 ? R"("rule": "reached", "output_padding": 1, )" : "") + text + "}";

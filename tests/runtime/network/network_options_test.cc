@@ -91,7 +91,7 @@ TEST(NetworkOptions, WeightsThatDoNotFitAreNamed) {
 /// The shipped networks are listed in order, and each has what its files have.
 TEST(NetworkOptions, ShippedNetworksAreListed) {
   std::vector<std::string> names;
-  for (int32_t i = 0; i < 12; ++i) {
+  for (int32_t i = 0; i < 13; ++i) {
     minuet_shipped_network_info info{};
     info.struct_size = sizeof(info);
     ASSERT_EQ(minuet_query_shipped_network(i, &info), MINUET_OK) << last_error();
@@ -99,18 +99,19 @@ TEST(NetworkOptions, ShippedNetworksAreListed) {
     EXPECT_THAT(info.description, HasSubstr("\"name\": \"" + names.back() + "\""));
     EXPECT_FALSE(std::string(info.summary).empty());
     EXPECT_EQ(info.weights_map != nullptr, i >= 2);
-    EXPECT_EQ(info.voxel_size[0] > 0, i >= 8);
-    EXPECT_EQ(info.extra_cells[2], i >= 8 ? 1 : 0);
+    const bool is_detector = i >= 8 && i < 12;
+    EXPECT_EQ(info.voxel_size[0] > 0, is_detector);
+    EXPECT_EQ(info.extra_cells[2], is_detector ? 1 : 0);
   }
   EXPECT_EQ(names, (std::vector<std::string>{"minkunet42", "sparseresnet21d", "minkunet14a", "minkunet18a",
                                              "minkunet34a", "minkunet34c", "spunet34", "softgroup_unet",
                                              "voxel_backbone_8x", "voxel_res_backbone_8x",
-                                             "bevfusion_encoder", "voxelnext"}));
-  for (const int32_t index : {-1, 12}) {
+                                             "bevfusion_encoder", "voxelnext", "octformer_block"}));
+  for (const int32_t index : {-1, 13}) {
     minuet_shipped_network_info info{};
     info.struct_size = sizeof(info);
     EXPECT_EQ(minuet_query_shipped_network(index, &info), MINUET_OUT_OF_RANGE);
-    EXPECT_THAT(last_error(), HasSubstr("there are 12 shipped networks"));
+    EXPECT_THAT(last_error(), HasSubstr("there are 13 shipped networks"));
   }
 }
 

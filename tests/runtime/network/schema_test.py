@@ -41,6 +41,8 @@ GOOD = [
         {"op": "from_dense", "input": "z", "onto": "x"},
         {"op": "birds_eye", "image_axes": [1, 0], "output": "y"},
         {"op": "collapse", "name": "b", "input": "x", "axis": 2},
+        {"op": "space_to_channel", "name": "f", "input": "x", "stride": [2, 1, 3], "output": "wide"},
+        {"op": "channel_to_space", "name": "g", "onto": "x"},
         {"op": "union", "name": "c", "input": "x", "with": "input"},
         {"op": "union", "name": "d", "input": "x", "with": "input", "combine": "concat"},
         {"op": "intersection", "name": "e", "input": "x", "with": "input", "combine": "add"}]},

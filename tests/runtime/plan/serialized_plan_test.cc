@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "codegen/choose/ops/pooling.h"
+#include "codegen/choose/ops/space.h"
 #include "runtime/plan/compiled_plan.h"
 #include "tests/codegen/choose/examples.h"
 
@@ -85,6 +86,36 @@ TEST(SerializedPlan, PoolingsKeepTheirWinners) {
     const auto again = there_and_back(*llvm::cantFail(Plan::create(problem, {})));
     EXPECT_EQ(again->program.output_count(), winners ? 2 : 1);
     EXPECT_EQ(again->program.layers[0].problem.get<PoolingProblem>().winners, winners);
+  }
+}
+
+/// A padding of 0 is another kernel than a centred one.
+TEST(SerializedPlan, OpsKeepTheirPadding) {
+  for (const std::optional<AxisArray>& padding :
+       {std::optional<AxisArray>(), std::optional(AxisArray{}), std::optional(AxisArray{1, 0, 2, 0})}) {
+    PoolingProblem pooling;
+    pooling.channels = 4;
+    pooling.kernel_size = {3, 3, 3, 1}, pooling.stride = {2, 2, 2, 1};
+    pooling.kind = ConvolutionKind::Strided;
+    pooling.padding = padding;
+    const auto again = there_and_back(*llvm::cantFail(Plan::create(pooling, {})));
+    EXPECT_EQ(again->program.layers[0].window()->padding, padding);
+    EXPECT_EQ(again->program.maps[0].padding, padding);
+  }
+}
+
+TEST(SerializedPlan, SpaceToChannelAndBack) {
+  for (const AxisArray& stride : {AxisArray{2, 2, 2, 1}, AxisArray{1, 4, 3, 1}}) {
+    const auto down = make_space_problem<SpaceToChannelProblem>(3, DType::BF16, 6, stride);
+    const auto up = make_space_problem<ChannelToSpaceProblem>(3, DType::BF16, 6, stride);
+    const auto plans = {llvm::cantFail(Plan::create(down, {})), llvm::cantFail(Plan::create(up, {}))};
+    for (const std::shared_ptr<const Plan>& plan : plans) {
+      const auto again = there_and_back(*plan);
+      EXPECT_EQ(&again->program.layers[0].problem.kind(), &plan->program.layers[0].problem.kind());
+      EXPECT_EQ(again->program.maps, plan->program.maps);
+      for (std::size_t i = 0; i < 2; ++i)
+        EXPECT_EQ(again->program.tensors[i].channels, plan->program.tensors[i].channels);
+    }
   }
 }
 

@@ -1299,6 +1299,25 @@ class minuet_run_arguments(Structure):
     ]
 
 
+class minuet_space_options(Structure):
+    struct_size: int
+    ext: int | None
+    ndim: int
+    dtype: int
+    channels: int
+    stride: Any
+    reserved: int
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("ext", c_void_p),
+        ("ndim", c_int32),
+        ("dtype", c_int32),
+        ("channels", c_int32),
+        ("stride", c_int32 * 4),
+        ("reserved", c_int32),
+    ]
+
+
 class minuet_tuning_cloud(Structure):
     coordinates: int | None
     count: int
@@ -1537,6 +1556,8 @@ FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "minuet_plan_run_bytes": (c_int, (c_void_p, c_char_p, POINTER(minuet_run_arguments), c_void_p)),
     "minuet_plan_run_load": (c_int, (c_void_p, c_void_p, POINTER(minuet_run_arguments))),
     "minuet_plan_run": (c_int, (c_void_p, c_void_p, POINTER(minuet_run_arguments), c_void_p)),
+    "minuet_plan_create_space_to_channel": (c_int, (c_void_p, POINTER(minuet_space_options), c_void_p)),
+    "minuet_plan_create_channel_to_space": (c_int, (c_void_p, POINTER(minuet_space_options), c_void_p)),
     "minuet_tune": (c_int, (c_void_p, c_void_p, c_void_p, POINTER(minuet_tuning_options), POINTER(minuet_tuning_result))),
     "minuet_context_load_tuning": (c_int, (c_void_p, c_void_p, c_char_p, c_void_p)),
     "minuet_plan_visit_tuning": (c_int, (c_void_p, minuet_tuned_visitor, c_void_p)),

@@ -248,6 +248,40 @@ class Plan(Handle):
         return cls._make(context, "minuet_plan_create_pooling", ctypes.byref(options))
 
     @classmethod
+    def space_to_channel(
+        cls, context: Context, channels: int, stride: Axes, *, ndim: int = 3, dtype: Any = DType.FLOAT32
+    ) -> Plan:
+        """Makes a plan that puts the features of the children of each coarser cell side by side: [rows, channels] to
+        [coarser rows, children * channels], with 0 for children that do not exist. Child k has the columns
+        k * channels to (k + 1) * channels - 1, and the axis x is the slowest. The caller's kernel map leads to
+        Coordinates.downsample of the stride, has that stride as its kernel size, and padding=0 where a stride is 3 or
+        more.
+
+        Args:
+            channels: of the finer set.
+            stride: for all axes or one each; 2 or more on an axis.
+            ndim: the number of axes, 1 to 4.
+            dtype: of the features.
+        """
+        return cls._space(context, "minuet_plan_create_space_to_channel", channels, stride, ndim, dtype)
+
+    @classmethod
+    def channel_to_space(
+        cls, context: Context, channels: int, stride: Axes, *, ndim: int = 3, dtype: Any = DType.FLOAT32
+    ) -> Plan:
+        """Makes a plan of the way back from Plan.space_to_channel: each row gets its part of the features of its cell.
+        It takes the transposed kernel map (KernelMap.transpose), and the same arguments."""
+        return cls._space(context, "minuet_plan_create_channel_to_space", channels, stride, ndim, dtype)
+
+    @classmethod
+    def _space(cls, context: Context, function: str, channels: int, stride: Axes, ndim: int, dtype: Any) -> Plan:
+        _require_ndim(ndim)
+        options = _abi.minuet_space_options(struct_size=ctypes.sizeof(_abi.minuet_space_options))
+        options.ndim, options.dtype, options.channels = ndim, dtype_of(dtype), channels
+        options.stride[:ndim] = axes(stride, ndim, "stride")
+        return cls._make(context, function, ctypes.byref(options))
+
+    @classmethod
     def pointwise(
         cls,
         context: Context,

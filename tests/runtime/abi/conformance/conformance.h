@@ -19,6 +19,7 @@
 #include <minuet/pointwise.h>
 #include <minuet/precompile.h>
 #include <minuet/pyramid.h>
+#include <minuet/space.h>
 #include <minuet/tuning.h>
 
 #define COUNT_OF(array) ((int32_t)(sizeof(array) / sizeof((array)[0])))
@@ -177,6 +178,7 @@ void call_sets(world* world);
 void call_maps(world* world);
 void call_ops(world* world);
 void call_pointwise(world* world);
+void call_space(world* world);
 void call_points(world* world);
 void call_networks(world* world);
 void call_plans(world* world);

@@ -141,6 +141,36 @@ def test_pooling(device, context, generator, dtype, reduction):
         np.testing.assert_array_equal(device.to_host(result[1]), winners)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("stride", [(2, 2, 2), (3, 1, 2)])
+def test_space_to_channel_and_back(device, context, generator, dtype, stride):
+    cloud = oracle.make_cloud(generator, 100)
+    fine = minuet.Coordinates(device, device.to_device(cloud))
+    coarse = fine.downsample(stride)
+    padding = 0 if max(stride) > 2 else None
+    down = minuet.KernelMap(fine, coarse, stride, padding=padding)
+    features = oracle.encode(generator.integers(-64, 65, (100, 6)) / 64, dtype)
+    plans = minuet.Plan.space_to_channel(context, 6, stride, dtype=dtype), minuet.Plan.channel_to_space(
+        context, 6, stride, dtype=dtype
+    )
+    results = [device.to_device(features)]
+    for plan, kernel_map in zip(plans, (down, down.transpose()), strict=True):
+        plan.load(device)
+        execution = minuet.Execution(plan, device)
+        execution.prepare_maps(kernel_map)
+        results.append(execution.run(results[-1]))
+
+    volume = math.prod(stride)
+    cells = [tuple(cell) for cell in device.to_host(coarse.export())]
+    expected = np.zeros((len(cells), volume, 6), features.dtype)
+    for voxel, row in zip(cloud, features, strict=True):
+        inside = voxel[1:] % stride
+        child = (inside[0] * stride[1] + inside[1]) * stride[2] + inside[2]
+        expected[cells.index((voxel[0], *(voxel[1:] - inside))), child] = row
+    np.testing.assert_array_equal(device.to_host(results[1]), expected.reshape(len(cells), volume * 6))
+    np.testing.assert_array_equal(device.to_host(results[2]), features)
+
+
 def test_pointwise(device, context, generator):
     x, y = generator.normal(size=(2, 60, 8)).astype(np.float32)
     scale, shift = generator.normal(size=(2, 8)).astype(np.float32)

@@ -257,9 +257,9 @@ TEST(CliGrid, DefaultsAreKittisAndNuScenes) {
 TEST(CliGrid, ListsTheNetworks) {
   const Finished finished = expect_done({"run", "--list-networks"});
   const std::vector<std::string> names = {
-      "minkunet42",        "sparseresnet21d",       "minkunet14a",       "minkunet18a",
-      "minkunet34a",       "minkunet34c",           "spunet34",          "softgroup_unet",
-      "voxel_backbone_8x", "voxel_res_backbone_8x", "bevfusion_encoder", "voxelnext"};
+      "minkunet42",        "sparseresnet21d", "minkunet14a",    "minkunet18a",       "minkunet34a",
+      "minkunet34c",       "spunet34",        "softgroup_unet", "voxel_backbone_8x", "voxel_res_backbone_8x",
+      "bevfusion_encoder", "voxelnext",       "octformer_block"};
   llvm::SmallVector<llvm::StringRef, 12> lines;
   llvm::StringRef(finished.out).split(lines, '\n', -1, /*KeepEmpty=*/false);
   ASSERT_EQ(lines.size(), names.size());
