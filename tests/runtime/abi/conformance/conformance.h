@@ -19,6 +19,7 @@
 #include <minuet/pointwise.h>
 #include <minuet/precompile.h>
 #include <minuet/pyramid.h>
+#include <minuet/select.h>
 #include <minuet/space.h>
 #include <minuet/tuning.h>
 
@@ -80,6 +81,7 @@ typedef struct outputs {
   minuet_parameters* parameters;
   minuet_pyramid* pyramid;
   minuet_point_op* point_op;
+  minuet_select_op* select_op;
   minuet_job* job;
   void* memory;
   const uint32_t* status_word;
@@ -180,6 +182,7 @@ void call_ops(world* world);
 void call_pointwise(world* world);
 void call_space(world* world);
 void call_points(world* world);
+void call_select(world* world);
 void call_networks(world* world);
 void call_plans(world* world);
 void call_kernels(world* world);
