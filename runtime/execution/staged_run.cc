@@ -143,7 +143,14 @@ llvm::Error StagedExecution::make_root(Stage& stage) {
   if (has_capacities()) return llvm::Error::success();
   MINUET_TRY(engine_->read_back(host_words_, stage.root.count, (kPointCounts + 1) * kWordBytes));
   MINUET_TRY(engine_->wait());
-  MINUET_TRY(check_coordinate_status(static_cast<u32>(host_words_[kPointCounts])));
+  const u32 status = static_cast<u32>(host_words_[kPointCounts]);
+  if ((status & kStatusOutOfBounds) != 0) {
+    return make_error(StatusCode::OutOfRange,
+                      "a batch index is {0} or more, but batch_size is {0}: correct the batch indices or the "
+                      "batch_size",
+                      options_.cloud.batch_size);
+  }
+  MINUET_TRY(check_coordinate_status(status));
   stage.root.capacity = host_words_[0];
   if (maker.family->makes_output(*maker.choice)) stage.leading.front().output.rows = stage.root.capacity;
   return llvm::Error::success();
