@@ -33,7 +33,7 @@ llvm::Error StagedExecution::reserve(Arena& arena, llvm::function_ref<void(Place
   place(measured);
   if (measured.bytes() > arena.bytes()) {
     // Earlier work may still use the old block.
-    if (arena.data()) MINUET_TRY(engine_->wait());
+    if (arena.data() && is_used_) MINUET_TRY(engine_->wait());
     MINUET_TRY(arena.reserve(measured.bytes(), has_capacities() ? 0 : slack_of(measured.bytes())));
   }
   Placement parts(arena.data(), /*idle=*/false);
@@ -234,6 +234,7 @@ llvm::Error StagedExecution::run_stage(Stage& stage, const Given& given, void* s
 
 llvm::Error StagedExecution::enqueue(const Given& given, void* stream) {
   has_run_ = false;
+  is_used_ = true;
   points_ = given.points;
   if (options_.parameter_inputs) {
     MINUET_TRY(parameter_set_->set(given.parameters, WeightsOrder::Minuet, stream));
