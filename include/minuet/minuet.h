@@ -1,8 +1,8 @@
 /* Minuet: 3-D sparse convolution networks on NVIDIA GPUs and on the CPU. This header is enough to run
  * networks and single ops. Beside it: parameters.h (weights as data), precompile.h (kernels for GPUs that
  * are elsewhere), tuning.h, diagnostics.h (counts and times), pyramid.h (runs that keep no state), points.h
- * (voxels from points, and back), generate.h (sets that a generative layer makes), pointwise.h, kernels.h
- * (kernels for programs that launch them themselves).
+ * (voxels from points, and back), select.h (levels that a rule selects), generate.h (sets that a generative
+ * layer makes), pointwise.h, kernels.h (kernels for programs that launch them themselves).
  *
  * A program creates a context and opens a device. It creates a plan of a network or of one op, compiles it
  * for the device's architecture and loads it on the device. An execution of the plan then works cloud by

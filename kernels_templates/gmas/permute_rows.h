@@ -1,6 +1,6 @@
 // The kernel permute_rows sets output[i] = input[index[i]], or input[i] without an index, row by row. Output
-// rows at and after *count are filled with padding. A thread handles several vectors at once, so that their
-// loads overlap.
+// rows whose index is negative, and those at and after *count, are filled with padding. A thread handles
+// several vectors at once, so that their loads overlap.
 #pragma once
 
 #include "kernels_templates/core/grid.h"
@@ -35,7 +35,7 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void permute_rows(MINUET_PARAMS(Pe
       for (i32 w = 0; w < Vector<S.vector_bytes>::kWords; ++w) {
         data[u].words[w] = static_cast<typename Vector<S.vector_bytes>::Word>(p.padding);
       }
-      if (item < copied) {
+      if (item < copied && source[u] >= 0) {
         data[u] = load_vector<S.vector_bytes>(
             p.input, source[u] * p.input_ld * kElement + item % kVectors * S.vector_bytes);
       }

@@ -25,7 +25,8 @@ struct PermuteRowsSpec {
 struct PermuteRowsParams {
   const void* input;
   i64 input_ld;
-  const i32* index;  // Holds the input row of each of the `rows` output rows. May be null.
+  /// Holds the input row of each of the `rows` output rows, or -1 for a row of `padding`. May be null.
+  const i32* index;
   i64 rows;
   /// Output rows at and after *count are filled with `padding`, and their index is not read. If the pointer
   /// is null, all rows are copied.

@@ -18,6 +18,7 @@
 #include "codegen/choose/ops/convolution_gradient.h"
 #include "codegen/choose/ops/points.h"
 #include "codegen/choose/ops/pooling.h"
+#include "codegen/choose/ops/select.h"
 #include "minuet/diagnostics.h"
 #include "minuet/generate.h"
 #include "minuet/kernels.h"
@@ -27,6 +28,7 @@
 #include "minuet/pointwise.h"
 #include "minuet/precompile.h"
 #include "minuet/pyramid.h"
+#include "minuet/select.h"
 #include "minuet/tuning.h"
 #include "runtime/abi/context.h"
 #include "runtime/engine/alignment.h"
@@ -82,6 +84,14 @@ struct minuet_point_op {
   minuet::i32 ndim() const {
     return std::visit([](const auto& one) { return one.problem.ndim; }, choice);
   }
+};
+struct minuet_select_op {
+  struct Selection {
+    minuet::SelectChoice choice;
+    minuet::i64 batch_size = 0;
+  };
+  std::shared_ptr<minuet::Context> context;
+  Selection selection;
 };
 struct minuet_job {
   std::unique_ptr<minuet::BackgroundJob> job;
@@ -198,6 +208,9 @@ MINUET_ENDS_WITH(minuet_devoxelize_options, tensor_stride);
 // NOLINTNEXTLINE(bugprone-sizeof-expression): The size of the pointer is meant, not that of the word.
 MINUET_ENDS_WITH(minuet_voxelize_arguments, status);
 MINUET_ENDS_WITH(minuet_devoxelize_arguments, workspace_bytes);
+MINUET_ENDS_WITH(minuet_select_options, reserved);
+// NOLINTNEXTLINE(bugprone-sizeof-expression): The size of the pointer is meant, not that of the word.
+MINUET_ENDS_WITH(minuet_select_arguments, status);
 MINUET_ENDS_WITH(minuet_system_info, reserved);
 MINUET_ENDS_WITH(minuet_device_info, memory_bytes);
 MINUET_ENDS_WITH(minuet_plan_info, parameters);

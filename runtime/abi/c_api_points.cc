@@ -3,10 +3,8 @@
 #include <variant>
 
 #include "codegen/base/number_text.h"
-#include "llvm/ADT/ScopeExit.h"
-#include "runtime/abi/c_api_internal.h"
+#include "runtime/abi/single_op.h"
 #include "runtime/engine/arena.h"
-#include "runtime/engine/overlap.h"
 
 namespace minuet {
 namespace {
@@ -26,15 +24,9 @@ static_assert(int{MINUET_VOXELIZE_VOXELS} == int{kCountVoxels} &&
               int{MINUET_VOXELIZE_PAST_VOXELS} == int{kCountPastVoxels} &&
               int{MINUET_VOXELIZE_COUNTS} == int{kPointCounts});
 
-constexpr i64 kPointWord = sizeof(i32);
 /// The end of the workspace holds the counts and the status that the caller does not ask for.
 constexpr i64 kOwnWordsBytes = 32;
-static_assert((kPointCounts + 1) * kPointWord <= kOwnWordsBytes);
-
-llvm::Error check_choice(int32_t value, int32_t most, const char* name) {
-  if (value >= 0 && value <= most) return llvm::Error::success();
-  return make_error(StatusCode::InvalidArgument, "{0} is {1}; it must be 0 to {2}", name, value, most);
-}
+static_assert((kPointCounts + 1) * kWordBytes <= kOwnWordsBytes);
 
 /// Returns InvalidArgument unless the numbers of a field are 0 from axis `first` on.
 llvm::Error check_unused(const float* numbers, i32 first, const char* name, const char* reason) {
@@ -109,32 +101,11 @@ llvm::Expected<const Choice*> choice_of(const minuet_point_op* op) {
                     kVoxelizes ? "minuet_voxelize_create" : "minuet_devoxelize_create");
 }
 
-/// Calls tell(operations) with the operations of an engine for `arch`, which need not exist here.
-llvm::Error with_measured(const minuet_point_op& op, const char* arch,
-                          llvm::function_ref<void(const PointOperations&)> tell) {
-  MINUET_ASSIGN(const std::string own_arch, read_arch(arch));
-  if (!own_arch.empty() && !parse_arch(own_arch)) return not_an_arch(own_arch);
-  MINUET_ASSIGN(const std::shared_ptr<Device> device, measured_device(own_arch, op.context->cpu_threads()));
-  MINUET_ASSIGN(const std::unique_ptr<Engine> engine, device->create_engine(choose_engine(op.ndim())));
-  tell(engine->points());
-  return llvm::Error::success();
-}
-
-/// Runs `work` with an engine of the device, in one call on `stream`.
+/// Runs `work` with the operations of an engine of the device, in one call on `stream`.
 llvm::Error with_engine(const minuet_point_op& op, const minuet_device& device, void* stream,
                         llvm::function_ref<llvm::Error(PointOperations&)> work) {
-  MINUET_ASSIGN(const std::shared_ptr<MapEngines> engines,
-                device.open->loaded_map_engines(op.ndim(), "minuet_point_op_load"));
-  MINUET_ASSIGN(const MapEngines::Lease engine, engines->take(nullptr));
-  MINUET_TRY(engine->begin(stream));
-  const auto end = llvm::make_scope_exit([&] { engine->end(); });
-  return work((*engine)->points());
-}
-
-llvm::Error check_array(const void* pointer, i64 elements, const char* name,
-                        std::uintptr_t alignment = kPointWord) {
-  if (elements > 0) MINUET_TRY(check_pointer(pointer, name));
-  return check_alignment(pointer, alignment, name);
+  return with_loaded_engine(device, op.ndim(), "minuet_point_op_load", stream,
+                            [&](Engine& engine) { return work(engine.points()); });
 }
 
 /// Reads the points of a call. `columns` is the least number of numbers of a point.
@@ -142,13 +113,12 @@ llvm::Expected<PointArray> read_points(const float* points, i64 points_ld, i64 m
                                        const int32_t* count, i32 columns) {
   MINUET_TRY(check_point_count(most, "most"));
   MINUET_TRY(check_array(points, most, "points"));
-  constexpr i64 kMostLd = i64{1} << 28;
   if (points_ld < columns || points_ld > kMostLd) {
     return make_error(StatusCode::InvalidArgument, "points_ld is {0}; it must be {1} to {2}", points_ld,
                       columns, kMostLd);
   }
-  MINUET_TRY(check_alignment(batch, kPointWord, "batch"));
-  MINUET_TRY(check_alignment(count, kPointWord, "count"));
+  MINUET_TRY(check_alignment(batch, kWordBytes, "batch"));
+  MINUET_TRY(check_alignment(count, kWordBytes, "count"));
   return PointArray{points, points_ld, batch, count, most};
 }
 
@@ -156,10 +126,10 @@ llvm::Expected<PointArray> read_points(const float* points, i64 points_ld, i64 m
 /// not read.
 std::vector<NamedMemory> memory_of_points(const PointArray& points, i32 columns) {
   const MemoryRows rows{reinterpret_cast<std::uintptr_t>(points.points), points.points ? points.most : 0,
-                        points.ld * kPointWord, columns * kPointWord};
+                        points.ld * kWordBytes, columns * kWordBytes};
   return {{"points", rows},
-          {"batch", memory_of(points.batch, points.batch ? points.most * kPointWord : 0)},
-          {"count", memory_of(points.count, points.count ? kPointWord : 0)}};
+          optional_memory("batch", points.batch, points.most * kWordBytes),
+          optional_memory("count", points.count, kWordBytes)};
 }
 
 llvm::Error voxelize(const minuet_point_op& op, const VoxelizeChoice& choice, const minuet_device& device,
@@ -178,19 +148,19 @@ llvm::Error voxelize(const minuet_point_op& op, const VoxelizeChoice& choice, co
                                                        {given.point_rows, "point_rows"},
                                                        {given.counts, "counts"},
                                                        {given.status, "status"}};
-  for (const auto& [pointer, name] : words) MINUET_TRY(check_alignment(pointer, kPointWord, name));
+  for (const auto& [pointer, name] : words) MINUET_TRY(check_alignment(pointer, kWordBytes, name));
   return with_engine(op, device, stream, [&](PointOperations& points) -> llvm::Error {
     const i64 bytes = points.workspace_bytes(choice, given.most);
     MINUET_TRY(check_block("workspace", given.workspace, given.workspace_bytes, bytes + kOwnWordsBytes));
     const i64 rows = given.capacity;
     const NamedMemory written[] = {
         {"workspace", memory_of(given.workspace, bytes + kOwnWordsBytes)},
-        {"coordinates", memory_of(given.coordinates, rows * (1 + problem.ndim) * kPointWord)},
+        {"coordinates", memory_of(given.coordinates, rows * (1 + problem.ndim) * kWordBytes)},
         {"features", memory_of(given.features, rows * problem.channels * element)},
-        {"voxel_points", memory_of(given.voxel_points, given.voxel_points ? rows * kPointWord : 0)},
-        {"point_rows", memory_of(given.point_rows, given.point_rows ? given.most * kPointWord : 0)},
-        {"counts", memory_of(given.counts, given.counts ? kPointCounts * kPointWord : 0)},
-        {"status", memory_of(given.status, given.status ? kPointWord : 0)}};
+        optional_memory("voxel_points", given.voxel_points, rows * kWordBytes),
+        optional_memory("point_rows", given.point_rows, given.most * kWordBytes),
+        optional_memory("counts", given.counts, kPointCounts * kWordBytes),
+        optional_memory("status", given.status, kWordBytes)};
     MINUET_TRY(check_apart(written, memory_of_points(request.points, columns)));
     auto* const own = reinterpret_cast<i32*>(static_cast<char*>(given.workspace) + bytes);
     request.workspace = given.workspace;
@@ -225,7 +195,7 @@ llvm::Error read_sources(const DevoxelizeProblem& problem, const minuet_devoxeli
   }
   MINUET_TRY(check_point_count(given.most, "most"));
   MINUET_TRY(check_array(given.point_rows, given.most, "point_rows"));
-  MINUET_TRY(check_alignment(given.count, kPointWord, "count"));
+  MINUET_TRY(check_alignment(given.count, kWordBytes, "count"));
   request.points.count = given.count;
   request.points.most = given.most;
   request.rows = given.point_rows;
@@ -239,7 +209,7 @@ llvm::Error devoxelize(const minuet_point_op& op, const DevoxelizeChoice& choice
   request.choice = &choice;
   MINUET_TRY(read_sources(problem, given, request));
   MINUET_TRY(check_point_count(given.most_rows, "most_rows"));
-  MINUET_TRY(check_alignment(given.row_count, kPointWord, "row_count"));
+  MINUET_TRY(check_alignment(given.row_count, kWordBytes, "row_count"));
   MINUET_TRY(check_array(given.features, given.most_rows, "features", kVectorAlignment));
   MINUET_TRY(check_array(given.output, given.most, "output", kVectorAlignment));
   const i64 row_bytes = i64{problem.channels} * dtype_bytes(storage_type(problem.dtype));
@@ -250,9 +220,9 @@ llvm::Error devoxelize(const minuet_point_op& op, const DevoxelizeChoice& choice
                                    {"output", memory_of(given.output, given.most * row_bytes)}};
     std::vector<NamedMemory> read = memory_of_points(request.points, problem.ndim);
     const i64 coordinate_words = request.coordinates ? given.most_rows * (1 + problem.ndim) : 0;
-    read.push_back({"point_rows", memory_of(request.rows, request.rows ? given.most * kPointWord : 0)});
-    read.push_back({"coordinates", memory_of(request.coordinates, coordinate_words * kPointWord)});
-    read.push_back({"row_count", memory_of(given.row_count, given.row_count ? kPointWord : 0)});
+    read.push_back(optional_memory("point_rows", request.rows, given.most * kWordBytes));
+    read.push_back({"coordinates", memory_of(request.coordinates, coordinate_words * kWordBytes)});
+    read.push_back(optional_memory("row_count", given.row_count, kWordBytes));
     read.push_back({"features", memory_of(given.features, given.most_rows * row_bytes)});
     MINUET_TRY(check_apart(written, read));
     request.row_count = given.row_count;
@@ -262,19 +232,6 @@ llvm::Error devoxelize(const minuet_point_op& op, const DevoxelizeChoice& choice
     request.workspace = given.workspace;
     return points.devoxelize(request);
   });
-}
-
-/// Implements minuet_voxelize_create() and minuet_devoxelize_create().
-template <class Options, class Choose>
-llvm::Error create(minuet_context* context, const Options* options, const Options& defaults,
-                   const Choose& choose, minuet_point_op** op) {
-  MINUET_TRY(check_pointer(context, "context"));
-  MINUET_TRY(check_pointer(options, "options"));
-  MINUET_TRY(check_pointer(op, "op"));
-  MINUET_ASSIGN(const Options given, read_options(options, defaults));
-  MINUET_ASSIGN(const auto problem, read_problem(given));
-  *op = new minuet_point_op{context->context, choose(problem)};
-  return llvm::Error::success();
 }
 
 }  // namespace
@@ -287,16 +244,26 @@ extern "C" {
 minuet_status minuet_voxelize_create(minuet_context* context, const minuet_voxelize_options* options,
                                      minuet_point_op** op) {
   return guarded("minuet_voxelize_create", [&]() -> llvm::Error {
-    return create(context, options, minuet_voxelize_options(MINUET_VOXELIZE_OPTIONS_INIT), choose_voxelize,
-                  op);
+    return create_single_op(
+        context, options, minuet_voxelize_options(MINUET_VOXELIZE_OPTIONS_INIT),
+        [](const minuet_voxelize_options& given) -> llvm::Expected<VoxelizeChoice> {
+          MINUET_ASSIGN(const VoxelizeProblem problem, read_problem(given));
+          return choose_voxelize(problem);
+        },
+        op);
   });
 }
 
 minuet_status minuet_devoxelize_create(minuet_context* context, const minuet_devoxelize_options* options,
                                        minuet_point_op** op) {
   return guarded("minuet_devoxelize_create", [&]() -> llvm::Error {
-    return create(context, options, minuet_devoxelize_options(MINUET_DEVOXELIZE_OPTIONS_INIT),
-                  choose_devoxelize, op);
+    return create_single_op(
+        context, options, minuet_devoxelize_options(MINUET_DEVOXELIZE_OPTIONS_INIT),
+        [](const minuet_devoxelize_options& given) -> llvm::Expected<DevoxelizeChoice> {
+          MINUET_ASSIGN(const DevoxelizeProblem problem, read_problem(given));
+          return choose_devoxelize(problem);
+        },
+        op);
   });
 }
 
@@ -305,11 +272,9 @@ void minuet_point_op_destroy(minuet_point_op* op) { delete op; }
 minuet_status minuet_point_op_load(minuet_point_op* op, minuet_device* device) {
   return guarded("minuet_point_op_load", [&]() -> llvm::Error {
     MINUET_TRY(check_pointer(op, "op"));
-    MINUET_TRY(check_pointer(device, "device"));
-    MINUET_TRY(device->open->map_engines(op->ndim()).takeError());
-    SourceList list;
-    std::visit([&](const auto& choice) { add_sources(list, choice); }, op->choice);
-    return device->open->load_kernels(list.take());
+    SourceList kernels;
+    std::visit([&](const auto& choice) { add_sources(kernels, choice); }, op->choice);
+    return load_single_op(device, op->ndim(), kernels);
   });
 }
 
@@ -319,8 +284,8 @@ minuet_status minuet_voxelize_bytes(minuet_point_op* op, const char* arch, int64
     MINUET_ASSIGN(const VoxelizeChoice* const choice, choice_of<VoxelizeChoice>(op));
     MINUET_TRY(check_pointer(workspace_bytes, "workspace_bytes"));
     MINUET_TRY(check_point_count(most, "most"));
-    return with_measured(*op, arch, [&](const PointOperations& points) {
-      *workspace_bytes = points.workspace_bytes(*choice, most) + kOwnWordsBytes;
+    return with_measured_engine(*op->context, op->ndim(), arch, [&](Engine& engine) {
+      *workspace_bytes = engine.points().workspace_bytes(*choice, most) + kOwnWordsBytes;
     });
   });
 }
@@ -332,8 +297,8 @@ minuet_status minuet_devoxelize_bytes(minuet_point_op* op, const char* arch, int
     MINUET_TRY(check_pointer(workspace_bytes, "workspace_bytes"));
     MINUET_TRY(check_point_count(most, "most"));
     MINUET_TRY(check_point_count(most_rows, "most_rows"));
-    return with_measured(*op, arch, [&](const PointOperations& points) {
-      *workspace_bytes = points.workspace_bytes(*choice, most, most_rows);
+    return with_measured_engine(*op->context, op->ndim(), arch, [&](Engine& engine) {
+      *workspace_bytes = engine.points().workspace_bytes(*choice, most, most_rows);
     });
   });
 }

@@ -13,11 +13,11 @@ void permute_rows_cpu(ThreadPool& pool, const PermuteRowsSpec& spec, const Permu
   pool.run((request.rows + kRows - 1) / kRows, [&](i64 task, i32) {
     for (i64 r = task * kRows; r < std::min(request.rows, (task + 1) * kRows); ++r) {
       char* row = static_cast<char*>(request.output) + r * request.output_ld * element;
-      if (r >= count) {
+      const i64 source = r >= count ? -1 : request.index ? request.index[r] : r;
+      if (source < 0) {
         std::memset(row, static_cast<int>(request.padding & 0xff), bytes);
         continue;
       }
-      const i64 source = request.index ? request.index[r] : r;
       std::memcpy(row, input + source * request.input_ld * element, bytes);
     }
   });

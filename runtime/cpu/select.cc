@@ -65,9 +65,7 @@ class Selection {
     for (i64 task = 0; task < tasks; ++task) places_.starts[task + 1] += places_.starts[task];
     const i64 total = places_.starts[tasks];
     if (total > request_.capacity) *request_.status |= kStatusPastCapacity;
-    if (*request_.status == 0) {
-      for_candidates(count, [&](i64 task, i64 begin, i64 end) { store(places_.starts[task], begin, end); });
-    }
+    for_candidates(count, [&](i64 task, i64 begin, i64 end) { store(places_.starts[task], begin, end); });
     const bool is_valid = *request_.status == 0;
     *request_.count = is_valid ? static_cast<i32>(total) : 0;
     pad(is_valid ? count : 0);
@@ -175,13 +173,16 @@ class Selection {
     for (i64 i = begin; i < end; ++i) {
       const bool is_kept = keeps(i);
       if (request_.places) request_.places[i] = is_kept ? static_cast<i32>(row) : -1;
-      if (!is_kept) continue;
-      if (!find_coordinate(i, request_.selected + row * (1 + Ndim))) set_status(kStatusTooFar);
-      if (request_.sources) request_.sources[row] = static_cast<i32>(i);
-      if (request_.parents) request_.parents[row] = static_cast<i32>(row_and_child(i).first);
-      if (request_.features) copy_features(i, row);
-      ++row;
+      if (is_kept) store_row(i, row++);
     }
+  }
+  /// Stores one candidate, unless its row is past the capacity.
+  void store_row(i64 candidate, i64 row) const {
+    if (row >= request_.capacity) return;
+    if (!find_coordinate(candidate, request_.selected + row * (1 + Ndim))) set_status(kStatusTooFar);
+    if (request_.sources) request_.sources[row] = static_cast<i32>(candidate);
+    if (request_.parents) request_.parents[row] = static_cast<i32>(row_and_child(candidate).first);
+    if (request_.features) copy_features(candidate, row);
   }
   bool find_coordinate(i64 candidate, i32* coordinate) const {
     if (of_cells()) {

@@ -23,7 +23,8 @@
 
 namespace minuet {
 
-/// Requests a copy of rows in which output row i is input row index[i], or row i if there is no index.
+/// Requests a copy of rows in which output row i is input row index[i], or row i if there is no index. A
+/// negative index stands for a row of padding.
 struct PermuteRequest {
   i32 permute = 0;  // Holds the number that add_permute_rows() returned.
   const void* input = nullptr;

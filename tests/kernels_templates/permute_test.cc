@@ -11,7 +11,8 @@ namespace minuet {
 namespace {
 
 template <DType T, i32 Channels, i32 VectorBytes>
-void expect_permuted(i64 rows, int variant, i64 count = -1, u32 padding = 0, bool has_index = true) {
+void expect_permuted(i64 rows, int variant, i64 count = -1, u32 padding = 0, bool has_index = true,
+                     bool has_gaps = false) {
   constexpr PermuteRowsSpec kSpec{.io = T, .channels = Channels, .vector_bytes = VectorBytes, .threads = 64};
   Random random(500 + static_cast<u64>(rows));
   const i64 input_rows = rows + 5;
@@ -22,6 +23,7 @@ void expect_permuted(i64 rows, int variant, i64 count = -1, u32 padding = 0, boo
   std::vector<i32> index(static_cast<std::size_t>(rows), 1 << 30);
   for (i64 i = 0; i < indices; ++i)
     index[i] = static_cast<i32>(has_index ? random.below(static_cast<u64>(input_rows)) : static_cast<u64>(i));
+  for (i64 i = 0; has_gaps && i < indices; i += 3) index[static_cast<std::size_t>(i)] = -1;
   const std::size_t absent = static_cast<std::size_t>(rows - indices) * sizeof(i32);
   forbid_access(index.data() + indices, absent);
   const i32 device_count = static_cast<i32>(count);
@@ -33,7 +35,8 @@ void expect_permuted(i64 rows, int variant, i64 count = -1, u32 padding = 0, boo
   allow_access(index.data() + indices, absent);
   for (i64 row = 0; row <= rows; ++row) {
     for (i64 c = 0; c < (row < rows ? output.ld() : Channels); ++c) {
-      if (row < rows && c < Channels && count >= 0 && row >= count) {
+      const bool is_padding = (count >= 0 && row >= count) || (has_gaps && row % 3 == 0);
+      if (row < rows && c < Channels && is_padding) {
         ASSERT_EQ(output.bits(row, c), dtype_bytes(T) == 2 ? padding & 0xffff : padding)
             << "row " << row << " of " << count;
       } else if (row < rows && c < Channels) {
@@ -72,6 +75,14 @@ TEST(PermuteRows, PaddingFromTheCountOn) {
     expect_permuted<DType::F16, 3, 2>(100, variant++, count);
     expect_permuted<DType::F32, 12, 16>(100, variant++, count, ~0u);
     expect_permuted<DType::F16, 3, 2>(100, variant++, count, ~0u);
+  }
+}
+
+TEST(PermuteRows, PaddingWhereTheIndexIsNegative) {
+  int variant = 0;
+  for (const i64 count : {-1, 0, 50, 100}) {
+    expect_permuted<DType::F32, 4, 16>(100, variant++, count, 0, true, true);
+    expect_permuted<DType::F16, 3, 2>(100, variant++, count, ~0u, true, true);
   }
 }
 

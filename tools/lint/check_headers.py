@@ -40,7 +40,7 @@ STRICT = ["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only"]
 DEVICE_ONLY = ("kernels_templates/core/", "kernels_templates/map/", "kernels_templates/gmas/",
                "kernels_templates/dense/", "kernels_templates/depthwise/", "kernels_templates/fused/",
                "kernels_templates/pool/", "kernels_templates/parameters/", "kernels_templates/pointwise/",
-               "kernels_templates/points/", "tests/kernels_templates/device/",
+               "kernels_templates/points/", "kernels_templates/select/", "tests/kernels_templates/device/",
                "tests/support/software_cuda/twins/kernels_templates/")
 
 

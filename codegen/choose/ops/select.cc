@@ -63,7 +63,7 @@ i64 SelectProblem::candidates(i64 most_rows, i64 batch_size) const {
 
 llvm::Error validate(const SelectProblem& problem) {
   if (problem.ndim < 1 || problem.ndim > kMaxDim) {
-    return make_error(StatusCode::InvalidArgument, "the level has {0} axes; it must have 1 to {1}",
+    return make_error(StatusCode::InvalidArgument, "the candidates have {0} axes; they must have 1 to {1}",
                       problem.ndim, kMaxDim);
   }
   const bool of_cells = problem.source == SelectSource::Cells;

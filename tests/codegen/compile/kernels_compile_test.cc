@@ -183,6 +183,25 @@ std::vector<ReduceVoxelsSpec> variants(const ReduceVoxelsSpec&) {
   }
   return specs;
 }
+std::vector<ListSelectedSpec> variants(const ListSelectedSpec&) {
+  std::vector<ListSelectedSpec> specs = by_ndim<ListSelectedSpec>();
+  for (const DType io : {DType::F32, DType::F16, DType::BF16}) {
+    specs.push_back({.io = io, .rule = SelectRule::Above});
+    specs.push_back({.io = io, .source = SelectSource::Cells, .rule = SelectRule::NonZero});
+  }
+  specs.push_back({.rule = SelectRule::All});
+  return specs;
+}
+std::vector<FinishSelectionSpec> variants(const FinishSelectionSpec&) {
+  return by_ndim<FinishSelectionSpec>();
+}
+std::vector<MakeScoreKeysSpec> variants(const MakeScoreKeysSpec&) {
+  std::vector<MakeScoreKeysSpec> specs = by_ndim<MakeScoreKeysSpec>();
+  for (const DType io : {DType::F16, DType::BF16}) specs.push_back({.io = io});
+  specs.push_back({.source = SelectSource::Cells});
+  return specs;
+}
+std::vector<MarkBestSpec> variants(const MarkBestSpec&) { return {}; }
 std::vector<IndexRowsSpec> variants(const IndexRowsSpec&) { return by_ndim<IndexRowsSpec>(); }
 std::vector<WeighCornersSpec> variants(const WeighCornersSpec&) {
   std::vector<WeighCornersSpec> specs = by_ndim<WeighCornersSpec>();

@@ -16,6 +16,7 @@
 #include "tests/runtime/abi/abi_headers.h"
 #include "tests/runtime/abi/abi_point_structs.h"
 #include "tests/runtime/abi/abi_seen.h"
+#include "tests/runtime/abi/abi_select_structs.h"
 #include "tests/support/network_abi.h"
 #include "tests/support/rounding.h"
 #include "tests/support/safetensors_writer.h"
@@ -48,6 +49,7 @@ class AbiDefaults : public testing::Test {
   void pyramid_options();
   void voxelize_options();
   void devoxelize_options();
+  void select_options();
 
  protected:
   void SetUp() override {
@@ -429,6 +431,15 @@ void AbiDefaults::devoxelize_options() {
   });
 }
 
+void AbiDefaults::select_options() {
+  const auto require = [](auto&) {};
+  compare<minuet_select_options>(MINUET_SELECT_OPTIONS_INIT, require, [&](const auto* options) {
+    Seen seen = seen_of(MINUET_OK);
+    seen.add(selected_with(*cpu_, options));
+    return seen;
+  });
+}
+
 TEST_F(AbiDefaults, AZeroedStructAsksForTheDefaults) {
   const std::pair<const char*, void (AbiDefaults::*)()> rows[] = {
 #define MINUET_ROW(name) {"minuet_" #name, &AbiDefaults::name},
@@ -438,6 +449,7 @@ TEST_F(AbiDefaults, AZeroedStructAsksForTheDefaults) {
                   MINUET_ROW(network_options) MINUET_ROW(precompile_options) MINUET_ROW(parameters_options)
                       MINUET_ROW(execution_options) MINUET_ROW(tuning_options) MINUET_ROW(pyramid_options)
                           MINUET_ROW(voxelize_options) MINUET_ROW(devoxelize_options)
+                              MINUET_ROW(select_options)
 #undef MINUET_ROW
   };
   std::set<std::string> known;

@@ -18,6 +18,7 @@
 #include "tests/runtime/abi/abi_headers.h"
 #include "tests/runtime/abi/abi_point_structs.h"
 #include "tests/runtime/abi/abi_pyramid_structs.h"
+#include "tests/runtime/abi/abi_select_structs.h"
 #include "tests/runtime/abi/abi_told.h"
 #include "tests/support/network_abi.h"
 #include "tests/support/safetensors_writer.h"
@@ -72,6 +73,8 @@ class Structs {
   void voxelize_options() { check_voxelize_options(*cpu_); }
   void devoxelize_options() { check_devoxelize_options(*cpu_); }
   void voxelize_arguments() { check_voxelize_arguments(*cpu_); }
+  void select_options() { check_select_options(*cpu_); }
+  void select_arguments() { check_select_arguments(*cpu_); }
   void devoxelize_arguments() { check_devoxelize_arguments(*cpu_); }
   void pyramid_options() { check_pyramid_options(*cpu_); }
   void pointwise_steps() { check_pointwise_steps(*cpu_); }
@@ -427,7 +430,8 @@ const std::map<std::string, std::function<void(Structs&)>>& table() {
                       MINUET_ROW(execution_options) MINUET_ROW(tuning_options) MINUET_ROW(pyramid_options)
                           MINUET_ROW(pyramid_arguments) MINUET_ROW(run_arguments) MINUET_ROW(voxelize_options)
                               MINUET_ROW(devoxelize_options) MINUET_ROW(voxelize_arguments)
-                                  MINUET_ROW(devoxelize_arguments)
+                                  MINUET_ROW(devoxelize_arguments) MINUET_ROW(select_options)
+                                      MINUET_ROW(select_arguments)
       // Answers, which the library fills in.
       MINUET_ROW(kernel_counters) MINUET_ROW(system_info) MINUET_ROW(shipped_network_info)
           MINUET_ROW(device_info) MINUET_ROW(plan_info) MINUET_ROW(parameter_info) MINUET_ROW(tensor_info)

@@ -94,7 +94,8 @@ std::optional<Attributes> read_attributes(const CUlaunchConfig& config) {
 /// In which order blocks and threads run. A scan's tile waits for those before it, which a GPU starts first.
 minuet::shim::Order order_of(const Cubin& cubin, std::uint64_t seed) {
   bool is_scan = false;
-  for (const char* const name : {"4scanE", "13number_blocksE", "11number_rowsE"})
+  for (const char* const name :
+       {"4scanE", "13number_blocksE", "11number_rowsE", "13number_voxelsE", "13list_selectedE"})
     is_scan = is_scan || cubin.kernel.find(name) != std::string::npos;
   return is_scan ? minuet::shim::Order::Ascending : static_cast<minuet::shim::Order>(seed % 3);
 }

@@ -57,6 +57,7 @@ from ._parameters import Parameters
 from ._plan import CompileJob, Plan, Step
 from ._points import Devoxelizer, PointBlend, PointFeature, Voxelizer, Voxels
 from ._pyramid import Level, Map, Pyramid
+from ._select import Selected, Selector, SelectRule
 from ._sets import Coordinates, KernelMap
 from ._types import (
     Activation,
@@ -126,6 +127,9 @@ __all__ = [
     "Queue",
     "Reduction",
     "ResourceExhaustedError",
+    "SelectRule",
+    "Selected",
+    "Selector",
     "SetOrder",
     "ShippedNetwork",
     "StageTimes",

@@ -140,6 +140,13 @@ MINUET_PURPOSE_EXPORT = 16
 MINUET_SET_ORDER_INPUT = 1
 MINUET_SET_ORDER_OUTPUT = 2
 MINUET_SET_ORDER_RESIDUAL = 4
+MINUET_SELECT_ROWS = 0
+MINUET_SELECT_CELLS = 1
+MINUET_SELECT_ALL = 0
+MINUET_SELECT_MASK = 1
+MINUET_SELECT_ABOVE = 2
+MINUET_SELECT_BEST = 3
+MINUET_SELECT_NONZERO = 4
 
 minuet_log_callback = CFUNCTYPE(None, c_int, c_void_p, c_size_t, c_void_p)
 
@@ -1299,6 +1306,86 @@ class minuet_run_arguments(Structure):
     ]
 
 
+class minuet_select_options(Structure):
+    struct_size: int
+    ext: int | None
+    ndim: int
+    dtype: int
+    source: int
+    rule: int
+    threshold: float
+    channels: int
+    best: int
+    batch_size: int
+    children: Any
+    tensor_stride: Any
+    shape: Any
+    axis_order: Any
+    channels_last: int
+    reserved: int
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("ext", c_void_p),
+        ("ndim", c_int32),
+        ("dtype", c_int32),
+        ("source", c_int32),
+        ("rule", c_int32),
+        ("threshold", c_float),
+        ("channels", c_int32),
+        ("best", c_int64),
+        ("batch_size", c_int64),
+        ("children", c_int32 * 4),
+        ("tensor_stride", c_int32 * 4),
+        ("shape", c_int32 * 4),
+        ("axis_order", c_int32 * 4),
+        ("channels_last", c_int32),
+        ("reserved", c_int32),
+    ]
+
+
+class minuet_select_arguments(Structure):
+    struct_size: int
+    ext: int | None
+    coordinates: int | None
+    row_count: int | None
+    most_rows: int
+    mask: int | None
+    scores: int | None
+    scores_ld: int
+    dense: int | None
+    workspace: int | None
+    workspace_bytes: int
+    capacity: int
+    selected: int | None
+    sources: int | None
+    parents: int | None
+    features: int | None
+    places: int | None
+    count: int | None
+    status: int | None
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("ext", c_void_p),
+        ("coordinates", c_void_p),
+        ("row_count", c_void_p),
+        ("most_rows", c_int64),
+        ("mask", c_void_p),
+        ("scores", c_void_p),
+        ("scores_ld", c_int64),
+        ("dense", c_void_p),
+        ("workspace", c_void_p),
+        ("workspace_bytes", c_int64),
+        ("capacity", c_int64),
+        ("selected", c_void_p),
+        ("sources", c_void_p),
+        ("parents", c_void_p),
+        ("features", c_void_p),
+        ("places", c_void_p),
+        ("count", c_void_p),
+        ("status", c_void_p),
+    ]
+
+
 class minuet_tuning_cloud(Structure):
     coordinates: int | None
     count: int
@@ -1537,6 +1624,11 @@ FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "minuet_plan_run_bytes": (c_int, (c_void_p, c_char_p, POINTER(minuet_run_arguments), c_void_p)),
     "minuet_plan_run_load": (c_int, (c_void_p, c_void_p, POINTER(minuet_run_arguments))),
     "minuet_plan_run": (c_int, (c_void_p, c_void_p, POINTER(minuet_run_arguments), c_void_p)),
+    "minuet_select_create": (c_int, (c_void_p, POINTER(minuet_select_options), c_void_p)),
+    "minuet_select_op_destroy": (None, (c_void_p,)),
+    "minuet_select_op_load": (c_int, (c_void_p, c_void_p)),
+    "minuet_select_bytes": (c_int, (c_void_p, c_char_p, c_int64, c_void_p)),
+    "minuet_select": (c_int, (c_void_p, c_void_p, POINTER(minuet_select_arguments), c_void_p)),
     "minuet_tune": (c_int, (c_void_p, c_void_p, c_void_p, POINTER(minuet_tuning_options), POINTER(minuet_tuning_result))),
     "minuet_context_load_tuning": (c_int, (c_void_p, c_void_p, c_char_p, c_void_p)),
     "minuet_plan_visit_tuning": (c_int, (c_void_p, minuet_tuned_visitor, c_void_p)),

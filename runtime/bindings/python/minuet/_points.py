@@ -88,7 +88,9 @@ def _place_points(
     return found
 
 
-def _features(device: Device, out: Any, shape: tuple[int, int], dtype: str, stream: int, what: str) -> tuple[Any, int]:
+def writable_features(
+    device: Device, out: Any, shape: tuple[int, int], dtype: str, stream: int, what: str
+) -> tuple[Any, int]:
     """Returns `out`, or a new array, of features on the device, and its address."""
     result = device.empty(shape, dtype, stream) if out is None else out
     found = device_view(result, device, stream, what)
@@ -98,7 +100,7 @@ def _features(device: Device, out: Any, shape: tuple[int, int], dtype: str, stre
     return result, found.address
 
 
-def _place_workspace(
+def place_workspace(
     arguments: Any, workspace: Any, bytes_needed: Callable[[], int], device: Device, stream: int
 ) -> Any:
     """Fills in the workspace of arguments, and returns it: it must live until the call is done."""
@@ -200,7 +202,7 @@ class Voxelizer(Handle):
         if capacity is None:
             capacity = most if out is None else int(out.coordinates.shape[0])
         arguments.capacity = capacity
-        held = _place_workspace(arguments, workspace, lambda: self.bytes(device.arch, most), device, handle)
+        held = place_workspace(arguments, workspace, lambda: self.bytes(device.arch, most), device, handle)
         made = {
             "coordinates": (arguments.capacity, 1 + self._ndim),
             "voxel_points": (arguments.capacity,),
@@ -212,7 +214,7 @@ class Voxelizer(Handle):
         for name, shape in made.items():
             arrays[name], address = int32_output(device, getattr(out, name, None), shape, handle, name)
             setattr(arguments, name, address or None)
-        features, address = _features(
+        features, address = writable_features(
             device,
             getattr(out, "features", None),
             (capacity, self._channels),
@@ -327,7 +329,7 @@ class Devoxelizer(Handle):
             number = device_view(row_count, device, handle, "row_count")
             number.require("row_count", "int32", (1,))
             arguments.row_count = number.address
-        held = _place_workspace(
+        held = place_workspace(
             arguments,
             workspace,
             lambda: self.bytes(device.arch, arguments.most, arguments.most_rows),
@@ -335,7 +337,7 @@ class Devoxelizer(Handle):
             handle,
         )
         shape = (arguments.most, self._channels)
-        output, address = _features(device, out, shape, element_of(self._dtype), handle, "output")
+        output, address = writable_features(device, out, shape, element_of(self._dtype), handle, "output")
         arguments.output = address or None
         call("minuet_devoxelize", self, device, ctypes.byref(arguments), handle)
         del held

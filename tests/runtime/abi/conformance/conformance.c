@@ -197,6 +197,7 @@ static void call_all(world* world) {
   call_capacity(world);
   call_queries(world);
   call_points(world);
+  call_select(world);
   call_pyramid_create(world);
   call_pyramids(world);
   call_pyramid_runs(world);

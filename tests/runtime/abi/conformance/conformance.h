@@ -19,6 +19,7 @@
 #include <minuet/pointwise.h>
 #include <minuet/precompile.h>
 #include <minuet/pyramid.h>
+#include <minuet/select.h>
 #include <minuet/tuning.h>
 
 #define COUNT_OF(array) ((int32_t)(sizeof(array) / sizeof((array)[0])))
@@ -79,6 +80,7 @@ typedef struct outputs {
   minuet_parameters* parameters;
   minuet_pyramid* pyramid;
   minuet_point_op* point_op;
+  minuet_select_op* select_op;
   minuet_job* job;
   void* memory;
   const uint32_t* status_word;
@@ -178,6 +180,7 @@ void call_maps(world* world);
 void call_ops(world* world);
 void call_pointwise(world* world);
 void call_points(world* world);
+void call_select(world* world);
 void call_networks(world* world);
 void call_plans(world* world);
 void call_kernels(world* world);

@@ -1,0 +1,379 @@
+// Levels of rows, children and cells that a rule keeps, through the C ABI on every device: exactly those of
+// plain loops, from poisoned memory, in graphs and from many threads; and features there and back.
+#include <gmock/gmock.h>
+
+#include <cstring>
+#include <thread>
+
+#include "include/minuet/points.h"
+#include "include/minuet/select.h"
+#include "tests/runtime/abi/abi_stream.h"
+#include "tests/support/rounding.h"
+#include "tests/support/select_oracle.h"
+
+namespace minuet::abi {
+namespace {
+
+using oracle::Rule;
+using oracle::SelectCase;
+using oracle::Selected;
+using testing::HasSubstr;
+using SelectOp = Handle<minuet_select_op>;
+
+constexpr std::array<int, 4> kOneChild{1, 1, 1, 1};
+
+class Select : public DeviceTest {
+ protected:
+  minuet_select_options options_of(const SelectCase& given) const {
+    minuet_select_options options = MINUET_SELECT_OPTIONS_INIT;
+    options.ndim = given.ndim, options.dtype = abi_dtype(dtype());
+    options.source = given.of_cells ? MINUET_SELECT_CELLS : MINUET_SELECT_ROWS;
+    options.rule = static_cast<minuet_select_rule>(given.rule);
+    if (given.rule == Rule::Above) options.threshold = static_cast<float>(given.threshold);
+    if (given.rule == Rule::Best) options.best = given.best;
+    if (given.rule == Rule::Best || given.of_cells) options.batch_size = given.batch_size;
+    for (int a = 0; a < given.ndim; ++a) {
+      const auto axis = static_cast<size_t>(a);
+      options.tensor_stride[a] = given.of_cells ? given.tensor_stride[axis] : given.child_step[axis];
+      if (given.of_cells) options.shape[a] = given.shape[axis];
+      if (!given.of_cells) options.children[a] = given.children[axis];
+      if (given.rule == Rule::NonZero) options.axis_order[a] = given.order[axis];
+    }
+    if (given.rule == Rule::NonZero)
+      options.channels = given.channels, options.channels_last = given.channels_last ? 1 : 0;
+    return options;
+  }
+  SelectOp selector(const SelectCase& given) {
+    const minuet_select_options options = options_of(given);
+    minuet_select_op* made = nullptr;
+    check(minuet_select_create(machine().context(), &options, &made));
+    SelectOp op(made, {minuet_select_op_destroy});
+    check(minuet_select_op_load(made, machine().device()));
+    return op;
+  }
+
+  /// Device memory of one call, all of it poisoned but the inputs.
+  struct Room {
+    Room(Machine& machine, minuet_select_op* op, const SelectCase& of, DType dtype, int64_t capacity,
+         int64_t more = 0)
+        : dtype(storage_type(dtype)),
+          capacity(capacity),
+          most_rows(of.of_cells ? 0 : of.rows() + more),
+          candidates(of.of_cells ? of.candidates() : most_rows * of.children_of_row()),
+          each(of.of_cells ? 1 : of.children_of_row()),
+          coordinates(machine, std::max<int64_t>(most_rows * (1 + of.ndim) * 4, 4)),
+          row_count(machine, 4),
+          mask(machine, std::max<int64_t>(candidates, 1)),
+          scores(machine, std::max<int64_t>(candidates / each * ld() * dtype_bytes(dtype), 4)),
+          dense(machine, std::max<int64_t>(static_cast<int64_t>(of.dense.size()) * dtype_bytes(dtype), 4)),
+          workspace(machine, bytes_of(machine, op, most_rows)),
+          selected(machine, capacity * (1 + of.ndim) * 4),
+          sources(machine, capacity * 4),
+          parents(machine, capacity * 4),
+          features(machine, capacity * of.channels * dtype_bytes(dtype)),
+          places(machine, candidates * 4),
+          count(machine, 4),
+          status(machine, 4) {
+      fill(machine, of);
+      if (!of.of_cells) {
+        given.coordinates = coordinates.integers();
+        given.most_rows = most_rows;
+        if (more > 0) given.row_count = row_count.integers();
+        given.parents = static_cast<int32_t*>(parents.data());
+      }
+      if (of.rule == Rule::Mask) given.mask = static_cast<const uint8_t*>(mask.data());
+      if (of.rule == Rule::Above || of.rule == Rule::Best)
+        given.scores = scores.data(), given.scores_ld = ld();
+      if (of.rule == Rule::NonZero) given.dense = dense.data(), given.features = features.data();
+      given.workspace = workspace.data(), given.workspace_bytes = workspace.bytes();
+      given.capacity = capacity;
+      given.selected = static_cast<int32_t*>(selected.data());
+      given.sources = static_cast<int32_t*>(sources.data());
+      given.places = static_cast<int32_t*>(places.data());
+      given.count = static_cast<int32_t*>(count.data());
+      given.status = static_cast<uint32_t*>(status.data());
+    }
+    int64_t ld() const { return each + 2; }
+    /// Puts the inputs of a case with the same sizes, or fewer rows, on the device.
+    void fill(Machine& machine, const SelectCase& of) {
+      put(machine, coordinates, of.coordinates);
+      put(machine, row_count, std::vector<int32_t>{static_cast<int32_t>(of.rows())});
+      put(machine, mask, of.mask);
+      std::vector<float> spread;
+      for (size_t i = 0; i < of.scores.size(); ++i) {
+        spread.push_back(of.scores[i]);
+        // The gaps have the largest score.
+        if ((static_cast<int64_t>(i) + 1) % each == 0) spread.insert(spread.end(), {1000, 1000});
+      }
+      put(machine, scores, encode(dtype, spread));
+      put(machine, dense, encode(dtype, of.dense));
+    }
+    static int64_t bytes_of(Machine& machine, minuet_select_op* op, int64_t most_rows) {
+      int64_t bytes = 0;
+      check(minuet_select_bytes(op, machine.arch().c_str(), most_rows, &bytes));
+      return bytes;
+    }
+    template <class T>
+    static void put(Machine& machine, const Buffer& target, const std::vector<T>& values) {
+      const auto bytes = static_cast<int64_t>(values.size() * sizeof(T));
+      if (bytes > 0) check(minuet_device_copy(machine.device(), target.data(), values.data(), bytes, 0));
+    }
+
+    DType dtype;
+    int64_t capacity, most_rows, candidates, each;
+    Buffer coordinates, row_count, mask, scores, dense, workspace, selected, sources, parents, features,
+        places, count, status;
+    minuet_select_arguments given = MINUET_SELECT_ARGUMENTS_INIT;
+  };
+
+  static std::vector<int32_t> padded(std::vector<int32_t> values, int64_t size, int32_t value) {
+    values.resize(static_cast<size_t>(size), value);
+    return values;
+  }
+  /// Expects the level of the oracle, with zeros and -1 behind it.
+  void expect_selected(const Room& room, const SelectCase& of) {
+    const Selected expected = oracle::selected_of(of, room.capacity);
+    ASSERT_EQ(room.status.read<uint32_t>().front(), expected.status);
+    ASSERT_EQ(room.count.read<int32_t>().front(), expected.count());
+    ASSERT_EQ(room.selected.read<int32_t>(), padded(expected.coordinates, room.capacity * (1 + of.ndim), 0));
+    ASSERT_EQ(room.sources.read<int32_t>(), padded(expected.sources, room.capacity, -1));
+    if (room.given.parents) {
+      ASSERT_EQ(room.parents.read<int32_t>(), padded(expected.parents, room.capacity, -1));
+    }
+    ASSERT_EQ(room.places.read<int32_t>(), padded(expected.places, room.candidates, -1));
+    if (!room.given.features) return;
+    std::vector<float> features = expected.features;
+    features.resize(static_cast<size_t>(room.capacity * of.channels));
+    const std::vector<float> got = decode(room.dtype, room.features.read<char>());
+    ASSERT_EQ(got.size(), features.size());
+    for (size_t i = 0; i < got.size(); ++i) {
+      ASSERT_TRUE(std::isnan(features[i]) ? std::isnan(got[i]) : got[i] == features[i])
+          << "feature " << i << " is " << got[i] << ", expected " << features[i];
+    }
+  }
+  void run(const SelectOp& op, const Room& room) {
+    check(minuet_select(op.get(), machine().device(), &room.given, nullptr));
+  }
+  void run_and_expect(const SelectCase& given, int64_t spare, int64_t more) {
+    SCOPED_TRACE("rule " + std::to_string(static_cast<int>(given.rule)) + ", " +
+                 std::to_string(given.candidates()) + " candidates");
+    const SelectOp op = selector(given);
+    const int64_t needed = oracle::kept_count(given);
+    const Room room(machine(), op.get(), given, dtype(), std::max<int64_t>(needed + spare, 0), more);
+    run(op, room);
+    expect_selected(room, given);
+    const std::vector<char> first = room.selected.read<char>();
+    run(op, room);
+    EXPECT_EQ(room.selected.read<char>(), first);
+  }
+  int64_t rows() { return machine().is_software() ? 300 : 5000; }
+};
+
+constexpr Rule kRowRules[] = {Rule::All, Rule::Mask, Rule::Above, Rule::Best};
+constexpr Rule kCellRules[] = {Rule::All, Rule::Mask, Rule::Above, Rule::Best, Rule::NonZero};
+
+TEST_P(Select, KeepsRows) {
+  Random random(21);
+  for (const Rule rule : kRowRules) {
+    run_and_expect(oracle::random_rows(random, rule, 3, rows(), 5, kOneChild), 11, 33);
+    SelectCase given = oracle::random_rows(random, rule, 3, rows(), 4, kOneChild, 20);
+    given.batch_size = 4, given.best = 40;
+    run_and_expect(given, 0, 0);
+  }
+}
+
+TEST_P(Select, KeepsChildren) {
+  Random random(22);
+  for (const Rule rule : kRowRules) {
+    run_and_expect(oracle::random_rows(random, rule, 3, rows() / 5, 3, {2, 2, 2, 1}), 5, 7);
+    run_and_expect(oracle::random_rows(random, rule, 2, rows() / 5, 3, {3, 1, 1, 1}), 0, 0);
+    run_and_expect(oracle::random_rows(random, rule, 1, rows() / 5, 2, {4, 1, 1, 1}), 2, 1);
+    run_and_expect(oracle::random_rows(random, rule, 4, rows() / 5, 2, {2, 1, 2, 3}), 2, 0);
+  }
+}
+
+TEST_P(Select, KeepsCells) {
+  Random random(23);
+  for (const Rule rule : kCellRules) {
+    SelectCase bird = oracle::random_cells(random, rule, 3, {9, 8, 5, 1}, 3, 3, false, 100);
+    run_and_expect(bird, 6, 0);
+    bird.order = {2, 1, 0, 3};
+    run_and_expect(bird, 0, 0);
+    run_and_expect(oracle::random_cells(random, rule, 3, {4, 7, 6, 1}, 2, 8, true, 60), 0, 0);
+    run_and_expect(oracle::random_cells(random, rule, 2, {21, 13, 1, 1}, 1, 5, true), 1, 0);
+    run_and_expect(oracle::random_cells(random, rule, 1, {120, 1, 1, 1}, 4, 1, false), 2, 0);
+    run_and_expect(oracle::random_cells(random, rule, 4, {3, 4, 2, 5}, 2, 2, false), 3, 0);
+  }
+}
+
+TEST_P(Select, KeepsNoneAllAndNothingOfNothing) {
+  Random random(24);
+  for (const uint64_t share : {0, 256}) {
+    for (const Rule rule : kRowRules) {
+      for (const int64_t rows : {0, 1, 2, 513})
+        run_and_expect(oracle::random_rows(random, rule, 3, rows, 2, kOneChild, share), 3, rows % 3);
+    }
+    for (const Rule rule : kCellRules)
+      run_and_expect(oracle::random_cells(random, rule, 2, {9, 10, 1, 1}, 2, 2, false, share), 2, 0);
+  }
+  SelectCase all_equal = oracle::random_rows(random, Rule::Best, 3, 700, 1, kOneChild);
+  std::fill(all_equal.scores.begin(), all_equal.scores.end(), 1.0f);
+  run_and_expect(all_equal, 0, 5);
+  all_equal.best = 10000;
+  run_and_expect(all_equal, 0, 5);
+  std::fill(all_equal.scores.begin(), all_equal.scores.end(), std::nanf(""));
+  run_and_expect(all_equal, 4, 0);
+}
+
+TEST_P(Select, OfMany) {
+  if (machine().is_software()) return;  // It would take minutes there.
+  Random random(25);
+  for (const Rule rule : kRowRules) {
+    SelectCase given = oracle::random_rows(random, rule, 3, 300000, 4, kOneChild, 100);
+    given.best = 20000;
+    run_and_expect(given, 0, 1000);
+    given.batch_size = 4;
+    run_and_expect(given, 0, 0);
+  }
+  run_and_expect(oracle::random_cells(random, Rule::NonZero, 3, {64, 64, 32, 1}, 2, 4, false, 20), 0, 0);
+}
+
+TEST_P(Select, ThatDoesNotFitLeavesNothing) {
+  Random random(26);
+  for (const Rule rule : kRowRules)
+    run_and_expect(oracle::random_rows(random, rule, 3, 200, 2, kOneChild), -1, 3);
+  for (const Rule rule : kCellRules)
+    run_and_expect(oracle::random_cells(random, rule, 2, {12, 12, 1, 1}, 1, 2, false), -1, 0);
+  const SelectCase given = oracle::random_rows(random, Rule::Best, 3, 100, 2, {2, 1, 1, 1});
+  const SelectOp op = selector(given);
+  for (const int32_t said : {-1, 111}) {
+    const Room room(machine(), op.get(), given, dtype(), 200, 10);
+    Room::put(machine(), room.row_count, std::vector<int32_t>{said});
+    run(op, room);
+    EXPECT_EQ(room.status.read<uint32_t>().front(), uint32_t{MINUET_CLOUD_PAST_CAPACITY});
+    EXPECT_EQ(room.count.read<int32_t>().front(), 0);
+    EXPECT_EQ(room.places.read<int32_t>(), std::vector<int32_t>(220, -1));
+    EXPECT_EQ(room.sources.read<int32_t>(), std::vector<int32_t>(200, -1));
+  }
+}
+
+TEST_P(Select, SaysWhatIsWrongWithCoordinates) {
+  Random random(27);
+  SelectCase given = oracle::random_rows(random, Rule::Best, 3, 100, 4, {1, 2, 1, 1});
+  given.batch_size = 3;
+  run_and_expect(given, 5, 2);
+  given.batch_size = 4;
+  given.coordinates[4 * 10] = -7;
+  run_and_expect(given, 5, 0);
+  given.coordinates[4 * 10] = 0;
+  given.coordinates[4 * 10 + 2] = std::numeric_limits<int32_t>::max();
+  given.rule = Rule::All;
+  run_and_expect(given, 5, 0);
+}
+
+TEST_P(Select, GathersFeaturesThereAndBack) {
+  Random random(28);
+  const SelectCase given = oracle::random_rows(random, Rule::Mask, 3, 150, 3, {2, 2, 1, 1}, 90);
+  const Selected expected = oracle::selected_of(given);
+  const SelectOp op = selector(given);
+  const Room room(machine(), op.get(), given, dtype(), expected.count() + 9, 20);
+  run(op, room);
+  constexpr int kChannels = 6;
+  minuet_devoxelize_options options = MINUET_DEVOXELIZE_OPTIONS_INIT;
+  options.dtype = abi_dtype(dtype()), options.channels = kChannels;
+  minuet_point_op* made = nullptr;
+  check(minuet_devoxelize_create(machine().context(), &options, &made));
+  const Handle<minuet_point_op> gather(made, {minuet_point_op_destroy});
+  check(minuet_point_op_load(made, machine().device()));
+  const int64_t row_bytes = kChannels * dtype_bytes(dtype());
+  std::vector<float> values;
+  for (int64_t i = 0; i < room.candidates * kChannels; ++i)
+    values.push_back(round_to(storage_type(dtype()), random.uniform(-2, 2)));
+  const Buffer input(machine(), encode(storage_type(dtype()), values)),
+      there(machine(), room.capacity * row_bytes), back(machine(), room.candidates * row_bytes);
+  minuet_devoxelize_arguments forth = MINUET_DEVOXELIZE_ARGUMENTS_INIT;
+  forth.most = room.capacity, forth.point_rows = room.sources.integers();
+  forth.most_rows = room.candidates, forth.features = input.data(), forth.output = there.data();
+  check(minuet_devoxelize(made, machine().device(), &forth, nullptr));
+  minuet_devoxelize_arguments home = MINUET_DEVOXELIZE_ARGUMENTS_INIT;
+  home.most = room.candidates, home.point_rows = room.places.integers();
+  home.row_count = room.count.integers();
+  home.most_rows = room.capacity, home.features = there.data(), home.output = back.data();
+  check(minuet_devoxelize(made, machine().device(), &home, nullptr));
+  const std::vector<float> got_there = decode(storage_type(dtype()), there.read<char>());
+  const std::vector<float> got_back = decode(storage_type(dtype()), back.read<char>());
+  for (int64_t row = 0; row < room.capacity; ++row) {
+    for (int c = 0; c < kChannels; ++c) {
+      const float want =
+          row < expected.count()
+              ? values[static_cast<size_t>(expected.sources[static_cast<size_t>(row)] * kChannels + c)]
+              : 0;
+      ASSERT_EQ(got_there[static_cast<size_t>(row * kChannels + c)], want) << row;
+    }
+  }
+  for (int64_t i = 0; i < room.candidates; ++i) {
+    const bool is_kept = i < given.candidates() && given.mask[static_cast<size_t>(i)] != 0;
+    for (int c = 0; c < kChannels; ++c) {
+      const auto at = static_cast<size_t>(i * kChannels + c);
+      ASSERT_EQ(got_back[at], is_kept ? values[at] : 0) << i;
+    }
+  }
+}
+
+TEST_P(Select, IsReadAnewByEveryReplay) {
+  if (machine().is_cpu()) return;  // Calls on the CPU are not captured.
+  Random random(29);
+  for (const Rule rule : {Rule::Mask, Rule::Best}) {
+    const SelectCase first = oracle::random_rows(random, rule, 3, 400, 3, {2, 1, 1, 1});
+    const SelectCase second = oracle::random_rows(random, rule, 3, 310, 3, {2, 1, 1, 1});
+    const SelectOp op = selector(first);
+    Room room(machine(), op.get(), first, dtype(), 900, 50);
+    Stream stream(machine());
+    check(minuet_device_synchronize(machine().device(), nullptr));
+    const CapturedGraph graph(
+        stream.get(), [&] { check(minuet_select(op.get(), machine().device(), &room.given, stream.get())); });
+    ASSERT_TRUE(graph.whole());
+    for (const SelectCase* one : std::initializer_list<const SelectCase*>{&first, &second, &first}) {
+      room.fill(machine(), *one);
+      EXPECT_EQ(graph.launch(), CUDA_SUCCESS);
+      check(minuet_device_synchronize(machine().device(), stream.get()));
+      expect_selected(room, *one);
+    }
+  }
+}
+
+TEST_P(Select, NeedsTheKernelsToBeLoaded) {
+  Random random(30);
+  const SelectCase given = oracle::random_rows(random, Rule::Mask, 3, 10, 1, kOneChild);
+  minuet_device_options device = MINUET_DEVICE_OPTIONS_INIT;
+  const std::unique_ptr<Machine> own = Machine::open_own(machine().is_cpu() ? "cpu" : "cuda:0", device);
+  const minuet_select_options options = options_of(given);
+  minuet_select_op* made = nullptr;
+  check(minuet_select_create(own->context(), &options, &made));
+  const SelectOp op(made, {minuet_select_op_destroy});
+  const Room room(*own, made, given, dtype(), 10);
+  EXPECT_EQ(minuet_select(made, own->device(), &room.given, nullptr), MINUET_FAILED_PRECONDITION);
+  EXPECT_THAT(last_error(), HasSubstr("call minuet_select_op_load first"));
+}
+
+TEST_P(Select, FromManyThreadsThreads) {
+  Random random(31);
+  const SelectCase given = oracle::random_rows(random, Rule::Best, 3, 300, 3, kOneChild);
+  const SelectOp op = selector(given);
+  std::vector<std::unique_ptr<Room>> rooms;
+  for (int i = 0; i < 3; ++i)
+    rooms.push_back(std::make_unique<Room>(machine(), op.get(), given, dtype(), 40));
+  std::vector<std::thread> threads;
+  for (const std::unique_ptr<Room>& room : rooms) {
+    threads.emplace_back([&, arguments = room->given] {
+      for (int i = 0; i < 5; ++i) check(minuet_select(op.get(), machine().device(), &arguments, nullptr));
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const std::unique_ptr<Room>& room : rooms) expect_selected(*room, given);
+}
+
+MINUET_INSTANTIATE_DEVICE_TEST(Select);
+
+}  // namespace
+}  // namespace minuet::abi
