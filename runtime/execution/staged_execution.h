@@ -165,6 +165,8 @@ class StagedExecution final : public PlanExecution {
   PointArray points_ = {};
   // Says whether a run has made all levels since the last prepare.
   bool has_run_ = false;
+  // Says whether a run has begun, so that work may use the memory.
+  bool is_used_ = false;
   // Says whether any run has written cloud_words(). Replays of a graph may continue to write them.
   bool has_state_ = false;
 };

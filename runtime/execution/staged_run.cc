@@ -33,7 +33,7 @@ llvm::Error StagedExecution::reserve(Arena& arena, llvm::function_ref<void(Place
   place(measured);
   if (measured.bytes() > arena.bytes()) {
     // Earlier work may still use the old block.
-    if (arena.data()) MINUET_TRY(engine_->wait());
+    if (arena.data() && is_used_) MINUET_TRY(engine_->wait());
     MINUET_TRY(arena.reserve(measured.bytes(), has_capacities() ? 0 : slack_of(measured.bytes())));
   }
   Placement parts(arena.data(), /*idle=*/false);
@@ -143,7 +143,14 @@ llvm::Error StagedExecution::make_root(Stage& stage) {
   if (has_capacities()) return llvm::Error::success();
   MINUET_TRY(engine_->read_back(host_words_, stage.root.count, (kPointCounts + 1) * kWordBytes));
   MINUET_TRY(engine_->wait());
-  MINUET_TRY(check_coordinate_status(static_cast<u32>(host_words_[kPointCounts])));
+  const u32 status = static_cast<u32>(host_words_[kPointCounts]);
+  if ((status & kStatusOutOfBounds) != 0) {
+    return make_error(StatusCode::OutOfRange,
+                      "a batch index is {0} or more, but batch_size is {0}: correct the batch indices or the "
+                      "batch_size",
+                      options_.cloud.batch_size);
+  }
+  MINUET_TRY(check_coordinate_status(status));
   stage.root.capacity = host_words_[0];
   if (maker.family->makes_output(*maker.choice)) stage.leading.front().output.rows = stage.root.capacity;
   return llvm::Error::success();
@@ -227,6 +234,7 @@ llvm::Error StagedExecution::run_stage(Stage& stage, const Given& given, void* s
 
 llvm::Error StagedExecution::enqueue(const Given& given, void* stream) {
   has_run_ = false;
+  is_used_ = true;
   points_ = given.points;
   if (options_.parameter_inputs) {
     MINUET_TRY(parameter_set_->set(given.parameters, WeightsOrder::Minuet, stream));

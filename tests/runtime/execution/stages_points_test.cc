@@ -133,6 +133,128 @@ TEST_P(StagesPoints, ExactClouds) {
   }
 }
 
+/// Capacity mode gives the same bits as exact mode, with rows of zeros behind them.
+TEST_P(StagesPoints, CloudsWithinCapacities) {
+  for (const int ndim : machine().is_software() ? std::vector{3} : std::vector{1, 2, 3, 4}) {
+    SCOPED_TRACE(ndim);
+    const Voxelizing made{.ndim = ndim, .has_range = ndim % 2 == 1};
+    const Plan plan = plan_of(points_network(made));
+    const Execution exact = execution_of(plan),
+                    within = execution_of(plan, MINUET_EXECUTION_OPTIONS_INIT, {500, 500, 500});
+    EXPECT_EQ(info_of(within).run_capturable, machine().is_cpu() ? 0 : 1);
+    EXPECT_EQ(info_of(exact).run_capturable, 0);
+    Random random(8);
+    for (const int64_t count : {300, 1, 0, 499}) {
+      SCOPED_TRACE(count);
+      const oracle::PointCloud cloud =
+          oracle::random_points_of(random, count, ndim, ndim + 1, 2, count > 100 ? 3 : 0, false);
+      const Arrays of_exact = arrays_of(plan, cloud, count), of_within = arrays_of(plan, cloud, 500);
+      check(run_arrays(exact.get(), of_exact.inputs, of_exact.outputs));
+      check(run_arrays(within.get(), of_within.inputs, of_within.outputs));
+      uint32_t status = ~0u;
+      const std::vector<int32_t> counts = counts_of(within, 3, status);
+      EXPECT_EQ(status, 0u);
+      EXPECT_EQ(counts[0], count);
+      EXPECT_EQ(counts[1], count);
+      StagedRun run = read(plan, within, of_within);
+      const StagedRun wanted = read(plan, exact, of_exact);
+      cut(plan, counts, run);
+      for (size_t i = 0; i < run.outputs.size(); ++i) EXPECT_EQ(run.outputs[i], wanted.outputs[i]) << i;
+    }
+  }
+}
+
+/// Of points that are dropped, each is counted once, and its features are 0.
+TEST_P(StagesPoints, DroppedPointsAreCounted) {
+  const Voxelizing made{.has_range = true, .more = R"(, "most_points_per_voxel": 2, "most_voxels": 60)"};
+  oracle::VoxelRules rules = rules_of(made);
+  rules.most_points = 2, rules.most_voxels = 60;
+  const Plan plan = plan_of(points_network(made));
+  const Execution execution = execution_of(plan);
+  Random random(9);
+  const oracle::PointCloud cloud = oracle::random_points_of(random, 400, 3, 4, 4, 3, false);
+  const oracle::Voxels voxels = oracle::voxels_of(cloud, rules);
+  ASSERT_GT(voxels.counts[2], 0);
+  ASSERT_GT(voxels.counts[5], 0);
+  const Arrays arrays = arrays_of(plan, cloud, 400);
+  int32_t counts[MINUET_VOXELIZE_COUNTS] = {};
+  EXPECT_EQ(minuet_execution_read_points(execution.get(), counts, MINUET_VOXELIZE_COUNTS, nullptr),
+            MINUET_FAILED_PRECONDITION);
+  check(run_arrays(execution.get(), arrays.inputs, arrays.outputs));
+  check(minuet_execution_read_points(execution.get(), counts, MINUET_VOXELIZE_COUNTS, nullptr));
+  EXPECT_EQ(std::vector<int32_t>(std::begin(counts), std::end(counts)),
+            std::vector<int32_t>(voxels.counts.begin(), voxels.counts.end()));
+  const StagedRun run = read(plan, execution, arrays);
+  EXPECT_EQ(run.outputs[0].coordinates, voxels.coordinates);
+  const std::vector<float> near = values_of(run.outputs[2]);
+  for (size_t i = 0; i < voxels.rows.size(); ++i) {
+    if (voxels.rows[i] < 0) {
+      EXPECT_EQ(near[8 * i], 0.0f) << "point " << i;
+    }
+  }
+}
+
+TEST_P(StagesPoints, ACloudThatDoesNotFitIsReported) {
+  const Plan plan = plan_of(points_network({}));
+  Random random(10);
+  const oracle::PointCloud cloud = oracle::random_points_of(random, 300, 3, 4, 4, 0, false);
+  // The voxels do not fit, then those of the coarser level.
+  for (const std::vector<int64_t>& capacities :
+       {std::vector<int64_t>{300, 20, 300}, std::vector<int64_t>{300, 300, 20}}) {
+    const Execution execution = execution_of(plan, MINUET_EXECUTION_OPTIONS_INIT, capacities);
+    const Arrays arrays = arrays_of(plan, cloud, 300);
+    std::vector<minuet_array> outputs = arrays.outputs;
+    outputs[0].shape[0] = capacities[1], outputs[1].shape[0] = capacities[2];
+    check(run_arrays(execution.get(), arrays.inputs, outputs));
+    uint32_t status = 0;
+    const std::vector<int32_t> counts = counts_of(execution, 3, status);
+    EXPECT_EQ(status, uint32_t{MINUET_CLOUD_PAST_CAPACITY});
+    EXPECT_EQ(counts, std::vector<int32_t>(4));
+    for (const float value : decode(dtype(), arrays.made[4]->read<char>())) ASSERT_EQ(value, 0.0f);
+  }
+}
+
+TEST_P(StagesPoints, Refusals) {
+  const Plan plan = plan_of(points_network({}));
+  Random random(11);
+  const oracle::PointCloud cloud = oracle::random_points_of(random, 50, 3, 4, 4, 3, false);
+  const Execution execution = execution_of(plan);
+  const auto refuses = [&](const Execution& own, const Arrays& arrays, const char* text,
+                           minuet_status status = MINUET_INVALID_ARGUMENT) {
+    EXPECT_EQ(run_arrays(own.get(), arrays.inputs, arrays.outputs), status);
+    EXPECT_THAT(last_error(), HasSubstr(text));
+  };
+  EXPECT_EQ(minuet_execution_prepare(execution.get(), nullptr, 0, nullptr), MINUET_FAILED_PRECONDITION);
+  EXPECT_THAT(last_error(), HasSubstr("nothing to prepare"));
+  int64_t rows = 0;
+  int32_t channels = 0;
+  EXPECT_EQ(minuet_execution_output_shape_of(execution.get(), 0, &rows, &channels),
+            MINUET_FAILED_PRECONDITION);
+  Arrays arrays = arrays_of(plan, cloud, 50);
+  Arrays changed = arrays;
+  changed.outputs[0].shape[0] = 3;
+  refuses(execution, changed, "output 0 has 3 rows, but this run needs");
+  changed = arrays;
+  changed.outputs[4].shape[0] = 49;
+  refuses(execution, changed, "output 4 has shape [49, 5]");
+  changed = arrays;
+  changed.inputs[1].shape[0] = 49;
+  refuses(execution, changed, "input 1 has 49 elements of i32");
+  changed = arrays;
+  changed.inputs[0].element = MINUET_ELEMENT_F64;
+  refuses(execution, changed, "input 0 has elements of f64, but the plan needs f32");
+  changed = arrays;
+  changed.inputs.push_back(array_of(put(std::vector<int32_t>{3}, 1).data(), {1}, MINUET_ELEMENT_I32));
+  refuses(execution, changed, "level_capacity", MINUET_FAILED_PRECONDITION);
+  changed = arrays;
+  changed.inputs.clear();
+  refuses(execution, changed, "run takes 1 to 3 inputs");
+  minuet_execution_options options = MINUET_EXECUTION_OPTIONS_INIT;
+  options.batch_size = 1;
+  refuses(execution_of(plan, options), arrays, "batch", MINUET_OUT_OF_RANGE);
+  check(run_arrays(execution.get(), arrays.inputs, arrays.outputs));
+}
+
 MINUET_INSTANTIATE_DEVICE_TEST(StagesPoints);
 
 }  // namespace
