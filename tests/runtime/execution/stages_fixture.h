@@ -60,6 +60,17 @@ class StagesTest : public DeviceTest {
                                         info.element == MINUET_ELEMENT_I32 ? MINUET_ELEMENT_I32 : element()));
     }
   }
+  /// Gives the outputs whose numbers of rows are known before a run just as many.
+  static void shape_outputs(const Execution& execution, Arrays& arrays) {
+    for (size_t i = 0; i < arrays.outputs.size(); ++i) {
+      int64_t rows = 0;
+      int32_t channels = 0;
+      if (minuet_execution_output_shape_of(execution.get(), static_cast<int32_t>(i), &rows, &channels) ==
+          MINUET_OK) {
+        arrays.outputs[i].shape[0] = rows;
+      }
+    }
+  }
   /// The inputs of a network that takes points. With more room than points, their number is on the device.
   Arrays arrays_of(const Plan& plan, const oracle::PointCloud& cloud, int64_t room) {
     Arrays arrays;

@@ -11,10 +11,10 @@
 namespace minuet::abi {
 namespace {
 
-using Rows = std::vector<double>;
+using Values = std::vector<double>;
 using Tensors = std::map<std::string, FileTensor>;
 
-constexpr uint64_t kSeed = 5252;
+constexpr uint64_t kShapeSeed = 5252;
 constexpr int kInChannels = 6, kOutChannels = 7;
 
 /// Has the order of the description's "channels".
@@ -30,15 +30,15 @@ struct Widths {
     return all;
   }
 };
-const Widths kNarrow{{8, 16, 32}, {20, 24, 36}, {3, 5}, {48, 80}, 6};
-const Widths kWide{{64, 128, 256}, {256, 512, 1024}, {16, 32}, {512, 1024}, 32};
+const Widths kNarrowShape{{8, 16, 32}, {20, 24, 36}, {3, 5}, {48, 80}, 6};
+const Widths kWideShape{{64, 128, 256}, {256, 512, 1024}, {16, 32}, {512, 1024}, 32};
 
 /// x + MLP(norm(convolution of x)), of the last layer. Returns the number of the sum.
 int add_block(NamedChain& chain, const Widths& widths, const std::string& part, size_t level, int x) {
   const std::string name = part + "." + std::to_string(level);
   chain.convolution(name + ".conv", widths.levels[level]);
   chain.layer_norm(name + ".norm");
-  chain.linear(name + ".mlp.0", widths.hidden[level], -1, Activation::SiLU);
+  chain.linear(name + ".mlp.0", widths.hidden[level], -1, Activation::Silu);
   return chain.sum(chain.linear(name + ".mlp.1", widths.levels[level]), x);
 }
 
@@ -77,9 +77,9 @@ int add_step_down(NamedChain& chain, const Widths& widths, size_t level, int x) 
 /// Features of voxels of one level.
 struct Level {
   std::vector<int32_t> coordinates;  // [rows, 4], in cells of the input
-  Rows parents, children;
+  Values parents, children;
   int64_t parent_channels = 0, child_channels = 0;
-  Rows scores;
+  Values scores;
 };
 
 /// Evaluates the network stage by stage, and draws its parameters.
@@ -88,7 +88,7 @@ class Autoencoder {
   explicit Autoencoder(const Widths& widths) : widths_(widths) {}
 
   /// Returns the coarsest level, and writes the latent features.
-  Level encode(const std::vector<int32_t>& coordinates, const std::vector<float>& features, Rows& latent) {
+  Level encode(const std::vector<int32_t>& coordinates, const std::vector<float>& features, Values& latent) {
     chains_ = 0;
     NamedChain chain;
     int x = chain.linear("encoder.input", widths_.levels[0]);
@@ -108,7 +108,7 @@ class Autoencoder {
 
   /// Returns the level `number` of the decoder, whose voxels are these children of the level above: `kept`
   /// holds the number of a row and a child. If there is no further level, `decoded` receives the result.
-  Level decode(size_t number, const Level& above, const std::vector<size_t>& kept, Rows& decoded) {
+  Level decode(size_t number, const Level& above, const std::vector<size_t>& kept, Values& decoded) {
     const std::string name = "decoder." + std::to_string(number + 1) + ".up";
     const std::vector<int32_t> coordinates = children_of(above, kept, 1 << number);
     NamedChain of_children, of_parents, rest;
@@ -117,14 +117,14 @@ class Autoencoder {
     const int convolved = of_children.convolution(name + ".conv2", widths_.levels[number]);
     const int shortcut = of_parents.linear_without_bias(name + ".shortcut", widths_.levels[number]);
     const std::vector<int32_t> cells = divided(coordinates, 1 << number);
-    const Rows first = evaluate(of_children, above.child_channels / 8, cells,
-                                parts_of(above.children, above.child_channels, kept), {convolved})
-                           .front()
-                           .features;
-    const Rows second = evaluate(of_parents, above.parent_channels / 8, cells,
-                                 parts_of(above.parents, above.parent_channels, kept), {shortcut})
-                            .front()
-                            .features;
+    const Values first = evaluate(of_children, above.child_channels / 8, cells,
+                                  parts_of(above.children, above.child_channels, kept), {convolved})
+                             .front()
+                             .features;
+    const Values second = evaluate(of_parents, above.parent_channels / 8, cells,
+                                   parts_of(above.parents, above.parent_channels, kept), {shortcut})
+                              .front()
+                              .features;
     std::vector<float> sums;
     for (size_t i = 0; i < first.size(); ++i) sums.push_back(static_cast<float>(first[i] + second[i]));
     // A leaky ReLU of slope 1 gives the chain's input a number.
@@ -155,7 +155,7 @@ class Autoencoder {
                                               const std::vector<float>& features,
                                               const std::vector<int>& wanted) {
     const auto number = static_cast<uint64_t>(chains_++);
-    oracle::Parameters& parameters = parameters_.try_emplace(number, kSeed + number).first->second;
+    oracle::Parameters& parameters = parameters_.try_emplace(number, kShapeSeed + number).first->second;
     const std::vector<oracle::NetworkOutput> outputs =
         chain.evaluate(parameters, static_cast<int>(channels), coordinates, features, wanted);
     chain.take_parameters(parameters, tensors_);
@@ -182,7 +182,7 @@ class Autoencoder {
   }
 
   /// Each child's part of its parent's features.
-  static std::vector<float> parts_of(const Rows& features, int64_t channels,
+  static std::vector<float> parts_of(const Values& features, int64_t channels,
                                      const std::vector<size_t>& kept) {
     std::vector<float> parts;
     const auto width = static_cast<size_t>(channels / 8);
@@ -216,7 +216,7 @@ std::vector<size_t> kept_of(const std::vector<float>& scores) {
 
 /// The level with its rows in the order of `coordinates`.
 Level reordered(const Level& level, const std::vector<int32_t>& coordinates, int64_t latent_channels,
-                Rows& latent) {
+                Values& latent) {
   std::map<std::vector<int32_t>, size_t> rows;
   const auto cell_at = [](const std::vector<int32_t>& list, size_t row) {
     const auto begin = list.begin() + static_cast<std::ptrdiff_t>(4 * row);
@@ -225,8 +225,8 @@ Level reordered(const Level& level, const std::vector<int32_t>& coordinates, int
   for (size_t row = 0; 4 * row < level.coordinates.size(); ++row) rows[cell_at(level.coordinates, row)] = row;
   Level result = level;
   result.coordinates = coordinates;
-  const Rows given = latent;
-  const auto move = [&](const Rows& from, size_t from_row, Rows& to, size_t row, int64_t channels) {
+  const Values given = latent;
+  const auto move = [&](const Values& from, size_t from_row, Values& to, size_t row, int64_t channels) {
     std::copy_n(from.begin() + static_cast<std::ptrdiff_t>(from_row) * channels, channels,
                 to.begin() + static_cast<std::ptrdiff_t>(row) * channels);
   };
@@ -244,15 +244,15 @@ class AutoencoderTest : public StagesTest {
  protected:
   /// The cloud of a scene and its features.
   void draw(int64_t voxels) {
-    cloud_ = make_scene(voxels, kSeed);
+    cloud_ = make_scene(voxels, kShapeSeed);
     // Some cells are negative.
     for (size_t i = 0; i < cloud_.size(); ++i) cloud_[i] -= i % 4 == 0 ? 0 : 13;
-    features_ = oracle::draw_features(static_cast<int64_t>(cloud_.size() / 4) * kInChannels, kSeed);
+    features_ = oracle::draw_features(static_cast<int64_t>(cloud_.size() / 4) * kInChannels, kShapeSeed);
   }
 
   /// Evaluates a network once, so that it has parameters, with the children that its own scores keep.
   void draw_parameters(Autoencoder& network) const {
-    Rows latent, decoded;
+    Values latent, decoded;
     Level level = network.encode(cloud_, features_, latent);
     for (const size_t number : {1, 0})
       level = network.decode(number, level, kept_of({level.scores.begin(), level.scores.end()}), decoded);
@@ -280,12 +280,13 @@ class AutoencoderTest : public StagesTest {
 
   StagedRun run_exact(const Plan& plan, const Execution& execution, int64_t room) {
     check(prepare(machine(), execution.get(), cloud_));
-    const Arrays arrays = arrays_on(plan, rows(), room);
+    Arrays arrays = arrays_on(plan, rows(), room);
+    shape_outputs(execution, arrays);
     check(run_arrays(execution.get(), arrays.inputs, arrays.outputs));
     return read(plan, execution, arrays);
   }
 
-  void expect_close(const NetworkRun& run, const Rows& wanted, const char* what) {
+  void expect_close(const NetworkRun& run, const Values& wanted, const char* what) {
     SCOPED_TRACE(what);
     EXPECT_TRUE(is_close(values_of(run), wanted, run.channels, error_bound(dtype(), true)));
   }
@@ -296,7 +297,7 @@ class AutoencoderTest : public StagesTest {
     const Plan plan = plan_of(network, by_name ? nullptr : &widths, tested_dataflow());
     const StagedRun run = run_exact(plan, execution_of(plan), 64 * rows());
     ASSERT_EQ(run.outputs.size(), 4u);
-    Rows latent, decoded;
+    Values latent, decoded;
     Level level = network.encode(cloud_, features_, latent);
     EXPECT_EQ(ascending(run.outputs[1]).coordinates, level.coordinates);
     level = reordered(level, run.outputs[1].coordinates, widths.latent, latent);
@@ -319,7 +320,7 @@ class AutoencoderTest : public StagesTest {
 
 TEST_P(AutoencoderTest, WithFewChannels) {
   draw(kSanitized ? 40 : 150);
-  check_network(kNarrow, /*by_name=*/false);
+  check_network(kNarrowShape, /*by_name=*/false);
 }
 
 TEST_P(AutoencoderTest, AtItsOwnWidths) {
@@ -328,16 +329,16 @@ TEST_P(AutoencoderTest, AtItsOwnWidths) {
   }
   if (kSanitized) GTEST_SKIP() << "takes long under a sanitizer; narrow networks take the same paths";
   draw(20);
-  check_network(kWide, /*by_name=*/true);
+  check_network(kWideShape, /*by_name=*/true);
 }
 
 /// Capacity mode gives the same bits as exact mode, with rows of zeros behind them.
 TEST_P(AutoencoderTest, WithinCapacities) {
   draw(kSanitized ? 40 : 100);
   // Both modes choose the same kernels.
-  Autoencoder network(kNarrow);
+  Autoencoder network(kNarrowShape);
   draw_parameters(network);
-  const Plan plan = plan_of(network, &kNarrow, MINUET_DATAFLOW_FUSED);
+  const Plan plan = plan_of(network, &kNarrowShape, MINUET_DATAFLOW_FUSED);
   const StagedRun wanted = run_exact(plan, execution_of(plan), 64 * rows());
   int64_t room = rows();
   for (const NetworkRun& output : wanted.outputs) room = std::max(room, output.rows);

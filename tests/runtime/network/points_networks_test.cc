@@ -16,17 +16,17 @@ namespace {
 using Op = oracle::NetworkLayer::Op;
 using Tensors = std::map<std::string, FileTensor>;
 
-constexpr uint64_t kSeed = 6161;
+constexpr uint64_t kPointsSeed = 6161;
 constexpr int64_t kVoxels = kSanitized ? 60 : 300;
 constexpr int64_t kClasses = 19;
 constexpr float kSize = 0.05f;
-const std::vector<int32_t> kNarrow = {8, 8, 8, 12, 16, 16, 12, 8, 8};
-const std::vector<int32_t> kWide = {32, 32, 64, 128, 256, 256, 128, 96, 96};
+const std::vector<int32_t> kNarrowWidths = {8, 8, 8, 12, 16, 16, 12, 8, 8};
+const std::vector<int32_t> kWideWidths = {32, 32, 64, 128, 256, 256, 128, 96, 96};
 
 /// One to three points in each voxel of a scene, and some points that have no place.
 oracle::PointCloud draw_points(int64_t voxels) {
-  const std::vector<int32_t> cells = make_scene(voxels, kSeed);
-  Random random(kSeed);
+  const std::vector<int32_t> cells = make_scene(voxels, kPointsSeed);
+  Random random(kPointsSeed);
   oracle::PointCloud cloud;
   for (int round = 0; round < 3; ++round) {
     for (size_t at = 0; at < cells.size(); at += 4) {
@@ -63,7 +63,7 @@ struct Reference {
 
 Reference minkunet(const std::vector<int32_t>& widths, int64_t voxels) {
   Reference one(voxels);
-  oracle::Parameters parameters(kSeed);
+  oracle::Parameters parameters(kPointsSeed);
   const oracle::NetworkOutput output = oracle::minkunet(
       parameters, {widths, {2, 3, 4, 6, 2, 2, 2, 2}}, one.voxels.coordinates, one.voxels.features, kClasses);
   for (const int32_t row : one.voxels.rows) {
@@ -147,7 +147,7 @@ NamedChain unet(const std::vector<int32_t>& c, std::vector<int>& wanted) {
 
 Reference spvcnn(const std::vector<int32_t>& widths, int64_t voxels) {
   Reference one(voxels);
-  oracle::Parameters parameters(kSeed), of_points(kSeed + 1);
+  oracle::Parameters parameters(kPointsSeed), of_points(kPointsSeed + 1);
   std::vector<int> wanted;
   const NamedChain chain = unet(widths, wanted);
   const std::vector<oracle::NetworkOutput> outputs =
@@ -249,23 +249,23 @@ class PointsNetworks : public StagesTest {
 };
 
 const Reference& narrow_minkunet() {
-  static const Reference one = minkunet(kNarrow, kVoxels);
+  static const Reference one = minkunet(kNarrowWidths, kVoxels);
   return one;
 }
 const Reference& narrow_spvcnn() {
-  static const Reference one = spvcnn(kNarrow, kVoxels);
+  static const Reference one = spvcnn(kNarrowWidths, kVoxels);
   return one;
 }
 
-TEST_P(PointsNetworks, MinkUNet34C) { check_network("minkunet34c_points", kNarrow, narrow_minkunet()); }
+TEST_P(PointsNetworks, MinkUNet34C) { check_network("minkunet34c_points", kNarrowWidths, narrow_minkunet()); }
 TEST_P(PointsNetworks, MinkUNet34CWithinCapacities) {
-  check_within("minkunet34c_points", kNarrow, narrow_minkunet());
+  check_within("minkunet34c_points", kNarrowWidths, narrow_minkunet());
 }
 TEST_P(PointsNetworks, PointBranchOfSPVCNN) {
-  check_network("spvcnn_point_branch", kNarrow, narrow_spvcnn());
+  check_network("spvcnn_point_branch", kNarrowWidths, narrow_spvcnn());
 }
 TEST_P(PointsNetworks, PointBranchOfSPVCNNWithinCapacities) {
-  check_within("spvcnn_point_branch", kNarrow, narrow_spvcnn());
+  check_within("spvcnn_point_branch", kNarrowWidths, narrow_spvcnn());
 }
 
 /// The descriptions' own widths are the authors'.
@@ -274,8 +274,8 @@ TEST_P(PointsNetworks, AtTheAuthorsWidths) {
     GTEST_SKIP() << "takes long on the software device; narrow networks take the same paths";
   }
   if (kSanitized) GTEST_SKIP() << "takes long under a sanitizer; narrow networks take the same paths";
-  check_network("minkunet34c_points", {}, minkunet(kWide, 40));
-  check_network("spvcnn_point_branch", {}, spvcnn(kWide, 40));
+  check_network("minkunet34c_points", {}, minkunet(kWideWidths, 40));
+  check_network("spvcnn_point_branch", {}, spvcnn(kWideWidths, 40));
 }
 
 MINUET_INSTANTIATE_DEVICE_TEST(PointsNetworks);

@@ -134,7 +134,7 @@ StagedCase draw_first(DType dtype, Random& random) {
 }
 
 /// The level that a chain ends on, or the level that is made of it.
-struct Rows {
+struct MadeRows {
   std::vector<int32_t> coordinates;
   std::vector<double> features;
 };
@@ -161,11 +161,12 @@ std::vector<size_t> kept_of(const StagedCase& test, const std::vector<float>& sc
 }
 
 /// The rows that are kept, or children of them, at their coordinates divided by the tensor stride.
-Rows made_of(const StagedCase& test, const Rows& rows, const std::vector<size_t>& kept, const Axes& stride) {
+MadeRows made_of(const StagedCase& test, const MadeRows& rows, const std::vector<size_t>& kept,
+                 const Axes& stride) {
   const auto ndim = static_cast<size_t>(test.first.ndim), children = static_cast<size_t>(test.child_count());
   const size_t channels = rows.features.size() / std::max<size_t>(rows.coordinates.size() / (1 + ndim), 1);
   const size_t width = test.divides_channels ? channels / children : channels;
-  Rows made;
+  MadeRows made;
   for (const size_t candidate : kept) {
     const size_t row = candidate / children;
     size_t child = candidate % children;
@@ -235,7 +236,7 @@ class RandomStages : public StagesTest {
     }
   }
 
-  static NetworkOutput evaluate_second(Problem& problem, const Rows& made) {
+  static NetworkOutput evaluate_second(Problem& problem, const MadeRows& made) {
     const NetworkCase& second = problem.test.second;
     return oracle::evaluate(problem.of_second, second.ndim, second.in_channels, second.layers,
                             made.coordinates, narrowed(made.features));
@@ -266,7 +267,7 @@ class RandomStages : public StagesTest {
       if (test.second.ndim == first.ndim && is_feasible(test.second)) break;
     }
     if (test.second.ndim != first.ndim || !is_feasible(test.second)) return false;
-    const Rows rows{problem.first.coordinates, problem.first.features};
+    const MadeRows rows{problem.first.coordinates, problem.first.features};
     const std::vector<size_t> kept = kept_of(test, narrowed(problem.scores), rows.coordinates);
     const NetworkOutput second = evaluate_second(problem, made_of(test, rows, kept, problem.stride));
     take_parameters(problem);
@@ -307,7 +308,8 @@ class RandomStages : public StagesTest {
     }
     arrays.outputs.clear(), arrays.made.clear();
     add_outputs(plan, room, arrays);
-    if (problem.test.takes_points && !is_within) arrays.outputs.back().shape[0] = problem.cloud.count();
+    if (!is_within && problem.test.takes_points) arrays.outputs.back().shape[0] = problem.cloud.count();
+    if (!is_within && !problem.test.takes_points) shape_outputs(execution, arrays);
     check(run_arrays(execution.get(), arrays.inputs, arrays.outputs));
     return read(plan, execution, arrays);
   }
@@ -324,7 +326,7 @@ class RandomStages : public StagesTest {
   }
 
   /// The rows of the first chain's result in the order in which the run has them.
-  static Rows in_order_of(const Problem& problem, const std::vector<int32_t>& coordinates) {
+  static MadeRows in_order_of(const Problem& problem, const std::vector<int32_t>& coordinates) {
     const int ndim = problem.test.first.ndim;
     const std::vector<int32_t> places = inverse(ascending_rows(coordinates, ndim));
     const std::vector<int32_t> own = ascending_rows(problem.first.coordinates, ndim);
@@ -343,7 +345,7 @@ class RandomStages : public StagesTest {
     const std::vector<int32_t> own = ascending_rows(problem.first.coordinates, ndim);
     expect_right(decode(dtype(), ascending(scores, ndim).bytes), take_rows(problem.scores, own), largest,
                  "scores");
-    const Rows rows = in_order_of(problem, scores.coordinates);
+    const MadeRows rows = in_order_of(problem, scores.coordinates);
     const std::vector<size_t> kept = kept_of(test, values_of(scores), scores.coordinates);
     NetworkOutput second = evaluate_second(problem, made_of(test, rows, kept, problem.stride));
     for (size_t i = 0; i < second.coordinates.size(); ++i) {
