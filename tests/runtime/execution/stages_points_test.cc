@@ -164,6 +164,50 @@ TEST_P(StagesPoints, CloudsWithinCapacities) {
   }
 }
 
+/// One captured run goes from points to labels, for clouds of any size within the capacities.
+TEST_P(StagesPoints, OneGraphServesEveryCloud) {
+  if (machine().is_cpu()) return;  // Calls on the CPU are not captured.
+  const Voxelizing made;
+  const Plan plan = plan_of(points_network(made));
+  const Execution exact = execution_of(plan),
+                  within = execution_of(plan, MINUET_EXECUTION_OPTIONS_INIT, {400, 400, 400});
+  Random random(12);
+  std::vector<oracle::PointCloud> clouds;
+  for (const int64_t count : {200, 399, 1})
+    clouds.push_back(oracle::random_points_of(random, count, 3, 4, 3, 3, false));
+  const Arrays arrays = arrays_of(plan, clouds[0], 400);
+  const auto write = [&](size_t input, const void* values, size_t bytes) {
+    check(minuet_device_copy(machine().device(), arrays.inputs[input].data, values,
+                             static_cast<int64_t>(bytes), 0));
+  };
+  Stream stream(machine());
+  check(minuet_device_synchronize(machine().device(), nullptr));
+  check(run_arrays(within.get(), arrays.inputs, arrays.outputs, stream.get()));
+  const CapturedGraph graph(stream.get(), [&] {
+    check(run_arrays(within.get(), arrays.inputs, arrays.outputs, stream.get()));
+    EXPECT_EQ(run_arrays(exact.get(), arrays.inputs, arrays.outputs, stream.get()),
+              MINUET_FAILED_PRECONDITION);
+  });
+  ASSERT_TRUE(graph.whole());
+  for (const oracle::PointCloud& cloud : clouds) {
+    SCOPED_TRACE(cloud.count());
+    const auto count = static_cast<int32_t>(cloud.count());
+    write(0, cloud.points.data(), cloud.points.size() * 4);
+    write(1, cloud.batch.data(), cloud.batch.size() * 4);
+    write(2, &count, 4);
+    EXPECT_EQ(graph.launch(), CUDA_SUCCESS);
+    check(minuet_device_synchronize(machine().device(), stream.get()));
+    StagedRun run = read(plan, within, arrays);
+    uint32_t status = ~0u;
+    cut(plan, counts_of(within, 3, status), run);
+    EXPECT_EQ(status, 0u);
+    const Arrays of_exact = arrays_of(plan, cloud, cloud.count());
+    check(run_arrays(exact.get(), of_exact.inputs, of_exact.outputs));
+    const StagedRun wanted = read(plan, exact, of_exact);
+    for (size_t i = 0; i < run.outputs.size(); ++i) EXPECT_EQ(run.outputs[i], wanted.outputs[i]) << i;
+  }
+}
+
 /// Of points that are dropped, each is counted once, and its features are 0.
 TEST_P(StagesPoints, DroppedPointsAreCounted) {
   const Voxelizing made{.has_range = true, .more = R"(, "most_points_per_voxel": 2, "most_voxels": 60)"};
