@@ -85,13 +85,15 @@ struct Candidates {
 
 struct SelectParams {
   Candidates candidates;
-  const unsigned char* mask;  // Has a byte for each candidate. The kernels write it with SelectRule::Best.
+  const unsigned char* mask;  // Has a byte for each candidate. With SelectRule::Best it is `marks`.
   const void* scores;         // Holds the score of child k of row r, or of cell r, at r * scores_ld + k.
   i64 scores_ld;
   float threshold;
-  const void* dense;  // Points to the dense tensor, whose channels are `channel_step` elements apart, and
-  i64 channels, channel_step;  // whose cells, numbered in the order of the tensor, are `cell_step`
-  i64 cell_step, item_step;    // elements apart. Batch items are `item_step` elements apart.
+  const void* dense;  // Points to the dense tensor.
+  i64 channels;
+  /// Give the numbers of elements from a channel, a cell (in the order of the tensor) and a batch item of the
+  /// dense tensor to the next.
+  i64 channel_step, cell_step, item_step;
   // The next members are for SelectRule::Best.
   i64 best;                 // Limits the candidates of a batch item that are kept.
   i64 batch_size;           // Limits the batch indices of rows, or is 0 if they are not limited.
@@ -115,32 +117,24 @@ struct SelectParams {
   u32* status;    // Receives kStatus... bits, and must be preset to 0.
 };
 
-/// Returns the coordinate of child `child` of a row on axis `axis`, whose coordinate there is `parent`.
-/// `step_of_axis` is the product of the numbers of children on the axes after this one.
-MINUET_HD constexpr i64 child_coordinate(const Candidates& candidates, i32 axis, i32 step_of_axis, i32 parent,
-                                         i32 child) {
-  const i32 at = child / step_of_axis % candidates.children_on_axis[axis];
-  return parent + static_cast<i64>(at) * candidates.child_step[axis];
-}
-
-/// Finds the coordinate of a candidate, batch first. `parent` is the coordinate of its row if it is a child.
-/// Returns false if int32 cannot hold the coordinate.
+/// Finds the coordinate of a child, batch first, from that of its row. Returns false if int32 cannot hold it.
 template <i32 Ndim>
 MINUET_HD constexpr bool find_child(const Candidates& candidates, const i32* parent, i32 child,
                                     i32* coordinate) {
   coordinate[0] = parent[0];
   bool fits = true;
-  i32 step = 1;
+  i32 rest = child;
   MINUET_UNROLL
   for (i32 a = Ndim - 1; a >= 0; --a) {
-    const i64 at = child_coordinate(candidates, a, step, parent[1 + a], child);
+    const i64 at = parent[1 + a] + i64{rest % candidates.children_on_axis[a]} * candidates.child_step[a];
+    rest /= candidates.children_on_axis[a];
     fits = fits && at <= 0x7fffffff;
     coordinate[1 + a] = static_cast<i32>(at);
-    step *= candidates.children_on_axis[a];
   }
   return fits;
 }
-/// Does the same for a cell, and returns the number of the cell in its batch item in the order of the tensor.
+/// Finds the coordinate of a cell, batch first. Returns the number of the cell in its batch item, in the
+/// order of the tensor.
 template <i32 Ndim>
 MINUET_HD constexpr i32 find_cell_of_grid(const CellGrid& grid, i32 candidate, i32* coordinate) {
   coordinate[0] = candidate / grid.cells;

@@ -23,7 +23,7 @@ struct SelectRequest {
   const void* dense = nullptr;  // Is the dense tensor of SelectRule::NonZero.
 
   void* workspace = nullptr;  // Has workspace_bytes() bytes.
-  i64 capacity = 0;           // Counts the rows of the following three arrays.
+  i64 capacity = 0;           // Counts the rows of selected, sources, parents and features.
   i32* selected = nullptr;    // Receives the coordinates in the shape [capacity, 1 + ndim], then zeros.
   /// Receives the number of the candidate (row * children + child, or the number of the cell) of each new
   /// row, and -1 behind them. It may be null.

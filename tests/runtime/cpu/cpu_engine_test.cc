@@ -3,6 +3,7 @@
 #include <thread>
 
 #include "runtime/cpu/cpu_device.h"
+#include "runtime/cpu/permute_rows.h"
 #include "tests/support/compare.h"
 #include "tests/support/expect.h"
 #include "tests/support/layer_run.h"
@@ -187,6 +188,23 @@ TEST(CpuEngine, RefusesWhatCannotBe) {
   llvm::Expected<i32> short_rows = engine->add_op(choice);
   ASSERT_FALSE(static_cast<bool>(short_rows));
   EXPECT_EQ(take_status(short_rows.takeError()).code(), StatusCode::InvalidArgument);
+}
+
+TEST(CpuEngine, RowsOfNegativeIndicesArePadding) {
+  ThreadPool pool(2);
+  const std::vector<float> input{1, 2, 3, 4, 5, 6};
+  const std::vector<i32> index{2, -1, 0, -1, 1};
+  const i32 count = 4;
+  std::vector<float> output(10, 77);
+  PermuteRequest request;
+  request.input = input.data(), request.input_ld = 2;
+  request.index = index.data(), request.rows = 5;
+  request.output = output.data(), request.output_ld = 2;
+  permute_rows_cpu(pool, {.io = DType::F32, .channels = 2}, request);
+  EXPECT_EQ(output, (std::vector<float>{5, 6, 0, 0, 1, 2, 0, 0, 3, 4}));
+  request.count = &count;
+  permute_rows_cpu(pool, {.io = DType::F32, .channels = 2}, request);
+  EXPECT_EQ(output, (std::vector<float>{5, 6, 0, 0, 1, 2, 0, 0, 0, 0}));
 }
 
 }  // namespace
