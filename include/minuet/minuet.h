@@ -649,8 +649,9 @@ MINUET_API minuet_status minuet_plan_create_pooling(minuet_context* context,
 typedef int32_t minuet_weights_order;
 enum {
   MINUET_WEIGHTS_AS_DESCRIBED = 0, /* the description's "weights_order", else MINUET_WEIGHTS_MINUET */
-  MINUET_WEIGHTS_MINUET = 1,       /* [k_x * k_y * k_z, C_in, C_out], x slowest */
-  MINUET_WEIGHTS_MINKOWSKI = 2,    /* MinkowskiEngine */
+  /* [k_x * k_y * k_z, C_in, C_out], x slowest; for one offset also a linear layer's [C_out, C_in] */
+  MINUET_WEIGHTS_MINUET = 1,
+  MINUET_WEIGHTS_MINKOWSKI = 2, /* MinkowskiEngine */
   MINUET_WEIGHTS_TORCHSPARSE = 3,
   MINUET_WEIGHTS_SPCONV = 4,     /* indices were batch, z, y, x; the shape tells spconv 1.x from 2.x */
   MINUET_WEIGHTS_SPCONV_XYZ = 5, /* indices were batch, x, y, z */
@@ -845,10 +846,10 @@ MINUET_API minuet_status minuet_plan_serialize(minuet_plan* plan, const char* co
  * minuet_plan_compile is still required. For an arch that was serialized it compiles nothing, and needs
  * neither NVRTC nor a cache folder: this call adds the kernels to the bundles of the context, as
  * minuet_context_add_bundle_memory does, where they stay as long as the context and serve its coordinate sets
- * too. For other archs it compiles as for any plan. Tuning results of the context are not used. Every library
- * of the same 0.x reads the bytes. If a patch release changed a kernel or the tuning, the old one in the
- * bytes is not used.
- * - FAILED_PRECONDITION: the bytes are of another 0.x of the library, or of another format.
+ * too. For other archs it compiles as for any plan. Tuning results of the context are not used. The same and
+ * every later library of the same 0.x reads the bytes. If a patch release changed a kernel or the tuning, the
+ * old one in the bytes is not used.
+ * - FAILED_PRECONDITION: the bytes are of another 0.x of the library, or of a newer format.
  * - INVALID_ARGUMENT: the bytes are no serialized plan, were cut short, have others behind them, or differ
  *   from those that were written, by a SHA-256 of all. The message has the reason.
  * After a failure the context is unchanged. The digest is no signature. Take bytes from a trusted source

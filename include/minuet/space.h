@@ -31,13 +31,17 @@ typedef struct minuet_space_options {
  * for minuet_plan_create_pooling, and compiles, loads, runs and destroys the plan like that of a pooling.
  *
  * The map leads from the finer set to the coarser one, which is usually that of
- * minuet_coordinates_downsample. Its kernel_size is `stride`. If an axis has a stride of 3 or more, it has
- * dense_offsets and a padding of 0; otherwise it has neither. So with stride 2 it is the map of a pooling
- * with kernel size 2 and stride 2. On a pyramid, its purpose is MINUET_PURPOSE_POOLING.
+ * minuet_coordinates_downsample. Its kernel_size is `stride`, its dilation 1. If an axis has a stride of 3 or
+ * more, it needs dense_offsets and a padding of 0. With strides of 1 and 2 alone it may have them or not: the
+ * map is the same, and that of a pooling with kernel size 2 and stride 2. On a pyramid, its purpose is
+ * MINUET_PURPOSE_POOLING.
  *
  * minuet_plan_create_space_to_channel: inputs [finer rows, channels], outputs [coarser rows, children *
  * channels]. Columns k * channels to (k + 1) * channels - 1 are those of child k. Children are counted as the
  * offsets of a kernel map: the axis x is the slowest, and the child with the coordinates of the cell is 0.
+ * SparseSpatial2Channel of TRELLIS.2 has x fastest. Its checkpoints need the blocks of channels in another
+ * order, in the layer behind this op and in the one before channel to space: child (x S_y + y) S_z + z here
+ * is child x + S_x (y + S_y z) there. With stride 2, blocks 0 to 7 are its blocks 0, 4, 2, 6, 1, 5, 3, 7.
  *
  * minuet_plan_create_channel_to_space is the way back. It takes the transposed map
  * (minuet_kernel_map_transpose), or MINUET_PURPOSE_TRANSPOSED_POOLING: inputs [coarser rows, children *

@@ -58,6 +58,18 @@ llvm::Error add_level(const ElementArray& levels, i32 number, PyramidDescription
   return llvm::Error::success();
 }
 
+// A purpose of two kinds of ops has two rows.
+const PyramidPurpose kPurposes[] = {
+    {MINUET_PURPOSE_CONVOLUTION, "MINUET_PURPOSE_CONVOLUTION", false, &ConvolutionProblem::kKind},
+    {MINUET_PURPOSE_TRANSPOSED_CONVOLUTION, "MINUET_PURPOSE_TRANSPOSED_CONVOLUTION", true,
+     &ConvolutionProblem::kKind},
+    {MINUET_PURPOSE_POOLING, "MINUET_PURPOSE_POOLING", false, &PoolingProblem::kKind},
+    {MINUET_PURPOSE_POOLING, "MINUET_PURPOSE_POOLING", false, &SpaceToChannelProblem::kKind},
+    {MINUET_PURPOSE_TRANSPOSED_POOLING, "MINUET_PURPOSE_TRANSPOSED_POOLING", true, &PoolingProblem::kKind},
+    {MINUET_PURPOSE_TRANSPOSED_POOLING, "MINUET_PURPOSE_TRANSPOSED_POOLING", true,
+     &ChannelToSpaceProblem::kKind},
+};
+
 /// Adds the map with the number `number`, and its purposes.
 llvm::Error add_map(const ElementArray& maps, i32 number, PyramidDescription& description) {
   MINUET_ASSIGN(const minuet_pyramid_map given, read_element<minuet_pyramid_map>(maps, number));
@@ -71,19 +83,9 @@ llvm::Error add_map(const ElementArray& maps, i32 number, PyramidDescription& de
                       "purposes is {0}; it must be one or more of the bits of MINUET_PURPOSE_...",
                       given.purposes);
   }
-  const struct {
-    uint32_t purpose;
-    PyramidNeed need;
-  } needs[] = {
-      {MINUET_PURPOSE_CONVOLUTION, {number, false, &ConvolutionProblem::kKind}},
-      {MINUET_PURPOSE_TRANSPOSED_CONVOLUTION, {number, true, &ConvolutionProblem::kKind}},
-      {MINUET_PURPOSE_POOLING, {number, false, &PoolingProblem::kKind}},
-      {MINUET_PURPOSE_POOLING, {number, false, &SpaceToChannelProblem::kKind}},
-      {MINUET_PURPOSE_TRANSPOSED_POOLING, {number, true, &PoolingProblem::kKind}},
-      {MINUET_PURPOSE_TRANSPOSED_POOLING, {number, true, &ChannelToSpaceProblem::kKind}},
-  };
-  for (const auto& [purpose, need] : needs) {
-    if ((given.purposes & purpose) != 0) description.needs.push_back(need);
+  for (const PyramidPurpose& purpose : kPurposes) {
+    if ((given.purposes & purpose.bit) == 0) continue;
+    description.needs.push_back({number, purpose.transposed, purpose.kind});
   }
   if ((given.purposes & MINUET_PURPOSE_EXPORT) != 0) description.exported_maps.push_back(number);
   return llvm::Error::success();
@@ -108,6 +110,7 @@ llvm::Error read_levels_and_maps(const minuet_pyramid_options& given, PyramidDes
   for (i32 i = 0; i < given.level_count; ++i) {
     MINUET_TRY(annotate(add_level(levels, i, description), "level " + std::to_string(i)));
   }
+  description.purposes = kPurposes;
   for (i32 i = 0; i < given.map_count; ++i) {
     MINUET_TRY(annotate(add_map(maps, i, description), "map " + std::to_string(i)));
   }

@@ -89,6 +89,23 @@ llvm::Error check_coordinates_of(const Program& program, const Pyramid& pyramid,
   return llvm::Error::success();
 }
 
+/// Returns the error for a map of the pyramid that is not made for ops like the layer.
+llvm::Error no_purpose(const Pyramid& pyramid, i32 map, const ProgramLayer& layer) {
+  const OpKind& kind = layer.problem.kind();
+  const std::string op = (layer.is_transposed() ? "transposed " : "") + std::string(kind.name);
+  for (const PyramidPurpose& purpose : pyramid.description().purposes) {
+    if (purpose.kind != &kind || purpose.transposed != layer.is_transposed()) continue;
+    return make_error(
+        StatusCode::InvalidArgument,
+        "map {0} of the pyramid is not made for layer {1}, a {2}: add {3} to the map's purposes", map,
+        layer.name, op, purpose.name);
+  }
+  return make_error(StatusCode::InvalidArgument,
+                    "map {0} of the pyramid is not made for layer {1}, a {2}: make the pyramid of a network "
+                    "that has this layer",
+                    map, layer.name, op);
+}
+
 /// Checks that the pyramid's maps serve the ops of a program, and are made for them.
 llvm::Error check_maps(const Program& program, const Pyramid& pyramid, llvm::ArrayRef<i32> maps) {
   for (const ProgramLayer& layer : program.layers) {
@@ -101,11 +118,7 @@ llvm::Error check_maps(const Program& program, const Pyramid& pyramid, llvm::Arr
                          pyramid.program().levels[map.coarse].tensor_stride, map.fine == map.coarse};
     if (program.takes_maps) MINUET_TRY(check_serves(sides, *layer.window(), kind.name));
     if (pyramid.serves({number, layer.is_transposed(), &kind}) || map.is_identity()) continue;
-    return make_error(
-        StatusCode::InvalidArgument,
-        "map {0} of the pyramid is not made for the purpose that layer {1}, a {2}{3}, needs: add it "
-        "to the map's purposes",
-        number, layer.name, layer.is_transposed() ? "transposed " : "", kind.name);
+    return no_purpose(pyramid, number, layer);
   }
   return llvm::Error::success();
 }

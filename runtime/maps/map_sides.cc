@@ -88,6 +88,21 @@ llvm::Error check_reach(i32 ndim, const ReachSpec& reach, const AxisArray& strid
   return check_kernel(ndim, reach.kernel_size, reach.dilation, reach.padding, finer, /*queries=*/0);
 }
 
+/// Returns the numbers of a problem's axes, for example "2, 2, 3".
+static std::string axes_text(const AxisArray& numbers, i32 ndim) {
+  std::string text;
+  for (i32 a = 0; a < ndim; ++a) text += (a > 0 ? ", " : "") + std::to_string(numbers[a]);
+  return text;
+}
+
+/// Returns the options of the kernel map that an op reads, for messages.
+static std::string kernel_text(const WindowProblem& problem) {
+  const std::string text = "kernel_size " + axes_text(problem.kernel_size, problem.ndim) + ", dilation " +
+                           axes_text(problem.dilation, problem.ndim);
+  if (!problem.padding) return text + " and no dense_offsets";
+  return text + ", dense_offsets and padding " + axes_text(*problem.padding, problem.ndim);
+}
+
 llvm::Error check_serves(const MapSides& map, const WindowProblem& problem, const char* op) {
   for (i32 a = 0; a < problem.ndim; ++a) {
     const i64 step = static_cast<i64>(problem.dilation[a]) * map.fine_stride[a];
@@ -104,11 +119,10 @@ llvm::Error check_serves(const MapSides& map, const WindowProblem& problem, cons
       !std::equal(got.kernel_size, got.kernel_size + kMaxDim, wanted.kernel_size) ||
       !std::equal(got.step, got.step + kMaxDim, wanted.step) ||
       !std::equal(got.origin, got.origin + kMaxDim, wanted.origin)) {
-    return make_error(
-        StatusCode::InvalidArgument,
-        "the kernel map and the {0} differ in kernel size, dilation or padding: make the map with "
-        "those of the {0}",
-        op);
+    return make_error(StatusCode::InvalidArgument,
+                      "the kernel map and the {0} differ in kernel size, dilation or padding: make the map "
+                      "with {1}",
+                      op, kernel_text(problem));
   }
   if (problem.kind == ConvolutionKind::Submanifold && !map.is_same_set) {
     return make_error(StatusCode::InvalidArgument,

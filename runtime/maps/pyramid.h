@@ -37,6 +37,14 @@ struct PyramidNeed {
   bool operator==(const PyramidNeed&) const = default;
 };
 
+/// Names the purpose that a caller gives a map for ops of one kind in one direction.
+struct PyramidPurpose {
+  u32 bit = 0;
+  const char* name = "";
+  bool transposed = false;
+  const OpKind* kind = nullptr;
+};
+
 struct PyramidDescription {
   i32 ndim = 3;
   bool keep_first_duplicate = false;
@@ -48,6 +56,8 @@ struct PyramidDescription {
   std::vector<PyramidNeed> needs;
   // Lists the maps whose pairs can be exported.
   std::vector<i32> exported_maps;
+  // Lists all purposes of maps, for messages. It is empty if the maps are those of a network.
+  llvm::ArrayRef<PyramidPurpose> purposes;
 };
 
 class Pyramid {

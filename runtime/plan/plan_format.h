@@ -20,7 +20,10 @@ namespace minuet {
 
 inline constexpr char kPlanMagic[8] = {'M', 'I', 'N', 'U', 'E', 'T', 'P', '\n'};
 /// Increase this number when the format or the fields of the document change.
-inline constexpr std::uint32_t kPlanFormat = 3;
+inline constexpr std::uint32_t kPlanFormat = 4;
+/// The reader takes this format and all later ones up to kPlanFormat. Library 0.3.0 writes format 3, in whose
+/// document the field "padding" and some kinds of ops are missing.
+inline constexpr std::uint32_t kOldestPlanFormat = 3;
 inline constexpr std::uint32_t kLibraryVersion =
     MINUET_VERSION_MAJOR * 10000 + MINUET_VERSION_MINOR * 100 + MINUET_VERSION_PATCH;
 

@@ -85,13 +85,17 @@ llvm::Expected<PlanHead> read_head(llvm::StringRef bytes) {
     return no_plan(bytes);
   if (bytes.size() < sizeof head + kDigestBytes) return damaged_plan("it was cut short");
   std::memcpy(&head, bytes.data(), sizeof head);
-  if (head.format != kPlanFormat) {
-    return make_error(StatusCode::FailedPrecondition,
-                      "the serialized plan has format {0}, but this library reads format {1}: serialize it "
-                      "again with this library",
-                      head.format, kPlanFormat);
+  if (head.format < kOldestPlanFormat || head.format > kPlanFormat) {
+    return make_error(
+        StatusCode::FailedPrecondition,
+        "the serialized plan has format {0}, but this library reads the formats {1} to {2}: {3}", head.format,
+        kOldestPlanFormat, kPlanFormat,
+        head.format > kPlanFormat
+            ? "use a library as new as the one that wrote it, or serialize it again with this "
+              "library"
+            : "serialize it again with this library");
   }
-  // Libraries of one minor version read one another's plans.
+  // A library reads the plans of all libraries of its minor version whose format it knows.
   if (head.library / 100 != kLibraryVersion / 100) {
     return make_error(
         StatusCode::FailedPrecondition,

@@ -269,8 +269,11 @@ std::vector<WeightLayout> weight_layouts(WeightsOrder order, const ConvolutionPr
   switch (order) {
     case WeightsOrder::Minuet:
       layouts = {offsets_first(problem, /*first_fastest=*/false)};
-      // A network of another framework may store a linear layer beside convolutions in Minuet's order.
-      if (volume == 1 && problem.groups == 1) layouts.push_back(matrix(problem, /*is_linear=*/true));
+      // A network of another framework may store a linear layer beside convolutions in Minuet's order. A
+      // matrix that is called "kernel" is refused, because other engines give that name to [C_in, C_out].
+      if (volume == 1 && problem.groups == 1 && name.take_back(6) != "kernel") {
+        layouts.push_back(matrix(problem, /*is_linear=*/true));
+      }
       return layouts;
     case WeightsOrder::Minkowski:
     case WeightsOrder::TorchSparse:

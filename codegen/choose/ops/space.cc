@@ -6,8 +6,15 @@
 
 namespace minuet {
 
+std::string children_text(i64 volume) {
+  return volume > kMostOffsets ? "more than " + std::to_string(kMostOffsets) : std::to_string(volume);
+}
+
 llvm::Error validate(const SpaceProblem& problem) {
-  MINUET_TRY(check_window(problem, problem.channels, problem.channels));
+  // The kernel follows from the stride. A caller gives no kernel, so no message may be about its size.
+  WindowProblem without_kernel = problem;
+  without_kernel.kernel_size = {1, 1, 1, 1};
+  MINUET_TRY(check_window(without_kernel, problem.channels, problem.channels));
   const i64 volume = kernel_volume(problem);
   if (volume == 1) {
     return make_error(StatusCode::InvalidArgument,
@@ -16,9 +23,9 @@ llvm::Error validate(const SpaceProblem& problem) {
   }
   if (problem.channels * volume <= kMostChannels) return llvm::Error::success();
   return make_error(StatusCode::InvalidArgument,
-                    "a coarser cell has {0} children of {1} channels, which are {2} channels side by side; "
-                    "at most {3} are supported: use a smaller stride or fewer channels",
-                    volume, problem.channels, problem.channels * volume, kMostChannels);
+                    "the stride gives a coarser cell {0} children of {1} channels, but at most {2} channels "
+                    "side by side are supported: use a smaller stride or fewer channels",
+                    children_text(volume), problem.channels, kMostChannels);
 }
 
 namespace {

@@ -3,6 +3,8 @@
 // the order of the offsets of a kernel map. All functions are pure.
 #pragma once
 
+#include <string>
+
 #include "codegen/choose/candidates.h"
 #include "kernels_templates/shared/space_kernels.h"
 
@@ -52,6 +54,9 @@ struct ChannelToSpaceChoice {
 };
 SpaceToChannelChoice choose_space_to_channel(const SpaceToChannelProblem& problem);
 ChannelToSpaceChoice choose_channel_to_space(const ChannelToSpaceProblem& problem);
+
+/// Returns the number of children, which is a kernel_volume(), for messages.
+std::string children_text(i64 volume);
 
 llvm::Error validate(const SpaceProblem& problem);
 void add_sources(SourceList& list, const SpaceToChannelChoice& choice);

@@ -3,7 +3,7 @@
 #include "codegen/choose/ops/space.h"
 #include "runtime/network/description_fields.h"
 #include "runtime/network/graph_builder.h"
-#include "runtime/network/ops/unpooling.h"
+#include "runtime/network/stride_between.h"
 
 namespace minuet {
 namespace {
@@ -23,6 +23,11 @@ void print_space_to_channel(const LayerDescription& layer, i32 ndim, Object& obj
   print_stride(layer, ndim, object);
 }
 
+/// Returns the kernel map that the op reads.
+MapSpec map_of(const SpaceProblem& problem, i32 fine, i32 coarse) {
+  return {fine, coarse, problem.kernel_size, problem.dilation, problem.padding};
+}
+
 llvm::Error build_space_to_channel(GraphBuilder& graph, const LayerDescription& layer) {
   const i32 input = graph.current(), fine = graph.level_of(input);
   const auto problem = make_space_problem<SpaceToChannelProblem>(graph.program().ndim, graph.program().dtype,
@@ -31,9 +36,9 @@ llvm::Error build_space_to_channel(GraphBuilder& graph, const LayerDescription& 
   Window window;
   window.stride = layer.stride;
   MINUET_ASSIGN(const i32 coarse, graph.level_below(fine, window));
-  const MapSpec map{fine, coarse, problem.kernel_size, problem.dilation, problem.padding};
   const auto channels = static_cast<i32>(problem.channels * kernel_volume(problem));
-  MINUET_ASSIGN(const i32 output, graph.add_layer(layer.name, input, coarse, channels, map, problem));
+  MINUET_ASSIGN(const i32 output,
+                graph.add_layer(layer.name, input, coarse, channels, map_of(problem, fine, coarse), problem));
   graph.set_result(output);
   return llvm::Error::success();
 }
@@ -51,29 +56,45 @@ void print_channel_to_space(const LayerDescription& layer, i32 /*ndim*/, Object&
   object["onto"] = layer.skip;
 }
 
-/// Returns InvalidArgument unless the channels of the layer's input are those of all children of a cell.
-llvm::Error check_channels(i32 channels, i64 children, const std::string& onto) {
-  if (channels % children == 0) return llvm::Error::success();
-  return make_error(
-      StatusCode::InvalidArgument,
-      "the layer's input has {0} channels, which are not a multiple of {1}, the number of cells "
-      "of \"{2}\" in a cell of the input",
-      channels, children, onto);
+/// Returns the number of channels of level `fine`, or InvalidArgument if the layer's input, on level
+/// `coarse`, does not have the features of `children` cells of it side by side. `onto` names a result on
+/// level `fine`.
+llvm::Expected<i32> channels_of_child(GraphBuilder& graph, const std::string& onto, i32 fine, i32 coarse,
+                                      i64 children) {
+  const std::vector<LevelSpec>& levels = graph.program().levels;
+  const i32 channels = graph.tensor(graph.current()).channels;
+  if (levels[fine].dropped_axes != levels[coarse].dropped_axes) {
+    return make_error(StatusCode::InvalidArgument,
+                      "\"{0}\" has an axis that the layer's input lacks, so its cells are no children of a "
+                      "cell of the input: name an input or a result of the same axes",
+                      onto);
+  }
+  if (children == 1) {
+    return make_error(StatusCode::InvalidArgument,
+                      "\"{0}\" has the tensor stride of the layer's input, so each cell would be its own "
+                      "only child: name an input or a result of a finer level",
+                      onto);
+  }
+  if (channels % children != 0) {
+    return make_error(StatusCode::InvalidArgument,
+                      "the layer's input has {0} channels, which are not a multiple of {1}, the number of "
+                      "cells of \"{2}\" in a cell of the input",
+                      channels, children_text(children), onto);
+  }
+  return static_cast<i32>(channels / children);
 }
 
 llvm::Error build_channel_to_space(GraphBuilder& graph, const LayerDescription& layer) {
   MINUET_ASSIGN(const i32 onto, graph.find_result(layer.skip, "onto"));
-  const i32 input = graph.current(), fine = graph.level_of(onto), channels = graph.tensor(input).channels;
-  MINUET_ASSIGN(const WindowRecord window, find_cells_map(graph, layer.skip, fine));
-  // The channels of a child are known only when the number of children is known to be valid.
+  const i32 input = graph.current(), fine = graph.level_of(onto), coarse = graph.level_of(input);
+  MINUET_ASSIGN(const AxisArray stride,
+                at("onto", stride_between(graph.program(), layer.skip, fine, coarse)));
   auto problem = make_space_problem<ChannelToSpaceProblem>(graph.program().ndim, graph.program().dtype,
-                                                           /*channels=*/1, window.stride);
-  MINUET_TRY(at("onto", validate(problem)));
-  const i64 children = kernel_volume(problem);
-  MINUET_TRY(at("onto", check_channels(channels, children, layer.skip)));
-  problem.channels = static_cast<i32>(channels / children);
-  MINUET_ASSIGN(const i32 output,
-                graph.add_layer(layer.name, input, fine, problem.channels, window.map, problem));
+                                                           /*channels=*/1, stride);
+  MINUET_ASSIGN(problem.channels,
+                at("onto", channels_of_child(graph, layer.skip, fine, coarse, kernel_volume(problem))));
+  MINUET_ASSIGN(const i32 output, graph.add_layer(layer.name, input, fine, problem.channels,
+                                                  map_of(problem, fine, coarse), problem));
   graph.set_result(output);
   return llvm::Error::success();
 }

@@ -1,22 +1,26 @@
 #include "runtime/plan/ops/space.h"
 
+#include "codegen/choose/tuning_key.h"
+
 namespace minuet {
 namespace {
 
-// The kernel follows from the stride. The members for columns are left out, because they follow from the
-// program of the op.
+// The kernel follows from the stride, and the direction from the kind of op. The members for columns are left
+// out, because they follow from the program of the op.
 llvm::json::Object write(const SpaceProblem& problem) {
-  llvm::json::Object fields = window_fields(problem);
-  fields["channels"] = problem.channels;
-  return fields;
+  return llvm::json::Object{{"ndim", problem.ndim},
+                            {"dtype", tuning_text(problem.dtype)},
+                            {"stride", llvm::json::Array(problem.stride)},
+                            {"channels", problem.channels}};
 }
 
 template <class Problem>
 Problem read(FieldReader& fields) {
-  WindowProblem window;
-  read_window_fields(fields, window);
-  const i32 channels = fields.integer32("channels", 1, kMostChannels);
-  return make_space_problem<Problem>(window.ndim, window.dtype, channels, window.stride);
+  const i32 ndim = fields.integer32("ndim", 1, kMaxDim);
+  DType dtype = DType::F32;
+  if (llvm::errorToBool(read_tuning_text(fields.text("dtype"), dtype))) fields.fail("dtype");
+  const AxisArray stride = fields.axes("stride");
+  return make_space_problem<Problem>(ndim, dtype, fields.integer32("channels", 1, kMostChannels), stride);
 }
 
 }  // namespace

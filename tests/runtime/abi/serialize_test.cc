@@ -289,6 +289,8 @@ TEST_F(Serialize, WhatIsSomethingElseIsSaid) {
   refused(bytes + "x", MINUET_INVALID_ARGUMENT, "bytes, but");
   refused(changed([](PlanHead& head) { ++head.format; }), MINUET_FAILED_PRECONDITION,
           "has format " + std::to_string(kPlanFormat + 1));
+  refused(changed([](PlanHead& head) { head.format = kOldestPlanFormat - 1; }), MINUET_FAILED_PRECONDITION,
+          "has format " + std::to_string(kOldestPlanFormat - 1));
   refused(changed([](PlanHead& head) { head.library += 100; }), MINUET_FAILED_PRECONDITION, "is of version");
   refused(changed([](PlanHead& head) { head.library += 10000; }), MINUET_FAILED_PRECONDITION,
           "is of version");

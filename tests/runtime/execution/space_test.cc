@@ -73,6 +73,7 @@ ByteRows parts_of(const ByteRows& cells, const ByteRows& onto, const std::vector
 struct SpaceCase {
   std::vector<int> first, second;
   int channels = 4;
+  bool is_dense = false;  // The map of a single op has dense_offsets even if it needs none.
 };
 
 class SpaceTest : public UnionTest {
@@ -208,28 +209,80 @@ TEST_P(SpaceTest, NetworksWithinCapacitiesAndOnPyramids) {
   }
 }
 
-/// Columns of a concatenation, in whose rows the access has another alignment; and a level by the reached
-/// rule, which lacks the cells of some voxels.
-TEST_P(SpaceTest, NetworksReadColumnsAndLevelsWithHoles) {
+/// A graph whose tensors have 8 and 3 channels, which are parts of concatenations of 11. Rows of 11 elements
+/// are aligned to one element only.
+class SpaceColumnsTest : public SpaceTest {
+ protected:
+  void SetUp() override {
+    SpaceTest::SetUp();
+    add(R"("op": "linear", "input": "input", "out_channels": 8)");           // r0
+    add(R"("op": "linear", "input": "input", "out_channels": 3)");           // r1
+    add_concat("r0", "r1");                                                  // r2
+    add(R"("op": "space_to_channel", "input": "r0", "stride": 2)");          // r3
+    add(R"("op": "space_to_channel", "input": "r1", "stride": 2)");          // r4
+    add_concat("r3", "r4");                                                  // r5: 64 + 24
+    add(R"("op": "max_pool", "input": "r3", "kernel_size": 1)");             // r6
+    add(R"("op": "channel_to_space", "input": "r6", "onto": "input")");      // r7
+    add(R"("op": "channel_to_space", "input": "r4", "onto": "input")");      // r8
+    add_concat("r8", "r7");                                                  // r9: 3 + 8
+    add(R"("op": "space_to_channel", "input": "r9", "stride": [3, 1, 1])");  // r10
+    add(R"("op": "channel_to_space", "input": "r10", "onto": "r9")");        // r11
+  }
+
+  void add(const std::string& fields) { graph_.add(fields); }
+  void add_concat(const std::string& first, const std::string& second) {
+    const std::string name = "\"name\": \"r" + std::to_string(graph_.results) + "\", ";
+    add(R"("op": "concat", "with": ")" + second + R"(", "input": ")" + first + "\"");
+    graph_.layers.erase(graph_.layers.find(name), name.size());  // A concatenation has no name.
+  }
+
+  /// The features of two results side by side.
+  static ByteRows both_of(const ByteRows& first, const ByteRows& second) {
+    ByteRows both = first;
+    for (auto& [voxel, bytes] : both) bytes += second.at(voxel);
+    return both;
+  }
+
+  UnionGraph graph_;
+};
+
+TEST_P(SpaceColumnsTest, NetworksReadAndWriteColumns) {
+  const Plan plan = plan_of(graph_);
+  Random random(3);
+  const std::vector<int32_t> cloud = draw_cloud(graph_, random, 150);
+  const std::vector<NetworkRun> runs = run(graph_, plan.get(), cloud, MINUET_MAPS_INDEXED);
+  const auto rows_at = [&](size_t i) { return byte_rows(runs[i].coordinates, runs[i].bytes, 3); };
+  const std::vector<int> ones{1, 1, 1}, two{2, 2, 2};
+  const ByteRows eight = rows_at(0), three = rows_at(1);
+  const size_t width = static_cast<size_t>(11 * dtype_bytes(dtype()));
+  ASSERT_EQ(rows_at(2).begin()->second.size(), width);
+  EXPECT_EQ(rows_at(2), both_of(eight, three));
+  EXPECT_EQ(rows_at(3), side_by_side(eight, ones, two));
+  EXPECT_EQ(rows_at(4), side_by_side(three, ones, two));
+  EXPECT_EQ(rows_at(5), both_of(rows_at(3), rows_at(4)));
+  EXPECT_EQ(rows_at(7), eight);
+  EXPECT_EQ(rows_at(8), three);
+  EXPECT_EQ(rows_at(9), both_of(three, eight));
+  EXPECT_EQ(rows_at(10), side_by_side(rows_at(9), ones, {3, 1, 1}));
+  EXPECT_EQ(rows_at(11), rows_at(9));
+}
+
+/// A level by the reached rule lacks the cells of some voxels.
+TEST_P(SpaceTest, NetworksReadLevelsWithHoles) {
   UnionGraph graph;
-  graph.add(R"("op": "max_pool", "input": "input")");
-  graph.add(R"("op": "concat", "with": "input", "input": "r0")");
-  graph.layers.replace(graph.layers.find(R"("name": "r1", )"), 14, "");
   graph.add(R"("op": "space_to_channel", "input": "input", "stride": 2)");
-  graph.add(R"("op": "space_to_channel", "input": "r1", "stride": 2)");
-  graph.add(R"("op": "max_pool", "input": "r2", "rule": "reached", "kernel_size": 1, "stride": [2, 1, 1])");
-  graph.add(R"("op": "channel_to_space", "input": "r4", "onto": "input")");
+  graph.add(R"("op": "max_pool", "input": "r0", "rule": "reached", "kernel_size": 1, "stride": [2, 1, 1])");
+  graph.add(R"("op": "channel_to_space", "input": "r1", "onto": "input")");
   const Plan plan = plan_of(graph);
   Random random(3);
   const std::vector<int32_t> cloud = draw_cloud(graph, random, 150);
   const std::vector<NetworkRun> runs = run(graph, plan.get(), cloud, MINUET_MAPS_INDEXED);
   const auto rows_at = [&](size_t i) { return byte_rows(runs[i].coordinates, runs[i].bytes, 3); };
-  EXPECT_EQ(rows_at(2), side_by_side(rows_at(0), {1, 1, 1}, {2, 2, 2}));
-  EXPECT_EQ(rows_at(3), side_by_side(rows_at(1), {1, 1, 1}, {2, 2, 2}));
-  const ByteRows input = rows_at(0), holes = rows_at(4);
-  const size_t width = static_cast<size_t>(32 * dtype_bytes(dtype())) / 16;
+  const ByteRows input = byte_rows(cloud, features_of(graph, cloud), 3), holes = rows_at(1);
+  EXPECT_EQ(rows_at(0), side_by_side(input, {1, 1, 1}, {2, 2, 2}));
+  const size_t width = static_cast<size_t>(2 * dtype_bytes(dtype()));  // 32 channels of 16 children
   const ByteRows expected = parts_of(holes, input, {1, 1, 1}, {4, 2, 2}, width);
-  EXPECT_EQ(rows_at(5), expected);
+  EXPECT_EQ(rows_at(2), expected);
   size_t zeros = 0;
   for (const auto& [voxel, bytes] : expected) zeros += bytes == std::string(width, '\0') ? 1 : 0;
   EXPECT_GT(zeros, 0u);
@@ -254,6 +307,16 @@ class SpaceOpTest : public SpaceTest {
     return plan;
   }
 
+  /// The coordinates of level 1.
+  std::vector<int32_t> coarse_coordinates(TestPyramid& pyramid, int64_t capacity) {
+    const Buffer coordinates(machine(), capacity * 4 * static_cast<int64_t>(sizeof(int32_t)));
+    check(minuet_pyramid_coordinates(pyramid.get(), machine().device(), pyramid.buffer().data(),
+                                     pyramid.buffer().bytes(), 1, static_cast<int32_t*>(coordinates.data()),
+                                     nullptr));
+    check(minuet_device_synchronize(machine().device(), nullptr));
+    return coordinates.read<int32_t>();
+  }
+
   static bool is_dense(const std::vector<int>& stride) {
     return std::any_of(stride.begin(), stride.end(), [](int each) { return each > 2; });
   }
@@ -261,7 +324,7 @@ class SpaceOpTest : public SpaceTest {
 
 TEST_P(SpaceOpTest, OnMapsOfTheCaller) {
   const std::vector<SpaceCase> cases = {
-      {{2, 2, 2}, {}, 16}, {{3}, {}, 5}, {{2, 4}, {}, 8}, {{1, 2, 1, 3}, {}, 3}};
+      {{2, 2, 2}, {}, 16}, {{2, 1, 2}, {}, 4, true}, {{3}, {}, 5}, {{2, 4}, {}, 8}, {{1, 2, 1, 3}, {}, 3}};
   for (const SpaceCase& test : cases) {
     const size_t ndim = test.first.size();
     const int volume = volume_of(test.first);
@@ -278,7 +341,8 @@ TEST_P(SpaceOpTest, OnMapsOfTheCaller) {
     const int64_t cells = minuet_coordinates_rows(coarse.get());
     minuet_kernel_map_options options = MINUET_KERNEL_MAP_OPTIONS_INIT;
     std::copy(test.first.begin(), test.first.end(), options.kernel_size);
-    options.dense_offsets = is_dense(test.first);
+    // With strides of 1 and 2 alone, either form of the map serves.
+    options.dense_offsets = is_dense(test.first) || test.is_dense;
     minuet_kernel_map *made = nullptr, *back = nullptr;
     check(minuet_kernel_map_create(fine.get(), coarse.get(), &options, nullptr, &made));
     const KernelMap down_map(made, {minuet_kernel_map_destroy});
@@ -311,6 +375,23 @@ TEST_P(SpaceOpTest, OnMapsOfTheCaller) {
   }
 }
 
+/// A map with a centred kernel has other children. The message says what to ask for.
+TEST_P(SpaceOpTest, CentredMapsAreRefused) {
+  const std::vector<int32_t> cloud{0, 1, 2, 0, 4, 5};
+  const Coordinates fine = make_set(machine(), 2, cloud, {1, 1, 1, 1}),
+                    coarse = downsample(fine.get(), {3, 2, 1, 1});
+  minuet_kernel_map_options options = MINUET_KERNEL_MAP_OPTIONS_INIT;
+  options.kernel_size[0] = 3, options.kernel_size[1] = 2;
+  minuet_kernel_map* made = nullptr;
+  check(minuet_kernel_map_create(fine.get(), coarse.get(), &options, nullptr, &made));
+  const KernelMap map(made, {minuet_kernel_map_destroy});
+  const Plan down = plan_of({3, 2}, 4, true);
+  const Execution execution = make_execution(machine(), down.get());
+  EXPECT_EQ(prepare_map(execution.get(), map.get()), MINUET_INVALID_ARGUMENT);
+  EXPECT_THAT(last_error(),
+              HasSubstr("make the map with kernel_size 3, 2, dilation 1, 1, dense_offsets and padding 0, 0"));
+}
+
 /// On a pyramid of the caller, the map of a pooling serves both ops.
 TEST_P(SpaceOpTest, OnPyramidsOfTheCaller) {
   constexpr int kChannels = 4, kWide = 8 * kChannels;
@@ -326,6 +407,7 @@ TEST_P(SpaceOpTest, OnPyramidsOfTheCaller) {
     minuet_pyramid_options options = MINUET_PYRAMID_OPTIONS_INIT;
     options.levels = levels, options.level_count = 2;
     options.maps = &map, options.map_count = 1;
+    options.keep_coordinates = 2;
     TestPyramid pyramid(machine(), options);
     pyramid.build(cloud);
     std::vector<char> padded = features(cloud, test);
@@ -340,7 +422,10 @@ TEST_P(SpaceOpTest, OnPyramidsOfTheCaller) {
       int64_t bytes = 0;
       EXPECT_EQ(minuet_plan_run_bytes(down.get(), machine().arch().c_str(), &arguments, &bytes),
                 MINUET_INVALID_ARGUMENT);
-      EXPECT_THAT(last_error(), HasSubstr("purposes"));
+      EXPECT_THAT(last_error(), HasSubstr("add MINUET_PURPOSE_POOLING to the map's purposes"));
+      EXPECT_EQ(minuet_plan_run_bytes(up.get(), machine().arch().c_str(), &arguments, &bytes),
+                MINUET_INVALID_ARGUMENT);
+      EXPECT_THAT(last_error(), HasSubstr("add MINUET_PURPOSE_TRANSPOSED_POOLING to the map's purposes"));
       continue;
     }
     run_on(machine(), down.get(), arguments,
@@ -351,15 +436,21 @@ TEST_P(SpaceOpTest, OnPyramidsOfTheCaller) {
     std::vector<char> expected = given;
     expected.resize(padded.size());
     EXPECT_EQ(output.read<char>(), expected);
-    const std::vector<char> all = wide.read<char>();
-    const size_t cells = side_by_side(byte_rows(cloud, given, 3), {1, 1, 1}, test.first).size(),
-                 bytes = cells * kWide * static_cast<size_t>(dtype_bytes(dtype()));
-    EXPECT_EQ(std::count(all.begin() + static_cast<std::ptrdiff_t>(bytes), all.end(), '\0'),
-              static_cast<std::ptrdiff_t>(all.size() - bytes));
+    const ByteRows cells = side_by_side(byte_rows(cloud, given, 3), {1, 1, 1}, test.first);
+    std::vector<char> all = wide.read<char>();
+    const auto bytes =
+        static_cast<std::ptrdiff_t>(cells.size() * kWide * static_cast<size_t>(dtype_bytes(dtype())));
+    EXPECT_EQ(std::count(all.begin() + bytes, all.end(), '\0'),
+              static_cast<std::ptrdiff_t>(all.size()) - bytes);
+    std::vector<int32_t> coordinates = coarse_coordinates(pyramid, levels[1].capacity);
+    coordinates.resize(4 * cells.size());
+    all.resize(static_cast<size_t>(bytes));
+    EXPECT_EQ(byte_rows(coordinates, all, 3), cells);
   }
 }
 
 MINUET_INSTANTIATE_DEVICE_TEST(SpaceTest);
+MINUET_INSTANTIATE_DEVICE_TEST(SpaceColumnsTest);
 MINUET_INSTANTIATE_DEVICE_TEST(SpaceOpTest);
 
 }  // namespace

@@ -1,32 +1,12 @@
-// Layers on levels that lack axes, and the ops space_to_channel and channel_to_space: what is refused, and
-// the place of the error.
+// Layers on levels that lack axes: what is refused, and the place of the error.
 #include <gmock/gmock.h>
 
-#include "runtime/network/network_program.h"
+#include "tests/runtime/network/description_mistake.h"
 
-namespace minuet::axes {
+namespace minuet {
 namespace {
 
 using testing::HasSubstr;
-
-std::string block(const std::string& name, const std::string& more) {
-  return R"({"op": "block", "out_channels": 8, "kernel_size": 3, "name": ")" + name + "\", " + more + "}";
-}
-
-struct Mistake {
-  std::string layers, fields;
-  const char *place, *words;
-};
-
-std::string error_of(const Mistake& mistake) {
-  const std::string text =
-      R"({"name": "n", "ndim": 3, )" + mistake.fields + R"(, "layers": [)" + mistake.layers + "]}";
-  llvm::Expected<NetworkDescription> read = parse_network(text);
-  if (!read) return take_status(read.takeError()).message();
-  llvm::Expected<Program> program =
-      build_program(*read, DType::F16, [](const std::string&, i32) { return 0; });
-  return program ? "no error" : take_status(program.takeError()).message();
-}
 
 TEST(NetworkAxes, ErrorsHaveTheirPlace) {
   const std::string in = R"("in_channels": 4)", a = block("a", R"("output": "x")") + ",";
@@ -99,34 +79,5 @@ TEST(NetworkAxes, ErrorsHaveTheirPlace) {
   }
 }
 
-TEST(NetworkSpace, ErrorsHaveTheirPlace) {
-  const std::string in = R"("in_channels": 4)";
-  const std::string b =
-      block("a", R"("output": "x")") + "," + block("b", R"("stride": 2, "output": "y")") + ",";
-  const auto down = [&](const std::string& fields) {
-    return b + R"({"op": "space_to_channel", "name": "c")" + fields + "}";
-  };
-  const auto up = [&](const std::string& fields) {
-    return b + R"({"op": "channel_to_space", "name": "c", )" + fields + "}";
-  };
-  const std::vector<Mistake> mistakes = {
-      {down(""), in, "layers[2].stride", "\"stride\" is missing"},
-      {down(R"(, "stride": 1)"), in, "layers[2].stride", "the stride is 1 on every axis"},
-      {down(R"(, "stride": [2, 2])"), in, "layers[2].stride", "give one number per axis"},
-      {down(R"(, "stride": 64)"), in, "layers[2].stride", "at most 65536 are supported"},
-      {down(R"(, "stride": 2, "kernel_size": 3)"), in, "layers[2].kernel_size",
-       "not a field of the op space_to_channel"},
-      {up(R"("onto": "z")"), in, "layers[2].onto", "no earlier layer saves"},
-      {up(R"("onto": "y")"), in, "layers[2].onto", "the stride is 1 on every axis"},
-      {up(R"("input": "x", "onto": "y")"), in, "layers[2].onto", "is 1, which is no multiple of 2"},
-      {b + R"({"op": "max_pool", "name": "c", "stride": 3},
-              {"op": "channel_to_space", "name": "d", "onto": "y"})",
-       in, "layers[3].onto", "not a multiple of 27"},
-  };
-  for (const Mistake& mistake : mistakes) {
-    EXPECT_THAT(error_of(mistake), AllOf(HasSubstr(mistake.place), HasSubstr(mistake.words)));
-  }
-}
-
 }  // namespace
-}  // namespace minuet::axes
+}  // namespace minuet

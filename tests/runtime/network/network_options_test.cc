@@ -99,6 +99,7 @@ TEST(NetworkOptions, ShippedNetworksAreListed) {
     EXPECT_THAT(info.description, HasSubstr("\"name\": \"" + names.back() + "\""));
     EXPECT_FALSE(std::string(info.summary).empty());
     EXPECT_EQ(info.weights_map != nullptr, i >= 2 && i < 14);
+    EXPECT_EQ(std::string(info.description).find("\"weights_order\"") != std::string::npos, i >= 2 && i < 14);
     const bool is_detector = i >= 8 && i < 12;
     EXPECT_EQ(info.voxel_size[0] > 0, is_detector);
     EXPECT_EQ(info.extra_cells[2], is_detector ? 1 : 0);

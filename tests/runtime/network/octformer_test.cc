@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <deque>
 
 #include "tests/support/compare.h"
 #include "tests/support/network_abi.h"
@@ -191,6 +192,17 @@ std::string narrowed_text(Machine& machine) {
   return text;
 }
 
+/// The kernel of the first layer whose name begins so, for what is prepared.
+std::string kernel_of(minuet_execution* execution, const std::string& name) {
+  minuet_layer_info info = {};
+  info.struct_size = sizeof(info);
+  for (int32_t layer = 0; minuet_execution_query_layer(execution, layer, &info) == MINUET_OK; ++layer) {
+    if (std::string(info.name).find(name) == 0) return info.kernel;
+  }
+  ADD_FAILURE() << "there is no layer " << name;
+  return "";
+}
+
 class OctFormerTest : public DeviceTest {
  protected:
   void check(const Reference& one, NetworkSpec spec) {
@@ -217,6 +229,48 @@ TEST_P(OctFormerTest, WithFewChannels) {
   NetworkSpec spec;
   spec.name = "", spec.description = narrowed_text(machine());
   check(Reference({8, 12, 16, 40}, kSanitized ? 100 : 400), spec);
+}
+
+/// Within capacities, the bits of the exact run and zeros behind them; and the depthwise convolution runs in
+/// the kernel for depthwise convolutions.
+TEST_P(OctFormerTest, WithinCapacities) {
+  NetworkSpec spec;
+  spec.name = "", spec.description = narrowed_text(machine()), spec.dtype = dtype();
+  spec.dataflow = MINUET_DATAFLOW_FUSED;  // the one that capacity mode has
+  const Plan network = make_network(machine(), spec);
+  const std::vector<int32_t> cloud = make_scene(kSanitized ? 100 : 300, kOctFormerSeed);
+  const auto rows = static_cast<int64_t>(cloud.size() / 4);
+  std::vector<char> features = encode(dtype(), oracle::draw_features(rows * 4, kOctFormerSeed));
+  const Execution execution = make_execution(machine(), network.get());
+  const std::vector<NetworkRun> exact =
+      run_graph(machine(), network.get(), execution.get(), cloud, {features}, dtype());
+  const int64_t capacities[] = {rows + 40, rows + 20, rows + 10};
+  minuet_execution_options options = MINUET_EXECUTION_OPTIONS_INIT;
+  options.level_capacity = capacities, options.level_count = 3;
+  const Execution within = make_execution(machine(), network.get(), &options);
+  features.resize(static_cast<size_t>(capacities[0] * 4 * dtype_bytes(dtype())), '\xff');
+  const Buffer input(machine(), features);
+  std::deque<Buffer> outputs;
+  std::vector<minuet_array> arrays;
+  for (int32_t i = 0; i < 2; ++i) {
+    const minuet_tensor_info info = output_of(network.get(), i);
+    Buffer& output = outputs.emplace_back(machine(), capacities[info.level] * 16 * dtype_bytes(dtype()));
+    arrays.push_back(array_of(tensor(output, capacities[info.level], 16, dtype())));
+  }
+  for (int repetition = 0; repetition < 2; ++repetition) {
+    for (Buffer& output : outputs) output.poison();
+    check(prepare(machine(), within.get(), cloud));
+    check(run_arrays(within.get(), {array_of(tensor(input, capacities[0], 4, dtype()))}, arrays));
+    for (size_t i = 0; i < 2; ++i) {
+      std::vector<char> expected = exact[i].bytes;
+      expected.resize(static_cast<size_t>(outputs[i].bytes()));
+      EXPECT_EQ(outputs[i].read<char>(), expected) << "output " << i;
+    }
+  }
+  // The CPU device has no kernels.
+  const std::string wanted = machine().is_cpu() ? "" : "depthwise";
+  EXPECT_EQ(kernel_of(execution.get(), "layers.0.blocks.0.cpe").substr(0, 9), wanted);
+  EXPECT_EQ(kernel_of(within.get(), "layers.0.blocks.0.cpe").substr(0, 9), wanted);
 }
 
 TEST_P(OctFormerTest, AtTheAuthorsWidths) {

@@ -4,13 +4,21 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
+
 #include "codegen/choose/ops/pooling.h"
 #include "codegen/choose/ops/space.h"
 #include "runtime/plan/compiled_plan.h"
+#include "runtime/plan/plan_format.h"
 #include "tests/codegen/choose/examples.h"
+#include "tests/support/contents.h"
 
 namespace minuet {
 namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
 
 std::shared_ptr<const Plan> tuned_plan(std::shared_ptr<const TuningSnapshot> tuning) {
   LayerParameters parameters;
@@ -89,19 +97,79 @@ TEST(SerializedPlan, PoolingsKeepTheirWinners) {
   }
 }
 
+std::shared_ptr<const Plan> padded_pooling(const std::optional<AxisArray>& padding) {
+  PoolingProblem problem;
+  problem.channels = 4;
+  problem.kernel_size = {3, 3, 3, 1}, problem.stride = {2, 2, 2, 1};
+  problem.kind = ConvolutionKind::Strided;
+  problem.padding = padding;
+  return llvm::cantFail(Plan::create(problem, {}));
+}
+
+std::shared_ptr<const Plan> padded_convolution(const std::optional<AxisArray>& padding) {
+  ConvolutionProblem problem = example_problem(2, 3, DType::F16);
+  problem.kernel_size = {3, 3, 3, 1}, problem.stride = {2, 2, 2, 1};
+  problem.kind = ConvolutionKind::Strided;
+  problem.padding = padding;
+  LayerParameters parameters;
+  parameters.weight.assign(size_t{27} * 2 * 3, 0.5f);
+  if (problem.scale_shift) parameters.scale.assign(3, 1), parameters.shift.assign(3, 0);
+  return llvm::cantFail(Plan::create(problem, parameters));
+}
+
 /// A padding of 0 is another kernel than a centred one.
 TEST(SerializedPlan, OpsKeepTheirPadding) {
   for (const std::optional<AxisArray>& padding :
        {std::optional<AxisArray>(), std::optional(AxisArray{}), std::optional(AxisArray{1, 0, 2, 0})}) {
-    PoolingProblem pooling;
-    pooling.channels = 4;
-    pooling.kernel_size = {3, 3, 3, 1}, pooling.stride = {2, 2, 2, 1};
-    pooling.kind = ConvolutionKind::Strided;
-    pooling.padding = padding;
-    const auto again = there_and_back(*llvm::cantFail(Plan::create(pooling, {})));
-    EXPECT_EQ(again->program.layers[0].window()->padding, padding);
-    EXPECT_EQ(again->program.maps[0].padding, padding);
+    for (const std::shared_ptr<const Plan>& plan : {padded_pooling(padding), padded_convolution(padding)}) {
+      const auto again = there_and_back(*plan);
+      EXPECT_EQ(again->program.layers[0].window()->padding, padding);
+      EXPECT_EQ(again->program.maps[0].padding, padding);
+    }
   }
+}
+
+std::string old_plan(const std::string& name) {
+  return contents(std::string(MINUET_PLAN_FORMATS) + "/3/" + name + ".plan");
+}
+
+/// The files were written when the format was 3, in which no op has a padding.
+TEST(SerializedPlan, PlansOfFormat3AreRead) {
+  for (const char* const name : {"convolution", "network", "pointwise", "pooling"}) {
+    SCOPED_TRACE(name);
+    const std::string bytes = old_plan(name);
+    PlanHead head;
+    ASSERT_GT(bytes.size(), sizeof head);
+    std::memcpy(&head, bytes.data(), sizeof head);
+    ASSERT_EQ(head.format, 3u);
+    llvm::Expected<ReadPlan> read = read_plan(bytes);
+    if (!read) {
+      ADD_FAILURE() << take_status(read.takeError()).message();
+      continue;
+    }
+    EXPECT_EQ(read->plan->network.has_value(), std::string(name) == "network");
+    const ProgramLayer& layer = read->plan->program.layers[0];
+    EXPECT_EQ(layer.window()->padding, std::nullopt);
+    if (!read->plan->network) EXPECT_STREQ(layer.problem.kind().name, name);
+  }
+  const auto& pooling = llvm::cantFail(read_plan(old_plan("pooling"))).plan->program.layers[0];
+  EXPECT_EQ(pooling.window()->kernel_size, (AxisArray{2, 2, 2, 1}));
+}
+
+TEST(SerializedPlan, OtherFormatsAreRefused) {
+  const auto error_of = [](std::uint32_t format) {
+    std::string bytes = old_plan("pooling");
+    PlanHead head;
+    std::memcpy(&head, bytes.data(), sizeof head);
+    head.format = format;
+    std::memcpy(bytes.data(), &head, sizeof head);
+    llvm::Expected<ReadPlan> read = read_plan(bytes);
+    return read ? "no error" : take_status(read.takeError()).message();
+  };
+  EXPECT_THAT(error_of(5), AllOf(HasSubstr("has format 5, but this library reads the formats 3 to 4"),
+                                 HasSubstr("use a library as new as the one that wrote it")));
+  EXPECT_THAT(error_of(2), AllOf(HasSubstr("has format 2, but this library reads the formats 3 to 4"),
+                                 Not(HasSubstr("as new as")), HasSubstr("serialize it again")));
 }
 
 TEST(SerializedPlan, SpaceToChannelAndBack) {
@@ -115,6 +183,9 @@ TEST(SerializedPlan, SpaceToChannelAndBack) {
       EXPECT_EQ(again->program.maps, plan->program.maps);
       for (std::size_t i = 0; i < 2; ++i)
         EXPECT_EQ(again->program.tensors[i].channels, plan->program.tensors[i].channels);
+      const auto cache = make_cache("", std::make_shared<FakeCompiler>());
+      EXPECT_THAT(llvm::cantFail(serialize_plan(*plan, *cache, {})), Not(HasSubstr("kernel_size")))
+          << "the kernel follows from the stride";
     }
   }
 }

@@ -25,6 +25,8 @@ static void create_space_to_channel(const world* world) {
           minuet_plan_create_space_to_channel(own, WITH(stride[3] = 2), &out.plan));
   REFUSED(INVALID_ARGUMENT, "at most 65536",
           minuet_plan_create_space_to_channel(own, WITH(stride[0] = 1 << 17), &out.plan));
+  REFUSED(INVALID_ARGUMENT, "more than 1048576 children",
+          minuet_plan_create_space_to_channel(own, WITH(stride[0] = 1 << 21), &out.plan));
   REFUSED(INVALID_ARGUMENT, "the stride is 1 on every axis",
           minuet_plan_create_space_to_channel(own, WITH(stride[0] = 1), &out.plan));
   REFUSED(INVALID_ARGUMENT, "reserved is 1",
@@ -59,6 +61,8 @@ static void create_channel_to_space(const world* world) {
           minuet_plan_create_channel_to_space(own, WITH(stride[3] = 2), &out.plan));
   REFUSED(INVALID_ARGUMENT, "at most 65536",
           minuet_plan_create_channel_to_space(own, WITH(stride[0] = 1 << 17), &out.plan));
+  REFUSED(INVALID_ARGUMENT, "more than 1048576 children",
+          minuet_plan_create_channel_to_space(own, WITH(stride[0] = 1 << 21), &out.plan));
   REFUSED(INVALID_ARGUMENT, "the stride is 1 on every axis",
           minuet_plan_create_channel_to_space(own, WITH(stride[0] = 1), &out.plan));
   REFUSED(INVALID_ARGUMENT, "reserved is 1",
