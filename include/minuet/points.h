@@ -180,6 +180,19 @@ typedef struct minuet_devoxelize_arguments {
 MINUET_API minuet_status minuet_devoxelize(minuet_point_op* op, minuet_device* device,
                                            const minuet_devoxelize_arguments* arguments, void* stream);
 
+/* Reads the counts of the points of the last run of a network whose first op is voxelize: `count` of the
+ * MINUET_VOXELIZE_COUNTS words. Waits for the run. FAILED_PRECONDITION before the first run and for other
+ * plans. In capacity mode, replays of a graph count anew.
+ *
+ * Such a network has no prepare. minuet_execution_run_arrays takes, in the order of minuet_plan_query_input,
+ * the points, float32 [N, columns]; the other inputs of the description; `batch`, int32 [N], the batch index
+ * of each point; and `count`, int32 [1] in device memory, how many of the N points there are. An empty array
+ * stands for no `batch` (all points are of item 0) or no `count` (there are N points), and both may be left
+ * out if no inputs follow them. A count needs an execution with level_capacity, whose arrays on the points'
+ * level have level_capacity[0] rows. */
+MINUET_API minuet_status minuet_execution_read_points(minuet_execution* execution, int32_t* counts,
+                                                      int32_t count, void* stream);
+
 #ifdef __cplusplus
 }
 #endif

@@ -2,6 +2,8 @@
 #ifndef MINUET_POINTS_HPP_
 #define MINUET_POINTS_HPP_
 
+#include <array>
+
 #include "minuet/minuet.hpp"
 #include "minuet/points.h"
 
@@ -47,6 +49,15 @@ class PointOp {
  private:
   detail::Owner<minuet_point_op, minuet_point_op_destroy> owner_;
 };
+
+/// Reads the counts of the points of the last run of a network whose first op is voxelize
+/// (MINUET_VOXELIZE_VOXELS and so on). Waits for the run.
+inline std::array<std::int32_t, MINUET_VOXELIZE_COUNTS> read_points(const Execution& execution,
+                                                                    void* stream = nullptr) {
+  std::array<std::int32_t, MINUET_VOXELIZE_COUNTS> counts{};
+  check(minuet_execution_read_points(execution.get(), counts.data(), MINUET_VOXELIZE_COUNTS, stream));
+  return counts;
+}
 
 }  // namespace minuet
 

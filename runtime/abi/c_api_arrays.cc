@@ -12,7 +12,7 @@ llvm::Expected<ElementType> read_element(minuet_element element, ArrayUse use) {
     case MINUET_ELEMENT_F64:
       return static_cast<ElementType>(element);
     case MINUET_ELEMENT_I32:
-      if (use == ArrayUse::RunOutput) return ElementType::I32;
+      if (use != ArrayUse::Parameter) return ElementType::I32;
       break;
     default:
       break;

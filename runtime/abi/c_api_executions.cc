@@ -180,7 +180,7 @@ llvm::Error check_answers(const char* name, const void* answer, i64 bytes, const
   return overlap_error(name, other_name);
 }
 
-llvm::Error check_has_capacities(const Execution& execution) {
+llvm::Error check_has_capacities(const PlanExecution& execution) {
   if (execution.has_capacities()) return llvm::Error::success();
   return make_error(
       StatusCode::FailedPrecondition,
@@ -189,7 +189,7 @@ llvm::Error check_has_capacities(const Execution& execution) {
 }
 
 /// Checks the memory to which a call writes the status and the `count` counts of a cloud.
-llvm::Error check_cloud_answers(const Execution& execution, const uint32_t* status, const int32_t* counts,
+llvm::Error check_cloud_answers(const PlanExecution& execution, const uint32_t* status, const int32_t* counts,
                                 int32_t count) {
   const i32 wanted = 1 + static_cast<i32>(execution.plan().program.levels.size());
   if (counts ? count != wanted : count != 0) {
@@ -228,7 +228,7 @@ llvm::Error check_level_count(int32_t level_count, i32 levels) {
 }
 
 minuet_status in_execution(const char* function, minuet_execution* execution,
-                           llvm::function_ref<llvm::Error(Execution&)> body) {
+                           llvm::function_ref<llvm::Error(PlanExecution&)> body) {
   return guarded(function, [&]() -> llvm::Error {
     MINUET_TRY(check_pointer(execution, "execution"));
     MINUET_ASSIGN(const std::unique_lock<std::mutex> lock, take_execution(*execution));
@@ -254,7 +254,7 @@ minuet_status minuet_execution_create(minuet_plan* plan, minuet_device* device,
     MINUET_ASSIGN(const auto locked, lock_queue(given.queue));
     const Trace::Span span(device->open->trace(), "run", "create an execution");
     MINUET_ASSIGN(std::shared_ptr<const LoadedPlan> loaded, plan->store->loaded_on(*device->open->device()));
-    MINUET_ASSIGN(std::unique_ptr<Execution> made, Execution::create(std::move(loaded), given));
+    MINUET_ASSIGN(std::unique_ptr<PlanExecution> made, PlanExecution::create(std::move(loaded), given));
     made->set_trace(device->open->trace());
     *execution = new minuet_execution{device->open, std::move(made), {}};
     return llvm::Error::success();
@@ -270,7 +270,7 @@ void minuet_execution_destroy(minuet_execution* execution) {
 
 minuet_status minuet_execution_prepare(minuet_execution* execution, const int32_t* coordinates, int64_t count,
                                        void* stream) {
-  return in_execution("minuet_execution_prepare", execution, [&](Execution& own) -> llvm::Error {
+  return in_execution("minuet_execution_prepare", execution, [&](PlanExecution& own) -> llvm::Error {
     MINUET_TRY(own.invalidate(/*for_maps=*/false));
     if (count > 0) MINUET_TRY(check_pointer(coordinates, "coordinates"));
     MINUET_TRY(check_alignment(coordinates, sizeof(int32_t), "the coordinates"));
@@ -282,7 +282,7 @@ minuet_status minuet_execution_prepare(minuet_execution* execution, const int32_
 
 minuet_status minuet_execution_prepare_on_device(minuet_execution* execution, const int32_t* coordinates,
                                                  const int32_t* count, void* stream) {
-  return in_execution("minuet_execution_prepare_on_device", execution, [&](Execution& own) -> llvm::Error {
+  return in_execution("minuet_execution_prepare_on_device", execution, [&](PlanExecution& own) -> llvm::Error {
     MINUET_TRY(own.invalidate(/*for_maps=*/false));
     MINUET_TRY(check_pointer(coordinates, "coordinates"));
     MINUET_TRY(check_pointer(count, "count"));
@@ -296,21 +296,22 @@ minuet_status minuet_execution_prepare_on_device(minuet_execution* execution, co
 
 minuet_status minuet_execution_query_cloud(minuet_execution* execution, const uint32_t** status,
                                            const int32_t** counts) {
-  return in_execution("minuet_execution_query_cloud", execution, [&](Execution& own) -> llvm::Error {
+  return in_execution("minuet_execution_query_cloud", execution, [&](PlanExecution& own) -> llvm::Error {
     MINUET_TRY(check_pointer(status, "status"));
     MINUET_TRY(check_pointer(counts, "counts"));
     MINUET_TRY(check_answers("status", status, sizeof(*status), "counts", counts, sizeof(*counts)));
     MINUET_TRY(check_has_capacities(own));
     MINUET_TRY(own.check_has_memory());
-    *status = own.network_maps()->status();
-    *counts = own.network_maps()->counts();
+    const CloudWords words = own.cloud_state();
+    *status = words.status;
+    *counts = words.counts;
     return llvm::Error::success();
   });
 }
 
 minuet_status minuet_execution_copy_cloud(minuet_execution* execution, uint32_t* status, int32_t* counts,
                                           int32_t count, void* stream) {
-  return in_execution("minuet_execution_copy_cloud", execution, [&](Execution& own) -> llvm::Error {
+  return in_execution("minuet_execution_copy_cloud", execution, [&](PlanExecution& own) -> llvm::Error {
     MINUET_TRY(check_pointer(status, "status"));
     MINUET_TRY(check_alignment(status, sizeof(uint32_t), "the status"));
     MINUET_TRY(check_alignment(counts, sizeof(int32_t), "the counts"));
@@ -322,7 +323,7 @@ minuet_status minuet_execution_copy_cloud(minuet_execution* execution, uint32_t*
 
 minuet_status minuet_execution_read_cloud(minuet_execution* execution, uint32_t* status, int32_t* counts,
                                           int32_t count, void* stream) {
-  return in_execution("minuet_execution_read_cloud", execution, [&](Execution& own) -> llvm::Error {
+  return in_execution("minuet_execution_read_cloud", execution, [&](PlanExecution& own) -> llvm::Error {
     MINUET_TRY(check_pointer(status, "status"));
     MINUET_TRY(check_has_capacities(own));
     MINUET_TRY(check_cloud_answers(own, status, counts, count));
@@ -332,7 +333,7 @@ minuet_status minuet_execution_read_cloud(minuet_execution* execution, uint32_t*
 
 minuet_status minuet_execution_suggest_capacities(minuet_execution* execution, double factor,
                                                   int64_t* level_capacity, int32_t level_count) {
-  return in_execution("minuet_execution_suggest_capacities", execution, [&](Execution& own) -> llvm::Error {
+  return in_execution("minuet_execution_suggest_capacities", execution, [&](PlanExecution& own) -> llvm::Error {
     MINUET_TRY(check_pointer(level_capacity, "level_capacity"));
     MINUET_TRY(check_count(level_count, "level_count"));
     std::vector<i64> rows(static_cast<std::size_t>(level_count));
@@ -344,7 +345,7 @@ minuet_status minuet_execution_suggest_capacities(minuet_execution* execution, d
 
 minuet_status minuet_execution_prepare_maps(minuet_execution* execution, minuet_kernel_map* const* maps,
                                             int32_t count, void* stream) {
-  return in_execution("minuet_execution_prepare_maps", execution, [&](Execution& own) -> llvm::Error {
+  return in_execution("minuet_execution_prepare_maps", execution, [&](PlanExecution& own) -> llvm::Error {
     MINUET_TRY(own.invalidate(/*for_maps=*/true));
     MINUET_TRY(check_count(count, "count"));
     if (count > 0) MINUET_TRY(check_pointer(maps, "maps"));
@@ -355,7 +356,7 @@ minuet_status minuet_execution_prepare_maps(minuet_execution* execution, minuet_
     }
     const Trace::Span span(execution->open->trace(), "run", "prepare");
     const NvtxRange range("prepare");
-    return own.prepare_maps(std::move(given), stream);
+    return own.single_op()->prepare_maps(std::move(given), stream);
   });
 }
 
@@ -370,7 +371,7 @@ minuet_status minuet_executions_prepare_maps(minuet_execution* const* executions
     const std::shared_ptr<Queue>& queue = executions[0]->execution->queue();
     MINUET_TRY(check_together({executions, static_cast<std::size_t>(count)}));
     std::vector<std::unique_lock<std::mutex>> locks;
-    std::vector<Execution*> owns;
+    std::vector<PlanExecution*> owns;
     std::vector<std::shared_ptr<const KernelMap>> given;
     for (int32_t i = 0; i < count; ++i) {
       MINUET_ASSIGN(std::unique_lock<std::mutex> lock, take_execution(*executions[i]));
@@ -381,18 +382,20 @@ minuet_status minuet_executions_prepare_maps(minuet_execution* const* executions
     }
     MINUET_ASSIGN(const auto locked, lock_queue(queue));
     MINUET_TRY(check_workspaces({executions, static_cast<std::size_t>(count)}));
-    for (Execution* const own : owns) MINUET_TRY(own->check_takes(/*maps=*/true));
-    for (Execution* const own : owns) MINUET_TRY(own->invalidate(/*for_maps=*/true));
+    for (PlanExecution* const own : owns) MINUET_TRY(own->check_takes(/*maps=*/true));
+    for (PlanExecution* const own : owns) MINUET_TRY(own->invalidate(/*for_maps=*/true));
     const NvtxRange range("prepare");
     const Trace::Span span(executions[0]->open->trace(), "run", "prepare");
-    return Execution::prepare_together(owns, given, stream);
+    std::vector<Execution*> ops;
+    for (PlanExecution* const own : owns) ops.push_back(own->single_op());
+    return Execution::prepare_together(ops, given, stream);
   });
 }
 
 minuet_status minuet_execution_run(minuet_execution* execution, const minuet_tensor* inputs,
                                    int32_t input_count, const minuet_tensor* outputs, int32_t output_count,
                                    void* stream) {
-  return in_execution("minuet_execution_run", execution, [&](Execution& own) -> llvm::Error {
+  return in_execution("minuet_execution_run", execution, [&](PlanExecution& own) -> llvm::Error {
     MINUET_ASSIGN(const std::vector<Tensor> in, read_tensors("input", inputs, input_count));
     MINUET_ASSIGN(const std::vector<Tensor> out, read_tensors("output", outputs, output_count));
     const Trace::Span span(execution->open->trace(), "run", "run");
@@ -404,7 +407,7 @@ minuet_status minuet_execution_run(minuet_execution* execution, const minuet_ten
 minuet_status minuet_execution_run_arrays(minuet_execution* execution, const minuet_array* inputs,
                                           int32_t input_count, const minuet_array* outputs,
                                           int32_t output_count, void* stream) {
-  return in_execution("minuet_execution_run_arrays", execution, [&](Execution& own) -> llvm::Error {
+  return in_execution("minuet_execution_run_arrays", execution, [&](PlanExecution& own) -> llvm::Error {
     MINUET_ASSIGN(const std::vector<GivenArray> in,
                   read_arrays("input", inputs, input_count, ArrayUse::RunInput));
     MINUET_ASSIGN(const std::vector<GivenArray> out,
@@ -417,7 +420,7 @@ minuet_status minuet_execution_run_arrays(minuet_execution* execution, const min
 
 minuet_status minuet_execution_set_workspace(minuet_execution* execution, void* workspace, int64_t bytes,
                                              void* stream) {
-  return in_execution("minuet_execution_set_workspace", execution, [&](Execution& own) -> llvm::Error {
+  return in_execution("minuet_execution_set_workspace", execution, [&](PlanExecution& own) -> llvm::Error {
     MINUET_TRY(check_pointer(workspace, "workspace"));
     MINUET_TRY(check_workspace(workspace, bytes, "bytes"));
     return own.set_workspace(workspace, bytes, stream);
@@ -425,7 +428,7 @@ minuet_status minuet_execution_set_workspace(minuet_execution* execution, void* 
 }
 
 minuet_status minuet_execution_release_captures(minuet_execution* execution) {
-  return in_execution("minuet_execution_release_captures", execution, [](Execution& own) {
+  return in_execution("minuet_execution_release_captures", execution, [](PlanExecution& own) {
     own.release_captures();
     return llvm::Error::success();
   });

@@ -23,7 +23,7 @@ minuet_tensor_info tensor_info(const Program& program, const std::string& name, 
   const TensorSpec& tensor = program.tensors[number];
   const AxisArray stride =
       on_axes_of(program, tensor.level, program.levels[tensor.level].tensor_stride, /*beyond=*/1);
-  const bool holds_integers = program.storages[tensor.storage].holds_integers;
+  const StorageSpec& storage = program.storages[tensor.storage];
   minuet_tensor_info info{};
   info.name = name.c_str();
   info.rank = 2;
@@ -33,22 +33,24 @@ minuet_tensor_info tensor_info(const Program& program, const std::string& name, 
     info.rank = static_cast<int32_t>(1 + tensor.dims.size());
     std::copy(tensor.dims.begin(), tensor.dims.end(), info.shape + 1);
   }
+  if (program.takes_points() && name == kBatchInput && storage.holds_integers) info.rank = 1;
   std::copy(stride.begin(), stride.end(), info.tensor_stride);
   info.level = tensor.level;
   info.channels = tensor.channels;
-  info.element =
-      holds_integers ? MINUET_ELEMENT_I32 : static_cast<minuet_element>(storage_type(program.dtype));
+  info.element = storage.holds_integers ? MINUET_ELEMENT_I32
+                 : storage.holds_points ? MINUET_ELEMENT_F32
+                                        : static_cast<minuet_element>(storage_type(program.dtype));
   for (const i32 axis : axes_of(program, tensor.level)) ++info.ndim, info.axes |= 1 << axis;
   return info;
 }
 
-llvm::Error give_shape(Execution& own, int32_t output, int64_t* rows, int32_t* channels) {
+llvm::Error give_shape(PlanExecution& own, int32_t output, int64_t* rows, int32_t* channels) {
   MINUET_TRY(check_pointer(rows, "rows"));
   MINUET_TRY(check_pointer(channels, "channels"));
   MINUET_TRY(check_answers("rows", rows, sizeof(*rows), "channels", channels, sizeof(*channels)));
   const Program& program = own.plan().program;
   MINUET_TRY(check_number("output", output, program.outputs.size()));
-  MINUET_TRY(own.check_prepared());
+  MINUET_TRY(own.check_output(static_cast<std::size_t>(output)));
   if (program.tensors[program.outputs[static_cast<std::size_t>(output)]].is_dense()) {
     return make_error(
         StatusCode::FailedPrecondition,
@@ -59,7 +61,7 @@ llvm::Error give_shape(Execution& own, int32_t output, int64_t* rows, int32_t* c
   return llvm::Error::success();
 }
 
-llvm::Error give_coordinates(Execution& own, int32_t output, int32_t* coordinates, void* stream) {
+llvm::Error give_coordinates(PlanExecution& own, int32_t output, int32_t* coordinates, void* stream) {
   MINUET_TRY(check_number("output", output, own.plan().program.outputs.size()));
   const auto number = static_cast<std::size_t>(output);
   if (own.output_rows(number) > 0) MINUET_TRY(check_pointer(coordinates, "coordinates"));
@@ -103,24 +105,24 @@ size_t minuet_plan_description(minuet_plan* plan, char* buffer, size_t size) {
 
 minuet_status minuet_execution_output_shape(minuet_execution* execution, int64_t* rows, int32_t* channels) {
   return in_execution("minuet_execution_output_shape", execution,
-                      [&](Execution& own) { return give_shape(own, 0, rows, channels); });
+                      [&](PlanExecution& own) { return give_shape(own, 0, rows, channels); });
 }
 
 minuet_status minuet_execution_output_shape_of(minuet_execution* execution, int32_t output, int64_t* rows,
                                                int32_t* channels) {
   return in_execution("minuet_execution_output_shape_of", execution,
-                      [&](Execution& own) { return give_shape(own, output, rows, channels); });
+                      [&](PlanExecution& own) { return give_shape(own, output, rows, channels); });
 }
 
 minuet_status minuet_execution_output_coordinates(minuet_execution* execution, int32_t* coordinates,
                                                   void* stream) {
   return in_execution("minuet_execution_output_coordinates", execution,
-                      [&](Execution& own) { return give_coordinates(own, 0, coordinates, stream); });
+                      [&](PlanExecution& own) { return give_coordinates(own, 0, coordinates, stream); });
 }
 
 minuet_status minuet_execution_output_coordinates_of(minuet_execution* execution, int32_t output,
                                                      int32_t* coordinates, void* stream) {
   return in_execution("minuet_execution_output_coordinates_of", execution,
-                      [&](Execution& own) { return give_coordinates(own, output, coordinates, stream); });
+                      [&](PlanExecution& own) { return give_coordinates(own, output, coordinates, stream); });
 }
 }

@@ -105,7 +105,7 @@ struct minuet_job {
 };
 struct minuet_execution {
   std::shared_ptr<minuet::OpenDevice> open;  // The device must outlive the execution, so it comes first.
-  std::unique_ptr<minuet::Execution> execution;
+  std::unique_ptr<minuet::PlanExecution> execution;
   std::mutex in_call;
 };
 
@@ -249,7 +249,7 @@ minuet_status guarded(const char* function, llvm::function_ref<llvm::Error()> bo
 /// Runs `body` with the execution and its queue locked. If another thread is using the execution, the call
 /// fails with FailedPrecondition and changes nothing.
 minuet_status in_execution(const char* function, minuet_execution* execution,
-                           llvm::function_ref<llvm::Error(Execution&)> body);
+                           llvm::function_ref<llvm::Error(PlanExecution&)> body);
 
 llvm::Error check_pointer(const void* pointer, const char* name);
 /// Returns InvalidArgument if `count` is negative, if `list` is null and `count` is not 0, or if `list` is
@@ -325,8 +325,7 @@ void copy_text(char (&target)[N], llvm::StringRef text) {
 /// terminator.
 std::size_t give_text(llvm::StringRef text, char* buffer, std::size_t size);
 
-/// Says what a call does with an array. Only arrays of a run may have no elements, and only its outputs may
-/// be of i32.
+/// Says what a call does with an array. Only arrays of a run may have no elements, and may be of i32.
 enum class ArrayUse : i32 { Parameter, RunInput, RunOutput };
 /// Reads an array, and checks all that can be checked without what it is compared with.
 llvm::Expected<GivenArray> read_array(const minuet_array& given, ArrayUse use);

@@ -85,6 +85,11 @@ minuet_status minuet_plan_workspace_bytes(minuet_plan* plan, const char* arch,
     MINUET_ASSIGN(const minuet_execution_options given,
                   read_options(options, minuet_execution_options(MINUET_EXECUTION_OPTIONS_INIT)));
     MINUET_TRY(check_sizes_alone(given));
+    if (has_stages(plan->store->plan().program)) {
+      return make_error(StatusCode::FailedPrecondition,
+                        "the network makes levels in each run, and its executions take no workspace: they "
+                        "allocate their memory themselves");
+    }
     MINUET_ASSIGN(const ExecutionOptions read, read_size_options(given, plan->store->plan().program));
     MINUET_ASSIGN(std::shared_ptr<Device> device, measured_device(known, plan->cpu_threads));
     MINUET_ASSIGN(std::shared_ptr<const LoadedPlan> measured, plan->store->measured_on(std::move(device)));

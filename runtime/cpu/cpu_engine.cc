@@ -161,6 +161,11 @@ llvm::Error CpuEngine::search_index(llvm::ArrayRef<IndexedSearch> searches) {
   return llvm::Error::success();
 }
 
+llvm::Error CpuEngine::join_words(llvm::ArrayRef<JoinedWord> words) {
+  for (const JoinedWord& word : words) *word.to |= *word.from;
+  return llvm::Error::success();
+}
+
 llvm::Error CpuEngine::void_failed(const u32* status, i32* words, i64 counts) {
   if (*status != 0) std::fill_n(words, counts, 0);
   return llvm::Error::success();

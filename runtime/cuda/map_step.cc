@@ -286,6 +286,21 @@ llvm::Error MapStep::void_failed(const u32* status, i32* words, i64 counts) {
   return launcher_.launch(map32_.void_failed, 1, VoidFailedParams{status, words, counts});
 }
 
+llvm::Error MapStep::join_words(llvm::ArrayRef<JoinedWord> words) {
+  MINUET_TRY(launcher_.mark(Stage::Map));
+  if (!join_words_) {
+    MINUET_ASSIGN(join_words_, launcher_.device().kernel(JoinWordsSpec{}));
+  }
+  while (!words.empty()) {
+    JoinWordsParams params = {};
+    params.count = static_cast<i32>(std::min<std::size_t>(words.size(), kMostJoinedWords));
+    std::copy_n(words.begin(), params.count, params.words);
+    MINUET_TRY(launcher_.launch(*join_words_, 1, params));
+    words = words.drop_front(static_cast<std::size_t>(params.count));
+  }
+  return llvm::Error::success();
+}
+
 llvm::Error MapStep::count_pairs(const Coords& queries, const MapView& map) {
   MINUET_TRY(launcher_.mark(Stage::Map));
   const MapKernels& kernels = this->kernels(limits_.key());

@@ -9,6 +9,7 @@
 // makes views (make_views).
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "runtime/cuda/launcher.h"
@@ -56,6 +57,7 @@ class MapStep final : public MapOperations {
   llvm::Error make_views(llvm::ArrayRef<ViewRequest> requests, void* workspace) override;
   llvm::Error unpack(const Coords& coords, const CloudLayout* layout, i32* coordinates) override;
   llvm::Error void_failed(const u32* status, i32* words, i64 counts) override;
+  llvm::Error join_words(llvm::ArrayRef<JoinedWord> words) override;
   llvm::Error compact_pairs(const PairsRequest& request) override;
 
  private:
@@ -91,6 +93,8 @@ class MapStep final : public MapOperations {
 
   Launcher& launcher_;
   MapKernels map32_, map64_;
+  // Holds the kernel once it was used. Only plans of several stages have it.
+  std::optional<Kernel<JoinWordsParams>> join_words_;
   MapLimits limits_;
   MapWorkspace work_;
   i32 next_sort_ = 0, next_scan_ = 0;

@@ -88,10 +88,6 @@ struct OpRequest {
   /// Points to the caller's number of each input row, which stands for the row in `winners`. Null means that
   /// the rows are in the caller's order.
   const i32* input_numbers = nullptr;
-  /// If the op itself makes the coordinate set of its output, these pointers refer to the sets of its input
-  /// and of its output. Otherwise both are null. The output's set has capacity for as many keys as the
-  /// input's set. Every run writes the keys of the output's set, in ascending order, and their number.
-  const Coords *input_set = nullptr, *made_set = nullptr;
   /// Lists the following ops of the program that the kernel of this op computes too.
   llvm::SmallVector<CoveredOp, kMostCovered> covered;
   u32* overflow = nullptr;  // The op sets this word to overflow_mark if an output value is infinite or NaN.

@@ -36,7 +36,7 @@ llvm::Expected<std::unique_ptr<Execution>> Execution::create_unplaced(
   MINUET_ASSIGN(execution->engine_,
                 execution->loaded_->device->create_engine(execution->compiled_.engine,
                                                           options.queue ? options.queue->share() : nullptr));
-  MINUET_TRY(execution->add_steps());
+  MINUET_TRY(execution->check_item_capacity());
   MINUET_TRY(execution->add_layers());
   MINUET_TRY(execution->make_works());
   execution->add_memory();
@@ -72,47 +72,15 @@ llvm::Expected<std::unique_ptr<Execution>> Execution::create(std::shared_ptr<con
   return execution;
 }
 
-llvm::Error Execution::add_steps() {
-  schedule_ = make_schedule(program_);
-  for (const Step& step : schedule_) {
-    if (step.kind == Step::Kind::RunOp || !step.is_run) continue;
-    return make_error(StatusCode::Unimplemented,
-                      "{0} {1} is derived from a level (coordinate set) that an op makes in each run; only "
-                      "the output may be on such a level",
-                      step.kind == Step::Kind::MakeLevel ? "level" : "kernel map", step.number);
-  }
-  return check_made_levels();
-}
-
-/// Checks the levels that hold batch items, and the levels (coordinate sets) that an op makes in each run.
-/// Such an op must read the level's parent (LevelSpec::parent). The level needs at least the capacity of its
-/// parent, because the op may keep all keys of the parent.
-llvm::Error Execution::check_made_levels() const {
+/// Returns InvalidArgument if the capacity of the level of batch items is smaller than the batch.
+llvm::Error Execution::check_item_capacity() const {
   const std::vector<i64>& capacities = options_.cloud.level_capacity;
-  for (std::size_t i = 0; i < program_.levels.size(); ++i) {
-    const LevelSpec& level = program_.levels[i];
-    if (level.holds_items && has_capacities() && capacities[i] < options_.cloud.batch_size) {
-      return make_error(
-          StatusCode::InvalidArgument,
-          "level_capacity[{0}] is {1}, but this level has a row for each of the {2} batch items: "
-          "set it to {2} or more",
-          i, capacities[i], options_.cloud.batch_size);
-    }
-    if (!level.is_made_in_run()) continue;
-    const i32 read = program_.tensors[program_.layers[level.made_by].input].level;
-    if (read != level.parent) {
-      return make_error(StatusCode::Internal,
-                        "the op that makes level {0} reads level {1}, but level {0} is made from level {2}",
-                        i, read, level.parent);
-    }
-    if (has_capacities() && capacities[i] < capacities[level.parent]) {
-      return make_error(StatusCode::InvalidArgument,
-                        "level_capacity[{0}] is {1}, but an op makes this level from up to {2} rows of level "
-                        "{3}: set it to {2} or more",
-                        i, capacities[i], capacities[level.parent], level.parent);
-    }
-  }
-  return llvm::Error::success();
+  if (!has_capacities() || !program_.levels.back().holds_items) return llvm::Error::success();
+  if (capacities.back() >= options_.cloud.batch_size) return llvm::Error::success();
+  return make_error(StatusCode::InvalidArgument,
+                    "level_capacity[{0}] is {1}, but this level has a row for each of the {2} batch items: "
+                    "set it to {2} or more",
+                    capacities.size() - 1, capacities.back(), options_.cloud.batch_size);
 }
 
 llvm::Error Execution::add_layers() {
@@ -229,6 +197,7 @@ void Execution::take_cloud(i64 count) {
 }
 
 void Execution::take_callers_rows() {
+  if (program_.levels.front().holds_points) return;  // Points have one order only.
   levels_[0].caller_count = network_maps_->counts();
   levels_[0].source_row = network_maps_->source_row();
   levels_[0].row_of = network_maps_->row_of();
@@ -409,12 +378,6 @@ OpRequest Execution::request_of(i32 number) const {
   request.overflow = overflow_ + number;
   request.overflow_mark = overflow_mark_;
   request.scratch = engine_scratch_;
-  const i32 input_level = program_.tensors[layer.input].level;
-  const i32 output_level = program_.tensors[layer.output].level;
-  if (program_.levels[output_level].made_by == number) {
-    request.input_set = &network_maps_->coords(input_level);
-    request.made_set = &network_maps_->coords(output_level);
-  }
   return request;
 }
 
@@ -438,15 +401,32 @@ llvm::Error Execution::run_layers(llvm::ArrayRef<Tensor> inputs, llvm::ArrayRef<
   // An input that is part of a concatenated output is copied to the caller's memory of that output.
   take_outputs(outputs);
   MINUET_TRY(load_inputs(inputs));
-  for (const Step& step : schedule_) {
-    const i32 i = step.number;
-    if (step.kind != Step::Kind::RunOp || is_covered(i)) continue;
+  for (i32 i = 0; i < layer_count(); ++i) {
+    if (is_covered(i)) continue;
     const Trace::Span span(trace_, "layer", program_.layers[i].name);
     const NvtxRange range(program_.layers[i].name.c_str());
     MINUET_TRY(with_request(i, [&](const OpRequest& request) { return engine_->run_op(request); }));
   }
   for (std::size_t i = outputs.size(); i-- > 0;) MINUET_TRY(give_output(i, outputs[i]));
   return llvm::Error::success();
+}
+
+EngineCounters Execution::counters() const {
+  EngineCounters seen = engine_->counters();
+  seen.host_syncs += map_waits_;
+  seen.allocations += memory_.arena().growths();
+  return seen;
+}
+
+void Execution::reset_counters() {
+  engine_->reset_counters();
+  memory_.reset_growths();
+  map_waits_ = 0;
+}
+
+llvm::Error Execution::read_points(llvm::MutableArrayRef<i32> /*counts*/, void* /*stream*/) {
+  return make_error(StatusCode::FailedPrecondition,
+                    "the plan takes no points: only a network whose first op is voxelize counts them");
 }
 
 llvm::Expected<i32> Execution::find_overflow(void* stream) {

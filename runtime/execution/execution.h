@@ -6,59 +6,19 @@
 // candidate (candidates.h) that computes each layer, and make the views of the maps that the selected
 // candidates read. run() only enqueues work. All device memory is in one arena (arena.h), except for memory
 // that comes from a queue. If a cloud needs more memory, the arena grows and prepare starts over. A prepare
-// call that finds enough memory allocates nothing. The class is not thread-safe.
+// call that finds enough memory allocates nothing. The class is not thread-safe. A program with several
+// stages has an execution for each of them (staged_execution.h).
 #pragma once
 
 #include <memory>
 #include <optional>
 #include <vector>
 
-#include "codegen/base/trace.h"
-#include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/STLFunctionalExtras.h"
-#include "runtime/engine/overlap.h"
-#include "runtime/engine/tensor.h"
 #include "runtime/execution/execution_memory.h"
-#include "runtime/execution/op_work.h"
-#include "runtime/maps/network_maps.h"
-#include "runtime/maps/pyramid.h"
-#include "runtime/plan/parameter_set.h"
+#include "runtime/execution/plan_execution.h"
 
 namespace minuet {
-
-/// Names the sets and maps on which an execution runs if they are in a buffer of the caller.
-struct PyramidUse {
-  // The pointer is null if the execution prepares sets or maps.
-  std::shared_ptr<const Pyramid> pyramid;
-  // Holds the number of the pyramid's map that a single op reads. A network's maps are found by their kernels
-  // and tensor strides.
-  i32 map = 0;
-  // Says of which tensors the rows are in the order of the set, and not in the caller's. Only level 0 has two
-  // orders.
-  u32 set_order = 0;
-  static constexpr u32 kInput = 1, kOutput = 2, kResidual = 4;
-  bool operator==(const PyramidUse&) const = default;
-};
-
-struct ExecutionOptions {
-  i64 max_points = 0;
-  NetworkMapOptions cloud;
-  // If the flag is false, the execution allocates its memory. If it is true, the execution uses the memory at
-  // `workspace`, or takes no memory before set_workspace() if the pointer is null.
-  bool has_callers_memory = false;
-  void* workspace = nullptr;
-  i64 workspace_bytes = 0;
-  // Limits the bytes of the buffers of a layer that runs as gather-GEMM-scatter. If the value is 0, the limit
-  // depends on the size of the cloud.
-  i64 scratch_bytes = 0;
-  // The pointer is null if the execution uses no queue.
-  std::shared_ptr<Queue> queue;
-  // Holds the values of the parameters. If the pointer is null, the plan's own values are used.
-  std::shared_ptr<ParameterSet> parameters;
-  // Says whether run() takes the parameters as inputs, behind those of the program.
-  bool parameter_inputs = false;
-  PyramidUse on;
-};
 
 /// Holds the arguments of a run on a pyramid (Execution::run_on()).
 struct PyramidRun {
@@ -72,10 +32,13 @@ struct PyramidRun {
   std::shared_ptr<ParameterSet> parameters;
 };
 
-class Execution {
+class Execution final : public PlanExecution {
  public:
   static llvm::Expected<std::unique_ptr<Execution>> create(std::shared_ptr<const LoadedPlan> loaded,
                                                            const ExecutionOptions& options);
+
+  /// Checks that the execution has values of the plan's parameters from exactly one place.
+  static llvm::Error check_parameters(const LoadedPlan& loaded, const ExecutionOptions& options);
 
   /// Returns an execution that keeps no state between its runs, which all memory of a run is given to
   /// (run_on()). `use.pyramid` must not be null. Returns InvalidArgument if the pyramid lacks a level or a
@@ -102,116 +65,65 @@ class Execution {
   static llvm::Expected<i64> workspace_within_capacities(std::shared_ptr<const LoadedPlan> loaded,
                                                          const ExecutionOptions& options);
 
-  /// Invalidates the prepared state. Every caller of a prepare function calls this before it checks the
-  /// arguments, so that a failed prepare never leaves old maps in use. The function returns
-  /// FailedPrecondition, and invalidates nothing, if the plan requires prepare_maps() instead of prepare(),
-  /// or the reverse.
-  llvm::Error invalidate(bool for_maps);
-  llvm::Error check_takes(bool maps) const;
-  llvm::Error prepare(const i32* coordinates, i64 count, void* stream);
-  /// Prepares a cloud whose sizes only the device knows (capacity mode). This call may be captured into a
-  /// CUDA graph. `given_count` points to the number of coordinates in device memory. If it is null, there are
-  /// `most` coordinates.
-  llvm::Error prepare_within(const i32* coordinates, const i32* given_count, i64 most, void* stream);
+  llvm::Error invalidate(bool for_maps) override;
+  llvm::Error check_takes(bool maps) const override;
+  llvm::Error prepare(const i32* coordinates, i64 count, void* stream) override;
+  llvm::Error prepare_within(const i32* coordinates, const i32* given_count, i64 most, void* stream) override;
   llvm::Error prepare_maps(std::vector<std::shared_ptr<const KernelMap>> maps, void* stream);
   /// Prepares executions that share one queue, and makes the views of all their maps (MapViews) together.
   /// Execution i takes maps[i].
   static llvm::Error prepare_together(llvm::ArrayRef<Execution*> executions,
                                       llvm::ArrayRef<std::shared_ptr<const KernelMap>> maps, void* stream);
-  llvm::Error run(llvm::ArrayRef<Tensor> inputs, llvm::ArrayRef<Tensor> outputs, void* stream);
-  /// Runs like run(). Features, the output and the second output of an op (Program::winners) are arrays of
-  /// rank 2, and parameters are arrays of their own rank.
-  llvm::Error run_arrays(llvm::ArrayRef<GivenArray> inputs, llvm::ArrayRef<GivenArray> outputs, void* stream);
-  llvm::Error output_coordinates(std::size_t output, i32* coordinates, void* stream);
-  /// Returns the number of the first layer that wrote an infinite or NaN value since the last prepare, or -1
-  /// if there is none. The function waits for the device.
-  llvm::Expected<i32> find_overflow(void* stream);
+  llvm::Error run(llvm::ArrayRef<Tensor> inputs, llvm::ArrayRef<Tensor> outputs, void* stream) override;
+  llvm::Error run_arrays(llvm::ArrayRef<GivenArray> inputs, llvm::ArrayRef<GivenArray> outputs,
+                         void* stream) override;
+  /// Runs a stage of a program with matrices that are checked already.
+  llvm::Error run_stage(llvm::ArrayRef<Tensor> inputs, llvm::ArrayRef<Tensor> outputs, void* stream);
+  llvm::Error output_coordinates(std::size_t output, i32* coordinates, void* stream) override;
+  llvm::Expected<i32> find_overflow(void* stream) override;
+  llvm::Error read_points(llvm::MutableArrayRef<i32> counts, void* stream) override;
 
-  /// Sets the trace that receives a span for each layer of a run. A null pointer turns tracing off.
-  void set_trace(Trace* trace) { trace_ = trace; }
-  bool has_capacities() const { return options_.cloud.has_capacities(); }
-  /// Writes one capacity for each level (coordinate set), which is `factor` times the number of its rows in
-  /// the prepared cloud, rounded up.
-  llvm::Error suggest_capacities(double factor, llvm::MutableArrayRef<i64> rows) const;
-  /// Enqueues a copy of the state of a cloud whose sizes only the device knows (capacity mode) to memory of
-  /// the caller on the device. The call may be captured into a CUDA graph. `status` receives the kStatus...
-  /// bits (map_kernels.h). `counts` receives the number of the caller's rows, then the number of rows of each
-  /// coordinate set; it may be empty.
-  llvm::Error copy_cloud(u32* status, llvm::MutableArrayRef<i32> counts, void* stream);
-  /// Copies the state of a cloud whose sizes only the device knows (capacity mode) to the host and waits for
-  /// it. `status` receives the kStatus... bits (map_kernels.h). `counts` receives the number of the caller's
-  /// rows, then the number of rows of each coordinate set.
-  llvm::Error read_cloud(void* stream, u32& status, llvm::MutableArrayRef<i32> counts);
+  void set_trace(Trace* trace) override { trace_ = trace; }
+  llvm::Error suggest_capacities(double factor, llvm::MutableArrayRef<i64> rows) const override;
+  llvm::Error copy_cloud(u32* status, llvm::MutableArrayRef<i32> counts, void* stream) override;
+  llvm::Error read_cloud(void* stream, u32& status, llvm::MutableArrayRef<i32> counts) override;
+  CloudWords cloud_state() const override { return {network_maps_->status(), network_maps_->counts()}; }
   const NetworkMaps* network_maps() const { return network_maps_ ? &*network_maps_ : nullptr; }
 
-  const Plan& plan() const { return *loaded_->plan; }
-  const LoadedPlan& loaded() const { return *loaded_; }
+  const LoadedPlan& loaded() const override { return *loaded_; }
+  Execution* single_op() override { return program_.takes_maps ? this : nullptr; }
   bool is_prepared() const { return prepared_ == Prepared::Ready; }
   /// Returns FailedPrecondition if nothing is prepared.
   llvm::Error check_prepared() const;
-  i64 output_rows(std::size_t output = 0) const { return levels_[program_.output_level(output)].caller_rows; }
-  /// Describes the rows of one level (coordinate set) in the prepared state. Before the first prepare, all
-  /// numbers are 0.
-  struct Level {
-    // Counts the rows of the coordinate set.
-    i64 rows = 0;
-    // Counts the rows of the caller's tensors on this level.
-    i64 caller_rows = 0;
-    // Points to the number of rows of the set, which is in device memory.
-    i32* count = nullptr;
-    // Points to the number of the caller's rows, which is in device memory. If it is null, there are
-    // `caller_rows` rows.
-    const i32* caller_count = nullptr;
-    // Points to an array whose element i is the caller's row for row i of the set. It is null if the caller's
-    // order is the order of the set.
-    const i32* source_row = nullptr;
-    const i32* row_of = nullptr;
-    AxisArray tensor_stride{};
-    // Points to an array whose element i is the caller's row for row i of the set, if the views of kernel
-    // maps contain the caller's row numbers. Tensors then need no permutation, and source_row is null.
-    const i32* caller_row = nullptr;
-  };
-  const Level& level(i32 level) const { return levels_[level]; }
-  /// Returns the method that made the prepared maps.
-  MapMethod map_method() const { return network_maps_ ? network_maps_->method() : MapMethod::Sorted; }
-  /// Returns the number of pairs of a layer's map. It is 0 before prepare, and in capacity mode, in which
-  /// only the device knows it. The function waits if the caller gave the map and its pair counts have not
-  /// been read back yet.
-  llvm::Expected<i64> layer_pairs(i32 layer);
-  /// Returns the sum of the times of the last profiled prepare and run, and keeps the times of the layers for
-  /// layer_times(). The function waits for the device.
-  llvm::Expected<StageTimes> query_times();
-  /// Returns the times of a layer that the last query_times() found. They are zeros if the layer then ran
-  /// another candidate than the one that selected() returns now.
-  StageTimes layer_times(i32 layer) const;
-  /// Returns the candidate that computes a layer, or null before prepare.
-  const Candidate* selected(i32 layer) const { return is_prepared() ? &candidate_of(layer) : nullptr; }
-  /// Returns figures about a layer's op, such as the number of padding rows. They are zeros before prepare.
-  OpReport layer_report(i32 layer) const;
-  /// Makes the execution use other memory of the caller. Waits for `stream`, so that the caller may free the
-  /// old memory. Nothing is prepared afterwards. A call that fails before or during the wait changes nothing.
-  /// After a later failure the execution has no workspace.
-  llvm::Error set_workspace(void* workspace, i64 bytes, void* stream);
-  /// Returns the caller's workspace, or no rows if the memory is the execution's own.
-  MemoryRows callers_workspace() const;
-  llvm::Error check_has_memory() const;
-  /// Frees the memory that captured runs use. The caller must not replay graphs that contain runs of this
-  /// execution afterwards.
-  void release_captures();
-  const ExecutionOptions& options() const { return options_; }
-  const std::shared_ptr<Queue>& queue() const { return options_.queue; }
+  llvm::Error check_output(std::size_t /*output*/) const override { return check_prepared(); }
+  i64 output_rows(std::size_t output = 0) const override {
+    return levels_[program_.output_level(output)].caller_rows;
+  }
+  const Level& level(i32 level) const override { return levels_[level]; }
+  bool knows_level(i32 /*level*/) const override { return is_prepared(); }
+  std::optional<MapMethod> find_map_method() const override {
+    return network_maps_ ? std::optional(network_maps_->method()) : std::nullopt;
+  }
+  llvm::Expected<i64> layer_pairs(i32 layer) override;
+  llvm::Expected<StageTimes> query_times() override;
+  StageTimes layer_times(i32 layer) const override;
+  const Candidate* selected(i32 layer) const override {
+    return is_prepared() ? &candidate_of(layer) : nullptr;
+  }
+  OpReport layer_report(i32 layer) const override;
+  llvm::Error set_workspace(void* workspace, i64 bytes, void* stream) override;
+  MemoryRows callers_workspace() const override;
+  llvm::Error check_has_memory() const override;
+  void release_captures() override;
+  const ExecutionOptions& options() const override { return options_; }
   Engine& engine() { return *engine_; }
-  i64 workspace_bytes() const { return memory_.arena().bytes(); }
-  /// Returns how many bytes the memory must have at least. If the options give capacities, this number
-  /// suffices for every cloud. Otherwise it is what the last prepare needed, as far as that prepare went.
-  i64 needed_bytes() const { return memory_.arena_bytes(); }
-  /// Returns how often the arena has allocated memory since reset_growths().
-  i64 growths() const { return memory_.arena().growths(); }
-  void reset_growths() { memory_.reset_growths(); }
-  /// Returns how often the host waited for the pair counts of the caller's maps since reset_map_waits(). The
-  /// engine counts all other waits.
-  i64 map_waits() const { return map_waits_; }
-  void reset_map_waits() { map_waits_ = 0; }
+  i64 workspace_bytes() const override { return memory_.arena().bytes(); }
+  i64 needed_bytes() const override { return memory_.arena_bytes(); }
+  bool can_capture_run() const override { return engine_->can_be_captured(); }
+  bool can_capture_prepare() const override { return has_capacities() && can_capture_run(); }
+  void set_profiling(bool on) override { engine_->set_profiling(on); }
+  EngineCounters counters() const override;
+  void reset_counters() override;
 
  private:
   static constexpr i64 kWordBytes = sizeof(i32);
@@ -226,8 +138,7 @@ class Execution {
   Execution(std::shared_ptr<const LoadedPlan> loaded, const ExecutionOptions& options);
   static llvm::Expected<std::unique_ptr<Execution>> create_unplaced(std::shared_ptr<const LoadedPlan> loaded,
                                                                     const ExecutionOptions& options);
-  llvm::Error add_steps();
-  llvm::Error check_made_levels() const;
+  llvm::Error check_item_capacity() const;
   llvm::Error add_layers();
   llvm::Error bound_layer(i32 layer, double neighbours);
   i64 layer_count() const { return static_cast<i64>(program_.layers.size()); }
@@ -265,7 +176,6 @@ class Execution {
   llvm::Expected<const i32*> counts_of(i32 map);
   llvm::Expected<i64> pairs_of(i32 map);
   llvm::Error select_candidates();
-  static llvm::Error check_parameters(const LoadedPlan& loaded, const ExecutionOptions& options);
   llvm::Error take_parameters();
   Tensor wanted_parameter(std::size_t parameter, DType dtype) const;
   llvm::Error check_parameter_inputs(llvm::ArrayRef<Tensor> values) const;
@@ -338,9 +248,6 @@ class Execution {
                               llvm::function_ref<llvm::Error()> work);
   llvm::Error check_run_memory(const PyramidRun& run, const RunArrays& arrays) const;
   llvm::Error check_tensors(llvm::ArrayRef<Tensor> features, llvm::ArrayRef<Tensor> outputs) const;
-  llvm::Error check_on_device(const std::string& what, const GivenArray& array) const;
-  llvm::Expected<Tensor> matrix_of(const std::string& what, const GivenArray& array, i32 tensor) const;
-  llvm::Expected<Tensor> matrix_of_dense(const std::string& what, const GivenArray& array, i32 tensor) const;
   llvm::Error give_fewer_axes(i32 level, i32* coordinates);
   /// Returns InvalidArgument if the memory at `data` overlaps the caller's workspace. The message calls it
   /// `name`.
@@ -400,7 +307,6 @@ class Execution {
   };
   // Holds one element for each family of ops (OpFamily) to which a candidate that may run belongs.
   std::vector<Work> works_;
-  std::vector<Step> schedule_;
   // Holds, for each candidate of each layer (CompiledPlan::candidates), the number that Engine::add_op()
   // returned. It is -1 if the candidate may not run.
   std::vector<std::vector<i32>> ops_;

@@ -3,13 +3,13 @@
 
 namespace minuet {
 
-/// Checks that the execution has values of the plan's parameters from exactly one place.
 llvm::Error Execution::check_parameters(const LoadedPlan& loaded, const ExecutionOptions& options) {
   if (options.parameters && options.parameter_inputs) {
     return make_error(StatusCode::InvalidArgument,
                       "parameters are given and parameter_inputs is set: choose one of them");
   }
-  if (options.parameters && &options.parameters->loaded() != &loaded) {
+  const LoadedPlan& whole = loaded.whole ? *loaded.whole : loaded;
+  if (options.parameters && &options.parameters->loaded() != &whole) {
     return make_error(StatusCode::InvalidArgument,
                       "the parameters were created for another plan or another device");
   }
@@ -22,10 +22,12 @@ llvm::Error Execution::check_parameters(const LoadedPlan& loaded, const Executio
 /// Gets the addresses of the parameters that the selected candidates read, if the caller gives the values.
 llvm::Error Execution::take_parameters() {
   if (!parameter_set_) return llvm::Error::success();
+  std::vector<i32> layers;
   std::vector<ParameterSet::Selection> selections;
   for (i32 i = 0; i < layer_count(); ++i) {
-    if (!is_covered(i))
-      selections.push_back({static_cast<std::size_t>(i), static_cast<std::size_t>(selected_[i])});
+    if (is_covered(i)) continue;
+    layers.push_back(i);
+    selections.push_back({loaded_->layer_of_plan(static_cast<std::size_t>(i)), static_cast<std::size_t>(selected_[i])});
   }
   MINUET_ASSIGN(
       ParameterSet::Selected selected,
@@ -33,7 +35,7 @@ llvm::Error Execution::take_parameters() {
               : parameter_set_->select(selections));
   set_pointers_.resize(program_.layers.size());
   for (std::size_t i = 0; i < selections.size(); ++i) {
-    set_pointers_[selections[i].layer] = std::move(selected.pointers[i]);
+    set_pointers_[layers[i]] = std::move(selected.pointers[i]);
   }
   for (std::shared_ptr<const void>& image : selected.images) {
     if (!llvm::is_contained(set_images_, image)) set_images_.push_back(std::move(image));

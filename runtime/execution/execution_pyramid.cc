@@ -35,11 +35,6 @@ llvm::Expected<std::vector<i32>> find_levels(const Program& program, const Pyram
       found[i] = -1;
       continue;
     }
-    if (program.levels[i].is_made_in_run()) {
-      return make_error(StatusCode::Unimplemented,
-                        "an op of the network makes level {0} in each run, which a pyramid cannot contain",
-                        i);
-    }
     found[i] = pyramid.find_level(program, static_cast<i32>(i));
     if (found[i] >= 0) continue;
     return make_error(
@@ -140,6 +135,11 @@ llvm::Error check_maps(const Program& program, const Pyramid& pyramid, llvm::Arr
 llvm::Expected<std::unique_ptr<Execution>> Execution::create_on(std::shared_ptr<const LoadedPlan> loaded,
                                                                 const PyramidUse& use) {
   const Program& program = loaded->plan->program;
+  if (has_stages(program)) {
+    return make_error(StatusCode::FailedPrecondition,
+                      "an op of the network makes a level in each run, which a pyramid cannot contain: run the "
+                      "plan with minuet_execution_create");
+  }
   if (program.ndim != use.pyramid->ndim()) {
     return make_error(StatusCode::InvalidArgument, "the plan has {0} axes, but the pyramid has {1}",
                       program.ndim, use.pyramid->ndim());
@@ -173,7 +173,7 @@ llvm::Expected<std::unique_ptr<Execution>> Execution::create_on(std::shared_ptr<
 llvm::Error Execution::add_to_pyramid() {
   const Device& device = *loaded_->device;
   MINUET_ASSIGN(engine_, loaded_->device->create_engine(compiled_.engine));
-  MINUET_TRY(add_steps());
+  MINUET_TRY(check_item_capacity());
   placed_.emplace(options_.on.pyramid, *engine_, device.info().arch);
   MINUET_TRY(placed_->find_limits());
   MINUET_ASSIGN(const PlacedPyramid::Bytes bytes, placed_->measure());

@@ -91,7 +91,11 @@ llvm::Error limit_coordinates(const Program& program, NetworkMapOptions& options
     ++limited;
   };
   limit(0, options.batch_size);
-  for (i32 a = 0; a < program.ndim && !program.takes_maps; ++a) limit(a + 1, program.levels[0].shape[a]);
+  const LevelSpec& level = program.levels[0];
+  for (i32 a = 0; a < program.ndim && !program.takes_maps && level.has_shape(); ++a) {
+    const i64 greatest = i64{level.shape[a] - 1} * level.tensor_stride[a];
+    limit(a + 1, static_cast<i32>(std::min<i64>(greatest, kNoGreatest - 1)) + 1);
+  }
   if (limited == 0) return llvm::Error::success();
   if (options.has_bounds) return check_bounds(program.ndim, options.bounds, limits);
   options.limits = limits;

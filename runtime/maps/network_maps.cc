@@ -90,16 +90,11 @@ bool NetworkMaps::keeps_keys(std::size_t level) const {
   if (options_.is_stateless) return false;
   const i32 number = static_cast<i32>(level);
   const auto is_given = [&](i32 output) { return program_.tensors[output].level == number; };
-  return llvm::any_of(program_.outputs, is_given) || program_.levels[level].is_made_in_run() ||
-         llvm::any_of(program_.levels, [&](const LevelSpec& other) {
-           return other.is_made_in_run() && other.parent == number;
-         });
+  return llvm::any_of(program_.outputs, is_given);
 }
 
-/// An index of a cloud holds all levels, so it cannot be used if an op makes one of them during a run.
 bool NetworkMaps::indexes() const {
-  return options_.method == MapMethod::Indexed && sets() <= kMostIndexedLevels &&
-         llvm::none_of(program_.levels, std::mem_fn(&LevelSpec::is_made_in_run));
+  return options_.method == MapMethod::Indexed && sets() > 0 && sets() <= kMostIndexedLevels;
 }
 
 i64 NetworkMaps::most_coordinates() const { return most_level_rows(program_); }
@@ -112,11 +107,13 @@ void NetworkMaps::place(Placement& parts) {
   report_ = parts.take<i32>(cleared_words());
   const auto word = [&](i64 at) { return report_ ? report_ + at : nullptr; };
   state_ = {reinterpret_cast<u32*>(report_), word(1), word(bounds_at()), parts.take<CloudLayout>(1)};
-  source_row_ = parts.take<i32>(capacity_of(0));
-  row_of_ = parts.take<i32>(capacity_of(0));
+  if (!holds_points()) {
+    source_row_ = parts.take<i32>(capacity_of(0));
+    row_of_ = parts.take<i32>(capacity_of(0));
+  }
   if (!options_.is_stateless) {
     identity_ = parts.take<i32>(most_capacity());
-    coordinates_ = parts.take<i32>(most_unpacked_rows() * (1 + program_.ndim));
+    if (!holds_points()) coordinates_ = parts.take<i32>(most_unpacked_rows() * (1 + program_.ndim));
     if (indexes()) place_index_table(parts, capacities(), index_);
   }
   for (std::size_t i = 0; i < levels_.size(); ++i) {
@@ -142,6 +139,7 @@ void NetworkMaps::place_workspace(Placement& parts) {
   }
   place_masks(parts, /*kept=*/false);
   place_rows(parts, /*kept=*/false);
+  if (holds_points()) return;
   map_workspace_ = parts.take<char>(engine_.maps().workspace_bytes(limits(kMostKeyBits)));
   assign_rows();
 }
@@ -246,6 +244,13 @@ llvm::Expected<KeyLayout> NetworkMaps::needed_layout(i64 count) const {
 }
 
 llvm::Error NetworkMaps::build(const i32* coordinates, i64 count) {
+  if (holds_points()) {
+    // The host knows the number of points, so nothing is read back.
+    std::fill_n(host_report_, report_words_, 0);
+    host_report_[1] = host_report_[kLevelsAt] = static_cast<i32>(count);
+    MINUET_TRY(enqueue(nullptr, nullptr, count));
+    return take_report(count);
+  }
   MINUET_TRY(indexes() ? build_by_index(coordinates, count) : build_by_sorting(coordinates, count));
   // The table of an index may be full before a level has too many rows.
   const u32 status = static_cast<u32>(host_report_[0]);
@@ -321,6 +326,7 @@ llvm::Error NetworkMaps::enqueue(const i32* coordinates, const i32* given_count,
     const bool is_fixed = options_.has_capacities() || i >= sets();
     levels_[i].capacity = is_fixed ? capacity_of(i) : reached_.estimated_rows(i, std::max<i64>(most, 1));
   }
+  if (holds_points()) return enqueue_points(given_count, most);
   assign_rows();
   MINUET_TRY(indexes() ? enqueue_indexed(coordinates, given_count, most)
                        : enqueue_sorted(coordinates, given_count, most));
@@ -340,6 +346,16 @@ llvm::Error NetworkMaps::check_limits(const Bounds& bounds) const {
   if (!options_.limits || !exceeds(program_.ndim, bounds, *options_.limits)) return llvm::Error::success();
   if (bounds.least[0] < 0) return check_coordinate_status(kStatusNegativeBatch);
   return outside_limits(program_.ndim, *options_.limits);
+}
+
+/// Writes the number of points, of which there are `most` if `given_count` is null.
+llvm::Error NetworkMaps::enqueue_points(const i32* given_count, i64 most) {
+  MINUET_TRY(engine_.fill_words(report_, 0, cleared_words()));
+  for (i32* const count : {state_.points, levels_.front().count}) {
+    MINUET_TRY(given_count ? engine_.copy(count, given_count, static_cast<i64>(sizeof(i32)))
+                           : engine_.fill_words(count, static_cast<u32>(most), 1));
+  }
+  return llvm::Error::success();
 }
 
 llvm::Error NetworkMaps::enqueue_sorted(const i32* coordinates, const i32* given_count, i64 most) {
@@ -424,7 +440,6 @@ llvm::Error NetworkMaps::build_sorted(const BuildCoordsRequest& build) {
   MINUET_TRY(engine_.maps().build_coords(build));
   for (std::size_t i = 1; i < sets(); ++i) {
     const LevelSpec& spec = program_.levels[i];
-    if (spec.is_made_in_run()) continue;
     MINUET_TRY(engine_.maps().downsample({levels_[spec.parent], state_.layout, spec.tensor_stride, levels_[i],
                                           state_.status, reached_.sources_unless_rounded(i),
                                           spec.has_two_parents() ? levels_[spec.other_parent] : Coords()}));

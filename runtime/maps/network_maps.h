@@ -19,8 +19,7 @@ enum class MapMethod : i32 {
   // This method sorts the keys, then searches the sorted keys (section 5.1 of the Minuet paper).
   Sorted,
   // This method makes an index of the occupied voxels (voxel_index.h). NetworkMaps uses Sorted instead if
-  // an op makes a level (coordinate set) during a run, or if there are more than kMostIndexedLevels
-  // levels.
+  // there are more than kMostIndexedLevels levels (coordinate sets), or none.
   Indexed,
 };
 
@@ -71,6 +70,7 @@ class NetworkMaps {
   /// Returns the largest number of rows that a level may have if there are this many coordinates.
   i64 most_rows(i32 level, i64 coordinates) const {
     if (program_.levels[level].holds_items) return options_.batch_size;
+    if (holds_points()) return coordinates;
     return reached_.most_rows(static_cast<std::size_t>(level), coordinates);
   }
   /// Returns true if the last build() found that a level has more rows than place() reserved memory for. The
@@ -104,12 +104,8 @@ class NetworkMaps {
 
   MapMethod method() const { return indexes() ? MapMethod::Indexed : MapMethod::Sorted; }
   KeyType key() const { return levels_[0].key; }
-  /// Returns the number of rows of a level (coordinate set). It is an upper bound if an op makes the level in
-  /// each run.
-  i64 rows(i32 level) const {
-    const LevelSpec& spec = program_.levels[level];
-    return spec.is_made_in_run() ? rows(spec.parent) : host_report_[kLevelsAt + level];
-  }
+  /// Returns the number of rows of a level (coordinate set).
+  i64 rows(i32 level) const { return host_report_[kLevelsAt + level]; }
   /// Returns the device address of the number of rows of a level (coordinate set).
   i32* count(i32 level) const { return levels_[level].count; }
   const Coords& coords(i32 level) const { return levels_[level]; }
@@ -149,9 +145,8 @@ class NetworkMaps {
   MapLimits limits(i32 key_bits) const;
   /// Returns true if the sets and maps of clouds are made with an index of voxels (voxel_index.h).
   bool indexes() const;
-  /// Returns true if the coordinates of the level (coordinate set) are in use after the views are made. The
-  /// caller reads those of the output. An op that makes a level in a run writes its keys and reads those of
-  /// the parent level.
+  /// Returns true if the coordinates of the level (coordinate set) are in use after the views are made,
+  /// because the caller reads those of an output.
   bool keeps_keys(std::size_t level) const;
   /// Returns the number of levels that are coordinate sets. They come before a level that holds batch items.
   std::size_t sets() const { return reached_.sets().size(); }
@@ -162,8 +157,11 @@ class NetworkMaps {
   void place_rows_of_level(Placement& parts, std::size_t level);
   std::vector<i64> capacities() const;
   void assign_rows();
+  /// Returns true if the only level is one of points. There are then rows, but no sets and no maps to search.
+  bool holds_points() const { return program_.levels.front().holds_points; }
   i64 capacity_of(std::size_t level) const {
     if (options_.has_capacities()) return options_.level_capacity[level];
+    if (holds_points()) return capacity_;
     return level < sets() ? reached_.estimated_rows(level, capacity_) : options_.batch_size;
   }
   /// Returns the largest capacity of a level.
@@ -177,6 +175,7 @@ class NetworkMaps {
   llvm::Error search_sorted();
   llvm::Error build_by_sorting(const i32* coordinates, i64 count);
   llvm::Error build_by_index(const i32* coordinates, i64 count);
+  llvm::Error enqueue_points(const i32* given_count, i64 most);
   llvm::Error enqueue_sorted(const i32* coordinates, const i32* given_count, i64 most);
   llvm::Error enqueue_indexed(const i32* coordinates, const i32* given_count, i64 most);
   llvm::Error count_items();

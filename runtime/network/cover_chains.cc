@@ -1,7 +1,7 @@
 #include "runtime/network/cover_chains.h"
 
 #include <algorithm>
-#include <functional>
+#include <map>
 #include <tuple>
 
 #include "codegen/choose/ops/pointwise.h"
@@ -177,9 +177,17 @@ class ChainCovering {
 }  // namespace
 
 void cover_chains(Program& program) {
-  // LevelSpec::made_by has numbers of layers, which must stay as they are.
-  if (llvm::any_of(program.levels, std::mem_fn(&LevelSpec::is_made_in_run))) return;
+  // The numbers of the layers that make levels change. The outputs of these layers stay the same.
+  std::map<i32, i32> made;
+  for (std::size_t i = 0; i < program.levels.size(); ++i) {
+    if (program.levels[i].is_made_in_run())
+      made[program.layers[program.levels[i].made_by].output] = static_cast<i32>(i);
+  }
   ChainCovering(program).run();
+  for (std::size_t i = 0; i < program.layers.size(); ++i) {
+    const auto found = made.find(program.layers[i].output);
+    if (found != made.end()) program.levels[found->second].made_by = static_cast<i32>(i);
+  }
 }
 
 }  // namespace minuet

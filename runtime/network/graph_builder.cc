@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "llvm/ADT/STLExtras.h"
+#include "runtime/program/stages.h"
 
 namespace minuet {
 namespace {
@@ -111,10 +112,11 @@ i32 GraphBuilder::add_map(const MapSpec& map) {
 llvm::Expected<LayerDescription> GraphBuilder::on_axes_of_input(const LayerDescription& layer) const {
   LayerDescription all = layer;
   const LevelSpec& level = program_.levels[level_of(current_)];
-  if (level.holds_items && layer.is_reached) {
-    return at("rule", make_error(StatusCode::InvalidArgument,
-                                 "the layer's input has one row for each batch item, from which no other "
-                                 "rows are reached: leave \"rule\" out"));
+  if ((level.holds_items || level.holds_points) && layer.is_reached) {
+    return at("rule",
+              make_error(StatusCode::InvalidArgument,
+                         "the layer's input has one row for each batch item or each point, from which "
+                         "no other rows are reached: leave \"rule\" out"));
   }
   const std::vector<i32> axes = axes_of(program_, level_of(current_));
   const AxisCounts& counts = layer.counts;
@@ -156,10 +158,11 @@ llvm::Expected<i32> GraphBuilder::level_below(i32 level, const Window& window) {
 llvm::Expected<i32> GraphBuilder::level_above(i32 level, const Window& window,
                                               const AxisArray& output_padding) {
   const LevelSpec& below = program_.levels[level];
-  if (below.holds_items) {
-    return at("op", make_error(StatusCode::InvalidArgument,
-                               "the layer's input has one row for each batch item, from which no coordinates "
-                               "can be generated: use the op linear"));
+  if (below.holds_items || below.holds_points) {
+    return at("op",
+              make_error(StatusCode::InvalidArgument,
+                         "the layer's input has one row for each batch item or each point, from which no "
+                         "coordinates can be generated: use the op linear"));
   }
   LevelSpec above;
   above.parent = level;
@@ -240,10 +243,10 @@ llvm::Expected<i32> GraphBuilder::combination_of(i32 first, i32 second, bool is_
 /// program if it is missing.
 i32 GraphBuilder::find_or_add_level(const LevelSpec& level) {
   const auto found = llvm::find_if(program_.levels, [&](const LevelSpec& other) {
-    return other.parent == level.parent && other.other_parent == level.other_parent &&
-           other.is_intersection == level.is_intersection && other.tensor_stride == level.tensor_stride &&
-           other.reach == level.reach && other.shape == level.shape &&
-           other.dropped_axes == level.dropped_axes;
+    return !other.is_made_in_run() && other.parent == level.parent &&
+           other.other_parent == level.other_parent && other.is_intersection == level.is_intersection &&
+           other.tensor_stride == level.tensor_stride && other.reach == level.reach &&
+           other.shape == level.shape && other.dropped_axes == level.dropped_axes;
   });
   if (found == program_.levels.end()) {
     program_.levels.push_back(level);
@@ -252,9 +255,16 @@ i32 GraphBuilder::find_or_add_level(const LevelSpec& level) {
   return static_cast<i32>(found - program_.levels.begin());
 }
 
-i32 GraphBuilder::level_of_items() {
-  const auto found = llvm::find_if(program_.levels, [](const LevelSpec& level) { return level.holds_items; });
-  if (found != program_.levels.end()) return static_cast<i32>(found - program_.levels.begin());
+llvm::Expected<i32> GraphBuilder::level_of_items(i32 level) {
+  const auto found = llvm::find_if(program_.levels, [](const LevelSpec& other) { return other.holds_items; });
+  if (found != program_.levels.end()) {
+    const auto number = static_cast<i32>(found - program_.levels.begin());
+    if (root_of(program_, number) == root_of(program_, level)) return number;
+    return at("input",
+              make_error(StatusCode::InvalidArgument,
+                         "an op of the network makes a level in each run, and another layer pools a "
+                         "level on the other side of this op already: pool levels of one side only"));
+  }
   LevelSpec items;
   items.holds_items = true;
   items.dropped_axes = (1u << program_.ndim) - 1;
@@ -346,8 +356,29 @@ llvm::Expected<i32> GraphBuilder::add_layer(const std::string& name, i32 input, 
   return output;
 }
 
-/// Returns InvalidArgument if the tensor holds integers, which no op reads.
+/// Returns InvalidArgument if the tensor `name` lies on a level of another stage than the layer's input. No
+/// coordinates of both are known at the same time, so no op combines them.
+llvm::Error GraphBuilder::check_is_of_stage(i32 tensor, const std::string& name,
+                                            llvm::StringRef field) const {
+  if (root_of(program_, level_of(tensor)) == root_of(program_, level_of(current_))) {
+    return llvm::Error::success();
+  }
+  return at(field,
+            make_error(StatusCode::InvalidArgument,
+                       "\"{0}\" and the layer's input are on different sides of an op that makes its "
+                       "coordinates in each run, so the layer cannot combine them: name a result on the "
+                       "same side",
+                       name));
+}
+
+/// Returns InvalidArgument if the tensor holds integers or points, which no op reads.
 llvm::Error GraphBuilder::check_is_features(i32 tensor, llvm::StringRef field) const {
+  if (program_.storages[program_.tensors[tensor].storage].holds_points) {
+    return at(field,
+              make_error(StatusCode::InvalidArgument,
+                         "only voxelize reads the points, which are float32 numbers whatever the plan's "
+                         "dtype is: name a result, or another input"));
+  }
   if (!program_.storages[program_.tensors[tensor].storage].holds_integers) return llvm::Error::success();
   return at(field, make_error(StatusCode::InvalidArgument,
                               "the result of argmax holds integers, which no layer can read: give it as an "
@@ -367,8 +398,10 @@ llvm::Expected<i32> GraphBuilder::find_result(const std::string& name, llvm::Str
                                 name));
   }
   if (found != results_.end()) {
-    // Other fields than "input" and "with" need the level of the result only.
-    if (field == "input" || field == "with") MINUET_TRY(check_is_features(found->second, field));
+    // Other fields than "input", "with" and "by" need the level of the result only.
+    if (field == "input" || field == "with" || field == "by")
+      MINUET_TRY(check_is_features(found->second, field));
+    if (field != "input") MINUET_TRY(check_is_of_stage(found->second, name, field));
     read_.insert(found->second);
     return found->second;
   }

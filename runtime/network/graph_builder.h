@@ -76,8 +76,9 @@ class GraphBuilder {
   /// both, and adds it to the program if it is missing. Both have the same axes. The result is `first` if
   /// both are the same level.
   llvm::Expected<i32> combination_of(i32 first, i32 second, bool is_intersection);
-  /// Returns the level that has a row for each batch item, and adds it to the program if it is missing.
-  i32 level_of_items();
+  /// Returns the level that has a row for each batch item of `level`, and adds it to the program if it is
+  /// missing.
+  llvm::Expected<i32> level_of_items(i32 level);
   /// Reserves the name of a layer. Returns InvalidArgument if another layer has it.
   llvm::Error take_name(const std::string& name);
   /// Appends an op that reads no kernel map, reserves its name, and returns the number of its output tensor.
@@ -118,12 +119,14 @@ class GraphBuilder {
 
  private:
   llvm::Error add_input(std::size_t number, i32 level);
+  void add_point_inputs();
   llvm::Error add_inputs_on(const std::string& name, i32 level);
   llvm::Error check_inputs() const;
   llvm::Error add(const LayerDescription& layer);
   llvm::Expected<LayerDescription> on_axes_of_input(const LayerDescription& layer) const;
   void move_items_last();
   llvm::Error save(const LayerDescription& layer);
+  llvm::Error check_is_of_stage(i32 tensor, const std::string& name, llvm::StringRef field) const;
   llvm::Error check_is_features(i32 tensor, llvm::StringRef field) const;
   i32 find_or_add_level(const LevelSpec& level);
   llvm::Error add_outputs();

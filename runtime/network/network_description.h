@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "codegen/choose/problem.h"
+#include "kernels_templates/shared/point_functions.h"
 #include "kernels_templates/shared/pool_kernels.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "runtime/network/convolution_fields.h"
@@ -24,6 +25,28 @@ struct DenseFields {
   // Holds the field "image_axes" of birds_eye, which names the level's axes that become the two axes of the
   // image. It is empty for to_dense.
   std::vector<i32> image_axes = {};
+};
+
+/// Describes how the op voxelize makes voxels of points, and how devoxelize gives features back to points.
+struct PointFields {
+  PointGrid grid = {};
+  PointReduction reduction = PointReduction::Mean;
+  PointBlend blend = PointBlend::Nearest;
+  // The features of a point are `channels` of its columns from `first_column` on. If `channels` is 0, they
+  // are all columns from there on.
+  i32 first_column = 0, channels = 0;
+  // Limit the points of a voxel and the voxels. 0 means no limit.
+  i64 most_points_per_voxel = 0, most_voxels = 0;
+};
+
+/// Describes which rows the ops prune and subdivide keep.
+struct KeptFields {
+  // Rows whose score is above this number are kept, unless `best` is above 0.
+  float threshold = 0;
+  // Holds the field "top_k", the number of rows of each batch item that are kept, or 0.
+  i32 best = 0;
+  // The field "features" of subdivide is "channel_to_space" if the flag is true, and "copy" if it is false.
+  bool divides_channels = false;
 };
 
 /// Holds, for each field that may have one number per axis, how many numbers its array has, or 0 if the field
@@ -71,6 +94,10 @@ struct LayerDescription {
     ScaleShift,
     LayerNorm,
     Intersection,
+    Voxelize,
+    Devoxelize,
+    Prune,
+    Subdivide,
     SpaceToChannel,
     ChannelToSpace
   };
@@ -107,14 +134,20 @@ struct LayerDescription {
   i32 classes = 0;
   // Names the saved result of an earlier layer, or an input. The ops `up`, `upsample` and `channel_to_space`
   // give their output the coordinates of this result, `concat` appends it, and `add`, `multiply`, `union` and
-  // `intersection` combine it with the layer's input. In an `inverse` and an `unpool`, it is the name of a
-  // layer.
+  // `intersection` combine it with the layer's input. `prune` and `subdivide` read their scores from it. In an
+  // `inverse` and an `unpool`, it is the name of a layer.
   std::string skip;
   // Holds the name under which later layers can read this layer's result. It is empty if the result has no
   // name.
   std::string save;
   // Holds the fields of the ops to_dense and birds_eye.
   DenseFields dense;
+  // Holds the fields of the ops voxelize and devoxelize.
+  PointFields points;
+  // Holds the fields of the ops prune and subdivide.
+  KeptFields kept;
+  // The flag is true if a from_dense makes a new level of the cells that are not 0.
+  bool makes_level = false;
   // Holds the field "axis" of a collapse.
   i32 axis = 0;
   // The field "combine" of a union or an intersection is "concat" if the flag is true, and "add" if it is
@@ -145,6 +178,9 @@ struct InputDescription {
 /// Holds the names of the input and the output of a network whose description does not name them.
 inline constexpr const char* kUsualInput = "input";
 inline constexpr const char* kUsualOutput = "output";
+/// Hold the names of the inputs that a network which takes points has behind those of its description.
+inline constexpr const char* kBatchInput = "batch";
+inline constexpr const char* kCountInput = "count";
 
 struct NetworkDescription {
   std::string name;
@@ -168,6 +204,8 @@ struct NetworkDescription {
   // Holds the JSON text of which parse_network() made the description.
   std::string json;
 
+  /// Returns true if the first layer makes voxels of the points that a run takes.
+  bool takes_points() const { return layers.front().op == LayerDescription::Op::Voxelize; }
   /// Returns the number of output channels of a layer.
   i32 width_of(const LayerDescription& layer) const {
     return layer.out_channels != 0 ? layer.out_channels : channels[layer.width];

@@ -5,8 +5,10 @@
 #include "runtime/network/ops/convolution.h"
 #include "runtime/network/ops/dense.h"
 #include "runtime/network/ops/global_pooling.h"
+#include "runtime/network/ops/points.h"
 #include "runtime/network/ops/pointwise.h"
 #include "runtime/network/ops/pooling.h"
+#include "runtime/network/ops/prune.h"
 #include "runtime/network/ops/residual.h"
 #include "runtime/network/ops/space.h"
 #include "runtime/network/ops/union.h"
@@ -51,6 +53,10 @@ llvm::ArrayRef<OpEntry> op_entries() {
       scale_shift_entry(),
       layer_norm_entry(),
       intersection_entry(),
+      voxelize_entry(),
+      devoxelize_entry(),
+      prune_entry(),
+      subdivide_entry(),
       space_to_channel_entry(),
       channel_to_space_entry(),
   };

@@ -6,7 +6,8 @@
 #include "runtime/network/cover_chains.h"
 #include "runtime/network/graph_builder.h"
 #include "runtime/network/ops/op_entry.h"
-#include "runtime/network/program_memory.h"
+#include "runtime/program/program_memory.h"
+#include "runtime/program/stages.h"
 
 namespace minuet {
 
@@ -17,7 +18,12 @@ GraphBuilder::GraphBuilder(const NetworkDescription& description, DType dtype,
   program_.ndim = description.ndim;
   program_.dtype = dtype;
   LevelSpec level;
-  level.shape = description.shape;
+  if (description.takes_points()) {
+    level.holds_points = true;
+    level.dropped_axes = (1u << description.ndim) - 1;
+  } else {
+    level.shape = description.shape;
+  }
   program_.levels.push_back(level);
   program_.inputs.assign(description.inputs.size(), -1);
   for (const InputDescription& input : description.inputs) program_.input_names.push_back(input.name);
@@ -38,6 +44,7 @@ llvm::Expected<Program> GraphBuilder::build(bool covers_chains) {
   }
   MINUET_TRY(add_outputs());
   MINUET_TRY(check_inputs());
+  if (program_.takes_points()) add_point_inputs();
   move_items_last();
   if (covers_chains) cover_chains(program_);
   assign_columns(program_);
@@ -48,9 +55,26 @@ llvm::Expected<Program> GraphBuilder::build(bool covers_chains) {
 /// Adds the tensor of an input, and of all inputs that are on the same level because of it.
 llvm::Error GraphBuilder::add_input(std::size_t number, i32 level) {
   const InputDescription& input = description_.inputs[number];
+  if (program_.levels[root_of(program_, level)].is_made_in_run()) {
+    return at(element("inputs", number) + ".level",
+              make_error(StatusCode::InvalidArgument,
+                         "the input \"{0}\" would lie on a level whose coordinates an op makes in each run, so "
+                         "that the caller cannot know its rows: put it on the level of another input",
+                         input.name));
+  }
   program_.inputs[number] = add_tensor(level, input.channels);
+  if (number == 0 && program_.levels[level].holds_points) program_.storages.back().holds_points = true;
   results_[input.name] = program_.inputs[number];
   return add_inputs_on(input.name, level);
+}
+
+/// Adds the batch indices and the number of points, which only voxelize and devoxelize read.
+void GraphBuilder::add_point_inputs() {
+  for (const char* const name : {kBatchInput, kCountInput}) {
+    program_.inputs.push_back(add_tensor(/*level=*/0, /*channels=*/1));
+    program_.storages.back().holds_integers = true;
+    program_.input_names.emplace_back(name);
+  }
 }
 
 /// Adds the inputs whose description names `name`, which is on `level`.
@@ -70,7 +94,7 @@ llvm::Error GraphBuilder::add(const LayerDescription& layer) {
                                   "the layer reads a dense tensor, but only the op from_dense can: put "
                                   "from_dense in between, or name another input"));
   }
-  MINUET_TRY(check_is_features(current_, "input"));
+  if (layer.op != LayerDescription::Op::Voxelize) MINUET_TRY(check_is_features(current_, "input"));
   read_.insert(current_);
   MINUET_ASSIGN(const LayerDescription built, on_axes_of_input(layer));
   MINUET_TRY(entry_of(layer.op).build(*this, built));

@@ -152,15 +152,6 @@ llvm::Expected<std::shared_ptr<const CompiledPlan>> CompiledPlan::create(const P
     // the views of the caller's maps.
     if (!program.takes_maps) compiled->order = choose_order(*largest->window(), tuning, 0, reasons);
   }
-  const auto permute = [&](i32 tensor, bool in) {
-    const i32 channels = program.tensors[tensor].channels;
-    const Columns stored = columns_of(program, tensor), given{channels, 0};
-    // Row numbers are copied as words of 32 bits.
-    const bool holds_integers = program.storages[program.tensors[tensor].storage].holds_integers;
-    const DType dtype = holds_integers ? DType::F32 : program.dtype;
-    return choose_permute_rows(dtype, channels, in ? given : stored, in ? stored : given);
-  };
-  for (const i32 input : program.inputs) compiled->permute_inputs.push_back(permute(input, true));
   for (const ProgramLayer& layer : program.layers) {
     for (const AffineNames& affine : layer.affines) {
       compiled->weight_bytes = dtype_bytes(program.dtype);
@@ -178,13 +169,41 @@ llvm::Expected<std::shared_ptr<const CompiledPlan>> CompiledPlan::create(const P
       }
     }
   }
-  for (const i32 output : program.outputs) compiled->permute_outputs.push_back(permute(output, false));
-  compiled->permute_coordinates = choose_permute_coordinates(program.ndim);
-  for (const i32 output : program.outputs) {
-    if (program.levels[program.tensors[output].level].dropped_axes == 0) continue;
-    compiled->copy_axis = choose_permute_coordinates(/*ndim=*/0);
+  if (has_stages(program)) {
+    compiled->add_stages(program);
+  } else {
+    compiled->choose_permutes(program);
   }
   return compiled;
+}
+
+void CompiledPlan::choose_permutes(const Program& program) {
+  const auto permute = [&](i32 tensor, bool in) {
+    const i32 channels = program.tensors[tensor].channels;
+    const Columns stored = columns_of(program, tensor), given{channels, 0};
+    // Row numbers are copied as words of 32 bits.
+    const bool holds_integers = program.storages[program.tensors[tensor].storage].holds_integers;
+    const DType dtype = holds_integers ? DType::F32 : program.dtype;
+    return choose_permute_rows(dtype, channels, in ? given : stored, in ? stored : given);
+  };
+  for (const i32 input : program.inputs) permute_inputs.push_back(permute(input, true));
+  for (const i32 output : program.outputs) permute_outputs.push_back(permute(output, false));
+  permute_coordinates = choose_permute_coordinates(program.ndim);
+  for (const i32 output : program.outputs) {
+    if (program.levels[program.tensors[output].level].dropped_axes == 0) continue;
+    copy_axis = choose_permute_coordinates(/*ndim=*/0);
+  }
+}
+
+void CompiledPlan::add_stages(const Program& program) {
+  for (ProgramStage& stage : stages_of(program)) {
+    auto compiled = std::make_shared<CompiledPlan>(*this);
+    compiled->stages.clear();
+    compiled->candidates.clear();
+    for (const i32 layer : stage.layers) compiled->candidates.push_back(candidates[layer]);
+    compiled->choose_permutes(stage.program);
+    stages.push_back({std::move(stage), std::move(compiled)});
+  }
 }
 
 bool CompiledPlan::has(ViewForm form, std::size_t layer) const {
@@ -201,14 +220,20 @@ std::vector<KernelRequest> CompiledPlan::requests() const {
   for (const std::vector<Candidate>& layer : candidates) {
     for (const Candidate& candidate : layer) add_sources(list, candidate.choice);
   }
-  for (const PermuteRowsSpec& permute : permute_inputs) list.add(permute);
-  for (const PermuteRowsSpec& permute : permute_outputs) list.add(permute);
-  list.add(permute_coordinates);
-  if (copy_axis) list.add(*copy_axis);
+  if (stages.empty()) add_permutes(list);
+  for (const CompiledStage& stage : stages) stage.compiled->add_permutes(list);
+  if (!stages.empty()) list.add(JoinWordsSpec{});
   if (weight_bytes > 0) list.add(CopyParametersSpec{});
   if (has_images) list.add(MakeWeightImagesSpec{.element_bytes = weight_bytes});
   if (folds_parameters) list.add(FoldBatchNormsSpec{});
   return requests_of(list.take(), arch);
+}
+
+void CompiledPlan::add_permutes(SourceList& list) const {
+  for (const PermuteRowsSpec& permute : permute_inputs) list.add(permute);
+  for (const PermuteRowsSpec& permute : permute_outputs) list.add(permute);
+  list.add(permute_coordinates);
+  if (copy_axis) list.add(*copy_axis);
 }
 
 [[gnu::cold]] llvm::Expected<std::vector<KernelRequest>> requests_ahead(
@@ -297,6 +322,23 @@ llvm::Expected<std::shared_ptr<const LoadedPlan>> LoadedPlan::create(
     });
   }
   MINUET_TRY(in_parallel(static_cast<i64>(jobs.size()), [&](i64 i) { return jobs[i](); }));
+  return loaded;
+}
+
+std::shared_ptr<const LoadedPlan> LoadedPlan::of_stage(std::shared_ptr<const LoadedPlan> whole,
+                                                       std::size_t stage) {
+  const CompiledStage& compiled = whole->compiled->stages[stage];
+  auto plan = std::make_shared<Plan>();
+  plan->program = compiled.stage.program;
+  plan->parameters.resize(plan->program.layers.size());
+  plan->has_values = whole->plan->has_values;
+  auto loaded = std::make_shared<LoadedPlan>();
+  loaded->plan = std::move(plan);
+  loaded->compiled = compiled.compiled;
+  loaded->device = whole->device;
+  loaded->layers = compiled.stage.layers;
+  for (const i32 layer : loaded->layers) loaded->weights.push_back(whole->weights[layer]);
+  loaded->whole = std::move(whole);
   return loaded;
 }
 

@@ -13,9 +13,12 @@
 #include "codegen/choose/candidates.h"
 #include "runtime/engine/device.h"
 #include "runtime/plan/plan.h"
+#include "runtime/program/stages.h"
 #include "runtime/weights/weight_image.h"
 
 namespace minuet {
+
+struct CompiledStage;
 
 /// Holds, for one architecture, the ways to run each op of a plan (Candidate). It is immutable. The op's
 /// problem and the tuning results (codegen/tuning) decide which candidates an op has, and the cloud decides
@@ -40,6 +43,10 @@ struct CompiledPlan {
   bool has_images = false;
   GroupingChoice grouping;  // Applies to all convolutions that run as gather-GEMM-scatter.
   OrderChoice order;        // Orders the rows in views of a network's own maps.
+  /// Holds the stages of a program that has several, in the order in which they run. It is empty otherwise.
+  /// Each stage has inputs and outputs of its own, and the program as a whole then has no permute_inputs and
+  /// permute_outputs.
+  std::vector<CompiledStage> stages;
 
   /// Chooses the candidates with the plan's own tuning results.
   static llvm::Expected<std::shared_ptr<const CompiledPlan>> create(const Plan& plan, llvm::StringRef arch) {
@@ -54,6 +61,17 @@ struct CompiledPlan {
   bool has(ViewForm form, std::size_t layer) const;
   /// Returns a request for every kernel that any cloud may need, without repetitions.
   std::vector<KernelRequest> requests() const;
+
+ private:
+  void choose_permutes(const Program& program);
+  void add_stages(const Program& program);
+  void add_permutes(SourceList& list) const;
+};
+
+/// Holds one stage of a compiled plan. Its candidates are those of the plan.
+struct CompiledStage {
+  ProgramStage stage;
+  std::shared_ptr<const CompiledPlan> compiled;
 };
 
 /// Returns the convolution with the largest kernel, or null if there is no convolution. The grouping of GEMMs
@@ -86,7 +104,18 @@ struct LoadedPlan {
   /// parameter_images(). A pointer is null if the op does not have the parameter. If the plan has no values,
   /// the list of each layer is empty.
   std::vector<std::vector<std::vector<const void*>>> weights;
+  /// If this is a stage of a plan (of_stage()), `whole` is that plan, and `layers` holds the number in it of
+  /// each layer. Otherwise both are empty.
+  std::shared_ptr<const LoadedPlan> whole;
+  std::vector<i32> layers;
 
+  /// Returns the number that a layer has in the plan whose parameters it reads.
+  std::size_t layer_of_plan(std::size_t layer) const {
+    return whole ? static_cast<std::size_t>(layers[layer]) : layer;
+  }
+  /// Returns one stage (CompiledPlan::stages) of a plan as a plan that has no parameters of its own.
+  static std::shared_ptr<const LoadedPlan> of_stage(std::shared_ptr<const LoadedPlan> whole,
+                                                    std::size_t stage);
   /// Loads kernels, GEMMs and parameters in parallel. `trace` may be null.
   static llvm::Expected<std::shared_ptr<const LoadedPlan>> create(
       std::shared_ptr<const Plan> plan, std::shared_ptr<const CompiledPlan> compiled,

@@ -1,6 +1,7 @@
 #include "runtime/plan/kernel_code.h"
 
 #include "codegen/choose/ops/pointwise.h"
+#include "llvm/ADT/STLExtras.h"
 
 namespace minuet {
 namespace {
@@ -31,12 +32,21 @@ void add_parameters(const Plan& plan, std::size_t number, const std::vector<Para
   }
 }
 
+/// Returns true if the layer leads from one stage to another. Its kernels run by more than the launches of a
+/// layer, so they are not described.
+bool leads_to_stage(const CompiledPlan& compiled, i32 layer) {
+  return llvm::any_of(compiled.stages, [&](const CompiledStage& stage) {
+    return llvm::is_contained(stage.stage.leading, layer);
+  });
+}
+
 }  // namespace
 
 [[gnu::cold]] llvm::Error visit_kernel_code(const Plan& plan, const CompiledPlan& compiled,
                                             const BinaryList& binaries,
                                             llvm::function_ref<void(const KernelCode&)> visitor) {
   for (std::size_t number = 0; number < compiled.candidates.size(); ++number) {
+    if (leads_to_stage(compiled, static_cast<i32>(number))) continue;
     const std::vector<Candidate>& candidates = compiled.candidates[number];
     for (std::size_t i = 0; i < candidates.size(); ++i) {
       SourceList list;

@@ -16,37 +16,6 @@ bool MapSpec::is_identity() const {
   return fine == coarse && offsets.empty() && kernel_size == AxisArray{1, 1, 1, 1};
 }
 
-std::vector<Step> make_schedule(const Program& program) {
-  std::vector<Step> steps;
-  std::vector<bool> is_level_there(program.levels.size()), is_map_there(program.maps.size());
-  const auto make_what_is_possible = [&](bool is_run) {
-    for (std::size_t i = 0; i < program.levels.size(); ++i) {
-      const LevelSpec& level = program.levels[i];
-      const auto is_there = [&](i32 parent) { return parent < 0 || is_level_there[parent]; };
-      const bool is_possible =
-          !level.is_made_in_run() && is_there(level.parent) && is_there(level.other_parent);
-      if (is_level_there[i] || !is_possible) continue;
-      is_level_there[i] = true;
-      steps.push_back({Step::Kind::MakeLevel, static_cast<i32>(i), is_run});
-    }
-    for (std::size_t i = 0; i < program.maps.size(); ++i) {
-      const MapSpec& map = program.maps[i];
-      if (is_map_there[i] || !is_level_there[map.fine] || !is_level_there[map.coarse]) continue;
-      is_map_there[i] = true;
-      steps.push_back({Step::Kind::MakeMap, static_cast<i32>(i), is_run});
-    }
-  };
-  make_what_is_possible(/*is_run=*/false);
-  for (std::size_t i = 0; i < program.layers.size(); ++i) {
-    const i32 number = static_cast<i32>(i), level = program.tensors[program.layers[i].output].level;
-    steps.push_back({Step::Kind::RunOp, number, true});
-    if (program.levels[level].made_by != number) continue;
-    is_level_there[level] = true;
-    make_what_is_possible(/*is_run=*/true);
-  }
-  return steps;
-}
-
 Program op_program(const OpProblem& problem) {
   const WindowProblem& window = *window_of(problem);
   const OperandShape shape = problem.kind().shape(problem);
@@ -120,6 +89,7 @@ AxisArray on_axes_of(const Program& program, i32 level, const AxisArray& numbers
 }
 
 std::vector<SetSpec> sets_of(const Program& program) {
+  if (!program.levels.empty() && program.levels.front().holds_points) return {};
   const bool has_items = !program.levels.empty() && program.levels.back().holds_items;
   return {program.levels.begin(), program.levels.end() - (has_items ? 1 : 0)};
 }
@@ -193,7 +163,8 @@ i64 largest_volume(const Program& program) {
 }
 
 i64 element_bytes(const Program& program, const StorageSpec& storage) {
-  return storage.holds_integers ? static_cast<i64>(sizeof(i32)) : dtype_bytes(program.dtype);
+  const bool has_words = storage.holds_integers || storage.holds_points;
+  return has_words ? static_cast<i64>(sizeof(i32)) : dtype_bytes(program.dtype);
 }
 
 Columns columns_of(const Program& program, i32 tensor) {
@@ -216,7 +187,8 @@ bool is_whole_input(const Program& program, std::size_t number) {
 
 bool is_whole_output(const Program& program, std::size_t number) {
   const auto first = program.outputs.begin(), given = first + static_cast<std::ptrdiff_t>(number);
-  return fills_storage(program, *given) && std::find(first, given, *given) == given;
+  const bool is_input = std::find(program.inputs.begin(), program.inputs.end(), *given) != program.inputs.end();
+  return !is_input && fills_storage(program, *given) && std::find(first, given, *given) == given;
 }
 
 void layout_needs(const Program& program, i64* guard, i64* period) {

@@ -20,8 +20,8 @@ namespace minuet {
 /// network is derived from its parents (SetSpec), or made by an op from its parent's coordinates and
 /// features, or has a row for each batch item.
 struct LevelSpec : SetSpec {
-  // Holds the number of the layer that makes the set in each run. It is -1 if Execution::prepare() makes the
-  // set or the caller gives it.
+  // Holds the number of the layer that makes the set in each run, from points or features. It is -1 if the set
+  // follows from its parents, or if the caller gives it.
   i32 made_by = -1;
   // Says whether an op reads the coordinates of the rows. The op also needs the batch size.
   bool keeps_coordinates = false;
@@ -30,6 +30,9 @@ struct LevelSpec : SetSpec {
   // Says whether row b stands for batch item b, for each item. Such a level has no axes, is not a set that is
   // derived from another one, and is the last level of its program.
   bool holds_items = false;
+  // Says whether the rows are the points that a network takes. Such a level is level 0, has no axes, and is
+  // not a set.
+  bool holds_points = false;
   // Bit a is set if the level lacks axis a of the program. The coordinates of this axis are then 0.
   u32 dropped_axes = 0;
 
@@ -83,6 +86,8 @@ struct StorageSpec {
   // The flag is true if the elements are i32 numbers of rows or channels, and false if they have the
   // program's dtype. In rows that do not exist, the numbers are -1.
   bool holds_integers = false;
+  // The flag is true if the elements are float32 numbers of points, whatever the program's dtype is.
+  bool holds_points = false;
   // Holds the number of elements that each batch item has in a dense tensor, and is 0 otherwise.
   i64 item_elements = 0;
 };
@@ -189,6 +194,9 @@ struct Program {
   // Holds the tensor of the winners (OperandShape::has_winners), or -1 if there is none. Only the program of
   // a single op has one.
   i32 winners = -1;
+  /// Returns true if the first layer makes voxels of points. The first input is then the array of points, and
+  /// the last two are the batch index of each point and the number of points, which a caller may leave out.
+  bool takes_points() const { return levels.front().holds_points && levels.size() > 1; }
   /// Returns how many outputs Execution::run_arrays() writes.
   i32 output_count() const { return static_cast<i32>(outputs.size()); }
   /// Returns the level of an output.
@@ -196,23 +204,6 @@ struct Program {
   // Holds, for each axis, the least common multiple of the strides of all coordinate sets (levels).
   i64 period[kMaxDim] = {1, 1, 1, 1};
 };
-
-/// Describes one step of an execution's work on a point cloud.
-struct Step {
-  enum class Kind : i32 { MakeLevel, MakeMap, RunOp };
-  Kind kind = Kind::RunOp;
-  // Holds the number of the level, map or layer.
-  i32 number = 0;
-  // The flag is true if the step is part of Execution::run(), and false if it is part of
-  // Execution::prepare().
-  bool is_run = false;
-  bool operator==(const Step&) const = default;
-};
-
-/// Returns every step of the program. Execution::prepare() makes all coordinate sets (levels) and kernel maps
-/// that do not depend on the result of an op. Execution::run() makes each other one as soon as the coordinate
-/// sets that it depends on exist. A set that a layer makes has no step of its own.
-std::vector<Step> make_schedule(const Program& program);
 
 /// Returns a program of one op over a kernel map. The caller gives its sets and its map. The inputs are the
 /// features, and the residual if the op has one. The outputs are the op's.
@@ -223,8 +214,8 @@ std::vector<i32> axes_of(const Program& program, i32 level);
 /// Returns the numbers of a level's axes, followed by `beyond`. `numbers` are those of the program's axes.
 AxisArray on_axes_of(const Program& program, i32 level, const AxisArray& numbers, i32 beyond);
 
-/// Returns the description of each level that is a coordinate set, which are all but the last one if that
-/// holds batch items.
+/// Returns the description of each level that is a coordinate set, which are all but one that holds points or
+/// batch items. The program must consist of one stage (stages.h).
 std::vector<SetSpec> sets_of(const Program& program);
 
 /// Returns the first level of `among` that has the coordinates of level `level` of `program`, or -1. The
@@ -248,7 +239,7 @@ Columns columns_of(const Program& program, i32 tensor);
 /// has other columns too.
 bool is_whole_input(const Program& program, std::size_t number);
 /// Returns true if the memory of output `number` may be the storage of its tensor. It cannot if the storage
-/// has other columns too, or if an earlier output is the same tensor.
+/// has other columns too, or if an earlier output or an input is the same tensor.
 bool is_whole_output(const Program& program, std::size_t number);
 
 /// Computes, for each axis, the farthest reach of any offset of any kernel map (`guard`), and a number that

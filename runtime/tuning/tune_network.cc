@@ -447,6 +447,12 @@ class NetworkTuner {
     return make_error(StatusCode::Unimplemented,
                       "a single op cannot be tuned: tune a network that has it as a layer");
   }
+  if (has_stages(plan->program)) {
+    return make_error(
+        StatusCode::Unimplemented,
+        "an op of the network makes a level in each run, and such a network cannot be tuned: tune "
+        "a network that begins with the coordinates of this level; its results serve both");
+  }
   if (llvm::Error error = store.check_writable(environment_hash(environment))) {
     return annotate(std::move(error), "the tuning results cannot be saved");
   }

@@ -153,8 +153,7 @@ class Evaluator {
   }
 
   /// A pointwise op of one input.
-  Tensor pointwise(Tensor x, const std::string& name, const std::string& function) {
-    const double number = NetworkLayer::kNumber;
+  Tensor pointwise(Tensor x, const std::string& name, const std::string& function, double number) {
     const bool is_norm = function == "layer_norm", has_parameters = is_norm || function == "scale_shift";
     if (function == "batch_norm") return noted(normalize(std::move(x), name, {.epsilon = number}));
     ChainStep affine{"affine"};
@@ -398,15 +397,18 @@ NetworkOutput sparseresnet21d(Parameters& parameters, const std::vector<int32_t>
 
 std::string layer_name(size_t index) { return "layer" + std::to_string(index); }
 
-NetworkOutput evaluate(Parameters& parameters, int ndim, int in_channels,
-                       const std::vector<NetworkLayer>& layers, const std::vector<int32_t>& coordinates,
-                       const std::vector<float>& features) {
+std::vector<NetworkOutput> evaluate_layers(Parameters& parameters, int ndim, int in_channels,
+                                           const std::vector<NetworkLayer>& layers,
+                                           const std::vector<int32_t>& coordinates,
+                                           const std::vector<float>& features,
+                                           const std::vector<size_t>& wanted) {
   Evaluator network(parameters, coordinates, ndim);
   std::vector<Tensor> results;
   Tensor x{0, in_channels, std::vector<double>(features.begin(), features.end())};
   for (const NetworkLayer& layer : layers) {
     const std::string name = layer_name(results.size());
     network.take_crosses(layer.is_cross);
+    if (layer.input >= 0) x = results[layer.input];
     switch (layer.op) {
       case NetworkLayer::Op::Block:
         x = network.block(x, name, layer.channels, layer.kernel_size, layer.stride, layer.dilation,
@@ -431,12 +433,21 @@ NetworkOutput evaluate(Parameters& parameters, int ndim, int in_channels,
         break;
       case NetworkLayer::Op::Pointwise:
         x = layer.skip >= 0 ? network.combine(x, layer.function == "add", results[layer.skip])
-                            : network.pointwise(x, name, layer.function);
+                            : network.pointwise(x, name, layer.function, layer.number);
         break;
     }
     results.push_back(x);
   }
-  return network.output(std::move(x));
+  std::vector<NetworkOutput> outputs;
+  for (const size_t layer : wanted) outputs.push_back(network.output(results[layer]));
+  return outputs;
+}
+
+NetworkOutput evaluate(Parameters& parameters, int ndim, int in_channels,
+                       const std::vector<NetworkLayer>& layers, const std::vector<int32_t>& coordinates,
+                       const std::vector<float>& features) {
+  return evaluate_layers(parameters, ndim, in_channels, layers, coordinates, features, {layers.size() - 1})
+      .front();
 }
 
 std::vector<float> draw_features(int64_t count, uint64_t seed) {

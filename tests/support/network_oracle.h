@@ -73,9 +73,8 @@ struct NetworkLayer {
   // The earlier layer whose coordinates an Up or a ChannelToSpace goes back onto, or whose result a Concat,
   // an add or a multiply takes.
   int skip = -1;
-  int inner_channels = 4;  // of a bottleneck's first two convolutions
-  std::string function =
-      {};  // of a pointwise op, by its name in a description; its slope or epsilon is kNumber
+  int inner_channels = 4;     // of a bottleneck's first two convolutions
+  std::string function = {};  // of a pointwise op, by its name in a description
   static constexpr double kNumber = 0.25;
   // Of each convolution, a residual's and a bottleneck's shortcut last; the activation of their last
   // convolution comes behind the addition, and the shortcut has none. Missing ones are as above.
@@ -83,6 +82,8 @@ struct NetworkLayer {
   Finish finish(size_t convolution) const {
     return convolution < finishes.size() ? finishes[convolution] : Finish{};
   }
+  int input = -1;           // the earlier layer that this one reads; -1: the one before
+  double number = kNumber;  // the slope or epsilon of a pointwise op
   bool operator==(const NetworkLayer&) const = default;
 };
 
@@ -93,6 +94,13 @@ std::string layer_name(size_t index);
 NetworkOutput evaluate(Parameters& parameters, int ndim, int in_channels,
                        const std::vector<NetworkLayer>& layers, const std::vector<int32_t>& coordinates,
                        const std::vector<float>& features);
+
+/// The results of the layers whose numbers are in `wanted`.
+std::vector<NetworkOutput> evaluate_layers(Parameters& parameters, int ndim, int in_channels,
+                                           const std::vector<NetworkLayer>& layers,
+                                           const std::vector<int32_t>& coordinates,
+                                           const std::vector<float>& features,
+                                           const std::vector<size_t>& wanted);
 
 /// Values k / 64 with |k| <= 127, exact in every dtype.
 std::vector<float> draw_features(int64_t count, uint64_t seed);

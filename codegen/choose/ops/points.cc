@@ -116,4 +116,45 @@ llvm::Error validate(const DevoxelizeProblem& problem) {
   list.add(choice.weigh);
 }
 
+// The functions make_op_kind() and make_op_family() find the following functions by argument-dependent
+// lookup, which does not search unnamed namespaces.
+static llvm::Expected<std::vector<Candidate>> candidates(const VoxelizeProblem& problem,
+                                                         const CandidateOptions& /*options*/) {
+  return std::vector<Candidate>{{choose_voxelize(problem), {"a hash table of cells and one sort of points"}}};
+}
+
+static llvm::Expected<std::vector<Candidate>> candidates(const DevoxelizeProblem& problem,
+                                                         const CandidateOptions& /*options*/) {
+  const char* const reason =
+      problem.blends() ? "a hash table of rows, in which each point finds the voxels around it"
+                       : "one pass over the points";
+  return std::vector<Candidate>{{choose_devoxelize(problem), {reason}}};
+}
+
+static const WindowProblem* window(const VoxelizeProblem&) { return nullptr; }
+static const WindowProblem* window(const DevoxelizeProblem&) { return nullptr; }
+
+static OperandShape shape(const VoxelizeProblem& problem) {
+  return {.in_channels = problem.channels, .out_channels = problem.channels};
+}
+static OperandShape shape(const DevoxelizeProblem& problem) {
+  return {.in_channels = problem.channels, .out_channels = problem.channels};
+}
+
+// These ops read and write matrices of their own, whatever the columns of the program's matrices are.
+static VoxelizeProblem at_columns(VoxelizeProblem problem, const OperandColumns&) { return problem; }
+static DevoxelizeProblem at_columns(DevoxelizeProblem problem, const OperandColumns&) { return problem; }
+
+static bool is_same(const VoxelizeChoice& a, const VoxelizeChoice& b) {
+  return a.insert == b.insert && a.reduce == b.reduce;
+}
+static bool is_same(const DevoxelizeChoice& a, const DevoxelizeChoice& b) {
+  return a.devoxelize == b.devoxelize && a.weigh == b.weigh;
+}
+
+const OpFamily VoxelizeChoice::kKind = make_op_family<VoxelizeChoice>("voxelize");
+const OpFamily DevoxelizeChoice::kKind = make_op_family<DevoxelizeChoice>("devoxelize");
+const OpKind VoxelizeProblem::kKind = make_op_kind<VoxelizeProblem>("voxelize");
+const OpKind DevoxelizeProblem::kKind = make_op_kind<DevoxelizeProblem>("devoxelize");
+
 }  // namespace minuet

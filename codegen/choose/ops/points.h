@@ -1,7 +1,11 @@
 // Describes how voxels are made of points, and how features of voxels are given back to points. All functions
 // are pure.
+//
+// A network has these ops as layers too. They lead from one stage of its program to another one
+// (runtime/program/stages.h), so the candidate of such a layer is run by an execution of all stages.
 #pragma once
 
+#include "codegen/choose/candidates.h"
 #include "codegen/choose/choice.h"
 #include "kernels_templates/shared/point_kernels.h"
 
@@ -9,6 +13,8 @@ namespace minuet {
 
 /// Makes the unique voxels of a cloud of points, in the order of their first points.
 struct VoxelizeProblem {
+  static const OpKind kKind;
+
   i32 ndim = 3;
   DType dtype = DType::F32;  // The features of the voxels have this type. Those of the points are fp32.
   i32 column = 0;            // The features of a point are `channels` columns of its row from this one on.
@@ -20,6 +26,8 @@ struct VoxelizeProblem {
   i64 most_voxels = 0;            // Limits the voxels. 0 means that all are kept.
 };
 struct VoxelizeChoice {
+  static const OpFamily kKind;
+
   VoxelizeProblem problem;
   ClearWordsSpec clear;
   InsertPointsSpec insert;
@@ -38,6 +46,8 @@ void add_sources(SourceList& list, const VoxelizeChoice& choice);
 
 /// Gives each point the features of its voxel, or of the voxels around it.
 struct DevoxelizeProblem {
+  static const OpKind kKind;
+
   i32 ndim = 3;
   DType dtype = DType::F32;
   i32 channels = 0;
@@ -49,6 +59,8 @@ struct DevoxelizeProblem {
   i32 corners() const { return blends() ? 1 << ndim : 1; }
 };
 struct DevoxelizeChoice {
+  static const OpFamily kKind;
+
   DevoxelizeProblem problem;
   ClearWordsSpec clear;
   IndexRowsSpec index;

@@ -5,6 +5,7 @@
 #include "codegen/choose/ops/dense.h"
 #include "runtime/network/description_fields.h"
 #include "runtime/network/graph_builder.h"
+#include "runtime/network/ops/prune.h"
 
 namespace minuet {
 namespace {
@@ -57,13 +58,26 @@ void print_birds_eye(const LayerDescription& layer, i32 /*ndim*/, Object& object
 
 llvm::Error read_from_dense(const Object& object, const NetworkDescription& /*network*/,
                             LayerDescription& layer) {
-  MINUET_TRY(read_layer_fields(object, "the op from_dense", {"op", "onto", "save"}, {}, layer));
+  MINUET_TRY(read_layer_fields(object, "the op from_dense", {"op", "onto", "new_level", "save"}, {}, layer));
+  if (const llvm::json::Value* const new_level = object.get("new_level")) {
+    MINUET_ASSIGN(layer.makes_level, read_flag(*new_level, "new_level"));
+  }
+  if (layer.makes_level && object.get("onto")) {
+    return at("onto", make_error(StatusCode::InvalidArgument,
+                                 "\"onto\" names a level, but \"new_level\" asks for a new one: leave one of "
+                                 "them out"));
+  }
+  if (layer.makes_level) return llvm::Error::success();
   MINUET_ASSIGN(layer.skip, read_text(object, "onto"));
   return llvm::Error::success();
 }
 
 void print_from_dense(const LayerDescription& layer, i32 /*ndim*/, Object& object) {
-  object["onto"] = layer.skip;
+  if (layer.makes_level) {
+    object["new_level"] = true;
+  } else {
+    object["onto"] = layer.skip;
+  }
 }
 
 /// Returns the layout of a dense tensor of a level. Its axes are those of the level, or those of a bird's-eye
@@ -133,12 +147,6 @@ llvm::Error build_to_dense(GraphBuilder& graph, const LayerDescription& layer) {
   Program& program = graph.program();
   const i32 level = graph.level_of(graph.current()), channels = graph.tensor(graph.current()).channels;
   const LevelSpec& spec = program.levels[level];
-  if (spec.is_made_in_run()) {
-    return make_error(
-        StatusCode::Unimplemented,
-        "the layer's input lies on a level that an op makes in each run, of which no dense tensor "
-        "can be made");
-  }
   if (axes_of(program, level).empty()) {
     return at("input",
               make_error(StatusCode::InvalidArgument,
@@ -175,6 +183,23 @@ const ToDenseProblem* find_maker(const Program& program, i32 tensor) {
   return nullptr;
 }
 
+/// Makes a level of the cells of a dense tensor that are not 0.
+llvm::Error build_new_level(GraphBuilder& graph, const ToDenseProblem& maker) {
+  PruneProblem problem;
+  problem.select.ndim = graph.program().ndim;
+  problem.select.dtype = graph.program().dtype;
+  problem.select.source = SelectSource::Cells;
+  problem.select.rule = SelectRule::NonZero;
+  problem.select.layout = maker.layout;
+  problem.select.channels = problem.in_channels = maker.channels;
+  const LevelSpec& made = graph.program().levels[graph.level_of(graph.current())];
+  if (made.dropped_axes != 0) {
+    return at("input", make_error(StatusCode::InvalidArgument,
+                                  "a new level needs a dense tensor with all axes of the network"));
+  }
+  return add_made_level(graph, problem, graph.current(), made);
+}
+
 llvm::Error build_from_dense(GraphBuilder& graph, const LayerDescription& layer) {
   Program& program = graph.program();
   const ToDenseProblem* const maker = find_maker(program, graph.current());
@@ -183,13 +208,10 @@ llvm::Error build_from_dense(GraphBuilder& graph, const LayerDescription& layer)
                                   "the layer's input is no dense tensor: name the result of to_dense or "
                                   "birds_eye"));
   }
+  if (layer.makes_level) return build_new_level(graph, *maker);
   MINUET_ASSIGN(const i32 onto, graph.find_result(layer.skip, "onto"));
   const i32 level = graph.level_of(onto);
   const LevelSpec &spec = program.levels[level], &made = program.levels[graph.level_of(graph.current())];
-  if (spec.is_made_in_run()) {
-    return at("onto", make_error(StatusCode::Unimplemented,
-                                 "from_dense cannot lead onto a level that an op makes in each run"));
-  }
   if (spec.tensor_stride != made.tensor_stride || spec.shape != made.shape ||
       spec.dropped_axes != made.dropped_axes) {
     return at("onto",

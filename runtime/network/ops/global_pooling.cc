@@ -30,13 +30,19 @@ llvm::Error build_global_pool(GraphBuilder& graph, const LayerDescription& layer
                          "the layer's input has one row for each batch item already: leave the layer "
                          "out"));
   }
+  if (program.levels[level].holds_points) {
+    return at("input", make_error(StatusCode::InvalidArgument,
+                                  "the layer's input has a row for each point, and a global_pool takes levels "
+                                  "of voxels: pool the features before devoxelize"));
+  }
   GlobalPoolingProblem problem;
   problem.ndim = program.ndim;
   problem.dtype = program.dtype;
   problem.channels = graph.tensor(graph.current()).channels;
   problem.reduction = layer.reduction;
-  MINUET_ASSIGN(const i32 output, graph.add_mapless(layer.name, graph.current(), graph.level_of_items(),
-                                                    problem.channels, problem));
+  MINUET_ASSIGN(const i32 items, graph.level_of_items(level));
+  MINUET_ASSIGN(const i32 output,
+                graph.add_mapless(layer.name, graph.current(), items, problem.channels, problem));
   program.layers.back().coordinates_level = level;
   program.levels[level].keeps_coordinates = true;
   graph.set_result(output);

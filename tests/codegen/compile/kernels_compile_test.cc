@@ -81,6 +81,7 @@ std::vector<SearchListedVoxelsSpec> variants(const SearchListedVoxelsSpec&) {
   return by_ndim<SearchListedVoxelsSpec>();
 }
 std::vector<VoidFailedSpec> variants(const VoidFailedSpec&) { return {}; }
+std::vector<JoinWordsSpec> variants(const JoinWordsSpec&) { return {}; }
 std::vector<MakeLayoutSpec> variants(const MakeLayoutSpec&) { return by_ndim<MakeLayoutSpec>(); }
 std::vector<PackSpec> variants(const PackSpec&) { return by_key_and_ndim<PackSpec>(); }
 std::vector<UnpackSpec> variants(const UnpackSpec&) { return by_key_and_ndim<UnpackSpec>(); }

@@ -46,4 +46,25 @@ TEST(HppPoints, ThereAndBack) {
   EXPECT_THROW(minuet::PointOp(context, options), minuet::Exception);
 }
 
+TEST(HppPoints, OfANetwork) {
+  const minuet::Context context;
+  const minuet::Device device(context, "cpu");
+  minuet_network_options options = MINUET_NETWORK_OPTIONS_INIT;
+  options.description = R"({"name": "points", "ndim": 3, "in_channels": 4, "layers": [
+      {"op": "voxelize", "voxel_size": [1, 1, 1]}, {"op": "devoxelize"}]})";
+  options.dtype = MINUET_F32;
+  minuet::Plan plan = minuet::Plan::network(context, options);
+  plan.load(device);
+  const minuet::Execution execution(plan, device);
+  EXPECT_THROW(minuet::read_points(execution), minuet::Exception);
+  alignas(16) float points[] = {0.5f, 0, 0, 7, 0.25f, 0, 0, 9};
+  alignas(16) float output[8] = {};
+  const minuet_array in{points, {2, 4}, {0}, 2, MINUET_ELEMENT_F32, 0, 0};
+  const minuet_array result{output, {2, 4}, {0}, 2, MINUET_ELEMENT_F32, 0, 0};
+  minuet::check(minuet_execution_run_arrays(execution.get(), &in, 1, &result, 1, nullptr));
+  EXPECT_EQ(output[3], 8);
+  EXPECT_EQ(minuet::read_points(execution)[MINUET_VOXELIZE_VOXELS], 1);
+  EXPECT_EQ(minuet::read_points(execution)[MINUET_VOXELIZE_KEPT], 2);
+}
+
 }  // namespace

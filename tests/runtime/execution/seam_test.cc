@@ -1,6 +1,5 @@
-// Two ops that the library does not have are run through its rooms, with tables of families of this test: a
-// GELU that the candidate of a convolution covers, and a prune that makes the coordinate set of its output in
-// each run.
+// An op that the library does not have is run through its rooms, with tables of families of this test: a GELU
+// that the candidate of a convolution covers.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -40,20 +39,8 @@ struct CoveringChoice {
   i32 channels = 0;
 };
 
-/// Keeps the rows whose first channel is above 0.
-struct PruneProblem {
-  static const OpKind kKind;
-  i32 channels = 0;
-  Columns input, output;
-};
-struct PruneChoice {
-  static const OpFamily kKind;
-  PruneProblem problem;
-};
-
 // make_op_kind() and make_op_family() find these by their arguments.
 static llvm::Error validate(const GeluProblem&) { return llvm::Error::success(); }
-static llvm::Error validate(const PruneProblem&) { return llvm::Error::success(); }
 static llvm::Error validate(const CoveringProblem& problem) {
   return validate(OpProblem(problem.convolution));
 }
@@ -66,10 +53,6 @@ static llvm::Expected<std::vector<Candidate>> candidates(const GeluProblem& prob
                                                          const CandidateOptions&) {
   return one_without_map<GeluChoice>(problem);
 }
-static llvm::Expected<std::vector<Candidate>> candidates(const PruneProblem& problem,
-                                                         const CandidateOptions&) {
-  return one_without_map<PruneChoice>(problem);
-}
 static llvm::Expected<std::vector<Candidate>> candidates(const CoveringProblem& problem,
                                                          const CandidateOptions& options) {
   MINUET_ASSIGN(std::vector<Candidate> found, choose_candidates(problem.convolution, options));
@@ -81,11 +64,9 @@ static llvm::Expected<std::vector<Candidate>> candidates(const CoveringProblem& 
 }
 
 static const WindowProblem* window(const GeluProblem&) { return nullptr; }
-static const WindowProblem* window(const PruneProblem&) { return nullptr; }
 static const WindowProblem* window(const CoveringProblem& problem) { return &problem.convolution; }
 
 static OperandShape shape(const GeluProblem& problem) { return {problem.channels, problem.channels}; }
-static OperandShape shape(const PruneProblem& problem) { return {problem.channels, problem.channels}; }
 static OperandShape shape(const CoveringProblem& problem) {
   const OpProblem convolution(problem.convolution);
   return convolution.kind().shape(convolution);
@@ -110,10 +91,8 @@ static bool is_same(const Choice&, const Choice&) {
 }
 
 const OpKind GeluProblem::kKind = make_op_kind<GeluProblem>("GELU");
-const OpKind PruneProblem::kKind = make_op_kind<PruneProblem>("prune");
 const OpKind CoveringProblem::kKind = make_op_kind<CoveringProblem>("convolution with GELU");
 const OpFamily GeluChoice::kKind = make_op_family<GeluChoice>("GELU");
-const OpFamily PruneChoice::kKind = make_op_family<PruneChoice>("prune");
 const OpFamily CoveringChoice::kKind = make_op_family<CoveringChoice>("convolution with GELU");
 
 namespace {
@@ -169,39 +148,10 @@ class CoveringOp final : public CpuOp {
   const i32 channels_;
 };
 
-class PruneOp final : public CpuOp {
- public:
-  explicit PruneOp(const PruneProblem& problem) : channels_(problem.channels) {}
-  i64 scratch_words() const override { return 0; }
-  llvm::Error run(const CpuCall&, const OpRequest& request) override {
-    const Coords &from = *request.input_set, &made = *request.made_set;
-    const i64 key = key_bytes(from.key);
-    i64 kept = 0;
-    for (i64 r = 0; r < *from.count; ++r) {
-      const float* const input = row_of(request.input, r, request.input_ld);
-      if (!(input[0] > 0)) continue;
-      std::copy_n(static_cast<const char*>(from.keys) + r * key, key,
-                  static_cast<char*>(made.keys) + kept * key);
-      std::copy_n(input, channels_, row_of(request.output, kept++, request.output_ld));
-    }
-    *made.count = static_cast<i32>(kept);
-    for (i64 r = kept; r < request.output_rows; ++r) {
-      std::fill_n(row_of(request.output, r, request.output_ld), channels_, 0.0f);
-    }
-    return llvm::Error::success();
-  }
-
- private:
-  const i32 channels_;
-};
-
 using NewCpuOp = llvm::Expected<std::unique_ptr<CpuOp>>;
 
 NewCpuOp make_gelu_op(const OpChoice& choice) {
   return std::make_unique<GeluOp>(choice.get<GeluChoice>().problem);
-}
-NewCpuOp make_prune_op(const OpChoice& choice) {
-  return std::make_unique<PruneOp>(choice.get<PruneChoice>().problem);
 }
 NewCpuOp make_covering_op(const OpChoice& choice) {
   const auto& covering = choice.get<CoveringChoice>();
@@ -220,7 +170,6 @@ std::vector<ParameterImage> covering_images(const OpChoice& choice, DType type, 
 llvm::ArrayRef<CpuFamily> cpu_families() {
   static const CpuFamily families[] = {{FusedChoice::kKind, make_fused_op},
                                        {GeluChoice::kKind, make_gelu_op},
-                                       {PruneChoice::kKind, make_prune_op},
                                        {CoveringChoice::kKind, make_covering_op}};
   return families;
 }
@@ -228,7 +177,6 @@ llvm::ArrayRef<CpuFamily> cpu_families() {
 llvm::ArrayRef<WorkOfFamily> works_of_families() {
   static const WorkOfFamily families[] = {{FusedChoice::kKind, make_view_work},
                                           {GeluChoice::kKind, make_view_work},
-                                          {PruneChoice::kKind, make_view_work},
                                           {CoveringChoice::kKind, make_view_work}};
   return families;
 }
@@ -316,14 +264,6 @@ Program gelu_program(bool is_covered) {
   return program;
 }
 
-Program prune_program() {
-  Program program = empty_program();
-  add_level(program, {1, 1, 1, 1}, 0);
-  program.levels.back().made_by = 0;
-  add_layer(program, "prune", PruneProblem{kIn, {}, {}}, -1, 0, add_tensor(program, 1, kIn));
-  return program;
-}
-
 std::unique_ptr<Execution> make_execution(const Program& program, const std::vector<float>& weight,
                                           const ExecutionOptions& options = {}) {
   auto plan = std::make_shared<Plan>();
@@ -403,95 +343,6 @@ TEST_F(Seam, ACandidateCoversTheOpBehindIt) {
     EXPECT_EQ(outputs[0], outputs[1]);
     for (std::size_t i = 0; i < expected.size(); ++i) ASSERT_NEAR(outputs[1][i], expected[i], 1e-5) << i;
   }
-}
-
-TEST_F(Seam, AnOpMakesALevelInEachRun) {
-  for (const bool has_capacities : {false, true}) {
-    Cloud cloud = random_cloud(random_);
-    ExecutionOptions options;
-    if (has_capacities) {
-      options.cloud.level_capacity = {kRows + 9, kRows + 20};
-      options.cloud.key_bits = 64;
-    }
-    const auto execution = make_execution(prune_program(), {}, options);
-    succeed(execution->prepare(cloud.coordinates.data(), kRows, nullptr));
-    const auto rows = static_cast<std::size_t>(execution->output_rows());
-    ASSERT_EQ(rows, has_capacities ? kRows + 20 : kRows);
-    for (const double sign : {1.0, -1.0}) {  // the second run keeps what the first one left out
-      for (float& value : cloud.features) value = static_cast<float>(value * sign);
-      std::map<std::vector<i32>, std::vector<float>> expected;
-      for (i32 r = 0; r < kRows; ++r) {
-        if (!(cloud.features[r * kIn] > 0)) continue;
-        expected.emplace(std::vector(&cloud.coordinates[4 * r], &cloud.coordinates[4 * r] + 4),
-                         std::vector(&cloud.features[r * kIn], &cloud.features[r * kIn] + kIn));
-      }
-      const std::vector<float> output = run(*execution, cloud.features, kIn);
-      std::vector<i32> coordinates(rows * 4, -1000);
-      succeed(execution->output_coordinates(0, coordinates.data(), nullptr));
-      ASSERT_EQ(*execution->level(1).count, static_cast<i32>(expected.size()));
-      std::size_t row = 0;
-      for (const auto& [place, features] : expected) {
-        EXPECT_EQ(std::vector(&coordinates[4 * row], &coordinates[4 * row] + 4), place);
-        EXPECT_EQ(std::vector(&output[kIn * row], &output[kIn * row] + kIn), features);
-        ++row;
-      }
-      for (; row < rows; ++row) {
-        EXPECT_EQ(output[kIn * row], 0) << "a row past the count";
-        EXPECT_EQ(coordinates[4 * row + 1], 0) << "a row past the count";
-      }
-    }
-  }
-}
-
-/// Returns the status of creating an execution of the program.
-StatusError refusal_of(const Program& program, const ExecutionOptions& options) {
-  auto plan = std::make_shared<Plan>();
-  plan->program = program;
-  plan->parameters.resize(program.layers.size());
-  const std::shared_ptr<const CompiledPlan> compiled = llvm::cantFail(CompiledPlan::create(*plan, ""));
-  const auto loaded = llvm::cantFail(
-      LoadedPlan::create(plan, compiled, {}, llvm::cantFail(open_cpu_device(1)), nullptr, nullptr));
-  llvm::Expected<std::unique_ptr<Execution>> execution = Execution::create(loaded, options);
-  return execution ? StatusError(StatusCode::Ok, "") : take_status(execution.takeError());
-}
-
-TEST_F(Seam, ALevelOfARunHasRoomForItsParent) {
-  ExecutionOptions options;
-  options.cloud.level_capacity = {kRows, kRows - 1};
-  options.cloud.key_bits = 64;
-  const StatusError status = refusal_of(prune_program(), options);
-  EXPECT_EQ(status.code(), StatusCode::InvalidArgument);
-  EXPECT_THAT(status.message(), testing::HasSubstr("level_capacity[1] is 59"));
-}
-
-TEST_F(Seam, WhatFollowsFromALevelOfARunIsRefused) {
-  Program program = prune_program();
-  program.maps.push_back({1, 1, {3, 3, 3, 1}, {1, 1, 1, 1}});
-  const StatusError status = refusal_of(program, {});
-  EXPECT_EQ(status.code(), StatusCode::Unimplemented);
-  EXPECT_THAT(status.message(), testing::HasSubstr("kernel map 0 is derived from a level"));
-}
-
-// ---- the schedule -----------------------------------------------------------------------------------------
-
-using Kind = Step::Kind;
-
-TEST(Schedule, PrepareMakesWhatNoOpHasToMakeFirst) {
-  Program program = gelu_program(false);
-  add_level(program, {2, 2, 2, 1}, 0);
-  EXPECT_THAT(make_schedule(program),
-              testing::ElementsAre(Step{Kind::MakeLevel, 0, false}, Step{Kind::MakeLevel, 1, false},
-                                   Step{Kind::MakeMap, 0, false}, Step{Kind::RunOp, 0, true},
-                                   Step{Kind::RunOp, 1, true}));
-}
-
-TEST(Schedule, WhatFollowsFromALevelOfARunComesBehindItsOp) {
-  Program program = prune_program();
-  add_level(program, {2, 2, 2, 1}, 1);
-  program.maps.push_back({1, 2, {2, 2, 2, 1}, {1, 1, 1, 1}});
-  EXPECT_THAT(make_schedule(program),
-              testing::ElementsAre(Step{Kind::MakeLevel, 0, false}, Step{Kind::RunOp, 0, true},
-                                   Step{Kind::MakeLevel, 2, true}, Step{Kind::MakeMap, 0, true}));
 }
 
 }  // namespace

@@ -91,28 +91,29 @@ TEST(NetworkOptions, WeightsThatDoNotFitAreNamed) {
 /// The shipped networks are listed in order, and each has what its files have.
 TEST(NetworkOptions, ShippedNetworksAreListed) {
   std::vector<std::string> names;
-  for (int32_t i = 0; i < 13; ++i) {
+  for (int32_t i = 0; i < 16; ++i) {
     minuet_shipped_network_info info{};
     info.struct_size = sizeof(info);
     ASSERT_EQ(minuet_query_shipped_network(i, &info), MINUET_OK) << last_error();
     names.emplace_back(info.name);
     EXPECT_THAT(info.description, HasSubstr("\"name\": \"" + names.back() + "\""));
     EXPECT_FALSE(std::string(info.summary).empty());
-    EXPECT_EQ(info.weights_map != nullptr, i >= 2);
-    EXPECT_EQ(std::string(info.description).find("\"weights_order\"") != std::string::npos, i >= 2);
+    EXPECT_EQ(info.weights_map != nullptr, i >= 2 && i < 14);
+    EXPECT_EQ(std::string(info.description).find("\"weights_order\"") != std::string::npos, i >= 2 && i < 14);
     const bool is_detector = i >= 8 && i < 12;
     EXPECT_EQ(info.voxel_size[0] > 0, is_detector);
     EXPECT_EQ(info.extra_cells[2], is_detector ? 1 : 0);
   }
-  EXPECT_EQ(names, (std::vector<std::string>{"minkunet42", "sparseresnet21d", "minkunet14a", "minkunet18a",
-                                             "minkunet34a", "minkunet34c", "spunet34", "softgroup_unet",
-                                             "voxel_backbone_8x", "voxel_res_backbone_8x",
-                                             "bevfusion_encoder", "voxelnext", "octformer_block"}));
-  for (const int32_t index : {-1, 13}) {
+  EXPECT_EQ(names, (std::vector<std::string>{
+                       "minkunet42", "sparseresnet21d", "minkunet14a", "minkunet18a", "minkunet34a",
+                       "minkunet34c", "spunet34", "softgroup_unet", "voxel_backbone_8x",
+                       "voxel_res_backbone_8x", "bevfusion_encoder", "voxelnext", "octformer_block",
+                       "minkunet34c_points", "spvcnn_point_branch", "shape_autoencoder"}));
+  for (const int32_t index : {-1, 16}) {
     minuet_shipped_network_info info{};
     info.struct_size = sizeof(info);
     EXPECT_EQ(minuet_query_shipped_network(index, &info), MINUET_OUT_OF_RANGE);
-    EXPECT_THAT(last_error(), HasSubstr("there are 13 shipped networks"));
+    EXPECT_THAT(last_error(), HasSubstr("there are 16 shipped networks"));
   }
 }
 

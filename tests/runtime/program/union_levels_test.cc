@@ -22,22 +22,6 @@ LevelSpec dilated(i32 parent, const AxisArray& tensor_stride) {
   return level;
 }
 
-/// Level 3 is the union of level 1, which a layer makes in each run, and level 2.
-TEST(UnionLevels, ComeBehindBothParents) {
-  Program program;
-  program.levels = {LevelSpec(), level_below(0, {1, 1, 1, 1}), level_below(0, {2, 2, 2, 1}),
-                    level_below(1, {1, 1, 1, 1}, 2)};
-  program.levels[1].made_by = 0;
-  program.tensors = {{0, 4, 0, 0}, {1, 4, 1, 0}};
-  ProgramLayer layer{PointwiseProblem()};
-  layer.output = 1;
-  program.layers.push_back(layer);
-  using Kind = Step::Kind;
-  EXPECT_THAT(make_schedule(program),
-              testing::ElementsAre(Step{Kind::MakeLevel, 0, false}, Step{Kind::MakeLevel, 2, false},
-                                   Step{Kind::RunOp, 0, true}, Step{Kind::MakeLevel, 3, true}));
-}
-
 TEST(UnionLevels, AreFoundByBothParents) {
   Program program;
   program.levels = {LevelSpec(), level_below(0, {4, 4, 4, 1}), dilated(0, {1, 1, 1, 1}),

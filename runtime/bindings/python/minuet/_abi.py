@@ -1697,6 +1697,7 @@ FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "minuet_devoxelize_bytes": (c_int, (c_void_p, c_char_p, c_int64, c_int64, c_void_p)),
     "minuet_voxelize": (c_int, (c_void_p, c_void_p, POINTER(minuet_voxelize_arguments), c_void_p)),
     "minuet_devoxelize": (c_int, (c_void_p, c_void_p, POINTER(minuet_devoxelize_arguments), c_void_p)),
+    "minuet_execution_read_points": (c_int, (c_void_p, c_void_p, c_int32, c_void_p)),
     "minuet_plan_create_pointwise": (c_int, (c_void_p, POINTER(minuet_pointwise_options), c_void_p)),
     "minuet_plan_compile_async": (c_int, (c_void_p, c_char_p, minuet_job_callback, c_void_p, c_void_p)),
     "minuet_job_cancel": (None, (c_void_p,)),

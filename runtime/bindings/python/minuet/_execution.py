@@ -184,6 +184,11 @@ class Execution(Handle):
         self._info, self._inputs, self._outputs = info, plan.inputs, plan.outputs
         self._parameter_infos = plan.parameters if parameter_inputs else ()
         self._batch_size = batch_size
+        # A network that takes points ends with two inputs of integers, which may be left out.
+        self._takes_points = [(item.name, item.dtype) for item in self._inputs[-2:]] == [
+            ("batch", "int32"),
+            ("count", "int32"),
+        ]
         # The cell outlives this object where the execution is in a call, and so must the memory.
         self._cell.memory = memory
 
@@ -261,15 +266,21 @@ class Execution(Handle):
                 to coordinate i of the caller. Columns of a wider matrix are fine where they are aligned (README.md,
                 "Arrays").
             out: the array to write to, or a sequence of them where the plan has several outputs; None: new ones (numpy
-                on the CPU, DeviceArray on a GPU). It may not overlap an input.
+                on the CPU, DeviceArray on a GPU). It may not overlap an input. In exact mode, an output on a level
+                that an op makes in each run needs an array with room for all rows; output_shape tells their number
+                afterwards.
             stream: CUDA stream of the work.
+
+        A network that begins with voxelize has no prepare. Its inputs are the points, float32 [N, columns], its other
+        inputs, and batch, int32 [N], and count, int32 [1], which may be left out.
 
         Returns:
             The output, or a tuple of all.
         """
         handle = stream_handle(stream)
         expected = len(self._inputs) + len(self._parameter_infos)
-        if len(inputs) != expected:
+        optional = 2 if self._takes_points and not self._parameter_infos else 0
+        if not expected - optional <= len(inputs) <= expected:
             names = ", ".join([item.name for item in self._inputs] + [item.name for item in self._parameter_infos])
             raise ValueError(f"the plan takes {expected} inputs ({names}), and {len(inputs)} are given")
         views = [
@@ -292,13 +303,28 @@ class Execution(Handle):
         count = len(self._outputs)
         if out is None:
             return [
-                self._device.empty(self.output_shape(number), like_input(info.dtype, views), stream)
+                self._device.empty(self._shape_of(number, views), like_input(info.dtype, views), stream)
                 for number, info in enumerate(self._outputs)
             ]
         given = list(out) if isinstance(out, tuple | list) else [out]
         if len(given) != count:
             raise ValueError(f"the plan gives {count} outputs, and `out` has {len(given)} arrays")
         return given
+
+    def _shape_of(self, output: int, views: Sequence[tuple[View, str]]) -> tuple[int, ...]:
+        """Returns the shape of an output before a run."""
+        info = self._outputs[output]
+        if self._takes_points and not info.axes and len(info.shape) == 2 and info.level == 0:
+            return (views[0][0].shape[0], info.channels)  # It has a row for each point.
+        return self.output_shape(output)
+
+    def read_points(self, stream: Any = None) -> tuple[int, ...]:
+        """Waits, and returns the counts of the points of the last run of a network that begins with voxelize: voxels,
+        points that count, points outside, points whose position is not finite, points past most_points_per_voxel, and
+        points whose voxel is past most_voxels."""
+        counts = (ctypes.c_int32 * _abi.MINUET_VOXELIZE_COUNTS)()
+        call("minuet_execution_read_points", self, counts, len(counts), stream_handle(stream))
+        return tuple(counts)
 
     def output_coordinates(self, output: int = 0, out: Any = None, stream: Any = None) -> Any:
         """Returns the coordinates of an output of a network, int32 [rows, 1 + axes of its level] in memory of the

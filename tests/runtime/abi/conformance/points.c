@@ -259,6 +259,40 @@ static void devoxelize(const world* world, const point_ops* ops) {
   poison_device(world);
 }
 
+/* A network that makes voxels of points. Its execution has no prepare. */
+static void read_points(world* world, const point_ops* ops) {
+  static const char description[] =
+      "{\"name\": \"points\", \"ndim\": 3, \"in_channels\": 4, \"layers\": ["
+      "{\"op\": \"voxelize\", \"voxel_size\": [1, 1, 1]}, {\"op\": \"devoxelize\"}]}";
+  const minuet_array in = {ops->points, {ROWS, IN}, {0}, 2, MINUET_ELEMENT_F32, 0, 0};
+  const minuet_array result = {world->poisoned, {ROWS, IN}, {0}, 2, MINUET_ELEMENT_F32, 0, 0};
+  minuet_network_options options = MINUET_NETWORK_OPTIONS_INIT;
+  minuet_plan* plan = NULL;
+  minuet_execution* own = NULL;
+  options.description = description;
+  options.dtype = MINUET_F32;
+  MUST(minuet_plan_create_network(world->context, &options, &plan));
+  MUST(minuet_plan_compile(plan, world->arch, NULL, NULL));
+  MUST(minuet_plan_load(plan, world->device));
+  MUST(minuet_execution_create(plan, world->device, NULL, &own));
+  REFUSED(INVALID_ARGUMENT, "execution is null", minuet_execution_read_points(NULL, out.small, 6, NULL));
+  REFUSED(INVALID_ARGUMENT, "counts is null", minuet_execution_read_points(own, NULL, 6, NULL));
+  REFUSED(INVALID_ARGUMENT, "count is -1", minuet_execution_read_points(own, out.small, -1, NULL));
+  REFUSED(INVALID_ARGUMENT, "count is 7", minuet_execution_read_points(own, out.small, 7, NULL));
+  REFUSED(FAILED_PRECONDITION, "run the network first",
+          minuet_execution_read_points(own, out.small, 6, NULL));
+  REFUSED(FAILED_PRECONDITION, "nothing to prepare",
+          minuet_execution_prepare(own, world->coordinates, ROWS, NULL));
+  MUST(minuet_execution_run_arrays(own, &in, 1, &result, 1, NULL));
+  ACCEPTED(minuet_execution_read_points(own, out.small, MINUET_VOXELIZE_COUNTS, NULL));
+  EXPECT(out.small[MINUET_VOXELIZE_KEPT] + out.small[MINUET_VOXELIZE_OUTSIDE] +
+             out.small[MINUET_VOXELIZE_NOT_FINITE] ==
+         ROWS);
+  minuet_execution_destroy(own);
+  minuet_plan_destroy(plan);
+  poison_device(world);
+}
+
 void call_points(world* world) {
   point_ops ops;
   create_voxelize(world);
@@ -267,6 +301,7 @@ void call_points(world* world) {
   ask_for_bytes(world, &ops);
   voxelize(world, &ops);
   devoxelize(world, &ops);
+  read_points(world, &ops);
   minuet_point_op_destroy(ops.voxelize);
   minuet_point_op_destroy(ops.nearest);
   minuet_point_op_destroy(ops.linear);

@@ -89,3 +89,22 @@ def test_refusals(context, cpu):
     nearest = minuet.Devoxelizer(context, 4)
     with pytest.raises(ValueError, match="give it"):
         nearest.run(cpu, np.zeros((2, 4), np.float32))
+
+
+def test_a_network_from_points_to_points(context, cpu):
+    random = np.random.default_rng(6)
+    points = random.uniform(-3, 3, (300, 4)).astype(np.float32)
+    points[3, 0] = np.inf
+    batch = random.integers(0, 2, 300).astype(np.int32)
+    network = """{"name": "n", "ndim": 3, "in_channels": 4, "layers": [
+        {"op": "voxelize", "voxel_size": [0.5, 0.5, 0.5], "low": [-1, -1, -1]}, {"op": "devoxelize"}]}"""
+    plan = minuet.Plan.network(context, description=network, dtype="float32")
+    plan.compile("cpu")
+    plan.load(cpu)
+    assert [item.name for item in plan.inputs] == ["input", "batch", "count"]
+    execution = minuet.Execution(plan, cpu)
+    output = execution.run(points, batch)
+    coordinates, means, rows, _ = loops(points, batch, 0.5, -1.0, 4)
+    assert execution.read_points() == (len(coordinates), 299, 0, 1, 0, 0)
+    expected = np.where(rows[:, None] < 0, np.float32(0), means[rows])
+    assert np.array_equal(output, expected)

@@ -256,11 +256,23 @@ TEST(CliGrid, DefaultsAreKittisAndNuScenes) {
 
 TEST(CliGrid, ListsTheNetworks) {
   const Finished finished = expect_done({"run", "--list-networks"});
-  const std::vector<std::string> names = {
-      "minkunet42",        "sparseresnet21d", "minkunet14a",    "minkunet18a",       "minkunet34a",
-      "minkunet34c",       "spunet34",        "softgroup_unet", "voxel_backbone_8x", "voxel_res_backbone_8x",
-      "bevfusion_encoder", "voxelnext",       "octformer_block"};
-  llvm::SmallVector<llvm::StringRef, 12> lines;
+  const std::vector<std::string> names = {"minkunet42",
+                                          "sparseresnet21d",
+                                          "minkunet14a",
+                                          "minkunet18a",
+                                          "minkunet34a",
+                                          "minkunet34c",
+                                          "spunet34",
+                                          "softgroup_unet",
+                                          "voxel_backbone_8x",
+                                          "voxel_res_backbone_8x",
+                                          "bevfusion_encoder",
+                                          "voxelnext",
+                                          "octformer_block",
+                                          "minkunet34c_points",
+                                          "spvcnn_point_branch",
+                                          "shape_autoencoder"};
+  llvm::SmallVector<llvm::StringRef, 16> lines;
   llvm::StringRef(finished.out).split(lines, '\n', -1, /*KeepEmpty=*/false);
   ASSERT_EQ(lines.size(), names.size());
   for (size_t i = 0; i < names.size(); ++i) {

@@ -1,4 +1,4 @@
-#include "runtime/network/program_memory.h"
+#include "runtime/program/program_memory.h"
 
 #include <algorithm>
 
