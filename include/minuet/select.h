@@ -48,20 +48,23 @@ typedef struct minuet_select_options {
   size_t struct_size;
   void* ext;
   int32_t ndim;       /* 1 to 4; 0: 3 */
-  minuet_dtype dtype; /* of the scores or the dense tensor; not read for MASK and ALL */
+  minuet_dtype dtype; /* of the scores or the dense tensor. It must be a dtype, but has no effect for MASK and
+                         ALL */
   minuet_select_source source;
   minuet_select_rule rule;
   float threshold;  /* for ABOVE, else 0 */
   int32_t channels; /* of the dense tensor, for NONZERO: 1 to 65536; else 0 */
   int64_t best;     /* for BEST: 1 or more; else 0 */
   /* For CELLS, the number of batch items, which is required. For BEST of ROWS, batch indices are less than
-   * this, and a small number makes the call faster; 0: not limited. Else 0. */
+   * this, and a small number makes the call faster; 0: not limited. Else 0: the other rules copy the batch
+   * indices of rows unchecked, negative ones too. */
   int64_t batch_size;
-  int32_t children[MINUET_MAX_DIM];      /* for ROWS, the children of a row on each axis; 0 counts as 1 */
-  int32_t tensor_stride[MINUET_MAX_DIM]; /* of the new level; 0 counts as 1. Coordinates are those of the row
-                                            plus the number of the child on the axis times this, or the number
-                                            of the cell on the axis times this */
-  int32_t shape[MINUET_MAX_DIM];         /* for CELLS, the number of cells on each axis; else 0 */
+  int32_t children[MINUET_MAX_DIM]; /* for ROWS, the children of a row on each axis, at most 2^20 in all; 0
+                                       counts as 1 */
+  /* Of the new level, for ROWS at most 2^24; 0 counts as 1. Coordinates are those of the row plus the number
+   * of the child on the axis times this, or the number of the cell on the axis times this. */
+  int32_t tensor_stride[MINUET_MAX_DIM];
+  int32_t shape[MINUET_MAX_DIM];      /* for CELLS, the number of cells on each axis; else 0 */
   int32_t axis_order[MINUET_MAX_DIM]; /* for NONZERO, the axes in the order in which the dense tensor stores
                                          them, as {2, 1, 0} for [Z, Y, X]; all 0: in their own order */
   int32_t channels_last;              /* for NONZERO, 1: the dense tensor is [batch_size, cells, channels]; 0:
@@ -78,16 +81,15 @@ MINUET_API void minuet_select_op_destroy(minuet_select_op* op);
 /* Compiles, if they are nowhere to be found, and loads the kernels of the op on the device. It may be slow;
  * minuet_select needs it once for a device: FAILED_PRECONDITION. */
 MINUET_API minuet_status minuet_select_op_load(minuet_select_op* op, minuet_device* device);
-/* Tells the size of the workspace for at most `most_rows` rows, which is 0 for CELLS. It depends on `arch`
- * ("cpu", or any GPU's as for minuet_plan_compile) and on the library's version, and grows with the number of
- * candidates. There can be at most 2^30 - 1 candidates: OUT_OF_RANGE. */
+/* Tells the size of the workspace for at most `most_rows` rows. For CELLS, `most_rows` is 0. The size depends
+ * on `arch` ("cpu", or any GPU's as for minuet_plan_compile) and on the library's version, and grows with the
+ * number of candidates. There can be at most 2^30 - 1 candidates: OUT_OF_RANGE. */
 MINUET_API minuet_status minuet_select_bytes(minuet_select_op* op, const char* arch, int64_t most_rows,
                                              int64_t* workspace_bytes);
 
 /* Holds the arguments of minuet_select. Memory is the device's. Workspace and features begin on multiples of
  * 16 bytes, scores and dense on a multiple of the size of an element, and all else but the mask on a multiple
- * of
- * 4. What the op has no use for is null and 0. */
+ * of 4. What the op has no use for is null and 0. */
 typedef struct minuet_select_arguments {
   size_t struct_size;
   void* ext;

@@ -74,8 +74,9 @@ MINUET_DEVICE u32 sum_of_earlier_tiles(u32* states, i32 tile, u32 own) {
 }
 
 /// Returns the sum of the values of all earlier threads of this tile (the thread block) and of all earlier
-/// tiles. All threads of a block must call this function, and only once, because a tile publishes only one
-/// sum.
+/// tiles. All threads of a block must call this function, and once for each array of states, because a tile
+/// publishes one sum in each. Calls share their shared memory, so there must be a __syncthreads() between two
+/// of them.
 template <i32 Threads>
 MINUET_DEVICE u32 sum_before(u32 value, u32* states, i32 tile) {
   constexpr i32 kWarps = Threads / 32;

@@ -23,12 +23,20 @@ MINUET_DEVICE bool has_nonzero(const SelectParams& p, i64 candidate) {
 
 template <ListSelectedSpec S>
 MINUET_DEVICE bool keeps(const SelectParams& p, i64 candidate) {
-  if constexpr (S.rule == SelectRule::Mask) return fresh(p.mask + candidate) != 0;
-  // A comparison with NaN is false.
-  if constexpr (S.rule == SelectRule::Above)
-    return float_of_bits<S.io>(score_bits_of<S.io, S.source>(p, candidate)) > p.threshold;
-  if constexpr (S.rule == SelectRule::NonZero) return has_nonzero<S.io, S.ndim>(p, candidate);
-  return true;
+  static_assert(S.rule != SelectRule::Best, "mark_best writes a mask: list the best candidates with Mask");
+  static_assert(S.rule != SelectRule::NonZero || S.source == SelectSource::Cells,
+                "rows have no dense tensor");
+  if constexpr (S.rule == SelectRule::All) {
+    return true;
+  } else if constexpr (S.rule == SelectRule::Mask) {
+    return fresh(p.mask + candidate) != 0;
+  } else if constexpr (S.rule == SelectRule::Above) {
+    const u32 bits = score_bits_of<S.io, S.source>(p, candidate);
+    return is_above(bits_of(float_of_bits<S.io>(bits)), bits_of(p.threshold));
+  } else {
+    static_assert(S.rule == SelectRule::NonZero, "the kernel does not know this rule");
+    return has_nonzero<S.io, S.ndim>(p, candidate);
+  }
 }
 
 template <ListSelectedSpec S>

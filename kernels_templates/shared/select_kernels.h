@@ -26,7 +26,8 @@ constexpr i32 kSelectRules = static_cast<i32>(SelectRule::NonZero) + 1;
 /// Names what the candidates are.
 enum class SelectSource : i32 { Rows, Cells };
 
-/// A block of list_selected handles `threads` candidates.
+/// A block of list_selected handles `threads` candidates. Best is listed with the rule Mask, because
+/// mark_best writes a mask, so no Spec has it. Only cells have the rule NonZero.
 struct ListSelectedSpec {
   DType io = DType::F32;
   i32 ndim = 3;
@@ -168,6 +169,12 @@ MINUET_HD constexpr u32 score_key(u32 bits) {
 MINUET_HD constexpr bool is_key_of_nan(u64 key, i32 score_bits) {
   const u64 mask = (1ull << score_bits) - 1;
   return (key & mask) == mask;
+}
+
+/// Returns true if a score is greater than a threshold, which is not NaN. Both are given by their fp32 bits,
+/// so that hosts which flush subnormals to zero get the same answer. NaN is not greater than any threshold.
+MINUET_HD constexpr bool is_above(u32 score, u32 threshold) {
+  return score_key<DType::F32>(score) < score_key<DType::F32>(threshold);
 }
 
 /// Returns true if an element of the dtype, given by its bits, is not 0. NaN is not.

@@ -111,7 +111,7 @@ class Selection {
       case SelectRule::Best:
         return mask_[candidate] != 0;
       case SelectRule::Above:
-        return Element<T>::load(score_of(candidate)) > problem_.threshold;
+        return is_above(bits_of(Element<T>::load(score_of(candidate))), bits_of(problem_.threshold));
       case SelectRule::NonZero:
         return has_nonzero(candidate);
     }
@@ -127,17 +127,12 @@ class Selection {
   bool has_nonzero(i64 candidate) const {
     const Stored* const first = first_channel(candidate);
     for (i64 c = 0; c < params_.channels; ++c) {
-      if (is_not_zero<T>(bits_of_stored(first[c * params_.channel_step]))) return true;
+      if (is_not_zero<T>(bits_of(first[c * params_.channel_step]))) return true;
     }
     return false;
   }
-  static u32 bits_of_stored(Stored stored) {
-    if constexpr (sizeof(Stored) == 4) {
-      return __builtin_bit_cast(u32, stored);
-    } else {
-      return stored;
-    }
-  }
+  static u32 bits_of(float value) { return __builtin_bit_cast(u32, value); }
+  static u32 bits_of(u16 stored) { return stored; }
 
   /// Returns the batch item of a candidate. A batch index that no item has sets the status.
   u64 item_of(i64 candidate) const {
@@ -154,7 +149,7 @@ class Selection {
     PingPong<u32> values{places_.values[0], places_.values[1]};
     for_candidates(count, [&](i64, i64 begin, i64 end) {
       for (i64 i = begin; i < end; ++i) {
-        keys.now[i] = item_of(i) << bits | score_key<T>(bits_of_stored(score_of(i)));
+        keys.now[i] = item_of(i) << bits | score_key<T>(bits_of(score_of(i)));
         values.now[i] = static_cast<u32>(i);
       }
     });

@@ -105,7 +105,8 @@ VoxelizeParams params_of(const VoxelizeRequest& request, const VoxelizePlaces& p
   params.keys = places.keys[0];
   params.values = places.values[0];
   params.past_key = past_key_of(problem, request.points.most);
-  params.list = places.values[radix_passes(key_bits_of(params.past_key)) % 2];
+  // The sort, if there is one, leaves its result here.
+  params.list = places.values[sorted_half(key_bits_of(params.past_key))];
   params.column = problem.column;
   params.channels = problem.channels;
   params.coordinates = request.coordinates;

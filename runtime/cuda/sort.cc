@@ -1,7 +1,5 @@
 #include "runtime/cuda/sort.h"
 
-#include "runtime/cuda/launch_grid.h"
-
 namespace minuet {
 
 llvm::Error enqueue_sort(Launcher& launcher, const SortKernels& kernels, const SortRange& range,
@@ -21,20 +19,22 @@ llvm::Error enqueue_sort(Launcher& launcher, const SortKernels& kernels, const S
   MINUET_TRY(launcher.launch(kernels.bins, passes, RadixBinsParams{state.bins}));
 
   const i64 tiles = radix_tiles(kernels.pass_spec, range.capacity);
-  for (i32 pass = 0; pass < passes; ++pass, half ^= 1) {
+  for (i32 pass = 0; pass < passes; ++pass) {
+    const i32 from = pass % 2;
     RadixPassParams params = {};
     params.count = range.count;
     params.bins = state.bins + pass * kRadixBins;
     params.lookback = state.lookback + pass * memory.tiles * kRadixBins;
     params.next_tile = state.next_tile + pass;
-    params.keys_in = memory.keys[half];
-    params.keys_out = memory.keys[half ^ 1];
-    params.values_in = memory.rows[half];
-    params.values_out = memory.rows[half ^ 1];
+    params.keys_in = memory.keys[from];
+    params.keys_out = memory.keys[from ^ 1];
+    params.values_in = memory.rows[from];
+    params.values_out = memory.rows[from ^ 1];
     params.bit = range.begin_bit + pass * kRadixBits;
     params.bits = radix_pass_bits(bits, pass);
     MINUET_TRY(launcher.launch(kernels.pass, tiles, params));
   }
+  half = sorted_half(bits);
   return llvm::Error::success();
 }
 

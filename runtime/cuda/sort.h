@@ -1,6 +1,7 @@
 // Enqueues the launches of one radix sort. The Map step uses it, and a test compares it with CUB.
 #pragma once
 
+#include "runtime/cuda/launch_grid.h"
 #include "runtime/cuda/launcher.h"
 #include "runtime/cuda/map_workspace.h"
 
@@ -42,8 +43,10 @@ inline SortState divide_sort_state(u32* words, i32 passes) {
   return {bins, words, bins + i64{passes} * kRadixBins, nullptr};
 }
 
-/// Enqueues a sort of the keys in memory.keys[0]. `half` receives the index in memory.keys and memory.rows
-/// that will hold the result.
+/// Returns the index in SortMemory::keys and SortMemory::rows that holds the result of a sort by `bits` bits.
+constexpr i32 sorted_half(i32 bits) { return radix_passes(bits) % 2; }
+
+/// Enqueues a sort of the keys in memory.keys[0]. `half` receives sorted_half() of the number of bits.
 llvm::Error enqueue_sort(Launcher& launcher, const SortKernels& kernels, const SortRange& range,
                          const SortMemory& memory, i32& half);
 

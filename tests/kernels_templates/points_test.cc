@@ -203,6 +203,28 @@ TEST(Points, AllPointsInOneVoxel) {
   }
 }
 
+/// A few voxels, of which some have too many points to be listed without a sort.
+TEST(Points, SortedPointsOfAFewVoxels) {
+  for (int variant = 0; variant < shim::kGridVariants; ++variant) {
+    Random random(50 + static_cast<u64>(variant));
+    oracle::VoxelRules rules;
+    rules.low = {0, 0, -5, 0}, rules.size = {5, 5, 10, 1};
+    const oracle::PointCloud cloud = oracle::random_points_of(random, 700, 3, 4, 4, 4, true);
+    for (const i64 most_voxels : {0, 5}) {
+      rules.most_voxels = most_voxels;
+      for (const i64 most_points : {0, 3, 40}) {
+        rules.most_points = most_points;
+        expect_all<3>(cloud, rules, 2, variant);
+        const KernelRun<3, PointReduction::Mean> run(cloud, rules, 20, variant * 17, variant);
+        EXPECT_TRUE(run.is_sorted);
+        EXPECT_EQ(run.counts[kCountVoxels], most_voxels > 0 ? 5 : 12);
+        EXPECT_EQ(run.counts[kCountPastVoxels] > 0, most_voxels > 0);
+        EXPECT_GT(run.counts[kCountOutside] + run.counts[kCountNotFinite], 0);
+      }
+    }
+  }
+}
+
 TEST(Points, NoPoints) {
   const oracle::VoxelRules rules;
   oracle::PointCloud cloud;

@@ -233,6 +233,28 @@ TEST(Select, Cells) {
   }
 }
 
+template <DType T>
+void expect_tiny(float least, int variant) {
+  Random random(85 + static_cast<u64>(variant));
+  SelectCase rows = oracle::random_rows(random, Rule::Best, 3, 150, 3, kOneChild);
+  SelectCase cells = oracle::random_cells(random, Rule::NonZero, 2, {9, 7, 1, 1}, 2, 2, false);
+  oracle::make_tiny(random, least, rows);
+  oracle::make_tiny(random, least, cells);
+  for (const float threshold : {0.0f, -0.0f, least, -least}) {
+    rows.threshold = cells.threshold = static_cast<double>(threshold);
+    expect_rows<T, 3>(rows, 2, variant);
+    expect_cells<T, 2>(cells, 2, variant);
+  }
+}
+
+TEST(Select, Subnormals) {
+  for (int variant = 0; variant < shim::kGridVariants; ++variant) {
+    expect_tiny<DType::F32>(1e-40f, variant);
+    expect_tiny<DType::BF16>(0x1p-133f, variant);
+    expect_tiny<DType::F16>(0x1p-24f, variant);
+  }
+}
+
 TEST(Select, NoneAllAndNoRows) {
   for (const int share : {0, 256}) {
     Random random(90);
@@ -290,6 +312,18 @@ void expect_keys_in_order() {
     const u32 nan = stored<T>({std::numeric_limits<float>::quiet_NaN()})[0];
     EXPECT_TRUE(is_key_of_nan(score_key<T>(nan | sign), 8 * dtype_bytes(T)));
   }
+}
+
+TEST(Select, OnlyGreaterScoresAreAboveAThreshold) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  const std::vector<float> ascending{-kInfinity, -7, -1e-40f, 0, 1e-45f, 1e-40f, 0.5f, 7, kInfinity};
+  for (std::size_t i = 0; i < ascending.size(); ++i) {
+    const u32 threshold = bits_of(ascending[i]);
+    for (std::size_t k = 0; k < ascending.size(); ++k)
+      EXPECT_EQ(is_above(bits_of(ascending[k]), threshold), k > i) << ascending[k] << " " << ascending[i];
+    for (const u32 nan : {0x7fc00000u, 0xffc00000u, 0x7f800001u}) EXPECT_FALSE(is_above(nan, threshold));
+  }
+  EXPECT_FALSE(is_above(bits_of(0.0f), bits_of(-0.0f)));
 }
 
 TEST(Select, KeysAreInTheOrderOfScores) {

@@ -190,6 +190,16 @@ inline void fill_candidates(Random& random, uint64_t share, SelectCase& result) 
     result.dense.push_back(!is_zero ? score : random.below(2) == 0 ? 0.0f : -0.0f);
   }
 }
+/// Replaces the scores and the numbers of the dense tensor by zeros of both signs and by multiples of
+/// `least`, which is the least subnormal that the dtype holds, or larger.
+inline void make_tiny(Random& random, float least, SelectCase& result) {
+  const auto tiny = [&] {
+    const float sign = random.below(2) == 0 ? 1.0f : -1.0f;
+    return sign * least * static_cast<float>(random.below(3));
+  };
+  for (float& score : result.scores) score = tiny();
+  for (float& number : result.dense) number = tiny();
+}
 inline SelectCase random_rows(Random& random, Rule rule, int ndim, int64_t rows, int batches,
                               const std::array<int, 4>& children, uint64_t share = 128) {
   SelectCase result;

@@ -194,11 +194,14 @@ std::vector<ReduceVoxelsSpec> variants(const ReduceVoxelsSpec&) {
 }
 std::vector<ListSelectedSpec> variants(const ListSelectedSpec&) {
   std::vector<ListSelectedSpec> specs = by_ndim<ListSelectedSpec>();
+  specs.push_back({.rule = SelectRule::All});
+  for (const SelectRule rule : {SelectRule::All, SelectRule::Mask})
+    specs.push_back({.source = SelectSource::Cells, .rule = rule});
   for (const DType io : {DType::F32, DType::F16, DType::BF16}) {
     specs.push_back({.io = io, .rule = SelectRule::Above});
-    specs.push_back({.io = io, .source = SelectSource::Cells, .rule = SelectRule::NonZero});
+    for (const SelectRule rule : {SelectRule::Above, SelectRule::NonZero})
+      specs.push_back({.io = io, .source = SelectSource::Cells, .rule = rule});
   }
-  specs.push_back({.rule = SelectRule::All});
   return specs;
 }
 std::vector<FinishSelectionSpec> variants(const FinishSelectionSpec&) {

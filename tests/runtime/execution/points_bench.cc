@@ -1,11 +1,13 @@
 // points_bench CLOUD COMMIT: times voxelizing and devoxelizing the points of a cloud at 0.1 m. Prints JSON
 // for tools/bench/results: each as one graph, by the GPU's clock, and without a graph by the host's, until
-// all is enqueued and until all is done. The worst case, all points in one voxel, is timed too. All take
-// turns, so that a change of clocks meets all alike. The voxels are compared with those of plain loops.
+// all is enqueued and until all is done. Pillars of 0.16 x 0.16 x 4 m and the worst case, all points in one
+// voxel, are timed too. All take turns, so that a change of clocks meets all alike. The voxels and pillars
+// are compared with those of plain loops. The largest voxel of each says whether the points were sorted.
 #include <chrono>
 #include <functional>
 
 #include "include/minuet/points.h"
+#include "kernels_templates/shared/point_kernels.h"
 #include "tests/runtime/execution/bench_times.h"
 #include "tests/support/point_oracle.h"
 #include "tools/minuet/cloud/readers/cloud.h"
@@ -29,10 +31,16 @@ struct Way {
   std::vector<double> replay = {}, enqueued = {}, done = {};
 };
 
+using Size = std::array<float, 3>;
+constexpr Size kVoxel{0.1f, 0.1f, 0.1f}, kPillar{0.16f, 0.16f, 4}, kAll{1e6f, 1e6f, 1e6f};
+
+/// Where the cells of an axis begin. One cell of a size that is larger than the cloud holds all points.
+float low_of(float size) { return size > 1000 ? -size / 2 : 0; }
+
 /// An op that voxelizes, with memory for a cloud.
 class VoxelizeRun {
  public:
-  VoxelizeRun(Machine& machine, const Buffer& points, int64_t most, float size)
+  VoxelizeRun(Machine& machine, const Buffer& points, int64_t most, const Size& size)
       : machine_(machine),
         coordinates(machine, most * 16),
         features(machine, most * kChannels * 4),
@@ -40,9 +48,10 @@ class VoxelizeRun {
         counts(machine, 4 * MINUET_VOXELIZE_COUNTS) {
     minuet_voxelize_options options = MINUET_VOXELIZE_OPTIONS_INIT;
     options.channels = kChannels;
-    for (int axis = 0; axis < 3; ++axis) options.voxel_size[axis] = size;
-    // With a large size, the origin is far enough away that all points are in one voxel.
-    for (int axis = 0; axis < 3 && size > 1; ++axis) options.low[axis] = -size / 2;
+    for (int axis = 0; axis < 3; ++axis) {
+      const float length = size[static_cast<size_t>(axis)];
+      options.voxel_size[axis] = length, options.low[axis] = low_of(length);
+    }
     minuet_point_op* made = nullptr;
     check(minuet_voxelize_create(machine.context(), &options, &made));
     op_.reset(made);
@@ -59,6 +68,17 @@ class VoxelizeRun {
   }
   void enqueue(void* stream) const { check(minuet_voxelize(op_.get(), machine_.device(), &given_, stream)); }
   int64_t workspace_bytes() const { return workspace_->bytes(); }
+  /// Which of both ways the kernels took, after a run.
+  llvm::json::Object way() const {
+    std::vector<int64_t> points_of(static_cast<size_t>(counts.read<int32_t>().front()));
+    for (const int32_t row : rows.read<int32_t>()) {
+      if (row >= 0) ++points_of[static_cast<size_t>(row)];
+    }
+    const int64_t largest = points_of.empty() ? 0 : *std::max_element(points_of.begin(), points_of.end());
+    return {{"voxels", static_cast<int64_t>(points_of.size())},
+            {"largest_voxel", largest},
+            {"is_sorted", largest > kUnsortedPoints}};
+  }
 
  private:
   Machine& machine_;
@@ -122,9 +142,9 @@ void time(Machine& machine, const Stream& stream, Way& way, bool counts) {
 }
 
 /// Returns whether coordinates, features, rows and counts are those of plain loops, bit by bit.
-bool has_equal_bits(const oracle::PointCloud& cloud, const VoxelizeRun& run) {
+bool has_equal_bits(const oracle::PointCloud& cloud, const Size& size, const VoxelizeRun& run) {
   oracle::VoxelRules rules;
-  rules.size = {0.1f, 0.1f, 0.1f, 1};
+  std::copy(size.begin(), size.end(), rules.size.begin());
   const oracle::Voxels expected = oracle::voxels_of(cloud, rules);
   const auto begins_with = [](const auto& all, const auto& wanted) {
     return std::equal(wanted.begin(), wanted.end(), all.begin());
@@ -140,11 +160,13 @@ llvm::json::Object measure(Machine& machine, const oracle::PointCloud& cloud) {
   stream.make_current();
   const int64_t most = cloud.count();
   const Buffer points(machine, cloud.points);
-  const VoxelizeRun voxelize(machine, points, most, 0.1f), one_voxel(machine, points, most, 1e6f);
+  const VoxelizeRun voxelize(machine, points, most, kVoxel), pillars(machine, points, most, kPillar),
+      one_voxel(machine, points, most, kAll);
   const DevoxelizeRun nearest(machine, points, most, voxelize, MINUET_BLEND_NEAREST);
   const DevoxelizeRun linear(machine, points, most, voxelize, MINUET_BLEND_CENTRES);
   std::vector<Way> ways;
   ways.push_back({"voxelize", [&] { voxelize.enqueue(stream.get()); }});
+  ways.push_back({"voxelize_pillars", [&] { pillars.enqueue(stream.get()); }});
   ways.push_back({"voxelize_in_one_voxel", [&] { one_voxel.enqueue(stream.get()); }});
   ways.push_back({"devoxelize_nearest", [&] { nearest.enqueue(stream.get()); }});
   ways.push_back({"devoxelize_linear", [&] { linear.enqueue(stream.get()); }});
@@ -156,10 +178,14 @@ llvm::json::Object measure(Machine& machine, const oracle::PointCloud& cloud) {
   for (int i = -kWarm; i < kTimed; ++i) {
     for (Way& way : ways) time(machine, stream, way, i >= 0);
   }
-  llvm::json::Object results{{"points", most},
-                             {"voxels", voxelize.counts.read<int32_t>().front()},
-                             {"workspace_bytes", voxelize.workspace_bytes()},
-                             {"has_equal_bits", has_equal_bits(cloud, voxelize)}};
+  llvm::json::Object results{
+      {"points", most},
+      {"voxels", voxelize.counts.read<int32_t>().front()},
+      {"workspace_bytes", voxelize.workspace_bytes()},
+      {"has_equal_bits", has_equal_bits(cloud, kVoxel, voxelize) && has_equal_bits(cloud, kPillar, pillars)},
+      {"voxelize_way", voxelize.way()},
+      {"voxelize_pillars_way", pillars.way()},
+      {"voxelize_in_one_voxel_way", one_voxel.way()}};
   for (Way& way : ways) {
     results[way.name] = llvm::json::Object{{"replay_gpu", summary(way.replay)},
                                            {"enqueued", summary(way.enqueued)},

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "include/minuet/points.h"
+#include "kernels_templates/shared/point_kernels.h"
 #include "tests/runtime/abi/abi_stream.h"
 #include "tests/support/point_oracle.h"
 #include "tests/support/rounding.h"
@@ -191,6 +192,29 @@ TEST_P(Points, InOneVoxelAndNone) {
   }
 }
 
+/// The number of points of the largest voxel. It decides whether a GPU sorts the points.
+int32_t largest_voxel(const PointCloud& cloud, const VoxelRules& rules) {
+  const std::vector<int32_t> points_of = oracle::voxels_of(cloud, rules).points_of;
+  return *std::max_element(points_of.begin(), points_of.end());
+}
+
+TEST_P(Points, AreSortedInAFewVoxels) {
+  Random random(15);
+  VoxelRules rules;
+  rules.low = {0, 0, -5, 0}, rules.size = {5, 5, 10, 1};
+  const PointCloud cloud = oracle::random_points_of(random, 700, 3, 4, 4, 4, true);
+  ASSERT_GT(largest_voxel(cloud, rules), kUnsortedPoints);
+  // Rows of 700 points have 10 bits, which are two passes of the sort. Rows of 5 voxels need one pass.
+  for (const int64_t most_voxels : {0, 5}) {
+    rules.most_voxels = most_voxels;
+    for (const int64_t most_points : {0, 40}) {
+      rules.most_points = most_points;
+      run_and_expect(cloud, rules, 0, 0);
+      run_and_expect(cloud, rules, 4, 29);
+    }
+  }
+}
+
 TEST_P(Points, ThatDoNotFitLeaveNoVoxels) {
   Random random(10);
   VoxelRules rules;
@@ -309,8 +333,11 @@ TEST_P(Points, AreReadAnewByEveryReplay) {
   if (machine().is_cpu()) return;  // Calls on the CPU are not captured.
   Random random(13);
   VoxelRules rules;
+  // The points of the second cloud are sorted, and those of the first are not.
   const PointCloud first = oracle::random_points_of(random, 400, 3, 4, 4, 2, true);
-  const PointCloud second = oracle::random_points_of(random, 300, 3, 4, 5, 2, true);
+  const PointCloud second = oracle::random_points_of(random, 450, 3, 4, 0.4, 2, true);
+  ASSERT_LE(largest_voxel(first, rules), kUnsortedPoints);
+  ASSERT_GT(largest_voxel(second, rules), kUnsortedPoints);
   const PointOp op = voxelizer(first, rules);
   const Room room(machine(), op.get(), first, rules, dtype(), 500, 100);
   Stream stream(machine());
@@ -348,20 +375,38 @@ TEST_P(Points, NeedTheKernelsToBeLoaded) {
 
 TEST_P(Points, FromManyThreadsThreads) {
   Random random(14);
-  VoxelRules rules;
-  const PointCloud cloud = oracle::random_points_of(random, 300, 3, 4, 4, 2, true);
-  const PointOp op = voxelizer(cloud, rules);
-  std::vector<std::unique_ptr<Room>> rooms;
-  for (int i = 0; i < 3; ++i)
-    rooms.push_back(std::make_unique<Room>(machine(), op.get(), cloud, rules, dtype(), 400));
+  struct Call {
+    PointCloud cloud;
+    VoxelRules rules;
+    PointOp op;
+    std::unique_ptr<Room> room;
+    std::unique_ptr<Stream> stream;
+  };
+  std::vector<Call> calls;
+  const auto add = [&](int64_t count, double extent, PointFeature feature) {
+    VoxelRules rules;
+    rules.feature = feature;
+    const PointCloud cloud = oracle::random_points_of(random, count, 3, 4, extent, 2, true);
+    PointOp op = voxelizer(cloud, rules);
+    auto room = std::make_unique<Room>(machine(), op.get(), cloud, rules, dtype(), 400);
+    calls.push_back({cloud, rules, std::move(op), std::move(room), std::make_unique<Stream>(machine())});
+  };
+  add(300, 4, PointFeature::Mean);
+  add(400, 0.4, PointFeature::Max);  // A GPU sorts these points.
+  add(250, 3, PointFeature::Sum);
+  check(minuet_device_synchronize(machine().device(), nullptr));
   std::vector<std::thread> threads;
-  for (const std::unique_ptr<Room>& room : rooms) {
-    threads.emplace_back([&, given = room->given] {
-      for (int i = 0; i < 5; ++i) check(minuet_voxelize(op.get(), machine().device(), &given, nullptr));
+  for (const Call& call : calls) {
+    threads.emplace_back([this, &call] {
+      for (int i = 0; i < 5; ++i)
+        check(minuet_voxelize(call.op.get(), machine().device(), &call.room->given, call.stream->get()));
     });
   }
   for (std::thread& thread : threads) thread.join();
-  for (const std::unique_ptr<Room>& room : rooms) expect_voxels(*room, cloud, rules);
+  for (const Call& call : calls) {
+    check(minuet_device_synchronize(machine().device(), call.stream->get()));
+    expect_voxels(*call.room, call.cloud, call.rules);
+  }
 }
 
 MINUET_INSTANTIATE_DEVICE_TEST(Points);

@@ -8,6 +8,7 @@
 #include "include/minuet/points.h"
 #include "include/minuet/select.h"
 #include "tests/runtime/abi/abi_stream.h"
+#include "tests/support/flushed_subnormals.h"
 #include "tests/support/rounding.h"
 #include "tests/support/select_oracle.h"
 
@@ -55,17 +56,19 @@ class Select : public DeviceTest {
   /// Device memory of one call, all of it poisoned but the inputs.
   struct Room {
     Room(Machine& machine, minuet_select_op* op, const SelectCase& of, DType dtype, int64_t capacity,
-         int64_t more = 0)
+         int64_t more = 0, int64_t shift = 0)
         : dtype(storage_type(dtype)),
           capacity(capacity),
           most_rows(of.of_cells ? 0 : of.rows() + more),
           candidates(of.of_cells ? of.candidates() : most_rows * of.children_of_row()),
           each(of.of_cells ? 1 : of.children_of_row()),
+          dense_shift(shift * dtype_bytes(dtype)),
           coordinates(machine, std::max<int64_t>(most_rows * (1 + of.ndim) * 4, 4)),
           row_count(machine, 4),
           mask(machine, std::max<int64_t>(candidates, 1)),
           scores(machine, std::max<int64_t>(candidates / each * ld() * dtype_bytes(dtype), 4)),
-          dense(machine, std::max<int64_t>(static_cast<int64_t>(of.dense.size()) * dtype_bytes(dtype), 4)),
+          dense(machine, std::max<int64_t>(
+                             dense_shift + static_cast<int64_t>(of.dense.size()) * dtype_bytes(dtype), 4)),
           workspace(machine, bytes_of(machine, op, most_rows)),
           selected(machine, capacity * (1 + of.ndim) * 4),
           sources(machine, capacity * 4),
@@ -84,7 +87,7 @@ class Select : public DeviceTest {
       if (of.rule == Rule::Mask) given.mask = static_cast<const uint8_t*>(mask.data());
       if (of.rule == Rule::Above || of.rule == Rule::Best)
         given.scores = scores.data(), given.scores_ld = ld();
-      if (of.rule == Rule::NonZero) given.dense = dense.data(), given.features = features.data();
+      if (of.rule == Rule::NonZero) given.dense = dense_begin(), given.features = features.data();
       given.workspace = workspace.data(), given.workspace_bytes = workspace.bytes();
       given.capacity = capacity;
       given.selected = static_cast<int32_t*>(selected.data());
@@ -94,6 +97,7 @@ class Select : public DeviceTest {
       given.status = static_cast<uint32_t*>(status.data());
     }
     int64_t ld() const { return each + 2; }
+    void* dense_begin() const { return static_cast<char*>(dense.data()) + dense_shift; }
     /// Puts the inputs of a case with the same sizes, or fewer rows, on the device.
     void fill(Machine& machine, const SelectCase& of) {
       put(machine, coordinates, of.coordinates);
@@ -106,7 +110,7 @@ class Select : public DeviceTest {
         if ((static_cast<int64_t>(i) + 1) % each == 0) spread.insert(spread.end(), {1000, 1000});
       }
       put(machine, scores, encode(dtype, spread));
-      put(machine, dense, encode(dtype, of.dense));
+      put(machine, dense_begin(), encode(dtype, of.dense));
     }
     static int64_t bytes_of(Machine& machine, minuet_select_op* op, int64_t most_rows) {
       int64_t bytes = 0;
@@ -115,12 +119,17 @@ class Select : public DeviceTest {
     }
     template <class T>
     static void put(Machine& machine, const Buffer& target, const std::vector<T>& values) {
+      put(machine, target.data(), values);
+    }
+    template <class T>
+    static void put(Machine& machine, void* target, const std::vector<T>& values) {
       const auto bytes = static_cast<int64_t>(values.size() * sizeof(T));
-      if (bytes > 0) check(minuet_device_copy(machine.device(), target.data(), values.data(), bytes, 0));
+      if (bytes > 0) check(minuet_device_copy(machine.device(), target, values.data(), bytes, 0));
     }
 
     DType dtype;
     int64_t capacity, most_rows, candidates, each;
+    int64_t dense_shift;  // in bytes: where the dense tensor begins in its memory
     Buffer coordinates, row_count, mask, scores, dense, workspace, selected, sources, parents, features,
         places, count, status;
     minuet_select_arguments given = MINUET_SELECT_ARGUMENTS_INIT;
@@ -154,12 +163,13 @@ class Select : public DeviceTest {
   void run(const SelectOp& op, const Room& room) {
     check(minuet_select(op.get(), machine().device(), &room.given, nullptr));
   }
-  void run_and_expect(const SelectCase& given, int64_t spare, int64_t more) {
+  /// `shift` moves the dense tensor by elements, so that it begins on no multiple of a vector.
+  void run_and_expect(const SelectCase& given, int64_t spare, int64_t more, int64_t shift = 0) {
     SCOPED_TRACE("rule " + std::to_string(static_cast<int>(given.rule)) + ", " +
                  std::to_string(given.candidates()) + " candidates");
     const SelectOp op = selector(given);
     const int64_t needed = oracle::kept_count(given);
-    const Room room(machine(), op.get(), given, dtype(), std::max<int64_t>(needed + spare, 0), more);
+    const Room room(machine(), op.get(), given, dtype(), std::max<int64_t>(needed + spare, 0), more, shift);
     run(op, room);
     expect_selected(room, given);
     const std::vector<char> first = room.selected.read<char>();
@@ -199,10 +209,35 @@ TEST_P(Select, KeepsCells) {
     run_and_expect(bird, 6, 0);
     bird.order = {2, 1, 0, 3};
     run_and_expect(bird, 0, 0);
-    run_and_expect(oracle::random_cells(random, rule, 3, {4, 7, 6, 1}, 2, 8, true, 60), 0, 0);
+    const SelectCase last = oracle::random_cells(random, rule, 3, {4, 7, 6, 1}, 2, 8, true, 60);
+    for (const int64_t shift : {0, 1}) run_and_expect(last, 0, 0, shift);
     run_and_expect(oracle::random_cells(random, rule, 2, {21, 13, 1, 1}, 1, 5, true), 1, 0);
     run_and_expect(oracle::random_cells(random, rule, 1, {120, 1, 1, 1}, 4, 1, false), 2, 0);
     run_and_expect(oracle::random_cells(random, rule, 4, {3, 4, 2, 5}, 2, 2, false), 3, 0);
+  }
+}
+
+TEST_P(Select, TellsSubnormalsFromZero) {
+  Random random(33);
+  const DType stored = storage_type(dtype());
+  const float least = stored == DType::F16 ? 0x1p-24f : stored == DType::BF16 ? 0x1p-133f : 1e-40f;
+  for (const Rule rule : {Rule::Above, Rule::Best, Rule::NonZero}) {
+    SelectCase given = rule == Rule::NonZero
+                           ? oracle::random_cells(random, rule, 2, {9, 7, 1, 1}, 2, 2, false)
+                           : oracle::random_rows(random, rule, 3, 300, 3, kOneChild);
+    oracle::make_tiny(random, least, given);
+    for (const float threshold : {0.0f, least}) {
+      given.threshold = static_cast<double>(threshold), given.best = 40;
+      run_and_expect(given, 3, 0);
+      // The calling thread is one of those that work for the CPU device.
+      const SelectOp op = selector(given);
+      const Room room(machine(), op.get(), given, dtype(), given.candidates());
+      {
+        const FlushedSubnormals flushed;
+        run(op, room);
+      }
+      expect_selected(room, given);
+    }
   }
 }
 
@@ -323,9 +358,12 @@ TEST_P(Select, GathersFeaturesThereAndBack) {
 TEST_P(Select, IsReadAnewByEveryReplay) {
   if (machine().is_cpu()) return;  // Calls on the CPU are not captured.
   Random random(29);
-  for (const Rule rule : {Rule::Mask, Rule::Best}) {
-    const SelectCase first = oracle::random_rows(random, rule, 3, 400, 3, {2, 1, 1, 1});
-    const SelectCase second = oracle::random_rows(random, rule, 3, 310, 3, {2, 1, 1, 1});
+  for (const Rule rule : {Rule::Mask, Rule::Best, Rule::NonZero}) {
+    const auto make = [&](int64_t rows, uint64_t share) {
+      if (rule != Rule::NonZero) return oracle::random_rows(random, rule, 3, rows, 3, {2, 1, 1, 1}, share);
+      return oracle::random_cells(random, rule, 3, {9, 8, 5, 1}, 2, 3, false, share);
+    };
+    const SelectCase first = make(400, 128), second = make(310, 60);
     const SelectOp op = selector(first);
     Room room(machine(), op.get(), first, dtype(), 900, 50);
     Stream stream(machine());
@@ -358,19 +396,34 @@ TEST_P(Select, NeedsTheKernelsToBeLoaded) {
 
 TEST_P(Select, FromManyThreadsThreads) {
   Random random(31);
-  const SelectCase given = oracle::random_rows(random, Rule::Best, 3, 300, 3, kOneChild);
-  const SelectOp op = selector(given);
-  std::vector<std::unique_ptr<Room>> rooms;
-  for (int i = 0; i < 3; ++i)
-    rooms.push_back(std::make_unique<Room>(machine(), op.get(), given, dtype(), 40));
+  struct Call {
+    SelectCase given;
+    SelectOp op;
+    std::unique_ptr<Room> room;
+    std::unique_ptr<Stream> stream;
+  };
+  std::vector<Call> calls;
+  const auto add = [&](const SelectCase& given) {
+    SelectOp op = selector(given);
+    auto room = std::make_unique<Room>(machine(), op.get(), given, dtype(), given.candidates());
+    calls.push_back({given, std::move(op), std::move(room), std::make_unique<Stream>(machine())});
+  };
+  add(oracle::random_rows(random, Rule::Best, 3, 300, 3, kOneChild));
+  add(oracle::random_rows(random, Rule::Mask, 3, 410, 2, kOneChild));
+  add(oracle::random_cells(random, Rule::NonZero, 3, {9, 8, 5, 1}, 1, 3, false));
+  check(minuet_device_synchronize(machine().device(), nullptr));
   std::vector<std::thread> threads;
-  for (const std::unique_ptr<Room>& room : rooms) {
-    threads.emplace_back([&, arguments = room->given] {
-      for (int i = 0; i < 5; ++i) check(minuet_select(op.get(), machine().device(), &arguments, nullptr));
+  for (const Call& call : calls) {
+    threads.emplace_back([this, &call] {
+      for (int i = 0; i < 5; ++i)
+        check(minuet_select(call.op.get(), machine().device(), &call.room->given, call.stream->get()));
     });
   }
   for (std::thread& thread : threads) thread.join();
-  for (const std::unique_ptr<Room>& room : rooms) expect_selected(*room, given);
+  for (const Call& call : calls) {
+    check(minuet_device_synchronize(machine().device(), call.stream->get()));
+    expect_selected(*call.room, call.given);
+  }
 }
 
 MINUET_INSTANTIATE_DEVICE_TEST(Select);
