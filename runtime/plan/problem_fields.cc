@@ -165,15 +165,6 @@ void read_window_fields(FieldReader& fields, WindowProblem& problem) {
     problem.dilation = fields.axes("dilation");
   }
   read_enumerator(fields, "outputs", problem.kind);
-  // Centred kernels have no padding.
-  if (!fields.has("padding")) return;
-  const std::vector<i32> cells = fields.integers("padding", 0, kMostCells);
-  problem.padding.emplace();
-  if (cells.size() == problem.padding->size()) {
-    std::copy(cells.begin(), cells.end(), problem.padding->begin());
-  } else {
-    fields.fail("padding");
-  }
 }
 
 llvm::Expected<llvm::json::Object> write_op(const OpProblem& problem) {

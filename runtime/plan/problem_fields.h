@@ -34,7 +34,6 @@ class FieldReader {
   AxisArray axes(llvm::StringRef name, i32 least = 1, i32 most = kMostCells);
   /// Returns a list, which is not empty, of arrays of integers from -`most` to `most`.
   OffsetList axes_list(llvm::StringRef name, i64 most);
-  bool has(llvm::StringRef name) const { return object_.get(name) != nullptr; }
   /// Returns the enumerator whose name in `names` is the field's text.
   template <class Enumeration>
   Enumeration choice(llvm::StringRef name, llvm::ArrayRef<const char*> names) {
