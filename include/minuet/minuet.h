@@ -845,9 +845,9 @@ MINUET_API minuet_status minuet_plan_serialize(minuet_plan* plan, const char* co
  * minuet_plan_compile is still required. For an arch that was serialized it compiles nothing, and needs
  * neither NVRTC nor a cache folder: this call adds the kernels to the bundles of the context, as
  * minuet_context_add_bundle_memory does, where they stay as long as the context and serve its coordinate sets
- * too. For other archs it compiles as for any plan. Tuning results of the context are not used. The same and
- * every later library of the same 0.x reads the bytes. If a patch release changed a kernel or the tuning, the
- * old one in the bytes is not used.
+ * too. For other archs it compiles as for any plan. Tuning results of the context are not used. Every library
+ * of the same 0.x that knows the plan's ops reads the bytes. If a patch release changed a kernel or the
+ * tuning, the old one in the bytes is not used.
  * - FAILED_PRECONDITION: the bytes are of another 0.x of the library, or of a newer format.
  * - INVALID_ARGUMENT: the bytes are no serialized plan, were cut short, have others behind them, or differ
  *   from those that were written, by a SHA-256 of all. The message has the reason.

@@ -19,10 +19,11 @@
 namespace minuet {
 
 inline constexpr char kPlanMagic[8] = {'M', 'I', 'N', 'U', 'E', 'T', 'P', '\n'};
-/// Increase this number when the format or the fields of the document change.
+/// Increase this number when the format or the fields of the document change. A plan is written in the first
+/// format that has everything in it, so that older libraries read it if they know its ops.
 inline constexpr std::uint32_t kPlanFormat = 4;
-/// The reader takes this format and all later ones up to kPlanFormat. Library 0.3.0 writes format 3, in whose
-/// document the field "padding" and some kinds of ops are missing.
+/// The reader takes this format and all later ones up to kPlanFormat. Library 0.3.0 writes format 3, in which
+/// no single op has a padding, no kernel is a list of offsets, and some kinds of ops and levels are missing.
 inline constexpr std::uint32_t kOldestPlanFormat = 3;
 inline constexpr std::uint32_t kLibraryVersion =
     MINUET_VERSION_MAJOR * 10000 + MINUET_VERSION_MINOR * 100 + MINUET_VERSION_PATCH;

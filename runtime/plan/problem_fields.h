@@ -67,6 +67,7 @@ struct OpFields {
   const OpKind& kind;
   llvm::json::Object (*write)(const OpProblem& problem);
   OpProblem (*read)(FieldReader& fields);
+  std::uint32_t format = 3;  // Gives the first format of a plan (plan_format.h) that has this kind of op.
 };
 /// Returns one element for each kind of op of which a plan can be made.
 llvm::ArrayRef<OpFields> fields_of_ops();

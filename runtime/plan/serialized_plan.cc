@@ -1,6 +1,7 @@
 #include "runtime/plan/serialized_plan.h"
 
 #include <algorithm>
+#include <functional>
 #include <set>
 
 #include "codegen/base/file_kind.h"
@@ -9,6 +10,8 @@
 #include "runtime/plan/compiled_plan.h"
 #include "runtime/plan/plan_document.h"
 #include "runtime/plan/plan_format.h"
+#include "runtime/plan/problem_fields.h"
+#include "runtime/program/ops/convolution.h"
 #include "runtime/weights/rounding.h"
 
 namespace minuet {
@@ -20,6 +23,29 @@ llvm::Error damaged_plan(const std::string& what) {
 }
 
 // The following functions write.
+
+/// Returns the first format that has the op of this layer.
+std::uint32_t format_of(const ProgramLayer& layer, bool is_network) {
+  for (const OpFields& op : fields_of_ops()) {
+    if (&op.kind == &layer.problem.kind() && op.format > kOldestPlanFormat) return op.format;
+  }
+  const WindowProblem* const window = layer.window();
+  // A network's padding follows from its description.
+  const bool has_new_kernel =
+      window != nullptr && (!window->offsets.empty() || (!is_network && window->padding.has_value()));
+  const ConvolutionProblem* const convolution = convolution_of(layer);
+  const bool is_gradient = convolution != nullptr && convolution->gradient_of.has_value();
+  return has_new_kernel || is_gradient ? kPlanFormat : kOldestPlanFormat;
+}
+
+/// Returns the first format that has everything in the plan, so that all libraries that know its ops read it.
+std::uint32_t format_of(const Plan& plan) {
+  std::uint32_t format = kOldestPlanFormat;
+  for (const ProgramLayer& layer : plan.program.layers)
+    format = std::max(format, format_of(layer, plan.network.has_value()));
+  const bool makes_levels = llvm::any_of(plan.program.levels, std::mem_fn(&LevelSpec::is_made_in_run));
+  return makes_levels ? kPlanFormat : format;
+}
 
 void append_values(DType stored, const std::vector<float>& values, std::string& bytes) {
   const std::size_t start = bytes.size();
@@ -170,7 +196,7 @@ llvm::Expected<std::string> serialize_plan(const Plan& plan, KernelCache& cache,
   const std::string parameters = has_values ? write_parameters(plan) : "";
   PlanHead head = {};
   std::copy_n(kPlanMagic, sizeof head.magic, head.magic);
-  head.format = kPlanFormat;
+  head.format = format_of(plan);
   head.library = kLibraryVersion;
   head.document_bytes = document.size();
   head.file_bytes = sizeof head + document.size() + parameters.size() + bundles.size() + kDigestBytes;

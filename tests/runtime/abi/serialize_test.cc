@@ -287,7 +287,7 @@ TEST_F(Serialize, WhatIsSomethingElseIsSaid) {
   refused(R"({"layers": []})", MINUET_INVALID_ARGUMENT, "JSON");
   refused(contents(path("sm_80.bundle")), MINUET_INVALID_ARGUMENT, "minuet_context_add_bundle_memory");
   refused(bytes + "x", MINUET_INVALID_ARGUMENT, "bytes, but");
-  refused(changed([](PlanHead& head) { ++head.format; }), MINUET_FAILED_PRECONDITION,
+  refused(changed([](PlanHead& head) { head.format = kPlanFormat + 1; }), MINUET_FAILED_PRECONDITION,
           "has format " + std::to_string(kPlanFormat + 1));
   refused(changed([](PlanHead& head) { head.format = kOldestPlanFormat - 1; }), MINUET_FAILED_PRECONDITION,
           "has format " + std::to_string(kOldestPlanFormat - 1));

@@ -178,6 +178,28 @@ TEST(SerializedPlan, PlansOfFormat3AreRead) {
   EXPECT_EQ(pooling.window()->kernel_size, (AxisArray{2, 2, 2, 1}));
 }
 
+/// Library 0.3.0 reads format 3, so plans without anything new must keep it.
+TEST(SerializedPlan, OnlyNewThingsNeedANewFormat) {
+  const auto format_of = [](const Plan& plan) {
+    const std::string bytes =
+        llvm::cantFail(serialize_plan(plan, *make_cache("", std::make_shared<FakeCompiler>()), {}));
+    PlanHead head;
+    std::memcpy(&head, bytes.data(), sizeof head);
+    return head.format;
+  };
+  EXPECT_EQ(format_of(*padded_pooling(std::nullopt)), 3u);
+  EXPECT_EQ(format_of(*padded_convolution(std::nullopt)), 3u);
+  EXPECT_EQ(format_of(*padded_pooling(AxisArray{})), 4u);
+  PoolingProblem listed;
+  listed.channels = 4;
+  listed.offsets = {{0, -3, 1, 0}, {0, 0, 0, 0}};
+  EXPECT_EQ(format_of(*llvm::cantFail(Plan::create(listed, {}))), 4u);
+  const auto space = make_space_problem<SpaceToChannelProblem>(3, DType::BF16, 6, {2, 2, 2, 1});
+  EXPECT_EQ(format_of(*llvm::cantFail(Plan::create(space, {}))), 4u);
+  const auto gradient = input_gradient_of(example_problem());
+  EXPECT_EQ(format_of(*llvm::cantFail(Plan::create_without_values(gradient, nullptr))), 4u);
+}
+
 TEST(SerializedPlan, OtherFormatsAreRefused) {
   const auto error_of = [](std::uint32_t format) {
     std::string bytes = old_plan("pooling");
