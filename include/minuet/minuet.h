@@ -2,8 +2,7 @@
  * networks and single ops. Beside it: parameters.h (weights as data), precompile.h (kernels for GPUs that
  * are elsewhere), tuning.h, diagnostics.h (counts and times), pyramid.h (runs that keep no state), points.h
  * (voxels from points, and back), select.h (levels that a rule selects), space.h (space to channel and
- * back), generate.h (sets that a generative layer makes), pointwise.h, kernels.h (kernels for programs that
- * launch them themselves).
+ * back), generate.h (sets that a generative layer makes), pointwise.h, kernels.h (for other launchers).
  *
  * A program creates a context and opens a device. It creates a plan of a network or of one op, compiles it
  * for the device's architecture and loads it on the device. An execution of the plan then works cloud by

@@ -129,9 +129,10 @@ llvm::Expected<std::unique_ptr<Execution>> Execution::create_on(std::shared_ptr<
                                                                 const PyramidUse& use) {
   const Program& program = loaded->plan->program;
   if (has_stages(program)) {
-    return make_error(StatusCode::FailedPrecondition,
-                      "an op of the network makes a level in each run, which a pyramid cannot contain: run the "
-                      "plan with minuet_execution_create");
+    return make_error(
+        StatusCode::FailedPrecondition,
+        "an op of the network makes a level in each run, which a pyramid cannot contain: run the "
+        "plan with minuet_execution_create");
   }
   if (program.ndim != use.pyramid->ndim()) {
     return make_error(StatusCode::InvalidArgument, "the plan has {0} axes, but the pyramid has {1}",
