@@ -56,11 +56,12 @@ llvm::Expected<Program> GraphBuilder::build(bool covers_chains) {
 llvm::Error GraphBuilder::add_input(std::size_t number, i32 level) {
   const InputDescription& input = description_.inputs[number];
   if (program_.levels[root_of(program_, level)].is_made_in_run()) {
-    return at(element("inputs", number) + ".level",
-              make_error(StatusCode::InvalidArgument,
-                         "the input \"{0}\" would lie on a level whose coordinates an op makes in each run, so "
-                         "that the caller cannot know its rows: put it on the level of another input",
-                         input.name));
+    return at(
+        element("inputs", number) + ".level",
+        make_error(StatusCode::InvalidArgument,
+                   "the input \"{0}\" would lie on a level whose coordinates an op makes in each run, so "
+                   "that the caller cannot know its rows: put it on the level of another input",
+                   input.name));
   }
   program_.inputs[number] = add_tensor(level, input.channels);
   if (number == 0 && program_.levels[level].holds_points) program_.storages.back().holds_points = true;
