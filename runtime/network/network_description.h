@@ -134,8 +134,8 @@ struct LayerDescription {
   i32 classes = 0;
   // Names the saved result of an earlier layer, or an input. The ops `up`, `upsample` and `channel_to_space`
   // give their output the coordinates of this result, `concat` appends it, and `add`, `multiply`, `union` and
-  // `intersection` combine it with the layer's input. `prune` and `subdivide` read their scores from it. In an
-  // `inverse` and an `unpool`, it is the name of a layer.
+  // `intersection` combine it with the layer's input. `prune` and `subdivide` read their scores from it. In
+  // an `inverse` and an `unpool`, it is the name of a layer.
   std::string skip;
   // Holds the name under which later layers can read this layer's result. It is empty if the result has no
   // name.
