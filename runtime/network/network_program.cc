@@ -56,12 +56,11 @@ llvm::Expected<Program> GraphBuilder::build(bool covers_chains) {
 llvm::Error GraphBuilder::add_input(std::size_t number, i32 level) {
   const InputDescription& input = description_.inputs[number];
   if (program_.levels[root_of(program_, level)].is_made_in_run()) {
-    return at(
-        element("inputs", number) + ".level",
-        make_error(StatusCode::InvalidArgument,
-                   "the input \"{0}\" would lie on a level whose coordinates an op makes in each run, so "
-                   "that the caller cannot know its rows: put it on the level of another input",
-                   input.name));
+    return at(element("inputs", number) + ".level",
+              make_error(StatusCode::InvalidArgument,
+                         "the input \"{0}\" would lie on a level whose coordinates an op makes in each run, so "
+                         "that the caller cannot know its rows: put it on the level of another input",
+                         input.name));
   }
   program_.inputs[number] = add_tensor(level, input.channels);
   if (number == 0 && program_.levels[level].holds_points) program_.storages.back().holds_points = true;
@@ -121,46 +120,6 @@ llvm::Error GraphBuilder::save(const LayerDescription& layer) {
   results_[layer.save] = current_;
   if (tensor(current_).is_dense()) return llvm::Error::success();  // No input lies on a dense tensor.
   return add_inputs_on(layer.save, level_of(current_));
-}
-
-void GraphBuilder::record_window(const std::string& layer) {
-  const ProgramLayer& last = program_.layers.back();
-  windows_[layer] = {program_.maps[last.map], last.window()->stride};
-}
-
-const WindowRecord* GraphBuilder::find_window(const std::string& layer, bool& is_layer) const {
-  is_layer = layers_.count(layer) != 0;
-  const auto found = windows_.find(layer);
-  return found == windows_.end() ? nullptr : &found->second;
-}
-
-llvm::Expected<WindowRecord> GraphBuilder::find_way_back(const std::string& layer, llvm::StringRef op) const {
-  bool is_layer = false;
-  const WindowRecord* const window = find_window(layer, is_layer);
-  if (!window) {
-    return is_layer
-               ? make_error(StatusCode::InvalidArgument,
-                            "\"{0}\" is neither a block nor a pooling: the op {1} leads back from one of "
-                            "these",
-                            layer, op)
-               : make_error(StatusCode::InvalidArgument,
-                            "no earlier layer is called \"{0}\": give the \"name\" of a block or a "
-                            "pooling",
-                            layer);
-  }
-  if (window->map.fine == window->map.coarse) {
-    return make_error(
-        StatusCode::InvalidArgument,
-        "\"{0}\" does not change the coordinates, so there is no way back: replace the op {1} by a "
-        "block or a pooling with stride 1",
-        layer, op);
-  }
-  if (level_of(current()) != window->map.coarse) {
-    return make_error(StatusCode::InvalidArgument,
-                      "the input of the op {0} must have the coordinates of the result of \"{1}\"", op,
-                      layer);
-  }
-  return *window;
 }
 
 llvm::Error GraphBuilder::add_outputs() {
