@@ -27,6 +27,7 @@
 #include "kernels_templates/shared/space_kernels.h"
 #include "kernels_templates/shared/view_kernels.h"
 #include "kernels_templates/shared/voxel_index.h"
+#include "kernels_templates/shared/word_kernels.h"
 #include "llvm/ADT/StringRef.h"
 
 namespace minuet {

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "kernels_templates/core/programmatic.h"
-#include "kernels_templates/shared/map_kernels.h"
+#include "kernels_templates/shared/word_kernels.h"
 
 namespace minuet {
 

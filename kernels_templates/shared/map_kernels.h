@@ -150,25 +150,6 @@ struct VoidFailedParams {
   i64 counts;
 };
 
-/// The kernel join_words sets the bits of some words in other words. It runs as one block.
-struct JoinWordsSpec {
-  i32 threads = 32;
-  template <class Visitor>
-  MINUET_HD constexpr void visit(Visitor&& visitor) const {
-    visitor("threads", threads);
-  }
-};
-constexpr i32 kMostJoinedWords = 32;
-/// Names a word whose bits are set in the word at `to`.
-struct JoinedWord {
-  const u32* from;
-  u32* to;
-};
-struct JoinWordsParams {
-  JoinedWord words[kMostJoinedWords];
-  i32 count;
-};
-
 // The following three kernels form a radix sort. It sorts by the least significant digit first and makes one
 // pass over the keys per digit.
 

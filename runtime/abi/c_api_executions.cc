@@ -282,16 +282,17 @@ minuet_status minuet_execution_prepare(minuet_execution* execution, const int32_
 
 minuet_status minuet_execution_prepare_on_device(minuet_execution* execution, const int32_t* coordinates,
                                                  const int32_t* count, void* stream) {
-  return in_execution("minuet_execution_prepare_on_device", execution, [&](PlanExecution& own) -> llvm::Error {
-    MINUET_TRY(own.invalidate(/*for_maps=*/false));
-    MINUET_TRY(check_pointer(coordinates, "coordinates"));
-    MINUET_TRY(check_pointer(count, "count"));
-    MINUET_TRY(check_alignment(coordinates, sizeof(int32_t), "the coordinates"));
-    MINUET_TRY(check_alignment(count, sizeof(int32_t), "the count"));
-    const Trace::Span span(execution->open->trace(), "run", "prepare");
-    const NvtxRange range("prepare");
-    return own.prepare_within(coordinates, count, 0, stream);
-  });
+  return in_execution("minuet_execution_prepare_on_device", execution,
+                      [&](PlanExecution& own) -> llvm::Error {
+                        MINUET_TRY(own.invalidate(/*for_maps=*/false));
+                        MINUET_TRY(check_pointer(coordinates, "coordinates"));
+                        MINUET_TRY(check_pointer(count, "count"));
+                        MINUET_TRY(check_alignment(coordinates, sizeof(int32_t), "the coordinates"));
+                        MINUET_TRY(check_alignment(count, sizeof(int32_t), "the count"));
+                        const Trace::Span span(execution->open->trace(), "run", "prepare");
+                        const NvtxRange range("prepare");
+                        return own.prepare_within(coordinates, count, 0, stream);
+                      });
 }
 
 minuet_status minuet_execution_query_cloud(minuet_execution* execution, const uint32_t** status,
@@ -333,14 +334,15 @@ minuet_status minuet_execution_read_cloud(minuet_execution* execution, uint32_t*
 
 minuet_status minuet_execution_suggest_capacities(minuet_execution* execution, double factor,
                                                   int64_t* level_capacity, int32_t level_count) {
-  return in_execution("minuet_execution_suggest_capacities", execution, [&](PlanExecution& own) -> llvm::Error {
-    MINUET_TRY(check_pointer(level_capacity, "level_capacity"));
-    MINUET_TRY(check_count(level_count, "level_count"));
-    std::vector<i64> rows(static_cast<std::size_t>(level_count));
-    MINUET_TRY(own.suggest_capacities(factor, rows));
-    std::copy(rows.begin(), rows.end(), level_capacity);
-    return llvm::Error::success();
-  });
+  return in_execution("minuet_execution_suggest_capacities", execution,
+                      [&](PlanExecution& own) -> llvm::Error {
+                        MINUET_TRY(check_pointer(level_capacity, "level_capacity"));
+                        MINUET_TRY(check_count(level_count, "level_count"));
+                        std::vector<i64> rows(static_cast<std::size_t>(level_count));
+                        MINUET_TRY(own.suggest_capacities(factor, rows));
+                        std::copy(rows.begin(), rows.end(), level_capacity);
+                        return llvm::Error::success();
+                      });
 }
 
 minuet_status minuet_execution_prepare_maps(minuet_execution* execution, minuet_kernel_map* const* maps,

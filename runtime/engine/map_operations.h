@@ -7,6 +7,7 @@
 
 #include "codegen/choose/choice.h"
 #include "codegen/choose/offset_order.h"
+#include "kernels_templates/shared/word_kernels.h"
 #include "llvm/ADT/ArrayRef.h"
 #include "runtime/engine/set_index.h"
 

@@ -27,7 +27,8 @@ llvm::Error Execution::take_parameters() {
   for (i32 i = 0; i < layer_count(); ++i) {
     if (is_covered(i)) continue;
     layers.push_back(i);
-    selections.push_back({loaded_->layer_of_plan(static_cast<std::size_t>(i)), static_cast<std::size_t>(selected_[i])});
+    selections.push_back(
+        {loaded_->layer_of_plan(static_cast<std::size_t>(i)), static_cast<std::size_t>(selected_[i])});
   }
   MINUET_ASSIGN(
       ParameterSet::Selected selected,

@@ -344,7 +344,7 @@ llvm::Error StagedExecution::suggest_capacities(double factor, llvm::MutableArra
   }
   if (rows.size() != level_places_.size()) {
     return make_error(StatusCode::InvalidArgument,
-                      "level_count is {0}, but the plan has {1} levels: give memory for {1} capacities",
+                      "level_count is {0}; it must be {1}, because each level of the plan gets a capacity",
                       rows.size(), level_places_.size());
   }
   for (const std::unique_ptr<Stage>& stage : stages_) {

@@ -1,7 +1,6 @@
 #include "runtime/maps/network_maps.h"
 
 #include <algorithm>
-#include <functional>
 #include <numeric>
 
 #include "runtime/engine/set_index.h"
@@ -242,9 +241,8 @@ llvm::Expected<KeyLayout> NetworkMaps::needed_layout(i64 count) const {
 
 llvm::Error NetworkMaps::build(const i32* coordinates, i64 count) {
   if (holds_points()) {
-    // The host knows the number of points, so nothing is read back.
-    std::fill_n(host_report_, report_words_, 0);
-    host_report_[1] = host_report_[kLevelsAt] = static_cast<i32>(count);
+    // Nothing is read back, because the host knows the number of points.
+    host_report_[0] = 0, host_report_[1] = host_report_[kLevelsAt] = static_cast<i32>(count);
     MINUET_TRY(enqueue(nullptr, nullptr, count));
     return take_report(count);
   }
@@ -345,7 +343,6 @@ llvm::Error NetworkMaps::check_limits(const Bounds& bounds) const {
   return outside_limits(program_.ndim, *options_.limits);
 }
 
-/// Writes the number of points, of which there are `most` if `given_count` is null.
 llvm::Error NetworkMaps::enqueue_points(const i32* given_count, i64 most) {
   MINUET_TRY(engine_.fill_words(report_, 0, cleared_words()));
   for (i32* const count : {state_.points, levels_.front().count}) {

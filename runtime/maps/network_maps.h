@@ -175,6 +175,7 @@ class NetworkMaps {
   llvm::Error search_sorted();
   llvm::Error build_by_sorting(const i32* coordinates, i64 count);
   llvm::Error build_by_index(const i32* coordinates, i64 count);
+  /// Writes the number of points, of which there are `most` if `given_count` is null.
   llvm::Error enqueue_points(const i32* given_count, i64 most);
   llvm::Error enqueue_sorted(const i32* coordinates, const i32* given_count, i64 most);
   llvm::Error enqueue_indexed(const i32* coordinates, const i32* given_count, i64 most);

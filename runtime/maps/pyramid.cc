@@ -25,10 +25,11 @@ llvm::Expected<std::vector<i32>> describe_levels(const Program& network, llvm::A
       continue;
     }
     if (spec.is_made_in_run()) {
-      return make_error(StatusCode::FailedPrecondition,
-                        "an op of the network makes level {0} in each run, but a pyramid has only levels that "
-                        "follow from the coordinates: run the plan with minuet_execution_create",
-                        i);
+      return make_error(
+          StatusCode::FailedPrecondition,
+          "an op of the network makes level {0} in each run, but a pyramid has only levels that "
+          "follow from the coordinates: run the plan with minuet_execution_create",
+          i);
     }
     const auto same = static_cast<std::size_t>(find_same_level(network, network, static_cast<i32>(i)));
     if (same < i) {

@@ -249,38 +249,6 @@ i32 GraphBuilder::find_or_add_level(const LevelSpec& level) {
   return static_cast<i32>(found - program_.levels.begin());
 }
 
-llvm::Expected<i32> GraphBuilder::level_of_items(i32 level) {
-  const auto found = llvm::find_if(program_.levels, [](const LevelSpec& other) { return other.holds_items; });
-  if (found != program_.levels.end()) {
-    const auto number = static_cast<i32>(found - program_.levels.begin());
-    if (root_of(program_, number) == root_of(program_, level)) return number;
-    return at("input",
-              make_error(StatusCode::InvalidArgument,
-                         "an op of the network makes a level in each run, and another layer pools a "
-                         "level on the other side of this op already: pool levels of one side only"));
-  }
-  LevelSpec items;
-  items.holds_items = true;
-  items.dropped_axes = (1u << program_.ndim) - 1;
-  program_.levels.push_back(items);
-  return static_cast<i32>(program_.levels.size()) - 1;
-}
-
-/// Makes the level of batch items the last one (LevelSpec::holds_items).
-void GraphBuilder::move_items_last() {
-  const auto items = llvm::find_if(program_.levels, [](const LevelSpec& level) { return level.holds_items; });
-  if (items == program_.levels.end()) return;
-  const auto from = static_cast<i32>(items - program_.levels.begin());
-  const auto last = static_cast<i32>(program_.levels.size()) - 1;
-  const auto renumber = [&](i32& level) { level = level == from ? last : level > from ? level - 1 : level; };
-  std::rotate(items, items + 1, program_.levels.end());
-  for (LevelSpec& level : program_.levels) renumber(level.parent), renumber(level.other_parent);
-  for (TensorSpec& tensor : program_.tensors) renumber(tensor.level);
-  for (StorageSpec& storage : program_.storages) renumber(storage.level);
-  for (MapSpec& map : program_.maps) renumber(map.fine), renumber(map.coarse);
-  for (ProgramLayer& layer : program_.layers) renumber(layer.coordinates_level);
-}
-
 /// Makes Program::period a common multiple of the strides of all coordinate sets and `tensor_stride`.
 llvm::Error GraphBuilder::widen_period(const AxisArray& tensor_stride) {
   for (i32 a = 0; a < program_.ndim; ++a) {

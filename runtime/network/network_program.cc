@@ -56,11 +56,12 @@ llvm::Expected<Program> GraphBuilder::build(bool covers_chains) {
 llvm::Error GraphBuilder::add_input(std::size_t number, i32 level) {
   const InputDescription& input = description_.inputs[number];
   if (program_.levels[root_of(program_, level)].is_made_in_run()) {
-    return at(element("inputs", number) + ".level",
-              make_error(StatusCode::InvalidArgument,
-                         "the input \"{0}\" would lie on a level whose coordinates an op makes in each run, so "
-                         "that the caller cannot know its rows: put it on the level of another input",
-                         input.name));
+    return at(
+        element("inputs", number) + ".level",
+        make_error(StatusCode::InvalidArgument,
+                   "the input \"{0}\" would lie on a level whose coordinates an op makes in each run, so "
+                   "that the caller cannot know its rows: put it on the level of another input",
+                   input.name));
   }
   program_.inputs[number] = add_tensor(level, input.channels);
   if (number == 0 && program_.levels[level].holds_points) program_.storages.back().holds_points = true;
@@ -120,6 +121,38 @@ llvm::Error GraphBuilder::save(const LayerDescription& layer) {
   results_[layer.save] = current_;
   if (tensor(current_).is_dense()) return llvm::Error::success();  // No input lies on a dense tensor.
   return add_inputs_on(layer.save, level_of(current_));
+}
+
+llvm::Expected<i32> GraphBuilder::level_of_items(i32 level) {
+  const auto found = llvm::find_if(program_.levels, [](const LevelSpec& other) { return other.holds_items; });
+  if (found != program_.levels.end()) {
+    const auto number = static_cast<i32>(found - program_.levels.begin());
+    if (root_of(program_, number) == root_of(program_, level)) return number;
+    return at("input",
+              make_error(StatusCode::InvalidArgument,
+                         "an op of the network makes a level in each run, and another layer pools a "
+                         "level on the other side of this op already: pool levels of one side only"));
+  }
+  LevelSpec items;
+  items.holds_items = true;
+  items.dropped_axes = (1u << program_.ndim) - 1;
+  program_.levels.push_back(items);
+  return static_cast<i32>(program_.levels.size()) - 1;
+}
+
+/// Makes the level of batch items the last one (LevelSpec::holds_items).
+void GraphBuilder::move_items_last() {
+  const auto items = llvm::find_if(program_.levels, [](const LevelSpec& level) { return level.holds_items; });
+  if (items == program_.levels.end()) return;
+  const auto from = static_cast<i32>(items - program_.levels.begin());
+  const auto last = static_cast<i32>(program_.levels.size()) - 1;
+  const auto renumber = [&](i32& level) { level = level == from ? last : level > from ? level - 1 : level; };
+  std::rotate(items, items + 1, program_.levels.end());
+  for (LevelSpec& level : program_.levels) renumber(level.parent), renumber(level.other_parent);
+  for (TensorSpec& tensor : program_.tensors) renumber(tensor.level);
+  for (StorageSpec& storage : program_.storages) renumber(storage.level);
+  for (MapSpec& map : program_.maps) renumber(map.fine), renumber(map.coarse);
+  for (ProgramLayer& layer : program_.layers) renumber(layer.coordinates_level);
 }
 
 llvm::Error GraphBuilder::add_outputs() {

@@ -184,7 +184,8 @@ bool is_whole_input(const Program& program, std::size_t number) {
 
 bool is_whole_output(const Program& program, std::size_t number) {
   const auto first = program.outputs.begin(), given = first + static_cast<std::ptrdiff_t>(number);
-  const bool is_input = std::find(program.inputs.begin(), program.inputs.end(), *given) != program.inputs.end();
+  const bool is_input =
+      std::find(program.inputs.begin(), program.inputs.end(), *given) != program.inputs.end();
   return !is_input && fills_storage(program, *given) && std::find(first, given, *given) == given;
 }
 

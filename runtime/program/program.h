@@ -20,8 +20,8 @@ namespace minuet {
 /// network is derived from its parents (SetSpec), or made by an op from its parent's coordinates and
 /// features, or has a row for each batch item.
 struct LevelSpec : SetSpec {
-  // Holds the number of the layer that makes the set in each run, from points or features. It is -1 if the set
-  // follows from its parents, or if the caller gives it.
+  // Holds the number of the layer that makes the set in each run, from points or features. It is -1 if the
+  // set follows from its parents, or if the caller gives it.
   i32 made_by = -1;
   // Says whether an op reads the coordinates of the rows. The op also needs the batch size.
   bool keeps_coordinates = false;

@@ -125,9 +125,9 @@ static llvm::Expected<std::vector<Candidate>> candidates(const VoxelizeProblem& 
 
 static llvm::Expected<std::vector<Candidate>> candidates(const DevoxelizeProblem& problem,
                                                          const CandidateOptions& /*options*/) {
-  const char* const reason =
-      problem.blends() ? "a hash table of rows, in which each point finds the voxels around it"
-                       : "one pass over the points";
+  const char* const reason = problem.blends()
+                                 ? "a hash table of rows, in which each point finds the voxels around it"
+                                 : "one pass over the points";
   return std::vector<Candidate>{{choose_devoxelize(problem), {reason}}};
 }
 

@@ -15,7 +15,7 @@ bool PruneProblem::is_same_level(const PruneProblem& other) const {
 llvm::Error validate(const PruneProblem& problem) {
   MINUET_TRY(validate(problem.select));
   if (problem.in_channels < 1 || problem.in_channels > kMostChannels) {
-    return make_error(StatusCode::InvalidArgument, "channels are {0}; they must be 1 to {1}",
+    return make_error(StatusCode::InvalidArgument, "the rows have {0} channels; they must have 1 to {1}",
                       problem.in_channels, kMostChannels);
   }
   const i64 children = problem.select.children_of_row();

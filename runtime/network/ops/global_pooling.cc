@@ -31,9 +31,10 @@ llvm::Error build_global_pool(GraphBuilder& graph, const LayerDescription& layer
                          "out"));
   }
   if (program.levels[level].holds_points) {
-    return at("input", make_error(StatusCode::InvalidArgument,
-                                  "the layer's input has a row for each point, and a global_pool takes levels "
-                                  "of voxels: pool the features before devoxelize"));
+    return at("input",
+              make_error(StatusCode::InvalidArgument,
+                         "the layer's input has a row for each point, and a global_pool takes levels "
+                         "of voxels: pool the features before devoxelize"));
   }
   GlobalPoolingProblem problem;
   problem.ndim = program.ndim;

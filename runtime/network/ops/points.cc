@@ -82,17 +82,18 @@ llvm::Error read_limit(const Object& object, llvm::StringRef field, i64& limit) 
   if (!value) return llvm::Error::success();
   const auto number = value->getAsInteger();
   if (!number || *number < 0) {
-    return at(field, make_error(StatusCode::InvalidArgument,
-                                "\"{0}\" must be a whole number of at least 0, where 0 means no limit", field));
+    return at(field,
+              make_error(StatusCode::InvalidArgument,
+                         "\"{0}\" must be a whole number of at least 0, where 0 means no limit", field));
   }
   limit = *number;
   return llvm::Error::success();
 }
 
 llvm::Error read_voxelize(const Object& object, const NetworkDescription& network, LayerDescription& layer) {
-  MINUET_TRY(read_layer_fields(
-      object, "the op voxelize", {"op", "voxel_size", "range", "low", "feature", "first_column", "channels"},
-      {"most_points_per_voxel", "most_voxels", "save"}, layer));
+  MINUET_TRY(read_layer_fields(object, "the op voxelize",
+                               {"op", "voxel_size", "range", "low", "feature", "first_column", "channels"},
+                               {"most_points_per_voxel", "most_voxels", "save"}, layer));
   PointFields& fields = layer.points;
   const Value* const size = object.get("voxel_size");
   if (!size) {
@@ -100,8 +101,8 @@ llvm::Error read_voxelize(const Object& object, const NetworkDescription& networ
   }
   MINUET_TRY(at("voxel_size", read_floats(*size, "voxel_size", network.ndim, fields.grid.size)));
   MINUET_TRY(read_range(object, network.ndim, fields.grid));
-  MINUET_TRY(at(fields.grid.has_range != 0 ? "range" : "voxel_size",
-                complete_grid(network.ndim, fields.grid)));
+  MINUET_TRY(
+      at(fields.grid.has_range != 0 ? "range" : "voxel_size", complete_grid(network.ndim, fields.grid)));
   MINUET_TRY(read_name(object, "feature", kFeatureNames, fields.reduction));
   if (const Value* const column = object.get("first_column")) {
     MINUET_ASSIGN(fields.first_column, read_size(*column, "first_column", {0, kMostChannels}));
@@ -135,10 +136,11 @@ llvm::Expected<AxisArray> shape_of(const NetworkDescription& network, const Poin
   for (i32 a = 0; a < network.ndim && grid.has_range != 0; ++a) {
     if (shape[a] == 0) shape[a] = grid.cells[a];
     if (shape[a] >= grid.cells[a]) continue;
-    return at("range", make_error(StatusCode::InvalidArgument,
-                                  "the range has {0} voxels on axis {1}, but the network's shape has only {2} "
-                                  "cells: use a larger shape, or leave it out",
-                                  grid.cells[a], a, shape[a]));
+    return at("range",
+              make_error(StatusCode::InvalidArgument,
+                         "the range has {0} voxels on axis {1}, but the network's shape has only {2} "
+                         "cells: use a larger shape, or leave it out",
+                         grid.cells[a], a, shape[a]));
   }
   return shape;
 }
@@ -146,9 +148,10 @@ llvm::Expected<AxisArray> shape_of(const NetworkDescription& network, const Poin
 llvm::Error build_voxelize(GraphBuilder& graph, const LayerDescription& layer) {
   Program& program = graph.program();
   if (!program.layers.empty() || !program.levels.front().holds_points || !layer.input.empty()) {
-    return at("op", make_error(StatusCode::InvalidArgument,
-                               "voxelize takes the points that run is given, so it can only be the first layer "
-                               "of a network, without \"input\""));
+    return at("op",
+              make_error(StatusCode::InvalidArgument,
+                         "voxelize takes the points that run is given, so it can only be the first layer "
+                         "of a network, without \"input\""));
   }
   const PointFields& fields = layer.points;
   const i32 columns = graph.tensor(graph.current()).channels;
@@ -162,18 +165,19 @@ llvm::Error build_voxelize(GraphBuilder& graph, const LayerDescription& layer) {
   problem.most_points_per_voxel = fields.most_points_per_voxel;
   problem.most_voxels = fields.most_voxels;
   if (columns < program.ndim || problem.channels < 1 || problem.column + problem.channels > columns) {
-    return at("channels",
-              make_error(StatusCode::InvalidArgument,
-                         "a point has {0} columns, of which the first {1} are its position: columns {2} to {3} "
-                         "cannot be its features",
-                         columns, program.ndim, problem.column, problem.column + problem.channels - 1));
+    return at(
+        "channels",
+        make_error(StatusCode::InvalidArgument,
+                   "a point has {0} columns, of which the first {1} are its position: columns {2} to {3} "
+                   "cannot be its features",
+                   columns, program.ndim, problem.column, problem.column + problem.channels - 1));
   }
   LevelSpec voxels;
   voxels.made_by = 0;
   MINUET_ASSIGN(voxels.shape, shape_of(graph.description(), problem.grid));
   program.levels.push_back(voxels);
-  MINUET_ASSIGN(const i32 output, graph.add_mapless("voxelize 0", graph.current(), /*level=*/1,
-                                                    problem.channels, problem));
+  MINUET_ASSIGN(const i32 output,
+                graph.add_mapless("voxelize 0", graph.current(), /*level=*/1, problem.channels, problem));
   graph.set_result(output);
   return llvm::Error::success();
 }
@@ -191,9 +195,10 @@ void print_devoxelize(const LayerDescription& layer, i32 /*ndim*/, Object& objec
 /// Returns InvalidArgument if features of the level cannot be given to points.
 llvm::Error check_voxels(const Program& program, i32 level, PointBlend blend) {
   if (!program.takes_points()) {
-    return at("op", make_error(StatusCode::InvalidArgument,
-                               "devoxelize gives features to the points of which voxelize made the voxels, but "
-                               "the network does not begin with voxelize"));
+    return at("op",
+              make_error(StatusCode::InvalidArgument,
+                         "devoxelize gives features to the points of which voxelize made the voxels, but "
+                         "the network does not begin with voxelize"));
   }
   const LevelSpec& spec = program.levels[level];
   if (spec.holds_points || spec.dropped_axes != 0) {

@@ -91,14 +91,19 @@ PruneProblem problem_of(GraphBuilder& graph, const LayerDescription& layer) {
 llvm::Expected<i32> find_scores(GraphBuilder& graph, const LayerDescription& layer, i64 channels) {
   const LevelSpec& level = graph.program().levels[graph.level_of(graph.current())];
   if (level.holds_items || level.holds_points || level.dropped_axes != 0) {
-    return at("input", make_error(StatusCode::InvalidArgument,
-                                  "the layer's input must lie on voxels with all axes of the network"));
+    return at("input",
+              make_error(StatusCode::InvalidArgument,
+                         "only rows of voxels with all axes of the network can be kept: name a result on "
+                         "such a level"));
   }
   MINUET_ASSIGN(const i32 by, graph.find_result(layer.skip, "by"));
   if (graph.level_of(by) != graph.level_of(graph.current())) {
-    return at("by",
-              make_error(StatusCode::InvalidArgument,
-                         "\"{0}\" and the layer's input must be on the same coordinate set", layer.skip));
+    return at(
+        "by",
+        make_error(StatusCode::InvalidArgument,
+                   "\"{0}\" has scores for another level than that of the layer's input: name a result on "
+                   "the same level",
+                   layer.skip));
   }
   if (graph.tensor(by).channels == channels) return by;
   return at("by", make_error(StatusCode::InvalidArgument,
@@ -121,8 +126,8 @@ llvm::Error build_subdivide(GraphBuilder& graph, const LayerDescription& layer) 
     if (tensor_stride % stride != 0) {
       return at("stride",
                 make_error(StatusCode::InvalidArgument,
-                           "axis {0}: the tensor stride of the layer's input is {1}, which cannot be "
-                           "divided by the stride {2}: use a stride that divides it",
+                           "axis {0}: the children would have the tensor stride {1} / {2}, which is no whole "
+                           "number: use a stride that divides {1}",
                            a, tensor_stride, stride));
     }
     made.tensor_stride[a] = problem.select.child_step[a] = tensor_stride / stride;

@@ -118,7 +118,7 @@ TEST(ExecutionWorkspace, CandidatesThatCannotRunNeedNothing) {
     ++added;
   }
   ASSERT_GT(added, 10u);
-  auto loaded = std::make_shared<LoadedPlan>(LoadedPlan{fused->plan, both, fused->device, {}, {}});
+  auto loaded = std::make_shared<LoadedPlan>(LoadedPlan{fused->plan, both, fused->device, {}, {}, {}, {}});
   const std::vector<i64> capacities(fused->plan->program.levels.size(), 3000);
   for (const MapMethod method : kMethods) {
     EXPECT_EQ(bytes_within(loaded, capacities, method), bytes_within(fused, capacities, method));

@@ -221,12 +221,6 @@ i32 add_tensor(Program& program, i32 level, i32 channels) {
   return number;
 }
 
-void add_level(Program& program, const AxisArray& tensor_stride, i32 parent) {
-  LevelSpec& level = program.levels.emplace_back();
-  level.tensor_stride = tensor_stride;
-  level.parent = parent;
-}
-
 void add_layer(Program& program, const char* name, const OpProblem& problem, i32 map, i32 input, i32 output) {
   OperandColumns columns;
   columns.input = columns_of(program, input);

@@ -289,7 +289,7 @@ TEST_P(StagesPrune, Refusals) {
           "8 channels, but the layer needs 1");
   refuses(R"({"op": "prune", "input": "x", "by": "score", "threshold": 1, "top_k": 2, "output": "end"})",
           "are both given");
-  refuses(R"({"op": "subdivide", "input": "x", "by": "score", "output": "end"})", "cannot be divided");
+  refuses(R"({"op": "subdivide", "input": "x", "by": "score", "output": "end"})", "no whole number");
   refuses(R"({"op": "devoxelize", "input": "x", "output": "end"})", "does not begin with voxelize");
   refuses(R"({"op": "voxelize", "voxel_size": [1, 1, 1], "output": "end"})", "can only be the first layer");
 }

@@ -11,9 +11,9 @@ namespace {
 using testing::ElementsAre;
 
 Program program_of(const std::string& layers, const std::string& outputs) {
-  const NetworkDescription network = llvm::cantFail(parse_network(
-      R"({"name": "n", "ndim": 3, "in_channels": 4, "outputs": [)" + outputs + R"(], "layers": [)" + layers +
-      "]}"));
+  const NetworkDescription network =
+      llvm::cantFail(parse_network(R"({"name": "n", "ndim": 3, "in_channels": 4, "outputs": [)" + outputs +
+                                   R"(], "layers": [)" + layers + "]}"));
   return llvm::cantFail(
       build_program(network, DType::F32, [](const std::string&, i32) -> llvm::Expected<i32> { return 0; }));
 }
