@@ -445,4 +445,44 @@ llvm::Expected<i32> GraphBuilder::find_partner(const std::string& name) {
                                "\"{0}\" and the layer's input must be on the same coordinate set", name));
 }
 
+void GraphBuilder::record_window(const std::string& layer) {
+  const ProgramLayer& last = program_.layers.back();
+  windows_[layer] = {program_.maps[last.map], last.window()->stride};
+}
+
+const WindowRecord* GraphBuilder::find_window(const std::string& layer, bool& is_layer) const {
+  is_layer = layers_.count(layer) != 0;
+  const auto found = windows_.find(layer);
+  return found == windows_.end() ? nullptr : &found->second;
+}
+
+llvm::Expected<WindowRecord> GraphBuilder::find_way_back(const std::string& layer, llvm::StringRef op) const {
+  bool is_layer = false;
+  const WindowRecord* const window = find_window(layer, is_layer);
+  if (!window) {
+    return is_layer
+               ? make_error(StatusCode::InvalidArgument,
+                            "\"{0}\" is neither a block nor a pooling: the op {1} leads back from one of "
+                            "these",
+                            layer, op)
+               : make_error(StatusCode::InvalidArgument,
+                            "no earlier layer is called \"{0}\": give the \"name\" of a block or a "
+                            "pooling",
+                            layer);
+  }
+  if (window->map.fine == window->map.coarse) {
+    return make_error(
+        StatusCode::InvalidArgument,
+        "\"{0}\" does not change the coordinates, so there is no way back: replace the op {1} by a "
+        "block or a pooling with stride 1",
+        layer, op);
+  }
+  if (level_of(current()) != window->map.coarse) {
+    return make_error(StatusCode::InvalidArgument,
+                      "the input of the op {0} must have the coordinates of the result of \"{1}\"", op,
+                      layer);
+  }
+  return *window;
+}
+
 }  // namespace minuet
