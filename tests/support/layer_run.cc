@@ -215,8 +215,8 @@ class LayerRun {
     const std::vector<i32> ranked(together ? 2 : 1, offsets.ranked);
     const MaskRanks ranks =
         share_ranks(ranked, together ? map_.queries + map_.sources : map_.queries).front();
-    check_view(device_, rows, map_.geometry, map_.queries, map_, ranks);
-    check_view(device_, transposed, map_.geometry, map_.sources, map_.transposed, ranks);
+    check_view(device_, rows, map_.geometry, map_.queries, map_, ranks, test_.offsets);
+    check_view(device_, transposed, map_.geometry, map_.sources, map_.transposed, ranks, test_.offsets);
   }
 
   void group() {

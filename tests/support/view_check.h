@@ -28,9 +28,11 @@ inline std::vector<i32> transpose(const std::vector<i32>& rows, i64 volume, i64 
   return transposed;
 }
 
-/// Masks, order, and what goes by it, whose rows lie `stride` apart.
+/// Masks, order, and what goes by it, whose rows lie `stride` apart. `list` is that of
+/// WindowProblem::offsets.
 inline void check_view(Device& device, const std::vector<i32>& rows, const KernelGeometry& geometry,
-                       i64 stride, const NeighbourView& view, const MaskRanks& ranks) {
+                       i64 stride, const NeighbourView& view, const MaskRanks& ranks,
+                       const OffsetList& list = {}) {
   const i64 volume = geometry.volume, words = mask_words(geometry.volume);
   const i64 queries = static_cast<i64>(rows.size()) / volume;
   std::vector<u32> masks(static_cast<std::size_t>(words * queries));
@@ -39,7 +41,7 @@ inline void check_view(Device& device, const std::vector<i32>& rows, const Kerne
     if (rows[i] >= 0) masks[k / 32 * queries + i % queries] |= 1u << k % 32;
   }
   EXPECT_EQ(read_words(device, view.masks, words * queries), masks);
-  const OffsetOrder offsets = order_offsets(geometry);
+  const OffsetOrder offsets = order_offsets(geometry, list);
   std::vector<u32> numbers;
   for (i64 q = 0; q < queries; ++q) {
     const u32 code = mask_code(masks.data(), queries, q, offsets.offsets, offsets.ranked);

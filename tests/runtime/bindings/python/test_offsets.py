@@ -120,7 +120,7 @@ def test_networks(device, context, generator, dtype):
             results[kernel].append(device.to_host(execution.run(features)))
         pyramid = minuet.Pyramid(context, network=plan, level_capacity=[200] * plan.info.levels)
         pyramid.load(device)
-        pyramid.load_run(plan, device)
+        pyramid.load_run(plan, device, parameters=parameters)
         buffer = pyramid.build(device, device.to_device(cloud))
         results[kernel].append(device.to_host(pyramid.run(plan, device, buffer, features, parameters=parameters)))
     # Each way to make the maps gives a cross the bits of its list.
