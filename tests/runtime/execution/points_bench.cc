@@ -75,9 +75,9 @@ class VoxelizeRun {
       if (row >= 0) ++points_of[static_cast<size_t>(row)];
     }
     const int64_t largest = points_of.empty() ? 0 : *std::max_element(points_of.begin(), points_of.end());
-    return {{"voxels", static_cast<int64_t>(points_of.size())},
-            {"largest_voxel", largest},
-            {"is_sorted", largest > kUnsortedPoints}};
+    return llvm::json::Object{{"voxels", static_cast<int64_t>(points_of.size())},
+                              {"largest_voxel", largest},
+                              {"is_sorted", largest > kUnsortedPoints}};
   }
 
  private:

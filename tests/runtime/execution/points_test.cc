@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "include/minuet/points.h"
+#include "kernels_templates/shared/map_kernels.h"
 #include "kernels_templates/shared/point_kernels.h"
 #include "tests/runtime/abi/abi_stream.h"
 #include "tests/support/point_oracle.h"
@@ -204,7 +205,7 @@ TEST_P(Points, AreSortedInAFewVoxels) {
   rules.low = {0, 0, -5, 0}, rules.size = {5, 5, 10, 1};
   const PointCloud cloud = oracle::random_points_of(random, 700, 3, 4, 4, 4, true);
   ASSERT_GT(largest_voxel(cloud, rules), kUnsortedPoints);
-  // Rows of 700 points have 10 bits, which are two passes of the sort. Rows of 5 voxels need one pass.
+  // Rows of 700 points may have 10 bits, which are two passes of the sort. Rows of 5 voxels need one pass.
   for (const int64_t most_voxels : {0, 5}) {
     rules.most_voxels = most_voxels;
     for (const int64_t most_points : {0, 40}) {
@@ -213,6 +214,20 @@ TEST_P(Points, AreSortedInAFewVoxels) {
       run_and_expect(cloud, rules, 4, 29);
     }
   }
+}
+
+TEST_P(Points, AreSortedAmongManyVoxels) {
+  Random random(16);
+  VoxelRules rules;
+  rules.low = {-0.5f, -0.5f, -0.5f, 0};
+  PointCloud cloud = oracle::random_points_of(random, 600, 3, 4, 4, 3, true);
+  const PointCloud dense = oracle::random_points_of(random, 100, 3, 4, 0.4, 3, false);
+  cloud.points.insert(cloud.points.end(), dense.points.begin(), dense.points.end());
+  cloud.batch.insert(cloud.batch.end(), dense.batch.begin(), dense.batch.end());
+  ASSERT_GT(largest_voxel(cloud, rules), kUnsortedPoints);
+  // The rows have more bits than one pass sorts.
+  ASSERT_GT(oracle::voxels_of(cloud, rules).counts[0], 1 << kRadixBits);
+  run_and_expect(cloud, rules, 4, 29);
 }
 
 TEST_P(Points, ThatDoNotFitLeaveNoVoxels) {
