@@ -11,11 +11,13 @@
  *   map is minuet_kernel_map_transpose of the convolution's, for a submanifold convolution too. Its input is
  *   out_gradient, its output the gradient of the input. If the strides are 1, the two sets of the map have
  *   the same tensor stride. A convolution with a scale multiplies out_gradient by it first.
+ *   The sets have no duplicates, whose gradients it would have to add: a set that dropped some, or a pyramid
+ *   with keep_first_duplicate, is INVALID_ARGUMENT.
  *
  * Any kernel map serves: of submanifold, strided, transposed and inverse convolutions, of given outputs and
  * of generative ones. Sums are fp32. Their order depends on the list, the options and the library's version
- * alone, so that results repeat bit by bit, on every GPU, with any capacity, and on the CPU device with any
- * number of threads.
+ * alone, so that results repeat bit by bit with any capacity: all GPUs give the same bits, and so does the
+ * CPU device with any number of threads, but the CPU's bits may differ from those of GPUs.
  *
  * The road: minuet_gradient_create -> minuet_gradient_op_load on the device, once -> for each map a list of
  * its pairs, by minuet_kernel_map_list_pairs or minuet_pyramid_export_pairs -> memory of
@@ -32,7 +34,8 @@ extern "C" {
 
 /* Writes the pairs of a map to device memory, int32 [capacity, 3], each as (k, input row, output row), in
  * ascending order of k and always in the same order, and the number of all pairs to `count`, int32 [1]. Rows
- * are in the caller's order. If there are more than `capacity` pairs, only the first ones are written.
+ * are in the caller's order. If there are more than `capacity` pairs, only the first ones are written, and
+ * minuet_gradient_compute treats such a count as 0: compare `count` with `capacity`.
  * `pairs` is optional: null with a capacity of 0 only counts them. minuet_kernel_map_query_pairs tells a
  * capacity that suffices.
  *
@@ -80,9 +83,9 @@ typedef struct minuet_gradient_arguments {
                                           without this gradient */
   minuet_weights_order weights_order;  /* the shape and order of weight_gradient; 0: Minuet's */
   int32_t accumulate;                  /* 1: both gradients are added to what is there; 0: they replace it */
-  int32_t swapped;  /* 1: a pair is (k, output row, input row), as minuet_pyramid_export_pairs gives the pairs
-                       of a transposed convolution */
-  int32_t reserved; /* 0 */
+  int32_t swapped; /* only for the gradient of the weight, else 0. 1: a pair is (k, output row, input row), as
+                      minuet_pyramid_export_pairs gives the pairs of a transposed convolution */
+  int32_t reserved;     /* 0 */
   float* bias_gradient; /* float [out_channels]; null without this gradient */
   void* workspace;
   int64_t workspace_bytes;
@@ -94,8 +97,10 @@ typedef struct minuet_gradient_arguments {
   }
 /* Computes the gradients. Only enqueues, and may be captured: every replay reads pairs, counts and tensors
  * anew. Every element of a gradient is written; that of an offset without pairs gets 0 or keeps its value.
- * Pairs whose rows are not there are left out. A count that is not 0 to its limit counts as 0.
- * RESOURCE_EXHAUSTED where the workspace is too small; FAILED_PRECONDITION without minuet_gradient_op_load.
+ * Pairs whose rows are not there are left out. A count that is not 0 to its limit counts as 0,
+ * and the call succeeds all the same: compare the count of a list with its capacity before a gradient is
+ * used. RESOURCE_EXHAUSTED where the workspace is too small; FAILED_PRECONDITION without
+ * minuet_gradient_op_load.
  */
 MINUET_API minuet_status minuet_gradient_compute(minuet_gradient_op* op, minuet_device* device,
                                                  const minuet_gradient_arguments* arguments, void* stream);

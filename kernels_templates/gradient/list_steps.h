@@ -42,7 +42,10 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void list_steps(MINUET_PARAMS(List
   i32 first = first_pairs[0];
   for (i32 k = 0; k < p.volume; ++k) {
     p.first_step[k] = static_cast<i32>(steps);
-    const i32 end = first_pairs[k + 1];
+    // The searches in a list that does not ascend may find numbers that do not either. An offset without
+    // steps may then not have pairs, so the numbers that weight_gradient reads are made to ascend.
+    i32 end = first_pairs[k + 1];
+    if (end < first) p.first_pair[k + 1] = end = first;
     steps += (end - first + kStepPairs - 1) / kStepPairs;
     first = end;
   }

@@ -147,8 +147,8 @@ class WeightGradientTile {
     }
   }
 
-  /// Loads the operand words of this lane: `Tiles` * `Words` words of channels from `channel` on, for the
-  /// pairs from `pair` on, where Words is 4 for the input and 2 for the output's gradient.
+  /// Loads the operand words of this lane for the channels from `channel` on and the pairs from `pair` on. A
+  /// product needs 4 words of the input and 2 of the output's gradient, so `Count` is a multiple of these.
   template <i32 Pitch, bool IsInput, i32 Count>
   MINUET_DEVICE void load(const unsigned char* tile, i32 pair, i32 channel, u32 (&words)[Count]) {
     const i32 lane = thread_ % 32;

@@ -128,7 +128,7 @@ MINUET_HD constexpr i32 tile_pitch(DType io, i32 channels) {
   while (pitch < channels * dtype_bytes(io)) pitch *= 2;
   return pitch;
 }
-/// Returns the bytes of shared memory of one stage: the rows of both operands, and their numbers.
+/// Returns the bytes of shared memory of the rows of both operands of one stage.
 MINUET_HD constexpr i32 gradient_stage_bytes(const WeightGradientSpec& spec) {
   return kStepPairs * (tile_pitch(spec.io, spec.tile_in) + tile_pitch(spec.io, spec.tile_out));
 }

@@ -16,6 +16,9 @@ namespace minuet {
 enum class ArrayElement : i32 { F32 = 0, F16 = 2, BF16 = 3, F64 = 4 };
 
 constexpr i32 kMaxArrayAxes = 6;
+/// A copy reads at most this many axes: those of a kernel, and the input of a group, the group and the output
+/// of a group of a weight that is transposed.
+constexpr i32 kMostCopyAxes = kMaxDim + 3;
 
 /// A thread of copy_parameters handles this many consecutive elements of the target at once.
 constexpr i32 kCopyPiece = 8;
@@ -28,8 +31,8 @@ struct ParameterCopy {
   /// Receives the numbers in fp32 before they are rounded to `dtype`. It may be null.
   float* master;
   i64 elements;                // Gives the number of elements, which is the product of the extents.
-  i64 strides[kMaxArrayAxes];  // Holds the source's strides in elements, one for each axis of `shape`.
-  i32 shape[kMaxArrayAxes];    // Holds the extents, which must be at least 1.
+  i64 strides[kMostCopyAxes];  // Holds the source's strides in elements, one for each axis of `shape`.
+  i32 shape[kMostCopyAxes];    // Holds the extents, which must be at least 1.
   // Small fields are packed, so that more jobs fit into a launch.
   i32 rank : 8;              // Gives the number of axes in use. It must be at least 1.
   ArrayElement element : 8;  // Gives the type of the source's elements.
@@ -49,7 +52,7 @@ struct CopyParametersSpec {
   }
 };
 /// Gives the greatest number of jobs of one launch, here and below.
-constexpr i32 kMostParameterJobs = 256;
+constexpr i32 kMostParameterJobs = 255;
 constexpr i32 kMostParameterParams = 32764;
 
 struct CopyParametersParams {

@@ -148,6 +148,7 @@ llvm::Error refuse_weight_arguments(const minuet_gradient_arguments& given) {
   MINUET_TRY(refuse_unused(given.pairs || given.most_pairs != 0 || given.pair_count,
                            "pairs, most_pairs or pair_count", "weight"));
   MINUET_TRY(refuse_unused(given.input.data || given.input.rows != 0, "input", "weight"));
+  MINUET_TRY(refuse_unused(given.swapped != 0, "swapped", "weight"));
   return refuse_unused(given.weight_gradient || given.weights_order != 0, "weight_gradient or weights_order",
                        "weight");
 }
@@ -161,6 +162,9 @@ llvm::Error compute(const minuet_gradient_op& op, const minuet_device& device,
   std::vector<NamedMemory> written, read;
   const bool on_gpu = !device.open->device()->info().arch.empty();
   MINUET_TRY(check_flags({{given.accumulate, "accumulate"}, {given.swapped, "swapped"}}));
+  if (given.reserved != 0) {
+    return make_error(StatusCode::InvalidArgument, "reserved is {0}; it must be 0", given.reserved);
+  }
   MINUET_ASSIGN(const Tensor gradient,
                 read_rows(given.out_gradient, "out_gradient", forward.out_channels, forward.dtype));
   if (problem.weight) {

@@ -84,6 +84,30 @@ TEST(Gradient, StepsOfPairs) {
   }
 }
 
+/// Whatever order the offsets of a list have, the pairs of an offset are in the list, and no pair is in two
+/// offsets.
+TEST(Gradient, StepsOfAListThatDoesNotAscend) {
+  Random random(9);
+  for (int repeat = 0; repeat < 50; ++repeat) {
+    Pairs pairs{6, {}};
+    for (int i = 0; i < 300; ++i) {
+      pairs.list.insert(pairs.list.end(), {static_cast<i32>(random.below(8)) - 1, 0, 0});
+    }
+    // Half of the lists ascend, and end with padding.
+    for (std::size_t i = 0; repeat % 2 == 0 && i < 300; ++i) {
+      pairs.list[3 * i] = i < 200 ? static_cast<i32>(i / 40) : -1;
+    }
+    const Steps steps(pairs, 7);
+    ASSERT_GE(steps.first_pair[0], 0);
+    ASSERT_LE(steps.first_pair.back(), pairs.count());
+    for (std::size_t k = 0; k < 6; ++k) {
+      const i32 count = steps.first_pair[k + 1] - steps.first_pair[k];
+      ASSERT_GE(count, 0) << k;
+      ASSERT_EQ(steps.first_step[k + 1] - steps.first_step[k], (count + kStepPairs - 1) / kStepPairs) << k;
+    }
+  }
+}
+
 TEST(Gradient, EveryStepIsInOnePart) {
   for (const i64 steps : {1, 2, 3, 7, 255, 256, 257, 513, 100000}) {
     for (const i64 wanted : {1, 5, 396}) {
