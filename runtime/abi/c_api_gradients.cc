@@ -162,9 +162,7 @@ llvm::Error compute(const minuet_gradient_op& op, const minuet_device& device,
   std::vector<NamedMemory> written, read;
   const bool on_gpu = !device.open->device()->info().arch.empty();
   MINUET_TRY(check_flags({{given.accumulate, "accumulate"}, {given.swapped, "swapped"}}));
-  if (given.reserved != 0) {
-    return make_error(StatusCode::InvalidArgument, "reserved is {0}; it must be 0", given.reserved);
-  }
+  MINUET_TRY(check_reserved(given.reserved));
   MINUET_ASSIGN(const Tensor gradient,
                 read_rows(given.out_gradient, "out_gradient", forward.out_channels, forward.dtype));
   if (problem.weight) {

@@ -52,8 +52,7 @@ NetworkMaps::NetworkMaps(const Program& program, const NetworkMapOptions& option
     report_words_ += map.geometry.volume;
     maps_.push_back(map);
     const i32 number = static_cast<i32>(looks_up_.size());
-    // A map with a list of offsets keeps a table of rows, because make_views() looks up only the offsets of
-    // boxes.
+    // A map with a list of offsets keeps a table of rows: make_views() looks up only offsets of boxes.
     looks_up_.push_back(indexes() && engine.maps().looks_up_rows() && spec.offsets.empty() &&
                         views.may_look_up(number, fills_voxels(program, spec)));
     keeps_rows_.push_back(views.keeps_rows(number));
@@ -106,10 +105,8 @@ void NetworkMaps::place(Placement& parts) {
   report_ = parts.take<i32>(cleared_words());
   const auto word = [&](i64 at) { return report_ ? report_ + at : nullptr; };
   state_ = {reinterpret_cast<u32*>(report_), word(1), word(bounds_at()), parts.take<CloudLayout>(1)};
-  if (!holds_points()) {
-    source_row_ = parts.take<i32>(capacity_of(0));
-    row_of_ = parts.take<i32>(capacity_of(0));
-  }
+  if (!holds_points()) source_row_ = parts.take<i32>(capacity_of(0));
+  if (!holds_points()) row_of_ = parts.take<i32>(capacity_of(0));
   if (!options_.is_stateless) {
     identity_ = parts.take<i32>(most_capacity());
     if (!holds_points()) coordinates_ = parts.take<i32>(most_unpacked_rows() * (1 + program_.ndim));

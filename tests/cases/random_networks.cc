@@ -22,9 +22,7 @@ constexpr size_t kMostLayers = 8;
 constexpr int kMostVolume = 81;
 constexpr int kMostStride = 64;  // of a whole network
 constexpr int kMostWidth = 160;  // of children side by side
-
 constexpr Axes kOnes{1, 1, 1, 1};
-
 const char* const kFunctions[] = {"relu", "leaky_relu", "gelu",       "silu",       "sigmoid",
                                   "tanh", "softmax",    "batch_norm", "layer_norm", "scale_shift"};
 

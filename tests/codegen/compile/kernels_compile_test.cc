@@ -20,6 +20,7 @@
 #include "codegen/choose/ops/pooling.h"
 #include "codegen/choose/ops/space.h"
 #include "codegen/compile/compiler.h"
+#include "tests/codegen/compile/map_kernel_variants.h"
 #include "tests/support/expect.h"
 
 namespace minuet {
@@ -28,107 +29,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-constexpr KeyType kKeys[] = {KeyType::U32, KeyType::U64};
-constexpr i32 kDims[] = {1, 3, 4};
-
-/// The Specs to compile beside the default one, by row of kernels.inc.
-template <class Spec>
-std::vector<Spec> by_key_and_ndim() {
-  std::vector<Spec> specs;
-  for (KeyType key : kKeys) {
-    for (i32 ndim : kDims) {
-      Spec spec;
-      spec.key = key;
-      spec.ndim = ndim;
-      specs.push_back(spec);
-    }
-  }
-  return specs;
-}
-
-template <class Spec>
-std::vector<Spec> by_key() {
-  std::vector<Spec> specs(2);
-  specs[1].key = KeyType::U64;
-  return specs;
-}
-
-template <class Spec>
-std::vector<Spec> by_ndim() {
-  return {{.ndim = 1}, {.ndim = 2}, {.ndim = 4}};
-}
-
-std::vector<FindBoundsSpec> variants(const FindBoundsSpec&) { return by_ndim<FindBoundsSpec>(); }
-std::vector<BeginCloudSpec> variants(const BeginCloudSpec&) { return {}; }
-std::vector<ClearIndexSpec> variants(const ClearIndexSpec&) { return {}; }
-std::vector<NumberRowsSpec> variants(const NumberRowsSpec&) { return {}; }
-std::vector<NumberPointsSpec> variants(const NumberPointsSpec&) { return {}; }
-std::vector<MarkBlocksSpec> variants(const MarkBlocksSpec&) { return by_ndim<MarkBlocksSpec>(); }
-std::vector<NumberBlocksSpec> variants(const NumberBlocksSpec&) { return by_ndim<NumberBlocksSpec>(); }
-std::vector<MarkVoxelsSpec> variants(const MarkVoxelsSpec&) { return by_ndim<MarkVoxelsSpec>(); }
-std::vector<ReachBlocksSpec> variants(const ReachBlocksSpec&) { return by_ndim<ReachBlocksSpec>(); }
-std::vector<ReachVoxelsSpec> variants(const ReachVoxelsSpec&) { return by_ndim<ReachVoxelsSpec>(); }
-std::vector<ListVoxelsSpec> variants(const ListVoxelsSpec&) { return by_ndim<ListVoxelsSpec>(); }
-std::vector<SearchVoxelsSpec> variants(const SearchVoxelsSpec&) {
-  std::vector<SearchVoxelsSpec> specs = by_ndim<SearchVoxelsSpec>();
-  for (i32 ndim = 1; ndim <= kMaxDim; ++ndim) specs.push_back({.ndim = ndim, .rows = true});
-  return specs;
-}
-std::vector<SearchListedKeysSpec> variants(const SearchListedKeysSpec&) {
-  return by_key_and_ndim<SearchListedKeysSpec>();
-}
-std::vector<SearchListedVoxelsSpec> variants(const SearchListedVoxelsSpec&) {
-  return by_ndim<SearchListedVoxelsSpec>();
-}
-std::vector<VoidFailedSpec> variants(const VoidFailedSpec&) { return {}; }
-std::vector<JoinWordsSpec> variants(const JoinWordsSpec&) { return {}; }
-std::vector<MakeLayoutSpec> variants(const MakeLayoutSpec&) { return by_ndim<MakeLayoutSpec>(); }
-std::vector<PackSpec> variants(const PackSpec&) { return by_key_and_ndim<PackSpec>(); }
-std::vector<UnpackSpec> variants(const UnpackSpec&) { return by_key_and_ndim<UnpackSpec>(); }
-std::vector<DownsampleSpec> variants(const DownsampleSpec&) { return by_key_and_ndim<DownsampleSpec>(); }
-std::vector<ReachKeysSpec> variants(const ReachKeysSpec&) { return by_key_and_ndim<ReachKeysSpec>(); }
-std::vector<RadixHistogramSpec> variants(const RadixHistogramSpec&) { return by_key<RadixHistogramSpec>(); }
-std::vector<RadixBinsSpec> variants(const RadixBinsSpec&) { return {}; }
-std::vector<RadixPassSpec> variants(const RadixPassSpec&) {
-  const MapChoice u32 = choose_map(KeyType::U32, 3), u64 = choose_map(KeyType::U64, 3);
-  return {u32.radix_pass_rows.small, u32.radix_pass_keys.small, u32.radix_pass_keys.large,
-          u64.radix_pass_rows.small, u64.radix_pass_keys.small};
-}
-std::vector<PrepareScansSpec> variants(const PrepareScansSpec&) { return {}; }
-std::vector<ScanSpec> variants(const ScanSpec&) {
-  return {{.input = ScanInput::Heads32}, {.input = ScanInput::Heads64}, {.input = ScanInput::Hits}};
-}
-std::vector<UniqueSpec> variants(const UniqueSpec&) {
-  return {{.key = KeyType::U64}, {.rows = false}, {.key = KeyType::U64, .rows = false}};
-}
-
-/// Every key and dimension, and the extremes of B, C and the block size.
-template <class Spec>
-std::vector<Spec> searches() {
-  std::vector<Spec> specs = by_key_and_ndim<Spec>();
-  for (KeyType key : kKeys) {
-    specs.push_back({.key = key, .source_block = 64, .query_block = 64, .threads = 64});
-    specs.push_back({.key = key, .source_block = 1024, .query_block = 1024, .threads = 256});
-  }
-  return specs;
-}
-std::vector<FindQueryBordersSpec> variants(const FindQueryBordersSpec&) {
-  return searches<FindQueryBordersSpec>();
-}
-std::vector<SearchKernelMapSpec> variants(const SearchKernelMapSpec&) {
-  return searches<SearchKernelMapSpec>();
-}
-std::vector<CountPairsSpec> variants(const CountPairsSpec&) { return {}; }
-std::vector<CompactPairsSpec> variants(const CompactPairsSpec&) { return {}; }
-std::vector<MakeTablesSpec> variants(const MakeTablesSpec&) { return {}; }
-std::vector<MakeMasksSpec> variants(const MakeMasksSpec&) { return {}; }
-std::vector<RankMasksSpec> variants(const RankMasksSpec&) { return by_ndim<RankMasksSpec>(); }
-std::vector<OrderVoxelsSpec> variants(const OrderVoxelsSpec&) { return by_ndim<OrderVoxelsSpec>(); }
-std::vector<OrderRowsSpec> variants(const OrderRowsSpec&) { return {}; }
-std::vector<OrderBlocksSpec> variants(const OrderBlocksSpec&) { return {}; }
-std::vector<TransposeRowsSpec> variants(const TransposeRowsSpec&) { return {}; }
-std::vector<PresetRowsSpec> variants(const PresetRowsSpec&) { return {}; }
-
+/// The Specs to compile beside the default one, by row of kernels.inc. map_kernel_variants.h has more.
 std::vector<PermuteRowsSpec> variants(const PermuteRowsSpec&) {
   std::vector<PermuteRowsSpec> specs;
   for (DType io : kDTypes) {

@@ -22,6 +22,7 @@
 #include "tests/runtime/abi/abi_pyramid_structs.h"
 #include "tests/runtime/abi/abi_select_structs.h"
 #include "tests/runtime/abi/abi_told.h"
+#include "tests/runtime/abi/abi_tuning.h"
 #include "tests/support/network_abi.h"
 #include "tests/support/safetensors_writer.h"
 
@@ -384,19 +385,7 @@ void forget_seconds(Result* result) {
     std::memset(reinterpret_cast<char*>(result) + kPlace, 0, result->struct_size - kPlace);
 }
 
-/// Small enough to be measured in no time; the call is stopped at once.
-struct TinyTuning {
-  minuet_tuning_cloud cloud;
-  minuet_tuning_options options = MINUET_TUNING_OPTIONS_INIT;
-
-  TinyTuning(const std::vector<int32_t>& coordinates, const std::string& folder)
-      : cloud{coordinates.data(), static_cast<int64_t>(coordinates.size() / 4)} {
-    options.clouds = &cloud;
-    options.cloud_count = 1;
-    options.repeats = 3;
-    options.directory = folder.c_str();
-    options.cancelled = [](void*) { return int32_t{1}; };
-  }
+}
 };
 
 void Structs::tuning_options() {
