@@ -27,7 +27,7 @@ VERSIONED = re.compile(r"(\S+)@(GLIBC|GLIBCXX|CXXABI)_([\d.]+)$", re.MULTILINE)
 NOT_LINKED = ("RemoveFileOnSignal", "PrintStackTraceOnErrorSignal", "AddSignalHandler",
               "open_nvrtc", "open_nvrtc_library", "NvrtcCompiler",
               "minuet_kernel_headers", "minuet_cuda_headers", "minuet_cccl_headers")
-MOST_BYTES = 3_580_000
+MOST_BYTES = 4_000_000
 DECLARED = re.compile(r"^MINUET_API\s[^;]*?\b(minuet_\w+)\s*\(", re.MULTILINE)
 
 
@@ -47,8 +47,10 @@ def check(library, headers, most_bytes=MOST_BYTES):
     exported = {line.split()[-1].split("@")[0] for line in lines}
     declared = set()
     for header in headers:
-        found = DECLARED.findall(header.read_text())
-        if not found:
+        text = header.read_text()
+        found = DECLARED.findall(text)
+        # A header that others include may have types alone.
+        if not found and "typedef" not in text:
             yield f"{header}: no declaration found, so this check sees nothing"
         declared.update(found)
     for name in sorted(exported - declared):
