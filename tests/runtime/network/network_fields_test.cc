@@ -107,7 +107,7 @@ TEST(NetworkFields, WhatIsWrongIsRefusedWithItsPlaceAndReason) {
        "global_pool, relu, "
        "leaky_relu, gelu, silu, sigmoid, tanh, "
        "add, multiply, softmax, argmax, batch_norm, scale_shift, layer_norm, "
-       "intersection, space_to_channel, channel_to_space"},
+       "intersection, voxelize, devoxelize, prune, subdivide, space_to_channel, channel_to_space"},
       {block_of(R"("shortcut": {})"), kWrong, "\"shortcut\" is not a field of the op block"},
       {block_of(R"("inner_width": 0)"), kWrong, "\"inner_width\" is not a field of the op block"},
       {residual_of(R"("inner_width": 0)"), kWrong, "\"inner_width\" is not a field of the op residual"},
