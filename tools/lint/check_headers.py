@@ -40,7 +40,8 @@ STRICT = ["-Wall", "-Wextra", "-Wpedantic", "-Werror", "-fsyntax-only"]
 DEVICE_ONLY = ("kernels_templates/core/", "kernels_templates/map/", "kernels_templates/gmas/",
                "kernels_templates/dense/", "kernels_templates/depthwise/", "kernels_templates/fused/",
                "kernels_templates/pool/", "kernels_templates/parameters/", "kernels_templates/pointwise/",
-               "kernels_templates/points/", "kernels_templates/select/", "kernels_templates/space/",
+               "kernels_templates/points/", "kernels_templates/gradient/", "kernels_templates/select/",
+               "kernels_templates/space/",
                "tests/kernels_templates/device/",
                "tests/support/software_cuda/twins/kernels_templates/")
 

@@ -385,9 +385,6 @@ void forget_seconds(Result* result) {
     std::memset(reinterpret_cast<char*>(result) + kPlace, 0, result->struct_size - kPlace);
 }
 
-}
-};
-
 void Structs::tuning_options() {
   const TemporaryPath folder("structs");
   TinyTuning tiny(kCloud, folder.path());

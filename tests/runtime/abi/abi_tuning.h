@@ -20,5 +20,7 @@ struct TinyTuning {
     options.repeats = 3;
     options.directory = folder.c_str();
     options.cancelled = [](void*) { return int32_t{1}; };
+  }
+};
 
-  }  // namespace minuet::abi
+}  // namespace minuet::abi
