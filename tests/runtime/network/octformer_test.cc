@@ -259,8 +259,8 @@ TEST_P(OctFormerTest, WithinCapacities) {
   }
   for (int repetition = 0; repetition < 2; ++repetition) {
     for (Buffer& output : outputs) output.poison();
-    check(prepare(machine(), within.get(), cloud));
-    check(run_arrays(within.get(), {array_of(tensor(input, capacities[0], 4, dtype()))}, arrays));
+    abi::check(prepare(machine(), within.get(), cloud));
+    abi::check(run_arrays(within.get(), {array_of(tensor(input, capacities[0], 4, dtype()))}, arrays));
     for (size_t i = 0; i < 2; ++i) {
       std::vector<char> expected = exact[i].bytes;
       expected.resize(static_cast<size_t>(outputs[i].bytes()));
