@@ -254,7 +254,7 @@ TEST_P(Gradient, OfInputsTakesAWeightOfSevenAxes) {
   minuet_array array = array_of(weight.data(), {3, 3, 3, 3, 2, 6}, MINUET_ELEMENT_F32);
   array.has_strides = 1;
   constexpr int64_t kStrides[] = {12, 36, 108, 324, 6, 1};
-  std::copy(std::begin(kStrides), std::end(kStrides), array.strides);
+  std::copy(std::begin(kStrides), std::end(kStrides), array.stride);
   check(minuet_parameters_set(made, nullptr, &array, 1, MINUET_WEIGHTS_MINUET, nullptr));
   const Buffer back(machine(), weight.bytes());
   minuet_array target = array;
