@@ -257,42 +257,6 @@ TEST_P(Gradient, OfInputsTakesAWeightOfSevenAxes) {
   std::copy(std::begin(kStrides), std::end(kStrides), array.stride);
   check(minuet_parameters_set(made, nullptr, &array, 1, MINUET_WEIGHTS_MINUET, nullptr));
   const Buffer back(machine(), weight.bytes());
-  minuet_array target = array;
-  target.data = back.data();
-  check(minuet_parameters_get(made, 0, &target, nullptr));
-  EXPECT_EQ(back.read<float>(), round_to(dtype(), problem.data.weight));
-}
-}
-
-/// A weight of four axes and groups has seven axes in the array, none of which are neighbours.
-TEST_P(Gradient, OfInputsTakesAWeightOfSevenAxes) {
-  ConvolutionCase test = small_case(dtype(), ConvolutionKind::Submanifold, 4, 6, 20);
-  test.ndim = 4, test.groups = 2;
-  test.kernel_size = {3, 3, 3, 3}, test.stride = test.dilation = {1, 1, 1, 1};
-  const Problem problem = problem_of(test);
-  minuet_convolution_options options = options_of(problem.test, problem.data);
-  options.weight = nullptr;
-  options.without_values = 1;
-  const Plan plan = make_input_plan(options);
-  ASSERT_TRUE(plan);
-  minuet_parameters* made = nullptr;
-  check(minuet_parameters_create(plan.get(), machine().device(), nullptr, &made));
-  const Parameters parameters(made, {minuet_parameters_destroy});
-  // spconv 2.x: [out, axes of the kernel in reverse order, in].
-  constexpr size_t kIn = 2, kOut = 6, kVolume = 81;
-  std::vector<float> given(problem.data.weight.size());
-  for (size_t k = 0; k < kVolume; ++k) {
-    const size_t reversed = k % 3 * 27 + k / 3 % 3 * 9 + k / 9 % 3 * 3 + k / 27;
-    for (size_t i = 0; i < kIn; ++i) {
-      for (size_t o = 0; o < kOut; ++o) {
-        given[(o * kVolume + reversed) * kIn + i] = problem.data.weight[(k * kIn + i) * kOut + o];
-      }
-    }
-  }
-  const Buffer weight(machine(), given);
-  const minuet_array array = array_of(weight.data(), {6, 3, 3, 3, 3, 2}, MINUET_ELEMENT_F32);
-  check(minuet_parameters_set(made, nullptr, &array, 1, MINUET_WEIGHTS_SPCONV2, nullptr));
-  const Buffer back(machine(), weight.bytes());
   const minuet_array target = array_of(back.data(), {81, 2, 6}, MINUET_ELEMENT_F32);
   check(minuet_parameters_get(made, 0, &target, nullptr));
   EXPECT_EQ(back.read<float>(), round_to(dtype(), problem.data.weight));
