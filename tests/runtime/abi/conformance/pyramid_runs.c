@@ -99,7 +99,7 @@ static void ask_for_bytes(const world* world, const op_run* op) {
   REFUSED_WITH("map is -1", map = -1);
   REFUSED_WITH("map is 3", map = 3);
   REFUSED_WITH("kernel size", map = 1);
-  REFUSED_WITH("not made for the purpose", map = 2);
+  REFUSED_WITH("is not made for", map = 2);
   REFUSED_WITH("set_order is 8", set_order = 8);
   REFUSED_WITH("set_order is 4294967295", set_order = UINT32_MAX);
 #undef REFUSED_WITH
@@ -144,7 +144,7 @@ static void run_wrong_plans(const world* world, const op_run* op) {
   REFUSED_WITH(INVALID_ARGUMENT, "plan has 3 axes, but the pyramid has 2", pyramid = world->flat_pyramid);
   REFUSED_WITH(INVALID_ARGUMENT, "map is -1", map = -1);
   REFUSED_WITH(INVALID_ARGUMENT, "map is 3", map = 3);
-  REFUSED_WITH(INVALID_ARGUMENT, "not made for the purpose", map = 2);
+  REFUSED_WITH(INVALID_ARGUMENT, "is not made for", map = 2);
   REFUSED_WITH(INVALID_ARGUMENT, "set_order is 8", set_order = 8);
 }
 
