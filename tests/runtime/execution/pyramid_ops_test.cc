@@ -329,7 +329,7 @@ TEST_P(PyramidOpsTest, RefusesOpsThatTheMapDoesNotServe) {
   int64_t bytes = 0;
   EXPECT_EQ(minuet_plan_run_bytes(plan.get(), machine().arch().c_str(), &arguments, &bytes),
             MINUET_INVALID_ARGUMENT);
-  EXPECT_THAT(last_error(), HasSubstr("not made for the purpose"));
+  EXPECT_THAT(last_error(), HasSubstr("is not made for"));
   int32_t word = 0;
   EXPECT_EQ(minuet_pyramid_export_pairs(poolings.get(), machine().device(), poolings.run_arguments().buffer,
                                         poolings.run_arguments().buffer_bytes, kSubmanifold, nullptr, 0,
