@@ -205,8 +205,12 @@ TEST_F(KernelsVisit, LaunchesOfGroups) {
     };
     plant_for(make, "sm_90a");
     const int count = visit(plan_.get(), "sm_90a", [&](const minuet_kernel_code& kernel) {
-      if (std::string(kernel.family) == "fused") EXPECT_EQ(kernel.launches, groups == 2 ? 2 : 1);
-      if (groups == 64) EXPECT_STREQ(kernel.family, "depthwise");
+      if (std::string(kernel.family) == "fused") {
+        EXPECT_EQ(kernel.launches, groups == 2 ? 2 : 1);
+      }
+      if (groups == 64) {
+        EXPECT_STREQ(kernel.family, "depthwise");
+      }
     });
     EXPECT_GT(count, 0);
   }
