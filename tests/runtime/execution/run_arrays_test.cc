@@ -141,7 +141,7 @@ TEST_P(RunArraysTest, RefusesParametersThatDoNotFit) {
   EXPECT_THAT(refused(with([](minuet_array& array) { array.shape[0] += 1; })), HasSubstr(arrays.name(0)));
   EXPECT_THAT(refused(with([](minuet_array& array) { array.shape[0] = 0; })), HasSubstr(arrays.name(0)));
   EXPECT_THAT(refused(with([](minuet_array& array) { array.element = MINUET_ELEMENT_I32; })),
-              HasSubstr("input 1: its element is 7"));
+              AllOf(HasSubstr(arrays.name(0)), HasSubstr("elements of i32")));
   EXPECT_THAT(refused(with([&](minuet_array& array) { array.data = result.data(); })),
               HasSubstr("output 0 and input 1 overlap"));
   if (!machine().is_cpu()) {
