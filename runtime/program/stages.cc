@@ -198,6 +198,7 @@ std::vector<ProgramStage> stages_of(const Program& program) {
   const std::vector<i32> numbers = stage_numbers(program);
   const i32 count = numbers.empty() ? 0 : *std::max_element(numbers.begin(), numbers.end()) + 1;
   std::vector<ProgramStage> stages;
+  stages.reserve(static_cast<std::size_t>(count));
   for (i32 i = 0; i < count; ++i) stages.push_back(StageCopy(program, numbers, i).copy());
   return stages;
 }
