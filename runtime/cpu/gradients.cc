@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "runtime/engine/arena.h"
-#include "runtime/weights/weights_order.h"
 
 namespace minuet {
 namespace {
