@@ -52,7 +52,7 @@ class StageCopy {
   bool has_level(i32 level) const { return stages_[level] == number_; }
   bool has_tensor(i32 tensor) const { return has_level(whole_.tensors[tensor].level); }
   i32 level_of(i32 level) const { return position_of(stage_.levels, level); }
-  i32 tensor_of(i32 tensor) const { return tensor < 0 ? -1 : stage_.find_tensor(tensor); }
+  i32 tensor_of(i32 tensor) const { return position_of(stage_.tensors, tensor); }
 
   void copy_levels() {
     for (i32 i = 0; i < static_cast<i32>(whole_.levels.size()); ++i) {
@@ -176,8 +176,6 @@ i32 root_of(const Program& program, i32 level) {
   for (i32 parent = level; parent >= 0; parent = parent_of(program, level)) level = parent;
   return level;
 }
-
-i32 ProgramStage::find_tensor(i32 tensor) const { return position_of(tensors, tensor); }
 
 bool has_stages(const Program& program) {
   return llvm::any_of(program.levels, std::mem_fn(&LevelSpec::is_made_in_run));
