@@ -74,35 +74,58 @@ MINUET_HD u32 load_masks(const DepthwiseParams& p, const DepthwiseRows<S>& rows,
 }
 
 /// Adds the products of the offsets [32 * word, 32 * word + 32) in ascending order.
+///
+/// Instructions bound the loop, so each address takes one multiplication of 32-bit numbers: tables have less
+/// than 2^30 columns, and rows less than 2^32 bytes (kMostRowStride).
 template <DepthwiseSpec S>
 MINUET_HD void add_offsets(const DepthwiseParams& p, const DepthwiseRows<S>& rows, i64 count, i32 word,
                            float (&sums)[S.rows][DepthwiseShape<S>::kElements]) {
   using Shape = DepthwiseShape<S>;
+  constexpr u64 kWeightBytes = u64{S.out_channels} * Shape::kElement;  // The bytes of an offset.
+  const u64 table_bytes = static_cast<u32>(p.row_stride * 4);
+  const u64 row_bytes = static_cast<u32>(p.input_ld * Shape::kElement);
+  const char* const input = static_cast<const char*>(p.input) +
+                            i64{rows.vector} * Shape::kElements / Shape::kMultiplier * Shape::kElement;
+  const char* const weights = static_cast<const char*>(p.weights) + rows.vector * S.vector_bytes;
+  // Only a kernel of one offset may lack a table. Each row is its own source then.
+  const bool has_table = S.volume > 1 || p.rows != nullptr;
+  const i32* columns[S.rows];
+  MINUET_UNROLL
+  for (i32 r = 0; r < S.rows; ++r) columns[r] = p.rows + rows.columns[r];
   u32 masks[S.rows];
-  const i64 input_byte = i64{rows.vector} * Shape::kElements / Shape::kMultiplier * Shape::kElement;
-  for (u32 left = load_masks<S>(p, rows, count, word, masks); left != 0; left &= left - 1) {
-    const i64 k = 32 * word + lowest_bit(left);
+  u32 left = load_masks<S>(p, rows, count, word, masks);
+  i32 next[S.rows] = {};
+  // Loads the row numbers of the lowest offset of `left`.
+  const auto find_sources = [&] {
+    const i32 bit = lowest_bit(left);
+    const u64 k = static_cast<u32>(32 * word + bit);
+    MINUET_UNROLL
+    for (i32 r = 0; r < S.rows; ++r) {
+      const bool present = (masks[r] >> bit & 1) != 0;
+      if (has_table) {
+        const char* const entry = reinterpret_cast<const char*>(columns[r]) + k * table_bytes;
+        next[r] = load_row_if(present, reinterpret_cast<const i32*>(entry));
+      } else {
+        next[r] = present ? static_cast<i32>(rows.numbers[r]) : -1;
+      }
+    }
+  };
+  if (left != 0) find_sources();
+  while (left != 0) {
+    const u64 k = static_cast<u32>(32 * word + lowest_bit(left));
+    left &= left - 1;
     i32 sources[S.rows];
     Vector<Shape::kInputBytes> inputs[S.rows];
     MINUET_UNROLL
-    for (i32 r = 0; r < S.rows; ++r) {
-      const bool present = (masks[r] & left & (~left + 1)) != 0;
-      sources[r] = p.rows != nullptr
-                       ? load_row_if(present, p.rows + (present ? k * p.row_stride + rows.columns[r] : 0))
-                   : present ? static_cast<i32>(rows.numbers[r])
-                             : -1;
-    }
+    for (i32 r = 0; r < S.rows; ++r) sources[r] = next[r];
     MINUET_UNROLL
     for (i32 r = 0; r < S.rows; ++r) {
-      const bool present = sources[r] >= 0;
-      inputs[r] = load_vector_if<Shape::kInputBytes>(
-          present, p.input, (present ? sources[r] : i64{0}) * p.input_ld * Shape::kElement + input_byte);
+      const u64 source = static_cast<u32>(sources[r]);
+      inputs[r] = load_vector_if<Shape::kInputBytes>(sources[r] >= 0, input + source * row_bytes, 0);
     }
+    if (left != 0) find_sources();
     float factors[Shape::kElements];
-    to_floats<S.io>(
-        load_vector_if<S.vector_bytes>(
-            true, p.weights, (k * S.out_channels + rows.vector * Shape::kElements) * Shape::kElement),
-        factors);
+    to_floats<S.io>(load_vector_if<S.vector_bytes>(true, weights + k * kWeightBytes, 0), factors);
     MINUET_UNROLL
     for (i32 r = 0; r < S.rows; ++r) {
       // Without this branch, an infinite weight would make NaN of a row that is not there.
@@ -116,49 +139,67 @@ MINUET_HD void add_offsets(const DepthwiseParams& p, const DepthwiseRows<S>& row
   }
 }
 
+/// Returns the larger one of `most` and the bits of the magnitude of `value`. NaN is larger than infinity,
+/// and infinity is larger than all other numbers.
+MINUET_HD u32 larger_magnitude(u32 most, float value) {
+  const u32 magnitude = bits_of(value) & 0x7fffffffu;
+  return magnitude > most ? magnitude : most;
+}
+
 /// Applies the epilogue to the sums of one row, and writes them. With S.second_output, also writes the second
 /// output. Returns false if a sum or a result of the first output is infinite or NaN.
 template <DepthwiseSpec S>
-MINUET_HD bool finish_depthwise_row(const DepthwiseParams& p, i64 number, i32 vector, bool is_padding,
+MINUET_HD bool finish_depthwise_row(const DepthwiseParams& p, i64 number, i32 vector,
                                     const float (&sums)[DepthwiseShape<S>::kElements]) {
   using Shape = DepthwiseShape<S>;
   constexpr i32 kElements = Shape::kElements;
   const i64 channel = i64{vector} * kElements, byte = channel * Shape::kElement;
   float residual[kElements] = {}, values[kElements] = {};
-  bool finite = true;
   if constexpr (S.residual) {
-    to_floats<S.io>(load_vector_if<S.vector_bytes>(!is_padding, p.residual,
-                                                   number * p.residual_ld * Shape::kElement + byte),
-                    residual);
+    to_floats<S.io>(
+        load_vector_if<S.vector_bytes>(true, p.residual, number * p.residual_ld * Shape::kElement + byte),
+        residual);
   }
+  u32 most_sum = 0, most_value = 0;
   MINUET_UNROLL
   for (i32 e = 0; e < kElements; ++e) {
-    if (is_padding) continue;
     const float scale = S.scale_shift ? read_only(p.scale + channel + e) : 1.0f;
     const float shift = S.scale_shift ? read_only(p.shift + channel + e) : 0.0f;
     values[e] =
         epilogue<S.scale_shift, S.residual, S.activation>(sums[e], scale, shift, residual[e], p.slope);
     // The sum is tested too, because a ReLU would hide a sum of minus infinity.
-    finite = finite && !overflows(DType::F32, bits_of(sums[e])) && !overflows(S.io, bits_of(values[e]));
+    most_sum = larger_magnitude(most_sum, sums[e]);
+    most_value = larger_magnitude(most_value, values[e]);
   }
   const Vector<S.vector_bytes> stored = from_floats<S.io, S.vector_bytes>(values);
   store_vector(p.output, number * p.output_ld * Shape::kElement + byte, stored);
   if constexpr (S.second_output) {
-    bool second_finite = true;
+    u32 most_second = 0;
     to_floats<S.io>(stored, values);
     MINUET_UNROLL
     for (i32 e = 0; e < kElements; ++e) {
-      if (is_padding) continue;
       values[e] = epilogue<true, false, S.second_activation>(
           values[e], read_only(p.second.scale + channel + e), read_only(p.second.shift + channel + e), 0.0f,
           p.second.slope);
-      second_finite = second_finite && !overflows(S.io, bits_of(values[e]));
+      most_second = larger_magnitude(most_second, values[e]);
     }
     store_vector(p.second.output, number * p.second.output_ld * Shape::kElement + byte,
                  from_floats<S.io, S.vector_bytes>(values));
-    if (!second_finite) *p.second.overflow = p.overflow_mark;
+    if (overflows(S.io, most_second)) *p.second.overflow = p.overflow_mark;
   }
-  return finite;
+  return !overflows(DType::F32, most_sum) && !overflows(S.io, most_value);
+}
+
+/// Writes zeros to a row of padding.
+template <DepthwiseSpec S>
+MINUET_HD void clear_depthwise_row(const DepthwiseParams& p, i64 number, i32 vector) {
+  constexpr i32 kElement = DepthwiseShape<S>::kElement;
+  const Vector<S.vector_bytes> zeros = zero_vector<S.vector_bytes>();
+  const i64 byte = i64{vector} * S.vector_bytes;
+  store_vector(p.output, number * p.output_ld * kElement + byte, zeros);
+  if constexpr (S.second_output) {
+    store_vector(p.second.output, number * p.second.output_ld * kElement + byte, zeros);
+  }
 }
 
 template <DepthwiseSpec S>
@@ -174,8 +215,11 @@ MINUET_KERNEL MINUET_LAUNCH_BOUNDS(S.threads) void depthwise(MINUET_PARAMS(Depth
     MINUET_UNROLL
     for (i32 r = 0; r < S.rows; ++r) {
       if (rows.positions[r] >= end) continue;
-      const bool is_padding = rows.positions[r] >= count;
-      finite = finish_depthwise_row<S>(p, rows.numbers[r], rows.vector, is_padding, sums[r]) && finite;
+      if (rows.positions[r] >= count) {
+        clear_depthwise_row<S>(p, rows.numbers[r], rows.vector);
+      } else {
+        finite = finish_depthwise_row<S>(p, rows.numbers[r], rows.vector, sums[r]) && finite;
+      }
     }
     if (!finite) *p.overflow = p.overflow_mark;
   }
