@@ -182,6 +182,7 @@ llvm::Error StagedExecution::check_takes(bool maps) const {
 llvm::Error StagedExecution::invalidate(bool for_maps) {
   MINUET_TRY(check_takes(for_maps));
   has_run_ = false;
+  made_stages_ = 0;
   return stages_.front()->execution->invalidate(for_maps);
 }
 
@@ -197,7 +198,8 @@ llvm::Error StagedExecution::prepare_within(const i32* coordinates, const i32* g
 bool StagedExecution::knows_level(i32 level) const {
   const Place& place = level_places_[level];
   const bool is_prepared_first = place.stage == 0 && !program_.takes_points();
-  return is_prepared_first ? stages_.front()->execution->is_prepared() : has_run_ || has_capacities();
+  return is_prepared_first ? stages_.front()->execution->is_prepared()
+                           : place.stage < made_stages_ || has_capacities();
 }
 
 llvm::Error StagedExecution::check_output(std::size_t output) const {

@@ -165,6 +165,9 @@ class StagedExecution final : public PlanExecution {
   PointArray points_ = {};
   // Says whether a run has made all levels since the last prepare.
   bool has_run_ = false;
+  // Counts the stages whose levels the last run has made. A run that fails at an output makes only the levels
+  // of the stages up to that output's.
+  i32 made_stages_ = 0;
   // Says whether a run has begun, so that work may use the memory.
   bool is_used_ = false;
   // Says whether any run has written cloud_words(). Replays of a graph may continue to write them.

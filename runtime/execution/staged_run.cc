@@ -234,6 +234,7 @@ llvm::Error StagedExecution::run_stage(Stage& stage, const Given& given, void* s
 
 llvm::Error StagedExecution::enqueue(const Given& given, void* stream) {
   has_run_ = false;
+  made_stages_ = 0;
   is_used_ = true;
   points_ = given.points;
   if (options_.parameter_inputs) {
@@ -246,6 +247,7 @@ llvm::Error StagedExecution::enqueue(const Given& given, void* stream) {
       MINUET_TRY(call(stream, [&] { return lead_to(i); }));
       MINUET_TRY(prepare_stage(stage, stream));
     }
+    made_stages_ = static_cast<i32>(i) + 1;
     MINUET_TRY(run_stage(stage, given, stream));
   }
   if (has_capacities()) MINUET_TRY(call(stream, [&] { return join_clouds(); }));

@@ -51,7 +51,9 @@ llvm::Error check_range(const std::vector<float>& values, int64_t columns, minue
 
 llvm::Expected<FurtherInputs> FurtherInputs::read(minuet_plan* network, minuet_device* device,
                                                   minuet_dtype dtype, const std::vector<TensorFile>& files) {
-  MINUET_ASSIGN(const std::vector<minuet_tensor_info> all, query_inputs(network));
+  MINUET_ASSIGN(std::vector<minuet_tensor_info> all, query_inputs(network));
+  if (takes_points(all))
+    all.resize(all.size() - 2);  // The batch indices and the number of points are left out.
   MINUET_TRY(check_names(all, files));
   FurtherInputs inputs;
   MINUET_ASSIGN(inputs.outputs_, query_outputs(network));
