@@ -5,6 +5,7 @@
 // capacity mode it only enqueues work. The class is not thread-safe.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -144,6 +145,7 @@ class StagedExecution final : public PlanExecution {
                                     llvm::ArrayRef<GivenArray> outputs) const;
   llvm::Error read_input(std::size_t number, const GivenArray& array, Given& given) const;
   llvm::Error read_words(const std::string& what, const GivenArray& array, i64 words, const i32*& read) const;
+  llvm::Error check_mask_rows(std::size_t number, const Tensor& mask, i32 tensor) const;
   llvm::Error check_given(const Given& given) const;
 
   const std::shared_ptr<const LoadedPlan> loaded_;
@@ -161,8 +163,9 @@ class StagedExecution final : public PlanExecution {
   i32* host_words_ = nullptr;
   std::unique_ptr<Engine> engine_;
   std::vector<Place> level_places_, layer_places_;
-  // Holds the points of the current run.
+  // Hold the points and the masks of the current run. The keys are tensors of the whole program.
   PointArray points_ = {};
+  std::map<i32, Tensor> masks_;
   // Says whether a run has made all levels since the last prepare.
   bool has_run_ = false;
   // Counts the stages whose levels the last run has made. A run that fails at an output makes only the levels

@@ -126,7 +126,10 @@ LeadingRequest StagedExecution::request_of(const Stage& stage, const Leading& le
   if (program_.storages[program_.tensors[layer.input].storage].holds_points) return request;
   request.from = &stages_[stage_of(layer.input)]->root;
   request.inputs.push_back(left_of(layer.input).value);
-  for (const i32 operand : layer.operands) request.inputs.push_back(left_of(operand).value);
+  for (const i32 operand : layer.operands) {
+    const auto mask = masks_.find(operand);
+    request.inputs.push_back(mask == masks_.end() ? left_of(operand).value : LeadingInput{mask->second});
+  }
   return request;
 }
 
@@ -237,6 +240,9 @@ llvm::Error StagedExecution::enqueue(const Given& given, void* stream) {
   made_stages_ = 0;
   is_used_ = true;
   points_ = given.points;
+  for (std::size_t i = 0; i < given.inputs.size(); ++i) {
+    if (holds_mask(program_, program_.inputs[i])) masks_[program_.inputs[i]] = given.inputs[i];
+  }
   if (options_.parameter_inputs) {
     MINUET_TRY(parameter_set_->set(given.parameters, WeightsOrder::Minuet, stream));
   }
@@ -290,6 +296,12 @@ llvm::Error StagedExecution::read_input(std::size_t number, const GivenArray& ar
   const i32 tensor = program_.inputs[number];
   const StorageSpec& storage = program_.storages[program_.tensors[tensor].storage];
   const std::size_t batch = program_.inputs.size() - 2;
+  if (storage.holds_mask) {
+    MINUET_ASSIGN(const Tensor mask, read_mask(what, array, program_, tensor));
+    given.inputs.push_back(mask);
+    given.read.push_back(memory_of_array(array));
+    return llvm::Error::success();
+  }
   if (!storage.holds_integers) {
     MINUET_ASSIGN(const Tensor matrix, read_matrix(what, array, program_, tensor));
     given.inputs.push_back(matrix);
@@ -336,6 +348,14 @@ llvm::Expected<StagedExecution::Given> StagedExecution::read_arrays(
   return given;
 }
 
+/// Checks the number of rows of a mask, which lies on a level of the first stage.
+llvm::Error StagedExecution::check_mask_rows(std::size_t number, const Tensor& mask, i32 tensor) const {
+  const i64 rows = level(program_.tensors[tensor].level).caller_rows;
+  if (mask.rows == rows && (mask.data || rows == 0)) return llvm::Error::success();
+  return make_error(StatusCode::InvalidArgument, "{0} has {1} rows{2}; it must have {3}", input_name(number),
+                    mask.rows, mask.data ? "" : " and is null", rows);
+}
+
 /// Checks the shapes and the dtypes of the matrices. The number of rows of a level that an op makes is not
 /// known yet in exact mode.
 llvm::Error StagedExecution::check_given(const Given& given) const {
@@ -353,7 +373,9 @@ llvm::Error StagedExecution::check_given(const Given& given) const {
   for (std::size_t i = 0; i < given.inputs.size(); ++i) {
     const i32 tensor = program_.inputs[i];
     const StorageSpec& storage = program_.storages[program_.tensors[tensor].storage];
-    if (!storage.holds_integers) MINUET_TRY(check(input_name(i), given.inputs[i], tensor));
+    if (storage.holds_mask) MINUET_TRY(check_mask_rows(i, given.inputs[i], tensor));
+    if (!storage.holds_integers && !storage.holds_mask)
+      MINUET_TRY(check(input_name(i), given.inputs[i], tensor));
   }
   for (std::size_t i = 0; i < given.outputs.size(); ++i) {
     const i32 tensor = program_.outputs[i];
