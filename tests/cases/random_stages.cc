@@ -83,8 +83,8 @@ std::string json_of(const StagedCase& test) {
     maker = R"({"op": "to_dense", "input": )" + result_of(first, "a") +
             R"(, "output": "dense"}, {"op": "from_dense", "input": "dense", "new_level": true})";
   }
-  std::string layers = layers_of(first, "a", 0) + ",\n" + scores + ",\n" + maker + ",\n" +
-                       layers_of(second, "b", 2 * first.layers.size());
+  std::string layers = layers_of(first, "a", 0) + ",\n" + (test.maker == Maker::Cells ? "" : scores + ",\n") +
+                       maker + ",\n" + layers_of(second, "b", 2 * first.layers.size());
   std::string inputs = R"("in_channels": )" + std::to_string(first.in_channels);
   std::string outputs =
       (test.maker == Maker::Cells ? result_of(first, "a") : R"("scores")") + ", " + result_of(second, "b");

@@ -19,7 +19,7 @@ namespace {
 using oracle::Axes;
 using oracle::NetworkOutput;
 
-constexpr int kNetworks = kSanitized ? 6 : 20;
+constexpr int kNetworks = kSanitized ? 6 : 100;
 constexpr int kLongNetworks = 1000;
 constexpr int kCudaNetworks = 6;
 constexpr double kWorstElement = 6;
