@@ -334,6 +334,7 @@ llvm::Expected<StagedExecution::Given> StagedExecution::read_arrays(
       MINUET_TRY(read_input(i, inputs[i], given));
       continue;
     }
+    MINUET_TRY(check_parameter_element(input_name(i), inputs[i]));
     given.parameters.push_back({static_cast<i32>(i - program_.inputs.size()), inputs[i]});
     given.parameters.back().array.on_host = false;
     given.read.push_back(memory_of_array(inputs[i]));
